@@ -1,0 +1,38 @@
+# The planted corpus: real clips of moving shapes, made on first use (docs/data.md).
+corpus = dict(type='PlantedDataset', data_root='data/planted')
+text_pipeline = [dict(type='WordTokenize', vocab_file='data/planted/vocab.txt', context_length=32)]
+
+train_dataloader = dict(
+    batch_size=64,
+    num_workers=1,
+    persistent_workers=True,
+    sampler=dict(type='EpochSampler'),
+    collate_fn=dict(type='mmvtr.collate_retrieval'),
+    dataset=dict(
+        **corpus,
+        split='train',
+        epoch_unit='video',  # one caption of each video an epoch
+        video_pipeline=[
+            dict(type='LoadVideo', sampling='uniform', num_frames=8),
+            dict(type='RandomRoll'),
+        ],
+        text_pipeline=text_pipeline,
+    ),
+)
+val_dataloader = dict(
+    batch_size=64,
+    num_workers=1,
+    collate_fn=dict(type='mmvtr.collate_retrieval'),
+    dataset=dict(
+        **corpus,
+        split='val',
+        video_pipeline=[dict(type='LoadVideo', sampling='uniform', num_frames=8)],
+        text_pipeline=text_pipeline,
+    ),
+)
+test_dataloader = val_dataloader | dict(dataset=val_dataloader['dataset'] | dict(split='test'))
+
+val_cfg = dict(type='RetrievalLoop')
+test_cfg = dict(type='RetrievalLoop')
+val_evaluator = [dict(type='RetrievalMetric'), dict(type='SemanticMetric')]
+test_evaluator = val_evaluator

@@ -1,0 +1,71 @@
+"""Items to a batch of V videos and T texts, by ids.
+
+Nothing is stacked (the model's preprocessor does) and nothing is deduplicated: two captions of one
+video give two columns, and the ids say that both are positives.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from mmvtr.registry import FUNCTIONS
+
+
+@FUNCTIONS.register_module()
+def collate_retrieval(items: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Collate dataset items, or the halves that ``dataset.view`` gives.
+
+    In a config: ``collate_fn=dict(type='mmvtr.collate_retrieval')`` (mmengine looks a collate
+    function up in its root registry, so the scope is needed).
+
+    Args:
+        items: dicts from :class:`~mmvtr.datasets.VideoTextDataset` or its views.
+
+    Returns:
+        ``inputs``: ``video`` = list of V tensors, uint8 [F, 3, H, W] or float32 [F, D], ``text`` =
+        list of T tensors, int64 [L]; a key is absent where there is no such half.
+        ``data_samples``: ``video_idx`` int64 [V], ``video_ids``, ``text_idx`` int64 [T],
+        ``text_ids``, ``text_videos`` int64 [T, M] (padded with -1), ``broken`` = list of
+        (video_id, reason) of skipped videos.
+    """
+    whole = [item for item in items if 'broken' not in item]
+    videos = [_video(item) for item in whole if 'video' in item or 'frames' in item]
+    texts = [text for item in whole for text in _texts(item)]
+    inputs = {}
+    if videos:
+        inputs['video'] = [video['frames'] for video in videos]
+    if texts:
+        inputs['text'] = [text['token_ids'] for text in texts]
+    return dict(
+        inputs=inputs,
+        data_samples=dict(
+            video_idx=_int64([video['video_idx'] for video in videos]),
+            video_ids=[video['video_id'] for video in videos],
+            text_idx=_int64([text['text_idx'] for text in texts]),
+            text_ids=[text['text_id'] for text in texts],
+            text_videos=_padded([text['video_idx'] for text in texts]),
+            broken=[item['broken'] for item in items if 'broken' in item],
+        ),
+    )
+
+
+def _video(item: dict[str, Any]) -> dict[str, Any]:
+    return item.get('video', item)
+
+
+def _texts(item: dict[str, Any]) -> list[dict[str, Any]]:
+    return item.get('texts', [item] if 'token_ids' in item else [])
+
+
+def _int64(values: Sequence[int]) -> Tensor:
+    return torch.tensor(values, dtype=torch.int64)
+
+
+def _padded(rows: Sequence[Sequence[int]]) -> Tensor:
+    if not rows:
+        return torch.empty(0, 0, dtype=torch.int64)
+    return pad_sequence([_int64(row) for row in rows], batch_first=True, padding_value=-1)

@@ -1,0 +1,101 @@
+"""Which frames of a clip to keep: pure functions of the frames' presentation times.
+
+All take ``times`` (seconds, float64 [N], increasing, any frame rate) and return at most
+``num_frames`` increasing positions, int64 [n]. A clip with fewer frames keeps all it has; nothing
+is repeated, the mask covers the rest.
+"""
+
+from __future__ import annotations
+
+from typing import Callable, Optional
+
+import numpy as np
+
+#: Containers round times to about a millisecond, so a frame may come that much early.
+TIME_SLACK = 1e-3
+
+
+def spread(indices: np.ndarray, num_frames: int) -> np.ndarray:
+    """At most ``num_frames`` of ``indices``, evenly, both ends kept (CLIP4Clip's slice 2)."""
+    if len(indices) <= num_frames:
+        return indices
+    return indices[np.linspace(0, len(indices) - 1, num_frames, dtype=np.int64)]
+
+
+def uniform(times: np.ndarray, num_frames: int) -> np.ndarray:
+    """Evenly over all frames, first and last included."""
+    return spread(np.arange(len(times)), num_frames)
+
+
+def per_second(times: np.ndarray, num_frames: int) -> np.ndarray:
+    """The first frame of every second, then evenly over those (CLIP4Clip)."""
+    seconds = np.arange(times[0], times[-1] + TIME_SLACK)
+    return spread(np.unique(np.searchsorted(times, seconds - TIME_SLACK)), num_frames)
+
+
+def stride(times: np.ndarray, num_frames: int) -> np.ndarray:
+    """Every ``round(fps)``-th frame, then evenly over those (DRL)."""
+    span = times[-1] - times[0]
+    rate = (len(times) - 1) / span if span > 0 else 1.0
+    return spread(np.arange(0, len(times), max(1, round(rate))), num_frames)
+
+
+def segment_random(times: np.ndarray, num_frames: int) -> np.ndarray:
+    """One random frame of each of ``num_frames`` equal segments (numpy's global generator)."""
+    if len(times) <= num_frames:
+        return np.arange(len(times))
+    edges = _edges(len(times), num_frames)
+    return np.random.randint(edges[:-1], edges[1:])
+
+
+def segment_centre(times: np.ndarray, num_frames: int) -> np.ndarray:
+    """The middle frame of each segment: the test-time companion of :func:`segment_random`."""
+    if len(times) <= num_frames:
+        return np.arange(len(times))
+    edges = _edges(len(times), num_frames)
+    return (edges[:-1] + edges[1:] - 1) // 2
+
+
+def _edges(count: int, num_frames: int) -> np.ndarray:
+    return np.arange(num_frames + 1) * count // num_frames
+
+
+SAMPLING: dict[str, Callable[[np.ndarray, int], np.ndarray]] = dict(
+    uniform=uniform,
+    per_second=per_second,
+    stride=stride,
+    segment_random=segment_random,
+    segment_centre=segment_centre,
+)
+
+
+def sampling_named(kind: str) -> Callable[[np.ndarray, int], np.ndarray]:
+    """The function of that name.
+
+    Raises:
+        ValueError: no such kind.
+    """
+    if kind not in SAMPLING:
+        raise ValueError(f'frame sampling {kind!r}: expected one of {sorted(SAMPLING)}')
+    return SAMPLING[kind]
+
+
+def window(times: np.ndarray, start: Optional[float], end: Optional[float]) -> slice:
+    """Positions of the frames on screen between ``start`` and ``end``.
+
+    Args:
+        times: seconds from the start of the file, float64 [N], increasing.
+        start: seconds, None = the beginning; the frame on screen at ``start`` belongs to the clip.
+        end: seconds, exclusive; None, or past the last frame = the end of the file.
+
+    Raises:
+        ValueError: an empty window, or one that starts after the last frame has gone.
+    """
+    start = 0.0 if start is None else start
+    end = np.inf if end is None else end
+    last = times[-1] + (times[-1] - times[0]) / max(1, len(times) - 1)
+    if start >= end or (start > 0 and start >= last):
+        raise ValueError(f'no frame between {start} s and {end} s: the video lasts {last:.2f} s')
+    first = np.searchsorted(times, start + TIME_SLACK, side='right') - 1
+    stop = np.searchsorted(times, end - TIME_SLACK)
+    return slice(max(0, int(first)), max(1, int(first) + 1, int(stop)))

@@ -1,0 +1,80 @@
+"""The knobs of a planted corpus, and the folder name that tells corpora apart."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+
+SPLITS = ('train', 'val', 'test')
+
+#: Raise it whenever the same knobs would give other clips, captions or files.
+GENERATOR_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Knobs:
+    """What can be chosen about a planted corpus.
+
+    Attributes:
+        seed: corpora of different seeds are independent draws from the same world.
+        num_train: training clips.
+        num_val: validation clips.
+        num_test: test clips.
+        captions: captions per training clip (their mean, with ``imbalance``).
+        test_captions: captions per validation and test clip.
+        general: share of general captions, the source of soft positives; the rest is half
+            specific, half medium.
+        imbalance: 0 gives all training clips equally many captions; otherwise the number
+            falls as rank ** -imbalance over a random ranking of the clips, at least one each,
+            with the same total.
+        length_confound: probability that a training or validation clip whose first object
+            acts as in ``world.LONG_ACTIONS`` is long, and that one with another action is
+            short; on the test split it is the probability of the opposite.  0.5: no link.
+        untrimmed: moments per clip, one after the other, each described by captions of its own.
+
+    Raises:
+        ValueError: if a knob is out of its range; the message names the knob.
+    """
+
+    seed: int = 0
+    num_train: int = 1200
+    num_val: int = 150
+    num_test: int = 400
+    captions: int = 2
+    test_captions: int = 1
+    general: float = 0.3
+    imbalance: float = 0.0
+    length_confound: float = 0.5
+    untrimmed: int = 1
+
+    def __post_init__(self) -> None:
+        least = dict(
+            seed=0, num_train=1, num_val=1, num_test=1, captions=1, test_captions=1, untrimmed=1
+        )
+        for name, low in least.items():
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < low:
+                raise ValueError(f'planted corpus: {name} must be an int >= {low}, got {value!r}')
+        for name in ('general', 'length_confound'):
+            value = getattr(self, name)
+            if not 0 <= value <= 1:
+                raise ValueError(f'planted corpus: {name} must lie in [0, 1], got {value!r}')
+        if not self.imbalance >= 0:
+            raise ValueError(f'planted corpus: imbalance must be >= 0, got {self.imbalance!r}')
+        if self.untrimmed > 1 and self.length_confound != 0.5:
+            raise ValueError(
+                'planted corpus: length_confound needs trimmed clips (untrimmed=1), since all '
+                f'moments of an untrimmed clip are about equally long; got {self.length_confound}'
+            )
+
+    def num_clips(self, split: str) -> int:
+        """Clips of ``split``."""
+        return getattr(self, f'num_{split}')
+
+    @property
+    def key(self) -> str:
+        """Folder name: two readable knobs, and a hash of all of them and of the version."""
+        content = json.dumps([GENERATOR_VERSION, asdict(self)], sort_keys=True)
+        digest = hashlib.sha256(content.encode()).hexdigest()[:8]
+        return f'seed{self.seed}_general{round(100 * self.general)}_{digest}'

@@ -1,0 +1,111 @@
+"""Text transforms: ``text`` to ``token_ids``, int64 [L] without padding.
+
+Padding belongs to the batch, so the model's preprocessor adds it, with its mask.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from mmcv.transforms import BaseTransform
+
+from mmvtr.registry import TRANSFORMS
+
+Results = dict[str, Any]
+
+
+@TRANSFORMS.register_module()
+class CLIPTokenize(BaseTransform):
+    """CLIP's lower-cased byte pairs: SOT, at most ``context_length - 2`` tokens, EOT.
+
+    Same ids as CLIP4Clip and open_clip; SOT is 49406 and EOT 49407, the largest id.
+    """
+
+    def __init__(self, context_length: int = 32) -> None:
+        from open_clip import SimpleTokenizer  # imports in seconds: only where it is used
+
+        self.context_length = context_length
+        self.tokenizer = SimpleTokenizer()
+
+    def transform(self, results: Results) -> Results:
+        """``text`` -> ``token_ids``."""
+        words = self.tokenizer.encode(results['text'])
+        results['token_ids'] = _enclose(
+            self.tokenizer.sot_token_id, words, self.tokenizer.eot_token_id, self.context_length
+        )
+        return results
+
+
+@TRANSFORMS.register_module()
+class WordTokenize(BaseTransform):
+    """One id per word of a closed vocabulary; words are lower-cased and split at spaces.
+
+    Ids: n words are 0..n-1 in the order of the file, SOT is n, EOT is n + 1. EOT is the largest,
+    so CLIP's argmax pooling finds it; a text tower needs n + 2 embeddings.
+
+    Args:
+        vocab_file: one word a line, UTF-8.
+        context_length: at most so many ids, SOT and EOT included.
+    """
+
+    def __init__(self, vocab_file: str, context_length: int = 32) -> None:
+        self.vocab_file = vocab_file
+        words = Path(vocab_file).read_text(encoding='utf-8').split()
+        if len(set(words)) < len(words):
+            raise ValueError(f'{vocab_file}: a word occurs more than once')
+        self.ids = {word: i for i, word in enumerate(words)}
+        self.context_length = context_length
+
+    def check(self, texts: list[Results]) -> None:
+        """Raise KeyError for the first text with a word that the vocabulary lacks."""
+        for text in texts:
+            self._ids_of(text)
+
+    def transform(self, results: Results) -> Results:
+        """``text`` -> ``token_ids``."""
+        n = len(self.ids)
+        results['token_ids'] = _enclose(n, self._ids_of(results), n + 1, self.context_length)
+        return results
+
+    def _ids_of(self, text: Results) -> list[int]:
+        words = text['text'].lower().split()
+        unknown = [word for word in words if word not in self.ids]
+        if unknown:
+            raise KeyError(
+                f'text {text["text_id"]!r}: words {unknown} are not in {self.vocab_file}'
+            )
+        return [self.ids[word] for word in words]
+
+
+@TRANSFORMS.register_module()
+class HFTokenize(BaseTransform):
+    """The tokenizer of a transformers model, with its own special tokens (BERT: CLS, SEP).
+
+    Args:
+        model: name on the hub, or a local folder.
+        max_length: at most so many ids, special tokens included.
+    """
+
+    def __init__(self, model: str, max_length: int = 32) -> None:
+        from transformers import AutoTokenizer  # imports in seconds: only where it is used
+
+        try:
+            self.tokenizer = AutoTokenizer.from_pretrained(model)
+        except OSError as error:
+            raise OSError(
+                f'HFTokenize: {model!r} is neither a local tokenizer folder nor a name that can '
+                'be downloaded'
+            ) from error
+        self.max_length = max_length
+
+    def transform(self, results: Results) -> Results:
+        """``text`` -> ``token_ids``."""
+        ids = self.tokenizer(results['text'], truncation=True, max_length=self.max_length)
+        results['token_ids'] = np.array(ids['input_ids'], dtype=np.int64)
+        return results
+
+
+def _enclose(sot: int, words: list[int], eot: int, context_length: int) -> np.ndarray:
+    return np.array([sot, *words[: context_length - 2], eot], dtype=np.int64)

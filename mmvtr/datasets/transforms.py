@@ -1,0 +1,175 @@
+"""Video transforms: from a file or a feature store to ``imgs`` or ``features``.
+
+They speak mmcv's language: ``transform(results: dict) -> dict``, ``imgs`` is a list of uint8 RGB
+[H, W, 3] arrays. Randomness comes from numpy's global generator, which the dataset seeds.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Iterable, Optional
+
+import h5py
+import numpy as np
+import torch
+from mmcv.transforms import BaseTransform
+from torchvision.transforms.v2.functional import InterpolationMode, resize
+
+from mmvtr.datasets.frame_sampling import sampling_named
+from mmvtr.datasets.video_io import BrokenVideoError, read_frames
+from mmvtr.registry import TRANSFORMS
+
+Results = dict[str, Any]
+
+
+@TRANSFORMS.register_module()
+class LoadVideo(BaseTransform):
+    """Decode frames of the file ``path`` to ``imgs``.
+
+    A record may hold ``start`` and ``end`` (seconds): the clip of the file to sample from.
+
+    Args:
+        num_frames: at most so many; a shorter clip gives all it has.
+        sampling: 'uniform', 'per_second', 'stride', 'segment_random' (training) or
+            'segment_centre' (its test-time companion); see :mod:`mmvtr.datasets.frame_sampling`.
+    """
+
+    def __init__(self, num_frames: int = 12, *, sampling: str = 'uniform') -> None:
+        self.num_frames = num_frames
+        self.select = sampling_named(sampling)
+
+    def check(self, videos: list[Results]) -> None:
+        """Raise FileNotFoundError unless every video file exists (one listing a folder)."""
+        _check_files([Path(video['path']) for video in videos], 'video files')
+
+    def transform(self, results: Results) -> Results:
+        """``path`` -> ``imgs``; raises :class:`BrokenVideoError`."""
+        results['imgs'] = read_frames(
+            results['path'],
+            lambda times: self.select(times, self.num_frames),
+            start=results.get('start'),
+            end=results.get('end'),
+        )
+        return results
+
+
+@TRANSFORMS.register_module()
+class LoadFeatures(BaseTransform):
+    """Read precomputed frame features of a video to ``features``, float32 [F, D].
+
+    Args:
+        path: a folder with ``VIDEO_ID.npy`` files, or one hdf5 file (``.h5``, ``.hdf5``) with a
+            dataset per video id; every array is float [F, D].
+        num_frames: at most so many rows, None = all.
+        sampling: as in :class:`LoadVideo`; rows count as one second apart.
+    """
+
+    def __init__(
+        self, path: str, *, num_frames: Optional[int] = None, sampling: str = 'uniform'
+    ) -> None:
+        self.path = Path(path)
+        self.num_frames = num_frames
+        self.select = sampling_named(sampling)
+
+    def check(self, videos: list[Results]) -> None:
+        """Raise FileNotFoundError or KeyError unless every video has its features."""
+        if not self._is_hdf5():
+            _check_files([self._npy(video['video_id']) for video in videos], 'feature files')
+            return
+        if not self.path.is_file():
+            raise FileNotFoundError(f'no such feature file: {self.path}')
+        with h5py.File(self.path) as store:
+            known = set(store)
+        missing = [v['video_id'] for v in videos if v['video_id'] not in known]
+        if missing:
+            raise KeyError(
+                f'{self.path}: no features of {len(missing)} of {len(videos)} videos, '
+                f'e.g. {missing[:5]}'
+            )
+
+    def transform(self, results: Results) -> Results:
+        """``video_id`` -> ``features``; raises :class:`BrokenVideoError`."""
+        features = self._read(results['video_id'])
+        if features.ndim != 2 or len(features) == 0:
+            raise BrokenVideoError(
+                f'{self.path}: features of {results["video_id"]!r} are {features.shape}, '
+                'expected [F, D] with F > 0'
+            )
+        if self.num_frames is not None:
+            features = features[self.select(np.arange(len(features)), self.num_frames)]
+        results['features'] = features.astype(np.float32)
+        return results
+
+    def _is_hdf5(self) -> bool:
+        return self.path.suffix in ('.h5', '.hdf5')
+
+    def _npy(self, video_id: str) -> Path:
+        return self.path / f'{video_id}.npy'
+
+    def _read(self, video_id: str) -> np.ndarray:
+        if not self._is_hdf5():
+            return np.load(self._npy(video_id))
+        with h5py.File(self.path) as store:  # opened anew: a handle must not cross a fork
+            return store[video_id][()]
+
+
+@TRANSFORMS.register_module()
+class ResizeShortSide(BaseTransform):
+    """Scale ``imgs`` so that the short side is ``size``: bicubic with antialiasing, as CLIP."""
+
+    def __init__(self, size: int = 224) -> None:
+        self.size = size
+
+    def transform(self, results: Results) -> Results:
+        """``imgs`` [H, W, 3] -> [H', W', 3], min(H', W') = size."""
+        frames = torch.from_numpy(np.stack(results['imgs'])).permute(0, 3, 1, 2)
+        frames = resize(frames, [self.size], InterpolationMode.BICUBIC, antialias=True)
+        results['imgs'] = list(frames.permute(0, 2, 3, 1).numpy())
+        return results
+
+
+@TRANSFORMS.register_module()
+class CenterCrop(BaseTransform):
+    """Keep the central ``size`` x ``size`` square of ``imgs``; a smaller image is an error."""
+
+    def __init__(self, size: int = 224) -> None:
+        self.size = size
+
+    def transform(self, results: Results) -> Results:
+        """``imgs`` [H, W, 3] -> [size, size, 3]."""
+        height, width = results['imgs'][0].shape[:2]
+        if min(height, width) < self.size:
+            raise ValueError(f'CenterCrop({self.size}): the image is {height} x {width}')
+        top, left = round((height - self.size) / 2), round((width - self.size) / 2)
+        results['imgs'] = [
+            img[top : top + self.size, left : left + self.size] for img in results['imgs']
+        ]
+        return results
+
+
+@TRANSFORMS.register_module()
+class RandomRoll(BaseTransform):
+    """Shift all frames cyclically by one random offset: positions change, motion does not."""
+
+    def transform(self, results: Results) -> Results:
+        """``imgs`` -> ``imgs``, the offset uniform over the image."""
+        shift = np.random.randint(results['imgs'][0].shape[:2])
+        results['imgs'] = [np.roll(img, shift, axis=(0, 1)) for img in results['imgs']]
+        return results
+
+
+def _check_files(paths: Iterable[Path], what: str) -> None:
+    """One listing a folder, since a stat per file is slow on network disks."""
+    paths = list(paths)
+    present = {folder: _names(folder) for folder in {path.parent for path in paths}}
+    missing = [str(path) for path in paths if path.name not in present[path.parent]]
+    if missing:
+        raise FileNotFoundError(
+            f'{len(missing)} of {len(paths)} {what} are missing: '
+            + ', '.join(missing[:3])
+            + (', ...' if len(missing) > 3 else '')
+        )
+
+
+def _names(folder: Path) -> set[str]:
+    return {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()

@@ -1,0 +1,253 @@
+"""A dataset is a list of videos, a list of texts and the relation between them.
+
+Subclasses read one annotation format; this base checks it, runs the two pipelines and makes every
+random choice a function of (seed, epoch, item), whatever the number of workers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections import Counter
+from contextlib import contextmanager
+from typing import Any, Callable, Iterator, Literal, Optional, Sequence, Union
+
+import numpy as np
+import torch
+from mmengine.dataset import Compose
+from torch.utils.data import Dataset
+
+from mmvtr.datasets.samplers import ItemKey
+from mmvtr.datasets.video_io import BrokenVideoError
+from mmvtr.registry import TRANSFORMS
+
+Transform = Union[dict, Callable[[dict], dict]]
+
+
+class VideoTextDataset(Dataset):
+    """Videos, texts and who belongs to whom.
+
+    A transform with a method ``check(records)`` is shown all the videos (or texts) at
+    construction, to say at once what it will miss later (files, words).
+
+    Args:
+        video_pipeline: transforms (configs or callables) from a video record to ``imgs`` (list of
+            uint8 RGB [H, W, 3], all of one size) or ``features`` (float32 [F, D]).
+        text_pipeline: transforms from a text record to ``token_ids`` (int64 [L], no padding).
+        epoch_unit: 'text' = an epoch visits every text (with a random one of its videos), 'video'
+            = every video that has a text (with a random one of its texts).
+        on_broken: 'raise' a :class:`BrokenVideoError`, or 'skip' the item and report it in the
+            batch's ``data_samples['broken']``.
+
+    Raises:
+        ValueError: duplicate ids, empty caption, caption without or of an unknown video.
+    """
+
+    def __init__(
+        self,
+        video_pipeline: Sequence[Transform],
+        text_pipeline: Sequence[Transform],
+        *,
+        epoch_unit: Literal['text', 'video'] = 'text',
+        on_broken: Literal['raise', 'skip'] = 'raise',
+    ) -> None:
+        _require(epoch_unit in ('text', 'video'), f"epoch_unit: 'text' or 'video', not {epoch_unit!r}")
+        _require(on_broken in ('raise', 'skip'), f"on_broken: 'raise' or 'skip', not {on_broken!r}")
+        self.epoch_unit = epoch_unit
+        self.on_broken = on_broken
+        self.videos, self.texts = self.load_annotations()
+        _check_ids('video', [video['video_id'] for video in self.videos])
+        _check_ids('text', [text['text_id'] for text in self.texts])
+        _check_texts(self.texts, len(self.videos))
+        self.texts_of = _texts_of(self.texts, len(self.videos))
+        self.videos_with_text = [v for v, texts in enumerate(self.texts_of) if texts]
+        self.video_pipeline = _build(video_pipeline, self.videos)
+        self.text_pipeline = _build(text_pipeline, self.texts)
+
+    def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Read the annotation files.
+
+        Returns:
+            Videos: dicts of ``video_id`` (str), ``path`` (str), optionally ``start`` and ``end``
+            (seconds, a clip inside the file). Texts: dicts of ``text_id`` (str, the annotation
+            row), ``text`` (str), ``video_idx`` (positions of its videos).
+        """
+        raise NotImplementedError
+
+    def truth(self) -> Optional[np.ndarray]:
+        """Bool [T, V], whether the text truly holds for the video; None = not known."""
+        return None
+
+    def relevance(self) -> Optional[np.ndarray]:
+        """Float [T, V] in [0, 1], graded relevance; None = not known."""
+        return None
+
+    def positives(self) -> np.ndarray:
+        """Bool [T, V], the annotated matches (dense: T * V bytes)."""
+        matches = np.zeros((len(self.texts), len(self.videos)), dtype=bool)
+        for t, text in enumerate(self.texts):
+            matches[t, text['video_idx']] = True
+        return matches
+
+    def protocol(self) -> dict[str, Any]:
+        """What a result on this set must state: the set, a hash of its ids, and its counts."""
+        ids = '\n'.join([v['video_id'] for v in self.videos] + [t['text_id'] for t in self.texts])
+        counts = [len(texts) for texts in self.texts_of] or [0]
+        return dict(
+            dataset=type(self).__name__,
+            split=getattr(self, 'split', None),
+            ids_sha=hashlib.sha256(ids.encode()).hexdigest()[:8],
+            videos=len(self.videos),
+            texts=len(self.texts),
+            captions_per_video=dict(
+                min=min(counts), mean=round(sum(counts) / len(counts), 2), max=max(counts)
+            ),
+            epoch_unit=self.epoch_unit,
+        )
+
+    def __len__(self) -> int:
+        return len(self.texts if self.epoch_unit == 'text' else self.videos_with_text)
+
+    def __getitem__(self, key: Union[ItemKey, int]) -> dict[str, Any]:
+        """One text and one of its videos, or one video and one of its texts.
+
+        Args:
+            key: an :class:`ItemKey`; a plain index stands for seed 0 and epoch 0.
+
+        Returns:
+            dict(video=..., texts=[...]) of the two halves, or dict(broken=(video_id, reason)).
+        """
+        key = _item_key(key)
+        with _seeded(key):
+            if self.epoch_unit == 'text':
+                t = key.index
+                v = random.choice(self.texts[t]['video_idx'])
+            else:
+                v = self.videos_with_text[key.index]
+                t = random.choice(self.texts_of[v])
+            video, text = self.load_video(v, key), self.load_text(t, key)
+        return video if 'broken' in video else dict(video=video, texts=[text])
+
+    def load_video(self, v: int, key: Optional[ItemKey] = None) -> dict[str, Any]:
+        """Video ``v``, its random transforms drawn from ``key`` (default: seed 0, epoch 0).
+
+        Returns:
+            dict(video_idx, video_id, frames = uint8 [F, 3, H, W] or float32 [F, D]), or
+            dict(broken=(video_id, reason)) if ``on_broken='skip'``.
+
+        Raises:
+            BrokenVideoError: the video cannot be read and ``on_broken='raise'``.
+        """
+        record = self.videos[v]
+        try:
+            with _seeded(key or ItemKey(0, 0, v)):
+                results = self.video_pipeline(dict(record))
+        except BrokenVideoError as error:
+            if self.on_broken == 'raise':
+                raise
+            return dict(broken=(record['video_id'], str(error)))
+        return dict(video_idx=v, video_id=record['video_id'], frames=_frames(results))
+
+    def load_text(self, t: int, key: Optional[ItemKey] = None) -> dict[str, Any]:
+        """Text ``t``: dict(text_idx, text_id, token_ids = int64 [L], video_idx = its videos)."""
+        record = self.texts[t]
+        with _seeded(key or ItemKey(0, 0, t)):
+            results = self.text_pipeline(dict(record))
+        return dict(
+            text_idx=t,
+            text_id=record['text_id'],
+            token_ids=torch.as_tensor(results['token_ids'], dtype=torch.int64),
+            video_idx=list(record['video_idx']),
+        )
+
+    def view(self, kind: Literal['video', 'text']) -> Dataset:
+        """A dataset of all videos, or of all texts, alone: what an evaluation walks through."""
+        _require(kind in ('video', 'text'), f"view: 'video' or 'text', not {kind!r}")
+        return _View(self, kind)
+
+
+class _View(Dataset):
+    """The videos or the texts of a dataset, each once, as the halves of its items."""
+
+    def __init__(self, dataset: VideoTextDataset, kind: str) -> None:
+        self.dataset = dataset
+        self.kind = kind
+
+    def __len__(self) -> int:
+        return len(self.dataset.videos if self.kind == 'video' else self.dataset.texts)
+
+    def __getitem__(self, key: Union[ItemKey, int]) -> dict[str, Any]:
+        key = _item_key(key)
+        load = self.dataset.load_video if self.kind == 'video' else self.dataset.load_text
+        return load(key.index, key)
+
+
+def _item_key(key: Union[ItemKey, int]) -> ItemKey:
+    return key if isinstance(key, ItemKey) else ItemKey(0, 0, int(key))
+
+
+@contextmanager
+def _seeded(key: ItemKey) -> Iterator[None]:
+    """Seed python's, numpy's and torch's CPU generator from ``key``; restore them at the end.
+
+    Transforms of any library draw from these three. torch.manual_seed is avoided: it would reseed
+    the GPU generators too, which nothing here restores.
+    """
+    state = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    seeds = np.random.SeedSequence(key).generate_state(3).tolist()
+    random.seed(seeds[0])
+    np.random.seed(seeds[1])
+    torch.default_generator.manual_seed(seeds[2])
+    try:
+        yield
+    finally:
+        random.setstate(state[0])
+        np.random.set_state(state[1])
+        torch.set_rng_state(state[2])
+
+
+def _build(pipeline: Sequence[Transform], records: list[dict[str, Any]]) -> Compose:
+    steps = [TRANSFORMS.build(step) if isinstance(step, dict) else step for step in pipeline]
+    for step in steps:
+        if hasattr(step, 'check'):
+            step.check(records)
+    return Compose(steps)
+
+
+def _frames(results: dict[str, Any]) -> torch.Tensor:
+    """``imgs`` as uint8 [F, 3, H, W], or ``features`` as float32 [F, D]."""
+    if 'features' in results:
+        return torch.as_tensor(results['features'], dtype=torch.float32)
+    sizes = {img.shape for img in results['imgs']}
+    _require(
+        len(sizes) == 1, f'video {results["video_id"]!r}: frames of one size expected, got {sizes}'
+    )
+    return torch.from_numpy(np.stack(results['imgs'])).permute(0, 3, 1, 2).contiguous()
+
+
+def _texts_of(texts: list[dict[str, Any]], num_videos: int) -> list[list[int]]:
+    texts_of: list[list[int]] = [[] for _ in range(num_videos)]
+    for t, text in enumerate(texts):
+        for v in text['video_idx']:
+            texts_of[v].append(t)
+    return texts_of
+
+
+def _check_ids(kind: str, ids: list[str]) -> None:
+    if len(set(ids)) < len(ids):
+        twice = [name for name, count in Counter(ids).items() if count > 1]
+        raise ValueError(f'{len(twice)} {kind} ids occur more than once, e.g. {twice[:5]}')
+
+
+def _check_texts(texts: list[dict[str, Any]], num_videos: int) -> None:
+    for row, text in enumerate(texts):
+        name = f'caption row {row} (text_id {text["text_id"]!r})'
+        _require(text['text'].strip() != '', f'{name} is empty')
+        _require(len(text['video_idx']) > 0, f'{name} belongs to no video')
+        for v in text['video_idx']:
+            _require(0 <= v < num_videos, f'{name}: video {v} of {num_videos} does not exist')
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise ValueError(message)

@@ -1,0 +1,72 @@
+"""Gathering over processes with exact gradients.
+
+Every process computes the same loss on the joint batch.  The backward pass of the gather sums
+the gradients of all processes, and DistributedDataParallel then takes their mean: each parameter
+(before or after the gather) ends with the gradient of one process holding the joint batch.
+Works on gloo (CPU) and NCCL; without a process group every function is the identity.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from mmvtr.structures import Embedding, Levels
+
+
+def world_size() -> int:
+    """Number of processes; 1 where no process group has been initialised."""
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
+class _GatherRows(torch.autograd.Function):
+    """Concatenate the rows of all processes; ranks may hold different numbers, even none."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor) -> Tensor:
+        sizes = [torch.zeros(1, dtype=torch.long, device=x.device) for _ in range(world_size())]
+        dist.all_gather(sizes, torch.tensor([len(x)], device=x.device))
+        counts = [int(size) for size in sizes]
+        padded = x.new_zeros(max(counts), *x.shape[1:])
+        padded[: len(x)] = x
+        parts = [torch.empty_like(padded) for _ in counts]
+        dist.all_gather(parts, padded)
+        ctx.start = sum(counts[: dist.get_rank()])
+        ctx.length = len(x)
+        return torch.cat([part[:count] for part, count in zip(parts, counts)])
+
+    @staticmethod
+    def backward(ctx, grad: Tensor) -> Tensor:
+        grad = grad.contiguous()
+        dist.all_reduce(grad)
+        return grad[ctx.start : ctx.start + ctx.length]
+
+
+def gather_rows(x: Tensor) -> Tensor:
+    """Rows of all processes in rank order: [N_r, ...] -> [sum of N_r, ...].
+
+    Trailing dimensions must agree.  Differentiable for floating-point ``x``.
+    """
+    return x if world_size() == 1 else _GatherRows.apply(x)
+
+
+def gather_levels(levels: Levels) -> Levels:
+    """Gather mean and log_std of each level; tokens stay where they are."""
+    return {name: gather_embedding(e) for name, e in levels.items()}
+
+
+def gather_embedding(embedding: Embedding) -> Embedding:
+    """Gather the global part of an embedding, rows in rank order."""
+    return embedding.global_only().map(gather_rows)
+
+
+def gather_padded(x: Tensor, fill: int) -> Tensor:
+    """As :func:`gather_rows` for integer [N, M] whose M differs between processes."""
+    if world_size() == 1:
+        return x
+    width = torch.tensor([x.shape[1]], device=x.device)
+    dist.all_reduce(width, op=dist.ReduceOp.MAX)
+    wide = x.new_full((len(x), int(width)), fill)
+    wide[:, : x.shape[1]] = x
+    return gather_rows(wide)

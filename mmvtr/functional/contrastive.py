@@ -1,0 +1,84 @@
+"""One contrastive loss for all papers, in log space.
+
+Row t of ``scores[T, V]`` against its positives and weighted negatives:
+
+    -log( sum_{v in P_t} e^{s_tv} / ( sum_{v in P_t} e^{s_tv} + sum_{v not in P_t} w_tv e^{s_tv} ) )
+"""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import torch
+from torch import Tensor
+
+from mmvtr.functional.precision import at_least_float32
+
+#: Stands for log(0).  Finite, so that a row without negatives has a loss of 0 and no NaN gradient.
+LOG_ZERO = -1e30
+
+
+def contrastive(
+    scores: Tensor,
+    positives: Tensor,
+    *,
+    temperature: float | Tensor = 1.0,
+    weights: Optional[Tensor] = None,
+    form: str = 'pooled',
+    direction: str = 'both',
+) -> Tensor:
+    """Contrastive loss of a text x video score matrix.
+
+    Special cases: InfoNCE (DVTR Eq. 2) has one positive a row and no weights; the debiased
+    contrastive loss (DVTR Eq. 13) has ``weights`` = eta; ``form='outer_sum'`` is SupCon.
+
+    Args:
+        scores: float [T, V]; half precision is computed in float32.
+        positives: bool [T, V].  Rows (t2v) or columns (v2t) without a positive are left out.
+        temperature: divides the scores; a float or a 0-dim tensor.
+        weights: float [T, V] >= 0 or None (= 1), the weight of each negative in the denominator;
+            entries at positives are ignored.
+        form: ``'pooled'`` as above; ``'own_pair'`` one term per annotated pair, whose sibling
+            positives are neither positive nor negative (ARL Eq. 8-9); ``'outer_sum'`` the mean
+            over positives outside the logarithm.
+        direction: ``'t2v'`` (mean over texts), ``'v2t'`` (mean over videos; for ``own_pair`` both
+            mean over pairs) or ``'both'``, the mean of the two.
+
+    Returns:
+        0-dim tensor; 0 where no row has a positive.
+
+    Raises:
+        ValueError: unknown form or direction, or shapes that differ.
+    """
+    if scores.shape != positives.shape:
+        raise ValueError(f'scores {tuple(scores.shape)} and positives {tuple(positives.shape)} differ')
+    logits = at_least_float32(scores) / temperature
+    negatives = logits if weights is None else logits + weights.clamp_min(1e-30).log()
+    negatives = negatives.masked_fill(positives, LOG_ZERO)
+    t2v = (logits, negatives, positives)
+    v2t = tuple(x.t() for x in t2v)
+    if direction == 'both':
+        return (_rows(*t2v, form) + _rows(*v2t, form)) / 2
+    if direction not in ('t2v', 'v2t'):
+        raise ValueError(f"direction must be 't2v', 'v2t' or 'both', not {direction!r}")
+    return _rows(*(t2v if direction == 't2v' else v2t), form)
+
+
+def _rows(logits: Tensor, negatives: Tensor, positives: Tensor, form: str) -> Tensor:
+    """The loss of each row (each pair for ``own_pair``), averaged."""
+    valid = positives.any(1)
+    if not valid.any():
+        return logits.sum() * 0.0
+    negative = torch.logsumexp(negatives, 1)
+    if form == 'own_pair':
+        row, column = positives.nonzero(as_tuple=True)
+        own = logits[row, column]
+        return (torch.logaddexp(own, negative[row]) - own).mean()
+    positive = torch.logsumexp(logits.masked_fill(~positives, LOG_ZERO), 1)
+    total = torch.logaddexp(positive, negative)
+    if form == 'pooled':
+        return (total - positive)[valid].mean()
+    if form == 'outer_sum':
+        mean = logits.masked_fill(~positives, 0.0).sum(1) / positives.sum(1).clamp_min(1)
+        return (total - mean)[valid].mean()
+    raise ValueError(f"form must be 'pooled', 'own_pair' or 'outer_sum', not {form!r}")

@@ -1,0 +1,64 @@
+"""Diagonal Gaussians: divergences of all pairs, and samples.
+
+Spread is ``log_std``.  Divergences sum over the D dimensions; a caller that wants a size-free
+number divides by D.  No T x V x D tensor is made: each divergence is a few matrix products.
+"""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def wasserstein2(mean_t: Tensor, log_std_t: Tensor, mean_v: Tensor, log_std_v: Tensor) -> Tensor:
+    """Squared 2-Wasserstein distance of all pairs (DVTR Eq. 9).
+
+    ``||mu_t - mu_v||^2 + ||sigma_t - sigma_v||^2``: the squared Euclidean distance of the vectors
+    ``[mu, sigma]``, so one matrix product.
+
+    Args:
+        mean_t, log_std_t: float [T, D].
+        mean_v, log_std_v: float [V, D].
+
+    Returns:
+        float [T, V] >= 0.
+    """
+    t = torch.cat([mean_t, log_std_t.exp()], -1)
+    v = torch.cat([mean_v, log_std_v.exp()], -1)
+    squared = t.square().sum(-1)[:, None] + v.square().sum(-1)[None] - 2 * t @ v.t()
+    return squared.clamp_min(0)
+
+
+def kl_divergence(mean_p: Tensor, log_std_p: Tensor, mean_q: Tensor, log_std_q: Tensor) -> Tensor:
+    """KL(p || q) row by row (DVTR Eq. 8), summed over D: [N, D] x 4 -> [N]."""
+    ratio = (2 * (log_std_p - log_std_q)).exp()
+    distance = ((mean_p - mean_q) * (-log_std_q).exp()).square()
+    return 0.5 * (ratio + distance - 1).sum(-1) + (log_std_q - log_std_p).sum(-1)
+
+
+def sample(
+    mean: Tensor, log_std: Tensor, num_samples: int, generator: Optional[torch.Generator] = None
+) -> Tensor:
+    """Reparameterised samples ``mean + exp(log_std) * eps``: [N, D] -> [N, S, D].
+
+    ``generator`` is a CPU generator, so that the draw does not depend on the device.
+    """
+    noise = torch.randn(len(mean), num_samples, mean.shape[-1], generator=generator, dtype=mean.dtype)
+    return mean[:, None] + log_std.exp()[:, None] * noise.to(mean.device)
+
+
+def mean_sample_cosine(t: Tensor, v: Tensor) -> Tensor:
+    """Mean cosine over all S x S sample pairs of matched rows: [N, S, D] x 2 -> [N].
+
+    The mean of cosines is the inner product of the mean unit vectors, so S + S vectors are
+    averaged and no S x S product is made.
+    """
+    return (F.normalize(t, dim=-1).mean(1) * F.normalize(v, dim=-1).mean(1)).sum(-1)
+
+
+def mean_sample_dot(t: Tensor, v: Tensor) -> Tensor:
+    """Mean inner product over all S x S sample pairs (DVTR Eq. 8): [N, S, D] x 2 -> [N]."""
+    return (t.mean(1) * v.mean(1)).sum(-1)

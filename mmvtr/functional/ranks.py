@@ -1,0 +1,213 @@
+"""Ranks of matches in a score matrix [T, V], counted and never sorted.
+
+Counting what stands above and beside a query's best-scored match costs two passes over the matrix,
+needs no index matrices, and states a tie rule: the mean rank.  Either direction (``dim``) reads
+the matrix as it lies, in tiles.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Optional
+
+import torch
+from torch import Tensor
+
+#: Entries of a matrix handled at a time: about what a core's cache holds.
+TILE = 2**19
+
+
+class RankCounts(NamedTuple):
+    """Where the best-scored match of each of Q queries stands.
+
+    Attributes:
+        above: float64 [Q], candidates scored higher; none is a match.
+        tied: float64 [Q], other candidates with the same score that are no match.
+        twins: float64 [Q], matches with that score, itself included; 0 = the query has no match.
+    """
+
+    above: Tensor
+    tied: Tensor
+    twins: Tensor
+
+    def answerable(self) -> 'RankCounts':
+        """The queries that have a match."""
+        return RankCounts(*(x[self.twins > 0] for x in self))
+
+
+def rank_counts(scores: Tensor, positives: Tensor, *, dim: int = 1, tile: int = TILE) -> RankCounts:
+    """Count the candidates above and beside each query's best-scored match.
+
+    Args:
+        scores: float [T, V], higher is better.
+        positives: bool [T, V], the matches.
+        dim: dimension of the candidates: 1 = texts ask for videos, 0 = videos ask for texts.
+        tile: entries compared at a time; bounds the memory, never changes the result.
+
+    Raises:
+        ValueError: shapes differ, or a score is NaN.
+    """
+    if scores.shape != positives.shape:
+        raise ValueError(f'scores {list(scores.shape)} and positives {list(positives.shape)} differ')
+    refuse_nan(scores)
+    texts, videos = positives.nonzero(as_tuple=True)
+    queries, matched = (texts if dim == 1 else videos), scores[texts, videos]
+    best = scores.new_full((scores.shape[1 - dim],), -torch.inf)
+    best.scatter_reduce_(0, queries, matched, 'amax')
+    zero = torch.zeros(len(best), dtype=torch.float64, device=scores.device)
+    twins = zero.index_add(0, queries, (matched == best[queries]).double())
+    above, reached = zero.clone(), zero.clone()
+    rows = _rows(scores, tile)
+    buffer = torch.empty(rows, scores.shape[1], device=scores.device)
+    for start in range(0, len(scores), rows):
+        part = scores[start : start + rows]
+        asked = slice(start, start + rows) if dim == 1 else slice(None)
+        bar, hit = best[asked].unsqueeze(dim), buffer[: len(part)]
+        above[asked] += torch.gt(part, bar, out=hit).sum(dim)
+        reached[asked] += torch.ge(part, bar, out=hit).sum(dim)
+    return RankCounts(above, reached - above - twins, twins)
+
+
+def ranks(scores: Tensor, positives: Tensor, *, dim: int = 1, tile: int = TILE) -> Tensor:
+    """Rank of each query's best-scored match, 1 = first, ties at their mean rank.
+
+    ``1 + #(others above) + #(others tied) / 2``: the query's further matches never count
+    against it.  Arguments and errors as in :func:`rank_counts`.
+
+    Example:
+        Two videos; texts 0 and 1 belong to video 0, text 2 to video 1. ::
+
+            >>> scores = torch.tensor([[.9, .1], [.4, .8], [.7, .7]])
+            >>> positives = torch.tensor([[1, 0], [1, 0], [0, 1]]).bool()
+            >>> ranks(scores, positives).tolist()  # text 1 is second, text 2 is in a tie
+            [1.0, 2.0, 1.5]
+            >>> ranks(scores, positives, dim=0).tolist()  # text 1 is above video 1's own text
+            [1.0, 2.0]
+
+    Returns:
+        float64 [Q]; NaN where a query has no match (:func:`recall_at` and the others leave those
+        queries out).
+    """
+    above, tied, twins = rank_counts(scores, positives, dim=dim, tile=tile)
+    return (1 + above + tied / 2).where(twins > 0, torch.nan)
+
+
+def caption_max(scores: Tensor, positives: Tensor, *, tile: int = TILE) -> Tensor:
+    """Best score of any caption of video u with video v: [T, V] -> [U = V, V].
+
+    CLIP4Clip's multi-caption protocol: a video's candidates are the videos, each standing for its
+    captions, so ``ranks(caption_max(s, p), torch.diag(p.any(0)), dim=0)``.  Where captions belong
+    to several videos, another video that shares a caption with v is no candidate for v.
+
+    Example:
+        Texts 0 and 1 belong to video 0, text 2 to video 1. ::
+
+            >>> scores = torch.tensor([[.9, .1], [.4, .8], [.7, .6]])
+            >>> positives = torch.tensor([[1, 0], [1, 0], [0, 1]]).bool()
+            >>> caption_max(scores, positives)
+            tensor([[0.9000, 0.8000],
+                    [0.7000, 0.6000]])
+
+    Returns:
+        [V, V] in the dtype of ``scores``; ``-inf`` = no candidate (no captions, or shared ones).
+    """
+    texts, videos = positives.nonzero(as_tuple=True)
+    best = scores.new_full((scores.shape[1],) * 2, -torch.inf)
+    rows = _rows(scores, tile)
+    for text, video in zip(texts.split(rows), videos.split(rows)):
+        best.scatter_reduce_(0, video[:, None].expand(-1, len(best)), scores[text], 'amax')
+    shared = torch.zeros_like(best, dtype=torch.bool)
+    for text in (texts.bincount(minlength=len(scores)) > 1).nonzero().flatten():
+        owners = videos[texts == text]
+        shared[owners[:, None], owners] = True
+    return best.masked_fill_(shared.fill_diagonal_(False), -torch.inf)
+
+
+def recall_at(ranks: Tensor, k: int) -> Tensor:
+    """Share of queries whose rank is at most ``k``: float64 in [0, 1]."""
+    return (_known(ranks) <= k).double().mean()
+
+
+def median_rank(ranks: Tensor) -> Tensor:
+    """Median rank; the mean of the middle two where their number is even (as numpy's)."""
+    return _known(ranks).quantile(0.5)
+
+
+def mean_rank(ranks: Tensor) -> Tensor:
+    """Mean rank."""
+    return _known(ranks).mean()
+
+
+def expected_recall_at(counts: RankCounts, k: float) -> Tensor:
+    """:func:`recall_at` in expectation, if ties fall at random.
+
+    Chance level = this of a constant matrix; ceiling of perfect semantics = this of the truth
+    as a score.  With n = tied + twins, P(best match beyond j = k - above) = C(n-j, p) / C(n, p).
+
+    Example:
+        One match among 10 candidates, all scores equal: 5 places of 10. ::
+
+            >>> one = torch.ones(1).double()
+            >>> expected_recall_at(RankCounts(above=0 * one, tied=9 * one, twins=one), 5)
+            tensor(0.5000, dtype=torch.float64)
+    """
+    above, tied, twins = counts.answerable()
+    places = (k - above).clamp(min=0)
+    return (1 - (_log_choose(tied + twins - places, twins) - _log_choose(tied + twins, twins)).exp()).mean()
+
+
+def expected_mean_rank(counts: RankCounts) -> Tensor:
+    """:func:`mean_rank` in expectation, if ties fall at random: above + (n + 1) / (twins + 1)."""
+    above, tied, twins = counts.answerable()
+    return (above + (tied + twins + 1) / (twins + 1)).mean()
+
+
+def expected_median_rank(counts: RankCounts) -> Tensor:
+    """Median over queries and over how ties fall."""
+    slack = 1e-9  # what log-gamma loses of an exact half
+    low = _first_rank(counts, 0.5 - slack)
+    high = _first_rank(counts, 0.5 + slack)
+    return torch.tensor((low + high) / 2, dtype=torch.float64)
+
+
+def refuse_nan(scores: Tensor) -> None:
+    """Raise ValueError with the row and column of the first NaN."""
+    found = first_nan(scores)
+    if found is not None:
+        raise ValueError(f'scores[{found[0]}, {found[1]}] is NaN')
+
+
+def first_nan(scores: Tensor) -> Optional[tuple[int, int]]:
+    """Row and column of the first NaN of a matrix, None if there is none.
+
+    A sum tells in one fast pass whether a closer look is needed: a NaN always reaches it.
+    """
+    rows = _rows(scores, TILE)
+    for start in range(0, len(scores), rows):
+        part = scores[start : start + rows]
+        if part.sum().isnan() and part.isnan().any():
+            row, column = part.isnan().nonzero()[0].tolist()
+            return start + row, column
+    return None
+
+
+def _first_rank(counts: RankCounts, share: float) -> int:
+    """Smallest k with ``expected_recall_at(k) >= share``, by bisection."""
+    low, high = 0, int((counts.above + counts.tied).max()) + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if expected_recall_at(counts, middle) >= share else (middle, high)
+    return high
+
+
+def _log_choose(n: Tensor, k: Tensor) -> Tensor:
+    """log C(n, k), -inf where n < k."""
+    inside = torch.lgamma(n + 1) - torch.lgamma(k + 1) - torch.lgamma((n - k).clamp(min=0) + 1)
+    return inside.where(n >= k, -torch.inf)
+
+
+def _known(ranks: Tensor) -> Tensor:
+    return ranks[~ranks.isnan()]
+
+
+def _rows(scores: Tensor, tile: int) -> int:
+    return max(1, tile // max(1, scores.shape[1]))

@@ -1,0 +1,69 @@
+"""Stacks a batch of V videos and T texts into padded tensors on the model's device."""
+
+from __future__ import annotations
+
+from typing import Optional, Sequence
+
+import torch
+from mmengine.model import BaseDataPreprocessor
+from torch import Tensor
+
+from mmvtr.registry import MODELS
+
+
+@MODELS.register_module()
+class VideoTextDataPreprocessor(BaseDataPreprocessor):
+    """uint8 frames -> normalised float; frames and words padded, with masks.
+
+    Args:
+        mean, std: per RGB channel, in 0-255; unused where videos are precomputed features.
+        max_frames: pad to this number instead of the longest video of the batch.
+
+    Call: the dict of ``collate_retrieval`` -> the same dict with ``inputs`` of
+
+    - ``video`` float [V, F, 3, H, W] or [V, F, D], ``frame_mask`` bool [V, F];
+    - ``text`` int64 [T, L] (pad id 0), ``text_mask`` bool [T, L];
+
+    each pair only where the batch holds videos or texts.
+    """
+
+    def __init__(
+        self,
+        *,
+        mean: Sequence[float] = (122.7709, 116.7460, 104.0937),
+        std: Sequence[float] = (68.5005, 66.6322, 70.3232),
+        max_frames: Optional[int] = None,
+    ) -> None:
+        super().__init__()
+        self.register_buffer('mean', torch.tensor(mean).view(3, 1, 1), persistent=False)
+        self.register_buffer('std', torch.tensor(std).view(3, 1, 1), persistent=False)
+        self.max_frames = max_frames
+
+    def forward(self, data: dict, training: bool = False) -> dict:
+        data = self.cast_data(data)
+        inputs = {}
+        if 'video' in data['inputs']:
+            video, inputs['frame_mask'] = pad(data['inputs']['video'], self.max_frames)
+            if video.dtype == torch.uint8:
+                video = (video.float() - self.mean) / self.std
+            inputs['video'] = video
+        if 'text' in data['inputs']:
+            inputs['text'], inputs['text_mask'] = pad(data['inputs']['text'])
+        return dict(inputs=inputs, data_samples=data['data_samples'])
+
+
+def pad(items: Sequence[Tensor], length: Optional[int] = None) -> tuple[Tensor, Tensor]:
+    """N tensors [L_i, ...] -> zero-padded [N, L, ...] and mask bool [N, L].
+
+    Raises:
+        ValueError: an item is longer than ``length``.
+    """
+    lengths = torch.tensor([len(x) for x in items])
+    longest = int(lengths.max()) if len(items) else 0
+    length = longest if length is None else length
+    if longest > length:
+        raise ValueError(f'an item has {longest} frames or words, but at most {length} are allowed')
+    padded = items[0].new_zeros(len(items), length, *items[0].shape[1:])
+    for row, x in zip(padded, items):
+        row[: len(x)] = x
+    return padded, (torch.arange(length) < lengths[:, None]).to(padded.device)

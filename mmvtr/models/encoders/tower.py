@@ -1,0 +1,76 @@
+"""What all towers share: freezing that survives ``.train()``, and checks of their text input."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+
+class Tower(nn.Module):
+    """A pretrained network that may be frozen.
+
+    A frozen backbone gets no gradients and stays in eval mode (fixed BatchNorm statistics, no
+    dropout) whatever the model around it does.
+
+    Attributes:
+        dim: D, width of what ``forward`` returns.
+        frozen: whether the backbone is fixed.
+    """
+
+    dim: int
+
+    def __init__(self, *, frozen: bool) -> None:
+        super().__init__()
+        self.frozen = frozen
+
+    @property
+    def backbone(self) -> nn.Module:
+        """The part that ``frozen`` fixes; by default all of it."""
+        return self
+
+    def freeze_if_asked(self) -> None:
+        """To be called once the backbone is there."""
+        if self.frozen:
+            self.backbone.requires_grad_(False)
+            self.train(self.training)
+
+    def train(self, mode: bool = True) -> 'Tower':
+        super().train(mode)
+        if self.frozen:
+            nn.Module.train(self.backbone, False)
+        return self
+
+
+def check_text(ids: Tensor, mask: Tensor, *, positions: int, vocabulary: int, name: str) -> None:
+    """Refuse texts that a text tower would misread.
+
+    Args:
+        ids: int64 [T, L].
+        mask: bool [T, L].
+        positions: rows of the tower's position table.
+        vocabulary: rows of its token table.
+        name: of the tower, for the message.
+
+    Raises:
+        ValueError: L > positions, an id outside the vocabulary, a text without a valid token, or
+            padding in front of a valid token; the text's index in the batch is named.
+    """
+    if ids.shape[1] > positions:
+        raise ValueError(
+            f'{name}: texts of {ids.shape[1]} tokens, but its position table has {positions} '
+            f'rows; shorten them in the text pipeline')
+    if not ids.numel():
+        return
+    if ids.max() >= vocabulary:
+        raise ValueError(
+            f'{name}: token id {int(ids.max())} in text {int(ids.amax(1).argmax())} of the batch, '
+            f'but its vocabulary has {vocabulary}; the tokenizer belongs to another text tower')
+    prefix = mask[:, 0] & ~(mask[:, 1:] & ~mask[:, :-1]).any(1)
+    if not prefix.all():
+        raise ValueError(
+            f'{name}: text {int(prefix.int().argmin())} of the batch has no valid token, or '
+            f'padding in front of one (text_mask must be True, ..., True, False, ...)')
+
+
+def last_valid(mask: Tensor) -> Tensor:
+    """int64 [N], the index of the last True in each row of ``mask`` bool [N, L]."""
+    return mask.shape[1] - 1 - mask.flip(1).int().argmax(1)

@@ -1,0 +1,200 @@
+"""The retriever: two encoders, a similarity, and whatever supervises their score matrix."""
+
+from __future__ import annotations
+
+from typing import Optional, Sequence
+
+import torch
+from mmengine.model import BaseModel
+from mmengine.structures import BaseDataElement
+from torch import Tensor, nn
+
+from mmvtr.dist import gather_levels, gather_padded, gather_rows
+from mmvtr.models.losses import Target
+from mmvtr.registry import MODELS
+from mmvtr.structures import Levels
+
+
+class RetrievalSample(BaseDataElement):
+    """What ``predict`` says of one text against the videos of its batch.
+
+    Meta fields: ``text_id`` str, ``video_ids`` list of V str.  Data field: ``scores`` float [V].
+    """
+
+
+@MODELS.register_module()
+class VideoTextRetriever(BaseModel):
+    """Encodes V videos and T texts, scores them, and trains on the matrix of all processes.
+
+    Args:
+        encoder: dual encoder with ``encode_video`` and ``encode_text``.
+        similarity: from levels of texts and videos to matrices [T, V].
+        losses: dict name -> loss; each is logged as ``loss_<name>``.
+        temperature: divides the scores in the losses.
+        heads: dict(video=..., text=...) of probabilistic heads, or None.  They read level
+            ``head_reads`` and write level ``'gaussian'``.
+        head_reads: see ``heads``.
+        detach_heads: heads get detached features, so that they never move the encoders.
+        supervision: fills weights, margins and further positives of the target, or None.
+        data_preprocessor, init_cfg: as in mmengine.
+
+    Components are dicts for the registry or built modules.
+
+    ``stage`` selects one half of DVTR's Algorithm 1 (the AlternatingTrainLoop sets it):
+    ``'uncertainty'`` trains heads and supervision (and the encoders unless ``detach_heads``),
+    ``'retrieval'`` the encoders on the debiased loss; None does both in one step.
+    """
+
+    def __init__(
+        self,
+        *,
+        encoder: dict | nn.Module,
+        similarity: dict | nn.Module,
+        losses: dict[str, dict | nn.Module],
+        temperature: dict | nn.Module = dict(type='Temperature'),
+        heads: Optional[dict[str, dict | nn.Module]] = None,
+        head_reads: str = 'global',
+        detach_heads: bool = True,
+        supervision: Optional[dict | nn.Module] = None,
+        data_preprocessor: Optional[dict] = None,
+        init_cfg: Optional[dict] = None,
+    ) -> None:
+        super().__init__(data_preprocessor=data_preprocessor, init_cfg=init_cfg)
+        self.encoder = build(encoder)
+        self.similarity = build(similarity)
+        self.temperature = build(temperature)
+        self.losses = nn.ModuleDict({name: build(loss) for name, loss in losses.items()})
+        self.heads = nn.ModuleDict({side: build(head) for side, head in (heads or {}).items()})
+        if self.heads and set(self.heads) != {'video', 'text'}:
+            raise ValueError(f"heads need the keys 'video' and 'text', got {sorted(self.heads)}")
+        self.head_reads = head_reads
+        self.detach_heads = detach_heads
+        self.supervision = None if supervision is None else build(supervision)
+        self._stage: Optional[str] = None
+        self._trainable = {name for name, p in self.named_parameters() if p.requires_grad}
+
+    # -- encoding and scoring -------------------------------------------------------------
+
+    def encode_video(self, inputs: dict[str, Tensor]) -> Levels:
+        """``video`` float [V, F, ...] and ``frame_mask`` bool [V, F] -> levels of V videos."""
+        return self._add_gaussian(
+            self.encoder.encode_video(inputs['video'], inputs['frame_mask']), 'video')
+
+    def encode_text(self, inputs: dict[str, Tensor]) -> Levels:
+        """``text`` int64 [T, L] and ``text_mask`` bool [T, L] -> levels of T texts."""
+        return self._add_gaussian(
+            self.encoder.encode_text(inputs['text'], inputs['text_mask']), 'text')
+
+    def _add_gaussian(self, levels: Levels, side: str) -> Levels:
+        if not self.heads:
+            return levels
+        features = levels[self.head_reads]
+        if self.detach_heads:
+            features = features.map(torch.Tensor.detach)
+        return {**levels, 'gaussian': self.heads[side](features)}
+
+    def score(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
+        """All matrices [T, V]: ``'scores'`` (fused), one a level, and the supervision's own."""
+        matrices = self.similarity(texts, videos)
+        if self.supervision is not None and hasattr(self.supervision, 'matrices'):
+            matrices.update(self.supervision.matrices(texts, videos))
+        return matrices
+
+    # -- mmengine's three modes -----------------------------------------------------------
+
+    def forward(
+        self, inputs: dict[str, Tensor], data_samples: Optional[dict] = None, mode: str = 'tensor'
+    ) -> dict | list[RetrievalSample] | tuple[Levels, Levels]:
+        """``'loss'`` -> dict of losses, ``'predict'`` -> one sample a text, ``'tensor'`` -> levels
+        of texts and of videos.  ``inputs`` come from the data preprocessor."""
+        if mode not in ('loss', 'predict', 'tensor'):
+            raise ValueError(f"mode must be 'loss', 'predict' or 'tensor', not {mode!r}")
+        texts, videos = self.encode_text(inputs), self.encode_video(inputs)
+        if mode == 'tensor':
+            return texts, videos
+        if mode == 'loss':
+            return self._loss(texts, videos, data_samples)
+        return self._predict(texts, videos, data_samples)
+
+    def _loss(self, texts: Levels, videos: Levels, data_samples: dict) -> dict[str, Tensor]:
+        texts, videos = gather_levels(texts), gather_levels(videos)
+        device = next(iter(texts.values())).mean.device
+        target = Target(match(data_samples, device))
+        supervised: dict[str, Tensor] = {}
+        if self.supervision is not None:
+            target, supervised = self.supervision(texts, videos, target)
+            if self.stage == 'retrieval':
+                supervised = {k: v for k, v in supervised.items() if 'loss' not in k}
+        losses = dict(supervised)
+        temperature = self.temperature()
+        if self.stage != 'uncertainty':
+            matrices = self.similarity(texts, videos)
+            for name, loss in self.losses.items():
+                losses[f'loss_{name}'] = loss(matrices, target, temperature)
+            losses['temperature'] = temperature.detach()
+        check_finite(losses, data_samples)
+        return losses
+
+    def _predict(
+        self, texts: Levels, videos: Levels, data_samples: dict
+    ) -> list[RetrievalSample]:
+        scores = self.score(texts, videos)['scores']
+        return [
+            RetrievalSample(
+                metainfo=dict(text_id=text_id, video_ids=data_samples['video_ids']), scores=row)
+            for text_id, row in zip(data_samples['text_ids'], scores)
+        ]
+
+    # -- DVTR's Algorithm 1 ---------------------------------------------------------------
+
+    @property
+    def stage(self) -> Optional[str]:
+        return self._stage
+
+    @stage.setter
+    def stage(self, stage: Optional[str]) -> None:
+        if stage not in (None, 'uncertainty', 'retrieval'):
+            raise ValueError(f"stage must be None, 'uncertainty' or 'retrieval', not {stage!r}")
+        self._stage = stage
+        for name, parameter in self.named_parameters():
+            uncertainty = name.startswith(('heads.', 'supervision.'))
+            if stage is None:
+                trains = True
+            elif stage == 'retrieval':
+                trains = not uncertainty
+            else:
+                trains = uncertainty or (name.startswith('encoder.') and not self.detach_heads)
+            parameter.requires_grad_(trains and name in self._trainable)
+
+
+def build(component: dict | nn.Module) -> nn.Module:
+    """A registered component from its config; a built module passes through."""
+    return component if isinstance(component, nn.Module) else MODELS.build(component)
+
+
+def match(data_samples: dict, device: torch.device) -> Tensor:
+    """positives bool [T, V] of the joint batch of all processes, from ids.
+
+    A text matches every column whose video is one of its own: also the second copy of a video
+    that two captions brought into the batch.
+    """
+    video_idx = gather_rows(data_samples['video_idx'].to(device))
+    text_videos = gather_padded(data_samples['text_videos'].to(device), fill=-1)
+    return (text_videos[:, :, None] == video_idx).any(1)
+
+
+def check_finite(losses: dict[str, Tensor], data_samples: dict) -> None:
+    """Stop before a NaN reaches the weights.
+
+    Raises:
+        FloatingPointError: names the losses, and the texts and videos of this process' batch.
+    """
+    bad = [name for name, value in losses.items() if not torch.isfinite(value).all()]
+    if bad:
+        raise FloatingPointError(
+            f'{", ".join(bad)} is not finite; batch of texts {_first(data_samples["text_ids"])} and '
+            f'videos {_first(data_samples["video_ids"])}. The weights have not been updated.')
+
+
+def _first(ids: Sequence[str], limit: int = 5) -> str:
+    return ', '.join(map(str, ids[:limit])) + (' ...' if len(ids) > limit else '')

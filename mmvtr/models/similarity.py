@@ -1,0 +1,73 @@
+"""From the embeddings of T texts and V videos to score matrices [T, V]."""
+
+from __future__ import annotations
+
+import math
+from typing import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mmvtr.functional.precision import at_least_float32
+from mmvtr.registry import MODELS
+from mmvtr.structures import Levels
+
+
+@MODELS.register_module()
+class CosineSimilarity(nn.Module):
+    """Cosine of the global vectors, level by level, and their weighted mean.
+
+    Args:
+        levels: the levels to compare; CLIP2Video has ``('global', 'aligned')``.
+        weights: one per level, default equal; normalised to sum to 1.
+    """
+
+    #: Whether ``forward`` reads ``Embedding.tokens`` (evaluation keeps them only then).
+    needs_tokens = False
+
+    def __init__(
+        self, *, levels: Sequence[str] = ('global',), weights: Sequence[float] | None = None
+    ) -> None:
+        super().__init__()
+        weights = weights or [1.0] * len(levels)
+        if len(weights) != len(levels) or not sum(weights) > 0:
+            raise ValueError(f'one weight a level, with a positive sum: got {levels}, {weights}')
+        self.weights = {name: w / sum(weights) for name, w in zip(levels, weights)}
+
+    def forward(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
+        """Levels of T texts and of V videos -> ``{level: [T, V]}`` and ``'scores'``, in float32."""
+        device = next(iter(texts.values())).mean.device.type
+        with torch.autocast(device, enabled=False):
+            matrices = {}
+            for name in self.weights:
+                t, v = (at_least_float32(side[name].mean) for side in (texts, videos))
+                matrices[name] = F.normalize(t, dim=-1) @ F.normalize(v, dim=-1).t()
+            matrices['scores'] = sum(w * matrices[name] for name, w in self.weights.items())
+        return matrices
+
+
+@MODELS.register_module()
+class Temperature(nn.Module):
+    """What divides the scores: fixed or learnt, clamped.
+
+    Stored as ``log_scale`` = log(1 / temperature), CLIP's ``logit_scale``.
+
+    Args:
+        init: initial temperature (DVTR: 0.07; CLIP at its end: 0.01).
+        learnable: train it.
+        minimum: smallest temperature used (CLIP: 0.01).
+    """
+
+    def __init__(
+        self, *, init: float = 0.07, learnable: bool = False, minimum: float = 0.01
+    ) -> None:
+        super().__init__()
+        if not init >= minimum > 0:
+            raise ValueError(f'need init >= minimum > 0, got init={init}, minimum={minimum}')
+        self.log_scale = nn.Parameter(torch.tensor(-math.log(init)), requires_grad=learnable)
+        self.max_log_scale = -math.log(minimum)
+
+    def forward(self) -> Tensor:
+        """The temperature, a 0-dim tensor."""
+        return (-self.log_scale.clamp(max=self.max_log_scale)).exp()

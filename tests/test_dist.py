@@ -1,0 +1,127 @@
+"""Two processes with different numbers of texts and videos equal one process on the joint batch."""
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from mmvtr.dist import gather_padded, gather_rows
+from mmvtr.models.heads import HierarchicalGaussianHead
+from mmvtr.models.losses import ContrastiveLoss, RankingLoss
+from mmvtr.models.retriever import VideoTextRetriever
+from mmvtr.models.similarity import CosineSimilarity, Temperature
+from mmvtr.models.supervision import DVTRSupervision, LiteralDVTRSupervision
+from mmvtr.structures import Embedding
+
+D = 8
+
+
+class TinyEncoder(nn.Module):
+    """Linear towers on [N, L, 3] inputs with two levels, as CLIP2Video has."""
+
+    def __init__(self):
+        super().__init__()
+        self.video, self.text, self.aligned = (nn.Linear(3, D) for _ in range(3))
+
+    def _levels(self, tower, x, mask):
+        tokens = tower(x) * mask[..., None]
+        mean = tokens.sum(1) / mask.sum(1, keepdim=True).clamp_min(1)
+        return {
+            'global': Embedding(mean, tokens, mask),
+            'aligned': Embedding(mean + self.aligned(x).sum(1)),
+        }
+
+    def encode_video(self, video, frame_mask):
+        return self._levels(self.video, video, frame_mask)
+
+    def encode_text(self, text, text_mask):
+        return self._levels(self.text, text, text_mask)
+
+
+def make_model(literal):
+    torch.manual_seed(0)
+    spread = 'variance' if literal else 'log_std'
+    model = VideoTextRetriever(
+        encoder=TinyEncoder(),
+        similarity=CosineSimilarity(levels=('global', 'aligned')),
+        temperature=Temperature(init=0.07, learnable=True),
+        heads={k: HierarchicalGaussianHead(D, spread=spread) for k in ('video', 'text')},
+        detach_heads=not literal,
+        supervision=LiteralDVTRSupervision() if literal else DVTRSupervision(),
+        losses=dict(
+            contrastive=ContrastiveLoss(reads=('global', 'aligned')),
+            triplet=RankingLoss(negatives='random', margin=0.5),
+        ),
+    )
+    # Away from their first values, so that no gradient vanishes by chance.
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(0.1 * torch.randn_like(p))
+    return model.double()
+
+
+def make_batch(videos, texts):
+    """Slices of one joint batch: 5 videos, 7 texts; text 1 shares the video of text 0."""
+    generator = torch.Generator().manual_seed(1)
+    video = torch.randn(5, 4, 3, generator=generator, dtype=torch.float64)
+    text = torch.randn(7, 4, 3, generator=generator, dtype=torch.float64)
+    video_idx = torch.tensor([3, 1, 4, 3, 9])  # the same video twice, on two processes
+    text_videos = torch.tensor([[3, -1], [3, -1], [1, -1], [4, 9], [9, -1], [1, -1], [7, -1]])
+    inputs = dict(
+        video=video[videos], frame_mask=torch.ones(5, 4, dtype=torch.bool)[videos],
+        text=text[texts], text_mask=torch.ones(7, 4, dtype=torch.bool)[texts])
+    samples = dict(
+        video_idx=video_idx[videos], text_videos=text_videos[texts],
+        video_ids=[str(i) for i in video_idx[videos].tolist()],
+        text_ids=[str(i) for i in range(7)][texts])
+    return inputs, samples
+
+
+def run(model, batch):
+    losses = model(*batch, mode='loss')
+    sum(value for name, value in losses.items() if 'loss' in name).backward()
+    module = getattr(model, 'module', model)
+    return (
+        {name: value.detach() for name, value in losses.items()},
+        {name: p.grad for name, p in module.named_parameters()},
+    )
+
+
+def worker(rank, folder, literal, split):
+    dist.init_process_group(
+        'gloo', init_method=f'file://{folder}/store', rank=rank, world_size=2)
+    try:
+        model = DistributedDataParallel(make_model(literal))
+        result = run(model, make_batch(*split[rank]))
+        torch.save(result, f'{folder}/rank{rank}.pt')
+        dist.barrier()
+    finally:
+        dist.destroy_process_group()
+
+
+UNEQUAL = [(slice(0, 3), slice(0, 2)), (slice(3, 5), slice(2, 7))]
+ONE_EMPTY = [(slice(0, 5), slice(0, 7)), (slice(5, 5), slice(7, 7))]
+
+
+@pytest.mark.parametrize('literal', [False, True], ids=['sound', 'literal'])
+@pytest.mark.parametrize('split', [UNEQUAL, ONE_EMPTY], ids=['unequal', 'one_empty'])
+def test_two_processes_equal_one(tmp_path, literal, split):
+    expected_losses, expected_grads = run(
+        make_model(literal), make_batch(slice(0, 5), slice(0, 7)))
+    assert all(g is not None and g.abs().max() > 0 for g in expected_grads.values())
+    mp.spawn(worker, (tmp_path, literal, split), nprocs=2)
+    for rank in range(2):
+        losses, grads = torch.load(tmp_path / f'rank{rank}.pt')
+        for name, value in expected_losses.items():
+            torch.testing.assert_close(losses[name], value, msg=name)
+        for name, grad in expected_grads.items():
+            torch.testing.assert_close(grads[name], grad, msg=name)
+
+
+def test_one_process_is_the_identity():
+    x = torch.randn(3, 2, requires_grad=True)
+    assert gather_rows(x) is x
+    ids = torch.tensor([[1, -1]])
+    assert gather_padded(ids, fill=-1) is ids

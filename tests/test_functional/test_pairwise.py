@@ -1,0 +1,35 @@
+import math
+
+import pytest
+import torch
+
+from mmvtr.functional.pairwise import bernoulli, masked_mean
+
+
+def test_bernoulli_equals_the_sum_over_entries():
+    logits = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+    positives = torch.zeros(3, 4, dtype=torch.bool)
+    positives[0, 0] = positives[1, 2] = positives[2, 2] = True
+
+    terms = {True: [], False: []}
+    for t in range(3):
+        for v in range(4):
+            p = 1 / (1 + math.exp(-logits[t, v].item()))
+            positive = bool(positives[t, v])
+            terms[positive].append(-math.log(p if positive else 1 - p))
+    mean = {k: sum(x) / len(x) for k, x in terms.items()}
+
+    balanced = bernoulli(logits, positives).item()
+    assert balanced == pytest.approx((mean[True] + mean[False]) / 2, rel=1e-12)
+    plain = bernoulli(logits, positives, balanced=False).item()
+    assert plain == pytest.approx((sum(terms[True]) + sum(terms[False])) / 12, rel=1e-12)
+    assert torch.autograd.gradcheck(lambda x: bernoulli(x, positives), logits)
+
+
+def test_extreme_logits_and_empty_masks_stay_finite():
+    logits = torch.tensor([[1e4, -1e4]], requires_grad=True)
+    for positives in (torch.tensor([[True, True]]), torch.tensor([[False, False]])):
+        loss = bernoulli(logits, positives)
+        gradient, = torch.autograd.grad(loss, logits)
+        assert torch.isfinite(loss) and torch.isfinite(gradient).all()
+    assert masked_mean(torch.ones(2), torch.zeros(2, dtype=torch.bool)).item() == 0

@@ -1,0 +1,138 @@
+import math
+
+import pytest
+import torch
+
+from mmvtr.models.data_preprocessor import VideoTextDataPreprocessor, pad
+from mmvtr.models.retriever import match
+from mmvtr.models.similarity import CosineSimilarity, Temperature
+from mmvtr.structures import Embedding, cat_levels
+from tests.test_dist import make_batch, make_model
+
+ALL = slice(0, 5), slice(0, 7)
+
+
+def test_match_knows_siblings_and_second_copies():
+    _, samples = make_batch(*ALL)
+    positives = match(samples, torch.device('cpu'))
+    expected = [
+        [video in row for video in samples['video_idx'].tolist()]
+        for row in samples['text_videos'].tolist()
+    ]
+    assert positives.tolist() == expected
+    assert positives[0].tolist() == [True, False, False, True, False]
+    assert not positives[6].any()  # its video is not in the batch
+
+
+def test_three_modes():
+    model, batch = make_model(literal=False), make_batch(*ALL)
+    texts, videos = model(*batch, mode='tensor')
+    assert texts['global'].mean.shape == (7, 8) and videos['gaussian'].log_std.shape == (5, 8)
+    samples = model(*batch, mode='predict')
+    matrices = model.score(texts, videos)
+    assert set(matrices) == {'scores', 'global', 'aligned', 'eta'}
+    torch.testing.assert_close(torch.stack([s.scores for s in samples]), matrices['scores'])
+    assert samples[2].text_id == '2' and samples[2].video_ids == ['3', '1', '4', '3', '9']
+    losses = model(*batch, mode='loss')
+    assert {'loss_contrastive', 'loss_triplet', 'loss_match', 'loss_align'} <= set(losses)
+    with pytest.raises(ValueError, match='mode must be'):
+        model(*batch, mode='train')
+
+
+def gradients(model, batch):
+    model.zero_grad()
+    losses = model(*batch, mode='loss')
+    sum(v for k, v in losses.items() if 'loss' in k).backward()
+    return {n for n, p in model.named_parameters() if p.grad is not None and p.grad.any()}
+
+
+@pytest.mark.parametrize('literal', [False, True])
+def test_stages_of_algorithm_1(literal):
+    model, batch = make_model(literal), make_batch(*ALL)
+    model.encoder.aligned.weight.requires_grad_(False)
+    model._trainable.discard('encoder.aligned.weight')
+    names = {n for n, _ in model.named_parameters()}
+    heads = {n for n in names if n.startswith(('heads.', 'supervision.'))}
+    read_by_heads = {n for n in names if n.startswith(('encoder.video', 'encoder.text'))}
+
+    model.stage = 'uncertainty'
+    assert gradients(model, batch) == heads | (read_by_heads if literal else set())
+    model.stage = 'retrieval'
+    assert gradients(model, batch) == names - heads - {'encoder.aligned.weight'}
+    model.stage = None
+    assert gradients(model, batch) == names - {'encoder.aligned.weight'}  # frozen stays frozen
+    with pytest.raises(ValueError, match='stage must be'):
+        model.stage = 'both'
+
+
+def test_sound_heads_never_move_the_encoders():
+    model, batch = make_model(literal=False), make_batch(*ALL)
+    losses = model(*batch, mode='loss')
+    (losses['loss_match'] + losses['loss_align']).backward()
+    assert all(p.grad is None for p in model.encoder.parameters())
+
+
+def test_nan_names_the_loss_and_the_batch():
+    model, (inputs, samples) = make_model(literal=False), make_batch(*ALL)
+    inputs['text'][3] = math.nan
+    with pytest.raises(FloatingPointError, match='loss_contrastive.*texts 0, 1, 2, 3, 4 ...'):
+        model(inputs, samples, mode='loss')
+
+
+def test_loss_that_reads_an_unknown_matrix():
+    model = make_model(literal=False)
+    model.losses['contrastive'].reads = ('local',)
+    with pytest.raises(KeyError, match="reads \\['local'\\], the model offers"):
+        model(*make_batch(*ALL), mode='loss')
+
+
+def test_cosine_similarity():
+    texts = {k: Embedding(torch.randn(3, 4)) for k in ('a', 'b')}
+    videos = {k: Embedding(torch.randn(2, 4)) for k in ('a', 'b')}
+    out = CosineSimilarity(levels=('a', 'b'), weights=(3, 1))(texts, videos)
+    for t in range(3):
+        for v in range(2):
+            cosine = [
+                torch.cosine_similarity(texts[k].mean[t], videos[k].mean[v], dim=0) for k in 'ab']
+            torch.testing.assert_close(out['b'][t, v], cosine[1])
+            torch.testing.assert_close(out['scores'][t, v], 0.75 * cosine[0] + 0.25 * cosine[1])
+    half = {k: e.map(lambda x: x.bfloat16()) for k, e in texts.items()}
+    with torch.autocast('cpu', torch.bfloat16):
+        assert CosineSimilarity(levels=('a',))(half, videos)['scores'].dtype == torch.float32
+    with pytest.raises(ValueError, match='one weight a level'):
+        CosineSimilarity(levels=('a', 'b'), weights=(1,))
+
+
+def test_temperature_is_clamped():
+    temperature = Temperature(init=0.02, learnable=True)
+    assert temperature().item() == pytest.approx(0.02)
+    temperature.log_scale.data.fill_(10.0)
+    assert temperature().item() == pytest.approx(0.01)
+    assert not Temperature().log_scale.requires_grad
+    with pytest.raises(ValueError, match='init >= minimum'):
+        Temperature(init=0.001)
+
+
+def test_preprocessor_pads_and_normalises():
+    preprocessor = VideoTextDataPreprocessor(mean=(10, 20, 30), std=(2, 4, 5))
+    frames = [torch.full((2, 3, 4, 4), 30, dtype=torch.uint8),
+              torch.full((1, 3, 4, 4), 10, dtype=torch.uint8)]
+    words = [torch.tensor([5, 6]), torch.tensor([7, 8, 9]), torch.tensor([1])]
+    batch = preprocessor(dict(inputs=dict(video=frames, text=words), data_samples={}))['inputs']
+    assert batch['video'][0, 0, :, 0, 0].tolist() == [10.0, 2.5, 0.0]
+    assert batch['frame_mask'].tolist() == [[True, True], [True, False]]
+    assert batch['text'].tolist() == [[5, 6, 0], [7, 8, 9], [1, 0, 0]]
+    assert batch['text_mask'].tolist() == [[1, 1, 0], [1, 1, 1], [1, 0, 0]]
+    features = preprocessor(dict(inputs=dict(video=[torch.ones(3, 7)]), data_samples={}))
+    assert features['inputs']['video'].shape == (1, 3, 7) and 'text' not in features['inputs']
+    with pytest.raises(ValueError, match='3 frames or words, but at most 2'):
+        pad(words, 2)
+
+
+def test_cat_levels_pads_tokens():
+    def part(n, length):
+        return {'g': Embedding(torch.ones(n, 2), torch.ones(n, length, 2),
+                               torch.ones(n, length, dtype=torch.bool))}
+
+    joint = cat_levels([part(2, 3), part(1, 5)])['g']
+    assert joint.tokens.shape == (3, 5, 2) and joint.mask.sum(1).tolist() == [3, 3, 5]

@@ -1,0 +1,144 @@
+import math
+
+import pytest
+import torch
+
+from mmvtr.models.losses import Target
+from mmvtr.models.supervision import (
+    DVTRSupervision,
+    LiteralDVTRSupervision,
+    relative_uncertainty,
+)
+from mmvtr.structures import Embedding
+
+D = 6
+
+
+@pytest.fixture
+def batch():
+    """Gaussians of 4 texts and 3 videos, float64; texts 0 and 1 belong to video 0."""
+    generator = torch.Generator().manual_seed(0)
+
+    def gaussians(n):
+        mean, log_std = 0.4 * torch.randn(2, n, D, generator=generator, dtype=torch.float64)
+        return {'gaussian': Embedding(mean, log_std=log_std)}
+
+    positives = torch.zeros(4, 3, dtype=torch.bool)
+    for t, v in [(0, 0), (1, 0), (2, 1), (3, 2)]:
+        positives[t, v] = True
+    return gaussians(4), gaussians(3), Target(positives)
+
+
+def w2(texts, videos, t, v):
+    a, b = texts['gaussian'], videos['gaussian']
+    return sum(
+        (a.mean[t, d] - b.mean[v, d]).item() ** 2
+        + (math.exp(a.log_std[t, d]) - math.exp(b.log_std[v, d])) ** 2
+        for d in range(D)
+    )
+
+
+def sigmoid(x):
+    return 1 / (1 + math.exp(-x))
+
+
+def test_eta_and_match_loss_equal_the_equations(batch):
+    texts, videos, target = batch
+    module = DVTRSupervision(floor=0.02).double()
+    slope = math.log1p(math.exp(module.slope.item()))
+    out, losses = module(texts, videos, target)
+
+    p = [[sigmoid(module.bias.item() - slope * w2(texts, videos, t, v) / D) for v in range(3)]
+         for t in range(4)]
+    positive = target.positives.tolist()
+    for t in range(4):
+        for v in range(3):
+            p_t = max(p[t][j] for j in range(3) if positive[t][j])
+            p_v = max(p[i][v] for i in range(4) if positive[i][v])
+            eta = max(1 - p[t][v] / max(p_t, p_v), 0.02)
+            assert out.weights[t, v].item() == pytest.approx(eta, rel=1e-9)
+    logs = {True: [], False: []}
+    for t in range(4):
+        for v in range(3):
+            logs[positive[t][v]].append(-math.log(p[t][v] if positive[t][v] else 1 - p[t][v]))
+    expected = sum(sum(x) / len(x) for x in logs.values()) / 2
+    assert losses['loss_match'].item() == pytest.approx(expected, rel=1e-9)
+    assert not out.weights.requires_grad
+    torch.testing.assert_close(out.positives, target.positives)
+
+
+def test_align_loss_is_equation_8_with_w2(batch):
+    """With vanishing spread the samples are the means."""
+    texts, videos, target = batch
+    tiny = {k: {'gaussian': v['gaussian']._replace(log_std=torch.full_like(
+        v['gaussian'].log_std, -30.0))} for k, v in (('t', texts), ('v', videos))}
+    _, losses = DVTRSupervision().double()(tiny['t'], tiny['v'], target)
+    expected = []
+    for t, v in [(0, 0), (1, 0), (2, 1), (3, 2)]:
+        a, b = texts['gaussian'].mean[t], videos['gaussian'].mean[v]
+        expected.append(w2(tiny['t'], tiny['v'], t, v) / D - (a @ b / a.norm() / b.norm()).item())
+    assert losses['loss_align'].item() == pytest.approx(sum(expected) / 4, rel=1e-9)
+
+
+def test_ramp_goes_from_one_to_eta(batch):
+    texts, videos, target = batch
+    module = DVTRSupervision(ramp=(2, 4)).double()
+    seen = [module(texts, videos, target)[0].weights for _ in range(6)]
+    eta = seen[-1]
+    for step, share in enumerate([0, 0, 0, 0.5, 1, 1]):
+        torch.testing.assert_close(seen[step], 1 - share * (1 - eta))
+    module.eval()
+    module(texts, videos, target)
+    assert module.step == 6  # evaluation does not count
+    assert 'step' in module.state_dict()  # a resumed run goes on where it stopped
+
+
+def test_relative_uncertainty_without_a_partner():
+    p = torch.tensor([[0.9, 0.3], [0.2, 0.1]])
+    eta = relative_uncertainty(p, torch.zeros(2, 2, dtype=torch.bool), floor=0.0)
+    torch.testing.assert_close(eta, 1 - p)
+
+
+def test_soft_positive_gets_a_small_weight():
+    """Text 0 also describes video 1: same Gaussian as its own video."""
+    mean = torch.randn(3, 64)
+    mean[1] = mean[0]
+    levels = {'gaussian': Embedding(mean, log_std=torch.zeros(3, 64))}
+    out, _ = DVTRSupervision()(levels, levels, Target(torch.eye(3, dtype=torch.bool)))
+    assert out.weights[0, 1] == pytest.approx(0.02)
+    assert out.weights[0, 2] > 0.5
+
+
+def test_literal_equals_the_printed_equations(batch):
+    texts, videos, target = batch
+    module = LiteralDVTRSupervision(hidden=3).double()
+    out, losses = module(texts, videos, target)
+    first, _, last = module.mlp
+    eta = torch.empty(4, 3, dtype=torch.float64)
+    for t in range(4):
+        for v in range(3):
+            hidden = (first.weight[:, 0] * w2(texts, videos, t, v) + first.bias).clamp_min(0)
+            eta[t, v] = sigmoid(-(last.weight[0] @ hidden + last.bias[0]).item())
+    torch.testing.assert_close(out.weights, eta)
+    assert out.weights.requires_grad  # the letter has no stop-gradient
+    own = [eta[t, v] for t, v in [(0, 0), (1, 0), (2, 1), (3, 2)]]
+    assert losses['loss_match'].item() == pytest.approx(-sum(own).item() / 4)
+
+
+def test_literal_align_is_the_last_line_of_equation_8(batch):
+    texts, videos, target = batch
+    narrow = {k: {'gaussian': v['gaussian']._replace(log_std=torch.full_like(
+        v['gaussian'].log_std, -20.0))} for k, v in (('t', texts), ('v', videos))}
+    _, losses = LiteralDVTRSupervision().double()(narrow['t'], narrow['v'], target)
+    expected = []
+    for t, v in [(0, 0), (1, 0), (2, 1), (3, 2)]:
+        a, b = texts['gaussian'].mean[t], videos['gaussian'].mean[v]
+        # Equal spreads: KL is half the squared distance over the variance.
+        expected.append(((a - b) @ (a - b) / (2 * math.exp(-40)) - a @ b).item())
+    assert losses['loss_align'].item() == pytest.approx(sum(expected) / 4, rel=1e-6)
+
+
+def test_bad_arguments():
+    for bad in (dict(num_samples=0), dict(floor=1.5)):
+        with pytest.raises(ValueError, match=next(iter(bad))):
+            DVTRSupervision(**bad)
