@@ -2,6 +2,7 @@
 
 from mmvtr.datasets.collate import collate_retrieval
 from mmvtr.datasets.msrvtt import MSRVTTDataset
+from mmvtr.datasets.planted import PlantedDataset
 from mmvtr.datasets.samplers import EpochSampler, ItemKey
 from mmvtr.datasets.tokenizers import CLIPTokenize, HFTokenize, WordTokenize
 from mmvtr.datasets.transforms import (
@@ -24,6 +25,7 @@ __all__ = [
     'LoadFeatures',
     'LoadVideo',
     'MSRVTTDataset',
+    'PlantedDataset',
     'RandomRoll',
     'ResizeShortSide',
     'VideoTextDataset',

@@ -91,11 +91,13 @@ def window(times: np.ndarray, start: Optional[float], end: Optional[float]) -> s
     Raises:
         ValueError: an empty window, or one that starts after the last frame has gone.
     """
-    start = 0.0 if start is None else start
-    end = np.inf if end is None else end
-    last = times[-1] + (times[-1] - times[0]) / max(1, len(times) - 1)
-    if start >= end or (start > 0 and start >= last):
-        raise ValueError(f'no frame between {start} s and {end} s: the video lasts {last:.2f} s')
-    first = np.searchsorted(times, start + TIME_SLACK, side='right') - 1
-    stop = np.searchsorted(times, end - TIME_SLACK)
-    return slice(max(0, int(first)), max(1, int(first) + 1, int(stop)))
+    gap = (times[-1] - times[0]) / max(1, len(times) - 1)
+    start, end = start or 0.0, np.inf if end is None else end
+    if start >= end or start > times[-1] + gap:
+        raise ValueError(
+            f'no frame between {start} s and {end} s: the video lasts {times[-1] + gap:.2f} s'
+        )
+    slack = min(TIME_SLACK, gap / 2)
+    first = max(0, int(np.searchsorted(times, start + slack, side='right')) - 1)
+    stop = int(np.searchsorted(times, end - slack))
+    return slice(first, max(first + 1, stop))

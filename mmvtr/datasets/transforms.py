@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 import torch
 from mmcv.transforms import BaseTransform
-from torchvision.transforms.v2.functional import InterpolationMode, resize
+from torch.nn.functional import interpolate
 
 from mmvtr.datasets.frame_sampling import sampling_named
 from mmvtr.datasets.video_io import BrokenVideoError, read_frames
@@ -79,8 +79,7 @@ class LoadFeatures(BaseTransform):
         if not self.path.is_file():
             raise FileNotFoundError(f'no such feature file: {self.path}')
         with h5py.File(self.path) as store:
-            known = set(store)
-        missing = [v['video_id'] for v in videos if v['video_id'] not in known]
+            missing = [v['video_id'] for v in videos if v['video_id'] not in store]
         if missing:
             raise KeyError(
                 f'{self.path}: no features of {len(missing)} of {len(videos)} videos, '
@@ -107,10 +106,13 @@ class LoadFeatures(BaseTransform):
         return self.path / f'{video_id}.npy'
 
     def _read(self, video_id: str) -> np.ndarray:
-        if not self._is_hdf5():
-            return np.load(self._npy(video_id))
-        with h5py.File(self.path) as store:  # opened anew: a handle must not cross a fork
-            return store[video_id][()]
+        try:
+            if not self._is_hdf5():
+                return np.load(self._npy(video_id))
+            with h5py.File(self.path) as store:  # opened anew: a handle must not cross a fork
+                return store[video_id][()]
+        except (OSError, ValueError, EOFError) as error:
+            raise BrokenVideoError(f'{self.path}: features of {video_id!r}: {error}') from error
 
 
 @TRANSFORMS.register_module()
@@ -123,7 +125,10 @@ class ResizeShortSide(BaseTransform):
     def transform(self, results: Results) -> Results:
         """``imgs`` [H, W, 3] -> [H', W', 3], min(H', W') = size."""
         frames = torch.from_numpy(np.stack(results['imgs'])).permute(0, 3, 1, 2)
-        frames = resize(frames, [self.size], InterpolationMode.BICUBIC, antialias=True)
+        height, width = frames.shape[2:]
+        short = min(height, width)
+        size = self.size * height // short, self.size * width // short
+        frames = interpolate(frames, size, mode='bicubic', antialias=True)  # uint8, as PIL
         results['imgs'] = list(frames.permute(0, 2, 3, 1).numpy())
         return results
 

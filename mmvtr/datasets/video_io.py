@@ -13,12 +13,16 @@ from typing import Callable, Iterator, Optional, Sequence
 
 import av
 import numpy as np
+from av.container import InputContainer
 from av.stream import Disposition
 
 from mmvtr.datasets.frame_sampling import window
 
 #: Frames that a seek must skip to be worth its cost.
 MIN_JUMP = 8
+
+#: Share of its length that a header may promise and a file not hold.
+MAX_SHORTFALL = 0.1
 
 Select = Callable[[np.ndarray], np.ndarray]
 
@@ -48,7 +52,12 @@ def read_frames(
     """
     with _errors_name(path):
         frames = _read_by_time(path, select, start, end)
-        return _read_by_count(path, select, start, end) if frames is None else frames
+        if frames is None:
+            frames = _read_by_count(path, select, start, end)
+        sizes = {frame.shape[:2] for frame in frames}
+        if len(sizes) > 1:
+            raise BrokenVideoError(f'pictures of several sizes: {sorted(sizes)}')
+        return frames
 
 
 def _read_by_time(
@@ -56,19 +65,44 @@ def _read_by_time(
 ) -> Optional[list[np.ndarray]]:
     """The selected frames, or None where packets are not frames (hidden, doubled, without time)."""
     with _open(path) as (container, stream):
-        packets = [p for p in container.demux(stream) if p.size and not p.is_discard]
-        if any(p.is_corrupt for p in packets):
-            raise BrokenVideoError('truncated or damaged')
-        pts = sorted(p.pts for p in packets if p.pts is not None)
-        if len(set(pts)) < len(packets):
+        listed = _list_packets(container, stream)
+        if listed is None:
             return None
+        pts, keys = listed
         wanted = [pts[i] for i in _choose(pts, float(stream.time_base), select, start, end)]
-        keys = sorted(p.pts for p in packets if p.is_keyframe)
         frames: list[np.ndarray] = []
         for key, run in _runs(wanted, pts, keys):
             container.seek(key, stream=stream)
-            frames += _pick(container.decode(stream), run)
+            frames += _pick(_shown(container, stream), run)
     return frames if len(frames) == len(wanted) else None
+
+
+def _list_packets(
+    container: InputContainer, stream: av.VideoStream
+) -> Optional[tuple[list[int], list[int]]]:
+    """Presentation times of all packets and of the key frames, sorted; None if unusable."""
+    pts, keys, last = [], [], 0.0
+    for packet in container.demux():
+        if packet.pts is not None:
+            last = max(last, float((packet.pts + (packet.duration or 0)) * packet.time_base))
+        if packet.stream is not stream or not packet.size or packet.is_discard:
+            continue
+        if packet.is_corrupt:
+            raise BrokenVideoError('a packet is cut short')
+        pts.append(packet.pts)
+        keys += [packet.pts] if packet.is_keyframe else []
+    if len(pts) > 1:  # the duration of a single picture is nowhere
+        _check_whole(container, last)
+    usable = None not in pts and len(set(pts)) == len(pts)
+    return (sorted(pts), sorted(keys)) if usable else None
+
+
+def _check_whole(container: InputContainer, last: float) -> None:
+    """These formats end without an error where they are cut, but their header says how long."""
+    states_length = any(name in container.format.name for name in ('matroska', 'avi'))
+    length = (container.duration or 0) / av.time_base
+    if states_length and length - last > MAX_SHORTFALL * length:
+        raise BrokenVideoError(f'ends at {last:.2f} s of {length:.2f} s')
 
 
 def _pick(shown: Iterator[av.VideoFrame], run: Sequence[int]) -> list[np.ndarray]:
@@ -90,14 +124,18 @@ def _read_by_count(
 ) -> list[np.ndarray]:
     """The selected frames, by decoding everything twice and counting what is shown."""
     with _open(path) as (container, stream):
-        pts = [frame.pts for frame in container.decode(stream)]
+        pts = [frame.pts for frame in _shown(container, stream)]
+        rate = float(stream.average_rate or 1)
         unit = float(stream.time_base)
-        if None in pts or any(b <= a for a, b in zip(pts, pts[1:])):
-            pts, unit = list(range(len(pts))), 1 / float(stream.average_rate or 1)
+    if None in pts:
+        pts, unit = list(range(len(pts))), 1 / rate
+    elif any(b <= a for a, b in zip(pts, pts[1:])):  # out of order: only their span means something
+        unit *= (max(pts) - min(pts)) / (len(pts) - 1)
+        pts = list(range(len(pts)))
     chosen = _choose(pts, unit, select, start, end)
     with _open(path) as (container, stream):
         wanted = set(chosen)
-        return [_rgb(f) for i, f in enumerate(container.decode(stream)) if i in wanted]
+        return [_rgb(f) for i, f in enumerate(_shown(container, stream)) if i in wanted]
 
 
 def _choose(
@@ -131,6 +169,14 @@ def _runs(
     yield seek, run
 
 
+def _shown(container: InputContainer, stream: av.VideoStream) -> Iterator[av.VideoFrame]:
+    """Decode on; pictures that the decoder patched up from damaged data are an error."""
+    for frame in container.decode(stream):
+        if frame.is_corrupt:
+            raise BrokenVideoError(f'damaged pictures at {frame.time} s')
+        yield frame
+
+
 def _rgb(frame: av.VideoFrame) -> np.ndarray:
     """Uint8 [H, W, 3], turned by the display matrix."""
     image = frame.to_ndarray(format='rgb24')
@@ -138,15 +184,19 @@ def _rgb(frame: av.VideoFrame) -> np.ndarray:
 
 
 @contextmanager
-def _open(path: str) -> Iterator[tuple[av.container.InputContainer, av.VideoStream]]:
+def _open(path: str) -> Iterator[tuple[InputContainer, av.VideoStream]]:
     """The container and its first stream of moving pictures (a cover picture is none)."""
     with av.open(path) as container:
-        videos = container.streams.video
-        streams = [s for s in videos if not s.disposition & Disposition.attached_pic]
+        streams = [s for s in container.streams.video if _moves(s)]
         if not streams:
             raise BrokenVideoError('no video stream')
         streams[0].codec_context.thread_count = 1  # data workers are the parallelism
         yield container, streams[0]
+
+
+def _moves(stream: av.VideoStream) -> bool:
+    known_codec = stream.codec_context is not None
+    return known_codec and not stream.disposition & Disposition.attached_pic
 
 
 @contextmanager
@@ -156,4 +206,5 @@ def _errors_name(path: str) -> Iterator[None]:
     except FileNotFoundError:
         raise FileNotFoundError(f'no such video: {path}') from None
     except (BrokenVideoError, av.error.FFmpegError) as error:
-        raise BrokenVideoError(f'{path}: {error}') from error
+        reason = getattr(error, 'strerror', None) or error
+        raise BrokenVideoError(f'{path}: {reason}') from error

@@ -51,7 +51,9 @@ class VideoTextDataset(Dataset):
         epoch_unit: Literal['text', 'video'] = 'text',
         on_broken: Literal['raise', 'skip'] = 'raise',
     ) -> None:
-        _require(epoch_unit in ('text', 'video'), f"epoch_unit: 'text' or 'video', not {epoch_unit!r}")
+        _require(
+            epoch_unit in ('text', 'video'), f"epoch_unit: 'text' or 'video', not {epoch_unit!r}"
+        )
         _require(on_broken in ('raise', 'skip'), f"on_broken: 'raise' or 'skip', not {on_broken!r}")
         self.epoch_unit = epoch_unit
         self.on_broken = on_broken
@@ -125,7 +127,7 @@ class VideoTextDataset(Dataset):
             else:
                 v = self.videos_with_text[key.index]
                 t = random.choice(self.texts_of[v])
-            video, text = self.load_video(v, key), self.load_text(t, key)
+            video, text = self._video(v), self._text(t)
         return video if 'broken' in video else dict(video=video, texts=[text])
 
     def load_video(self, v: int, key: Optional[ItemKey] = None) -> dict[str, Any]:
@@ -138,21 +140,27 @@ class VideoTextDataset(Dataset):
         Raises:
             BrokenVideoError: the video cannot be read and ``on_broken='raise'``.
         """
+        with _seeded(key or ItemKey(0, 0, v)):
+            return self._video(v)
+
+    def load_text(self, t: int, key: Optional[ItemKey] = None) -> dict[str, Any]:
+        """Text ``t``: dict(text_idx, text_id, token_ids = int64 [L], video_idx = its videos)."""
+        with _seeded(key or ItemKey(0, 0, t)):
+            return self._text(t)
+
+    def _video(self, v: int) -> dict[str, Any]:
         record = self.videos[v]
         try:
-            with _seeded(key or ItemKey(0, 0, v)):
-                results = self.video_pipeline(dict(record))
+            results = self.video_pipeline(dict(record))
         except BrokenVideoError as error:
             if self.on_broken == 'raise':
                 raise
             return dict(broken=(record['video_id'], str(error)))
         return dict(video_idx=v, video_id=record['video_id'], frames=_frames(results))
 
-    def load_text(self, t: int, key: Optional[ItemKey] = None) -> dict[str, Any]:
-        """Text ``t``: dict(text_idx, text_id, token_ids = int64 [L], video_idx = its videos)."""
+    def _text(self, t: int) -> dict[str, Any]:
         record = self.texts[t]
-        with _seeded(key or ItemKey(0, 0, t)):
-            results = self.text_pipeline(dict(record))
+        results = self.text_pipeline(dict(record))
         return dict(
             text_idx=t,
             text_id=record['text_id'],
@@ -241,11 +249,18 @@ def _check_ids(kind: str, ids: list[str]) -> None:
 
 def _check_texts(texts: list[dict[str, Any]], num_videos: int) -> None:
     for row, text in enumerate(texts):
-        name = f'caption row {row} (text_id {text["text_id"]!r})'
-        _require(text['text'].strip() != '', f'{name} is empty')
-        _require(len(text['video_idx']) > 0, f'{name} belongs to no video')
-        for v in text['video_idx']:
-            _require(0 <= v < num_videos, f'{name}: video {v} of {num_videos} does not exist')
+        problem = _problem(text, num_videos)
+        if problem:
+            raise ValueError(f'caption row {row} (text_id {text["text_id"]!r}) {problem}')
+
+
+def _problem(text: dict[str, Any], num_videos: int) -> Optional[str]:
+    if not text['text'].strip():
+        return 'is empty'
+    if not text['video_idx']:
+        return 'belongs to no video'
+    unknown = [v for v in text['video_idx'] if not 0 <= v < num_videos]
+    return f'belongs to video {unknown[0]}, but there are {num_videos}' if unknown else None
 
 
 def _require(condition: bool, message: str) -> None:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 #: Entries of a matrix handled at a time: about what a core's cache holds.
-TILE = 2**19
+TILE = 2**20
 
 
 class RankCounts(NamedTuple):
@@ -33,6 +33,10 @@ class RankCounts(NamedTuple):
         """The queries that have a match."""
         return RankCounts(*(x[self.twins > 0] for x in self))
 
+    def mean_ranks(self) -> Tensor:
+        """Ranks with ties at their mean, float64 [Q]; NaN where a query has no match."""
+        return (1 + self.above + self.tied / 2).where(self.twins > 0, torch.nan)
+
 
 def rank_counts(scores: Tensor, positives: Tensor, *, dim: int = 1, tile: int = TILE) -> RankCounts:
     """Count the candidates above and beside each query's best-scored match.
@@ -47,7 +51,9 @@ def rank_counts(scores: Tensor, positives: Tensor, *, dim: int = 1, tile: int = 
         ValueError: shapes differ, or a score is NaN.
     """
     if scores.shape != positives.shape:
-        raise ValueError(f'scores {list(scores.shape)} and positives {list(positives.shape)} differ')
+        raise ValueError(
+            f'scores {list(scores.shape)} and positives {list(positives.shape)} differ'
+        )
     refuse_nan(scores)
     texts, videos = positives.nonzero(as_tuple=True)
     queries, matched = (texts if dim == 1 else videos), scores[texts, videos]
@@ -87,8 +93,7 @@ def ranks(scores: Tensor, positives: Tensor, *, dim: int = 1, tile: int = TILE) 
         float64 [Q]; NaN where a query has no match (:func:`recall_at` and the others leave those
         queries out).
     """
-    above, tied, twins = rank_counts(scores, positives, dim=dim, tile=tile)
-    return (1 + above + tied / 2).where(twins > 0, torch.nan)
+    return rank_counts(scores, positives, dim=dim, tile=tile).mean_ranks()
 
 
 def caption_max(scores: Tensor, positives: Tensor, *, tile: int = TILE) -> Tensor:
@@ -114,7 +119,8 @@ def caption_max(scores: Tensor, positives: Tensor, *, tile: int = TILE) -> Tenso
     best = scores.new_full((scores.shape[1],) * 2, -torch.inf)
     rows = _rows(scores, tile)
     for text, video in zip(texts.split(rows), videos.split(rows)):
-        best.scatter_reduce_(0, video[:, None].expand(-1, len(best)), scores[text], 'amax')
+        own = video[:, None].expand(-1, len(best))
+        best.scatter_reduce_(0, own, scores.index_select(0, text), 'amax')
     shared = torch.zeros_like(best, dtype=torch.bool)
     for text in (texts.bincount(minlength=len(scores)) > 1).nonzero().flatten():
         owners = videos[texts == text]
@@ -151,8 +157,9 @@ def expected_recall_at(counts: RankCounts, k: float) -> Tensor:
             tensor(0.5000, dtype=torch.float64)
     """
     above, tied, twins = counts.answerable()
-    places = (k - above).clamp(min=0)
-    return (1 - (_log_choose(tied + twins - places, twins) - _log_choose(tied + twins, twins)).exp()).mean()
+    group, places = tied + twins, (k - above).clamp(min=0)
+    miss = (_log_choose(group - places, twins) - _log_choose(group, twins)).exp()
+    return (1 - miss).mean()
 
 
 def expected_mean_rank(counts: RankCounts) -> Tensor:

@@ -30,7 +30,7 @@ OUTLINE = (15, 15, 15)
 _REACH = 17  # pixels from the middle of a straight path to its ends
 _ORBIT = 9  # radius of a circling path
 _HOP = 18  # height of a bounce
-_TURN = np.radians(12)  # per frame: alters every shape at any stride up to 5 frames
+_TURN = np.radians(12)  # per frame: no shape looks the same 2 to 5 frames later
 _SUBPIXEL = 4  # bits
 
 
@@ -83,8 +83,9 @@ POLYGONS = dict(
 def pose(action: str, frame: int, frames: int) -> Pose:
     """The pose of an acting object at ``frame`` of ``frames``.
 
-    What goes from here to there (moves, grows, shrinks) does so once a moment; what repeats
-    (circles, bounces, spins, blinks) has a pace of its own, seen at any stride up to 5 frames.
+    What goes from here to there (moves, grows, shrinks) does so once a moment, and a moment has
+    two bounces; the rest (circles, spins, blinks) keeps a pace of its own, which shows at any
+    stride of 2 to 5 frames.
     """
     u = frame / (frames - 1)
     way = _REACH * (2 * u - 1)
@@ -95,7 +96,7 @@ def pose(action: str, frame: int, frames: int) -> Pose:
         up=lambda: Pose(y=-way),
         down=lambda: Pose(y=way),
         circle=lambda: Pose(x=_ORBIT * np.cos(turn), y=_ORBIT * np.sin(turn)),
-        bounce=lambda: Pose(y=_HOP * (0.5 - abs(np.sin(np.pi * frame / 6)))),
+        bounce=lambda: Pose(y=_HOP * (0.5 - abs(np.sin(2 * np.pi * u)))),
         spin=lambda: Pose(angle=_TURN * frame),
         grow=lambda: Pose(scale=0.45 + 0.8 * u),
         shrink=lambda: Pose(scale=1.25 - 0.8 * u),

@@ -101,6 +101,17 @@ def vocabulary() -> list[str]:
     return sorted({word for phrase in phrases for word in phrase.split()})
 
 
+def caption_counts(knobs: Knobs, split: str) -> np.ndarray:
+    """Captions per clip of ``split``, int [V], at least one each (``imbalance``: see ``Knobs``)."""
+    clips = knobs.num_clips(split)
+    if split != 'train':
+        return np.full(clips, knobs.test_captions)
+    weights = np.arange(1, clips + 1) ** -knobs.imbalance
+    weights = stream(knobs, split, clips, 3).permutation(weights)
+    wanted = np.cumsum(weights / weights.sum()) * clips * (knobs.captions - 1)
+    return 1 + np.diff(np.round(wanted).astype(int), prepend=0)
+
+
 def draw_captions(
     knobs: Knobs, split: str, clip: int, moments: list[Facts], count: int
 ) -> list[dict[str, Any]]:
@@ -169,9 +180,7 @@ def _draw_phrases(
     return says
 
 
-def _sentence(
-    rng: np.random.Generator, says: list[dict[str, str]], background: str | None
-) -> str:
+def _sentence(rng: np.random.Generator, says: list[dict[str, str]], background: str | None) -> str:
     text = ' and '.join(_clause(rng, phrases) for phrases in says)
     return text if background is None else f'{text} {_choice(rng, PREPOSITIONS)} {background}'
 

@@ -25,9 +25,9 @@ class Knobs:
         test_captions: captions per validation and test clip.
         general: share of general captions, the source of soft positives; the rest is half
             specific, half medium.
-        imbalance: 0 gives all training clips equally many captions; otherwise the number
-            falls as rank ** -imbalance over a random ranking of the clips, at least one each,
-            with the same total.
+        imbalance: 0 gives all training clips equally many captions; otherwise each has one,
+            and the rest of the same total is dealt as rank ** -imbalance over a random ranking
+            of the clips (0.5: the first of 1200 has about 18, 1: about 160).
         length_confound: probability that a training or validation clip whose first object
             acts as in ``world.LONG_ACTIONS`` is long, and that one with another action is
             short; on the test split it is the probability of the opposite.  0.5: no link.
@@ -56,12 +56,15 @@ class Knobs:
             value = getattr(self, name)
             if not isinstance(value, int) or value < low:
                 raise ValueError(f'planted corpus: {name} must be an int >= {low}, got {value!r}')
-        for name in ('general', 'length_confound'):
+        for name, high in dict(general=1, length_confound=1, imbalance=float('inf')).items():
             value = getattr(self, name)
-            if not 0 <= value <= 1:
-                raise ValueError(f'planted corpus: {name} must lie in [0, 1], got {value!r}')
-        if not self.imbalance >= 0:
-            raise ValueError(f'planted corpus: imbalance must be >= 0, got {self.imbalance!r}')
+            if not 0 <= value <= high:
+                raise ValueError(f'planted corpus: {name} must lie in [0, {high}], got {value!r}')
+            object.__setattr__(self, name, float(value))  # 1 and 1.0 are the same corpus
+        if self.imbalance > 0 and self.captions < 2:
+            raise ValueError(
+                'planted corpus: imbalance needs captions >= 2, since each clip has one'
+            )
         if self.untrimmed > 1 and self.length_confound != 0.5:
             raise ValueError(
                 'planted corpus: length_confound needs trimmed clips (untrimmed=1), since all '

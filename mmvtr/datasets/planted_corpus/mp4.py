@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import av
+import cv2
 import numpy as np
 
 
@@ -17,11 +18,12 @@ def write_mp4(path: Path, images: np.ndarray, fps: int) -> None:
         fps: frames per second.
     """
     with av.open(str(path), 'w') as container:
-        options = dict(preset='veryfast', crf='26')
+        options = dict(preset='veryfast', crf='28', bf='0')
         stream = container.add_stream('libx264', rate=fps, options=options)
         stream.height, stream.width = images.shape[1:3]
         stream.pix_fmt = 'yuv420p'
         stream.codec_context.thread_count = 1
         for image in images:
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format='rgb24')))
+            yuv = cv2.cvtColor(image, cv2.COLOR_RGB2YUV_I420)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(yuv, format='yuv420p')))
         container.mux(stream.encode())

@@ -37,9 +37,15 @@ Facts = dict[str, Any]
 
 
 def stream(knobs: Knobs, split: str, clip: int, purpose: int) -> np.random.Generator:
-    """The random stream of one clip for one purpose (0 facts, 1 captions, 2 pixels).
+    """The random stream of one clip for one purpose.
 
-    With streams of its own a clip stays the same when another knob or clip changes.
+    With streams of its own a clip stays the same when another clip or a knob changes.
+
+    Args:
+        knobs: of the corpus.
+        split: 'train', 'val' or 'test'.
+        clip: index of the clip in its split.
+        purpose: 0 facts, 1 captions, 2 pixels, 3 caption counts.
     """
     return np.random.default_rng((knobs.seed, SPLITS.index(split), clip, purpose))
 

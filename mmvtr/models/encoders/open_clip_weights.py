@@ -9,32 +9,43 @@ from __future__ import annotations
 import copy
 import difflib
 import os
+import ssl
 import urllib.error
 import urllib.request
+import warnings
 import zipfile
-from typing import Optional
+from typing import NamedTuple, Optional
 
 import open_clip
 import torch
 from huggingface_hub import constants, try_to_load_from_cache
-from torch import nn
+from open_clip.model import convert_to_custom_text_state_dict
+from torch import Tensor, nn
 
-_WEIGHT_FILES = ('open_clip_model.safetensors', 'open_clip_pytorch_model.bin')
+_HUB_FILES = ('open_clip_model.safetensors', 'open_clip_pytorch_model.bin')
+_FILE_SUFFIXES = ('.pt', '.pth', '.bin', '.safetensors', '.npz')
 
 
-def build_open_clip(
-    model: str | dict, pretrained: Optional[str] = None
-) -> tuple[nn.Module, tuple[float, ...], tuple[float, ...]]:
-    """A CLIP with separate ``visual`` and ``text`` towers, in float32 on the CPU.
+class OpenCLIP(NamedTuple):
+    """A CLIP with separate towers ``clip.visual`` and ``clip.text``, float32, on the CPU.
+
+    ``mean`` and ``std``: per RGB channel, of values in 0-1, that the frames are normalised with.
+    """
+
+    clip: nn.Module
+    embed_dim: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+
+def build_open_clip(model: str | dict, pretrained: Optional[str] = None) -> OpenCLIP:
+    """Build a CLIP and load its weights.
 
     Args:
-        model: any name in ``open_clip.list_models()``, or a config dict as open_clip's JSON files
+        model: a name in ``open_clip.list_models()``, or a config dict as open_clip's JSON files
             hold it (``embed_dim``, ``vision_cfg``, ``text_cfg``, ``quick_gelu``).
-        pretrained: tag of that model (``'openai'``), a local checkpoint (open_clip's or OpenAI's
-            own format), or None for random weights.
-
-    Returns:
-        the model, and the image mean and std (RGB, of values in 0-1) that its weights expect.
+        pretrained: tag of that model (``'openai'``), local checkpoint of a whole CLIP (in
+            open_clip's or OpenAI's own format), or None for random weights.
 
     Raises:
         ValueError: unknown model or tag, QuickGELU mismatch, or weights of another model.
@@ -42,123 +53,133 @@ def build_open_clip(
         RuntimeError: the tag cannot be downloaded.
     """
     config = model_config(model)
-    clip = _build(config)
-    mean, std = open_clip.OPENAI_DATASET_MEAN, open_clip.OPENAI_DATASET_STD
-    if pretrained is not None:
+    tag = {}
+    if pretrained is not None and not os.path.isfile(pretrained):
+        tag = _tag_config(model, pretrained, config)
+        path = _fetch(model, pretrained, tag)
+    else:
         path = pretrained
-        if not os.path.isfile(pretrained):
-            tag = _tag_config(model, pretrained, config)
-            mean, std = tag.get('mean', mean), tag.get('std', std)
-            path = _fetch(model, pretrained, tag)
-        _load(clip, path, name=_label(model))
-    return clip, tuple(mean), tuple(std)
+    clip = _build(config)
+    if path is not None:
+        if _is_torchscript(path) and not config.get('quick_gelu', False):
+            raise ValueError(f"{path} is OpenAI's, trained with QuickGELU: use a quickgelu model")
+        _load(clip, path, name=model if isinstance(model, str) else 'the given config')
+    mean = tag.get('mean', open_clip.OPENAI_DATASET_MEAN)
+    std = tag.get('std', open_clip.OPENAI_DATASET_STD)
+    return OpenCLIP(clip, config['embed_dim'], tuple(mean), tuple(std))
 
 
 def model_config(model: str | dict) -> dict:
     """open_clip's config of a named model, or a copy of the given one.
 
     Raises:
-        ValueError: the name is unknown (the closest ones are listed) or the dict is incomplete.
+        ValueError: the name is unknown (the closest ones are listed), the dict is incomplete, or
+            the model is not a plain CLIP.
     """
     if isinstance(model, str):
         name = model.replace('/', '-')
         if name not in open_clip.list_models():
             close = difflib.get_close_matches(name, open_clip.list_models(), n=5, cutoff=0.4)
-            raise ValueError(f'open_clip has no model {model!r}; did you mean one of {close}?')
-        return open_clip.get_model_config(name)
-    missing = {'embed_dim', 'vision_cfg', 'text_cfg'} - set(model)
+            raise ValueError(f'open_clip has no model {model!r}; close names: {close}')
+        config = open_clip.get_model_config(name)
+    else:
+        config = {key: copy.deepcopy(value) for key, value in model.items()}
+    missing = {'embed_dim', 'vision_cfg', 'text_cfg'} - set(config)
     if missing:
-        raise ValueError(f'an open_clip config needs {sorted(missing)}, got {sorted(model)}')
-    return {key: copy.deepcopy(value) for key, value in model.items()}
+        raise ValueError(f'an open_clip config needs {sorted(missing)}, got {sorted(config)}')
+    if 'multimodal_cfg' in config or config['text_cfg'].get('hf_model_name'):
+        raise ValueError(f'{model!r} is CoCa or has a Hugging Face text tower: take a plain CLIP')
+    return config
 
 
 def _build(config: dict) -> nn.Module:
-    if 'multimodal_cfg' in config:
-        raise ValueError('CoCa models are not supported: take a CLIP model of open_clip')
-    kwargs = {key: value for key, value in config.items() if key != 'custom_text'}
-    if kwargs['text_cfg'].get('hf_model_name'):
-        kwargs['text_cfg']['hf_model_pretrained'] = False
     try:
-        return open_clip.CustomTextCLIP(**kwargs)
+        return open_clip.CustomTextCLIP(
+            **{key: value for key, value in config.items() if key != 'custom_text'}
+        )
     except TypeError as error:
-        raise ValueError(f'open_clip cannot build a model from {config}: {error}') from error
-
-
-def _label(model: str | dict) -> str:
-    return model if isinstance(model, str) else f'config with embed_dim {model["embed_dim"]}'
+        raise ValueError(f'open_clip cannot build {config}: {error}') from error
 
 
 def _tag_config(model: str | dict, tag: str, config: dict) -> dict:
     """open_clip's entry of a pretrained tag, checked against the model."""
-    if os.path.splitext(tag)[1] in ('.pt', '.pth', '.bin', '.safetensors', '.npz') or '/' in tag:
+    if '/' in tag or os.path.splitext(tag)[1] in _FILE_SUFFIXES:
         raise FileNotFoundError(f'pretrained={tag!r}: there is no such file')
     if not isinstance(model, str):
-        raise ValueError(f'pretrained={tag!r}: a config dict has no tags; give a local file')
-    found = open_clip.get_pretrained_cfg(model.replace('/', '-'), tag)
+        raise ValueError(f'pretrained={tag!r}: a config dict has no tags, give a local file')
+    name = model.replace('/', '-')
+    found = open_clip.get_pretrained_cfg(name, tag)
     if not found:
-        tags = open_clip.list_pretrained_tags_by_model(model.replace('/', '-'))
-        raise ValueError(f'open_clip model {model!r} has no tag {tag!r}; it has {tags}')
-    wants, has = found.get('quick_gelu', False), config.get('quick_gelu', False)
-    if wants != has:
-        other = f'{model}-quickgelu' if wants else model.replace('-quickgelu', '')
+        tags = open_clip.list_pretrained_tags_by_model(name)
+        raise ValueError(f'open_clip model {model!r} has no tag {tag!r}; its tags: {tags}')
+    trained, built = found.get('quick_gelu', False), config.get('quick_gelu', False)
+    if trained != built:
+        other = f'{model}-quickgelu' if trained else model.replace('-quickgelu', '')
         raise ValueError(
-            f'weights {tag!r} of {model!r} were trained {"with" if wants else "without"} '
-            f'QuickGELU, the model has it {"not" if wants else "on"}: use model={other!r}')
+            f'weights {tag!r} were trained {"with" if trained else "without"} QuickGELU, '
+            f'but {model!r} is built {"with" if built else "without"} it: use {other!r}'
+        )
     return found
 
 
 def _fetch(model: str, tag: str, config: dict) -> str:
     """Path of a tag's weights: from the Hugging Face cache, else downloaded."""
     repository = os.path.dirname(config.get('hf_hub', ''))
-    cached = [try_to_load_from_cache(repository, f) for f in _WEIGHT_FILES] if repository else []
-    path = next((p for p in cached if isinstance(p, str)), None)
-    if path is not None:
-        return path
+    cached = [try_to_load_from_cache(repository, f) for f in _HUB_FILES] if repository else []
+    for path in cached:
+        if isinstance(path, str):
+            return path
     try:
-        _check_network(repository)
+        if repository:
+            _check_network()
         return open_clip.download_pretrained(config)
     except Exception as error:
-        source = repository or config.get('url')
         raise RuntimeError(
-            f'open_clip: the weights {tag!r} of {model!r} ({source}) are neither in the Hugging '
-            f'Face cache nor can they be downloaded ({error}). Do one of these:\n'
-            f'  - on a machine with network: python -c "import open_clip; open_clip.create_model('
-            f"'{model}', pretrained='{tag}')\", and copy {constants.HF_HUB_CACHE} here;\n"
-            f"  - download the file by hand and set pretrained='/path/to/file' in frames and text;"
-            f'\n  - set pretrained=None to start from random weights.') from error
+            f'the weights {tag!r} of {model!r} ({repository or config.get("url")}) are neither in '
+            f'the Hugging Face cache ({constants.HF_HUB_CACHE}) nor can they be downloaded: '
+            f'{error}. Either\n'
+            '  - fill the cache on a machine with network, and copy it here: python -c "import '
+            f'open_clip; open_clip.create_model({model!r}, {tag!r})"\n'
+            "  - or set pretrained='/path/to/checkpoint' for the frame and the text tower\n"
+            '  - or set pretrained=None for random weights'
+        ) from error
 
 
-def _check_network(repository: str) -> None:
-    """One short request: the hub's own retries take a minute to give up."""
-    if not repository:
-        return
+def _check_network() -> None:
+    """Ask the hub once: its own client takes a minute of retries to give up."""
     request = urllib.request.Request(constants.ENDPOINT, method='HEAD')
     try:
         urllib.request.urlopen(request, timeout=10).close()
     except urllib.error.HTTPError:
-        pass  # an answer is an answer
+        pass  # it answers: let the client find out what it says
+    except urllib.error.URLError as error:
+        # The client may have certificates of its own.
+        if not isinstance(error.reason, ssl.SSLError):
+            raise
 
 
 def _load(clip: nn.Module, path: str, *, name: str) -> None:
     try:
         if _is_torchscript(path):
-            clip.load_state_dict(_openai_state(path))
+            clip.load_state_dict(_torchscript_state(path))
         else:
             open_clip.load_checkpoint(clip, path)
     except (RuntimeError, KeyError, AttributeError) as error:
-        raise ValueError(f'{path} does not hold the weights of {name}: {error}') from error
+        raise ValueError(f'{path} does not hold weights of {name}: {error}') from error
 
 
 def _is_torchscript(path: str) -> bool:
-    """OpenAI published its weights as TorchScript archives."""
+    """Whether a file is an archive like OpenAI's own ``ViT-B-16.pt``."""
     if not zipfile.is_zipfile(path):
         return False
     with zipfile.ZipFile(path) as archive:
         return any(name.endswith('/constants.pkl') for name in archive.namelist())
 
 
-def _openai_state(path: str) -> dict[str, torch.Tensor]:
-    state = torch.jit.load(path, map_location='cpu').state_dict()
-    drop = ('input_resolution', 'context_length', 'vocab_size')
-    return open_clip.model.convert_to_custom_text_state_dict(
-        {key: value for key, value in state.items() if key not in drop})
+def _torchscript_state(path: str) -> dict[str, Tensor]:
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore', FutureWarning)  # of torch.jit.load
+        state = torch.jit.load(path, map_location='cpu').state_dict()
+    for key in ('input_resolution', 'context_length', 'vocab_size'):
+        state.pop(key, None)
+    return convert_to_custom_text_state_dict(state)

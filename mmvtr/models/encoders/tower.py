@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 
@@ -51,24 +52,30 @@ def check_text(ids: Tensor, mask: Tensor, *, positions: int, vocabulary: int, na
         name: of the tower, for the message.
 
     Raises:
-        ValueError: L > positions, an id outside the vocabulary, a text without a valid token, or
-            padding in front of a valid token; the text's index in the batch is named.
+        ValueError: the mask is not bool, L > positions, an id outside the vocabulary, a text
+            without a valid token, or padding in front of a valid token; the text's index in the
+            batch is named.
     """
+    if mask.dtype != torch.bool:
+        raise ValueError(f'{name}: text_mask must be bool (True = valid), got {mask.dtype}')
     if ids.shape[1] > positions:
         raise ValueError(
             f'{name}: texts of {ids.shape[1]} tokens, but its position table has {positions} '
-            f'rows; shorten them in the text pipeline')
+            f'rows; shorten them in the text pipeline'
+        )
     if not ids.numel():
         return
     if ids.max() >= vocabulary:
         raise ValueError(
             f'{name}: token id {int(ids.max())} in text {int(ids.amax(1).argmax())} of the batch, '
-            f'but its vocabulary has {vocabulary}; the tokenizer belongs to another text tower')
+            f'but its vocabulary has {vocabulary}; the tokenizer belongs to another text tower'
+        )
     prefix = mask[:, 0] & ~(mask[:, 1:] & ~mask[:, :-1]).any(1)
     if not prefix.all():
         raise ValueError(
             f'{name}: text {int(prefix.int().argmin())} of the batch has no valid token, or '
-            f'padding in front of one (text_mask must be True, ..., True, False, ...)')
+            f'padding in front of one (text_mask must be True, ..., True, False, ...)'
+        )
 
 
 def last_valid(mask: Tensor) -> Tensor:

@@ -1,0 +1,178 @@
+"""The files of a planted corpus: made once, whole or not at all; checked when opened.
+
+A folder holds ``corpus.json`` (knobs, videos with their facts, texts with their meaning),
+``truth.npz`` (``<split>_holds`` as packed bits, ``<split>_relevance``), ``vocab.txt`` (every word
+the grammar can say, one a line) and ``videos/<split>_<number>.mp4``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import time
+import uuid
+from dataclasses import asdict
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from mmengine.logging import print_log
+
+from mmvtr.datasets.planted_corpus.drawing import draw
+from mmvtr.datasets.planted_corpus.grammar import caption_counts, draw_captions, vocabulary
+from mmvtr.datasets.planted_corpus.knobs import GENERATOR_VERSION, SPLITS, Knobs
+from mmvtr.datasets.planted_corpus.mp4 import write_mp4
+from mmvtr.datasets.planted_corpus.truth import Truth, judge
+from mmvtr.datasets.planted_corpus.world import FPS, draw_clip, num_frames, stream
+
+Records = list[dict[str, Any]]
+
+_CHECKED = ('truth.npz', 'vocab.txt')
+_MAX_PROCESSES = 8
+
+
+def make_corpus(folder: Path, knobs: Knobs) -> None:
+    """Make a corpus in a temporary folder beside ``folder``, then rename it.
+
+    Safe against an interruption (no ``folder`` then) and against several makers at once (the
+    first to finish wins, the others throw their copies away).
+
+    Args:
+        folder: the corpus, which must not exist.
+        knobs: of the corpus.
+    """
+    clips = sum(knobs.num_clips(split) for split in SPLITS)
+    print_log(f'Making the planted corpus {folder}: {clips} clips, {knobs}', logger='current')
+    started = time.monotonic()
+    draft = folder.parent / f'.{folder.name}.{uuid.uuid4().hex[:8]}'
+    (draft / 'videos').mkdir(parents=True)
+    try:
+        _write(draft, knobs)
+        _rename(draft, folder)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    seconds = time.monotonic() - started
+    print_log(f'Made the planted corpus {folder} in {seconds:.1f} s', logger='current')
+
+
+def publish_vocabulary(data_root: Path) -> None:
+    """Keep ``vocab.txt``, the same for all corpora, beside them too: a path that configs know."""
+    target, text = data_root / 'vocab.txt', _vocabulary_text()
+    if target.is_file() and target.read_text() == text:
+        return
+    draft = data_root / f'.vocab.{uuid.uuid4().hex[:8]}'
+    draft.write_text(text)
+    os.replace(draft, target)
+
+
+def open_corpus(folder: Path, knobs: Knobs, split: str) -> tuple[Records, Records]:
+    """Read the videos and texts of one split.
+
+    Args:
+        folder: the corpus, of ``make_corpus``.
+        knobs: it is expected to have.
+        split: 'train', 'val' or 'test'.
+
+    Returns:
+        Videos, as dict(video_id, path, num_frames, moments: see ``world.draw_clip``), and texts,
+        as dict(text_id, video_idx, and what ``grammar.draw_captions`` gives).
+
+    Raises:
+        FileNotFoundError: a file is missing; the message names it.
+        RuntimeError: a file is of another version or was changed; the message names it.
+    """
+    corpus = json.loads(_present(folder, 'corpus.json').read_text())
+    for name, expected in dict(version=GENERATOR_VERSION, knobs=asdict(knobs)).items():
+        if corpus.get(name) != expected:
+            problem = f'{name} is {corpus.get(name)}, expected {expected}'
+            raise RuntimeError(f'{folder / "corpus.json"}: {problem}; {_advice(folder)}')
+    for name in _CHECKED:
+        if _sha256(_present(folder, name)) != corpus['sha256'][name]:
+            raise RuntimeError(f'{folder / name} was changed after its making; {_advice(folder)}')
+    videos, texts = corpus['splits'][split]['videos'], corpus['splits'][split]['texts']
+    for video in videos:
+        video['path'] = str(_present(folder, video['path']))
+    return videos, texts
+
+
+def read_truth(folder: Path, split: str, num_videos: int) -> Truth:
+    """Read what ``truth.judge`` said of the texts and videos of one split."""
+    with np.load(folder / 'truth.npz') as arrays:
+        packed, relevance = arrays[f'{split}_holds'], arrays[f'{split}_relevance']
+    return Truth(np.unpackbits(packed, axis=1, count=num_videos).astype(bool), relevance)
+
+
+def _write(folder: Path, knobs: Knobs) -> None:
+    splits, arrays, jobs = {}, {}, []
+    for split in SPLITS:
+        videos, texts = _draw_split(knobs, split)
+        truth = judge(texts, [video['moments'] for video in videos])
+        arrays[f'{split}_holds'] = np.packbits(truth.holds, axis=1)
+        arrays[f'{split}_relevance'] = truth.relevance
+        splits[split] = dict(videos=videos, texts=texts)
+        jobs += [(folder, knobs, split, v, video) for v, video in enumerate(videos)]
+    _render(jobs)
+    np.savez_compressed(folder / 'truth.npz', **arrays)
+    (folder / 'vocab.txt').write_text(_vocabulary_text())
+    corpus = dict(
+        version=GENERATOR_VERSION,
+        knobs=asdict(knobs),
+        sha256={name: _sha256(folder / name) for name in _CHECKED},
+        splits=splits,
+    )
+    (folder / 'corpus.json').write_text(json.dumps(corpus))
+
+
+def _draw_split(knobs: Knobs, split: str) -> tuple[Records, Records]:
+    videos, texts = [], []
+    for v, count in enumerate(caption_counts(knobs, split)):
+        name = f'{split}_{v:04d}'
+        moments = draw_clip(knobs, split, v)
+        frames = sum(num_frames(moments))
+        path = f'videos/{name}.mp4'
+        videos.append(dict(video_id=name, path=path, num_frames=frames, moments=moments))
+        for k, caption in enumerate(draw_captions(knobs, split, v, moments, count)):
+            texts.append(dict(text_id=f'{name}#{k}', video_idx=[v], **caption))
+    return videos, texts
+
+
+def _vocabulary_text() -> str:
+    return '\n'.join(vocabulary()) + '\n'
+
+
+def _render(jobs: list[tuple]) -> None:
+    processes = min(_MAX_PROCESSES, os.cpu_count() or 1)
+    # A forked child draws at once; a spawned one would first import torch and the main script.
+    with get_context('fork').Pool(processes) as pool:
+        pool.starmap(_render_clip, jobs, chunksize=16)
+
+
+def _render_clip(folder: Path, knobs: Knobs, split: str, v: int, video: dict[str, Any]) -> None:
+    images = draw(video['moments'], stream(knobs, split, v, 2))
+    write_mp4(folder / video['path'], images, FPS)
+
+
+def _rename(draft: Path, folder: Path) -> None:
+    try:
+        os.replace(draft, folder)
+    except OSError:
+        if not folder.is_dir():
+            raise
+
+
+def _present(folder: Path, name: str) -> Path:
+    path = folder / name
+    if not path.is_file() or path.stat().st_size == 0:
+        raise FileNotFoundError(f'{path} is missing or empty; {_advice(folder)}')
+    return path
+
+
+def _advice(folder: Path) -> str:
+    return f'delete the folder {folder} and the planted corpus is made again'
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,320 @@
+"""Checkpoints that any ``torch.load`` can read and that no kill can tear, and exact resuming.
+
+A run that is killed at any moment and resumed ends as if nothing had happened: files change
+atomically, the newest is complete before an older one goes, and a validation that the kill may have
+cut off is run again before training goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+from pathlib import Path
+from typing import Any, Optional, Union
+
+import numpy as np
+import torch
+from mmengine.dist import is_main_process
+from mmengine.fileio import LocalBackend, register_backend
+from mmengine.hooks import CheckpointHook
+from mmengine.logging import print_log
+from mmengine.runner import Runner
+from torch import Tensor, nn
+
+from mmvtr.registry import HOOKS
+
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.Size)
+
+
+class AtomicBackend(LocalBackend):
+    """mmengine's local files, written beside their place and moved there when complete."""
+
+    def put(self, obj: bytes, filepath: Union[str, Path]) -> None:
+        Path(filepath).parent.mkdir(parents=True, exist_ok=True)
+        part = f'{filepath}.part'
+        with open(part, 'wb') as file:
+            file.write(obj)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, filepath)
+
+    def put_text(self, obj: str, filepath: Union[str, Path], encoding: str = 'utf-8') -> None:
+        self.put(obj.encode(encoding), filepath)
+
+
+register_backend('mmvtr.atomic', AtomicBackend, force=True)
+
+
+@HOOKS.register_module()
+class PlainCheckpointHook(CheckpointHook):
+    """mmengine's CheckpointHook, with checkpoints that are plain, whole and exact.
+
+    Plain: everything in the file loads under ``weights_only=True``.  Whole: files change
+    atomically, and an outdated one is removed only after its successor and ``last_checkpoint`` are
+    in place.  Exact: the python, numpy and torch random states are stored (those of rank 0) and
+    restored, and a resumed run first validates the resumed epoch where that is due and not known
+    to have finished.
+
+    Args:
+        save_best: one metric key, or None.
+        backend_args: where files go; default this machine, atomically.
+        **kwargs: as for mmengine's CheckpointHook (``interval``, ``max_keep_ckpts``, ``rule``).
+    """
+
+    def __init__(
+        self,
+        *,
+        save_best: Optional[str] = None,
+        backend_args: Optional[dict] = None,
+        **kwargs: Any,
+    ) -> None:
+        if not (save_best is None or isinstance(save_best, str)):
+            raise ValueError(f'PlainCheckpointHook: save_best is one metric key, got {save_best}')
+        backend_args = backend_args or dict(backend='mmvtr.atomic')
+        super().__init__(save_best=save_best, backend_args=backend_args, **kwargs)
+        self._random_states: Optional[dict] = None
+        self._replaced_best: Optional[str] = None
+
+    # -- what a checkpoint holds -----------------------------------------------------------
+
+    def before_save_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
+        hub = checkpoint['message_hub']
+        hub['log_scalars'] = {}  # HistoryBuffer pickles bound methods
+        for record in (checkpoint['meta'], hub['runtime_info']):
+            _drop_unplain(record)
+        hub['resumed_keys'] = {
+            key: value for key, value in hub['resumed_keys'].items() if key in hub['runtime_info']
+        }
+        checkpoint['random_states'] = random_states()
+        for key in checkpoint:
+            checkpoint[key] = plain(checkpoint[key], key)
+
+    def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
+        self._random_states = checkpoint.get('random_states')
+
+    # -- resuming --------------------------------------------------------------------------
+
+    def before_train(self, runner: Runner) -> None:
+        super().before_train(runner)
+        hub = runner.message_hub
+        self._remove(hub.get_info('outdated_ckpts', []) + _torn(self.out_dir))
+        if runner.iter == 0:
+            return
+        self.last_ckpt = hub.get_info('last_ckpt')
+        if self.save_best is not None and self.best_ckpt_path is not None:
+            self._find_best(runner)
+        if self._random_states is not None and is_main_process():
+            set_random_states(self._random_states)
+        if self._misses_validation(runner):
+            runner.logger.info(f'Validating the resumed epoch {runner.epoch} before going on.')
+            runner.val_loop.run()
+
+    def _find_best(self, runner: Runner) -> None:
+        """Follow a work_dir that has moved since the checkpoint was written."""
+        here = os.path.join(self.out_dir, os.path.basename(self.best_ckpt_path))
+        if not os.path.isfile(self.best_ckpt_path) and os.path.isfile(here):
+            self.best_ckpt_path = here
+            runner.message_hub.update_info('best_ckpt', here)
+
+    def _misses_validation(self, runner: Runner) -> bool:
+        loop = runner.train_loop
+        if runner.val_loop is None or not self.by_epoch:
+            return False
+        if runner.message_hub.get_info('last_validated_epoch') == runner.epoch:
+            return False
+        loop._decide_current_val_interval()
+        last = runner.epoch == runner.max_epochs
+        return runner.epoch >= loop.val_begin and (runner.epoch % loop.val_interval == 0 or last)
+
+    # -- saving ----------------------------------------------------------------------------
+
+    def after_val_epoch(self, runner: Runner, metrics: dict[str, float]) -> None:
+        if self.save_best is not None and self.key_indicators[0] not in metrics:
+            raise KeyError(
+                f'save_best={self.key_indicators[0]!r} is not among the metrics of the validation:'
+                f' {", ".join(sorted(metrics))}'
+            )
+        runner.message_hub.update_info('last_validated_epoch', runner.epoch)
+        super().after_val_epoch(runner, metrics)
+
+    def _save_best_checkpoint(self, runner: Runner, metrics: dict[str, float]) -> None:
+        if self.save_best is None:
+            return
+        # mmengine would remove the former best before the new one is written.
+        self._replaced_best, self.best_ckpt_path = self.best_ckpt_path, None
+        super()._save_best_checkpoint(runner, metrics)
+        if self.best_ckpt_path is None:
+            self.best_ckpt_path = self._replaced_best
+        self._replaced_best = None
+
+    def _save_checkpoint_with_step(self, runner: Runner, step: int, meta: dict) -> None:
+        """Write the checkpoint, point ``last_checkpoint`` to it, remove what it replaces."""
+        hub, name = runner.message_hub, self.filename_tmpl.format(step)
+        outdated = self._outdated(hub, step)
+        self.last_ckpt = self.file_backend.join_path(self.out_dir, name)
+        hub.update_info('last_ckpt', self.last_ckpt)
+        # In the file, so that a run killed before it removed them removes them when resumed.
+        hub.update_info('outdated_ckpts', outdated)
+        runner.save_checkpoint(
+            self.out_dir,
+            name,
+            save_optimizer=self.save_optimizer,
+            save_param_scheduler=self.save_param_scheduler,
+            meta=meta,
+            by_epoch=self.by_epoch,
+            backend_args=self.backend_args,
+            **self.args,
+        )
+        if is_main_process():
+            last = self.file_backend.join_path(runner.work_dir, 'last_checkpoint')
+            self.file_backend.put_text(self.last_ckpt, last)
+        self._remove(outdated)
+        hub.update_info('outdated_ckpts', [])
+
+    def _outdated(self, hub: Any, step: int) -> list[str]:
+        """Names of the files that the checkpoint of ``step`` replaces."""
+        names = []
+        if self.max_keep_ckpts > 0:
+            steps = [kept for kept in self.keep_ckpt_ids if kept != step] + [step]
+            names = [self.filename_tmpl.format(old) for old in steps[: -self.max_keep_ckpts]]
+            self.keep_ckpt_ids.clear()
+            self.keep_ckpt_ids.extend(steps[-self.max_keep_ckpts :])
+            hub.update_info('keep_ckpt_ids', list(self.keep_ckpt_ids))
+        if self._replaced_best is not None:
+            names.append(os.path.basename(self._replaced_best))
+        return names
+
+    def _remove(self, names: list[str]) -> None:
+        for path in (self.file_backend.join_path(self.out_dir, name) for name in names):
+            if is_main_process() and self.file_backend.isfile(path):
+                self.file_backend.remove(path)
+
+
+def plain(value: Any, where: str) -> Any:
+    """``value`` in types that ``torch.load(weights_only=True)`` accepts.
+
+    numpy scalars become python's, arrays tensors, mappings dicts.  A state_dict keeps its type
+    (it carries version numbers).
+
+    Args:
+        value: nested dicts, lists, tuples of tensors, numpy values and python's simple types.
+        where: name of the value, for the error.
+
+    Raises:
+        TypeError: another type; names the place.
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if type(value) in _PLAIN or isinstance(value, Tensor):
+        return value
+    if isinstance(value, np.ndarray):
+        return torch.from_numpy(value.copy())
+    if isinstance(value, dict):
+        items = {key: plain(item, f'{where}.{key}') for key, item in value.items()}
+        if hasattr(value, '_metadata'):
+            value.update(items)
+            return value
+        return items
+    if type(value) in (list, tuple):
+        return type(value)(plain(item, f'{where}[{i}]') for i, item in enumerate(value))
+    raise TypeError(
+        f'checkpoint: {where} is a {type(value).__name__}, which does not load under'
+        ' weights_only=True'
+    )
+
+
+def _torn(folder: str) -> list[str]:
+    """Names of the incomplete files that a killed run left in ``folder``."""
+    return [path.name for path in Path(folder).glob('*.part')]
+
+
+def _drop_unplain(record: dict) -> None:
+    """Leave out, with a warning, what is information only and cannot be stored plainly."""
+    for key in list(record):
+        try:
+            plain(record[key], key)
+        except TypeError as error:
+            print_log(f'Left out. {error}', logger='current', level=logging.WARNING)
+            del record[key]
+
+
+def random_states() -> dict[str, Any]:
+    """The states of python's, numpy's and torch's generators, as ints, floats and tensors."""
+    kind, keys, *rest = np.random.get_state()
+    return dict(
+        python=random.getstate(),
+        numpy=(kind, keys.tolist(), *rest),
+        torch=torch.get_rng_state(),
+        cuda=torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+    )
+
+
+def set_random_states(states: dict[str, Any]) -> None:
+    """Restore what :func:`random_states` returned (CUDA's where this machine has as many)."""
+    random.setstate(states['python'])
+    kind, keys, *rest = states['numpy']
+    np.random.set_state((kind, np.asarray(keys, dtype=np.uint32), *rest))
+    torch.set_rng_state(states['torch'].cpu())
+    if len(states['cuda']) == torch.cuda.device_count():
+        torch.cuda.set_rng_state_all([state.cpu() for state in states['cuda']])
+
+
+def read_checkpoint(path: Union[str, Path]) -> dict[str, Any]:
+    """A checkpoint's content, on the CPU.
+
+    Returns:
+        The stored dict; a bare state_dict comes as dict(state_dict=...).
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        RuntimeError: it is no checkpoint, is damaged, or holds more than plain data.
+    """
+    if not os.path.isfile(path):
+        raise FileNotFoundError(f'checkpoint {path} does not exist')
+    try:
+        content = torch.load(path, map_location='cpu', weights_only=True)
+    except Exception as error:  # a damaged pickle can raise anything
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise RuntimeError(f'checkpoint {path} cannot be read: {reason}') from error
+    if not isinstance(content, dict):
+        raise RuntimeError(f'checkpoint {path} holds a {type(content).__name__}, not a dict')
+    return content if 'state_dict' in content else dict(state_dict=content)
+
+
+def check_weights(model: nn.Module, weights: dict[str, Tensor], path: Union[str, Path]) -> None:
+    """See that ``weights`` are those of ``model``: the same names and shapes.
+
+    Raises:
+        RuntimeError: lists the missing and unexpected names and the differing shapes.
+    """
+    own = model.state_dict()
+    both = own.keys() & weights.keys()
+    shapes = [
+        f'{name} {tuple(weights[name].shape)} instead of {tuple(own[name].shape)}'
+        for name in own
+        if name in both and weights[name].shape != own[name].shape
+    ]
+    complaints = {
+        'missing': [name for name in own if name not in both],
+        'unexpected': [name for name in weights if name not in both],
+        'of another shape': shapes,
+    }
+    lines = [f'  {kind} ({len(names)}): {_first(names)}' for kind, names in complaints.items() if names]
+    if lines:
+        lines.insert(0, f'checkpoint {path} is not of this {type(model).__name__}:')
+        raise RuntimeError('\n'.join(lines))
+
+
+def latest_checkpoint(work_dir: Union[str, Path]) -> Optional[str]:
+    """Path of the newest checkpoint of a training in ``work_dir``; None if it has none yet."""
+    pointer = Path(work_dir, 'last_checkpoint')
+    if not pointer.is_file():
+        return None
+    path = Path(pointer.read_text().strip())
+    moved = Path(work_dir, path.name)
+    return str(path if path.is_file() or not moved.is_file() else moved)
+
+
+def _first(names: list[str], limit: int = 8) -> str:
+    return ', '.join(names[:limit]) + (', ...' if len(names) > limit else '')

@@ -1,0 +1,320 @@
+"""One loop for val and test: each video and each text is encoded once, then all pairs are scored.
+
+Texts and videos are sliced over the processes without padding and gathered by index; rows of the
+score matrix are sliced too. The metrics run on rank 0 and every rank returns their numbers.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence, Union
+
+import numpy as np
+import torch
+from mmengine.dist import (
+    all_gather_object,
+    broadcast_object_list,
+    gather_object,
+    get_dist_info,
+    get_world_size,
+)
+from mmengine.model import is_model_wrapper
+from mmengine.runner import BaseLoop, Runner
+from mmengine.runner.amp import autocast
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
+
+from mmvtr.evaluation import Metric, Report, evaluate, protocol_line, results_table
+from mmvtr.registry import DATASETS, FUNCTIONS, LOOPS, METRICS
+from mmvtr.structures import Levels, Relation, cat_levels
+
+
+class Encoded(NamedTuple):
+    """N encoded texts or videos.
+
+    Attributes:
+        index: int64 [N], positions in the dataset.
+        ids: their N ids.
+        levels: their embeddings, float32 on the CPU.
+        lengths: int64 [N], tokens of a text or frames of a video.
+    """
+
+    index: Tensor
+    ids: list[str]
+    levels: Levels
+    lengths: Tensor
+
+    def rows(self, rows: Union[slice, Tensor]) -> 'Encoded':
+        """Some of the items."""
+        levels = {name: level.map(lambda x: x[rows]) for name, level in self.levels.items()}
+        ids = np.array(self.ids, dtype=object)[rows].tolist()
+        return Encoded(self.index[rows], ids, levels, self.lengths[rows])
+
+
+class TwoPassLoader:
+    """This process' share of a dataset's videos, then of its texts, each item once.
+
+    Args:
+        cfg: as mmengine's dataloader configs: ``dataset``, ``batch_size``, ``num_workers``,
+            ``collate_fn`` (default ``collate_retrieval``) and what else DataLoader takes. No
+            ``sampler``: rank r of W takes items r, r + W, r + 2W ...
+    """
+
+    def __init__(self, cfg: dict[str, Any]) -> None:
+        cfg = dict(cfg)
+        if 'sampler' in cfg or 'batch_sampler' in cfg:
+            raise ValueError(
+                'RetrievalLoop visits every item once by itself: take the sampler out of the val '
+                'and test dataloader'
+            )
+        dataset = cfg.pop('dataset')
+        self.dataset = DATASETS.build(dataset) if isinstance(dataset, dict) else dataset
+        collate = dict(cfg.pop('collate_fn', dict(type='collate_retrieval')))
+        function = collate.pop('type')
+        function = FUNCTIONS.get(function) if isinstance(function, str) else function
+        cfg['collate_fn'] = partial(function, **collate)
+        self.loaders = [self._loader(self.dataset.view(kind), cfg) for kind in ('video', 'text')]
+
+    @staticmethod
+    def _loader(items: Dataset, cfg: dict[str, Any]) -> DataLoader:
+        rank, world = get_dist_info()
+        return DataLoader(items, sampler=range(rank, len(items), world), **cfg)
+
+    def __len__(self) -> int:
+        return sum(len(loader) for loader in self.loaders)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for loader in self.loaders:
+            yield from loader
+
+
+@LOOPS.register_module()
+class RetrievalLoop(BaseLoop):
+    """Evaluates a retriever, for ``val_cfg`` and ``test_cfg`` alike.
+
+    Broken videos that the dataset skips leave the gallery; the log and the protocol line say how
+    many and which. The table and the protocol line go to the log, the numbers to the hooks.
+
+    Args:
+        runner: the runner.
+        dataloader: config, see :class:`TwoPassLoader`.
+        evaluator: metrics, or their configs.
+        fp16: encode under autocast (bfloat16 on the CPU); scores are float32 all the same.
+        tile_rows: texts scored at a time; bounds the memory that a similarity needs.
+
+    Attributes:
+        report: :class:`~mmvtr.evaluation.Report` of the last run, on rank 0.
+    """
+
+    def __init__(
+        self,
+        runner: Runner,
+        dataloader: dict[str, Any],
+        evaluator: Union[Metric, dict, Sequence[Union[Metric, dict]]],
+        *,
+        fp16: bool = False,
+        tile_rows: int = 512,
+    ) -> None:
+        super().__init__(runner, TwoPassLoader(dataloader))
+        metrics = evaluator if isinstance(evaluator, (list, tuple)) else [evaluator]
+        self.evaluator = [METRICS.build(m) if isinstance(m, dict) else m for m in metrics]
+        self.fp16 = fp16
+        self.tile_rows = tile_rows
+        self.report: Optional[Report] = None
+
+    @property
+    def mode(self) -> str:
+        """'test' if this is the runner's test loop, else 'val'."""
+        return 'test' if self.runner._test_loop is self else 'val'
+
+    @torch.no_grad()
+    def run(self) -> dict[str, float]:
+        """Evaluate; the same numbers on every rank, keys such as ``retrieval/t2v_R1``."""
+        mode = self.mode
+        self.runner.call_hook(f'before_{mode}')
+        self.runner.call_hook(f'before_{mode}_epoch')
+        self.runner.model.eval()
+        texts, videos, broken = self._encode()
+        matrices = self._score(texts, videos)
+        metrics = on_rank_0(lambda: self._measure(matrices, texts, videos, broken))
+        self.runner.call_hook(f'after_{mode}_epoch', metrics=metrics)
+        self.runner.call_hook(f'after_{mode}')
+        return metrics
+
+    @property
+    def _model(self) -> nn.Module:
+        model = self.runner.model
+        return model.module if is_model_wrapper(model) else model
+
+    def _encode(self) -> tuple[Encoded, Encoded, list[tuple[str, str]]]:
+        """All texts, all readable videos, and (video id, reason) of the broken ones."""
+        parts: dict[str, list[Encoded]] = dict(text=[], video=[])
+        broken: list[tuple[str, str]] = []
+        for i, batch in enumerate(self.dataloader):
+            self.runner.call_hook(f'before_{self.mode}_iter', batch_idx=i, data_batch=batch)
+            broken += batch['data_samples']['broken']
+            for kind in batch['inputs']:  # one of the two, none if all its videos are broken
+                parts[kind].append(self._encode_batch(kind, batch))
+            self.runner.call_hook(f'after_{self.mode}_iter', batch_idx=i, data_batch=batch)
+        broken = sum(all_gather_object(broken), [])
+        return gather(parts['text'], 'text'), gather(parts['video'], 'video'), broken
+
+    def _encode_batch(self, kind: str, batch: dict[str, Any]) -> Encoded:
+        model = self._model
+        data = model.data_preprocessor(batch, False)
+        encode = model.encode_video if kind == 'video' else model.encode_text
+        with autocast(enabled=self.fp16):
+            levels = encode(data['inputs'])
+        if not model.similarity.needs_tokens:
+            levels = {name: level.global_only() for name, level in levels.items()}
+        mask = data['inputs']['frame_mask' if kind == 'video' else 'text_mask']
+        samples = batch['data_samples']
+        return Encoded(
+            index=samples[f'{kind}_idx'].cpu(),
+            ids=list(samples[f'{kind}_ids']),
+            levels={name: level.map(to_cpu) for name, level in levels.items()},
+            lengths=mask.sum(1).cpu(),
+        )
+
+    def _score(self, texts: Encoded, videos: Encoded) -> Optional[dict[str, Tensor]]:
+        """The matrices that the metrics read, float32 [T, V] on the CPU of rank 0; else None.
+
+        Tiles start at the same rows whatever the number of processes, each of which scores a run
+        of whole tiles: so the matrix does not depend on that number.
+        """
+        rank, world = get_dist_info()
+        tiles = range(0, len(texts.ids), self.tile_rows)
+        mine = np.array_split(np.array(tiles, dtype=int), world)[rank].tolist()
+        stop = min(mine[-1] + self.tile_rows, len(texts.ids)) if mine else 0
+        start = mine[0] if mine else 0
+        names = sorted({name for metric in self.evaluator for name in metric.reads})
+        block = {name: torch.empty(stop - start, len(videos.ids)) for name in names}
+        gallery = self._on_device(videos.levels)
+        for row in mine:
+            tile = texts.rows(slice(row, row + self.tile_rows))
+            matrices = self._model.score(self._on_device(tile.levels), gallery)
+            for name in names:
+                if name not in matrices:
+                    raise KeyError(
+                        f'a metric reads the matrix {name!r}, the model gives {sorted(matrices)}'
+                    )
+                block[name][row - start : row - start + len(tile.ids)] = matrices[name]
+        blocks = gather_object(block)
+        if blocks is None or world == 1:
+            return blocks and blocks[0]
+        return {name: torch.cat([block[name] for block in blocks]) for name in names}
+
+    def _on_device(self, levels: Levels) -> Levels:
+        device = self._model.data_preprocessor.device
+        return {name: level.map(lambda x: x.to(device)) for name, level in levels.items()}
+
+    def _measure(
+        self,
+        matrices: dict[str, Tensor],
+        texts: Encoded,
+        videos: Encoded,
+        broken: Sequence[tuple[str, str]],
+    ) -> dict[str, float]:
+        relation = relation_of(self.dataloader.dataset, texts, videos)
+        self.report = evaluate(self.evaluator, matrices, relation)
+        if broken:
+            names = ''.join(f'\n  {video_id}: {reason}' for video_id, reason in broken)
+            self.runner.logger.warning(
+                f'{len(broken)} broken videos are left out of the gallery:{names}'
+            )
+        lines = protocol_line(self._protocol(relation, videos, broken))
+        self.runner.logger.info(
+            f'results on {self.mode}\n\n{results_table(self.report)}\n\n{lines}\n'
+        )
+        return self.report.values
+
+    def _protocol(
+        self, relation: Relation, videos: Encoded, broken: Sequence[tuple[str, str]]
+    ) -> dict[str, Any]:
+        info = self.dataloader.dataset.protocol()
+        some = ', '.join(video_id for video_id, _ in broken[:3])
+        return {
+            'set': ' '.join(filter(None, (info['dataset'], info['split']))),
+            'ids': info['ids_sha'],
+            'texts': len(relation.text_ids),
+            'videos': len(relation.video_ids),
+            'captions a video': span(relation.positives.sum(0)),
+            'broken and left out': f'{len(broken)} videos ({some} ...)' if broken else None,
+            'frames a video': span(videos.lengths),
+            'ties': 'mean rank',
+            **training_protocol(self.runner),
+            'seed': self.runner.seed,
+        }
+
+
+def gather(parts: Sequence[Encoded], kind: str) -> Encoded:
+    """The batches of all ranks as one, in the order of the dataset.
+
+    Raises:
+        ValueError: there are none.
+    """
+    parts = sum(all_gather_object(list(parts)), [])
+    if not parts:
+        raise ValueError(f'the set has no readable {kind}: nothing to evaluate')
+    together = Encoded(
+        index=torch.cat([part.index for part in parts]),
+        ids=[item_id for part in parts for item_id in part.ids],
+        levels=cat_levels([part.levels for part in parts]),
+        lengths=torch.cat([part.lengths for part in parts]),
+    )
+    return together.rows(together.index.argsort())
+
+
+def relation_of(dataset: Dataset, texts: Encoded, videos: Encoded) -> Relation:
+    """What the dataset knows of the encoded texts and videos."""
+
+    def known(matrix: Optional[np.ndarray]) -> Optional[Tensor]:
+        if matrix is None:
+            return None
+        matrix = torch.as_tensor(matrix)
+        complete = matrix.shape == (len(texts.ids), len(videos.ids))
+        return matrix if complete else matrix[texts.index][:, videos.index]
+
+    return Relation(
+        positives=known(dataset.positives()),
+        truth=known(dataset.truth()),
+        relevance=known(dataset.relevance()),
+        text_ids=texts.ids,
+        video_ids=videos.ids,
+    )
+
+
+def training_protocol(runner: Runner) -> dict[str, Any]:
+    """Epoch unit and batch over all ranks of the run's training, as its config states them."""
+    loader = runner.cfg.get('train_dataloader')
+    if not loader or not loader.get('batch_size'):
+        return {}
+    batch, world = loader['batch_size'], get_world_size()
+    ranks = f' ({world} x {batch})' if world > 1 else ''
+    unit = loader['dataset'].get('epoch_unit', 'text')
+    return {'epoch': f'every {unit}', 'batch': f'{batch * world}{ranks}'}
+
+
+def on_rank_0(function: Callable[[], Any]) -> Any:
+    """Call ``function`` on rank 0; every rank returns its result, or raises its error."""
+    box = [None, None]
+    if get_dist_info()[0] == 0:
+        try:
+            box[0] = function()
+        except Exception as error:  # noqa: BLE001 - raised below, where no rank waits for another
+            box[1] = error
+    broadcast_object_list(box)
+    if box[1] is not None:
+        raise box[1]
+    return box[0]
+
+
+def span(counts: Tensor) -> str:
+    """'12', or '1-81 (mean 41.4)'."""
+    low, high = int(counts.min()), int(counts.max())
+    return str(low) if low == high else f'{low}-{high} (mean {counts.double().mean():.1f})'
+
+
+def to_cpu(x: Tensor) -> Tensor:
+    """A compact copy: a view would keep (and pickle) all that it was cut from."""
+    return x.to('cpu', torch.float32 if x.is_floating_point() else x.dtype, copy=True)

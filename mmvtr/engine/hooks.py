@@ -1,0 +1,105 @@
+"""Hooks of every training: reproducible random numbers, and a count of broken videos."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, Optional, Sequence
+
+import numpy as np
+import torch
+from mmengine.dist import all_gather_object, get_rank
+from mmengine.hooks import Hook
+from mmengine.runner import Runner
+
+from mmvtr.registry import HOOKS
+
+
+@HOOKS.register_module()
+class ExactSeedHook(Hook):
+    """Makes the randomness of a step a function of (seed, step, rank), of an evaluation fixed.
+
+    Seeds python, numpy and torch before every training step and every evaluated batch.  What
+    happened before (a validation, another logging interval, a kill and a resume) then leaves no
+    trace in what follows, and testing a checkpoint repeats what was seen when it was made.
+    """
+
+    priority = 'VERY_HIGH'
+
+    def _before_epoch(self, runner: Runner, mode: str = 'train') -> None:
+        seed_all(*self._key(runner, mode, 0), 0)
+
+    def _before_iter(
+        self, runner: Runner, batch_idx: int, data_batch: Any = None, mode: str = 'train'
+    ) -> None:
+        seed_all(*self._key(runner, mode, batch_idx), 1)
+
+    def _key(self, runner: Runner, mode: str, batch_idx: int) -> tuple[int, ...]:
+        if mode == 'train':
+            return runner.seed, 0, runner.iter, get_rank()
+        return 0, 1, batch_idx, get_rank()
+
+
+def seed_all(*key: int) -> None:
+    """Seed python's, numpy's and torch's generators (CUDA too) from non-negative integers."""
+    seeds = np.random.SeedSequence(key).generate_state(3).tolist()
+    random.seed(seeds[0])
+    np.random.seed(seeds[1])
+    torch.manual_seed(seeds[2])
+
+
+@HOOKS.register_module()
+class BrokenVideoHook(Hook):
+    """Counts the videos that a training with ``on_broken='skip'`` has skipped.
+
+    Every name is logged once with its reason, and each epoch ends with its total over all ranks.
+    Reads ``data_batch['data_samples']``: ``broken`` (list of (video_id, reason)) and ``text_idx``.
+
+    Args:
+        max_share: an epoch that skips more than this share of its items ends the training (after
+            its checkpoint is saved).
+
+    Raises:
+        RuntimeError: more than ``max_share`` of an epoch's items were skipped.
+    """
+
+    priority = 'LOWEST'
+
+    def __init__(self, *, max_share: float = 0.1) -> None:
+        if not 0 <= max_share <= 1:
+            raise ValueError(f'BrokenVideoHook: max_share must be in [0, 1], got {max_share}')
+        self.max_share = max_share
+        self._logged: set[str] = set()
+        self._broken: list[tuple[str, str]] = []
+        self._items = 0
+
+    def before_train_epoch(self, runner: Runner) -> None:
+        self._broken, self._items = [], 0
+
+    def before_train_iter(
+        self, runner: Runner, batch_idx: int, data_batch: Optional[dict] = None
+    ) -> None:
+        samples = data_batch['data_samples']
+        self._log(runner, samples['broken'])
+        self._broken += samples['broken']
+        self._items += len(samples['broken']) + len(samples['text_idx'])
+
+    def after_train_epoch(self, runner: Runner) -> None:
+        ranks = all_gather_object((self._broken, self._items))
+        broken = [video for part, _ in ranks for video in part]
+        self._log(runner, broken)
+        items = sum(count for _, count in ranks)
+        if not broken:
+            return
+        message = (
+            f'epoch {runner.epoch + 1}: {len(broken)} of {items} items skipped, '
+            f'{len(set(name for name, _ in broken))} broken videos'
+        )
+        runner.logger.warning(message)
+        if len(broken) > self.max_share * items:
+            raise RuntimeError(f'{message}; BrokenVideoHook.max_share is {self.max_share}')
+
+    def _log(self, runner: Runner, broken: Sequence[tuple[str, str]]) -> None:
+        for name, reason in broken:
+            if name not in self._logged:
+                self._logged.add(name)
+                runner.logger.warning(f'skipped broken video {name}: {reason}')

@@ -1,0 +1,141 @@
+"""What the command-line tools do around a Runner: processes, data, weights."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+from typing import Any, Optional, Sequence, Union
+
+import torch
+import torch.distributed as dist
+from mmengine.config import Config
+from mmengine.dist import init_dist
+from mmengine.model import is_model_wrapper
+from mmengine.registry import init_default_scope
+from mmengine.runner import Runner
+from mmengine.utils.dl_utils import set_multi_processing
+from torch import nn
+
+from mmvtr.engine.checkpoint import check_weights, latest_checkpoint, read_checkpoint
+from mmvtr.registry import DATASETS
+
+LOADERS = ('train_dataloader', 'val_dataloader', 'test_dataloader')
+
+
+def start_processes(cfg: Config, launcher: str) -> None:
+    """Join the process group of ``launcher``: on CUDA as mmengine does, else over gloo.
+
+    mmengine asks for a GPU in both its initialisation and its model wrapper; so on a CPU the group
+    is made here and ``cfg.model_wrapper_cfg`` is set.
+
+    Args:
+        cfg: its ``launcher`` is set.
+        launcher: 'none', 'pytorch' (torchrun), and on CUDA 'slurm' or 'mpi'.
+
+    Raises:
+        SystemExit: a launcher that does not work without CUDA.
+    """
+    cfg.launcher = launcher
+    if launcher == 'none':
+        return
+    env = cfg.get('env_cfg', {})
+    set_multi_processing(**env.get('mp_cfg', {}), distributed=True)
+    if torch.cuda.is_available():
+        init_dist(launcher, **env.get('dist_cfg', {}))
+        return
+    if launcher != 'pytorch':
+        raise SystemExit(f'error: --launcher {launcher} needs CUDA; on a CPU use pytorch (torchrun)')
+    dist.init_process_group('gloo')
+    wrapper = dict(
+        type='MMDistributedDataParallel',
+        broadcast_buffers=False,
+        find_unused_parameters=cfg.get('find_unused_parameters', False),
+    )
+    wrapper.update(cfg.get('model_wrapper_cfg') or {}, device_ids=None)
+    cfg.model_wrapper_cfg = wrapper
+
+
+def stop_processes() -> None:
+    """Leave the process group together: a process that just exits can abort the others."""
+    if dist.is_initialized():
+        dist.barrier()
+        dist.destroy_process_group()
+
+
+def check_datasets(cfg: Config, loaders: Sequence[str] = LOADERS) -> None:
+    """Build each dataset of ``cfg`` once, so that bad data stop a run before it starts.
+
+    Raises:
+        SystemExit: says in a few lines which dataset cannot be built and why.
+    """
+    init_default_scope(cfg.get('default_scope', 'mmengine'))
+    for loader in loaders:
+        if cfg.get(loader) is None:
+            continue
+        try:
+            DATASETS.build(cfg[loader]['dataset'])
+        except (OSError, KeyError, ValueError, RuntimeError) as error:
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            reason = error.args[0] if isinstance(error, KeyError) else error
+            raise SystemExit(
+                f'error: {loader}.dataset of {cfg.filename} cannot be built:\n{reason}\n'
+                f'({type(error).__name__} in {place.filename}:{place.lineno})'
+            ) from error
+
+
+def resume(cfg: Config, path: str, *, seed: Optional[int] = None) -> None:
+    """Let ``cfg`` continue a training.
+
+    Args:
+        cfg: its ``resume``, ``load_from`` and ``randomness`` are set.
+        path: a checkpoint, or 'auto' for the newest one in ``cfg.work_dir``; if there is none
+            yet, the training starts as if nothing had been asked.
+        seed: the seed the user wants; it must be that of the checkpoint, because the order of the
+            data depends on it.
+
+    Raises:
+        SystemExit: no such checkpoint, a damaged one, or one of another seed.
+    """
+    found = latest_checkpoint(cfg.work_dir) if path == 'auto' else path
+    if found is None:
+        return
+    trained = read_or_exit(found).get('meta', {}).get('seed')
+    if seed is not None and trained is not None and seed != trained:
+        raise SystemExit(f'error: {found} was trained with seed {trained}, not {seed}')
+    if trained is not None:
+        cfg.merge_from_dict({'randomness.seed': trained})
+    cfg.load_from, cfg.resume = found, True
+
+
+def read_or_exit(path: Union[str, Path]) -> dict[str, Any]:
+    """:func:`read_checkpoint`, with its errors as the last word of a tool."""
+    try:
+        return read_checkpoint(path)
+    except (FileNotFoundError, RuntimeError) as error:
+        raise SystemExit(f'error: {error}') from error
+
+
+def load_weights(runner: Runner, path: Union[str, Path]) -> None:
+    """Load the weights of a checkpoint of this very model.
+
+    Raises:
+        SystemExit: no such file, a damaged one, or one of another model (names what differs).
+    """
+    checkpoint = read_or_exit(path)
+    runner.call_hook('after_load_checkpoint', checkpoint=checkpoint)
+    check_or_exit(bare_model(runner), checkpoint, path)
+    bare_model(runner).load_state_dict(checkpoint['state_dict'])
+    runner.logger.info(f'Weights of {path} loaded.')
+
+
+def check_or_exit(model: nn.Module, checkpoint: dict[str, Any], path: Union[str, Path]) -> None:
+    """:func:`check_weights`, with its errors as the last word of a tool."""
+    try:
+        check_weights(model, checkpoint['state_dict'], path)
+    except RuntimeError as error:
+        raise SystemExit(f'error: {error}') from error
+
+
+def bare_model(runner: Runner) -> nn.Module:
+    """The runner's model without a distributed wrapper."""
+    return runner.model.module if is_model_wrapper(runner.model) else runner.model

@@ -1,0 +1,88 @@
+"""Training loops beyond mmengine's own: DVTR's alternation of two trainings."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, Optional, Sequence
+
+from mmengine.model import is_model_wrapper
+from mmengine.runner import EpochBasedTrainLoop
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader
+
+from mmvtr.registry import LOOPS
+
+
+@LOOPS.register_module()
+class AlternatingTrainLoop(EpochBasedTrainLoop):
+    """DVTR's Algorithm 1: an epoch is one pass over all data for each stage of the model.
+
+    Before a pass ``model.stage`` is set to the stage's name; outside of the passes it is None (all
+    at once).  Each pass has a shuffle and random transforms of its own.  An epoch therefore counts
+    ``len(stages) * len(dataloader)`` iterations: progress, ETA and schedulers see them all.
+
+    Args:
+        stages: values of ``model.stage``, in order.
+        *args, **kwargs: as for mmengine's EpochBasedTrainLoop.
+
+    Raises:
+        ValueError: the model has no stages, or is distributed without looking for the parameters
+            that a stage leaves out.
+    """
+
+    def __init__(
+        self, *args: Any, stages: Sequence[str] = ('uncertainty', 'retrieval'), **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        model = self.runner.model
+        if isinstance(model, DistributedDataParallel) and not model.find_unused_parameters:
+            raise ValueError(
+                'AlternatingTrainLoop: a stage trains a part of the model only; set'
+                ' `find_unused_parameters = True` in the config for distributed training'
+            )
+        model = model.module if is_model_wrapper(model) else model
+        if not hasattr(model, 'stage'):
+            raise ValueError(f'AlternatingTrainLoop: {type(model).__name__} has no `stage` to set')
+        self.dataloader = _Passes(self, self.dataloader, model, tuple(stages))
+        self._max_iters = self._max_epochs * len(self.dataloader)
+
+
+class _Passes:
+    """A dataloader that runs through its data once for each stage of a model."""
+
+    def __init__(
+        self,
+        loop: AlternatingTrainLoop,
+        dataloader: DataLoader,
+        model: nn.Module,
+        stages: tuple[str, ...],
+    ) -> None:
+        self.loop = loop
+        self.dataloader = dataloader
+        self.model = model
+        self.stages = stages
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.dataloader, name)
+
+    def __len__(self) -> int:
+        return len(self.stages) * len(self.dataloader)
+
+    def __iter__(self) -> Iterator[Any]:
+        sampler = _epoch_sampler(self.dataloader)
+        try:
+            for number, stage in enumerate(self.stages):
+                if sampler is not None:
+                    sampler.set_epoch(self.loop.epoch * len(self.stages) + number)
+                self.model.stage = stage
+                yield from self.dataloader
+        finally:
+            self.model.stage = None
+
+
+def _epoch_sampler(dataloader: DataLoader) -> Optional[Any]:
+    """The sampler that orders the data of an epoch, if there is one."""
+    for sampler in (dataloader.sampler, getattr(dataloader.batch_sampler, 'sampler', None)):
+        if hasattr(sampler, 'set_epoch'):
+            return sampler
+    return None

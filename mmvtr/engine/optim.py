@@ -1,0 +1,171 @@
+"""How the weights move: mixed precision on any device, and CLIP4Clip's optimizer and schedule."""
+
+from __future__ import annotations
+
+import math
+from contextlib import contextmanager
+from typing import Any, Callable, Iterable, Iterator, Optional
+
+import torch
+from mmengine.device import get_device
+from mmengine.optim import OptimWrapper
+from mmengine.optim.scheduler.lr_scheduler import LRSchedulerMixin
+from mmengine.optim.scheduler.param_scheduler import _ParamScheduler
+from mmengine.registry import PARAM_SCHEDULERS
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from mmvtr.registry import OPTIM_WRAPPERS, OPTIMIZERS
+
+
+@OPTIM_WRAPPERS.register_module()
+class AutocastOptimWrapper(OptimWrapper):
+    """Runs the forward pass under ``torch.autocast``, on CPU and on CUDA alike.
+
+    mmengine's AmpOptimWrapper refuses a CPU.  bfloat16 has float32's range, so there is no loss
+    scaling here; float16 needs it and is refused.
+
+    Args:
+        dtype: name of the low-precision type.
+        **kwargs: as for OptimWrapper (``optimizer``, ``clip_grad``, ``accumulative_counts``).
+
+    Raises:
+        ValueError: another dtype than bfloat16.
+    """
+
+    def __init__(self, *, dtype: str = 'bfloat16', **kwargs: Any) -> None:
+        if dtype != 'bfloat16':
+            raise ValueError(
+                f"AutocastOptimWrapper: dtype must be 'bfloat16', got {dtype!r}"
+                ' (float16 needs loss scaling: use AmpOptimWrapper on CUDA)'
+            )
+        super().__init__(**kwargs)
+
+    @contextmanager
+    def optim_context(self, model: nn.Module) -> Iterator[None]:
+        with super().optim_context(model), torch.autocast(get_device(), torch.bfloat16):
+            yield
+
+
+@OPTIMIZERS.register_module()
+class BertAdam(Optimizer):
+    """Adam without bias correction, clipped per parameter, with decoupled weight decay.
+
+    For each parameter w of gradient g, after scaling g to a norm of at most ``max_grad_norm``::
+
+        m = b1 m + (1 - b1) g,    v = b2 v + (1 - b2) g^2
+        w = w - lr (m / (sqrt(v) + eps) + weight_decay w)
+
+    as CLIP4Clip and its descendants train.  Their schedule, which the official class contains, is
+    :class:`WarmupCosineLR`.  The clip per parameter comes on top of any ``clip_grad`` of the
+    optimizer wrapper.
+
+    Args:
+        params: parameters or parameter groups.
+        lr: learning rate, >= 0.
+        betas: decay of the first and the second moment, in [0, 1).
+        eps: added to the root of the second moment.
+        weight_decay: decoupled from the gradient, multiplied by ``lr``.
+        max_grad_norm: norm that each single parameter's gradient is clipped to; 0 = no clipping.
+
+    Raises:
+        ValueError: a value outside its range.
+    """
+
+    def __init__(
+        self,
+        params: Iterable,
+        lr: float,
+        *,
+        betas: tuple[float, float] = (0.9, 0.98),
+        eps: float = 1e-6,
+        weight_decay: float = 0.2,
+        max_grad_norm: float = 1.0,
+    ) -> None:
+        for name, value in dict(lr=lr, eps=eps, weight_decay=weight_decay).items():
+            if not value >= 0:
+                raise ValueError(f'BertAdam: {name} must be >= 0, got {value}')
+        if not all(0 <= beta < 1 for beta in betas):
+            raise ValueError(f'BertAdam: betas must be in [0, 1), got {tuple(betas)}')
+        super().__init__(
+            params,
+            dict(
+                lr=lr,
+                betas=tuple(betas),
+                eps=eps,
+                weight_decay=weight_decay,
+                max_grad_norm=max_grad_norm,
+            ),
+        )
+
+    @torch.no_grad()
+    def step(self, closure: Optional[Callable[[], Tensor]] = None) -> Optional[Tensor]:
+        """Update every parameter that has a gradient (whose values are clipped in place)."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for w in group['params']:
+                if w.grad is not None:
+                    self._update(w, group)
+        return loss
+
+    def _update(self, w: Tensor, group: dict[str, Any]) -> None:
+        if group['max_grad_norm'] > 0:
+            nn.utils.clip_grad_norm_(w, group['max_grad_norm'])
+        state = self.state[w]
+        if not state:
+            state['m'], state['v'] = torch.zeros_like(w), torch.zeros_like(w)
+        b1, b2 = group['betas']
+        state['m'].mul_(b1).add_(w.grad, alpha=1 - b1)
+        state['v'].mul_(b2).addcmul_(w.grad, w.grad, value=1 - b2)
+        update = state['m'] / (state['v'].sqrt() + group['eps'])
+        w.sub_(update.add_(w, alpha=group['weight_decay']), alpha=group['lr'])
+
+
+def warmup_cosine(progress: float, warmup: float) -> float:
+    """CLIP4Clip's learning-rate factor.
+
+    Linear from 0 to 1 in the warm-up, then ``(1 + cos(pi progress)) / 2`` with the progress of the
+    *whole* run: at the end of a warm-up of 0.1 the factor falls from 1 to 0.976.
+
+    Args:
+        progress: share of the run that is done, in [0, 1].
+        warmup: share of the run that warms up, in [0, 1).
+    """
+    if progress < warmup:
+        return progress / warmup
+    return 0.5 * (1 + math.cos(math.pi * progress))
+
+
+@PARAM_SCHEDULERS.register_module()
+class WarmupCosineLR(LRSchedulerMixin, _ParamScheduler):
+    """:func:`warmup_cosine` as a scheduler: ``dict(type='WarmupCosineLR', by_epoch=False)``.
+
+    The first step has a learning rate of 0, as in CLIP4Clip.
+
+    Args:
+        warmup: share of the run that warms up, in [0, 1).
+        *args, **kwargs: as for mmengine's schedulers (``begin``, ``end``: the Runner fills in the
+            whole run, ``by_epoch``).
+    """
+
+    def __init__(self, *args: Any, warmup: float = 0.1, **kwargs: Any) -> None:
+        if not 0 <= warmup < 1:
+            raise ValueError(f'WarmupCosineLR: warmup must be in [0, 1), got {warmup}')
+        self.warmup = warmup
+        super().__init__(*args, **kwargs)
+
+    @classmethod
+    def build_iter_from_epoch(
+        cls, *args: Any, begin: int = 0, end: int, epoch_length: int, **kwargs: Any
+    ) -> 'WarmupCosineLR':
+        """The same schedule in iterations (mmengine's ``convert_to_iter_based=True``)."""
+        kwargs.pop('by_epoch', None)
+        begin, end = begin * epoch_length, end * epoch_length
+        return cls(*args, begin=begin, end=end, by_epoch=False, **kwargs)
+
+    def _get_value(self) -> list[float]:
+        factor = warmup_cosine(self.last_step / (self.end - self.begin), self.warmup)
+        return [base * factor for base in self.base_values]

@@ -1,0 +1,121 @@
+"""What a metric is: from named matrices [T, V] and a relation to named numbers.
+
+Every metric can also say what chance gives and what perfect semantics would give, because a number
+without these two beside it means little where many captions fit many videos.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Mapping, NamedTuple, Sequence
+
+from torch import Tensor
+
+from mmvtr.functional.ranks import first_nan
+from mmvtr.structures import Relation
+
+
+class Metric(ABC):
+    """Base of the registered metrics: implement :meth:`measure`.
+
+    Percentages are in percent.
+
+    Attributes:
+        prefix: of its keys in a :class:`Report`.
+        reads: names of the matrices it needs.
+    """
+
+    prefix: str = 'retrieval'
+    reads: Sequence[str] = ('scores',)
+
+    def __call__(self, matrices: Mapping[str, Tensor], relation: Relation) -> dict[str, float]:
+        """Measure, after a look at the matrices.
+
+        Args:
+            matrices: float [T, V] by name, higher is better unless the metric says otherwise.
+            relation: what is known of the set.
+
+        Raises:
+            KeyError: a matrix in ``reads`` is missing.
+            ValueError: a NaN (names the text and the video), a wrong shape, or the relation lacks
+                what the metric needs.
+        """
+        for name in self.reads:
+            if name not in matrices:
+                raise KeyError(
+                    f'{type(self).__name__} reads the matrix {name!r}, the model gives '
+                    f'{sorted(matrices)}'
+                )
+            check_matrix(name, matrices[name], relation)
+        return self.measure(matrices, relation)
+
+    @abstractmethod
+    def measure(self, matrices: Mapping[str, Tensor], relation: Relation) -> dict[str, float]:
+        """The numbers, keys without prefix."""
+
+    def chance(self, relation: Relation) -> dict[str, float]:
+        """What a random ranking gives in expectation, under the keys of :meth:`measure`."""
+        return {}
+
+    def ceiling(self, relation: Relation) -> dict[str, float]:
+        """What perfect semantics gives in expectation; empty where the truth is not known."""
+        return {}
+
+
+class Report(NamedTuple):
+    """Results of several metrics, keys ``prefix/name``; chance and ceiling may lack keys."""
+
+    values: dict[str, float]
+    chance: dict[str, float]
+    ceiling: dict[str, float]
+
+
+def evaluate(
+    metrics: Sequence[Metric], matrices: Mapping[str, Tensor], relation: Relation
+) -> Report:
+    """Call the metrics; arguments and errors as in :meth:`Metric.__call__`.
+
+    Example:
+        ::
+
+            >>> scores = torch.tensor([[.9, .1], [.8, .2]])
+            >>> relation = Relation(positives=torch.eye(2).bool())
+            >>> report = evaluate([RetrievalMetric()], {'scores': scores}, relation)
+            >>> report.values['retrieval/t2v_R1'], report.chance['retrieval/t2v_R1']
+            (50.0, 50.0)
+
+    Raises:
+        ValueError: two metrics give the same key.
+    """
+    report = Report({}, {}, {})
+    for metric in metrics:
+        parts = metric(matrices, relation), metric.chance(relation), metric.ceiling(relation)
+        for collected, part in zip(report, parts):
+            named = {f'{metric.prefix}/{key}': float(value) for key, value in part.items()}
+            twice = sorted(collected.keys() & named.keys())
+            if twice:
+                raise ValueError(f'two metrics give {twice}: one of them needs another prefix')
+            collected.update(named)
+    return report
+
+
+def check_matrix(name: str, matrix: Tensor, relation: Relation) -> None:
+    """Refuse a matrix of another shape than the relation's, or with a NaN.
+
+    Raises:
+        ValueError: names the text and the video.
+    """
+    expected = relation.positives.shape
+    if matrix.shape != expected:
+        raise ValueError(f'matrix {name!r} is {list(matrix.shape)}, the relation {list(expected)}')
+    found = first_nan(matrix)
+    if found is not None:
+        text, video = found
+        raise ValueError(
+            f'{name!r} is NaN for text {_id(relation.text_ids, text)} '
+            f'and video {_id(relation.video_ids, video)}'
+        )
+
+
+def _id(ids: Sequence[str], index: int) -> str:
+    return repr(ids[index]) if len(ids) else f'number {index}'

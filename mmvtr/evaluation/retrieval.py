@@ -1,0 +1,130 @@
+"""Retrieval of annotated pairs: R@K, median and mean rank, rsum, in both directions."""
+
+from __future__ import annotations
+
+import math
+from typing import Callable, Iterator, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from mmvtr.evaluation.metric import Metric
+from mmvtr.functional import ranks as fn
+from mmvtr.functional.ranks import RankCounts
+from mmvtr.registry import METRICS
+from mmvtr.structures import Relation
+
+#: Video-to-text protocols and the names of their keys.
+V2T_PROTOCOLS = dict(max_over_captions='v2t', best_caption='v2t_caption')
+
+
+@METRICS.register_module()
+class RetrievalMetric(Metric):
+    """Ranks of the annotated matches, ties at their mean rank.
+
+    Text to video, each text is a query among all videos (``t2v_*``). Video to text, the literature
+    has two tasks of different difficulty where videos have several captions:
+
+    - ``max_over_captions`` (CLIP4Clip, X-Pool; MSVD: 670 candidates): a candidate is a video,
+      with the best score of its captions. Keys ``v2t_*`` and ``rsum``, what CLIP papers report.
+    - ``best_caption`` (Collaborative Experts; MSVD: 27,763 candidates): a candidate is a caption,
+      and the best own one counts. Keys ``v2t_caption_*`` and ``rsum_caption``.
+
+    With one caption a video they are the same task, shown once as ``v2t_*``.
+
+    Keys: ``R1``, ``R5`` ... in percent, ``MdR`` and ``MnR`` (median and mean rank), ``gmean`` (the
+    geometric mean of the R@K, as Collaborative Experts); ``rsum`` = all R@K of both directions.
+    Queries without a match are left out. Chance and ceiling are expectations over random ties:
+    of a constant matrix, and of the truth taken as the score.
+
+    Args:
+        recall_at: the K of R@K.
+        v2t_protocols: any of the two above.
+
+    Raises:
+        ValueError: an unknown protocol, or (called) no text has an annotated video.
+
+    Example:
+        Text 0 finds its video first, text 1 second; so does video 1. ::
+
+            >>> metric = RetrievalMetric(recall_at=(1, 2))
+            >>> scores = torch.tensor([[.9, .1], [.8, .2]])
+            >>> metric({'scores': scores}, Relation(torch.eye(2).bool()))['t2v_R1']
+            50.0
+    """
+
+    def __init__(
+        self,
+        *,
+        recall_at: Sequence[int] = (1, 5, 10),
+        v2t_protocols: Sequence[str] = ('max_over_captions', 'best_caption'),
+    ) -> None:
+        unknown = set(v2t_protocols) - V2T_PROTOCOLS.keys()
+        if unknown or not v2t_protocols:
+            raise ValueError(f'v2t_protocols: some of {list(V2T_PROTOCOLS)}, not {v2t_protocols}')
+        self.recall_at = tuple(recall_at)
+        self.v2t_protocols = tuple(v2t_protocols)
+
+    def measure(self, matrices: Mapping[str, Tensor], relation: Relation) -> dict[str, float]:
+        return self._numbers(matrices['scores'], relation.positives, self._of_mean_ranks)
+
+    def chance(self, relation: Relation) -> dict[str, float]:
+        constant = torch.zeros(1, device=relation.positives.device)
+        constant = constant.expand(relation.positives.shape)
+        return self._numbers(constant, relation.positives, self._of_random_ties)
+
+    def ceiling(self, relation: Relation) -> dict[str, float]:
+        if relation.truth is None:
+            return {}
+        return self._numbers(relation.truth.float(), relation.positives, self._of_random_ties)
+
+    def _numbers(
+        self,
+        scores: Tensor,
+        positives: Tensor,
+        summarise: Callable[[RankCounts], dict[str, float]],
+    ) -> dict[str, float]:
+        counts = dict(self._counts(scores, positives))
+        if not counts['t2v'].twins.any():
+            raise ValueError('no text has an annotated video: nothing to rank')
+        numbers, rsum = {}, {}
+        for direction, count in counts.items():
+            named = summarise(count)
+            numbers.update({f'{direction}_{name}': value for name, value in named.items()})
+            rsum[direction] = sum(named[f'R{k}'] for k in self.recall_at)
+        t2v = rsum.pop('t2v')
+        return {
+            **numbers,
+            **{'rsum' + v2t.removeprefix('v2t'): t2v + value for v2t, value in rsum.items()},
+        }
+
+    def _counts(self, scores: Tensor, positives: Tensor) -> Iterator[tuple[str, RankCounts]]:
+        yield 't2v', fn.rank_counts(scores, positives)
+        grouped = 'max_over_captions' in self.v2t_protocols
+        if grouped:
+            own = torch.diag(positives.any(0))
+            yield 'v2t', fn.rank_counts(fn.caption_max(scores, positives), own, dim=0)
+        if 'best_caption' in self.v2t_protocols and not (grouped and one_to_one(positives)):
+            yield 'v2t_caption', fn.rank_counts(scores, positives, dim=0)
+
+    def _of_mean_ranks(self, counts: RankCounts) -> dict[str, float]:
+        ranks = counts.mean_ranks()
+        recalls = {k: float(100 * fn.recall_at(ranks, k)) for k in self.recall_at}
+        return _named(recalls, fn.median_rank(ranks), fn.mean_rank(ranks))
+
+    def _of_random_ties(self, counts: RankCounts) -> dict[str, float]:
+        recalls = {k: float(100 * fn.expected_recall_at(counts, k)) for k in self.recall_at}
+        return _named(recalls, fn.expected_median_rank(counts), fn.expected_mean_rank(counts))
+
+
+def one_to_one(positives: Tensor) -> bool:
+    """Whether every text has one video, and no video two texts."""
+    texts, videos = positives.nonzero(as_tuple=True)
+    everywhere = torch.arange(len(positives), device=texts.device)
+    return torch.equal(texts, everywhere) and len(videos.unique()) == len(videos)
+
+
+def _named(recalls: dict[int, float], median: Tensor, mean: Tensor) -> dict[str, float]:
+    gmean = math.prod(recalls.values()) ** (1 / len(recalls))
+    named = {f'R{k}': recall for k, recall in recalls.items()}
+    return {**named, 'MdR': float(median), 'MnR': float(mean), 'gmean': gmean}

@@ -1,0 +1,104 @@
+"""What a reader sees at the end: each number beside chance and ceiling, and how it was measured."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from typing import Mapping, NamedTuple, Optional, Sequence
+
+from mmvtr.evaluation.metric import Report
+
+#: Directions as keys spell them, in the order of the columns; '' = a number of no direction.
+DIRECTIONS = {
+    't2v': 'text to video',
+    'v2t': 'video to text',
+    'v2t_caption': 'video to caption',
+    '': 'both directions',
+}
+CELL, GAP, WIDTH = 8, '  ', 100
+
+
+class _Row(NamedTuple):
+    """One line of the table: keys that differ in their direction alone."""
+
+    prefix: str
+    name: str
+    keys: dict[str, str]
+
+
+def results_table(report: Report) -> str:
+    """A plain-text table: metrics down, directions across, each with value, chance and ceiling.
+
+    The ceiling is left away where the truth of the set is not known.
+
+    Example:
+        ::
+
+            >>> report = Report({'retrieval/t2v_R1': 12.34}, {'retrieval/t2v_R1': 1}, {})
+            >>> print(results_table(report))
+                              text to video
+                              value  chance
+            retrieval  R@1     12.3     1.0
+    """
+    columns = dict(value=report.values, chance=report.chance, ceiling=report.ceiling)
+    columns = {name: numbers for name, numbers in columns.items() if numbers}
+    rows = _rows(list(report.values))
+    directed = [row for row in rows if '' not in row.keys]
+    present = [d for d in DIRECTIONS if any(d in row.keys for row in directed)]
+    blocks = [
+        _block(directed, present, columns),
+        _block([row for row in rows if '' in row.keys], [''], columns),
+    ]
+    return '\n\n'.join(block for block in blocks if block)
+
+
+def protocol_line(protocol: Mapping[str, object]) -> str:
+    """``protocol: name value | name value``, wrapped at 100 characters; None is left away.
+
+    Example:
+        ::
+
+            >>> protocol_line({'split': 'test', 'texts': 1000, 'frames': None})
+            'protocol: split test | texts 1000'
+    """
+    items = [f'{name} {value}' for name, value in protocol.items() if value is not None]
+    glued = ' | '.join(item.replace(' ', '\xa0') for item in items)  # an item stays on one line
+    return textwrap.fill(f'protocol: {glued}', WIDTH, subsequent_indent=' ' * 10).replace(
+        '\xa0', ' '
+    )
+
+
+def _rows(keys: Sequence[str]) -> list[_Row]:
+    rows: dict[tuple[str, str], _Row] = {}
+    for key in keys:
+        prefix, _, name = key.partition('/')
+        direction = max((d for d in DIRECTIONS if name.startswith(f'{d}_')), key=len, default='')
+        name = name.removeprefix(f'{direction}_')
+        shown = re.sub(r'^(R|P|nDCG)(\d+)$', r'\1@\2', name)
+        rows.setdefault((prefix, shown), _Row(prefix, shown, {})).keys[direction] = key
+    return list(rows.values())
+
+
+def _block(
+    rows: Sequence[_Row], directions: Sequence[str], columns: Mapping[str, Mapping[str, float]]
+) -> str:
+    if not rows:
+        return ''
+    margin = max(len(row.prefix) for row in rows) + 2
+    label = margin + max(len(row.name) for row in rows) + 1
+    heads = GAP.join(DIRECTIONS[d].rjust(CELL * len(columns)) for d in directions)
+    names = GAP.join(''.join(name.rjust(CELL) for name in columns) for _ in directions)
+    lines = [' ' * label + heads, ' ' * label + names]
+    last = None
+    for row in rows:
+        stub = ('' if row.prefix == last else row.prefix).ljust(margin) + row.name
+        cells = [_cells(row.keys.get(d), columns) for d in directions]
+        lines.append((stub.ljust(label) + GAP.join(cells)).rstrip())
+        last = row.prefix
+    return '\n'.join(lines)
+
+
+def _cells(key: Optional[str], columns: Mapping[str, Mapping[str, float]]) -> str:
+    values = [None if key is None else numbers.get(key) for numbers in columns.values()]
+    digits = 3 if key is not None and '_mean_' in key else 1  # means of raw scores, not percent
+    return ''.join(('' if v is None else f'{v:.{digits}f}').rjust(CELL) for v in values)

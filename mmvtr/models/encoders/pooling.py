@@ -1,0 +1,94 @@
+"""From videos to frame vectors, and from tokens to unit vectors, with masks."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mmvtr.structures import Embedding, Levels
+
+
+def encode_frames(tower: nn.Module, video: Tensor, frame_mask: Tensor) -> Tensor:
+    """Vectors of the valid frames; the tower never sees padding.
+
+    Args:
+        tower: frame tower, [N, ...] -> [N, D].
+        video: float [V, F, 3, H, W] frames or [V, F, D_in] features.
+        frame_mask: bool [V, F].
+
+    Returns:
+        float [V, F, D], at least float32, zero where the mask is False.
+
+    Raises:
+        ValueError: a video has no valid frame (its index is named).
+    """
+    check_mask(frame_mask, 'frame_mask')
+    features = at_least_float32(tower(video[frame_mask]))
+    frames = features.new_zeros(*frame_mask.shape, features.shape[-1])
+    frames[frame_mask] = features
+    return frames
+
+
+def check_mask(mask: Tensor, name: str) -> None:
+    """Each row of ``mask`` bool [N, L] needs a True.
+
+    Raises:
+        ValueError: another dtype, or a row that is all False (its index is named).
+    """
+    if mask.dtype != torch.bool:
+        raise ValueError(f'{name} must be bool (True = valid), got {mask.dtype}')
+    some = mask.any(1)
+    if not some.all():
+        raise ValueError(f'{name} of item {int(some.int().argmin())} of the batch is all False')
+
+
+def at_least_float32(x: Tensor) -> Tensor:
+    """Half precisions to float32, others unchanged."""
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
+def unit(x: Tensor) -> Tensor:
+    """L2-normalise the last dimension, at least in float32."""
+    return F.normalize(at_least_float32(x), dim=-1)
+
+
+def mean_of_units(tokens: Tensor, mask: Tensor) -> Tensor:
+    """CLIP4Clip's pooling: unit tokens, their mean over valid ones, unit length again.
+
+    Args:
+        tokens: float [N, L, D].
+        mask: bool [N, L].
+
+    Returns:
+        float [N, D].
+    """
+    weights = mask[..., None].to(tokens.dtype)
+    return unit((unit(tokens) * weights).sum(1) / weights.sum(1))
+
+
+def masked(tokens: Tensor, mask: Tensor) -> Tensor:
+    """``tokens`` [N, L, D] with zeros where ``mask`` [N, L] is False."""
+    return at_least_float32(tokens).masked_fill(~mask[..., None], 0)
+
+
+def empty_levels(encoder: nn.Module, length: int) -> Levels:
+    """Levels of zero items that still depend on the parameters of ``encoder``.
+
+    A process whose share of the batch is empty then has zero gradients, not missing ones, for
+    which DistributedDataParallel would wait.
+
+    Args:
+        encoder: with ``dim`` and ``level_names``.
+        length: L of the tokens at level ``'global'``.
+    """
+    parameters = list(encoder.parameters())
+    zero = torch.zeros((), device=parameters[0].device, dtype=parameters[0].dtype)
+    anchor = sum((p.sum() for p in parameters if p.requires_grad), zero)
+    mask = torch.zeros(0, length, dtype=torch.bool, device=zero.device)
+    tokens = anchor.expand(0, length, encoder.dim)
+    embedding = Embedding(anchor.expand(0, encoder.dim), tokens, mask)
+    return {
+        name: embedding if name == 'global' else embedding.global_only()
+        for name in encoder.level_names
+    }

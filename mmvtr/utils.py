@@ -1,0 +1,55 @@
+"""Set-up for tools, notebooks and scripts.  Importing it does not import torch."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Optional
+
+from mmengine import registry
+from mmengine.config import Config
+
+
+def register_all_modules(init_default_scope: bool = True) -> None:
+    """Import everything that registers itself in mmvtr's registries.
+
+    A Runner needs no such call (the registries find their modules when they are first asked), nor
+    does ``MODELS.build(dict(type='mmvtr.X'))``.
+
+    Args:
+        init_default_scope: also make ``mmvtr`` the scope of names without one.
+    """
+    for room in ('datasets', 'engine', 'evaluation', 'models'):
+        import_module(f'mmvtr.{room}')
+    if init_default_scope:
+        registry.init_default_scope('mmvtr')
+
+
+def load_config(
+    path: str, options: Optional[dict[str, Any]] = None, work_dir: Optional[str] = None
+) -> Config:
+    """A config file with the command line's changes, ready for a Runner.
+
+    Args:
+        path: the file.
+        options: as ``--cfg-options`` gives them, ``{'model.width': 8}``.
+        work_dir: default: the config's own, else ``work_dirs/<stem of path>``.
+
+    Raises:
+        SystemExit: the file does not exist, or it or the options cannot be read.
+    """
+    if not Path(path).is_file():
+        raise SystemExit(f'error: config {path} does not exist')
+    try:
+        cfg = Config.fromfile(path)
+        cfg.merge_from_dict(options or {})
+    except Exception as error:  # configs are code: anything can be wrong in one
+        raise SystemExit(f'error: config {path}: {type(error).__name__}: {error}') from error
+    cfg.work_dir = work_dir or cfg.get('work_dir') or str(Path('work_dirs', Path(path).stem))
+    for name in ('train_dataloader', 'val_dataloader', 'test_dataloader'):
+        loader = cfg.get(name)
+        if loader and not loader.get('num_workers', 0):
+            # Settings of workers, which DataLoader refuses where there are none.
+            loader.pop('persistent_workers', None)
+            loader.pop('prefetch_factor', None)
+    return cfg

@@ -1,0 +1,54 @@
+"""Runs functions and tools in clean child processes, forked from a server that has imported all.
+
+A child may be killed or change global state without harm to the tests.
+"""
+
+import multiprocessing
+import os
+import runpy
+import sys
+from pathlib import Path
+from typing import Any, Callable
+
+ROOT = Path(__file__).resolve().parents[1]
+ROOMS = ('datasets', 'engine', 'evaluation', 'models')
+
+MP = multiprocessing.get_context('forkserver')
+MP.set_forkserver_preload(['toy', 'matplotlib.pyplot', *(f'mmvtr.{room}' for room in ROOMS)])
+os.environ['PYTHONPATH'] = os.pathsep.join([str(ROOT), str(ROOT / 'tests')])  # also subprocesses'
+
+
+def in_child(log: Path, function: Callable, *args: Any, **kwargs: Any) -> int:
+    """Call ``function``; its output is appended to ``log``. Returns the exit code."""
+    child = MP.Process(target=_call, args=(log, function, args, kwargs))
+    child.start()
+    child.join()
+    return child.exitcode
+
+
+def _call(log: Path, function: Callable, args: tuple, kwargs: dict) -> None:
+    import torch
+    from mmengine.config import Config
+    from mmengine.runner import Runner
+
+    with open(log, 'a') as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    torch.set_num_threads(1)
+    Runner._log_env = lambda *args: None  # half a second of shell commands
+    Config.pretty_text = property(repr)  # a tenth of a second for each checkpoint
+    function(*args, **kwargs)
+
+
+def run_tool(folder: Path, tool: str, *arguments: Any) -> tuple[int, str]:
+    """Run ``tools/<tool>`` in ``folder``. Returns the exit code and all that it printed."""
+    log = folder / 'printed.txt'
+    log.unlink(missing_ok=True)
+    code = in_child(log, _run_tool, folder, tool, list(map(str, arguments)))
+    return code, log.read_text()
+
+
+def _run_tool(folder: Path, tool: str, arguments: list[str]) -> None:
+    os.chdir(folder)
+    sys.argv = [tool, *arguments]
+    runpy.run_path(str(ROOT / 'tools' / tool), run_name='__main__')

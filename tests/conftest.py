@@ -1,0 +1,65 @@
+"""Fixtures that many tests share: the reference data, and tiny videos rendered on the spot."""
+
+from __future__ import annotations
+
+import os
+from fractions import Fraction
+from pathlib import Path
+from typing import Callable, Optional, Sequence
+
+import av
+import numpy as np
+import pytest
+
+
+@pytest.fixture(scope='session')
+def shared() -> Path:
+    """The folder of golden files and published annotations; skips where it is absent."""
+    default = Path(__file__).parents[2] / 'shared'
+    folder = Path(os.environ.get('MMVTR_SHARED', default))
+    if not folder.is_dir():
+        pytest.skip(f'no reference data at {folder} (set MMVTR_SHARED)')
+    return folder
+
+
+@pytest.fixture(scope='session')
+def write_video() -> Callable[..., Path]:
+    """``write_video(path, greys, ...)``, see :func:`render`."""
+    return render
+
+
+def render(
+    path: Path,
+    greys: Sequence[int],
+    *,
+    times: Optional[Sequence[float]] = None,
+    size: tuple[int, int] = (32, 48),
+    codec: str = 'libx264',
+    keyint: int = 5,
+) -> Path:
+    """Write a video whose frame i is all of grey level ``greys[i]``.
+
+    Args:
+        path: the file; its suffix chooses the container.
+        greys: levels 0..255, one a frame.
+        times: seconds of each frame to the millisecond; default 10 frames a second.
+        size: height and width in pixels, even.
+        codec: an encoder of ffmpeg.
+        keyint: frames from one key frame to the next.
+
+    Returns:
+        ``path``.
+    """
+    times = [i / 10 for i in range(len(greys))] if times is None else times
+    height, width = size
+    with av.open(str(path), 'w') as container:
+        stream = container.add_stream(codec, rate=10, options={'g': str(keyint)})
+        stream.height, stream.width, stream.pix_fmt = height, width, 'yuv420p'
+        stream.codec_context.time_base = Fraction(1, 1000)
+        for grey, time in zip(greys, times):
+            image = np.full((height, width, 3), grey, dtype=np.uint8)
+            frame = av.VideoFrame.from_ndarray(image, format='rgb24')
+            frame.pts, frame.time_base = round(time * 1000), Fraction(1, 1000)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    return path

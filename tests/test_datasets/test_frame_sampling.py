@@ -1,0 +1,104 @@
+"""Frame sampling against CLIP4Clip's and DRL's index lists, and on hand-made clips."""
+
+import re
+
+import numpy as np
+import pytest
+
+from mmvtr.datasets.frame_sampling import (
+    SAMPLING,
+    per_second,
+    sampling_named,
+    segment_centre,
+    segment_random,
+    stride,
+    uniform,
+    window,
+)
+
+
+def at_rate(frames: int, rate: float) -> np.ndarray:
+    return np.arange(frames) / rate
+
+
+def test_golden_index_lists(shared):
+    golden = np.load(shared / 'golden/frame_sampling.npz')
+    for name in golden.files:
+        frames, most = (int(n) for n in re.search(r'_n(\d+)_m(\d+)', name).groups())
+        if name.startswith('drl'):
+            rate = float(re.search(r'fps([\d.]+)', name).group(1))
+            found = stride(at_rate(frames, rate), most)
+        else:  # CLIP4Clip thins frames that are one second apart
+            found = per_second(at_rate(frames, 1), most)
+            np.testing.assert_array_equal(uniform(at_rate(frames, 25), most), golden[name])
+        np.testing.assert_array_equal(found, golden[name], err_msg=name)
+
+
+def test_uniform_keeps_both_ends_and_truncates():
+    assert uniform(at_rate(10, 30), 4).tolist() == [0, 3, 6, 9]
+    assert uniform(at_rate(11, 30), 4).tolist() == [0, 3, 6, 10]
+    assert uniform(at_rate(3, 30), 4).tolist() == [0, 1, 2]
+
+
+def test_per_second_goes_by_time_not_by_count():
+    times = np.array([0.0, 0.1, 0.9, 1.0, 1.5, 4.2, 4.3, 5.1])  # nothing between 1.5 s and 4.2 s
+    assert per_second(times, 12).tolist() == [0, 3, 5, 7]
+    assert per_second(times, 2).tolist() == [0, 7]
+
+
+def test_per_second_forgives_times_rounded_to_milliseconds():
+    times = np.round(at_rate(91, 30), 3) - 0.0004
+    assert per_second(times, 12).tolist() == [0, 30, 60, 90]
+
+
+def test_stride_of_a_single_frame():
+    assert stride(np.array([0.0]), 12).tolist() == [0]
+
+
+@pytest.mark.parametrize('frames, most', [(12, 12), (13, 12), (37, 5), (300, 12)])
+def test_segments_partition_the_clip(frames, most):
+    times = at_rate(frames, 25)
+    edges = np.arange(most + 1) * frames // most
+    centre = segment_centre(times, most)
+    for seed in range(20):
+        np.random.seed(seed)
+        drawn = segment_random(times, most)
+        assert np.all((edges[:-1] <= drawn) & (drawn < edges[1:]))
+    assert np.all((edges[:-1] <= centre) & (centre < edges[1:]))
+
+
+def test_segment_random_reaches_every_frame_and_follows_the_seed():
+    times = at_rate(10, 25)
+    np.random.seed(3)
+    first = [segment_random(times, 3).tolist() for _ in range(200)]
+    np.random.seed(3)
+    assert first == [segment_random(times, 3).tolist() for _ in range(200)]
+    assert set(np.ravel(first)) == set(range(10))
+
+
+@pytest.mark.parametrize('kind', SAMPLING)
+def test_short_clips_give_what_they_have_without_repeats(kind):
+    for frames in (1, 2, 5):
+        found = SAMPLING[kind](at_rate(frames, 1), 12)
+        assert found.tolist() == list(range(frames))
+
+
+def test_unknown_kind_lists_the_known():
+    with pytest.raises(ValueError, match="'unifrom'.*segment_random.*uniform"):
+        sampling_named('unifrom')
+
+
+def test_window_holds_the_frames_on_screen():
+    times = at_rate(50, 10)
+    assert window(times, None, None) == slice(0, 50)
+    assert window(times, 1.0, 2.0) == slice(10, 20)
+    assert window(times, 1.05, 1.95) == slice(10, 20)
+    assert window(times, 1.02, 1.08) == slice(10, 11)
+    assert window(times, 4.95, 99.0) == slice(49, 50)
+    assert window(np.array([0.0]), None, 5.0) == slice(0, 1)
+
+
+@pytest.mark.parametrize('start, end', [(5.1, 6.0), (2.0, 2.0), (3.0, 1.0)])
+def test_window_without_frames_is_an_error(start, end):
+    with pytest.raises(ValueError, match='the video lasts 5.00 s'):
+        window(at_rate(50, 10), start, end)

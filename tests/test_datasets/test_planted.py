@@ -1,0 +1,180 @@
+"""The files of a planted corpus: what they hold, how they come about, and what spoils them."""
+
+import json
+import shutil
+
+import av
+import numpy as np
+import pytest
+
+from mmvtr.datasets.planted import PlantedDataset
+from mmvtr.datasets.planted_corpus import store
+from mmvtr.datasets.planted_corpus.drawing import draw
+from mmvtr.datasets.planted_corpus.grammar import caption_counts, draw_captions, vocabulary
+from mmvtr.datasets.planted_corpus.knobs import Knobs
+from mmvtr.datasets.planted_corpus.truth import judge
+from mmvtr.datasets.planted_corpus.world import FPS, draw_clip, stream
+
+TINY = dict(num_train=6, num_val=2, num_test=4)
+
+
+def dataset(root, split='test', **knobs):
+    return PlantedDataset([], [], split=split, data_root=str(root), **{**TINY, **knobs})
+
+
+@pytest.fixture(scope='module')
+def root(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('planted')
+    dataset(folder)
+    return folder
+
+
+@pytest.fixture
+def copy(root, tmp_path):
+    """A copy of the tiny corpus that a test may spoil: its root and its folder."""
+    shutil.copytree(root, tmp_path / 'planted')
+    return tmp_path / 'planted', tmp_path / 'planted' / Knobs(**TINY).key
+
+
+def frames_of(path):
+    with av.open(str(path)) as container:
+        return np.stack([f.to_ndarray(format='rgb24') for f in container.decode(video=0)])
+
+
+def test_dataset_reads_what_was_drawn(root):
+    knobs = Knobs(**TINY)
+    for split, videos, texts in (('train', 6, 12), ('val', 2, 2), ('test', 4, 4)):
+        data = dataset(root, split)
+        clips = [draw_clip(knobs, split, v) for v in range(videos)]
+        captions = [
+            caption
+            for v, count in enumerate(caption_counts(knobs, split))
+            for caption in draw_captions(knobs, split, v, clips[v], count)
+        ]
+        assert [video['moments'] for video in data.videos] == clips
+        assert [text['text'] for text in data.texts] == [c['text'] for c in captions]
+        assert [text['video_idx'][0] for text in data.texts] == sorted(
+            [*range(videos)] * (texts // videos)
+        )
+        truth = judge(captions, clips)
+        assert data.truth().shape == (texts, videos)
+        assert (data.truth() == truth.holds).all()
+        assert (data.relevance() == truth.relevance).all()
+        assert (data.truth() | ~data.positives()).all()
+    assert data.vocab_file == root / 'vocab.txt'
+    for path in (data.vocab_file, data.folder / 'vocab.txt'):
+        assert path.read_text().split() == vocabulary()
+    assert data.protocol()['corpus'] == data.folder.name
+
+
+def test_clips_are_h264_files_of_the_drawn_images(root):
+    data = dataset(root, 'train')
+    for v, video in enumerate(data.videos[:2]):
+        with av.open(video['path']) as container:
+            info = container.streams.video[0]
+            assert info.codec_context.name == 'h264'
+            assert info.average_rate == FPS
+            assert info.frames == video['num_frames']
+        drawn_images = draw(video['moments'], stream(data.knobs, 'train', v, 2))
+        assert np.abs(frames_of(video['path']).astype(int) - drawn_images).mean() < 6
+
+
+def test_the_real_pipelines_read_it(root):
+    vocab_file = str(root / 'vocab.txt')
+    data = PlantedDataset(
+        [dict(type='LoadVideo', num_frames=8, sampling='uniform')],
+        [dict(type='WordTokenize', vocab_file=vocab_file)],
+        split='train',
+        data_root=str(root),
+        **TINY,
+    )
+    item = data[3]
+    assert item['video']['frames'].shape == (8, 3, 64, 64)
+    words = [vocabulary()[i] for i in item['texts'][0]['token_ids'][1:-1]]
+    assert ' '.join(words) == data.texts[3]['text']
+
+
+def test_several_captions_and_moments_reach_the_files(tmp_path):
+    data = dataset(tmp_path, 'test', test_captions=3, untrimmed=2)
+    assert len(data.texts) == 12 and data.truth().shape == (12, 4)
+    assert frames_of(data.videos[0]['path']).shape[0] == data.videos[0]['num_frames'] >= 40
+
+
+def test_two_makings_are_identical(root, tmp_path):
+    dataset(tmp_path)
+    key = Knobs(**TINY).key
+    names = sorted(p.relative_to(root / key) for p in (root / key).rglob('*.*'))
+    assert len(names) == 3 + 12
+    for name in names:
+        assert (root / key / name).read_bytes() == (tmp_path / key / name).read_bytes()
+
+
+def test_of_two_makers_at_once_the_slower_throws_its_copy_away(tmp_path, monkeypatch):
+    knobs = Knobs(**TINY)
+    folder = tmp_path / knobs.key
+    render = store._render
+
+    def slow(jobs):
+        monkeypatch.setattr(store, '_render', render)
+        store.make_corpus(folder, knobs)
+        (folder / 'first').touch()
+        render(jobs)
+
+    monkeypatch.setattr(store, '_render', slow)
+    store.make_corpus(folder, knobs)
+    assert [p.name for p in tmp_path.iterdir()] == [knobs.key]
+    assert (folder / 'first').exists() and len(dataset(tmp_path).videos) == 4
+
+
+def test_other_ranks_wait_and_make_nothing(tmp_path, monkeypatch):
+    waited = []
+    monkeypatch.setattr('mmvtr.datasets.planted.is_main_process', lambda: False)
+    monkeypatch.setattr('mmvtr.datasets.planted.barrier', lambda: waited.append(1))
+    with pytest.raises(FileNotFoundError, match=r'corpus\.json'):
+        dataset(tmp_path)
+    assert waited == [1] and list(tmp_path.iterdir()) == []
+
+
+def test_a_failed_making_leaves_nothing(tmp_path, monkeypatch):
+    def fail(jobs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(store, '_render', fail)
+    with pytest.raises(KeyboardInterrupt):
+        dataset(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize('name', ['corpus.json', 'truth.npz', 'vocab.txt', 'videos/test_0001.mp4'])
+def test_a_missing_or_empty_file_is_named(copy, name):
+    root, folder = copy
+    (folder / name).write_bytes(b'')
+    with pytest.raises(FileNotFoundError, match=name):
+        dataset(root)
+    (folder / name).unlink()
+    with pytest.raises(FileNotFoundError, match=name):
+        dataset(root)
+
+
+def test_a_changed_file_is_named(copy):
+    root, folder = copy
+    (folder / 'vocab.txt').write_text('a\n')
+    with pytest.raises(RuntimeError, match=r'vocab\.txt was changed'):
+        dataset(root)
+
+
+@pytest.mark.parametrize(('name', 'value'), [('version', 0), ('knobs', dict(seed=3))])
+def test_another_version_or_corpus_is_named(copy, name, value):
+    root, folder = copy
+    corpus = json.loads((folder / 'corpus.json').read_text())
+    (folder / 'corpus.json').write_text(json.dumps({**corpus, name: value}))
+    with pytest.raises(RuntimeError, match=rf'corpus\.json: {name} is'):
+        dataset(root)
+
+
+def test_unknown_split_and_knob(tmp_path):
+    with pytest.raises(ValueError, match="got 'dev'"):
+        dataset(tmp_path, 'dev')
+    with pytest.raises(TypeError, match='generality'):
+        dataset(tmp_path, generality=1)
+    assert list(tmp_path.iterdir()) == []

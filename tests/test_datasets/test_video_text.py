@@ -1,0 +1,235 @@
+"""The dataset base: items, views, batches, annotation errors, and randomness over workers."""
+
+import random
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+from mmvtr.datasets import (
+    BrokenVideoError,
+    EpochSampler,
+    ItemKey,
+    VideoTextDataset,
+    collate_retrieval,
+)
+
+#: Text 2 belongs to two videos, video 3 has no text.
+VIDEOS = [dict(video_id=name, path=f'{name}.mp4') for name in ('a', 'b', 'c', 'lonely')]
+TEXTS = [
+    dict(text_id='t0', text='one', video_idx=[0]),
+    dict(text_id='t1', text='two words', video_idx=[0]),
+    dict(text_id='t2', text='in two videos', video_idx=[1, 2]),
+    dict(text_id='t3', text='one', video_idx=[2]),
+]
+
+
+def draw_frames(results: dict) -> dict:
+    """Noise from all three generators, as transforms of any library might draw it."""
+    base = random.randrange(100) + np.random.randint(100) + int(torch.randint(50, ()))
+    results['imgs'] = [np.full((2, 3, 3), base, dtype=np.uint8) for _ in range(2)]
+    return results
+
+
+def word_lengths(results: dict) -> dict:
+    results['token_ids'] = np.array([len(word) for word in results['text'].split()])
+    return results
+
+
+class Tiny(VideoTextDataset):
+    def __init__(self, videos=VIDEOS, texts=TEXTS, video=draw_frames, **kwargs):
+        self.annotations = videos, texts
+        super().__init__([video], [word_lengths], **kwargs)
+
+    def load_annotations(self):
+        return self.annotations
+
+
+def changed(records: list[dict], position: int, **changes) -> list[dict]:
+    return [{**r, **changes} if i == position else r for i, r in enumerate(records)]
+
+
+def test_text_epoch_items():
+    dataset = Tiny()
+    item = dataset[1]
+    assert len(dataset) == 4
+    assert item['video']['video_id'] == 'a' and item['video']['video_idx'] == 0
+    assert item['video']['frames'].shape == (2, 3, 2, 3)
+    assert item['video']['frames'].dtype == torch.uint8
+    (text,) = item['texts']
+    assert (text['text_idx'], text['text_id'], text['video_idx']) == (1, 't1', [0])
+    assert text['token_ids'].tolist() == [3, 5] and text['token_ids'].dtype == torch.int64
+
+
+def test_text_epoch_takes_any_of_the_videos_of_a_text():
+    dataset = Tiny()
+    seen = {dataset[ItemKey(0, epoch, 2)]['video']['video_id'] for epoch in range(20)}
+    assert seen == {'b', 'c'}
+
+
+def test_video_epoch_visits_videos_with_texts():
+    dataset = Tiny(epoch_unit='video')
+    assert len(dataset) == 3
+    assert [dataset[i]['video']['video_id'] for i in range(3)] == ['a', 'b', 'c']
+    seen = {dataset[ItemKey(0, epoch, 0)]['texts'][0]['text_id'] for epoch in range(20)}
+    assert seen == {'t0', 't1'}
+
+
+def test_views_hold_each_video_and_each_text_once():
+    dataset = Tiny(epoch_unit='video')
+    videos, texts = dataset.view('video'), dataset.view('text')
+    assert [videos[i]['video_id'] for i in range(len(videos))] == ['a', 'b', 'c', 'lonely']
+    assert [texts[i]['text_id'] for i in range(len(texts))] == ['t0', 't1', 't2', 't3']
+    assert torch.equal(videos[2]['frames'], dataset.load_video(2)['frames'])
+    assert torch.equal(videos[ItemKey(0, 0, 2)]['frames'], videos[2]['frames'])
+
+
+def test_positives_and_protocol():
+    dataset = Tiny()
+    expected = [[1, 0, 0, 0], [1, 0, 0, 0], [0, 1, 1, 0], [0, 0, 1, 0]]
+    np.testing.assert_array_equal(dataset.positives(), np.array(expected, dtype=bool))
+    protocol = dataset.protocol()
+    assert (protocol['videos'], protocol['texts'], protocol['epoch_unit']) == (4, 4, 'text')
+    assert protocol['captions_per_video'] == dict(min=0, mean=1.25, max=2)
+    renamed = Tiny(changed(VIDEOS, 3, video_id='alone'))
+    assert protocol['ids_sha'] == Tiny().protocol()['ids_sha'] != renamed.protocol()['ids_sha']
+    assert dataset.truth() is None and dataset.relevance() is None
+
+
+def test_batch_of_items_keeps_every_column():
+    dataset = Tiny()
+    batch = collate_retrieval([dataset[0], dataset[1], dataset[2]])
+    samples = batch['data_samples']
+    assert samples['video_ids'][:2] == ['a', 'a'] and samples['text_ids'] == ['t0', 't1', 't2']
+    assert samples['text_idx'].tolist() == [0, 1, 2]
+    assert samples['text_videos'].tolist() == [[0, -1], [0, -1], [1, 2]]
+    assert len(batch['inputs']['video']) == len(batch['inputs']['text']) == 3
+    positives = (samples['text_videos'][:, None] == samples['video_idx'][:, None]).any(-1)
+    assert positives[:2].tolist() == [[True, True, False]] * 2
+
+
+def test_batches_of_halves():
+    dataset = Tiny()
+    videos = collate_retrieval([dataset.view('video')[i] for i in (3, 1)])
+    assert set(videos['inputs']) == {'video'}
+    assert videos['data_samples']['video_idx'].tolist() == [3, 1]
+    assert videos['data_samples']['text_videos'].shape == (0, 0)
+    texts = collate_retrieval([dataset.view('text')[i] for i in (2, 0)])
+    assert set(texts['inputs']) == {'text'}
+    assert texts['data_samples']['text_videos'].tolist() == [[1, 2], [0, -1]]
+
+
+def test_features_are_a_video_input():
+    def features(results):
+        return {**results, 'features': np.ones((5, 8), dtype=np.float16)}
+
+    frames = Tiny(video=features)[0]['video']['frames']
+    assert frames.shape == (5, 8) and frames.dtype == torch.float32
+
+
+def broken_b(results: dict) -> dict:
+    if results['video_id'] == 'b':
+        raise BrokenVideoError('b.mp4: truncated')
+    return draw_frames(results)
+
+
+def test_broken_video_raises_or_is_reported():
+    with pytest.raises(BrokenVideoError, match='b.mp4'):
+        Tiny(video=broken_b).load_video(1)
+    dataset = Tiny(video=broken_b, on_broken='skip', epoch_unit='video')
+    batch = collate_retrieval([dataset[0], dataset[1], dataset.view('video')[1]])
+    assert batch['data_samples']['broken'] == [('b', 'b.mp4: truncated')] * 2
+    assert batch['data_samples']['video_ids'] == ['a']
+    assert len(batch['inputs']['text']) == 1
+
+
+def test_batch_without_a_sound_item():
+    dataset = Tiny(video=broken_b, on_broken='skip', epoch_unit='video')
+    batch = collate_retrieval([dataset[1]])
+    assert batch['inputs'] == {} and batch['data_samples']['text_idx'].shape == (0,)
+
+
+@pytest.mark.parametrize(
+    'videos, texts, message',
+    [
+        (changed(VIDEOS, 1, video_id='a'), TEXTS, r"1 video ids occur more than once.*\['a'\]"),
+        (VIDEOS, changed(TEXTS, 1, text_id='t3'), r"1 text ids occur more than once.*\['t3'\]"),
+        (VIDEOS, changed(TEXTS, 1, text='  '), r"caption row 1 \(text_id 't1'\) is empty"),
+        (VIDEOS, changed(TEXTS, 2, video_idx=[]), r"row 2 \(text_id 't2'\) belongs to no video"),
+        (VIDEOS, changed(TEXTS, 3, video_idx=[4]), r"row 3 \(text_id 't3'\) belongs to video 4"),
+    ],
+)
+def test_wrong_annotations_name_the_row(videos, texts, message):
+    with pytest.raises(ValueError, match=message):
+        Tiny(videos, texts)
+
+
+@pytest.mark.parametrize('option', [dict(epoch_unit='pair'), dict(on_broken='ignore')])
+def test_unknown_options(option):
+    with pytest.raises(ValueError, match=r'epoch_unit|on_broken'):
+        Tiny(**option)
+
+
+def test_frames_of_several_sizes_name_the_video():
+    def ragged(results):
+        return {**results, 'imgs': [np.zeros((2, 2, 3), np.uint8), np.zeros((2, 4, 3), np.uint8)]}
+
+    with pytest.raises(ValueError, match="video 'a': frames of one size expected"):
+        Tiny(video=ragged)[0]
+
+
+def test_transforms_may_check_all_records_at_construction():
+    class Check:
+        def check(self, records):
+            raise FileNotFoundError(f'{len(records)} of {len(records)} are missing')
+
+    with pytest.raises(FileNotFoundError, match='4 of 4'):
+        Tiny(video=Check())
+
+
+def test_items_leave_the_global_generators_alone():
+    dataset = Tiny()
+    random.seed(1), np.random.seed(1), torch.manual_seed(1)
+    expected = random.random(), np.random.rand(), torch.rand(()).item()
+    random.seed(1), np.random.seed(1), torch.manual_seed(1)
+    dataset[ItemKey(4, 2, 0)], dataset.load_video(0), dataset.load_text(0)
+    with pytest.raises(BrokenVideoError):
+        Tiny(video=broken_b).load_video(1)
+    assert expected == (random.random(), np.random.rand(), torch.rand(()).item())
+
+
+def epochs(num_workers: int, seed: int) -> list[list]:
+    """Ids and pixels of three epochs through one loader, whose workers live on."""
+    dataset = Tiny(epoch_unit='video')
+    sampler = EpochSampler(dataset, seed=seed)
+    loader = DataLoader(
+        dataset,
+        batch_size=2,
+        sampler=sampler,
+        num_workers=num_workers,
+        persistent_workers=num_workers > 0,
+        collate_fn=collate_retrieval,
+    )
+    found = []
+    for epoch in range(3):
+        sampler.set_epoch(epoch)
+        found.append(
+            [
+                (
+                    batch['data_samples']['video_ids'],
+                    batch['data_samples']['text_ids'],
+                    [int(video[0, 0, 0, 0]) for video in batch['inputs']['video']],
+                )
+                for batch in loader
+            ]
+        )
+    return found
+
+
+def test_any_number_of_workers_gives_the_same_batches():
+    alone = epochs(0, seed=7)
+    assert epochs(1, seed=7) == alone
+    assert epochs(2, seed=7) == alone
+    assert alone[0] != alone[1] != alone[2]
+    assert epochs(0, seed=8) != alone

@@ -1,0 +1,158 @@
+"""BertAdam against CLIP4Clip's own numbers and a loop in float64; autocast on a CPU."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from mmengine.optim import build_optim_wrapper
+from torch import nn
+
+from mmvtr.engine.optim import AutocastOptimWrapper, BertAdam, WarmupCosineLR, warmup_cosine
+
+
+def test_golden_20_steps(shared):
+    golden = np.load(shared / 'golden' / 'clip4clip_bertadam.npz')
+    params = [nn.Parameter(torch.from_numpy(golden[f'p{i}_init'])) for i in (1, 2)]
+    lrs = [float(golden['lr1']), float(golden['lr2'])]
+    groups = [
+        dict(params=params[:1], lr=lrs[0], weight_decay=float(golden['wd1'])),
+        dict(params=params[1:], lr=lrs[1], weight_decay=0.0),
+    ]
+    optimizer = BertAdam(
+        groups,
+        lr=lrs[0],
+        betas=(float(golden['b1']), float(golden['b2'])),
+        eps=float(golden['e']),
+        max_grad_norm=float(golden['max_grad_norm']),
+    )
+    scheduler = WarmupCosineLR(
+        optimizer, warmup=float(golden['warmup']), end=int(golden['t_total']), by_epoch=False
+    )
+    for step in range(20):
+        for i, param in enumerate(params, start=1):
+            param.grad = torch.from_numpy(golden[f'grads{i}'][step].copy())
+        optimizer.step()
+        scheduler.step()
+        for i, param in enumerate(params, start=1):
+            np.testing.assert_allclose(param.detach(), golden[f'p{i}'][step], rtol=0, atol=1e-6)
+        if step < 19:  # mmengine stops at the end; theirs goes on to 0
+            now = [group['lr'] for group in optimizer.param_groups]
+            np.testing.assert_allclose(now, golden['lr_after_step'][step], rtol=1e-9)
+
+
+def test_golden_schedule(shared):
+    golden = np.load(shared / 'golden' / 'clip4clip_bertadam.npz')
+    x = np.linspace(0, 1, len(golden['sched']))
+    ours = [warmup_cosine(progress, float(golden['warmup'])) for progress in x]
+    np.testing.assert_allclose(ours, golden['sched'], atol=1e-9)
+
+
+def test_schedule_falls_after_the_warmup():
+    assert warmup_cosine(0, 0.1) == 0
+    assert warmup_cosine(0.05, 0.1) == 0.5
+    assert warmup_cosine(0.1, 0.1) == pytest.approx(0.9755, abs=1e-4)
+    assert warmup_cosine(1, 0.1) == pytest.approx(0)
+    assert warmup_cosine(0, 0) == 1
+
+
+def test_epochs_to_iterations():
+    optimizer = BertAdam([nn.Parameter(torch.zeros(1))], lr=1.0)
+    scheduler = WarmupCosineLR.build_iter_from_epoch(
+        optimizer, warmup=0.5, end=2, epoch_length=4, by_epoch=True
+    )
+    lrs = []
+    for _ in range(8):
+        lrs.append(optimizer.param_groups[0]['lr'])
+        optimizer.step()
+        scheduler.step()
+    assert lrs == pytest.approx([warmup_cosine(i / 8, 0.5) for i in range(8)])
+
+
+def test_bertadam_against_a_loop():
+    rng = np.random.default_rng(0)
+    start, grads = rng.normal(size=(5,)), rng.normal(size=(6, 5)) * [[0.01], [3], [1], [5], [0], [2]]
+    param = nn.Parameter(torch.from_numpy(start.copy()))
+    optimizer = BertAdam([param], lr=0.05, betas=(0.8, 0.9), weight_decay=0.1, max_grad_norm=1.5)
+    w, m, v = start.tolist(), [0.0] * 5, [0.0] * 5
+    for grad in grads:
+        param.grad = torch.from_numpy(grad.copy())
+        optimizer.step()
+        norm = math.sqrt(sum(g * g for g in grad))
+        scale = min(1, 1.5 / (norm + 1e-6))
+        for i in range(5):
+            g = grad[i] * scale
+            m[i] = 0.8 * m[i] + 0.2 * g
+            v[i] = 0.9 * v[i] + 0.1 * g * g
+            w[i] -= 0.05 * (m[i] / (math.sqrt(v[i]) + 1e-6) + 0.1 * w[i])
+    np.testing.assert_allclose(param.detach(), w, rtol=1e-12)
+
+
+def test_parameters_are_clipped_one_by_one():
+    small, large = (nn.Parameter(torch.zeros(2)) for _ in range(2))
+    small.grad, large.grad = torch.tensor([0.1, 0.0]), torch.tensor([30.0, 40.0])
+    BertAdam([small, large], lr=0.0).step()
+    assert small.grad.tolist() == pytest.approx([0.1, 0])
+    assert large.grad.tolist() == pytest.approx([0.6, 0.8])
+    large.grad = torch.tensor([30.0, 40.0])
+    BertAdam([large], lr=0.0, max_grad_norm=0).step()
+    assert large.grad.tolist() == [30, 40]
+
+
+def test_parameters_without_gradient_stay():
+    param = nn.Parameter(torch.ones(2))
+    BertAdam([param], lr=1.0).step()
+    assert param.tolist() == [1, 1]
+
+
+def test_closure():
+    param = nn.Parameter(torch.ones(2))
+    optimizer = BertAdam([param], lr=0.1)
+
+    def closure():
+        loss = param.sum()
+        loss.backward()
+        return loss
+
+    assert optimizer.step(closure) == 2
+    assert param[0] < 1
+
+
+@pytest.mark.parametrize('bad', [dict(lr=-1), dict(lr=1, betas=(1, 0.9)), dict(lr=1, eps=-1)])
+def test_bertadam_rejects(bad):
+    with pytest.raises(ValueError, match='BertAdam'):
+        BertAdam([nn.Parameter(torch.ones(1))], **bad)
+
+
+def test_warmup_rejects():
+    with pytest.raises(ValueError, match=r'\[0, 1\)'):
+        WarmupCosineLR(BertAdam([nn.Parameter(torch.ones(1))], lr=1.0), warmup=1.0)
+
+
+def test_autocast_runs_the_forward_in_bfloat16():
+    model = nn.Linear(4, 4)
+    wrapper = build_optim_wrapper(
+        model,
+        dict(
+            type='mmvtr.AutocastOptimWrapper',
+            optimizer=dict(type='mmvtr.BertAdam', lr=0.1),
+            accumulative_counts=2,
+            clip_grad=dict(max_norm=1.0),
+        ),
+    )
+    assert isinstance(wrapper, AutocastOptimWrapper)
+    before = model.weight.detach().clone()
+    for step in range(2):
+        with wrapper.optim_context(model):
+            out = model(torch.ones(2, 4))
+        assert out.dtype == torch.bfloat16
+        wrapper.update_params(out.float().square().mean())
+        assert torch.equal(model.weight, before) == (step == 0)
+    assert model(torch.ones(2, 4)).dtype == torch.float32
+    assert model.weight.dtype == torch.float32
+
+
+def test_autocast_refuses_float16():
+    optimizer = BertAdam([nn.Parameter(torch.ones(1))], lr=0.1)
+    with pytest.raises(ValueError, match='loss scaling'):
+        AutocastOptimWrapper(optimizer=optimizer, dtype='float16')

@@ -1,0 +1,164 @@
+"""tools/train.py and tools/test.py: from a config to a table, through kills and bad input."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import toy
+from children import ROOT, run_tool
+from mmvtr.engine.checkpoint import read_checkpoint
+
+KILL = "custom_hooks = [dict(type='KillHook', at=70)]\n"  # in the third epoch
+
+
+def tested(printed: str) -> str:
+    """The test's numbers in the log of a tool."""
+    return re.findall(r'Epoch\(test\).*?(retrieval/rsum: \S+)', printed)[-1]
+
+
+@pytest.fixture(scope='module')
+def trained(tmp_path_factory):
+    """A folder with a finished training, and what it printed."""
+    folder = tmp_path_factory.mktemp('trained')
+    toy.write_config(folder)
+    code, printed = run_tool(folder, 'train.py', 'toy_config.py', '--seed', 3)
+    assert code == 0, printed
+    return folder, printed
+
+
+def test_training_ends_with_the_test_of_the_best(trained):
+    folder, printed = trained
+    work_dir = folder / 'work_dirs' / 'toy_config'
+    best = next(work_dir.glob('best_*.pth'))
+    assert f'Weights of {best} loaded' in printed
+    assert printed.index('Weights of') < printed.index('Epoch(test)')
+    assert read_checkpoint(best)['meta']['seed'] == 3
+
+
+def test_test_tool_repeats_the_table(trained):
+    folder, printed = trained
+    best = next((folder / 'work_dirs' / 'toy_config').glob('best_*.pth'))
+    code, again = run_tool(folder, 'test.py', 'toy_config.py', best, '--out', 'metrics.json')
+    assert code == 0, again
+    assert tested(again) == tested(printed)
+    metrics = json.loads((folder / 'metrics.json').read_text())
+    assert f'retrieval/rsum: {metrics["retrieval/rsum"]:.4f}' == tested(printed)
+
+
+def test_killed_and_resumed(trained, tmp_path):
+    folder, printed = trained
+    toy.write_config(tmp_path, KILL)
+    code, _ = run_tool(tmp_path, 'train.py', 'toy_config.py', '--seed', 3)
+    assert code == -signal.SIGKILL
+    toy.write_config(tmp_path)
+    code, resumed = run_tool(tmp_path, 'train.py', 'toy_config.py', '--resume')  # seed: its own
+    assert code == 0, resumed
+    assert tested(resumed) == tested(printed)
+    last, expected = (
+        read_checkpoint(path / 'work_dirs' / 'toy_config' / 'epoch_4.pth')['state_dict']
+        for path in (tmp_path, folder)
+    )
+    assert all(torch.equal(last[name], expected[name]) for name in expected)
+
+
+def test_resume_of_nothing_starts(tmp_path):
+    toy.write_config(tmp_path)
+    code, printed = run_tool(
+        tmp_path, 'train.py', 'toy_config.py', '--resume', '--no-validate', '--amp',
+        '--cfg-options', 'train_cfg.max_epochs=1',
+    )  # fmt: skip
+    assert code == 0, printed
+    assert 'Epoch(train) [1]' in printed and 'Epoch(val)' not in printed
+    assert 'testing the last epoch' in printed and tested(printed)
+
+
+def test_two_processes_on_a_cpu(tmp_path):
+    extra = "train_cfg = dict(_delete_=True, type='AlternatingTrainLoop', max_epochs=1)\n"
+    toy.write_config(tmp_path, extra)
+    env = dict(os.environ, PATH=f'{Path(sys.executable).parent}:{os.environ["PATH"]}')
+    env.update(PORT=str(29500 + os.getpid() % 500), OMP_NUM_THREADS='1')
+    done = subprocess.run(
+        ['bash', str(ROOT / 'tools' / 'dist_train.sh'), 'toy_config.py', '2'],
+        cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert tested(done.stdout + done.stderr)
+    assert (tmp_path / 'work_dirs' / 'toy_config' / 'epoch_1.pth').is_file()
+    # 12 texts over 2 processes in batches of 4: 2 steps a stage.
+    assert 'Epoch(train) [1][4/4]' in done.stdout + done.stderr
+
+
+# -- bad input ---------------------------------------------------------------------------------
+
+
+def fails(folder, tool, *arguments) -> str:
+    """Run a tool that must fail with a message instead of a traceback."""
+    code, printed = run_tool(folder, tool, *arguments)
+    assert code == 1, printed
+    assert 'Traceback' not in printed
+    assert len(printed.splitlines()) < 25
+    return printed
+
+
+def test_no_config(tmp_path):
+    assert 'config none.py does not exist' in fails(tmp_path, 'train.py', 'none.py')
+
+
+def test_config_that_is_no_python(tmp_path):
+    (tmp_path / 'bad.py').write_text('model = dict(')
+    assert 'config bad.py: SyntaxError' in fails(tmp_path, 'train.py', 'bad.py')
+
+
+@pytest.mark.parametrize('loader', ['train', 'val', 'test'])
+def test_missing_data_stop_before_the_model_is_built(tmp_path, loader):
+    toy.write_config(tmp_path, "model = dict(_delete_=True, type='NoSuchModel')\n")
+    printed = fails(
+        tmp_path, 'train.py', 'toy_config.py',
+        '--cfg-options', f'{loader}_dataloader.dataset.file=data/gone.json',
+    )  # fmt: skip
+    assert f'{loader}_dataloader.dataset of ' in printed and 'data/gone.json is missing' in printed
+
+
+def test_no_base_batch_size(tmp_path):
+    toy.write_config(tmp_path)
+    printed = fails(tmp_path, 'train.py', 'toy_config.py', '--auto-scale-lr')
+    assert 'no auto_scale_lr.base_batch_size' in printed
+
+
+def test_resume_from_a_missing_file(tmp_path):
+    toy.write_config(tmp_path)
+    printed = fails(tmp_path, 'train.py', 'toy_config.py', '--resume', 'gone.pth')
+    assert 'checkpoint gone.pth does not exist' in printed
+
+
+def test_resume_with_another_seed(trained):
+    folder, _ = trained
+    printed = fails(folder, 'train.py', 'toy_config.py', '--resume', '--seed', 4)
+    assert 'trained with seed 3, not 4' in printed
+
+
+def test_checkpoint_of_another_model(trained):
+    folder, _ = trained
+    last = folder / 'work_dirs' / 'toy_config' / 'epoch_4.pth'
+    for arguments in (['test.py', 'toy_config.py', last], ['train.py', 'toy_config.py', '--resume']):
+        code, printed = run_tool(folder, *arguments, '--cfg-options', 'model.width=5')
+        assert code == 1 and 'Traceback' not in printed
+        assert 'encoder.weight (4, 3) instead of (5, 3)' in printed
+
+
+def test_damaged_and_missing_checkpoints(trained, tmp_path):
+    folder, _ = trained
+    whole = (folder / 'work_dirs' / 'toy_config' / 'epoch_4.pth').read_bytes()
+    (tmp_path / 'torn.pth').write_bytes(whole[: len(whole) // 2])
+    toy.write_config(tmp_path)
+    printed = fails(tmp_path, 'test.py', 'toy_config.py', 'torn.pth')
+    assert 'checkpoint torn.pth cannot be read' in printed
+    printed = fails(tmp_path, 'test.py', 'toy_config.py', 'gone.pth')
+    assert 'checkpoint gone.pth does not exist' in printed

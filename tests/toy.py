@@ -1,0 +1,163 @@
+"""A retriever, a dataset and a metric that train in a moment, and a hook that kills the process.
+
+For tests of the engine and of the tools: the model draws random numbers in training and the metric
+in evaluation, and the metric goes up and down from epoch to epoch.
+"""
+
+import os
+import random
+import signal
+from pathlib import Path
+
+import numpy as np
+import torch
+from mmengine.evaluator import BaseMetric
+from mmengine.hooks import Hook
+from mmengine.model import BaseModel
+from mmengine.registry import DATASETS, FUNCTIONS, HOOKS, METRICS, MODELS
+from torch import nn
+
+import mmvtr.engine.checkpoint
+
+ROOT = Path(__file__).resolve().parents[1]
+
+CONFIG = """
+_base_ = ['{root}/configs/_base_/default_runtime.py']
+custom_imports = dict(imports=['toy'], allow_failed_imports=False)
+model = dict(type='ToyRetriever', width=4)
+train_dataloader = dict(
+    batch_size=4,
+    num_workers=0,
+    dataset=dict(type='ToyDataset', length=12),
+    sampler=dict(type='EpochSampler'),
+    collate_fn=dict(type='toy_collate'),
+)
+val_dataloader = dict(
+    batch_size=4,
+    num_workers=0,
+    dataset=dict(type='ToyDataset', length=8),
+    sampler=dict(type='EpochSampler', shuffle=False, round_up=False),
+    collate_fn=dict(type='toy_collate'),
+)
+test_dataloader = val_dataloader
+val_evaluator = dict(type='ToyMetric')
+test_evaluator = val_evaluator
+train_cfg = dict(by_epoch=True, max_epochs=4, val_interval=1)
+val_cfg = dict()
+test_cfg = dict()
+optim_wrapper = dict(type='OptimWrapper', optimizer=dict(type='BertAdam', lr=0.1))
+param_scheduler = dict(type='WarmupCosineLR', warmup=0.2, by_epoch=False)
+find_unused_parameters = True
+"""
+
+
+@MODELS.register_module()
+class ToyRetriever(BaseModel):
+    """Two linear maps; ``stage`` chooses which one the loss reads."""
+
+    def __init__(self, width: int = 4, data_preprocessor=None):
+        super().__init__(data_preprocessor)
+        torch.manual_seed(7)
+        self.encoder = nn.Linear(3, width)
+        self.heads = nn.Linear(3, width)
+        self.stage = None
+        self.stages_seen = []
+
+    def forward(self, inputs, data_samples=None, mode='tensor'):
+        if mode == 'predict':
+            return [sum(p.sum() for p in self.parameters())] * len(inputs)
+        self.stages_seen.append(self.stage)
+        x = nn.functional.dropout(inputs + 0.1 * np.random.randn() + 0.1 * random.random(), 0.2)
+        losses = {}
+        if self.stage != 'uncertainty':
+            losses['loss_retrieval'] = (self.encoder(x) - 1).square().mean()
+        if self.stage != 'retrieval':
+            losses['loss_uncertainty'] = (self.heads(x) + 1).square().mean()
+        return losses
+
+
+@DATASETS.register_module()
+class ToyDataset(torch.utils.data.Dataset):
+    """Items are a function of their key; every ``broken``-th item cannot be read."""
+
+    def __init__(self, length: int, broken: int = 0, file: str = ''):
+        if file and not os.path.exists(file):
+            raise FileNotFoundError(f'{file} is missing')
+        self.length = length
+        self.broken = broken
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, key):
+        if self.broken and key.index % self.broken == 0:
+            return dict(broken=(f'video{key.index}', 'no frames'))
+        return dict(x=torch.randn(3, generator=torch.Generator().manual_seed(hash(key) % 2**31)))
+
+
+@FUNCTIONS.register_module()
+def toy_collate(items):
+    whole = [item['x'] for item in items if 'x' in item]
+    broken = [item['broken'] for item in items if 'broken' in item]
+    samples = dict(broken=broken, text_idx=torch.arange(len(whole)))
+    return dict(inputs=torch.stack(whole), data_samples=samples)
+
+
+@METRICS.register_module()
+class ToyMetric(BaseMetric):
+    default_prefix = 'retrieval'
+
+    def process(self, data_batch, data_samples):
+        self.results += [float(sample) + np.random.rand() for sample in data_samples]
+
+    def compute_metrics(self, results):
+        return dict(rsum=1e4 * sum(results) % 100)
+
+
+@HOOKS.register_module()
+class KillHook(Hook):
+    """Kills its process at the ``at``-th event of a run.
+
+    Events are all hook points of the runner, and each fsync, rename and removal of a file by the
+    checkpoint code, before and after it. The hook's ``log`` lists those that have passed.
+    """
+
+    priority = 'LOWEST'
+
+    def __init__(self, at: int):
+        self.at = at
+        self.log = []
+        self._patch(mmvtr.engine.checkpoint.os, 'fsync')
+        self._patch(mmvtr.engine.checkpoint.os, 'replace')
+        self._patch(mmvtr.engine.checkpoint.os, 'remove')
+
+    def event(self, name):
+        self.log.append(name)
+        if len(self.log) == self.at + 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def _patch(self, module, name):
+        original = getattr(module, name)
+
+        def patched(*args, **kwargs):
+            self.event(f'before {name}')
+            result = original(*args, **kwargs)
+            self.event(f'after {name}')
+            return result
+
+        setattr(module, name, patched)
+
+
+def _point(name):
+    return lambda self, *args, **kwargs: self.event(name)
+
+
+for _name in Hook.stages:
+    setattr(KillHook, _name, _point(_name))
+
+
+def write_config(folder: Path, extra: str = '') -> Path:
+    """The toy's config file in ``folder``."""
+    path = Path(folder) / 'toy_config.py'
+    path.write_text(CONFIG.format(root=ROOT) + extra)
+    return path

@@ -1,0 +1,112 @@
+"""Train a retriever, then test the checkpoint that was best on val.
+
+    python tools/train.py CONFIG [--work-dir DIR] [--resume] [--cfg-options key=value ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from mmengine.config import Config, DictAction
+
+from mmvtr.utils import load_config
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add('config', help='config file')
+    add('--work-dir', help='for logs and checkpoints; default work_dirs/<config name>')
+    add(
+        '--resume',
+        nargs='?',
+        const='auto',
+        metavar='CHECKPOINT',
+        help='continue from this checkpoint, by default the newest one of the work dir',
+    )
+    add('--amp', action='store_true', help='bfloat16 forward passes (CPU and CUDA)')
+    add('--no-validate', action='store_true', help='no validation; the last epoch is tested')
+    add('--auto-scale-lr', action='store_true', help='scale the learning rate to the batch size')
+    add('--no-pin-memory', action='store_true')
+    add('--no-persistent-workers', action='store_true')
+    add('--seed', type=int, help="default: the config's randomness.seed")
+    add('--diff-rank-seed', action='store_true', help='another seed for each process')
+    add('--deterministic', action='store_true', help='deterministic cuDNN algorithms')
+    add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
+    add('--launcher', choices=['none', 'pytorch', 'slurm', 'mpi'], default='none')
+    add('--local_rank', '--local-rank', type=int, default=0, help='set by launchers')
+    args = parser.parse_args()
+    os.environ.setdefault('LOCAL_RANK', str(args.local_rank))
+    return args
+
+
+def apply_args(cfg: Config, args: argparse.Namespace) -> None:
+    """The flags' changes to the config."""
+    if args.no_validate:
+        cfg.val_cfg = cfg.val_dataloader = cfg.val_evaluator = None
+    if args.amp:
+        use_amp(cfg)
+    if args.auto_scale_lr:
+        if cfg.get('auto_scale_lr', {}).get('base_batch_size') is None:
+            raise SystemExit(
+                f'error: --auto-scale-lr: {cfg.filename} has no auto_scale_lr.base_batch_size'
+            )
+        cfg.auto_scale_lr.enable = True
+    for loader in ('train_dataloader', 'val_dataloader', 'test_dataloader'):
+        if cfg.get(loader) and args.no_pin_memory:
+            cfg[loader].pin_memory = False
+        if cfg.get(loader) and args.no_persistent_workers:
+            cfg[loader].persistent_workers = False
+    randomness = dict(seed=args.seed, deterministic=args.deterministic or None)
+    randomness['diff_rank_seed'] = args.diff_rank_seed or None
+    for key, value in randomness.items():
+        if value is not None:
+            cfg.merge_from_dict({f'randomness.{key}': value})
+
+
+def use_amp(cfg: Config) -> None:
+    """Make the optimizer wrapper run in bfloat16, unless it already has a low precision."""
+    kind = cfg.optim_wrapper.setdefault('type', 'OptimWrapper')
+    if kind == 'OptimWrapper':
+        cfg.optim_wrapper.type = 'AutocastOptimWrapper'
+    elif kind == 'AmpOptimWrapper':
+        cfg.optim_wrapper.setdefault('dtype', 'bfloat16')
+    elif kind != 'AutocastOptimWrapper':
+        raise SystemExit(f'error: --amp does not know how to change optim_wrapper.type={kind!r}')
+
+
+def main() -> None:
+    args = parse_args()
+    cfg = load_config(args.config, args.cfg_options, args.work_dir)
+    apply_args(cfg, args)
+
+    # Only now what takes seconds to import.
+    from mmengine.runner import Runner
+
+    from mmvtr.engine import launch
+
+    if args.resume:
+        launch.resume(cfg, args.resume, seed=args.seed)
+    launch.start_processes(cfg, args.launcher)
+    launch.check_datasets(cfg)
+    runner = Runner.from_cfg(cfg)
+    if cfg.resume:
+        launch.check_or_exit(
+            launch.bare_model(runner), launch.read_or_exit(cfg.load_from), cfg.load_from
+        )
+    runner.train()
+    if cfg.get('test_dataloader') is not None:
+        best = runner.message_hub.get_info('best_ckpt')
+        if best is None:
+            runner.logger.info('No checkpoint was chosen on val: testing the last epoch.')
+        else:
+            launch.load_weights(runner, best)
+        runner.test()
+    launch.stop_processes()
+
+
+if __name__ == '__main__':
+    main()
