@@ -14,10 +14,12 @@ import torch
 from mmengine.evaluator import BaseMetric
 from mmengine.hooks import Hook
 from mmengine.model import BaseModel
-from mmengine.registry import DATASETS, FUNCTIONS, HOOKS, METRICS, MODELS
+from mmcv.transforms import BaseTransform
+from mmengine.registry import DATASETS, FUNCTIONS, HOOKS, METRICS, MODELS, TRANSFORMS
 from torch import nn
 
 import mmvtr.engine.checkpoint
+from mmvtr.datasets import VideoTextDataset
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -161,3 +163,54 @@ def write_config(folder: Path, extra: str = '') -> Path:
     path = Path(folder) / 'toy_config.py'
     path.write_text(CONFIG.format(root=ROOT) + extra)
     return path
+
+
+# -- real videos through mmvtr's own parts -----------------------------------------------------
+
+
+@DATASETS.register_module()
+class ToyVideos(VideoTextDataset):
+    """One caption for each file ``NAME.mp4`` of the current folder."""
+
+    def __init__(self, *args, names=('a',), **kwargs):
+        self.names = names
+        super().__init__(*args, **kwargs)
+
+    def load_annotations(self):
+        videos = [dict(video_id=name, path=f'{name}.mp4') for name in self.names]
+        texts = [dict(text_id=name, text=name, video_idx=[i]) for i, name in enumerate(self.names)]
+        return videos, texts
+
+
+@TRANSFORMS.register_module()
+class ToySay(BaseTransform):
+    def transform(self, results):
+        return dict(results, token_ids=[ord(letter) % 8 for letter in results['text']])
+
+
+@MODELS.register_module()
+class ToyFrames(nn.Module):
+    """Mean grey level and its square."""
+
+    dim = 2
+
+    def __init__(self, scale=1.0):
+        super().__init__()
+        self.weight = nn.Parameter(torch.tensor([scale]))
+
+    def forward(self, x):
+        grey = x.flatten(1).mean(1) * self.weight
+        return torch.stack([grey, grey**2], 1)
+
+
+@MODELS.register_module()
+class ToyWords(nn.Module):
+    dim = 2
+
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(8, 2)
+
+    def forward(self, ids, mask):
+        tokens = self.words(ids)
+        return tokens, tokens.sum(1)

@@ -84,6 +84,7 @@ def main() -> None:
     apply_args(cfg, args)
 
     # Only now what takes seconds to import.
+    from mmengine.dist import barrier
     from mmengine.runner import Runner
 
     from mmvtr.engine import launch
@@ -98,6 +99,7 @@ def main() -> None:
             launch.bare_model(runner), launch.read_or_exit(cfg.load_from), cfg.load_from
         )
     runner.train()
+    barrier()  # rank 0 may still be writing
     if cfg.get('test_dataloader') is not None:
         best = runner.message_hub.get_info('best_ckpt')
         if best is None:

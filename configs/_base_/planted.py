@@ -1,6 +1,6 @@
 # The planted corpus: real clips of moving shapes, made on first use (docs/data.md).
 corpus = dict(type='PlantedDataset', data_root='data/planted')
-text_pipeline = [dict(type='WordTokenize', vocab_file='data/planted/vocab.txt', context_length=32)]
+text_pipeline = [dict(type='PlantedTokenize')]
 
 train_dataloader = dict(
     batch_size=64,

@@ -9,7 +9,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Iterable, Optional
 
-import h5py
 import numpy as np
 import torch
 from mmcv.transforms import BaseTransform
@@ -102,6 +101,13 @@ class LoadFeatures(BaseTransform):
     def _is_hdf5(self) -> bool:
         return self.path.suffix in ('.h5', '.hdf5')
 
+    def _open(self) -> Any:
+        try:
+            import h5py  # an extra: only those who have hdf5 files need it
+        except ImportError as error:
+            raise ImportError(f'{self.path}: reading hdf5 needs `pip install h5py`') from error
+        return h5py.File(self.path)
+
     def _npy(self, video_id: str) -> Path:
         return self.path / f'{video_id}.npy'
 
@@ -109,7 +115,7 @@ class LoadFeatures(BaseTransform):
         try:
             if not self._is_hdf5():
                 return np.load(self._npy(video_id))
-            with h5py.File(self.path) as store:  # opened anew: a handle must not cross a fork
+            with self._open() as store:  # opened anew: a handle must not cross a fork
                 return store[video_id][()]
         except (OSError, ValueError, EOFError) as error:
             raise BrokenVideoError(f'{self.path}: features of {video_id!r}: {error}') from error

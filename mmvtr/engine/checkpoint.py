@@ -130,6 +130,8 @@ class PlainCheckpointHook(CheckpointHook):
     # -- saving ----------------------------------------------------------------------------
 
     def after_val_epoch(self, runner: Runner, metrics: dict[str, float]) -> None:
+        if not hasattr(self, 'file_backend'):  # `runner.val()`, there is no training
+            return
         if self.save_best is not None and self.key_indicators[0] not in metrics:
             raise KeyError(
                 f'save_best={self.key_indicators[0]!r} is not among the metrics of the validation:'
@@ -146,6 +148,8 @@ class PlainCheckpointHook(CheckpointHook):
         super()._save_best_checkpoint(runner, metrics)
         if self.best_ckpt_path is None:
             self.best_ckpt_path = self._replaced_best
+        elif self._replaced_best is not None:
+            self._remove([os.path.basename(self._replaced_best)])
         self._replaced_best = None
 
     def _save_checkpoint_with_step(self, runner: Runner, step: int, meta: dict) -> None:

@@ -44,11 +44,10 @@ class Encoded(NamedTuple):
     levels: Levels
     lengths: Tensor
 
-    def rows(self, rows: Union[slice, Tensor]) -> 'Encoded':
-        """Some of the items."""
-        levels = {name: level.map(lambda x: x[rows]) for name, level in self.levels.items()}
+    def rows(self, rows: Tensor) -> 'Encoded':
+        """The items at these places."""
         ids = np.array(self.ids, dtype=object)[rows].tolist()
-        return Encoded(self.index[rows], ids, levels, self.lengths[rows])
+        return Encoded(self.index[rows], ids, take(self.levels, rows), self.lengths[rows])
 
 
 class TwoPassLoader:
@@ -56,16 +55,17 @@ class TwoPassLoader:
 
     Args:
         cfg: as mmengine's dataloader configs: ``dataset``, ``batch_size``, ``num_workers``,
-            ``collate_fn`` (default ``collate_retrieval``) and what else DataLoader takes. No
-            ``sampler``: rank r of W takes items r, r + W, r + 2W ...
+            ``collate_fn`` (default ``collate_retrieval``) and what else DataLoader takes. Nothing
+            that samples: rank r of W takes items r, r + W, r + 2W ...
     """
 
     def __init__(self, cfg: dict[str, Any]) -> None:
         cfg = dict(cfg)
-        if 'sampler' in cfg or 'batch_sampler' in cfg:
+        unwanted = {'sampler', 'batch_sampler', 'shuffle', 'drop_last'} & cfg.keys()
+        if unwanted:
             raise ValueError(
-                'RetrievalLoop visits every item once by itself: take the sampler out of the val '
-                'and test dataloader'
+                'RetrievalLoop visits every item once by itself: take '
+                f'{", ".join(sorted(unwanted))} out of the val and test dataloader'
             )
         dataset = cfg.pop('dataset')
         self.dataset = DATASETS.build(dataset) if isinstance(dataset, dict) else dataset
@@ -179,28 +179,24 @@ class RetrievalLoop(BaseLoop):
     def _score(self, texts: Encoded, videos: Encoded) -> Optional[dict[str, Tensor]]:
         """The matrices that the metrics read, float32 [T, V] on the CPU of rank 0; else None.
 
-        Tiles start at the same rows whatever the number of processes, each of which scores a run
-        of whole tiles: so the matrix does not depend on that number.
+        Tiles are cut at the same rows whatever the number of processes, each of which scores a
+        run of them: so the matrix does not depend on that number.
         """
-        rank, world = get_dist_info()
-        tiles = range(0, len(texts.ids), self.tile_rows)
-        mine = np.array_split(np.array(tiles, dtype=int), world)[rank].tolist()
-        stop = min(mine[-1] + self.tile_rows, len(texts.ids)) if mine else 0
-        start = mine[0] if mine else 0
+        tiles = own_tiles(len(texts.ids), self.tile_rows)
         names = sorted({name for metric in self.evaluator for name in metric.reads})
-        block = {name: torch.empty(stop - start, len(videos.ids)) for name in names}
+        count = sum(tile.stop - tile.start for tile in tiles)
+        block = {name: torch.empty(count, len(videos.ids)) for name in names}
         gallery = self._on_device(videos.levels)
-        for row in mine:
-            tile = texts.rows(slice(row, row + self.tile_rows))
-            matrices = self._model.score(self._on_device(tile.levels), gallery)
+        for tile in tiles:
+            matrices = self._model.score(self._on_device(take(texts.levels, tile)), gallery)
+            missing = sorted(set(names) - matrices.keys())
+            if missing:
+                raise KeyError(f'metrics read {missing}, the model gives {sorted(matrices)}')
+            rows = slice(tile.start - tiles[0].start, tile.stop - tiles[0].start)
             for name in names:
-                if name not in matrices:
-                    raise KeyError(
-                        f'a metric reads the matrix {name!r}, the model gives {sorted(matrices)}'
-                    )
-                block[name][row - start : row - start + len(tile.ids)] = matrices[name]
+                block[name][rows] = matrices[name]
         blocks = gather_object(block)
-        if blocks is None or world == 1:
+        if blocks is None or len(blocks) == 1:
             return blocks and blocks[0]
         return {name: torch.cat([block[name] for block in blocks]) for name in names}
 
@@ -232,19 +228,26 @@ class RetrievalLoop(BaseLoop):
         self, relation: Relation, videos: Encoded, broken: Sequence[tuple[str, str]]
     ) -> dict[str, Any]:
         info = self.dataloader.dataset.protocol()
-        some = ', '.join(video_id for video_id, _ in broken[:3])
+        some = ', '.join([video_id for video_id, _ in broken[:3]] + ['...'] * (len(broken) > 3))
         return {
             'set': ' '.join(filter(None, (info['dataset'], info['split']))),
             'ids': info['ids_sha'],
             'texts': len(relation.text_ids),
             'videos': len(relation.video_ids),
             'captions a video': span(relation.positives.sum(0)),
-            'broken and left out': f'{len(broken)} videos ({some} ...)' if broken else None,
+            'broken and left out': f'{len(broken)} videos ({some})' if broken else None,
             'frames a video': span(videos.lengths),
             'ties': 'mean rank',
             **training_protocol(self.runner),
             'seed': self.runner.seed,
         }
+
+
+def own_tiles(rows: int, tile: int) -> list[slice]:
+    """This process' run of the tiles of at most ``tile`` rows."""
+    rank, world = get_dist_info()
+    starts = np.array_split(np.arange(0, rows, tile), world)[rank].tolist()
+    return [slice(start, min(start + tile, rows)) for start in starts]
 
 
 def gather(parts: Sequence[Encoded], kind: str) -> Encoded:
@@ -313,6 +316,11 @@ def span(counts: Tensor) -> str:
     """'12', or '1-81 (mean 41.4)'."""
     low, high = int(counts.min()), int(counts.max())
     return str(low) if low == high else f'{low}-{high} (mean {counts.double().mean():.1f})'
+
+
+def take(levels: Levels, rows: Union[slice, Tensor]) -> Levels:
+    """Some of the items."""
+    return {name: level.map(lambda x: x[rows]) for name, level in levels.items()}
 
 
 def to_cpu(x: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,8 +15,17 @@ from mmengine.model import BaseDataPreprocessor, BaseModel
 from mmengine.runner import Runner
 from torch import nn
 
-from mmvtr.engine.evaluation_loop import RetrievalLoop, TwoPassLoader, span, to_cpu
+from mmvtr.datasets.video_text import VideoTextDataset
+from mmvtr.engine.evaluation_loop import (
+    RetrievalLoop,
+    TwoPassLoader,
+    span,
+    to_cpu,
+    training_protocol,
+)
 from mmvtr.evaluation import RetrievalMetric, SemanticMetric, SoftPositiveMetric, evaluate
+from mmvtr.models.retriever import VideoTextRetriever
+from mmvtr.models.similarity import CosineSimilarity
 from mmvtr.structures import Embedding, Relation
 
 OWNERS = [[0], [1], [1], [2], [0, 2], [4], [0]]  # 7 texts, 5 videos; video 3 has no text
@@ -34,7 +44,7 @@ class Halves(torch.utils.data.Dataset):
 
 
 class FakeDataset:
-    """What the loop asks of a VideoTextDataset; video v and text t are vectors drawn from a seed."""
+    """What the loop asks of a VideoTextDataset; videos and texts are random vectors."""
 
     def __init__(self, broken=(), with_truth=True):
         generator = torch.Generator().manual_seed(0)
@@ -141,11 +151,11 @@ METRICS = [
 
 def make_runner(work_dir, model=None, dataset=None, evaluator=METRICS, **kwargs):
     loader = dict(dataset=dataset or FakeDataset(), batch_size=2, collate_fn=dict(type=collate))
+    kwargs.setdefault('test_dataloader', loader)
     kwargs.setdefault('test_cfg', dict(type='RetrievalLoop', tile_rows=3))
     return Runner(
         model=model or FakeModel(),
         work_dir=str(work_dir),
-        test_dataloader=loader,
         test_evaluator=evaluator,
         default_scope='mmvtr',
         experiment_name=f'loop_{os.path.basename(work_dir)}',
@@ -206,7 +216,7 @@ def test_broken_videos_leave_the_gallery_and_are_named(tmp_path):
     log = log_of(tmp_path)
     assert '3 broken videos are left out of the gallery' in log
     assert 'video4: no stream' in log
-    assert 'broken and left out 3 videos (video0, video1, video4 ...)' in log
+    assert 'broken and left out 3 videos (video0, video1, video4)' in log
 
 
 def test_a_nan_names_its_ids(tmp_path):
@@ -216,9 +226,9 @@ def test_a_nan_names_its_ids(tmp_path):
 
 
 def test_bad_input(tmp_path):
-    with pytest.raises(ValueError, match='take the sampler out'):
+    with pytest.raises(ValueError, match='take sampler out'):
         TwoPassLoader(dict(dataset=FakeDataset(), batch_size=1, sampler=dict(type='x')))
-    with pytest.raises(KeyError, match="matrix 'uncertainty', the model gives"):
+    with pytest.raises(KeyError, match="metrics read .'uncertainty'., the model gives"):
         reads = dict(type='SoftPositiveMetric', reads=('uncertainty',))
         make_runner(tmp_path, evaluator=reads).test()
 
@@ -279,6 +289,63 @@ def test_val_and_test_in_a_runner_with_the_best_checkpoint_saved(tmp_path):
     assert 'results on val' in log_of(tmp_path)
 
 
+class Captions(VideoTextDataset):
+    """A real dataset of precomputed features in memory, videos of 1 to 4 frames."""
+
+    def __init__(self):
+        self.vectors = FakeDataset().vectors
+        super().__init__([self.frames], [self.words])
+
+    def load_annotations(self):
+        videos = [dict(video_id=f'video{v}', path='', v=v) for v in range(5)]
+        texts = [
+            dict(text_id=f'text{t}', text='a b', video_idx=owners, t=t)
+            for t, owners in enumerate(OWNERS)
+        ]
+        return videos, texts
+
+    def frames(self, results):
+        v = results['v']
+        return dict(results, features=self.vectors['video'][v].repeat(1 + v % 4, 1).numpy())
+
+    def words(self, results):
+        return dict(results, token_ids=np.full(1 + results['t'] % 3, results['t']))
+
+
+class Encoder(nn.Module):
+    """Mean of the frames; a table of text vectors."""
+
+    def encode_video(self, video, frame_mask):
+        mask = frame_mask[..., None].float()
+        return {'global': Embedding((video * mask).sum(1) / mask.sum(1), video, frame_mask)}
+
+    def encode_text(self, text, text_mask):
+        return {'global': Embedding(FakeDataset().vectors['text'][text[:, 0]])}
+
+
+def test_with_the_real_dataset_and_model(tmp_path):
+    """The same videos and texts through the library's own dataset, collation and retriever."""
+    model = VideoTextRetriever(
+        encoder=Encoder(),
+        similarity=CosineSimilarity(),
+        losses={},
+        data_preprocessor=dict(type='VideoTextDataPreprocessor'),
+    )
+    runner = make_runner(
+        tmp_path,
+        model,
+        test_dataloader=dict(dataset=Captions(), batch_size=2, num_workers=1),
+        evaluator=[dict(type='RetrievalMetric', recall_at=(1, 2))],
+    )
+    metrics = runner.test()
+    dataset = FakeDataset()
+    text, video = (nn.functional.normalize(dataset.vectors[k], dim=1) for k in ('text', 'video'))
+    relation = Relation(torch.tensor(dataset.positives()))
+    expected = RetrievalMetric(recall_at=(1, 2))({'scores': text @ video.t()}, relation)
+    assert metrics == pytest.approx({f'retrieval/{k}': x for k, x in expected.items()})
+    assert 'frames a video 1-4 (mean 2.2)' in log_of(tmp_path)
+
+
 def worker(rank, folder):
     logging.disable(logging.INFO)
     dist.init_process_group('gloo', f'file://{folder}/store', rank=rank, world_size=2)
@@ -305,6 +372,13 @@ def test_a_copy_for_the_cpu_keeps_nothing_else_alive():
     copy = to_cpu(view)
     assert copy.dtype == torch.float32 and copy.untyped_storage().nbytes() == 4 * 8 * 4
     assert to_cpu(torch.ones(2, dtype=torch.bool)).dtype == torch.bool
+
+
+def test_the_protocol_states_the_training():
+    loader = dict(batch_size=32, dataset=dict(type='x', epoch_unit='video'))
+    runner = SimpleNamespace(cfg=dict(train_dataloader=loader))
+    assert training_protocol(runner) == {'epoch': 'every video', 'batch': '32'}
+    assert training_protocol(SimpleNamespace(cfg={})) == {}
 
 
 def test_span():

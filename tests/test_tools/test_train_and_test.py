@@ -18,7 +18,7 @@ from mmvtr.engine.checkpoint import read_checkpoint
 KILL = "custom_hooks = [dict(type='KillHook', at=70)]\n"  # in the third epoch
 
 
-def tested(printed: str) -> str:
+def numbers(printed: str) -> str:
     """The test's numbers in the log of a tool."""
     return re.findall(r'Epoch\(test\).*?(retrieval/rsum: \S+)', printed)[-1]
 
@@ -47,9 +47,9 @@ def test_test_tool_repeats_the_table(trained):
     best = next((folder / 'work_dirs' / 'toy_config').glob('best_*.pth'))
     code, again = run_tool(folder, 'test.py', 'toy_config.py', best, '--out', 'metrics.json')
     assert code == 0, again
-    assert tested(again) == tested(printed)
+    assert numbers(again) == numbers(printed)
     metrics = json.loads((folder / 'metrics.json').read_text())
-    assert f'retrieval/rsum: {metrics["retrieval/rsum"]:.4f}' == tested(printed)
+    assert f'retrieval/rsum: {metrics["retrieval/rsum"]:.4f}' == numbers(printed)
 
 
 def test_killed_and_resumed(trained, tmp_path):
@@ -60,7 +60,7 @@ def test_killed_and_resumed(trained, tmp_path):
     toy.write_config(tmp_path)
     code, resumed = run_tool(tmp_path, 'train.py', 'toy_config.py', '--resume')  # seed: its own
     assert code == 0, resumed
-    assert tested(resumed) == tested(printed)
+    assert numbers(resumed) == numbers(printed)
     last, expected = (
         read_checkpoint(path / 'work_dirs' / 'toy_config' / 'epoch_4.pth')['state_dict']
         for path in (tmp_path, folder)
@@ -76,11 +76,11 @@ def test_resume_of_nothing_starts(tmp_path):
     )  # fmt: skip
     assert code == 0, printed
     assert 'Epoch(train) [1]' in printed and 'Epoch(val)' not in printed
-    assert 'testing the last epoch' in printed and tested(printed)
+    assert 'testing the last epoch' in printed and numbers(printed)
 
 
 def test_two_processes_on_a_cpu(tmp_path):
-    extra = "train_cfg = dict(_delete_=True, type='AlternatingTrainLoop', max_epochs=1)\n"
+    extra = "train_cfg = dict(type='AlternatingTrainLoop', max_epochs=1)\n"
     toy.write_config(tmp_path, extra)
     env = dict(os.environ, PATH=f'{Path(sys.executable).parent}:{os.environ["PATH"]}')
     env.update(PORT=str(29500 + os.getpid() % 500), OMP_NUM_THREADS='1')
@@ -89,7 +89,7 @@ def test_two_processes_on_a_cpu(tmp_path):
         cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    assert tested(done.stdout + done.stderr)
+    assert numbers(done.stdout + done.stderr)
     assert (tmp_path / 'work_dirs' / 'toy_config' / 'epoch_1.pth').is_file()
     # 12 texts over 2 processes in batches of 4: 2 steps a stage.
     assert 'Epoch(train) [1][4/4]' in done.stdout + done.stderr
@@ -118,7 +118,7 @@ def test_config_that_is_no_python(tmp_path):
 
 @pytest.mark.parametrize('loader', ['train', 'val', 'test'])
 def test_missing_data_stop_before_the_model_is_built(tmp_path, loader):
-    toy.write_config(tmp_path, "model = dict(_delete_=True, type='NoSuchModel')\n")
+    toy.write_config(tmp_path, "model = dict(type='NoSuchModel')\n")
     printed = fails(
         tmp_path, 'train.py', 'toy_config.py',
         '--cfg-options', f'{loader}_dataloader.dataset.file=data/gone.json',

@@ -1,0 +1,20 @@
+# CLIP2Video over a CLIP small enough to train from scratch on two CPU cores.
+clip = dict(
+    embed_dim=128,
+    vision_cfg=dict(layers=[1, 1, 1, 1], width=8, head_width=16, image_size=64),
+    text_cfg=dict(context_length=32, vocab_size=78, width=128, heads=4, layers=2),
+)
+model = dict(
+    type='VideoTextRetriever',
+    data_preprocessor=dict(type='VideoTextDataPreprocessor'),
+    encoder=dict(
+        type='CLIP2Video',
+        frames=dict(type='OpenCLIPFrames', model=clip),
+        text=dict(type='OpenCLIPText', model=clip),
+        temporal_layers=1,
+        max_frames=16,
+    ),
+    similarity=dict(type='CosineSimilarity', levels=('global', 'aligned')),
+    temperature=dict(type='Temperature', init=0.05, learnable=True),
+    losses=dict(contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'))),
+)

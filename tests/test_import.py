@@ -1,0 +1,47 @@
+"""Importing mmvtr costs nothing, and functional/ depends on torch alone."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mmvtr
+
+PACKAGE = Path(mmvtr.__file__).parent
+
+
+def modules_after(statement: str) -> set[str]:
+    """Top-level modules that a fresh interpreter holds after a statement."""
+    code = f'import sys; {statement}; print(*sorted({{m.split(".")[0] for m in sys.modules}}))'
+    done = subprocess.run(
+        [sys.executable, '-c', code], cwd=PACKAGE.parent, capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.split())
+
+
+def test_import_is_free():
+    assert not modules_after('import mmvtr') & {'torch', 'mmengine', 'mmcv', 'numpy'}
+
+
+def test_tools_read_a_config_without_torch():
+    assert 'torch' not in modules_after('import mmvtr.utils')
+
+
+@pytest.mark.parametrize('path', sorted((PACKAGE / 'functional').glob('*.py')), ids=lambda p: p.name)
+def test_functional_knows_only_torch(path):
+    allowed = {'torch', 'mmvtr', *sys.stdlib_module_names}
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names = [node.module]
+        for name in names:
+            assert name.split('.')[0] in allowed, f'{path.name} imports {name}'
+            assert not name.startswith('mmvtr') or name.startswith('mmvtr.functional')
+
+
+def test_version():
+    assert mmvtr.__version__.count('.') == 2

@@ -1,0 +1,235 @@
+"""Write the frame features of a config's videos, to train on in place of the videos.
+
+    python tools/extract_features.py CONFIG [CHECKPOINT] --out DIR [--format npy|hdf5]
+
+The frame tower ``model.encoder.frames`` sees the frames of the test dataset's video pipeline, for
+the videos of the train, val and test datasets alike. ``LoadFeatures`` reads the result: ``DIR``
+(npy: ``VIDEO_ID.npy``, float32 [F, D]) or ``DIR/features.h5``. What is there is not made again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import shutil
+from pathlib import Path
+from typing import Any, Iterator
+
+from mmengine.config import Config, DictAction
+
+from mmvtr.utils import load_config
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add('config', help='config file')
+    add('checkpoint', nargs='?', help="default: the tower's own (pretrained) weights")
+    add('--out', required=True, metavar='DIR', type=Path)
+    add('--format', choices=['npy', 'hdf5'], default='npy')
+    add('--batch-size', type=int, default=8, metavar='VIDEOS')
+    add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
+    return parser.parse_args()
+
+
+class NpyStore:
+    """One ``VIDEO_ID.npy`` a video; a file that is there is complete."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __contains__(self, video_id: str) -> bool:
+        return self._path(video_id).is_file()
+
+    def write(self, video_id: str, features: Any) -> None:
+        """Store float32 [F, D]."""
+        import numpy as np
+
+        path = self._path(video_id)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f'{path.name}.part')
+        with open(part, 'wb') as file:
+            np.save(file, features)
+        os.replace(part, path)
+
+    def finish(self) -> None:
+        """Nothing is left to do."""
+
+    def _path(self, video_id: str) -> Path:
+        return self.folder / f'{video_id}.npy'
+
+
+class Hdf5Store:
+    """``features.h5`` with a dataset a video, made in one move from a folder of npy files."""
+
+    def __init__(self, folder: Path) -> None:
+        import h5py
+
+        self.path = folder / 'features.h5'
+        self.parts = NpyStore(folder / 'parts')
+        self.complete: set[str] = set()
+        if self.path.is_file():
+            with h5py.File(self.path) as file:
+                self.complete = set(file)
+
+    def __contains__(self, video_id: str) -> bool:
+        return video_id in self.complete or video_id in self.parts
+
+    def write(self, video_id: str, features: Any) -> None:
+        """Store float32 [F, D]; '/' would mean a group inside the file."""
+        if '/' in video_id:
+            raise ValueError(f'video id {video_id!r}: no slash is possible in hdf5, use npy')
+        self.parts.write(video_id, features)
+
+    def finish(self) -> None:
+        """Put what is new into the file."""
+        import h5py
+        import numpy as np
+
+        new = sorted(self.parts.folder.glob('*.npy'))
+        if not new:
+            return
+        part = self.path.with_suffix('.part')
+        if self.path.is_file():
+            shutil.copyfile(self.path, part)
+        with h5py.File(part, 'a') as file:
+            for path in new:
+                if path.stem not in file:  # a run was killed between the two steps below
+                    file[path.stem] = np.load(path)
+        os.replace(part, self.path)
+        shutil.rmtree(self.parts.folder)
+
+
+def main() -> None:
+    args = parse_args()
+    cfg = load_config(args.config, args.cfg_options)
+
+    from mmengine.utils import ProgressBar
+
+    model = build_model(cfg, args.checkpoint)
+    datasets = build_datasets(cfg)
+    args.out.mkdir(parents=True, exist_ok=True)
+    check_origin(args.out / 'origin.txt', model.encoder.frames, cfg)
+    store = NpyStore(args.out) if args.format == 'npy' else Hdf5Store(args.out)
+    todo = missing(datasets, store)
+    count = sum(len(indices) for _, indices in todo)
+    print(f'{args.out}: {count} videos to do, {num_videos(datasets) - count} are there')
+    bar, broken = ProgressBar(count), []
+    for dataset, indices in todo:
+        for batch in batches(dataset, indices, args.batch_size, cfg.train_dataloader):
+            broken += batch['data_samples']['broken']
+            for video_id, features in encode(model, batch):
+                store.write(video_id, features)
+                bar.update()
+    store.finish()
+    print(f'\n{args.out}: done, {len(broken)} broken videos left out')
+    for video_id, reason in broken:
+        print(f'  {video_id}: {reason}')
+
+
+def build_model(cfg: Config, checkpoint: str | None) -> Any:
+    """The config's model in eval mode; random weights, if any, are those of the config's seed."""
+    import torch
+    from mmengine.device import get_device
+    from mmengine.registry import init_default_scope
+
+    from mmvtr.engine import launch
+    from mmvtr.registry import MODELS
+
+    init_default_scope(cfg.get('default_scope', 'mmvtr'))
+    torch.manual_seed(cfg.get('randomness', {}).get('seed') or 0)
+    model = MODELS.build(cfg.model)
+    if checkpoint is not None:
+        content = launch.read_or_exit(checkpoint)
+        launch.check_or_exit(model, content, checkpoint)
+        model.load_state_dict(content['state_dict'])
+    return model.to(get_device()).eval()
+
+
+def build_datasets(cfg: Config) -> list[Any]:
+    """The datasets of all dataloaders, with the video pipeline of the test dataset."""
+    from mmvtr.engine.launch import LOADERS, check_datasets
+    from mmvtr.registry import DATASETS
+
+    pipeline = cfg.test_dataloader.dataset.video_pipeline
+    for loader in filter(cfg.get, LOADERS):
+        cfg[loader].dataset.video_pipeline = pipeline
+    check_datasets(cfg)
+    return [DATASETS.build(cfg[loader].dataset) for loader in filter(cfg.get, LOADERS)]
+
+
+def check_origin(path: Path, tower: Any, cfg: Config) -> None:
+    """See that the features already in a folder are of the same tower and the same frames.
+
+    Raises:
+        SystemExit: they are of others.
+    """
+    weights = hashlib.sha256()
+    for name, value in tower.state_dict().items():
+        weights.update(name.encode() + value.detach().cpu().numpy().tobytes())
+    pipeline = '\n'.join(str(step) for step in cfg.test_dataloader.dataset.video_pipeline)
+    origin = f'{type(tower).__name__}, weights {weights.hexdigest()[:16]}\n{pipeline}\n'
+    if not path.is_file():
+        path.write_text(origin)
+    elif path.read_text() != origin:
+        raise SystemExit(
+            f'error: {path.parent} holds features of another origin:\n{path.read_text()}'
+            f'These would be of:\n{origin}Choose another --out.'
+        )
+
+
+def missing(datasets: list[Any], store: Any) -> list[tuple[Any, list[int]]]:
+    """For each dataset the indices of its videos that are not stored, each video once."""
+    seen: set[str] = set()
+    todo = []
+    for dataset in datasets:
+        names = [video['video_id'] for video in dataset.videos]
+        todo.append((dataset, [v for v, n in enumerate(names) if n not in seen and n not in store]))
+        seen.update(names)
+    return todo
+
+
+def num_videos(datasets: list[Any]) -> int:
+    """Different videos of all datasets."""
+    return len({video['video_id'] for dataset in datasets for video in dataset.videos})
+
+
+def batches(
+    dataset: Any, indices: list[int], batch_size: int, loader: Config
+) -> Iterator[dict[str, Any]]:
+    """The videos ``indices`` of a dataset, collated."""
+    from torch.utils.data import DataLoader
+
+    from mmvtr.datasets import collate_retrieval
+
+    return iter(
+        DataLoader(
+            dataset.view('video'),
+            sampler=indices,
+            batch_size=batch_size,
+            num_workers=loader.get('num_workers', 0),
+            collate_fn=collate_retrieval,
+        )
+    )
+
+
+def encode(model: Any, batch: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Ids and features float32 [F, D] of the videos of a batch."""
+    import torch
+
+    if 'video' not in batch['inputs']:  # all are broken
+        return
+    ids = batch['data_samples']['video_ids']
+    inputs = model.data_preprocessor(batch, False)['inputs']
+    mask = inputs['frame_mask']
+    with torch.no_grad():
+        features = model.encoder.frames(inputs['video'][mask]).float().cpu()
+    for video_id, rows in zip(ids, features.split(mask.sum(1).tolist())):
+        yield video_id, rows.numpy()
+
+
+if __name__ == '__main__':
+    main()
