@@ -6,6 +6,7 @@ A child may be killed or change global state without harm to the tests.
 import multiprocessing
 import os
 import runpy
+import socket
 import sys
 from pathlib import Path
 from typing import Any, Callable
@@ -15,7 +16,8 @@ ROOMS = ('datasets', 'engine', 'evaluation', 'models')
 
 MP = multiprocessing.get_context('forkserver')
 MP.set_forkserver_preload(['toy', 'matplotlib.pyplot', *(f'mmvtr.{room}' for room in ROOMS)])
-os.environ['PYTHONPATH'] = os.pathsep.join([str(ROOT), str(ROOT / 'tests')])  # also subprocesses'
+_PATHS = [str(ROOT), str(ROOT / 'tests'), *os.environ.get('PYTHONPATH', '').split(os.pathsep)]
+os.environ['PYTHONPATH'] = os.pathsep.join(filter(None, _PATHS))  # for all child processes
 
 
 def in_child(log: Path, function: Callable, *args: Any, **kwargs: Any) -> int:
@@ -38,6 +40,13 @@ def _call(log: Path, function: Callable, args: tuple, kwargs: dict) -> None:
     Runner._log_env = lambda *args: None  # half a second of shell commands
     Config.pretty_text = property(repr)  # a tenth of a second for each checkpoint
     function(*args, **kwargs)
+
+
+def free_port() -> str:
+    """A port of this machine that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(('127.0.0.1', 0))
+        return str(probe.getsockname()[1])
 
 
 def run_tool(folder: Path, tool: str, *arguments: Any) -> tuple[int, str]:

@@ -8,7 +8,6 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from mmvtr.dist import gather_padded, gather_rows
-from mmvtr.models.heads import HierarchicalGaussianHead
 from mmvtr.models.losses import ContrastiveLoss, RankingLoss
 from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.similarity import CosineSimilarity, Temperature
@@ -20,6 +19,8 @@ D = 8
 
 class TinyEncoder(nn.Module):
     """Linear towers on [N, L, 3] inputs with two levels, as CLIP2Video has."""
+
+    dim = D
 
     def __init__(self):
         super().__init__()
@@ -47,7 +48,7 @@ def make_model(literal):
         encoder=TinyEncoder(),
         similarity=CosineSimilarity(levels=('global', 'aligned')),
         temperature=Temperature(init=0.07, learnable=True),
-        heads={k: HierarchicalGaussianHead(D, spread=spread) for k in ('video', 'text')},
+        heads=dict(type='HierarchicalGaussianHead', spread=spread),
         detach_heads=not literal,
         supervision=LiteralDVTRSupervision() if literal else DVTRSupervision(),
         losses=dict(
@@ -70,12 +71,17 @@ def make_batch(videos, texts):
     video_idx = torch.tensor([3, 1, 4, 3, 9])  # the same video twice, on two processes
     text_videos = torch.tensor([[3, -1], [3, -1], [1, -1], [4, 9], [9, -1], [1, -1], [7, -1]])
     inputs = dict(
-        video=video[videos], frame_mask=torch.ones(5, 4, dtype=torch.bool)[videos],
-        text=text[texts], text_mask=torch.ones(7, 4, dtype=torch.bool)[texts])
+        video=video[videos],
+        frame_mask=torch.ones(5, 4, dtype=torch.bool)[videos],
+        text=text[texts],
+        text_mask=torch.ones(7, 4, dtype=torch.bool)[texts],
+    )
     samples = dict(
-        video_idx=video_idx[videos], text_videos=text_videos[texts],
+        video_idx=video_idx[videos],
+        text_videos=text_videos[texts],
         video_ids=[str(i) for i in video_idx[videos].tolist()],
-        text_ids=[str(i) for i in range(7)][texts])
+        text_ids=[str(i) for i in range(7)][texts],
+    )
     return inputs, samples
 
 
@@ -90,8 +96,7 @@ def run(model, batch):
 
 
 def worker(rank, folder, literal, split):
-    dist.init_process_group(
-        'gloo', init_method=f'file://{folder}/store', rank=rank, world_size=2)
+    dist.init_process_group('gloo', init_method=f'file://{folder}/store', rank=rank, world_size=2)
     try:
         model = DistributedDataParallel(make_model(literal))
         result = run(model, make_batch(*split[rank]))
@@ -108,8 +113,7 @@ ONE_EMPTY = [(slice(0, 5), slice(0, 7)), (slice(5, 5), slice(7, 7))]
 @pytest.mark.parametrize('literal', [False, True], ids=['sound', 'literal'])
 @pytest.mark.parametrize('split', [UNEQUAL, ONE_EMPTY], ids=['unequal', 'one_empty'])
 def test_two_processes_equal_one(tmp_path, literal, split):
-    expected_losses, expected_grads = run(
-        make_model(literal), make_batch(slice(0, 5), slice(0, 7)))
+    expected_losses, expected_grads = run(make_model(literal), make_batch(slice(0, 5), slice(0, 7)))
     assert all(g is not None and g.abs().max() > 0 for g in expected_grads.values())
     mp.spawn(worker, (tmp_path, literal, split), nprocs=2)
     for rank in range(2):

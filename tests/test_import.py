@@ -10,6 +10,7 @@ import pytest
 import mmvtr
 
 PACKAGE = Path(mmvtr.__file__).parent
+FUNCTIONAL = sorted((PACKAGE / 'functional').glob('*.py'))
 
 
 def modules_after(statement: str) -> set[str]:
@@ -29,7 +30,7 @@ def test_tools_read_a_config_without_torch():
     assert 'torch' not in modules_after('import mmvtr.utils')
 
 
-@pytest.mark.parametrize('path', sorted((PACKAGE / 'functional').glob('*.py')), ids=lambda p: p.name)
+@pytest.mark.parametrize('path', FUNCTIONAL, ids=lambda path: path.name)
 def test_functional_knows_only_torch(path):
     allowed = {'torch', 'mmvtr', *sys.stdlib_module_names}
     for node in ast.walk(ast.parse(path.read_text())):

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from mmcv.transforms import BaseTransform
 from mmengine.evaluator import BaseMetric
 from mmengine.hooks import Hook
 from mmengine.model import BaseModel
-from mmcv.transforms import BaseTransform
 from mmengine.registry import DATASETS, FUNCTIONS, HOOKS, METRICS, MODELS, TRANSFORMS
 from torch import nn
 

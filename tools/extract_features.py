@@ -66,8 +66,10 @@ class Hdf5Store:
     """``features.h5`` with a dataset a video, made in one move from a folder of npy files."""
 
     def __init__(self, folder: Path) -> None:
-        import h5py
-
+        try:
+            import h5py
+        except ImportError:
+            raise SystemExit('error: --format hdf5 needs `pip install h5py`') from None
         self.path = folder / 'features.h5'
         self.parts = NpyStore(folder / 'parts')
         self.complete: set[str] = set()
@@ -143,9 +145,7 @@ def build_model(cfg: Config, checkpoint: str | None) -> Any:
     torch.manual_seed(cfg.get('randomness', {}).get('seed') or 0)
     model = MODELS.build(cfg.model)
     if checkpoint is not None:
-        content = launch.read_or_exit(checkpoint)
-        launch.check_or_exit(model, content, checkpoint)
-        model.load_state_dict(content['state_dict'])
+        model.load_state_dict(launch.check_or_exit(model, checkpoint)['state_dict'])
     return model.to(get_device()).eval()
 
 

@@ -1,6 +1,6 @@
 """Test a checkpoint: the same table as at the end of its training.
 
-    python tools/test.py CONFIG CHECKPOINT [--out metrics.json] [--cfg-options key=value ...]
+python tools/test.py CONFIG CHECKPOINT [--out metrics.json] [--cfg-options key=value ...]
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ def main() -> None:
     seed = launch.read_or_exit(args.checkpoint).get('meta', {}).get('seed')
     if seed is not None:
         cfg.merge_from_dict({'randomness.seed': seed})  # the protocol line states it
-    cfg.load_from, cfg.resume = None, False
+    cfg.load_from, cfg.resume = args.checkpoint, False
     launch.start_processes(cfg, args.launcher)
     launch.check_datasets(cfg, ['test_dataloader'])
     runner = Runner.from_cfg(cfg)
-    launch.load_weights(runner, args.checkpoint)
+    launch.check_or_exit(runner.model, args.checkpoint)
     metrics = runner.test()
     if args.out and is_main_process():
         dump(metrics, args.out)

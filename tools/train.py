@@ -1,6 +1,6 @@
 """Train a retriever, then test the checkpoint that was best on val.
 
-    python tools/train.py CONFIG [--work-dir DIR] [--resume] [--cfg-options key=value ...]
+python tools/train.py CONFIG [--work-dir DIR] [--resume] [--cfg-options key=value ...]
 """
 
 from __future__ import annotations
@@ -95,17 +95,15 @@ def main() -> None:
     launch.check_datasets(cfg)
     runner = Runner.from_cfg(cfg)
     if cfg.resume:
-        launch.check_or_exit(
-            launch.bare_model(runner), launch.read_or_exit(cfg.load_from), cfg.load_from
-        )
+        launch.check_or_exit(runner.model, cfg.load_from)
     runner.train()
     barrier()  # rank 0 may still be writing
     if cfg.get('test_dataloader') is not None:
         best = runner.message_hub.get_info('best_ckpt')
         if best is None:
-            runner.logger.info('No checkpoint was chosen on val: testing the last epoch.')
+            runner.logger.info('Testing the last epoch: no checkpoint was chosen on val')
         else:
-            launch.load_weights(runner, best)
+            launch.load_best(runner, best)
         runner.test()
     launch.stop_processes()
 

@@ -1,7 +1,7 @@
 # CLIP2Video over a CLIP small enough to train from scratch on two CPU cores.
 clip = dict(
     embed_dim=128,
-    vision_cfg=dict(layers=[1, 1, 1, 1], width=8, head_width=16, image_size=64),
+    vision_cfg=dict(layers=2, width=64, head_width=32, patch_size=8, image_size=64),
     text_cfg=dict(context_length=32, vocab_size=78, width=128, heads=4, layers=2),
 )
 model = dict(
@@ -16,5 +16,4 @@ model = dict(
     ),
     similarity=dict(type='CosineSimilarity', levels=('global', 'aligned')),
     temperature=dict(type='Temperature', init=0.05, learnable=True),
-    losses=dict(contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'))),
 )

@@ -15,6 +15,7 @@ default_hooks = dict(
     ),
     sampler_seed=dict(type='DistSamplerSeedHook'),
     broken=dict(type='BrokenVideoHook'),
+    eta=dict(type='EtaMonitorHook'),
 )
 
 # `python tools/train.py` on a CPU with --launcher pytorch takes gloo instead of nccl.

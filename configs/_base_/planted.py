@@ -1,6 +1,6 @@
 # The planted corpus: real clips of moving shapes, made on first use (docs/data.md).
 corpus = dict(type='PlantedDataset', data_root='data/planted')
-text_pipeline = [dict(type='PlantedTokenize')]
+text_pipeline = [dict(type='WordTokenize', vocab_file='data/planted/vocab.txt')]
 
 train_dataloader = dict(
     batch_size=64,
@@ -13,7 +13,7 @@ train_dataloader = dict(
         split='train',
         epoch_unit='video',  # one caption of each video an epoch
         video_pipeline=[
-            dict(type='LoadVideo', sampling='uniform', num_frames=8),
+            dict(type='LoadVideo', sampling='uniform', num_frames=6),
             dict(type='RandomRoll'),
         ],
         text_pipeline=text_pipeline,
@@ -26,7 +26,7 @@ val_dataloader = dict(
     dataset=dict(
         **corpus,
         split='val',
-        video_pipeline=[dict(type='LoadVideo', sampling='uniform', num_frames=8)],
+        video_pipeline=[dict(type='LoadVideo', sampling='uniform', num_frames=6)],
         text_pipeline=text_pipeline,
     ),
 )

@@ -4,7 +4,7 @@ from mmvtr.datasets.collate import collate_retrieval
 from mmvtr.datasets.msrvtt import MSRVTTDataset
 from mmvtr.datasets.planted import PlantedDataset
 from mmvtr.datasets.samplers import EpochSampler, ItemKey
-from mmvtr.datasets.tokenizers import CLIPTokenize, HFTokenize, PlantedTokenize, WordTokenize
+from mmvtr.datasets.tokenizers import CLIPTokenize, HFTokenize, WordTokenize
 from mmvtr.datasets.transforms import (
     CenterCrop,
     LoadFeatures,
@@ -26,7 +26,6 @@ __all__ = [
     'LoadVideo',
     'MSRVTTDataset',
     'PlantedDataset',
-    'PlantedTokenize',
     'RandomRoll',
     'ResizeShortSide',
     'VideoTextDataset',

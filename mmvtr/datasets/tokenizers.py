@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from mmcv.transforms import BaseTransform
 
-from mmvtr.datasets.planted_corpus.grammar import vocabulary
 from mmvtr.registry import TRANSFORMS
 
 Results = dict[str, Any]
@@ -52,13 +51,10 @@ class WordTokenize(BaseTransform):
     """
 
     def __init__(self, vocab_file: str, context_length: int = 32) -> None:
+        self.vocab_file = vocab_file
         words = Path(vocab_file).read_text(encoding='utf-8').split()
-        self._know(words, vocab_file, context_length)
-
-    def _know(self, words: list[str], source: str, context_length: int) -> None:
         if len(set(words)) < len(words):
-            raise ValueError(f'{source}: a word occurs more than once')
-        self.source = source
+            raise ValueError(f'{vocab_file}: a word occurs more than once')
         self.ids = {word: i for i, word in enumerate(words)}
         self.context_length = context_length
 
@@ -78,17 +74,9 @@ class WordTokenize(BaseTransform):
         unknown = [word for word in words if word not in self.ids]
         if unknown:
             raise KeyError(
-                f'text {text["text_id"]!r}: words {unknown} are not in {self.source}'
+                f'text {text["text_id"]!r}: words {unknown} are not in {self.vocab_file}'
             )
         return [self.ids[word] for word in words]
-
-
-@TRANSFORMS.register_module()
-class PlantedTokenize(WordTokenize):
-    """:class:`WordTokenize` with the words of the planted corpus' grammar, the same for all knobs."""
-
-    def __init__(self, context_length: int = 32) -> None:
-        self._know(vocabulary(), 'the planted grammar', context_length)
 
 
 @TRANSFORMS.register_module()

@@ -77,7 +77,7 @@ class LoadFeatures(BaseTransform):
             return
         if not self.path.is_file():
             raise FileNotFoundError(f'no such feature file: {self.path}')
-        with h5py.File(self.path) as store:
+        with self._open() as store:
             missing = [v['video_id'] for v in videos if v['video_id'] not in store]
         if missing:
             raise KeyError(

@@ -107,6 +107,11 @@ class VideoTextDataset(Dataset):
             epoch_unit=self.epoch_unit,
         )
 
+    @property
+    def metainfo(self) -> dict[str, Any]:
+        """mmengine's name for what describes a dataset."""
+        return self.protocol()
+
     def __len__(self) -> int:
         return len(self.texts if self.epoch_unit == 'text' else self.videos_with_text)
 

@@ -304,10 +304,10 @@ def check_weights(model: nn.Module, weights: dict[str, Tensor], path: Union[str,
         'unexpected': [name for name in weights if name not in both],
         'of another shape': shapes,
     }
-    lines = [f'  {kind} ({len(names)}): {_first(names)}' for kind, names in complaints.items() if names]
+    lines = [f'  {kind} ({len(n)}): {_first(n)}' for kind, n in complaints.items() if n]
     if lines:
-        lines.insert(0, f'checkpoint {path} is not of this {type(model).__name__}:')
-        raise RuntimeError('\n'.join(lines))
+        first = f'checkpoint {path} is not of this {type(model).__name__}:'
+        raise RuntimeError('\n'.join([first, *lines]))
 
 
 def latest_checkpoint(work_dir: Union[str, Path]) -> Optional[str]:

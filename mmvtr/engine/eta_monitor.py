@@ -43,9 +43,9 @@ class EtaMonitorHook(Hook):
         means = {name: total / self.count for name, total in self.sums.items()}
         runner.logger.info(
             'eta over the epoch: '
-            + ', '.join(f'{name} {value:.3f}' for name, value in means.items()))
-        verdict = collapse(
-            means['eta_positive'], means['eta_negative'], gap=self.gap, low=self.low)
+            + ', '.join(f'{name} {value:.3f}' for name, value in means.items())
+        )
+        verdict = collapse(means['eta_positive'], means['eta_negative'], gap=self.gap, low=self.low)
         if verdict:
             runner.logger.warning(f'eta has collapsed: {verdict}')
 
@@ -56,10 +56,12 @@ def collapse(positive: float, negative: float, *, gap: float, low: float) -> Opt
         return (
             f'mean eta of negatives is {negative:.3f} (< {low}). Hardly any negative is pushed '
             'away any more, so embeddings may fall together and recall with them. Lower the share '
-            'of the debiased weight (ramp, floor) or stop the gradient through eta.')
+            'of the debiased weight (ramp, floor) or stop the gradient through eta.'
+        )
     if negative - positive < gap:
         return (
             f'eta is {positive:.3f} for positives and {negative:.3f} for negatives (gap < {gap}). '
             'It no longer tells them apart: the weights are a constant and the debiased loss is '
-            'the plain one. Train the match probability on negatives too (DVTRSupervision).')
+            'the plain one. Train the match probability on negatives too (DVTRSupervision).'
+        )
     return None

@@ -44,7 +44,10 @@ def seed_all(*key: int) -> None:
     seeds = np.random.SeedSequence(key).generate_state(3).tolist()
     random.seed(seeds[0])
     np.random.seed(seeds[1])
-    torch.manual_seed(seeds[2])
+    # torch.manual_seed does the same, but formats a stack trace where CUDA is not in use.
+    torch.default_generator.manual_seed(seeds[2])
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(seeds[2])
 
 
 @HOOKS.register_module()

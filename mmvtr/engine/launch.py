@@ -44,7 +44,7 @@ def start_processes(cfg: Config, launcher: str) -> None:
         init_dist(launcher, **env.get('dist_cfg', {}))
         return
     if launcher != 'pytorch':
-        raise SystemExit(f'error: --launcher {launcher} needs CUDA; on a CPU use pytorch (torchrun)')
+        raise SystemExit(f'error: --launcher {launcher} needs CUDA; a CPU needs pytorch (torchrun)')
     dist.init_process_group('gloo')
     wrapper = dict(
         type='MMDistributedDataParallel',
@@ -115,27 +115,34 @@ def read_or_exit(path: Union[str, Path]) -> dict[str, Any]:
         raise SystemExit(f'error: {error}') from error
 
 
-def load_weights(runner: Runner, path: Union[str, Path]) -> None:
-    """Load the weights of a checkpoint of this very model.
+def load_best(runner: Runner, path: Union[str, Path]) -> None:
+    """After a training, put the weights of its best checkpoint into the model.
+
+    Raises:
+        SystemExit: the file is gone or damaged.
+    """
+    checkpoint = read_or_exit(path)
+    # An EMAHook would take it for a training to be resumed; state_dict has the averaged weights.
+    checkpoint.pop('ema_state_dict', None)
+    runner.call_hook('after_load_checkpoint', checkpoint=checkpoint)
+    bare(runner.model).load_state_dict(checkpoint['state_dict'])
+    runner.logger.info(f'Testing the weights of {path}')
+
+
+def check_or_exit(model: nn.Module, path: Union[str, Path]) -> dict[str, Any]:
+    """Read a checkpoint that must be of ``model``, which may have a distributed wrapper.
 
     Raises:
         SystemExit: no such file, a damaged one, or one of another model (names what differs).
     """
     checkpoint = read_or_exit(path)
-    runner.call_hook('after_load_checkpoint', checkpoint=checkpoint)
-    check_or_exit(bare_model(runner), checkpoint, path)
-    bare_model(runner).load_state_dict(checkpoint['state_dict'])
-    runner.logger.info(f'Weights of {path} loaded.')
-
-
-def check_or_exit(model: nn.Module, checkpoint: dict[str, Any], path: Union[str, Path]) -> None:
-    """:func:`check_weights`, with its errors as the last word of a tool."""
     try:
-        check_weights(model, checkpoint['state_dict'], path)
+        check_weights(bare(model), checkpoint['state_dict'], path)
     except RuntimeError as error:
         raise SystemExit(f'error: {error}') from error
+    return checkpoint
 
 
-def bare_model(runner: Runner) -> nn.Module:
-    """The runner's model without a distributed wrapper."""
-    return runner.model.module if is_model_wrapper(runner.model) else runner.model
+def bare(model: nn.Module) -> nn.Module:
+    """A model without its distributed wrapper."""
+    return model.module if is_model_wrapper(model) else model

@@ -11,11 +11,10 @@ from mmengine.device import get_device
 from mmengine.optim import OptimWrapper
 from mmengine.optim.scheduler.lr_scheduler import LRSchedulerMixin
 from mmengine.optim.scheduler.param_scheduler import _ParamScheduler
-from mmengine.registry import PARAM_SCHEDULERS
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from mmvtr.registry import OPTIM_WRAPPERS, OPTIMIZERS
+from mmvtr.registry import OPTIM_WRAPPERS, OPTIMIZERS, PARAM_SCHEDULERS
 
 
 @OPTIM_WRAPPERS.register_module()

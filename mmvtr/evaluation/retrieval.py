@@ -34,8 +34,8 @@ class RetrievalMetric(Metric):
 
     Keys: ``R1``, ``R5`` ... in percent, ``MdR`` and ``MnR`` (median and mean rank), ``gmean`` (the
     geometric mean of the R@K, as Collaborative Experts); ``rsum`` = all R@K of both directions.
-    Queries without a match are left out. Chance and ceiling are expectations over random ties:
-    of a constant matrix, and of the truth taken as the score.
+    Queries without a match are left out. Chance and ceiling are expectations over random ties: of a
+    constant matrix, and of who knows the truth and ranks true captions that say more first.
 
     Args:
         recall_at: the K of R@K.
@@ -76,7 +76,10 @@ class RetrievalMetric(Metric):
     def ceiling(self, relation: Relation) -> dict[str, float]:
         if relation.truth is None:
             return {}
-        return self._numbers(relation.truth.float(), relation.positives, self._of_random_ties)
+        # Of captions that hold for a video, the likelier is the one that holds for fewer others:
+        # a text true of n videos was written for each of them with probability 1/n.
+        odds = relation.truth / relation.truth.sum(1, keepdim=True).clamp(min=1)
+        return self._numbers(odds, relation.positives, self._of_random_ties)
 
     def _numbers(
         self,

@@ -51,7 +51,9 @@ def contrastive(
         ValueError: unknown form or direction, or shapes that differ.
     """
     if scores.shape != positives.shape:
-        raise ValueError(f'scores {tuple(scores.shape)} and positives {tuple(positives.shape)} differ')
+        raise ValueError(
+            f'scores {tuple(scores.shape)} and positives {tuple(positives.shape)} differ'
+        )
     logits = at_least_float32(scores) / temperature
     negatives = logits if weights is None else logits + weights.clamp_min(1e-30).log()
     negatives = negatives.masked_fill(positives, LOG_ZERO)

@@ -46,7 +46,9 @@ def sample(
 
     ``generator`` is a CPU generator, so that the draw does not depend on the device.
     """
-    noise = torch.randn(len(mean), num_samples, mean.shape[-1], generator=generator, dtype=mean.dtype)
+    noise = torch.randn(
+        len(mean), num_samples, mean.shape[-1], generator=generator, dtype=mean.dtype
+    )
     return mean[:, None] + log_std.exp()[:, None] * noise.to(mean.device)
 
 

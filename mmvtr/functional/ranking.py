@@ -53,7 +53,9 @@ def ranking(
         ValueError: an unknown choice, or shapes that differ.
     """
     if scores.shape != positives.shape:
-        raise ValueError(f'scores {tuple(scores.shape)} and positives {tuple(positives.shape)} differ')
+        raise ValueError(
+            f'scores {tuple(scores.shape)} and positives {tuple(positives.shape)} differ'
+        )
     _check('weight_on', weight_on, ('hinge', 'score'))
     _check('negatives', negatives, ('all', 'hardest', 'semi_hard', 'random'))
     _check('positive', positive, ('own', 'mean', 'hardest'))
@@ -98,7 +100,9 @@ def _anchors(scores: Tensor, positives: Tensor, positive: str) -> tuple[Tensor, 
     own = positives[row]
     if positive == 'mean':
         return row, scores[row].masked_fill(~own, 0.0).sum(1) / own.sum(1)
-    return row, scores[row].masked_fill(~own, float('inf')).amin(1) if len(row) else scores.new_zeros(0)
+    return row, scores[row].masked_fill(~own, float('inf')).amin(1) if len(
+        row
+    ) else scores.new_zeros(0)
 
 
 def _choose_one(

@@ -20,7 +20,8 @@ class AttentionPool(nn.Module):
     def __init__(self, dim: int) -> None:
         super().__init__()
         self.score = nn.Sequential(
-            nn.Linear(dim, dim // 2, bias=False), nn.Tanh(), nn.Linear(dim // 2, 1, bias=False))
+            nn.Linear(dim, dim // 2, bias=False), nn.Tanh(), nn.Linear(dim // 2, 1, bias=False)
+        )
 
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
         """float [N, L, D], bool [N, L] -> float [N, D]."""
@@ -35,7 +36,9 @@ class HierarchicalGaussianHead(nn.Module):
 
         mean = LN(g + sigmoid(MLP(Attn(l))))        spread = MLP'(g + Attn'(l))
 
-    with g the global and l the local features.
+    with g the global and l the local features.  Encoders hand over unit vectors g; they enter as
+    ``sqrt(D) g``, whose coordinates are of the size that the sigmoid's are (CLIP's own features
+    are, before they are normalised), so that the head starts from what the encoder knows.
 
     Args:
         dim: D.
@@ -57,7 +60,8 @@ class HierarchicalGaussianHead(nn.Module):
 
     def forward(self, embedding: Embedding) -> Embedding:
         """Embedding with tokens -> Embedding(mean [N, D], log_std [N, D])."""
-        g, local, mask = embedding.mean, embedding.tokens, embedding.mask
+        local, mask = embedding.tokens, embedding.mask
+        g = embedding.mean * embedding.mean.shape[-1] ** 0.5
         mean = self.norm(g + self.mean_mlp(self.mean_attention(local, mask)).sigmoid())
         spread = at_least_float32(self.spread_mlp(g + self.spread_attention(local, mask)))
         if self.spread == 'variance':

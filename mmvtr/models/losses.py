@@ -50,7 +50,8 @@ class MatrixLoss(nn.Module):
         unknown = [name for name in self.reads if name not in matrices]
         if unknown:
             raise KeyError(
-                f'{type(self).__name__} reads {unknown}, the model offers {sorted(matrices)}')
+                f'{type(self).__name__} reads {unknown}, the model offers {sorted(matrices)}'
+            )
         values = [self.compute(matrices[name], target, temperature) for name in self.reads]
         return self.loss_weight * torch.stack(values).mean()
 

@@ -31,8 +31,9 @@ class VideoTextRetriever(BaseModel):
         similarity: from levels of texts and videos to matrices [T, V].
         losses: dict name -> loss; each is logged as ``loss_<name>``.
         temperature: divides the scores in the losses.
-        heads: dict(video=..., text=...) of probabilistic heads, or None.  They read level
-            ``head_reads`` and write level ``'gaussian'``.
+        heads: config of a probabilistic head, built once for videos and once for texts, or None;
+            its ``dim`` is the encoder's by default.  Heads read level ``head_reads`` and write
+            level ``'gaussian'``.
         head_reads: see ``heads``.
         detach_heads: heads get detached features, so that they never move the encoders.
         supervision: fills weights, margins and further positives of the target, or None.
@@ -51,8 +52,8 @@ class VideoTextRetriever(BaseModel):
         encoder: dict | nn.Module,
         similarity: dict | nn.Module,
         losses: dict[str, dict | nn.Module],
-        temperature: dict | nn.Module = dict(type='Temperature'),
-        heads: Optional[dict[str, dict | nn.Module]] = None,
+        temperature: dict | nn.Module = dict(type='mmvtr.Temperature'),
+        heads: Optional[dict] = None,
         head_reads: str = 'global',
         detach_heads: bool = True,
         supervision: Optional[dict | nn.Module] = None,
@@ -64,9 +65,10 @@ class VideoTextRetriever(BaseModel):
         self.similarity = build(similarity)
         self.temperature = build(temperature)
         self.losses = nn.ModuleDict({name: build(loss) for name, loss in losses.items()})
-        self.heads = nn.ModuleDict({side: build(head) for side, head in (heads or {}).items()})
-        if self.heads and set(self.heads) != {'video', 'text'}:
-            raise ValueError(f"heads need the keys 'video' and 'text', got {sorted(self.heads)}")
+        self.heads = nn.ModuleDict()
+        if heads is not None:
+            for side in ('video', 'text'):
+                self.heads[side] = build(heads, dim=self.encoder.dim)
         self.head_reads = head_reads
         self.detach_heads = detach_heads
         self.supervision = None if supervision is None else build(supervision)
@@ -78,12 +80,14 @@ class VideoTextRetriever(BaseModel):
     def encode_video(self, inputs: dict[str, Tensor]) -> Levels:
         """``video`` float [V, F, ...] and ``frame_mask`` bool [V, F] -> levels of V videos."""
         return self._add_gaussian(
-            self.encoder.encode_video(inputs['video'], inputs['frame_mask']), 'video')
+            self.encoder.encode_video(inputs['video'], inputs['frame_mask']), 'video'
+        )
 
     def encode_text(self, inputs: dict[str, Tensor]) -> Levels:
         """``text`` int64 [T, L] and ``text_mask`` bool [T, L] -> levels of T texts."""
         return self._add_gaussian(
-            self.encoder.encode_text(inputs['text'], inputs['text_mask']), 'text')
+            self.encoder.encode_text(inputs['text'], inputs['text_mask']), 'text'
+        )
 
     def _add_gaussian(self, levels: Levels, side: str) -> Levels:
         if not self.heads:
@@ -135,13 +139,12 @@ class VideoTextRetriever(BaseModel):
         check_finite(losses, data_samples)
         return losses
 
-    def _predict(
-        self, texts: Levels, videos: Levels, data_samples: dict
-    ) -> list[RetrievalSample]:
+    def _predict(self, texts: Levels, videos: Levels, data_samples: dict) -> list[RetrievalSample]:
         scores = self.score(texts, videos)['scores']
         return [
             RetrievalSample(
-                metainfo=dict(text_id=text_id, video_ids=data_samples['video_ids']), scores=row)
+                metainfo=dict(text_id=text_id, video_ids=data_samples['video_ids']), scores=row
+            )
             for text_id, row in zip(data_samples['text_ids'], scores)
         ]
 
@@ -167,9 +170,11 @@ class VideoTextRetriever(BaseModel):
             parameter.requires_grad_(trains and name in self._trainable)
 
 
-def build(component: dict | nn.Module) -> nn.Module:
-    """A registered component from its config; a built module passes through."""
-    return component if isinstance(component, nn.Module) else MODELS.build(component)
+def build(component: dict | nn.Module, **defaults) -> nn.Module:
+    """A registered component from its config and defaults; a built module passes through."""
+    if isinstance(component, nn.Module):
+        return component
+    return MODELS.build({**defaults, **component})
 
 
 def match(data_samples: dict, device: torch.device) -> Tensor:
@@ -192,8 +197,9 @@ def check_finite(losses: dict[str, Tensor], data_samples: dict) -> None:
     bad = [name for name, value in losses.items() if not torch.isfinite(value).all()]
     if bad:
         raise FloatingPointError(
-            f'{", ".join(bad)} is not finite; batch of texts {_first(data_samples["text_ids"])} and '
-            f'videos {_first(data_samples["video_ids"])}. The weights have not been updated.')
+            f'{", ".join(bad)} is not finite; batch of texts {_first(data_samples["text_ids"])} '
+            f'and videos {_first(data_samples["video_ids"])}. The weights have not been updated.'
+        )
 
 
 def _first(ids: Sequence[str], limit: int = 5) -> str:

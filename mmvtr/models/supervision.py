@@ -95,8 +95,7 @@ class DVTRSupervision(nn.Module):
         row, column = positives.nonzero(as_tuple=True)
         generator = torch.Generator().manual_seed(int(self.step))
         t, v = texts[self.level], videos[self.level]
-        samples = [
-            gaussian.sample(e.mean, e.log_std, self.num_samples, generator) for e in (t, v)]
+        samples = [gaussian.sample(e.mean, e.log_std, self.num_samples, generator) for e in (t, v)]
         cosine = gaussian.mean_sample_cosine(samples[0][row], samples[1][column])
         w2 = (t.mean[row] - v.mean[column]).square().mean(-1)
         w2 = w2 + (t.log_std[row].exp() - v.log_std[column].exp()).square().mean(-1)
@@ -125,9 +124,7 @@ class LiteralDVTRSupervision(nn.Module):
         hidden: width of the MLP on the scalar W.
     """
 
-    def __init__(
-        self, *, level: str = 'gaussian', num_samples: int = 7, hidden: int = 16
-    ) -> None:
+    def __init__(self, *, level: str = 'gaussian', num_samples: int = 7, hidden: int = 16) -> None:
         super().__init__()
         if num_samples < 1:
             raise ValueError(f'num_samples (K) must be at least 1, not {num_samples}')
@@ -159,11 +156,9 @@ class LiteralDVTRSupervision(nn.Module):
         generator = torch.Generator().manual_seed(int(self.step))
         self.step += self.training
         t, v = texts[self.level], videos[self.level]
-        samples = [
-            gaussian.sample(e.mean, e.log_std, self.num_samples, generator) for e in (t, v)]
+        samples = [gaussian.sample(e.mean, e.log_std, self.num_samples, generator) for e in (t, v)]
         dot = gaussian.mean_sample_dot(samples[0][row], samples[1][column])
-        kl = gaussian.kl_divergence(
-            t.mean[row], t.log_std[row], v.mean[column], v.log_std[column])
+        kl = gaussian.kl_divergence(t.mean[row], t.log_std[row], v.mean[column], v.log_std[column])
         return (kl - dot).sum() / max(len(row), 1)
 
 

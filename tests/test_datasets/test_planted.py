@@ -163,6 +163,13 @@ def test_a_changed_file_is_named(copy):
         dataset(root)
 
 
+def test_a_broken_json_is_named(copy):
+    root, folder = copy
+    (folder / 'corpus.json').write_text('{"version": 1, ')
+    with pytest.raises(RuntimeError, match=r'corpus\.json is no JSON'):
+        dataset(root)
+
+
 @pytest.mark.parametrize(('name', 'value'), [('version', 0), ('knobs', dict(seed=3))])
 def test_another_version_or_corpus_is_named(copy, name, value):
     root, folder = copy

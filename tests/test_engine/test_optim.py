@@ -71,7 +71,8 @@ def test_epochs_to_iterations():
 
 def test_bertadam_against_a_loop():
     rng = np.random.default_rng(0)
-    start, grads = rng.normal(size=(5,)), rng.normal(size=(6, 5)) * [[0.01], [3], [1], [5], [0], [2]]
+    start = rng.normal(size=5)
+    grads = rng.normal(size=(6, 5)) * [[0.01], [3], [1], [5], [0], [2]]
     param = nn.Parameter(torch.from_numpy(start.copy()))
     optimizer = BertAdam([param], lr=0.05, betas=(0.8, 0.9), weight_decay=0.1, max_grad_norm=1.5)
     w, m, v = start.tolist(), [0.0] * 5, [0.0] * 5

@@ -84,6 +84,9 @@ def test_ceiling_is_the_truth_with_random_ties():
     assert ceiling['t2v_R1'] == pytest.approx(100 * (3 + 1 / 3) / 4)
     assert ceiling['t2v_R2'] == pytest.approx(100 * (3 + 2 / 3) / 4)
     assert ceiling['t2v_MnR'] == pytest.approx((3 + 2) / 4)
+    # Video to caption: what fits one video stands before what fits all.
+    plain = RetrievalMetric(recall_at=(1,), v2t_protocols=('best_caption',))
+    assert plain.ceiling(Relation(POSITIVES, truth))['v2t_caption_R1'] == pytest.approx(100)
     assert metric.ceiling(Relation(POSITIVES)) == {}
 
 

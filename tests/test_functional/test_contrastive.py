@@ -87,8 +87,8 @@ def test_lower_weight_means_smaller_push(case):
     scores = scores.clone().requires_grad_()
     weights = torch.ones_like(scores)
     weights[0, 2] = 0.1
-    full, = torch.autograd.grad(contrastive(scores, positives), scores)
-    eased, = torch.autograd.grad(contrastive(scores, positives, weights=weights), scores)
+    (full,) = torch.autograd.grad(contrastive(scores, positives), scores)
+    (eased,) = torch.autograd.grad(contrastive(scores, positives, weights=weights), scores)
     assert 0 < eased[0, 2] < full[0, 2]
 
 
@@ -97,10 +97,10 @@ def test_extremes_stay_finite():
     scores = torch.tensor([[1.0, -1, 1], [0, 1, 0], [1, 1, 1]], requires_grad=True)
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
         loss = contrastive(scores.to(dtype), eye, temperature=1e-3, weights=torch.zeros(3, 3))
-        gradient, = torch.autograd.grad(loss, scores)
+        (gradient,) = torch.autograd.grad(loss, scores)
         assert loss.item() == 0 and torch.isfinite(gradient).all()
     loss = contrastive(scores, torch.ones(3, 3, dtype=torch.bool))  # no negatives at all
-    gradient, = torch.autograd.grad(loss, scores)
+    (gradient,) = torch.autograd.grad(loss, scores)
     assert loss.item() == 0 and torch.isfinite(gradient).all()
     loss = contrastive(scores, torch.zeros(3, 3, dtype=torch.bool))  # no positives at all
     assert loss.item() == 0 and loss.requires_grad

@@ -35,15 +35,18 @@ def test_wasserstein2_of_itself_is_zero_and_differentiable(pairs):
     value = gaussian.wasserstein2(mean, log_std, mean.detach(), log_std.detach())
     assert value.diagonal().abs().max() < 1e-12
     assert torch.autograd.gradcheck(
-        lambda m, s: gaussian.wasserstein2(m, s, pairs[2], pairs[3]), (mean, log_std))
+        lambda m, s: gaussian.wasserstein2(m, s, pairs[2], pairs[3]), (mean, log_std)
+    )
 
 
 def test_kl_divergence_equals_torch_distributions(pairs):
     mean_t, log_std_t, mean_v, log_std_v = (x[:4] for x in pairs)
-    expected = kl_divergence(
-        Normal(mean_t, log_std_t.exp()), Normal(mean_v, log_std_v.exp())).sum(-1)
+    expected = kl_divergence(Normal(mean_t, log_std_t.exp()), Normal(mean_v, log_std_v.exp())).sum(
+        -1
+    )
     torch.testing.assert_close(
-        gaussian.kl_divergence(mean_t, log_std_t, mean_v, log_std_v), expected)
+        gaussian.kl_divergence(mean_t, log_std_t, mean_v, log_std_v), expected
+    )
 
 
 def test_samples_have_the_stated_moments(pairs):
@@ -61,9 +64,12 @@ def test_means_over_sample_pairs_equal_the_double_sum():
         dots = [[sum(t[n, i] * v[n, j]).item() for j in range(7)] for i in range(7)]
         cosines = [
             dots[i][j] / (t[n, i].norm() * v[n, j].norm()).item()
-            for i in range(7) for j in range(7)
+            for i in range(7)
+            for j in range(7)
         ]
         assert gaussian.mean_sample_dot(t, v)[n].item() == pytest.approx(
-            sum(map(sum, dots)) / 49, rel=1e-10)
+            sum(map(sum, dots)) / 49, rel=1e-10
+        )
         assert gaussian.mean_sample_cosine(t, v)[n].item() == pytest.approx(
-            sum(cosines) / 49, rel=1e-10)
+            sum(cosines) / 49, rel=1e-10
+        )

@@ -30,6 +30,6 @@ def test_extreme_logits_and_empty_masks_stay_finite():
     logits = torch.tensor([[1e4, -1e4]], requires_grad=True)
     for positives in (torch.tensor([[True, True]]), torch.tensor([[False, False]])):
         loss = bernoulli(logits, positives)
-        gradient, = torch.autograd.grad(loss, logits)
+        (gradient,) = torch.autograd.grad(loss, logits)
         assert torch.isfinite(loss) and torch.isfinite(gradient).all()
     assert masked_mean(torch.ones(2), torch.zeros(2, dtype=torch.bool)).item() == 0

@@ -46,7 +46,8 @@ def test_equals_the_equation(case, negatives, positive, weight_on):
     v2t = reference_rows(scores.t(), positives.t(), weights.t(), 0.5, **choice)
     for direction, expected in [('t2v', t2v), ('v2t', v2t), ('both', (t2v + v2t) / 2)]:
         value = ranking(
-            scores, positives, margin=0.5, weights=weights, direction=direction, **choice)
+            scores, positives, margin=0.5, weights=weights, direction=direction, **choice
+        )
         assert value.item() == pytest.approx(expected, rel=1e-12)
 
 
@@ -66,8 +67,13 @@ def test_random_negative_is_a_negative_and_reproducible(case):
 
     def gradient(seed):
         loss = ranking(
-            scores, positives, margin=10.0, negatives='random', direction='t2v',
-            generator=torch.Generator().manual_seed(seed))
+            scores,
+            positives,
+            margin=10.0,
+            negatives='random',
+            direction='t2v',
+            generator=torch.Generator().manual_seed(seed),
+        )
         return torch.autograd.grad(loss, scores)[0]
 
     drawn = torch.stack([gradient(seed) for seed in range(60)])
@@ -107,13 +113,17 @@ def test_no_positive_and_no_negative(case):
         for negatives in ('all', 'hardest', 'random'):
             for positive in ('own', 'mean', 'hardest'):
                 loss = ranking(scores, empty, negatives=negatives, positive=positive)
-                gradient, = torch.autograd.grad(loss, scores)
+                (gradient,) = torch.autograd.grad(loss, scores)
                 assert loss.item() == 0 and torch.isfinite(gradient).all()
 
 
 def test_bad_input(case):
     scores, positives, _ = case
-    for bad in (dict(negatives='easy'), dict(positive='best'), dict(weight_on='x'),
-                dict(direction='v2v')):
+    for bad in (
+        dict(negatives='easy'),
+        dict(positive='best'),
+        dict(weight_on='x'),
+        dict(direction='v2v'),
+    ):
         with pytest.raises(ValueError, match=f'{next(iter(bad))} must be one of'):
             ranking(scores, positives, **bad)

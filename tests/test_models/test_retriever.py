@@ -93,7 +93,8 @@ def test_cosine_similarity():
     for t in range(3):
         for v in range(2):
             cosine = [
-                torch.cosine_similarity(texts[k].mean[t], videos[k].mean[v], dim=0) for k in 'ab']
+                torch.cosine_similarity(texts[k].mean[t], videos[k].mean[v], dim=0) for k in 'ab'
+            ]
             torch.testing.assert_close(out['b'][t, v], cosine[1])
             torch.testing.assert_close(out['scores'][t, v], 0.75 * cosine[0] + 0.25 * cosine[1])
     half = {k: e.map(lambda x: x.bfloat16()) for k, e in texts.items()}
@@ -115,8 +116,10 @@ def test_temperature_is_clamped():
 
 def test_preprocessor_pads_and_normalises():
     preprocessor = VideoTextDataPreprocessor(mean=(10, 20, 30), std=(2, 4, 5))
-    frames = [torch.full((2, 3, 4, 4), 30, dtype=torch.uint8),
-              torch.full((1, 3, 4, 4), 10, dtype=torch.uint8)]
+    frames = [
+        torch.full((2, 3, 4, 4), 30, dtype=torch.uint8),
+        torch.full((1, 3, 4, 4), 10, dtype=torch.uint8),
+    ]
     words = [torch.tensor([5, 6]), torch.tensor([7, 8, 9]), torch.tensor([1])]
     batch = preprocessor(dict(inputs=dict(video=frames, text=words), data_samples={}))['inputs']
     assert batch['video'][0, 0, :, 0, 0].tolist() == [10.0, 2.5, 0.0]
@@ -131,8 +134,11 @@ def test_preprocessor_pads_and_normalises():
 
 def test_cat_levels_pads_tokens():
     def part(n, length):
-        return {'g': Embedding(torch.ones(n, 2), torch.ones(n, length, 2),
-                               torch.ones(n, length, dtype=torch.bool))}
+        return {
+            'g': Embedding(
+                torch.ones(n, 2), torch.ones(n, length, 2), torch.ones(n, length, dtype=torch.bool)
+            )
+        }
 
     joint = cat_levels([part(2, 3), part(1, 5)])['g']
     assert joint.tokens.shape == (3, 5, 2) and joint.mask.sum(1).tolist() == [3, 3, 5]

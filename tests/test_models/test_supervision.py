@@ -48,8 +48,10 @@ def test_eta_and_match_loss_equal_the_equations(batch):
     slope = math.log1p(math.exp(module.slope.item()))
     out, losses = module(texts, videos, target)
 
-    p = [[sigmoid(module.bias.item() - slope * w2(texts, videos, t, v) / D) for v in range(3)]
-         for t in range(4)]
+    p = [
+        [sigmoid(module.bias.item() - slope * w2(texts, videos, t, v) / D) for v in range(3)]
+        for t in range(4)
+    ]
     positive = target.positives.tolist()
     for t in range(4):
         for v in range(3):
@@ -70,8 +72,14 @@ def test_eta_and_match_loss_equal_the_equations(batch):
 def test_align_loss_is_equation_8_with_w2(batch):
     """With vanishing spread the samples are the means."""
     texts, videos, target = batch
-    tiny = {k: {'gaussian': v['gaussian']._replace(log_std=torch.full_like(
-        v['gaussian'].log_std, -30.0))} for k, v in (('t', texts), ('v', videos))}
+    tiny = {
+        k: {
+            'gaussian': v['gaussian']._replace(
+                log_std=torch.full_like(v['gaussian'].log_std, -30.0)
+            )
+        }
+        for k, v in (('t', texts), ('v', videos))
+    }
     _, losses = DVTRSupervision().double()(tiny['t'], tiny['v'], target)
     expected = []
     for t, v in [(0, 0), (1, 0), (2, 1), (3, 2)]:
@@ -127,8 +135,14 @@ def test_literal_equals_the_printed_equations(batch):
 
 def test_literal_align_is_the_last_line_of_equation_8(batch):
     texts, videos, target = batch
-    narrow = {k: {'gaussian': v['gaussian']._replace(log_std=torch.full_like(
-        v['gaussian'].log_std, -20.0))} for k, v in (('t', texts), ('v', videos))}
+    narrow = {
+        k: {
+            'gaussian': v['gaussian']._replace(
+                log_std=torch.full_like(v['gaussian'].log_std, -20.0)
+            )
+        }
+        for k, v in (('t', texts), ('v', videos))
+    }
     _, losses = LiteralDVTRSupervision().double()(narrow['t'], narrow['v'], target)
     expected = []
     for t, v in [(0, 0), (1, 0), (2, 1), (3, 2)]:

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import toy
-from children import ROOT, run_tool
+from children import ROOT, free_port, run_tool
 from mmvtr.engine.checkpoint import read_checkpoint
 
 KILL = "custom_hooks = [dict(type='KillHook', at=70)]\n"  # in the third epoch
@@ -37,8 +37,7 @@ def test_training_ends_with_the_test_of_the_best(trained):
     folder, printed = trained
     work_dir = folder / 'work_dirs' / 'toy_config'
     best = next(work_dir.glob('best_*.pth'))
-    assert f'Weights of {best} loaded' in printed
-    assert printed.index('Weights of') < printed.index('Epoch(test)')
+    assert printed.index(f'Testing the weights of {best}') < printed.index('Epoch(test)')
     assert read_checkpoint(best)['meta']['seed'] == 3
 
 
@@ -68,6 +67,20 @@ def test_killed_and_resumed(trained, tmp_path):
     assert all(torch.equal(last[name], expected[name]) for name in expected)
 
 
+def test_averaged_weights_are_tested_alike(tmp_path):
+    ema = "custom_hooks = [dict(type='EMAHook', momentum=0.2), dict(type='KillHook', at={})]\n"
+    tables = []
+    for name, kills in (('whole', [-1]), ('killed', [75, -1])):
+        (tmp_path / name).mkdir()
+        for at in kills:
+            toy.write_config(tmp_path / name, ema.format(at))
+            _, printed = run_tool(tmp_path / name, 'train.py', 'toy_config.py', '--resume')
+        tables.append(numbers(printed))
+    best = next((tmp_path / 'whole' / 'work_dirs' / 'toy_config').glob('best_*.pth'))
+    _, printed = run_tool(tmp_path / 'whole', 'test.py', 'toy_config.py', best)
+    assert [numbers(printed)] * 2 == tables
+
+
 def test_resume_of_nothing_starts(tmp_path):
     toy.write_config(tmp_path)
     code, printed = run_tool(
@@ -76,14 +89,14 @@ def test_resume_of_nothing_starts(tmp_path):
     )  # fmt: skip
     assert code == 0, printed
     assert 'Epoch(train) [1]' in printed and 'Epoch(val)' not in printed
-    assert 'testing the last epoch' in printed and numbers(printed)
+    assert 'Testing the last epoch' in printed and numbers(printed)
 
 
 def test_two_processes_on_a_cpu(tmp_path):
     extra = "train_cfg = dict(type='AlternatingTrainLoop', max_epochs=1)\n"
     toy.write_config(tmp_path, extra)
     env = dict(os.environ, PATH=f'{Path(sys.executable).parent}:{os.environ["PATH"]}')
-    env.update(PORT=str(29500 + os.getpid() % 500), OMP_NUM_THREADS='1')
+    env.update(PORT=free_port(), OMP_NUM_THREADS='1')
     done = subprocess.run(
         ['bash', str(ROOT / 'tools' / 'dist_train.sh'), 'toy_config.py', '2'],
         cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120,
@@ -147,8 +160,10 @@ def test_resume_with_another_seed(trained):
 def test_checkpoint_of_another_model(trained):
     folder, _ = trained
     last = folder / 'work_dirs' / 'toy_config' / 'epoch_4.pth'
-    for arguments in (['test.py', 'toy_config.py', last], ['train.py', 'toy_config.py', '--resume']):
-        code, printed = run_tool(folder, *arguments, '--cfg-options', 'model.width=5')
+    for tool, argument in (('test.py', last), ('train.py', '--resume')):
+        code, printed = run_tool(
+            folder, tool, 'toy_config.py', argument, '--cfg-options', 'model.width=5'
+        )
         assert code == 1 and 'Traceback' not in printed
         assert 'encoder.weight (4, 3) instead of (5, 3)' in printed
 

@@ -1,6 +1,6 @@
 """Print a config as a training would read it: with its bases and the command line's changes.
 
-    python tools/analysis_tools/print_config.py CONFIG [--save-path FILE] [--cfg-options ...]
+python tools/analysis_tools/print_config.py CONFIG [--save-path FILE] [--cfg-options ...]
 """
 
 from __future__ import annotations

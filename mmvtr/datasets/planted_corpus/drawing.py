@@ -6,6 +6,7 @@ seen however its frames are sampled (what ``length_confound`` needs).
 
 from __future__ import annotations
 
+import cmath
 from typing import NamedTuple
 
 import cv2
@@ -46,35 +47,30 @@ class Pose(NamedTuple):
 
 def _regular(radii: tuple[float, ...], corners: int) -> np.ndarray:
     angles = np.arange(corners) * 2 * np.pi / corners - np.pi / 2
-    lengths = np.resize(radii, corners)[:, None]
-    return lengths * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    return np.resize(radii, corners) * np.exp(1j * angles)
 
 
 def _heart() -> np.ndarray:
     a = np.linspace(0, 2 * np.pi, 24, endpoint=False)
     x = 16 * np.sin(a) ** 3
     y = 13 * np.cos(a) - 5 * np.cos(2 * a) - 2 * np.cos(3 * a) - np.cos(4 * a)
-    return np.stack([x, -y - 2], axis=1) / 15.5
+    return (x - 1j * (y + 2)) / 15.5
 
 
 def _crescent() -> np.ndarray:
     outer = np.linspace(np.radians(50), np.radians(310), 20)
     inner = np.linspace(np.radians(290), np.radians(70), 14)
-    points = [np.stack([np.cos(outer), np.sin(outer)], axis=1)]
-    points.append(0.82 * np.stack([np.cos(inner), np.sin(inner)], axis=1) + (0.37, 0))
-    return np.concatenate(points)
+    return np.concatenate([np.exp(1j * outer), 0.82 * np.exp(1j * inner) + 0.37])
 
 
-_ARM = 0.33
-_CROSS = np.array([(_ARM, 1), (_ARM, _ARM), (1, _ARM)])
-_QUARTER = np.array([(0, -1), (1, 0)])
+_CROSS_ARM = np.array([0.33 + 1j, 0.33 + 0.33j, 1 + 0.33j])
 
-#: Shape -> corners [N, 2] of a polygon of about unit radius, y downwards.
+#: Shape -> corners of a polygon of about unit radius, complex [N]: x + iy, y downwards.
 POLYGONS = dict(
     triangle=1.1 * _regular((1,), 3),
-    square=0.88 * np.array([(-1, -1), (1, -1), (1, 1), (-1, 1)]),
+    square=0.88 * np.array([-1 - 1j, 1 - 1j, 1 + 1j, -1 + 1j]),
     star=1.15 * _regular((1, 0.42), 10),
-    cross=np.concatenate([_CROSS @ np.linalg.matrix_power(_QUARTER, k) for k in range(4)]),
+    cross=np.concatenate([_CROSS_ARM * (-1j) ** quarter for quarter in range(4)]),
     heart=_heart(),
     crescent=_crescent(),
 )
@@ -119,26 +115,26 @@ def draw(moments: list[Facts], rng: np.random.Generator) -> np.ndarray:
     for moment, frames in zip(moments, num_frames(moments)):
         texture = _texture(moment['background'], rng)
         homes = _homes(moment['objects'], rng)
-        looks = [rng.uniform(0.95, 1.05) for _ in homes]
+        radii = [RADIUS[thing['size']] * rng.uniform(0.95, 1.05) for thing in moment['objects']]
         for frame in range(frames):
             image = _lit(texture, elapsed=len(images))
-            for thing, home, look in zip(moment['objects'], homes, looks):
-                _paint(image, thing, home, look, pose(thing['action'], frame, frames))
+            for thing, home, radius in zip(moment['objects'], homes, radii):
+                _paint(image, thing, home, radius, pose(thing['action'], frame, frames))
             images.append(image)
     return np.stack(images)
 
 
 def _paint(
-    image: np.ndarray, thing: dict[str, str], home: np.ndarray, look: float, at: Pose
+    image: np.ndarray, thing: dict[str, str], home: np.ndarray, radius: float, at: Pose
 ) -> None:
     if not at.visible:
         return
-    cos, sin = np.cos(at.angle), np.sin(at.angle)
-    corners = POLYGONS[thing['shape']] @ np.array([(cos, sin), (-sin, cos)])
-    corners = RADIUS[thing['size']] * look * at.scale * corners + home + (at.x, at.y)
-    corners = [np.round(corners * 2**_SUBPIXEL).astype(np.int32)]
-    cv2.fillPoly(image, corners, RGB[thing['colour']], cv2.LINE_AA, _SUBPIXEL)
-    cv2.polylines(image, corners, True, OUTLINE, 1, cv2.LINE_AA, _SUBPIXEL)
+    turn_and_scale = radius * at.scale * cmath.exp(1j * at.angle)
+    corners = turn_and_scale * POLYGONS[thing['shape']] + complex(*home) + complex(at.x, at.y)
+    points = np.round(2**_SUBPIXEL * corners.view(float).reshape(-1, 2))
+    points = [points.astype(np.int32)]
+    cv2.fillPoly(image, points, RGB[thing['colour']], cv2.LINE_AA, _SUBPIXEL)
+    cv2.polylines(image, points, True, OUTLINE, 1, cv2.LINE_AA, _SUBPIXEL)
 
 
 def _homes(objects: list[dict[str, str]], rng: np.random.Generator) -> list[np.ndarray]:

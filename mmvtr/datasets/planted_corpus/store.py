@@ -84,7 +84,12 @@ def open_corpus(folder: Path, knobs: Knobs, split: str) -> tuple[Records, Record
         FileNotFoundError: a file is missing; the message names it.
         RuntimeError: a file is of another version or was changed; the message names it.
     """
-    corpus = json.loads(_present(folder, 'corpus.json').read_text())
+    try:
+        corpus = json.loads(_present(folder, 'corpus.json').read_text())
+    except json.JSONDecodeError as error:
+        raise RuntimeError(
+            f'{folder / "corpus.json"} is no JSON ({error}); {_advice(folder)}'
+        ) from None
     for name, expected in dict(version=GENERATOR_VERSION, knobs=asdict(knobs)).items():
         if corpus.get(name) != expected:
             problem = f'{name} is {corpus.get(name)}, expected {expected}'

@@ -1,0 +1,28 @@
+# MSR-VTT 1k-A: 9,000 training videos with 20 captions each, 1,000 test pairs (docs/data.md).
+frames = [
+    dict(type='LoadVideo', sampling='per_second', num_frames=12),
+    dict(type='ResizeShortSide', size=224),
+    dict(type='CenterCrop', size=224),
+]
+words = [dict(type='CLIPTokenize', context_length=32)]
+loader = dict(num_workers=8, collate_fn=dict(type='mmvtr.collate_retrieval'))
+
+train_dataloader = dict(
+    **loader,
+    batch_size=128,
+    persistent_workers=True,
+    sampler=dict(type='EpochSampler'),
+    dataset=dict(
+        type='MSRVTTDataset', split='1kA_train9k', video_pipeline=frames, text_pipeline=words
+    ),
+)
+test_dataloader = dict(
+    **loader,
+    batch_size=64,
+    dataset=dict(
+        type='MSRVTTDataset', split='1kA_test', video_pipeline=frames, text_pipeline=words
+    ),
+)
+test_cfg = dict(type='RetrievalLoop')
+test_evaluator = [dict(type='RetrievalMetric')]
+# 1k-A has no validation set: the last epoch is tested, and nothing is chosen on the test set.

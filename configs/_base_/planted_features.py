@@ -1,0 +1,27 @@
+# The planted corpus with 60 % general captions, from cached frame features: a training takes about
+# a minute, which is how methods are compared over seeds.  tools/benchmark/dvtr_planted.py makes the
+# features, with a frame tower trained on a sister corpus.
+corpus = dict(type='PlantedDataset', data_root='data/planted', general=0.6)
+pipelines = dict(
+    video_pipeline=[dict(type='LoadFeatures', path='data/planted_features/general60')],
+    text_pipeline=[dict(type='WordTokenize', vocab_file='data/planted/vocab.txt')],
+)
+collate_fn = dict(type='mmvtr.collate_retrieval')
+
+train_dataloader = dict(
+    batch_size=64,
+    sampler=dict(type='EpochSampler'),
+    collate_fn=collate_fn,
+    dataset=dict(**corpus, **pipelines, split='train', epoch_unit='video'),
+)
+val_dataloader = dict(
+    batch_size=64, collate_fn=collate_fn, dataset=dict(**corpus, **pipelines, split='val')
+)
+test_dataloader = dict(
+    batch_size=64, collate_fn=collate_fn, dataset=dict(**corpus, **pipelines, split='test')
+)
+
+val_cfg = dict(type='RetrievalLoop')
+test_cfg = dict(type='RetrievalLoop')
+val_evaluator = [dict(type='RetrievalMetric'), dict(type='SemanticMetric')]
+test_evaluator = val_evaluator

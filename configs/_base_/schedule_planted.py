@@ -1,0 +1,13 @@
+# 12 visits to each clip; AdamW with warm-up and cosine decay.
+optim_wrapper = dict(
+    type='OptimWrapper',
+    optimizer=dict(type='AdamW', lr=1e-3, weight_decay=0.05),
+    clip_grad=dict(max_norm=1.0),
+    # DVTR's slope and bias are two numbers that have far to go in few steps.
+    paramwise_cfg=dict(custom_keys={'supervision': dict(lr_mult=10.0)}),
+)
+train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=12, val_interval=4)
+param_scheduler = [
+    dict(type='LinearLR', start_factor=0.1, end=2, convert_to_iter_based=True),
+    dict(type='CosineAnnealingLR', begin=2, eta_min_ratio=0.01, convert_to_iter_based=True),
+]

@@ -1,0 +1,13 @@
+# DVTR + CLIP2Video on MSR-VTT Full (Tab. III).
+_base_ = [
+    '_base_/default_runtime.py',
+    '_base_/msrvtt_full.py',
+    '_base_/schedule_clip_5e.py',
+    '_base_/c2v_vitb16.py',
+]
+
+model = dict(
+    heads=dict(type='HierarchicalGaussianHead'),
+    supervision=dict(type='DVTRSupervision', num_samples=7, ramp=(500, 1000)),
+    losses=dict(contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'))),  # Eq. 13
+)

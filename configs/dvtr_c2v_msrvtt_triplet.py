@@ -1,0 +1,13 @@
+# DVTR's debiased triplet loss on MSR-VTT 1k-A: Eq. 12 with margin .5 (Tab. XII).
+_base_ = [
+    '_base_/default_runtime.py',
+    '_base_/msrvtt_1ka.py',
+    '_base_/schedule_clip_5e.py',
+    '_base_/c2v_vitb16.py',
+]
+
+model = dict(
+    heads=dict(type='HierarchicalGaussianHead'),
+    supervision=dict(type='DVTRSupervision', num_samples=7, ramp=(700, 1400)),
+    losses=dict(triplet=dict(type='RankingLoss', reads=('global', 'aligned'), margin=0.5)),
+)

@@ -1,0 +1,18 @@
+# DVTR on CLIP2Video, trained from scratch on the planted corpus in a few minutes on two CPU cores.
+_base_ = [
+    '_base_/default_runtime.py',
+    '_base_/planted.py',
+    '_base_/schedule_planted.py',
+    '_base_/c2v_tiny.py',
+]
+
+model = dict(
+    heads=dict(type='HierarchicalGaussianHead'),
+    supervision=dict(type='DVTRSupervision', num_samples=7, ramp=(76, 152)),  # epochs 5-8
+    losses=dict(contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'))),  # Eq. 13
+)
+test_evaluator = [
+    dict(type='RetrievalMetric'),
+    dict(type='SemanticMetric'),
+    dict(type='SoftPositiveMetric'),
+]

@@ -1,0 +1,21 @@
+# DVTR to the letter, to be seen failing: Eq. 8, 10, 11 as printed, the gradient through eta, heads
+# that move the encoders, and Algorithm 1 in two passes an epoch (docs/dvtr.md).
+_base_ = [
+    '_base_/default_runtime.py',
+    '_base_/planted.py',
+    '_base_/schedule_planted.py',
+    '_base_/c2v_tiny.py',
+]
+
+model = dict(
+    detach_heads=False,
+    heads=dict(type='HierarchicalGaussianHead', spread='variance'),
+    supervision=dict(type='LiteralDVTRSupervision', num_samples=7),
+    losses=dict(contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'))),
+)
+train_cfg = dict(type='AlternatingTrainLoop', stages=('uncertainty', 'retrieval'))
+test_evaluator = [
+    dict(type='RetrievalMetric'),
+    dict(type='SemanticMetric'),
+    dict(type='SoftPositiveMetric'),
+]

@@ -1,0 +1,13 @@
+# DVTR's debiased triplet loss (Eq. 12) on the planted corpus.
+_base_ = [
+    '_base_/default_runtime.py',
+    '_base_/planted.py',
+    '_base_/schedule_planted.py',
+    '_base_/c2v_tiny.py',
+]
+
+model = dict(
+    heads=dict(type='HierarchicalGaussianHead'),
+    supervision=dict(type='DVTRSupervision', num_samples=7, ramp=(76, 152)),  # epochs 5-8
+    losses=dict(triplet=dict(type='RankingLoss', reads=('global', 'aligned'), margin=0.5)),
+)

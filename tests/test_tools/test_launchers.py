@@ -1,0 +1,68 @@
+"""The shell launchers hand everything on to torchrun (stand-ins for srun and torchrun)."""
+
+import os
+import subprocess
+
+import pytest
+
+from children import ROOT
+
+TOOLS = ROOT / 'tools'
+
+
+@pytest.fixture
+def launch(tmp_path):
+    stand_ins = dict(
+        torchrun='printf "%s\\n" "$@"',
+        scontrol='printf "node7\\nnode8\\n"',
+        srun="""echo "srun ${*/bash*/}" >&2
+while [ "$1" != bash ]; do shift; done
+SLURM_NNODES=2 SLURM_NODEID=1 SLURM_JOB_NODELIST=node[7-8] exec "$@" """,
+    )
+    for name, script in stand_ins.items():
+        (tmp_path / name).write_text(f'#!/usr/bin/env bash\n{script}\n')
+        (tmp_path / name).chmod(0o755)
+
+    def run(script, *arguments, **env):
+        done = subprocess.run(
+            [str(TOOLS / script), *arguments],
+            env=dict(os.environ, PATH=f'{tmp_path}:{os.environ["PATH"]}', **env),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.splitlines(), done.stderr
+
+    return run
+
+
+def test_dist_train(launch):
+    words, _ = launch('dist_train.sh', 'c.py', '4', '--cfg-options', 'a=b c', NNODES='2', PORT='77')
+    assert '--nnodes=2' in words and '--nproc_per_node=4' in words and '--master_port=77' in words
+    assert '--node_rank=0' in words and '--master_addr=127.0.0.1' in words
+    script = words.index(f'{TOOLS}/train.py')
+    assert words[script + 1 :] == ['c.py', '--launcher', 'pytorch', '--cfg-options', 'a=b c']
+
+
+def test_dist_test(launch):
+    words, _ = launch('dist_test.sh', 'c.py', 'c.pth', '2', '--amp')
+    assert '--nproc_per_node=2' in words
+    script = words.index(f'{TOOLS}/test.py')
+    assert words[script + 1 :] == ['c.py', 'c.pth', '--launcher', 'pytorch', '--amp']
+
+
+def test_slurm_train(launch):
+    words, srun = launch('slurm_train.sh', 'gpus', 'name', 'c.py', '--work-dir', 'a b', GPUS='16')
+    for flag in ('--partition=gpus', '--job-name=name', '--nodes=2', '--gres=gpu:8'):
+        assert flag in srun
+    assert '--nnodes=2' in words and '--node_rank=1' in words and '--nproc_per_node=8' in words
+    assert '--master_addr=node7' in words
+    script = words.index(f'{TOOLS}/train.py')
+    assert words[script + 1 :] == ['c.py', '--launcher', 'pytorch', '--work-dir', 'a b']
+
+
+def test_slurm_test(launch):
+    words, srun = launch('slurm_test.sh', 'gpus', 'name', 'c.py', 'c.pth', GPUS='2')
+    assert '--nodes=1' in srun and '--gres=gpu:2' in srun
+    script = words.index(f'{TOOLS}/test.py')
+    assert words[script + 1 :] == ['c.py', 'c.pth', '--launcher', 'pytorch']

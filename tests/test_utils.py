@@ -1,0 +1,58 @@
+"""Configs from the command line, and registration without a Runner."""
+
+from pathlib import Path
+
+import pytest
+
+from children import in_child, run_tool
+from mmvtr.utils import load_config, register_all_modules
+
+LOADERS = """
+train_dataloader = dict(num_workers=2, persistent_workers=True, prefetch_factor=2)
+val_dataloader = dict(num_workers=2, persistent_workers=True)
+test_dataloader = None
+"""
+
+
+@pytest.fixture
+def config(tmp_path):
+    (tmp_path / 'some.py').write_text(LOADERS)
+    return str(tmp_path / 'some.py')
+
+
+def test_options_and_workers(config):
+    cfg = load_config(config, {'train_dataloader.num_workers': 0})
+    assert cfg.train_dataloader == dict(num_workers=0)
+    assert cfg.val_dataloader == dict(num_workers=2, persistent_workers=True)
+
+
+def test_work_dir(config):
+    assert load_config(config).work_dir == str(Path('work_dirs', 'some'))
+    assert load_config(config, dict(work_dir='theirs')).work_dir == 'theirs'
+    assert load_config(config, dict(work_dir='theirs'), 'ours').work_dir == 'ours'
+
+
+@pytest.mark.parametrize('options', [{'train_dataloader.num_workers.x': 1}])
+def test_impossible_options(config, options):
+    with pytest.raises(SystemExit, match='error: config .*some.py: TypeError'):
+        load_config(config, options)
+
+
+def test_print_config(tmp_path, config):
+    code, printed = run_tool(
+        tmp_path, 'analysis_tools/print_config.py', 'some.py', '--save-path', 'whole.json',
+        '--cfg-options', 'val_dataloader.num_workers=5',
+    )  # fmt: skip
+    assert code == 0 and "'num_workers': 5" in printed
+    assert '"num_workers": 5' in (tmp_path / 'whole.json').read_text()
+
+
+def _build_by_bare_name():
+    from mmengine.registry import MODELS
+
+    register_all_modules()
+    MODELS.build(dict(type='CosineSimilarity'))
+
+
+def test_register_all_modules(tmp_path):
+    assert in_child(tmp_path / 'log', _build_by_bare_name) == 0, (tmp_path / 'log').read_text()
