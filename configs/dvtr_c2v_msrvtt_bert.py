@@ -14,7 +14,9 @@ model = dict(
         text=dict(_delete_=True, type='TransformersText', model='bert-base-uncased', dim=512)
     ),
     heads=dict(type='HierarchicalGaussianHead'),
-    supervision=dict(type='DVTRSupervision', num_samples=7, ramp=(700, 1400)),
+    supervision=dict(
+        type='DVTRSupervision', num_samples=7, sharpness=2.0, floor=0.3, ramp=(700, 1400)
+    ),
     losses=dict(contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'))),
 )
 # BERT has not seen CLIP's space: it learns at 1e-5.

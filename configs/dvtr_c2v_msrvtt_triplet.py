@@ -8,6 +8,8 @@ _base_ = [
 
 model = dict(
     heads=dict(type='HierarchicalGaussianHead'),
-    supervision=dict(type='DVTRSupervision', num_samples=7, ramp=(700, 1400)),
+    supervision=dict(
+        type='DVTRSupervision', num_samples=7, sharpness=2.0, floor=0.3, ramp=(700, 1400)
+    ),
     losses=dict(triplet=dict(type='RankingLoss', reads=('global', 'aligned'), margin=0.5)),
 )

@@ -8,26 +8,25 @@ from torch import Tensor
 from mmvtr.functional.precision import at_least_float32
 
 
-def bernoulli(logits: Tensor, positives: Tensor, *, balanced: bool = True) -> Tensor:
-    """Binary cross-entropy of match logits.
+def bernoulli(logits: Tensor, positives: Tensor) -> Tensor:
+    """Binary cross-entropy of match logits, the mean over all entries.
 
     DVTR's matching probability, read soundly: positives and in-batch negatives both count
-    (Eq. 11 has positives only, and is minimised by calling everything a match).
+    (Eq. 11 has positives only, and is minimised by calling everything a match).  The classes are
+    not balanced: p then is the odds of a match in a batch, far below saturation, and the ratio of
+    two p tells pairs apart better.
 
     Args:
         logits: float [T, V], log odds of a match.
         positives: bool [T, V].
-        balanced: the mean over positives plus the mean over negatives, halved; False gives the
-            plain mean over entries, in which B pairs face B^2 - B negatives.
 
     Returns:
-        0-dim tensor.
+        0-dim tensor; 0 for an empty matrix.
     """
     logits = at_least_float32(logits)
-    terms = F.binary_cross_entropy_with_logits(logits, positives.to(logits.dtype), reduction='none')
-    if not balanced:
-        return terms.mean() if terms.numel() else terms.sum()
-    return (masked_mean(terms, positives) + masked_mean(terms, ~positives)) / 2
+    labels = positives.to(logits.dtype)
+    total = F.binary_cross_entropy_with_logits(logits, labels, reduction='sum')
+    return total / max(logits.numel(), 1)
 
 
 def masked_mean(x: Tensor, mask: Tensor) -> Tensor:

@@ -30,14 +30,16 @@ class DVTRSupervision(nn.Module):
     below Eq. 8 says), without the undefined logarithm.  The weight of a negative is its
     uncertainty relative to what the text and the video reach with their own partners,
 
-        eta_tv = max(1 - p_tv / max(p_t, p_v), floor),     p_t = max over the positives of t,
+        eta_tv = max(1 - (p_tv / max(p_t, p_v))^sharpness, floor),   p_t = max over t's positives,
 
     and carries no gradient: the loss only falls as eta falls, so a gradient drives eta to 0.
 
     Args:
         level: the Gaussian level it reads (written by the model's heads).
         num_samples: K of Eq. 8.
-        floor: smallest weight of a negative.
+        sharpness: above 1 spares the likeliest matches only.
+        floor: smallest weight of a negative: how far semantics may gain at the cost of paired
+            recall (docs/dvtr.md).
         ramp: (start, end) in steps: the weight goes linearly from 1 to eta.  The heads need a
             while before their word counts.
     """
@@ -47,6 +49,7 @@ class DVTRSupervision(nn.Module):
         *,
         level: str = 'gaussian',
         num_samples: int = 7,
+        sharpness: float = 1.0,
         floor: float = 0.02,
         ramp: tuple[int, int] = (0, 0),
     ) -> None:
@@ -55,8 +58,11 @@ class DVTRSupervision(nn.Module):
             raise ValueError(f'num_samples (K) must be at least 1, not {num_samples}')
         if not 0 <= floor <= 1:
             raise ValueError(f'floor must lie in [0, 1], not {floor}')
+        if not sharpness > 0:
+            raise ValueError(f'sharpness must be positive, not {sharpness}')
         self.level = level
         self.num_samples = num_samples
+        self.sharpness = sharpness
         self.floor = floor
         self.ramp = ramp
         # Means are LayerNorm'ed, so W / D is about 2 for unrelated and 0 for equal vectors:
@@ -81,7 +87,7 @@ class DVTRSupervision(nn.Module):
         """Levels of the joint batch -> target with weights, and losses and figures for the log."""
         logits = self.match_logits(texts, videos)
         p = logits.detach().sigmoid()
-        eta = relative_uncertainty(p, target.positives, floor=self.floor)
+        eta = relative_uncertainty(p, target.positives, floor=self.floor, sharpness=self.sharpness)
         weights = 1 - self._ramp() * (1 - eta)
         losses = dict(
             loss_match=bernoulli(logits, target.positives),
@@ -162,8 +168,10 @@ class LiteralDVTRSupervision(nn.Module):
         return (kl - dot).sum() / max(len(row), 1)
 
 
-def relative_uncertainty(p: Tensor, positives: Tensor, *, floor: float) -> Tensor:
-    """``max(1 - p_tv / max(p_t, p_v), floor)``: [T, V] in, [T, V] in [floor, 1] out.
+def relative_uncertainty(
+    p: Tensor, positives: Tensor, *, floor: float, sharpness: float = 1.0
+) -> Tensor:
+    """``max(1 - (p_tv / max(p_t, p_v))^sharpness, floor)``: [T, V] in, [T, V] in [floor, 1] out.
 
     p_t and p_v are the best match probabilities of a text and of a video with its own positives;
     where neither has one the denominator is 1.
@@ -171,7 +179,7 @@ def relative_uncertainty(p: Tensor, positives: Tensor, *, floor: float) -> Tenso
     own = p.masked_fill(~positives, 0.0)
     best = torch.maximum(own.amax(1, keepdim=True), own.amax(0, keepdim=True))
     best = torch.where(best > 0, best, torch.ones_like(best))
-    return (1 - p / best).clamp(floor, 1.0)
+    return (1 - (p / best).pow(sharpness)).clamp(floor, 1.0)
 
 
 def eta_log(eta: Tensor, p: Tensor, positives: Tensor) -> dict[str, Tensor]:

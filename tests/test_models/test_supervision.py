@@ -42,9 +42,10 @@ def sigmoid(x):
     return 1 / (1 + math.exp(-x))
 
 
-def test_eta_and_match_loss_equal_the_equations(batch):
+@pytest.mark.parametrize('sharpness', [1.0, 2.0])
+def test_eta_and_match_loss_equal_the_equations(batch, sharpness):
     texts, videos, target = batch
-    module = DVTRSupervision(floor=0.02).double()
+    module = DVTRSupervision(floor=0.02, sharpness=sharpness).double()
     slope = math.log1p(math.exp(module.slope.item()))
     out, losses = module(texts, videos, target)
 
@@ -57,14 +58,12 @@ def test_eta_and_match_loss_equal_the_equations(batch):
         for v in range(3):
             p_t = max(p[t][j] for j in range(3) if positive[t][j])
             p_v = max(p[i][v] for i in range(4) if positive[i][v])
-            eta = max(1 - p[t][v] / max(p_t, p_v), 0.02)
+            eta = max(1 - (p[t][v] / max(p_t, p_v)) ** sharpness, 0.02)
             assert out.weights[t, v].item() == pytest.approx(eta, rel=1e-9)
-    logs = {True: [], False: []}
-    for t in range(4):
-        for v in range(3):
-            logs[positive[t][v]].append(-math.log(p[t][v] if positive[t][v] else 1 - p[t][v]))
-    expected = sum(sum(x) / len(x) for x in logs.values()) / 2
-    assert losses['loss_match'].item() == pytest.approx(expected, rel=1e-9)
+    logs = [
+        -math.log(p[t][v] if positive[t][v] else 1 - p[t][v]) for t in range(4) for v in range(3)
+    ]
+    assert losses['loss_match'].item() == pytest.approx(sum(logs) / 12, rel=1e-9)
     assert not out.weights.requires_grad
     torch.testing.assert_close(out.positives, target.positives)
 
@@ -153,6 +152,6 @@ def test_literal_align_is_the_last_line_of_equation_8(batch):
 
 
 def test_bad_arguments():
-    for bad in (dict(num_samples=0), dict(floor=1.5)):
+    for bad in (dict(num_samples=0), dict(floor=1.5), dict(sharpness=0)):
         with pytest.raises(ValueError, match=next(iter(bad))):
             DVTRSupervision(**bad)
