@@ -15,9 +15,16 @@ model = dict(
     ),
     heads=dict(type='HierarchicalGaussianHead'),
     supervision=dict(
-        type='DVTRSupervision', num_samples=7, sharpness=2.0, floor=0.3, ramp=(700, 1400)
+        type='DVTRSupervision', num_samples=7, sharpness=2.0, floor=0.3, ramp=(0.1, 0.2)
     ),
     losses=dict(contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'))),
 )
 # BERT has not seen CLIP's space: it learns at 1e-5.
-optim_wrapper = dict(paramwise_cfg=dict(custom_keys={'encoder.text': dict(lr_mult=0.1)}))
+optim_wrapper = dict(
+    paramwise_cfg=dict(
+        custom_keys={
+            'encoder.text': dict(lr_mult=0.1),
+            'encoder.text.text_projection': dict(lr_mult=1.0),
+        }
+    )
+)

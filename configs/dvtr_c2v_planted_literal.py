@@ -13,6 +13,7 @@ model = dict(
     supervision=dict(type='LiteralDVTRSupervision', num_samples=7),
     losses=dict(contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'))),
 )
+find_unused_parameters = True  # a stage trains a part of the model
 train_cfg = dict(type='AlternatingTrainLoop', stages=('uncertainty', 'retrieval'))
 test_evaluator = [
     dict(type='RetrievalMetric'),

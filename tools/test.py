@@ -39,7 +39,7 @@ def main() -> None:
     if cfg.get('test_dataloader') is None:
         raise SystemExit(f'error: {args.config} has no test_dataloader')
     if args.amp:
-        cfg.test_cfg.fp16 = True
+        cfg.test_cfg.amp = True
 
     # Only now what takes seconds to import.
     from mmengine.dist import is_main_process

@@ -15,5 +15,5 @@ model = dict(
         max_frames=16,
     ),
     similarity=dict(type='CosineSimilarity', levels=('global', 'aligned')),
-    temperature=dict(type='Temperature', init=0.05, learnable=True),
+    temperature=dict(type='Temperature', init=0.07),
 )

@@ -4,7 +4,12 @@ model = dict(
     data_preprocessor=dict(type='VideoTextDataPreprocessor'),
     encoder=dict(
         type='CLIP2Video',
-        frames=dict(type='OpenCLIPFrames', model='ViT-B-16-quickgelu', pretrained='openai'),
+        frames=dict(
+            type='OpenCLIPFrames',
+            model='ViT-B-16-quickgelu',
+            pretrained='openai',
+            grad_checkpointing=True,  # 128 x 12 frames at a time
+        ),
         text=dict(type='OpenCLIPText', model='ViT-B-16-quickgelu', pretrained='openai'),
     ),
     similarity=dict(type='CosineSimilarity', levels=('global', 'aligned')),

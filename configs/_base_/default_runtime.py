@@ -15,6 +15,7 @@ default_hooks = dict(
     ),
     sampler_seed=dict(type='DistSamplerSeedHook'),
     broken=dict(type='BrokenVideoHook'),
+    progress=dict(type='ProgressHook'),
     eta=dict(type='EtaMonitorHook'),
 )
 

@@ -4,7 +4,7 @@ optim_wrapper = dict(
     optimizer=dict(type='AdamW', lr=1e-3, weight_decay=0.05),
     clip_grad=dict(max_norm=1.0),
     # DVTR's slope and bias are two numbers that have far to go in few steps.
-    paramwise_cfg=dict(custom_keys={'supervision': dict(lr_mult=10.0)}),
+    paramwise_cfg=dict(custom_keys={'supervision': dict(lr_mult=10.0, decay_mult=0.0)}),
 )
 train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=12, val_interval=4)
 param_scheduler = [

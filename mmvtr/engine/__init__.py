@@ -3,7 +3,7 @@
 from mmvtr.engine.checkpoint import PlainCheckpointHook
 from mmvtr.engine.eta_monitor import EtaMonitorHook
 from mmvtr.engine.evaluation_loop import RetrievalLoop
-from mmvtr.engine.hooks import BrokenVideoHook, ExactSeedHook
+from mmvtr.engine.hooks import BrokenVideoHook, ExactSeedHook, ProgressHook
 from mmvtr.engine.loops import AlternatingTrainLoop
 from mmvtr.engine.optim import AutocastOptimWrapper, BertAdam, WarmupCosineLR
 
@@ -15,6 +15,7 @@ __all__ = [
     'EtaMonitorHook',
     'ExactSeedHook',
     'PlainCheckpointHook',
+    'ProgressHook',
     'RetrievalLoop',
     'WarmupCosineLR',
 ]

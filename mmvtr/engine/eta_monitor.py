@@ -9,23 +9,27 @@ from mmengine.hooks import Hook
 from mmvtr.registry import HOOKS
 
 #: What the supervisions report at each step.
-FIGURES = ('eta_positive', 'eta_negative', 'match_positive', 'match_negative')
+FIGURES = ('eta_negative', 'match_positive', 'match_negative', 'eta_ramp')
 
 
 @HOOKS.register_module()
 class EtaMonitorHook(Hook):
-    """Logs the epoch's mean eta of positives and of negatives, and warns when eta has collapsed.
+    """Logs the epoch's means of eta and of the match probability; warns when eta has collapsed.
+
+    It warns only once eta is in use (the ramp of the supervision is half up).
 
     Args:
-        gap: eta of negatives must exceed eta of positives by at least this much.
+        gap: the match probability of positives must exceed that of negatives by this much.
         low: mean eta of negatives below which the loss is said to have lost its negatives.
+        high: mean eta of negatives above which no negative is spared.
     """
 
     priority = 'BELOW_NORMAL'
 
-    def __init__(self, *, gap: float = 0.05, low: float = 0.2) -> None:
+    def __init__(self, *, gap: float = 0.05, low: float = 0.2, high: float = 0.98) -> None:
         self.gap = gap
         self.low = low
+        self.high = high
 
     def before_train_epoch(self, runner) -> None:
         self.sums = dict.fromkeys(FIGURES, 0.0)
@@ -45,23 +49,31 @@ class EtaMonitorHook(Hook):
             'eta over the epoch: '
             + ', '.join(f'{name} {value:.3f}' for name, value in means.items())
         )
-        verdict = collapse(means['eta_positive'], means['eta_negative'], gap=self.gap, low=self.low)
+        verdict = self.collapse(means) if means['eta_ramp'] >= 0.5 else None
         if verdict:
             runner.logger.warning(f'eta has collapsed: {verdict}')
 
-
-def collapse(positive: float, negative: float, *, gap: float, low: float) -> Optional[str]:
-    """What is wrong with a mean eta of positives and of negatives, or None."""
-    if negative < low:
-        return (
-            f'mean eta of negatives is {negative:.3f} (< {low}). Hardly any negative is pushed '
-            'away any more, so embeddings may fall together and recall with them. Lower the share '
-            'of the debiased weight (ramp, floor) or stop the gradient through eta.'
+    def collapse(self, means: dict[str, float]) -> Optional[str]:
+        """What is wrong with an epoch's means, or None."""
+        eta, positive, negative = (
+            means[name] for name in ('eta_negative', 'match_positive', 'match_negative')
         )
-    if negative - positive < gap:
-        return (
-            f'eta is {positive:.3f} for positives and {negative:.3f} for negatives (gap < {gap}). '
-            'It no longer tells them apart: the weights are a constant and the debiased loss is '
-            'the plain one. Train the match probability on negatives too (DVTRSupervision).'
-        )
-    return None
+        if eta < self.low:
+            return (
+                f'mean eta of negatives is {eta:.3f} (< {self.low}). Hardly any negative is pushed '
+                'away any more, so embeddings may fall together and recall with them. Raise the '
+                'floor of the weight, ramp it in later, or stop the gradient through eta.'
+            )
+        if positive - negative < self.gap:
+            return (
+                f'the match probability is {positive:.3f} for positives and {negative:.3f} for '
+                f'negatives (gap < {self.gap}). It does not tell them apart, so the weight is much '
+                'the same for every negative and the debiased loss is the plain one with fewer '
+                'negatives. Train the match probability on negatives too (DVTRSupervision).'
+            )
+        if eta > self.high:
+            return (
+                f'mean eta of negatives is {eta:.3f} (> {self.high}). No negative is spared: the '
+                'debiased loss is the plain one.'
+            )
+        return None

@@ -20,7 +20,6 @@ from mmengine.dist import (
 )
 from mmengine.model import is_model_wrapper
 from mmengine.runner import BaseLoop, Runner
-from mmengine.runner.amp import autocast
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
@@ -99,7 +98,7 @@ class RetrievalLoop(BaseLoop):
         runner: the runner.
         dataloader: config, see :class:`TwoPassLoader`.
         evaluator: metrics, or their configs.
-        fp16: encode under autocast (bfloat16 on the CPU); scores are float32 all the same.
+        amp: encode in bfloat16 (autocast); scores are float32 all the same.
         tile_rows: texts scored at a time; bounds the memory that a similarity needs.
 
     Attributes:
@@ -112,13 +111,13 @@ class RetrievalLoop(BaseLoop):
         dataloader: dict[str, Any],
         evaluator: Union[Metric, dict, Sequence[Union[Metric, dict]]],
         *,
-        fp16: bool = False,
+        amp: bool = False,
         tile_rows: int = 512,
     ) -> None:
         super().__init__(runner, TwoPassLoader(dataloader))
         metrics = evaluator if isinstance(evaluator, (list, tuple)) else [evaluator]
         self.evaluator = [METRICS.build(m) if isinstance(m, dict) else m for m in metrics]
-        self.fp16 = fp16
+        self.amp = amp
         self.tile_rows = tile_rows
         self.report: Optional[Report] = None
 
@@ -146,6 +145,10 @@ class RetrievalLoop(BaseLoop):
         model = self.runner.model
         return model.module if is_model_wrapper(model) else model
 
+    @property
+    def _device(self) -> torch.device:
+        return torch.device(self._model.data_preprocessor.device)
+
     def _encode(self) -> tuple[Encoded, Encoded, list[tuple[str, str]]]:
         """All texts, all readable videos, and (video id, reason) of the broken ones."""
         parts: dict[str, list[Encoded]] = dict(text=[], video=[])
@@ -163,7 +166,7 @@ class RetrievalLoop(BaseLoop):
         model = self._model
         data = model.data_preprocessor(batch, False)
         encode = model.encode_video if kind == 'video' else model.encode_text
-        with autocast(enabled=self.fp16):
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self.amp):
             levels = encode(data['inputs'])
         if not model.similarity.needs_tokens:
             levels = {name: level.global_only() for name, level in levels.items()}
@@ -201,8 +204,7 @@ class RetrievalLoop(BaseLoop):
         return {name: torch.cat([block[name] for block in blocks]) for name in names}
 
     def _on_device(self, levels: Levels) -> Levels:
-        device = self._model.data_preprocessor.device
-        return {name: level.map(lambda x: x.to(device)) for name, level in levels.items()}
+        return {name: level.map(lambda x: x.to(self._device)) for name, level in levels.items()}
 
     def _measure(
         self,

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from mmengine.dist import all_gather_object, get_rank
 from mmengine.hooks import Hook
+from mmengine.model import is_model_wrapper
 from mmengine.runner import Runner
 
 from mmvtr.registry import HOOKS
@@ -48,6 +49,21 @@ def seed_all(*key: int) -> None:
     torch.default_generator.manual_seed(seeds[2])
     if torch.cuda.is_initialized():
         torch.cuda.manual_seed_all(seeds[2])
+
+
+@HOOKS.register_module()
+class ProgressHook(Hook):
+    """Tells the supervision how far the training is, so that its ramps fit any batch and schedule.
+
+    Sets ``model.supervision.progress``, in [0, 1), where there is one.
+    """
+
+    def before_train_iter(
+        self, runner: Runner, batch_idx: int, data_batch: Optional[dict] = None
+    ) -> None:
+        model = runner.model.module if is_model_wrapper(runner.model) else runner.model
+        if hasattr(getattr(model, 'supervision', None), 'progress'):
+            model.supervision.progress = runner.iter / runner.max_iters
 
 
 @HOOKS.register_module()

@@ -55,8 +55,12 @@ def contrastive(
             f'scores {tuple(scores.shape)} and positives {tuple(positives.shape)} differ'
         )
     logits = at_least_float32(scores) / temperature
-    negatives = logits if weights is None else logits + weights.clamp_min(1e-30).log()
-    negatives = negatives.masked_fill(positives, LOG_ZERO)
+    if weights is None:
+        negatives = logits.masked_fill(positives, LOG_ZERO)
+    else:
+        absent = positives | (weights == 0)
+        negatives = logits + weights.masked_fill(absent, 1.0).log()
+        negatives = negatives.masked_fill(absent, LOG_ZERO)
     t2v = (logits, negatives, positives)
     v2t = tuple(x.t() for x in t2v)
     if direction == 'both':

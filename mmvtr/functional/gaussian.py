@@ -26,9 +26,11 @@ def wasserstein2(mean_t: Tensor, log_std_t: Tensor, mean_v: Tensor, log_std_v: T
     Returns:
         float [T, V] >= 0.
     """
-    t = torch.cat([mean_t, log_std_t.exp()], -1)
-    v = torch.cat([mean_v, log_std_v.exp()], -1)
-    squared = t.square().sum(-1)[:, None] + v.square().sum(-1)[None] - 2 * t @ v.t()
+    # A small difference of large sums: not a matter for autocast's half precision.
+    with torch.autocast(mean_t.device.type, enabled=False):
+        t = torch.cat([mean_t, log_std_t.exp()], -1)
+        v = torch.cat([mean_v, log_std_v.exp()], -1)
+        squared = t.square().sum(-1)[:, None] + v.square().sum(-1)[None] - 2 * t @ v.t()
     return squared.clamp_min(0)
 
 

@@ -10,6 +10,7 @@ from mmengine.structures import BaseDataElement
 from torch import Tensor, nn
 
 from mmvtr.dist import gather_levels, gather_padded, gather_rows
+from mmvtr.models.encoders.pooling import empty_levels
 from mmvtr.models.losses import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels
@@ -78,13 +79,20 @@ class VideoTextRetriever(BaseModel):
     # -- encoding and scoring -------------------------------------------------------------
 
     def encode_video(self, inputs: dict[str, Tensor]) -> Levels:
-        """``video`` float [V, F, ...] and ``frame_mask`` bool [V, F] -> levels of V videos."""
+        """``video`` float [V, F, ...] and ``frame_mask`` bool [V, F] -> levels of V videos.
+
+        Without ``video`` (all videos of a batch were broken and skipped): levels of none.
+        """
+        if 'video' not in inputs:
+            return self._add_gaussian(empty_levels(self.encoder, 1), 'video')
         return self._add_gaussian(
             self.encoder.encode_video(inputs['video'], inputs['frame_mask']), 'video'
         )
 
     def encode_text(self, inputs: dict[str, Tensor]) -> Levels:
-        """``text`` int64 [T, L] and ``text_mask`` bool [T, L] -> levels of T texts."""
+        """``text`` int64 [T, L] and ``text_mask`` bool [T, L] -> levels of T texts, as above."""
+        if 'text' not in inputs:
+            return self._add_gaussian(empty_levels(self.encoder, 1), 'text')
         return self._add_gaussian(
             self.encoder.encode_text(inputs['text'], inputs['text_mask']), 'text'
         )

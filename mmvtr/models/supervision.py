@@ -40,8 +40,11 @@ class DVTRSupervision(nn.Module):
         sharpness: above 1 spares the likeliest matches only.
         floor: smallest weight of a negative: how far semantics may gain at the cost of paired
             recall (docs/dvtr.md).
-        ramp: (start, end) in steps: the weight goes linearly from 1 to eta.  The heads need a
-            while before their word counts.
+        ramp: (start, end) as shares of the training: the weight goes linearly from 1 to eta.  The
+            heads need a while before their word counts.
+
+    Attributes:
+        progress: share of the training done; ProgressHook sets it, 1 without the hook.
     """
 
     def __init__(
@@ -51,7 +54,7 @@ class DVTRSupervision(nn.Module):
         num_samples: int = 7,
         sharpness: float = 1.0,
         floor: float = 0.02,
-        ramp: tuple[int, int] = (0, 0),
+        ramp: tuple[float, float] = (0.0, 0.0),
     ) -> None:
         super().__init__()
         if num_samples < 1:
@@ -65,6 +68,7 @@ class DVTRSupervision(nn.Module):
         self.sharpness = sharpness
         self.floor = floor
         self.ramp = ramp
+        self.progress = 1.0
         # Means are LayerNorm'ed, so W / D is about 2 for unrelated and 0 for equal vectors:
         # p starts at .88 for the one and .12 for the other.
         self.slope = nn.Parameter(torch.tensor(math.log(math.expm1(2.0))))
@@ -87,12 +91,13 @@ class DVTRSupervision(nn.Module):
         """Levels of the joint batch -> target with weights, and losses and figures for the log."""
         logits = self.match_logits(texts, videos)
         p = logits.detach().sigmoid()
+        ramp = self._ramp()
         eta = relative_uncertainty(p, target.positives, floor=self.floor, sharpness=self.sharpness)
-        weights = 1 - self._ramp() * (1 - eta)
+        weights = 1 - ramp * (1 - eta)
         losses = dict(
             loss_match=bernoulli(logits, target.positives),
             loss_align=self._align(texts, videos, target.positives),
-            **eta_log(eta, p, target.positives),
+            **eta_log(eta, p, target.positives, ramp),
         )
         return target._replace(weights=weights), losses
 
@@ -100,6 +105,7 @@ class DVTRSupervision(nn.Module):
         """Eq. 8 over the annotated pairs: W / D less the mean cosine of K x K samples."""
         row, column = positives.nonzero(as_tuple=True)
         generator = torch.Generator().manual_seed(int(self.step))
+        self.step += self.training
         t, v = texts[self.level], videos[self.level]
         samples = [gaussian.sample(e.mean, e.log_std, self.num_samples, generator) for e in (t, v)]
         cosine = gaussian.mean_sample_cosine(samples[0][row], samples[1][column])
@@ -109,11 +115,9 @@ class DVTRSupervision(nn.Module):
 
     def _ramp(self) -> float:
         start, end = self.ramp
-        now = int(self.step)
-        self.step += self.training
-        if now >= end:
+        if self.progress >= end:
             return 1.0
-        return max(0.0, (now - start) / (end - start))
+        return max(0.0, (self.progress - start) / (end - start))
 
 
 @MODELS.register_module()
@@ -154,7 +158,7 @@ class LiteralDVTRSupervision(nn.Module):
         losses = dict(
             loss_match=-masked_mean(eta, target.positives),
             loss_align=self._align(texts, videos, row, column),
-            **eta_log(eta.detach(), eta.detach(), target.positives),
+            **eta_log(eta.detach(), 1 - eta.detach(), target.positives, 1.0),
         )
         return target._replace(weights=eta), losses
 
@@ -176,17 +180,23 @@ def relative_uncertainty(
     p_t and p_v are the best match probabilities of a text and of a video with its own positives;
     where neither has one the denominator is 1.
     """
+    if not p.numel():
+        return p
     own = p.masked_fill(~positives, 0.0)
     best = torch.maximum(own.amax(1, keepdim=True), own.amax(0, keepdim=True))
     best = torch.where(best > 0, best, torch.ones_like(best))
     return (1 - (p / best).pow(sharpness)).clamp(floor, 1.0)
 
 
-def eta_log(eta: Tensor, p: Tensor, positives: Tensor) -> dict[str, Tensor]:
-    """Means over positives and negatives, for the log and the eta monitor."""
+def eta_log(eta: Tensor, p: Tensor, positives: Tensor, ramp: float) -> dict[str, Tensor]:
+    """What the log and the eta monitor want to know.
+
+    Mean eta of negatives, mean match probability of positives and of negatives, and the share of
+    eta in the weight.
+    """
     return dict(
-        eta_positive=masked_mean(eta, positives),
         eta_negative=masked_mean(eta, ~positives),
         match_positive=masked_mean(p, positives),
         match_negative=masked_mean(p, ~positives),
+        eta_ramp=eta.new_tensor(ramp),
     )

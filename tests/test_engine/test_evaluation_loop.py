@@ -200,7 +200,7 @@ def test_tokens_travel_only_where_the_similarity_reads_them(tmp_path):
 
 
 def test_under_autocast_the_scores_stay_float32(tmp_path):
-    cfg = dict(type='RetrievalLoop', fp16=True)
+    cfg = dict(type='RetrievalLoop', amp=True)
     assert make_runner(tmp_path, test_cfg=cfg).test() == pytest.approx(by_hand().values)
 
 

@@ -92,6 +92,16 @@ def test_lower_weight_means_smaller_push(case):
     assert 0 < eased[0, 2] < full[0, 2]
 
 
+def test_weight_zero_removes_a_negative():
+    scores = torch.tensor([[-0.5, 0.5], [0.0, 0.4]], requires_grad=True)
+    weights = torch.tensor([[1.0, 0.0], [1.0, 1.0]])
+    loss = contrastive(
+        scores, torch.eye(2).bool(), temperature=0.01, weights=weights, direction='t2v'
+    )
+    (gradient,) = torch.autograd.grad(loss, scores)
+    assert loss.item() == pytest.approx(0.0, abs=1e-6) and gradient[0].abs().max() == 0
+
+
 def test_extremes_stay_finite():
     eye = torch.eye(3, dtype=torch.bool)
     scores = torch.tensor([[1.0, -1, 1], [0, 1, 0], [1, 1, 1]], requires_grad=True)

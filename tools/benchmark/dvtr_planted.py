@@ -109,10 +109,11 @@ def train(method: str, point: dict[str, float], seed: int) -> dict[str, dict[str
             *options(point),
         )
         (folder / 'done').touch()
-    newest = max(path for path in folder.iterdir() if path.is_dir() and path.name[0].isdigit())
-    log = (newest / 'vis_data' / 'scalars.json').read_text().splitlines()
-    rows = [json.loads(line) for line in log if 'retrieval/rsum' in line]
-    *val, test = rows
+    # A resumed run has one folder of logs for each start; the test is in the last one.
+    starts = sorted(path for path in folder.iterdir() if path.is_dir())
+    lines = [line for s in starts for line in (s / 'vis_data/scalars.json').open()]
+    val = [json.loads(line) for line in lines if 'retrieval/rsum' in line]
+    test = json.loads((starts[-1] / f'{starts[-1].name}.json').read_text())
     return dict(val=max(val, key=lambda row: row['retrieval/rsum']), test=test)
 
 

@@ -12,11 +12,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mmvtr.functional.precision import at_least_float32
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
 
 from .dual import CLIPDualEncoder
-from .pooling import at_least_float32, masked, mean_of_units, unit
+from .pooling import masked, mean_of_units, unit
 from .temporal import FramePositions, TemporalTransformer
 
 

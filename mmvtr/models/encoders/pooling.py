@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mmvtr.functional.precision import at_least_float32
 from mmvtr.structures import Embedding, Levels
 
 
@@ -41,11 +42,6 @@ def check_mask(mask: Tensor, name: str) -> None:
     some = mask.any(1)
     if not some.all():
         raise ValueError(f'{name} of item {int(some.int().argmin())} of the batch is all False')
-
-
-def at_least_float32(x: Tensor) -> Tensor:
-    """Half precisions to float32, others unchanged."""
-    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
 def unit(x: Tensor) -> Tensor:

@@ -1,0 +1,66 @@
+"""What the eta monitor logs, and when it warns."""
+
+import logging
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from mmvtr.engine.eta_monitor import FIGURES, EtaMonitorHook
+from mmvtr.models.losses import Target
+from mmvtr.models.supervision import DVTRSupervision
+from mmvtr.structures import Embedding
+
+
+def an_epoch(hook, caplog, steps):
+    logger = logging.getLogger('eta')
+    runner = SimpleNamespace(logger=logger)
+    with caplog.at_level(logging.INFO, logger='eta'):
+        hook.before_train_epoch(runner)
+        for outputs in steps:
+            hook.after_train_iter(runner, 0, outputs=outputs)
+        hook.after_train_epoch(runner)
+    return [(record.levelname, record.getMessage()) for record in caplog.records]
+
+
+def test_logs_the_means_of_the_epoch(caplog):
+    steps = [dict(zip(FIGURES, (0.8, 0.9, 0.2, 1.0))), dict(zip(FIGURES, (0.9, 0.7, 0.0, 1.0)))]
+    ((level, message),) = an_epoch(EtaMonitorHook(), caplog, steps)
+    assert level == 'INFO'
+    assert 'eta_negative 0.850, match_positive 0.800, match_negative 0.100' in message
+
+
+@pytest.mark.parametrize(
+    ('figures', 'meaning'),
+    [
+        # What Eq. 11 to the letter ends in, and what it ends in with the sign turned round.
+        ((0.991, 0.01, 0.009, 1.0), 'does not tell them apart'),
+        ((0.02, 0.99, 0.98, 1.0), 'Hardly any negative is pushed'),
+        ((0.995, 0.3, 0.01, 1.0), 'No negative is spared'),
+    ],
+)
+def test_warns_of_a_collapse_and_says_what_it_means(caplog, figures, meaning):
+    records = an_epoch(EtaMonitorHook(), caplog, [dict(zip(FIGURES, figures))])
+    assert [level for level, _ in records] == ['INFO', 'WARNING']
+    assert meaning in records[1][1]
+
+
+def test_is_silent_before_the_ramp_and_without_eta(caplog):
+    waiting = dict(zip(FIGURES, (0.99, 0.1, 0.1, 0.2)))
+    assert [level for level, _ in an_epoch(EtaMonitorHook(), caplog, [waiting])] == ['INFO']
+    caplog.clear()
+    assert an_epoch(EtaMonitorHook(), caplog, [dict(loss=1.0)]) == []
+
+
+@pytest.mark.parametrize('trained', [False, True])
+def test_judges_the_sound_supervision(caplog, trained):
+    """A match probability that is blind to the pairs is found out; one that sees them is not."""
+    torch.manual_seed(0)
+    mean = torch.randn(16, 32)
+    texts = {'gaussian': Embedding(mean, log_std=torch.zeros(16, 32))}
+    videos = {
+        'gaussian': Embedding(mean if trained else torch.randn(16, 32), log_std=torch.zeros(16, 32))
+    }
+    _, figures = DVTRSupervision()(texts, videos, Target(torch.eye(16).bool()))
+    levels = [level for level, _ in an_epoch(EtaMonitorHook(), caplog, [figures])]
+    assert levels == (['INFO'] if trained else ['INFO', 'WARNING'])

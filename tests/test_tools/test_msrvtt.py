@@ -1,0 +1,133 @@
+"""The MSR-VTT config on a miniature: a few rendered clips under the official names."""
+
+import csv
+import json
+
+import pytest
+
+from children import ROOT, run_tool
+
+CONFIG = ROOT / 'configs' / 'dvtr_c2v_msrvtt.py'
+TEST = ['video9770', 'video9771', 'video9772']
+TINY = """
+_base_ = ['{config}']
+clip = dict(
+    embed_dim=16,
+    vision_cfg=dict(layers=1, width=16, head_width=8, patch_size=32, image_size=64),
+    text_cfg=dict(context_length=32, vocab_size=49408, width=16, heads=2, layers=1),
+)
+model = dict(
+    encoder=dict(
+        frames=dict(_delete_=True, type='OpenCLIPFrames', model=clip),
+        text=dict(_delete_=True, type='OpenCLIPText', model=clip),
+    )
+)
+"""
+OPTIONS = [
+    'train_cfg.max_epochs=1',
+    'train_dataloader.batch_size=4',
+    'model.supervision.ramp=(0,2)',
+]
+for name in ('train', 'test'):
+    loader = f'{name}_dataloader'
+    OPTIONS += [
+        f'{loader}.num_workers=0',
+        f'{loader}.dataset.video_pipeline.0.num_frames=2',
+        f'{loader}.dataset.video_pipeline.1.size=64',
+        f'{loader}.dataset.video_pipeline.2.size=64',
+    ]
+
+
+def run(folder, *options):
+    (folder / 'tiny.py').write_text(TINY.format(config=CONFIG))
+    return run_tool(folder, 'train.py', 'tiny.py', '--cfg-options', *OPTIONS, *options)
+
+
+def write(folder, videos, sentences, train, pairs, write_video):
+    data = folder / 'data' / 'msrvtt'
+    (data / 'videos').mkdir(parents=True)
+    annotations = dict(info={}, videos=videos, sentences=sentences)
+    (data / 'MSRVTT_data.json').write_text(json.dumps(annotations))
+    (data / 'MSRVTT_train.9k.csv').write_text('\n'.join(['video_id', *train]) + '\n')
+    with open(data / 'MSRVTT_JSFUSION_test.csv', 'w', newline='') as file:
+        writer = csv.DictWriter(file, ['key', 'vid_key', 'video_id', 'sentence'])
+        writer.writeheader()
+        writer.writerows(pairs)
+    for number, video in enumerate(videos):
+        path = data / 'videos' / f'{video["video_id"]}.mp4'
+        write_video(path, [10 * number, 20 + 10 * number] * 10, size=(72, 96))
+
+
+def check(code, printed, folder):
+    assert code == 0, printed
+    assert 'results on test' in printed and 'rsum' in printed and 'protocol: set' in printed
+    assert 'Testing the weights' not in printed  # 1k-A has no val: the last epoch is tested
+    assert (folder / 'work_dirs' / 'tiny' / 'epoch_1.pth').is_file()
+    work_dir = folder / 'work_dirs' / 'tiny'
+    code, again = run_tool(
+        folder, 'test.py', 'tiny.py', work_dir / 'epoch_1.pth', '--cfg-options', *OPTIONS
+    )
+    assert code == 0, again
+    assert table(again) == table(printed)
+
+
+def table(printed):
+    return printed[printed.index('results on test') :].split('protocol')[0]
+
+
+def test_handmade_miniature(tmp_path, write_video):
+    train = [f'video{i}' for i in range(4)]
+    videos = [dict(video_id=v, split='train') for v in train] + [
+        dict(video_id=v, split='test') for v in TEST
+    ]
+    sentences = [
+        dict(caption=f'a {word} {thing}', video_id=v['video_id'], sen_id=2 * i + j)
+        for j, word in enumerate(('dark', 'bright'))
+        for i, (v, thing) in enumerate(zip(videos, 'abcdefg'))
+    ]
+    pairs = [
+        dict(key=f'ret{i}', vid_key=f'msr{v[5:]}', video_id=v, sentence=f'scene {i}')
+        for i, v in enumerate(TEST)
+    ]
+    write(tmp_path, videos, sentences, train, pairs, write_video)
+    check(*run(tmp_path), tmp_path)
+
+
+def test_official_files_cut_down(tmp_path, shared, write_video):
+    source = shared / 'data' / 'MSRVTT'
+    annotations = json.loads((source / 'train_val_videodatainfo.json').read_text())
+    test_part = json.loads((source / 'test_videodatainfo.json').read_text())
+    train = ['video0', 'video1', 'video2', 'video3']
+    keep = {*train, *TEST}
+    videos = [v for v in annotations['videos'] + test_part['videos'] if v['video_id'] in keep]
+    sentences = [
+        s for s in annotations['sentences'] + test_part['sentences'] if s['video_id'] in keep
+    ]
+    with open(source / 'MSRVTT_JSFUSION_test.csv', newline='') as file:
+        pairs = [row for row in csv.DictReader(file) if row['video_id'] in TEST]
+    assert (len(videos), len(sentences), len(pairs)) == (7, 140, 3)
+    write(tmp_path, videos, sentences, train, pairs, write_video)
+    check(*run(tmp_path), tmp_path)
+
+
+def test_without_data_it_says_what_is_missing(tmp_path):
+    code, printed = run_tool(tmp_path, 'train.py', CONFIG)
+    assert code != 0
+    assert 'data/msrvtt' in printed and 'Traceback' not in printed
+    assert len(printed.splitlines()) < 30  # one screen
+
+
+@pytest.mark.parametrize(
+    ('option', 'message'),
+    [
+        ('train_dataloader.dataset.split=1k', "no split '1k'"),
+        ('model.supervision.num_samples=0', 'num_samples (K) must be at least 1'),
+    ],
+)
+def test_wrong_value_is_named(tmp_path, write_video, option, message):
+    videos = [dict(video_id=v, split='train') for v in ('video0', *TEST)]
+    sentences = [dict(caption='a', video_id=v['video_id'], sen_id=i) for i, v in enumerate(videos)]
+    pairs = [dict(key='ret0', vid_key='msr', video_id=TEST[0], sentence='b')]
+    write(tmp_path, videos, sentences, ['video0'], pairs, write_video)
+    code, printed = run(tmp_path, option)
+    assert code != 0 and message in printed
