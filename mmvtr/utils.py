@@ -39,8 +39,8 @@ def load_config(
     Raises:
         SystemExit: the file does not exist, or it or the options cannot be read.
     """
-    # OpenMP threads that spin for long while they wait take the cores from the data workers: with
-    # the default a step on two busy cores took up to ten times as long.  Read when torch is loaded.
+    # OpenMP threads that spin for long while they wait take the cores from the data workers: where
+    # cores are scarce, the default makes a step several times slower.  Read when torch is loaded.
     os.environ.setdefault('GOMP_SPINCOUNT', '2000')
     if not Path(path).is_file():
         raise SystemExit(f'error: config {path} does not exist')

@@ -1,7 +1,8 @@
 # 5 epochs over all captions, warm-up 10 %, cosine.  DVTR states 1e-7 for CLIP and 2e-5 for its
 # uncertainty module; CLIP2Video's new modules take CLIP4Clip's 1e-4.  1e-7 belongs to codes that
 # hold CLIP's weights in fp16, where it moves them far more than its name says (docs/dvtr.md).
-# With fp32 weights, as here, 1e-6 is what trains.  `--amp` computes in bfloat16 and keeps them fp32.
+# With fp32 weights, as here, 1e-6 is what trains.  `--amp` computes in bfloat16 and leaves the
+# weights in fp32.
 optim_wrapper = dict(
     type='OptimWrapper',
     optimizer=dict(type='AdamW', lr=1e-4, betas=(0.9, 0.98), eps=1e-6, weight_decay=0.2),

@@ -167,6 +167,14 @@ class MSRVTTDataset(VideoTextDataset):
 def _read_captions(path: Path, mtime: int) -> _Captions:
     """Parse one json file, once until it changes; sentences come in any order."""
     content = read_json(path, ('videos', 'sentences'))
+    for kind, keys in (
+        ('videos', ('video_id', 'split')),
+        ('sentences', ('sen_id', 'video_id', 'caption')),
+    ):
+        for row, entry in enumerate(content[kind]):
+            missing = [key for key in keys if entry.get(key) is None]
+            if missing:
+                raise ValueError(f'{path}: {kind}[{row}] lacks {missing}')
     split = {video['video_id']: video['split'] for video in content['videos']}
     captions: dict[str, list[tuple[str, str]]] = {name: [] for name in split}
     for row, sentence in enumerate(content['sentences']):

@@ -74,7 +74,7 @@ def check_datasets(cfg: Config, loaders: Sequence[str] = LOADERS) -> None:
             continue
         try:
             DATASETS.build(cfg[loader]['dataset'])
-        except (OSError, KeyError, ValueError, RuntimeError) as error:
+        except (OSError, ImportError, KeyError, ValueError, RuntimeError) as error:
             place = traceback.extract_tb(error.__traceback__)[-1]
             reason = error.args[0] if isinstance(error, KeyError) else error
             raise SystemExit(

@@ -182,6 +182,16 @@ def test_caption_of_an_unknown_video(mini):
         build(mini, 'full_test')
 
 
+def test_entry_without_a_key(mini):
+    changed = content(['video3', 'video4'], 9)
+    changed['sentences'][2]['caption'] = None
+    write_json(mini, 'test_videodatainfo.json', changed)
+    with pytest.raises(
+        ValueError, match=r"test_videodatainfo.json: sentences\[2\] lacks \['caption'\]"
+    ):
+        build(mini, 'full_test')
+
+
 def test_duplicate_rows(mini):
     write_list(mini, 'MSRVTT_train.7k.csv', ['video0', 'video1', 'video0'])
     with pytest.raises(ValueError, match=r"1 video ids occur more than once, e.g. \['video0'\]"):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from mmvtr.engine.hooks import BrokenVideoHook, ExactSeedHook, seed_all
+from mmvtr.engine.hooks import BrokenVideoHook, ExactSeedHook, ProgressHook, seed_all
 
 
 def draw():
@@ -97,3 +97,13 @@ def test_too_many_broken_videos_end_the_training(log):
 def test_max_share_is_a_share():
     with pytest.raises(ValueError, match='max_share'):
         BrokenVideoHook(max_share=2)
+
+
+def test_progress_reaches_the_supervision():
+    supervision = SimpleNamespace(progress=1.0)
+    runner = SimpleNamespace(model=SimpleNamespace(supervision=supervision), iter=30, max_iters=120)
+    ProgressHook().before_train_iter(runner, 0)
+    assert supervision.progress == 0.25
+    for model in (SimpleNamespace(supervision=None), SimpleNamespace()):
+        ProgressHook().before_train_iter(SimpleNamespace(model=model, iter=1, max_iters=2), 0)
+        assert not hasattr(model, 'progress')

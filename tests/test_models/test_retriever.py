@@ -3,9 +3,12 @@ import math
 import pytest
 import torch
 
+from mmvtr.datasets import collate_retrieval
 from mmvtr.models.data_preprocessor import VideoTextDataPreprocessor, pad
-from mmvtr.models.retriever import match
+from mmvtr.models.losses import ContrastiveLoss, RankingLoss
+from mmvtr.models.retriever import VideoTextRetriever, match
 from mmvtr.models.similarity import CosineSimilarity, Temperature
+from mmvtr.models.supervision import DVTRSupervision
 from mmvtr.structures import Embedding, cat_levels
 from tests.test_dist import make_batch, make_model
 
@@ -142,3 +145,31 @@ def test_cat_levels_pads_tokens():
 
     joint = cat_levels([part(2, 3), part(1, 5)])['g']
     assert joint.tokens.shape == (3, 5, 2) and joint.mask.sum(1).tolist() == [3, 3, 5]
+
+
+def test_a_batch_of_broken_videos_has_zero_losses_and_zero_gradients():
+    """From the collation to the gradients, as one process of several may meet it."""
+    clip = dict(
+        embed_dim=8,
+        vision_cfg=dict(layers=1, width=8, head_width=4, patch_size=8, image_size=8),
+        text_cfg=dict(context_length=8, vocab_size=10, width=8, heads=2, layers=1),
+    )
+    towers = dict(
+        frames=dict(type='mmvtr.OpenCLIPFrames', model=clip),
+        text=dict(type='mmvtr.OpenCLIPText', model=clip),
+    )
+    model = VideoTextRetriever(
+        encoder=dict(type='mmvtr.CLIP2Video', **towers, temporal_layers=1),
+        similarity=CosineSimilarity(levels=('global', 'aligned')),
+        heads=dict(type='mmvtr.HierarchicalGaussianHead'),
+        supervision=DVTRSupervision(),
+        losses=dict(nce=ContrastiveLoss(reads=('global', 'aligned')), triplet=RankingLoss()),
+        data_preprocessor=dict(type='mmvtr.VideoTextDataPreprocessor'),
+    )
+    batch = collate_retrieval([dict(broken=('video7', 'cut short'))])
+    assert batch['inputs'] == {}
+    losses = model(**model.data_preprocessor(batch, training=True), mode='loss')
+    total = sum(value for name, value in losses.items() if 'loss' in name)
+    total.backward()
+    assert total.item() == 0
+    assert all(p.grad is not None and not p.grad.any() for p in model.encoder.parameters())

@@ -13,13 +13,14 @@ import sys
 import time
 from typing import Any
 
-from mmengine.config import Config, DictAction
+from mmengine.config import DictAction
 from mmengine.registry import init_default_scope
 
 from mmvtr.registry import DATASETS
+from mmvtr.utils import load_config
 
 #: What datasets and transforms raise when files or annotations are not as expected.
-PROBLEMS = (OSError, ValueError, KeyError, RuntimeError)
+PROBLEMS = (OSError, ImportError, ValueError, KeyError, RuntimeError)
 
 
 def parse_args() -> argparse.Namespace:
@@ -53,8 +54,7 @@ def _shape(frames: Any) -> str:
 
 def main() -> None:
     args = parse_args()
-    cfg = Config.fromfile(args.config)
-    cfg.merge_from_dict(args.cfg_options)
+    cfg = load_config(args.config, args.cfg_options)
     init_default_scope(cfg.get('default_scope', 'mmvtr'))
     complete = True
     for part in ('train', 'val', 'test'):
