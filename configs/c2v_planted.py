@@ -7,3 +7,4 @@ _base_ = [
 ]
 
 model = dict(losses=dict(contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'))))
+train_cfg = dict(max_epochs=10, val_interval=5)  # 12 on features, which cost little

@@ -14,7 +14,9 @@ model = dict(
     losses=dict(contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'))),
 )
 find_unused_parameters = True  # a stage trains a part of the model
-train_cfg = dict(type='AlternatingTrainLoop', stages=('uncertainty', 'retrieval'))
+train_cfg = dict(
+    type='AlternatingTrainLoop', stages=('uncertainty', 'retrieval'), max_epochs=10, val_interval=5
+)
 test_evaluator = [
     dict(type='RetrievalMetric'),
     dict(type='SemanticMetric'),

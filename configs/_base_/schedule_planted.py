@@ -1,4 +1,4 @@
-# 12 visits to each clip; AdamW with warm-up and cosine decay.
+# 12 visits to each clip by default; AdamW with warm-up and cosine decay.
 optim_wrapper = dict(
     type='OptimWrapper',
     optimizer=dict(type='AdamW', lr=1e-3, weight_decay=0.05),

@@ -77,6 +77,8 @@ def make_features() -> None:
             sister,
             '--resume',
             '--cfg-options',
+            'train_cfg.max_epochs=12',
+            'train_cfg.val_interval=4',
             *(name + SISTER for name in sets),
         )
         (ROOT / sister / 'done').touch()
