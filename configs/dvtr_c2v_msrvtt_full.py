@@ -9,7 +9,7 @@ _base_ = [
 model = dict(
     heads=dict(type='HierarchicalGaussianHead'),
     supervision=dict(
-        type='DVTRSupervision', num_samples=7, sharpness=2.0, floor=0.3, ramp=(0.1, 0.2)
+        type='DVTRSupervision', num_samples=7, sharpness=2.0, floor=0.4, ramp=(0.1, 0.2)
     ),
     losses=dict(contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'))),  # Eq. 13
 )

@@ -10,7 +10,7 @@ model = dict(
     encoder=dict(frames=dict(_delete_=True, type='FeatureFrames', in_dim=128)),
     heads=dict(type='HierarchicalGaussianHead'),
     supervision=dict(
-        type='DVTRSupervision', num_samples=7, sharpness=2.0, floor=0.3, ramp=(0.33, 0.67)
+        type='DVTRSupervision', num_samples=7, sharpness=2.0, floor=0.4, ramp=(0.33, 0.67)
     ),
     losses=dict(contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'))),  # Eq. 13
 )
