@@ -58,7 +58,7 @@ def write(folder, videos, sentences, train, pairs, write_video):
         write_video(path, [10 * number, 20 + 10 * number] * 10, size=(72, 96))
 
 
-def check(code, printed, folder):
+def assert_trains_and_tests(code, printed, folder):
     assert code == 0, printed
     assert 'results on test' in printed and 'rsum' in printed and 'protocol: set' in printed
     assert 'Testing the weights' not in printed  # 1k-A has no val: the last epoch is tested
@@ -90,7 +90,7 @@ def test_handmade_miniature(tmp_path, write_video):
         for i, v in enumerate(TEST)
     ]
     write(tmp_path, videos, sentences, train, pairs, write_video)
-    check(*run(tmp_path), tmp_path)
+    assert_trains_and_tests(*run(tmp_path), tmp_path)
 
 
 def test_official_files_cut_down(tmp_path, shared, write_video):
@@ -107,7 +107,7 @@ def test_official_files_cut_down(tmp_path, shared, write_video):
         pairs = [row for row in csv.DictReader(file) if row['video_id'] in TEST]
     assert (len(videos), len(sentences), len(pairs)) == (7, 140, 3)
     write(tmp_path, videos, sentences, train, pairs, write_video)
-    check(*run(tmp_path), tmp_path)
+    assert_trains_and_tests(*run(tmp_path), tmp_path)
 
 
 def test_without_data_it_says_what_is_missing(tmp_path):
