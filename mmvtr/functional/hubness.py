@@ -1,0 +1,240 @@
+"""How unevenly a gallery is retrieved, and what that costs.
+
+Some items ("hubs") are near to queries of all kinds and push the right ones away; others are
+found by nobody.  ``dim`` is that of the gallery, as in :mod:`mmvtr.functional.ranks`: 1 = texts
+ask for videos, 0 = videos ask for texts.  Nothing here sees more than a few queries at a time.
+"""
+
+from __future__ import annotations
+
+from typing import Iterator, NamedTuple, Sequence
+
+import torch
+from torch import Tensor
+
+from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.ranks import TILE
+from mmvtr.functional.tiles import refuse_non_finite
+
+
+class ErrorRates(NamedTuple):
+    """False retrievals of gallery items in B bins of mass; NaN where there is nothing to count.
+
+    Attributes:
+        mass: float64 [B], mean relative mass of the items.
+        items: int64 [B], how many there are.
+        false_negatives: float64 [B] in [0, 1].
+        false_positives: float64 [B] in [0, 1].
+    """
+
+    mass: Tensor
+    items: Tensor
+    false_negatives: Tensor
+    false_positives: Tensor
+
+
+def retrieval_mass(scores: Tensor, *, temperature: float | Tensor, dim: int = 1) -> Tensor:
+    """Sum over all queries of the retrieval probability of each gallery item (NCL Eq. 2-3, 5).
+
+    A query's probabilities are ``softmax(scores / temperature)`` over the gallery.
+
+    Args:
+        scores: float [T, V], unscaled: the temperature divides them here.
+        temperature: positive.
+        dim: dimension of the gallery.
+
+    Returns:
+        float64 [N], summing to the number of queries.
+
+    Raises:
+        ValueError: a score is not finite (names row and column), no queries or no gallery, or a
+            temperature that is not positive.
+
+    Example:
+        Both texts prefer video 0. ::
+
+            >>> retrieval_mass(torch.tensor([[2.0, 0.0], [2.0, 0.0]]), temperature=1.0)
+            tensor([1.7616, 0.2384], dtype=torch.float64)
+    """
+    if not temperature > 0:
+        raise ValueError(f'temperature must be positive, not {float(temperature)}')
+    mass = _zeros(scores, dim)
+    for (part,) in _queries(dim, scores):
+        mass += (part / temperature).softmax(1).sum(0, dtype=torch.float64)
+    return mass
+
+
+def relative_mass(scores: Tensor, *, temperature: float | Tensor, dim: int = 1) -> Tensor:
+    """:func:`retrieval_mass` over its mean: 1 = a fair share, less = under-represented.
+
+    For as many queries as items it is the mass itself.  Arguments and errors as there.
+    """
+    mass = retrieval_mass(scores, temperature=temperature, dim=dim)
+    return mass * len(mass) / scores.shape[1 - dim]
+
+
+def normalisation_error(scores: Tensor, *, temperature: float | Tensor, dim: int = 1) -> Tensor:
+    """Mean distance of the relative mass from 1 (NCL Eq. 5, for any number of queries).
+
+    Arguments and errors as in :func:`retrieval_mass`.
+
+    Returns:
+        0-dim float64; 0 = every item gets its share, below 2.
+    """
+    return (1 - relative_mass(scores, temperature=temperature, dim=dim)).abs().mean()
+
+
+def k_occurrence(scores: Tensor, *, k: int, dim: int = 1) -> Tensor:
+    """How many queries have each gallery item among their ``k`` best (Radovanovic et al. 2010).
+
+    Items in a tie for the last places share them: the expected number if ties fall at random.
+
+    Args:
+        scores: float [T, V].
+        k: 1 to the size of the gallery.
+        dim: dimension of the gallery.
+
+    Returns:
+        float64 [N], summing to k times the number of queries.
+
+    Raises:
+        ValueError: a score is not finite, no queries or no gallery, or ``k`` out of range.
+
+    Example:
+        Text 1 cannot decide between videos 1 and 2. ::
+
+            >>> scores = torch.tensor([[.9, .1, .0], [.2, .8, .8]])
+            >>> k_occurrence(scores, k=1)
+            tensor([1.0000, 0.5000, 0.5000], dtype=torch.float64)
+    """
+    count = _zeros(scores, dim)
+    if not 1 <= k <= len(count):
+        raise ValueError(f'k must be 1 to {len(count)}, the gallery, not {k}')
+    for (part,) in _queries(dim, scores):
+        last = part.topk(k, dim=1).values[:, -1:]
+        above, tied = part > last, part == last
+        share = (k - above.sum(1)).double() / tied.sum(1)
+        query, item = tied.nonzero(as_tuple=True)
+        count += above.sum(0)
+        count.index_add_(0, item, share[query])
+    return count
+
+
+def skewness(x: Tensor) -> Tensor:
+    """Third standardised moment, ``mean(((x - mean) / std)^3)`` with the population's std.
+
+    Of :func:`k_occurrence` it is the usual measure of hubness: a few items that many queries find
+    make a long right tail.
+
+    Args:
+        x: float [N].
+
+    Returns:
+        0-dim float64; 0 for values that are all the same.
+
+    Raises:
+        ValueError: no values.
+    """
+    if not len(x):
+        raise ValueError('skewness of no values')
+    deviation = x.double() - x.double().mean()
+    deviation = deviation / deviation.abs().amax()  # else tiny or huge x leave the range of a cube
+    standard = deviation.square().mean().sqrt()
+    same = x.amax() - x.amin() <= 1e-12 * x.abs().amax()  # the rounding of equal sums
+    return ((deviation / standard) ** 3).mean().where(~same, 0.0)
+
+
+def error_rates_by_mass(
+    scores: Tensor,
+    positives: Tensor,
+    *,
+    temperature: float | Tensor,
+    dim: int = 1,
+    edges: Sequence[float] = (1.0,),
+) -> ErrorRates:
+    """False negatives and false positives of gallery items by their relative mass (NCL Fig. 3).
+
+    An item's *own queries* are those it matches.  Over all items of a bin together,
+
+    - the false negative rate is the share of own queries that do not retrieve the item first: some
+      item that is no match scores higher.  A query's other matches never count against it.
+    - the false positive rate is the share of queries retrieving the item first that are not its
+      own.  (The paper says "wrongly retrieved by irrelevant queries" and gives no formula.)
+
+    So with one match a query both are decompositions of the same 1 - R@1, and the rates of all
+    items together are equal.  Ties count in expectation.  Queries without a match add to the mass
+    only, as they are no part of R@1 either.
+
+    Args:
+        scores: float [T, V].
+        positives: bool [T, V].
+        temperature: of the mass.
+        dim: dimension of the gallery.
+        edges: E increasing borders of relative mass; bin i of E + 1 holds
+            ``edges[i - 1] <= mass < edges[i]``.
+
+    Raises:
+        ValueError: as :func:`retrieval_mass`; shapes that differ, or edges that do not increase.
+
+    Example:
+        Video 0 is retrieved by both texts, video 1 by none. ::
+
+            >>> scores = torch.tensor([[2.0, 0.0], [2.0, 0.0]])
+            >>> rates = error_rates_by_mass(scores, torch.eye(2).bool(), temperature=1.0)
+            >>> rates.false_negatives.tolist(), rates.false_positives.tolist()
+            ([1.0, 0.0], [nan, 0.5])
+    """
+    if scores.shape != positives.shape:
+        raise ValueError(
+            f'scores {list(scores.shape)} and positives {list(positives.shape)} differ'
+        )
+    borders = torch.tensor(edges, dtype=torch.float64, device=scores.device)
+    if not (borders.diff() > 0).all():
+        raise ValueError(f'edges must increase: {list(edges)}')
+    mass = relative_mass(scores, temperature=temperature, dim=dim)
+    own, missed, first, wrong = (_zeros(scores, dim) for _ in range(4))
+    for part, match in _queries(dim, scores, positives):
+        _count_misses(part, match, own, missed)
+        _count_firsts(part, match, first, wrong)
+    place = torch.bucketize(mass, borders, right=True)
+    items, mass, own, missed, first, wrong = (
+        borders.new_zeros(len(borders) + 1).index_add(0, place, x)
+        for x in (torch.ones_like(mass), mass, own, missed, first, wrong)
+    )
+    return ErrorRates(mass / items, items.long(), missed / own, wrong / first)
+
+
+def _count_misses(part: Tensor, match: Tensor, own: Tensor, missed: Tensor) -> None:
+    """Add each item's own queries, and those that it loses to items that are no match."""
+    query, item = match.nonzero(as_tuple=True)
+    others = part.masked_fill(match, -torch.inf)
+    best = others.amax(1, keepdim=True)
+    tied = (others == best).sum(1).double()[query]
+    score, best = part[query, item], best[query, 0]
+    own.index_add_(0, item, torch.ones_like(tied))
+    missed.index_add_(0, item, (score < best).double() + (score == best) * tied / (tied + 1))
+
+
+def _count_firsts(part: Tensor, match: Tensor, first: Tensor, wrong: Tensor) -> None:
+    """Add the queries that retrieve each item first, and those of them that it does not match."""
+    top = (part == part.amax(1, keepdim=True)) & match.any(1, keepdim=True)
+    query, item = top.nonzero(as_tuple=True)
+    share = 1 / top.sum(1).double()[query]
+    first.index_add_(0, item, share)
+    wrong.index_add_(0, item, share * ~match[query, item])
+
+
+def _queries(dim: int, scores: Tensor, *beside: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """A few queries at a time, as rows: their scores in float32 or better, and what is beside."""
+    refuse_non_finite(scores)
+    matrices = [x if dim == 1 else x.t() for x in (scores, *beside)]
+    rows = max(1, TILE // scores.shape[dim])
+    for part, *others in zip(*(x.split(rows) for x in matrices)):
+        yield at_least_float32(part), *others
+
+
+def _zeros(scores: Tensor, dim: int) -> Tensor:
+    """A float64 zero for each gallery item."""
+    if scores.dim() != 2 or not scores.numel():
+        raise ValueError(f'scores {list(scores.shape)} must be [texts, videos], none of them 0')
+    return torch.zeros(scores.shape[dim], dtype=torch.float64, device=scores.device)

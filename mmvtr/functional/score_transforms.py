@@ -1,0 +1,163 @@
+"""Test-time score transforms against hubness, for the scores of any model.
+
+Rows are queries, columns are the gallery, in one direction.  A *bank* of queries, scored against
+the same gallery, says which items are retrieved too often; what the transforms return is to be
+ranked within a row.  A bank of test queries makes any of them transductive.
+"""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import torch
+from torch import Tensor
+
+from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.sinkhorn import column_biases, sinkhorn
+from mmvtr.functional.tiles import Tiles, as_tiles, refuse_empty, refuse_non_finite
+
+
+def sinkhorn_scores(
+    scores: Tensor,
+    bank: Tensor | Tiles,
+    *,
+    temperature: float | Tensor,
+    iterations: int = 4,
+    tolerance: Optional[float] = None,
+) -> Tensor:
+    """NCL at test time (Park et al. 2022, Sec. 3.4): ``scores + b``, with b of the bank.
+
+    Args:
+        scores: float [Q, N] of the queries asked.
+        bank: float [K, N] of the bank queries with the same N gallery items, or its tiles.
+        temperature: NCL's gamma, which divides scores; positive.
+        iterations: as :func:`mmvtr.functional.sinkhorn.sinkhorn`, and ``tolerance`` too.
+
+    Returns:
+        float [Q, N] in score units, float32 or better.
+
+    Raises:
+        ValueError: a score that is not finite, a matrix that is all one value, an empty bank or
+            gallery, a bank of another gallery; as :func:`mmvtr.functional.sinkhorn.sinkhorn`.
+    """
+    scores, bank = _checked(scores, bank)
+    biases = sinkhorn(bank, temperature=temperature, iterations=iterations, tolerance=tolerance)
+    return scores + biases.columns.to(scores)
+
+
+def inverted_softmax(
+    scores: Tensor, bank: Tensor | Tiles, *, temperature: float | Tensor
+) -> Tensor:
+    """Inverted softmax (Smith et al. 2017; QB-Norm's IS), in log form.
+
+    ``s_ij - T logsumexp_k(g_kj / T)``: T times the log of the published
+    ``exp(s_ij / T) / sum_k exp(g_kj / T)``, ranked the same, without its overflow.
+    Arguments, result and errors as in :func:`sinkhorn_scores`.
+    """
+    scores, bank = _checked(scores, bank)
+    return scores + _bank_biases(scores, bank, temperature)
+
+
+def qb_norm(
+    scores: Tensor, bank: Tensor | Tiles, *, temperature: float | Tensor, k: int = 1
+) -> Tensor:
+    """Dynamic inverted softmax (QB-Norm, Bogolin et al. 2022).
+
+    :func:`inverted_softmax` for the queries whose best item is among the ``k`` best of some bank
+    query; the others keep their raw scores.  So rows differ in scale: rank within a row only.
+    Other arguments, result and errors as in :func:`sinkhorn_scores`.
+    """
+    scores, bank = _checked(scores, bank)
+    active = activation_set(bank, k=k).to(scores.device)[scores.argmax(1)]
+    return torch.where(active[:, None], scores + _bank_biases(scores, bank, temperature), scores)
+
+
+def dual_softmax(scores: Tensor, bank: Tensor | Tiles, *, temperature: float | Tensor) -> Tensor:
+    """Dual softmax (CAMoE, Cheng et al. 2021), as its users apply it at test time.
+
+    ``K s_ij exp(s_ij / T) / sum_k exp(g_kj / T)``: with the scores themselves as bank,
+    ``s * softmax(s / T, dim=0) * len(s)``.  A row whose exponentials would exceed one, which takes
+    another bank, is scaled down as a whole.  A negative score ranks lower the better it fits its
+    column, and what lies 87 temperatures below the row's best vanishes in float32: so it is
+    published.  Arguments, result and errors as in :func:`sinkhorn_scores`.
+    """
+    scores, bank = _checked(scores, bank)
+    biases = _bank_biases(scores, bank, temperature)
+    exponent = (scores + biases) / torch.as_tensor(temperature).to(scores)
+    exponent = exponent - exponent.amax(1, keepdim=True).clamp_min(0)
+    return scores * exponent.exp() * bank.shape[0]
+
+
+def csls(scores: Tensor, bank: Tensor | Tiles, *, k: int = 10) -> Tensor:
+    """Cross-domain similarity local scaling (Conneau et al. 2018): ``2 s_ij - r_i - r_j``.
+
+    r_j is the mean of the ``k`` highest bank scores of item j, r_i that of the ``k`` highest
+    gallery scores of query i (the same for the whole row: it leaves its ranks as they are).
+    Other arguments, result and errors as in :func:`sinkhorn_scores`.
+    """
+    scores, bank = _checked(scores, bank)
+    _check_k(k, bank.shape[0], 'bank queries')
+    _check_k(k, scores.shape[1], 'gallery items')
+    items = bank.finite().per_column(lambda tile: tile.topk(k, dim=0).values.mean(0))
+    own = scores.topk(k, dim=1).values.mean(1, keepdim=True)
+    return 2 * scores - own - items.to(scores)
+
+
+def activation_set(bank: Tensor | Tiles, *, k: int = 1) -> Tensor:
+    """The items that are among the ``k`` best of some bank query: bool [N].
+
+    Args:
+        bank: float [K, N], or its tiles.
+        k: 1 to N.
+
+    Raises:
+        ValueError: ``k`` out of range, or a score that is not finite.
+    """
+    bank = as_tiles(bank)
+    _check_k(k, bank.shape[1], 'gallery items')
+    best, items = [], []
+    for part, tile in bank.finite().parts():
+        top = tile.topk(min(k, tile.shape[1]), dim=1)
+        values = torch.cat((*best, top.values), dim=1)
+        places = torch.cat((*items, top.indices + part.start), dim=1)
+        kept = values.topk(min(k, values.shape[1]), dim=1)
+        best, items = [kept.values], [places.gather(1, kept.indices)]
+    active = torch.zeros(bank.shape[1], dtype=torch.bool, device=items[0].device)
+    active[items[0].flatten()] = True
+    return active
+
+
+def _bank_biases(scores: Tensor, bank: Tiles, temperature: float | Tensor) -> Tensor:
+    """-T logsumexp_k(g_kj / T), [N]."""
+    biases = column_biases(bank, torch.zeros(bank.shape[0]), temperature=temperature)
+    return biases.to(scores)
+
+
+def _checked(scores: Tensor, bank: Tensor | Tiles) -> tuple[Tensor, Tiles]:
+    """Scores in float32 or better and tiles of the bank, which fit each other."""
+    bank, own = as_tiles(bank)._replace(name='bank'), as_tiles(scores)
+    refuse_empty(bank)
+    if own.shape[1] != bank.shape[1]:
+        raise ValueError(
+            f'bank is over {bank.shape[1]} gallery items, the scores over {own.shape[1]}'
+        )
+    refuse_non_finite(scores)
+    for tiles in (own, bank):
+        _refuse_constant(tiles)
+    return at_least_float32(scores), bank
+
+
+def _refuse_constant(tiles: Tiles) -> None:
+    """One tile tells, unless the matrix is constant."""
+    if tiles.shape[0] * tiles.shape[1] < 2:
+        return
+    value = tiles.columns(slice(0, 1))[0, 0]
+    if all((tile == value).all() for _, tile in tiles.parts()):
+        raise ValueError(
+            f'{tiles.name} {list(tiles.shape)} is all one value ({value.item():g}): nothing to rank'
+        )
+
+
+def _check_k(k: int, available: int, what: str) -> None:
+    if not 1 <= k <= available:
+        raise ValueError(f'k must be 1 to {available}, the number of {what}, not {k}')

@@ -1,0 +1,180 @@
+"""Sinkhorn-Knopp in log space: the biases that make every query and every item count its share.
+
+NCL (Park et al. 2022), Sec. 3.3-3.4: with rows and columns of exp((s + a_i + b_j) / temperature)
+summing to given marginals, no gallery item is retrieved more often than it should be.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, Optional
+
+import torch
+from torch import Tensor
+
+from mmvtr.functional.tiles import Tiles, as_tiles, refuse_empty
+
+
+class Biases(NamedTuple):
+    """Additive biases in score units (NCL Eq. 6); each vector is fixed up to a constant.
+
+    Attributes:
+        rows: float [Q], a of Eq. 10.
+        columns: float [N], b of Eq. 11.
+    """
+
+    rows: Tensor
+    columns: Tensor
+
+
+def sinkhorn(
+    scores: Tensor | Tiles,
+    *,
+    temperature: float | Tensor,
+    iterations: int = 4,
+    tolerance: Optional[float] = None,
+    row_marginals: Optional[Tensor] = None,
+    column_marginals: Optional[Tensor] = None,
+) -> Biases:
+    """Biases of rows and columns by Sinkhorn-Knopp (NCL Fig. 4, Eq. 7-11).
+
+    With M = exp(scores / temperature): alpha = 1, beta = c / (alpha M), and ``iterations`` times
+    alpha = r / (M beta), beta = c / (alpha M).  So the column marginals always hold, those of the
+    rows in the limit.  0 iterations are the inverted softmax.  Costs ``iterations + 1`` passes
+    over the tiles.  Computed in float32 or better; differentiable in scores and temperature.
+
+    Args:
+        scores: float [Q, N], unscaled: the temperature divides them here.
+        temperature: NCL's gamma, positive.
+        iterations: the most there may be.
+        tolerance: stop at the iteration that finds all row marginals this close, relatively.
+        row_marginals: r, float [Q], positive, summing to one; default uniform.
+        column_marginals: c, float [N], likewise.
+
+    Returns:
+        a = temperature * log(alpha / sum(alpha)), and b from beta likewise.
+
+    Raises:
+        ValueError: an empty matrix, a score that is not finite, marginals of another length or
+            sum or with entries that are not positive, a temperature or tolerance that is not
+            positive, negative iterations.
+
+    Example:
+        Both queries prefer item 0; the biases leave the second query's preference only. ::
+
+            >>> scores = torch.tensor([[.9, .1], [.8, .7]])
+            >>> biases = sinkhorn(scores, temperature=.05)
+            >>> (scores + biases.columns).argmax(1).tolist()
+            [0, 1]
+    """
+    tiles = as_tiles(scores)
+    refuse_empty(tiles)
+    if iterations < 0:
+        raise ValueError(f'iterations must be 0 or more, not {iterations}')
+    if tolerance is not None and not tolerance > 0:
+        raise ValueError(f'tolerance must be positive, not {tolerance}')
+    like = tiles.columns(slice(0, 1))
+    scale = _inverse(temperature, like)
+    log_r = _log_marginals(row_marginals, tiles.shape[0], 'row_marginals', like)
+    log_c = _log_marginals(column_marginals, tiles.shape[1], 'column_marginals', like)
+    log_alpha = like.new_zeros(tiles.shape[0])
+    tiles = tiles.finite()
+    for _ in range(iterations):
+        log_excess = _log_row_sums(tiles, scale, log_alpha, log_c) - log_r
+        log_alpha = log_alpha - log_excess
+        if tolerance is not None and log_excess.expm1().abs().max() < tolerance:
+            break
+    log_beta = log_c - _log_column_sums(tiles, scale, log_alpha)
+    return Biases(log_alpha.log_softmax(0) / scale, log_beta.log_softmax(0) / scale)
+
+
+def column_biases(
+    scores: Tensor | Tiles,
+    row_biases: Tensor,
+    *,
+    temperature: float | Tensor,
+    column_marginals: Optional[Tensor] = None,
+) -> Tensor:
+    """What each column gets for fixed row biases: one half-step of Sinkhorn-Knopp.
+
+    ``b_j = temperature * (log c_j - logsumexp_i((s_ij + a_i) / temperature))``.  A column's bias
+    depends on that column alone, so further gallery items get theirs without redoing the others.
+    For the row biases of :func:`sinkhorn` these are its column biases up to one constant.
+
+    Args:
+        scores: float [Q, N].
+        row_biases: float [Q], in score units; zeros give the inverted softmax.
+        temperature: positive.
+        column_marginals: c, float [N], positive, in any one unit for all calls that are to agree;
+            default 1 for every column.
+
+    Returns:
+        float [N], in score units, not shifted.
+
+    Raises:
+        ValueError: as :func:`sinkhorn`.
+    """
+    tiles = as_tiles(scores)
+    refuse_empty(tiles)
+    like = tiles.columns(slice(0, 1))
+    scale = _inverse(temperature, like)
+    _check_length(row_biases, tiles.shape[0], 'row_biases')
+    log_beta = -_log_column_sums(tiles.finite(), scale, row_biases.to(like) * scale)
+    if column_marginals is not None:
+        log_beta = log_beta + _log_masses(column_marginals, len(log_beta), 'column_marginals', like)
+    return log_beta / scale
+
+
+def _log_row_sums(tiles: Tiles, scale: Tensor, log_alpha: Tensor, log_c: Tensor) -> Tensor:
+    """One pass: log of the row sums [Q] of diag(alpha) M diag(beta), beta as the columns need it.
+
+    A tile holds all rows, so its beta is exact at once and its share of the row sums can follow.
+    """
+    log_sums = torch.full_like(log_alpha, -torch.inf)
+    for part, tile in tiles.parts():
+        x = _exponents(tile, scale, log_alpha)
+        log_beta = log_c[part] - x.logsumexp(0)
+        log_sums = torch.logaddexp(log_sums, (x + log_beta).logsumexp(1))
+    return log_sums
+
+
+def _log_column_sums(tiles: Tiles, scale: Tensor, log_alpha: Tensor) -> Tensor:
+    """One pass: log of the column sums [N] of diag(alpha) M."""
+    return tiles.per_column(lambda tile: _exponents(tile, scale, log_alpha).logsumexp(0))
+
+
+def _exponents(tile: Tensor, scale: Tensor, log_alpha: Tensor) -> Tensor:
+    """log(diag(alpha) M) of a tile."""
+    return torch.addcmul(log_alpha[:, None], tile, scale)
+
+
+def _inverse(temperature: float | Tensor, like: Tensor) -> Tensor:
+    value = torch.as_tensor(temperature).item()
+    if not 0 < value < math.inf:
+        raise ValueError(f'temperature must be positive, not {value}')
+    return 1 / torch.as_tensor(temperature, dtype=like.dtype, device=like.device)
+
+
+def _log_marginals(marginals: Optional[Tensor], length: int, name: str, like: Tensor) -> Tensor:
+    if marginals is None:
+        return like.new_full((length,), -math.log(length))
+    total = marginals.double().sum().item()
+    logs = _log_masses(marginals, length, name, like)
+    if not math.isclose(total, 1, rel_tol=1e-4):
+        raise ValueError(f'{name} must sum to one, not {total:.6g}')
+    return logs
+
+
+def _log_masses(masses: Tensor, length: int, name: str, like: Tensor) -> Tensor:
+    _check_length(masses, length, name)
+    wrong = (~((masses > 0) & masses.isfinite())).nonzero().flatten().tolist()
+    if wrong:
+        raise ValueError(
+            f'{name}[{wrong[0]}] is {masses[wrong[0]].item()}, expected positive numbers'
+        )
+    return masses.to(like).log()
+
+
+def _check_length(x: Tensor, length: int, name: str) -> None:
+    if x.shape != (length,):
+        raise ValueError(f'{name} {list(x.shape)} must have shape [{length}]')

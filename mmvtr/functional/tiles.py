@@ -1,0 +1,154 @@
+"""A score matrix read in column tiles that are made on demand.
+
+A bank of 16,384 queries against a million gallery items is 65 GB of scores and 2 GB of embeddings:
+what needs one look at each score takes it from here, tile by tile, never the matrix.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterator, NamedTuple, Optional
+
+import torch
+from torch import Tensor
+
+from mmvtr.functional.precision import at_least_float32
+
+#: Scores in a tile: 16 MiB of float32 stay in a cache, and a matrix product is still at full speed.
+ENTRIES = 2**22
+
+
+class Tiles(NamedTuple):
+    """A matrix [Q, N] of scores: rows are queries, columns are the gallery.
+
+    Attributes:
+        shape: (Q, N).
+        columns: makes the float scores [Q, n] of a slice of n gallery columns, finite or not.
+        width: gallery columns a tile; the last one may be narrower.
+        name: what error messages call the matrix.
+    """
+
+    shape: tuple[int, int]
+    columns: Callable[[slice], Tensor]
+    width: int
+    name: str = 'scores'
+
+    def parts(self) -> Iterator[tuple[slice, Tensor]]:
+        """One pass: each tile's columns and its scores [Q, n]."""
+        for start in range(0, self.shape[1], self.width):
+            part = slice(start, min(start + self.width, self.shape[1]))
+            yield part, self.columns(part)
+
+    def per_column(self, function: Callable[[Tensor], Tensor]) -> Tensor:
+        """``function`` of every tile, [Q, n] -> [n], in one vector [N]; differentiable.
+
+        Written into place: small results that outlive their tiles leave holes in the heap in which
+        the next tile finds no room, and memory grows by a tile a tile.
+        """
+        result = torch.empty(0)
+        for part, tile in self.parts():
+            values = function(tile)
+            if part.start == 0:
+                result = values.new_empty(self.shape[1])
+            result[part] = values
+        return result
+
+    def finite(self) -> 'Tiles':
+        """The same tiles, each refused (ValueError) as it is made if a score is not finite."""
+
+        def columns(part: slice) -> Tensor:
+            tile = self.columns(part)
+            refuse_non_finite(tile, name=self.name, first_column=part.start)
+            return tile
+
+        return self._replace(columns=columns)
+
+
+def as_tiles(scores: Tensor | Tiles, *, entries: int = ENTRIES) -> Tiles:
+    """Tiles of a stored matrix; tiles stay as they are.
+
+    Args:
+        scores: float [Q, N]; half precision is converted to float32 tile by tile.
+        entries: scores a tile, at least one column.
+
+    Raises:
+        ValueError: not a float matrix.
+    """
+    if isinstance(scores, Tiles):
+        return scores
+    if scores.dim() != 2 or not scores.is_floating_point():
+        raise ValueError(
+            f'a score matrix must be float [queries, gallery], not {scores.dtype} '
+            f'{list(scores.shape)}'
+        )
+    shape = (scores.shape[0], scores.shape[1])
+    return Tiles(shape, lambda part: at_least_float32(scores[:, part]), _width(shape[0], entries))
+
+
+def inner_products(
+    queries: Any,
+    gallery: Any,
+    *,
+    entries: int = ENTRIES,
+    device: Optional[str | torch.device] = None,
+) -> Tiles:
+    """Tiles of the inner products of embeddings, computed in float32.
+
+    Args:
+        queries: Tensor or numpy array [Q, D], held as float32.
+        gallery: Tensor or numpy array [N, D], may be memory-mapped: a tile reads its rows only.
+        entries: scores a tile, at least one column.
+        device: where tiles are computed; default that of ``queries`` (CPU for numpy arrays).
+
+    Example:
+        ::
+
+            >>> tiles = inner_products(torch.eye(3), torch.eye(3)[:2], entries=3)
+            >>> [scores.tolist() for _, scores in tiles.parts()]
+            [[[1.0], [0.0], [0.0]], [[0.0], [1.0], [0.0]]]
+
+    Raises:
+        ValueError: not two matrices of one dimension D.
+    """
+    if len(queries.shape) != 2 or len(gallery.shape) != 2 or queries.shape[1] != gallery.shape[1]:
+        raise ValueError(
+            f'queries {list(queries.shape)} and gallery {list(gallery.shape)} must be [Q, D] and '
+            '[N, D]'
+        )
+    held = _float32(queries, device)
+
+    def columns(part: slice) -> Tensor:
+        with torch.autocast(held.device.type, enabled=False):
+            return held @ _float32(gallery[part], held.device).t()
+
+    return Tiles((len(queries), len(gallery)), columns, _width(len(queries), entries))
+
+
+def refuse_empty(tiles: Tiles) -> None:
+    """Raise ValueError where there are no rows (an empty bank) or no columns."""
+    for size, what in zip(tiles.shape, ('queries (rows)', 'gallery items (columns)')):
+        if size == 0:
+            raise ValueError(f'{tiles.name} {list(tiles.shape)} has no {what}')
+
+
+def refuse_non_finite(scores: Tensor, *, name: str = 'scores', first_column: int = 0) -> None:
+    """Raise ValueError with the row and column of the first score that is NaN or infinite.
+
+    The extremes tell in one fast pass whether a closer look is needed: a NaN reaches them too.
+    """
+    if scores.numel() == 0 or torch.stack(scores.detach().aminmax()).isfinite().all():
+        return
+    row, column = (~scores.isfinite()).nonzero()[0].tolist()
+    raise ValueError(
+        f'{name}[{row}, {first_column + column}] is {scores[row, column].item()}, expected '
+        'finite scores'
+    )
+
+
+def _float32(x: Any, device: Optional[str | torch.device]) -> Tensor:
+    if not isinstance(x, Tensor):
+        x = torch.tensor(x, dtype=torch.float32)  # a copy: a memory map may be read-only
+    return x.to(device=device, dtype=torch.float32)
+
+
+def _width(rows: int, entries: int) -> int:
+    return max(1, entries // max(1, rows))
