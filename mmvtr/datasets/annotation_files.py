@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, Mapping, Sequence
 
 
 def read_table(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
@@ -49,11 +49,57 @@ def read_json(path: Path, keys: Sequence[str]) -> dict[str, Any]:
         FileNotFoundError: no such file.
         ValueError: not json, or a key is missing.
     """
-    try:
-        content = json.loads(path.read_text(encoding='utf-8'))
-    except json.JSONDecodeError as error:
-        raise ValueError(f'{path} is not valid json: {error}') from error
+    content = _parse_json(path)
     found = list(content) if isinstance(content, dict) else type(content).__name__
     if not isinstance(content, dict) or any(key not in content for key in keys):
         raise ValueError(f'{path}: expected keys {list(keys)}, found {found}')
     return content
+
+
+def read_rows(path: Path, keys: Mapping[str, type]) -> list[dict[str, Any]]:
+    """Read a json list of objects that all have ``keys``, with values of these types.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: not json, not a list of objects, or a key is missing or of another type.
+    """
+    rows = _parse_json(path)
+    if not isinstance(rows, list):
+        raise ValueError(f'{path}: expected a list, found {type(rows).__name__}')
+    for number, row in enumerate(rows):
+        for key, kind in keys.items():
+            if not isinstance(row, dict) or not isinstance(row.get(key), kind):
+                raise ValueError(f'{path}: entry {number} has no {key!r} ({kind.__name__})')
+    return rows
+
+
+def read_ids(path: Path) -> list[str]:
+    """Read a list of ids, one a line; empty lines and surrounding space do not count.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: no id at all.
+    """
+    lines = path.read_text(encoding='utf-8-sig').split('\n')
+    ids = [line.strip() for line in lines if line.strip()]
+    if not ids:
+        raise ValueError(f'{path} lists no video')
+    return ids
+
+
+def strings(value: Any, where: str) -> list[str]:
+    """``value`` itself if it is a list of strings.
+
+    Raises:
+        ValueError: it is not; names ``where``.
+    """
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise ValueError(f'{where}: expected a list of strings')
+    return value
+
+
+def _parse_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding='utf-8'))
+    except ValueError as error:  # of json, or of UTF-8
+        raise ValueError(f'{path} is not valid json: {error}') from error

@@ -8,47 +8,36 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, Optional
-
-from mmengine.logging import MMLogger
+from typing import Any, Iterator, NamedTuple
 
 from mmvtr.datasets.annotation_files import read_json, read_table
-from mmvtr.datasets.video_text import VideoTextDataset
+from mmvtr.datasets.published import Annotations, Captions, PublishedDataset, Split
 from mmvtr.registry import DATASETS
 
 TEST_1KA = 'MSRVTT_JSFUSION_test.csv'
 MERGED = 'MSRVTT_data.json'
 PARTS = ('train_val_videodatainfo.json', 'test_videodatainfo.json')
 
-
-class _Split(NamedTuple):
-    """Where a split's videos are listed, and its published size."""
-
-    table: str
-    json_split: Optional[str]
-    videos: int
-    texts: int
-
-
+#: By name; the source is the json's name of the split.
 SPLITS = {
-    '1kA_train9k': _Split('MSRVTT_train.9k.csv', None, 9000, 180000),
-    '1kA_train7k': _Split('MSRVTT_train.7k.csv', None, 7010, 140200),
-    '1kA_test': _Split(TEST_1KA, None, 1000, 1000),
-    'full_train': _Split('MSRVTT_train.full.csv', 'train', 6513, 130260),
-    'full_val': _Split('MSRVTT_val.full.csv', 'validate', 497, 9940),
-    'full_test': _Split('MSRVTT_test.full.csv', 'test', 2990, 59800),
+    '1kA_train9k': Split('MSRVTT_train.9k.csv', None, 9000, 180000),
+    '1kA_train7k': Split('MSRVTT_train.7k.csv', None, 7010, 140200),
+    '1kA_test': Split(TEST_1KA, None, 1000, 1000),
+    'full_train': Split('MSRVTT_train.full.csv', 'train', 6513, 130260),
+    'full_val': Split('MSRVTT_val.full.csv', 'validate', 497, 9940),
+    'full_test': Split('MSRVTT_test.full.csv', 'test', 2990, 59800),
 }
 
 
-class _Captions(NamedTuple):
+class _Json(NamedTuple):
     """The json files, by video id."""
 
     split: dict[str, str]
-    captions: dict[str, list[tuple[str, str]]]
+    captions: Captions
 
 
 @DATASETS.register_module()
-class MSRVTTDataset(VideoTextDataset):
+class MSRVTTDataset(PublishedDataset):
     """MSR-VTT, splits 1k-A (9k or 7k training videos) and Full.
 
     Captions come from ``MSRVTT_data.json`` or else from ``train_val_videodatainfo.json`` and
@@ -57,114 +46,61 @@ class MSRVTTDataset(VideoTextDataset):
 
     Args:
         split: '1kA_train9k', '1kA_train7k', '1kA_test', 'full_train', 'full_val', 'full_test'.
-        ann_root: folder of the annotation files.
-        video_dir: folder of the videos, relative to ``ann_root`` unless absolute.
-        video_suffix: appended to the video id.
-        **kwargs: of :class:`VideoTextDataset`.
+        ann_root: see :class:`PublishedDataset`.
+        **kwargs: of :class:`PublishedDataset`.
 
     Raises:
-        FileNotFoundError: an annotation file or videos are missing.
-        ValueError: wrong split name, malformed annotations, training videos in the test list.
+        FileNotFoundError: see :class:`PublishedDataset`.
+        ValueError: see :class:`PublishedDataset`.
     """
 
-    def __init__(
-        self,
-        split: str,
-        *,
-        ann_root: str = 'data/msrvtt',
-        video_dir: str = 'videos',
-        video_suffix: str = '.mp4',
-        **kwargs: Any,
-    ) -> None:
-        if split not in SPLITS:
-            raise ValueError(f'MSR-VTT has no split {split!r}; expected one of {list(SPLITS)}')
-        self.split = split
-        self.ann_root = Path(ann_root)
-        self.video_dir = self.ann_root / video_dir
-        self.video_suffix = video_suffix
-        super().__init__(**kwargs)
+    title = 'MSR-VTT'
+    splits = SPLITS
+    layout = (
+        f'MSRVTT_train.9k.csv, MSRVTT_train.7k.csv, MSRVTT_{{train,val,test}}.full.csv; '
+        f'{TEST_1KA}; {MERGED}, or {PARTS[0]} and {PARTS[1]}'
+    )
+    example = 'video0'
 
-    def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Videos and texts of the split, texts grouped by video."""
-        pairs = self._test_pairs() if self.split == '1kA_test' else self._json_pairs()
-        videos = [
-            dict(video_id=name, path=str(self.video_dir / f'{name}{self.video_suffix}'))
-            for name, _ in pairs
-        ]
-        texts = [
-            dict(text_id=text_id, text=text, video_idx=[v])
-            for v, (_, captions) in enumerate(pairs)
-            for text_id, text in captions
-        ]
-        self._compare_with_published(len(videos), len(texts))
-        return videos, texts
+    def __init__(self, split: str, *, ann_root: str = 'data/msrvtt', **kwargs: Any) -> None:
+        super().__init__(split, ann_root=ann_root, **kwargs)
 
-    def _test_pairs(self) -> list[tuple[str, list[tuple[str, str]]]]:
-        rows = read_table(self._file(TEST_1KA), ('key', 'video_id', 'sentence'))
-        return [(row['video_id'], [(row['key'], row['sentence'])]) for row in rows]
-
-    def _json_pairs(self) -> list[tuple[str, list[tuple[str, str]]]]:
+    def read_split(self) -> Annotations:
+        """Videos of the split's list, and their captions."""
+        if self.split == '1kA_test':
+            rows = read_table(self.file(TEST_1KA), ('key', 'video_id', 'sentence'))
+            captions = {row['video_id']: [(row['key'], row['sentence'])] for row in rows}
+            return Annotations(TEST_1KA, [row['video_id'] for row in rows], captions)
         known = self._read_captions()
-        names = self._video_ids(known)
-        unknown = [name for name in names if name not in known.captions]
-        if unknown:
-            raise ValueError(
-                f'MSR-VTT {self.split}: the json files in {self.ann_root} do not know '
-                f'{len(unknown)} of {len(names)} videos, e.g. {unknown[:5]}'
-            )
-        self._check_leak(names)
-        return [(name, known.captions[name]) for name in names]
+        return Annotations(SPLITS[self.split].table, self._video_ids(known), known.captions)
 
-    def _read_captions(self) -> _Captions:
+    def held_out(self) -> Iterator[tuple[str, list[str]]]:
+        """Test videos of 1k-A; Full's splits are the json's own."""
+        path = self.ann_root / TEST_1KA
+        if self.split.startswith('1kA') and path.is_file():
+            yield TEST_1KA, [row['video_id'] for row in read_table(path, ('video_id',))]
+
+    def _read_captions(self) -> _Json:
         merged = self.ann_root / MERGED
         wanted = [merged] if merged.is_file() else [self.ann_root / part for part in PARTS]
         found = [path for path in wanted if path.is_file()]
         if not found:
-            self._file(PARTS[0])
-        parts = [_read_captions(path, path.stat().st_mtime_ns) for path in found]
-        return _Captions(
+            self.file(PARTS[0])
+        parts = [_read_json(path, path.stat().st_mtime_ns) for path in found]
+        return _Json(
             {name: split for part in parts for name, split in part.split.items()},
             {name: texts for part in parts for name, texts in part.captions.items()},
         )
 
-    def _video_ids(self, known: _Captions) -> list[str]:
-        table, json_split = SPLITS[self.split].table, SPLITS[self.split].json_split
-        if json_split is not None and not (self.ann_root / table).is_file():
-            return [name for name, split in known.split.items() if split == json_split]
-        return [row['video_id'] for row in read_table(self._file(table), ('video_id',))]
-
-    def _check_leak(self, names: list[str]) -> None:
-        test = self.ann_root / TEST_1KA
-        if not self.split.startswith('1kA') or not test.is_file():
-            return
-        leaked = {row['video_id'] for row in read_table(test, ('video_id',))} & set(names)
-        if leaked:
-            raise ValueError(
-                f'MSR-VTT {self.split}: {len(leaked)} videos of {SPLITS[self.split].table} are '
-                f'also in {TEST_1KA}, e.g. {sorted(leaked)[:5]}'
-            )
-
-    def _file(self, name: str) -> Path:
-        path = self.ann_root / name
-        if not path.is_file():
-            raise FileNotFoundError(
-                f'MSR-VTT split {self.split!r} needs {path}. Expected in {self.ann_root}: '
-                f'{SPLITS[self.split].table}; {TEST_1KA}; {MERGED}, or {PARTS[0]} and {PARTS[1]}; '
-                f'{self.video_dir.name}/video0{self.video_suffix}, ...'
-            )
-        return path
-
-    def _compare_with_published(self, videos: int, texts: int) -> None:
-        published = SPLITS[self.split]
-        if (videos, texts) != (published.videos, published.texts):
-            MMLogger.get_current_instance().warning(
-                f'MSR-VTT {self.split} has {videos} videos and {texts} texts here, as published '
-                f'{published.videos} and {published.texts}: results do not compare.'
-            )
+    def _video_ids(self, known: _Json) -> list[str]:
+        table, source = SPLITS[self.split].table, SPLITS[self.split].source
+        if source is not None and not (self.ann_root / table).is_file():
+            return [name for name, split in known.split.items() if split == source]
+        return [row['video_id'] for row in read_table(self.file(table), ('video_id',))]
 
 
 @lru_cache(maxsize=4)
-def _read_captions(path: Path, mtime: int) -> _Captions:
+def _read_json(path: Path, mtime: int) -> _Json:
     """Parse one json file, once until it changes; sentences come in any order."""
     content = read_json(path, ('videos', 'sentences'))
     for kind, keys in (
@@ -176,7 +112,7 @@ def _read_captions(path: Path, mtime: int) -> _Captions:
             if missing:
                 raise ValueError(f'{path}: {kind}[{row}] lacks {missing}')
     split = {video['video_id']: video['split'] for video in content['videos']}
-    captions: dict[str, list[tuple[str, str]]] = {name: [] for name in split}
+    captions: Captions = {name: [] for name in split}
     for row, sentence in enumerate(content['sentences']):
         name = sentence['video_id']
         if name not in captions:
@@ -185,4 +121,4 @@ def _read_captions(path: Path, mtime: int) -> _Captions:
                 f'video {name!r}'
             )
         captions[name].append((str(sentence['sen_id']), sentence['caption']))
-    return _Captions(split, captions)
+    return _Json(split, captions)

@@ -7,7 +7,7 @@ They speak mmcv's language: ``transform(results: dict) -> dict``, ``imgs`` is a 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Iterable, Optional
+from typing import Any, Iterable, Optional, Sequence, Union
 
 import numpy as np
 import torch
@@ -56,47 +56,86 @@ class LoadVideo(BaseTransform):
 class LoadFeatures(BaseTransform):
     """Read precomputed frame features of a video to ``features``, float32 [F, D].
 
+    Rows of several stores are put side by side, D being the sum of theirs. Stores of other frame
+    rates meet in ``num_frames`` rows each, sampled alike; rows are never repeated or cut off.
+
     Args:
         path: a folder with ``VIDEO_ID.npy`` files, or one hdf5 file (``.h5``, ``.hdf5``) with a
-            dataset per video id; every array is float [F, D].
+            dataset per video id; every array is float [F, D]. A list = several of them.
         num_frames: at most so many rows, None = all.
         sampling: as in :class:`LoadVideo`; rows count as one second apart.
     """
 
     def __init__(
-        self, path: str, *, num_frames: Optional[int] = None, sampling: str = 'uniform'
+        self,
+        path: Union[str, Sequence[str]],
+        *,
+        num_frames: Optional[int] = None,
+        sampling: str = 'uniform',
     ) -> None:
-        self.path = Path(path)
+        paths = [path] if isinstance(path, str) else path
+        if not paths:
+            raise ValueError('LoadFeatures: path is an empty list, at least one store expected')
+        self.stores = [_FeatureStore(Path(path)) for path in paths]
         self.num_frames = num_frames
         self.select = sampling_named(sampling)
 
     def check(self, videos: list[Results]) -> None:
         """Raise FileNotFoundError or KeyError unless every video has its features."""
+        for store in self.stores:
+            store.check([video['video_id'] for video in videos])
+
+    def transform(self, results: Results) -> Results:
+        """``video_id`` -> ``features``; raises :class:`BrokenVideoError`."""
+        parts = [store.read(results['video_id']) for store in self.stores]
+        if self.num_frames is not None:
+            # One random draw a length: of stores with the same frames, the same ones are kept.
+            lengths = dict.fromkeys(len(part) for part in parts)
+            rows = {n: self.select(np.arange(n), self.num_frames) for n in lengths}
+            parts = [part[rows[len(part)]] for part in parts]
+        if len({len(part) for part in parts}) > 1:
+            raise BrokenVideoError(self._uneven(results['video_id'], parts))
+        features = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+        results['features'] = features.astype(np.float32)
+        return results
+
+    def _uneven(self, video_id: str, parts: list[np.ndarray]) -> str:
+        found = ', '.join(f'{len(part)} in {s.path}' for s, part in zip(self.stores, parts))
+        return (
+            f'features of {video_id!r}: {found} rows with num_frames={self.num_frames}; equally '
+            'many expected, which a num_frames that no store falls short of gives'
+        )
+
+
+class _FeatureStore:
+    """A folder of npy files, or a hdf5 file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def check(self, video_ids: list[str]) -> None:
         if not self._is_hdf5():
-            _check_files([self._npy(video['video_id']) for video in videos], 'feature files')
+            _check_files([self._npy(video_id) for video_id in video_ids], 'feature files')
             return
         if not self.path.is_file():
             raise FileNotFoundError(f'no such feature file: {self.path}')
         with self._open() as store:
-            missing = [v['video_id'] for v in videos if v['video_id'] not in store]
+            missing = [video_id for video_id in video_ids if video_id not in store]
         if missing:
             raise KeyError(
-                f'{self.path}: no features of {len(missing)} of {len(videos)} videos, '
+                f'{self.path}: no features of {len(missing)} of {len(video_ids)} videos, '
                 f'e.g. {missing[:5]}'
             )
 
-    def transform(self, results: Results) -> Results:
-        """``video_id`` -> ``features``; raises :class:`BrokenVideoError`."""
-        features = self._read(results['video_id'])
+    def read(self, video_id: str) -> np.ndarray:
+        """Float [F, D] as it is stored; raises :class:`BrokenVideoError`."""
+        features = self._load(video_id)
         if features.ndim != 2 or len(features) == 0:
             raise BrokenVideoError(
-                f'{self.path}: features of {results["video_id"]!r} are {features.shape}, '
+                f'{self.path}: features of {video_id!r} are {features.shape}, '
                 'expected [F, D] with F > 0'
             )
-        if self.num_frames is not None:
-            features = features[self.select(np.arange(len(features)), self.num_frames)]
-        results['features'] = features.astype(np.float32)
-        return results
+        return features
 
     def _is_hdf5(self) -> bool:
         return self.path.suffix in ('.h5', '.hdf5')
@@ -111,7 +150,7 @@ class LoadFeatures(BaseTransform):
     def _npy(self, video_id: str) -> Path:
         return self.path / f'{video_id}.npy'
 
-    def _read(self, video_id: str) -> np.ndarray:
+    def _load(self, video_id: str) -> np.ndarray:
         try:
             if not self._is_hdf5():
                 return np.load(self._npy(video_id))

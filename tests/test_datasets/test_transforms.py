@@ -102,6 +102,65 @@ def test_load_features(store):
         LoadFeatures(store).transform(dict(video_id='flat'))
 
 
+@pytest.fixture
+def stores(tmp_path):
+    """Three of video a: 10 and 10 frames of one rate, and 5 of half the rate, in both layouts."""
+    arrays = dict(
+        fast=np.arange(40.0).reshape(10, 4), half=np.arange(10, dtype=np.float16).reshape(5, 2)
+    )
+    for name, array in arrays.items():
+        (tmp_path / name).mkdir()
+        np.save(tmp_path / name / 'a.npy', array)
+    with h5py.File(tmp_path / 'audio.h5', 'w') as file:
+        file['a'] = np.arange(10)[:, None] / 10
+    return dict(
+        fast=str(tmp_path / 'fast'), audio=str(tmp_path / 'audio.h5'), half=str(tmp_path / 'half')
+    )
+
+
+def test_features_of_several_stores_stand_side_by_side(stores):
+    load = TRANSFORMS.build(dict(type='LoadFeatures', path=[stores['fast'], stores['audio']]))
+    found = load.transform(dict(video_id='a'))['features']
+    assert found.shape == (10, 5) and found.dtype == np.float32
+    np.testing.assert_array_equal(found[:, :4], np.arange(40).reshape(10, 4))
+    np.testing.assert_allclose(found[:, 4], np.arange(10) / 10, rtol=1e-6)
+
+
+def test_stores_of_other_rates_meet_in_num_frames(stores):
+    load = LoadFeatures([stores['fast'], stores['half']], num_frames=3)
+    found = load.transform(dict(video_id='a'))['features']
+    np.testing.assert_array_equal(found[:, 0], [0, 16, 36])  # rows 0, 4 and 9 of 10
+    np.testing.assert_array_equal(found[:, 4], [0, 4, 8])  # rows 0, 2 and 4 of 5
+
+
+def test_random_rows_of_stores_of_one_length_are_the_same(stores):
+    paths = [stores['fast'], stores['half'], stores['audio']]
+    load = LoadFeatures(paths, num_frames=4, sampling='segment_random')
+    for seed in range(20):
+        np.random.seed(seed)
+        found = load.transform(dict(video_id='a'))['features']
+        np.testing.assert_allclose(found[:, 6] * 10, found[:, 0] / 4, rtol=1e-6)
+
+
+@pytest.mark.parametrize('num_frames, found', [(None, '10 in .*fast, 5 in'), (8, '8 in .*fast, 5')])
+def test_uneven_stores_name_the_video_and_the_lengths(stores, num_frames, found):
+    load = LoadFeatures([stores['fast'], stores['half']], num_frames=num_frames)
+    with pytest.raises(
+        BrokenVideoError, match=f"features of 'a': {found} .*half rows with num_frames={num_frames}"
+    ):
+        load.transform(dict(video_id='a'))
+
+
+def test_every_store_is_checked(stores):
+    load = LoadFeatures([stores['fast'], stores['audio']])
+    load.check([dict(video_id='a')])
+    np.save(stores['fast'] + '/b.npy', np.ones((1, 4)))
+    with pytest.raises(KeyError, match=r"audio.h5: no features of 1 of 2 videos, e.g. \['b'\]"):
+        load.check([dict(video_id='a'), dict(video_id='b')])
+    with pytest.raises(ValueError, match='LoadFeatures: path is an empty list'):
+        LoadFeatures([])
+
+
 def test_load_features_check(store):
     LoadFeatures(store).check([dict(video_id='a'), dict(video_id='b')])
     with pytest.raises((KeyError, FileNotFoundError), match='1 of 2 .*lost'):

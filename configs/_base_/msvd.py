@@ -1,0 +1,28 @@
+# MSVD: 1,200 / 100 / 670 clips, every one of about 41 captions a text (docs/data.md).
+frames = [
+    dict(type='LoadVideo', sampling='per_second', num_frames=12),
+    dict(type='ResizeShortSide', size=224),
+    dict(type='CenterCrop', size=224),
+]
+words = [dict(type='CLIPTokenize', context_length=32)]
+loader = dict(num_workers=8, collate_fn=dict(type='mmvtr.collate_retrieval'))
+
+train_dataloader = dict(
+    **loader,
+    batch_size=128,
+    persistent_workers=True,
+    sampler=dict(type='EpochSampler'),
+    dataset=dict(type='MSVDDataset', split='train', video_pipeline=frames, text_pipeline=words),
+)
+val_dataloader = dict(
+    **loader,
+    batch_size=64,
+    dataset=dict(type='MSVDDataset', split='val', video_pipeline=frames, text_pipeline=words),
+)
+test_dataloader = dict(
+    **loader,
+    batch_size=64,
+    dataset=dict(type='MSVDDataset', split='test', video_pipeline=frames, text_pipeline=words),
+)
+val_cfg = test_cfg = dict(type='RetrievalLoop')
+val_evaluator = test_evaluator = [dict(type='RetrievalMetric')]

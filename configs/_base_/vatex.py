@@ -1,0 +1,29 @@
+# VATEX: 25,991 / 1,500 / 1,500 clips with 10 English captions each, HGR's split (docs/data.md).
+# CLIP2Video's test list (split='test_1k5') shares clips with val: train for it without validation.
+frames = [
+    dict(type='LoadVideo', sampling='per_second', num_frames=12),
+    dict(type='ResizeShortSide', size=224),
+    dict(type='CenterCrop', size=224),
+]
+words = [dict(type='CLIPTokenize', context_length=32)]
+loader = dict(num_workers=8, collate_fn=dict(type='mmvtr.collate_retrieval'))
+
+train_dataloader = dict(
+    **loader,
+    batch_size=128,
+    persistent_workers=True,
+    sampler=dict(type='EpochSampler'),
+    dataset=dict(type='VATEXDataset', split='train', video_pipeline=frames, text_pipeline=words),
+)
+val_dataloader = dict(
+    **loader,
+    batch_size=64,
+    dataset=dict(type='VATEXDataset', split='val', video_pipeline=frames, text_pipeline=words),
+)
+test_dataloader = dict(
+    **loader,
+    batch_size=64,
+    dataset=dict(type='VATEXDataset', split='test', video_pipeline=frames, text_pipeline=words),
+)
+val_cfg = test_cfg = dict(type='RetrievalLoop')
+val_evaluator = test_evaluator = [dict(type='RetrievalMetric')]

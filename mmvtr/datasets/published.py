@@ -1,0 +1,159 @@
+"""What published datasets share: splits by name, files in one folder, sizes known from papers.
+
+A subclass reads which videos its split has and what their captions are; this base pairs them up,
+refuses unknown videos and training videos that are also tested on, and says where counts differ.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Iterator, Mapping, NamedTuple, Optional
+
+from mmengine.logging import MMLogger
+
+from mmvtr.datasets.annotation_files import read_ids
+from mmvtr.datasets.video_text import VideoTextDataset
+
+#: Of each video, the id and the text of its captions.
+Captions = dict[str, list[tuple[str, str]]]
+
+
+class Split(NamedTuple):
+    """The list of a split's videos, the source of their captions, and the published size.
+
+    ``source`` is a file, or what the annotations call this split.
+    """
+
+    table: str
+    source: Optional[str]
+    videos: int
+    texts: int
+
+
+class Annotations(NamedTuple):
+    """The videos of a split, the file that lists them, and captions of at least these."""
+
+    listed_in: str
+    names: list[str]
+    captions: Captions
+
+
+class PublishedDataset(VideoTextDataset):
+    """One split of a published dataset: implement :meth:`read_split`.
+
+    Args:
+        split: one of ``splits``.
+        ann_root: folder of the annotation files.
+        video_dir: folder of the videos, relative to ``ann_root`` unless absolute.
+        video_suffix: appended to the video id.
+        **kwargs: of :class:`VideoTextDataset`.
+
+    Attributes:
+        title: the dataset as papers call it.
+        splits: its splits by name; those to train on have 'train' in theirs.
+        layout: the files that belong into ``ann_root``, for who misses one.
+        example: some video id, for the same purpose.
+
+    Raises:
+        FileNotFoundError: an annotation file or videos are missing.
+        ValueError: wrong split name, malformed annotations, a video without captions, training
+            videos that are in a list to test on.
+    """
+
+    title: str
+    splits: Mapping[str, Split]
+    layout: str
+    example: str
+
+    def __init__(
+        self,
+        split: str,
+        *,
+        ann_root: str,
+        video_dir: str = 'videos',
+        video_suffix: str = '.mp4',
+        **kwargs: Any,
+    ) -> None:
+        if split not in self.splits:
+            raise ValueError(
+                f'{self.title} has no split {split!r}; expected one of {list(self.splits)}'
+            )
+        self.split = split
+        self.ann_root = Path(ann_root)
+        self.video_dir = self.ann_root / video_dir
+        self.video_suffix = video_suffix
+        super().__init__(**kwargs)
+
+    def read_split(self) -> Annotations:
+        """Read the annotation files of ``self.split``."""
+        raise NotImplementedError
+
+    def held_out(self) -> Iterator[tuple[str, list[str]]]:
+        """Lists at hand, by file, of videos that a training split must not have."""
+        for name, split in self.splits.items():
+            if 'train' not in name and (self.ann_root / split.table).is_file():
+                yield split.table, read_ids(self.ann_root / split.table)
+
+    def video_record(self, name: str) -> dict[str, Any]:
+        """What :meth:`load_annotations` says of a video."""
+        return dict(video_id=name, path=str(self.video_dir / f'{name}{self.video_suffix}'))
+
+    def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Videos and texts of the split, texts grouped by video."""
+        annotations = self.read_split()
+        self._refuse_unknown(annotations)
+        self._refuse_leak(annotations)
+        videos = [self.video_record(name) for name in annotations.names]
+        texts = [
+            dict(text_id=text_id, text=text, video_idx=[v])
+            for v, name in enumerate(annotations.names)
+            for text_id, text in annotations.captions[name]
+        ]
+        self._compare_with_published(len(videos), len(texts))
+        return videos, texts
+
+    def file(self, name: str) -> Path:
+        """The path of an annotation file; FileNotFoundError, with the layout, if it is missing."""
+        path = self.ann_root / name
+        if not path.is_file():
+            raise FileNotFoundError(
+                f'{self.title} split {self.split!r} needs {path}. Expected in {self.ann_root}: '
+                f'{self.layout}; {self.video_record(self.example)["path"]}, ...'
+            )
+        return path
+
+    def listed(self, captions: Captions) -> Annotations:
+        """The videos of the split's list where there is one, else all that have captions."""
+        split = self.splits[self.split]
+        if (self.ann_root / split.table).is_file():
+            return Annotations(split.table, read_ids(self.ann_root / split.table), captions)
+        return Annotations(str(split.source), list(captions), captions)
+
+    def _refuse_unknown(self, annotations: Annotations) -> None:
+        names = annotations.names
+        unknown = [name for name in names if name not in annotations.captions]
+        if unknown:
+            raise ValueError(
+                f'{self.title} {self.split}: the captions in {self.ann_root} do not know '
+                f'{len(unknown)} of {len(names)} videos, e.g. {unknown[:5]} '
+                f'(listed in {annotations.listed_in})'
+            )
+
+    def _refuse_leak(self, annotations: Annotations) -> None:
+        if 'train' not in self.split:
+            return
+        for listed_in, names in self.held_out():
+            leaked = sorted(set(names).intersection(annotations.names))
+            if leaked:
+                raise ValueError(
+                    f'{self.title} {self.split}: {len(leaked)} videos of {annotations.listed_in} '
+                    f'are also in {listed_in}, e.g. {leaked[:5]}'
+                )
+
+    def _compare_with_published(self, videos: int, texts: int) -> None:
+        published = self.splits[self.split]
+        if (videos, texts) != (published.videos, published.texts):
+            MMLogger.get_current_instance().warning(
+                f'{self.title} {self.split} has {videos} videos and {texts} texts here, as '
+                f'published {published.videos} and {published.texts}: results do not compare.'
+            )
