@@ -1,4 +1,4 @@
-"""Diagonal Gaussians: divergences of all pairs, and samples.
+"""Diagonal Gaussians: divergences of all pairs, their spread, and samples.
 
 Spread is ``log_std``.  Divergences sum over the D dimensions; a caller that wants a size-free
 number divides by D.  No T x V x D tensor is made: each divergence is a few matrix products.
@@ -26,10 +26,14 @@ def wasserstein2(mean_t: Tensor, log_std_t: Tensor, mean_v: Tensor, log_std_v: T
     Returns:
         float [T, V] >= 0.
     """
+    t = torch.cat([mean_t, log_std_t.exp()], -1)
+    return squared_distances(t, torch.cat([mean_v, log_std_v.exp()], -1))
+
+
+def squared_distances(t: Tensor, v: Tensor) -> Tensor:
+    """Squared Euclidean distances of all pairs of rows: [T, D], [V, D] -> [T, V] >= 0."""
     # A small difference of large sums: not a matter for autocast's half precision.
-    with torch.autocast(mean_t.device.type, enabled=False):
-        t = torch.cat([mean_t, log_std_t.exp()], -1)
-        v = torch.cat([mean_v, log_std_v.exp()], -1)
+    with torch.autocast(t.device.type, enabled=False):
         squared = t.square().sum(-1)[:, None] + v.square().sum(-1)[None] - 2 * t @ v.t()
     return squared.clamp_min(0)
 
@@ -41,17 +45,41 @@ def kl_divergence(mean_p: Tensor, log_std_p: Tensor, mean_q: Tensor, log_std_q: 
     return 0.5 * (ratio + distance - 1).sum(-1) + (log_std_q - log_std_p).sum(-1)
 
 
+def kl_to_unit(mean: Tensor, log_std: Tensor) -> Tensor:
+    """KL(p || N(0, I)) row by row (UATVR Eq. 12), summed over D: [N, D] x 2 -> [N].
+
+    The official codes of PCME and UATVR take log sigma for the log *variance*; that is this
+    function of ``log_std / 2``.
+    """
+    return 0.5 * (mean.square() + torch.expm1(2 * log_std)).sum(-1) - log_std.sum(-1)
+
+
+def geometric_sigma(log_std: Tensor) -> Tensor:
+    """Geometric mean of sigma over D, an item's uncertainty (UATVR Fig. 3): [N, D] -> [N]."""
+    return log_std.mean(-1).exp()
+
+
 def sample(
     mean: Tensor, log_std: Tensor, num_samples: int, generator: Optional[torch.Generator] = None
 ) -> Tensor:
     """Reparameterised samples ``mean + exp(log_std) * eps``: [N, D] -> [N, S, D].
 
     ``generator`` is a CPU generator, so that the draw does not depend on the device.
+
+    Raises:
+        ValueError: ``num_samples`` is less than 1.
     """
+    check_num_samples(num_samples)
     noise = torch.randn(
         len(mean), num_samples, mean.shape[-1], generator=generator, dtype=mean.dtype
     )
     return mean[:, None] + log_std.exp()[:, None] * noise.to(mean.device)
+
+
+def check_num_samples(num_samples: int) -> None:
+    """Raise ValueError for fewer samples (K) than one."""
+    if num_samples < 1:
+        raise ValueError(f'num_samples (K) must be at least 1, not {num_samples}')
 
 
 def mean_sample_cosine(t: Tensor, v: Tensor) -> Tensor:
@@ -66,3 +94,25 @@ def mean_sample_cosine(t: Tensor, v: Tensor) -> Tensor:
 def mean_sample_dot(t: Tensor, v: Tensor) -> Tensor:
     """Mean inner product over all S x S sample pairs (DVTR Eq. 8): [N, S, D] x 2 -> [N]."""
     return (t.mean(1) * v.mean(1)).sum(-1)
+
+
+def bounded(x: Tensor, low: float, high: float) -> Tensor:
+    """``x.clamp(low, high)`` that can come back.
+
+    Outside the range the plain clamp has no gradient, so a log_std that once ran away would stay
+    where it is.  Here a gradient passes there if descending along it leads back to the range.
+    """
+    return _Bounded.apply(x, low, high)
+
+
+class _Bounded(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x: Tensor, low: float, high: float) -> Tensor:
+        ctx.save_for_backward(x < low, x > high)
+        return x.clamp(low, high)
+
+    @staticmethod
+    def backward(ctx, grad: Tensor) -> tuple[Tensor, None, None]:
+        below, above = ctx.saved_tensors
+        further = (below & (grad > 0)) | (above & (grad < 0))
+        return grad.masked_fill(further, 0.0), None, None

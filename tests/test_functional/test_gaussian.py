@@ -1,5 +1,6 @@
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch.distributions import Normal, kl_divergence
@@ -73,3 +74,73 @@ def test_means_over_sample_pairs_equal_the_double_sum():
         assert gaussian.mean_sample_cosine(t, v)[n].item() == pytest.approx(
             sum(cosines) / 49, rel=1e-10
         )
+
+
+def test_squared_distances_are_those_of_each_pair():
+    t, v = torch.randn(4, 3, dtype=torch.float64), torch.randn(5, 3, dtype=torch.float64)
+    value = gaussian.squared_distances(t, v)
+    for i in range(4):
+        for j in range(5):
+            expected = sum((t[i, d] - v[j, d]).item() ** 2 for d in range(3))
+            assert value[i, j].item() == pytest.approx(expected, rel=1e-10)
+    assert gaussian.squared_distances(t, t).min() >= 0
+
+
+def test_kl_to_unit_is_equation_12(pairs):
+    mean, log_std = pairs[:2]
+    unit = Normal(torch.zeros_like(mean), torch.ones_like(mean))
+    expected = kl_divergence(Normal(mean, log_std.exp()), unit).sum(-1)
+    torch.testing.assert_close(gaussian.kl_to_unit(mean, log_std), expected)
+    assert torch.equal(gaussian.kl_to_unit(0 * mean, 0 * mean), torch.zeros(4).double())
+    mean, log_std = mean.clone().requires_grad_(), log_std.clone().requires_grad_()
+    assert torch.autograd.gradcheck(gaussian.kl_to_unit, (mean, log_std))
+
+
+def test_kl_to_unit_stays_finite():
+    for log_std in (-7.0, 7.0):
+        assert gaussian.kl_to_unit(torch.ones(1, 512), torch.full((1, 512), log_std)).isfinite()
+
+
+def test_official_kl_is_that_of_half_the_log_std(pairs):
+    """-0.5 sum(1 + l - m^2 - exp(l)), by loops."""
+    mean, log_sigma = pairs[:2]
+    value = gaussian.kl_to_unit(mean, log_sigma / 2)
+    for n in range(4):
+        terms = [
+            1 + x - m**2 - math.exp(x) for m, x in zip(mean[n].tolist(), log_sigma[n].tolist())
+        ]
+        assert value[n].item() == pytest.approx(-0.5 * sum(terms), rel=1e-10)
+
+
+def test_official_kl_golden(shared):
+    golden = np.load(shared / 'golden/uatvr_kl.npz')
+    total = 0.0
+    for side in ('video', 'text'):
+        samples, log_sigma = (
+            torch.as_tensor(golden[f'{side}_{name}']) for name in ('samples', 'logsigma')
+        )
+        kl = gaussian.kl_to_unit(samples.mean(1), log_sigma / 2).sum().item()
+        assert kl == pytest.approx(float(golden[f'kl_{side}']), rel=1e-5)
+        total += kl
+    assert total == pytest.approx(float(golden['vib_loss']), rel=1e-5)
+
+
+def test_geometric_sigma():
+    log_std = torch.tensor([[0.1, 0.4], [1.0, 1.0]]).log()
+    torch.testing.assert_close(gaussian.geometric_sigma(log_std), torch.tensor([0.2, 1.0]))
+
+
+def test_bounded_clamps_and_lets_only_the_way_back_pass():
+    x = torch.tensor([-9.0, -9.0, 0.5, 9.0, 9.0], requires_grad=True)
+    y = gaussian.bounded(x, -7.0, 7.0)
+    assert y.tolist() == [-7.0, -7.0, 0.5, 7.0, 7.0]
+    # Descent moves against the gradient: up for a negative one.
+    y.backward(torch.tensor([-1.0, 1.0, 2.0, 1.0, -1.0]))
+    assert x.grad.tolist() == [-1.0, 0.0, 2.0, 1.0, 0.0]
+    inside = torch.linspace(-6, 6, 5, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda z: gaussian.bounded(z, -7.0, 7.0).exp(), inside)
+
+
+def test_no_samples_are_refused(pairs):
+    with pytest.raises(ValueError, match=r'num_samples \(K\) must be at least 1, not 0'):
+        gaussian.sample(pairs[0], pairs[1], 0)

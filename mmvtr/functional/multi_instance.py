@@ -1,0 +1,70 @@
+"""Multi-instance contrast: several samples of each text against several of each video."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from mmvtr.functional.contrastive import contrastive
+from mmvtr.functional.precision import at_least_float32
+
+
+def multi_instance(
+    texts: Tensor,
+    videos: Tensor,
+    positives: Tensor,
+    *,
+    temperature: float | Tensor = 1.0,
+    normalise: bool = True,
+    weights: Optional[Tensor] = None,
+    form: str = 'pooled',
+    direction: str = 'both',
+) -> Tensor:
+    """Contrastive loss whose rows and columns are samples (UATVR Eq. 11).
+
+    All samples of a text's videos are its positives, all other samples its negatives, for each of
+    its own samples; the loss is the mean over samples.  ``form='pooled'`` sums over the positives
+    inside the logarithm as Eq. 11 does, ``'outer_sum'`` outside as the official code does.
+
+    Args:
+        texts: float [T, S, D], samples of the texts.
+        videos: float [V, S', D], samples of the videos.
+        positives: bool [T, V].
+        temperature: divides the inner products; Eq. 11 has none (= 1).
+        normalise: compare cosines.  Samples of a Gaussian around a unit vector are no unit
+            vectors, and Eq. 11 with their inner products rewards long samples.
+        weights: float [T, V] or None, of the negatives.
+        form, direction: see :func:`mmvtr.functional.contrastive.contrastive`.
+
+    Returns:
+        0-dim tensor.
+
+    Raises:
+        ValueError: from :func:`~mmvtr.functional.contrastive.contrastive`.
+    """
+    repeats = texts.shape[1], videos.shape[1]
+    return contrastive(
+        sample_scores(texts, videos, normalise=normalise),
+        over_samples(positives, *repeats),
+        temperature=temperature,
+        weights=None if weights is None else over_samples(weights, *repeats),
+        form=form,
+        direction=direction,
+    )
+
+
+def sample_scores(texts: Tensor, videos: Tensor, *, normalise: bool) -> Tensor:
+    """Inner products (cosines) of all samples: [T, S, D], [V, S', D] -> float [T S, V S']."""
+    t, v = (at_least_float32(x).flatten(0, 1) for x in (texts, videos))
+    if normalise:
+        t, v = F.normalize(t, dim=-1), F.normalize(v, dim=-1)
+    with torch.autocast(t.device.type, enabled=False):
+        return t @ v.t()
+
+
+def over_samples(x: Tensor, text_samples: int, video_samples: int) -> Tensor:
+    """Repeat the entries of [T, V] for all pairs of samples: [T S, V S']."""
+    return x.repeat_interleave(text_samples, 0).repeat_interleave(video_samples, 1)

@@ -1,0 +1,74 @@
+"""PCME's match probability of two distributions, and its soft contrastive loss, in log space."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from mmvtr.functional.gaussian import squared_distances
+from mmvtr.functional.precision import at_least_float32
+
+#: Under the root of the distance, as PCME has it: keeps the gradient of equal vectors finite.
+EPS = 1e-6
+
+
+def match_log_probability(
+    texts: Tensor, videos: Tensor, *, slope: float | Tensor, bias: float | Tensor
+) -> tuple[Tensor, Tensor]:
+    """log p and log(1 - p) that a text and a video match, of all pairs (PCME Eq. 2-3).
+
+    ``p_tv = mean over S x S' sample pairs of sigmoid(bias - slope |z_t - z_v|)``.  The official
+    code writes ``e^x / (e^x + e^-x)`` for the sigmoid, which is that of 2x: its a and b are half
+    of ``slope`` and ``bias``.
+
+    Args:
+        texts: float [T, S, D], samples of the texts.
+        videos: float [V, S', D], samples of the videos.
+        slope, bias: numbers or 0-dim tensors; ``slope > 0``.
+
+    Returns:
+        Two float [T, V]; they stay finite where p is 0 or 1 to rounding.
+    """
+    t, v = (at_least_float32(x).flatten(0, 1) for x in (texts, videos))
+    logits = bias - slope * (squared_distances(t, v) + EPS).sqrt()
+    logits = logits.unflatten(1, videos.shape[:2]).unflatten(0, texts.shape[:2])  # [T, S, V, S']
+    log_pairs = math.log(texts.shape[1] * videos.shape[1])
+    yes, no = (F.logsigmoid(x).logsumexp((1, 3)) - log_pairs for x in (logits, -logits))
+    return yes, no
+
+
+def soft_contrast(
+    texts: Tensor,
+    videos: Tensor,
+    positives: Tensor,
+    *,
+    slope: float | Tensor,
+    bias: float | Tensor,
+    reduction: str = 'mean',
+) -> Tensor:
+    """PCME's soft contrastive loss: ``-log p`` of positives, ``-log(1 - p)`` of all other pairs.
+
+    Args:
+        texts, videos, slope, bias: see :func:`match_log_probability`.
+        positives: bool [T, V].
+        reduction: ``'mean'`` over the T x V pairs, or ``'sum'`` (official; PCME adds both
+            directions, which are equal, and UATVR's copy takes half of that).
+
+    Returns:
+        0-dim tensor; 0 for an empty matrix.
+
+    Raises:
+        ValueError: unknown reduction, or shapes that differ.
+    """
+    if reduction not in ('mean', 'sum'):
+        raise ValueError(f"reduction must be 'mean' or 'sum', not {reduction!r}")
+    if positives.shape != (len(texts), len(videos)):
+        raise ValueError(
+            f'positives {tuple(positives.shape)} of {len(texts)} texts and {len(videos)} videos'
+        )
+    yes, no = match_log_probability(texts, videos, slope=slope, bias=bias)
+    loss = -torch.where(positives, yes, no).sum()
+    return loss / max(positives.numel(), 1) if reduction == 'mean' else loss

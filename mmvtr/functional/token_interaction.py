@@ -1,0 +1,435 @@
+"""Scores of texts and videos from their words and frames, in tiles.
+
+A score pools the similarities of L words and F frames.  They exist for one tile of texts x videos
+at a time, in the backward pass too: no [T, V, L, F] tensor is made.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Iterator, NamedTuple, Optional, Sequence
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.utils.checkpoint import checkpoint
+
+from mmvtr.functional.precision import at_least_float32
+
+SIDES = ('both', 'words', 'frames')
+
+
+def token_weights(logits: Tensor, mask: Tensor) -> Tensor:
+    """Softmax over the valid tokens of each item: float, bool [N, L] -> float [N, L], 0 elsewhere.
+
+    An item without a valid token gets zeros.
+    """
+    logits = at_least_float32(logits).masked_fill(~mask, torch.finfo(torch.float32).min)
+    return logits.softmax(-1).masked_fill(~mask, 0.0)
+
+
+def token_scores(
+    words: Tensor,
+    word_mask: Tensor,
+    frames: Tensor,
+    frame_mask: Tensor,
+    *,
+    side: str = 'both',
+    word_weights: Optional[Tensor] = None,
+    frame_weights: Optional[Tensor] = None,
+    official_mask: bool = False,
+    entries: int = 2**22,
+) -> Tensor:
+    """Token-wise scores of all pairs (UATVR Eq. 7-8, means in place of its sums; WTI of DRL).
+
+        s = 1/2 (sum_n a_n max_m <w_n, f_m> + sum_m b_m max_n <w_n, f_m>)
+
+    over valid words n and frames m; tokens are taken as they are, so hand over unit vectors.
+    Where tokens tie, the gradient goes to one of them, as with ``torch.max``.
+
+    A backward pass keeps 2 bytes per token and pair (6 where the weights need a gradient).
+
+    Args:
+        words: float [T, L, D]; half precision is computed in float32.
+        word_mask: bool [T, L].
+        frames: float [V, F, D].
+        frame_mask: bool [V, F].
+        side: ``'words'``: the first sum alone, without the half (as ColBERT's MaxSim);
+            ``'frames'``: the second; ``'both'``.
+        word_weights: float [T, L], a; default 1 / number of valid words.  Not read at padding.
+        frame_weights: float [V, F], b, likewise.
+        official_mask: as the code of DRL and UATVR, which multiplies the similarities by the
+            masks: a padded token has similarity 0 to all and takes part in each max, so scores
+            depend on whether an item is padded.  To load its weights.
+        entries: similarities that exist at a time (at least those of one pair).
+
+    Returns:
+        float [T, V].
+
+    Raises:
+        ValueError: an unknown side, shapes that do not fit, or an item without a valid token.
+    """
+    _same_width(words, frames)
+    text = _pack('text', words, word_mask, word_weights, official_mask)
+    video = _pack('video', frames, frame_mask, frame_weights, official_mask)
+    a, b = _sides(side, text.weights, video.weights)
+    tiles = list(_tiles(text.lengths, video.lengths, entries))
+    return _MaxPooled.apply(text.tokens, a, video.tokens, b, text.order, video.order, tiles)
+
+
+def paired_token_scores(
+    words: Tensor,
+    word_mask: Tensor,
+    frames: Tensor,
+    frame_mask: Tensor,
+    columns: Tensor,
+    *,
+    side: str = 'both',
+    word_weights: Optional[Tensor] = None,
+    frame_weights: Optional[Tensor] = None,
+    official_mask: bool = False,
+    entries: int = 2**22,
+) -> Tensor:
+    """:func:`token_scores` of some videos of each text: int64 ``columns`` [T, k] -> float [T, k].
+
+    For evaluation: ``entries`` bounds the memory only where no gradient is asked for.
+    """
+    _same_width(words, frames)
+    text = _pack('text', words, word_mask, word_weights, official_mask)
+    video = _pack('video', frames, frame_mask, frame_weights, official_mask)
+    place = video.order.argsort()
+    scores = words.new_zeros(columns.shape, dtype=text.tokens.dtype)
+    longest, dim = video.tokens.shape[1:]
+    room = entries // max(columns.shape[1] * longest, 1)
+    # A text needs its words' similarities and a copy of its videos' frames.
+    for rows in _cut([length + dim for length in text.lengths], room):
+        items = text.order[rows]
+        chosen = place[columns[items]]
+        w, f = text.tokens[rows, : text.lengths[rows.start]], video.tokens[chosen]
+        with torch.autocast(w.device.type, enabled=False):
+            sims = (w @ f.flatten(1, 2).mT).unflatten(2, f.shape[1:3])
+        a = text.weights[rows, : w.shape[1]]
+        sides = _sides(side, a[..., None], video.weights[chosen].mT)
+        scores[items] = _pool(sims.mT, *sides)
+    return scores
+
+
+def sentence_frame_scores(
+    sentences: Tensor,
+    frames: Tensor,
+    frame_mask: Tensor,
+    *,
+    temperature: float = 0.01,
+    entries: int = 2**22,
+) -> Tensor:
+    """Sentence vectors against frames: ``sum_m p_m s_m`` with ``p = softmax(s / temperature)``.
+
+    X-CLIP's attention over similarities, over valid frames and without its mixing matrices.
+
+    Args:
+        sentences: float [T, D], unit vectors for cosines; half precision is computed in float32.
+        frames: float [V, F, D].
+        frame_mask: bool [V, F].
+        temperature: of the softmax; 0 takes the best frame.
+        entries: similarities that exist at a time (at least those of one pair).
+
+    Returns:
+        float [T, V].
+
+    Raises:
+        ValueError: a negative temperature, shapes that do not fit, a video without a valid frame.
+    """
+    if not temperature >= 0:
+        raise ValueError(f'temperature must be positive, or 0 for the best frame: {temperature}')
+    if temperature == 0:
+        word_mask = torch.ones(len(sentences), 1, dtype=torch.bool, device=sentences.device)
+        return token_scores(
+            sentences[:, None], word_mask, frames, frame_mask, side='words', entries=entries
+        )
+    _same_width(sentences, frames)
+    _count('video', frames, frame_mask)
+    sentences = at_least_float32(sentences)
+    frames = at_least_float32(frames).masked_fill(~frame_mask[..., None], 0.0)
+    width = max(1, min(math.isqrt(entries) // max(frames.shape[1], 1), len(frames)))
+    height = max(1, entries // max(width * frames.shape[1], 1))
+    # split, not slices: the backward pass of a slice fills a zero tensor of full size.
+    columns = list(zip(frames.split(width), frame_mask.split(width)))
+
+    def row_of_tiles(part: Tensor) -> Tensor:
+        # Checkpointed: the similarities are made again in the backward pass.
+        return torch.cat(
+            [
+                checkpoint(
+                    _softmax_pooled,
+                    part,
+                    f,
+                    mask,
+                    temperature,
+                    use_reentrant=False,
+                    preserve_rng_state=False,
+                )
+                for f, mask in columns
+            ],
+            dim=1,
+        )
+
+    return torch.cat([row_of_tiles(part) for part in sentences.split(height)])
+
+
+def _softmax_pooled(sentences: Tensor, frames: Tensor, mask: Tensor, temperature: float) -> Tensor:
+    """float [t, D], [v, F, D], bool [v, F] -> float [t, v]."""
+    with torch.autocast(sentences.device.type, enabled=False):
+        sims = (sentences @ frames.flatten(0, 1).t()).unflatten(1, mask.shape)
+    p = (sims / temperature).masked_fill(~mask, -math.inf).softmax(-1)
+    return (p * sims).sum(-1)
+
+
+def below_shortlist(pooled: Tensor, columns: Tensor, reranked: Tensor) -> Tensor:
+    """Scores of a shortlist, and below them the other columns in the order of ``pooled``.
+
+    A column outside gets a whole number: minus the number of columns that ``pooled`` puts before
+    it in its row, less what keeps it below every re-ranked score there.  Nothing is rounded, so
+    no order and no tie is made or lost.  Values compare within a row.
+
+    Args:
+        pooled: float [T, V].
+        columns: int64 [T, k], the shortlist of each row.
+        reranked: float [T, k], its scores.
+
+    Returns:
+        float [T, V].
+    """
+    ordered = pooled.sort(1).values
+    before = pooled.shape[1] - torch.searchsorted(ordered, pooled.contiguous(), right=True)
+    floor = reranked.amin(1, keepdim=True).floor()
+    return (floor - 1 - before).scatter(1, columns, reranked)
+
+
+# -- packing and tiling ------------------------------------------------------------------------
+
+
+class _Packed(NamedTuple):
+    """N items, the longest first, each with its valid tokens first.
+
+    Attributes:
+        tokens: float [N, L', D] with L' the longest length.
+        weights: float [N, L'], 0 behind the valid tokens.
+        lengths: N numbers of tokens to look at, falling.
+        order: int64 [N], which item each one is.
+    """
+
+    tokens: Tensor
+    weights: Tensor
+    lengths: list[int]
+    order: Tensor
+
+
+def _pack(
+    kind: str, tokens: Tensor, mask: Tensor, weights: Optional[Tensor], official: bool
+) -> _Packed:
+    """Drop the padding, or make it harmless where a longer item forces some.
+
+    What is behind the valid tokens copies the first of them, which changes no max: so no mask has
+    to touch the similarities.  In the official way it is a zero vector, at least one where an
+    item has padding.
+    """
+    count = _count(kind, tokens, mask)
+    length = (count + 1).clamp(max=mask.shape[1]) if official else count
+    length, order = length.sort(descending=True, stable=True)
+    lengths = length.tolist()
+    valid_first = mask[order].int().argsort(dim=1, descending=True, stable=True)
+    valid_first = valid_first[:, : lengths[0] if lengths else 0]
+    place = torch.arange(valid_first.shape[1], device=mask.device)
+    real = place < count[order, None]
+    pick = (order[:, None], torch.where(real, valid_first, valid_first[:, :1]))
+    packed = at_least_float32(tokens)[pick]
+    if official:
+        packed = packed.masked_fill(~real[..., None], 0.0)
+    if weights is None:
+        weights = real.to(packed.dtype) / count[order, None]
+    else:
+        weights = weights.to(packed.dtype)[pick].masked_fill(~real, 0.0)
+    return _Packed(packed, weights, lengths, order)
+
+
+def _same_width(texts: Tensor, videos: Tensor) -> None:
+    if texts.shape[-1] != videos.shape[-1]:
+        raise ValueError(
+            f'texts have {texts.shape[-1]} dimensions, videos {videos.shape[-1]}: need the same'
+        )
+
+
+def _count(kind: str, tokens: Tensor, mask: Tensor) -> Tensor:
+    """Number of valid tokens of each item, int64 [N]; an error where there is none."""
+    if tokens.shape[:2] != mask.shape:
+        raise ValueError(
+            f'{kind} tokens {tuple(tokens.shape)} need a mask {tuple(tokens.shape[:2])}, '
+            f'not {tuple(mask.shape)}'
+        )
+    count = mask.sum(1)
+    empty = (count == 0).nonzero().flatten().tolist()
+    if empty:
+        raise ValueError(f'{kind} {empty[0]} has no valid token: its mask is all False')
+    return count
+
+
+def _sides(side: str, a: Tensor, b: Tensor) -> tuple[Optional[Tensor], Optional[Tensor]]:
+    """The weights of the two sums, None for one that is left out."""
+    if side not in SIDES:
+        raise ValueError(f'side must be one of {SIDES}, not {side!r}')
+    if side == 'both':
+        return a / 2, b / 2
+    return (a, None) if side == 'words' else (None, b)
+
+
+class _Tile(NamedTuple):
+    """Some packed texts x some packed videos, cut to the longest of each."""
+
+    rows: slice
+    words: int
+    columns: slice
+    frames: int
+
+
+def _tiles(texts: Sequence[int], videos: Sequence[int], entries: int) -> Iterator[_Tile]:
+    """Tiles of at most ``entries`` similarities, near square where the sizes allow."""
+    if not texts or not videos:
+        return
+    width = max(math.isqrt(entries), entries // (len(texts) * texts[0]))
+    for columns in _cut(videos, width):
+        frames = videos[columns.start]
+        for rows in _cut(texts, entries // (frames * (columns.stop - columns.start))):
+            yield _Tile(rows, texts[rows.start], columns, frames)
+
+
+def _cut(lengths: Sequence[int], room: int) -> Iterator[slice]:
+    """Runs of items, the longest first, with at most ``room`` tokens; at least one item each."""
+    start = 0
+    while start < len(lengths):
+        stop = min(start + max(1, room // lengths[start]), len(lengths))
+        yield slice(start, stop)
+        start = stop
+
+
+# -- max pooling -------------------------------------------------------------------------------
+
+
+def _pool(sims: Tensor, a: Optional[Tensor], b: Optional[Tensor]) -> Tensor:
+    """float [t, L, F, v], weights of words [t, L, 1] and of frames [t or 1, F, v] -> [t, v]."""
+    words = 0 if a is None else (sims.amax(2) * a).sum(1)
+    frames = 0 if b is None else (sims.amax(1) * b).sum(1)
+    return words + frames
+
+
+class _MaxPooled(torch.autograd.Function):
+    """Packed words [T, L, D], their weights [T, L] or None, frames and theirs -> scores [T, V].
+
+    The forward pass keeps where each maximum was, not the similarities: their gradient is zero
+    anywhere else.  Frames are laid out [F, v] in a tile, so that both maxima run over outer
+    dimensions, which is much faster than over the last one.
+    """
+
+    @staticmethod
+    def forward(ctx, words, a, frames, b, row_order, column_order, tiles) -> Tensor:
+        keep = any(ctx.needs_input_grad)
+        keep_maxima = ctx.needs_input_grad[1], ctx.needs_input_grad[3]
+        scores, kept = words.new_zeros(len(words), len(frames)), []
+        for tile in tiles:
+            left, right = _operands(words, frames, tile)
+            sims = _product(left, right.t()).view(*_shape(tile))
+            weights = _tile_weights(a, b, tile)
+            if keep:
+                part, found = _pool_and_keep(sims, weights, keep_maxima)
+                kept += found
+            else:
+                part = _pool(sims, *weights)
+            scores[row_order[tile.rows, None], column_order[tile.columns]] = part
+        ctx.tiles = tiles
+        ctx.save_for_backward(words, a, frames, b, row_order, column_order, *kept)
+        return scores
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad: Tensor) -> tuple[Optional[Tensor], ...]:
+        words, a, frames, b, row_order, column_order, *kept = ctx.saved_tensors
+        grads = [None if x is None else torch.zeros_like(x) for x in (words, a, frames, b)]
+        for i, tile in enumerate(ctx.tiles):
+            g = grad[row_order[tile.rows, None], column_order[tile.columns]][:, None]
+            sims_grad = words.new_zeros(_shape(tile))
+            for dim, w, w_grad, index, maxima in zip(
+                (2, 1),
+                _tile_weights(a, b, tile),
+                _tile_weights(grads[1], grads[3], tile),
+                kept[4 * i : 4 * i + 2],
+                kept[4 * i + 2 : 4 * i + 4],
+            ):
+                if w is not None:
+                    where = index.long().unsqueeze(dim)
+                    sims_grad.scatter_add_(dim, where, (g * w).unsqueeze(dim))
+                if maxima is not None:
+                    w_grad += (g * maxima).sum_to_size(w.shape)
+            _add_token_grads(grads[0], grads[2], sims_grad, words, frames, tile)
+        return (*grads, None, None, None)
+
+
+def _pool_and_keep(
+    sims: Tensor, weights: tuple[Optional[Tensor], ...], keep_maxima: tuple[bool, bool]
+) -> tuple[Tensor, list[Optional[Tensor]]]:
+    """As :func:`_pool`, with what the backward pass needs.
+
+    That is where the maxima were, int16, over frames and over words, and the maxima themselves
+    where their weights need a gradient: four tensors or None.
+    """
+    scores, places, values = 0, [], []
+    for dim, w, keep in zip((2, 1), weights, keep_maxima):
+        maxima, index = (None, None) if w is None else sims.max(dim)
+        if w is not None:
+            scores = scores + (maxima * w).sum(1)
+        places.append(None if w is None else index.to(torch.int16))
+        values.append(maxima if keep else None)
+    return scores, places + values
+
+
+def _add_token_grads(
+    words_grad: Tensor,
+    frames_grad: Tensor,
+    sims_grad: Tensor,
+    words: Tensor,
+    frames: Tensor,
+    tile: _Tile,
+) -> None:
+    left, right = _operands(words, frames, tile)
+    t, length, m, v = sims_grad.shape
+    sims_grad = sims_grad.view(len(left), len(right))
+    by_word = _product(sims_grad, right).view(t, length, -1)
+    by_frame = _product(sims_grad.t(), left).view(m, v, -1)
+    words_grad[tile.rows, :length] += by_word
+    frames_grad[tile.columns, :m] += by_frame.transpose(0, 1)
+
+
+def _operands(words: Tensor, frames: Tensor, tile: _Tile) -> tuple[Tensor, Tensor]:
+    """The two matrices of a tile's product: words [t L, D] and frames [F v, D]."""
+    left = words[tile.rows, : tile.words].flatten(0, 1)
+    right = frames[tile.columns, : tile.frames].transpose(0, 1).flatten(0, 1)
+    return left, right
+
+
+def _product(left: Tensor, right: Tensor) -> Tensor:
+    with torch.autocast(left.device.type, enabled=False):
+        return left @ right
+
+
+def _shape(tile: _Tile) -> tuple[int, int, int, int]:
+    """t, L, F, v."""
+    rows, columns = tile.rows.stop - tile.rows.start, tile.columns.stop - tile.columns.start
+    return rows, tile.words, tile.frames, columns
+
+
+def _tile_weights(
+    a: Optional[Tensor], b: Optional[Tensor], tile: _Tile
+) -> tuple[Optional[Tensor], Optional[Tensor]]:
+    """Views that broadcast over the maxima of a tile: [t, L, 1] and [1, F, v]."""
+    return (
+        None if a is None else a[tile.rows, : tile.words, None],
+        None if b is None else b[tile.columns, : tile.frames].t()[None],
+    )

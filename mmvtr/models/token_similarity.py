@@ -1,0 +1,181 @@
+"""From the words of T texts and the frames of V videos to score matrices [T, V]."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.token_interaction import (
+    SIDES,
+    below_shortlist,
+    paired_token_scores,
+    sentence_frame_scores,
+    token_scores,
+    token_weights,
+)
+from mmvtr.registry import MODELS
+from mmvtr.structures import Embedding, Levels
+
+
+@MODELS.register_module()
+class TokenSimilarity(nn.Module):
+    """Cosines of words and frames, pooled to one score a pair.
+
+    Without ``weights`` the means of UATVR Eq. 7 (of Eq. 8 where the encoder adds tokens), with
+    them DRL's weighted token-wise interaction.  Weights are made once per item, not per pair: a
+    small share of what the cosines of a tile cost.
+
+    Args:
+        level: whose ``tokens`` and ``mask`` it reads.
+        mode: ``'both'``, ``'words'`` (each word's best frame), ``'frames'`` (each frame's best
+            word), see :func:`~mmvtr.functional.token_interaction.token_scores`; ``'sentence'``:
+            the level's vector against frames, softmax pooled (X-CLIP).
+        weights: None (means), or weights learnt by Linear-ReLU-Linear and a softmax over valid
+            tokens: ``'drl'`` from the tokens as they are, ``'uatvr'`` from unit tokens.
+        dim: D, needed for weights.
+        hidden: width of the weights' MLPs, default ``dim``.
+        official_mask: padded tokens have cosine 0 and take part in each max, as in the code of
+            DRL and UATVR (to load its weights); by default padding is not seen.
+        frame_temperature: of the softmax in mode ``'sentence'``; 0 takes the best frame.
+        shortlist: k of a two-stage search, from texts to videos and for evaluation only: each
+            text's k best videos by the cosine of the level's vectors are ranked by tokens, the
+            others follow below in the order of that cosine.  Read its rows only.
+        entries: cosines that exist at a time, see ``token_scores``.
+
+    Attributes:
+        exact: whether the last scores were token-wise throughout (no shortlist, or one that held
+            every video).  Whatever normalises scores over a gallery needs this.
+    """
+
+    needs_tokens = True
+
+    def __init__(
+        self,
+        *,
+        level: str = 'global',
+        mode: str = 'both',
+        weights: Optional[str] = None,
+        dim: Optional[int] = None,
+        hidden: Optional[int] = None,
+        official_mask: bool = False,
+        frame_temperature: float = 0.01,
+        shortlist: Optional[int] = None,
+        entries: int = 2**22,
+    ) -> None:
+        super().__init__()
+        _check_choices(mode, weights, dim, shortlist)
+        if mode == 'sentence' and (weights or official_mask or shortlist):
+            raise ValueError(
+                "mode 'sentence' has no weights, official_mask or shortlist: "
+                f'got {weights!r}, {official_mask}, {shortlist}'
+            )
+        self.level = level
+        self.mode = mode
+        self.official_mask = official_mask
+        self.frame_temperature = frame_temperature
+        self.shortlist = shortlist
+        self.entries = entries
+        self.exact = shortlist is None
+        self.weights = weights
+        self.weighers = nn.ModuleDict()
+        if weights is not None:
+            # No parameters that the mode leaves unused: distributed training stops at them.
+            for side in dict(words=['text'], frames=['video'], both=['text', 'video'])[mode]:
+                self.weighers[side] = _mlp(dim, hidden or dim)
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The levels that it reads."""
+        return (self.level,)
+
+    def forward(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
+        """Levels of T texts and of V videos -> ``'token'`` and ``'scores'`` [T, V], in float32.
+
+        They are the same matrix; with a shortlist that leaves out videos there is ``'pooled'``
+        in place of ``'token'``.
+
+        Raises:
+            ValueError: the level has no tokens, or an item has no valid one.
+            RuntimeError: a shortlist in training.
+        """
+        if self.shortlist is not None and self.training:
+            raise RuntimeError(
+                f'shortlist={self.shortlist} is for evaluation: train without a shortlist'
+            )
+        t, v = texts[self.level], videos[self.level]
+        self.exact = self.shortlist is None or self.shortlist >= len(v.mean)
+        with torch.autocast(t.mean.device.type, enabled=False):
+            if not self.exact:
+                return self._two_stages(t, v)
+            if self.mode == 'sentence':
+                scores = self._sentence_scores(t, v)
+            else:
+                scores = token_scores(**self._arguments(t, v))
+        return {'token': scores, 'scores': scores}
+
+    def _two_stages(self, t: Embedding, v: Embedding) -> dict[str, Tensor]:
+        pooled = _unit(t.mean) @ _unit(v.mean).t()
+        columns = pooled.topk(self.shortlist, dim=1).indices
+        reranked = paired_token_scores(columns=columns, **self._arguments(t, v))
+        return {'pooled': pooled, 'scores': below_shortlist(pooled, columns, reranked)}
+
+    def _sentence_scores(self, t: Embedding, v: Embedding) -> Tensor:
+        return sentence_frame_scores(
+            _unit(t.mean),
+            _unit(self._tokens('video', v)),
+            v.mask,
+            temperature=self.frame_temperature,
+            entries=self.entries,
+        )
+
+    def _arguments(self, t: Embedding, v: Embedding) -> dict[str, Any]:
+        """What ``token_scores`` and ``paired_token_scores`` want to know."""
+        words, frames = self._tokens('text', t), self._tokens('video', v)
+        return dict(
+            words=_unit(words),
+            word_mask=t.mask,
+            frames=_unit(frames),
+            frame_mask=v.mask,
+            side=self.mode,
+            word_weights=self._weigh('text', words, t.mask),
+            frame_weights=self._weigh('video', frames, v.mask),
+            official_mask=self.official_mask,
+            entries=self.entries,
+        )
+
+    def _tokens(self, side: str, embedding: Embedding) -> Tensor:
+        if embedding.tokens is None:
+            raise ValueError(f'level {self.level!r} of the {side}s carries no tokens')
+        return at_least_float32(embedding.tokens)
+
+    def _weigh(self, side: str, tokens: Tensor, mask: Tensor) -> Optional[Tensor]:
+        """Weights of tokens, float [N, L, D] -> [N, L]; None: means, or not needed."""
+        if side not in self.weighers:
+            return None
+        tokens = _unit(tokens) if self.weights == 'uatvr' else tokens
+        return token_weights(self.weighers[side](tokens).squeeze(-1), mask)
+
+
+def _check_choices(
+    mode: str, weights: Optional[str], dim: Optional[int], shortlist: Optional[int]
+) -> None:
+    if mode not in (*SIDES, 'sentence'):
+        raise ValueError(f'mode must be one of {(*SIDES, "sentence")}, not {mode!r}')
+    if weights not in (None, 'drl', 'uatvr'):
+        raise ValueError(f"weights must be None, 'drl' or 'uatvr', not {weights!r}")
+    if weights is not None and not dim:
+        raise ValueError(f'weights={weights!r} needs dim, the width of the tokens')
+    if shortlist is not None and shortlist < 1:
+        raise ValueError(f'shortlist must be None or at least 1, not {shortlist}')
+
+
+def _unit(x: Tensor) -> Tensor:
+    return F.normalize(at_least_float32(x), dim=-1)
+
+
+def _mlp(dim: int, hidden: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(dim, hidden), nn.ReLU(), nn.Linear(hidden, 1))

@@ -1,0 +1,78 @@
+import math
+
+import pytest
+import torch
+
+from mmvtr.models.losses import Target
+from mmvtr.models.supervision import relative_uncertainty
+from mmvtr.registry import MODELS
+from mmvtr.structures import Embedding
+
+D, K = 6, 3
+
+
+@pytest.fixture
+def batch():
+    generator = torch.Generator().manual_seed(0)
+
+    def gaussians(n):
+        mean = torch.randn(n, D, generator=generator, dtype=torch.float64)
+        log_std = torch.randn(n, D, generator=generator, dtype=torch.float64) - 1
+        return {'gaussian': Embedding(mean / mean.norm(dim=-1, keepdim=True), log_std=log_std)}
+
+    positives = torch.tensor([[1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]).bool()
+    return gaussians(4), gaussians(3), Target(positives)
+
+
+@pytest.fixture
+def module():
+    torch.manual_seed(0)
+    return MODELS.build(dict(type='PCMESupervision', num_samples=K, floor=0.1)).double()
+
+
+def probabilities(texts, videos, slope, bias, seed):
+    """p of all pairs by loops: all texts have the same K noise vectors, all videos another K."""
+    generator = torch.Generator().manual_seed(seed)
+    noise = [torch.randn(K, D, generator=generator, dtype=torch.float64) for _ in range(2)]
+    t, v = texts['gaussian'], videos['gaussian']
+    p = torch.zeros(4, 3, dtype=torch.float64)
+    for i in range(4):
+        for j in range(3):
+            for k in range(K):
+                for m in range(K):
+                    z = t.mean[i] + t.log_std[i].exp() * noise[0][k]
+                    y = v.mean[j] + v.log_std[j].exp() * noise[1][m]
+                    distance = math.sqrt((z - y).square().sum().item() + 1e-6)
+                    p[i, j] += 1 / (1 + math.exp(slope * distance - bias)) / K**2
+    return p
+
+
+def test_weights_and_loss_follow_pcmes_probability(module, batch):
+    slope = math.log1p(math.exp(module.slope.item()))
+    for step in range(2):
+        p = probabilities(*batch[:2], slope, module.bias.item(), step)
+        target, losses = module(*batch)
+        eta = relative_uncertainty(p, batch[2].positives, floor=0.1)
+        torch.testing.assert_close(target.weights, eta)
+        nll = -torch.where(batch[2].positives, p, 1 - p).log().mean()
+        torch.testing.assert_close(losses['loss_match'], nll)
+        assert not target.weights.requires_grad and 'loss_align' not in losses
+    losses['loss_match'].backward()
+    assert module.slope.grad != 0 and module.bias.grad != 0
+
+
+def test_ramp(module, batch):
+    module.eval()
+    eta = module(*batch)[0].weights
+    module.ramp, module.progress = (0.0, 1.0), 0.25
+    torch.testing.assert_close(module(*batch)[0].weights, 1 - 0.25 * (1 - eta))
+
+
+def test_eta_does_not_depend_on_the_tile(module, batch):
+    texts, videos, _ = batch
+    module.eval()
+    whole = module.matrices(texts, videos)['eta']
+    for rows in (slice(0, 1), slice(1, 4), slice(4, 4)):
+        part = {name: level.map(lambda x, rows=rows: x[rows]) for name, level in texts.items()}
+        torch.testing.assert_close(module.matrices(part, videos)['eta'], whole[rows])
+    assert 0 <= whole.min() and whole.max() <= 1
