@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from mmvtr.structures import Embedding, Levels
+from mmvtr.structures import Embedding, Levels, pad_tokens
 
 
 def world_size() -> int:
@@ -52,21 +52,37 @@ def gather_rows(x: Tensor) -> Tensor:
 
 
 def gather_levels(levels: Levels) -> Levels:
-    """Gather mean and log_std of each level; tokens stay where they are."""
+    """Gather all that each level holds, rows in rank order.
+
+    Tokens are padded to the longest of all processes (mask False there).  Callers drop what nobody
+    reads before (:func:`mmvtr.structures.drop_tokens`): tokens are the bulk of the traffic.
+    """
     return {name: gather_embedding(e) for name, e in levels.items()}
 
 
 def gather_embedding(embedding: Embedding) -> Embedding:
-    """Gather the global part of an embedding, rows in rank order."""
-    return embedding.global_only().map(gather_rows)
+    """As :func:`gather_levels`, of one level."""
+    if embedding.tokens is not None:
+        length = _longest(embedding.tokens)
+        embedding = embedding._replace(
+            tokens=pad_tokens(embedding.tokens, length), mask=pad_tokens(embedding.mask, length)
+        )
+    return embedding.map(gather_rows)
+
+
+def _longest(x: Tensor) -> int:
+    """Largest x.shape[1] of all processes."""
+    if world_size() == 1:
+        return x.shape[1]
+    width = torch.tensor([x.shape[1]], device=x.device)
+    dist.all_reduce(width, op=dist.ReduceOp.MAX)
+    return int(width)
 
 
 def gather_padded(x: Tensor, fill: int) -> Tensor:
     """As :func:`gather_rows` for integer [N, M] whose M differs between processes."""
     if world_size() == 1:
         return x
-    width = torch.tensor([x.shape[1]], device=x.device)
-    dist.all_reduce(width, op=dist.ReduceOp.MAX)
-    wide = x.new_full((len(x), int(width)), fill)
+    wide = x.new_full((len(x), _longest(x)), fill)
     wide[:, : x.shape[1]] = x
     return gather_rows(wide)

@@ -7,7 +7,7 @@ A mask is boolean, True = valid, and travels with its tokens.
 
 from __future__ import annotations
 
-from typing import Callable, NamedTuple, Optional, Sequence
+from typing import Callable, NamedTuple, Optional, Sequence, Union
 
 import torch
 from torch import Tensor
@@ -41,6 +41,16 @@ class Embedding(NamedTuple):
 Levels = dict[str, Embedding]
 
 
+def take(levels: Levels, rows: Union[slice, Tensor]) -> Levels:
+    """Some of the items."""
+    return {name: level.map(lambda x: x[rows]) for name, level in levels.items()}
+
+
+def drop_tokens(levels: Levels, keep: Sequence[str] = ()) -> Levels:
+    """The same items with the tokens of the levels ``keep`` only."""
+    return {name: e if name in keep else e.global_only() for name, e in levels.items()}
+
+
 def cat_levels(parts: Sequence[Levels]) -> Levels:
     """Concatenate the items of several batches, level by level.
 
@@ -55,15 +65,28 @@ def _cat(parts: Sequence[Embedding]) -> Embedding:
     if parts[0].tokens is None:
         return Embedding(mean, log_std=log_std)
     length = max(p.tokens.shape[1] for p in parts)
-    tokens = torch.cat([_pad(p.tokens, length) for p in parts])
-    mask = torch.cat([_pad(p.mask, length) for p in parts])
+    tokens = torch.cat([pad_tokens(p.tokens, length) for p in parts])
+    mask = torch.cat([pad_tokens(p.mask, length) for p in parts])
     return Embedding(mean, tokens, mask, log_std)
 
 
-def _pad(x: Tensor, length: int) -> Tensor:
+def pad_tokens(x: Tensor, length: int) -> Tensor:
+    """Zeros (False) behind the tokens: [N, L, ...] -> [N, length, ...]."""
     if x.shape[1] == length:
         return x
     return torch.cat([x, x.new_zeros(x.shape[0], length - x.shape[1], *x.shape[2:])], dim=1)
+
+
+class Directed(NamedTuple):
+    """Scores that differ by direction, as some test-time transforms make them.
+
+    Attributes:
+        t2v: float [T, V], read by rows: each text among all videos.
+        v2t: float [T, V], read by columns: each video among all texts.
+    """
+
+    t2v: Tensor
+    v2t: Tensor
 
 
 class Relation(NamedTuple):

@@ -1,5 +1,7 @@
 """Two processes with different numbers of texts and videos equal one process on the joint batch."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -7,8 +9,9 @@ import torch.multiprocessing as mp
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from mmvtr.dist import gather_padded, gather_rows
-from mmvtr.models.losses import ContrastiveLoss, RankingLoss
+from mmvtr.dist import gather_levels, gather_padded, gather_rows
+from mmvtr.engine.query_queue import QueryQueueHook
+from mmvtr.models.losses import ContrastiveLoss, NormalizedContrastiveLoss, RankingLoss
 from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.similarity import CosineSimilarity, Temperature
 from mmvtr.models.supervision import DVTRSupervision, LiteralDVTRSupervision
@@ -54,6 +57,7 @@ def make_model(literal):
         losses=dict(
             contrastive=ContrastiveLoss(reads=('global', 'aligned')),
             triplet=RankingLoss(negatives='random', margin=0.5),
+            normalized=NormalizedContrastiveLoss(reads=('aligned',), differentiable=True),
         ),
     )
     # Away from their first values, so that no gradient vanishes by chance.
@@ -77,6 +81,7 @@ def make_batch(videos, texts):
         text_mask=torch.ones(7, 4, dtype=torch.bool)[texts],
     )
     samples = dict(
+        text_idx=torch.arange(7)[texts],
         video_idx=video_idx[videos],
         text_videos=text_videos[texts],
         video_ids=[str(i) for i in video_idx[videos].tolist()],
@@ -86,12 +91,15 @@ def make_batch(videos, texts):
 
 
 def run(model, batch):
+    module = getattr(model, 'module', model)
+    queue = QueryQueueHook(size=6)
+    queue.before_train(SimpleNamespace(model=module))
     losses = model(*batch, mode='loss')
     sum(value for name, value in losses.items() if 'loss' in name).backward()
-    module = getattr(model, 'module', model)
     return (
         {name: value.detach() for name, value in losses.items()},
         {name: p.grad for name, p in module.named_parameters()},
+        {kind: queries.queries().state() for kind, queries in queue.queues.items()},
     )
 
 
@@ -113,15 +121,43 @@ ONE_EMPTY = [(slice(0, 5), slice(0, 7)), (slice(5, 5), slice(7, 7))]
 @pytest.mark.parametrize('literal', [False, True], ids=['sound', 'literal'])
 @pytest.mark.parametrize('split', [UNEQUAL, ONE_EMPTY], ids=['unequal', 'one_empty'])
 def test_two_processes_equal_one(tmp_path, literal, split):
-    expected_losses, expected_grads = run(make_model(literal), make_batch(slice(0, 5), slice(0, 7)))
+    expected_losses, expected_grads, expected_queues = run(
+        make_model(literal), make_batch(slice(0, 5), slice(0, 7))
+    )
+    assert expected_queues['text']['index'].tolist() == [1, 2, 3, 4, 5, 6]
+    assert expected_queues['video']['video'].tolist() == [3, 1, 4, 3, 9]
     assert all(g is not None and g.abs().max() > 0 for g in expected_grads.values())
     mp.spawn(worker, (tmp_path, literal, split), nprocs=2)
     for rank in range(2):
-        losses, grads = torch.load(tmp_path / f'rank{rank}.pt')
+        losses, grads, queues = torch.load(tmp_path / f'rank{rank}.pt')
         for name, value in expected_losses.items():
             torch.testing.assert_close(losses[name], value, msg=name)
         for name, grad in expected_grads.items():
             torch.testing.assert_close(grads[name], grad, msg=name)
+        torch.testing.assert_close(queues, expected_queues)
+
+
+def token_worker(rank, folder):
+    dist.init_process_group('gloo', init_method=f'file://{folder}/store', rank=rank, world_size=2)
+    words = [torch.ones(2, 3, D), torch.full((1, 5, D), 2.0)][rank].requires_grad_()
+    mask = torch.ones(words.shape[:2], dtype=torch.bool)
+    own = {'global': Embedding(words.mean(1), words, mask)}
+    joint = gather_levels(own)['global']
+    (joint.tokens * torch.arange(3.0)[:, None, None]).sum().backward()
+    torch.save((joint.map(torch.Tensor.detach)._asdict(), words.grad), f'{folder}/rank{rank}.pt')
+    dist.destroy_process_group()
+
+
+def test_tokens_are_padded_to_the_longest_process(tmp_path):
+    mp.spawn(token_worker, (str(tmp_path),), nprocs=2)
+    (joint, grad_0), (again, grad_1) = (torch.load(tmp_path / f'rank{r}.pt') for r in (0, 1))
+    torch.testing.assert_close(joint, again)
+    joint = Embedding(**joint)
+    assert joint.tokens.shape == (3, 5, D)
+    assert joint.mask.dtype == torch.bool and joint.mask.sum(1).tolist() == [3, 3, 5]
+    assert not joint.tokens[:2, 3:].any() and (joint.tokens[2] == 2).all()
+    # Two processes computed the same loss: their gradients add, as DDP's mean expects.
+    assert grad_0[:, 0, 0].tolist() == [0, 2] and (grad_1 == 4).all()
 
 
 def test_one_process_is_the_identity():

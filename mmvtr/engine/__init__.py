@@ -2,20 +2,38 @@
 
 from mmvtr.engine.checkpoint import PlainCheckpointHook
 from mmvtr.engine.eta_monitor import EtaMonitorHook
+from mmvtr.engine.evaluation import Evaluation
 from mmvtr.engine.evaluation_loop import RetrievalLoop
 from mmvtr.engine.hooks import BrokenVideoHook, ExactSeedHook, ProgressHook
 from mmvtr.engine.loops import AlternatingTrainLoop
+from mmvtr.engine.modality_gap import ModalityGapHook
 from mmvtr.engine.optim import AutocastOptimWrapper, BertAdam, WarmupCosineLR
+from mmvtr.engine.query_queue import QueryQueueHook
+from mmvtr.engine.score_transforms import (
+    CSLSHook,
+    DualSoftmaxHook,
+    InvertedSoftmaxHook,
+    QBNormHook,
+    SinkhornHook,
+)
 
 __all__ = [
     'AlternatingTrainLoop',
     'AutocastOptimWrapper',
     'BertAdam',
     'BrokenVideoHook',
+    'CSLSHook',
+    'DualSoftmaxHook',
     'EtaMonitorHook',
+    'Evaluation',
     'ExactSeedHook',
+    'InvertedSoftmaxHook',
+    'ModalityGapHook',
     'PlainCheckpointHook',
     'ProgressHook',
+    'QBNormHook',
+    'QueryQueueHook',
     'RetrievalLoop',
+    'SinkhornHook',
     'WarmupCosineLR',
 ]

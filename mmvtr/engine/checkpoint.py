@@ -264,25 +264,32 @@ def set_random_states(states: dict[str, Any]) -> None:
         torch.cuda.set_rng_state_all([state.cpu() for state in states['cuda']])
 
 
-def read_checkpoint(path: Union[str, Path]) -> dict[str, Any]:
-    """A checkpoint's content, on the CPU.
-
-    Returns:
-        The stored dict; a bare state_dict comes as dict(state_dict=...).
+def read_plain(path: Union[str, Path]) -> dict[str, Any]:
+    """A file of plain data, on the CPU.
 
     Raises:
         FileNotFoundError: there is no such file.
-        RuntimeError: it is no checkpoint, is damaged, or holds more than plain data.
+        RuntimeError: it is damaged, no dict, or holds more than plain data.
     """
     if not os.path.isfile(path):
-        raise FileNotFoundError(f'checkpoint {path} does not exist')
+        raise FileNotFoundError(f'{path} does not exist')
     try:
         content = torch.load(path, map_location='cpu', weights_only=True)
     except Exception as error:  # a damaged pickle can raise anything
         reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise RuntimeError(f'checkpoint {path} cannot be read: {reason}') from error
+        raise RuntimeError(f'{path} cannot be read: {reason}') from error
     if not isinstance(content, dict):
-        raise RuntimeError(f'checkpoint {path} holds a {type(content).__name__}, not a dict')
+        raise RuntimeError(f'{path} holds a {type(content).__name__}, not a dict')
+    return content
+
+
+def read_checkpoint(path: Union[str, Path]) -> dict[str, Any]:
+    """A checkpoint's content, on the CPU; errors as of :func:`read_plain`.
+
+    Returns:
+        The stored dict; a bare state_dict comes as dict(state_dict=...).
+    """
+    content = read_plain(path)
     return content if 'state_dict' in content else dict(state_dict=content)
 
 

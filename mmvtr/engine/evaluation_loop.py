@@ -7,7 +7,7 @@ score matrix are sliced too. The metrics run on rank 0 and every rank returns th
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence, Union
+from typing import Any, Callable, Iterator, Optional, Sequence, Union
 
 import numpy as np
 import torch
@@ -23,30 +23,18 @@ from mmengine.runner import BaseLoop, Runner
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
-from mmvtr.evaluation import Metric, Report, evaluate, protocol_line, results_table
+from mmvtr.engine.evaluation import Encoded, Evaluation, encode_batch, to_device
+from mmvtr.evaluation import (
+    Metric,
+    Report,
+    evaluate,
+    protocol_line,
+    results_table,
+    transforms_table,
+)
+from mmvtr.functional.gaussian import geometric_sigma
 from mmvtr.registry import DATASETS, FUNCTIONS, LOOPS, METRICS
-from mmvtr.structures import Levels, Relation, cat_levels
-
-
-class Encoded(NamedTuple):
-    """N encoded texts or videos.
-
-    Attributes:
-        index: int64 [N], positions in the dataset.
-        ids: their N ids.
-        levels: their embeddings, float32 on the CPU.
-        lengths: int64 [N], tokens of a text or frames of a video.
-    """
-
-    index: Tensor
-    ids: list[str]
-    levels: Levels
-    lengths: Tensor
-
-    def rows(self, rows: Tensor) -> 'Encoded':
-        """The items at these places."""
-        ids = np.array(self.ids, dtype=object)[rows].tolist()
-        return Encoded(self.index[rows], ids, take(self.levels, rows), self.lengths[rows])
+from mmvtr.structures import Relation, cat_levels, take
 
 
 class TwoPassLoader:
@@ -90,6 +78,10 @@ class TwoPassLoader:
 @LOOPS.register_module()
 class RetrievalLoop(BaseLoop):
     """Evaluates a retriever, for ``val_cfg`` and ``test_cfg`` alike.
+
+    Between scoring and measuring, hooks with a method ``after_scoring(runner, evaluation)`` see the
+    :class:`~mmvtr.engine.evaluation.Evaluation` on rank 0 and may add transformed scores, whose
+    numbers stand beside the raw ones as ``<name>/retrieval/t2v_R1``.
 
     Broken videos that the dataset skips leave the gallery; the log and the protocol line say how
     many and which. The table and the protocol line go to the log, the numbers to the hooks.
@@ -157,27 +149,10 @@ class RetrievalLoop(BaseLoop):
             self.runner.call_hook(f'before_{self.mode}_iter', batch_idx=i, data_batch=batch)
             broken += batch['data_samples']['broken']
             for kind in batch['inputs']:  # one of the two, none if all its videos are broken
-                parts[kind].append(self._encode_batch(kind, batch))
+                parts[kind].append(encode_batch(self._model, kind, batch, amp=self.amp))
             self.runner.call_hook(f'after_{self.mode}_iter', batch_idx=i, data_batch=batch)
         broken = sum(all_gather_object(broken), [])
         return gather(parts['text'], 'text'), gather(parts['video'], 'video'), broken
-
-    def _encode_batch(self, kind: str, batch: dict[str, Any]) -> Encoded:
-        model = self._model
-        data = model.data_preprocessor(batch, False)
-        encode = model.encode_video if kind == 'video' else model.encode_text
-        with torch.autocast(self._device.type, torch.bfloat16, enabled=self.amp):
-            levels = encode(data['inputs'])
-        if not model.similarity.needs_tokens:
-            levels = {name: level.global_only() for name, level in levels.items()}
-        mask = data['inputs']['frame_mask' if kind == 'video' else 'text_mask']
-        samples = batch['data_samples']
-        return Encoded(
-            index=samples[f'{kind}_idx'].cpu(),
-            ids=list(samples[f'{kind}_ids']),
-            levels={name: level.map(to_cpu) for name, level in levels.items()},
-            lengths=mask.sum(1).cpu(),
-        )
 
     def _score(self, texts: Encoded, videos: Encoded) -> Optional[dict[str, Tensor]]:
         """The matrices that the metrics read, float32 [T, V] on the CPU of rank 0; else None.
@@ -186,12 +161,12 @@ class RetrievalLoop(BaseLoop):
         run of them: so the matrix does not depend on that number.
         """
         tiles = own_tiles(len(texts.ids), self.tile_rows)
-        names = sorted({name for metric in self.evaluator for name in metric.reads})
+        names = sorted({'scores'}.union(*(metric.reads for metric in self.evaluator)))
         count = sum(tile.stop - tile.start for tile in tiles)
         block = {name: torch.empty(count, len(videos.ids)) for name in names}
-        gallery = self._on_device(videos.levels)
+        gallery = to_device(videos.levels, self._device)
         for tile in tiles:
-            matrices = self._model.score(self._on_device(take(texts.levels, tile)), gallery)
+            matrices = self._model.score(to_device(take(texts.levels, tile), self._device), gallery)
             missing = sorted(set(names) - matrices.keys())
             if missing:
                 raise KeyError(f'metrics read {missing}, the model gives {sorted(matrices)}')
@@ -203,9 +178,6 @@ class RetrievalLoop(BaseLoop):
             return blocks and blocks[0]
         return {name: torch.cat([block[name] for block in blocks]) for name in names}
 
-    def _on_device(self, levels: Levels) -> Levels:
-        return {name: level.map(lambda x: x.to(self._device)) for name, level in levels.items()}
-
     def _measure(
         self,
         matrices: dict[str, Tensor],
@@ -214,17 +186,35 @@ class RetrievalLoop(BaseLoop):
         broken: Sequence[tuple[str, str]],
     ) -> dict[str, float]:
         relation = relation_of(self.dataloader.dataset, texts, videos)
-        self.report = evaluate(self.evaluator, matrices, relation)
+        matrices = {**matrices, 'temperature': self._model.temperature().cpu()}
+        for kind, items in (('text', texts), ('video', videos)):
+            if 'gaussian' in items.levels:
+                matrices[f'{kind}_sigma'] = geometric_sigma(items.levels['gaussian'].log_std)
+        evaluation = Evaluation(self._model, self._device, texts, videos, matrices, relation)
+        self.runner.call_hook('after_scoring', evaluation=evaluation)
+        report = evaluate(self.evaluator, matrices, relation, evaluation.transformed)
+        self.report = report._replace(values={**report.values, **evaluation.numbers})
         if broken:
             names = ''.join(f'\n  {video_id}: {reason}' for video_id, reason in broken)
             self.runner.logger.warning(
                 f'{len(broken)} broken videos are left out of the gallery:{names}'
             )
-        lines = protocol_line(self._protocol(relation, videos, broken))
-        self.runner.logger.info(
-            f'results on {self.mode}\n\n{results_table(self.report)}\n\n{lines}\n'
-        )
-        return self.report.values
+        tables = [results_table(self.report)]
+        if evaluation.transformed:
+            notes = '\n'.join(f'{name}: {note}' for name, note in evaluation.notes.items())
+            tables += [transforms_table(self.report), notes]
+        tables.append(protocol_line(self._protocol(relation, videos, broken)))
+        shown = '\n\n'.join(tables)
+        self.runner.logger.info(f'results on {self.mode}\n\n{shown}\n')
+        return self._numbers(evaluation)
+
+    def _numbers(self, evaluation: Evaluation) -> dict[str, float]:
+        """All results by key; those of a transform behind its name."""
+        numbers = dict(self.report.values)
+        for name, values in self.report.transformed.items():
+            numbers.update({f'{name}/{key}': value for key, value in values.items()})
+            numbers[f'{name}/transductive'] = float(name in evaluation.transductive)
+        return numbers
 
     def _protocol(
         self, relation: Relation, videos: Encoded, broken: Sequence[tuple[str, str]]
@@ -318,13 +308,3 @@ def span(counts: Tensor) -> str:
     """'12', or '1-81 (mean 41.4)'."""
     low, high = int(counts.min()), int(counts.max())
     return str(low) if low == high else f'{low}-{high} (mean {counts.double().mean():.1f})'
-
-
-def take(levels: Levels, rows: Union[slice, Tensor]) -> Levels:
-    """Some of the items."""
-    return {name: level.map(lambda x: x[rows]) for name, level in levels.items()}
-
-
-def to_cpu(x: Tensor) -> Tensor:
-    """A compact copy: a view would keep (and pickle) all that it was cut from."""
-    return x.to('cpu', torch.float32 if x.is_floating_point() else x.dtype, copy=True)

@@ -1,18 +1,25 @@
 """Metrics over score matrices [T, V] and what is known of the set; no metric knows a model."""
 
-from mmvtr.evaluation.metric import Metric, Report, evaluate
+from mmvtr.evaluation.metric import Metric, Report, directed, evaluate
+from mmvtr.evaluation.normalisation import NormalisationMetric
 from mmvtr.evaluation.retrieval import RetrievalMetric
 from mmvtr.evaluation.semantic import SemanticMetric
 from mmvtr.evaluation.soft_positive import SoftPositiveMetric
-from mmvtr.evaluation.table import protocol_line, results_table
+from mmvtr.evaluation.table import protocol_line, results_table, transforms_table
+from mmvtr.evaluation.uncertainty import GeneralCaptionMetric, UncertaintyMetric
 
 __all__ = [
+    'GeneralCaptionMetric',
     'Metric',
+    'NormalisationMetric',
     'Report',
     'RetrievalMetric',
     'SemanticMetric',
     'SoftPositiveMetric',
+    'UncertaintyMetric',
+    'directed',
     'evaluate',
     'protocol_line',
     'results_table',
+    'transforms_table',
 ]

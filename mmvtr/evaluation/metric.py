@@ -7,18 +7,23 @@ without these two beside it means little where many captions fit many videos.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Mapping, NamedTuple, Sequence
+from types import MappingProxyType
+from typing import Mapping, NamedTuple, Sequence, Union
 
 from torch import Tensor
 
 from mmvtr.functional.ranks import first_nan
-from mmvtr.structures import Relation
+from mmvtr.structures import Directed, Relation
+
+#: Named matrices [T, V]; ``'scores'`` may differ by direction.
+Matrices = Mapping[str, Union[Tensor, Directed]]
 
 
 class Metric(ABC):
     """Base of the registered metrics: implement :meth:`measure`.
 
-    Percentages are in percent.
+    Percentages are in percent. ``'scores'`` may be a :class:`~mmvtr.structures.Directed`: numbers
+    of keys ``t2v_*`` read its ``t2v``, those of ``v2t_*`` its ``v2t`` (see :func:`directed`).
 
     Attributes:
         prefix: of its keys in a :class:`Report`.
@@ -28,11 +33,12 @@ class Metric(ABC):
     prefix: str = 'retrieval'
     reads: Sequence[str] = ('scores',)
 
-    def __call__(self, matrices: Mapping[str, Tensor], relation: Relation) -> dict[str, float]:
+    def __call__(self, matrices: Matrices, relation: Relation) -> dict[str, float]:
         """Measure, after a look at the matrices.
 
         Args:
             matrices: float [T, V] by name, higher is better unless the metric says otherwise.
+                ``'temperature'`` may stand beside them, a 0-dim tensor.
             relation: what is known of the set.
 
         Raises:
@@ -46,11 +52,14 @@ class Metric(ABC):
                     f'{type(self).__name__} reads the matrix {name!r}, the model gives '
                     f'{sorted(matrices)}'
                 )
-            check_matrix(name, matrices[name], relation)
+            t2v, v2t = directed(matrices[name])
+            check_matrix(name, t2v, relation)
+            if v2t is not t2v:
+                check_matrix(name, v2t, relation)
         return self.measure(matrices, relation)
 
     @abstractmethod
-    def measure(self, matrices: Mapping[str, Tensor], relation: Relation) -> dict[str, float]:
+    def measure(self, matrices: Matrices, relation: Relation) -> dict[str, float]:
         """The numbers, keys without prefix."""
 
     def chance(self, relation: Relation) -> dict[str, float]:
@@ -63,17 +72,34 @@ class Metric(ABC):
 
 
 class Report(NamedTuple):
-    """Results of several metrics, keys ``prefix/name``; chance and ceiling may lack keys."""
+    """Results of several metrics, keys ``prefix/name``; chance and ceiling may lack keys.
+
+    ``transformed`` has the values again for each test-time transform of the scores, by its name.
+    """
 
     values: dict[str, float]
     chance: dict[str, float]
     ceiling: dict[str, float]
+    transformed: Mapping[str, dict[str, float]] = MappingProxyType({})
+
+
+def directed(scores: Union[Tensor, Directed]) -> Directed:
+    """A matrix that serves both directions, as a pair; a pair as it is."""
+    return scores if isinstance(scores, Directed) else Directed(scores, scores)
 
 
 def evaluate(
-    metrics: Sequence[Metric], matrices: Mapping[str, Tensor], relation: Relation
+    metrics: Sequence[Metric],
+    matrices: Matrices,
+    relation: Relation,
+    transformed: Mapping[str, Directed] = MappingProxyType({}),
 ) -> Report:
     """Call the metrics; arguments and errors as in :meth:`Metric.__call__`.
+
+    Args:
+        metrics, matrices, relation: as above.
+        transformed: scores by name of a test-time transform. They never replace the raw ones:
+            metrics that read nothing but the scores are called again for each.
 
     Example:
         ::
@@ -87,16 +113,31 @@ def evaluate(
     Raises:
         ValueError: two metrics give the same key.
     """
-    report = Report({}, {}, {})
-    for metric in metrics:
-        parts = metric(matrices, relation), metric.chance(relation), metric.ceiling(relation)
-        for collected, part in zip(report, parts):
-            named = {f'{metric.prefix}/{key}': float(value) for key, value in part.items()}
-            twice = sorted(collected.keys() & named.keys())
-            if twice:
-                raise ValueError(f'two metrics give {twice}: one of them needs another prefix')
-            collected.update(named)
-    return report
+    of_scores = [metric for metric in metrics if set(metric.reads) == {'scores'}]
+    return Report(
+        _named(metrics, [metric(matrices, relation) for metric in metrics]),
+        _named(metrics, [metric.chance(relation) for metric in metrics]),
+        _named(metrics, [metric.ceiling(relation) for metric in metrics]),
+        {
+            name: _named(
+                of_scores,
+                [metric({**matrices, 'scores': scores}, relation) for metric in of_scores],
+            )
+            for name, scores in transformed.items()
+        },
+    )
+
+
+def _named(metrics: Sequence[Metric], parts: Sequence[dict[str, float]]) -> dict[str, float]:
+    """The metrics' numbers in one dict, keys with prefix."""
+    collected: dict[str, float] = {}
+    for metric, part in zip(metrics, parts):
+        named = {f'{metric.prefix}/{key}': float(value) for key, value in part.items()}
+        twice = sorted(collected.keys() & named.keys())
+        if twice:
+            raise ValueError(f'two metrics give {twice}: one of them needs another prefix')
+        collected.update(named)
+    return collected
 
 
 def check_matrix(name: str, matrix: Tensor, relation: Relation) -> None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Callable, Iterator, Mapping, Sequence
+from typing import Callable, Iterator, Sequence, Union
 
 import torch
 from torch import Tensor
 
-from mmvtr.evaluation.metric import Metric
+from mmvtr.evaluation.metric import Matrices, Metric, directed
 from mmvtr.functional import ranks as fn
 from mmvtr.functional.ranks import RankCounts
 from mmvtr.registry import METRICS
-from mmvtr.structures import Relation
+from mmvtr.structures import Directed, Relation
 
 #: Video-to-text protocols and the names of their keys.
 V2T_PROTOCOLS = dict(max_over_captions='v2t', best_caption='v2t_caption')
@@ -39,6 +39,8 @@ class RetrievalMetric(Metric):
 
     Args:
         recall_at: the K of R@K.
+        also_recall_at: further K that are shown only: no part of ``rsum`` and ``gmean``, which
+            so compare between datasets (papers on ActivityNet add R@50).
         v2t_protocols: any of the two above.
 
     Raises:
@@ -57,15 +59,17 @@ class RetrievalMetric(Metric):
         self,
         *,
         recall_at: Sequence[int] = (1, 5, 10),
+        also_recall_at: Sequence[int] = (),
         v2t_protocols: Sequence[str] = ('max_over_captions', 'best_caption'),
     ) -> None:
         unknown = set(v2t_protocols) - V2T_PROTOCOLS.keys()
         if unknown or not v2t_protocols:
             raise ValueError(f'v2t_protocols: some of {list(V2T_PROTOCOLS)}, not {v2t_protocols}')
         self.recall_at = tuple(recall_at)
+        self.shown = (*recall_at, *also_recall_at)
         self.v2t_protocols = tuple(v2t_protocols)
 
-    def measure(self, matrices: Mapping[str, Tensor], relation: Relation) -> dict[str, float]:
+    def measure(self, matrices: Matrices, relation: Relation) -> dict[str, float]:
         return self._numbers(matrices['scores'], relation.positives, self._of_mean_ranks)
 
     def chance(self, relation: Relation) -> dict[str, float]:
@@ -83,11 +87,11 @@ class RetrievalMetric(Metric):
 
     def _numbers(
         self,
-        scores: Tensor,
+        scores: Union[Tensor, Directed],
         positives: Tensor,
         summarise: Callable[[RankCounts], dict[str, float]],
     ) -> dict[str, float]:
-        counts = dict(self._counts(scores, positives))
+        counts = dict(self._counts(directed(scores), positives))
         if not counts['t2v'].twins.any():
             raise ValueError('no text has an annotated video: nothing to rank')
         numbers, rsum = {}, {}
@@ -101,23 +105,28 @@ class RetrievalMetric(Metric):
             **{'rsum' + v2t.removeprefix('v2t'): t2v + value for v2t, value in rsum.items()},
         }
 
-    def _counts(self, scores: Tensor, positives: Tensor) -> Iterator[tuple[str, RankCounts]]:
-        yield 't2v', fn.rank_counts(scores, positives)
+    def _counts(self, scores: Directed, positives: Tensor) -> Iterator[tuple[str, RankCounts]]:
+        yield 't2v', fn.rank_counts(scores.t2v, positives)
         grouped = 'max_over_captions' in self.v2t_protocols
         if grouped:
             own = torch.diag(positives.any(0))
-            yield 'v2t', fn.rank_counts(fn.caption_max(scores, positives), own, dim=0)
+            yield 'v2t', fn.rank_counts(fn.caption_max(scores.v2t, positives), own, dim=0)
         if 'best_caption' in self.v2t_protocols and not (grouped and one_to_one(positives)):
-            yield 'v2t_caption', fn.rank_counts(scores, positives, dim=0)
+            yield 'v2t_caption', fn.rank_counts(scores.v2t, positives, dim=0)
 
     def _of_mean_ranks(self, counts: RankCounts) -> dict[str, float]:
         ranks = counts.mean_ranks()
-        recalls = {k: float(100 * fn.recall_at(ranks, k)) for k in self.recall_at}
-        return _named(recalls, fn.median_rank(ranks), fn.mean_rank(ranks))
+        recalls = {k: float(100 * fn.recall_at(ranks, k)) for k in self.shown}
+        return self._named(recalls, fn.median_rank(ranks), fn.mean_rank(ranks))
 
     def _of_random_ties(self, counts: RankCounts) -> dict[str, float]:
-        recalls = {k: float(100 * fn.expected_recall_at(counts, k)) for k in self.recall_at}
-        return _named(recalls, fn.expected_median_rank(counts), fn.expected_mean_rank(counts))
+        recalls = {k: float(100 * fn.expected_recall_at(counts, k)) for k in self.shown}
+        return self._named(recalls, fn.expected_median_rank(counts), fn.expected_mean_rank(counts))
+
+    def _named(self, recalls: dict[int, float], median: Tensor, mean: Tensor) -> dict[str, float]:
+        gmean = math.prod(recalls[k] for k in self.recall_at) ** (1 / len(self.recall_at))
+        named = {f'R{k}': recall for k, recall in recalls.items()}
+        return {**named, 'MdR': float(median), 'MnR': float(mean), 'gmean': gmean}
 
 
 def one_to_one(positives: Tensor) -> bool:
@@ -125,9 +134,3 @@ def one_to_one(positives: Tensor) -> bool:
     texts, videos = positives.nonzero(as_tuple=True)
     everywhere = torch.arange(len(positives), device=texts.device)
     return torch.equal(texts, everywhere) and len(videos.unique()) == len(videos)
-
-
-def _named(recalls: dict[int, float], median: Tensor, mean: Tensor) -> dict[str, float]:
-    gmean = math.prod(recalls.values()) ** (1 / len(recalls))
-    named = {f'R{k}': recall for k, recall in recalls.items()}
-    return {**named, 'MdR': float(median), 'MnR': float(mean), 'gmean': gmean}

@@ -5,15 +5,15 @@ Paired recall punishes a model for a correct video that nobody annotated; these 
 
 from __future__ import annotations
 
-from typing import Mapping, Sequence
+from typing import Mapping, Sequence, Union
 
 import torch
 from torch import Tensor
 
-from mmvtr.evaluation.metric import Metric
+from mmvtr.evaluation.metric import Matrices, Metric, directed
 from mmvtr.functional.relevance import average_precision, ndcg_at_k, precision_at_1
 from mmvtr.registry import METRICS
-from mmvtr.structures import Relation
+from mmvtr.structures import Directed, Relation
 
 #: Measures, and the field of the relation that each needs.
 NEEDS = dict(P1='truth', mAP='truth', nDCG='relevance')
@@ -54,7 +54,7 @@ class SemanticMetric(Metric):
         self.measures = tuple(measures)
         self.k = k
 
-    def measure(self, matrices: Mapping[str, Tensor], relation: Relation) -> dict[str, float]:
+    def measure(self, matrices: Matrices, relation: Relation) -> dict[str, float]:
         return self._numbers(dict.fromkeys(NEEDS.values(), matrices['scores']), relation)
 
     def chance(self, relation: Relation) -> dict[str, float]:
@@ -67,7 +67,9 @@ class SemanticMetric(Metric):
         scores = {name: target.float() for name, target in known.items() if target is not None}
         return self._numbers(scores, relation)
 
-    def _numbers(self, scores: Mapping[str, Tensor], relation: Relation) -> dict[str, float]:
+    def _numbers(
+        self, scores: Mapping[str, Union[Tensor, Directed]], relation: Relation
+    ) -> dict[str, float]:
         """``scores`` by the field of the relation that they are compared with."""
         functions = dict(P1=precision_at_1, mAP=average_precision, nDCG=self._ndcg)
         numbers = {}
@@ -79,7 +81,8 @@ class SemanticMetric(Metric):
                         f'{name} needs the {NEEDS[name]} of the set, which its dataset does not '
                         f'give: leave it out, e.g. SemanticMetric(measures=...)'
                     )
-                value = functions[name](scores[NEEDS[name]], target, dim=dim).nanmean()
+                matrix = getattr(directed(scores[NEEDS[name]]), direction)
+                value = functions[name](matrix, target, dim=dim).nanmean()
                 key = f'{direction}_{name}' + (str(self.k) if name == 'nDCG' else '')
                 numbers[key] = 100 * float(value)
         return numbers

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Mapping, Sequence
+from typing import Sequence
 
 from torch import Tensor
 
-from mmvtr.evaluation.metric import Metric
+from mmvtr.evaluation.metric import Matrices, Metric
 from mmvtr.functional.relevance import auc
 from mmvtr.registry import METRICS
 from mmvtr.structures import Relation
@@ -50,7 +50,7 @@ class SoftPositiveMetric(Metric):
         self.reads = tuple(reads)
         self.low_is_soft = frozenset(low_is_soft)
 
-    def measure(self, matrices: Mapping[str, Tensor], relation: Relation) -> dict[str, float]:
+    def measure(self, matrices: Matrices, relation: Relation) -> dict[str, float]:
         groups = _groups(relation)
         numbers = {}
         for name in self.reads:

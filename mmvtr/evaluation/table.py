@@ -52,6 +52,28 @@ def results_table(report: Report) -> str:
     return '\n\n'.join(block for block in blocks if block)
 
 
+def transforms_table(report: Report) -> str:
+    """The raw numbers beside those after each test-time transform, one block a direction.
+
+    Example:
+        ::
+
+            >>> raw, ours = {'retrieval/t2v_R1': 12.34}, {'retrieval/t2v_R1': 15.0}
+            >>> print(transforms_table(Report(raw, {}, {}, {'sinkhorn': ours})))
+                                text to video
+                                 raw sinkhorn
+            retrieval  R@1      12.3     15.0
+    """
+    columns = {'raw': report.values, **report.transformed}
+    keys = [key for key in report.values if any(key in t for t in report.transformed.values())]
+    rows = _rows(keys)
+    present = [d for d in DIRECTIONS if any(d in row.keys for row in rows)]
+    return '\n\n'.join(
+        _block([row for row in rows if direction in row.keys], [direction], columns)
+        for direction in present
+    )
+
+
 def protocol_line(protocol: Mapping[str, object]) -> str:
     """``protocol: name value | name value``, wrapped at 100 characters; None is left away.
 
@@ -86,19 +108,25 @@ def _block(
         return ''
     margin = max(len(row.prefix) for row in rows) + 2
     label = margin + max(len(row.name) for row in rows) + 1
-    heads = GAP.join(DIRECTIONS[d].rjust(CELL * len(columns)) for d in directions)
-    names = GAP.join(''.join(name.rjust(CELL) for name in columns) for _ in directions)
+    cell = max(CELL, *(len(name) + 1 for name in columns))
+    heads = GAP.join(DIRECTIONS[d].rjust(cell * len(columns)) for d in directions)
+    names = GAP.join(''.join(name.rjust(cell) for name in columns) for _ in directions)
     lines = [' ' * label + heads, ' ' * label + names]
     last = None
     for row in rows:
         stub = ('' if row.prefix == last else row.prefix).ljust(margin) + row.name
-        cells = [_cells(row.keys.get(d), columns) for d in directions]
+        cells = [_cells(row.keys.get(d), columns, cell) for d in directions]
         lines.append((stub.ljust(label) + GAP.join(cells)).rstrip())
         last = row.prefix
     return '\n'.join(lines)
 
 
-def _cells(key: Optional[str], columns: Mapping[str, Mapping[str, float]]) -> str:
+def _cells(key: Optional[str], columns: Mapping[str, Mapping[str, float]], cell: int) -> str:
     values = [None if key is None else numbers.get(key) for numbers in columns.values()]
-    digits = 3 if key is not None and '_mean_' in key else 1  # means of raw scores, not percent
-    return ''.join(('' if v is None else f'{v:.{digits}f}').rjust(CELL) for v in values)
+    return ''.join(('' if v is None else f'{v:.{_digits(key)}f}').rjust(cell) for v in values)
+
+
+def _digits(key: str) -> int:
+    """Percentages and ranks need one decimal; means of raw scores and the like need three."""
+    fine = '_mean_' in key or key.endswith(('_error', '_hubness')) or 'modality_gap' in key
+    return 3 if fine else 1

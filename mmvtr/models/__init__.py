@@ -1,23 +1,50 @@
 """Retrievers and their components, registered in ``MODELS``."""
 
+from .captioning import CrossCaptioning
 from .data_preprocessor import VideoTextDataPreprocessor
+from .distribution_objectives import (
+    KLToUnit,
+    MultiInstanceContrast,
+    OfficialKLToUnit,
+    SoftContrast,
+)
 from .encoders import *  # noqa: F403
+from .gaussian_heads import GaussianHead, PCMEGaussianHead
 from .heads import HierarchicalGaussianHead
-from .losses import ContrastiveLoss, RankingLoss, Target
+from .losses import (
+    ContrastiveLoss,
+    LocalBatch,
+    NormalizedContrastiveLoss,
+    RankingLoss,
+    Target,
+)
+from .pcme_supervision import PCMESupervision
 from .retriever import RetrievalSample, VideoTextRetriever
 from .similarity import CosineSimilarity, Temperature
 from .supervision import DVTRSupervision, LiteralDVTRSupervision
+from .token_similarity import TokenSimilarity
 
 __all__ = [
     'ContrastiveLoss',
     'CosineSimilarity',
+    'CrossCaptioning',
     'DVTRSupervision',
+    'GaussianHead',
     'HierarchicalGaussianHead',
+    'KLToUnit',
     'LiteralDVTRSupervision',
+    'LocalBatch',
+    'MultiInstanceContrast',
+    'NormalizedContrastiveLoss',
+    'OfficialKLToUnit',
+    'PCMEGaussianHead',
+    'PCMESupervision',
     'RankingLoss',
     'RetrievalSample',
+    'SoftContrast',
     'Target',
     'Temperature',
+    'TokenSimilarity',
     'VideoTextDataPreprocessor',
     'VideoTextRetriever',
 ]

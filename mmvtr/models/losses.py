@@ -13,7 +13,9 @@ from torch import Tensor, nn
 
 from mmvtr.functional.contrastive import contrastive
 from mmvtr.functional.ranking import ranking
+from mmvtr.functional.sinkhorn import sinkhorn
 from mmvtr.registry import MODELS
+from mmvtr.structures import Levels
 
 
 class Target(NamedTuple):
@@ -28,6 +30,21 @@ class Target(NamedTuple):
     positives: Tensor
     weights: Optional[Tensor] = None
     margins: Optional[Tensor] = None
+
+
+class LocalBatch(NamedTuple):
+    """This process' own items, for objectives that read more than the gathered vectors.
+
+    Attributes:
+        inputs: what the data preprocessor made: ``text`` int64 [T, L], ``text_mask`` ...
+        texts, videos: levels of the T texts and V videos, with tokens.
+        positives: bool [T, V] among them.
+    """
+
+    inputs: dict[str, Tensor]
+    texts: Levels
+    videos: Levels
+    positives: Tensor
 
 
 class MatrixLoss(nn.Module):
@@ -81,6 +98,62 @@ class ContrastiveLoss(MatrixLoss):
             form=self.form,
             direction=self.direction,
         )
+
+
+@MODELS.register_module()
+class NormalizedContrastiveLoss(ContrastiveLoss):
+    """InfoNCE on scores whose retrieval probabilities are normalised (NCL Eq. 4 on Eq. 12).
+
+    The biases a, b of Sinkhorn-Knopp on the joint batch (Fig. 4) are added to the scores.  In the
+    t2v term a cancels, in the v2t term b.  Weights of a supervision apply on top.
+
+    Args:
+        iterations: of Sinkhorn-Knopp (paper: 4); 0 normalises columns only.
+        marginals: ``'uniform'`` (paper), or ``'positives'``: every text hands its mass to its
+            videos, so that a video with more texts in the batch weighs more (Sec. 3.3).
+        differentiable: let the gradient pass through the biases (the paper does not say; on
+            planted data it made no difference).
+        form, direction, reads, loss_weight: see :class:`ContrastiveLoss`.
+    """
+
+    def __init__(
+        self,
+        *,
+        iterations: int = 4,
+        marginals: str = 'uniform',
+        differentiable: bool = False,
+        **kwargs,
+    ) -> None:
+        super().__init__(**kwargs)
+        if marginals not in ('uniform', 'positives'):
+            raise ValueError(f"marginals must be 'uniform' or 'positives', not {marginals!r}")
+        self.iterations = iterations
+        self.marginals = marginals
+        self.differentiable = differentiable
+
+    def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
+        # All videos of the joint batch may be broken; and of a NaN the caller can say better than
+        # Sinkhorn-Knopp which batch has brought it.
+        if scores.numel() and scores.isfinite().all():
+            scores = self.normalise(scores, target.positives, temperature)
+        return super().compute(scores, target, temperature)
+
+    def normalise(self, scores: Tensor, positives: Tensor, temperature: Tensor | float) -> Tensor:
+        """sim* = a + b + scores (Eq. 12), float [T, V]."""
+        with torch.set_grad_enabled(self.differentiable and torch.is_grad_enabled()):
+            a, b = sinkhorn(
+                scores,
+                temperature=temperature,
+                iterations=self.iterations,
+                column_marginals=self._video_marginals(positives),
+            )
+        return scores + a[:, None] + b
+
+    def _video_marginals(self, positives: Tensor) -> Optional[Tensor]:
+        if self.marginals == 'uniform':
+            return None
+        shares = positives.float() / positives.sum(1, keepdim=True).clamp(min=1)
+        return shares.sum(0) / shares.sum()
 
 
 @MODELS.register_module()

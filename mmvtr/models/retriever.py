@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Optional, Sequence
+from typing import Callable, Optional, Sequence
 
 import torch
 from mmengine.model import BaseModel
@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 from mmvtr.dist import gather_levels, gather_padded, gather_rows
 from mmvtr.models.encoders.pooling import empty_levels
-from mmvtr.models.losses import Target
+from mmvtr.models.losses import LocalBatch, Target
+from mmvtr.models.similarity import token_levels
 from mmvtr.registry import MODELS
-from mmvtr.structures import Levels
+from mmvtr.structures import Levels, drop_tokens
 
 
 class RetrievalSample(BaseDataElement):
@@ -38,6 +39,10 @@ class VideoTextRetriever(BaseModel):
         head_reads: see ``heads``.
         detach_heads: heads get detached features, so that they never move the encoders.
         supervision: fills weights, margins and further positives of the target, or None.
+        objectives: dict name -> module for what is no loss of a score matrix (captioning, KL);
+            called as ``objective(texts, videos, target, batch)``: levels and target of the joint
+            batch, and this process' own :class:`~mmvtr.models.losses.LocalBatch`; returns a dict
+            of losses, logged as ``<name>_<key>``.
         data_preprocessor, init_cfg: as in mmengine.
 
     Components are dicts for the registry or built modules.
@@ -58,6 +63,7 @@ class VideoTextRetriever(BaseModel):
         head_reads: str = 'global',
         detach_heads: bool = True,
         supervision: Optional[dict | nn.Module] = None,
+        objectives: Optional[dict[str, dict | nn.Module]] = None,
         data_preprocessor: Optional[dict] = None,
         init_cfg: Optional[dict] = None,
     ) -> None:
@@ -73,6 +79,10 @@ class VideoTextRetriever(BaseModel):
         self.head_reads = head_reads
         self.detach_heads = detach_heads
         self.supervision = None if supervision is None else build(supervision)
+        self.objectives = nn.ModuleDict(
+            {name: build(objective) for name, objective in (objectives or {}).items()}
+        )
+        self.watchers: list[Callable[[Levels, Levels, dict], None]] = []
         self._stage: Optional[str] = None
         self._trainable = {name for name, p in self.named_parameters() if p.requires_grad}
 
@@ -125,27 +135,50 @@ class VideoTextRetriever(BaseModel):
         if mode == 'tensor':
             return texts, videos
         if mode == 'loss':
-            return self._loss(texts, videos, data_samples)
+            return self._loss(inputs, texts, videos, data_samples)
         return self._predict(texts, videos, data_samples)
 
-    def _loss(self, texts: Levels, videos: Levels, data_samples: dict) -> dict[str, Tensor]:
-        texts, videos = gather_levels(texts), gather_levels(videos)
+    def _loss(
+        self, inputs: dict[str, Tensor], own_texts: Levels, own_videos: Levels, data_samples: dict
+    ) -> dict[str, Tensor]:
+        texts, videos = (
+            gather_levels(drop_tokens(side, keep=token_levels(self.similarity)))
+            for side in (own_texts, own_videos)
+        )
         device = next(iter(texts.values())).mean.device
         target = Target(match(data_samples, device))
-        supervised: dict[str, Tensor] = {}
+        self._show(texts, videos, data_samples)
+        losses: dict[str, Tensor] = {}
         if self.supervision is not None:
-            target, supervised = self.supervision(texts, videos, target)
+            target, losses = self.supervision(texts, videos, target)
             if self.stage == 'retrieval':
-                supervised = {k: v for k, v in supervised.items() if 'loss' not in k}
-        losses = dict(supervised)
-        temperature = self.temperature()
+                losses = {k: v for k, v in losses.items() if 'loss' not in k}
+        losses = dict(losses)
         if self.stage != 'uncertainty':
+            temperature = self.temperature()
             matrices = self.similarity(texts, videos)
             for name, loss in self.losses.items():
                 losses[f'loss_{name}'] = loss(matrices, target, temperature)
             losses['temperature'] = temperature.detach()
+            own = LocalBatch(inputs, own_texts, own_videos, own_match(data_samples, device))
+            for name, objective in self.objectives.items():
+                values = objective(texts, videos, target, own)
+                losses.update({f'{name}_{key}': value for key, value in values.items()})
+        for side, head in self.heads.items():
+            if hasattr(head, 'clamped'):
+                losses[f'clamped_{side}'] = head.clamped
         check_finite(losses, data_samples)
         return losses
+
+    def _show(self, texts: Levels, videos: Levels, data_samples: dict) -> None:
+        """Let the watchers see a training batch."""
+        if self.training:
+            texts, videos = (
+                {name: level.map(Tensor.detach) for name, level in side.items()}
+                for side in (texts, videos)
+            )
+            for watch in self.watchers:
+                watch(texts, videos, data_samples)
 
     def _predict(self, texts: Levels, videos: Levels, data_samples: dict) -> list[RetrievalSample]:
         scores = self.score(texts, videos)['scores']
@@ -191,8 +224,17 @@ def match(data_samples: dict, device: torch.device) -> Tensor:
     A text matches every column whose video is one of its own: also the second copy of a video
     that two captions brought into the batch.
     """
-    video_idx = gather_rows(data_samples['video_idx'].to(device))
     text_videos = gather_padded(data_samples['text_videos'].to(device), fill=-1)
+    return _matches(text_videos, gather_rows(data_samples['video_idx'].to(device)))
+
+
+def own_match(data_samples: dict, device: torch.device) -> Tensor:
+    """As :func:`match`, among this process' own texts and videos."""
+    return _matches(data_samples['text_videos'].to(device), data_samples['video_idx'].to(device))
+
+
+def _matches(text_videos: Tensor, video_idx: Tensor) -> Tensor:
+    """int64 [T, M] padded with -1 and int64 [V] -> bool [T, V]."""
     return (text_videos[:, :, None] == video_idx).any(1)
 
 

@@ -35,6 +35,23 @@ class CosineSimilarity(nn.Module):
             raise ValueError(f'one weight a level, with a positive sum: got {levels}, {weights}')
         self.weights = {name: w / sum(weights) for name, w in zip(levels, weights)}
 
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The levels that it reads."""
+        return tuple(self.weights)
+
+    def flat(self, items: Levels) -> Tensor:
+        """The one vector an item whose inner products are the scores: levels of N -> [N, D'].
+
+        What an index of nearest neighbours stores; the square root of a level's weight goes to
+        either side.
+        """
+        units = [
+            F.normalize(at_least_float32(items[name].mean), dim=-1) * weight**0.5
+            for name, weight in self.weights.items()
+        ]
+        return torch.cat(units, -1)
+
     def forward(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
         """Levels of T texts and of V videos -> ``{level: [T, V]}`` and ``'scores'``, in float32."""
         device = next(iter(texts.values())).mean.device.type
@@ -45,6 +62,11 @@ class CosineSimilarity(nn.Module):
                 matrices[name] = F.normalize(t, dim=-1) @ F.normalize(v, dim=-1).t()
             matrices['scores'] = sum(w * matrices[name] for name, w in self.weights.items())
         return matrices
+
+
+def token_levels(similarity: nn.Module) -> tuple[str, ...]:
+    """Names of the levels whose tokens a similarity reads."""
+    return tuple(similarity.levels) if similarity.needs_tokens else ()
 
 
 @MODELS.register_module()

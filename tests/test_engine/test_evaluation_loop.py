@@ -16,11 +16,11 @@ from mmengine.runner import Runner
 from torch import nn
 
 from mmvtr.datasets.video_text import VideoTextDataset
+from mmvtr.engine.evaluation import to_cpu
 from mmvtr.engine.evaluation_loop import (
     RetrievalLoop,
     TwoPassLoader,
     span,
-    to_cpu,
     training_protocol,
 )
 from mmvtr.evaluation import RetrievalMetric, SemanticMetric, SoftPositiveMetric, evaluate
@@ -113,7 +113,8 @@ class FakeModel(BaseModel):
         super().__init__(Masks())
         self.scale = nn.Parameter(torch.ones(()))
         self.similarity = nn.Identity()
-        self.similarity.needs_tokens = needs_tokens
+        self.similarity.needs_tokens, self.similarity.levels = needs_tokens, ('global',)
+        self.temperature = lambda: torch.tensor(0.05)
         self.nan_at = nan_at
         self.seen = dict(video=0, text=0, tiles=[])
 

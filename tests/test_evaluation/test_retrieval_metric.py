@@ -42,6 +42,13 @@ def test_numbers_by_hand():
     assert all(type(value) is float for value in numbers.values())
 
 
+def test_further_recalls_are_shown_but_not_summed():
+    plain, more = measure(), measure(also_recall_at=(3,))
+    assert (more['t2v_R3'], more['v2t_R3']) == (100, 100)
+    assert {key: more[key] for key in plain} == plain, 'rsum and gmean stay comparable'
+    assert 'v2t_R3' in RetrievalMetric(also_recall_at=(3,)).chance(Relation(POSITIVES))
+
+
 def test_the_two_caption_protocols_differ():
     """Both captions of video 1 stand above video 0's: one video, but two captions."""
     scores = torch.tensor([[0.5, 0.0], [0.9, 0.9], [0.8, 0.8]])

@@ -1,0 +1,123 @@
+"""What an evaluation has in hand between scoring and measuring: hooks may add to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from mmvtr.functional.tiles import ENTRIES, Tiles
+from mmvtr.models.similarity import token_levels
+from mmvtr.structures import Directed, Levels, Relation, drop_tokens, take
+
+
+class Encoded(NamedTuple):
+    """N encoded texts or videos.
+
+    Attributes:
+        index: int64 [N], positions in the dataset.
+        ids: their N ids.
+        levels: their embeddings, float32 on the CPU.
+        lengths: int64 [N], tokens of a text or frames of a video.
+    """
+
+    index: Tensor
+    ids: list[str]
+    levels: Levels
+    lengths: Tensor
+
+    def rows(self, rows: Tensor) -> 'Encoded':
+        """The items at these places."""
+        ids = np.array(self.ids, dtype=object)[rows].tolist()
+        return Encoded(self.index[rows], ids, take(self.levels, rows), self.lengths[rows])
+
+
+@dataclass
+class Evaluation:
+    """The encoded set and its scores, on rank 0; argument of the hook point ``after_scoring``.
+
+    Attributes:
+        model: the retriever, without distributed wrapper.
+        device: where it computes.
+        texts, videos: T encoded texts and V encoded videos.
+        matrices: float32 [T, V] on the CPU by name; ``'temperature'``, 0-dim; and, of a model with
+            probabilistic heads, ``'text_sigma'`` [T] and ``'video_sigma'`` [V].
+        relation: what is known of the set.
+        transformed: further scores by name; every metric of scores reports them, too.
+        transductive: names of those that have read all test queries at once.
+        notes: what a reader must know of each of them.
+        numbers: further results, ``prefix/name``.
+    """
+
+    model: nn.Module
+    device: torch.device
+    texts: Encoded
+    videos: Encoded
+    matrices: dict[str, Tensor]
+    relation: Relation
+    transformed: dict[str, Directed] = field(default_factory=dict)
+    transductive: set[str] = field(default_factory=set)
+    notes: dict[str, str] = field(default_factory=dict)
+    numbers: dict[str, float] = field(default_factory=dict)
+
+    def bank_scores(self, kind: str, queries: Levels) -> Tiles:
+        """Scores of K further queries with the items of this set.
+
+        Args:
+            kind: ``'text'``: queries are texts and the gallery the V videos; ``'video'``: queries
+                are videos and the gallery the T texts.
+            queries: their levels.
+
+        Returns:
+            float32 [K, V] or [K, T], made in tiles on ``device``.
+        """
+        queries = to_device(queries, self.device)
+        gallery = self.videos if kind == 'text' else self.texts
+
+        def columns(part: slice) -> Tensor:
+            items = to_device(take(gallery.levels, part), self.device)
+            if kind == 'text':
+                return self.model.similarity(queries, items)['scores']
+            return self.model.similarity(items, queries)['scores'].t()
+
+        count = len(next(iter(queries.values())).mean)
+        return Tiles((count, len(gallery.ids)), columns, max(1, ENTRIES // count), f'{kind} bank')
+
+
+def to_device(levels: Levels, device: torch.device) -> Levels:
+    """The same items there."""
+    return {name: level.map(lambda x: x.to(device)) for name, level in levels.items()}
+
+
+def encode_batch(model: nn.Module, kind: str, batch: dict[str, Any], *, amp: bool) -> Encoded:
+    """A collated batch of texts or videos -> their embeddings.
+
+    Args:
+        model: the retriever, without distributed wrapper.
+        kind: ``'text'`` or ``'video'``.
+        batch: what ``collate_retrieval`` made of items of that kind.
+        amp: encode in bfloat16 (autocast).
+    """
+    data = model.data_preprocessor(batch, False)
+    encode = model.encode_video if kind == 'video' else model.encode_text
+    with torch.autocast(
+        torch.device(model.data_preprocessor.device).type, torch.bfloat16, enabled=amp
+    ):
+        levels = encode(data['inputs'])
+    levels = drop_tokens(levels, keep=token_levels(model.similarity))
+    mask = data['inputs']['frame_mask' if kind == 'video' else 'text_mask']
+    samples = batch['data_samples']
+    return Encoded(
+        index=samples[f'{kind}_idx'].cpu(),
+        ids=list(samples[f'{kind}_ids']),
+        levels={name: level.map(to_cpu) for name, level in levels.items()},
+        lengths=mask.sum(1).cpu(),
+    )
+
+
+def to_cpu(x: Tensor) -> Tensor:
+    """A compact copy: a view would keep (and pickle) all that it was cut from."""
+    return x.to('cpu', torch.float32 if x.is_floating_point() else x.dtype, copy=True)

@@ -1,0 +1,26 @@
+"""Reports at each evaluation how far texts and videos lie apart in their common space."""
+
+from __future__ import annotations
+
+from mmengine.hooks import Hook
+from mmengine.runner import Runner
+
+from mmvtr.engine.evaluation import Evaluation
+from mmvtr.functional.modality_gap import modality_gap
+from mmvtr.registry import HOOKS
+
+
+@HOOKS.register_module()
+class ModalityGapHook(Hook):
+    """Mean cosines within and between the modalities of the evaluated set (NCL App. D, Fig. 8).
+
+    Adds ``modality_gap/within_text``, ``within_video``, ``cross`` and ``distance`` (of the modal
+    means) to the results.  For similarities that are one inner product (CosineSimilarity).
+    """
+
+    def after_scoring(self, runner: Runner, evaluation: Evaluation) -> None:
+        """Called on rank 0."""
+        flat = evaluation.model.similarity.flat
+        gap = modality_gap(flat(evaluation.texts.levels), flat(evaluation.videos.levels))
+        for name, value in gap._asdict().items():
+            evaluation.numbers[f'modality_gap/{name}'] = float(value)

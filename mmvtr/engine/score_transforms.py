@@ -1,0 +1,277 @@
+"""Hooks that normalise the scores of an evaluation with queries seen before, beside the raw ones.
+
+Each is a shell over a function of :mod:`mmvtr.functional.score_transforms`; all of them see one
+direction at a time, and say in the log where their queries come from.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Optional
+
+from mmengine.hooks import Hook
+from mmengine.runner import Runner
+from torch import Tensor
+
+from mmvtr.engine.checkpoint import read_plain
+from mmvtr.engine.evaluation import Evaluation
+from mmvtr.engine.query_queue import Queries, QueryQueueHook
+from mmvtr.functional import score_transforms as fn
+from mmvtr.functional.sinkhorn import sinkhorn
+from mmvtr.functional.tiles import Tiles, as_tiles
+from mmvtr.registry import HOOKS
+from mmvtr.structures import Directed
+
+SOURCES = ('train_queue', 'bank', 'test')
+
+
+class Bank(NamedTuple):
+    """Queries of one direction and what they score with the gallery.
+
+    Attributes:
+        scores: [K, N] in tiles.
+        video: int64 [K], the training video that each query belongs to; None: the test queries.
+    """
+
+    scores: Tiles
+    video: Optional[Tensor] = None
+
+
+class ScoreTransformHook(Hook):
+    """Base of the test-time transforms: implement :meth:`transform`.
+
+    Text to video, the queries are texts and the gallery the evaluated videos; video to text the
+    other way round.  Results stand beside the raw ones as ``<name>/retrieval/t2v_R1`` and so on,
+    with ``<name>/transductive`` = 1 where the transform has read the test queries.
+
+    Args:
+        queries: ``'train_queue'`` (of a :class:`QueryQueueHook`), ``'bank'`` (a file that
+            ``tools/export_bank.py`` wrote) or ``'test'``: all test queries at once, an oracle
+            that no retrieval system has.  There is no default, and none replaces another.
+        bank_file: for ``queries='bank'``.
+        temperature: of the transform; None = the model's.
+        name: of its results, default the class's.
+
+    Raises:
+        ValueError: an unknown source, or a bank without a file.
+        RuntimeError: (at evaluation) no queries: nothing was ever pushed, or no queue hook.
+    """
+
+    #: Results are named so unless the config says otherwise.
+    default_name: str
+
+    def __init__(
+        self,
+        *,
+        queries: str,
+        bank_file: Optional[str] = None,
+        temperature: Optional[float] = None,
+        name: Optional[str] = None,
+    ) -> None:
+        if queries not in SOURCES:
+            raise ValueError(f'queries must be one of {SOURCES}, not {queries!r}')
+        if (queries == 'bank') != (bank_file is not None):
+            raise ValueError(f"bank_file belongs to queries='bank'; got {queries!r}, {bank_file!r}")
+        self.queries = queries
+        self.bank_file = bank_file
+        self.temperature = temperature
+        self.name = name or self.default_name + ('_oracle' if queries == 'test' else '')
+
+    def transform(self, scores: Tensor, bank: Bank, temperature: float) -> Tensor:
+        """One direction: scores [Q, N] of queries with the gallery -> scores [Q, N]."""
+        raise NotImplementedError(f'{type(self).__name__} must define transform()')
+
+    def after_scoring(self, runner: Runner, evaluation: Evaluation) -> None:
+        """Add the transformed scores to the evaluation (called on rank 0)."""
+        if not getattr(evaluation.model.similarity, 'exact', True):
+            raise RuntimeError(
+                f'{self.name}: the similarity ranks a shortlist only; a transform needs all scores'
+            )
+        stored = self._stored(runner)
+        scores = evaluation.matrices['scores'].to(evaluation.device)
+        temperature = self.temperature or float(evaluation.matrices['temperature'])
+        t2v = self._one_direction(scores, 'text', evaluation, stored, temperature)
+        v2t = self._one_direction(scores.t(), 'video', evaluation, stored, temperature).t()
+        evaluation.transformed[self.name] = Directed(t2v.cpu(), v2t.cpu())
+        if stored is None:
+            evaluation.transductive.add(self.name)
+        evaluation.notes[self.name] = self._note(evaluation, stored, temperature)
+        self._warn_if_small(runner, evaluation, stored)
+
+    def _one_direction(
+        self,
+        scores: Tensor,
+        kind: str,
+        evaluation: Evaluation,
+        stored: Optional[dict[str, Queries]],
+        temperature: float,
+    ) -> Tensor:
+        """``kind`` of the queries; their scores [Q, N] -> [Q, N]."""
+        if stored is None:
+            bank = Bank(as_tiles(scores))
+        else:
+            bank = Bank(evaluation.bank_scores(kind, stored[kind].levels), stored[kind].video)
+        return self.transform(scores, bank, temperature)
+
+    def _stored(self, runner: Runner) -> Optional[dict[str, Queries]]:
+        """The stored queries by kind; None if the test queries are to be used."""
+        if self.queries == 'test':
+            return None
+        if self.queries == 'bank':
+            return read_bank(self.bank_file)
+        hooks = [hook for hook in runner.hooks if isinstance(hook, QueryQueueHook)]
+        if not hooks:
+            raise RuntimeError(f"{self.name}: queries='train_queue' needs a QueryQueueHook")
+        stored = {kind: queue.queries() for kind, queue in hooks[0].queues.items()}
+        empty = [kind for kind, queries in stored.items() if queries is None]
+        if empty:
+            raise RuntimeError(
+                f'{self.name}: the train queue of {" and ".join(empty)} queries was never filled: '
+                "no training step has run and the checkpoint holds no 'query_queue'; train with "
+                "the QueryQueueHook, or write a bank (tools/export_bank.py) and set queries='bank'"
+            )
+        return stored
+
+    def _note(
+        self, evaluation: Evaluation, stored: Optional[dict[str, Queries]], temperature: float
+    ) -> str:
+        """What a reader must know of the numbers."""
+        if stored is None:
+            return f'queries: the test set itself (transductive), temperature {temperature:.4g}'
+        sizes = ', '.join(
+            f'{len(queries.index)} {kind}s ({queries.distinct} distinct)'
+            for kind, queries in stored.items()
+        )
+        source = 'train queue' if self.queries == 'train_queue' else self.bank_file
+        return f'queries: {source}, {sizes}; inductive, temperature {temperature:.4g}'
+
+    def _warn_if_small(
+        self, runner: Runner, evaluation: Evaluation, stored: Optional[dict[str, Queries]]
+    ) -> None:
+        """A bank smaller than the gallery leaves most of it without a close query."""
+        galleries = dict(text=len(evaluation.videos.ids), video=len(evaluation.texts.ids))
+        for kind, queries in (stored or {}).items():
+            if queries.distinct < galleries[kind]:
+                runner.logger.warning(
+                    f'{self.name}: {queries.distinct} distinct {kind} queries are fewer than the '
+                    f'{galleries[kind]} items that they normalise; this tends to hurt'
+                )
+
+
+def read_bank(path: str) -> dict[str, Queries]:
+    """The queries of a bank file, by kind.
+
+    Raises:
+        FileNotFoundError, RuntimeError: no such file, or not a bank.
+        ValueError: an empty bank.
+    """
+    content = read_plain(path)
+    if not {'text', 'video'} <= content.keys():
+        raise RuntimeError(f"{path} is no bank: it holds {sorted(content)}, not 'text' and 'video'")
+    stored = {kind: Queries.of(content[kind]) for kind in ('text', 'video')}
+    for kind, queries in stored.items():
+        if not len(queries.index):
+            raise ValueError(f'{path}: the bank holds no {kind} queries')
+    return stored
+
+
+@HOOKS.register_module()
+class SinkhornHook(ScoreTransformHook):
+    """NCL's test-time normalisation (Sec. 3.4): the bias of each gallery item from the queries.
+
+    Args:
+        iterations: of Sinkhorn-Knopp (paper: 4).
+        marginals: ``'uniform'`` (paper), or ``'per_video'``: a query weighs 1 / (number of queries
+            of its training video), so that a video with many captions counts once.
+        queries, bank_file, temperature, name: see :class:`ScoreTransformHook`.
+
+    Raises:
+        ValueError: ``marginals='test'``: how many queries each test item has is its label; or
+            ``'per_video'`` with the test queries.
+    """
+
+    default_name = 'sinkhorn'
+
+    def __init__(self, *, iterations: int = 4, marginals: str = 'uniform', **kwargs) -> None:
+        super().__init__(**kwargs)
+        if marginals == 'test':
+            raise ValueError(
+                "marginals='test' would tell the transform how many queries each test item "
+                "matches, which are labels; take 'uniform', or 'per_video' of the training set"
+            )
+        if marginals not in ('uniform', 'per_video'):
+            raise ValueError(f"marginals must be 'uniform' or 'per_video', not {marginals!r}")
+        if marginals == 'per_video' and self.queries == 'test':
+            raise ValueError("marginals='per_video' weighs training queries; queries is 'test'")
+        self.iterations = iterations
+        self.marginals = marginals
+
+    def transform(self, scores: Tensor, bank: Bank, temperature: float) -> Tensor:
+        weights = None
+        if self.marginals == 'per_video':
+            _, video, count = bank.video.unique(return_inverse=True, return_counts=True)
+            weights = 1.0 / (count[video].float() * len(count))
+        biases = sinkhorn(
+            bank.scores,
+            temperature=temperature,
+            iterations=self.iterations,
+            row_marginals=weights,
+        )
+        return scores + biases.columns
+
+
+@HOOKS.register_module()
+class InvertedSoftmaxHook(ScoreTransformHook):
+    """Inverted softmax (Smith et al., ICLR 2017): Sinkhorn with zero iterations."""
+
+    default_name = 'inverted_softmax'
+
+    def transform(self, scores: Tensor, bank: Bank, temperature: float) -> Tensor:
+        return fn.inverted_softmax(scores, bank.scores, temperature=temperature)
+
+
+@HOOKS.register_module()
+class DualSoftmaxHook(ScoreTransformHook):
+    """Dual softmax (CAMoE): scores times their softmax over the queries."""
+
+    default_name = 'dual_softmax'
+
+    def transform(self, scores: Tensor, bank: Bank, temperature: float) -> Tensor:
+        return fn.dual_softmax(scores, bank.scores, temperature=temperature)
+
+
+@HOOKS.register_module()
+class QBNormHook(ScoreTransformHook):
+    """Querybank normalisation with the dynamic inverted softmax (Bogolin et al., CVPR 2022).
+
+    Args:
+        k: a gallery item is active if it is among the k nearest of any bank query.
+        queries, bank_file, temperature, name: see :class:`ScoreTransformHook`.
+    """
+
+    default_name = 'qb_norm'
+
+    def __init__(self, *, k: int = 1, **kwargs) -> None:
+        super().__init__(**kwargs)
+        self.k = k
+
+    def transform(self, scores: Tensor, bank: Bank, temperature: float) -> Tensor:
+        return fn.qb_norm(scores, bank.scores, temperature=temperature, k=self.k)
+
+
+@HOOKS.register_module()
+class CSLSHook(ScoreTransformHook):
+    """Cross-domain similarity local scaling (Conneau et al., ICLR 2018).
+
+    Args:
+        k: neighbours.
+        queries, bank_file, temperature, name: see :class:`ScoreTransformHook`.
+    """
+
+    default_name = 'csls'
+
+    def __init__(self, *, k: int = 10, **kwargs) -> None:
+        super().__init__(**kwargs)
+        self.k = k
+
+    def transform(self, scores: Tensor, bank: Bank, temperature: float) -> Tensor:
+        return fn.csls(scores, bank.scores, k=self.k)

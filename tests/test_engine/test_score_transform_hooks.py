@@ -1,0 +1,222 @@
+"""Test-time transforms in an evaluation: what they add, what they refuse, what they say."""
+
+import logging
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch.nn.functional import normalize
+
+from mmvtr.engine import score_transforms as hooks
+from mmvtr.engine.evaluation import Encoded, Evaluation
+from mmvtr.engine.query_queue import Queries, QueryQueueHook
+from mmvtr.evaluation import RetrievalMetric, SoftPositiveMetric, evaluate, transforms_table
+from mmvtr.functional import score_transforms as fn
+from mmvtr.models.similarity import CosineSimilarity, Temperature
+from mmvtr.structures import Embedding, Relation
+
+T, V, K, D = 7, 5, 12, 4
+GAMMA = 0.1
+ALL_HOOKS = [
+    hooks.SinkhornHook,
+    hooks.InvertedSoftmaxHook,
+    hooks.DualSoftmaxHook,
+    hooks.QBNormHook,
+    hooks.CSLSHook,
+]
+
+
+def vectors(count, seed):
+    return torch.randn(count, D, generator=torch.Generator().manual_seed(seed))
+
+
+def encoded(kind, count, seed):
+    ids = [f'{kind}{i}' for i in range(count)]
+    levels = {'global': Embedding(vectors(count, seed))}
+    return Encoded(torch.arange(count), ids, levels, torch.ones(count, dtype=torch.long))
+
+
+@pytest.fixture
+def evaluation():
+    texts, videos = encoded('text', T, 0), encoded('video', V, 1)
+    model = SimpleNamespace(similarity=CosineSimilarity(), temperature=Temperature(init=GAMMA))
+    matrices = model.similarity(texts.levels, videos.levels)
+    positives = torch.zeros(T, V, dtype=torch.bool)
+    positives[torch.arange(T), torch.arange(T) % V] = True
+    return Evaluation(
+        model,
+        torch.device('cpu'),
+        texts,
+        videos,
+        {**matrices, 'temperature': model.temperature().detach()},
+        Relation(positives),
+    )
+
+
+@pytest.fixture
+def runner():
+    """A runner whose queue holds K queries of each modality, of three training videos."""
+    queue = QueryQueueHook(size=100)
+    for seed, kind in ((2, 'text'), (3, 'video')):
+        levels = {'global': Embedding(vectors(K, seed))}
+        video = torch.tensor([0] * 8 + [1] * 3 + [2])
+        queue.queues[kind].push(Queries(levels, torch.arange(K), video))
+    return SimpleNamespace(hooks=[queue], logger=logging.getLogger('transforms'))
+
+
+def bank_scores():
+    """Scores [K, V] of the text queries, [T, K] of the video queries."""
+    t2v = normalize(vectors(K, 2), dim=1) @ normalize(vectors(V, 1), dim=1).t()
+    v2t = normalize(vectors(T, 0), dim=1) @ normalize(vectors(K, 3), dim=1).t()
+    return t2v, v2t
+
+
+FUNCTIONS = dict(
+    sinkhorn=lambda s, g: fn.sinkhorn_scores(s, g, temperature=GAMMA),
+    inverted_softmax=lambda s, g: fn.inverted_softmax(s, g, temperature=GAMMA),
+    dual_softmax=lambda s, g: fn.dual_softmax(s, g, temperature=GAMMA),
+    qb_norm=lambda s, g: fn.qb_norm(s, g, temperature=GAMMA, k=1),
+    csls=lambda s, g: fn.csls(s, g, k=3),
+)
+
+
+def build(kind, **kwargs):
+    return kind(**({'k': 3} if kind is hooks.CSLSHook else {}), **kwargs)
+
+
+@pytest.mark.parametrize('kind', ALL_HOOKS)
+def test_the_train_queue(kind, runner, evaluation):
+    hook = build(kind, queries='train_queue')
+    hook.after_scoring(runner, evaluation)
+    scores, (t2v, v2t) = evaluation.matrices['scores'], bank_scores()
+    function = FUNCTIONS[hook.name]
+    ours = evaluation.transformed[hook.name]
+    torch.testing.assert_close(ours.t2v, function(scores, t2v))
+    torch.testing.assert_close(ours.v2t, function(scores.t(), v2t.t()).t())
+    assert not evaluation.transductive
+    note = evaluation.notes[hook.name]
+    assert 'train queue, 12 texts (12 distinct), 12 videos' in note and 'inductive' in note
+
+
+@pytest.mark.parametrize('kind', ALL_HOOKS)
+def test_the_test_queries_are_an_oracle(kind, runner, evaluation):
+    hook = build(kind, queries='test')
+    hook.after_scoring(runner, evaluation)
+    scores = evaluation.matrices['scores']
+    function = FUNCTIONS[hook.name.removesuffix('_oracle')]
+    ours = evaluation.transformed[hook.name]
+    torch.testing.assert_close(ours.t2v, function(scores, scores))
+    torch.testing.assert_close(ours.v2t, function(scores.t(), scores.t()).t())
+    assert evaluation.transductive == {hook.name}
+    assert 'transductive' in evaluation.notes[hook.name]
+
+
+def test_a_bank_file(runner, evaluation, tmp_path):
+    stored = {kind: queue.queries().state() for kind, queue in runner.hooks[0].queues.items()}
+    torch.save(stored, tmp_path / 'bank.pt')
+    hook = hooks.SinkhornHook(queries='bank', bank_file=str(tmp_path / 'bank.pt'))
+    hook.after_scoring(SimpleNamespace(hooks=[], logger=runner.logger), evaluation)
+    hooks.SinkhornHook(queries='train_queue', name='again').after_scoring(runner, evaluation)
+    ours = evaluation.transformed
+    torch.testing.assert_close(ours['sinkhorn'].t2v, ours['again'].t2v)
+    assert 'bank.pt, 12 texts' in evaluation.notes['sinkhorn']
+
+
+def test_every_training_video_counts_once(runner, evaluation):
+    """'per_video' gives what a bank with one copy of each query's video mass would give."""
+    hook = hooks.SinkhornHook(queries='train_queue', marginals='per_video')
+    hook.after_scoring(runner, evaluation)
+    t2v, _ = bank_scores()
+    weights = torch.tensor([1 / 8] * 8 + [1 / 3] * 3 + [1.0]) / 3
+    biases = hooks.sinkhorn(t2v, temperature=GAMMA, row_marginals=weights)
+    torch.testing.assert_close(
+        evaluation.transformed['sinkhorn'].t2v, evaluation.matrices['scores'] + biases.columns
+    )
+
+
+def test_raw_numbers_stand_beside(runner, evaluation):
+    hooks.SinkhornHook(queries='train_queue').after_scoring(runner, evaluation)
+    truth = evaluation.relation.positives.clone()
+    truth[0, 1:] = True
+    relation = evaluation.relation._replace(truth=truth)
+    metrics = [RetrievalMetric(), SoftPositiveMetric(reads=('eta',))]
+    matrices = {**evaluation.matrices, 'eta': torch.rand(T, V)}
+    report = evaluate(metrics, matrices, relation, evaluation.transformed)
+    assert report.values == evaluate(metrics, matrices, relation).values
+    of_sinkhorn = report.transformed['sinkhorn']
+    # Each direction by its own matrix; metrics of other matrices are not called again.
+    ours = evaluation.transformed['sinkhorn']
+    for key, matrix in (('t2v_MnR', ours.t2v), ('v2t_MnR', ours.v2t)):
+        alone = RetrievalMetric()({'scores': matrix}, relation)[key]
+        assert of_sinkhorn[f'retrieval/{key}'] == alone
+    assert not any(key.startswith('soft_positive') for key in of_sinkhorn)
+    shown = transforms_table(report)
+    assert (
+        'sinkhorn' in shown and 'raw' in shown and f'{report.values["retrieval/rsum"]:.1f}' in shown
+    )
+
+
+def test_a_small_queue_is_warned_of(runner, evaluation, caplog):
+    hooks.InvertedSoftmaxHook(queries='train_queue').after_scoring(runner, evaluation)
+    assert not caplog.records
+    for queue in runner.hooks[0].queues.values():
+        queue.size = 6
+        queue.push(Queries({'global': Embedding(vectors(1, 9))}, *torch.zeros(2, 1).long()))
+    hooks.InvertedSoftmaxHook(queries='train_queue').after_scoring(runner, evaluation)
+    (record,) = caplog.records
+    assert '6 distinct video queries are fewer than the 7 items' in record.message
+
+
+def test_it_never_falls_back(runner, evaluation):
+    empty = SimpleNamespace(hooks=[QueryQueueHook(size=3)], logger=runner.logger)
+    with pytest.raises(RuntimeError, match='queue of text and video queries was never filled'):
+        hooks.SinkhornHook(queries='train_queue').after_scoring(empty, evaluation)
+    none = SimpleNamespace(hooks=[], logger=runner.logger)
+    with pytest.raises(RuntimeError, match='needs a QueryQueueHook'):
+        hooks.CSLSHook(queries='train_queue').after_scoring(none, evaluation)
+    with pytest.raises(FileNotFoundError, match='nowhere.pt does not exist'):
+        hooks.QBNormHook(queries='bank', bank_file='nowhere.pt').after_scoring(none, evaluation)
+    assert not evaluation.transformed
+
+
+def test_bad_banks(tmp_path):
+    torch.save(dict(state_dict={}), tmp_path / 'model.pth')
+    with pytest.raises(RuntimeError, match="is no bank: it holds \\['state_dict'\\]"):
+        hooks.read_bank(tmp_path / 'model.pth')
+    nothing = Queries({'global': Embedding(torch.zeros(0, D))}, *torch.zeros(2, 0).long()).state()
+    torch.save(dict(text=nothing, video=nothing), tmp_path / 'empty.pt')
+    with pytest.raises(ValueError, match='empty.pt: the bank holds no text queries'):
+        hooks.read_bank(tmp_path / 'empty.pt')
+
+
+def test_a_bank_of_another_width(runner, evaluation):
+    evaluation.videos.levels['global'] = Embedding(torch.randn(V, D + 1))
+    with pytest.raises((ValueError, RuntimeError)):
+        hooks.SinkhornHook(queries='train_queue').after_scoring(runner, evaluation)
+
+
+def test_a_shortlist_is_refused(runner, evaluation):
+    evaluation.model.similarity.exact = False
+    with pytest.raises(RuntimeError, match='a shortlist only'):
+        hooks.SinkhornHook(queries='train_queue').after_scoring(runner, evaluation)
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'message'),
+    [
+        (dict(queries='val'), "queries must be one of .* not 'val'"),
+        (dict(queries='bank'), "bank_file belongs to queries='bank'"),
+        (dict(queries='test', bank_file='x'), "bank_file belongs to queries='bank'"),
+        (dict(queries='train_queue', marginals='test'), 'which are labels'),
+        (dict(queries='train_queue', marginals='x'), "'uniform' or 'per_video', not 'x'"),
+        (dict(queries='test', marginals='per_video'), 'weighs training queries'),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        hooks.SinkhornHook(**arguments)
+
+
+def test_queries_have_no_default():
+    with pytest.raises(TypeError, match='queries'):
+        hooks.SinkhornHook()

@@ -1,0 +1,310 @@
+"""tools/analysis_tools/eval_scores.py: numbers against numpy in float64, and each bad input."""
+
+import json
+import runpy
+import sys
+
+import numpy as np
+import pytest
+import scipy.special
+import scipy.stats
+
+from children import ROOT, run_tool
+
+TRANSFORMS = ('sinkhorn', 'inverted_softmax', 'dual_softmax', 'qb_norm', 'csls')
+TEMPERATURE, ITERATIONS, K = 0.05, 3, 10
+TEXTS, VIDEOS = 30, 12
+TOOL = 'analysis_tools/eval_scores.py'
+BANK = ('--query-source', 'bank', '--bank-t2v', 'bank_t2v.npy', '--bank-v2t', 'bank_v2t.npy')
+
+
+def unit(x):
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Scores of 30 texts and 12 videos (two or three texts a video), pairs, and banks."""
+    draw = np.random.default_rng(0).normal
+    owner = np.arange(TEXTS) % VIDEOS
+    videos = draw(size=(VIDEOS, 8)) + 1
+    texts = unit(videos[owner] + draw(size=(TEXTS, 8)) - 1)
+    videos = unit(videos)
+    files = dict(
+        scores=texts @ videos.T,
+        square=(texts @ videos.T)[:VIDEOS],
+        owner=owner,
+        positives=owner[:, None] == np.arange(VIDEOS),
+        bank_t2v=unit(draw(size=(50, 8)) - 1) @ videos.T,
+        bank_v2t=texts @ unit(draw(size=(40, 8)) + 1).T,
+        other=texts[:, :5],
+    )
+    for name, array in files.items():
+        np.save(tmp_path / f'{name}.npy', array)
+    return tmp_path
+
+
+def evaluate(folder, *arguments):
+    """The JSON, and what was printed."""
+    code, printed = run_tool(folder, TOOL, *arguments, '--out', 'out.json')
+    assert code == 0, printed
+    return json.loads((folder / 'out.json').read_text()), printed
+
+
+@pytest.fixture(scope='module')
+def main():
+    return runpy.run_path(str(ROOT / 'tools' / TOOL))['main']
+
+
+@pytest.fixture
+def refuse(folder, main, monkeypatch):
+    """The one line that the tool ends with, for these arguments."""
+
+    def run(*arguments):
+        monkeypatch.chdir(folder)
+        monkeypatch.setattr(sys, 'argv', [TOOL, *arguments])
+        with pytest.raises(SystemExit) as exit_info:
+            main()
+        message = exit_info.value.code
+        assert message.startswith('error: ') and len(message.splitlines()) == 1
+        return message
+
+    return run
+
+
+def test_an_error_is_one_line_and_an_exit_code(folder):
+    code, printed = run_tool(folder, TOOL, 'none.npy')
+    assert (code, printed) == (1, 'error: none.npy does not exist\n')
+
+
+def read(folder, *names):
+    return [np.load(folder / f'{name}.npy') for name in names]
+
+
+def transform(name, scores, bank):
+    """One direction, as the papers write it: [queries, gallery] in float64."""
+    weights, own = np.exp(bank / TEMPERATURE), np.exp(scores / TEMPERATURE)
+    if name == 'sinkhorn':
+        beta = 1 / weights.sum(0)
+        for _ in range(ITERATIONS):
+            alpha = 1 / (weights @ beta)
+            beta = 1 / (alpha @ weights)
+        return scores + TEMPERATURE * np.log(beta)
+    inverted = TEMPERATURE * np.log(own / weights.sum(0))
+    if name == 'inverted_softmax':
+        return inverted
+    if name == 'dual_softmax':  # up to a factor for each query
+        share = own / weights.sum(0)
+        return scores * share / np.maximum(share.max(1, keepdims=True), 1) * len(bank)
+    if name == 'qb_norm':
+        active = np.isin(scores.argmax(1), bank.argmax(1))
+        return np.where(active[:, None], inverted, scores)
+    nearest = [-np.sort(-x, axis=axis) for x, axis in ((scores, 1), (bank, 0))]
+    return 2 * scores - nearest[0][:, :K].mean(1, keepdims=True) - nearest[1][:K].mean(0)
+
+
+def summary(prefix, ranks):
+    recalls = {f'{prefix}_R{k}': 100 * np.mean(ranks <= k) for k in (1, 5, 10)}
+    return {**recalls, f'{prefix}_MdR': np.median(ranks), f'{prefix}_MnR': ranks.mean()}
+
+
+def unevenness(prefix, queries):
+    mass = scipy.special.softmax(queries / TEMPERATURE, axis=1).sum(0)
+    best = np.argsort(-queries, axis=1)[:, : min(K, queries.shape[1])]
+    occurrence = np.bincount(best.flatten(), minlength=queries.shape[1])
+    return {
+        f'{prefix}_norm_error': np.abs(1 - mass / mass.mean()).mean(),
+        f'{prefix}_hubness': scipy.stats.skew(occurrence),
+    }
+
+
+def measure(t2v, v2t, owner):
+    """All numbers of matrices [texts, videos]; videos are asked for by their best caption."""
+    own = t2v[np.arange(len(t2v)), owner]
+    captions = np.array([v2t[owner == v].max(0) for v in range(v2t.shape[1])])
+    numbers = {
+        **summary('t2v', 1 + (t2v > own[:, None]).sum(1)),
+        **summary('v2t', 1 + (captions > np.diag(captions)).sum(0)),
+        **unevenness('t2v', t2v),
+        **unevenness('v2t', v2t.T),
+    }
+    numbers['rsum'] = sum(v for key, v in numbers.items() if key[3:] in ('_R1', '_R5', '_R10'))
+    return numbers
+
+
+def assert_numbers(found, expected):
+    assert {key: found[key] for key in expected} == pytest.approx(expected, rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize('source', ['test', 'bank'])
+def test_all_transforms_are_those_of_numpy(folder, source):
+    scores, owner = read(folder, 'scores', 'owner')
+    banks = [scores, scores] if source == 'test' else read(folder, 'bank_t2v', 'bank_v2t')
+    options = ['--temperature', TEMPERATURE, '--iters', ITERATIONS, '--transform', *TRANSFORMS]
+    options += BANK if source == 'bank' else ['--query-source', 'test']
+    results, printed = evaluate(folder, 'scores.npy', '--positives', 'owner.npy', *options)
+    assert list(results) == ['raw', *TRANSFORMS]
+    assert_numbers(results['raw'], measure(scores, scores, owner))
+    for name in TRANSFORMS:
+        t2v = transform(name, scores, banks[0])
+        v2t = transform(name, scores.T, banks[1].T).T
+        assert_numbers(results[name], measure(t2v, v2t, owner))
+        assert results[name]['query_source'] == source
+        assert results[name]['transductive'] is (source == 'test')
+    assert 'query_source' not in results['raw']
+    assert ('transductive' in printed) == (source == 'test')
+    for name in ('raw', 'sinkhorn', 'inverted', 'dual', 'qb_norm', 'csls', 'chance', 'R@1'):
+        assert name in printed
+    assert 'texts a video 2 to 3' in printed and 'sinkhorn iterations 3' in printed
+    assert max(map(len, printed.splitlines())) <= 100
+
+
+def test_two_forms_of_positives(folder):
+    results = [
+        evaluate(folder, 'scores.npy', '--positives', f'{name}.npy')[0]
+        for name in ('owner', 'positives')
+    ]
+    assert results[0] == results[1]
+    np.save(folder / 'numbers.npy', np.load(folder / 'positives.npy').astype(np.float32))
+    assert evaluate(folder, 'scores.npy', '--positives', 'numbers.npy')[0] == results[0]
+    assert list(results[0]) == ['raw'] and 'v2t_caption_R1' in results[0]['raw']
+
+
+def test_a_square_matrix_is_of_pairs(folder):
+    (square,) = read(folder, 'square')
+    results, printed = evaluate(folder, 'square.npy', '--temperature', TEMPERATURE)
+    assert_numbers(results['raw'], measure(square, square, np.arange(VIDEOS)))
+    assert 'texts a video 1 ' in printed and 'video to caption' not in printed
+    assert not any('caption' in key for key in results['raw'])
+
+
+def test_default_temperature_fits_the_scale(folder):
+    (square,) = read(folder, 'square')
+    cosines, printed = evaluate(folder, 'square.npy')
+    assert 'temperature 0.01 (default for cosines)' in printed
+    np.save(folder / 'logits.npy', 100 * square)
+    logits, printed = evaluate(folder, 'logits.npy')
+    reach = f'{100 * np.abs(square).max():.3g}'
+    assert f'temperature 1 (default for logits: scores reach {reach})' in ' '.join(printed.split())
+    assert (cosines['raw'].pop('temperature'), logits['raw'].pop('temperature')) == (0.01, 1)
+    assert logits['raw'] == pytest.approx(cosines['raw'], rel=1e-6)
+
+
+@pytest.mark.parametrize('dtype', ['float16', 'float32', '>f4', '>f8', 'int16'])
+def test_any_type_of_number(folder, dtype):
+    (square,) = read(folder, 'square')
+    typed = (100 * square).astype(dtype)
+    np.save(folder / 'typed.npy', np.asfortranarray(typed))
+    results, _ = evaluate(folder, 'typed.npy', '--temperature', 5)
+    np.save(folder / 'plain.npy', typed.astype(np.float64))
+    expected, _ = evaluate(folder, 'plain.npy', '--temperature', 5)
+    assert results['raw'] == pytest.approx(expected['raw'], rel=1e-5)
+
+
+def test_fewer_than_ten_queries_or_items(folder):
+    np.save(folder / 'tiny.npy', np.array([[0.9, 0.5, 0.1], [0.8, 0.7, 0.1], [0.7, 0.1, 0.3]]))
+    options = ['--query-source', 'test', '--transform', *TRANSFORMS]
+    results, _ = evaluate(folder, 'tiny.npy', *options)
+    assert results['raw']['t2v_R1'] == pytest.approx(100 / 3)
+    assert results['sinkhorn']['t2v_R1'] == pytest.approx(100)
+
+
+def test_a_small_bank_is_pointed_out(folder):
+    np.save(folder / 'bank_t2v.npy', np.load(folder / 'bank_t2v.npy')[:5])
+    options = ['--positives', 'owner.npy', '--transform', 'csls', *BANK]
+    _, printed = evaluate(folder, 'scores.npy', *options)
+    assert 'note: a bank of 5 texts for 12 videos is small' in printed
+    assert 'bank of 40 videos' not in printed and 'sinkhorn iterations' not in printed
+
+
+def test_the_picture(folder):
+    options = ['--transform', 'sinkhorn', '--query-source', 'test', '--plot', 'figure.png']
+    evaluate(folder, 'square.npy', *options)
+    picture = (folder / 'figure.png').read_bytes()
+    assert picture.startswith(b'\x89PNG') and len(picture) > 20_000
+    code, printed = run_tool(folder, TOOL, 'square.npy', '--plot', 'figure.xyz')
+    assert code == 1 and "error: figure.xyz: Format 'xyz' is not supported" in printed
+
+
+@pytest.mark.parametrize(
+    'options, message',
+    [
+        (['--transform', 'csls'], '--transform needs queries: say --query-source bank'),
+        (['--transform', 'csls', *BANK[2:]], '--transform needs queries: say --query-source bank'),
+        (['--transform', 'csls', *BANK[:4]], 'needs both --bank-t2v and --bank-v2t'),
+        (['--transform', 'csls', '--query-source', 'test', *BANK[2:]], 'test reads no bank'),
+        (['--query-source', 'test'], 'say which with --transform'),
+        (['--temperature', '0'], '--temperature must be positive, not 0.0'),
+        (['--temperature', '1e-35'], '--temperature 1e-35 is too small for scores that reach'),
+        (['--iters', '-1'], '--iters must be 0 or more, not -1'),
+        (['--out', 'nowhere/out.json'], 'nowhere/out.json: the folder nowhere does not exist'),
+        (['--plot', '.'], '. is a folder, expected the name of a file'),
+    ],
+)
+def test_options_that_do_not_fit(refuse, options, message):
+    assert message in refuse('square.npy', *options)
+
+
+def spoiled(square, row, column, value):
+    square = square.copy()
+    square[row, column] = value
+    return square
+
+
+@pytest.mark.parametrize(
+    'make, message',
+    [
+        (lambda s: spoiled(s, 3, 7, np.nan), 'bad.npy[3, 7] is nan, expected finite scores'),
+        (lambda s: spoiled(s, 1, 0, -np.inf), 'bad.npy[1, 0] is -inf'),
+        (lambda s: s[0], 'bad.npy must be 2-d scores [texts, videos], not float64 [12]'),
+        (lambda s: s.astype(complex), 'must be 2-d scores [texts, videos], not complex128'),
+        (lambda s: s[:, :5], '12 texts and 5 videos are not pairs: say who matches, --positives'),
+        (lambda s: np.full((4, 4), 0.3), 'bad.npy [4, 4] is all one value (0.3): nothing to rank'),
+        (lambda s: s[:0], 'bad.npy [0, 12] is empty'),
+        (lambda s: s.astype(object), 'bad.npy is no .npy file of numbers'),
+    ],
+)
+def test_bad_scores(folder, refuse, make, message):
+    np.save(folder / 'bad.npy', make(np.load(folder / 'square.npy')), allow_pickle=True)
+    assert message in refuse('bad.npy')
+
+
+def test_files_that_cannot_be_read(folder, refuse):
+    (folder / 'text.npy').write_text('0.1 0.2')
+    assert 'text.npy is no .npy file of numbers' in refuse('text.npy')
+    np.savez(folder / 'several.npz', a=np.eye(2))
+    assert 'several.npz is an archive of several' in refuse('several.npz')
+
+
+@pytest.mark.parametrize(
+    'make, message',
+    [
+        (lambda p: p[1:], 'must be bool or 0-1 [30, 12], or int [30] (the video of each text)'),
+        (lambda p: 2 * p, 'must be bool or 0-1 [30, 12], or int [30] (the video of each text)'),
+        (lambda p: p.argmax(1) + 1.0, 'not float64 [30]'),
+        (lambda p: p.argmax(1) + 1, 'p.npy[11] is 12, expected a video of 0 to 11'),
+        (lambda p: p.argmax(1) - 1, 'p.npy[0] is -1, expected a video of 0 to 11'),
+        (lambda p: spoiled(p, [4, 9], slice(None), 0), 'text 4 has no video (so 2 of 30 texts)'),
+    ],
+)
+def test_bad_positives(folder, refuse, make, message):
+    np.save(folder / 'p.npy', make(np.load(folder / 'positives.npy')))
+    assert message in refuse('scores.npy', '--positives', 'p.npy')
+
+
+@pytest.mark.parametrize(
+    'name, make, message',
+    [
+        ('bank_t2v', lambda b: b[:, 1:], '[50, 11] must be [bank texts, 12 test videos]'),
+        ('bank_v2t', lambda b: b[1:], '[29, 40] must be [30 test texts, bank videos]'),
+        ('bank_v2t', lambda b: b.T, '[40, 30] must be [30 test texts, bank videos]'),
+        ('bank_t2v', lambda b: b[:0], 'bank_t2v.npy [0, 12] is empty: no queries'),
+        ('bank_v2t', lambda b: b[:, :0], 'bank_v2t.npy [30, 0] is empty: no queries'),
+        ('bank_v2t', lambda b: spoiled(b, 2, 5, np.inf), 'bank_v2t.npy[2, 5] is inf'),
+        ('bank_t2v', lambda b: 0 * b + 1, 'bank_t2v.npy [50, 12] is all one value (1)'),
+    ],
+)
+def test_bad_banks(folder, refuse, name, make, message):
+    np.save(folder / f'{name}.npy', make(np.load(folder / f'{name}.npy')))
+    options = ['--positives', 'owner.npy', '--transform', 'sinkhorn', *BANK]
+    assert message in refuse('scores.npy', *options)

@@ -1,0 +1,369 @@
+"""What hubness costs any model, and what a test-time transform gives back, from its saved scores.
+
+    python tools/analysis_tools/eval_scores.py SCORES.npy --transform sinkhorn csls \\
+        --query-source bank --bank-t2v BANK_T2V.npy --bank-v2t BANK_V2T.npy --out FILE.json
+
+SCORES.npy holds T x V scores: rows are texts, columns are videos, higher is better.  Every
+transform needs queries that tell which items are found too often: those of a bank (say, of the
+training set), or the test queries themselves, which makes the numbers transductive.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from pathlib import Path
+from typing import Any, Callable, NoReturn, Optional
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mmvtr.evaluation import (
+    NormalisationMetric,
+    Report,
+    RetrievalMetric,
+    directed,
+    evaluate,
+    protocol_line,
+    transforms_table,
+)
+from mmvtr.functional import hubness
+from mmvtr.functional import score_transforms as fn
+from mmvtr.functional.tiles import refuse_non_finite
+from mmvtr.structures import Directed, Relation
+
+TRANSFORMS = ('sinkhorn', 'inverted_softmax', 'dual_softmax', 'qb_norm', 'csls')
+#: Neighbours of the k-occurrence and of CSLS, where there are as many.
+K = 10
+#: Borders of relative mass in the plot.
+EDGES = tuple(2.0**i for i in range(-4, 5))
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add('scores', metavar='SCORES.npy', type=Path, help='float [T, V], texts x videos')
+    add(
+        '--positives',
+        type=Path,
+        metavar='P.npy',
+        help='bool or 0-1 [T, V], or int [T]: the video (column) of each text; default for a '
+        'square matrix: its diagonal',
+    )
+    add('--transform', nargs='+', action='extend', choices=TRANSFORMS, default=[])
+    add(
+        '--query-source',
+        choices=('test', 'bank'),
+        help='whose hubs a transform removes; required with --transform. test: all test queries at '
+        'once, which no retrieval system has (transductive)',
+    )
+    add('--bank-t2v', type=Path, metavar='F', help='float [K, V]: K bank texts x the test videos')
+    add('--bank-v2t', type=Path, metavar='F', help='float [T, K]: the test texts x K bank videos')
+    add(
+        '--temperature',
+        type=float,
+        metavar='X',
+        help="divides the scores; default 0.01 (CLIP's) for cosines, 1 for scores beyond +-2, "
+        'which are taken as logits: divided already',
+    )
+    add('--iters', type=int, default=4, metavar='N', help='of Sinkhorn-Knopp (default: 4)')
+    add('--out', type=Path, metavar='FILE.json')
+    add('--plot', type=Path, metavar='FILE.png', help='k-occurrence, and error rates by mass')
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = parse_args()
+    check_options(args)
+    scores = load_scores(args.scores)
+    positives = load_positives(args.positives, scores)
+    banks = load_banks(args, scores)
+    temperature, why = choose_temperature(args.temperature, scores)
+    chosen = dict.fromkeys(args.transform)
+    transformed = {name: transform(name, scores, banks, temperature, args.iters) for name in chosen}
+    metrics = [RetrievalMetric(), NormalisationMetric(temperature=temperature, k=K)]
+    report = evaluate(metrics, {'scores': scores}, Relation(positives), transformed)
+    print(describe(args, scores, positives, banks, f'{temperature:g} ({why})'))
+    print('\n' + table(report))
+    if args.out:
+        results = as_json(report, temperature, args.query_source)
+        args.out.write_text(json.dumps(results, indent=2) + '\n')
+    if args.plot:
+        title = f'{args.scores.name}, temperature {temperature:g}'
+        if args.transform:
+            title += f', query source: {source_of(args)}'
+        plot(args.plot, title, {'raw': scores, **transformed}, positives, temperature)
+
+
+def fail(message: object) -> NoReturn:
+    raise SystemExit(f'error: {message}')
+
+
+def check_options(args: argparse.Namespace) -> None:
+    """Refuse what does not fit together, before anything is read or computed."""
+    banks = [args.bank_t2v, args.bank_v2t]
+    if args.transform and args.query_source is None:
+        fail(
+            '--transform needs queries: say --query-source bank with --bank-t2v and --bank-v2t, or '
+            '--query-source test (transductive)'
+        )
+    if not args.transform and (args.query_source or any(banks)):
+        fail('--query-source and banks serve a transform: say which with --transform')
+    if args.query_source == 'bank' and not all(banks):
+        fail('--query-source bank needs both --bank-t2v and --bank-v2t')
+    if args.query_source == 'test' and any(banks):
+        fail('--query-source test reads no bank: leave out --bank-t2v and --bank-v2t')
+    if args.temperature is not None and not 0 < args.temperature < math.inf:
+        fail(f'--temperature must be positive, not {args.temperature}')
+    if args.iters < 0:
+        fail(f'--iters must be 0 or more, not {args.iters}')
+    for path in (args.out, args.plot):
+        if path is not None and not path.parent.is_dir():
+            fail(f'{path}: the folder {path.parent} does not exist')
+        if path is not None and path.is_dir():
+            fail(f'{path} is a folder, expected the name of a file')
+
+
+def load(path: Path) -> np.ndarray:
+    try:
+        array = np.load(path, allow_pickle=False)
+    except FileNotFoundError:
+        fail(f'{path} does not exist')
+    except (OSError, ValueError, EOFError) as error:
+        fail(f'{path} is no .npy file of numbers: {error}')
+    if not isinstance(array, np.ndarray):
+        fail(f'{path} is an archive of several arrays, expected one .npy array')
+    return array
+
+
+def load_scores(path: Path, empty: str = '') -> Tensor:
+    """A matrix of finite scores in its own precision, float32 at least.
+
+    Args:
+        path: of a .npy file.
+        empty: what it means if there are none.
+    """
+    array = load(path)
+    if array.ndim != 2 or array.dtype.kind not in 'fiu':
+        fail(f'{path} must be 2-d scores [texts, videos], not {array.dtype} {list(array.shape)}')
+    if not array.size:
+        fail(f'{path} {list(array.shape)} is empty{empty}')
+    short = array.dtype.kind == 'f' and array.dtype.itemsize <= 4
+    scores = torch.from_numpy(array.astype(np.float32 if short else np.float64))
+    try:
+        refuse_non_finite(scores, name=str(path))
+    except ValueError as error:
+        fail(error)
+    if (scores == scores[0, 0]).all():
+        fail(f'{path} {list(array.shape)} is all one value ({scores[0, 0]:g}): nothing to rank')
+    return scores
+
+
+def load_positives(path: Optional[Path], scores: Tensor) -> Tensor:
+    """bool [T, V]; from a file, or the diagonal of a square matrix."""
+    texts, videos = scores.shape
+    if path is None:
+        if texts != videos:
+            fail(f'{texts} texts and {videos} videos are not pairs: say who matches, --positives')
+        return torch.eye(texts, dtype=torch.bool)
+    array = load(path)
+    if array.shape == (texts,) and array.dtype.kind in 'iu':
+        wrong = np.flatnonzero((array < 0) | (array >= videos))
+        if len(wrong):
+            fail(f'{path}[{wrong[0]}] is {array[wrong[0]]}, expected a video of 0 to {videos - 1}')
+        return torch.arange(videos) == torch.from_numpy(array.astype(np.int64))[:, None]
+    if array.shape != (texts, videos) or not np.isin(array, (0, 1)).all():
+        fail(
+            f'{path} must be bool or 0-1 {[texts, videos]}, or int {[texts]} (the video of each '
+            f'text), not {array.dtype} {list(array.shape)}'
+        )
+    positives = torch.from_numpy(array.astype(bool))
+    alone = (~positives.any(1)).nonzero().flatten().tolist()
+    if alone:
+        fail(f'{path}: text {alone[0]} has no video (so {len(alone)} of {texts} texts)')
+    return positives
+
+
+def load_banks(args: argparse.Namespace, scores: Tensor) -> Directed:
+    """What normalises each direction, both with texts as rows: [K, V] and [T, K]."""
+    if args.query_source != 'bank':
+        return Directed(scores, scores)
+    banks = Directed(*(load_scores(x, ': no queries') for x in (args.bank_t2v, args.bank_v2t)))
+    texts, videos = scores.shape
+    if banks.t2v.shape[1] != videos:
+        fail(
+            f'{args.bank_t2v} {list(banks.t2v.shape)} must be [bank texts, {videos} test videos]: '
+            'a column for each column of the scores'
+        )
+    if banks.v2t.shape[0] != texts:
+        fail(
+            f'{args.bank_v2t} {list(banks.v2t.shape)} must be [{texts} test texts, bank videos]: '
+            'a row for each row of the scores'
+        )
+    return banks
+
+
+def choose_temperature(given: Optional[float], scores: Tensor) -> tuple[float, str]:
+    """The temperature, and why it is this one."""
+    reach = float(scores.abs().max())
+    if given is None:
+        logits = reach > 2
+        why = f'default for logits: scores reach {reach:.3g}' if logits else 'default for cosines'
+        return (1.0 if logits else 0.01), why
+    if reach / given > 1e30:
+        fail(f'--temperature {given:g} is too small for scores that reach {reach:.3g}')
+    return given, 'given'
+
+
+def transform(
+    name: str, scores: Tensor, banks: Directed, temperature: float, iterations: int
+) -> Directed:
+    """Both directions; a transform sees queries as rows."""
+    how: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+        'sinkhorn': lambda s, bank: fn.sinkhorn_scores(
+            s, bank, temperature=temperature, iterations=iterations
+        ),
+        'inverted_softmax': lambda s, bank: fn.inverted_softmax(s, bank, temperature=temperature),
+        'dual_softmax': lambda s, bank: fn.dual_softmax(s, bank, temperature=temperature),
+        'qb_norm': lambda s, bank: fn.qb_norm(s, bank, temperature=temperature),
+        'csls': lambda s, bank: fn.csls(s, bank, k=min(K, s.shape[1], len(bank))),
+    }
+    return Directed(how[name](scores, banks.t2v), how[name](scores.t(), banks.v2t.t()).t())
+
+
+def describe(
+    args: argparse.Namespace, scores: Tensor, positives: Tensor, banks: Directed, temperature: str
+) -> str:
+    """The protocol, and a line for each thing that a reader must not miss."""
+    texts, videos = scores.shape
+    counts = positives.sum(0)
+    least, most = int(counts.min()), int(counts.max())
+    protocol: dict[str, Any] = {
+        'scores': args.scores,
+        'texts': texts,
+        'videos': videos,
+        'texts a video': least if least == most else f'{least} to {most}',
+        'ties': 'mean rank',
+        'temperature': temperature,
+    }
+    notes = []
+    if args.transform:
+        protocol['query source'] = source_of(args)
+        protocol['sinkhorn iterations'] = args.iters if 'sinkhorn' in args.transform else None
+    if args.query_source == 'test':
+        notes.append('transductive: the transforms have read all test queries at once')
+    if args.query_source == 'bank':
+        bank_texts, bank_videos = len(banks.t2v), banks.v2t.shape[1]
+        protocol['bank'] = f'{bank_texts} texts, {bank_videos} videos'
+        if bank_texts < videos:
+            notes.append(f'a bank of {bank_texts} texts for {videos} videos is small, it may hurt')
+        if bank_videos < texts:
+            notes.append(f'a bank of {bank_videos} videos for {texts} texts is small, it may hurt')
+    return '\n'.join([protocol_line(protocol), *(f'note: {note}' for note in notes)])
+
+
+def source_of(args: argparse.Namespace) -> str:
+    return 'test (transductive)' if args.query_source == 'test' else args.query_source
+
+
+def table(report: Report) -> str:
+    """Raw, transformed and chance side by side."""
+    columns = {name.removesuffix('_softmax'): x for name, x in report.transformed.items()}
+    return transforms_table(report._replace(transformed={**columns, 'chance': report.chance}))
+
+
+def as_json(report: Report, temperature: float, source: Optional[str]) -> dict[str, dict]:
+    """The numbers by transform; keys have no prefix."""
+    results: dict[str, dict] = {}
+    for name, values in {'raw': report.values, **report.transformed}.items():
+        row: dict[str, Any] = {
+            key.removeprefix('retrieval/'): value
+            for key, value in values.items()
+            if key.startswith('retrieval/') and not key.endswith('gmean')
+        }
+        for direction in ('t2v', 'v2t'):
+            row[f'{direction}_norm_error'] = values[f'normalisation/{direction}_error']
+            row[f'{direction}_hubness'] = values[f'normalisation/{direction}_hubness']
+        row['temperature'] = temperature
+        if name != 'raw':
+            row.update(query_source=source, transductive=source == 'test')
+        results[name] = row
+    return results
+
+
+def plot(
+    path: Path,
+    title: str,
+    matrices: dict[str, Tensor | Directed],
+    positives: Tensor,
+    temperature: float,
+) -> None:
+    """A row a direction: k-occurrence of all matrices, and error rates by mass of the raw one."""
+    from matplotlib.figure import Figure  # only now: a run without a picture need not wait for it
+
+    figure = Figure(figsize=(11, 8.5), layout='constrained')
+    figure.suptitle(title)
+    axes = figure.subplots(2, 2)
+    for row, (dim, item, query) in enumerate(((1, 'video', 'text'), (0, 'text', 'video'))):
+        pairs = {name: directed(x)[row] for name, x in matrices.items()}
+        draw_occurrence(axes[row, 0], pairs, dim, item, query)
+        rates = hubness.error_rates_by_mass(
+            pairs['raw'], positives, temperature=temperature, dim=dim, edges=EDGES
+        )
+        draw_rates(axes[row, 1], rates, item, query)
+    try:
+        figure.savefig(path, dpi=150)
+    except (OSError, ValueError) as error:
+        fail(f'{path}: {error}')
+
+
+def draw_occurrence(
+    axis: Any, matrices: dict[str, Tensor], dim: int, item: str, query: str
+) -> None:
+    """Share of items by k-occurrence in doubling classes; raw as bars, transformed as lines."""
+    k = min(K, matrices['raw'].shape[dim])
+    counts = {name: hubness.k_occurrence(x, k=k, dim=dim).numpy() for name, x in matrices.items()}
+    tops = [0, *(2**i for i in range(int(max(x.max() for x in counts.values())).bit_length() + 1))]
+    borders = [-0.5, *(top + 0.5 for top in tops)]  # ties leave fractions of an occurrence
+    for name, x in counts.items():
+        share = 100 * np.histogram(x, borders)[0] / len(x)
+        if name == 'raw':
+            axis.bar(range(len(tops)), share, color='0.8', label=name)
+        else:
+            axis.plot(range(len(tops)), share, marker='o', markersize=3.5, label=name)
+    ranges = [f'{low + 1}-{top}' if top > low + 1 else f'{top}' for low, top in zip(tops, tops[1:])]
+    axis.set_xticks(range(len(tops)), ['0', *ranges], rotation=30)
+    axis.set_xlabel(f'{query} queries that have a {item} among their {k} best')
+    axis.set_ylabel(f'{item}s (%)')
+    axis.set_title(f'{query} to {item}: how often a {item} is found')
+    axis.legend(frameon=False)
+
+
+def draw_rates(axis: Any, rates: hubness.ErrorRates, item: str, query: str) -> None:
+    """NCL Fig. 3, and how many items each point stands for."""
+    borders = [EDGES[0] / 2, *EDGES, 2 * EDGES[-1]]
+    share = 100 * rates.items / rates.items.sum()
+    axis.stairs(share, borders, fill=True, color='0.9', label=f'{item}s with this probability')
+    mass = rates.mass.clamp(borders[0], borders[-1])
+    for name, values in (
+        (f'false negatives: own queries that miss the {item}', rates.false_negatives),
+        (f'false positives: queries that find the {item} wrongly', rates.false_positives),
+    ):
+        axis.plot(mass, 100 * values, marker='o', label=name)
+    axis.axvline(1, ymax=100 / 140, color='0.4', linewidth=0.8, linestyle='--')
+    axis.set_xscale('log', base=2)
+    axis.set_xticks(EDGES, [f'{edge:g}' if edge >= 1 else f'1/{1 / edge:g}' for edge in EDGES])
+    axis.set_yticks(range(0, 101, 20))
+    axis.set_ylim(0, 140)  # the legend has the room above 100
+    axis.set_ylabel('%')
+    axis.set_xlabel(f'retrieval probability of a {item} over all queries (1 = fair share)')
+    axis.set_title(f'{query} to {item}: errors of the raw scores')
+    axis.legend(frameon=False, loc='upper left')
+
+
+if __name__ == '__main__':
+    main()
