@@ -12,20 +12,44 @@ from mmvtr.utils import register_all_modules
 CONFIGS = sorted((Path(__file__).parents[1] / 'configs').glob('*.py'))
 
 
+SMALL = dict(
+    bert=dict(
+        model_type='bert',
+        vocab_size=50,
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=8,
+    ),
+    t5=dict(
+        model_type='t5',
+        vocab_size=50,
+        d_model=8,
+        d_kv=4,
+        d_ff=8,
+        num_layers=1,
+        num_heads=2,
+        decoder_start_token_id=0,
+    ),
+)
+
+
 def without_downloads(model):
-    """Random weights, and a small BERT in place of the one on the hub."""
-    for tower in (model.encoder.frames, model.encoder.text):
-        tower.pop('pretrained', None)
+    """Random weights, and small transformers in place of those on the hub."""
+    for tower in (model.encoder.get('frames'), model.encoder.text):
+        if tower is not None:
+            tower.pop('pretrained', None)
     if model.encoder.text.type == 'TransformersText':
-        model.encoder.text.model = dict(
-            model_type='bert',
-            vocab_size=50,
-            hidden_size=8,
-            num_hidden_layers=1,
-            num_attention_heads=2,
-            intermediate_size=8,
-        )
+        model.encoder.text.model = SMALL['t5' if 't5' in model.encoder.text.model else 'bert']
+    for objective in model.get('objectives', {}).values():
+        if 'decoder' in objective:
+            objective.decoder = SMALL['t5']
     return model
+
+
+def family(path):
+    """What the name of a config says of its method: 'dvtr', 'ncl' ..."""
+    return path.stem.split('_')[0]
 
 
 @pytest.mark.parametrize('path', CONFIGS, ids=lambda path: path.stem)
@@ -34,36 +58,71 @@ def test_config(path):
     cfg = Config.fromfile(path)
     with torch.device('meta'):  # no memory, no time
         model = registry.MODELS.build(without_downloads(cfg.model))
-    assert model.losses and model.encoder.dim in (128, 512)
-    assert (model.supervision is not None) == path.stem.startswith('dvtr')
+    assert model.losses and model.encoder.dim in (128, 512, 1024)
+    assert (model.supervision is not None) == (family(path) == 'dvtr')
+    normalised = [type(loss).__name__.startswith('Normalized') for loss in model.losses.values()]
+    assert all(normalised) if family(path) == 'ncl' else not any(normalised)
     for split in ('train', 'val', 'test'):
         loader = cfg.get(f'{split}_dataloader')
         if loader is None:
-            assert 'msrvtt' in path.stem and split == 'val'
+            assert split == 'val' and ('msrvtt' in path.stem or 'activitynet' in path.stem)
             continue
         assert registry.DATASETS.get(loader.dataset.type) is not None
         for step in (*loader.dataset.video_pipeline, *loader.dataset.text_pipeline):
             assert registry.TRANSFORMS.get(step.type) is not None, step
     for metric in cfg.test_evaluator:
         registry.METRICS.build(metric)
+    for hook in (*cfg.default_hooks.values(), *cfg.get('custom_hooks', [])):
+        registry.HOOKS.build(hook)
+    if family(path) == 'ncl':
+        assert [h.type for h in cfg.custom_hooks[:2]] == ['QueryQueueHook', 'SinkhornHook']
     assert registry.LOOPS.get(cfg.train_cfg.type) is not None
     optimizer = cfg.optim_wrapper.optimizer
     assert registry.OPTIMIZERS.get(optimizer.type) is not None
 
 
-@pytest.mark.parametrize('path', CONFIGS, ids=lambda path: path.stem)
-def test_paper_values(path):
+def of_families(*names):
+    """Configs on real data of some methods."""
+    chosen = [path for path in CONFIGS if family(path) in names and 'planted' not in path.stem]
+    assert chosen
+    return pytest.mark.parametrize('path', chosen, ids=lambda path: path.stem)
+
+
+@of_families('dvtr', 'c2v')
+def test_values_of_dvtr(path):
     """DVTR Sec. V-A.2: 12 frames, 32 tokens, batch 128, 5 epochs, K = 7, lambda .5, tau .07."""
     cfg = Config.fromfile(path)
-    if path.stem.startswith('dvtr'):
+    if family(path) == 'dvtr':
         assert cfg.model.supervision.num_samples == 7
-    if 'msrvtt' not in path.stem:
-        return
     loader = cfg.train_dataloader
     assert loader.batch_size == 128 and cfg.train_cfg.max_epochs == 5
-    assert loader.dataset.video_pipeline[0].num_frames == 12
+    length = (64, 64) if 'activitynet' in path.stem else (12, 32)
     words = loader.dataset.text_pipeline[0]
-    assert words.get('context_length', words.get('max_length')) == 32
+    assert loader.dataset.video_pipeline[0].num_frames == length[0]
+    assert words.get('context_length', words.get('max_length')) == length[1]
     assert cfg.model.temperature == dict(type='Temperature', init=0.07)
     if 'triplet' in cfg.model.losses:
         assert cfg.model.losses.triplet.margin == 0.5
+
+
+@of_families('ncl', 'clip4clip')
+def test_values_of_ncl(path):
+    """NCL App. B and C: epochs, lengths, 4 iterations, queues of 16,384, scale 15 on SSB."""
+    cfg = Config.fromfile(path)
+    if family(path) == 'ncl':
+        assert cfg.custom_hooks[0].size == 16384 and cfg.custom_hooks[1].queries == 'train_queue'
+        assert cfg.custom_hooks[1].get('iterations', 4) == 4
+    if 'ssb' in path.stem:
+        assert cfg.model.losses.ncl.loss_weight == 15 and cfg.model.temperature.init == 0.07
+        assert cfg.model.encoder.dropout == 0.1
+        return
+    dataset = path.stem.split('_')[-1]
+    assert cfg.train_cfg.max_epochs == dict(msvd=3, msrvtt=5, activitynet=10)[dataset]
+    pipelines = cfg.train_dataloader.dataset
+    length = (64, 64) if dataset == 'activitynet' else (12, 32)
+    assert pipelines.video_pipeline[0].num_frames == length[0]
+    assert pipelines.text_pipeline[0].context_length == length[1]
+    assert cfg.model.encoder.get('aggregator', 'mean') == 'mean'
+    warmup = [s for s in cfg.param_scheduler if s.type == 'LinearLR']
+    expected = [] if dataset == 'msvd' else [cfg.train_cfg.max_epochs / 10]
+    assert [s.end for s in warmup] == expected

@@ -3,7 +3,7 @@
 # features, with a frame tower trained on a sister corpus.
 corpus = dict(type='PlantedDataset', data_root='data/planted', general=0.6)
 pipelines = dict(
-    video_pipeline=[dict(type='LoadFeatures', path='data/planted_features/general60')],
+    video_pipeline=[dict(type='LoadFeatures', path='data/planted_features/clips')],
     text_pipeline=[dict(type='WordTokenize', vocab_file='data/planted/vocab.txt')],
 )
 collate_fn = dict(type='mmvtr.collate_retrieval')

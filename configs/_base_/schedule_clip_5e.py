@@ -13,6 +13,7 @@ optim_wrapper = dict(
             'encoder.text': dict(lr_mult=0.01),
             'heads': dict(lr_mult=0.2),
             'supervision': dict(lr_mult=0.2, decay_mult=0.0),
+            'temperature': dict(lr_mult=0.01, decay_mult=0.0),  # where it is trained, as CLIP
         },
     ),
 )

@@ -14,18 +14,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import statistics
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-WORK = Path('work_dirs/benchmark/dvtr_planted')
-FEATURES = Path('data/planted_features/general60')
-SISTER = 'seed=1000'
+from planted_runs import WORK, make_features, table, train
+
 METHODS = {
     'baseline': 'configs/c2v_planted_features.py',
     'DVTR, sound': 'configs/dvtr_c2v_planted_features.py',
@@ -48,75 +42,12 @@ COLUMNS = {
 }
 
 
-def call(*command: object) -> None:
-    """Run a tool; its log stays in the work dir, its errors end this program."""
-    done = subprocess.run(
-        [sys.executable, *map(str, command)],
-        cwd=ROOT,
-        env={**os.environ, 'OMP_NUM_THREADS': '1'},
-        capture_output=True,
-        text=True,
-    )
-    if done.returncode:
-        raise SystemExit(f'{" ".join(map(str, command))} failed:\n{done.stderr[-3000:]}')
-
-
-def options(values: dict[str, object]) -> list[str]:
-    return [f'{key}={value}' for key, value in values.items()]
-
-
-def make_features() -> None:
-    """Steps 1 and 2."""
-    sister = WORK / 'sister'
-    sets = [f'{kind}_dataloader.dataset.' for kind in ('train', 'val', 'test')]
-    if not (ROOT / sister / 'done').exists():
-        call(
-            'tools/train.py',
-            'configs/c2v_planted.py',
-            '--work-dir',
-            sister,
-            '--resume',
-            '--cfg-options',
-            'train_cfg.max_epochs=12',
-            'train_cfg.val_interval=4',
-            *(name + SISTER for name in sets),
-        )
-        (ROOT / sister / 'done').touch()
-    (best,) = (ROOT / sister).glob('best_*.pth')
-    call(
-        'tools/extract_features.py',
-        'configs/c2v_planted.py',
-        best,
-        '--out',
-        FEATURES,
-        '--cfg-options',
-        *(f'{name}general=0.6' for name in sets),
-    )
-
-
-def train(method: str, point: dict[str, float], seed: int) -> dict[str, dict[str, float]]:
-    """Train and test once; the metrics of the chosen epoch on val, and on test."""
-    name = '_'.join([METHODS[method].split('/')[1][:-3], *map(str, point.values()), f'seed{seed}'])
-    folder = ROOT / WORK / name
-    if not (folder / 'done').exists():
-        call(
-            'tools/train.py',
-            METHODS[method],
-            '--work-dir',
-            folder,
-            '--seed',
-            seed,
-            '--resume',
-            '--cfg-options',
-            *options(point),
-        )
-        (folder / 'done').touch()
-    # A resumed run has one folder of logs for each start; the test is in the last one.
-    starts = sorted(path for path in folder.iterdir() if path.is_dir())
-    lines = [line for s in starts for line in (s / 'vis_data/scalars.json').open()]
-    val = [json.loads(line) for line in lines if 'retrieval/rsum' in line]
-    test = json.loads((starts[-1] / f'{starts[-1].name}.json').read_text())
-    return dict(val=max(val, key=lambda row: row['retrieval/rsum']), test=test)
+def run(method: str, point: dict[str, float], seed: int) -> dict[str, dict[str, float]]:
+    """Train a method at a point of the grid."""
+    config = METHODS[method]
+    name = '_'.join([Path(config).stem, *map(str, point.values()), f'seed{seed}'])
+    options = [f'{key}={value}' for key, value in point.items()]
+    return train(config, WORK / 'dvtr_planted' / name, seed, options)
 
 
 def main() -> None:
@@ -133,7 +64,7 @@ def main() -> None:
     points = [dict(zip(GRID, values)) for values in product(*GRID.values())]
     with ThreadPoolExecutor(args.jobs) as pool:
         tuning = {
-            (method, i): pool.submit(train, method, point, 0)
+            (method, i): pool.submit(run, method, point, 0)
             for method in args.methods
             for i, point in enumerate(points)
         }
@@ -145,13 +76,11 @@ def main() -> None:
             for method in args.methods
         }
         runs = {
-            method: [
-                pool.submit(train, method, points[chosen[method]], s) for s in range(args.seeds)
-            ]
+            method: [pool.submit(run, method, points[chosen[method]], s) for s in range(args.seeds)]
             for method in args.methods
         }
         results = {
-            method: [run.result()['test'] for run in those] for method, those in runs.items()
+            method: [done.result()['test'] for done in those] for method, those in runs.items()
         }
 
     record = {
@@ -168,20 +97,7 @@ def main() -> None:
     }
     args.out.parent.mkdir(parents=True, exist_ok=True)
     args.out.write_text(json.dumps(record, indent=1) + '\n')
-    print(table(record))
-
-
-def table(record: dict) -> str:
-    """Markdown: mean +- standard deviation over the seeds."""
-    lines = ['| method | ' + ' | '.join(COLUMNS.values()) + ' |', '|---' * (len(COLUMNS) + 1) + '|']
-    for method, entry in record.items():
-        cells = []
-        for key in COLUMNS:
-            values = [row[key] for row in entry['test'] if key in row]
-            spread = statistics.stdev(values) if len(values) > 1 else 0.0
-            cells.append(f'{statistics.mean(values):.1f} +- {spread:.1f}' if values else '')
-        lines.append(f'| {method} | ' + ' | '.join(cells) + ' |')
-    return '\n'.join(lines)
+    print(table({method: entry['test'] for method, entry in record.items()}, COLUMNS))
 
 
 if __name__ == '__main__':

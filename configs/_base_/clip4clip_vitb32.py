@@ -1,0 +1,18 @@
+# CLIP4Clip (meanP) over CLIP ViT-B/32, as NCL takes it (NCL Sec. 4, App. B); the temperature is
+# CLIP's own, trained and kept >= 0.01.
+model = dict(
+    type='VideoTextRetriever',
+    data_preprocessor=dict(type='VideoTextDataPreprocessor'),
+    encoder=dict(
+        type='CLIP4Clip',
+        frames=dict(
+            type='OpenCLIPFrames',
+            model='ViT-B-32-quickgelu',
+            pretrained='openai',
+            grad_checkpointing=True,
+        ),
+        text=dict(type='OpenCLIPText', model='ViT-B-32-quickgelu', pretrained='openai'),
+    ),
+    similarity=dict(type='CosineSimilarity'),
+    temperature=dict(type='Temperature', init=0.01, learnable=True),
+)

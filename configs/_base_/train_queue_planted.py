@@ -1,0 +1,9 @@
+# NCL at test time with the train queue, beside its control (zero iterations) and an oracle that
+# reads the test queries.  2,048 of each modality: more than the 400 test clips they normalise, few
+# enough to be of the last epoch.
+custom_hooks = [
+    dict(type='QueryQueueHook', size=2048),
+    dict(type='SinkhornHook', queries='train_queue'),
+    dict(type='InvertedSoftmaxHook', queries='train_queue'),
+    dict(type='SinkhornHook', queries='test'),
+]

@@ -1,0 +1,16 @@
+# CLIP4Clip (meanP) on ActivityNet paragraphs: the baseline of ncl_clip4clip_activitynet.py.
+_base_ = [
+    '_base_/default_runtime.py',
+    '_base_/activitynet.py',
+    '_base_/schedule_clip_5e.py',
+    '_base_/clip4clip_vitb32.py',
+]
+
+model = dict(losses=dict(contrastive=dict(type='ContrastiveLoss')))
+
+# 10 epochs, warm-up over the first 10 % (NCL App. B).
+train_cfg = dict(max_epochs=10)
+param_scheduler = [
+    dict(type='LinearLR', start_factor=0.01, end=1, convert_to_iter_based=True),
+    dict(type='CosineAnnealingLR', begin=1, convert_to_iter_based=True),
+]

@@ -1,0 +1,10 @@
+# CLIP4Clip on the planted corpus: the baseline of ncl_clip4clip_planted.py.
+_base_ = [
+    '_base_/default_runtime.py',
+    '_base_/planted.py',
+    '_base_/schedule_planted.py',
+    '_base_/clip4clip_tiny.py',
+]
+
+model = dict(losses=dict(contrastive=dict(type='ContrastiveLoss')))
+train_cfg = dict(max_epochs=10, val_interval=5)  # 12 on features, which cost little

@@ -1,0 +1,16 @@
+# DVTR + CLIP2Video on ActivityNet paragraphs (DVTR Tab. VI).
+# 64 frames, 64 words (docs/data.md): CLIP2Video's position table has 77 rows.
+_base_ = [
+    '_base_/default_runtime.py',
+    '_base_/activitynet.py',
+    '_base_/schedule_clip_5e.py',
+    '_base_/c2v_vitb16.py',
+]
+
+model = dict(
+    heads=dict(type='HierarchicalGaussianHead'),
+    supervision=dict(
+        type='DVTRSupervision', num_samples=7, sharpness=2.0, floor=0.4, ramp=(0.1, 0.2)
+    ),
+    losses=dict(contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'))),  # Eq. 13
+)

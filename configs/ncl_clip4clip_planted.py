@@ -1,0 +1,9 @@
+# NCL on CLIP4Clip, trained from scratch on the planted corpus in a few minutes on two CPU cores.
+_base_ = ['clip4clip_planted.py', '_base_/train_queue_planted.py']
+
+model = dict(losses=dict(contrastive=dict(type='NormalizedContrastiveLoss', iterations=4)))
+test_evaluator = [
+    dict(type='RetrievalMetric'),
+    dict(type='SemanticMetric'),
+    dict(type='NormalisationMetric'),
+]

@@ -1,0 +1,4 @@
+# NCL on CLIP4Clip with cached features and imbalanced captions (docs/ncl.md).
+_base_ = ['clip4clip_planted_features.py']
+
+model = dict(losses=dict(contrastive=dict(type='NormalizedContrastiveLoss', iterations=4)))

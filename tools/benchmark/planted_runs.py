@@ -1,0 +1,80 @@
+"""What the benchmarks on the planted corpus share: frame features, trainings, their results.
+
+What is done is not done again: a killed benchmark goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Iterable, Mapping, Sequence
+
+ROOT = Path(__file__).parents[2]
+WORK = Path('work_dirs/benchmark')
+FEATURES = Path('data/planted_features/clips')
+SISTER = 'seed=1000'
+SETS = [f'{kind}_dataloader.dataset.' for kind in ('train', 'val', 'test')]
+
+
+def call(*command: object) -> None:
+    """Run a tool with one thread; its log stays in its work dir, its errors end this program."""
+    done = subprocess.run(
+        [sys.executable, *map(str, command)],
+        cwd=ROOT,
+        env={**os.environ, 'OMP_NUM_THREADS': '1'},
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        raise SystemExit(f'{" ".join(map(str, command))} failed:\n{done.stderr[-3000:]}')
+
+
+def make_features() -> None:
+    """Frame features of the planted clips, by a frame tower that has never seen them.
+
+    CLIP2Video is trained on a sister corpus: other clips, other captions.  The clips of seed 0 are
+    the same whatever the knobs of the captions are, so one folder serves all of these.
+    """
+    sister = WORK / 'sister'
+    if not (ROOT / sister / 'done').exists():
+        options = ['train_cfg.max_epochs=12', 'train_cfg.val_interval=4']
+        train('configs/c2v_planted.py', sister, 0, options + [name + SISTER for name in SETS])
+    (best,) = (ROOT / sister).glob('best_*.pth')
+    call('tools/extract_features.py', 'configs/c2v_planted.py', best, '--out', FEATURES)
+
+
+def train(config: str, folder: Path, seed: int, options: Sequence[str] = ()) -> dict[str, dict]:
+    """Train and test once; the metrics of the chosen epoch on ``val``, and on ``test``."""
+    if not (ROOT / folder / 'done').exists():
+        given = ['--cfg-options', *options] if options else []
+        call('tools/train.py', config, '--work-dir', folder, '--seed', seed, '--resume', *given)
+        (ROOT / folder / 'done').touch()
+    # A resumed run has one folder of logs for each start; the test is in the last one.
+    starts = sorted(path for path in (ROOT / folder).iterdir() if path.is_dir())
+    lines = [line for s in starts for line in (s / 'vis_data/scalars.json').open()]
+    val = [json.loads(line) for line in lines if '"retrieval/rsum"' in line]
+    test = json.loads((starts[-1] / f'{starts[-1].name}.json').read_text())
+    return dict(val=max(val, key=lambda row: row['retrieval/rsum']), test=test)
+
+
+def table(rows: Mapping[str, Sequence[Mapping[str, float]]], columns: Mapping[str, str]) -> str:
+    """Markdown: mean +- standard deviation over the seeds, of ``columns`` (key -> its heading)."""
+    lines = ['| method | ' + ' | '.join(columns.values()) + ' |', '|---' * (len(columns) + 1) + '|']
+    for method, seeds in rows.items():
+        cells = [spread(row[key] for row in seeds if key in row) for key in columns]
+        lines.append(f'| {method} | ' + ' | '.join(cells) + ' |')
+    return '\n'.join(lines)
+
+
+def spread(values: Iterable[float]) -> str:
+    """'12.3 +- 0.4'; empty for no values."""
+    values = list(values)
+    if not values:
+        return ''
+    digits = 1 if max(map(abs, values)) >= 2 else 3
+    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
+    return f'{statistics.mean(values):.{digits}f} +- {deviation:.{digits}f}'
