@@ -10,7 +10,6 @@ the videos of the train, val and test datasets alike. ``LoadFeatures`` reads the
 from __future__ import annotations
 
 import argparse
-import hashlib
 import os
 import shutil
 from pathlib import Path
@@ -133,20 +132,13 @@ def main() -> None:
 
 
 def build_model(cfg: Config, checkpoint: str | None) -> Any:
-    """The config's model in eval mode; random weights, if any, are those of the config's seed."""
-    import torch
-    from mmengine.device import get_device
-    from mmengine.registry import init_default_scope
+    """The config's model; random weights, if any, are those of the config's seed."""
+    from mmvtr.apis import load_retriever
 
-    from mmvtr.engine import launch
-    from mmvtr.registry import MODELS
-
-    init_default_scope(cfg.get('default_scope', 'mmvtr'))
-    torch.manual_seed(cfg.get('randomness', {}).get('seed') or 0)
-    model = MODELS.build(cfg.model)
-    if checkpoint is not None:
-        model.load_state_dict(launch.check_or_exit(model, checkpoint)['state_dict'])
-    return model.to(get_device()).eval()
+    try:
+        return load_retriever(cfg, checkpoint)[0]
+    except (FileNotFoundError, RuntimeError) as error:
+        raise SystemExit(f'error: {error}') from error
 
 
 def build_datasets(cfg: Config) -> list[Any]:
@@ -167,11 +159,10 @@ def check_origin(path: Path, tower: Any, cfg: Config) -> None:
     Raises:
         SystemExit: they are of others.
     """
-    weights = hashlib.sha256()
-    for name, value in tower.state_dict().items():
-        weights.update(name.encode() + value.detach().cpu().numpy().tobytes())
+    from mmvtr.apis import fingerprint
+
     pipeline = '\n'.join(str(step) for step in cfg.test_dataloader.dataset.video_pipeline)
-    origin = f'{type(tower).__name__}, weights {weights.hexdigest()[:16]}\n{pipeline}\n'
+    origin = f'{type(tower).__name__}, weights {fingerprint(tower)}\n{pipeline}\n'
     if not path.is_file():
         path.write_text(origin)
     elif path.read_text() != origin:

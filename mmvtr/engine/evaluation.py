@@ -31,7 +31,7 @@ class Encoded(NamedTuple):
 
     def rows(self, rows: Tensor) -> 'Encoded':
         """The items at these places."""
-        ids = np.array(self.ids, dtype=object)[rows].tolist()
+        ids = np.array(self.ids, dtype=object)[rows.numpy()].tolist()
         return Encoded(self.index[rows], ids, take(self.levels, rows), self.lengths[rows])
 
 

@@ -1,0 +1,268 @@
+"""Embeddings of texts and videos in a few lines: load a retriever, encode, compare.
+
+Whatever the config says of the test set holds here too: the same frames, the same tokens.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import logging
+from pathlib import Path
+from typing import Any, Iterable, Optional, Sequence, Union
+
+import torch
+from mmengine.config import Config
+from mmengine.device import get_device
+from mmengine.dist import all_gather_object
+from mmengine.logging import print_log
+from mmengine.registry import init_default_scope
+from mmengine.utils import track_iter_progress
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+
+from mmvtr.datasets import VideoTextDataset
+from mmvtr.engine.checkpoint import check_weights, read_checkpoint
+from mmvtr.engine.evaluation import Encoded, encode_batch
+from mmvtr.engine.evaluation_loop import TwoPassLoader, gather
+from mmvtr.registry import MODELS
+from mmvtr.structures import Levels
+
+
+def load_retriever(
+    config: Union[str, Path, Config],
+    checkpoint: Optional[Union[str, Path]],
+    *,
+    device: Optional[Union[str, torch.device]] = None,
+) -> tuple[nn.Module, Config]:
+    """A trained retriever in eval mode, and its config.
+
+    Args:
+        config: a config file, or what was read from one.
+        checkpoint: weights of the whole model; None: as the config builds it, so with pretrained
+            towers if it names any, and with random weights of the config's seed elsewhere.
+        device: default a GPU where there is one.
+
+    Raises:
+        FileNotFoundError: no such config or checkpoint.
+        RuntimeError: the checkpoint is damaged, or of another model (names what differs).
+
+    Example:
+        ::
+
+            >>> model, cfg = load_retriever('configs/c2v_planted.py', 'epoch_10.pth')
+            >>> texts = encode_texts(model, cfg, ['a cyan cross bounces'])
+            >>> videos = encode_videos(model, cfg, ['one.mp4', 'two.mp4'])
+            >>> scores = vectors(model, texts.levels) @ vectors(model, videos.levels).t()
+    """
+    cfg = config if isinstance(config, Config) else Config.fromfile(config)
+    init_default_scope(cfg.get('default_scope', 'mmvtr'))
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(cfg.get('randomness', {}).get('seed') or 0)
+        model = MODELS.build(cfg.model)
+    if checkpoint is not None:
+        weights = read_checkpoint(checkpoint)['state_dict']
+        check_weights(model, weights, checkpoint)
+        model.load_state_dict(weights)
+    return model.to(device or get_device()).eval(), cfg
+
+
+@torch.no_grad()
+def encode_set(
+    model: nn.Module,
+    data: Union[Dataset, dict[str, Any]],
+    *,
+    kinds: Sequence[str] = ('text', 'video'),
+    progress: bool = False,
+) -> dict[str, Encoded]:
+    """Encode every text and every video of a set, each once.
+
+    Broken videos that the dataset skips are missing from the result, and a warning names them.
+    Under a distributed launcher the processes share the work and all get the whole result.
+
+    Args:
+        model: a retriever in eval mode.
+        data: a dataset, or the config of a dataloader that does not shuffle, such as
+            ``cfg.test_dataloader``.
+        kinds: what to encode.
+        progress: show a bar.
+
+    Returns:
+        For each kind its :class:`~mmvtr.engine.evaluation.Encoded` items in the dataset's order.
+
+    Raises:
+        ValueError: a model in training mode, or nothing to encode.
+        BrokenVideoError: a broken video, of a dataset with ``on_broken='raise'``.
+
+    Example:
+        ::
+
+            >>> videos = encode_set(model, cfg.test_dataloader, kinds=['video'])['video']
+            >>> dict(zip(videos.ids, videos.levels['global'].mean))  # id -> float32 [D]
+    """
+    if model.training:
+        raise ValueError('the retriever is in training mode: call model.eval() first')
+    loader = TwoPassLoader(data if isinstance(data, dict) else dict(dataset=data, batch_size=32))
+    loaders = dict(zip(('video', 'text'), loader.loaders))
+    parts: dict[str, list[Encoded]] = {kind: [] for kind in kinds}
+    broken: list[tuple[str, str]] = []
+    for kind in kinds:
+        batches = loaders[kind]
+        for batch in track_iter_progress((batches, len(batches))) if progress else batches:
+            broken += batch['data_samples']['broken']
+            if kind in batch['inputs']:  # not all videos of the batch are broken
+                parts[kind].append(encode_batch(model, kind, batch, amp=False))
+    _report(sum(all_gather_object(broken), []))
+    return {kind: gather(parts[kind], kind) for kind in kinds}
+
+
+def encode_texts(model: nn.Module, cfg: Config, texts: Sequence[str]) -> Encoded:
+    """Encode texts as those of the test set.
+
+    Args:
+        model: a retriever in eval mode.
+        cfg: its config.
+        texts: T of them.
+
+    Returns:
+        T items in that order; their ids are '0', '1' ...
+
+    Raises:
+        ValueError: no texts, or an empty one.
+        TypeError: one string instead of several.
+        KeyError: a word that a closed vocabulary lacks.
+    """
+    _refuse_string(texts)
+    dataset = _Loose(texts=texts, text_pipeline=cfg.test_dataloader.dataset.text_pipeline)
+    keys = {'batch_size', 'collate_fn'} & cfg.test_dataloader.keys()  # workers cost more than texts
+    loader = {key: cfg.test_dataloader[key] for key in keys}
+    return encode_set(model, dict(loader, dataset=dataset), kinds=['text'])['text']
+
+
+def encode_videos(
+    model: nn.Module,
+    cfg: Config,
+    paths: Sequence[Union[str, Path]],
+    *,
+    ids: Optional[Sequence[str]] = None,
+) -> Encoded:
+    """Encode video files as those of the test set.
+
+    Args:
+        model: a retriever in eval mode.
+        cfg: its config.
+        paths: V files.
+        ids: one each; default the file names without suffix.
+
+    Returns:
+        V items in that order.
+
+    Raises:
+        ValueError: no paths, an id that occurs twice, or not one id a path.
+        TypeError: one string instead of several.
+        FileNotFoundError: a file is missing.
+        BrokenVideoError: a video cannot be read.
+    """
+    _refuse_string(paths)
+    ids = [Path(path).stem for path in paths] if ids is None else list(ids)
+    if len(ids) != len(paths):
+        raise ValueError(f'one id a video expected: {len(paths)} paths, {len(ids)} ids')
+    pipeline = cfg.test_dataloader.dataset.video_pipeline
+    dataset = _Loose(videos=zip(ids, map(str, paths)), video_pipeline=pipeline)
+    return encode_set(model, dict(cfg.test_dataloader, dataset=dataset), kinds=['video'])['video']
+
+
+def vectors(model: nn.Module, levels: Levels) -> Tensor:
+    """The one vector an item whose inner products are the model's scores, for any vector store.
+
+    Args:
+        model: a retriever.
+        levels: of N encoded texts or videos.
+
+    Returns:
+        float32 [N, D'].
+
+    Raises:
+        ValueError: the similarity has no such vectors, or the items lack a level that it reads.
+    """
+    refuse_without_vectors(model)
+    missing = [name for name in model.similarity.levels if name not in levels]
+    if missing:
+        raise ValueError(
+            f'the items have the levels {sorted(levels)}, but {type(model.similarity).__name__} '
+            f'reads {missing}: they are of another model'
+        )
+    return model.similarity.flat(levels).float()
+
+
+def refuse_without_vectors(model: nn.Module) -> None:
+    """Raise ValueError where scores are no inner products: they compare tokens, or in stages."""
+    similarity = model.similarity
+    if not hasattr(similarity, 'flat') or not getattr(similarity, 'exact', True):
+        raise ValueError(
+            f'the scores of {type(similarity).__name__} are no inner products of one vector an '
+            'item, which an index of nearest neighbours needs'
+        )
+
+
+def as_tested(cfg: Config, split: str) -> dict[str, Any]:
+    """A dataloader config for a split's items, read as the test set's: nothing is random.
+
+    Args:
+        cfg: of a retriever.
+        split: 'train', 'val' or 'test'.
+
+    Raises:
+        ValueError: the config has no dataloader of that split, or none of the test set.
+    """
+    for name in (f'{split}_dataloader', 'test_dataloader'):
+        if cfg.get(name) is None:
+            raise ValueError(f'{cfg.filename} has no {name}')
+    loader = copy.deepcopy(cfg.test_dataloader)
+    pipelines = {key: loader.dataset[key] for key in ('video_pipeline', 'text_pipeline')}
+    loader.dataset = copy.deepcopy(cfg[f'{split}_dataloader'].dataset)
+    loader.dataset.update(pipelines)
+    return loader
+
+
+def fingerprint(module: nn.Module) -> str:
+    """16 hexadecimal digits of a module's weights and their names, wherever they are stored."""
+    weights = hashlib.sha256()
+    for name, value in module.state_dict().items():
+        weights.update(name.encode())
+        weights.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
+    return weights.hexdigest()[:16]
+
+
+class _Loose(VideoTextDataset):
+    """Texts alone, or videos alone (id and path), as a dataset whose ``view`` gives them."""
+
+    def __init__(
+        self,
+        *,
+        texts: Iterable[str] = (),
+        videos: Iterable[tuple[str, str]] = (),
+        text_pipeline: Sequence[Any] = (),
+        video_pipeline: Sequence[Any] = (),
+    ) -> None:
+        self._given = list(texts), [dict(video_id=name, path=path) for name, path in videos]
+        if not any(self._given):
+            raise ValueError('nothing to encode: no text and no video')
+        super().__init__(video_pipeline, text_pipeline)
+
+    def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        texts, videos = self._given
+        # A text belongs to some video: these to one that is never read.
+        records = [dict(text_id=str(i), text=text, video_idx=[0]) for i, text in enumerate(texts)]
+        return videos or [dict(video_id='', path='')], records
+
+
+def _refuse_string(items: Any) -> None:
+    if isinstance(items, str):
+        raise TypeError(f'a list of strings expected, not the string {items!r}')
+
+
+def _report(broken: Sequence[tuple[str, str]]) -> None:
+    if broken:
+        names = ''.join(f'\n  {video_id}: {reason}' for video_id, reason in broken)
+        print_log(f'{len(broken)} broken videos are left out:{names}', 'current', logging.WARNING)

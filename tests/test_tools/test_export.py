@@ -1,0 +1,366 @@
+"""Banks, indices and searches from a config and a checkpoint, against scores made by hand."""
+
+import json
+import re
+import runpy
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from children import ROOT, run_tool
+from mmvtr.apis import as_tested, encode_set, encode_texts, encode_videos, load_retriever
+from mmvtr.engine.query_queue import Queries
+from mmvtr.engine.score_transforms import SinkhornHook, read_bank
+from mmvtr.functional.score_transforms import inverted_softmax, sinkhorn_scores
+from mmvtr.structures import Embedding, take
+
+CONFIG = """
+default_scope = 'mmvtr'
+custom_imports = dict(imports=['toy'], allow_failed_imports=False)
+model = dict(
+    type='VideoTextRetriever',
+    data_preprocessor=dict(type='VideoTextDataPreprocessor'),
+    encoder=dict(type='CLIP4Clip', frames=dict(type='ToyFrames'), text=dict(type='ToyWords')),
+    similarity=dict(type='CosineSimilarity'),
+    losses=dict(nce=dict(type='ContrastiveLoss')),
+    temperature=dict(type='Temperature', init=0.2),
+)
+text_pipeline = [dict(type='ToySay')]
+train_dataloader = dict(
+    batch_size=4,
+    sampler=dict(type='EpochSampler'),
+    dataset=dict(
+        type='ToyVideos', names=list('abcdef'), text_pipeline=text_pipeline,
+        video_pipeline=[dict(type='LoadVideo', num_frames=1, sampling='segment_random')],
+    ),
+)
+test_dataloader = dict(
+    batch_size=2,
+    dataset=dict(
+        type='ToyVideos', names=list('ghij'), text_pipeline=text_pipeline,
+        video_pipeline=[dict(type='LoadVideo', num_frames=2)],
+    ),
+)
+"""  # fmt: skip
+
+TRAIN, TEST = 'abcdef', 'ghij'
+
+
+@pytest.fixture(scope='module')
+def corpus(tmp_path_factory, write_video):
+    """Videos a-k, the config, and a checkpoint whose queue holds train texts b, c and d."""
+    folder = tmp_path_factory.mktemp('corpus')
+    (folder / 'config.py').write_text(CONFIG)
+    for number, name in enumerate(TRAIN + TEST + 'k'):
+        write_video(folder / f'{name}.mp4', [40 + 15 * number, 60 + 10 * number])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        model, cfg = load_retriever('config.py', None, device='cpu')
+        texts = encode_texts(model, cfg, ['b', 'c', 'd'])
+        states = Queries(texts.levels, *[torch.arange(1, 4)] * 2).state()
+        torch.save(dict(state_dict=model.state_dict()), 'bare.pth')
+        queue = dict(text=states, video=states)
+        torch.save(dict(state_dict=model.state_dict(), query_queue=queue), 'trained.pth')
+    return folder
+
+
+@pytest.fixture
+def folder(corpus, monkeypatch):
+    monkeypatch.chdir(corpus)
+    return corpus
+
+
+@pytest.fixture
+def tool(folder, monkeypatch, capsys):
+    """Runs a tool in this process; returns what it printed."""
+
+    def run(name, *arguments):
+        monkeypatch.setattr(sys, 'argv', [name, *map(str, arguments)])
+        runpy.run_path(str(ROOT / 'tools' / name), run_name='__main__')
+        return capsys.readouterr().out
+
+    return run
+
+
+@pytest.fixture
+def error(tool):
+    """Runs a tool that must fail; returns its last word, one line."""
+
+    def run(name, *arguments):
+        with pytest.raises(SystemExit) as raised:
+            tool(name, *arguments)
+        message = raised.value.code
+        assert message.startswith('error: ') and len(message.splitlines()) == 1
+        return message
+
+    return run
+
+
+def by_hand(folder):
+    """The model, and the levels of test texts, test videos and train texts."""
+    model, cfg = load_retriever('config.py', 'trained.pth', device='cpu')
+    tested = encode_set(model, cfg.test_dataloader)
+    train = encode_set(model, as_tested(cfg, 'train'))
+    return model, tested['text'].levels, tested['video'].levels, train
+
+
+def hits_of(printed):
+    """{text: [(id, score, file) by rank]} from what search.py prints."""
+    hits, text = {}, None
+    for line in printed.splitlines():
+        match = re.fullmatch(r' +(\d+)  (\w+)  (-?\d+\.\d{4})  (\S+)', line)
+        if match is None:
+            hits[text := line] = []
+        else:
+            assert int(match[1]) == len(hits[text]) + 1
+            hits[text].append((match[2], float(match[3]), match[4]))
+    return hits
+
+
+# -- banks -------------------------------------------------------------------------------------
+
+
+def test_bank_of_the_whole_train_set(folder, tmp_path):
+    out = tmp_path / 'new' / 'bank.pth'
+    code, printed = run_tool(folder, 'export_bank.py', 'config.py', 'bare.pth', '--out', out)
+    assert code == 0, printed
+    assert 'bank.pth: 6 texts and 6 videos of the train set' in printed
+    stored = SinkhornHook(queries='bank', bank_file=str(out))._stored(None)
+    *_, train = by_hand(folder)
+    for kind in ('text', 'video'):
+        queries = stored[kind]
+        assert queries.index.tolist() == queries.video.tolist() == [*range(6)]
+        assert list(queries.levels) == ['global'] and queries.levels['global'].tokens is None
+        expected = train[kind].levels['global'].mean
+        torch.testing.assert_close(queries.levels['global'].mean, expected)
+    assert [path.name for path in out.parent.iterdir()] == ['bank.pth']
+
+
+def test_bank_of_a_sample(folder, tool, tmp_path):
+    banks = []
+    for name, seed in (('first', 0), ('again', 0), ('other', 4)):
+        tool(
+            'export_bank.py', 'config.py', 'bare.pth', '--out', tmp_path / name, '--max', 3,
+            '--cfg-options', f'randomness.seed={seed}',
+        )  # fmt: skip
+        banks.append(read_bank(str(tmp_path / name)))
+    *_, train = by_hand(folder)
+    for kind in ('text', 'video'):
+        first, again, other = (bank[kind] for bank in banks)
+        assert first.distinct == len(first.index) == 3
+        assert torch.equal(first.index, again.index) and not torch.equal(first.index, other.index)
+        expected = train[kind].levels['global'].mean[first.index]
+        torch.testing.assert_close(first.levels['global'].mean, expected)
+
+
+def test_of_several_videos_a_text_belongs_to_the_first():
+    queries_of = runpy.run_path(str(ROOT / 'tools' / 'export_bank.py'))['queries_of']
+
+    class Fake:
+        similarity = None
+        texts = [dict(video_idx=[3]), dict(video_idx=[0]), dict(video_idx=[2, 1])]
+        index, levels = torch.tensor([0, 2]), {'global': Embedding(torch.ones(2, 4))}
+
+    assert queries_of(Fake, 'text', Fake, Fake).video.tolist() == [3, 2]
+    assert queries_of(Fake, 'video', Fake, Fake).video.tolist() == [0, 2]
+
+
+# -- indices and searches ----------------------------------------------------------------------
+
+
+def test_raw_index_from_shell_to_shell(folder, tmp_path):
+    pytest.importorskip('faiss')
+    code, printed = run_tool(folder, 'export_index.py', 'config.py', 'bare.pth', '--out', tmp_path)
+    assert code == 0, printed
+    assert '4 videos of the test set, raw scores' in printed
+    code, printed = run_tool(folder, 'search.py', tmp_path, *TEST, '--k', 3)
+    assert code == 0, printed
+    model, texts, videos, _ = by_hand(folder)
+    scores = model.similarity(texts, videos)['scores']
+    found = hits_of(printed)
+    assert list(found) == [*TEST]
+    for row, hits in zip(scores, found.values()):
+        best = row.sort(descending=True)
+        assert [hit[0] for hit in hits] == [TEST[i] for i in best.indices[:3]]
+        assert [hit[1] for hit in hits] == pytest.approx(best.values[:3].tolist(), abs=6e-5)
+        assert all(hit[2] == f'{hit[0]}.mp4' for hit in hits)
+
+
+@pytest.mark.parametrize('transform', ['sinkhorn', 'inverted_softmax'])
+@pytest.mark.parametrize('source', ['train_queue', 'bank'])
+def test_index_ranks_as_the_transformed_scores(folder, tool, tmp_path, transform, source):
+    index = pytest.importorskip('mmvtr.index')
+    model, texts, videos, train = by_hand(folder)
+    options = ['--transform', transform, '--queries', source]
+    bank = train['text'].levels
+    if source == 'bank':
+        tool('export_bank.py', 'config.py', 'bare.pth', '--out', tmp_path / 'bank.pth')
+        options += ['--bank', tmp_path / 'bank.pth', '--temperature', 0.05]
+    else:
+        bank = take(bank, slice(1, 4))
+    printed = tool('export_index.py', 'config.py', 'trained.pth', '--out', tmp_path, *options)
+    size, temperature = (6, 0.05) if source == 'bank' else (3, 0.2)
+    assert f'{transform} with {size} texts ({size} distinct) of ' in printed
+    assert ('warning: 3 distinct queries are fewer than the 4' in printed) == (source != 'bank')
+    scores = [model.similarity(x, videos)['scores'] for x in (texts, bank)]
+    function = sinkhorn_scores if transform == 'sinkhorn' else inverted_softmax
+    expected = function(*scores, temperature=temperature)
+    hits = index.GalleryIndex.load(tmp_path).search(model.similarity.flat(texts), k=4)
+    for row, ids, found in zip(expected, hits.ids, hits.scores):
+        best = row.sort(descending=True)
+        assert ids == [TEST[i] for i in best.indices]
+        torch.testing.assert_close(found - found[0], best.values - best.values[0])
+
+
+def test_a_video_added_later(folder, tool, tmp_path):
+    index = pytest.importorskip('mmvtr.index')
+    tool(
+        'export_index.py', 'config.py', 'trained.pth', '--out', tmp_path, '--transform', 'sinkhorn',
+        '--temperature', 0.05, '--iters', 2,
+    )  # fmt: skip
+    before = hits_of(tool('search.py', tmp_path, 'g', 'h'))
+    printed = tool('search.py', tmp_path, 'g', 'h', '--add', folder / 'k.mp4')
+    first, rest = printed.split('\n', 1)
+    assert first == f'{tmp_path}: 5 videos, 1 of them new'
+    after = hits_of(rest)
+    assert after == hits_of(tool('search.py', tmp_path, 'g', 'h'))  # it is in the folder
+    model, cfg = load_retriever('config.py', 'trained.pth', device='cpu')
+    loaded = index.GalleryIndex.load(tmp_path)
+    bank, rows, temperature = loaded.normaliser
+    assert loaded.about['iterations'] == 2 and temperature == 0.05
+    video = model.similarity.flat(encode_videos(model, cfg, ['k.mp4']).levels)
+    bias = -0.05 * ((bank @ video.t())[:, 0].add(rows) / 0.05).exp().sum().log()
+    query = model.similarity.flat(encode_texts(model, cfg, ['g', 'h']).levels)
+    for text, score in zip('gh', query @ video[0] + bias):
+        (new,) = (hit for hit in after[text] if hit[0] == 'k')
+        assert new[1] == pytest.approx(score.item(), abs=6e-5) and new[2] == str(folder / 'k.mp4')
+        assert [hit for hit in after[text] if hit[0] != 'k'] == before[text]
+
+
+def test_index_of_another_split_and_a_moved_checkpoint(folder, tool, error, tmp_path):
+    pytest.importorskip('faiss')
+    (tmp_path / 'old.pth').write_bytes((folder / 'bare.pth').read_bytes())
+    options = ['--out', tmp_path / 'index', '--split', 'train']
+    printed = tool('export_index.py', 'config.py', tmp_path / 'old.pth', *options)
+    assert '6 videos of the train set' in printed
+    (tmp_path / 'old.pth').rename(tmp_path / 'new.pth')
+    assert 'old.pth does not exist' in error('search.py', tmp_path / 'index', 'a')
+    printed = tool('search.py', tmp_path / 'index', 'a', '--checkpoint', tmp_path / 'new.pth')
+    assert {hit[0] for hit in hits_of(printed)['a']} == set(TRAIN)
+    weights = torch.load(tmp_path / 'new.pth')['state_dict']
+    torch.save({name: value + 1 for name, value in weights.items()}, tmp_path / 'new.pth')
+    message = error('search.py', tmp_path / 'index', 'a', '--checkpoint', tmp_path / 'new.pth')
+    assert 'new.pth has other weights than those that' in message
+
+
+# -- bad input ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    'checkpoint, options, message',
+    [
+        ('bare.pth', ['--transform', 'sinkhorn'], "bare.pth holds no 'query_queue' of texts"),
+        ('gone.pth', [], 'gone.pth does not exist'),
+        ('trained.pth', ['--queries', 'train_queue'], 'need a --transform'),
+        ('trained.pth', ['--temperature', 1], 'need a --transform'),
+        ('trained.pth', ['--transform', 'sinkhorn', '--queries', 'bank'], 'got --queries bank'),
+        (
+            'trained.pth',
+            ['--transform', 'sinkhorn', '--queries', 'train_queue', '--bank', 'x'],
+            '--bank FILE belongs to --queries bank',
+        ),
+        ('trained.pth', ['--transform', 'sinkhorn', '--bank', 'gone'], 'gone does not exist'),
+        ('trained.pth', ['--transform', 'sinkhorn', '--bank', 'bare.pth'], 'bare.pth is no bank'),
+        (
+            'trained.pth',
+            ['--transform', 'inverted_softmax', '--iters', 2],
+            '--iters is of sinkhorn',
+        ),
+        ('trained.pth', ['--transform', 'sinkhorn', '--iters', -1], '--iters must be 0 or more'),
+        ('trained.pth', ['--transform', 'sinkhorn', '--temperature', 0], 'must be positive, not 0'),
+        ('trained.pth', ['--split', 'val'], 'config.py has no val_dataloader'),
+        (
+            'trained.pth',
+            ['--cfg-options', 'model.similarity.type=TokenSimilarity'],
+            'TokenSimilarity are no inner products',
+        ),
+        (
+            'trained.pth',
+            ['--cfg-options', 'model.similarity.type=TokenSimilarity']
+            + ['model.similarity.shortlist=2'],
+            'TokenSimilarity are no inner products',
+        ),
+    ],
+)
+def test_what_export_index_refuses(folder, error, tmp_path, checkpoint, options, message):
+    pytest.importorskip('faiss')
+    out = tmp_path / 'index'
+    arguments = 'config.py', checkpoint, '--out', out
+    assert message in error('export_index.py', *arguments, *options)
+    assert not out.exists()
+
+
+def test_unknown_transform(folder, tool, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        tool('export_index.py', 'config.py', 'x.pth', '--out', tmp_path, '--transform', 'csls')
+    assert "--transform: invalid choice: 'csls'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    'levels, message',
+    [
+        ({'global': Embedding(torch.ones(0, 2))}, 'the bank holds no text queries'),
+        ({'global': Embedding(torch.ones(3, 5))}, 'have 5 dimensions, the gallery 2'),
+        ({'aligned': Embedding(torch.ones(3, 2))}, "reads ['global']: they are of another model"),
+    ],
+)
+def test_banks_that_do_not_fit(folder, error, tmp_path, levels, message):
+    pytest.importorskip('faiss')
+    count = torch.arange(len(next(iter(levels.values())).mean))
+    state = Queries(levels, count, count).state()
+    torch.save(dict(text=state, video=state), tmp_path / 'bank.pth')
+    options = ['--transform', 'sinkhorn', '--bank', tmp_path / 'bank.pth', '--out', tmp_path / 'i']
+    assert message in error('export_index.py', 'config.py', 'trained.pth', *options)
+    assert not (tmp_path / 'i').exists()
+
+
+def test_what_search_refuses(folder, tool, error, tmp_path, capsys):
+    pytest.importorskip('faiss')
+    assert 'holds no index: index.json is missing' in error('search.py', tmp_path, 'a')
+    tool('export_index.py', 'config.py', 'bare.pth', '--out', tmp_path)
+    files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert "1 ids occur twice in the index, e.g. ['g']" in error(
+        'search.py', tmp_path, '--add', 'g.mp4'
+    )
+    assert 'gone.mp4' in error('search.py', tmp_path, '--add', 'k.mp4', 'gone.mp4')
+    assert 'k must be 1 or more, not 0' in error('search.py', tmp_path, 'a', '--k', 0)
+    with pytest.raises(SystemExit):
+        tool('search.py', tmp_path)
+    assert 'a TEXT to search for, or videos to --add' in capsys.readouterr().err
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == files
+    assert json.loads(files['index.json'])['about']['set']['split'] is None
+
+
+def test_what_export_bank_refuses(folder, error, tmp_path):
+    arguments = ['export_bank.py', 'config.py', 'bare.pth', '--out', tmp_path / 'bank.pth']
+    assert '--max must be 1 or more, not 0' in error(*arguments, '--max', 0)
+    options = ['--cfg-options', 'train_dataloader=None']
+    assert 'config.py has no train_dataloader' in error(*arguments, *options)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize('name', ['export_index.py', 'search.py'])
+def test_without_faiss_nothing_starts(name, tmp_path):
+    (tmp_path / 'config.py').write_text('')
+    arguments = ['config.py', 'x.pth', '--out', 'x'] if name == 'export_index.py' else ['x', 'y']
+    code = (
+        f"import sys, runpy; sys.modules['faiss'] = None; sys.argv = {[name, *arguments]}; "
+        f"runpy.run_path({str(ROOT / 'tools' / name)!r}, run_name='__main__')"
+    )
+    done = subprocess.run(
+        [sys.executable, '-c', code], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 1
+    assert done.stderr == 'error: an index needs faiss: pip install -e ".[index]"\n'

@@ -1,0 +1,105 @@
+"""Write a bank of train queries, encoded with the final weights, to normalise scores with.
+
+    python tools/export_bank.py CONFIG CHECKPOINT --out FILE [--max N]
+
+The texts and videos of the train set are read as those of the test set are. A score-transform hook
+reads the file with ``queries='bank', bank_file=FILE``, tools/export_index.py with ``--bank FILE``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import Any, Optional
+
+from mmengine.config import Config, DictAction
+
+from mmvtr.utils import load_config
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add('config', help='config file')
+    add('checkpoint', help='checkpoint file of the same model')
+    add('--out', required=True, metavar='FILE', type=Path)
+    add(
+        '--max',
+        type=int,
+        metavar='N',
+        help="at most so many texts, and videos: random ones by the config's seed; default: all",
+    )
+    add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
+    return parser.parse_args()
+
+
+class Sample:
+    """At most ``limit`` of a dataset's videos and of its texts."""
+
+    def __init__(self, dataset: Any, limit: Optional[int], seed: int) -> None:
+        self.dataset = dataset
+        self.limit = limit
+        self.seed = seed
+
+    def view(self, kind: str) -> Any:
+        import torch
+        from torch.utils.data import Subset
+
+        items = self.dataset.view(kind)
+        order = torch.randperm(len(items), generator=torch.Generator().manual_seed(self.seed))
+        return Subset(items, sorted(order[: self.limit].tolist()))
+
+
+def main() -> None:
+    args = parse_args()
+    if args.max is not None and args.max < 1:
+        raise SystemExit(f'error: --max must be 1 or more, not {args.max}')
+    cfg = load_config(args.config, args.cfg_options)
+    try:
+        export(args, cfg)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise SystemExit(f'error: {error}') from error
+
+
+def export(args: argparse.Namespace, cfg: Config) -> None:
+    """Encode the train set and write the bank."""
+    import torch
+
+    from mmvtr.apis import as_tested, encode_set, load_retriever
+    from mmvtr.engine.launch import check_datasets
+    from mmvtr.registry import DATASETS
+
+    model, _ = load_retriever(cfg, args.checkpoint)
+    loader = cfg.train_dataloader = as_tested(cfg, 'train')
+    check_datasets(cfg, ['train_dataloader'])
+    dataset = DATASETS.build(loader.dataset)
+    seed = cfg.get('randomness', {}).get('seed') or 0
+    items = dict(loader, dataset=Sample(dataset, args.max, seed))
+    encoded = encode_set(model, items, progress=True)
+    bank = {kind: queries_of(encoded[kind], kind, model, dataset).state() for kind in encoded}
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    part = args.out.with_name(f'{args.out.name}.part')
+    torch.save(bank, part)
+    os.replace(part, args.out)
+    sizes = ' and '.join(f'{len(items.ids)} {kind}s' for kind, items in encoded.items())
+    print(f'{args.out}: {sizes} of the train set')
+
+
+def queries_of(encoded: Any, kind: str, model: Any, dataset: Any) -> Any:
+    """Encoded items as bank queries: the levels that the similarity reads."""
+    import torch
+
+    from mmvtr.engine.query_queue import Queries
+
+    names = getattr(model.similarity, 'levels', encoded.levels)
+    video = encoded.index
+    if kind == 'text':
+        video = torch.tensor([dataset.texts[t]['video_idx'][0] for t in encoded.index.tolist()])
+    return Queries({name: encoded.levels[name] for name in names}, encoded.index, video)
+
+
+if __name__ == '__main__':
+    main()

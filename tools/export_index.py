@@ -1,0 +1,178 @@
+"""Write an index of a set's videos, which tools/search.py answers from (needs faiss).
+
+    python tools/export_index.py CONFIG CHECKPOINT --out DIR [--transform sinkhorn]
+        [--bank FILE] [--temperature X] [--iters N] [--split test]
+
+With a transform, a search ranks by the transformed text-to-video scores: the bias of each video is
+stored with it. The bias comes from train texts, of the checkpoint's queue or of a bank file that
+tools/export_bank.py wrote; never from test queries.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+from typing import Any, Optional
+
+from mmengine.config import Config, DictAction
+
+from mmvtr.utils import load_config
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add('config', help='config file')
+    add('checkpoint', help='checkpoint file of the same model')
+    add('--out', required=True, metavar='DIR', type=Path)
+    add('--transform', choices=['sinkhorn', 'inverted_softmax'], help='default: raw scores')
+    add(
+        '--queries',
+        choices=['train_queue', 'bank'],
+        help="the transform's queries; default: bank if there is a --bank, else train_queue",
+    )
+    add('--bank', metavar='FILE', help='of tools/export_bank.py')
+    add('--temperature', type=float, metavar='X', help="of the transform; default: the model's")
+    add('--iters', type=int, metavar='N', help='of Sinkhorn-Knopp; default: 4')
+    add('--split', choices=['train', 'val', 'test'], default='test', help='whose videos')
+    add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
+    return parser.parse_args()
+
+
+def check_options(args: argparse.Namespace) -> None:
+    """Refuse what does not fit together, before anything is read; settle the defaults."""
+    if args.transform is None:
+        if any(x is not None for x in (args.queries, args.bank, args.temperature, args.iters)):
+            raise ValueError('--queries, --bank, --temperature, --iters need a --transform')
+        return
+    args.queries = args.queries or ('bank' if args.bank else 'train_queue')
+    if (args.queries == 'bank') != (args.bank is not None):
+        raise ValueError(
+            f'--bank FILE belongs to --queries bank: got --queries {args.queries}, '
+            f'--bank {args.bank}'
+        )
+    if args.transform != 'sinkhorn' and args.iters is not None:
+        raise ValueError(f'--iters is of sinkhorn, {args.transform} has none')
+    args.iters = 4 if args.iters is None else args.iters
+    if args.iters < 0:
+        raise ValueError(f'--iters must be 0 or more, not {args.iters}')
+    if args.temperature is not None and not 0 < args.temperature < math.inf:
+        raise ValueError(f'--temperature must be positive, not {args.temperature}')
+
+
+def main() -> None:
+    args = parse_args()
+    try:
+        check_options(args)
+        cfg = load_config(args.config, args.cfg_options)
+        export(args, cfg)
+    except (ImportError, OSError, RuntimeError, ValueError) as error:
+        raise SystemExit(f'error: {error}') from error
+
+
+def export(args: argparse.Namespace, cfg: Config) -> None:
+    """Encode the videos, find their biases, write the index."""
+    from mmvtr.index import GalleryIndex  # first: without faiss all else is in vain
+
+    # isort: split
+    from mmvtr import apis
+    from mmvtr.engine.launch import check_datasets
+    from mmvtr.registry import DATASETS
+
+    queries = read_queries(args) if args.transform else None
+    model, _ = apis.load_retriever(cfg, args.checkpoint)
+    apis.refuse_without_vectors(model)
+    name = f'{args.split}_dataloader'
+    loader = cfg[name] = apis.as_tested(cfg, args.split)
+    check_datasets(cfg, [name])
+    dataset = DATASETS.build(loader.dataset)
+    items = dict(loader, dataset=dataset)
+    videos = apis.encode_set(model, items, kinds=['video'], progress=True)['video']
+    gallery = apis.vectors(model, videos.levels)
+    normaliser, notes = fit(args, model, queries, gallery)
+    index = GalleryIndex(
+        gallery.shape[1], normaliser=normaliser, about=origin(args, cfg, model, dataset) | notes
+    )
+    paths = {video['video_id']: str(video['path']) for video in dataset.videos if 'path' in video}
+    index.add(videos.ids, gallery, paths=paths)
+    index.save(args.out)
+    cfg.dump(args.out / 'config.json')
+    print(f'{args.out}: {len(index)} videos of the {args.split} set, {describe(index.about)}')
+    if queries is not None and queries.distinct < len(index):
+        print(
+            f'warning: {queries.distinct} distinct queries are fewer than the {len(index)} videos '
+            'that they normalise; this tends to hurt'
+        )
+
+
+def read_queries(args: argparse.Namespace) -> Any:
+    """The bank texts; nothing stands in for a queue or a file that is missing."""
+    from mmvtr.engine.checkpoint import read_checkpoint
+    from mmvtr.engine.query_queue import Queries
+    from mmvtr.engine.score_transforms import read_bank
+
+    if args.queries == 'bank':
+        return read_bank(args.bank)['text']
+    state = read_checkpoint(args.checkpoint).get('query_queue', {}).get('text')
+    if state is None:
+        raise RuntimeError(
+            f"{args.checkpoint} holds no 'query_queue' of texts: train with the QueryQueueHook, or "
+            'write a bank (tools/export_bank.py) and say --bank FILE'
+        )
+    return Queries.of(state)
+
+
+def fit(
+    args: argparse.Namespace, model: Any, queries: Optional[Any], gallery: Any
+) -> tuple[Optional[Any], dict[str, Any]]:
+    """The normaliser that the options ask for, and what the index says of it."""
+    from mmvtr.apis import vectors
+    from mmvtr.index import Normaliser
+
+    if queries is None:
+        return None, dict(transform=None)
+    notes = dict(
+        transform=args.transform,
+        queries=args.queries if args.bank is None else str(Path(args.bank).resolve()),
+        num_queries=len(queries.index),
+        distinct_queries=queries.distinct,
+        temperature=args.temperature or model.temperature().detach().item(),
+        iterations=args.iters if args.transform == 'sinkhorn' else 0,
+    )
+    normaliser = Normaliser.fit(
+        vectors(model, queries.levels).to(model.data_preprocessor.device),
+        gallery,
+        transform=args.transform,
+        temperature=notes['temperature'],
+        iterations=notes['iterations'],
+    )
+    return normaliser, notes
+
+
+def origin(args: argparse.Namespace, cfg: Config, model: Any, dataset: Any) -> dict[str, Any]:
+    """Where the vectors come from."""
+    from mmvtr.apis import fingerprint
+
+    protocol = dataset.protocol()
+    return dict(
+        config=cfg.filename,
+        checkpoint=str(Path(args.checkpoint).resolve()),
+        weights=fingerprint(model),
+        set={key: protocol[key] for key in ('dataset', 'split', 'ids_sha')},
+    )
+
+
+def describe(about: dict[str, Any]) -> str:
+    if about['transform'] is None:
+        return 'raw scores'
+    return (
+        f'{about["transform"]} with {about["num_queries"]} texts ({about["distinct_queries"]} '
+        f'distinct) of {about["queries"]}, temperature {about["temperature"]:.4g}'
+    )
+
+
+if __name__ == '__main__':
+    main()
