@@ -3,7 +3,8 @@
     python tools/benchmark/ncl_planted.py [--out docs/benchmark/ncl_planted.json] [--jobs 2]
 
 Two trainings a seed, with and without Sinkhorn-Knopp in the loss.  Each is tested raw and after the
-test-time transforms of its config, so that what training gives and what testing gives stay apart.
+test-time transforms of its config, so that what training gives and what testing gives stay apart;
+and Sinkhorn again with smaller queues and with marginals that count every training video once.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from planted_runs import WORK, make_features, spread, table, train
+from planted_runs import WORK, make_features, spread, table, test, train
 
 CONFIGS = {
     'CLIP4Clip': 'configs/clip4clip_planted_features.py',
@@ -25,6 +26,14 @@ TRANSFORMS = {
     'inverted_softmax/': ', inverted softmax (train queue)',
     'sinkhorn/': ', Sinkhorn (train queue)',
     'sinkhorn_oracle/': ', Sinkhorn (test queries: oracle)',
+}
+#: Further tests of Sinkhorn with the train queue.
+VARIANTS = {
+    'a queue of 128': 'custom_hooks.0.size=128',
+    'a queue of 256': 'custom_hooks.0.size=256',
+    'a queue of 512': 'custom_hooks.0.size=512',
+    'a queue of 1024': 'custom_hooks.0.size=1024',
+    'marginals per video': 'custom_hooks.1.marginals=per_video',
 }
 COLUMNS = {
     'retrieval/rsum': 'rsum',
@@ -57,6 +66,25 @@ def differences(rows: dict[str, list[dict[str, float]]]) -> dict[str, list[dict[
     }
 
 
+def variants(name: str, seeds: list[int]) -> dict[str, list[dict[str, float]]]:
+    """Rows of the further tests of one training."""
+    rows = {}
+    for variant, option in VARIANTS.items():
+        tests = [
+            test(CONFIGS[name], folder(name, seed), variant.replace(' ', '_'), [option])
+            for seed in seeds
+        ]
+        rows[f'{name}, Sinkhorn, {variant}'] = [
+            {key: row[f'sinkhorn/{key}'] for key in COLUMNS} for row in tests
+        ]
+    return rows
+
+
+def folder(name: str, seed: int) -> Path:
+    """Work dir of a training."""
+    return WORK / 'ncl_planted' / f'{Path(CONFIGS[name]).stem}_{seed}'
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -69,16 +97,19 @@ def main() -> None:
     make_features()
     with ThreadPoolExecutor(args.jobs) as pool:
         runs = {
-            name: [
-                pool.submit(train, config, WORK / 'ncl_planted' / f'{Path(config).stem}_{s}', s)
-                for s in args.seeds
-            ]
+            name: [pool.submit(train, config, folder(name, s), s) for s in args.seeds]
             for name, config in CONFIGS.items()
         }
         results = {name: [run.result()['test'] for run in those] for name, those in runs.items()}
     rows = rows_of(results)
+    for name in CONFIGS:
+        rows.update(variants(name, args.seeds))
     args.out.parent.mkdir(parents=True, exist_ok=True)
-    args.out.write_text(json.dumps(dict(seeds=args.seeds, configs=CONFIGS, test=rows), indent=1))
+    record = dict(seeds=args.seeds, configs=CONFIGS, test=rows)
+    args.out.write_text(json.dumps(record, indent=1) + '
+')
+        json.dumps(dict(seeds=args.seeds, configs=CONFIGS, test=rows), indent=1) + '\n'
+    )
     print(table(rows, COLUMNS))
     print('\nminus the raw baseline of the same seed\n')
     print(table(differences(rows), COLUMNS))

@@ -61,6 +61,16 @@ def train(config: str, folder: Path, seed: int, options: Sequence[str] = ()) -> 
     return dict(val=max(val, key=lambda row: row['retrieval/rsum']), test=test)
 
 
+def test(config: str, folder: Path, name: str, options: Sequence[str]) -> dict[str, float]:
+    """Test the chosen checkpoint of a training again with other options."""
+    out = ROOT / folder / f'{name}.json'
+    if not out.exists():
+        (best,) = (ROOT / folder).glob('best_*.pth')
+        retest = ['tools/test.py', config, best, '--work-dir', folder / name]
+        call(*retest, '--out', out, '--cfg-options', *options)
+    return json.loads(out.read_text())
+
+
 def table(rows: Mapping[str, Sequence[Mapping[str, float]]], columns: Mapping[str, str]) -> str:
     """Markdown: mean +- standard deviation over the seeds, of ``columns`` (key -> its heading)."""
     lines = ['| method | ' + ' | '.join(columns.values()) + ' |', '|---' * (len(columns) + 1) + '|']

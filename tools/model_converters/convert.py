@@ -1,4 +1,4 @@
-"""Official CLIP4Clip or CLIP2Video checkpoint -> a checkpoint of ours.
+"""Official CLIP4Clip, CLIP2Video or UATVR checkpoint -> a checkpoint of ours.
 
     python tools/model_converters/convert.py clip2video pytorch_model.bin.4 clip2video.pth
 

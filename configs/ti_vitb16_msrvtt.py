@@ -1,0 +1,5 @@
+# Token-wise matching of words and frames on MSR-VTT 1k-A: row "TI" of UATVR Tab. 1.  It has the
+# transformer, too (its parameters are in Tab. 2).
+_base_ = ['dsa_vitb16_msrvtt.py']
+
+model = dict(encoder=dict(extra_frames=0, extra_words=0))  # Eq. 7

@@ -1,0 +1,15 @@
+# UATVR, trained from scratch on the planted corpus in a few minutes on two CPU cores.
+_base_ = [
+    '_base_/default_runtime.py',
+    '_base_/planted.py',
+    '_base_/schedule_planted.py',
+    '_base_/uatvr_tiny.py',
+]
+
+test_evaluator = [
+    dict(type='RetrievalMetric'),
+    dict(type='SemanticMetric'),
+    dict(type='UncertaintyMetric'),
+    dict(type='GeneralCaptionMetric'),
+]
+train_cfg = dict(max_epochs=10, val_interval=5)  # 12 on features, which cost little

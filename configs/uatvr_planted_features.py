@@ -1,0 +1,15 @@
+# UATVR with cached features and 60 % general captions (docs/uatvr.md).
+_base_ = [
+    '_base_/default_runtime.py',
+    '_base_/schedule_planted.py',
+    '_base_/uatvr_tiny.py',
+    '_base_/planted_features.py',
+]
+
+model = dict(encoder=dict(frames=dict(_delete_=True, type='FeatureFrames', in_dim=128)))
+test_evaluator = [
+    dict(type='RetrievalMetric'),
+    dict(type='SemanticMetric'),
+    dict(type='UncertaintyMetric'),
+    dict(type='GeneralCaptionMetric'),
+]
