@@ -106,10 +106,7 @@ def main() -> None:
         rows.update(variants(name, args.seeds))
     args.out.parent.mkdir(parents=True, exist_ok=True)
     record = dict(seeds=args.seeds, configs=CONFIGS, test=rows)
-    args.out.write_text(json.dumps(record, indent=1) + '
-')
-        json.dumps(dict(seeds=args.seeds, configs=CONFIGS, test=rows), indent=1) + '\n'
-    )
+    args.out.write_text(json.dumps(record, indent=1) + '\n')
     print(table(rows, COLUMNS))
     print('\nminus the raw baseline of the same seed\n')
     print(table(differences(rows), COLUMNS))

@@ -4,7 +4,9 @@ from .clip2video import CLIP2Video
 from .clip4clip import CLIP4Clip
 from .feature_tower import FeatureFrames
 from .open_clip_towers import OpenCLIPFrames, OpenCLIPText
+from .ssb import SSBEncoder
 from .transformers_tower import TransformersText
+from .uatvr import UATVR
 
 __all__ = [
     'CLIP2Video',
@@ -12,5 +14,7 @@ __all__ = [
     'FeatureFrames',
     'OpenCLIPFrames',
     'OpenCLIPText',
+    'SSBEncoder',
     'TransformersText',
+    'UATVR',
 ]

@@ -1,4 +1,4 @@
-"""Official CLIP4Clip and CLIP2Video checkpoints in our names, strictly.
+"""Official CLIP4Clip, CLIP2Video and UATVR checkpoints in our names, strictly.
 
 Layout of ``pytorch_model.bin.N``: a bare state dict; ``clip.*`` in OpenAI's names, partly fp16.
 """
@@ -6,35 +6,68 @@ Layout of ``pytorch_model.bin.N``: a bare state dict; ``clip.*`` in OpenAI's nam
 from __future__ import annotations
 
 import re
-from typing import Mapping
+from typing import Any, Mapping
 
+import torch
 from torch import Tensor, nn
 
-from .clip2video import CLIP2Video
-from .clip4clip import CLIP4Clip
-from .open_clip_towers import OpenCLIPFrames, OpenCLIPText
+from mmvtr.models.retriever import VideoTextRetriever
 
-_CLIP = {'clip.visual.': 'frames.visual.', 'clip.': 'text.'}
+from .official_models import build_official
 
-#: method -> official prefix -> prefix in our encoder; the first that fits is taken.
+_CLIP = {
+    'clip.logit_scale': 'temperature.log_scale',
+    'clip.visual.': 'encoder.frames.visual.',
+    'clip.': 'encoder.text.',
+}
+
+
+def _uatvr_side(side: str) -> dict[str, str]:
+    """What UATVR has once for ``'text'`` and once for ``'video'``."""
+    mean, spread = f'pie_net_{side}', f'uncertain_net_{side}'
+    return {
+        f'{mean}.attention.w_1.': f'heads.{side}.mean_attention.score.0.',
+        f'{mean}.attention.w_2.': f'heads.{side}.mean_attention.score.2.',
+        f'{mean}.fc.': f'heads.{side}.mean_local.',
+        f'{mean}.layer_norm.': f'heads.{side}.norm.',
+        f'{spread}.attention.w_1.': f'heads.{side}.log_std_attention.score.0.',
+        f'{spread}.attention.w_2.': f'heads.{side}.log_std_attention.score.2.',
+        f'{spread}.fc.': f'heads.{side}.log_std_local.',
+        f'{spread}.fc2.': f'heads.{side}.log_std_global.',
+        f'{side}_weight_fc.': f'similarity.weighers.{side}.',
+    }
+
+
+#: method -> official prefix -> prefix in our retriever; the first that fits is taken.
 PREFIXES = {
     'clip4clip': {
         **_CLIP,
-        'frame_position_embeddings.': 'position.',
-        'transformerClip.': 'temporal.',
+        'frame_position_embeddings.': 'encoder.position.',
+        'transformerClip.': 'encoder.temporal.',
     },
     'clip2video': {
         **_CLIP,
-        'frame_position_embeddings.': 'difference.position.',
-        'type_position_embeddings.': 'difference.token_type.',
-        'frame2t_attention.': 'difference.attention.',
-        'trans_layernorm.': 'difference.norm.',
-        'transformerClip.': 'temporal.',
-        'actionClip.': 'action.',
-        'weight_center': 'align.weight_center',
-        'emb_center': 'align.emb_center',
+        'frame_position_embeddings.': 'encoder.difference.position.',
+        'type_position_embeddings.': 'encoder.difference.token_type.',
+        'frame2t_attention.': 'encoder.difference.attention.',
+        'trans_layernorm.': 'encoder.difference.norm.',
+        'transformerClip.': 'encoder.temporal.',
+        'actionClip.': 'encoder.action.',
+        'weight_center': 'encoder.align.weight_center',
+        'emb_center': 'encoder.align.emb_center',
+    },
+    'uatvr': {
+        **_CLIP,
+        'frame_position_embeddings.weight': 'encoder.frame_extra.position',
+        'word_position_embeddings.weight': 'encoder.word_extra.position',
+        'transformerClip.': 'encoder.transformer.',
+        **_uatvr_side('text'),
+        **_uatvr_side('video'),
     },
 }
+
+#: Counters of training steps that the objectives of our configs add to the weights.
+STEPS = {'uatvr': ('objectives.dua.step', 'objectives.kl.step')}
 
 
 def convert_checkpoint(state: Mapping[str, Tensor], method: str) -> dict[str, Tensor]:
@@ -42,119 +75,66 @@ def convert_checkpoint(state: Mapping[str, Tensor], method: str) -> dict[str, Te
 
     Args:
         state: official names; floating tensors of any precision.
-        method: ``'clip4clip'`` (meanP or seqTransf) or ``'clip2video'``.
+        method: ``'clip4clip'`` (meanP or seqTransf), ``'clip2video'`` or ``'uatvr'``.
 
     Returns:
-        ``encoder.*`` and ``temperature.log_scale``, in float32.
+        ``encoder.*`` and ``temperature.log_scale``, in float32; of UATVR also ``heads.*``,
+        ``similarity.*`` and ``objectives.*.step`` = 0: the model of
+        ``configs/uatvr_official_vitb32_msrvtt.py``.
 
     Raises:
         ValueError: keys that are unknown, missing or of another shape, all of them listed.
     """
-    encoder, log_scale = load_official(state, method)
-    converted = {f'encoder.{key}': value for key, value in encoder.state_dict().items()}
-    return {**converted, 'temperature.log_scale': log_scale}
+    steps = {name: torch.zeros((), dtype=torch.long) for name in STEPS.get(method, ())}
+    return {**official_retriever(state, method).state_dict(), **steps}
 
 
 def load_official(state: Mapping[str, Tensor], method: str) -> tuple[nn.Module, Tensor]:
-    """Build the encoder that an official state dict is for, and fill it.
-
-    Args:
-        state, method: as in :func:`convert_checkpoint`.
+    """The encoder of :func:`official_retriever`.
 
     Returns:
         the encoder, and CLIP's ``logit_scale`` = log(1 / temperature), float32 0-dim.
+    """
+    retriever = official_retriever(state, method)
+    return retriever.encoder, retriever.temperature.log_scale.detach()
+
+
+def official_retriever(
+    state: Mapping[str, Tensor], method: str, **untold: Any
+) -> VideoTextRetriever:
+    """Build the retriever that an official state dict is for, and fill it.
+
+    Its ``score`` gives the official logits times the temperature.
+
+    Args:
+        state, method: as in :func:`convert_checkpoint`.
+        **untold: what no tensor tells: of ``'uatvr'`` ``max_frames=12``, ``max_words=32`` (lengths
+            that official code pads to), ``extra_frames=2`` and ``extra_words=2`` (C_v, C_t).
 
     Raises:
-        ValueError: see :func:`convert_checkpoint`.
+        ValueError: see :func:`convert_checkpoint`; position rows that are too few.
     """
     if method not in PREFIXES:
         raise ValueError(f'method must be one of {sorted(PREFIXES)}, not {method!r}')
     renamed, unknown = _rename(state, method)
-    log_scale = renamed.pop('text.logit_scale', None)
-    _refuse(method, missing=['clip.logit_scale'] if log_scale is None else [], unknown=unknown)
+    _refuse(method, unknown=unknown)
     try:
-        encoder = _build(renamed, method)
+        retriever = build_official(renamed, method, **untold)
     except KeyError as error:
-        _refuse(method, missing=[_official(error.args[0], method)])
-    expected = encoder.state_dict()
-    shared = sorted(expected.keys() & renamed.keys())
+        _refuse(method, missing=[_official(f'encoder.{error.args[0]}', method)])
+    expected = retriever.state_dict()
     _refuse(
         method,
         missing=[_official(key, method) for key in sorted(expected.keys() - renamed.keys())],
         unknown=[_official(key, method) for key in sorted(renamed.keys() - expected.keys())],
         shapes=[
             f'{_official(key, method)} {list(renamed[key].shape)}, not {list(expected[key].shape)}'
-            for key in shared
+            for key in sorted(expected.keys() & renamed.keys())
             if renamed[key].shape != expected[key].shape
         ],
     )
-    encoder.load_state_dict(renamed)
-    return encoder, log_scale
-
-
-def clip_config(state: Mapping[str, Tensor]) -> dict:
-    """open_clip config of the CLIP whose towers are in ``state``.
-
-    Args:
-        state: our names (``frames.visual.*``, ``text.*``) of a ViT or ResNet CLIP by OpenAI.
-
-    Raises:
-        KeyError: a tensor that tells the architecture is missing.
-    """
-    context_length, _ = state['text.positional_embedding'].shape
-    vocab_size, width = state['text.token_embedding.weight'].shape
-    text = dict(
-        context_length=context_length,
-        vocab_size=vocab_size,
-        width=width,
-        heads=max(1, width // 64),
-        layers=_count(state, 'text.transformer.resblocks.'),
-    )
-    return dict(
-        embed_dim=state['text.text_projection'].shape[1],
-        vision_cfg=_vision_config(state),
-        text_cfg=text,
-        quick_gelu=True,
-    )
-
-
-def _vision_config(state: Mapping[str, Tensor]) -> dict:
-    if 'frames.visual.attnpool.positional_embedding' in state:
-        cells = len(state['frames.visual.attnpool.positional_embedding']) - 1
-        return dict(
-            layers=[_count(state, f'frames.visual.layer{i}.') for i in range(1, 5)],
-            width=len(state['frames.visual.conv3.weight']),
-            image_size=32 * round(cells**0.5),
-        )
-    width, _, patch, _ = state['frames.visual.conv1.weight'].shape
-    cells = len(state['frames.visual.positional_embedding']) - 1
-    return dict(
-        layers=_count(state, 'frames.visual.transformer.resblocks.'),
-        width=width,
-        patch_size=patch,
-        image_size=patch * round(cells**0.5),
-    )
-
-
-def _build(state: Mapping[str, Tensor], method: str) -> nn.Module:
-    config = clip_config(state)
-    towers = OpenCLIPFrames(config), OpenCLIPText(config)
-    if method == 'clip4clip' and not any(key.startswith('temporal.') for key in state):
-        return CLIP4Clip(*towers)
-    layers = _count(state, 'temporal.resblocks.')
-    if method == 'clip2video':
-        return CLIP2Video(
-            *towers,
-            temporal_layers=layers,
-            num_centers=len(state['align.weight_center']),
-            max_frames=len(state['difference.position.weight']),
-        )
-    return CLIP4Clip(
-        *towers,
-        aggregator='transformer',
-        temporal_layers=layers,
-        max_frames=len(state['position.weight']),
-    )
+    retriever.load_state_dict(renamed)
+    return retriever
 
 
 def _rename(state: Mapping[str, Tensor], method: str) -> tuple[dict[str, Tensor], list[str]]:
@@ -179,11 +159,6 @@ def _official(key: str, method: str) -> str:
         if key.startswith(ours):
             return official + key[len(ours) :]
     return key
-
-
-def _count(state: Mapping[str, Tensor], prefix: str) -> int:
-    """Number of layers ``<prefix><i>.*``, at least one, so that their absence is noticed."""
-    return len({key[len(prefix) :].split('.')[0] for key in state if key.startswith(prefix)}) or 1
 
 
 def _refuse(method: str, **problems: list[str]) -> None:

@@ -75,8 +75,9 @@ def empty_levels(encoder: nn.Module, length: int) -> Levels:
     which DistributedDataParallel would wait.
 
     Args:
-        encoder: with ``dim`` and ``level_names``.
-        length: L of the tokens at level ``'global'``.
+        encoder: with ``dim`` and ``level_names``, and ``token_levels`` where other levels than
+            ``'global'`` have tokens.
+        length: L of the tokens.
     """
     parameters = list(encoder.parameters())
     zero = torch.zeros((), device=parameters[0].device, dtype=parameters[0].dtype)
@@ -84,7 +85,8 @@ def empty_levels(encoder: nn.Module, length: int) -> Levels:
     mask = torch.zeros(0, length, dtype=torch.bool, device=zero.device)
     tokens = anchor.expand(0, length, encoder.dim)
     embedding = Embedding(anchor.expand(0, encoder.dim), tokens, mask)
+    with_tokens = getattr(encoder, 'token_levels', ('global',))
     return {
-        name: embedding if name == 'global' else embedding.global_only()
+        name: embedding if name in with_tokens else embedding.global_only()
         for name in encoder.level_names
     }

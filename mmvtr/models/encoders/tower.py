@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Optional
+
 import torch
 from torch import Tensor, nn
 
@@ -41,13 +43,15 @@ class Tower(nn.Module):
         return self
 
 
-def check_text(ids: Tensor, mask: Tensor, *, positions: int, vocabulary: int, name: str) -> None:
+def check_text(
+    ids: Tensor, mask: Tensor, *, positions: Optional[int], vocabulary: int, name: str
+) -> None:
     """Refuse texts that a text tower would misread.
 
     Args:
         ids: int64 [T, L].
         mask: bool [T, L].
-        positions: rows of the tower's position table.
+        positions: rows of the tower's position table, None where positions are relative.
         vocabulary: rows of its token table.
         name: of the tower, for the message.
 
@@ -58,7 +62,7 @@ def check_text(ids: Tensor, mask: Tensor, *, positions: int, vocabulary: int, na
     """
     if mask.dtype != torch.bool:
         raise ValueError(f'{name}: text_mask must be bool (True = valid), got {mask.dtype}')
-    if ids.shape[1] > positions:
+    if positions is not None and ids.shape[1] > positions:
         raise ValueError(
             f'{name}: texts of {ids.shape[1]} tokens, but its position table has {positions} '
             f'rows; shorten them in the text pipeline'

@@ -1,6 +1,8 @@
-"""A Hugging Face text tower (BERT and its kin), as DVTR's text asks for."""
+"""A Hugging Face text tower: BERT and its kin (DVTR), or the encoder of a T5 (SSB)."""
 
 from __future__ import annotations
+
+from typing import Optional
 
 import torch
 from torch import Tensor, nn
@@ -21,8 +23,9 @@ class TransformersText(Tower):
 
     Args:
         model: name on the hub, local folder, or a dict for ``AutoConfig.for_model`` (``model_type``
-            and its settings), which gives random weights.
-        dim: D, width of the joint space; a linear layer projects to it.
+            and its settings), which gives random weights.  Of an encoder-decoder (T5) the encoder.
+        dim: D, width of the joint space; a linear layer projects to it.  None keeps the model's
+            own width, without a projection.
         frozen: fix the transformer (the projection still trains).
         grad_checkpointing: recompute activations in the backward pass.
 
@@ -34,16 +37,17 @@ class TransformersText(Tower):
         self,
         model: str | dict,
         *,
-        dim: int,
+        dim: Optional[int],
         frozen: bool = False,
         grad_checkpointing: bool = False,
     ) -> None:
         super().__init__(frozen=frozen)
-        self.dim = dim
-        self.transformer = _build(model)
+        self.transformer = _encoder(load_transformer(model))
         if grad_checkpointing:
             self.transformer.gradient_checkpointing_enable()
-        self.text_projection = nn.Linear(self.transformer.config.hidden_size, dim)
+        width = self.transformer.config.hidden_size
+        self.dim = width if dim is None else dim
+        self.text_projection = nn.Identity() if dim is None else nn.Linear(width, dim)
         self.freeze_if_asked()
 
     @property
@@ -67,7 +71,7 @@ class TransformersText(Tower):
         check_text(
             ids,
             mask,
-            positions=config.max_position_embeddings,
+            positions=getattr(config, 'max_position_embeddings', None),  # T5's are relative
             vocabulary=config.vocab_size,
             name=f'TransformersText ({config.model_type})',
         )
@@ -76,22 +80,36 @@ class TransformersText(Tower):
         return self.text_projection(hidden), self.text_projection(pooled)
 
 
-def _build(model: str | dict) -> nn.Module:
-    # Imported here because it takes seconds, and only BERT configs need it.
-    from transformers import AutoConfig, AutoModel
+def load_transformer(model: str | dict, kind: str = 'AutoModel') -> nn.Module:
+    """A transformers model by name or from a config.
 
-    if isinstance(model, str):
-        try:
-            transformer = AutoModel.from_pretrained(model, dtype=torch.float32)
-        except OSError as error:
-            raise RuntimeError(
-                f'transformers cannot load {model!r} ({error}). It is neither a local folder nor '
-                'in the Hugging Face cache, or the hub cannot be reached: give a local folder '
-                "with config.json and weights, or a dict(model_type='bert', ...) for random "
-                'weights'
-            ) from error
-    else:
-        transformer = AutoModel.from_config(AutoConfig.for_model(**model))
+    Args:
+        model: name on the hub, local folder, or a dict for ``AutoConfig.for_model``, which gives
+            random weights.
+        kind: the auto class of transformers that knows it.
+
+    Raises:
+        RuntimeError: the model is neither a local folder nor cached nor can it be downloaded.
+    """
+    import transformers  # takes seconds, and only configs with such a model need it
+
+    auto = getattr(transformers, kind)
+    if not isinstance(model, str):
+        return auto.from_config(transformers.AutoConfig.for_model(**model))
+    try:
+        return auto.from_pretrained(model, dtype=torch.float32)
+    except OSError as error:
+        raise RuntimeError(
+            f'transformers cannot load {model!r} ({error}). It is neither a local folder nor '
+            'in the Hugging Face cache, or the hub cannot be reached: give a local folder '
+            "with config.json and weights, or a dict(model_type='bert', ...) for random "
+            'weights'
+        ) from error
+
+
+def _encoder(transformer: nn.Module) -> nn.Module:
+    if transformer.config.is_encoder_decoder:
+        transformer = transformer.get_encoder()
     # The pooler reads the first token only; we pool ourselves, and unused parameters break DDP.
     if hasattr(transformer, 'pooler'):
         transformer.pooler = None
