@@ -21,6 +21,8 @@ CLIP = dict(
     vision_cfg=dict(layers=2, width=64, patch_size=16, image_size=32),
     text_cfg=dict(context_length=12, vocab_size=50, width=DIM, heads=1, layers=3),
 )
+#: Positions for the words of UATVR and its extra tokens.
+LONG_CLIP = {**CLIP, 'text_cfg': {**CLIP['text_cfg'], 'context_length': 40}}
 BLOCK = {
     'attn.in_proj_weight': (3 * DIM, DIM),
     'attn.in_proj_bias': (3 * DIM,),
@@ -45,10 +47,35 @@ def transformer(name, layers):
     }
 
 
+UATVR = {
+    name.format(side): shape
+    for side in ('text', 'video')
+    for name, shape in {
+        'pie_net_{}.attention.w_1.weight': (DIM // 2, DIM),
+        'pie_net_{}.attention.w_2.weight': (1, DIM // 2),
+        'pie_net_{}.fc.weight': (DIM, DIM),
+        'pie_net_{}.fc.bias': (DIM,),
+        'pie_net_{}.layer_norm.weight': (DIM,),
+        'pie_net_{}.layer_norm.bias': (DIM,),
+        'uncertain_net_{}.attention.w_1.weight': (DIM // 2, DIM),
+        'uncertain_net_{}.attention.w_2.weight': (1, DIM // 2),
+        'uncertain_net_{}.fc.weight': (DIM, DIM),
+        'uncertain_net_{}.fc.bias': (DIM,),
+        'uncertain_net_{}.fc2.weight': (DIM, DIM),
+        'uncertain_net_{}.fc2.bias': (DIM,),
+        '{}_weight_fc.0.weight': (DIM, DIM),
+        '{}_weight_fc.0.bias': (DIM,),
+        '{}_weight_fc.2.weight': (1, DIM),
+        '{}_weight_fc.2.bias': (1,),
+    }.items()
+}
+
+
 def official(method, clip=None):
     """A checkpoint in the official layout, hand-made; CLIP partly in half precision."""
     torch.manual_seed(0)
-    clip = open_clip.CLIP(**CLIP) if clip is None else clip
+    if clip is None:
+        clip = open_clip.CLIP(**(LONG_CLIP if method == 'uatvr' else CLIP))
     half = ('proj', 'mlp', 'attn', 'conv1')
     state = {
         f'clip.{key}': value.half() if any(word in key for word in half) else value
@@ -56,8 +83,12 @@ def official(method, clip=None):
     }
     if method == 'meanP':
         return state
-    state['frame_position_embeddings.weight'] = torch.randn(12, DIM)
+    rows = len(state['clip.positional_embedding'])
+    state['frame_position_embeddings.weight'] = torch.randn(rows, DIM)
     state.update(transformer('transformerClip', 2))
+    if method == 'uatvr':
+        state['word_position_embeddings.weight'] = torch.randn(rows, DIM)
+        state.update({key: torch.randn(shape) * 0.3 for key, shape in UATVR.items()})
     if method == 'clip2video':
         state.update(transformer('frame2t_attention', 1))
         state.update(transformer('actionClip', 1))
@@ -80,11 +111,14 @@ def from_keys(path):
 
 
 @pytest.mark.parametrize(
-    'name, method', [('meanP', 'clip4clip'), ('seqTransf', 'clip4clip'), ('clip2video',) * 2]
+    'name, method',
+    [('meanP', 'clip4clip'), ('seqTransf', 'clip4clip'), ('clip2video',) * 2, ('uatvr',) * 2],
 )
 def test_every_tensor_finds_its_place(name, method):
     state = official(name)
     converted = convert_checkpoint(state, method)
+    steps = [converted.pop(key) for key in list(converted) if key.endswith('.step')]
+    assert len(steps) == (2 if method == 'uatvr' else 0) and not any(steps)
     assert len(converted) == len(state)
     assert all(value.dtype == torch.float32 for value in converted.values())
     assert sorted(float(v.double().sum()) for v in state.values()) == pytest.approx(
@@ -97,6 +131,14 @@ def test_every_tensor_finds_its_place(name, method):
         assert torch.equal(
             converted['encoder.difference.norm.weight'], state['trans_layernorm.gamma']
         )
+    if name == 'uatvr':
+        for ours, theirs in {
+            'heads.text.log_std_local.bias': 'uncertain_net_text.fc.bias',
+            'heads.video.mean_attention.score.2.weight': 'pie_net_video.attention.w_2.weight',
+            'similarity.weighers.video.0.weight': 'video_weight_fc.0.weight',
+            'encoder.word_extra.position': 'word_position_embeddings.weight',
+        }.items():
+            assert torch.equal(converted[ours], state[theirs])
 
 
 def test_clip_works_the_same_under_our_names():
@@ -172,8 +214,12 @@ def test_another_method():
         convert_checkpoint(official('clip2video'), 'clip4clip')
     with pytest.raises(ValueError, match='missing: weight_center'):
         convert_checkpoint(official('seqTransf'), 'clip2video')
-    with pytest.raises(ValueError, match="one of \\['clip2video', 'clip4clip'\\]"):
-        convert_checkpoint({}, 'uatvr')
+    with pytest.raises(ValueError, match='unknown: .*weight_center'):
+        convert_checkpoint(official('clip2video'), 'uatvr')
+    with pytest.raises(ValueError, match='missing: frame_position_embeddings.weight'):
+        convert_checkpoint(official('meanP'), 'uatvr')
+    with pytest.raises(ValueError, match="one of \\['clip2video', 'clip4clip', 'uatvr'\\]"):
+        convert_checkpoint({}, 'xclip')
 
 
 def test_tool_writes_a_checkpoint_that_the_retriever_loads(tmp_path, monkeypatch):

@@ -43,13 +43,13 @@ def describe(dataset_cfg: dict[str, Any]) -> str:
     return (
         f'{facts}\n'
         f'  video {video["video_id"]}: {_shape(video["frames"])}; '
-        f'text {text["text_id"]}: {len(text["token_ids"])} ids\n'
+        f'text {text["text_id"]}: {_shape(text["tokens"])}\n'
         f'  built in {built - begin:.1f} s, sample decoded in {decoded - built:.2f} s'
     )
 
 
-def _shape(frames: Any) -> str:
-    return f'{str(frames.dtype).removeprefix("torch.")} {list(frames.shape)}'
+def _shape(x: Any) -> str:
+    return f'{str(x.dtype).removeprefix("torch.")} {list(x.shape)}'
 
 
 def main() -> None:

@@ -2,19 +2,27 @@
 
 from .clip2video import CLIP2Video
 from .clip4clip import CLIP4Clip
+from .clip_frame import GMMFormerEncoder, MSSLEncoder
 from .feature_tower import FeatureFrames
+from .feature_words import FeatureWords
 from .open_clip_towers import OpenCLIPFrames, OpenCLIPText
+from .prvr import ARLEncoder, TwoBranches
 from .ssb import SSBEncoder
 from .transformers_tower import TransformersText
 from .uatvr import UATVR
 
 __all__ = [
+    'ARLEncoder',
     'CLIP2Video',
     'CLIP4Clip',
     'FeatureFrames',
+    'FeatureWords',
+    'GMMFormerEncoder',
+    'MSSLEncoder',
     'OpenCLIPFrames',
     'OpenCLIPText',
     'SSBEncoder',
     'TransformersText',
+    'TwoBranches',
     'UATVR',
 ]

@@ -1,0 +1,22 @@
+# GMMFormer on stored features (I3D, on TVR beside ResNet152; RoBERTa's words); widths are the
+# dataset's: model.encoder.{frames,text}.in_dim; dropout .15 on Charades-STA.  Its contrastive losses
+# read inner products ('clip_dot', 'frame_dot') as they are: temperature 1.
+model = dict(
+    type='VideoTextRetriever',
+    data_preprocessor=dict(type='VideoTextDataPreprocessor'),
+    encoder=dict(
+        type='GMMFormerEncoder',
+        frames=dict(type='FeatureFrames'),
+        text=dict(type='FeatureWords'),
+        dim=384,
+        heads=4,
+        dropout=0.2,
+        clips=32,
+        max_frames=128,
+        max_words=30,
+    ),
+    similarity=dict(
+        type='BestFrameSimilarity', levels=('clip', 'frame'), weights=(0.7, 0.3), dots=True
+    ),
+    temperature=dict(type='Temperature', init=1.0),
+)

@@ -1,0 +1,75 @@
+"""Write the text file of a PRVR dataset in MS-SL's layout from the official annotations.
+
+    python tools/dataset_converters/prvr_captions.py activitynet data/activitynet --split train \
+        [--only LIST]
+
+makes ``data/activitynet/TextData/activitynettrain.caption.txt``, lines ``VIDEO#enc#N caption``. With
+a list of video ids, one a line, only of these: those that features were found for, for instance.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Optional, Sequence
+
+from mmvtr.datasets import ActivityNetMomentsDataset, CharadesSTADataset, PRVRDataset, TVRDataset
+from mmvtr.datasets.annotation_files import read_ids
+
+SETS: dict[str, type[PRVRDataset]] = {
+    cls.collection: cls for cls in (TVRDataset, ActivityNetMomentsDataset, CharadesSTADataset)
+}
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument('dataset', choices=sorted(SETS))
+    parser.add_argument('ann_root', type=Path, help='folder of the official annotations')
+    parser.add_argument('--split', choices=['train', 'test'], required=True)
+    parser.add_argument('--only', type=Path, metavar='LIST', help='file of the video ids to keep')
+    return parser.parse_args()
+
+
+def caption_lines(dataset: PRVRDataset, only: Optional[Sequence[str]]) -> list[str]:
+    """One line a caption, of the videos ``only`` (None = all), in the dataset's order.
+
+    Raises:
+        ValueError: a video that the dataset does not have.
+    """
+    known = [video['video_id'] for video in dataset.videos]
+    kept = set(known if only is None else only)
+    unknown = sorted(kept.difference(known))
+    if unknown:
+        raise ValueError(
+            f'{dataset.title} {dataset.split} does not have {len(unknown)} of {len(kept)} listed '
+            f'videos, e.g. {unknown[:5]}'
+        )
+    return [
+        f'{text["text_id"]} {" ".join(text["text"].split())}'
+        for text in dataset.texts
+        if known[text['video_idx'][0]] in kept
+    ]
+
+
+def main() -> None:
+    args = parse_args()
+    cls = SETS[args.dataset]
+    target = args.ann_root / cls.splits[args.split].table
+    if target.exists():
+        raise SystemExit(f'error: {target} is there already')
+    try:
+        dataset = cls(
+            args.split, ann_root=str(args.ann_root), video_pipeline=[], text_pipeline=[]
+        )
+        lines = caption_lines(dataset, None if args.only is None else read_ids(args.only))
+    except (OSError, ValueError) as error:
+        raise SystemExit(f'error: {error}') from error
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text('\n'.join(lines) + '\n', encoding='utf-8')
+    print(f'{target}: {len(lines)} captions')
+
+
+if __name__ == '__main__':
+    main()
