@@ -99,6 +99,8 @@ class Relation(NamedTuple):
         relevance: float [T, V] in [0, 1] or None, graded relevance.
         text_ids: T annotation row ids.
         video_ids: V video ids.
+        moment_ratio: float64 [T] or None, the share of its video that a text describes (NaN = not
+            known), where videos are longer than what a text tells.
     """
 
     positives: Tensor
@@ -106,3 +108,4 @@ class Relation(NamedTuple):
     relevance: Optional[Tensor] = None
     text_ids: Sequence[str] = ()
     video_ids: Sequence[str] = ()
+    moment_ratio: Optional[Tensor] = None

@@ -1,7 +1,7 @@
-# ARL's two encoders on stored features (I3D, on TVR beside ResNet152; RoBERTa's words).  "Typical
-# parameters as GMMFormer" (Sec. Implementation Details): 384 dimensions, 4 heads, dropout .2 (.15 on
+# ARL's two encoders on stored features (I3D, on TVR beside ResNet152; RoBERTa's words), scored by
+# Eq. 13.  Its "typical parameters" are GMMFormer's: 384 dimensions, 4 heads, dropout .2 (.15 on
 # Charades-STA), up to 128 frames and 30 words.  Widths of the features are the dataset's:
-# model.encoder.encoder.{frames,text}.in_dim.  Scores are Eq. 13.
+# model.encoder.encoder.{frames,text}.in_dim.
 model = dict(
     type='VideoTextRetriever',
     data_preprocessor=dict(type='VideoTextDataPreprocessor'),

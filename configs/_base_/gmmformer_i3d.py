@@ -1,6 +1,6 @@
-# GMMFormer on stored features (I3D, on TVR beside ResNet152; RoBERTa's words); widths are the
-# dataset's: model.encoder.{frames,text}.in_dim; dropout .15 on Charades-STA.  Its contrastive losses
-# read inner products ('clip_dot', 'frame_dot') as they are: temperature 1.
+# GMMFormer on stored features (I3D, on TVR beside ResNet152; RoBERTa's words).  Widths of the
+# features are the dataset's: model.encoder.{frames,text}.in_dim.  Charades-STA takes dropout .15.
+# Its contrastive losses read inner products as they are ('clip_dot', 'frame_dot'): temperature 1.
 model = dict(
     type='VideoTextRetriever',
     data_preprocessor=dict(type='VideoTextDataPreprocessor'),

@@ -67,10 +67,36 @@ def read_rows(path: Path, keys: Mapping[str, type]) -> list[dict[str, Any]]:
     if not isinstance(rows, list):
         raise ValueError(f'{path}: expected a list, found {type(rows).__name__}')
     for number, row in enumerate(rows):
-        for key, kind in keys.items():
-            if not isinstance(row, dict) or not isinstance(row.get(key), kind):
-                raise ValueError(f'{path}: entry {number} has no {key!r} ({kind.__name__})')
+        _check_row(row, keys, f'{path}: entry {number}')
     return rows
+
+
+def read_json_lines(path: Path, keys: Mapping[str, type]) -> list[dict[str, Any]]:
+    """Read a file of one json object a line, as :func:`read_rows`; empty lines do not count.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: a line is not json, no object, or a key is missing or of another type.
+    """
+    rows = []
+    for number, line in read_lines(path):
+        try:
+            rows.append(json.loads(line))
+        except ValueError as error:
+            raise ValueError(f'{path}, line {number} is not valid json: {error}') from error
+        _check_row(rows[-1], keys, f'{path}, line {number}')
+    return rows
+
+
+def read_lines(path: Path) -> list[tuple[int, str]]:
+    """The lines of a UTF-8 file that are not empty, stripped, with their numbers from 1.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: not UTF-8.
+    """
+    lines = path.read_text(encoding='utf-8-sig').split('\n')
+    return [(number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()]
 
 
 def read_ids(path: Path) -> list[str]:
@@ -80,8 +106,7 @@ def read_ids(path: Path) -> list[str]:
         FileNotFoundError: no such file.
         ValueError: no id at all.
     """
-    lines = path.read_text(encoding='utf-8-sig').split('\n')
-    ids = [line.strip() for line in lines if line.strip()]
+    ids = [line for _, line in read_lines(path)]
     if not ids:
         raise ValueError(f'{path} lists no video')
     return ids
@@ -96,6 +121,12 @@ def strings(value: Any, where: str) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise ValueError(f'{where}: expected a list of strings')
     return value
+
+
+def _check_row(row: Any, keys: Mapping[str, type], where: str) -> None:
+    for key, kind in keys.items():
+        if not isinstance(row, dict) or not isinstance(row.get(key), kind):
+            raise ValueError(f'{where} has no {key!r} ({kind.__name__})')
 
 
 def _parse_json(path: Path) -> Any:

@@ -27,7 +27,7 @@ def collate_retrieval(items: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
     Returns:
         ``inputs``: ``video`` = list of V tensors, uint8 [F, 3, H, W] or float32 [F, D], ``text`` =
-        list of T tensors, int64 [L]; a key is absent where there is no such half.
+        list of T tensors, int64 [L] or float32 [L, D]; a key is absent where there is no such half.
         ``data_samples``: ``video_idx`` int64 [V], ``video_ids``, ``text_idx`` int64 [T],
         ``text_ids``, ``text_videos`` int64 [T, M] (padded with -1), ``broken`` = list of
         (video_id, reason) of skipped videos.
@@ -39,7 +39,7 @@ def collate_retrieval(items: Sequence[dict[str, Any]]) -> dict[str, Any]:
     if videos:
         inputs['video'] = [video['frames'] for video in videos]
     if texts:
-        inputs['text'] = [text['token_ids'] for text in texts]
+        inputs['text'] = [text['tokens'] for text in texts]
     return dict(
         inputs=inputs,
         data_samples=dict(
@@ -58,7 +58,7 @@ def _video(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _texts(item: dict[str, Any]) -> list[dict[str, Any]]:
-    return item.get('texts', [item] if 'token_ids' in item else [])
+    return item.get('texts', [item] if 'tokens' in item else [])
 
 
 def _int64(values: Sequence[int]) -> Tensor:

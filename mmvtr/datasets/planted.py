@@ -20,7 +20,8 @@ from mmvtr.datasets.planted_corpus.store import (
     read_truth,
 )
 from mmvtr.datasets.planted_corpus.truth import Truth
-from mmvtr.datasets.video_text import VideoTextDataset
+from mmvtr.datasets.planted_corpus.world import FPS
+from mmvtr.datasets.video_text import EpochUnit, VideoTextDataset
 from mmvtr.registry import DATASETS
 
 
@@ -30,8 +31,8 @@ class PlantedDataset(VideoTextDataset):
 
     The knobs say which corpus; one that does not exist yet under ``data_root`` is made by rank 0
     while the other ranks wait.  A *sister* corpus is one of another seed: independent clips and
-    captions of the same world.  Beside the usual keys, a video holds ``num_frames`` and
-    ``moments`` (its facts) and a text holds ``level`` ('specific', 'medium', 'general'),
+    captions of the same world.  Beside the usual keys, a video holds ``num_frames``, ``duration``
+    and ``moments`` (its facts) and a text holds ``level`` ('specific', 'medium', 'general'),
     ``moment``, ``start``, ``end``, ``says`` and ``background`` (its meaning).
 
     Args:
@@ -61,7 +62,7 @@ class PlantedDataset(VideoTextDataset):
         *,
         split: Literal['train', 'val', 'test'],
         data_root: str = 'data/planted',
-        epoch_unit: Literal['text', 'video'] = 'text',
+        epoch_unit: EpochUnit = 'text',
         on_broken: Literal['raise', 'skip'] = 'raise',
         **knobs: Any,
     ) -> None:
@@ -82,7 +83,10 @@ class PlantedDataset(VideoTextDataset):
                 make_corpus(self.folder, self.knobs)
             publish_vocabulary(self.folder.parent)
         barrier()
-        return open_corpus(self.folder, self.knobs, self.split)
+        videos, texts = open_corpus(self.folder, self.knobs, self.split)
+        for video in videos:
+            video['duration'] = video['num_frames'] / FPS
+        return videos, texts
 
     def truth(self) -> np.ndarray:
         """Bool [T, V]: the text truly holds for the clip."""

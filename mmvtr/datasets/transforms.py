@@ -7,13 +7,15 @@ They speak mmcv's language: ``transform(results: dict) -> dict``, ``imgs`` is a 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Iterable, Optional, Sequence, Union
+from typing import Any, Optional, Sequence, Union
 
 import numpy as np
 import torch
 from mmcv.transforms import BaseTransform
 from torch.nn.functional import interpolate
 
+from mmvtr.datasets.feature_stores import FeatureStore, open_store
+from mmvtr.datasets.files import missing_files
 from mmvtr.datasets.frame_sampling import sampling_named
 from mmvtr.datasets.video_io import BrokenVideoError, read_frames
 from mmvtr.registry import TRANSFORMS
@@ -39,7 +41,13 @@ class LoadVideo(BaseTransform):
 
     def check(self, videos: list[Results]) -> None:
         """Raise FileNotFoundError unless every video file exists (one listing a folder)."""
-        _check_files([Path(video['path']) for video in videos], 'video files')
+        missing = [str(path) for path in missing_files(Path(v['path']) for v in videos)]
+        if missing:
+            raise FileNotFoundError(
+                f'{len(missing)} of {len(videos)} video files are missing: '
+                + ', '.join(missing[:3])
+                + (', ...' if len(missing) > 3 else '')
+            )
 
     def transform(self, results: Results) -> Results:
         """``path`` -> ``imgs``; raises :class:`BrokenVideoError`."""
@@ -60,8 +68,9 @@ class LoadFeatures(BaseTransform):
     rates meet in ``num_frames`` rows each, sampled alike; rows are never repeated or cut off.
 
     Args:
-        path: a folder with ``VIDEO_ID.npy`` files, or one hdf5 file (``.h5``, ``.hdf5``) with a
-            dataset per video id; every array is float [F, D]. A list = several of them.
+        path: a folder with ``VIDEO_ID.npy`` files, one hdf5 file (``.h5``, ``.hdf5``) with a
+            dataset per video id, or a BigFile folder (``feature.bin``, ``video2frames.txt`` ...);
+            every array is float [F, D]. A list = several of them.
         num_frames: at most so many rows, None = all.
         sampling: as in :class:`LoadVideo`; rows count as one second apart.
     """
@@ -76,18 +85,18 @@ class LoadFeatures(BaseTransform):
         paths = [path] if isinstance(path, str) else path
         if not paths:
             raise ValueError('LoadFeatures: path is an empty list, at least one store expected')
-        self.stores = [_FeatureStore(Path(path)) for path in paths]
+        self.stores = [open_store(Path(path)) for path in paths]
         self.num_frames = num_frames
         self.select = sampling_named(sampling)
 
     def check(self, videos: list[Results]) -> None:
         """Raise FileNotFoundError or KeyError unless every video has its features."""
         for store in self.stores:
-            store.check([video['video_id'] for video in videos])
+            store.check([video['video_id'] for video in videos], 'videos')
 
     def transform(self, results: Results) -> Results:
         """``video_id`` -> ``features``; raises :class:`BrokenVideoError`."""
-        parts = [store.read(results['video_id']) for store in self.stores]
+        parts = [self._read(store, results['video_id']) for store in self.stores]
         if self.num_frames is not None:
             # One random draw a length: of stores with the same frames, the same ones are kept.
             lengths = dict.fromkeys(len(part) for part in parts)
@@ -99,65 +108,19 @@ class LoadFeatures(BaseTransform):
         results['features'] = features.astype(np.float32)
         return results
 
+    @staticmethod
+    def _read(store: FeatureStore, video_id: str) -> np.ndarray:
+        try:
+            return store.read(video_id)
+        except ValueError as error:
+            raise BrokenVideoError(str(error)) from error
+
     def _uneven(self, video_id: str, parts: list[np.ndarray]) -> str:
         found = ', '.join(f'{len(part)} in {s.path}' for s, part in zip(self.stores, parts))
         return (
             f'features of {video_id!r}: {found} rows with num_frames={self.num_frames}; equally '
             'many expected, which a num_frames that no store falls short of gives'
         )
-
-
-class _FeatureStore:
-    """A folder of npy files, or a hdf5 file."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def check(self, video_ids: list[str]) -> None:
-        if not self._is_hdf5():
-            _check_files([self._npy(video_id) for video_id in video_ids], 'feature files')
-            return
-        if not self.path.is_file():
-            raise FileNotFoundError(f'no such feature file: {self.path}')
-        with self._open() as store:
-            missing = [video_id for video_id in video_ids if video_id not in store]
-        if missing:
-            raise KeyError(
-                f'{self.path}: no features of {len(missing)} of {len(video_ids)} videos, '
-                f'e.g. {missing[:5]}'
-            )
-
-    def read(self, video_id: str) -> np.ndarray:
-        """Float [F, D] as it is stored; raises :class:`BrokenVideoError`."""
-        features = self._load(video_id)
-        if features.ndim != 2 or len(features) == 0:
-            raise BrokenVideoError(
-                f'{self.path}: features of {video_id!r} are {features.shape}, '
-                'expected [F, D] with F > 0'
-            )
-        return features
-
-    def _is_hdf5(self) -> bool:
-        return self.path.suffix in ('.h5', '.hdf5')
-
-    def _open(self) -> Any:
-        try:
-            import h5py  # an extra: only those who have hdf5 files need it
-        except ImportError as error:
-            raise ImportError(f'{self.path}: reading hdf5 needs `pip install h5py`') from error
-        return h5py.File(self.path)
-
-    def _npy(self, video_id: str) -> Path:
-        return self.path / f'{video_id}.npy'
-
-    def _load(self, video_id: str) -> np.ndarray:
-        try:
-            if not self._is_hdf5():
-                return np.load(self._npy(video_id))
-            with self._open() as store:  # opened anew: a handle must not cross a fork
-                return store[video_id][()]
-        except (OSError, ValueError, EOFError) as error:
-            raise BrokenVideoError(f'{self.path}: features of {video_id!r}: {error}') from error
 
 
 @TRANSFORMS.register_module()
@@ -206,20 +169,3 @@ class RandomRoll(BaseTransform):
         shift = np.random.randint(results['imgs'][0].shape[:2])
         results['imgs'] = [np.roll(img, shift, axis=(0, 1)) for img in results['imgs']]
         return results
-
-
-def _check_files(paths: Iterable[Path], what: str) -> None:
-    """One listing a folder, since a stat per file is slow on network disks."""
-    paths = list(paths)
-    present = {folder: _names(folder) for folder in {path.parent for path in paths}}
-    missing = [str(path) for path in paths if path.name not in present[path.parent]]
-    if missing:
-        raise FileNotFoundError(
-            f'{len(missing)} of {len(paths)} {what} are missing: '
-            + ', '.join(missing[:3])
-            + (', ...' if len(missing) > 3 else '')
-        )
-
-
-def _names(folder: Path) -> set[str]:
-    return {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()

@@ -7,10 +7,11 @@ random choice a function of (seed, epoch, item), whatever the number of workers.
 from __future__ import annotations
 
 import hashlib
+import math
 import random
 from collections import Counter
 from contextlib import contextmanager
-from typing import Any, Callable, Iterator, Literal, Optional, Sequence, Union
+from typing import Any, Callable, Iterator, Literal, Optional, Sequence, Union, get_args
 
 import numpy as np
 import torch
@@ -22,6 +23,7 @@ from mmvtr.datasets.video_io import BrokenVideoError
 from mmvtr.registry import TRANSFORMS
 
 Transform = Union[dict, Callable[[dict], dict]]
+EpochUnit = Literal['text', 'video', 'video_with_all_texts']
 
 
 class VideoTextDataset(Dataset):
@@ -33,9 +35,11 @@ class VideoTextDataset(Dataset):
     Args:
         video_pipeline: transforms (configs or callables) from a video record to ``imgs`` (list of
             uint8 RGB [H, W, 3], all of one size) or ``features`` (float32 [F, D]).
-        text_pipeline: transforms from a text record to ``token_ids`` (int64 [L], no padding).
+        text_pipeline: transforms from a text record to ``token_ids`` (int64 [L], no padding) or
+            ``token_features`` (float32 [L, D]).
         epoch_unit: 'text' = an epoch visits every text (with a random one of its videos), 'video'
-            = every video that has a text (with a random one of its texts).
+            = every video that has a text (with a random one of its texts), 'video_with_all_texts'
+            = every such video with all of its texts: a batch holds more texts than videos.
         on_broken: 'raise' a :class:`BrokenVideoError`, or 'skip' the item and report it in the
             batch's ``data_samples['broken']``.
 
@@ -48,12 +52,11 @@ class VideoTextDataset(Dataset):
         video_pipeline: Sequence[Transform],
         text_pipeline: Sequence[Transform],
         *,
-        epoch_unit: Literal['text', 'video'] = 'text',
+        epoch_unit: EpochUnit = 'text',
         on_broken: Literal['raise', 'skip'] = 'raise',
     ) -> None:
-        _require(
-            epoch_unit in ('text', 'video'), f"epoch_unit: 'text' or 'video', not {epoch_unit!r}"
-        )
+        units = get_args(EpochUnit)
+        _require(epoch_unit in units, f'epoch_unit: one of {units}, not {epoch_unit!r}')
         _require(on_broken in ('raise', 'skip'), f"on_broken: 'raise' or 'skip', not {on_broken!r}")
         self.epoch_unit = epoch_unit
         self.on_broken = on_broken
@@ -71,8 +74,9 @@ class VideoTextDataset(Dataset):
 
         Returns:
             Videos: dicts of ``video_id`` (str), ``path`` (str), optionally ``start`` and ``end``
-            (seconds, a clip inside the file). Texts: dicts of ``text_id`` (str, the annotation
-            row), ``text`` (str), ``video_idx`` (positions of its videos).
+            (seconds, a clip inside the file), ``duration`` (seconds). Texts: dicts of ``text_id``
+            (str, the annotation row), ``text`` (str), ``video_idx`` (positions of its videos),
+            optionally ``start`` and ``end`` (seconds, the moment of the video that it describes).
         """
         raise NotImplementedError
 
@@ -83,6 +87,14 @@ class VideoTextDataset(Dataset):
     def relevance(self) -> Optional[np.ndarray]:
         """Float [T, V] in [0, 1], graded relevance; None = not known."""
         return None
+
+    def moment_ratio(self) -> Optional[np.ndarray]:
+        """Float64 [T] in (0, 1], the share of its video that a text describes.
+
+        NaN where that is not known, or the text has several videos; None = known of no text.
+        """
+        ratios = np.array([_moment_ratio(text, self.videos) for text in self.texts])
+        return None if np.isnan(ratios).all() else ratios
 
     def positives(self) -> np.ndarray:
         """Bool [T, V], the annotated matches (dense: T * V bytes)."""
@@ -116,7 +128,7 @@ class VideoTextDataset(Dataset):
         return len(self.texts if self.epoch_unit == 'text' else self.videos_with_text)
 
     def __getitem__(self, key: Union[ItemKey, int]) -> dict[str, Any]:
-        """One text and one of its videos, or one video and one of its texts.
+        """One text and one of its videos, or one video and one or all of its texts.
 
         Args:
             key: an :class:`ItemKey`; a plain index stands for seed 0 and epoch 0.
@@ -126,14 +138,9 @@ class VideoTextDataset(Dataset):
         """
         key = _item_key(key)
         with _seeded(key):
-            if self.epoch_unit == 'text':
-                t = key.index
-                v = random.choice(self.texts[t]['video_idx'])
-            else:
-                v = self.videos_with_text[key.index]
-                t = random.choice(self.texts_of[v])
-            video, text = self._video(v), self._text(t)
-        return video if 'broken' in video else dict(video=video, texts=[text])
+            v, ts = self._choose(key.index)
+            video, texts = self._video(v), [self._text(t) for t in ts]
+        return video if 'broken' in video else dict(video=video, texts=texts)
 
     def load_video(self, v: int, key: Optional[ItemKey] = None) -> dict[str, Any]:
         """Video ``v``, its random transforms drawn from ``key`` (default: seed 0, epoch 0).
@@ -149,9 +156,20 @@ class VideoTextDataset(Dataset):
             return self._video(v)
 
     def load_text(self, t: int, key: Optional[ItemKey] = None) -> dict[str, Any]:
-        """Text ``t``: dict(text_idx, text_id, token_ids = int64 [L], video_idx = its videos)."""
+        """Text ``t``: dict(text_idx, text_id, tokens, video_idx = its videos).
+
+        ``tokens`` are int64 [L], ids, or float32 [L, D], precomputed features.
+        """
         with _seeded(key or ItemKey(0, 0, t)):
             return self._text(t)
+
+    def _choose(self, index: int) -> tuple[int, list[int]]:
+        """The video and the texts of an item."""
+        if self.epoch_unit == 'text':
+            return random.choice(self.texts[index]['video_idx']), [index]
+        v = self.videos_with_text[index]
+        texts = self.texts_of[v]
+        return v, [random.choice(texts)] if self.epoch_unit == 'video' else texts
 
     def _video(self, v: int) -> dict[str, Any]:
         record = self.videos[v]
@@ -169,7 +187,7 @@ class VideoTextDataset(Dataset):
         return dict(
             text_idx=t,
             text_id=record['text_id'],
-            token_ids=torch.as_tensor(results['token_ids'], dtype=torch.int64),
+            tokens=_tokens(results),
             video_idx=list(record['video_idx']),
         )
 
@@ -236,6 +254,21 @@ def _frames(results: dict[str, Any]) -> torch.Tensor:
         len(sizes) == 1, f'video {results["video_id"]!r}: frames of one size expected, got {sizes}'
     )
     return torch.from_numpy(np.stack(results['imgs'])).permute(0, 3, 1, 2).contiguous()
+
+
+def _tokens(results: dict[str, Any]) -> torch.Tensor:
+    """``token_features`` as float32 [L, D], or ``token_ids`` as int64 [L]."""
+    if 'token_features' in results:
+        return torch.as_tensor(results['token_features'], dtype=torch.float32)
+    return torch.as_tensor(results['token_ids'], dtype=torch.int64)
+
+
+def _moment_ratio(text: dict[str, Any], videos: list[dict[str, Any]]) -> float:
+    video = videos[text['video_idx'][0]]
+    if len(text['video_idx']) > 1 or 'start' not in text or 'duration' not in video:
+        return math.nan
+    ratio = (text['end'] - text['start']) / video['duration']
+    return round(ratio, 9)  # a fifth is .2, whatever the floating point
 
 
 def _texts_of(texts: list[dict[str, Any]], num_videos: int) -> list[list[int]]:

@@ -1,5 +1,6 @@
 """Everything that happens around a training step: hooks, loops, optimizers, checkpoints."""
 
+from mmvtr.engine.ambiguity_hook import AmbiguityHook
 from mmvtr.engine.checkpoint import PlainCheckpointHook
 from mmvtr.engine.eta_monitor import EtaMonitorHook
 from mmvtr.engine.evaluation import Evaluation
@@ -19,6 +20,7 @@ from mmvtr.engine.score_transforms import (
 
 __all__ = [
     'AlternatingTrainLoop',
+    'AmbiguityHook',
     'AutocastOptimWrapper',
     'BertAdam',
     'BrokenVideoHook',

@@ -270,12 +270,14 @@ def relation_of(dataset: Dataset, texts: Encoded, videos: Encoded) -> Relation:
         complete = matrix.shape == (len(texts.ids), len(videos.ids))
         return matrix if complete else matrix[texts.index][:, videos.index]
 
+    ratio = dataset.moment_ratio()
     return Relation(
         positives=known(dataset.positives()),
         truth=known(dataset.truth()),
         relevance=known(dataset.relevance()),
         text_ids=texts.ids,
         video_ids=videos.ids,
+        moment_ratio=None if ratio is None else torch.as_tensor(ratio)[texts.index],
     )
 
 
@@ -287,7 +289,7 @@ def training_protocol(runner: Runner) -> dict[str, Any]:
     batch, world = loader['batch_size'], get_world_size()
     ranks = f' ({world} x {batch})' if world > 1 else ''
     unit = loader['dataset'].get('epoch_unit', 'text')
-    return {'epoch': f'every {unit}', 'batch': f'{batch * world}{ranks}'}
+    return {'epoch': f'every {unit.replace("_", " ")}', 'batch': f'{batch * world}{ranks}'}
 
 
 def on_rank_0(function: Callable[[], Any]) -> Any:

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from mmengine.dist import all_gather_object, get_rank
 from mmengine.hooks import Hook
-from mmengine.model import is_model_wrapper
 from mmengine.runner import Runner
 
 from mmvtr.registry import HOOKS
@@ -53,17 +52,17 @@ def seed_all(*key: int) -> None:
 
 @HOOKS.register_module()
 class ProgressHook(Hook):
-    """Tells the supervision how far the training is, so that its ramps fit any batch and schedule.
+    """Tells the model how far the training is, so that ramps fit any batch and schedule.
 
-    Sets ``model.supervision.progress``, in [0, 1), where there is one.
+    Sets ``progress``, in [0, 1), of every part of the model (supervision, losses) that has it.
     """
 
     def before_train_iter(
         self, runner: Runner, batch_idx: int, data_batch: Optional[dict] = None
     ) -> None:
-        model = runner.model.module if is_model_wrapper(runner.model) else runner.model
-        if hasattr(getattr(model, 'supervision', None), 'progress'):
-            model.supervision.progress = runner.iter / runner.max_iters
+        for module in runner.model.modules():
+            if hasattr(module, 'progress'):
+                module.progress = runner.iter / runner.max_iters
 
 
 @HOOKS.register_module()

@@ -1,6 +1,7 @@
 """Metrics over score matrices [T, V] and what is known of the set; no metric knows a model."""
 
 from mmvtr.evaluation.metric import Metric, Report, directed, evaluate
+from mmvtr.evaluation.moment_ratio import MomentRatioMetric
 from mmvtr.evaluation.normalisation import NormalisationMetric
 from mmvtr.evaluation.retrieval import RetrievalMetric
 from mmvtr.evaluation.semantic import SemanticMetric
@@ -11,6 +12,7 @@ from mmvtr.evaluation.uncertainty import GeneralCaptionMetric, UncertaintyMetric
 __all__ = [
     'GeneralCaptionMetric',
     'Metric',
+    'MomentRatioMetric',
     'NormalisationMetric',
     'Report',
     'RetrievalMetric',

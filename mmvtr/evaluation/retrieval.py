@@ -30,7 +30,9 @@ class RetrievalMetric(Metric):
     - ``best_caption`` (Collaborative Experts; MSVD: 27,763 candidates): a candidate is a caption,
       and the best own one counts. Keys ``v2t_caption_*`` and ``rsum_caption``.
 
-    With one caption a video they are the same task, shown once as ``v2t_*``.
+    With one caption a video they are the same task, shown once as ``v2t_*``. With neither, only
+    texts ask, and ``t2v_SumR`` is the sum of their R@K: what papers on partially relevant video
+    retrieval report, at 1, 5, 10 and 100.
 
     Keys: ``R1``, ``R5`` ... in percent, ``MdR`` and ``MnR`` (median and mean rank), ``gmean`` (the
     geometric mean of the R@K, as Collaborative Experts); ``rsum`` = all R@K of both directions.
@@ -41,7 +43,7 @@ class RetrievalMetric(Metric):
         recall_at: the K of R@K.
         also_recall_at: further K that are shown only: no part of ``rsum`` and ``gmean``, which
             so compare between datasets (papers on ActivityNet add R@50).
-        v2t_protocols: any of the two above.
+        v2t_protocols: any of the two above, or none.
 
     Raises:
         ValueError: an unknown protocol, or (called) no text has an annotated video.
@@ -62,8 +64,7 @@ class RetrievalMetric(Metric):
         also_recall_at: Sequence[int] = (),
         v2t_protocols: Sequence[str] = ('max_over_captions', 'best_caption'),
     ) -> None:
-        unknown = set(v2t_protocols) - V2T_PROTOCOLS.keys()
-        if unknown or not v2t_protocols:
+        if set(v2t_protocols) - V2T_PROTOCOLS.keys():
             raise ValueError(f'v2t_protocols: some of {list(V2T_PROTOCOLS)}, not {v2t_protocols}')
         self.recall_at = tuple(recall_at)
         self.shown = (*recall_at, *also_recall_at)
@@ -100,10 +101,8 @@ class RetrievalMetric(Metric):
             numbers.update({f'{direction}_{name}': value for name, value in named.items()})
             rsum[direction] = sum(named[f'R{k}'] for k in self.recall_at)
         t2v = rsum.pop('t2v')
-        return {
-            **numbers,
-            **{'rsum' + v2t.removeprefix('v2t'): t2v + value for v2t, value in rsum.items()},
-        }
+        sums = {'rsum' + v2t.removeprefix('v2t'): t2v + value for v2t, value in rsum.items()}
+        return {**numbers, **(sums or {'t2v_SumR': t2v})}
 
     def _counts(self, scores: Directed, positives: Tensor) -> Iterator[tuple[str, RankCounts]]:
         yield 't2v', fn.rank_counts(scores.t2v, positives)

@@ -3,6 +3,10 @@
 Row t of ``scores[T, V]`` against its positives and weighted negatives:
 
     -log( sum_{v in P_t} e^{s_tv} / ( sum_{v in P_t} e^{s_tv} + sum_{v not in P_t} w_tv e^{s_tv} ) )
+
+and, with ambiguous entries A_t (none of them in P_t), row t's pair with its positive p:
+
+    -log( (e^{s_tp} + sum_{A_t} w_tv e^{s_tv}) / (e^{s_tp} + sum_{v not in P_t} w_tv e^{s_tv}) )
 """
 
 from __future__ import annotations
@@ -24,20 +28,28 @@ def contrastive(
     *,
     temperature: float | Tensor = 1.0,
     weights: Optional[Tensor] = None,
+    ambiguous: Optional[Tensor] = None,
     form: str = 'pooled',
     direction: str = 'both',
 ) -> Tensor:
     """Contrastive loss of a text x video score matrix.
 
     Special cases: InfoNCE (DVTR Eq. 2) has one positive a row and no weights; the debiased
-    contrastive loss (DVTR Eq. 13) has ``weights`` = eta; ``form='outer_sum'`` is SupCon.
+    contrastive loss (DVTR Eq. 13) has ``weights`` = eta; ``form='outer_sum'`` is SupCon; MS-SL's
+    ``clip_nce`` is twice the pooled loss of the raw inner products.  ARL Eq. 10 is twice
+    ``own_pair``; the other uses of its ambiguous sets (Tab. 6) are ``positives | ambiguous`` with
+    ``form='outer_sum'``, and ``weights`` 0 at them.
 
     Args:
         scores: float [T, V]; half precision is computed in float32.
         positives: bool [T, V].  Rows (t2v) or columns (v2t) without a positive are left out.
         temperature: divides the scores; a float or a 0-dim tensor.
         weights: float [T, V] >= 0 or None (= 1), the weight of each negative in the denominator;
-            entries at positives are ignored.
+            entries at positives are ignored.  Weight 0 takes an entry out of the loss.
+        ambiguous: bool [T, V] or None, for ``own_pair`` only: A of ARL Eq. 8-9.  A row's entries
+            are A of the text, a column's those of the video.  They join the numerator of each pair
+            and stay in the denominator, with their weight in both; entries at positives are
+            ignored.  They are never pushed, and share the pull with the positive as e^s says.
         form: ``'pooled'`` as above; ``'own_pair'`` one term per annotated pair, whose sibling
             positives are neither positive nor negative (ARL Eq. 8-9); ``'outer_sum'`` the mean
             over positives outside the logarithm.
@@ -48,12 +60,15 @@ def contrastive(
         0-dim tensor; 0 where no row has a positive.
 
     Raises:
-        ValueError: unknown form or direction, or shapes that differ.
+        ValueError: unknown form or direction, ambiguous pairs with another form than
+            ``own_pair``, or shapes that differ.
     """
     if scores.shape != positives.shape:
         raise ValueError(
             f'scores {tuple(scores.shape)} and positives {tuple(positives.shape)} differ'
         )
+    if ambiguous is not None and form != 'own_pair':
+        raise ValueError(f"ambiguous pairs need form='own_pair', not {form!r}")
     logits = at_least_float32(scores) / temperature
     if weights is None:
         negatives = logits.masked_fill(positives, LOG_ZERO)
@@ -61,7 +76,8 @@ def contrastive(
         absent = positives | (weights == 0)
         negatives = logits + weights.masked_fill(absent, 1.0).log()
         negatives = negatives.masked_fill(absent, LOG_ZERO)
-    t2v = (logits, negatives, positives)
+    ambiguous = torch.zeros_like(positives) if ambiguous is None else ambiguous
+    t2v = (logits, negatives, positives, ambiguous)
     v2t = tuple(x.t() for x in t2v)
     if direction == 'both':
         return (_rows(*t2v, form) + _rows(*v2t, form)) / 2
@@ -70,7 +86,9 @@ def contrastive(
     return _rows(*(t2v if direction == 't2v' else v2t), form)
 
 
-def _rows(logits: Tensor, negatives: Tensor, positives: Tensor, form: str) -> Tensor:
+def _rows(
+    logits: Tensor, negatives: Tensor, positives: Tensor, ambiguous: Tensor, form: str
+) -> Tensor:
     """The loss of each row (each pair for ``own_pair``), averaged."""
     valid = positives.any(1)
     if not valid.any():
@@ -79,7 +97,9 @@ def _rows(logits: Tensor, negatives: Tensor, positives: Tensor, form: str) -> Te
     if form == 'own_pair':
         row, column = positives.nonzero(as_tuple=True)
         own = logits[row, column]
-        return (torch.logaddexp(own, negative[row]) - own).mean()
+        shared = torch.logsumexp(negatives.masked_fill(~ambiguous, LOG_ZERO), 1)
+        numerator = torch.logaddexp(own, shared[row])
+        return (torch.logaddexp(own, negative[row]) - numerator).mean()
     positive = torch.logsumexp(logits.masked_fill(~positives, LOG_ZERO), 1)
     total = torch.logaddexp(positive, negative)
     if form == 'pooled':

@@ -1,5 +1,7 @@
 """Retrievers and their components, registered in ``MODELS``."""
 
+from .arl_supervision import ARLSupervision
+from .best_frame_similarity import BestFrameSimilarity
 from .captioning import CrossCaptioning
 from .data_preprocessor import VideoTextDataPreprocessor
 from .distribution_objectives import (
@@ -18,6 +20,7 @@ from .losses import (
     RankingLoss,
     Target,
 )
+from .mssl_similarity import MSSLSimilarity
 from .pcme_supervision import PCMESupervision
 from .retriever import RetrievalSample, VideoTextRetriever
 from .similarity import CosineSimilarity, Temperature
@@ -25,6 +28,8 @@ from .supervision import DVTRSupervision, LiteralDVTRSupervision
 from .token_similarity import TokenSimilarity
 
 __all__ = [
+    'ARLSupervision',
+    'BestFrameSimilarity',
     'ContrastiveLoss',
     'CosineSimilarity',
     'CrossCaptioning',
@@ -34,6 +39,7 @@ __all__ = [
     'KLToUnit',
     'LiteralDVTRSupervision',
     'LocalBatch',
+    'MSSLSimilarity',
     'MultiInstanceContrast',
     'NormalizedContrastiveLoss',
     'OfficialKLToUnit',

@@ -22,7 +22,7 @@ class VideoTextDataPreprocessor(BaseDataPreprocessor):
     Call: the dict of ``collate_retrieval`` -> the same dict with ``inputs`` of
 
     - ``video`` float [V, F, 3, H, W] or [V, F, D], ``frame_mask`` bool [V, F];
-    - ``text`` int64 [T, L] (pad id 0), ``text_mask`` bool [T, L];
+    - ``text`` int64 [T, L] (pad id 0) or float [T, L, D], ``text_mask`` bool [T, L];
 
     each pair only where the batch holds videos or texts.
     """
@@ -56,8 +56,11 @@ def pad(items: Sequence[Tensor], length: Optional[int] = None) -> tuple[Tensor, 
     """N tensors [L_i, ...] -> zero-padded [N, L, ...] and mask bool [N, L].
 
     Raises:
-        ValueError: an item is longer than ``length``.
+        ValueError: an item is longer than ``length``, or two are of different widths.
     """
+    widths = {tuple(x.shape[1:]) for x in items}
+    if len(widths) > 1:
+        raise ValueError(f'frames or words of one batch are of different shapes: {sorted(widths)}')
     lengths = torch.tensor([len(x) for x in items])
     longest = int(lengths.max()) if len(items) else 0
     length = longest if length is None else length

@@ -25,11 +25,14 @@ class Target(NamedTuple):
         positives: bool [T, V], which entries count as a match.
         weights: float [T, V] or None, how hard each negative is pushed.
         margins: float [T, V] or None, margin of each pair of a ranking loss.
+        ambiguous: bool [T, V] or None, which unannotated entries are neither match nor negative
+            (ARL); None while nobody has looked for them (warm-up).
     """
 
     positives: Tensor
     weights: Optional[Tensor] = None
     margins: Optional[Tensor] = None
+    ambiguous: Optional[Tensor] = None
 
 
 class LocalBatch(NamedTuple):
@@ -61,15 +64,22 @@ class MatrixLoss(nn.Module):
         self.loss_weight = loss_weight
 
     def forward(
-        self, matrices: dict[str, Tensor], target: Target, temperature: Tensor | float
+        self,
+        matrices: dict[str, Tensor],
+        target: Target | dict[str, Target],
+        temperature: Tensor | float,
     ) -> Tensor:
-        """``{name: [T, V]}``, their target, and the model's temperature -> 0-dim loss."""
+        """``{name: [T, V]}``, their target, and the model's temperature -> 0-dim loss.
+
+        ``target`` is one for all matrices, or a dict with one for each that is read.
+        """
         unknown = [name for name in self.reads if name not in matrices]
         if unknown:
             raise KeyError(
                 f'{type(self).__name__} reads {unknown}, the model offers {sorted(matrices)}'
             )
-        values = [self.compute(matrices[name], target, temperature) for name in self.reads]
+        targets = {n: target if isinstance(target, Target) else target[n] for n in self.reads}
+        values = [self.compute(matrices[n], targets[n], temperature) for n in self.reads]
         return self.loss_weight * torch.stack(values).mean()
 
     def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
@@ -79,6 +89,10 @@ class MatrixLoss(nn.Module):
 @MODELS.register_module()
 class ContrastiveLoss(MatrixLoss):
     """InfoNCE (DVTR Eq. 2); with weights from a supervision the debiased loss (DVTR Eq. 13).
+
+    ARL Eq. 8-10: ``form='own_pair'`` reads the target's ambiguous entries.  The paper adds the two
+    directions, of which this is the mean, and leaves lambda_nce open: ``loss_weight`` =
+    2 lambda_nce (.02 to .05 in its lineage, on raw inner products with temperature 1).
 
     Args:
         form, direction: see :func:`mmvtr.functional.contrastive.contrastive`.
@@ -95,6 +109,7 @@ class ContrastiveLoss(MatrixLoss):
             target.positives,
             temperature=temperature,
             weights=target.weights,
+            ambiguous=target.ambiguous,
             form=self.form,
             direction=self.direction,
         )
@@ -160,27 +175,56 @@ class NormalizedContrastiveLoss(ContrastiveLoss):
 class RankingLoss(MatrixLoss):
     """Triplet loss (DVTR Eq. 1); with weights from a supervision the debiased one (DVTR Eq. 12).
 
+    Where the target has ambiguous entries it is ARL's dual triplet (Eq. 11 + 12).  The paper adds
+    the two directions, of which this is the mean (``loss_weight=2``), divides by all pairs
+    (``average='anchors'``; no ambiguous pair: the term is 0), and leaves open how q_a, V_a, q_n and
+    V_n are drawn.  Its lineage (MS-SL to GMMFormer) has two losses, one a direction: ``'random'``
+    negatives, late in training from a ``pool`` of 20 videos and of 1 caption, and against the mean
+    of a video's captions (``positive='mean'``).
+
     Args:
-        margin: used where the supervision gives none.
-        weight_on, negatives, positive, direction: see :func:`mmvtr.functional.ranking.ranking`.
+        margin: used where the supervision gives none (lineage: .1 on TVR, else .2).
+        ambiguous_margin: m_a of Eq. 11, between 0 and ``margin``; None = half of ``margin`` (the
+            paper only says m_a < m).
+        pool: ``'random'`` draws among this many best-scored negatives.
+        pool_from: share of the training after which ``pool`` holds; before, all are drawn from
+            (lineage: epoch 30 of 100 on TVR, 20 on ActivityNet, never on Charades).
+        weight_on, negatives, positive, average, direction: see
+            :func:`mmvtr.functional.ranking.ranking`.
+
+    Attributes:
+        progress: share of the training done; ProgressHook sets it, 1 without the hook.
     """
 
     def __init__(
         self,
         *,
         margin: float = 0.2,
+        ambiguous_margin: Optional[float] = None,
         weight_on: str = 'hinge',
         negatives: str = 'all',
+        pool: Optional[int] = None,
+        pool_from: float = 0.0,
         positive: str = 'own',
+        average: str = 'terms',
         direction: str = 'both',
         **kwargs,
     ) -> None:
         super().__init__(**kwargs)
+        if ambiguous_margin is not None and not 0 <= ambiguous_margin <= margin:
+            raise ValueError(
+                f'ambiguous_margin must lie between 0 and margin = {margin}, not {ambiguous_margin}'
+            )
         self.margin = margin
+        self.ambiguous_margin = margin / 2 if ambiguous_margin is None else ambiguous_margin
         self.weight_on = weight_on
         self.negatives = negatives
+        self.pool = pool
+        self.pool_from = pool_from
         self.positive = positive
+        self.average = average
         self.direction = direction
+        self.progress = 1.0
         # Random negatives are drawn from the step number: the same on all processes and after
         # a resume.
         self.register_buffer('step', torch.zeros((), dtype=torch.long))
@@ -193,9 +237,13 @@ class RankingLoss(MatrixLoss):
             target.positives,
             margin=self.margin if target.margins is None else target.margins,
             weights=target.weights,
+            ambiguous=target.ambiguous,
+            ambiguous_margin=self.ambiguous_margin,
             weight_on=self.weight_on,
             negatives=self.negatives,
+            pool=self.pool if self.progress >= self.pool_from else None,
             positive=self.positive,
+            average=self.average,
             direction=self.direction,
             generator=generator,
         )

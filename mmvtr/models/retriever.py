@@ -38,11 +38,12 @@ class VideoTextRetriever(BaseModel):
             level ``'gaussian'``.
         head_reads: see ``heads``.
         detach_heads: heads get detached features, so that they never move the encoders.
-        supervision: fills weights, margins and further positives of the target, or None.
+        supervision: fills weights, margins and further positives of the target (or of one target
+            a matrix, by name), or None.
         objectives: dict name -> module for what is no loss of a score matrix (captioning, KL);
-            called as ``objective(texts, videos, target, batch)``: levels and target of the joint
-            batch, and this process' own :class:`~mmvtr.models.losses.LocalBatch`; returns a dict
-            of losses, logged as ``<name>_<key>``.
+            called as ``objective(texts, videos, target, batch)``: levels and annotated positives of
+            the joint batch, and this process' own :class:`~mmvtr.models.losses.LocalBatch`; returns
+            a dict of losses, logged as ``<name>_<key>``.
         data_preprocessor, init_cfg: as in mmengine.
 
     Components are dicts for the registry or built modules.
@@ -146,7 +147,7 @@ class VideoTextRetriever(BaseModel):
             for side in (own_texts, own_videos)
         )
         device = next(iter(texts.values())).mean.device
-        target = Target(match(data_samples, device))
+        target = annotated = Target(match(data_samples, device))
         self._show(texts, videos, data_samples)
         losses: dict[str, Tensor] = {}
         if self.supervision is not None:
@@ -162,7 +163,7 @@ class VideoTextRetriever(BaseModel):
             losses['temperature'] = temperature.detach()
             own = LocalBatch(inputs, own_texts, own_videos, own_match(data_samples, device))
             for name, objective in self.objectives.items():
-                values = objective(texts, videos, target, own)
+                values = objective(texts, videos, annotated, own)
                 losses.update({f'{name}_{key}': value for key, value in values.items()})
         for side, head in self.heads.items():
             if hasattr(head, 'clamped'):

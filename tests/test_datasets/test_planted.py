@@ -6,7 +6,9 @@ import shutil
 import av
 import numpy as np
 import pytest
+from mmengine.config import Config
 
+from children import ROOT
 from mmvtr.datasets.planted import PlantedDataset
 from mmvtr.datasets.planted_corpus import store
 from mmvtr.datasets.planted_corpus.drawing import draw
@@ -14,6 +16,8 @@ from mmvtr.datasets.planted_corpus.grammar import caption_counts, draw_captions,
 from mmvtr.datasets.planted_corpus.knobs import Knobs
 from mmvtr.datasets.planted_corpus.truth import judge
 from mmvtr.datasets.planted_corpus.world import FPS, draw_clip, stream
+from mmvtr.registry import DATASETS
+from mmvtr.utils import register_all_modules
 
 TINY = dict(num_train=6, num_val=2, num_test=4)
 
@@ -90,7 +94,7 @@ def test_the_real_pipelines_read_it(root):
     )
     item = data[3]
     assert item['video']['frames'].shape == (8, 3, 64, 64)
-    words = [vocabulary()[i] for i in item['texts'][0]['token_ids'][1:-1]]
+    words = [vocabulary()[i] for i in item['texts'][0]['tokens'][1:-1]]
     assert ' '.join(words) == data.texts[3]['text']
 
 
@@ -185,3 +189,25 @@ def test_unknown_split_and_knob(tmp_path):
     with pytest.raises(TypeError, match='generality'):
         dataset(tmp_path, generality=1)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_untrimmed_base_config(tmp_path, monkeypatch):
+    """Every moment is told of, and has at least 6 of the 24 frames that features are made of."""
+    register_all_modules()
+    cfg = Config.fromfile(ROOT / 'configs/_base_/planted_untrimmed_features.py')
+    monkeypatch.chdir(tmp_path)
+    features = tmp_path / 'data/planted_features/untrimmed'
+    features.mkdir(parents=True)
+    for part, count in dict(train=6, val=2, test=4).items():
+        for v in range(count):
+            np.save(features / f'{part}_{v:04d}.npy', np.ones((24, 3)))
+        data = DATASETS.build({**cfg[f'{part}_dataloader'].dataset, **TINY})
+        assert (len(data.videos), len(data.texts)) == (count, count * (6 if part == 'train' else 3))
+        for video, texts in zip(data.videos, data.texts_of):
+            assert {data.texts[t]['moment'] for t in texts} == {0, 1, 2}
+            sampled = np.linspace(0, video['num_frames'] - 1, 24, dtype=int) / FPS
+            for moment in video['moments']:
+                assert ((moment['start'] <= sampled) & (sampled < moment['end'])).sum() >= 6
+        assert 0.29 < data.moment_ratio().min() <= data.moment_ratio().max() < 0.38
+    train = DATASETS.build({**cfg.train_dataloader.dataset, **TINY})
+    assert len(train[0]['texts']) == 6 and train[0]['video']['frames'].shape == (24, 3)

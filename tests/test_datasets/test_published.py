@@ -113,7 +113,7 @@ def test_base_config(tmp_path, name):
             dataset = cfg[f'{part}_dataloader'].dataset
             dataset.video_pipeline.pop(0)  # there are no files
             sets[part] = DATASETS.build(dict(**dataset, ann_root=str(tmp_path)))
-    assert sets['test'].load_text(0)['token_ids'].tolist() == [49406, 320, 1929, 49407]
+    assert sets['test'].load_text(0)['tokens'].tolist() == [49406, 320, 1929, 49407]
     assert ('val' in sets) == (name != 'activitynet'), 'val1 is the test set, nothing validates'
     train = cfg.train_dataloader
     assert train.batch_size == 128 and train.dataset.split == 'train'

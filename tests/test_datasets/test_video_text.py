@@ -14,6 +14,7 @@ from mmvtr.datasets import (
     VideoTextDataset,
     collate_retrieval,
 )
+from mmvtr.models.data_preprocessor import VideoTextDataPreprocessor
 
 #: Text 2 belongs to two videos, video 3 has no text.
 VIDEOS = [dict(video_id=name, path=f'{name}.mp4') for name in ('a', 'b', 'c', 'lonely')]
@@ -59,7 +60,7 @@ def test_text_epoch_items():
     assert item['video']['frames'].dtype == torch.uint8
     (text,) = item['texts']
     assert (text['text_idx'], text['text_id'], text['video_idx']) == (1, 't1', [0])
-    assert text['token_ids'].tolist() == [3, 5] and text['token_ids'].dtype == torch.int64
+    assert text['tokens'].tolist() == [3, 5] and text['tokens'].dtype == torch.int64
 
 
 def test_text_epoch_takes_any_of_the_videos_of_a_text():
@@ -74,6 +75,35 @@ def test_video_epoch_visits_videos_with_texts():
     assert [dataset[i]['video']['video_id'] for i in range(3)] == ['a', 'b', 'c']
     seen = {dataset[ItemKey(0, epoch, 0)]['texts'][0]['text_id'] for epoch in range(20)}
     assert seen == {'t0', 't1'}
+
+
+def test_a_video_may_come_with_all_its_texts():
+    dataset = Tiny(epoch_unit='video_with_all_texts')
+    assert len(dataset) == 3, 'the video without texts is not visited'
+    assert dataset.protocol()['epoch_unit'] == 'video_with_all_texts'
+    items = [dataset[ItemKey(0, epoch, 0)] for epoch in (0, 1)]
+    for item in items:
+        assert [text['text_id'] for text in item['texts']] == ['t0', 't1']
+    assert not torch.equal(items[0]['video']['frames'], items[1]['video']['frames'])
+
+
+def test_a_batch_of_videos_with_all_their_texts():
+    dataset = Tiny(epoch_unit='video_with_all_texts')
+    batch = collate_retrieval([dataset[i] for i in range(3)])
+    samples = batch['data_samples']
+    assert samples['video_ids'] == ['a', 'b', 'c']
+    assert samples['text_ids'] == ['t0', 't1', 't2', 't2', 't3'], 'once for each of its videos'
+    positives = (samples['text_videos'][:, None] == samples['video_idx'][:, None]).any(-1)
+    expected = [[1, 0, 0], [1, 0, 0], [0, 1, 1], [0, 1, 1], [0, 0, 1]]
+    assert positives.int().tolist() == expected
+    assert [len(x) for x in (batch['inputs']['video'], batch['inputs']['text'])] == [3, 5]
+
+
+def test_a_broken_video_takes_its_texts_along():
+    dataset = Tiny(video=broken_b, on_broken='skip', epoch_unit='video_with_all_texts')
+    batch = collate_retrieval([dataset[0], dataset[1]])
+    assert batch['data_samples']['text_ids'] == ['t0', 't1']
+    assert batch['data_samples']['broken'] == [('b', 'b.mp4: truncated')]
 
 
 def test_views_hold_each_video_and_each_text_once():
@@ -126,6 +156,43 @@ def test_features_are_a_video_input():
 
     frames = Tiny(video=features)[0]['video']['frames']
     assert frames.shape == (5, 8) and frames.dtype == torch.float32
+
+
+def test_word_features_are_a_text_input():
+    class Words:
+        def __call__(self, results):
+            words = results['text'].split()
+            features = np.array([[len(word), 1] for word in words], dtype=np.float16)
+            return {**results, 'token_features': features, 'token_ids': [0]}
+
+    dataset = Tiny(epoch_unit='video_with_all_texts')
+    dataset.text_pipeline = Words()
+    tokens = dataset[0]['texts'][1]['tokens']
+    assert tokens.tolist() == [[3, 1], [5, 1]] and tokens.dtype == torch.float32
+    batch = VideoTextDataPreprocessor()(collate_retrieval([dataset[i] for i in range(3)]))
+    text, mask = batch['inputs']['text'], batch['inputs']['text_mask']
+    assert text.shape == (5, 3, 2) and text.dtype == torch.float32
+    assert mask.sum(1).tolist() == [1, 2, 3, 3, 1]
+    assert text[0].tolist() == [[3, 1], [0, 0], [0, 0]]
+    views = collate_retrieval([dataset.view('text')[i] for i in (1, 3)])
+    assert set(views['inputs']) == {'text'} and views['inputs']['text'][0].shape == (2, 2)
+
+
+def test_features_of_several_widths_are_refused():
+    batch = dict(inputs=dict(text=[torch.ones(2, 3), torch.ones(2, 4)]), data_samples={})
+    with pytest.raises(ValueError, match=r'of different shapes: \[\(3,\), \(4,\)\]'):
+        VideoTextDataPreprocessor()(batch)
+
+
+def test_moment_ratio():
+    videos = changed(VIDEOS, 0, duration=8.0)
+    texts = changed(TEXTS, 0, start=2.0, end=4.0)
+    texts = changed(texts, 2, start=0.0, end=1.0)  # of two videos
+    texts = changed(texts, 3, start=0.0, end=1.0)  # of a video whose duration is not known
+    np.testing.assert_array_equal(Tiny(videos, texts).moment_ratio(), [0.25] + [np.nan] * 3)
+    fifth = Tiny(changed(VIDEOS, 0, duration=1.0), changed(TEXTS, 0, start=0.8, end=1.0))
+    assert fifth.moment_ratio()[0] == 0.2 != 1.0 - 0.8
+    assert Tiny().moment_ratio() is None
 
 
 def broken_b(results: dict) -> dict:

@@ -23,7 +23,13 @@ from mmvtr.engine.evaluation_loop import (
     span,
     training_protocol,
 )
-from mmvtr.evaluation import RetrievalMetric, SemanticMetric, SoftPositiveMetric, evaluate
+from mmvtr.evaluation import (
+    MomentRatioMetric,
+    RetrievalMetric,
+    SemanticMetric,
+    SoftPositiveMetric,
+    evaluate,
+)
 from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.similarity import CosineSimilarity
 from mmvtr.structures import Embedding, Relation
@@ -75,6 +81,9 @@ class FakeDataset:
 
     def relevance(self):
         return self.truth() * 0.5 + self.positives() * 0.5 if self.with_truth else None
+
+    def moment_ratio(self):
+        return np.linspace(0.1, 0.7, 7)
 
     def protocol(self):
         return dict(dataset='FakeDataset', split='test', ids_sha='0a1b2c3d')
@@ -147,6 +156,7 @@ METRICS = [
     dict(type='RetrievalMetric', recall_at=(1, 2)),
     dict(type='SemanticMetric', k=3),
     dict(type='SoftPositiveMetric'),
+    dict(type='MomentRatioMetric', recall_at=(1, 2)),
 ]
 
 
@@ -169,8 +179,10 @@ def by_hand(dataset=None):
     dataset = dataset or FakeDataset()
     scores = dataset.vectors['text'] @ dataset.vectors['video'].t()
     known = dataset.positives(), dataset.truth(), dataset.relevance()
-    relation = Relation(*map(torch.tensor, known))
+    ratio = torch.tensor(dataset.moment_ratio())
+    relation = Relation(*map(torch.tensor, known), moment_ratio=ratio)
     metrics = [RetrievalMetric(recall_at=(1, 2)), SemanticMetric(k=3), SoftPositiveMetric()]
+    metrics.append(MomentRatioMetric(recall_at=(1, 2)))
     return evaluate(metrics, {'scores': scores, 'eta': torch.sigmoid(-scores)}, relation)
 
 
@@ -376,9 +388,9 @@ def test_a_copy_for_the_cpu_keeps_nothing_else_alive():
 
 
 def test_the_protocol_states_the_training():
-    loader = dict(batch_size=32, dataset=dict(type='x', epoch_unit='video'))
-    runner = SimpleNamespace(cfg=dict(train_dataloader=loader))
-    assert training_protocol(runner) == {'epoch': 'every video', 'batch': '32'}
+    dataset = dict(type='x', epoch_unit='video_with_all_texts')
+    runner = SimpleNamespace(cfg=dict(train_dataloader=dict(batch_size=32, dataset=dataset)))
+    assert training_protocol(runner) == {'epoch': 'every video with all texts', 'batch': '32'}
     assert training_protocol(SimpleNamespace(cfg={})) == {}
 
 

@@ -65,6 +65,18 @@ def test_one_caption_a_video_shows_one_protocol():
     assert 'v2t_caption_R1' in only and 'rsum_caption' in only and 'v2t_R1' not in only
 
 
+def test_texts_alone_may_ask():
+    """What papers on partially relevant video retrieval report: SumR of text to video."""
+    numbers = measure(v2t_protocols=())
+    assert numbers == pytest.approx(
+        dict(t2v_R1=50, t2v_R2=100, t2v_MdR=1.5, t2v_MnR=1.5, t2v_gmean=5000**0.5, t2v_SumR=150)
+    )
+    shown = measure(v2t_protocols=(), also_recall_at=(3,))
+    assert shown['t2v_R3'] == 100 and shown['t2v_SumR'] == 150
+    chance = RetrievalMetric(recall_at=(1, 2), v2t_protocols=()).chance(Relation(POSITIVES))
+    assert chance['t2v_SumR'] == pytest.approx(100)  # a third and two thirds
+
+
 def test_a_video_without_captions_stays_in_the_gallery():
     numbers = measure(SCORES[:3], POSITIVES[:3], v2t_protocols=('max_over_captions',))
     assert numbers['t2v_MnR'] == pytest.approx(5 / 3)  # text 2 still loses to video 2

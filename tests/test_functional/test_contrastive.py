@@ -82,6 +82,114 @@ def test_golden_clip4clip(shared):
         assert value.item() == pytest.approx(float(golden[key]), rel=1e-6)
 
 
+def test_golden_mssl(shared):
+    """MS-SL's losses: clip_nce on raw products of 9 captions with 5 videos, frame_nce of 9 x 9."""
+    import numpy as np
+
+    golden = np.load(shared / 'golden' / 'mssl.npz')
+    positives = torch.eye(5, dtype=torch.bool)[torch.from_numpy(golden['labels'])]
+    value = 2 * contrastive(torch.from_numpy(golden['clip_scores_raw']), positives)
+    assert value.item() == pytest.approx(float(golden['clip_nce']), rel=1e-6)
+    # frame_nce has rows and columns in one denominator, the positive twice.
+    scores = torch.from_numpy(golden['frame_scores_raw'])
+    eye = torch.eye(9, dtype=torch.bool)
+    value = contrastive(
+        torch.cat([scores, scores.t()], 1), torch.cat([eye, ~eye & eye], 1), direction='t2v'
+    )
+    assert value.item() == pytest.approx(float(golden['frame_nce']), rel=1e-6)
+
+
+def ambiguous_of(scores, positives):
+    generator = torch.Generator().manual_seed(5)
+    return (torch.rand(scores.shape, generator=generator) < 0.5) & ~positives
+
+
+def reference_arl(scores, positives, ambiguous, weights):
+    """ARL Eq. 8 and 9 of each annotated pair (i, j); weights at A and N, in all sums."""
+    e, terms = (weights * scores.exp()).tolist(), ([], [])
+    for i, j in positives.nonzero().tolist():
+        own = scores[i, j].exp().item()
+        others = [v for v in range(scores.shape[1]) if not positives[i, v]]
+        shared = sum(e[i][v] for v in others if ambiguous[i, v])
+        terms[0].append(-math.log((own + shared) / (own + sum(e[i][v] for v in others))))
+        others = [t for t in range(scores.shape[0]) if not positives[t, j]]
+        shared = sum(e[t][j] for t in others if ambiguous[t, j])
+        terms[1].append(-math.log((own + shared) / (own + sum(e[t][j] for t in others))))
+    return tuple(sum(x) / len(x) for x in terms)
+
+
+@pytest.mark.parametrize('weighted', [False, True])
+@pytest.mark.parametrize('temperature', [1.0, 0.07])
+def test_ambiguous_pairs_are_equations_8_to_10_of_arl(case, weighted, temperature):
+    scores, positives, weights = case
+    ambiguous = ambiguous_of(scores, positives)
+    assert 4 < ambiguous.sum() < (~positives).sum() - 4
+    w = weights if weighted else torch.ones_like(weights)
+    t2v, v2t = reference_arl(scores / temperature, positives, ambiguous, w)
+    for direction, expected in [('t2v', t2v), ('v2t', v2t), ('both', (t2v + v2t) / 2)]:
+        for given in (ambiguous, ambiguous | positives):  # entries at positives are ignored
+            value = contrastive(
+                scores,
+                positives,
+                temperature=temperature,
+                weights=weights if weighted else None,
+                ambiguous=given,
+                form='own_pair',
+                direction=direction,
+            )
+            assert value.item() == pytest.approx(expected, rel=1e-11, abs=1e-12)
+
+
+def test_gradients_with_ambiguous_pairs(case):
+    scores, positives, weights = (x.clone() for x in case)
+    ambiguous = ambiguous_of(scores, positives)
+    temperature = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
+    scores.requires_grad_(), weights.requires_grad_()
+
+    def loss(s, w, tau):
+        return contrastive(
+            s, positives, temperature=tau, weights=w, ambiguous=ambiguous, form='own_pair'
+        )
+
+    assert torch.autograd.gradcheck(loss, (scores, weights, temperature))
+
+
+def test_no_ambiguous_pair_and_nothing_but_ambiguous_pairs(case):
+    scores, positives, weights = case
+    plain = contrastive(scores, positives, weights=weights, form='own_pair')
+    options = dict(weights=weights, form='own_pair')
+    empty = contrastive(scores, positives, ambiguous=torch.zeros_like(positives), **options)
+    torch.testing.assert_close(empty, plain)
+    scores = scores.clone().requires_grad_()
+    for dtype in (torch.float64, torch.float16):
+        loss = contrastive(scores.to(dtype), positives, ambiguous=~positives, **options)
+        (gradient,) = torch.autograd.grad(loss, scores)
+        assert loss.item() == 0 and gradient.abs().max() < 1e-7
+    nothing = contrastive(scores[:0], positives[:0], ambiguous=positives[:0], form='own_pair')
+    assert nothing.item() == 0
+
+
+def test_an_ambiguous_pair_is_pulled_where_a_negative_is_pushed():
+    """Row 0 has an ambiguous entry and a negative, row 1 the same without ambiguity."""
+    scores = torch.tensor([[0.5, 0.4, 0.1], [0.4, 0.5, 0.1]], requires_grad=True)
+    positives = torch.tensor([[1, 0, 0], [0, 1, 0]]).bool()
+    ambiguous = torch.tensor([[0, 1, 0], [0, 0, 0]]).bool()
+    loss = contrastive(scores, positives, ambiguous=ambiguous, form='own_pair', direction='t2v')
+    (gradient,) = torch.autograd.grad(loss, scores)
+    assert gradient[0, 1] < 0 < gradient[1, 0]
+    assert (gradient[:, 2] > 0).all()
+
+
+def test_ambiguous_pairs_in_half_precision(case):
+    scores, positives, weights = case
+    options = dict(temperature=0.02, form='own_pair', ambiguous=ambiguous_of(scores, positives))
+    exact = contrastive(scores.half().double(), positives, **options)
+    for dtype in (torch.float16, torch.float32):
+        value = contrastive(scores.half().to(dtype), positives, **options)
+        assert value.dtype == torch.float32
+        assert value.item() == pytest.approx(exact.item(), rel=1e-5)
+
+
 def test_lower_weight_means_smaller_push(case):
     scores, positives, _ = case
     scores = scores.clone().requires_grad_()
@@ -124,3 +232,5 @@ def test_bad_input(case):
         contrastive(scores, positives, direction='v2v')
     with pytest.raises(ValueError, match='differ'):
         contrastive(scores, positives[:, :3])
+    with pytest.raises(ValueError, match="ambiguous pairs need form='own_pair', not 'pooled'"):
+        contrastive(scores, positives, ambiguous=positives)

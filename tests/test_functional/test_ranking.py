@@ -106,6 +106,203 @@ def test_golden_clip4clip_max_margin(shared):
     assert official == pytest.approx(float(golden['max_margin_m0p1']), rel=1e-6)
 
 
+def test_golden_mssl(shared):
+    """Both directions added; v2t against the mean of the captions; the hardest negative."""
+    import numpy as np
+
+    golden = np.load(shared / 'golden' / 'mssl.npz')
+    clips = torch.eye(5, dtype=torch.bool)[torch.from_numpy(golden['labels'])]
+    frames = torch.eye(9, dtype=torch.bool)  # the official frame loss sees the diagonal only
+    for name, positives in (('clip', clips), ('frame', frames)):
+        scores = torch.from_numpy(golden[f'{name}_scores'])
+        for choice in (dict(negatives='hardest'), dict(negatives='random', pool=1)):
+            value = 2 * ranking(
+                scores, positives, margin=float(golden['margin']), positive='mean', **choice
+            )
+            official = float(golden[f'{name}_trip_hard_pool1'])
+            assert value.item() == pytest.approx(official, rel=1e-6)
+    # One of the 3 hardest videos, but the hardest caption: the official draw is one of ours.
+    scores = torch.from_numpy(golden['clip_scores'])
+    options = dict(margin=float(golden['margin']), positive='mean', negatives='random')
+    captions = ranking(scores, clips, pool=1, direction='v2t', **options).item()
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.stack(
+        [
+            ranking(scores, clips, pool=3, direction='t2v', generator=generator, **options)
+            for _ in range(200)
+        ]
+    )
+    official = float(golden['clip_trip_hard_pool3_seed123']) - captions
+    assert drawn.mean().item() == pytest.approx(official, abs=2 * drawn.std().item())
+
+
+def drawn_entries(scores, positives, seeds=range(60), **options):
+    """How often each entry was drawn by rows, over the seeds; int64 [T, V]."""
+    scores = scores.clone().requires_grad_()
+    total = torch.zeros(scores.shape, dtype=torch.long)
+    for seed in seeds:
+        generator = torch.Generator().manual_seed(seed)
+        loss = ranking(
+            scores, positives, margin=10.0, negatives='random', direction='t2v',
+            generator=generator, **options,
+        )  # fmt: skip
+        total += torch.autograd.grad(loss, scores)[0] > 0
+    return total
+
+
+def test_random_from_the_hardest(case):
+    scores, positives, _ = case
+    ordered = scores.masked_fill(positives, -9).argsort(dim=1, descending=True)
+    for pool in (1, 2, 9):
+        expected = torch.zeros_like(positives).scatter_(1, ordered[:, :pool], True) & ~positives
+        assert torch.equal(drawn_entries(scores, positives, pool=pool) > 0, expected)
+    options = dict(margin=0.5, direction='both')
+    assert torch.equal(
+        ranking(scores, positives, negatives='random', pool=1, **options),
+        ranking(scores, positives, negatives='hardest', **options),
+    )
+
+
+def test_an_entry_of_weight_0_is_no_negative(case):
+    scores, positives, weights = case
+    present = torch.rand(5, 4, generator=torch.Generator().manual_seed(7)) < 0.6
+    present[0] = positives[0]  # a text without a negative
+    weights = weights * present
+    for pool in (None, 2):
+        drawn = drawn_entries(scores, positives, weights=weights, pool=pool) > 0
+        assert not drawn[~present].any()
+        assert pool or torch.equal(drawn, present & ~positives)
+    for negatives in ('all', 'hardest', 'semi_hard'):
+        for weight_on in ('hinge', 'score'):
+            terms = []
+            for i, j in positives.nonzero().tolist():
+                own = scores[i, j].item()
+                others = [v for v in range(4) if present[i, v] and not positives[i, v]]
+                if negatives == 'semi_hard':
+                    others = [v for v in others if scores[i, v] < own]
+                if negatives != 'all':
+                    others = sorted(others, key=lambda v, i=i: -scores[i, v].item())[:1]
+                for v in others:
+                    s, w = scores[i, v].item(), weights[i, v].item()
+                    outer, inner = (w, 1) if weight_on == 'hinge' else (1, w)
+                    terms.append(outer * max(0.0, 0.5 + inner * s - own))
+            value = ranking(
+                scores,
+                positives,
+                margin=0.5,
+                weights=weights,
+                negatives=negatives,
+                weight_on=weight_on,
+                direction='t2v',
+            )
+            assert value.item() == pytest.approx(sum(terms) / len(terms), rel=1e-12)
+
+
+def reference_dual(scores, positives, ambiguous, margins, negatives, positive):
+    """ARL Eq. 11 + 12 by rows: both divided by the number of anchors; no negative: 0."""
+    total, anchors = 0.0, 0
+    for s, p, a in zip(scores.tolist(), positives.tolist(), ambiguous.tolist()):
+        own = [x for x, is_own in zip(s, p) if is_own]
+        own = [sum(own) / len(own)] if own and positive == 'mean' else own
+        for x in own:
+            anchors += 1
+            for kind, margin in zip((False, True), margins):
+                chosen = [y for y, is_own, is_a in zip(s, p, a) if not is_own and is_a == kind]
+                chosen = [max(chosen)] if chosen and negatives == 'hardest' else chosen
+                if chosen:
+                    total += sum(max(0.0, margin + y - x) for y in chosen) / len(chosen)
+    return total / anchors
+
+
+@pytest.mark.parametrize('negatives', ['all', 'hardest'])
+@pytest.mark.parametrize('positive', ['own', 'mean'])
+def test_ambiguous_pairs_are_equations_11_and_12_of_arl(case, negatives, positive):
+    scores, positives, _ = case
+    ambiguous = torch.rand(5, 4, generator=torch.Generator().manual_seed(2)) < 0.4
+    ambiguous[1] = True  # nothing but ambiguous pairs
+    ambiguous[2] = False
+    choice = dict(negatives=negatives, positive=positive)
+    t2v, v2t = (
+        reference_dual(*(f(x) for x in (scores, positives, ambiguous)), (0.8, 0.3), **choice)
+        for f in (torch.clone, torch.t)
+    )
+    for direction, expected in [('t2v', t2v), ('v2t', v2t), ('both', (t2v + v2t) / 2)]:
+        value = ranking(
+            scores,
+            positives,
+            margin=0.8,
+            ambiguous=ambiguous,
+            ambiguous_margin=0.3,
+            average='anchors',
+            direction=direction,
+            **choice,
+        )
+        assert value.item() == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_random_ambiguous_pair_and_a_random_negative_of_each_text(case):
+    scores, positives, weights = case
+    ambiguous = torch.rand(5, 4, generator=torch.Generator().manual_seed(2)) < 0.5
+    options = dict(ambiguous=ambiguous, ambiguous_margin=9.0)
+    drawn = drawn_entries(scores, positives, **options)
+    assert torch.equal(drawn > 0, ~positives)
+    pairs = positives.sum(1)
+    for kind in (ambiguous, ~ambiguous):
+        of_kind = (kind & ~positives).any(1)
+        bound = 60 * pairs * of_kind
+        assert (drawn.where(kind, 0).sum(1) <= bound).all()
+        assert torch.equal(drawn.where(kind, 0).sum(1) == 0, ~of_kind)
+    only = drawn_entries(scores, positives, weights=ambiguous.double(), **options)
+    assert torch.equal(only > 0, ambiguous & ~positives)
+
+
+def test_few_ambiguous_pairs_make_a_small_loss():
+    """One of four texts has an ambiguous video: its hinge is divided by four (1/n of Eq. 11)."""
+    scores = torch.eye(4)
+    ambiguous = torch.zeros(4, 4, dtype=torch.bool)
+    ambiguous[0, 2] = True
+    options = dict(margin=0.5, ambiguous=ambiguous, ambiguous_margin=1.2, direction='t2v')
+    positives = torch.eye(4, dtype=torch.bool)
+    by_anchors = ranking(scores, positives, average='anchors', **options)
+    assert by_anchors.item() == pytest.approx(0.2 / 4)
+    assert ranking(scores, positives, **options).item() == pytest.approx(0.2)
+
+
+def test_gradients_with_ambiguous_pairs(case):
+    scores, positives, weights = (x.clone() for x in case)
+    ambiguous = torch.rand(5, 4, generator=torch.Generator().manual_seed(2)) < 0.4
+    scores.requires_grad_(), weights.requires_grad_()
+
+    def loss(s, w):
+        return ranking(
+            s,
+            positives,
+            margin=0.5,
+            weights=w,
+            ambiguous=ambiguous,
+            ambiguous_margin=0.31,
+            average='anchors',
+        )
+
+    assert torch.autograd.gradcheck(loss, (scores, weights))
+
+
+def test_all_or_nothing_is_ambiguous(case):
+    scores, positives, weights = case
+    options = dict(weights=weights, ambiguous_margin=0.3)
+    none, everything = torch.zeros_like(positives), torch.ones_like(positives)
+    for average in ('terms', 'anchors'):
+        values = [
+            ranking(scores, positives, margin=0.8, ambiguous=a, average=average, **options).item()
+            for a in (none, None, everything)
+        ]
+        assert values[0] == values[1]
+        alone = ranking(scores, positives, margin=0.3, weights=weights, average=average).item()
+        assert values[2] == pytest.approx(alone, rel=1e-12)
+    half = ranking(scores.half(), positives, ambiguous=everything, **options)
+    assert half.dtype == torch.float32
+
+
 def test_no_positive_and_no_negative(case):
     scores, positives, _ = case
     scores = scores.clone().requires_grad_()
@@ -124,6 +321,10 @@ def test_bad_input(case):
         dict(positive='best'),
         dict(weight_on='x'),
         dict(direction='v2v'),
+        dict(average='rows'),
     ):
         with pytest.raises(ValueError, match=f'{next(iter(bad))} must be one of'):
+            ranking(scores, positives, **bad)
+    for bad in (dict(negatives='random', pool=0), dict(negatives='hardest', pool=3)):
+        with pytest.raises(ValueError, match='pool must be at least 1 and needs'):
             ranking(scores, positives, **bad)

@@ -47,7 +47,7 @@ def test_complete_data(config, monkeypatch, capsys):
     printed = capsys.readouterr().out
     assert 'test: dataset MSRVTTDataset, split 1kA_test' in printed
     assert 'videos 1, texts 1' in printed
-    assert 'video video7: uint8 [4, 3, 32, 48]; text ret0: 5 ids' in printed
+    assert 'video video7: uint8 [4, 3, 32, 48]; text ret0: int64 [5]' in printed
 
 
 def test_missing_video(config, monkeypatch, capsys):

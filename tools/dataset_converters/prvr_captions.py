@@ -3,8 +3,8 @@
     python tools/dataset_converters/prvr_captions.py activitynet data/activitynet --split train \
         [--only LIST]
 
-makes ``data/activitynet/TextData/activitynettrain.caption.txt``, lines ``VIDEO#enc#N caption``. With
-a list of video ids, one a line, only of these: those that features were found for, for instance.
+makes ``data/activitynet/TextData/activitynettrain.caption.txt``, lines ``VIDEO#enc#N caption``.
+With a list of video ids, one a line, only of these: those that have features, for instance.
 """
 
 from __future__ import annotations
@@ -60,9 +60,7 @@ def main() -> None:
     if target.exists():
         raise SystemExit(f'error: {target} is there already')
     try:
-        dataset = cls(
-            args.split, ann_root=str(args.ann_root), video_pipeline=[], text_pipeline=[]
-        )
+        dataset = cls(args.split, ann_root=str(args.ann_root), video_pipeline=[], text_pipeline=[])
         lines = caption_lines(dataset, None if args.only is None else read_ids(args.only))
     except (OSError, ValueError) as error:
         raise SystemExit(f'error: {error}') from error

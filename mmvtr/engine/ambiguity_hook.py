@@ -1,0 +1,132 @@
+"""Refreshes ARL's thresholds before each epoch, and watches what its sets hold."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import torch
+import torch.distributed as dist
+from mmengine.dist import get_dist_info
+from mmengine.hooks import Hook
+from mmengine.model import is_model_wrapper
+from mmengine.runner import Runner
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+from mmvtr.dist import gather_rows, world_size
+from mmvtr.models.arl_supervision import ARLSupervision, Statistics
+from mmvtr.models.retriever import own_match
+from mmvtr.registry import HOOKS
+
+
+@HOOKS.register_module()
+class AmbiguityHook(Hook):
+    """LAD: label ambiguity detection, for a model whose supervision is an ARLSupervision.
+
+    Before each epoch after the warm-up it encodes the training set once, in eval mode, each process
+    its share, and hands the sums to the supervision (ARL Eq. 4 and the thresholds).  Each epoch
+    ends with the thresholds and the mean number of ambiguous videos a text in the log; where the
+    dataset knows the truth (planted data) also with precision and recall of the sets, against the
+    base rate of true pairs among the unannotated ones.  The truth reaches this log only.
+
+    Args:
+        low_precision: warn if precision is below this multiple of the base rate.
+    """
+
+    priority = 'BELOW_NORMAL'
+
+    def __init__(self, *, low_precision: float = 2.0) -> None:
+        self.low_precision = low_precision
+        self._counts: Optional[Tensor] = None
+        self._truth: Optional[Tensor] = None
+
+    def before_train(self, runner: Runner) -> None:
+        truth = runner.train_dataloader.dataset.truth()
+        self._truth = None if truth is None else torch.as_tensor(truth)
+
+    def before_train_epoch(self, runner: Runner) -> None:
+        # Found, right, soft (true, unannotated), unannotated, texts.
+        self._counts = torch.zeros(5, dtype=torch.float64)
+        model = _bare(runner.model)
+        if runner.iter < model.supervision.warmup * runner.max_iters:
+            return
+        model.eval()
+        model.supervision.refresh(self._statistics(runner, model))
+        model.train()
+        for level, branch in model.supervision.branches.items():
+            runner.logger.info(
+                f'ambiguity, branch {level!r}: tau_s {float(branch.tau_s):.4f}, '
+                f'tau_u {float(branch.tau_u):.4f}'
+            )
+
+    @torch.no_grad()
+    def _statistics(self, runner: Runner, model: nn.Module) -> dict[str, Statistics]:
+        """One pass over the training set: sums of all processes, by branch."""
+        supervision, device = model.supervision, torch.device(model.data_preprocessor.device)
+        found = {level: Statistics.empty(supervision.dim, device) for level in supervision.levels}
+        for batch in _share(runner.train_dataloader):
+            data = model.data_preprocessor(batch, False)
+            if not {'video', 'text'} <= data['inputs'].keys():  # all videos are broken
+                continue
+            texts, videos = model(data['inputs'], mode='tensor')
+            positives = own_match(batch['data_samples'], device)
+            for level, statistics in found.items():
+                statistics.add(texts[level], videos[level], positives)
+        if world_size() > 1:
+            for total in (total for part in found.values() for total in part.totals()):
+                dist.all_reduce(total)
+        return found
+
+    def after_train_iter(
+        self,
+        runner: Runner,
+        batch_idx: int,
+        data_batch: Optional[dict] = None,
+        outputs: Optional[dict] = None,
+    ) -> None:
+        supervision: ARLSupervision = _bare(runner.model).supervision
+        if self._truth is None or not supervision.found:
+            return
+        samples = data_batch['data_samples']
+        device = supervision.ready.device
+        text, video = (
+            gather_rows(samples[f'{kind}_idx'].to(device)).cpu() for kind in ('text', 'video')
+        )
+        positives = gather_rows(samples['text_videos'][:, :1].to(device)).cpu() == video
+        soft = self._truth[text][:, video] & ~positives
+        for found in supervision.found.values():
+            found = found.cpu()
+            counts = found.sum(), (found & soft).sum(), soft.sum(), (~positives).sum()
+            self._counts += torch.tensor([*map(float, counts), float(len(text))])
+
+    def after_train_epoch(self, runner: Runner) -> None:
+        found, right, soft, unannotated, texts = self._counts.tolist()
+        if not texts:
+            return
+        precision, base = right / max(found, 1.0), soft / max(unannotated, 1.0)
+        runner.logger.info(
+            f'ambiguity over the epoch: {found / texts:.2f} a text, precision {precision:.3f} '
+            f'(base rate {base:.3f}), recall {right / max(soft, 1.0):.3f}'
+        )
+        if found and precision < self.low_precision * base:
+            runner.logger.warning(
+                f'{precision:.0%} of the pairs called ambiguous truly hold, {base:.0%} of all '
+                "unannotated pairs do: the sets say little (rule='own', a cap and a longer warm-up "
+                'make them smaller)'
+            )
+
+
+def _share(loader: DataLoader) -> DataLoader:
+    """This process' share of a training loader's dataset, every item once, in a fixed order."""
+    rank, world = get_dist_info()
+    return DataLoader(
+        loader.dataset,
+        batch_size=loader.batch_size,
+        sampler=range(rank, len(loader.dataset), world),
+        num_workers=loader.num_workers,
+        collate_fn=loader.collate_fn,
+    )
+
+
+def _bare(model: nn.Module) -> nn.Module:
+    return model.module if is_model_wrapper(model) else model

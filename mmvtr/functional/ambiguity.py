@@ -1,0 +1,180 @@
+"""Which pairs are ambiguous, neither match nor negative: ARL's label ambiguity detection.
+
+Pair uncertainty (Eq. 5), thresholds, the sets of Eq. 6-7, and what a loss makes of them (Tab. 6).
+Columns are videos, or the frames of the text's own video (text-frame level): the same functions
+serve both.  The dataset-level part (Eq. 4) is in :mod:`mmvtr.functional.dataset_uncertainty`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Optional
+
+import torch
+from torch import Tensor
+
+from mmvtr.functional.selection import highest
+
+STRATEGIES = ('ours', 'positive', 'ignore')
+
+
+# -- Eq. 5 -------------------------------------------------------------------------------------
+
+
+def pair_uncertainty(texts: Tensor, frames: Tensor, best: Tensor) -> Tensor:
+    """u of each text and video (Eq. 5, left): mean of U^q and of U^v at the matched frame.
+
+    Args:
+        texts: float [T], U^q.
+        frames: float [V, F], U^v.
+        best: int64 [T, V], the matched frame (:func:`mmvtr.functional.best_frames.best_frames`).
+
+    Returns:
+        float [T, V].
+    """
+    return frame_uncertainty(texts, frames[torch.arange(len(frames), device=best.device), best])
+
+
+def frame_uncertainty(texts: Tensor, frames: Tensor) -> Tensor:
+    """u^f of P texts and the frames each is compared with (Eq. 5, right): float [P], [P, F]."""
+    return (texts[:, None] + frames) / 2
+
+
+# -- thresholds --------------------------------------------------------------------------------
+
+
+class Moments:
+    """Mean and standard deviation of numbers met in parts.
+
+    Attributes:
+        totals: float64 [3]: how many, their sum, the sum of their squares.  Add those of another
+            process (all-reduce) to have both.
+    """
+
+    def __init__(self, *, device: Optional[str | torch.device] = None) -> None:
+        self.totals = torch.zeros(3, dtype=torch.float64, device=device)
+
+    def add(self, values: Tensor) -> None:
+        """Add numbers of any shape."""
+        values = values.detach().double()
+        sums = [values.new_tensor(values.numel()), values.sum(), values.square().sum()]
+        self.totals += torch.stack(sums).to(self.totals.device)
+
+    def threshold(self, spread: float = 0.0) -> float:
+        """``mean + spread * standard deviation``; ValueError where nothing was added.
+
+        The paper's rule is the mean (``spread=0``): tau_s over s of the annotated pairs, tau_u over
+        u of "the train set" (here of the annotated pairs, which is linear, or of
+        :func:`sample_pairs`).  About half of the matches are above such a tau_s, and where
+        ambiguity is high so are many others; ``spread=1`` is the sounder choice.
+        """
+        count, total, squares = self.totals.tolist()
+        if not count:
+            raise ValueError('the threshold of no pairs: nothing was added')
+        mean = total / count
+        return mean + spread * math.sqrt(max(squares / count - mean**2, 0.0))
+
+
+def own_positive(scores: Tensor, positives: Tensor, *, slack: float = 0.0) -> Tensor:
+    """tau_s of each text: its best positive score less ``slack``, float [T, 1].
+
+    A relative rule, ours: with ``slack=0`` only videos that outrank the text's own are ambiguous,
+    whatever the level of its scores.  At text-frame level the positive is the best frame, and
+    needs a slack > 0.  Infinite for a text without a positive: nothing is ambiguous for it.
+
+    Args:
+        scores: float [T, V].
+        positives: bool [T, V].
+        slack: in score units.
+    """
+    if not scores.shape[1]:
+        return scores.new_full((len(scores), 1), math.inf)
+    best = scores.detach().masked_fill(~positives, -math.inf).amax(1, keepdim=True)
+    return torch.where(positives.any(1, keepdim=True), best - slack, math.inf)
+
+
+def sample_pairs(texts: int, videos: int, *, count: int, seed: int) -> tuple[Tensor, Tensor]:
+    """``count`` pairs of all texts x videos, drawn uniformly with replacement: int64 [count] each.
+
+    The mean of u over all pairs needs the best frame of each; this estimates it.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    rows, columns = (torch.randint(n, (count,), generator=generator) for n in (texts, videos))
+    return rows, columns
+
+
+# -- Eq. 6-7 -----------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def ambiguous_set(
+    scores: Tensor,
+    uncertainty: Tensor,
+    positives: Tensor,
+    *,
+    tau_s: float | Tensor,
+    tau_u: float | Tensor,
+    mask: Optional[Tensor] = None,
+    cap: Optional[int] = None,
+) -> Tensor:
+    """``s > tau_s and u > tau_u`` (ARL Eq. 6 by rows, Eq. 7 by columns), positives left out.
+
+    Args:
+        scores: float [T, V], s of Eq. 3; at text-frame level [P, F], s^f of Eq. 2.
+        uncertainty: float, same shape, u or u^f of Eq. 5.
+        positives: bool, same shape: every annotated match of the batch, so that neither a text's
+            own video nor a sibling caption of a video gets in; at text-frame level the best frame.
+        tau_s, tau_u: thresholds that broadcast to the scores.
+        mask: bool, same shape, or None: False where there is nothing (padded frames).
+        cap: the most entries a row, the best-scored ones (ties: the leftmost); None = all.
+
+    Returns:
+        bool, same shape.
+
+    Raises:
+        ValueError: shapes that differ, or a cap below 1.
+    """
+    shapes = dict(scores=scores, uncertainty=uncertainty, positives=positives)
+    if mask is not None:
+        shapes['mask'] = mask
+    if len({x.shape for x in shapes.values()}) > 1:
+        raise ValueError(f'shapes differ: { {name: tuple(x.shape) for name, x in shapes.items()} }')
+    found = (scores > tau_s) & (uncertainty > tau_u) & ~positives
+    if mask is not None:
+        found &= mask
+    return found if cap is None else highest(scores, found, cap)
+
+
+# -- Tab. 6 ------------------------------------------------------------------------------------
+
+
+def apply_strategy(
+    strategy: str,
+    positives: Tensor,
+    ambiguous: Tensor,
+    weights: Optional[Tensor] = None,
+) -> dict[str, Any]:
+    """What the losses make of the ambiguous pairs (ARL Tab. 6).
+
+    Args:
+        strategy: ``'ours'``: they stay what they are (numerator and denominator of the contrast, a
+            smaller margin); ``'positive'``: they are matches (the paper's contrast then is SupCon,
+            ``form='outer_sum'``); ``'ignore'``: they are nothing, weight 0.
+        positives: bool [T, V].
+        ambiguous: bool [T, V].
+        weights: float [T, V] or None (= 1).
+
+    Returns:
+        ``positives``, ``weights`` and ``ambiguous`` of a target.
+
+    Raises:
+        ValueError: an unknown strategy.
+    """
+    if strategy not in STRATEGIES:
+        raise ValueError(f'strategy must be one of {STRATEGIES}, not {strategy!r}')
+    if strategy == 'ours':
+        return dict(positives=positives, weights=weights, ambiguous=ambiguous)
+    if strategy == 'positive':
+        return dict(positives=positives | ambiguous, weights=weights, ambiguous=None)
+    weights = torch.ones(positives.shape, device=positives.device) if weights is None else weights
+    return dict(positives=positives, weights=weights.masked_fill(ambiguous, 0.0), ambiguous=None)

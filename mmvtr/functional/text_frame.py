@@ -1,0 +1,106 @@
+"""Texts against the frames of their own video, as matrices for ``contrastive`` and ``ranking``.
+
+ARL applies its Eq. 8-12 to texts and frames "for each video".  A pair's best frame k-hat is its
+positive.  In a matrix of all pairs x the frames of all videos, what lies outside the own video has
+weight 0: nearly all of it, so that matrix is never made.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, Optional
+
+import torch
+from torch import Tensor
+
+
+class Side(NamedTuple):
+    """Arguments that :func:`contrastive` and :func:`ranking` take by name.
+
+    Attributes:
+        scores: float [P, C].
+        positives: bool [P, C].
+        weights: float [P, C], 0 where there is nothing to compare.
+        ambiguous: bool [P, C] or None.
+    """
+
+    scores: Tensor
+    positives: Tensor
+    weights: Tensor
+    ambiguous: Optional[Tensor] = None
+
+
+class TextFrame(NamedTuple):
+    """Both directions.
+
+    Attributes:
+        frames: rows are pairs, columns the F frames of a pair's own video: Eq. 8, and the second
+            halves of Eq. 11-12.  Read it with ``direction='t2v'``.
+        texts: rows are pairs, columns the C matched frames: Eq. 9, and the first halves of
+            Eq. 11-12, a frame against the texts of its video.  Read it with ``direction='v2t'``.
+    """
+
+    frames: Side
+    texts: Side
+
+
+def text_frame(
+    scores: Tensor, mask: Tensor, videos: Tensor, *, ambiguous: Optional[Tensor] = None
+) -> TextFrame:
+    """Matrices of P annotated pairs, each a text with the frames of its own video.
+
+    The paper does not say what a frame is compared with.  Here it is all texts of its video (of
+    this batch): q_a of Eq. 9 are those for which the frame is ambiguous, q_n the rest.  A frame
+    that is no text's best has no positive and no term, and two texts with the same best frame are
+    both its positives, as captions are a video's.
+
+    Example:
+        ::
+
+            >>> frames, texts = text_frame(scores, mask, videos, ambiguous=ambiguous)
+            >>> options = dict(form='own_pair', temperature=0.05)
+            >>> loss = contrastive(**frames._asdict(), **options, direction='t2v')
+            >>> loss += contrastive(**texts._asdict(), **options, direction='v2t')  # Eq. 10
+
+    Args:
+        scores: float [P, F], of a text with the frames of its video.
+        mask: bool [P, F], the valid frames.
+        videos: int64 [P], the video of each pair: pairs of one video share its frames.
+        ambiguous: bool [P, F] or None, A^f (:func:`mmvtr.functional.ambiguity.ambiguous_set`).
+
+    Raises:
+        ValueError: shapes that differ, or a pair without a valid frame.
+    """
+    best = matched_frames(scores, mask)
+    positives = torch.zeros_like(mask).scatter_(1, best[:, None], True)
+    frames = Side(scores, positives, mask.to(scores.dtype), ambiguous)
+    keys, column = (videos * max(scores.shape[1], 1) + best).unique(return_inverse=True)
+    frame = keys % max(scores.shape[1], 1)
+    together = videos[:, None] == (keys // max(scores.shape[1], 1))
+    texts = Side(
+        scores[:, frame],
+        column[:, None] == torch.arange(len(keys), device=keys.device),
+        together.to(scores.dtype),
+        None if ambiguous is None else ambiguous[:, frame] & together,
+    )
+    return TextFrame(frames, texts)
+
+
+def matched_frames(scores: Tensor, mask: Tensor) -> Tensor:
+    """k-hat: the best valid frame of each row, int64 [P]; of equal frames the first.
+
+    Args:
+        scores: float [P, F].
+        mask: bool [P, F].
+
+    Raises:
+        ValueError: shapes that differ, or a row without a valid frame.
+    """
+    if scores.shape != mask.shape:
+        raise ValueError(f'scores {tuple(scores.shape)} and mask {tuple(mask.shape)} differ')
+    empty = (~mask.any(1)).nonzero().flatten().tolist()
+    if empty:
+        raise ValueError(f'pair {empty[0]} has no valid frame: its mask is all False')
+    if not len(scores):
+        return torch.zeros(0, dtype=torch.long, device=scores.device)
+    return scores.detach().masked_fill(~mask, -math.inf).argmax(1)

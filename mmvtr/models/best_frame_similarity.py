@@ -1,0 +1,214 @@
+"""A sentence against the frame of a video that fits it best (partially relevant retrieval)."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mmvtr.functional.best_frames import best_frames
+from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.token_interaction import sentence_frame_scores
+from mmvtr.registry import MODELS
+from mmvtr.structures import Embedding, Levels
+
+
+class Frames(NamedTuple):
+    """What a search compares with texts.
+
+    Attributes:
+        vectors: float [V, L, D'], at least float32.
+        mask: bool [V, L].
+    """
+
+    vectors: Tensor
+    mask: Tensor
+
+
+@MODELS.register_module()
+class BestFrameSimilarity(nn.Module):
+    """Cosine of a text with the best frame of a video (ARL Eq. 3), level by level, and their mean.
+
+    With the levels ``('a', 'b')`` of ``TwoBranches`` the mean is ARL's Eq. 13: of two maxima, each
+    at a frame of its own.  With ``shared_frame`` both branches are read at one frame, the one of
+    largest mean cosine: the score is then one inner product a frame, of concatenated vectors.  It
+    is at most the mean of the maxima, and equal where both branches prefer the same frame.
+
+    A level may have one token (GMMFormer's ``'frame'``): its cosine is no matter of frames, and
+    everything about the others stays exact.
+
+    Args:
+        levels: the levels to compare.
+        weights: one per level, default equal; normalised to sum to 1.
+        shared_frame: see above; changes ``'scores'`` only, not the matrices of the levels.
+        dots: give inner products of vectors as they are, too, as ``'<level>_dot'``: MS-SL and
+            GMMFormer contrast them, and take the triplet loss on cosines.
+        entries: cosines that exist at a time (at least those of one pair).
+
+    Raises:
+        ValueError: not one weight a level, or weights without a positive sum.
+    """
+
+    needs_tokens = True
+
+    def __init__(
+        self,
+        *,
+        levels: Sequence[str] = ('global',),
+        weights: Sequence[float] | None = None,
+        shared_frame: bool = False,
+        dots: bool = False,
+        entries: int = 2**22,
+    ) -> None:
+        super().__init__()
+        weights = weights or [1.0] * len(levels)
+        if len(weights) != len(levels) or not sum(weights) > 0:
+            raise ValueError(f'one weight a level, with a positive sum: got {levels}, {weights}')
+        self.weights = {name: w / sum(weights) for name, w in zip(levels, weights)}
+        self.shared_frame = shared_frame
+        self.dots = dots
+        self.entries = entries
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The levels that it reads."""
+        return tuple(self.weights)
+
+    def forward(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
+        """Levels of T texts and of V videos -> a matrix a level and ``'scores'``.
+
+        Returns:
+            float [T, V] each, at least float32.
+
+        Raises:
+            ValueError: a level of the videos carries no tokens, or a video no valid one.
+        """
+        matrices = {}
+        for name in self.weights:
+            vectors, mask = self._frames(name, videos)
+            units = F.normalize(vectors, dim=-1)
+            matrices[name] = self._best(_unit(texts[name]), units, mask)
+            if self.dots:
+                matrices[f'{name}_dot'] = self._best(texts[name].mean, vectors, mask)
+        if self.shared_frame:
+            matrices['scores'] = self._best(self.flat_texts(texts), *self._flat(videos))
+        else:
+            matrices['scores'] = sum(w * matrices[name] for name, w in self.weights.items())
+        return matrices
+
+    def _best(self, sentences: Tensor, frames: Tensor, mask: Tensor) -> Tensor:
+        return sentence_frame_scores(sentences, frames, mask, temperature=0, entries=self.entries)
+
+    # -- search ---------------------------------------------------------------------------
+
+    def gallery(self, videos: Levels) -> dict[str, Frames]:
+        """What :meth:`search` reads of V videos, made once for any number of texts."""
+        if self.shared_frame:
+            return {'scores': self._flat(videos)}
+        frames = {name: self._frames(name, videos) for name in self.weights}
+        return {
+            name: Frames(F.normalize(vectors, dim=-1), mask)
+            for name, (vectors, mask) in frames.items()
+        }
+
+    def search(self, texts: Levels, gallery: dict[str, Frames]) -> Tensor:
+        """``'scores'`` [T, V] of :meth:`forward`, without gradient and without copies of frames."""
+        if self.shared_frame:
+            return largest(self.flat_texts(texts), gallery['scores'], entries=self.entries)
+        return sum(
+            w * largest(_unit(texts[name]), gallery[name], entries=self.entries)
+            for name, w in self.weights.items()
+        )
+
+    @torch.no_grad()
+    def matched_frames(self, texts: Levels, videos: Levels) -> Tensor:
+        """Which frame of each video fits each text best, int64 [T, V].
+
+        Of several levels, the frame with the largest weighted mean of cosines: one frame to jump
+        to.  Of equal ones the first.
+
+        Raises:
+            ValueError: levels with different numbers of frames.
+        """
+        flat = self._flat(videos)
+        return best_frames(self.flat_texts(texts), *flat, entries=self.entries).index
+
+    @torch.no_grad()
+    def matched_spans(self, texts: Levels, videos: Levels) -> Tensor:
+        """Begin and end of the matched frame as shares of the video, float [T, V, 2] in [0, 1].
+
+        Frame k of n valid ones spans k / n to (k + 1) / n, as frames that are pooled from, or
+        spread evenly over, the whole video do.
+        """
+        mask = self._flat(videos).mask
+        place = (mask.cumsum(1) - 1).gather(1, self.matched_frames(texts, videos).t()).t()
+        return torch.stack([place, place + 1], -1) / mask.sum(1)[:, None]
+
+    def flat_texts(self, texts: Levels) -> Tensor:
+        """The one vector a text that meets :meth:`flat_frames`, float [T, D']."""
+        parts = [_unit(texts[name]) * weight**0.5 for name, weight in self.weights.items()]
+        return torch.cat(parts, -1)
+
+    def flat_frames(self, videos: Levels) -> Frames:
+        """The one vector a frame whose inner products with :meth:`flat_texts` have the scores as
+        their maximum: what an index of nearest neighbours over frames stores.
+
+        Raises:
+            ValueError: the scores are a mean of maxima, of several levels with several frames each
+                and without ``shared_frame``.
+        """
+        many = [name for name in self.weights if videos[name].mask.shape[1] > 1]
+        if len(many) > 1 and not self.shared_frame:
+            raise ValueError(
+                f'the scores are means of the maxima of {many}, each at a frame of its own, and no '
+                'maximum over frames: set shared_frame=True for one inner product a frame'
+            )
+        return self._flat(videos)
+
+    def _flat(self, videos: Levels) -> Frames:
+        frames = {name: self._frames(name, videos) for name in self.weights}
+        lengths = {name: mask.shape[1] for name, (_, mask) in frames.items()}
+        longest = max(frames.values(), key=lambda level: level.mask.shape[1])
+        if {*lengths.values()} - {1, longest.mask.shape[1]}:
+            raise ValueError(f'levels need one number of frames to share one, got {lengths}')
+        parts = [
+            (F.normalize(vectors, dim=-1) * self.weights[name] ** 0.5).expand(
+                -1, longest.mask.shape[1], -1
+            )
+            for name, (vectors, _) in frames.items()
+        ]
+        return Frames(torch.cat(parts, -1), longest.mask)
+
+    def _frames(self, name: str, videos: Levels) -> Frames:
+        if videos[name].tokens is None:
+            raise ValueError(f'level {name!r} of the videos carries no tokens')
+        return Frames(at_least_float32(videos[name].tokens), videos[name].mask)
+
+
+@torch.no_grad()
+def largest(texts: Tensor, frames: Frames, *, entries: int = 2**22) -> Tensor:
+    """Largest inner product with a valid frame of each video, in one product a tile.
+
+    Args:
+        texts: float [T, D].
+        frames: of V videos, each with a valid one.
+        entries: inner products that exist at a time, at least those of one text.
+
+    Returns:
+        float [T, V].
+    """
+    vectors, mask = frames
+    rows = max(1, entries // max(mask.numel(), 1))
+    parts = []
+    for part in texts.split(rows):
+        with torch.autocast(part.device.type, enabled=False):
+            products = (part @ vectors.flatten(0, 1).t()).unflatten(1, mask.shape)
+        parts.append(products.masked_fill_(~mask, -math.inf).amax(-1))
+    return torch.cat(parts)
+
+
+def _unit(embedding: Embedding) -> Tensor:
+    return F.normalize(at_least_float32(embedding.mean), dim=-1)

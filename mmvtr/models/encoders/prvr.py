@@ -1,0 +1,225 @@
+"""Encoders of partially relevant video retrieval: what they share, ARL's, and two of one kind."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from mmvtr.registry import MODELS
+from mmvtr.structures import Embedding, Levels
+
+from .pooling import check_mask, encode_frames, masked, mean_of_units
+from .prvr_layers import LearntPooling, SelfAttention, TokenEncoder
+
+
+class PRVREncoder(nn.Module):
+    """Two towers of any widths, and what subclasses build on them.
+
+    A text is one vector, not normalised, without tokens: 87,175 captions of TVR are to be held in
+    memory.  A video has tokens at every level, for a similarity to choose from.
+
+    Args:
+        frames: frame tower (config or module): float [N, ...] -> [N, D_v], attribute ``dim`` = D_v;
+            ``FeatureFrames`` for stored features.
+        text: text tower: (text [T, L, ...], mask [T, L]) -> (words [T, L, D_t], pooled), attribute
+            ``dim`` = D_t; ``FeatureWords`` for stored features.  Only its words are read.
+        dim: D.
+        heads: of the attention over words.
+        dropout: before the FC, after the positions and in the attention.
+        max_words: rows of the position table of words.
+
+    Attributes:
+        token_levels: which levels of videos carry tokens: all of them.
+        text_tokens: whether those of texts do.
+    """
+
+    level_names: ClassVar[tuple[str, ...]]
+    token_levels: ClassVar[tuple[str, ...]]
+    text_tokens: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        frames: dict | nn.Module,
+        text: dict | nn.Module,
+        *,
+        dim: int,
+        heads: int,
+        dropout: float,
+        max_words: int,
+    ) -> None:
+        super().__init__()
+        self.frames = frames if isinstance(frames, nn.Module) else MODELS.build(frames)
+        self.text = text if isinstance(text, nn.Module) else MODELS.build(text)
+        self.dim = dim
+        self.words = TokenEncoder(
+            self.text.dim,
+            dim,
+            positions=max_words,
+            block=partial(SelfAttention, dim, heads=heads, dropout=dropout),
+            blocks=1,
+            dropout=dropout,
+            kind='words',
+        )
+        self.word_pooling = LearntPooling(dim)
+
+    def encode_video(self, video: Tensor, frame_mask: Tensor) -> Levels:
+        """Encode V videos.
+
+        Args:
+            video: float [V, F, D_in] features, or [V, F, 3, H, W] normalised frames.
+            frame_mask: bool [V, F]; only valid frames are looked at.
+
+        Returns:
+            one Embedding a level: ``mean`` [V, D], ``tokens`` [V, L, D] (not normalised, zero at
+            padding) and ``mask`` [V, L].
+
+        Raises:
+            ValueError: features of another width, a video without a valid frame, or more frames
+                than positions.
+        """
+        return self.video_levels(run_frames(self.frames, video, frame_mask), frame_mask)
+
+    def encode_text(self, text: Tensor, text_mask: Tensor) -> Levels:
+        """Encode T texts.
+
+        Args:
+            text: float [T, L, D_in] features, or int64 [T, L] token ids: what the text tower reads.
+            text_mask: bool [T, L].
+
+        Returns:
+            one Embedding a level with ``mean`` [T, D], not normalised.
+
+        Raises:
+            ValueError: as above, of words.
+        """
+        return self.text_levels(run_words(self.text, text, text_mask), text_mask)
+
+    def video_levels(self, frames: Tensor, mask: Tensor) -> Levels:
+        """Output of the frame tower [V, F, D_v], zero at padding, and its mask -> levels."""
+        raise NotImplementedError(f'{type(self).__name__} must define video_levels()')
+
+    def text_levels(self, words: Tensor, mask: Tensor) -> Levels:
+        """Output of the text tower [T, L, D_t], zero at padding, and its mask -> levels."""
+        vector = Embedding(self.word_pooling(self.words(words, mask), mask))
+        return {name: vector for name in self.level_names}
+
+
+def run_frames(tower: nn.Module, video: Tensor, frame_mask: Tensor) -> Tensor:
+    """Output of a frame tower, float [V, F, D_v], zero where the mask is False.
+
+    Raises:
+        ValueError: a video has no valid frame (its index is named).
+    """
+    return encode_frames(tower, video, frame_mask) if len(video) else _none(tower, video)
+
+
+def run_words(tower: nn.Module, text: Tensor, text_mask: Tensor) -> Tensor:
+    """Words of a text tower, float [T, L, D_t], zero where the mask is False.
+
+    Raises:
+        ValueError: a text has no valid word (its index is named).
+    """
+    check_mask(text_mask, 'text_mask')
+    return masked(tower(text, text_mask)[0], text_mask) if len(text) else _none(tower, text)
+
+
+def _none(tower: nn.Module, items: Tensor) -> Tensor:
+    """float [0, L, D] that still depends on the tower, for which distributed training waits."""
+    like = next(tower.parameters(), items)
+    anchor = sum((p.sum() for p in tower.parameters() if p.requires_grad), like.new_zeros(()))
+    return anchor.expand(0, items.shape[1], tower.dim)
+
+
+@MODELS.register_module()
+class ARLEncoder(PRVREncoder):
+    """ARL's encoder (Cho et al., AAAI 2025, Eq. 1), or one of its two.
+
+    FC and ReLU, learnt positions, one transformer layer; words are pooled by attention, frames are
+    left to the max of Eq. 3.  One level, ``'global'``; the vector of a video, the mean of its unit
+    frames, is for baselines that pool.
+
+    There is no public code.  "Typical parameters as GMMFormer": D = 384, 4 heads, dropout .2; the
+    layers are those of its lineage, which have no feed-forward part.  Two such encoders on TVR have
+    5.34 M parameters, as Tab. 3 says, if positions are not counted (5.46 M with them).
+
+    Args:
+        frames, text, dim, heads, dropout, max_words: see :class:`PRVREncoder`.
+        max_frames: rows of the position table of frames.
+    """
+
+    level_names = token_levels = ('global',)
+
+    def __init__(
+        self,
+        frames: dict | nn.Module,
+        text: dict | nn.Module,
+        *,
+        dim: int = 384,
+        heads: int = 4,
+        dropout: float = 0.2,
+        max_frames: int = 128,
+        max_words: int = 30,
+    ) -> None:
+        super().__init__(frames, text, dim=dim, heads=heads, dropout=dropout, max_words=max_words)
+        self.video = TokenEncoder(
+            self.frames.dim,
+            dim,
+            positions=max_frames,
+            block=partial(SelfAttention, dim, heads=heads, dropout=dropout),
+            blocks=1,
+            dropout=dropout,
+            kind='frames',
+        )
+
+    def video_levels(self, frames: Tensor, mask: Tensor) -> Levels:
+        tokens = masked(self.video(frames, mask), mask)
+        return {'global': Embedding(mean_of_units(tokens, mask), tokens, mask)}
+
+
+@MODELS.register_module()
+class TwoBranches(nn.Module):
+    """Two encoders of one config, each with its own initial weights (ARL, cross-model detection).
+
+    They share the towers, which run once: what is stored for features is computed once for clips.
+    Level ``'global'`` of the first is level ``'a'`` here, that of the second ``'b'``.
+
+    Args:
+        encoder: config of a :class:`PRVREncoder` with one level.
+
+    Raises:
+        ValueError: an encoder of several levels.
+    """
+
+    level_names = token_levels = ('a', 'b')
+    text_tokens = False
+
+    def __init__(self, encoder: dict) -> None:
+        super().__init__()
+        self.a = MODELS.build(encoder)
+        if self.a.level_names != ('global',):
+            raise ValueError(
+                f"TwoBranches needs an encoder of level 'global' alone, {encoder['type']} has "
+                f'{self.a.level_names}'
+            )
+        self.frames, self.text, self.dim = self.a.frames, self.a.text, self.a.dim
+        self.b = MODELS.build({**encoder, 'frames': self.frames, 'text': self.text})
+        for branch in (self.a, self.b):
+            branch.frames = branch.text = None
+
+    def encode_video(self, video: Tensor, frame_mask: Tensor) -> Levels:
+        """As :meth:`PRVREncoder.encode_video`, levels ``'a'`` and ``'b'``."""
+        frames = run_frames(self.frames, video, frame_mask)
+        return {
+            name: getattr(self, name).video_levels(frames, frame_mask)['global']
+            for name in self.level_names
+        }
+
+    def encode_text(self, text: Tensor, text_mask: Tensor) -> Levels:
+        """As :meth:`PRVREncoder.encode_text`, levels ``'a'`` and ``'b'``."""
+        words = run_words(self.text, text, text_mask)
+        return {
+            name: getattr(self, name).text_levels(words, text_mask)['global']
+            for name in self.level_names
+        }

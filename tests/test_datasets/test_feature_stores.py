@@ -1,0 +1,174 @@
+"""Feature stores: BigFile against a reader of its bytes, hdf5 over processes, what is refused."""
+
+import copy
+import pickle
+import struct
+
+import h5py
+import numpy as np
+import pytest
+from torch.utils.data import DataLoader
+
+from mmvtr.datasets import BrokenVideoError, LoadFeatures
+from mmvtr.datasets.feature_stores import BigFile, Hdf5File, NpyFolder, open_store
+from mmvtr.datasets.files import missing_files
+
+#: Rows of the videos lie apart, out of order, and one belongs to nobody.
+ROWS = ['b_0', 'a_0', 'nobody_0', 'a_2', 'a_1']
+VIDEO_ROWS = dict(a=[1, 4, 3], b=[0])
+
+
+@pytest.fixture
+def features():
+    return np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32)
+
+
+@pytest.fixture
+def bigfile(tmp_path, features):
+    folder = tmp_path / 'i3d'
+    folder.mkdir()
+    (folder / 'shape.txt').write_text('5 3\n')
+    (folder / 'id.txt').write_text(' '.join(ROWS) + '\n')
+    (folder / 'video2frames.txt').write_text(
+        "{'a': ['a_0', 'a_1', 'a_2'], 'b': ['b_0'], 'none': []}"
+    )
+    (folder / 'feature.bin').write_bytes(struct.pack('<15f', *features.flatten().tolist()))
+    return folder
+
+
+def test_bigfile(bigfile, features):
+    load = LoadFeatures(str(bigfile))
+    load.check([dict(video_id='a'), dict(video_id='b')])
+    for video, rows in VIDEO_ROWS.items():
+        found = load.transform(dict(video_id=video))['features']
+        assert found.dtype == np.float32
+        np.testing.assert_array_equal(found, features[rows])
+    copied = pickle.loads(pickle.dumps(load))
+    np.testing.assert_array_equal(
+        copied.transform(dict(video_id='b'))['features'], features[VIDEO_ROWS['b']]
+    )
+
+
+def test_bigfile_beside_another_store(bigfile, features, tmp_path):
+    (tmp_path / 'npy').mkdir()
+    np.save(tmp_path / 'npy/a.npy', np.ones((3, 2)))
+    load = LoadFeatures([str(bigfile), str(tmp_path / 'npy')])
+    found = load.transform(dict(video_id='a'))['features']
+    np.testing.assert_array_equal(found, np.c_[features[VIDEO_ROWS['a']], np.ones((3, 2))])
+
+
+@pytest.mark.parametrize(
+    'literal',
+    [
+        '{"a": ["a_0", "a_1", "a_2"], "b": ["b_0"]}',
+        "{'a': ['a_0', 'a_1', 'a_2',],\n 'b': [\"b_0\"], }  # python, but no json",
+    ],
+)
+def test_other_spellings_of_the_dict(bigfile, features, literal):
+    (bigfile / 'video2frames.txt').write_text(literal)
+    np.testing.assert_array_equal(BigFile(bigfile).read('a'), features[VIDEO_ROWS['a']])
+
+
+def test_a_video_without_rows(bigfile):
+    with pytest.raises(BrokenVideoError, match=r"features of 'none' are \(0, 3\), expected .F, D."):
+        LoadFeatures(str(bigfile)).transform(dict(video_id='none'))
+
+
+def test_videos_that_the_bigfile_lacks(bigfile):
+    with pytest.raises(KeyError, match=r"i3d: no features of 1 of 2 videos, e.g. \['lost'\]"):
+        LoadFeatures(str(bigfile)).check([dict(video_id='a'), dict(video_id='lost')])
+
+
+@pytest.mark.parametrize(
+    'name, content, message',
+    [
+        ('shape.txt', '5', r'shape.txt: expected two numbers, rows and width, found \[.5.\]'),
+        ('shape.txt', '5 4', r'feature.bin has 60 bytes, but 5 rows of 4 float32 .* are 80'),
+        ('id.txt', 'a_0 a_1', r'id.txt has 2 names for 5 rows'),
+        ('video2frames.txt', "{'a': ['a_9']}", r"id.txt lacks 1 rows .* e.g. \['a_9'\]"),
+        ('video2frames.txt', "{'a': 'a_0'}", r"video2frames.txt: 'a': expected a list of strings"),
+        ('video2frames.txt', "['a']", 'video2frames.txt: expected a dict, found list'),
+        ('video2frames.txt', "{'a': open('x')}", 'video2frames.txt is not a python dict'),
+        ('video2frames.txt', "{'a': [", 'video2frames.txt is not a python dict'),
+    ],
+)
+def test_a_bigfile_that_does_not_fit(bigfile, name, content, message):
+    (bigfile / name).write_text(content)
+    with pytest.raises(ValueError, match=message):
+        LoadFeatures(str(bigfile)).check([dict(video_id='a')])
+
+
+def test_nothing_of_a_dict_is_run(bigfile, tmp_path):
+    target = tmp_path / 'made'
+    (bigfile / 'video2frames.txt').write_text(f"{{'a': [open({str(target)!r}, 'w').name]}}")
+    with pytest.raises(ValueError, match='is not a python dict'):
+        BigFile(bigfile).check(['a'], 'videos')
+    assert not target.exists()
+
+
+def test_a_missing_part_is_named(bigfile):
+    (bigfile / 'feature.bin').unlink()
+    with pytest.raises(FileNotFoundError, match='feature.bin'):
+        LoadFeatures(str(bigfile)).check([dict(video_id='a')])
+
+
+def test_which_store_lies_there(bigfile, tmp_path):
+    assert isinstance(open_store(bigfile), BigFile)
+    assert isinstance(open_store(tmp_path), NpyFolder)
+    assert isinstance(open_store(tmp_path / 'x.h5'), Hdf5File)
+    with pytest.raises(FileNotFoundError, match='no such feature file or folder: .*nowhere'):
+        open_store(tmp_path / 'nowhere').check(['a'], 'videos')
+
+
+@pytest.fixture
+def hdf5(tmp_path):
+    with h5py.File(tmp_path / 'words.hdf5', 'w') as file:
+        for i in range(60):
+            file[f'v#enc#{i}'] = np.full((2, 3), i, dtype=np.float32)
+    return Hdf5File(tmp_path / 'words.hdf5')
+
+
+class Items:
+    def __init__(self, store):
+        self.store = store
+
+    def __len__(self):
+        return 60
+
+    def __getitem__(self, i):
+        return self.store.read(f'v#enc#{i}')
+
+
+def test_hdf5_is_opened_once_a_process(hdf5, monkeypatch):
+    opened = []
+    monkeypatch.setattr(h5py, 'File', lambda path, original=h5py.File: (
+        opened.append(path) or original(path)
+    ))  # fmt: skip
+    for i in range(5):
+        assert (hdf5.read(f'v#enc#{i}') == i).all()
+    assert len(opened) == 1
+    assert (copy.deepcopy(hdf5).read('v#enc#7') == 7).all()
+    assert len(opened) == 2, 'a copy opens the file for itself'
+
+
+def test_hdf5_in_workers_after_a_read_in_the_main_process(hdf5):
+    assert (hdf5.read('v#enc#3') == 3).all()
+    for workers in (0, 2):
+        rows = list(DataLoader(Items(hdf5), batch_size=None, num_workers=workers))
+        assert [int(row[0, 0]) for row in rows] == list(range(60))
+    assert (hdf5.read('v#enc#4') == 4).all(), 'the main process reads on'
+
+
+def test_hdf5_that_is_no_hdf5(tmp_path):
+    (tmp_path / 'words.hdf5').write_bytes(b'no hdf5')
+    with pytest.raises(OSError, match='words.hdf5|file signature'):
+        Hdf5File(tmp_path / 'words.hdf5').check(['a'], 'texts')
+    with pytest.raises(ValueError, match="words.hdf5: features of 'a'"):
+        Hdf5File(tmp_path / 'words.hdf5').read('a')
+
+
+def test_missing_files(tmp_path):
+    (tmp_path / 'a').touch()
+    lost = [tmp_path / 'b', tmp_path / 'folder/c']
+    assert missing_files([tmp_path / 'a', *lost]) == lost
+    assert missing_files([]) == []

@@ -1,0 +1,288 @@
+"""ARL's supervision against the paper's equations written with loops, and on two processes."""
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch import nn
+from torch.nn.functional import cosine_similarity as cos
+from torch.nn.functional import normalize
+from torch.nn.parallel import DistributedDataParallel
+
+import children  # noqa: F401 - the server that forks the two processes has imported all
+from mmvtr.functional.contrastive import contrastive
+from mmvtr.functional.ranking import ranking
+from mmvtr.models.arl_supervision import ARLSupervision, Statistics
+from mmvtr.models.best_frame_similarity import BestFrameSimilarity
+from mmvtr.models.losses import ContrastiveLoss, RankingLoss, Target
+from mmvtr.models.retriever import VideoTextRetriever, own_match
+from mmvtr.structures import Embedding
+
+T, V, F, D = 9, 4, 5, 6
+OWNERS = [0, 0, 0, 1, 1, 2, 2, 3, 3]
+POSITIVES = torch.tensor(OWNERS)[:, None] == torch.arange(V)
+MASK = torch.arange(F) < torch.tensor([5, 3, 4, 2])[:, None]
+
+
+def make_levels(seed=0):
+    generator = torch.Generator().manual_seed(seed)
+
+    def randn(*shape):
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    texts = {level: Embedding(randn(T, D)) for level in 'ab'}
+    videos = {level: Embedding(randn(V, D), randn(V, F, D), MASK) for level in 'ab'}
+    return texts, videos
+
+
+def statistics_of(texts, videos, parts=(slice(None),)):
+    """Those of the whole set, met in parts of texts."""
+    found = {level: Statistics.empty(D, torch.device('cpu')) for level in 'ab'}
+    for level, statistics in found.items():
+        for part in parts:
+            statistics.add(Embedding(texts[level].mean[part]), videos[level], POSITIVES[part])
+    return found
+
+
+def ready(**kwargs):
+    """A supervision after its warm-up, with the means of the batch itself."""
+    texts, videos = make_levels()
+    supervision = ARLSupervision(dim=D, **kwargs).double()
+    supervision.refresh(statistics_of(texts, videos))
+    supervision.progress = 1.0
+    return supervision, texts, videos
+
+
+def by_loops(texts, videos, level, *, rule, cap=None):
+    """Eq. 2-7 one number at a time: the set [T, V] and the thresholds."""
+    q, v = texts[level].mean, videos[level].tokens
+    frames = [(j, k) for j in range(V) for k in range(F) if MASK[j, k]]
+    u_q = [float(torch.stack([cos(q[i], v[j, k], 0) for j, k in frames]).mean()) for i in range(T)]
+    u_v = {f: float(torch.stack([cos(q[i], v[f], 0) for i in range(T)]).mean()) for f in frames}
+    s, u = torch.zeros(T, V), torch.zeros(T, V)
+    for i in range(T):
+        for j in range(V):
+            scores = {k: float(cos(q[i], v[j, k], 0)) for k in range(F) if MASK[j, k]}
+            best = max(scores, key=scores.get)
+            s[i, j], u[i, j] = scores[best], (u_q[i] + u_v[j, best]) / 2
+    tau_u = float(u[POSITIVES].mean())
+    mean_s = float(s[POSITIVES].mean())
+    found = torch.zeros(T, V, dtype=torch.bool)
+    for i in range(T):
+        tau_s = mean_s if rule == 'mean' else max(float(x) for x in s[i][POSITIVES[i]])
+        row = [j for j in range(V) if s[i, j] > tau_s and u[i, j] > tau_u and not POSITIVES[i, j]]
+        row.sort(key=lambda j: -s[i, j])
+        found[i, row[:cap]] = True
+    return found, mean_s, tau_u
+
+
+@pytest.mark.parametrize(('rule', 'cap'), [('mean', None), ('own', None), ('own', 1)])
+def test_sets_and_thresholds(rule, cap):
+    supervision, texts, videos = ready(rule=rule, cap=cap)
+    targets, _ = supervision(texts, videos, Target(POSITIVES))
+    for level, other in ('ab', 'ba'):
+        found, tau_s, tau_u = by_loops(texts, videos, level, rule=rule, cap=cap)
+        assert found.any() and torch.equal(supervision.found[level], found)
+        # Cross-model detection: the other branch learns from this set.
+        assert torch.equal(targets[other].ambiguous, found)
+        branch = supervision.branches[level]
+        assert float(branch.tau_s) == pytest.approx(tau_s) and float(branch.tau_u) == pytest.approx(
+            tau_u
+        )
+    assert targets['scores'].ambiguous is None
+
+
+def test_statistics_add_up():
+    texts, videos = make_levels()
+    whole = statistics_of(texts, videos)['a']
+    halves = [statistics_of(texts, videos, [part])['a'] for part in (slice(0, 4), slice(4, 9))]
+    for total, first, second in zip(whole.totals(), *(h.totals() for h in halves)):
+        twice = total is whole.frames.totals  # both halves have met all frames
+        torch.testing.assert_close(first + second, 2 * total if twice else total)
+
+
+def test_self_training_keeps_its_own_set():
+    supervision, texts, videos = ready(exchange=False, rule='mean', cap=None)
+    targets, _ = supervision(texts, videos, Target(POSITIVES))
+    assert torch.equal(targets['a'].ambiguous, supervision.found['a'])
+    assert not torch.equal(supervision.found['a'], supervision.found['b'])
+
+
+def test_strategies_of_table_6():
+    for strategy in ('positive', 'ignore'):
+        supervision, texts, videos = ready(strategy=strategy, rule='mean', cap=None)
+        targets, _ = supervision(texts, videos, Target(POSITIVES))
+        found = supervision.found['b']
+        if strategy == 'positive':
+            assert torch.equal(targets['a'].positives, POSITIVES | found)
+        else:
+            assert torch.equal(targets['a'].weights == 0, found)
+        assert targets['a'].ambiguous is None
+
+
+def test_nothing_before_the_warmup_and_the_first_refresh():
+    supervision, texts, videos = ready(warmup=0.5)
+    supervision.progress = 0.49
+    targets, losses = supervision(texts, videos, Target(POSITIVES))
+    assert not losses and not supervision.found and targets['a'].ambiguous is None
+    fresh = ARLSupervision(dim=D).double()
+    fresh.progress = 0.9
+    assert fresh(texts, videos, Target(POSITIVES))[1] == {}
+
+
+def test_text_frame_losses():
+    """Eq. 8-12 on the dense matrix of pairs x all frames, weight 0 outside the own video."""
+    supervision, texts, videos = ready(rule='own', frame_slack=0.3, exchange=False)
+    _, losses = supervision(texts, videos, Target(POSITIVES))
+    rows, columns = POSITIVES.nonzero(as_tuple=True)
+    total = 0.0
+    for level in 'ab':
+        q, frames = normalize(texts[level].mean, dim=-1), normalize(videos[level].tokens, dim=-1)
+        scores = (q @ frames.flatten(0, 1).t()).view(T, V, F)[rows]
+        own = torch.zeros(len(rows), V, F, dtype=torch.bool)
+        own[torch.arange(len(rows)), columns] = True
+        own &= MASK
+        best = scores.masked_fill(~own, -9).flatten(1).argmax(1)
+        positives = torch.zeros(len(rows), V * F, dtype=torch.bool)
+        positives[torch.arange(len(rows)), best] = True
+        u_q = (q @ frames[MASK].mean(0))[rows][:, None]
+        u_v = (frames @ q.mean(0)).flatten()
+        tau_s = scores.flatten(1).gather(1, best[:, None]) - 0.3
+        found = (scores.flatten(1) > tau_s) & own.flatten(1) & ~positives
+        found &= (u_q + u_v) / 2 > float(supervision.branches[level].tau_u)
+        assert found.any()
+        # Columns: matched frames only, each against the texts of its own video.
+        used = positives.any(0)
+        for direction, keep in (('t2v', slice(None)), ('v2t', used)):
+            matrix = scores.flatten(1)[:, keep]
+            arguments = dict(
+                positives=positives[:, keep],
+                weights=own.flatten(1)[:, keep].double(),
+                ambiguous=found[:, keep],
+                direction=direction,
+            )
+            total += 0.05 * contrastive(matrix, **arguments, temperature=0.07, form='own_pair')
+            total += ranking(
+                matrix, **arguments, margin=0.2, ambiguous_margin=0.1, average='anchors'
+            )
+    torch.testing.assert_close(losses['loss_frame'], total / 2)
+
+
+def test_an_empty_batch():
+    supervision, texts, videos = ready()
+    texts = {level: e.map(lambda x: x[:0]) for level, e in texts.items()}
+    targets, losses = supervision(texts, videos, Target(POSITIVES[:0]))
+    assert set(targets) == {'a', 'b', 'scores'} and not losses
+
+
+def test_bad_arguments():
+    with pytest.raises(ValueError, match="rule must be 'own' or 'mean'"):
+        ARLSupervision(dim=D, rule='median')
+    with pytest.raises(ValueError, match='strategy must be one of'):
+        ARLSupervision(dim=D, strategy='drop')
+    with pytest.raises(ValueError, match='exchange needs two levels'):
+        ARLSupervision(dim=D, levels=('a',))
+
+
+class Encoder(nn.Module):
+    """Two linear branches on [N, L, D] inputs; texts are means of their words."""
+
+    dim = D
+    level_names = ('a', 'b')
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(D, D), nn.Linear(D, D)
+
+    def encode_video(self, video, frame_mask):
+        tokens = {name: getattr(self, name)(video) * frame_mask[..., None] for name in 'ab'}
+        return {name: Embedding(x.sum(1), x, frame_mask) for name, x in tokens.items()}
+
+    def encode_text(self, text, text_mask):
+        return {name: Embedding(getattr(self, name)(text).mean(1)) for name in 'ab'}
+
+
+def make_model():
+    torch.manual_seed(0)
+    return VideoTextRetriever(
+        encoder=Encoder(),
+        similarity=BestFrameSimilarity(levels=('a', 'b')),
+        supervision=ARLSupervision(dim=D, rule='mean', cap=2),
+        losses=dict(
+            nce=ContrastiveLoss(reads=('a', 'b'), form='own_pair'),
+            triplet=RankingLoss(reads=('a', 'b'), negatives='random', average='anchors'),
+        ),
+    ).double()
+
+
+def make_batch(videos, texts):
+    generator = torch.Generator().manual_seed(3)
+    video = torch.randn(V, F, D, generator=generator, dtype=torch.float64)
+    text = torch.randn(T, 2, D, generator=generator, dtype=torch.float64)
+    longest = int(MASK[videos].sum(1).max()) if len(MASK[videos]) else 1
+    inputs = dict(
+        video=video[videos][:, :longest],  # a process pads to its own longest video
+        frame_mask=MASK[videos][:, :longest],
+        text=text[texts],
+        text_mask=torch.ones(T, 2, dtype=torch.bool)[texts],
+    )
+    samples = dict(
+        text_idx=torch.arange(T)[texts],
+        video_idx=torch.arange(V)[videos],
+        text_videos=torch.tensor(OWNERS)[texts][:, None],
+        text_ids=[''] * len(torch.arange(T)[texts]),
+        video_ids=[''] * len(torch.arange(V)[videos]),
+    )
+    return inputs, samples
+
+
+def run(batch, wrap=lambda model: model):
+    """Thresholds, sets, losses and gradients of a step; all reduced as AmbiguityHook does."""
+    module = make_model()
+    inputs, samples = batch
+    with torch.no_grad():
+        texts, videos = module(inputs, mode='tensor')
+        found = {level: Statistics.empty(D, torch.device('cpu')) for level in 'ab'}
+        for level, statistics in found.items():
+            positives = own_match(samples, torch.device('cpu'))
+            statistics.add(texts[level], videos[level], positives)
+            for total in statistics.totals() if dist.is_initialized() else ():
+                dist.all_reduce(total)
+    module.supervision.refresh(found)
+    module.supervision.progress = 1.0
+    model = wrap(module)  # lives until its backward pass is done
+    losses = model(inputs, samples, mode='loss')
+    sum(value for name, value in losses.items() if 'loss' in name).backward()
+    return (
+        {name: value.detach() for name, value in losses.items()},
+        {name: p.grad for name, p in module.named_parameters() if p.requires_grad},
+        {name: x.clone() for name, x in module.supervision.state_dict().items()},
+        dict(module.supervision.found),
+    )
+
+
+def worker(rank, folder, split):
+    dist.init_process_group('gloo', init_method=f'file://{folder}/store', rank=rank, world_size=2)
+    try:
+        result = run(make_batch(*split[rank]), DistributedDataParallel)
+        torch.save(result, f'{folder}/rank{rank}.pt')
+        dist.barrier()
+    finally:
+        dist.destroy_process_group()
+
+
+def test_two_processes_equal_one(tmp_path):
+    """Different numbers of texts, and videos padded to each process' own longest."""
+    expected = run(make_batch(slice(0, 4), slice(0, 9)))
+    assert all(g.abs().max() > 0 for g in expected[1].values())
+    assert all(found.any() for found in expected[3].values())
+    split = [(slice(0, 2), slice(0, 5)), (slice(2, 4), slice(5, 9))]
+    mp.start_processes(worker, (tmp_path, split), nprocs=2, start_method='forkserver')
+    losses, grads, state, found = expected
+    for rank in range(2):
+        got = torch.load(tmp_path / f'rank{rank}.pt')
+        for part, other in zip((losses, grads, state), got):
+            for name, value in part.items():
+                torch.testing.assert_close(other[name], value, msg=name)
+        for level in found:
+            assert torch.equal(got[3][level], found[level])
