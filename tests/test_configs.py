@@ -36,11 +36,12 @@ SMALL = dict(
 
 def without_downloads(model):
     """Random weights, and small transformers in place of those on the hub."""
-    for tower in (model.encoder.get('frames'), model.encoder.text):
+    encoder = model.encoder.get('encoder', model.encoder)  # of two branches
+    for tower in (encoder.get('frames'), encoder.text):
         if tower is not None:
             tower.pop('pretrained', None)
-    if model.encoder.text.type == 'TransformersText':
-        model.encoder.text.model = SMALL['t5' if 't5' in model.encoder.text.model else 'bert']
+    if encoder.text.type == 'TransformersText':
+        encoder.text.model = SMALL['t5' if 't5' in encoder.text.model else 'bert']
     for objective in model.get('objectives', {}).values():
         if 'decoder' in objective:
             objective.decoder = SMALL['t5']
@@ -59,7 +60,7 @@ def test_config(path):
     with torch.device('meta'):  # no memory, no time
         model = registry.MODELS.build(without_downloads(cfg.model))
     assert model.losses and model.encoder.dim in (128, 512, 1024)
-    assert (model.supervision is not None) == (family(path) == 'dvtr')
+    assert (model.supervision is not None) == (family(path) in ('dvtr', 'arl'))
     normalised = [type(loss).__name__.startswith('Normalized') for loss in model.losses.values()]
     assert all(normalised) if family(path) == 'ncl' else not any(normalised)
     for split in ('train', 'val', 'test'):

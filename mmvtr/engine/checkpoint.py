@@ -264,22 +264,26 @@ def set_random_states(states: dict[str, Any]) -> None:
         torch.cuda.set_rng_state_all([state.cpu() for state in states['cuda']])
 
 
-def read_plain(path: Union[str, Path]) -> dict[str, Any]:
+def read_plain(path: Union[str, Path], *, kind: str) -> dict[str, Any]:
     """A file of plain data, on the CPU.
+
+    Args:
+        path: of the file.
+        kind: what error messages call it, e.g. 'checkpoint'.
 
     Raises:
         FileNotFoundError: there is no such file.
         RuntimeError: it is damaged, no dict, or holds more than plain data.
     """
     if not os.path.isfile(path):
-        raise FileNotFoundError(f'{path} does not exist')
+        raise FileNotFoundError(f'{kind} {path} does not exist')
     try:
         content = torch.load(path, map_location='cpu', weights_only=True)
     except Exception as error:  # a damaged pickle can raise anything
         reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise RuntimeError(f'{path} cannot be read: {reason}') from error
+        raise RuntimeError(f'{kind} {path} cannot be read: {reason}') from error
     if not isinstance(content, dict):
-        raise RuntimeError(f'{path} holds a {type(content).__name__}, not a dict')
+        raise RuntimeError(f'{kind} {path} holds a {type(content).__name__}, not a dict')
     return content
 
 
@@ -289,7 +293,7 @@ def read_checkpoint(path: Union[str, Path]) -> dict[str, Any]:
     Returns:
         The stored dict; a bare state_dict comes as dict(state_dict=...).
     """
-    content = read_plain(path)
+    content = read_plain(path, kind='checkpoint')
     return content if 'state_dict' in content else dict(state_dict=content)
 
 

@@ -164,7 +164,7 @@ def read_bank(path: str) -> dict[str, Queries]:
         FileNotFoundError, RuntimeError: no such file, or not a bank.
         ValueError: an empty bank.
     """
-    content = read_plain(path)
+    content = read_plain(path, kind='bank')
     if not {'text', 'video'} <= content.keys():
         raise RuntimeError(f"{path} is no bank: it holds {sorted(content)}, not 'text' and 'video'")
     stored = {kind: Queries.of(content[kind]) for kind in ('text', 'video')}

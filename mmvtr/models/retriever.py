@@ -103,7 +103,10 @@ class VideoTextRetriever(BaseModel):
     def encode_text(self, inputs: dict[str, Tensor]) -> Levels:
         """``text`` int64 [T, L] and ``text_mask`` bool [T, L] -> levels of T texts, as above."""
         if 'text' not in inputs:
-            return self._add_gaussian(empty_levels(self.encoder, 1), 'text')
+            levels = empty_levels(self.encoder, 1)
+            if not getattr(self.encoder, 'text_tokens', True):  # as those of other processes
+                levels = drop_tokens(levels)
+            return self._add_gaussian(levels, 'text')
         return self._add_gaussian(
             self.encoder.encode_text(inputs['text'], inputs['text_mask']), 'text'
         )

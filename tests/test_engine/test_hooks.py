@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from mmvtr.engine.hooks import BrokenVideoHook, ExactSeedHook, ProgressHook, seed_all
 
@@ -99,11 +100,18 @@ def test_max_share_is_a_share():
         BrokenVideoHook(max_share=2)
 
 
-def test_progress_reaches_the_supervision():
-    supervision = SimpleNamespace(progress=1.0)
-    runner = SimpleNamespace(model=SimpleNamespace(supervision=supervision), iter=30, max_iters=120)
+def test_progress_reaches_every_part_that_has_it():
+    class Part(nn.Module):
+        def __init__(self, **attributes):
+            super().__init__()
+            self.__dict__.update(attributes)
+
+    model = nn.Module()
+    model.supervision, model.losses = (
+        Part(progress=1.0),
+        nn.ModuleList([Part(progress=0.0), Part()]),
+    )
+    runner = SimpleNamespace(model=model, iter=30, max_iters=120)
     ProgressHook().before_train_iter(runner, 0)
-    assert supervision.progress == 0.25
-    for model in (SimpleNamespace(supervision=None), SimpleNamespace()):
-        ProgressHook().before_train_iter(SimpleNamespace(model=model, iter=1, max_iters=2), 0)
-        assert not hasattr(model, 'progress')
+    assert model.supervision.progress == model.losses[0].progress == 0.25
+    assert not hasattr(model.losses[1], 'progress') and not hasattr(model, 'progress')
