@@ -6,8 +6,9 @@ _base_ = [
     '_base_/ssb.py',
 ]
 
-# VSE++ sums over the batch and over both directions, RankingLoss takes means of both: 2 x 64.  Such
-# a sum is what NCL's factor of 15 on its own mean brings it to (App. C).  The margin is VSE++'s.
+# VSE++ sums over the batch and over both directions, RankingLoss takes means of both: 2 x 64.  NCL's
+# factor of 15, which is to match the scale of SSB's margin loss, points to such a sum (App. C); it
+# is our reading, not stated.  The margin is VSE++'s.
 model = dict(
     losses=dict(
         triplet=dict(type='RankingLoss', negatives='hardest', margin=0.2, loss_weight=128.0)

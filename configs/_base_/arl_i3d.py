@@ -1,7 +1,8 @@
-# ARL's two encoders on stored features (I3D, on TVR beside ResNet152; RoBERTa's words), scored by
-# Eq. 13.  Its "typical parameters" are GMMFormer's: 384 dimensions, 4 heads, dropout .2 (.15 on
-# Charades-STA), up to 128 frames and 30 words.  Widths of the features are the dataset's:
-# model.encoder.encoder.{frames,text}.in_dim.
+# ARL on stored features (I3D, on TVR beside ResNet152; RoBERTa's words).  "Typical parameters as
+# GMMFormer" (Sec. Implementation Details): 384 dimensions, 4 heads, dropout .2 (on Charades-STA
+# .15), up to 128 frames and 30 words.  Widths of the features are the dataset's:
+# model.encoder.encoder.{frames,text}.in_dim.  Scores are Eq. 13.  The paper names no temperature,
+# lambda_nce, m, m_a, warm-up or sampling; these follow its lineage or are ours (docs/arl.md).
 model = dict(
     type='VideoTextRetriever',
     data_preprocessor=dict(type='VideoTextDataPreprocessor'),
@@ -19,5 +20,22 @@ model = dict(
         ),
     ),
     similarity=dict(type='BestFrameSimilarity', levels=('a', 'b')),
-    temperature=dict(type='Temperature', init=0.07),  # the paper writes none
+    temperature=dict(type='Temperature', init=0.07),
+    supervision=dict(type='ARLSupervision', dim=384, warmup=0.3, cap=1, lambda_nce=0.05),
+    losses=dict(
+        nce=dict(  # Eq. 8-10
+            type='ContrastiveLoss', reads=('a', 'b'), form='own_pair', loss_weight=0.1
+        ),
+        triplet=dict(  # Eq. 11-12
+            type='RankingLoss',
+            reads=('a', 'b'),
+            margin=0.2,
+            negatives='random',
+            pool=20,
+            pool_from=0.2,
+            average='anchors',
+            loss_weight=2.0,
+        ),
+    ),
 )
+custom_hooks = [dict(type='AmbiguityHook')]

@@ -19,4 +19,49 @@ model = dict(
         type='BestFrameSimilarity', levels=('clip', 'frame'), weights=(0.7, 0.3), dots=True
     ),
     temperature=dict(type='Temperature', init=1.0),
+    losses=dict(
+        clip_nce=dict(type='ContrastiveLoss', reads=('clip_dot',), loss_weight=0.04),
+        frame_nce=dict(type='ContrastiveLoss', reads=('frame_dot',), loss_weight=0.08),
+        clip_t2v=dict(
+            type='RankingLoss',
+            reads=('clip',),
+            margin=0.2,
+            direction='t2v',
+            negatives='random',
+            pool=20,
+            pool_from=0.2,
+        ),
+        clip_v2t=dict(
+            type='RankingLoss',
+            reads=('clip',),
+            margin=0.2,
+            direction='v2t',
+            positive='mean',
+            negatives='random',
+            pool=1,
+            pool_from=0.2,
+        ),
+        frame_t2v=dict(
+            type='RankingLoss',
+            reads=('frame',),
+            margin=0.2,
+            direction='t2v',
+            negatives='random',
+            pool=20,
+            pool_from=0.2,
+        ),
+        frame_v2t=dict(
+            type='RankingLoss',
+            reads=('frame',),
+            margin=0.2,
+            direction='v2t',
+            positive='mean',
+            negatives='random',
+            pool=1,
+            pool_from=0.2,
+        ),
+    ),
+    objectives=dict(
+        diversity=dict(type='QueryDiversity', margin=0.2, scale=32.0, loss_weight=0.015)
+    ),
 )

@@ -1,6 +1,7 @@
 # MSR-VTT 1k-A from frame features in place of videos (docs/data.md), for SSB: motion of R(2+1)D-34
 # (IG65M, 512 wide) and appearance of ResNet152 (ImageNet, 2048 wide), row by row side by side.
-# The features, T5 and the split are NCL's (App. C); 30 rows, 32 tokens and batch 64 are our choice.
+# Both stores need equally many rows a video (say, one a second).  Features, T5 and split are NCL's
+# (Sec. 4, App. C); 30 rows, 32 tokens and batch 64 are our choice.
 frames = [
     dict(
         type='LoadFeatures',

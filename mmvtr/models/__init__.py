@@ -22,6 +22,7 @@ from .losses import (
 )
 from .mssl_similarity import MSSLSimilarity
 from .pcme_supervision import PCMESupervision
+from .query_diversity import QueryDiversity
 from .retriever import RetrievalSample, VideoTextRetriever
 from .similarity import CosineSimilarity, Temperature
 from .supervision import DVTRSupervision, LiteralDVTRSupervision
@@ -45,6 +46,7 @@ __all__ = [
     'OfficialKLToUnit',
     'PCMEGaussianHead',
     'PCMESupervision',
+    'QueryDiversity',
     'RankingLoss',
     'RetrievalSample',
     'SoftContrast',

@@ -1,0 +1,12 @@
+# As MS-SL and GMMFormer train: BertAdam, 100 epochs, warm-up over 1 %, then linear.  They stop after
+# 10 epochs without progress on the set that they test on; here all 100 are run.
+optim_wrapper = dict(
+    type='OptimWrapper',
+    optimizer=dict(type='BertAdam', lr=2.5e-4, weight_decay=0.01),
+    paramwise_cfg=dict(norm_decay_mult=0.0, bias_decay_mult=0.0),
+)
+train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=100, val_interval=1)
+param_scheduler = [
+    dict(type='LinearLR', start_factor=0.01, end=1, convert_to_iter_based=True),
+    dict(type='PolyLR', power=1.0, begin=1, convert_to_iter_based=True),
+]

@@ -1,0 +1,13 @@
+# ARL on TVR, CLIP ViT-L/14 features (Tab. 2).
+_base_ = [
+    '_base_/default_runtime.py',
+    '_base_/prvr_tvr_clip.py',
+    '_base_/schedule_prvr.py',
+    '_base_/arl_clip.py',
+]
+
+model = dict(
+    losses=dict(triplet=dict(margin=0.1)),
+    supervision=dict(margin=0.1, ambiguous_margin=0.05),
+)
+optim_wrapper = dict(optimizer=dict(lr=3e-4))

@@ -1,0 +1,20 @@
+# GMMFormer on Charades-STA, I3D and RoBERTa features.
+_base_ = [
+    '_base_/default_runtime.py',
+    '_base_/prvr_charades.py',
+    '_base_/schedule_prvr.py',
+    '_base_/gmmformer_i3d.py',
+]
+
+model = dict(
+    encoder=dict(frames=dict(in_dim=1024), text=dict(in_dim=1024), dropout=0.15),
+    losses=dict(
+        clip_t2v=dict(pool=None),
+        clip_v2t=dict(pool=None),
+        frame_t2v=dict(pool=None),
+        frame_v2t=dict(pool=None),
+        clip_nce=dict(loss_weight=0.04),
+        frame_nce=dict(loss_weight=0.04),
+    ),
+    objectives=dict(diversity=dict(margin=0.15, loss_weight=0.005)),
+)
