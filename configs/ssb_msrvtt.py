@@ -6,7 +6,7 @@ _base_ = [
     '_base_/ssb.py',
 ]
 
-# VSE++ sums over the batch and over both directions, RankingLoss takes means of both: 2 x 64.  NCL's
+# VSE++ sums over the batch and both directions, RankingLoss takes means of both: 2 x 64.  NCL's
 # factor of 15, which is to match the scale of SSB's margin loss, points to such a sum (App. C); it
 # is our reading, not stated.  The margin is VSE++'s.
 model = dict(

@@ -1,5 +1,5 @@
-# As MS-SL and GMMFormer train: BertAdam, 100 epochs, warm-up over 1 %, then linear.  They stop after
-# 10 epochs without progress on the set that they test on; here all 100 are run.
+# As MS-SL and GMMFormer train: BertAdam, 100 epochs, warm-up over 1 %, then linear.  They stop
+# after 10 epochs without progress on the set that they test on; here all 100 are run.
 optim_wrapper = dict(
     type='OptimWrapper',
     optimizer=dict(type='BertAdam', lr=2.5e-4, weight_decay=0.01),

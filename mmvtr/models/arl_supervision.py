@@ -115,6 +115,7 @@ class ARLSupervision(nn.Module):
             annotated pairs plus ``spread`` standard deviations; 0 is the paper's, which feeds
             itself where ambiguity is high (docs/arl.md).
         spread: see ``rule``.
+        lead: with ``rule='own'``, by how much a video must outrank the annotated one.
         cap: most ambiguous videos of a text in a batch, the best-scored; None = all (paper).
         strategy: ``'ours'``, ``'positive'`` or ``'ignore'`` (Tab. 6).
         frame_weight: weight of the text-frame losses; 0 leaves them out (Tab. 5, T-F).
@@ -140,7 +141,8 @@ class ARLSupervision(nn.Module):
         warmup: float = 0.3,
         rule: str = 'own',
         spread: float = 0.0,
-        cap: Optional[int] = 5,
+        lead: float = 0.0,
+        cap: Optional[int] = 1,
         strategy: str = 'ours',
         frame_weight: float = 1.0,
         frame_slack: float = 0.05,
@@ -160,7 +162,8 @@ class ARLSupervision(nn.Module):
         self.dim = dim
         self.exchange = exchange
         self.warmup = warmup
-        self.rule, self.spread, self.cap, self.strategy = rule, spread, cap, strategy
+        self.rule, self.spread, self.lead = rule, spread, lead
+        self.cap, self.strategy = cap, strategy
         self.frame_weight, self.frame_slack = frame_weight, frame_slack
         self.lambda_nce, self.temperature = lambda_nce, temperature
         self.margin, self.ambiguous_margin = margin, ambiguous_margin
@@ -217,12 +220,14 @@ class ARLSupervision(nn.Module):
         scores, best = best_frames(texts, frames, mask)
         of_texts = mean_cosines(texts, branch.frame_mean)
         of_frames = mean_cosines(frames, branch.text_mean, mask)
-        own = self.rule == 'own'
+        tau_s = branch.tau_s
+        if self.rule == 'own':
+            tau_s = own_positive(scores, target.positives, slack=-self.lead)
         return ambiguous_set(
             scores,
             pair_uncertainty(of_texts, of_frames, best),
             target.positives,
-            tau_s=own_positive(scores, target.positives) if own else branch.tau_s,
+            tau_s=tau_s,
             tau_u=branch.tau_u,
             cap=self.cap,
         )
