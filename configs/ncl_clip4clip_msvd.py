@@ -6,3 +6,4 @@ custom_hooks = [
     dict(type='QueryQueueHook', size=16384),
     dict(type='SinkhornHook', queries='train_queue', iterations=4),
 ]
+default_hooks = dict(checkpoint=dict(save_best='sinkhorn/retrieval/rsum'))

@@ -7,3 +7,4 @@ test_evaluator = [
     dict(type='SemanticMetric'),
     dict(type='NormalisationMetric'),
 ]
+default_hooks = dict(checkpoint=dict(save_best='sinkhorn/retrieval/rsum'))

@@ -6,3 +6,4 @@ model = dict(
     encoder=dict(extra_frames=0, extra_words=0), heads=None, objectives=dict(_delete_=True)
 )
 test_evaluator = [dict(type='RetrievalMetric'), dict(type='SemanticMetric')]
+custom_hooks = []

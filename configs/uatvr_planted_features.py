@@ -13,3 +13,4 @@ test_evaluator = [
     dict(type='UncertaintyMetric'),
     dict(type='GeneralCaptionMetric'),
 ]
+custom_hooks = [dict(type='SigmaFileHook')]

@@ -3,9 +3,9 @@
 _base_ = ['uatvr_vitb16_msrvtt.py']
 
 custom_hooks = [
-    # Queries bring their tokens, at two levels up to 66 x 512 numbers a text and 27 x 512 a video:
-    # 2,048 of each are .4 GB on the GPU and in each checkpoint, NCL's 16,384 would be 3 GB.  More
-    # than the 1,000 test items that they normalise is enough.
+    # Queries bring their tokens, 34 x 512 numbers a text and 15 x 512 a video: 2,048 of each are .2
+    # GB on the GPU and in each checkpoint, NCL's 16,384 would be 1.7 GB.  More than the 1,000 test
+    # items that they normalise is enough here.
     dict(type='QueryQueueHook', size=2048),
     dict(type='QBNormHook', queries='train_queue', temperature=1 / 20),  # beta of QB-Norm's code
     dict(type='DualSoftmaxHook', queries='test'),  # UATVR's code: at the model's temperature

@@ -27,6 +27,7 @@ from mmvtr.engine.evaluation import Encoded, encode_batch
 from mmvtr.engine.evaluation_loop import TwoPassLoader, gather
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels
+from mmvtr.utils import forget_pretrained
 
 
 def load_retriever(
@@ -55,7 +56,9 @@ def load_retriever(
             >>> videos = encode_videos(model, cfg, ['one.mp4', 'two.mp4'])
             >>> scores = vectors(model, texts.levels) @ vectors(model, videos.levels).t()
     """
-    cfg = config if isinstance(config, Config) else Config.fromfile(config)
+    cfg = copy.deepcopy(config) if isinstance(config, Config) else Config.fromfile(config)
+    if checkpoint is not None:
+        forget_pretrained(cfg.model)
     init_default_scope(cfg.get('default_scope', 'mmvtr'))
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(cfg.get('randomness', {}).get('seed') or 0)

@@ -57,3 +57,18 @@ def load_config(
             loader.pop('persistent_workers', None)
             loader.pop('prefetch_factor', None)
     return cfg
+
+
+def forget_pretrained(cfg: Any) -> None:
+    """Set every ``pretrained`` of a model's config to None: a checkpoint holds those weights.
+
+    So that who has the checkpoint needs no download.
+    """
+    if isinstance(cfg, dict):
+        if isinstance(cfg.get('pretrained'), str):
+            cfg['pretrained'] = None
+        for part in cfg.values():
+            forget_pretrained(part)
+    elif isinstance(cfg, (list, tuple)):
+        for part in cfg:
+            forget_pretrained(part)

@@ -59,7 +59,7 @@ def test_config(path):
     cfg = Config.fromfile(path)
     with torch.device('meta'):  # no memory, no time
         model = registry.MODELS.build(without_downloads(cfg.model))
-    assert model.losses and model.encoder.dim in (128, 384, 512, 1024)
+    assert (model.losses or model.objectives) and model.encoder.dim in (128, 384, 512, 1024)
     supervised = family(path) in ('dvtr', 'arl') and not path.stem.endswith('plain')
     assert (model.supervision is not None) == supervised
     normalised = [type(loss).__name__.startswith('Normalized') for loss in model.losses.values()]

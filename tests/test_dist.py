@@ -93,7 +93,7 @@ def make_batch(videos, texts):
 def run(model, batch):
     module = getattr(model, 'module', model)
     queue = QueryQueueHook(size=6)
-    queue.before_train(SimpleNamespace(model=module))
+    queue.before_train(SimpleNamespace(model=module, iter=0))
     losses = model(*batch, mode='loss')
     sum(value for name, value in losses.items() if 'loss' in name).backward()
     return (

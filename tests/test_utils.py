@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from children import in_child, run_tool
-from mmvtr.utils import load_config, register_all_modules
+from mmvtr.utils import forget_pretrained, load_config, register_all_modules
 
 LOADERS = """
 train_dataloader = dict(num_workers=2, persistent_workers=True, prefetch_factor=2)
@@ -56,3 +56,10 @@ def _build_by_bare_name():
 
 def test_register_all_modules(tmp_path):
     assert in_child(tmp_path / 'log', _build_by_bare_name) == 0, (tmp_path / 'log').read_text()
+
+
+def test_forget_pretrained():
+    tower = dict(type='OpenCLIPFrames', pretrained='openai')
+    cfg = dict(encoder=dict(frames=tower, parts=[dict(pretrained='x')]), pretrained=None)
+    forget_pretrained(cfg)
+    assert tower['pretrained'] is None and cfg['encoder']['parts'] == [dict(pretrained=None)]

@@ -29,8 +29,10 @@ def parse_args() -> argparse.Namespace:
     add(
         '--max',
         type=int,
+        default=16384,
         metavar='N',
-        help="at most so many texts, and videos: random ones by the config's seed; default: all",
+        help="at most so many texts, and videos: random ones by the config's seed (default: NCL's "
+        '16384; token-wise models store the tokens of each)',
     )
     add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
     return parser.parse_args()
@@ -55,7 +57,7 @@ class Sample:
 
 def main() -> None:
     args = parse_args()
-    if args.max is not None and args.max < 1:
+    if args.max < 1:
         raise SystemExit(f'error: --max must be 1 or more, not {args.max}')
     cfg = load_config(args.config, args.cfg_options)
     try:

@@ -10,7 +10,7 @@ import os
 
 from mmengine.config import DictAction
 
-from mmvtr.utils import load_config
+from mmvtr.utils import forget_pretrained, load_config
 
 
 def parse_args() -> argparse.Namespace:
@@ -52,6 +52,7 @@ def main() -> None:
     if seed is not None:
         cfg.merge_from_dict({'randomness.seed': seed})  # the protocol line states it
     cfg.load_from, cfg.resume = args.checkpoint, False
+    forget_pretrained(cfg.model)
     launch.start_processes(cfg, args.launcher)
     launch.check_datasets(cfg, ['test_dataloader'])
     runner = Runner.from_cfg(cfg)

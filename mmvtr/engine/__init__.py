@@ -17,6 +17,7 @@ from mmvtr.engine.score_transforms import (
     QBNormHook,
     SinkhornHook,
 )
+from mmvtr.engine.sigma import SigmaFileHook
 
 __all__ = [
     'AlternatingTrainLoop',
@@ -36,6 +37,7 @@ __all__ = [
     'QBNormHook',
     'QueryQueueHook',
     'RetrievalLoop',
+    'SigmaFileHook',
     'SinkhornHook',
     'WarmupCosineLR',
 ]

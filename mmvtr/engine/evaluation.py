@@ -50,6 +50,9 @@ class Evaluation:
         transductive: names of those that have read all test queries at once.
         notes: what a reader must know of each of them.
         numbers: further results, ``prefix/name``.
+        exact: whether ``'scores'`` are what the similarity says of every pair; a similarity with a
+            shortlist ranks the rest of each row below it.
+        mode: 'val' or 'test'.
     """
 
     model: nn.Module
@@ -62,6 +65,8 @@ class Evaluation:
     transductive: set[str] = field(default_factory=set)
     notes: dict[str, str] = field(default_factory=dict)
     numbers: dict[str, float] = field(default_factory=dict)
+    exact: bool = True
+    mode: str = 'test'
 
     def bank_scores(self, kind: str, queries: Levels) -> Tiles:
         """Scores of K further queries with the items of this set.
@@ -73,18 +78,47 @@ class Evaluation:
 
         Returns:
             float32 [K, V] or [K, T], made in tiles on ``device``.
+
+        Raises:
+            ValueError: the queries lack a level that the similarity reads, or are of another width.
         """
-        queries = to_device(queries, self.device)
         gallery = self.videos if kind == 'text' else self.texts
+        self._check(kind, queries, gallery.levels)
+        queries = to_device(queries, self.device)
 
         def columns(part: slice) -> Tensor:
             items = to_device(take(gallery.levels, part), self.device)
             if kind == 'text':
-                return self.model.similarity(queries, items)['scores']
-            return self.model.similarity(items, queries)['scores'].t()
+                return self._all_scores(queries, items)
+            return self._all_scores(items, queries).t()
 
         count = len(next(iter(queries.values())).mean)
         return Tiles((count, len(gallery.ids)), columns, max(1, ENTRIES // count), f'{kind} bank')
+
+    def _check(self, kind: str, queries: Levels, gallery: Levels) -> None:
+        for level in self.model.similarity.levels:
+            if level not in queries:
+                raise ValueError(
+                    f'the {kind} bank has the levels {sorted(queries)}, the model reads {level!r}'
+                )
+            widths = [side[level].mean.shape[1] for side in (queries, gallery)]
+            if widths[0] != widths[1]:
+                raise ValueError(
+                    f'the {kind} bank is {widths[0]} wide at level {level!r}, the model '
+                    f'{widths[1]}: it was made with another model'
+                )
+
+    def _all_scores(self, texts: Levels, videos: Levels) -> Tensor:
+        """Scores of every pair, also where the similarity would rank a shortlist."""
+        similarity = self.model.similarity
+        shortlist = getattr(similarity, 'shortlist', None)
+        if shortlist is None:
+            return similarity(texts, videos)['scores']
+        similarity.shortlist = None
+        try:
+            return similarity(texts, videos)['scores']
+        finally:
+            similarity.shortlist = shortlist
 
 
 def to_device(levels: Levels, device: torch.device) -> Levels:

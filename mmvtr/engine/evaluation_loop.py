@@ -190,9 +190,24 @@ class RetrievalLoop(BaseLoop):
         for kind, items in (('text', texts), ('video', videos)):
             if 'gaussian' in items.levels:
                 matrices[f'{kind}_sigma'] = geometric_sigma(items.levels['gaussian'].log_std)
-        evaluation = Evaluation(self._model, self._device, texts, videos, matrices, relation)
+        evaluation = Evaluation(
+            self._model,
+            self._device,
+            texts,
+            videos,
+            matrices,
+            relation,
+            exact=getattr(self._model.similarity, 'exact', True),
+            mode=self.mode,
+        )
         self.runner.call_hook('after_scoring', evaluation=evaluation)
         report = evaluate(self.evaluator, matrices, relation, evaluation.transformed)
+        if not evaluation.exact:
+            report = text_queries_only(report)
+            self.runner.logger.warning(
+                'The similarity ranks a shortlist for each text: results of other directions mean '
+                'nothing and are left out.'
+            )
         self.report = report._replace(values={**report.values, **evaluation.numbers})
         if broken:
             names = ''.join(f'\n  {video_id}: {reason}' for video_id, reason in broken)
@@ -279,6 +294,15 @@ def relation_of(dataset: Dataset, texts: Encoded, videos: Encoded) -> Relation:
         video_ids=videos.ids,
         moment_ratio=None if ratio is None else torch.as_tensor(ratio)[texts.index],
     )
+
+
+def text_queries_only(report: Report) -> Report:
+    """The numbers that read a score matrix by its rows alone."""
+
+    def rows(numbers: dict[str, float]) -> dict[str, float]:
+        return {k: v for k, v in numbers.items() if k.partition('/')[2].startswith('t2v_')}
+
+    return Report(rows(report.values), rows(report.chance), rows(report.ceiling))
 
 
 def training_protocol(runner: Runner) -> dict[str, Any]:

@@ -26,8 +26,8 @@ class AlternatingTrainLoop(EpochBasedTrainLoop):
         *args, **kwargs: as for mmengine's EpochBasedTrainLoop.
 
     Raises:
-        ValueError: the model has no stages, or is distributed without looking for the parameters
-            that a stage leaves out.
+        ValueError: the model has no stages, or has objectives, or is distributed without looking
+            for the parameters that a stage leaves out.
     """
 
     def __init__(
@@ -43,6 +43,11 @@ class AlternatingTrainLoop(EpochBasedTrainLoop):
         model = model.module if is_model_wrapper(model) else model
         if not hasattr(model, 'stage'):
             raise ValueError(f'AlternatingTrainLoop: {type(model).__name__} has no `stage` to set')
+        if len(getattr(model, 'objectives', ())):
+            raise ValueError(
+                'AlternatingTrainLoop: objectives belong to no stage (they may train heads and'
+                ' encoders alike); train such a model with EpochBasedTrainLoop'
+            )
         self.dataloader = _Passes(self, self.dataloader, model, tuple(stages))
         self._max_iters = self._max_epochs * len(self.dataloader)
 

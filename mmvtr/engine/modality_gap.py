@@ -20,7 +20,12 @@ class ModalityGapHook(Hook):
 
     def after_scoring(self, runner: Runner, evaluation: Evaluation) -> None:
         """Called on rank 0."""
-        flat = evaluation.model.similarity.flat
+        similarity = evaluation.model.similarity
+        if not hasattr(similarity, 'flat'):
+            raise TypeError(
+                f'ModalityGapHook: {type(similarity).__name__} is no inner product of two vectors'
+            )
+        flat = similarity.flat
         gap = modality_gap(flat(evaluation.texts.levels), flat(evaluation.videos.levels))
         for name, value in gap._asdict().items():
             evaluation.numbers[f'modality_gap/{name}'] = float(value)

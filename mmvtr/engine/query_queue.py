@@ -119,6 +119,8 @@ class QueryQueueHook(Hook):
     def before_train(self, runner: Runner) -> None:
         model = runner.model.module if is_model_wrapper(runner.model) else runner.model
         self._similarity = model.similarity
+        if runner.iter == 0:  # `load_from` may have brought those of another training
+            self.queues = {kind: QueryQueue(self.size) for kind in self.queues}
         model.watchers.append(self.push)
 
     def after_train(self, runner: Runner) -> None:
@@ -128,7 +130,8 @@ class QueryQueueHook(Hook):
     def push(self, texts: Levels, videos: Levels, data_samples: dict) -> None:
         """Add a joint batch of levels; ``data_samples`` are this process' own."""
         device = next(iter(texts.values())).mean.device
-        first = data_samples['text_videos'][:, 0]
+        owners = data_samples['text_videos']  # [0, 0] where all items of the batch are broken
+        first = owners[:, 0] if len(owners) else data_samples['text_idx']
         text, of_text, video = (
             gather_rows(index.to(device))
             for index in (data_samples['text_idx'], first, data_samples['video_idx'])

@@ -16,7 +16,6 @@ from mmvtr.engine.checkpoint import read_plain
 from mmvtr.engine.evaluation import Evaluation
 from mmvtr.engine.query_queue import Queries, QueryQueueHook
 from mmvtr.functional import score_transforms as fn
-from mmvtr.functional.sinkhorn import sinkhorn
 from mmvtr.functional.tiles import Tiles, as_tiles
 from mmvtr.registry import HOOKS
 from mmvtr.structures import Directed
@@ -52,7 +51,8 @@ class ScoreTransformHook(Hook):
         name: of its results, default the class's.
 
     Raises:
-        ValueError: an unknown source, or a bank without a file.
+        ValueError: an unknown source, a bank without a file, or a temperature that is not
+            positive; (at evaluation) a second transform of the same name.
         RuntimeError: (at evaluation) no queries: nothing was ever pushed, or no queue hook.
     """
 
@@ -71,6 +71,8 @@ class ScoreTransformHook(Hook):
             raise ValueError(f'queries must be one of {SOURCES}, not {queries!r}')
         if (queries == 'bank') != (bank_file is not None):
             raise ValueError(f"bank_file belongs to queries='bank'; got {queries!r}, {bank_file!r}")
+        if temperature is not None and not temperature > 0:
+            raise ValueError(f'temperature must be positive or None, not {temperature}')
         self.queries = queries
         self.bank_file = bank_file
         self.temperature = temperature
@@ -82,13 +84,21 @@ class ScoreTransformHook(Hook):
 
     def after_scoring(self, runner: Runner, evaluation: Evaluation) -> None:
         """Add the transformed scores to the evaluation (called on rank 0)."""
-        if not getattr(evaluation.model.similarity, 'exact', True):
+        if not evaluation.exact:
             raise RuntimeError(
                 f'{self.name}: the similarity ranks a shortlist only; a transform needs all scores'
             )
+        if self.name in evaluation.transformed:
+            raise ValueError(f'two transforms are called {self.name!r}: give one of them a name=')
         stored = self._stored(runner)
         scores = evaluation.matrices['scores'].to(evaluation.device)
-        temperature = self.temperature or float(evaluation.matrices['temperature'])
+        if evaluation.mode == 'val' and (scores == scores[0, 0]).all():
+            # A collapsed model is for the log to show, not a reason to end its training.
+            runner.logger.warning(f'{self.name} is left out: all scores are {scores[0, 0]:g}')
+            return
+        temperature = self.temperature
+        if temperature is None:
+            temperature = float(evaluation.matrices['temperature'])
         t2v = self._one_direction(scores, 'text', evaluation, stored, temperature)
         v2t = self._one_direction(scores.t(), 'video', evaluation, stored, temperature).t()
         evaluation.transformed[self.name] = Directed(t2v.cpu(), v2t.cpu())
@@ -210,13 +220,13 @@ class SinkhornHook(ScoreTransformHook):
         if self.marginals == 'per_video':
             _, video, count = bank.video.unique(return_inverse=True, return_counts=True)
             weights = 1.0 / (count[video].float() * len(count))
-        biases = sinkhorn(
+        return fn.sinkhorn_scores(
+            scores,
             bank.scores,
             temperature=temperature,
             iterations=self.iterations,
-            row_marginals=weights,
+            bank_marginals=weights,
         )
-        return scores + biases.columns
 
 
 @HOOKS.register_module()

@@ -24,6 +24,7 @@ def sinkhorn_scores(
     temperature: float | Tensor,
     iterations: int = 4,
     tolerance: Optional[float] = None,
+    bank_marginals: Optional[Tensor] = None,
 ) -> Tensor:
     """NCL at test time (Park et al. 2022, Sec. 3.4): ``scores + b``, with b of the bank.
 
@@ -31,7 +32,8 @@ def sinkhorn_scores(
         scores: float [Q, N] of the queries asked.
         bank: float [K, N] of the bank queries with the same N gallery items, or its tiles.
         temperature: NCL's gamma, which divides scores; positive.
-        iterations: as :func:`mmvtr.functional.sinkhorn.sinkhorn`, and ``tolerance`` too.
+        iterations, tolerance: as :func:`mmvtr.functional.sinkhorn.sinkhorn`.
+        bank_marginals: float [K], the weight of each bank query, summing to one; default uniform.
 
     Returns:
         float [Q, N] in score units, float32 or better.
@@ -41,7 +43,13 @@ def sinkhorn_scores(
             gallery, a bank of another gallery; as :func:`mmvtr.functional.sinkhorn.sinkhorn`.
     """
     scores, bank = _checked(scores, bank)
-    biases = sinkhorn(bank, temperature=temperature, iterations=iterations, tolerance=tolerance)
+    biases = sinkhorn(
+        bank,
+        temperature=temperature,
+        iterations=iterations,
+        tolerance=tolerance,
+        row_marginals=bank_marginals,
+    )
     return scores + biases.columns.to(scores)
 
 

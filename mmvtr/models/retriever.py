@@ -10,6 +10,7 @@ from mmengine.structures import BaseDataElement
 from torch import Tensor, nn
 
 from mmvtr.dist import gather_levels, gather_padded, gather_rows
+from mmvtr.functional.gaussian import geometric_sigma
 from mmvtr.models.encoders.pooling import empty_levels
 from mmvtr.models.losses import LocalBatch, Target
 from mmvtr.models.similarity import token_levels
@@ -20,7 +21,8 @@ from mmvtr.structures import Levels, drop_tokens
 class RetrievalSample(BaseDataElement):
     """What ``predict`` says of one text against the videos of its batch.
 
-    Meta fields: ``text_id`` str, ``video_ids`` list of V str.  Data field: ``scores`` float [V].
+    Meta fields: ``text_id`` str, ``video_ids`` list of V str.  Data field: ``scores`` float [V];
+    with probabilistic heads also ``text_sigma`` 0-dim and ``video_sigma`` float [V].
     """
 
 
@@ -41,9 +43,10 @@ class VideoTextRetriever(BaseModel):
         supervision: fills weights, margins and further positives of the target (or of one target
             a matrix, by name), or None.
         objectives: dict name -> module for what is no loss of a score matrix (captioning, KL);
-            called as ``objective(texts, videos, target, batch)``: levels and annotated positives of
-            the joint batch, and this process' own :class:`~mmvtr.models.losses.LocalBatch`; returns
-            a dict of losses, logged as ``<name>_<key>``.
+            called as ``objective(texts, videos, target, batch)``: levels and target of the joint
+            batch (the annotated one where a supervision makes one a matrix), and this process' own
+            :class:`~mmvtr.models.losses.LocalBatch`; returns a dict of losses, logged as
+            ``<name>_<key>``.
         data_preprocessor, init_cfg: as in mmengine.
 
     Components are dicts for the registry or built modules.
@@ -165,8 +168,9 @@ class VideoTextRetriever(BaseModel):
                 losses[f'loss_{name}'] = loss(matrices, target, temperature)
             losses['temperature'] = temperature.detach()
             own = LocalBatch(inputs, own_texts, own_videos, own_match(data_samples, device))
+            one = target if isinstance(target, Target) else annotated
             for name, objective in self.objectives.items():
-                values = objective(texts, videos, annotated, own)
+                values = objective(texts, videos, one, own)
                 losses.update({f'{name}_{key}': value for key, value in values.items()})
         for side, head in self.heads.items():
             if hasattr(head, 'clamped'):
@@ -186,12 +190,19 @@ class VideoTextRetriever(BaseModel):
 
     def _predict(self, texts: Levels, videos: Levels, data_samples: dict) -> list[RetrievalSample]:
         scores = self.score(texts, videos)['scores']
-        return [
+        samples = [
             RetrievalSample(
                 metainfo=dict(text_id=text_id, video_ids=data_samples['video_ids']), scores=row
             )
             for text_id, row in zip(data_samples['text_ids'], scores)
         ]
+        if 'gaussian' in texts:
+            text_sigma, video_sigma = (
+                geometric_sigma(side['gaussian'].log_std) for side in (texts, videos)
+            )
+            for sample, sigma in zip(samples, text_sigma):
+                sample.set_data(dict(text_sigma=sigma, video_sigma=video_sigma))
+        return samples
 
     # -- DVTR's Algorithm 1 ---------------------------------------------------------------
 

@@ -397,3 +397,12 @@ def test_the_protocol_states_the_training():
 def test_span():
     assert span(torch.tensor([12, 12])) == '12'
     assert span(torch.tensor([1, 2, 4])) == '1-4 (mean 2.3)'
+
+
+def test_a_shortlist_reports_text_queries_only(tmp_path):
+    model = FakeModel()
+    model.similarity.exact = False
+    metrics = make_runner(tmp_path, model).test()
+    assert 'retrieval/t2v_R1' in metrics
+    assert not [key for key in metrics if not key.partition('/')[2].startswith('t2v_')]
+    assert 'The similarity ranks a shortlist for each text' in log_of(tmp_path)

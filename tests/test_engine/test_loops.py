@@ -78,3 +78,9 @@ def test_model_needs_stages(tmp_path):
     runner = SimpleNamespace(model=model, visualizer=SimpleNamespace())
     with pytest.raises(ValueError, match='Linear has no `stage`'):
         AlternatingTrainLoop(runner, loader([1], []), max_epochs=1)
+
+
+def test_objectives_belong_to_no_stage(runner):
+    runner.model.objectives = torch.nn.ModuleDict({'kl': torch.nn.Identity()})
+    with pytest.raises(ValueError, match='objectives belong to no stage'):
+        runner.train()

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from mmvtr.datasets import collate_retrieval
 from mmvtr.engine.checkpoint import plain
 from mmvtr.engine.query_queue import Queries, QueryQueue, QueryQueueHook
 from mmvtr.structures import Embedding
@@ -45,7 +46,7 @@ def test_distinct_counts_items():
 def trained():
     """A hook that has seen one training batch of a model."""
     model, hook = make_model(literal=False), QueryQueueHook(size=6)
-    runner = SimpleNamespace(model=model)
+    runner = SimpleNamespace(model=model, iter=0)
     hook.before_train(runner)
     model(*make_batch(*ALL), mode='loss')
     return model, hook, runner
@@ -95,6 +96,28 @@ def test_a_checkpoint_without_queues_changes_nothing(trained):
     _, hook, runner = trained
     hook.after_load_checkpoint(runner, {})
     assert len(hook.queues['text']) == 6
+
+
+def test_a_batch_whose_videos_are_all_broken(trained):
+    """As the collate makes it."""
+    _, hook, _ = trained
+    samples = collate_retrieval([dict(broken=('a', 'no stream'))])['data_samples']
+    before = hook.queues['text'].queries().index
+    nothing = {n: Embedding(torch.zeros(0, 8).double()) for n in ('global', 'aligned')}
+    hook.push(nothing, nothing, samples)
+    torch.testing.assert_close(hook.queues['text'].queries().index, before)
+
+
+def test_weights_of_another_training_bring_no_queries(trained):
+    """``load_from`` fills the queues, too; a training that starts empties them."""
+    model, hook, runner = trained
+    checkpoint = {}
+    hook.before_save_checkpoint(runner, checkpoint)
+    for iteration, kept in ((0, 0), (7, 6)):
+        other = QueryQueueHook(size=6)
+        other.after_load_checkpoint(runner, checkpoint)
+        other.before_train(SimpleNamespace(model=model, iter=iteration))
+        assert len(other.queues['text']) == kept
 
 
 def test_a_batch_without_texts(trained):

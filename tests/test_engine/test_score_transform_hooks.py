@@ -12,7 +12,9 @@ from mmvtr.engine.evaluation import Encoded, Evaluation
 from mmvtr.engine.query_queue import Queries, QueryQueueHook
 from mmvtr.evaluation import RetrievalMetric, SoftPositiveMetric, evaluate, transforms_table
 from mmvtr.functional import score_transforms as fn
+from mmvtr.functional.sinkhorn import sinkhorn
 from mmvtr.models.similarity import CosineSimilarity, Temperature
+from mmvtr.models.token_similarity import TokenSimilarity
 from mmvtr.structures import Embedding, Relation
 
 T, V, K, D = 7, 5, 12, 4
@@ -128,7 +130,7 @@ def test_every_training_video_counts_once(runner, evaluation):
     hook.after_scoring(runner, evaluation)
     t2v, _ = bank_scores()
     weights = torch.tensor([1 / 8] * 8 + [1 / 3] * 3 + [1.0]) / 3
-    biases = hooks.sinkhorn(t2v, temperature=GAMMA, row_marginals=weights)
+    biases = sinkhorn(t2v, temperature=GAMMA, row_marginals=weights)
     torch.testing.assert_close(
         evaluation.transformed['sinkhorn'].t2v, evaluation.matrices['scores'] + biases.columns
     )
@@ -162,7 +164,8 @@ def test_a_small_queue_is_warned_of(runner, evaluation, caplog):
     for queue in runner.hooks[0].queues.values():
         queue.size = 6
         queue.push(Queries({'global': Embedding(vectors(1, 9))}, *torch.zeros(2, 1).long()))
-    hooks.InvertedSoftmaxHook(queries='train_queue').after_scoring(runner, evaluation)
+    again = hooks.InvertedSoftmaxHook(queries='train_queue', name='again')
+    again.after_scoring(runner, evaluation)
     (record,) = caplog.records
     assert '6 distinct video queries are fewer than the 7 items' in record.message
 
@@ -191,12 +194,66 @@ def test_bad_banks(tmp_path):
 
 def test_a_bank_of_another_width(runner, evaluation):
     evaluation.videos.levels['global'] = Embedding(torch.randn(V, D + 1))
-    with pytest.raises((ValueError, RuntimeError)):
+    with pytest.raises(ValueError, match="text bank is 4 wide at level 'global', the model 5"):
         hooks.SinkhornHook(queries='train_queue').after_scoring(runner, evaluation)
 
 
+def test_a_bank_without_the_level(runner, evaluation):
+    evaluation.model.similarity = CosineSimilarity(levels=('local',))
+    with pytest.raises(ValueError, match="has the levels \\['global'\\], the model reads 'local'"):
+        hooks.SinkhornHook(queries='train_queue').after_scoring(runner, evaluation)
+
+
+def test_two_transforms_of_one_name(runner, evaluation):
+    hooks.SinkhornHook(queries='train_queue').after_scoring(runner, evaluation)
+    hooks.SinkhornHook(queries='train_queue', name='other').after_scoring(runner, evaluation)
+    again = hooks.SinkhornHook(queries='train_queue', marginals='per_video')
+    with pytest.raises(ValueError, match="two transforms are called 'sinkhorn'"):
+        again.after_scoring(runner, evaluation)
+
+
+def test_a_collapsed_model_is_refused_but_ends_no_training(runner, evaluation, caplog):
+    evaluation.matrices['scores'] = torch.full((T, V), 0.5)
+    for kind in ALL_HOOKS:
+        evaluation.mode = 'test'
+        with pytest.raises(ValueError, match='all one value'):
+            build(kind, queries='test').after_scoring(runner, evaluation)
+        evaluation.mode = 'val'
+        build(kind, queries='test').after_scoring(runner, evaluation)
+        assert 'is left out: all scores are 0.5' in caplog.records[-1].message
+    assert not evaluation.transformed
+
+
+def test_a_shortlist_of_the_whole_gallery(runner, evaluation):
+    """Exact scores may be transformed, and the bank is scored without the shortlist."""
+    similarity = TokenSimilarity()
+    generator = torch.Generator().manual_seed(5)
+
+    def tokens(count):
+        x = torch.randn(count, 3, D, generator=generator)
+        return {'global': Embedding(x.mean(1), x, torch.ones(count, 3).bool())}
+
+    for name, count in (('texts', T), ('videos', V)):
+        items = getattr(evaluation, name)._replace(levels=tokens(count))
+        setattr(evaluation, name, items)
+    for queue in runner.hooks[0].queues.values():
+        stored = queue.queries()
+        queue._parts.clear()
+        queue._parts.append(stored._replace(levels=tokens(K)))
+    evaluation.model.similarity = similarity.eval()
+    levels = evaluation.texts.levels, evaluation.videos.levels
+    evaluation.matrices['scores'] = similarity(*levels)['scores']
+    hooks.SinkhornHook(queries='train_queue', name='plain').after_scoring(runner, evaluation)
+    similarity.shortlist = V
+    evaluation.matrices['scores'] = similarity(*levels)['scores']
+    hooks.SinkhornHook(queries='train_queue', name='short').after_scoring(runner, evaluation)
+    assert similarity.shortlist == V  # and the bank of 12 videos was scored without it
+    for plain, short in zip(evaluation.transformed['plain'], evaluation.transformed['short']):
+        torch.testing.assert_close(plain, short)
+
+
 def test_a_shortlist_is_refused(runner, evaluation):
-    evaluation.model.similarity.exact = False
+    evaluation.exact = False
     with pytest.raises(RuntimeError, match='a shortlist only'):
         hooks.SinkhornHook(queries='train_queue').after_scoring(runner, evaluation)
 
@@ -210,6 +267,7 @@ def test_a_shortlist_is_refused(runner, evaluation):
         (dict(queries='train_queue', marginals='test'), 'which are labels'),
         (dict(queries='train_queue', marginals='x'), "'uniform' or 'per_video', not 'x'"),
         (dict(queries='test', marginals='per_video'), 'weighs training queries'),
+        (dict(queries='test', temperature=0), 'temperature must be positive or None, not 0'),
     ],
 )
 def test_bad_arguments(arguments, message):

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from mmvtr.functional.precision import at_least_float32
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
 
@@ -93,11 +94,12 @@ class SSBEncoder(nn.Module):
         check_mask(frame_mask, 'frame_mask')
         _check_order(frame_mask)
         packed = pack_padded_sequence(
-            video, frame_mask.sum(1).cpu(), batch_first=True, enforce_sorted=False
+            at_least_float32(video), frame_mask.sum(1).cpu(), batch_first=True, enforce_sorted=False
         )
-        frames, _ = pad_packed_sequence(
-            self.rnn(packed)[0], batch_first=True, total_length=video.shape[1]
-        )
+        # cuDNN's RNNs run in float16 under autocast, whatever precision was asked for.
+        with torch.autocast(video.device.type, enabled=False):
+            hidden, _ = self.rnn(packed)
+        frames, _ = pad_packed_sequence(hidden, batch_first=True, total_length=video.shape[1])
         return self._levels(self.video_pooling, frames, frame_mask)
 
     def encode_text(self, text: Tensor, text_mask: Tensor) -> Levels:
