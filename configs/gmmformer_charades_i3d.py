@@ -9,10 +9,8 @@ _base_ = [
 model = dict(
     encoder=dict(frames=dict(in_dim=1024), text=dict(in_dim=1024), dropout=0.15),
     losses=dict(
-        clip_t2v=dict(pool=None),
-        clip_v2t=dict(pool=None),
-        frame_t2v=dict(pool=None),
-        frame_v2t=dict(pool=None),
+        t2v=dict(pool=None),
+        v2t=dict(pool=None),
         clip_nce=dict(loss_weight=0.04),
         frame_nce=dict(loss_weight=0.04),
     ),

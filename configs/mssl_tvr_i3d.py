@@ -9,9 +9,7 @@ _base_ = [
 model = dict(
     encoder=dict(frames=dict(in_dim=3072), text=dict(in_dim=768)),
     losses=dict(
-        clip_t2v=dict(margin=0.1),
-        clip_v2t=dict(margin=0.1),
-        frame_t2v=dict(margin=0.1),
-        frame_v2t=dict(margin=0.1),
+        t2v=dict(margin=0.1),
+        v2t=dict(margin=0.1),
     ),
 )

@@ -22,43 +22,27 @@ model = dict(
     losses=dict(
         clip_nce=dict(type='ContrastiveLoss', reads=('clip_dot',), loss_weight=0.04),
         frame_nce=dict(type='ContrastiveLoss', reads=('frame_dot',), loss_weight=0.08),
-        clip_t2v=dict(
+        # Of each branch: loss_weight 2 makes a sum of the mean over both.
+        t2v=dict(
             type='RankingLoss',
-            reads=('clip',),
+            reads=('clip', 'frame'),
             margin=0.2,
             direction='t2v',
             negatives='random',
             pool=20,
             pool_from=0.2,
+            loss_weight=2.0,
         ),
-        clip_v2t=dict(
+        v2t=dict(
             type='RankingLoss',
-            reads=('clip',),
+            reads=('clip', 'frame'),
             margin=0.2,
             direction='v2t',
             positive='mean',
             negatives='random',
             pool=1,
             pool_from=0.2,
-        ),
-        frame_t2v=dict(
-            type='RankingLoss',
-            reads=('frame',),
-            margin=0.2,
-            direction='t2v',
-            negatives='random',
-            pool=20,
-            pool_from=0.2,
-        ),
-        frame_v2t=dict(
-            type='RankingLoss',
-            reads=('frame',),
-            margin=0.2,
-            direction='v2t',
-            positive='mean',
-            negatives='random',
-            pool=1,
-            pool_from=0.2,
+            loss_weight=2.0,
         ),
     ),
     objectives=dict(
