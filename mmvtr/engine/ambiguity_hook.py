@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 
 from mmvtr.dist import gather_rows, world_size
 from mmvtr.models.arl_supervision import ARLSupervision, Statistics
-from mmvtr.models.retriever import own_match
+from mmvtr.models.retriever import match, own_match
 from mmvtr.registry import HOOKS
 
 
@@ -92,7 +92,7 @@ class AmbiguityHook(Hook):
         text, video = (
             gather_rows(samples[f'{kind}_idx'].to(device)).cpu() for kind in ('text', 'video')
         )
-        positives = gather_rows(samples['text_videos'][:, :1].to(device)).cpu() == video
+        positives = match(samples, device).cpu()
         soft = self._truth[text][:, video] & ~positives
         for found in supervision.found.values():
             found = found.cpu()
