@@ -5,4 +5,5 @@ model = dict(losses=dict(contrastive=dict(type='NormalizedContrastiveLoss', iter
 custom_hooks = [
     dict(type='QueryQueueHook', size=16384),
     dict(type='SinkhornHook', queries='train_queue', iterations=4),
+    dict(type='ModalityGapHook'),  # App. D
 ]

@@ -6,4 +6,5 @@ custom_hooks = [
     dict(type='SinkhornHook', queries='train_queue'),
     dict(type='InvertedSoftmaxHook', queries='train_queue'),
     dict(type='SinkhornHook', queries='test'),
+    dict(type='ModalityGapHook'),  # App. D
 ]

@@ -1,0 +1,4 @@
+# UATVR without its KL term on MSR-VTT 1k-A (UATVR Tab. 1, + DUA).
+_base_ = ['uatvr_vitb16_msrvtt.py']
+
+model = dict(objectives=dict(kl=dict(loss_weight=0.0)))
