@@ -28,5 +28,5 @@ model = dict(
     ),
 )
 default_hooks = dict(checkpoint=dict(save_best='retrieval/t2v_SumR'))
-custom_hooks = []
-train_cfg = dict(max_epochs=24, val_interval=8)
+custom_hooks = [dict(type='MomentsHook')]
+train_cfg = dict(max_epochs=12, val_interval=6)

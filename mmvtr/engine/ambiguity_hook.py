@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Optional
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from mmengine.dist import get_dist_info
@@ -14,9 +15,10 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from mmvtr.dist import gather_rows, world_size
+from mmvtr.models.annotation import match, own_match
 from mmvtr.models.arl_supervision import ARLSupervision, Statistics
-from mmvtr.models.retriever import match, own_match
 from mmvtr.registry import HOOKS
+from mmvtr.structures import Levels, cat_levels
 
 
 @HOOKS.register_module()
@@ -27,7 +29,8 @@ class AmbiguityHook(Hook):
     its share, and hands the sums to the supervision (ARL Eq. 4 and the thresholds).  Each epoch
     ends with the thresholds and the mean number of ambiguous videos a text in the log; where the
     dataset knows the truth (planted data) also with precision and recall of the sets, against the
-    base rate of true pairs among the unannotated ones.  The truth reaches this log only.
+    base rate of true pairs among the unannotated ones.  The truth reaches this log only.  Where no
+    epoch begins after the warm-up, a warning says that there are never any sets.
 
     Args:
         low_precision: warn if precision is below this multiple of the base rate.
@@ -43,6 +46,13 @@ class AmbiguityHook(Hook):
     def before_train(self, runner: Runner) -> None:
         truth = runner.train_dataloader.dataset.truth()
         self._truth = None if truth is None else torch.as_tensor(truth)
+        warmup = _bare(runner.model).supervision.warmup
+        if runner.max_iters - len(runner.train_dataloader) < warmup * runner.max_iters:
+            runner.logger.warning(
+                f'no pair will ever be called ambiguous: sets start with an epoch, and none begins '
+                f'after the warm-up ({warmup:.0%} of the training); train longer, or lower '
+                'supervision.warmup'
+            )
 
     def before_train_epoch(self, runner: Runner) -> None:
         # Found, right, soft (true, unannotated), unannotated, texts.
@@ -52,6 +62,8 @@ class AmbiguityHook(Hook):
             return
         model.eval()
         model.supervision.refresh(self._statistics(runner, model))
+        if model.supervision.sample is not None:
+            model.supervision.refresh_from_sample(*_sample(runner, model))
         model.train()
         for level, branch in model.supervision.branches.items():
             runner.logger.info(
@@ -114,6 +126,24 @@ class AmbiguityHook(Hook):
                 "unannotated pairs do: the sets say little (rule='own', a cap and a longer warm-up "
                 'make them smaller)'
             )
+
+
+@torch.no_grad()
+def _sample(runner: Runner, model: nn.Module) -> list[Levels]:
+    """Levels of some training texts and videos, drawn by the seed; the same on all processes."""
+    loader = runner.train_dataloader
+    sides = []
+    for place, kind in enumerate(('text', 'video')):
+        view = loader.dataset.view(kind)
+        draw = np.random.default_rng((runner.seed, place)).permutation(len(view))
+        rows = draw[: model.supervision.sample].tolist()
+        batches = DataLoader(
+            view, batch_size=loader.batch_size, sampler=rows, collate_fn=loader.collate_fn
+        )
+        encode = getattr(model, f'encode_{kind}')
+        inputs = (model.data_preprocessor(batch, False)['inputs'] for batch in batches)
+        sides.append(cat_levels([encode(x) for x in inputs if kind in x]))
+    return sides
 
 
 def _share(loader: DataLoader) -> DataLoader:

@@ -64,8 +64,8 @@ class Moments:
         """``mean + spread * standard deviation``; ValueError where nothing was added.
 
         The paper's rule is the mean (``spread=0``): tau_s over s of the annotated pairs, tau_u over
-        u of "the train set" (here of the annotated pairs, which is linear, or of
-        :func:`sample_pairs`).  About half of the matches are above such a tau_s, and where
+        u of "the train set" (here of the annotated pairs, which is linear, or of all pairs of
+        a sample).  About half of the matches are above such a tau_s, and where
         ambiguity is high so are many others; ``spread=1`` is the sounder choice.
         """
         count, total, squares = self.totals.tolist()
@@ -91,16 +91,6 @@ def own_positive(scores: Tensor, positives: Tensor, *, slack: float = 0.0) -> Te
         return scores.new_full((len(scores), 1), math.inf)
     best = scores.detach().masked_fill(~positives, -math.inf).amax(1, keepdim=True)
     return torch.where(positives.any(1, keepdim=True), best - slack, math.inf)
-
-
-def sample_pairs(texts: int, videos: int, *, count: int, seed: int) -> tuple[Tensor, Tensor]:
-    """``count`` pairs of all texts x videos, drawn uniformly with replacement: int64 [count] each.
-
-    The mean of u over all pairs needs the best frame of each; this estimates it.
-    """
-    generator = torch.Generator().manual_seed(seed)
-    rows, columns = (torch.randint(n, (count,), generator=generator) for n in (texts, videos))
-    return rows, columns
 
 
 # -- Eq. 6-7 -----------------------------------------------------------------------------------

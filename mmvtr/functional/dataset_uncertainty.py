@@ -10,6 +10,7 @@ import math
 from typing import Any, Iterator, NamedTuple, Optional
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from mmvtr.functional.precision import at_least_float32
@@ -82,6 +83,49 @@ class UnitMean:
                 _write_cosines(cosines, block, against)
         self.totals += totals
         return cosines
+
+
+class PairMoments:
+    """First and second moments of pairs of unit vectors, met in parts.
+
+    Pair uncertainty (ARL Eq. 5) is linear in a pair's two vectors, so its mean and deviation over
+    any number of pairs follow from these, for means of the dataset that are known only later.
+
+    Args:
+        dim: D.
+        device: where the sums lie.
+
+    Attributes:
+        totals: float64 [2 D + 1, 2 D + 1], the sum of z z' with z = (text, frame, 1).  Add those of
+            another process (all-reduce) to have both.
+    """
+
+    def __init__(self, dim: int, *, device: Optional[str | torch.device] = None) -> None:
+        self.totals = torch.zeros(2 * dim + 1, 2 * dim + 1, dtype=torch.float64, device=device)
+
+    @torch.no_grad()
+    def add(self, texts: Tensor, frames: Tensor) -> None:
+        """Texts and their frames, float [P, D] each; they need not be of unit length."""
+        units = [F.normalize(x.double(), dim=-1) for x in (texts, frames)]
+        z = torch.cat([*units, torch.ones_like(units[0][:, :1])], 1).to(self.totals.device)
+        self.totals += z.t() @ z
+
+    def uncertainty(self, text_mean: Tensor, frame_mean: Tensor) -> tuple[float, float]:
+        """Mean and standard deviation of (text . frame_mean + frame . text_mean) / 2 over pairs.
+
+        Args:
+            text_mean, frame_mean: float [D], the means of Eq. 4.
+
+        Raises:
+            ValueError: no pair was added.
+        """
+        count = float(self.totals[-1, -1])
+        if not count:
+            raise ValueError('the uncertainty of no pairs: nothing was added')
+        w = torch.cat([frame_mean, text_mean]).to(self.totals) / 2
+        mean = float(self.totals[-1, :-1] @ w) / count
+        variance = float(w @ self.totals[:-1, :-1] @ w) / count - mean**2
+        return mean, math.sqrt(max(variance, 0.0))
 
 
 @torch.no_grad()

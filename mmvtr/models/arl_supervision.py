@@ -18,7 +18,7 @@ from mmvtr.functional.ambiguity import (
 )
 from mmvtr.functional.best_frames import best_frames, paired_best_frames
 from mmvtr.functional.contrastive import contrastive
-from mmvtr.functional.dataset_uncertainty import UnitMean, mean_cosines
+from mmvtr.functional.dataset_uncertainty import PairMoments, UnitMean, mean_cosines
 from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.ranking import ranking
 from mmvtr.functional.text_frame import text_frame
@@ -33,22 +33,20 @@ class Statistics(NamedTuple):
     Attributes:
         texts: mean unit text (for U^v of Eq. 4).
         frames: mean unit frame (for U^q).
-        matched: mean unit frame that annotated pairs match at (Eq. 3).
-        paired: mean unit text of the annotated pairs.
+        pairs: moments of the annotated pairs, each a text and the frame it matches at (Eq. 3).
         scores: of the annotated pairs.
     """
 
     texts: UnitMean
     frames: UnitMean
-    matched: UnitMean
-    paired: UnitMean
+    pairs: PairMoments
     scores: Moments
 
     @classmethod
     def empty(cls, dim: int, device: torch.device) -> 'Statistics':
         """Nothing seen."""
-        means = (UnitMean(dim, device=device) for _ in range(4))
-        return cls(*means, Moments(device=device))
+        means = (UnitMean(dim, device=device) for _ in range(2))
+        return cls(*means, PairMoments(dim, device=device), Moments(device=device))
 
     def totals(self) -> list[Tensor]:
         """What to sum over processes, in place."""
@@ -61,8 +59,7 @@ class Statistics(NamedTuple):
         self.frames.add(videos.tokens, videos.mask)
         rows, columns = positives.nonzero(as_tuple=True)
         scores, index = paired_best_frames(texts.mean, videos.tokens, videos.mask, rows, columns)
-        self.matched.add(videos.tokens[columns, index])
-        self.paired.add(texts.mean[rows])
+        self.pairs.add(texts.mean[rows], videos.tokens[columns, index])
         self.scores.add(scores)
 
 
@@ -80,17 +77,22 @@ class Branch(nn.Module):
         self.register_buffer('tau_s', torch.zeros(()))
         self.register_buffer('tau_u', torch.zeros(()))
 
-    def refresh(self, statistics: Statistics, *, spread: float) -> None:
-        """Take over the means; tau_s and the mean of u over annotated pairs (Eq. 5) from them.
+    def refresh(self, statistics: Statistics, *, spread: float, u_spread: float) -> None:
+        """Take over the means; tau_s, and tau_u over the annotated pairs (Eq. 5), from them.
 
-        The mean of u needs no second pass, since u is linear in the pairs' unit vectors.
+        u needs no second pass, since it is linear in the pairs' unit vectors.
         """
         self.text_mean.copy_(statistics.texts.mean)
         self.frame_mean.copy_(statistics.frames.mean)
         self.tau_s.fill_(statistics.scores.threshold(spread))
-        of_texts = statistics.paired.mean @ statistics.frames.mean
-        of_frames = statistics.matched.mean @ statistics.texts.mean
-        self.tau_u.fill_(float(of_texts + of_frames) / 2)
+        mean, deviation = statistics.pairs.uncertainty(self.text_mean, self.frame_mean)
+        self.tau_u.fill_(mean + u_spread * deviation)
+
+    def uncertainty(self, texts: Tensor, frames: Tensor, mask: Tensor, best: Tensor) -> Tensor:
+        """u (Eq. 5) of unit texts [T, D] and unit frames [V, F, D] at frames ``best`` [T, V]."""
+        of_texts = mean_cosines(texts, self.frame_mean)
+        of_frames = mean_cosines(frames, self.text_mean, mask)
+        return pair_uncertainty(of_texts, of_frames, best)
 
 
 @MODELS.register_module()
@@ -109,12 +111,17 @@ class ARLSupervision(nn.Module):
         dim: D.
         levels: the branches; one level = self-training.
         exchange: each branch learns from what the other finds (Tab. 5, C.L.).
-        warmup: share of the training before the first sets (the paper: "a few epochs").
+        warmup: share of the training before the first sets, in [0, 1) (the paper: "a few epochs").
         rule: tau_s.  ``'own'`` (default): the text's own best score, so that what is ambiguous
             outranks the annotated video whatever the level of scores; ``'mean'``: mean score of
             annotated pairs plus ``spread`` standard deviations; 0 is the paper's, which feeds
             itself where ambiguity is high (docs/arl.md).
         spread: see ``rule``.
+        u_spread: tau_u is the mean of u plus so many standard deviations.  The paper's is 0; what
+            is ambiguous is far more common than the average pair, and 1.5 finds it more surely.
+        sample: None: tau_u is over the annotated pairs (linear and exact); a number: over all pairs
+            of so many texts and videos, drawn by the run's seed (another reading of the paper's
+            mean of u "over the train set").
         lead: with ``rule='own'``, by how much a video must outrank the annotated one.
         cap: most ambiguous videos of a text in a batch, the best-scored; None = all (paper).
         strategy: ``'ours'``, ``'positive'`` or ``'ignore'`` (Tab. 6).
@@ -129,7 +136,8 @@ class ARLSupervision(nn.Module):
         found: sets of the last batch by branch, bool [T, V]; empty during the warm-up.
 
     Raises:
-        ValueError: an unknown rule or strategy, or ``exchange`` without two levels.
+        ValueError: an unknown rule or strategy, a warm-up that never ends, or ``exchange`` without
+            two levels.
     """
 
     def __init__(
@@ -141,6 +149,8 @@ class ARLSupervision(nn.Module):
         warmup: float = 0.3,
         rule: str = 'own',
         spread: float = 0.0,
+        u_spread: float = 1.5,
+        sample: Optional[int] = None,
         lead: float = 0.0,
         cap: Optional[int] = 1,
         strategy: str = 'ours',
@@ -154,6 +164,11 @@ class ARLSupervision(nn.Module):
         super().__init__()
         if rule not in ('own', 'mean'):
             raise ValueError(f"rule must be 'own' or 'mean', not {rule!r}")
+        if not 0 <= warmup < 1:
+            raise ValueError(
+                f'warmup is a share of the training, in [0, 1), not {warmup} (supervision=None '
+                'trains without ambiguous sets)'
+            )
         if exchange and len(levels) != 2:
             raise ValueError(f'exchange needs two levels, got {tuple(levels)}')
         apply_strategy(strategy, *torch.zeros(2, 1, 1).bool())
@@ -163,6 +178,7 @@ class ARLSupervision(nn.Module):
         self.exchange = exchange
         self.warmup = warmup
         self.rule, self.spread, self.lead = rule, spread, lead
+        self.u_spread, self.sample = u_spread, sample
         self.cap, self.strategy = cap, strategy
         self.frame_weight, self.frame_slack = frame_weight, frame_slack
         self.lambda_nce, self.temperature = lambda_nce, temperature
@@ -178,8 +194,18 @@ class ARLSupervision(nn.Module):
     def refresh(self, statistics: dict[str, Statistics]) -> None:
         """Take over what a pass over the training set has found, by branch."""
         for level, branch in self.branches.items():
-            branch.refresh(statistics[level], spread=self.spread)
+            branch.refresh(statistics[level], spread=self.spread, u_spread=self.u_spread)
         self.ready.fill_(True)
+
+    @torch.no_grad()
+    def refresh_from_sample(self, texts: Levels, videos: Levels) -> None:
+        """tau_u over all pairs of some texts and videos; after :meth:`refresh`."""
+        for level, branch in self.branches.items():
+            units, frames, mask = _units(texts[level], videos[level])
+            _, best = best_frames(units, frames, mask)
+            moments = Moments()
+            moments.add(branch.uncertainty(units, frames, mask, best))
+            branch.tau_u.fill_(moments.threshold(self.u_spread))
 
     def forward(
         self, texts: Levels, videos: Levels, target: Target
@@ -218,14 +244,12 @@ class ARLSupervision(nn.Module):
         """Eq. 6-7 of a branch: bool [T, V]."""
         branch = self.branches[level]
         scores, best = best_frames(texts, frames, mask)
-        of_texts = mean_cosines(texts, branch.frame_mean)
-        of_frames = mean_cosines(frames, branch.text_mean, mask)
         tau_s = branch.tau_s
         if self.rule == 'own':
             tau_s = own_positive(scores, target.positives, slack=-self.lead)
         return ambiguous_set(
             scores,
-            pair_uncertainty(of_texts, of_frames, best),
+            branch.uncertainty(texts, frames, mask, best),
             target.positives,
             tau_s=tau_s,
             tau_u=branch.tau_u,

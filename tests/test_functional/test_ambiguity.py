@@ -11,7 +11,6 @@ from mmvtr.functional.ambiguity import (
     frame_uncertainty,
     own_positive,
     pair_uncertainty,
-    sample_pairs,
 )
 from mmvtr.functional.contrastive import contrastive
 from mmvtr.functional.ranking import ranking
@@ -135,14 +134,6 @@ def test_own_positive_is_the_best_one_less_slack(case):
         above = [bool(own) and scores[i, j].item() > max(own) for j in range(V)]
         assert found[i].tolist() == above
     assert own_positive(scores[:, :0], positives[:, :0]).tolist() == [[math.inf]] * T
-
-
-def test_sampled_pairs_are_seeded_and_cover_everything():
-    rows, columns = sample_pairs(3, 2, count=200, seed=1)
-    again = sample_pairs(3, 2, count=200, seed=1)
-    assert torch.equal(rows, again[0]) and torch.equal(columns, again[1])
-    assert set(zip(rows.tolist(), columns.tolist())) == {(t, v) for t in range(3) for v in range(2)}
-    assert not torch.equal(rows, sample_pairs(3, 2, count=200, seed=2)[0])
 
 
 def test_strategies_of_table_6(case):

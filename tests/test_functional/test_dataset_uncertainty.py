@@ -5,7 +5,12 @@ import pytest
 import torch
 
 from mmvtr.functional import dataset_uncertainty as module
-from mmvtr.functional.dataset_uncertainty import UnitMean, dataset_uncertainty, mean_cosines
+from mmvtr.functional.dataset_uncertainty import (
+    PairMoments,
+    UnitMean,
+    dataset_uncertainty,
+    mean_cosines,
+)
 
 Q, V, F, D = 7, 5, 4, 6
 
@@ -155,3 +160,86 @@ def test_bad_input(data, entries):
             with pytest.raises(ValueError, match='item 2 is not finite'):
                 total.add(frames, given)
             assert not total.totals.any()
+
+
+def pairs(dtype=torch.float64):
+    """Texts and frames of 9 pairs, lengths far from 1, and two means."""
+    generator = torch.Generator().manual_seed(1)
+    texts, frames = (torch.randn(9, D, generator=generator, dtype=torch.float64) for _ in range(2))
+    means = 0.3 * torch.randn(2, D, generator=generator, dtype=torch.float64)
+    return (3 * texts).to(dtype), (0.2 * frames).to(dtype), *means
+
+
+def by_pairs(texts, frames, text_mean, frame_mean):
+    """Mean and deviation of Eq. 5 over pairs, one at a time."""
+
+    def unit(x):
+        norm = math.sqrt(sum(value * value for value in x)) or 1.0
+        return [value / norm for value in x]
+
+    def dot(a, b):
+        return sum(x * y for x, y in zip(a, b))
+
+    found = [
+        (dot(unit(t), frame_mean.tolist()) + dot(unit(f), text_mean.tolist())) / 2
+        for t, f in zip(texts.tolist(), frames.tolist())
+    ]
+    mean = sum(found) / len(found)
+    return mean, math.sqrt(sum((u - mean) ** 2 for u in found) / len(found))
+
+
+def moments_of(texts, frames):
+    moments = PairMoments(D)
+    moments.add(texts, frames)
+    return moments
+
+
+def test_pair_uncertainty_equals_the_pairs_one_by_one():
+    texts, frames, *means = pairs()
+    expected = by_pairs(texts, frames, *means)
+    assert expected[1] > 0.05
+    assert moments_of(texts, frames).uncertainty(*means) == pytest.approx(expected, abs=1e-13)
+    frames[3] = 0  # its cosines are 0
+    expected = by_pairs(texts, frames, *means)
+    assert moments_of(texts, frames).uncertainty(*means) == pytest.approx(expected, abs=1e-13)
+
+
+def test_pair_moments_are_of_any_precision():
+    texts, frames, *means = pairs(torch.float16)
+    expected = by_pairs(texts.double(), frames.double(), *means)
+    found = moments_of(texts, frames).uncertainty(*(mean.float() for mean in means))
+    assert found == pytest.approx(expected, abs=1e-7)
+    with torch.autocast('cpu', dtype=torch.bfloat16):
+        assert torch.equal(
+            moments_of(texts, frames).totals, moments_of(texts.double(), frames.double()).totals
+        )
+
+
+def test_pair_moments_of_parts_add_up():
+    texts, frames, *means = pairs()
+    parts = [moments_of(texts[rows], frames[rows]) for rows in (slice(0, 2), slice(2, 9))]
+    parts += [moments_of(texts[:0], frames[:0])]
+    joint = PairMoments(D)
+    for part in parts:  # as an all-reduce of the totals does
+        joint.totals += part.totals
+    torch.testing.assert_close(joint.totals, moments_of(texts, frames).totals)
+    assert joint.uncertainty(*means) == pytest.approx(by_pairs(texts, frames, *means), abs=1e-13)
+    one_by_one = PairMoments(D)
+    for row in range(9):
+        one_by_one.add(texts[row : row + 1], frames[row : row + 1])
+    torch.testing.assert_close(one_by_one.totals, joint.totals)
+
+
+def test_equal_pairs_deviate_by_nothing():
+    """The variance is a difference: rounding must not make it negative."""
+    texts, frames, *means = pairs()
+    for row in range(9):
+        moments = moments_of(texts[[row] * 7], frames[[row] * 7])
+        mean, deviation = moments.uncertainty(*means)
+        assert mean == pytest.approx(by_pairs(texts[[row]], frames[[row]], *means)[0])
+        assert 0 <= deviation < 1e-7
+
+
+def test_no_pairs():
+    with pytest.raises(ValueError, match='uncertainty of no pairs'):
+        PairMoments(D).uncertainty(torch.zeros(D), torch.zeros(D))

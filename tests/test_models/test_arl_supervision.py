@@ -53,7 +53,7 @@ def ready(**kwargs):
     return supervision, texts, videos
 
 
-def by_loops(texts, videos, level, *, rule, cap=None):
+def by_loops(texts, videos, level, *, rule, cap=None, u_spread=0.0, all_pairs=False):
     """Eq. 2-7 one number at a time: the set [T, V] and the thresholds."""
     q, v = texts[level].mean, videos[level].tokens
     frames = [(j, k) for j in range(V) for k in range(F) if MASK[j, k]]
@@ -65,7 +65,8 @@ def by_loops(texts, videos, level, *, rule, cap=None):
             scores = {k: float(cos(q[i], v[j, k], 0)) for k in range(F) if MASK[j, k]}
             best = max(scores, key=scores.get)
             s[i, j], u[i, j] = scores[best], (u_q[i] + u_v[j, best]) / 2
-    tau_u = float(u[POSITIVES].mean())
+    over = u[torch.ones_like(POSITIVES) if all_pairs else POSITIVES]
+    tau_u = float(over.mean() + u_spread * over.std(correction=0))
     mean_s = float(s[POSITIVES].mean())
     found = torch.zeros(T, V, dtype=torch.bool)
     for i in range(T):
@@ -76,12 +77,20 @@ def by_loops(texts, videos, level, *, rule, cap=None):
     return found, mean_s, tau_u
 
 
-@pytest.mark.parametrize(('rule', 'cap'), [('mean', None), ('own', None), ('own', 1)])
-def test_sets_and_thresholds(rule, cap):
-    supervision, texts, videos = ready(rule=rule, cap=cap)
+@pytest.mark.parametrize('all_pairs', [False, True])
+@pytest.mark.parametrize(
+    ('rule', 'cap', 'u_spread'),
+    [('mean', None, 0.0), ('own', None, 0.0), ('own', 1, 0.0), ('mean', None, 0.5)],
+)
+def test_sets_and_thresholds(rule, cap, u_spread, all_pairs):
+    supervision, texts, videos = ready(rule=rule, cap=cap, u_spread=u_spread)
+    if all_pairs:
+        supervision.refresh_from_sample(texts, videos)
     targets, _ = supervision(texts, videos, Target(POSITIVES))
     for level, other in ('ab', 'ba'):
-        found, tau_s, tau_u = by_loops(texts, videos, level, rule=rule, cap=cap)
+        found, tau_s, tau_u = by_loops(
+            texts, videos, level, rule=rule, cap=cap, u_spread=u_spread, all_pairs=all_pairs
+        )
         assert found.any() and torch.equal(supervision.found[level], found)
         # Cross-model detection: the other branch learns from this set.
         assert torch.equal(targets[other].ambiguous, found)
@@ -132,7 +141,7 @@ def test_nothing_before_the_warmup_and_the_first_refresh():
 
 def test_text_frame_losses():
     """Eq. 8-12 on the dense matrix of pairs x all frames, weight 0 outside the own video."""
-    supervision, texts, videos = ready(rule='own', frame_slack=0.3, exchange=False)
+    supervision, texts, videos = ready(rule='own', frame_slack=0.3, exchange=False, u_spread=0.0)
     _, losses = supervision(texts, videos, Target(POSITIVES))
     rows, columns = POSITIVES.nonzero(as_tuple=True)
     total = 0.0
@@ -182,6 +191,9 @@ def test_bad_arguments():
         ARLSupervision(dim=D, strategy='drop')
     with pytest.raises(ValueError, match='exchange needs two levels'):
         ARLSupervision(dim=D, levels=('a',))
+    for warmup in (1, 5, -0.1, float('nan')):  # "a few epochs" is no share of the training
+        with pytest.raises(ValueError, match=rf'share of the training, in \[0, 1\), not {warmup}'):
+            ARLSupervision(dim=D, warmup=warmup)
 
 
 class Encoder(nn.Module):
@@ -234,6 +246,54 @@ def make_batch(videos, texts):
         video_ids=[''] * len(torch.arange(V)[videos]),
     )
     return inputs, samples
+
+
+def step(tau_u=None, **settings):
+    """Losses and gradients of a step with every threshold at ``tau_u``; None: unsupervised."""
+    model = make_model()
+    model.supervision = None
+    if tau_u is not None:
+        model.supervision = ARLSupervision(dim=D, rule='mean', cap=None, **settings).double()
+        model.supervision.ready.fill_(True)
+        model.supervision.progress = 1.0
+        for branch in model.supervision.branches.values():
+            branch.tau_s.fill_(tau_u)
+            branch.tau_u.fill_(tau_u)
+    torch.manual_seed(0)  # of the random negatives
+    losses = model(*make_batch(slice(None), slice(None)), mode='loss')
+    sum(value for name, value in losses.items() if 'loss' in name).backward()
+    assert all(torch.isfinite(value) for value in losses.values())
+    grads = {name: p.grad for name, p in model.encoder.named_parameters()}
+    assert all(torch.isfinite(grad).all() for grad in grads.values())
+    return losses, grads, model.supervision
+
+
+@pytest.mark.parametrize('strategy', ['ours', 'positive', 'ignore'])
+@pytest.mark.parametrize('frame_weight', [0.0, 1.0])
+def test_a_batch_in_which_every_pair_is_ambiguous(strategy, frame_weight):
+    """There is no negative: the contrast is 0, and what moves is below the smaller margin."""
+    losses, grads, supervision = step(-10.0, strategy=strategy, frame_weight=frame_weight)
+    assert all(torch.equal(found, ~POSITIVES) for found in supervision.found.values())
+    assert losses['ambiguous_per_text'] == V - 1
+    assert losses['loss_nce'].item() == pytest.approx(0, abs=1e-12)
+    assert (losses['loss_triplet'].item() > 0) == (strategy == 'ours')
+    assert ('loss_frame' in losses) == bool(frame_weight)
+    moves = any(grad.abs().max() > 1e-9 for grad in grads.values())
+    assert moves == (strategy == 'ours' or bool(frame_weight))
+
+
+@pytest.mark.parametrize('strategy', ['ours', 'positive', 'ignore'])
+def test_a_batch_without_an_ambiguous_pair_is_the_annotated_one(strategy):
+    losses, grads, supervision = step(10.0, strategy=strategy, frame_weight=0.0)
+    assert not any(found.any() for found in supervision.found.values())
+    assert losses.pop('ambiguous_per_text') == 0
+    expected, plain, _ = step()
+    for got, want in ((losses, expected), (grads, plain)):
+        assert got.keys() == want.keys()
+        for name, value in want.items():
+            torch.testing.assert_close(got[name], value, msg=name)
+    with_frames, grads, _ = step(10.0, strategy=strategy)  # no frame is ambiguous either
+    assert with_frames['loss_frame'] > 0 and any(grad.any() for grad in grads.values())
 
 
 def run(batch, wrap=lambda model: model):

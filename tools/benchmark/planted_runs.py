@@ -15,7 +15,7 @@ from typing import Iterable, Mapping, Sequence
 
 ROOT = Path(__file__).parents[2]
 WORK = Path('work_dirs/benchmark')
-FEATURES = Path('data/planted_features/clips')
+FEATURES = Path('data/planted_features')
 SISTER = 'seed=1000'
 SETS = [f'{kind}_dataloader.dataset.' for kind in ('train', 'val', 'test')]
 
@@ -33,21 +33,37 @@ def call(*command: object) -> None:
         raise SystemExit(f'{" ".join(map(str, command))} failed:\n{done.stderr[-3000:]}')
 
 
-def make_features() -> None:
+def make_features(folder: str = 'clips', *, frames: int = 6, **knobs: object) -> None:
     """Frame features of the planted clips, by a frame tower that has never seen them.
 
     CLIP2Video is trained on a sister corpus: other clips, other captions.  The clips of seed 0 are
-    the same whatever the knobs of the captions are, so one folder serves all of these.
+    the same whatever the knobs of the captions are, so ``clips`` serves all of these; corpora of
+    other clips have folders of their own.
+
+    Args:
+        folder: where the features go, in ``FEATURES``.
+        frames: of a clip.
+        **knobs: of the corpus.
     """
     sister = WORK / 'sister'
     if not (ROOT / sister / 'done').exists():
         options = ['train_cfg.max_epochs=12', 'train_cfg.val_interval=4']
         train('configs/c2v_planted.py', sister, 0, options + [name + SISTER for name in SETS])
     (best,) = (ROOT / sister).glob('best_*.pth')
-    call('tools/extract_features.py', 'configs/c2v_planted.py', best, '--out', FEATURES)
+    chosen = [f'{name}{knob}={value}' for name in SETS for knob, value in knobs.items()]
+    chosen.append(f'test_dataloader.dataset.video_pipeline.0.num_frames={frames}')
+    extract = ['tools/extract_features.py', 'configs/c2v_planted.py', best]
+    call(*extract, '--out', FEATURES / folder, '--cfg-options', *chosen)
 
 
-def train(config: str, folder: Path, seed: int, options: Sequence[str] = ()) -> dict[str, dict]:
+def train(
+    config: str,
+    folder: Path,
+    seed: int,
+    options: Sequence[str] = (),
+    *,
+    chosen_by: str = 'retrieval/rsum',
+) -> dict[str, dict]:
     """Train and test once; the metrics of the chosen epoch on ``val``, and on ``test``."""
     if not (ROOT / folder / 'done').exists():
         given = ['--cfg-options', *options] if options else []
@@ -56,9 +72,9 @@ def train(config: str, folder: Path, seed: int, options: Sequence[str] = ()) -> 
     # A resumed run has one folder of logs for each start; the test is in the last one.
     starts = sorted(path for path in (ROOT / folder).iterdir() if path.is_dir())
     lines = [line for s in starts for line in (s / 'vis_data/scalars.json').open()]
-    val = [json.loads(line) for line in lines if '"retrieval/rsum"' in line]
+    val = [json.loads(line) for line in lines if f'"{chosen_by}"' in line]
     test = json.loads((starts[-1] / f'{starts[-1].name}.json').read_text())
-    return dict(val=max(val, key=lambda row: row['retrieval/rsum']), test=test)
+    return dict(val=max(val, key=lambda row: row[chosen_by]), test=test)
 
 
 def test(config: str, folder: Path, name: str, options: Sequence[str]) -> dict[str, float]:

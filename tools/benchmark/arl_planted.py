@@ -1,0 +1,97 @@
+"""ARL over seeds, on the planted corpus of clips with three moments.
+
+    python tools/benchmark/arl_planted.py [--out docs/benchmark/arl_planted.json] [--jobs 2]
+
+The mean of the frames, the best frame, and ARL on top of it with the strategies of Tab. 6 and with
+the paper's thresholds.  The same schedule for all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import statistics
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from planted_runs import ROOT, WORK, make_features, table, train
+
+MAX = 'configs/maxframe_planted_features.py'
+ARL = 'configs/arl_planted_features.py'
+LITERAL = ['rule=mean', 'cap=None', 'u_spread=0.0', 'warmup=0.3']
+METHODS = {
+    'mean of the frames': ('configs/meanpool_planted_features.py', []),
+    'best frame': (MAX, []),
+    'ARL': (ARL, []),
+    "ARL, the paper's thresholds": (ARL, LITERAL),
+    'ARL, ambiguous = ignored': (ARL, ['strategy=ignore']),
+    'ARL, ambiguous = positive': (ARL, ['strategy=positive']),
+    'ARL without text-frame losses': (ARL, ['frame_weight=0.0']),
+}
+COLUMNS = {
+    'retrieval/t2v_R10': 't2v R@10',
+    'retrieval/t2v_SumR': 'SumR',
+    'semantic/t2v_mAP': 't2v mAP',
+    'sets/size': 'ambiguous a text',
+    'sets/precision': 'precision',
+    'sets/base': 'base rate',
+    'sets/lift': 'precision / base rate',
+    'sets/warnings': 'warnings',
+}
+CHOSEN_BY = 'retrieval/t2v_SumR'
+OF_EPOCH = re.compile(r'epoch: ([\d.]+) a text, precision ([\d.]+) \(base rate ([\d.]+)\)')
+
+
+def run(name: str, seed: int) -> dict[str, float]:
+    """Test results of a method, and what its log says of the ambiguous sets."""
+    config, options = METHODS[name]
+    folder = WORK / 'arl_planted' / f'{list(METHODS).index(name)}_{seed}'
+    options = [f'model.supervision.{option}' for option in options]
+    return {**train(config, folder, seed, options, chosen_by=CHOSEN_BY)['test'], **sets(folder)}
+
+
+def sets(folder: Path) -> dict[str, float]:
+    """Means over the epochs with sets, from the log."""
+    logs = sorted((ROOT / folder).glob('*/*.log'))
+    lines = [line for log in logs for line in log.read_text().splitlines()]
+    epochs = [tuple(map(float, m.groups())) for m in map(OF_EPOCH.search, lines) if m]
+    epochs = [epoch for epoch in epochs if epoch[0] > 0]
+    if not epochs:
+        return {}
+    size, precision, base = (statistics.mean(column) for column in zip(*epochs))
+    warnings = sum('the sets say little' in line for line in lines)
+    return {
+        'sets/size': size,
+        'sets/precision': precision,
+        'sets/base': base,
+        'sets/lift': precision / base,
+        'sets/warnings': warnings,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument('--out', type=Path, default=Path('docs/benchmark/arl_planted.json'))
+    parser.add_argument('--seeds', type=int, nargs='+', default=[0, 1, 2])
+    parser.add_argument('--jobs', type=int, default=2, help='trainings at a time, one thread each')
+    args = parser.parse_args()
+
+    make_features('untrimmed', frames=24, untrimmed=3, captions=6, test_captions=3)
+    with ThreadPoolExecutor(args.jobs) as pool:
+        runs = {name: [pool.submit(run, name, s) for s in args.seeds] for name in METHODS}
+        results = {name: [done.result() for done in those] for name, those in runs.items()}
+    rows = {
+        name: [{key: test[key] for key in COLUMNS if key in test} for test in tests]
+        for name, tests in results.items()
+    }
+    record = dict(seeds=args.seeds, methods=METHODS, test=rows)
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    args.out.write_text(json.dumps(record, indent=1) + '\n')
+    print(table(rows, COLUMNS))
+
+
+if __name__ == '__main__':
+    main()
