@@ -19,6 +19,7 @@ from mmengine.registry import OPTIM_WRAPPER_CONSTRUCTORS as MMENGINE_OPTIM_WRAPP
 from mmengine.registry import OPTIM_WRAPPERS as MMENGINE_OPTIM_WRAPPERS
 from mmengine.registry import OPTIMIZERS as MMENGINE_OPTIMIZERS
 from mmengine.registry import PARAM_SCHEDULERS as MMENGINE_PARAM_SCHEDULERS
+from mmengine.registry import TASK_UTILS as MMENGINE_TASK_UTILS
 from mmengine.registry import TRANSFORMS as MMENGINE_TRANSFORMS
 from mmengine.registry import VISBACKENDS as MMENGINE_VISBACKENDS
 from mmengine.registry import VISUALIZERS as MMENGINE_VISUALIZERS
@@ -33,6 +34,7 @@ TRANSFORMS = Registry(
     'transform', parent=MMENGINE_TRANSFORMS, locations=['mmvtr.datasets.transforms']
 )
 FUNCTIONS = Registry('function', parent=MMENGINE_FUNCTIONS, locations=['mmvtr.datasets.collate'])
+TASK_UTILS = Registry('task util', parent=MMENGINE_TASK_UTILS, locations=['mmvtr.datasets'])
 METRICS = Registry('metric', parent=MMENGINE_METRICS, locations=['mmvtr.evaluation'])
 HOOKS = Registry('hook', parent=MMENGINE_HOOKS, locations=['mmvtr.engine'])
 LOOPS = Registry('loop', parent=MMENGINE_LOOPS, locations=['mmvtr.engine'])

@@ -101,6 +101,8 @@ class Relation(NamedTuple):
         video_ids: V video ids.
         moment_ratio: float64 [T] or None, the share of its video that a text describes (NaN = not
             known), where videos are longer than what a text tells.
+        video_lengths: float64 [V] or None, native frames where these are known, else seconds.
+        text_actions, video_actions: T and V tuples of (verb class, noun class), or empty.
     """
 
     positives: Tensor
@@ -109,3 +111,6 @@ class Relation(NamedTuple):
     text_ids: Sequence[str] = ()
     video_ids: Sequence[str] = ()
     moment_ratio: Optional[Tensor] = None
+    video_lengths: Optional[Tensor] = None
+    text_actions: Sequence[tuple[tuple[int, int], ...]] = ()
+    video_actions: Sequence[tuple[tuple[int, int], ...]] = ()

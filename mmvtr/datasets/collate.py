@@ -28,9 +28,13 @@ def collate_retrieval(items: Sequence[dict[str, Any]]) -> dict[str, Any]:
     Returns:
         ``inputs``: ``video`` = list of V tensors, uint8 [F, 3, H, W] or float32 [F, D], ``text`` =
         list of T tensors, int64 [L] or float32 [L, D]; a key is absent where there is no such half.
+        What pipelines have put into ``video_extra`` or ``text_extra``: lists under
+        ``video_<name>``, ``text_<name>``.
         ``data_samples``: ``video_idx`` int64 [V], ``video_ids``, ``text_idx`` int64 [T],
         ``text_ids``, ``text_videos`` int64 [T, M] (padded with -1), ``broken`` = list of
-        (video_id, reason) of skipped videos.
+        (video_id, reason) of skipped videos.  Where the dataset knows them: ``environment`` int64
+        [V]; ``text_classes`` and ``video_classes``, a dict from kind to int64 [T, A] or [V, A]
+        (padded with -1).
     """
     whole = [item for item in items if 'broken' not in item]
     videos = [_video(item) for item in whole if 'video' in item or 'frames' in item]
@@ -40,9 +44,13 @@ def collate_retrieval(items: Sequence[dict[str, Any]]) -> dict[str, Any]:
         inputs['video'] = [video['frames'] for video in videos]
     if texts:
         inputs['text'] = [text['tokens'] for text in texts]
+    for side, halves in (('video', videos), ('text', texts)):
+        for name in halves[0].get('extra', ()) if halves else ():
+            inputs[f'{side}_{name}'] = [half['extra'][name] for half in halves]
     return dict(
         inputs=inputs,
         data_samples=dict(
+            **_known(items, videos, texts),
             video_idx=_int64([video['video_idx'] for video in videos]),
             video_ids=[video['video_id'] for video in videos],
             text_idx=_int64([text['text_idx'] for text in texts]),
@@ -59,6 +67,26 @@ def _video(item: dict[str, Any]) -> dict[str, Any]:
 
 def _texts(item: dict[str, Any]) -> list[dict[str, Any]]:
     return item.get('texts', [item] if 'tokens' in item else [])
+
+
+def _known(
+    items: Sequence[dict[str, Any]], videos: list[dict[str, Any]], texts: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Environments and classes, of a dataset that has them.
+
+    Broken items say so too: a batch of nothing else still has (empty) classes, since processes
+    exchange them.
+    """
+    known: dict[str, Any] = {}
+    if any('environment' in video for video in videos):
+        known['environment'] = _int64([video['environment'] for video in videos])
+    kinds = next((half['classes'] for half in (*videos, *texts, *items) if 'classes' in half), ())
+    for side, halves in (('video', videos), ('text', texts)):
+        if kinds:
+            known[f'{side}_classes'] = {
+                kind: _padded([half['classes'][kind] for half in halves]) for kind in kinds
+            }
+    return known
 
 
 def _int64(values: Sequence[int]) -> Tensor:

@@ -71,6 +71,28 @@ class PoolFeatures(BaseTransform):
         return results
 
 
+@TRANSFORMS.register_module()
+class TrimFeatures(BaseTransform):
+    """Keep at most ``num_frames`` rows of ``features``, evenly spread, both ends among them.
+
+    Row i is the one nearest to i (F - 1) / (num_frames - 1), halves to even, as HGR picks its 20
+    frames.  (``sampling='uniform'`` of LoadFeatures, as CLIP4Clip, rounds down.)
+    """
+
+    def __init__(self, num_frames: int = 20) -> None:
+        if num_frames < 1:
+            raise ValueError(f'TrimFeatures: num_frames must be at least 1, not {num_frames}')
+        self.num_frames = num_frames
+
+    def transform(self, results: Results) -> Results:
+        """``features`` float32 [F, D] -> float32 [n, D]."""
+        features = results['features']
+        if len(features) > self.num_frames:
+            rows = np.linspace(0, len(features) - 1, self.num_frames).round().astype(int)
+            results['features'] = features[rows]
+        return results
+
+
 def mean_pool(x: np.ndarray, num: int) -> np.ndarray:
     """Float [F, D] -> [num, D]: means of consecutive rows, about equally many each.
 

@@ -1,7 +1,8 @@
 """MSR-VTT (Xu et al., CVPR 2016) in the splits that papers compare on, from its published files.
 
 1k-A tests on the 1,000 sentences of JSFusion's csv; every other split takes the 20 captions a
-video of the json files. Times in the json are those of the source on the web, not of the clips.
+video of the json files. Times in the json are those of the source on the web, not of the clips:
+what they say of a clip is how long it is.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, Iterator, NamedTuple
 
 from mmvtr.datasets.annotation_files import read_json, read_table
+from mmvtr.datasets.prvr import seconds
 from mmvtr.datasets.published import Annotations, Captions, PublishedDataset, Split
 from mmvtr.registry import DATASETS
 
@@ -34,6 +36,7 @@ class _Json(NamedTuple):
 
     split: dict[str, str]
     captions: Captions
+    durations: dict[str, float]
 
 
 @DATASETS.register_module()
@@ -42,7 +45,8 @@ class MSRVTTDataset(PublishedDataset):
 
     Captions come from ``MSRVTT_data.json`` or else from ``train_val_videodatainfo.json`` and
     ``test_videodatainfo.json``; videos from the csv list of the split or, for Full without its
-    csv, from the json. A caption's id is its ``sen_id``, a 1k-A test sentence's its ``key``.
+    csv, from the json. A caption's id is its ``sen_id``, a 1k-A test sentence's its ``key``. Videos
+    have their ``duration`` in seconds where a json file is there that knows it.
 
     Args:
         split: '1kA_train9k', '1kA_train7k', '1kA_test', 'full_train', 'full_val', 'full_test'.
@@ -65,13 +69,24 @@ class MSRVTTDataset(PublishedDataset):
     def __init__(self, split: str, *, ann_root: str = 'data/msrvtt', **kwargs: Any) -> None:
         super().__init__(split, ann_root=ann_root, **kwargs)
 
+    def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Videos and texts of the split, and how long the videos are."""
+        videos, texts = super().load_annotations()
+        durations = self._known().durations
+        for video in videos:
+            if video['video_id'] in durations:
+                video['duration'] = durations[video['video_id']]
+        return videos, texts
+
     def read_split(self) -> Annotations:
         """Videos of the split's list, and their captions."""
         if self.split == '1kA_test':
             rows = read_table(self.file(TEST_1KA), ('key', 'video_id', 'sentence'))
             captions = {row['video_id']: [(row['key'], row['sentence'])] for row in rows}
             return Annotations(TEST_1KA, [row['video_id'] for row in rows], captions)
-        known = self._read_captions()
+        known = self._known()
+        if not known.captions:
+            self.file(PARTS[0])
         return Annotations(SPLITS[self.split].table, self._video_ids(known), known.captions)
 
     def held_out(self) -> Iterator[tuple[str, list[str]]]:
@@ -80,17 +95,15 @@ class MSRVTTDataset(PublishedDataset):
         if self.split.startswith('1kA') and path.is_file():
             yield TEST_1KA, [row['video_id'] for row in read_table(path, ('video_id',))]
 
-    def _read_captions(self) -> _Json:
+    def _known(self) -> _Json:
+        """What the json files that are there say; nothing where there are none."""
         merged = self.ann_root / MERGED
         wanted = [merged] if merged.is_file() else [self.ann_root / part for part in PARTS]
-        found = [path for path in wanted if path.is_file()]
-        if not found:
-            self.file(PARTS[0])
-        parts = [_read_json(path, path.stat().st_mtime_ns) for path in found]
-        return _Json(
-            {name: split for part in parts for name, split in part.split.items()},
-            {name: texts for part in parts for name, texts in part.captions.items()},
-        )
+        known = _Json({}, {}, {})
+        for path in filter(Path.is_file, wanted):
+            for whole, part in zip(known, _read_json(path, path.stat().st_mtime_ns)):
+                whole.update(part)
+        return known
 
     def _video_ids(self, known: _Json) -> list[str]:
         table, source = SPLITS[self.split].table, SPLITS[self.split].source
@@ -121,4 +134,16 @@ def _read_json(path: Path, mtime: int) -> _Json:
                 f'video {name!r}'
             )
         captions[name].append((str(sentence['sen_id']), sentence['caption']))
-    return _Json(split, captions)
+    durations = {
+        video['video_id']: _duration(video, f'{path}: videos[{row}]')
+        for row, video in enumerate(content['videos'])
+        if 'start time' in video and 'end time' in video
+    }
+    return _Json(split, captions, durations)
+
+
+def _duration(video: dict[str, Any], where: str) -> float:
+    start, end = (seconds(video[f'{edge} time'], where) for edge in ('start', 'end'))
+    if end <= start:
+        raise ValueError(f'{where}: the clip ends before it begins: {start} to {end} s')
+    return round(end - start, 3)

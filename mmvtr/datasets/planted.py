@@ -5,13 +5,15 @@ It is made on first use.  Truth and relevance are for metrics and oracles, never
 
 from __future__ import annotations
 
+from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Sequence
+from typing import Any, Literal, Mapping, Sequence
 
 import numpy as np
 from mmengine.dist import barrier, is_main_process
 
+from mmvtr.datasets.planted_corpus.grammar import MEANING
 from mmvtr.datasets.planted_corpus.knobs import SPLITS, Knobs
 from mmvtr.datasets.planted_corpus.store import (
     make_corpus,
@@ -21,8 +23,19 @@ from mmvtr.datasets.planted_corpus.store import (
 )
 from mmvtr.datasets.planted_corpus.truth import Truth
 from mmvtr.datasets.planted_corpus.world import FPS
-from mmvtr.datasets.video_text import EpochUnit, VideoTextDataset
+from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.registry import DATASETS
+
+
+def _numbered(meanings: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
+    """Phrase -> number of its meaning; phrases of one meaning share it."""
+    distinct = list(dict.fromkeys(meanings.values()))
+    return {phrase: distinct.index(meaning) for phrase, meaning in meanings.items()}
+
+
+#: kind -> phrase -> class: 15 verbs, of which 5 are hypernyms ('moves sideways'; classes of their
+#: own, as in annotations made by people), and 6 nouns, the shapes ('thing' and 'object' are none).
+CLASSES = dict(verb=_numbered(MEANING['action']), noun=_numbered(MEANING['shape']))
 
 
 @DATASETS.register_module()
@@ -35,14 +48,16 @@ class PlantedDataset(VideoTextDataset):
     and ``moments`` (its facts) and a text holds ``level`` ('specific', 'medium', 'general'),
     ``moment``, ``start``, ``end``, ``says`` and ``background`` (its meaning).
 
+    Both hold ``classes`` (kinds 'verb' and 'noun', numbered in ``CLASSES``) and ``actions`` ((verb,
+    noun) of each object of which both are said).  They are what the captions say, never what only
+    the clips show: a text has those that it names, a video those of all its texts.
+
     Args:
         video_pipeline: see :class:`VideoTextDataset`.
         text_pipeline: see :class:`VideoTextDataset`.
         split: 'train', 'val' or 'test'.
         data_root: folder of all planted corpora.
-        epoch_unit: see :class:`VideoTextDataset`.
-        on_broken: see :class:`VideoTextDataset`.
-        **knobs: see :class:`Knobs`.
+        **options: knobs, see :class:`Knobs`, and what else :class:`VideoTextDataset` takes.
 
     Attributes:
         folder: of the corpus.
@@ -50,7 +65,7 @@ class PlantedDataset(VideoTextDataset):
 
     Raises:
         ValueError: unknown split, or a knob out of its range.
-        TypeError: unknown knob.
+        TypeError: an option that is neither.
         FileNotFoundError: a file of the corpus is missing.
         RuntimeError: a file of the corpus is of another version or was changed.
     """
@@ -62,16 +77,15 @@ class PlantedDataset(VideoTextDataset):
         *,
         split: Literal['train', 'val', 'test'],
         data_root: str = 'data/planted',
-        epoch_unit: EpochUnit = 'text',
-        on_broken: Literal['raise', 'skip'] = 'raise',
-        **knobs: Any,
+        **options: Any,
     ) -> None:
         if split not in SPLITS:
             raise ValueError(f'planted corpus: split must be one of {SPLITS}, got {split!r}')
         self.split = split
-        self.knobs = Knobs(**knobs)
+        chosen = {field.name for field in fields(Knobs)} & options.keys()
+        self.knobs = Knobs(**{name: options.pop(name) for name in chosen})
         self.folder = Path(data_root) / self.knobs.key
-        super().__init__(video_pipeline, text_pipeline, epoch_unit=epoch_unit, on_broken=on_broken)
+        super().__init__(video_pipeline, text_pipeline, **options)
 
     @property
     def vocab_file(self) -> Path:
@@ -86,6 +100,8 @@ class PlantedDataset(VideoTextDataset):
         videos, texts = open_corpus(self.folder, self.knobs, self.split)
         for video in videos:
             video['duration'] = video['num_frames'] / FPS
+        _add_classes(videos, texts)
+        self._rows = _positions(texts, 'text_id'), _positions(videos, 'video_id')
         return videos, texts
 
     def truth(self) -> np.ndarray:
@@ -102,4 +118,39 @@ class PlantedDataset(VideoTextDataset):
 
     @cached_property
     def _truth(self) -> Truth:
-        return read_truth(self.folder, self.split, len(self.videos))
+        """Of the texts and videos that environments have left here."""
+        text_rows, video_rows = self._rows
+        truth = read_truth(self.folder, self.split, len(video_rows))
+        left = np.ix_(
+            [text_rows[text['text_id']] for text in self.texts],
+            [video_rows[video['video_id']] for video in self.videos],
+        )
+        return Truth(*(matrix[left] for matrix in truth))
+
+
+def _positions(records: list[dict[str, Any]], key: str) -> dict[str, int]:
+    return {record[key]: row for row, record in enumerate(records)}
+
+
+def _add_classes(videos: list[dict[str, Any]], texts: list[dict[str, Any]]) -> None:
+    """Give the records their ``classes`` and ``actions``."""
+    said_of: list[list[dict[str, str]]] = [[] for _ in videos]
+    for text in texts:
+        text.update(_classes(text['says']))
+        for v in text['video_idx']:
+            said_of[v] += text['says']
+    for video, says in zip(videos, said_of):
+        video.update(_classes(says))
+
+
+def _classes(says: list[dict[str, str]]) -> dict[str, Any]:
+    """``classes`` and ``actions`` of what is said of some objects; one dict an object."""
+    pairs = [
+        (CLASSES['verb'].get(thing.get('action')), CLASSES['noun'].get(thing.get('shape')))
+        for thing in says
+    ]
+    verbs, nouns = ({pair[kind] for pair in pairs} - {None} for kind in (0, 1))
+    return dict(
+        classes=dict(verb=sorted(verbs), noun=sorted(nouns)),
+        actions=sorted({pair for pair in pairs if None not in pair}),
+    )

@@ -16,13 +16,19 @@ from typing import Any, Callable, Iterator, Literal, Optional, Sequence, Union, 
 import numpy as np
 import torch
 from mmengine.dataset import Compose
+from mmengine.logging import MMLogger
+from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset
 
 from mmvtr.datasets.samplers import ItemKey
 from mmvtr.datasets.video_io import BrokenVideoError
-from mmvtr.registry import TRANSFORMS
+from mmvtr.functional.class_relevance import class_relevance
+from mmvtr.registry import TASK_UTILS, TRANSFORMS
 
 Transform = Union[dict, Callable[[dict], dict]]
+Component = Union[dict, Callable[..., Any]]
+#: Key of a video record by unit of length.
+LENGTHS = dict(frames='num_frames', seconds='duration')
 EpochUnit = Literal['text', 'video', 'video_with_all_texts']
 
 
@@ -42,9 +48,17 @@ class VideoTextDataset(Dataset):
             = every such video with all of its texts: a batch holds more texts than videos.
         on_broken: 'raise' a :class:`BrokenVideoError`, or 'skip' the item and report it in the
             batch's ``data_samples['broken']``.
+        classes: component (config or callable) that gives videos and texts their ``classes`` and
+            ``actions``, as ``classes(videos, texts)``; None = those of the annotations, if any.
+        environments: component that divides the videos, see :mod:`mmvtr.datasets.environments`;
+            those that it leaves out are gone, and so are texts without any other video.
+
+    Attributes:
+        environments: int64 [V], the environment of each video, or None.
 
     Raises:
-        ValueError: duplicate ids, empty caption, caption without or of an unknown video.
+        ValueError: duplicate ids, empty caption, caption without or of an unknown video, not one
+            environment a video.
     """
 
     def __init__(
@@ -54,6 +68,8 @@ class VideoTextDataset(Dataset):
         *,
         epoch_unit: EpochUnit = 'text',
         on_broken: Literal['raise', 'skip'] = 'raise',
+        classes: Optional[Component] = None,
+        environments: Optional[Component] = None,
     ) -> None:
         units = get_args(EpochUnit)
         _require(epoch_unit in units, f'epoch_unit: one of {units}, not {epoch_unit!r}')
@@ -64,6 +80,12 @@ class VideoTextDataset(Dataset):
         _check_ids('video', [video['video_id'] for video in self.videos])
         _check_ids('text', [text['text_id'] for text in self.texts])
         _check_texts(self.texts, len(self.videos))
+        if classes is not None:
+            _component(classes)(self.videos, self.texts)
+        self.environments: Optional[np.ndarray] = None
+        self._environments_note: Optional[str] = None
+        if environments is not None:
+            self._divide(_component(environments))
         self.texts_of = _texts_of(self.texts, len(self.videos))
         self.videos_with_text = [v for v, texts in enumerate(self.texts_of) if texts]
         self.video_pipeline = _build(video_pipeline, self.videos)
@@ -74,9 +96,11 @@ class VideoTextDataset(Dataset):
 
         Returns:
             Videos: dicts of ``video_id`` (str), ``path`` (str), optionally ``start`` and ``end``
-            (seconds, a clip inside the file), ``duration`` (seconds). Texts: dicts of ``text_id``
-            (str, the annotation row), ``text`` (str), ``video_idx`` (positions of its videos),
-            optionally ``start`` and ``end`` (seconds, the moment of the video that it describes).
+            (seconds, a clip inside the file), ``duration`` (seconds), ``num_frames`` (native).
+            Texts: dicts of ``text_id`` (str, the annotation row), ``text`` (str), ``video_idx``
+            (positions of its videos), optionally ``start`` and ``end`` (seconds, the moment of the
+            video that it describes). Both, optionally: ``classes`` (by kind, the same kinds in all
+            records: ``dict(verb=[3], noun=[2, 13])``) and ``actions`` ((verb, noun) classes).
         """
         raise NotImplementedError
 
@@ -85,8 +109,30 @@ class VideoTextDataset(Dataset):
         return None
 
     def relevance(self) -> Optional[np.ndarray]:
-        """Float [T, V] in [0, 1], graded relevance; None = not known."""
-        return None
+        """Float [T, V] in [0, 1], graded relevance: that of the classes; None = not known."""
+        if not self.texts or not self.videos or 'classes' not in self.texts[0]:
+            return None
+        texts, videos = (
+            {kind: class_table(records, kind) for kind in records[0]['classes']}
+            for records in (self.texts, self.videos)
+        )
+        return class_relevance(texts, videos).numpy()
+
+    def lengths(self, unit: Literal['frames', 'seconds']) -> np.ndarray:
+        """Float64 [V], how long the videos are, in native frames or in seconds.
+
+        Raises:
+            ValueError: another unit, or a video of unknown length (its id is named).
+        """
+        _require(unit in LENGTHS, f'unit: one of {[*LENGTHS]}, not {unit!r}')
+        key = LENGTHS[unit]
+        unknown = [video['video_id'] for video in self.videos if key not in video]
+        _require(
+            not unknown,
+            f'{type(self).__name__}: length in {unit} unknown of {len(unknown)} of '
+            f'{len(self.videos)} videos, e.g. {unknown[:5]}',
+        )
+        return np.array([video[key] for video in self.videos], dtype=np.float64)
 
     def moment_ratio(self) -> Optional[np.ndarray]:
         """Float64 [T] in (0, 1], the share of its video that a text describes.
@@ -117,6 +163,7 @@ class VideoTextDataset(Dataset):
                 min=min(counts), mean=round(sum(counts) / len(counts), 2), max=max(counts)
             ),
             epoch_unit=self.epoch_unit,
+            environments=self._environments_note,
         )
 
     @property
@@ -140,14 +187,17 @@ class VideoTextDataset(Dataset):
         with _seeded(key):
             v, ts = self._choose(key.index)
             video, texts = self._video(v), [self._text(t) for t in ts]
+        for text in texts:  # also where a subclass gives a video a text that is not its own
+            text['video_idx'] = list(dict.fromkeys([*text['video_idx'], v]))
         return video if 'broken' in video else dict(video=video, texts=texts)
 
     def load_video(self, v: int, key: Optional[ItemKey] = None) -> dict[str, Any]:
         """Video ``v``, its random transforms drawn from ``key`` (default: seed 0, epoch 0).
 
         Returns:
-            dict(video_idx, video_id, frames = uint8 [F, 3, H, W] or float32 [F, D]), or
-            dict(broken=(video_id, reason)) if ``on_broken='skip'``.
+            dict(video_idx, video_id, frames = uint8 [F, 3, H, W] or float32 [F, D]; where known
+            also classes, environment, extra), or dict(broken=(video_id, reason)) if
+            ``on_broken='skip'``.
 
         Raises:
             BrokenVideoError: the video cannot be read and ``on_broken='raise'``.
@@ -162,6 +212,24 @@ class VideoTextDataset(Dataset):
         """
         with _seeded(key or ItemKey(0, 0, t)):
             return self._text(t)
+
+    def _divide(self, component: Callable[['VideoTextDataset'], np.ndarray]) -> None:
+        """Environments; videos of -1 leave, and texts that then have no video."""
+        groups = component(self)
+        _require(
+            groups.shape == (len(self.videos),),
+            f'{type(self).__name__}: {len(self.videos)} environments expected, one a video, got '
+            f'{list(groups.shape)}',
+        )
+        stay = np.flatnonzero(groups >= 0)
+        place = dict(zip(stay.tolist(), range(len(stay))))
+        for text in self.texts:
+            text['video_idx'] = [place[v] for v in text['video_idx'] if v in place]
+        self.texts = [text for text in self.texts if text['video_idx']]
+        self.videos = [self.videos[v] for v in stay]
+        self.environments = groups[stay]
+        self._environments_note = component.note
+        MMLogger.get_current_instance().info(f'environments: {component.note}')
 
     def _choose(self, index: int) -> tuple[int, list[int]]:
         """The video and the texts of an item."""
@@ -178,8 +246,17 @@ class VideoTextDataset(Dataset):
         except BrokenVideoError as error:
             if self.on_broken == 'raise':
                 raise
-            return dict(broken=(record['video_id'], str(error)))
-        return dict(video_idx=v, video_id=record['video_id'], frames=_frames(results))
+            return dict(broken=(record['video_id'], str(error)), **_classes(record))
+        known = _classes(record)
+        if self.environments is not None:
+            known['environment'] = int(self.environments[v])
+        return dict(
+            video_idx=v,
+            video_id=record['video_id'],
+            frames=_frames(results),
+            **known,
+            **_extra(results, 'video'),
+        )
 
     def _text(self, t: int) -> dict[str, Any]:
         record = self.texts[t]
@@ -189,6 +266,8 @@ class VideoTextDataset(Dataset):
             text_id=record['text_id'],
             tokens=_tokens(results),
             video_idx=list(record['video_idx']),
+            **_classes(record),
+            **_extra(results, 'text'),
         )
 
     def view(self, kind: Literal['video', 'text']) -> Dataset:
@@ -261,6 +340,29 @@ def _tokens(results: dict[str, Any]) -> torch.Tensor:
     if 'token_features' in results:
         return torch.as_tensor(results['token_features'], dtype=torch.float32)
     return torch.as_tensor(results['token_ids'], dtype=torch.int64)
+
+
+def _extra(results: dict[str, Any], side: str) -> dict[str, Any]:
+    """What else the pipeline has made, tensors by name."""
+    key = f'{side}_extra'
+    if key not in results:
+        return {}
+    _require('mask' not in results[key], f"{key}: 'mask' is taken, choose another name")
+    return dict(extra={name: torch.as_tensor(x) for name, x in results[key].items()})
+
+
+def _classes(record: dict[str, Any]) -> dict[str, Any]:
+    return dict(classes=record['classes']) if 'classes' in record else {}
+
+
+def class_table(records: list[dict[str, Any]], kind: str) -> torch.Tensor:
+    """Int64 [N, A], the classes of each record, padded with -1."""
+    rows = [torch.tensor(record['classes'][kind], dtype=torch.int64) for record in records]
+    return pad_sequence(rows, batch_first=True, padding_value=-1)
+
+
+def _component(component: Component) -> Callable[..., Any]:
+    return TASK_UTILS.build(component) if isinstance(component, dict) else component
 
 
 def _moment_ratio(text: dict[str, Any], videos: list[dict[str, Any]]) -> float:

@@ -24,7 +24,8 @@ class VideoTextDataPreprocessor(BaseDataPreprocessor):
     - ``video`` float [V, F, 3, H, W] or [V, F, D], ``frame_mask`` bool [V, F];
     - ``text`` int64 [T, L] (pad id 0) or float [T, L, D], ``text_mask`` bool [T, L];
 
-    each pair only where the batch holds videos or texts.
+    each pair only where the batch holds videos or texts; ``video_<name>`` and ``text_<name>``, of
+    one shape for all items, are stacked.
     """
 
     def __init__(
@@ -49,7 +50,21 @@ class VideoTextDataPreprocessor(BaseDataPreprocessor):
             inputs['video'] = video
         if 'text' in data['inputs']:
             inputs['text'], inputs['text_mask'] = pad(data['inputs']['text'])
+        further = {name: x for name, x in data['inputs'].items() if name not in ('video', 'text')}
+        inputs.update((name, stack(name, x)) for name, x in further.items())
         return dict(inputs=inputs, data_samples=data['data_samples'])
+
+
+def stack(name: str, items: Sequence[Tensor]) -> Tensor:
+    """N tensors of one shape -> [N, ...].
+
+    Raises:
+        ValueError: they are of several shapes.
+    """
+    shapes = {tuple(x.shape) for x in items}
+    if len(shapes) > 1:
+        raise ValueError(f'{name!r} must be of one shape in all items, not {sorted(shapes)}')
+    return torch.stack(items)
 
 
 def pad(items: Sequence[Tensor], length: Optional[int] = None) -> tuple[Tensor, Tensor]:

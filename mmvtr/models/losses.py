@@ -27,12 +27,17 @@ class Target(NamedTuple):
         margins: float [T, V] or None, margin of each pair of a ranking loss.
         ambiguous: bool [T, V] or None, which unannotated entries are neither match nor negative
             (ARL); None while nobody has looked for them (warm-up).
+        relevance: float [T, V] in [0, 1] or None, how much the verbs and nouns of text and video
+            have in common; None where the dataset has no classes.
+        overlap: bool [T, V] or None, whether they share a class of every kind (a verb and a noun).
     """
 
     positives: Tensor
     weights: Optional[Tensor] = None
     margins: Optional[Tensor] = None
     ambiguous: Optional[Tensor] = None
+    relevance: Optional[Tensor] = None
+    overlap: Optional[Tensor] = None
 
 
 class LocalBatch(NamedTuple):

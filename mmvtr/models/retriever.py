@@ -9,8 +9,9 @@ from mmengine.model import BaseModel
 from mmengine.structures import BaseDataElement
 from torch import Tensor, nn
 
-from mmvtr.dist import gather_levels, gather_padded, gather_rows
+from mmvtr.dist import gather_levels
 from mmvtr.functional.gaussian import geometric_sigma
+from mmvtr.models.annotation import annotated_target, own_match
 from mmvtr.models.encoders.pooling import empty_levels
 from mmvtr.models.losses import LocalBatch, Target
 from mmvtr.models.similarity import token_levels
@@ -95,13 +96,14 @@ class VideoTextRetriever(BaseModel):
     def encode_video(self, inputs: dict[str, Tensor]) -> Levels:
         """``video`` float [V, F, ...] and ``frame_mask`` bool [V, F] -> levels of V videos.
 
-        Without ``video`` (all videos of a batch were broken and skipped): levels of none.
+        What else a dataset knows of its videos (``video_<name>``) goes to the encoder as
+        ``<name>=``.  Without ``video`` (all videos of a batch were broken and skipped): levels of
+        none.
         """
         if 'video' not in inputs:
             return self._add_gaussian(empty_levels(self.encoder, 1), 'video')
-        return self._add_gaussian(
-            self.encoder.encode_video(inputs['video'], inputs['frame_mask']), 'video'
-        )
+        video, mask, extra = inputs['video'], inputs['frame_mask'], extras(inputs, 'video')
+        return self._add_gaussian(self.encoder.encode_video(video, mask, **extra), 'video')
 
     def encode_text(self, inputs: dict[str, Tensor]) -> Levels:
         """``text`` int64 [T, L] and ``text_mask`` bool [T, L] -> levels of T texts, as above."""
@@ -110,9 +112,8 @@ class VideoTextRetriever(BaseModel):
             if not getattr(self.encoder, 'text_tokens', True):  # as those of other processes
                 levels = drop_tokens(levels)
             return self._add_gaussian(levels, 'text')
-        return self._add_gaussian(
-            self.encoder.encode_text(inputs['text'], inputs['text_mask']), 'text'
-        )
+        text, mask, extra = inputs['text'], inputs['text_mask'], extras(inputs, 'text')
+        return self._add_gaussian(self.encoder.encode_text(text, mask, **extra), 'text')
 
     def _add_gaussian(self, levels: Levels, side: str) -> Levels:
         if not self.heads:
@@ -153,7 +154,7 @@ class VideoTextRetriever(BaseModel):
             for side in (own_texts, own_videos)
         )
         device = next(iter(texts.values())).mean.device
-        target = annotated = Target(match(data_samples, device))
+        target = annotated = annotated_target(data_samples, device)
         self._show(texts, videos, data_samples)
         losses: dict[str, Tensor] = {}
         if self.supervision is not None:
@@ -233,24 +234,12 @@ def build(component: dict | nn.Module, **defaults) -> nn.Module:
     return MODELS.build({**defaults, **component})
 
 
-def match(data_samples: dict, device: torch.device) -> Tensor:
-    """positives bool [T, V] of the joint batch of all processes, from ids.
-
-    A text matches every column whose video is one of its own: also the second copy of a video
-    that two captions brought into the batch.
-    """
-    text_videos = gather_padded(data_samples['text_videos'].to(device), fill=-1)
-    return _matches(text_videos, gather_rows(data_samples['video_idx'].to(device)))
-
-
-def own_match(data_samples: dict, device: torch.device) -> Tensor:
-    """As :func:`match`, among this process' own texts and videos."""
-    return _matches(data_samples['text_videos'].to(device), data_samples['video_idx'].to(device))
-
-
-def _matches(text_videos: Tensor, video_idx: Tensor) -> Tensor:
-    """int64 [T, M] padded with -1 and int64 [V] -> bool [T, V]."""
-    return (text_videos[:, :, None] == video_idx).any(1)
+def extras(inputs: dict[str, Tensor], side: str) -> dict[str, Tensor]:
+    """What stands in ``inputs`` as ``<side>_<name>``, by name, but for the mask."""
+    start = f'{side}_'
+    named = {key[len(start) :]: x for key, x in inputs.items() if key.startswith(start)}
+    named.pop('mask', None)
+    return named
 
 
 def check_finite(losses: dict[str, Tensor], data_samples: dict) -> None:

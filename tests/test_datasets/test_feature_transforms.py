@@ -4,7 +4,7 @@ import h5py
 import numpy as np
 import pytest
 
-from mmvtr.datasets import LoadTextFeatures, PoolFeatures
+from mmvtr.datasets import LoadTextFeatures, PoolFeatures, TrimFeatures
 from mmvtr.datasets.feature_transforms import mean_pool, unit_rows
 from mmvtr.registry import TRANSFORMS
 
@@ -87,3 +87,26 @@ def test_texts_without_features(words):
         load.transform(dict(text_id='v#enc#2'))
     with pytest.raises(ValueError, match='max_words must be at least 1, not 0'):
         LoadTextFeatures(words, max_words=0)
+
+
+# -- trimming ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize('rows', [3, 20, 33])
+def test_trimming_is_that_of_hgr(shared, rows):
+    golden = np.load(shared / 'golden/hgr.npz')
+    length = int(golden[f'trim_len_{rows}'])
+    found = TrimFeatures(20).transform(dict(features=golden[f'trim_in_{rows}']))['features']
+    np.testing.assert_array_equal(found, golden[f'trim_out_{rows}'][:length])
+    assert not golden[f'trim_out_{rows}'][length:].any()  # theirs is padded
+
+
+def test_trimming():
+    """Nearest rows: of 0, 2.25, 4.5, 6.75, 9 halves go to the even one."""
+    trim = TRANSFORMS.build(dict(type='TrimFeatures', num_frames=5))
+    features = np.arange(10, dtype=np.float32)[:, None]
+    assert trim.transform(dict(features=features))['features'][:, 0].tolist() == [0, 2, 4, 7, 9]
+    assert trim.transform(dict(features=features[:5]))['features'].shape == (5, 1)
+    assert TrimFeatures(1).transform(dict(features=features))['features'].tolist() == [[0]]
+    with pytest.raises(ValueError, match='TrimFeatures: num_frames must be at least 1, not 0'):
+        TrimFeatures(0)

@@ -219,3 +219,28 @@ def test_json_that_is_none(mini):
     (mini / 'test_videodatainfo.json').write_text('{"videos": []}')
     with pytest.raises(ValueError, match=r"expected keys \['videos', 'sentences'\], found"):
         build(mini, 'full_test')
+
+
+def test_lengths(mini):
+    """Seconds by the json, whose times are those of another video; without it, none."""
+    for split in ('1kA_test', '1kA_train7k'):
+        assert all(v['duration'] == 9 and 'start' not in v for v in build(mini, split).videos)
+    broken = content(['video3', 'video4'], 9)
+    broken['videos'][1]['end time'] = 90
+    write_json(mini, 'test_videodatainfo.json', broken)
+    with pytest.raises(
+        ValueError, match=r'videos\[1\]: the clip ends before it begins: 90.0 to 90'
+    ):
+        build(mini, '1kA_test')
+    for name in ('train_val', 'test'):
+        (mini / f'{name}_videodatainfo.json').unlink()
+    assert 'duration' not in build(mini, '1kA_test').videos[0]
+
+
+def test_published_lengths(shared):
+    """The frame-length paper's first split, 5,950 clips: those below the mean of test, 5,952."""
+    train, test = (
+        np.array([video['duration'] for video in build(shared / 'data/MSRVTT', split).videos])
+        for split in ('1kA_train9k', '1kA_test')
+    )
+    assert test.mean() == pytest.approx(15.2157, abs=1e-4) and (train < test.mean()).sum() == 5952

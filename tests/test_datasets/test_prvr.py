@@ -201,6 +201,17 @@ def test_malformed_tvr(tmp_path, change, message):
         build(TVRDataset, tmp_path)
 
 
+@pytest.mark.parametrize('times', [[10, 12], [9, 12], [5, 3], [4, 4]])
+def test_a_moment_outside_its_video_goes_without_times(tmp_path, log, times):
+    """Of 9 s: after its end, from its end on, and nothing at all."""
+    lines = [json.dumps({**GOOD, **change}) for change in ({}, dict(ts=times, desc='A cat.'))]
+    (tmp_path / 'tvr_val_release.jsonl').write_text('\n'.join(lines))
+    dataset = build(TVRDataset, tmp_path)
+    assert ['start' in text or 'end' in text for text in dataset.texts] == [True, False]
+    np.testing.assert_array_equal(np.isnan(dataset.moment_ratio()), [False, True])
+    assert '1 of 2 moments lie outside their video or have no length' in log[1]
+
+
 def test_tvr_that_is_no_json(tmp_path):
     (tmp_path / 'tvr_val_release.jsonl').write_text(f'\n{json.dumps(GOOD)}\n{{"vid_name": \n')
     with pytest.raises(ValueError, match='tvr_val_release.jsonl, line 3 is not valid json'):

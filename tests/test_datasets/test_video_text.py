@@ -1,10 +1,12 @@
 """The dataset base: items, views, batches, annotation errors, and randomness over workers."""
 
+import copy
 import random
 
 import numpy as np
 import pytest
 import torch
+from mmengine.logging import MMLogger
 from torch.utils.data import DataLoader
 
 from mmvtr.datasets import (
@@ -40,7 +42,7 @@ def word_lengths(results: dict) -> dict:
 
 class Tiny(VideoTextDataset):
     def __init__(self, videos=VIDEOS, texts=TEXTS, video=draw_frames, **kwargs):
-        self.annotations = videos, texts
+        self.annotations = copy.deepcopy((videos, texts))
         super().__init__([video], [word_lengths], **kwargs)
 
     def load_annotations(self):
@@ -264,6 +266,161 @@ def test_items_leave_the_global_generators_alone():
     with pytest.raises(BrokenVideoError):
         Tiny(video=broken_b).load_video(1)
     assert expected == (random.random(), np.random.rand(), torch.rand(()).item())
+
+
+#: By text and by video: none of a kind, one twice, one that the other side lacks.
+TEXT_CLASSES = [([3], [1, 2]), ([], [5, 5]), ([3, 4], []), ([9], [2])]
+VIDEO_CLASSES = [([3], [2, 1]), ([4], [2, 5, 7]), ([], []), ([3], [2])]
+
+
+def classed(records: list[dict], classes: list[tuple]) -> list[dict]:
+    return [{**r, 'classes': dict(verb=v, noun=n)} for r, (v, n) in zip(records, classes)]
+
+
+def jaccard(a: list[int], b: list[int]) -> float:
+    return len(set(a) & set(b)) / len(set(a) | set(b)) if a or b else 0.0
+
+
+def test_relevance_is_that_of_the_classes():
+    dataset = Tiny(classed(VIDEOS, VIDEO_CLASSES), classed(TEXTS, TEXT_CLASSES))
+    relevance = dataset.relevance()
+    assert relevance.dtype == np.float32
+    for t, text in enumerate(TEXT_CLASSES):
+        for v, video in enumerate(VIDEO_CLASSES):
+            expected = sum(jaccard(*sets) for sets in zip(text, video)) / 2
+            assert relevance[t, v] == pytest.approx(expected)
+    assert relevance[0, 0] == 1 and relevance[2, 2] == 0 and len(np.unique(relevance)) > 4
+    assert Tiny(videos=classed(VIDEOS, VIDEO_CLASSES)).relevance() is None, 'of videos only'
+
+
+def test_a_component_may_say_the_classes():
+    def say(videos, texts):
+        for records, classes in ((videos, VIDEO_CLASSES), (texts, TEXT_CLASSES)):
+            for record, (verb, noun) in zip(records, classes):
+                record['classes'] = dict(verb=verb, noun=noun)
+
+    dataset = Tiny(classes=say, environments=ByHand(0, -1, 0, 0))
+    whole = Tiny(classed(VIDEOS, VIDEO_CLASSES), classed(TEXTS, TEXT_CLASSES))
+    np.testing.assert_array_equal(dataset.relevance(), whole.relevance()[:, [0, 2, 3]])
+    item = dataset[0]
+    assert item['video']['classes'] == dict(verb=[3], noun=[2, 1])
+    assert item['texts'][0]['classes'] == dict(verb=[3], noun=[1, 2])
+
+
+def test_a_broken_video_keeps_its_classes():
+    videos = classed(VIDEOS, VIDEO_CLASSES)
+    dataset = Tiny(videos, classed(TEXTS, TEXT_CLASSES), video=broken_b, on_broken='skip')
+    expected = dict(broken=('b', 'b.mp4: truncated'), classes=dict(verb=[4], noun=[2, 5, 7]))
+    assert dataset.load_video(1) == expected
+    assert Tiny(video=broken_b, on_broken='skip').load_video(1).keys() == {'broken'}
+
+
+def test_lengths():
+    frames = [12, 7, 30, 5]
+    videos = [{**v, 'num_frames': n, 'duration': n / 8} for v, n in zip(VIDEOS, frames)]
+    dataset = Tiny(videos)
+    for unit, expected in (('frames', frames), ('seconds', [1.5, 0.875, 3.75, 0.625])):
+        lengths = dataset.lengths(unit)
+        assert lengths.dtype == np.float64 and lengths.tolist() == expected
+    with pytest.raises(ValueError, match=r"unit: one of \['frames', 'seconds'\], not 'hours'"):
+        dataset.lengths('hours')
+    for name in ('num_frames', 'duration'):
+        for video in (dataset.videos[1], dataset.videos[3]):
+            del video[name]
+    for unit in ('frames', 'seconds'):
+        message = rf"Tiny: length in {unit} unknown of 2 of 4 videos, e.g. \['b', 'lonely'\]"
+        with pytest.raises(ValueError, match=message):
+            dataset.lengths(unit)
+
+
+class ByHand:
+    """Environments as told; keeps what it has seen of the dataset."""
+
+    note = ''
+
+    def __init__(self, *groups):
+        self.groups = groups
+
+    def __call__(self, dataset):
+        self.seen = copy.deepcopy((dataset.videos, dataset.texts))
+        self.note = f'by hand: {self.groups.count(-1)} left out'
+        return np.array(self.groups)
+
+
+def test_videos_of_no_environment_leave_and_their_texts(caplog):
+    logger, by_hand = MMLogger.get_current_instance(), ByHand(-1, 1, -1, 0)
+    logger.addHandler(caplog.handler)
+    try:
+        dataset = Tiny(environments=by_hand, epoch_unit='video')
+    finally:
+        logger.removeHandler(caplog.handler)
+    assert 'environments: by hand: 2 left out' in caplog.text
+    assert dataset.protocol()['environments'] == 'by hand: 2 left out'
+    assert by_hand.seen == (VIDEOS, TEXTS), 'it saw all of them'
+
+    assert [video['video_id'] for video in dataset.videos] == ['b', 'lonely']
+    assert dataset.environments.tolist() == [1, 0]
+    assert [(text['text_id'], text['video_idx']) for text in dataset.texts] == [('t2', [0])]
+    assert dataset.positives().tolist() == [[True, False]]
+    assert dataset.texts_of == [[0], []] and dataset.videos_with_text == [0] and len(dataset) == 1
+    protocol = dataset.protocol()
+    assert (protocol['videos'], protocol['texts']) == (2, 1)
+    assert protocol['ids_sha'] != Tiny().protocol()['ids_sha']
+
+    item = dataset[0]
+    assert item['video']['video_id'] == 'b' and item['video']['environment'] == 1
+    assert [text['video_idx'] for text in item['texts']] == [[0]]
+    lonely = dataset.view('video')[1]
+    assert (lonely['video_idx'], lonely['video_id'], lonely['environment']) == (1, 'lonely', 0)
+
+
+def test_a_text_keeps_the_videos_that_stay():
+    """Their positions move up by the videos that have left before them."""
+    dataset = Tiny(environments=ByHand(0, -1, 2, 1))
+    rows = [(text['text_id'], text['video_idx']) for text in dataset.texts]
+    assert rows == [('t0', [0]), ('t1', [0]), ('t2', [1]), ('t3', [1])]
+    assert [dataset[i]['video']['environment'] for i in range(4)] == [0, 0, 2, 2]
+    assert Tiny(environments=ByHand(0, 0, 2, 1))[2]['texts'][0]['video_idx'] == [1, 2]
+
+
+def test_without_environments():
+    dataset = Tiny()
+    assert dataset.environments is None and dataset.protocol()['environments'] is None
+    assert 'environment' not in dataset[0]['video'] and 'classes' not in dataset[0]['video']
+
+
+@pytest.mark.parametrize(
+    'texts, groups, message',
+    [
+        (changed(TEXTS, 3, video_idx=[4]), (0, 0, 0, 0), 'row 3 .* belongs to video 4'),
+        (changed(TEXTS, 3, video_idx=[]), (0, 0, 0, 0), 'row 3 .* belongs to no video'),
+        (TEXTS, (0, 1, 1), r'Tiny: 4 environments expected, one a video, got \[3\]'),
+    ],
+)
+def test_environments_hide_no_wrong_annotation(texts, groups, message):
+    with pytest.raises(ValueError, match=message):
+        Tiny(texts=texts, environments=ByHand(*groups))
+
+
+@pytest.mark.parametrize('side', ['video', 'text'])
+def test_what_else_a_pipeline_makes(side):
+    def add(**extra):
+        def step(results):
+            draw = dict(video=draw_frames, text=word_lengths)[side]
+            return dict(draw(results), **{f'{side}_extra': extra})
+
+        dataset = Tiny()
+        setattr(dataset, f'{side}_pipeline', step)
+        return dataset[0]
+
+    made = add(graph=np.eye(2, dtype=np.float32), parts=[3, 4])
+    half, other = made['video'], made['texts'][0]
+    half, other = (half, other) if side == 'video' else (other, half)
+    assert half['extra']['graph'].tolist() == [[1, 0], [0, 1]] and 'extra' not in other
+    assert half['extra']['graph'].dtype == torch.float32
+    assert half['extra']['parts'].tolist() == [3, 4]
+    with pytest.raises(ValueError, match=f"{side}_extra: 'mask' is taken, choose another name"):
+        add(graph=np.eye(2), mask=np.ones(2))
 
 
 def epochs(num_workers: int, seed: int) -> list[list]:

@@ -2,11 +2,14 @@ import math
 
 import pytest
 import torch
+from torch import nn
 
 from mmvtr.datasets import collate_retrieval
+from mmvtr.engine.evaluation import encode_batch
+from mmvtr.models.annotation import match
 from mmvtr.models.data_preprocessor import VideoTextDataPreprocessor, pad
 from mmvtr.models.losses import ContrastiveLoss, RankingLoss
-from mmvtr.models.retriever import VideoTextRetriever, match
+from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.similarity import CosineSimilarity, Temperature
 from mmvtr.models.supervision import DVTRSupervision
 from mmvtr.structures import Embedding, cat_levels
@@ -173,3 +176,117 @@ def test_a_batch_of_broken_videos_has_zero_losses_and_zero_gradients():
     total.backward()
     assert total.item() == 0
     assert all(p.grad is not None and not p.grad.any() for p in model.encoder.parameters())
+
+
+class ExtraEncoder(nn.Module):
+    """Means of features, weighed by what else is known; remembers what it was called with."""
+
+    dim = 2
+    level_names = ('global',)
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(()))
+        self.calls = []
+
+    def encode_video(self, video, frame_mask, *, expert=None, has=None):
+        self.calls.append(dict(expert=expert, has=has))
+        weight = 1 if expert is None else expert * has[:, None]
+        return {'global': Embedding(self.scale * video.sum(1) * weight)}
+
+    def encode_text(self, text, text_mask, **extra):
+        self.calls.append(extra)
+        return {'global': Embedding(self.scale * text.sum(1))}
+
+
+def extra_items(with_extra=True):
+    """Two videos, with two and one texts."""
+    videos = [
+        dict(video_idx=v, video_id=f'v{v}', frames=torch.full((1 + v, 2), 1.0)) for v in range(2)
+    ]
+    texts = [
+        dict(text_idx=t, text_id=f't{t}', tokens=torch.ones(1, 2), video_idx=[t // 2])
+        for t in range(3)
+    ]
+    for v, video in enumerate(videos if with_extra else ()):
+        video['extra'] = dict(expert=torch.tensor([1.0 + v, 2.0]), has=torch.tensor(v == 0))
+    for t, text in enumerate(texts if with_extra else ()):
+        text['extra'] = dict(graph=torch.eye(2) * t)
+    return [dict(video=videos[0], texts=texts[:2]), dict(video=videos[1], texts=texts[2:])]
+
+
+def extra_model():
+    return VideoTextRetriever(
+        encoder=ExtraEncoder(),
+        similarity=CosineSimilarity(),
+        losses=dict(nce=ContrastiveLoss()),
+        data_preprocessor=dict(type='mmvtr.VideoTextDataPreprocessor'),
+    )
+
+
+def test_extras_reach_the_encoder_by_name():
+    model = extra_model()
+    data = model.data_preprocessor(collate_retrieval(extra_items()))
+    _, videos = model(data['inputs'], mode='tensor')
+    of_text, of_video = model.encoder.calls
+    assert of_text.keys() == {'graph'}, 'the mask is an argument of its own'
+    assert torch.equal(of_text['graph'], torch.eye(2) * torch.arange(3.0)[:, None, None])
+    assert of_video['expert'].tolist() == [[1, 2], [2, 2]]
+    assert of_video['has'].tolist() == [True, False]
+    assert videos['global'].mean.tolist() == [[1, 2], [0, 0]]
+    loss = model(**data, mode='loss')['loss_nce']
+    loss.backward()
+    assert torch.isfinite(loss) and len(model.encoder.calls) == 4
+
+
+def test_extras_reach_the_encoder_in_an_evaluation():
+    model, items = extra_model(), extra_items()
+    videos = collate_retrieval([item['video'] for item in items])
+    encoded = encode_batch(model, 'video', videos, amp=False)
+    assert encoded.levels['global'].mean.tolist() == [[1, 2], [0, 0]]
+    encode_batch(model, 'text', collate_retrieval(items[1]['texts']), amp=False)
+    assert model.encoder.calls[1]['graph'].tolist() == [[[2, 0], [0, 2]]]
+
+
+def test_encoders_need_no_extras():
+    model = extra_model()
+    data = model.data_preprocessor(collate_retrieval(extra_items(with_extra=False)))
+    _, videos = model(data['inputs'], mode='tensor')
+    assert model.encoder.calls == [{}, dict(expert=None, has=None)]
+    assert videos['global'].mean.tolist() == [[1, 1], [2, 2]]
+
+
+def test_the_supervision_and_the_losses_get_relevance_and_overlap():
+    class Watch(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.targets = []
+
+    class Supervision(Watch):
+        def forward(self, texts, videos, target):
+            self.targets.append(target)
+            return target, {}
+
+    class Loss(Watch):
+        def forward(self, matrices, target, temperature):
+            self.targets.append(target)
+            return matrices['scores'].sum()
+
+    inputs, samples = make_batch(*ALL)
+    sets = torch.arange(7)[:, None] % 3
+    samples['text_classes'] = dict(verb=sets, noun=sets)
+    samples['video_classes'] = dict(verb=sets[:5], noun=torch.zeros(5, 0, dtype=torch.int64))
+    model = make_model(literal=False)
+    model.supervision = Supervision()
+    model.losses = nn.ModuleDict(dict(watch=Loss()))
+    model(inputs, samples, mode='loss')
+    (target,), (again,) = model.supervision.targets, model.losses['watch'].targets
+    assert target is again
+    assert torch.equal(target.relevance, 0.5 * (sets == sets[:5].t()).float())
+    assert target.overlap.shape == (7, 5) and not target.overlap.any()
+    assert torch.equal(target.positives, match(samples, torch.device('cpu')))
+    for name in ('text_classes', 'video_classes'):
+        del samples[name]
+    model(inputs, samples, mode='loss')
+    assert model.supervision.targets[1].relevance is None
+    assert model.supervision.targets[1].overlap is None

@@ -1,0 +1,49 @@
+"""Ids of words, in the layout of HGR's ``word2int.json``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from mmvtr.datasets.annotation_files import read_json
+
+#: Ids 0, 1 and 2; padding is the batch's matter, so begin and end are never used.
+SPECIAL = ('<bos>', '<eos>', '<unk>')
+UNKNOWN = 2
+
+
+def read_word_ids(path: Path) -> dict[str, int]:
+    """Read a json object from words to ids, 3 and up; ids 0 to 2 are special, 2 = unknown.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: not json, or an id that is no number, or one of a word below 3.
+    """
+    ids = read_json(path, keys=())
+    for word, number in ids.items():
+        if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+            raise ValueError(f'{path}: {word!r} has the id {number!r}, expected a number from 0')
+        if number <= UNKNOWN and not word.startswith('<'):
+            raise ValueError(f'{path}: {word!r} has the id {number}, expected 3 or more of a word')
+    return ids
+
+
+def word_ids(words: Sequence[str], ids: Mapping[str, int]) -> np.ndarray:
+    """The ids of words, int64 [L]; of an unknown one 2."""
+    return np.array([ids.get(word, UNKNOWN) for word in words], dtype=np.int64)
+
+
+def make_word_ids(sentences: Iterable[Sequence[str]], *, min_count: int) -> dict[str, int]:
+    """Ids of all words that occur at least so often, the most frequent first, ties by alphabet.
+
+    Args:
+        sentences: the words of each.
+        min_count: words that are rarer share the unknown word's vector.
+    """
+    counts = Counter(word for sentence in sentences for word in sentence)
+    kept = [word for word, count in counts.items() if count >= min_count]
+    kept.sort(key=lambda word: (-counts[word], word))
+    return {word: i for i, word in enumerate((*SPECIAL, *kept))}

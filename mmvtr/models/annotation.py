@@ -1,0 +1,53 @@
+"""What the annotation says of a joint batch: who belongs to whom, and how relevant the others are.
+
+Made from ids and classes, so it holds whatever the composition of the batch: two captions of one
+video, a caption of many videos, processes with unequal shares.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mmvtr.dist import gather_padded, gather_rows
+from mmvtr.functional.class_relevance import class_overlap, class_relevance
+from mmvtr.models.losses import Target
+
+
+def annotated_target(data_samples: dict[str, Any], device: torch.device) -> Target:
+    """Positives of the joint batch; relevance and overlap, where the dataset has classes."""
+    positives = match(data_samples, device)
+    if 'text_classes' not in data_samples or 'video_classes' not in data_samples:
+        return Target(positives)
+    texts, videos = (
+        {
+            kind: gather_padded(sets.to(device), fill=-1)
+            for kind, sets in sorted(data_samples[f'{side}_classes'].items())  # on all processes
+        }
+        for side in ('text', 'video')
+    )
+    return Target(
+        positives, relevance=class_relevance(texts, videos), overlap=class_overlap(texts, videos)
+    )
+
+
+def match(data_samples: dict[str, Any], device: torch.device) -> Tensor:
+    """positives bool [T, V] of the joint batch of all processes, from ids.
+
+    A text matches every column whose video is one of its own: also the second copy of a video
+    that two captions brought into the batch.
+    """
+    text_videos = gather_padded(data_samples['text_videos'].to(device), fill=-1)
+    return _matches(text_videos, gather_rows(data_samples['video_idx'].to(device)))
+
+
+def own_match(data_samples: dict[str, Any], device: torch.device) -> Tensor:
+    """As :func:`match`, among this process' own texts and videos."""
+    return _matches(data_samples['text_videos'].to(device), data_samples['video_idx'].to(device))
+
+
+def _matches(text_videos: Tensor, video_idx: Tensor) -> Tensor:
+    """int64 [T, M] padded with -1 and int64 [V] -> bool [T, V]."""
+    return (text_videos[:, :, None] == video_idx).any(1)

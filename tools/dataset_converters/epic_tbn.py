@@ -1,0 +1,128 @@
+"""Turn the TBN features of EPIC-KITCHENS-100 into one hdf5 file, an array a clip.
+
+    python tools/dataset_converters/epic_tbn.py data/epic/features/tbn.h5 \
+        --part features_train.pkl data/epic/retrieval_annotations/EPIC_100_retrieval_train.csv \
+        --part features_test.pkl data/epic/retrieval_annotations/EPIC_100_retrieval_test.csv
+
+The pickles are those of the C5 challenge: ``RGB``, ``Flow`` and ``Audio``, each [n, 25, 1024], a
+row for each row of the csv.  The file gets float32 [25, 3072], the three side by side, by
+narration_id.  As pickles can run code, these are read by an unpickler that builds arrays only.
+A pickle is in memory as a whole (the training one is 21 GB), one at a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pickle
+from pathlib import Path
+from typing import Any, Sequence
+
+import h5py
+import numpy as np
+
+from mmvtr.datasets.annotation_files import read_table
+
+MODALITIES = ('RGB', 'Flow', 'Audio')
+#: What a pickled array names; older and newer numpy.
+ALLOWED = {
+    ('numpy', 'ndarray'),
+    ('numpy', 'dtype'),
+    ('_codecs', 'encode'),
+    *((f'{core}.multiarray', '_reconstruct') for core in ('numpy.core', 'numpy._core')),
+    *((f'{core}.numeric', '_frombuffer') for core in ('numpy.core', 'numpy._core')),
+}
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument('out', type=Path, help='hdf5 file to write')
+    parser.add_argument(
+        '--part', nargs=2, type=Path, action='append', required=True, metavar=('PKL', 'CSV')
+    )
+    return parser.parse_args()
+
+
+class ArrayUnpickler(pickle.Unpickler):
+    """Builds arrays, containers, strings and numbers, and nothing else that a file names."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in ALLOWED:
+            raise pickle.UnpicklingError(f'it asks for {module}.{name}')
+        return super().find_class(module, name)
+
+
+def read_features(path: Path) -> list[np.ndarray]:
+    """The three arrays of a pickle, float [n, F, D] with the same n and F.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: not such a pickle.
+    """
+    with open(path, 'rb') as file:
+        try:
+            content = ArrayUnpickler(file).load()
+        except Exception as error:  # a damaged pickle may raise anything
+            raise ValueError(f'{path} is not a pickle of arrays: {error}') from error
+    found = sorted(content) if isinstance(content, dict) else type(content).__name__
+    if not isinstance(content, dict) or any(name not in content for name in MODALITIES):
+        raise ValueError(f'{path}: expected a dict of {list(MODALITIES)}, found {found}')
+    arrays = [content[name] for name in MODALITIES]
+    for name, array in zip(MODALITIES, arrays):
+        if not isinstance(array, np.ndarray) or array.dtype.kind != 'f' or array.ndim != 3:
+            raise ValueError(f'{path}: {name} is no float array [clips, rows, width]')
+    if len({array.shape[:2] for array in arrays}) > 1:
+        shapes = {name: array.shape for name, array in zip(MODALITIES, arrays)}
+        raise ValueError(f'{path}: expected as many clips and rows in each, found {shapes}')
+    return arrays
+
+
+def convert(out: Path, parts: Sequence[tuple[Path, Path]]) -> int:
+    """Write the features of all parts; returns the number of clips.
+
+    The file appears when it is complete.
+
+    Raises:
+        FileExistsError: ``out`` is there.
+        FileNotFoundError: no such pickle or csv.
+        ValueError: a malformed pickle, other numbers of clips in pickle and csv, a clip twice.
+    """
+    if out.exists():
+        raise FileExistsError(f'{out} is there already')
+    out.parent.mkdir(parents=True, exist_ok=True)
+    partial = out.with_name(f'{out.name}.part')
+    try:
+        with h5py.File(partial, 'w') as file:
+            for features, table in parts:
+                _add(file, features, table)
+            count = len(file)
+        os.replace(partial, out)
+    finally:
+        partial.unlink(missing_ok=True)
+    return count
+
+
+def _add(file: h5py.File, features: Path, table: Path) -> None:
+    names = [row['narration_id'] for row in read_table(table, ('narration_id',))]
+    arrays = read_features(features)
+    if len(names) != len(arrays[0]):
+        raise ValueError(f'{features} has {len(arrays[0])} clips, {table} {len(names)} rows')
+    for i, name in enumerate(names):
+        if name in file:
+            raise ValueError(f'{table}, row {i + 1}: a second clip {name!r}')
+        file[name] = np.concatenate([array[i] for array in arrays], axis=-1).astype(np.float32)
+
+
+def main() -> None:
+    args = parse_args()
+    try:
+        count = convert(args.out, args.part)
+    except (OSError, ValueError) as error:
+        raise SystemExit(f'error: {error}') from error
+    print(f'{args.out}: {count} clips')
+
+
+if __name__ == '__main__':
+    main()

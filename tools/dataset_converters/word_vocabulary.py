@@ -1,0 +1,106 @@
+"""Number the words of a config's training captions, and find their GloVe vectors.
+
+    python tools/dataset_converters/word_vocabulary.py CONFIG [--min-count N] [--glove glove.txt]
+
+Writes the ``vocab_file`` of the config's text pipeline (HGR's ``word2int.json``) and, from a text
+file of GloVe (a word and its numbers a line), ``word_vectors.npy`` beside it: float32, one row an
+id, for ``WordVectors(pretrained=...)``.  Words that GloVe lacks get random vectors of its spread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any, Mapping
+
+import numpy as np
+from mmengine.config import DictAction
+from mmengine.registry import init_default_scope
+
+from mmvtr.datasets.word_ids import make_word_ids
+from mmvtr.registry import DATASETS, TRANSFORMS
+from mmvtr.utils import load_config
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument('config')
+    parser.add_argument('--min-count', type=int, default=2, help='rarer words are <unk>; default 2')
+    parser.add_argument('--glove', type=Path, metavar='FILE')
+    parser.add_argument('--cfg-options', nargs='+', action=DictAction, default={})
+    return parser.parse_args()
+
+
+def training_words(dataset_cfg: Mapping[str, Any], min_count: int) -> tuple[Path, dict[str, int]]:
+    """The file that the text pipeline reads, and ids of the words of all training captions.
+
+    Raises:
+        ValueError: no transform of the text pipeline makes a role graph.
+    """
+    steps = {step['type']: step for step in dataset_cfg['text_pipeline']}
+    name = next((name for name in steps if hasattr(TRANSFORMS.get(name), 'words_of')), None)
+    if name is None:
+        raise ValueError(f'the text pipeline {list(steps)} makes no role graphs: needs no word2int')
+    dataset = DATASETS.build({**dataset_cfg, 'video_pipeline': [], 'text_pipeline': []})
+    words_of = TRANSFORMS.get(name).words_of
+    sentences = (words_of(text['text']) for text in dataset.texts)
+    return Path(steps[name]['vocab_file']), make_word_ids(sentences, min_count=min_count)
+
+
+def read_glove(path: Path, ids: Mapping[str, int]) -> tuple[np.ndarray, int]:
+    """Vectors by id, and how many words the file has.
+
+    Returns:
+        float32 [n, D]; rows of words that it lacks are drawn from N(0, s^2), s the standard
+        deviation of all numbers found.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: a line of another width, or none of the words.
+    """
+    found: dict[int, np.ndarray] = {}
+    with open(path, encoding='utf-8') as file:
+        width = file.readline().rstrip().count(' ')
+        file.seek(0)
+        for number, line in enumerate(file, 1):
+            if line.partition(' ')[0] not in ids:
+                continue  # most lines, in a fraction of the time of reading them
+            word, *values = line.rstrip().rsplit(' ', width)
+            if len(values) != width:
+                raise ValueError(f'{path}, line {number}: {len(values)} numbers, expected {width}')
+            if word in ids:  # some of GloVe's words have spaces
+                found[ids[word]] = np.array(values, dtype=np.float32)
+    if not found:
+        raise ValueError(f'{path} has none of the {len(ids)} words')
+    spread = np.std(np.stack(list(found.values())))
+    vectors = np.random.default_rng(0).normal(0, spread, (len(ids), width)).astype(np.float32)
+    for row, vector in found.items():
+        vectors[row] = vector
+    return vectors, len(found)
+
+
+def main() -> None:
+    args = parse_args()
+    cfg = load_config(args.config, args.cfg_options)
+    init_default_scope(cfg.get('default_scope', 'mmvtr'))
+    try:
+        target, ids = training_words(cfg.train_dataloader.dataset, args.min_count)
+        if target.exists():
+            raise ValueError(f'{target} is there already')
+        glove = None if args.glove is None else read_glove(args.glove, ids)
+    except (OSError, ValueError, KeyError) as error:
+        raise SystemExit(f'error: {error}') from error
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(json.dumps(ids, ensure_ascii=False, indent=0), encoding='utf-8')
+    print(f'{target}: {len(ids)} ids; WordVectors needs words={len(ids)} or more')
+    if glove is not None:
+        vectors, count = glove
+        np.save(target.with_name('word_vectors.npy'), vectors)
+        print(f'{target.with_name("word_vectors.npy")}: {count} words of {args.glove}')
+
+
+if __name__ == '__main__':
+    main()
