@@ -36,6 +36,10 @@ SMALL = dict(
 
 def without_downloads(model):
     """Random weights, and small transformers in place of those on the hub."""
+    for member in model.get('members', ()):
+        without_downloads(member)
+    if 'members' in model:
+        return model
     encoder = model.encoder.get('encoder', model.encoder)  # of two branches
     for tower in (encoder.get('frames'), encoder.text):
         if tower is not None:
@@ -59,16 +63,21 @@ def test_config(path):
     cfg = Config.fromfile(path)
     with torch.device('meta'):  # no memory, no time
         model = registry.MODELS.build(without_downloads(cfg.model))
+    members = getattr(model, 'members', [model])
+    assert len(members) == (2 if family(path) == 'causal' else 1)
+    assert (family(path) == 'causal') == ('batch_sampler' in cfg.train_dataloader)
+    model = members[0]
     assert (model.losses or model.objectives) and model.encoder.dim in (128, 384, 512, 1024)
-    supervised = family(path) in ('dvtr', 'arl') and not path.stem.endswith('plain')
-    assert (model.supervision is not None) == supervised
+    methods = {'dvtr', 'arl', 'ran', 'ranp'} & set(path.stem.split('_'))
+    assert (model.supervision is not None) == (bool(methods) and path.stem[-5:] != 'plain')
     normalised = [type(loss).__name__.startswith('Normalized') for loss in model.losses.values()]
     assert all(normalised) if family(path) == 'ncl' else not any(normalised)
     for split in ('train', 'val', 'test'):
         loader = cfg.get(f'{split}_dataloader')
         if loader is None:
             assert split == 'val'
-            assert {'msrvtt', 'activitynet', 'tvr', 'charades'} & set(path.stem.split('_'))
+            without_val = {'msrvtt', 'activitynet', 'tvr', 'charades', 'epic', 'youcook2'}
+            assert without_val & set(path.stem.split('_'))
             continue
         assert registry.DATASETS.get(loader.dataset.type) is not None
         for step in (*loader.dataset.video_pipeline, *loader.dataset.text_pipeline):
@@ -77,6 +86,8 @@ def test_config(path):
         registry.METRICS.build(metric)
     for hook in (*cfg.default_hooks.values(), *cfg.get('custom_hooks', [])):
         registry.HOOKS.build(hook)
+    if 'MomentsHook' in [hook.type for hook in cfg.get('custom_hooks', [])]:
+        assert hasattr(model.similarity, 'paired_matches')
     if family(path) == 'ncl':
         assert [h.type for h in cfg.custom_hooks[:2]] == ['QueryQueueHook', 'SinkhornHook']
     assert registry.LOOPS.get(cfg.train_cfg.type) is not None

@@ -9,8 +9,11 @@ import torch.multiprocessing as mp
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+import children  # noqa: F401 - the server that forks the processes has imported all
+from mmvtr.datasets import collate_retrieval
 from mmvtr.dist import gather_levels, gather_padded, gather_rows
 from mmvtr.engine.query_queue import QueryQueueHook
+from mmvtr.models.annotation import annotated_target
 from mmvtr.models.losses import ContrastiveLoss, NormalizedContrastiveLoss, RankingLoss
 from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.similarity import CosineSimilarity, Temperature
@@ -127,7 +130,7 @@ def test_two_processes_equal_one(tmp_path, literal, split):
     assert expected_queues['text']['index'].tolist() == [1, 2, 3, 4, 5, 6]
     assert expected_queues['video']['video'].tolist() == [3, 1, 4, 3, 9]
     assert all(g is not None and g.abs().max() > 0 for g in expected_grads.values())
-    mp.spawn(worker, (tmp_path, literal, split), nprocs=2)
+    mp.start_processes(worker, (tmp_path, literal, split), nprocs=2, start_method='forkserver')
     for rank in range(2):
         losses, grads, queues = torch.load(tmp_path / f'rank{rank}.pt')
         for name, value in expected_losses.items():
@@ -149,7 +152,7 @@ def token_worker(rank, folder):
 
 
 def test_tokens_are_padded_to_the_longest_process(tmp_path):
-    mp.spawn(token_worker, (str(tmp_path),), nprocs=2)
+    mp.start_processes(token_worker, (str(tmp_path),), nprocs=2, start_method='forkserver')
     (joint, grad_0), (again, grad_1) = (torch.load(tmp_path / f'rank{r}.pt') for r in (0, 1))
     torch.testing.assert_close(joint, again)
     joint = Embedding(**joint)
@@ -158,6 +161,72 @@ def test_tokens_are_padded_to_the_longest_process(tmp_path):
     assert not joint.tokens[:2, 3:].any() and (joint.tokens[2] == 2).all()
     # Two processes computed the same loss: their gradients add, as DDP's mean expects.
     assert grad_0[:, 0, 0].tolist() == [0, 2] and (grad_1 == 4).all()
+
+
+def classed(verb, noun, swap=False):
+    """Classes; an annotation may name its kinds in any order."""
+    classes = dict(verb=verb, noun=noun)
+    return dict(classes=dict(reversed(classes.items())) if swap else classes)
+
+
+def item(v, known, *texts):
+    video = dict(video_idx=v, video_id=str(v), frames=torch.zeros(1, 3), **known)
+    return dict(
+        video=video,
+        texts=[
+            dict(text_idx=t, text_id=str(t), tokens=torch.zeros(1), video_idx=owners, **known)
+            for t, owners, known in texts
+        ],
+    )
+
+
+#: Four videos with 2, 1, 3 and 1 texts; some lack classes of a kind, or hold one twice.
+ITEMS = [
+    item(5, classed([1], [1, 2]), (0, [5], classed([1], [2])), (1, [5, 6], classed([], [2, 2]))),
+    item(6, classed([2, 1], []), (2, [6], classed([2, 1], [7]))),
+    item(
+        7,
+        classed([3, 2, 1, 2], [9], swap=True),
+        (3, [7], classed([3], [1, 2, 9, 4, 5], swap=True)),
+        (4, [5], classed([4], [9], swap=True)),
+        (5, [7], classed([], [], swap=True)),
+    ),
+    item(5, classed([1], [1, 2]), (6, [6, 5, 7], classed([1], [2, 1]))),
+]
+BROKEN = dict(broken=('8', 'cut short'), **classed([1], [1], swap=True))
+SPLITS = dict(
+    unequal=(ITEMS[:1], ITEMS[1:]),
+    swapped=(ITEMS[2:3], ITEMS[3:]),
+    second_broken=(ITEMS, [BROKEN, BROKEN]),
+    first_broken=([BROKEN], [BROKEN, *ITEMS]),
+    both_broken=([BROKEN], [BROKEN, BROKEN]),
+)
+
+
+def target_worker(rank, folder):
+    dist.init_process_group('gloo', init_method=f'file://{folder}/store', rank=rank, world_size=2)
+    targets = {}
+    for name, split in SPLITS.items():
+        samples = collate_retrieval(split[rank])['data_samples']
+        targets[name] = annotated_target(samples, torch.device('cpu'))._asdict()
+    torch.save(targets, f'{folder}/rank{rank}.pt')
+    dist.destroy_process_group()
+
+
+def test_relevance_of_the_joint_batch(tmp_path):
+    """Processes differ in texts, videos, classes an item, or have broken videos only."""
+    mp.start_processes(target_worker, (str(tmp_path),), nprocs=2, start_method='forkserver')
+    found = [torch.load(tmp_path / f'rank{rank}.pt') for rank in (0, 1)]
+    for name, (first, second) in SPLITS.items():
+        joint = collate_retrieval(first + second)['data_samples']
+        expected = annotated_target(joint, torch.device('cpu'))._asdict()
+        for rank in (0, 1):
+            for field in ('positives', 'relevance', 'overlap'):
+                mine = found[rank][name][field]
+                assert torch.equal(mine, expected[field]), f'{field}, {name}, rank {rank}'
+        assert expected['relevance'].shape == (len(joint['text_idx']), len(joint['video_idx']))
+        if name != 'both_broken':
+            assert 0 < expected['relevance'].mean() < 1 and expected['overlap'].any()
 
 
 def test_one_process_is_the_identity():

@@ -1,14 +1,19 @@
 """Test a checkpoint: the same table as at the end of its training.
 
-python tools/test.py CONFIG CHECKPOINT [--out metrics.json] [--cfg-options key=value ...]
+    python tools/test.py CONFIG CHECKPOINT [--out metrics.json] [--cfg-options key=value ...]
+    python tools/test.py CONFIG CHECKPOINT CHECKPOINT ... [--fusion .7 .3]
+
+Of several checkpoints of one config (trained on other splits, with other seeds) the scores are
+added, and each one's own numbers stand beside: member_0, member_1 ...
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+from typing import Any, Optional, Sequence
 
-from mmengine.config import DictAction
+from mmengine.config import Config, DictAction
 
 from mmvtr.utils import forget_pretrained, load_config
 
@@ -19,7 +24,13 @@ def parse_args() -> argparse.Namespace:
     )
     add = parser.add_argument
     add('config', help='config file')
-    add('checkpoint', help='checkpoint file of the same model')
+    add('checkpoints', nargs='+', metavar='CHECKPOINT', help='files of the same model')
+    add(
+        '--fusion',
+        nargs='+',
+        metavar='WEIGHT',
+        help="of several checkpoints: 'sum' (default: equal weights), or one weight each",
+    )
     add('--work-dir', help='for the log; default work_dirs/<config name>')
     add('--out', metavar='FILE', help='write the metrics to this .json, .yaml or .pkl file')
     add('--amp', action='store_true', help='encode in bfloat16 (scores stay float32)')
@@ -31,13 +42,21 @@ def parse_args() -> argparse.Namespace:
     return args
 
 
+def check_args(args: argparse.Namespace, cfg: Config) -> None:
+    """Refuse what cannot be tested, before anything slow."""
+    for path in args.checkpoints:
+        if not os.path.isfile(path):
+            raise SystemExit(f'error: checkpoint {path} does not exist')
+    if args.fusion is not None and len(args.checkpoints) == 1:
+        raise SystemExit('error: --fusion is for several checkpoints')
+    if cfg.get('test_dataloader') is None:
+        raise SystemExit(f'error: {args.config} has no test_dataloader')
+
+
 def main() -> None:
     args = parse_args()
     cfg = load_config(args.config, args.cfg_options, args.work_dir)
-    if not os.path.isfile(args.checkpoint):
-        raise SystemExit(f'error: checkpoint {args.checkpoint} does not exist')
-    if cfg.get('test_dataloader') is None:
-        raise SystemExit(f'error: {args.config} has no test_dataloader')
+    check_args(args, cfg)
     if args.amp:
         cfg.test_cfg.amp = True
 
@@ -48,19 +67,47 @@ def main() -> None:
 
     from mmvtr.engine import launch
 
-    seed = launch.read_or_exit(args.checkpoint).get('meta', {}).get('seed')
-    if seed is not None:
-        cfg.merge_from_dict({'randomness.seed': seed})  # the protocol line states it
-    cfg.load_from, cfg.resume = args.checkpoint, False
+    seeds = [launch.read_or_exit(path).get('meta', {}).get('seed') for path in args.checkpoints]
+    if seeds[0] is not None:
+        cfg.merge_from_dict({'randomness.seed': seeds[0]})  # the protocol line states it
+    cfg.load_from, cfg.resume = args.checkpoints[0], False
+    if len(seeds) > 1:
+        cfg.load_from = None  # load_members does it
+        fuse(cfg, args, seeds)
     forget_pretrained(cfg.model)
     launch.start_processes(cfg, args.launcher)
     launch.check_datasets(cfg, ['test_dataloader'])
     runner = Runner.from_cfg(cfg)
-    launch.check_or_exit(runner.model, args.checkpoint)
+    if len(seeds) > 1:
+        load_members(launch.bare(runner.model), args.checkpoints)
+    else:
+        launch.check_or_exit(runner.model, args.checkpoints[0])
     metrics = runner.test()
     if args.out and is_main_process():
         dump(metrics, args.out)
     launch.stop_processes()
+
+
+def fuse(cfg: Config, args: argparse.Namespace, seeds: Sequence[Optional[int]]) -> None:
+    """Make the config's model one of as many members as there are checkpoints."""
+    from mmvtr.engine.members import fuse_config, read_fusion
+
+    origins = [
+        path if seed is None else f'{path} (seed {seed})'
+        for path, seed in zip(args.checkpoints, seeds)
+    ]
+    try:
+        fuse_config(cfg, origins, read_fusion(args.fusion))
+    except ValueError as error:
+        raise SystemExit(f'error: {error}') from error
+
+
+def load_members(model: Any, paths: Sequence[str]) -> None:
+    """Each member's weights, from its own file."""
+    from mmvtr.engine import launch
+
+    for member, path in zip(model.members, paths):
+        member.load_state_dict(launch.check_or_exit(member, path)['state_dict'])
 
 
 if __name__ == '__main__':

@@ -7,7 +7,9 @@ from mmvtr.engine.evaluation import Evaluation
 from mmvtr.engine.evaluation_loop import RetrievalLoop
 from mmvtr.engine.hooks import BrokenVideoHook, ExactSeedHook, ProgressHook
 from mmvtr.engine.loops import AlternatingTrainLoop
+from mmvtr.engine.members import MembersHook
 from mmvtr.engine.modality_gap import ModalityGapHook
+from mmvtr.engine.moments import MomentsHook
 from mmvtr.engine.optim import AutocastOptimWrapper, BertAdam, WarmupCosineLR
 from mmvtr.engine.query_queue import QueryQueueHook
 from mmvtr.engine.score_transforms import (
@@ -31,7 +33,9 @@ __all__ = [
     'Evaluation',
     'ExactSeedHook',
     'InvertedSoftmaxHook',
+    'MembersHook',
     'ModalityGapHook',
+    'MomentsHook',
     'PlainCheckpointHook',
     'ProgressHook',
     'QBNormHook',

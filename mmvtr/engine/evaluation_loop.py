@@ -23,6 +23,7 @@ from mmengine.runner import BaseLoop, Runner
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
+from mmvtr.datasets.video_text import LENGTHS
 from mmvtr.engine.evaluation import Encoded, Evaluation, encode_batch, to_device
 from mmvtr.evaluation import (
     Metric,
@@ -109,6 +110,8 @@ class RetrievalLoop(BaseLoop):
         super().__init__(runner, TwoPassLoader(dataloader))
         metrics = evaluator if isinstance(evaluator, (list, tuple)) else [evaluator]
         self.evaluator = [METRICS.build(m) if isinstance(m, dict) else m for m in metrics]
+        for metric in self.evaluator:
+            metric.prepare()
         self.amp = amp
         self.tile_rows = tile_rows
         self.report: Optional[Report] = None
@@ -161,7 +164,8 @@ class RetrievalLoop(BaseLoop):
         run of them: so the matrix does not depend on that number.
         """
         tiles = own_tiles(len(texts.ids), self.tile_rows)
-        names = sorted({'scores'}.union(*(metric.reads for metric in self.evaluator)))
+        readers = [*self.evaluator, *self.runner.hooks]
+        names = sorted({'scores'}.union(*(getattr(reader, 'reads', ()) for reader in readers)))
         count = sum(tile.stop - tile.start for tile in tiles)
         block = {name: torch.empty(count, len(videos.ids)) for name in names}
         gallery = to_device(videos.levels, self._device)
@@ -169,7 +173,9 @@ class RetrievalLoop(BaseLoop):
             matrices = self._model.score(to_device(take(texts.levels, tile), self._device), gallery)
             missing = sorted(set(names) - matrices.keys())
             if missing:
-                raise KeyError(f'metrics read {missing}, the model gives {sorted(matrices)}')
+                raise KeyError(
+                    f'metrics and hooks read {missing}, the model gives {sorted(matrices)}'
+                )
             rows = slice(tile.start - tiles[0].start, tile.stop - tiles[0].start)
             for name in names:
                 block[name][rows] = matrices[name]
@@ -293,7 +299,26 @@ def relation_of(dataset: Dataset, texts: Encoded, videos: Encoded) -> Relation:
         text_ids=texts.ids,
         video_ids=videos.ids,
         moment_ratio=None if ratio is None else torch.as_tensor(ratio)[texts.index],
+        video_lengths=lengths(dataset, videos),
+        text_actions=actions(dataset.texts, texts),
+        video_actions=actions(dataset.videos, videos),
     )
+
+
+def lengths(dataset: Dataset, videos: Encoded) -> Optional[Tensor]:
+    """Float64 [V], in frames if these are known of all videos of the set, else in seconds."""
+    for unit, key in LENGTHS.items():
+        if all(key in video for video in dataset.videos):
+            return torch.as_tensor(dataset.lengths(unit))[videos.index]
+    return None
+
+
+def actions(records: Sequence[dict], items: Encoded) -> Sequence[tuple[tuple[int, int], ...]]:
+    """(Verb, noun) classes of each item, where the dataset knows them."""
+    chosen = [records[i] for i in items.index.tolist()]
+    if not all('actions' in record for record in chosen):
+        return ()
+    return [tuple(record['actions']) for record in chosen]
 
 
 def text_queries_only(report: Report) -> Report:

@@ -1,5 +1,7 @@
 """Metrics over score matrices [T, V] and what is known of the set; no metric knows a model."""
 
+from mmvtr.evaluation.graded import RelevanceMetric
+from mmvtr.evaluation.length_bias import LengthBiasMetric
 from mmvtr.evaluation.metric import Metric, Report, directed, evaluate
 from mmvtr.evaluation.moment_ratio import MomentRatioMetric
 from mmvtr.evaluation.normalisation import NormalisationMetric
@@ -11,9 +13,11 @@ from mmvtr.evaluation.uncertainty import GeneralCaptionMetric, UncertaintyMetric
 
 __all__ = [
     'GeneralCaptionMetric',
+    'LengthBiasMetric',
     'Metric',
     'MomentRatioMetric',
     'NormalisationMetric',
+    'RelevanceMetric',
     'Report',
     'RetrievalMetric',
     'SemanticMetric',

@@ -58,6 +58,9 @@ class Metric(ABC):
                 check_matrix(name, v2t, relation)
         return self.measure(matrices, relation)
 
+    def prepare(self) -> None:  # noqa: B027 - most metrics need nothing
+        """Read what the metric needs beside the evaluated set; called once, on all processes."""
+
     @abstractmethod
     def measure(self, matrices: Matrices, relation: Relation) -> dict[str, float]:
         """The numbers, keys without prefix."""

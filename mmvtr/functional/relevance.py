@@ -7,12 +7,17 @@ queries without a match.
 
 from __future__ import annotations
 
-from typing import Iterator
-
 import torch
 from torch import Tensor
 
-from mmvtr.functional.ranks import TILE, refuse_nan
+from mmvtr.functional.ranks import refuse_nan
+from mmvtr.functional.tied_rankings import (
+    expected_gains,
+    precision_at_hits,
+    queries,
+    rank_rows,
+    share_of_best_gain,
+)
 
 
 def average_precision(scores: Tensor, truth: Tensor, *, dim: int = 1) -> Tensor:
@@ -39,19 +44,13 @@ def average_precision(scores: Tensor, truth: Tensor, *, dim: int = 1) -> Tensor:
     Raises:
         ValueError: a score is NaN.
     """
-    return torch.cat([_average_precision(*part) for part in _queries(scores, truth, dim)])
+    return torch.cat([_average_precision(*part) for part in queries(scores, truth, dim)])
 
 
 def _average_precision(scores: Tensor, truth: Tensor) -> Tensor:
-    ordered, order = scores.sort(dim=1, descending=True)
-    hits = truth.gather(1, order).double()
-    first, last = _tie_groups(ordered)
-    place = torch.arange(1, scores.shape[1] + 1, device=scores.device)
-    before, matches = _group_sums(hits, first, last)
-    size = last - first + 1
-    further = (place - 1 - first) * (matches - 1) / (size - 1).clamp(min=1)
-    precision = matches / size * (before + 1 + further) / place
-    return precision.sum(1) / hits.sum(1).where(truth.any(1), torch.nan)
+    ranking = rank_rows(scores)
+    hits = truth.gather(1, ranking.order).double()
+    return precision_at_hits(hits, hits, ranking)
 
 
 def ndcg_at_k(scores: Tensor, relevance: Tensor, *, k: int = 50, dim: int = 1) -> Tensor:
@@ -78,18 +77,14 @@ def ndcg_at_k(scores: Tensor, relevance: Tensor, *, k: int = 50, dim: int = 1) -
     Raises:
         ValueError: a score is NaN.
     """
-    return torch.cat([_ndcg(*part, k) for part in _queries(scores, relevance, dim)])
+    return torch.cat([_ndcg(*part, k) for part in queries(scores, relevance, dim)])
 
 
 def _ndcg(scores: Tensor, relevance: Tensor, k: int) -> Tensor:
-    ordered, order = scores.sort(dim=1, descending=True)
-    first, last = _tie_groups(ordered)
-    _, total = _group_sums(relevance.gather(1, order).double(), first, last)
-    gains = total / (last - first + 1)
-    best = relevance.double().sort(dim=1, descending=True).values
-    discount = (torch.arange(gains.shape[1], device=scores.device) + 2).double().log2()
-    dcg, ideal = ((x / discount)[:, :k].sum(1) for x in (gains, best))
-    return dcg / ideal.where(ideal > 0, torch.nan)
+    ranking = rank_rows(scores)
+    return share_of_best_gain(
+        expected_gains(relevance.gather(1, ranking.order).double(), ranking), relevance, k
+    )
 
 
 def precision_at_1(scores: Tensor, truth: Tensor, *, dim: int = 1) -> Tensor:
@@ -139,29 +134,3 @@ def auc(positives: Tensor, negatives: Tensor) -> Tensor:
     below = torch.searchsorted(ordered, positives).double()
     not_above = torch.searchsorted(ordered, positives, right=True).double()
     return (below + not_above).mean() / (2 * len(negatives))
-
-
-def _queries(scores: Tensor, target: Tensor, dim: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """A few queries at a time, as rows."""
-    refuse_nan(scores)
-    if dim == 0:
-        scores, target = scores.t(), target.t()
-    rows = max(1, TILE // max(1, scores.shape[1]))
-    return zip(scores.split(rows), target.split(rows))
-
-
-def _tie_groups(ordered: Tensor) -> tuple[Tensor, Tensor]:
-    """First and last position of the tie group of each position of sorted rows, int64 [Q, C]."""
-    edge = torch.ones_like(ordered[:, :1], dtype=torch.bool)
-    change = ordered[:, 1:] != ordered[:, :-1]
-    position = torch.arange(ordered.shape[1], device=ordered.device)
-    first = position.where(torch.cat([edge, change], 1), 0).cummax(1).values
-    last = position.where(torch.cat([change, edge], 1), len(position))
-    return first, last.flip(1).cummin(1).values.flip(1)
-
-
-def _group_sums(x: Tensor, first: Tensor, last: Tensor) -> tuple[Tensor, Tensor]:
-    """Sum of ``x`` before each position's tie group, and inside it."""
-    total = x.cumsum(1)
-    before = total.gather(1, first) - x.gather(1, first)
-    return before, total.gather(1, last) - before

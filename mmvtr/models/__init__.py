@@ -1,6 +1,7 @@
 """Retrievers and their components, registered in ``MODELS``."""
 
 from .arl_supervision import ARLSupervision
+from .backdoor import BackdoorRetriever
 from .best_frame_similarity import BestFrameSimilarity
 from .captioning import CrossCaptioning
 from .data_preprocessor import VideoTextDataPreprocessor
@@ -13,6 +14,7 @@ from .distribution_objectives import (
 from .encoders import *  # noqa: F403
 from .gaussian_heads import GaussianHead, PCMEGaussianHead
 from .heads import HierarchicalGaussianHead
+from .hgr_similarity import HGRSimilarity
 from .losses import (
     ContrastiveLoss,
     LocalBatch,
@@ -20,9 +22,12 @@ from .losses import (
     RankingLoss,
     Target,
 )
+from .mmt_similarity import ExpertSimilarity
 from .mssl_similarity import MSSLSimilarity
 from .pcme_supervision import PCMESupervision
 from .query_diversity import QueryDiversity
+from .relevance_losses import AdaptiveMaxMarginLoss, EgoNCELoss, RelevantRankingLoss
+from .relevance_supervision import RelevanceSupervision
 from .retriever import RetrievalSample, VideoTextRetriever
 from .similarity import CosineSimilarity, Temperature
 from .supervision import DVTRSupervision, LiteralDVTRSupervision
@@ -30,12 +35,17 @@ from .token_similarity import TokenSimilarity
 
 __all__ = [
     'ARLSupervision',
+    'AdaptiveMaxMarginLoss',
+    'BackdoorRetriever',
     'BestFrameSimilarity',
     'ContrastiveLoss',
     'CosineSimilarity',
     'CrossCaptioning',
     'DVTRSupervision',
+    'EgoNCELoss',
+    'ExpertSimilarity',
     'GaussianHead',
+    'HGRSimilarity',
     'HierarchicalGaussianHead',
     'KLToUnit',
     'LiteralDVTRSupervision',
@@ -48,6 +58,8 @@ __all__ = [
     'PCMESupervision',
     'QueryDiversity',
     'RankingLoss',
+    'RelevanceSupervision',
+    'RelevantRankingLoss',
     'RetrievalSample',
     'SoftContrast',
     'Target',

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mmvtr.functional.best_frames import best_frames
+from mmvtr.functional.best_frames import best_frames, paired_best_frames
 from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.token_interaction import sentence_frame_scores
 from mmvtr.registry import MODELS
@@ -26,6 +26,18 @@ class Frames(NamedTuple):
 
     vectors: Tensor
     mask: Tensor
+
+
+class Matches(NamedTuple):
+    """Where each of P pairs of a text and a video matches.
+
+    Attributes:
+        frame: int64 [P], place among the video's valid frames.
+        span: float64 [P, 2], begin and end of that frame as shares of the video.
+    """
+
+    frame: Tensor
+    span: Tensor
 
 
 @MODELS.register_module()
@@ -146,6 +158,24 @@ class BestFrameSimilarity(nn.Module):
         mask = self._flat(videos).mask
         place = (mask.cumsum(1) - 1).gather(1, self.matched_frames(texts, videos).t()).t()
         return torch.stack([place, place + 1], -1) / mask.sum(1)[:, None]
+
+    @torch.no_grad()
+    def paired_matches(
+        self, texts: Levels, videos: Levels, rows: Tensor, columns: Tensor
+    ) -> Matches:
+        """:meth:`matched_frames` and :meth:`matched_spans` of P chosen pairs alone.
+
+        Args:
+            texts, videos: levels of T texts and of V videos.
+            rows: int64 [P], the text of each pair.
+            columns: int64 [P], its video.
+        """
+        frames, mask = self._flat(videos)
+        words = self.flat_texts(texts)
+        index = paired_best_frames(words, frames, mask, rows, columns, entries=self.entries).index
+        place = (mask.cumsum(1) - 1)[columns, index]
+        count = mask.sum(1)[columns, None].double()
+        return Matches(place, torch.stack([place, place + 1], -1) / count)
 
     def flat_texts(self, texts: Levels) -> Tensor:
         """The one vector a text that meets :meth:`flat_frames`, float [T, D']."""

@@ -15,6 +15,7 @@ from mmengine.model import BaseDataPreprocessor, BaseModel
 from mmengine.runner import Runner
 from torch import nn
 
+import children  # noqa: F401 - the server that forks the processes has imported all
 from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.engine.evaluation import to_cpu
 from mmvtr.engine.evaluation_loop import (
@@ -60,6 +61,8 @@ class FakeDataset:
         )
         self.broken = broken
         self.with_truth = with_truth
+        self.videos = [dict(num_frames=10 * v, actions=[(v, 0)]) for v in range(5)]
+        self.texts = [dict(actions=[(t, 1), (t, 2)]) for t in range(7)]
 
     def view(self, kind):
         ids = [f'{kind}{i}' for i in range(len(self.vectors[kind]))]
@@ -81,6 +84,10 @@ class FakeDataset:
 
     def relevance(self):
         return self.truth() * 0.5 + self.positives() * 0.5 if self.with_truth else None
+
+    def lengths(self, unit):
+        assert unit == 'frames'
+        return np.array([video['num_frames'] for video in self.videos], dtype=float)
 
     def moment_ratio(self):
         return np.linspace(0.1, 0.7, 7)
@@ -241,7 +248,7 @@ def test_a_nan_names_its_ids(tmp_path):
 def test_bad_input(tmp_path):
     with pytest.raises(ValueError, match='take sampler out'):
         TwoPassLoader(dict(dataset=FakeDataset(), batch_size=1, sampler=dict(type='x')))
-    with pytest.raises(KeyError, match="metrics read .'uncertainty'., the model gives"):
+    with pytest.raises(KeyError, match="metrics and hooks read .'uncertainty'., the model gives"):
         reads = dict(type='SoftPositiveMetric', reads=('uncertainty',))
         make_runner(tmp_path, evaluator=reads).test()
 
@@ -372,7 +379,7 @@ def worker(rank, folder):
 
 def test_two_processes_equal_one(tmp_path):
     expected = make_runner(tmp_path, dataset=FakeDataset(broken=(1,))).test()
-    mp.spawn(worker, (str(tmp_path),), nprocs=2)
+    mp.start_processes(worker, (str(tmp_path),), nprocs=2, start_method='forkserver')
     (first, seen_0), (second, seen_1) = (torch.load(tmp_path / f'{r}.pth') for r in (0, 1))
     assert first == second == expected
     assert [seen_0['video'], seen_1['video']] == [3, 1]  # videos 0 2 4, and 3 (1 is broken)

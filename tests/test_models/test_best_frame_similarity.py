@@ -103,6 +103,23 @@ def test_spans_count_valid_frames_only():
     torch.testing.assert_close(spans[:, 0] * 3, torch.tensor([[1.0, 2], [0, 1], [2, 3]]))
 
 
+@pytest.mark.parametrize('entries', [1, 2**22])
+def test_chosen_pairs_match_where_all_pairs_do(entries):
+    texts, videos = levels('a', 'b')
+    similarity = BestFrameSimilarity(levels=('a', 'b'), weights=(3, 1), entries=entries)
+    rows, columns = torch.tensor([4, 0, 4, 2, 4, 1]), torch.tensor([1, 3, 0, 3, 2, 3])
+    frame, span = similarity.paired_matches(texts, videos, rows, columns)
+    index = similarity.matched_frames(texts, videos)[rows, columns]
+    mask = videos['a'].mask
+    before = [int(mask[v, :k].sum()) for v, k in zip(columns.tolist(), index.tolist())]
+    assert frame.tolist() == before != index.tolist()  # masks have holes
+    torch.testing.assert_close(
+        span, similarity.matched_spans(texts, videos)[rows, columns].double(), atol=1e-6, rtol=0
+    )
+    frame, span = similarity.paired_matches(texts, videos, rows[:0], columns[:0])
+    assert frame.shape == (0,) and span.shape == (0, 2)
+
+
 def test_a_level_of_one_token_is_exact_as_one_vector_a_frame():
     """GMMFormer: 32 clips and one vector of all frames."""
     texts, videos = levels('clip', 'frame')

@@ -429,6 +429,21 @@ def test_trains_in_the_retriever(kind):
 
 
 @pytest.mark.parametrize('kind', KINDS)
+def test_features_of_zeros_are_scored_and_learnt_from(kind):
+    """Black frames, or rows that a store has left empty, cannot be made of unit length."""
+    model = VideoTextRetriever(encoder=encoder(kind), similarity=SIMILARITIES[kind], losses={})
+    video, mask, text, text_mask = batch(torch.float32)
+    video[0], video[1, 0], text[2] = 0, 0, 0
+    scores = model.score(
+        model.encode_text(dict(text=text, text_mask=text_mask)),
+        model.encode_video(dict(video=video, frame_mask=mask)),
+    )['scores']
+    scores.sin().sum().backward()
+    assert torch.isfinite(scores).all()
+    assert all(p.grad.abs().max() < 100 for p in model.encoder.parameters())
+
+
+@pytest.mark.parametrize('kind', KINDS)
 def test_a_batch_whose_videos_are_all_broken(kind):
     model = VideoTextRetriever(encoder=encoder(kind), similarity=SIMILARITIES[kind], losses={})
     _, _, text, mask = batch(torch.float32)

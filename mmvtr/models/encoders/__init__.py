@@ -5,11 +5,14 @@ from .clip4clip import CLIP4Clip
 from .clip_frame import GMMFormerEncoder, MSSLEncoder
 from .feature_tower import FeatureFrames
 from .feature_words import FeatureWords
+from .hgr import HGREncoder
+from .mmt import MMTEncoder
 from .open_clip_towers import OpenCLIPFrames, OpenCLIPText
 from .prvr import ARLEncoder, TwoBranches
 from .ssb import SSBEncoder
 from .transformers_tower import TransformersText
 from .uatvr import UATVR
+from .word_vectors import WordVectors
 
 __all__ = [
     'ARLEncoder',
@@ -18,6 +21,8 @@ __all__ = [
     'FeatureFrames',
     'FeatureWords',
     'GMMFormerEncoder',
+    'HGREncoder',
+    'MMTEncoder',
     'MSSLEncoder',
     'OpenCLIPFrames',
     'OpenCLIPText',
@@ -25,4 +30,5 @@ __all__ = [
     'TransformersText',
     'TwoBranches',
     'UATVR',
+    'WordVectors',
 ]

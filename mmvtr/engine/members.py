@@ -1,0 +1,101 @@
+"""Several retrievers as one in an evaluation: each alone beside what they say together."""
+
+from __future__ import annotations
+
+from typing import Optional, Sequence, Union
+
+from mmengine.config import Config
+from mmengine.hooks import Hook
+from mmengine.model import is_model_wrapper
+from mmengine.runner import Runner
+from torch.nn.parallel import DistributedDataParallel
+
+from mmvtr.engine.evaluation import Evaluation
+from mmvtr.models.backdoor import BackdoorRetriever, check_fusion
+from mmvtr.registry import HOOKS
+from mmvtr.structures import Directed
+
+
+@HOOKS.register_module()
+class MembersHook(Hook):
+    """Reports every member of a BackdoorRetriever alone, beside the fused scores.
+
+    All metrics of scores give their numbers for ``member_0``, ``member_1`` ... (member k has
+    learnt from environment k), in the table of transforms and as ``member_0/retrieval/t2v_R1``.
+    Args:
+        origins: what to say of each member, such as its checkpoint; default: the items that it
+            was trained on.
+
+    Raises:
+        TypeError: (at evaluation) another model.
+        ValueError: (before training) a distributed model that waits for gradients of all members.
+    """
+
+    def __init__(self, *, origins: Optional[Sequence[str]] = None) -> None:
+        self.origins = origins
+        #: Matrices that the evaluation loop keeps for it.
+        self.reads: tuple[str, ...] = ()
+
+    def before_val(self, runner: Runner) -> None:
+        self._ask(runner)
+
+    def before_test(self, runner: Runner) -> None:
+        self._ask(runner)
+
+    def _ask(self, runner: Runner) -> None:
+        model = runner.model.module if is_model_wrapper(runner.model) else runner.model
+        if not isinstance(model, BackdoorRetriever):
+            raise TypeError(f'MembersHook: {type(model).__name__} has no members')
+        self.reads = tuple(f'scores_{k}' for k in range(len(model.members)))
+
+    def before_train(self, runner: Runner) -> None:
+        model = runner.model
+        if isinstance(model, DistributedDataParallel) and not model.find_unused_parameters:
+            raise ValueError(
+                'a step trains one member only: set `find_unused_parameters = True` in the config'
+                ' for distributed training'
+            )
+
+    def after_scoring(self, runner: Runner, evaluation: Evaluation) -> None:
+        """Called on rank 0."""
+        model = evaluation.model
+        for k, weight in enumerate(model.weights):
+            scores = evaluation.matrices[f'scores_{k}']
+            evaluation.transformed[f'member_{k}'] = Directed(scores, scores)
+            seen = f'trained on {int(model.seen[k])} items of environment {k}'
+            origin = seen if self.origins is None else self.origins[k]
+            evaluation.notes[f'member_{k}'] = f'alone, weight {weight:.4g}; {origin}'
+
+
+def fuse_config(
+    cfg: Config, origins: Sequence[str], fusion: Union[str, Sequence[float]] = 'sum'
+) -> None:
+    """Let a config's model be several of itself, each with weights of its own.
+
+    Args:
+        cfg: its ``model`` and ``custom_hooks`` are changed.
+        origins: what to say of each, such as its checkpoint.
+        fusion: ``'sum'``, or one weight each; see BackdoorRetriever.
+
+    Raises:
+        ValueError: a fusion that is neither.
+    """
+    check_fusion(fusion, len(origins))
+    members = [cfg.model] * len(origins)
+    cfg.model = dict(type='mmvtr.BackdoorRetriever', members=members, fusion=fusion)
+    hook = dict(type='mmvtr.MembersHook', origins=list(origins))
+    cfg.custom_hooks = [*(cfg.get('custom_hooks') or []), hook]
+
+
+def read_fusion(words: Optional[Sequence[str]]) -> Union[str, list[float]]:
+    """``'sum'``, or weights, from a command line; None is ``'sum'``.
+
+    Raises:
+        ValueError: neither (``'prior'`` needs the counts of a common training).
+    """
+    if words in (None, ['sum']):
+        return 'sum'
+    try:
+        return [float(word) for word in words]
+    except ValueError:
+        raise ValueError(f"fusion must be 'sum' or weights, not {' '.join(words)!r}") from None

@@ -1,0 +1,223 @@
+"""Where in its best videos a text matches: to jump to the moment, and to see if a model finds it.
+
+In partially relevant retrieval a video is scored by its best frame; that frame is the answer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, NamedTuple, Optional, Sequence
+
+import torch
+from mmengine.hooks import Hook
+from mmengine.model import is_model_wrapper
+from mmengine.runner import Runner
+from torch import Tensor, nn
+
+from mmvtr.datasets import VideoTextDataset
+from mmvtr.engine.evaluation import Encoded, Evaluation, to_device
+from mmvtr.models.best_frame_similarity import Matches
+from mmvtr.registry import HOOKS
+from mmvtr.structures import Levels, take
+
+#: Videos whose frames are on the device at a time.
+VIDEOS = 512
+
+
+class Found(NamedTuple):
+    """The best K videos of T texts, and where in them.
+
+    Attributes:
+        column: int64 [T, K], the videos, best first.
+        score: float [T, K].
+        matches: of these T K pairs, row by row.
+    """
+
+    column: Tensor
+    score: Tensor
+    matches: Matches
+
+
+class Annotated(NamedTuple):
+    """P texts whose moment in their one video is annotated.
+
+    Attributes:
+        rows: int64 [P], places of the texts.
+        columns: int64 [P], of their videos.
+        span: float64 [P, 2], begin and end of the moment as shares of the video.
+    """
+
+    rows: Tensor
+    columns: Tensor
+    span: Tensor
+
+
+@HOOKS.register_module()
+class MomentsHook(Hook):
+    """Writes where each text matches in its best videos, and how often that is right.
+
+    A test writes ``file`` to the work dir, a list with one entry a text: ``text_id``, ``text`` and
+    its best ``videos``, each with ``video_id``, ``score``, ``frame`` (place of the matched one
+    among the frames, or clips, that are compared) and ``begin_seconds`` and ``end_seconds`` of that
+    frame; of a video of unknown length ``begin_share`` and ``end_share``, in [0, 1], instead.
+
+    Every evaluation reports, where moments are annotated, ``moment/t2v_pointing``: the percentage
+    of texts whose matched frame in their own video has its middle inside the annotated moment.
+    ``moment/t2v_pointing_chance`` is that of a point anywhere: the mean moment's percentage of its
+    video.
+
+    Args:
+        top: videos a text.
+        file: name of the file.
+
+    Raises:
+        ValueError: top below 1; (before the run) the similarity has no matched frames.
+    """
+
+    def __init__(self, *, top: int = 10, file: str = 'moments.json') -> None:
+        if top < 1:
+            raise ValueError(f'MomentsHook: top must be at least 1, not {top}')
+        self.top = top
+        self.file = file
+
+    def before_run(self, runner: Runner) -> None:
+        model = runner.model.module if is_model_wrapper(runner.model) else runner.model
+        refuse_without_frames(model)
+
+    def after_scoring(self, runner: Runner, evaluation: Evaluation) -> None:
+        """Called on rank 0."""
+        tests = evaluation.mode == 'test'
+        dataset = (runner.test_loop if tests else runner.val_loop).dataloader.dataset
+        evaluation.numbers.update(pointing(evaluation, dataset))
+        if not tests:
+            return
+        found = find_moments(
+            evaluation.model,
+            evaluation.texts.levels,
+            evaluation.videos.levels,
+            evaluation.matrices['scores'],
+            top=self.top,
+        )
+        entries = listed(found, evaluation.texts, evaluation.videos, dataset)
+        path = os.path.join(runner.work_dir, self.file)
+        with open(path, 'w', encoding='utf-8') as file:
+            lines = ',\n'.join(json.dumps(entry, ensure_ascii=False) for entry in entries)
+            file.write(f'[\n{lines}\n]\n')
+        runner.logger.info(f'moments of the best {found.column.shape[1]} videos a text: {path}')
+
+
+def refuse_without_frames(model: nn.Module) -> None:
+    """Raise ValueError where a pair has no one frame that it matches at."""
+    similarity = model.similarity
+    if not hasattr(similarity, 'paired_matches'):
+        raise ValueError(
+            f'{type(similarity).__name__} has no matched frames, so there is no moment to jump to: '
+            'that takes a BestFrameSimilarity (or leave MomentsHook out of custom_hooks)'
+        )
+
+
+def find_moments(
+    model: nn.Module, texts: Levels, videos: Levels, scores: Tensor, *, top: int
+) -> Found:
+    """Best videos of each text and where in them, from T K pairs alone.
+
+    Args:
+        model: a retriever whose similarity has ``paired_matches``.
+        texts: levels of T texts.
+        videos: levels of V videos, with tokens.
+        scores: float [T, V].
+        top: K, if there are so many videos.
+    """
+    best = scores.topk(min(top, scores.shape[1]), dim=1)
+    column = best.indices.cpu()
+    rows = torch.arange(len(column)).repeat_interleave(column.shape[1])
+    matches = matches_of(model, texts, videos, rows, column.flatten())
+    return Found(column, best.values.cpu(), matches)
+
+
+def matches_of(
+    model: nn.Module, texts: Levels, videos: Levels, rows: Tensor, columns: Tensor
+) -> Matches:
+    """``paired_matches`` of P pairs on the model's device, some videos at a time.
+
+    Args:
+        model, texts, videos: see :func:`find_moments`.
+        rows, columns: int64 [P], text and video of each pair, on the CPU.
+
+    Returns:
+        Matches on the CPU.
+    """
+    device = torch.device(model.data_preprocessor.device)
+    texts = to_device(texts, device)
+    frame = torch.empty(len(rows), dtype=torch.long)
+    span = torch.empty(len(rows), 2, dtype=torch.float64)
+    blocks = columns // VIDEOS
+    for block in blocks.unique().tolist():
+        pairs, first = (blocks == block).nonzero().flatten(), block * VIDEOS
+        some = to_device(take(videos, slice(first, first + VIDEOS)), device)
+        places = rows[pairs].to(device), (columns[pairs] - first).to(device)
+        found = model.similarity.paired_matches(texts, some, *places)
+        frame[pairs], span[pairs] = (x.cpu() for x in found)
+    return Matches(frame, span)
+
+
+def pointing(evaluation: Evaluation, dataset: VideoTextDataset) -> dict[str, float]:
+    """What MomentsHook reports; nothing where no moment is annotated."""
+    known = annotated(dataset, evaluation.texts, evaluation.videos)
+    if known is None:
+        return {}
+    levels = evaluation.texts.levels, evaluation.videos.levels
+    middle = matches_of(evaluation.model, *levels, known.rows, known.columns).span.mean(1)
+    begin, end = known.span.unbind(1)
+    inside = (begin <= middle) & (middle <= end)
+    return {
+        'moment/t2v_pointing': 100 * float(inside.double().mean()),
+        'moment/t2v_pointing_chance': 100 * float((end - begin).mean()),
+    }
+
+
+def annotated(dataset: VideoTextDataset, texts: Encoded, videos: Encoded) -> Optional[Annotated]:
+    """The encoded texts whose moment is known, of one encoded video of known length; or None."""
+    place = {v: column for column, v in enumerate(videos.index.tolist())}
+    rows, columns, spans = [], [], []
+    for row, text in enumerate(dataset.texts[t] for t in texts.index.tolist()):
+        own = dataset.videos[text['video_idx'][0]]
+        column = place.get(text['video_idx'][0])
+        one = column is not None and len(text['video_idx']) == 1
+        if one and 'start' in text and 'duration' in own:
+            rows.append(row)
+            columns.append(column)
+            spans.append((text['start'] / own['duration'], text['end'] / own['duration']))
+    if not rows:
+        return None
+    return Annotated(*map(torch.tensor, (rows, columns)), torch.tensor(spans, dtype=torch.float64))
+
+
+def listed(
+    found: Found, texts: Encoded, videos: Encoded, dataset: VideoTextDataset
+) -> list[dict[str, Any]]:
+    """The entries of MomentsHook's file, text by text."""
+    shape = found.column.shape
+    frames, spans = found.matches.frame.view(shape), found.matches.span.view(*shape, 2)
+    records = [dataset.videos[v] for v in videos.index.tolist()]
+    entries = []
+    for t, hits in zip(texts.index.tolist(), zip(found.column, found.score, frames, spans)):
+        best = [
+            dict(
+                video_id=videos.ids[v],
+                score=round(score, 6),
+                frame=frame,
+                **times(span, records[v].get('duration')),
+            )
+            for v, score, frame, span in zip(*(x.tolist() for x in hits))
+        ]
+        record = dataset.texts[t]
+        entries.append(dict(text_id=record['text_id'], text=record['text'], videos=best))
+    return entries
+
+
+def times(span: Sequence[float], duration: Optional[float]) -> dict[str, float]:
+    """A span as ``begin_seconds`` and ``end_seconds``; of unknown duration as ``*_share``."""
+    unit, length = ('share', 1.0) if duration is None else ('seconds', duration)
+    return {f'{side}_{unit}': round(x * length, 4) for side, x in zip(('begin', 'end'), span)}

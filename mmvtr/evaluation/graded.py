@@ -1,0 +1,132 @@
+"""Retrieval against graded relevance, measured as the benchmark of EPIC-KITCHENS-100 does."""
+
+from __future__ import annotations
+
+from typing import Callable, Literal, Sequence
+
+from torch import Tensor
+
+from mmvtr.evaluation.metric import Matrices, Metric, directed
+from mmvtr.functional.graded_relevance import (
+    Depth,
+    Graded,
+    check_depth,
+    graded_chance,
+    graded_values,
+    mean_over_queries,
+)
+from mmvtr.registry import METRICS
+from mmvtr.structures import Relation
+
+#: Measures, and the fields of :class:`~mmvtr.functional.graded_relevance.Graded` that hold them.
+MEASURES = dict(nDCG='ndcg', epic_mAP='epic_ap', mAP='ap')
+
+
+@METRICS.register_module()
+class RelevanceMetric(Metric):
+    """nDCG, EPIC's mAP and standard mAP of ``Relation.relevance``, in both directions.
+
+    Keys ``t2v_nDCG``, ``v2t_nDCG`` and ``avg_nDCG`` (the mean of the two), in percent, and the same
+    of ``epic_mAP`` and ``mAP``. With another depth nDCG is called ``nDCG50`` or ``nDCG_full``.
+    ``epic_mAP`` is what EPIC-KITCHENS-100 and papers on it call mAP; it sums graded relevance and
+    is higher than ``mAP``, see :class:`~mmvtr.functional.graded_relevance.Graded`.
+
+    Ties get their expected value, chance is the exact expectation of a random order, and the
+    ceiling is that of the relevance taken as the score.
+
+    Args:
+        measures: some of 'nDCG', 'epic_mAP' and 'mAP'.
+        k: depth of nDCG: 'relevant' = of each query as many places as it has candidates of
+            relevance > 0 (EPIC-KITCHENS-100), a number, or None = all places.
+        without_match: queries without a relevant candidate (for the two mAP: of relevance 1) are
+            'left_out', or count as 'zero'.
+
+    Raises:
+        ValueError: an unknown measure or option, no such depth; or (called) the relevance of the
+            set is not known, or no query has a match.
+
+    Example:
+        Text 0 has a half relevant video above its own. ::
+
+            >>> relevance = torch.tensor([[1., .5], [0., 1.]])
+            >>> metric = RelevanceMetric(measures=('epic_mAP', 'mAP'))
+            >>> relation = Relation(torch.eye(2).bool(), relevance=relevance)
+            >>> numbers = metric({'scores': torch.tensor([[.8, .9], [.1, .2]])}, relation)
+            >>> numbers['t2v_epic_mAP'], numbers['t2v_mAP']  # (1.5 / 2 + 1) / 2, (1 / 2 + 1) / 2
+            (87.5, 75.0)
+    """
+
+    prefix = 'relevance'
+
+    def __init__(
+        self,
+        *,
+        measures: Sequence[str] = tuple(MEASURES),
+        k: Depth = 'relevant',
+        without_match: Literal['left_out', 'zero'] = 'left_out',
+    ) -> None:
+        if set(measures) - MEASURES.keys() or not measures:
+            raise ValueError(f'measures: some of {list(MEASURES)}, not {measures}')
+        if without_match not in ('left_out', 'zero'):
+            raise ValueError(f"without_match: 'left_out' or 'zero', not {without_match!r}")
+        check_depth(k)
+        self.measures = tuple(measures)
+        self.k = k
+        self.without_match = without_match
+
+    def measure(self, matrices: Matrices, relation: Relation) -> dict[str, float]:
+        relevance, scores = self._relevance(relation), directed(matrices['scores'])
+        return self._numbers(
+            lambda direction, dim: graded_values(
+                getattr(scores, direction), relevance, k=self.k, dim=dim
+            )
+        )
+
+    def chance(self, relation: Relation) -> dict[str, float]:
+        relevance = self._relevance(relation)
+        return self._numbers(lambda _, dim: graded_chance(relevance, k=self.k, dim=dim))
+
+    def ceiling(self, relation: Relation) -> dict[str, float]:
+        relevance = self._relevance(relation)
+        return self._numbers(lambda _, dim: _perfect(relevance, dim))
+
+    def _numbers(self, values: Callable[[str, int], Graded]) -> dict[str, float]:
+        """The numbers of ``values(direction, dim)``, by key."""
+        numbers = {}
+        graded = dict(t2v=values('t2v', 1), v2t=values('v2t', 0))
+        for measure in self.measures:
+            for direction, of_queries in graded.items():
+                value = mean_over_queries(
+                    getattr(of_queries, MEASURES[measure]), without_match=self.without_match
+                )
+                if value.isnan():
+                    raise ValueError(
+                        f'no query of {direction} has a match to measure {measure} by: leave it '
+                        f'out, RelevanceMetric(measures=...)'
+                    )
+                numbers[f'{direction}_{self._named(measure)}'] = 100 * float(value)
+        for name in map(self._named, self.measures):
+            numbers[f'avg_{name}'] = (numbers[f't2v_{name}'] + numbers[f'v2t_{name}']) / 2
+        return numbers
+
+    def _named(self, measure: str) -> str:
+        if measure != 'nDCG' or self.k == 'relevant':
+            return measure
+        return 'nDCG_full' if self.k is None else f'nDCG{self.k}'
+
+    def _relevance(self, relation: Relation) -> Tensor:
+        if relation.relevance is None:
+            raise ValueError(
+                'RelevanceMetric needs the relevance of the set, which its dataset does not give: '
+                'leave the metric out'
+            )
+        return relation.relevance
+
+
+def _perfect(relevance: Tensor, dim: int) -> Graded:
+    """Of the relevance itself as the score: 1 wherever there is a match, and no need to sort."""
+    relevant, hit = (
+        match.any(dim).double().masked_fill(~match.any(dim), float('nan'))
+        for match in (relevance > 0, relevance == 1)
+    )
+    return Graded(relevant, hit, hit)

@@ -1,0 +1,286 @@
+"""Frame-length bias as numbers: does a query find videos as long as those it was trained on?
+
+Satar et al., "Towards Debiasing Frame Length Bias in Text-Video Retrieval via Causal Intervention".
+"""
+
+from __future__ import annotations
+
+from typing import Mapping, NamedTuple, Optional, Sequence, Union
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mmvtr.datasets.splits import Action, class_means, class_members
+from mmvtr.datasets.video_text import VideoTextDataset
+from mmvtr.evaluation.metric import Matrices, Metric, directed
+from mmvtr.functional.length_bias import (
+    chance_of_top,
+    length_correlation,
+    mean_of_top,
+    nearer_to_train,
+)
+from mmvtr.functional.ranks import ranks
+from mmvtr.registry import DATASETS, METRICS
+from mmvtr.structures import Relation
+
+#: A match behind this rank is a failure (Appendix B).
+FAILURE = 10
+
+
+class ActionLengths(NamedTuple):
+    """Mean lengths of the actions that two sets have in common.
+
+    Attributes:
+        actions: the C actions, (verb class, noun class), in ascending order.
+        train: float64 [C], their mean length in the training set.
+        test: float64 [C], in the test set.
+    """
+
+    actions: list[Action]
+    train: np.ndarray
+    test: np.ndarray
+
+    @property
+    def gaps(self) -> np.ndarray:
+        """Float64 [C], test - train: positive where test videos are longer (Fig. 2)."""
+        return self.test - self.train
+
+
+class _Queries(NamedTuple):
+    """Texts whose action has a large enough gap: their rows int64 [Q], mean lengths [Q]."""
+
+    rows: Tensor
+    train: Tensor
+    test: Tensor
+
+
+@METRICS.register_module()
+class LengthBiasMetric(Metric):
+    """How far text-to-video retrieval follows the lengths of the training set.
+
+    Queries are the texts with an action (verb class, noun class) of both sets whose mean length
+    differs by at least ``min_gap`` between them; of a text with several such actions, the mean. A
+    video of several actions counts with its whole length for each. Keys:
+
+    - ``t2v_train_correlation``: Spearman's correlation of a video's rank with its distance from the
+      query's *train* mean, among the videos that have nothing to do with the query (no match, no
+      action in common and, where it is known, relevance 0); the mean over queries, times 100.
+      Positive if strange videos rise because they are as long as the training videos. It is 0 for
+      a random ranking and for perfect semantics, and about 0 for a model that is blind to length,
+      be it good or bad: the number to compare models by.
+    - ``t2v_test_correlation``: the same with the *test* mean, its control: a model that prefers the
+      length that an action really has is above 0 in both, and here more so.
+    - ``t2v_train_items``: percent of the first ``top`` videos whose length is nearer to the train
+      mean than to the test mean.
+    - ``t2v_train_queries``: percent of the queries whose first ``top`` videos have a mean length
+      nearer to the train mean (Appendix B iii).
+    - ``t2v_failures``: number of the latter whose match is behind rank 10: the failure cases of
+      Appendix B, without its exclusion of tail classes. It has no chance level.
+    - ``t2v_judged``: number of queries; ``t2v_gap``: mean absolute difference of the train and the
+      test mean over all common actions. They tell of the set, not of the model.
+
+    The two shares depend on the lengths in the gallery: a random ranking of EPIC-KITCHENS-100 is at
+    60 % and 55 %. Read them beside their chance, the expectation of a random ranking, and their
+    ceiling, that of the relevance taken as the score. Bias raises them, good semantics lowers them.
+
+    Args:
+        train: config of the training set, or the set itself. Its annotations alone are read,
+            never a video or a feature; so its pipelines may be empty lists.
+        top: videos at the top of a ranking.
+        min_gap: in the unit of the lengths: native frames, or seconds where frames are not known.
+            The paper's is 60 frames.
+
+    Raises:
+        ValueError: ``top`` or ``min_gap`` not positive; or (called) lengths or actions of the set
+            are not known, or no action has such a gap.
+
+    Attributes:
+        train_means: mean length by action in the training set; None until :meth:`prepare`.
+    """
+
+    prefix = 'length_bias'
+
+    def __init__(
+        self, *, train: Union[dict, VideoTextDataset], top: int = 20, min_gap: float = 60.0
+    ) -> None:
+        if top < 1 or min_gap <= 0:
+            raise ValueError(f'top and min_gap must be positive, not {top} and {min_gap}')
+        self.train = train
+        self.top = top
+        self.min_gap = min_gap
+        self.train_means: Optional[dict[Action, float]] = None
+
+    def prepare(self) -> None:
+        """Read the training set.
+
+        Where several processes evaluate, all must call it before one of them measures: building a
+        dataset may wait for the others.
+        """
+        if self.train_means is None:
+            train = read_annotations(self.train)
+            self.train_means = class_means(known_lengths(train)[0], video_actions(train))
+
+    def measure(self, matrices: Matrices, relation: Relation) -> dict[str, float]:
+        common = self._common(relation)
+        queries = self._queries(relation, common)
+        scores = directed(matrices['scores']).t2v[queries.rows]
+        return {
+            **_correlations(scores, relation, queries),
+            **self._of_top(scores, relation, queries),
+            't2v_judged': float(len(queries.rows)),
+            't2v_gap': float(np.abs(common.gaps).mean()),
+        }
+
+    def chance(self, relation: Relation) -> dict[str, float]:
+        _, train, test = self._queries(relation, self._common(relation))
+        lengths = relation.video_lengths
+        items = nearer_to_train(lengths, train[:, None], test[:, None])
+        queries = chance_of_top(lengths, train, test, k=self.top)
+        return dict(
+            t2v_train_correlation=0.0,
+            t2v_test_correlation=0.0,
+            t2v_train_items=_percent(items),
+            t2v_train_queries=_percent(queries),
+        )
+
+    def ceiling(self, relation: Relation) -> dict[str, float]:
+        if relation.relevance is None:
+            return {}
+        queries = self._queries(relation, self._common(relation))
+        of_top = self._of_top(relation.relevance[queries.rows].float(), relation, queries)
+        return dict(t2v_train_correlation=0.0, t2v_test_correlation=0.0, **of_top)
+
+    def _of_top(self, scores: Tensor, relation: Relation, queries: _Queries) -> dict[str, float]:
+        """What the first videos of the queries [Q, V] are like."""
+        rows, train, test = queries
+        lengths = relation.video_lengths
+        items = nearer_to_train(lengths, train[:, None], test[:, None])
+        nearer = nearer_to_train(mean_of_top(scores, lengths, k=self.top), train, test)
+        failed = (ranks(scores, relation.positives[rows]) > FAILURE) & (nearer == 1)
+        return dict(
+            t2v_train_items=_percent(mean_of_top(scores, items, k=self.top)),
+            t2v_train_queries=_percent(nearer),
+            t2v_failures=float(failed.sum()),
+        )
+
+    def _common(self, relation: Relation) -> ActionLengths:
+        self.prepare()
+        for name in ('video_lengths', 'text_actions', 'video_actions'):
+            known = getattr(relation, name)
+            if known is None or not len(known):
+                raise ValueError(
+                    f'LengthBiasMetric needs the {name} of the set, which its dataset does not '
+                    f'give: leave the metric out'
+                )
+        test = class_means(relation.video_lengths.numpy(), relation.video_actions)
+        return common_actions(self.train_means, test)
+
+    def _queries(self, relation: Relation, common: ActionLengths) -> _Queries:
+        means = torch.from_numpy(_text_means(relation.text_actions, common))
+        gaps = (means[:, 0] - means[:, 1]).abs()
+        rows = (gaps >= self.min_gap).nonzero().flatten()  # NaN is not
+        if not len(rows):
+            largest = np.nanmax(gaps.numpy(), initial=0)
+            raise ValueError(
+                f'LengthBiasMetric: no text has an action whose mean lengths in train and test '
+                f'differ by min_gap={self.min_gap:g} (the largest gap is {largest:g}, '
+                f'{len(common.actions)} actions are in both sets)'
+            )
+        return _Queries(rows, *means[rows].unbind(1))
+
+
+def common_actions(train: Mapping[Action, float], test: Mapping[Action, float]) -> ActionLengths:
+    """The actions of both sets, from the mean lengths of each (``class_means``).
+
+    Example:
+        ::
+
+            >>> common = common_actions({(0, 1): 10.0, (0, 2): 5.0}, {(0, 1): 30.0, (3, 1): 8.0})
+            >>> common.actions, common.gaps
+            ([(0, 1)], array([20.]))
+    """
+    actions = sorted(train.keys() & test.keys())
+    means = (np.array([of[action] for action in actions], dtype=float) for of in (train, test))
+    return ActionLengths(actions, *means)
+
+
+def read_annotations(dataset: Union[dict, VideoTextDataset]) -> VideoTextDataset:
+    """A dataset from its config, without the pipelines, which look for videos and features."""
+    if not isinstance(dataset, dict):
+        return dataset
+    return DATASETS.build({**dataset, 'video_pipeline': [], 'text_pipeline': []})
+
+
+def known_lengths(dataset: VideoTextDataset) -> tuple[np.ndarray, str]:
+    """Float64 [V] and their unit: 'frames' where all videos have them, else 'seconds'.
+
+    Raises:
+        ValueError: names a video that has neither.
+    """
+    frames = all('num_frames' in video for video in dataset.videos)
+    unit = 'frames' if frames else 'seconds'
+    return dataset.lengths(unit), unit
+
+
+def video_actions(dataset: VideoTextDataset) -> list[list[Action]]:
+    """The actions of each video.
+
+    Raises:
+        ValueError: names a video without.
+    """
+    for video in dataset.videos:
+        if 'actions' not in video:
+            raise ValueError(
+                f'{type(dataset).__name__}: video {video["video_id"]!r} has no actions (verb and '
+                f'noun classes), so nothing is known of its length bias'
+            )
+    return [[tuple(action) for action in video['actions']] for video in dataset.videos]
+
+
+def unrelated(relation: Relation, rows: Tensor) -> Tensor:
+    """Videos that have nothing to do with some texts: no match, no common action, no relevance.
+
+    Args:
+        relation: of the set; its relevance may be None.
+        rows: int64 [Q], the texts.
+
+    Returns:
+        bool [Q, V].
+    """
+    strange = ~relation.positives[rows]
+    if relation.relevance is not None:
+        strange &= relation.relevance[rows] == 0
+    videos = class_members(relation.video_actions)
+    for row, t in enumerate(rows.tolist()):
+        for action in relation.text_actions[t]:
+            if action in videos:
+                strange[row, videos[action]] = False
+    return strange
+
+
+def _correlations(scores: Tensor, relation: Relation, queries: _Queries) -> dict[str, float]:
+    """Whether strange videos follow the lengths of the queries [Q, V]."""
+    strange = unrelated(relation, queries.rows)
+    return {
+        f't2v_{name}_correlation': _percent(
+            length_correlation(scores, relation.video_lengths, centre, strange)
+        )
+        for name, centre in (('train', queries.train), ('test', queries.test))
+    }
+
+
+def _text_means(text_actions: Sequence[Sequence[Action]], common: ActionLengths) -> np.ndarray:
+    """Float64 [T, 2], mean length in train and test of each text's common actions; NaN: none."""
+    of_action = dict(zip(common.actions, zip(common.train, common.test)))
+    nothing = [(np.nan, np.nan)]
+    return np.array(
+        [
+            np.mean([of_action[a] for a in set(actions) if a in of_action] or nothing, axis=0)
+            for actions in text_actions
+        ]
+    )
+
+
+def _percent(values: Tensor) -> float:
+    return 100 * float(values.mean())

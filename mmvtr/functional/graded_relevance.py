@@ -1,0 +1,158 @@
+"""nDCG, EPIC-KITCHENS' mAP and standard AP of graded relevance, from one sort of the scores.
+
+Ties get the expected value over all their orders, and chance is exact.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, Union
+
+import torch
+from torch import Tensor
+
+from mmvtr.functional.tied_rankings import (
+    expected_gains,
+    precision_at_hits,
+    queries,
+    rank_rows,
+    share_of_best_gain,
+)
+
+#: Places that nDCG looks at: 'relevant' = as many as a query has candidates of relevance > 0
+#: (EPIC-KITCHENS-100), a number, or None = all.
+Depth = Union[Literal['relevant'], int, None]
+
+
+class Graded(NamedTuple):
+    """Values of Q queries, float64 [Q] in [0, 1].
+
+    Attributes:
+        ndcg: discounted gain over the best possible one; NaN where nothing is relevant.
+        epic_ap: mean over the hits (relevance exactly 1) of (summed *relevance* down to the hit) /
+            rank: the mAP of EPIC-KITCHENS-100's retrieval benchmark. Partly relevant candidates
+            above a hit add to it, so it is no average precision, and at least as large. NaN where
+            there is no hit.
+        ap: average precision of the hits; NaN where there is none.
+    """
+
+    ndcg: Tensor
+    epic_ap: Tensor
+    ap: Tensor
+
+
+def graded_values(
+    scores: Tensor, relevance: Tensor, *, k: Depth = 'relevant', dim: int = 1
+) -> Graded:
+    """What a ranking is worth where candidates are more or less relevant.
+
+    DCG = sum over ranks i <= k of relevance / log2(i + 1) (Damen et al., IJCV 2022; the official
+    evaluation).
+
+    Args:
+        scores: float [T, V], higher is better.
+        relevance: float [T, V] in [0, 1].
+        k: depth of nDCG, see :data:`Depth`.
+        dim: dimension of the candidates: 1 = texts ask for videos, 0 = videos ask for texts.
+
+    Example:
+        A half relevant video stands above the only hit, and two places count. ::
+
+            >>> scores, relevance = torch.tensor([[.9, .5, .1]]), torch.tensor([[.5, 1., 0.]])
+            >>> ndcg, epic_ap, ap = graded_values(scores, relevance)
+            >>> [round(x.item(), 4) for x in (ndcg, epic_ap, ap)]  # (.5 + 1) / 2, 1 / 2
+            [0.8597, 0.75, 0.5]
+
+    Raises:
+        ValueError: a score is NaN, shapes differ, or a depth that is none.
+    """
+    _check(scores, relevance, k)
+    parts = [_graded_values(*part, k) for part in queries(scores, relevance, dim)]
+    return Graded(*map(torch.cat, zip(*parts)))
+
+
+def graded_chance(relevance: Tensor, *, k: Depth = 'relevant', dim: int = 1) -> Graded:
+    """The expectation of :func:`graded_values` over all orders of the candidates, without a sort.
+
+    A place holds the mean relevance. With n candidates, h hits and relevance S in all, place i
+    holds a hit with probability h/n, above which are expected ``(i-1)(S-1)/(n-1)``; so ``epic_ap``
+    is the mean over the places of ``(1 + (i-1)(S-1)/(n-1)) / i``, and ``ap`` the same with S = h.
+
+    Arguments and errors as there.
+
+    Example:
+        Two candidates: the hit is first, or after half a hit. ::
+
+            >>> relevance = torch.tensor([[1., .5]])
+            >>> graded_chance(relevance).epic_ap.item(), graded_chance(relevance).ap.item()
+            (0.875, 0.75)
+    """
+    _check(relevance, relevance, k)
+    parts = [_graded_chance(part, k) for part, _ in queries(relevance, relevance, dim)]
+    return Graded(*map(torch.cat, zip(*parts)))
+
+
+def mean_over_queries(values: Tensor, *, without_match: Literal['left_out', 'zero']) -> Tensor:
+    """The mean of [Q] values, NaN for queries without a match.
+
+    Args:
+        values: float [Q].
+        without_match: 'left_out' of the mean, or 'zero': they count as failures (the evaluation of
+            RANP). The official EPIC-KITCHENS code has no rule: there one such query makes the mean
+            NaN, which is ``values.mean()``.
+
+    Returns:
+        0-dim; NaN if all are left out.
+    """
+    return values.nanmean() if without_match == 'left_out' else values.nan_to_num(nan=0).mean()
+
+
+def _graded_values(scores: Tensor, relevance: Tensor, k: Depth) -> Graded:
+    ranking = rank_rows(scores)
+    gains = relevance.gather(1, ranking.order).double()
+    hits = (gains == 1).double()
+    return Graded(
+        share_of_best_gain(expected_gains(gains, ranking), relevance, _depth(relevance, k)),
+        precision_at_hits(hits, gains, ranking),
+        precision_at_hits(hits, hits, ranking),
+    )
+
+
+def _graded_chance(relevance: Tensor, k: Depth) -> Graded:
+    gains, hits = relevance.double(), (relevance == 1).double()
+    mean = gains.mean(1, keepdim=True).expand(gains.shape)
+    return Graded(
+        share_of_best_gain(mean, relevance, _depth(relevance, k)),
+        *(_chance_of_hits(hits.any(1), total.sum(1), gains.shape[1]) for total in (gains, hits)),
+    )
+
+
+def _chance_of_hits(known: Tensor, total: Tensor, count: int) -> Tensor:
+    """Mean over n places i of ``(1 + (i-1)(S-1)/(n-1)) / i``; as the 1/i sum up to H, it is
+    ``(H + (n - H)(S-1)/(n-1)) / n``."""
+    harmonic = (1 / torch.arange(1, count + 1, dtype=torch.float64, device=total.device)).sum()
+    further = (count - harmonic) * (total - 1) / max(count - 1, 1)
+    return ((harmonic + further) / count).where(known, torch.nan)
+
+
+def _depth(relevance: Tensor, k: Depth) -> Union[int, Tensor]:
+    if k == 'relevant':
+        return (relevance > 0).sum(1, keepdim=True)
+    return relevance.shape[1] if k is None else k
+
+
+def _check(scores: Tensor, relevance: Tensor, k: Depth) -> None:
+    if scores.shape != relevance.shape:
+        raise ValueError(
+            f'scores {list(scores.shape)} and relevance {list(relevance.shape)} differ'
+        )
+    check_depth(k)
+
+
+def check_depth(k: Depth) -> None:
+    """Refuse what is no :data:`Depth`.
+
+    Raises:
+        ValueError: names it.
+    """
+    if k is not None and k != 'relevant' and not (isinstance(k, int) and k > 0):
+        raise ValueError(f"k: 'relevant', a positive int or None (all), not {k!r}")

@@ -1,0 +1,100 @@
+"""Rankings with ties: what a metric by place is in expectation, if ties fall at random.
+
+Metrics of :mod:`mmvtr.functional.relevance` and its neighbours are sums over the places of a sorted
+list; here is each sum once, with the expected value of a place in a group of tied candidates.
+"""
+
+from __future__ import annotations
+
+from typing import Iterator, NamedTuple, Union
+
+import torch
+from torch import Tensor
+
+from mmvtr.functional.ranks import TILE, refuse_nan
+
+
+def queries(scores: Tensor, target: Tensor, dim: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """A few queries at a time, as rows.
+
+    Raises:
+        ValueError: a score is NaN.
+    """
+    refuse_nan(scores)
+    if dim == 0:
+        scores, target = scores.t(), target.t()
+    rows = max(1, TILE // max(1, scores.shape[1]))
+    for part in zip(scores.split(rows), target.split(rows)):
+        yield part[0].contiguous(), part[1].contiguous()  # columns are slow to gather from
+
+
+class Ranking(NamedTuple):
+    """The candidates of some queries, best first; ties stand in groups of one score.
+
+    Attributes:
+        order: int64 [Q, C], the candidate at each place.
+        first: int64 [Q, C], the first place (from 0) of the group at each place.
+        last: int64 [Q, C], its last place.
+    """
+
+    order: Tensor
+    first: Tensor
+    last: Tensor
+
+
+def rank_rows(scores: Tensor) -> Ranking:
+    """Sort float [Q, C], higher first."""
+    ordered, order = scores.sort(dim=1, descending=True)
+    edge = torch.ones_like(ordered[:, :1], dtype=torch.bool)
+    change = ordered[:, 1:] != ordered[:, :-1]
+    position = torch.arange(ordered.shape[1], device=ordered.device)
+    first = position.where(torch.cat([edge, change], 1), 0).cummax(1).values
+    last = position.where(torch.cat([change, edge], 1), len(position))
+    return Ranking(order, first, last.flip(1).cummin(1).values.flip(1))
+
+
+def group_sums(x: Tensor, ranking: Ranking) -> tuple[Tensor, Tensor]:
+    """Sum of ``x`` (by place, [Q, C]) before the tie group at each place, and inside it."""
+    total = x.cumsum(1)
+    before = total.gather(1, ranking.first) - x.gather(1, ranking.first)
+    return before, total.gather(1, ranking.last) - before
+
+
+def precision_at_hits(hits: Tensor, gains: Tensor, ranking: Ranking) -> Tensor:
+    """Mean over a query's hits at rank i of (sum of the gains up to i) / i, expected over ties.
+
+    Args:
+        hits: 0 or 1, float64 [Q, C], by place.
+        gains: float64 [Q, C], by place; 1 at the hits. The hits themselves for a precision.
+        ranking: of the queries.
+
+    Returns:
+        float64 [Q]; NaN where there is no hit.
+    """
+    place = torch.arange(1, hits.shape[1] + 1, device=hits.device)
+    before, inside = group_sums(gains, ranking)
+    matches = inside if gains is hits else group_sums(hits, ranking)[1]
+    size = ranking.last - ranking.first + 1
+    further = (place - 1 - ranking.first) * (inside - 1) / (size - 1).clamp(min=1)
+    precision = matches / size * (before + 1 + further) / place
+    return precision.sum(1) / hits.sum(1).where(hits.any(1), torch.nan)
+
+
+def expected_gains(gains: Tensor, ranking: Ranking) -> Tensor:
+    """Gains by place [Q, C], each the mean of its tie group."""
+    return group_sums(gains, ranking)[1] / (ranking.last - ranking.first + 1)
+
+
+def share_of_best_gain(gains: Tensor, relevance: Tensor, depth: Union[int, Tensor]) -> Tensor:
+    """nDCG of gains by place: float64 [Q], NaN where nothing is relevant.
+
+    Args:
+        gains: float64 [Q, C], by place.
+        relevance: float [Q, C], of the same candidates in any order.
+        depth: places that count, for all queries or int64 [Q, 1].
+    """
+    best = relevance.sort(dim=1, descending=True).values.double()
+    place = torch.arange(1, best.shape[1] + 1, device=best.device)
+    discount = (place <= depth) / (place + 1).double().log2()
+    dcg, ideal = (gains * discount).sum(1), (best * discount).sum(1)
+    return dcg / ideal.where(ideal > 0, torch.nan)

@@ -1,0 +1,348 @@
+"""M retrievers as one: each learns from its own environment, and their scores are added.
+
+Backdoor adjustment against the bias of frame length (Satar et al., "Towards Debiasing Frame Length
+Bias in Text-Video Retrieval via Causal Intervention", Eq. 5 and Fig. 4); an ensemble, too.
+"""
+
+from __future__ import annotations
+
+from typing import Callable, Optional, Sequence, Union
+
+import torch
+from mmengine.model import BaseModel, ModuleList
+from torch import Tensor, nn
+
+from mmvtr.dist import gather_rows
+from mmvtr.models.best_frame_similarity import BestFrameSimilarity, Matches
+from mmvtr.models.retriever import RetrievalSample, VideoTextRetriever, build
+from mmvtr.models.similarity import token_levels
+from mmvtr.registry import MODELS
+from mmvtr.structures import Embedding, Levels, drop_tokens
+
+
+class FusedSimilarity:
+    """Weighted mean of M similarities; what evaluation reads of a BackdoorRetriever.
+
+    Args:
+        parts: the members' similarities.
+        weights: M non-negative ones of sum 1.
+    """
+
+    def __init__(self, parts: Sequence[nn.Module], weights: Sequence[float]) -> None:
+        self.parts = list(parts)
+        self.weights = list(weights)
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The levels that it reads, ``'<member>.<level>'``."""
+        return tuple(f'{k}.{name}' for k, part in enumerate(self.parts) for name in part.levels)
+
+    @property
+    def needs_tokens(self) -> bool:
+        """Whether a member reads ``Embedding.tokens``."""
+        return any(part.needs_tokens for part in self.parts)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the last scores are what the members say of every pair."""
+        return all(getattr(part, 'exact', True) for part in self.parts)
+
+    @property
+    def flat(self) -> Callable[[Levels], Tensor]:
+        """``flat(items)``: the one vector an item whose inner products are the scores.
+
+        Levels of N -> [N, sum of the members' D'].  Exists where it does for every member.
+        """
+        flats = [part.flat for part in self.parts]  # AttributeError: this has none either
+
+        def flat(items: Levels) -> Tensor:
+            vectors = [
+                weight**0.5 * function(of_member(items, k))
+                for k, (function, weight) in enumerate(zip(flats, self.weights))
+            ]
+            return torch.cat(vectors, -1)
+
+        return flat
+
+    @property
+    def paired_matches(self) -> Callable[..., Matches]:
+        """As BestFrameSimilarity's, at the frame of largest mean cosine over all members.
+
+        Exists where every member is one.
+        """
+        if not all(isinstance(part, BestFrameSimilarity) for part in self.parts):
+            raise AttributeError('not every member matches at a frame')
+        weights = {
+            f'{k}.{name}': weight * share
+            for k, (part, weight) in enumerate(zip(self.parts, self.weights))
+            for name, share in part.weights.items()
+        }
+        together = BestFrameSimilarity(levels=[*weights], weights=[*weights.values()])
+        return together.paired_matches
+
+    def __call__(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
+        """Levels of T texts and of V videos -> matrices [T, V], see :func:`fuse`."""
+        matrices = [
+            part(of_member(texts, k), of_member(videos, k)) for k, part in enumerate(self.parts)
+        ]
+        return fuse(matrices, self.weights)
+
+
+@MODELS.register_module()
+class BackdoorRetriever(BaseModel):
+    """Trains member k on batches of environment k, and adds the scores of all members.
+
+    A training step is that of one member: its losses, its gradients; parameters of the others
+    have none and no optimizer touches them.  So the members are what M trainings would make of
+    them, each on its environment alone (schedules run over the steps of all).  An environment
+    comes from ``dataset.environments``, batches of one from an EnvironmentBatchSampler.  Under a
+    distributed launcher the config needs ``find_unused_parameters = True``.
+
+    Every member encodes and scores all items in evaluation.  Their levels are called
+    ``'0.global'``, ``'1.global'`` ..., and where all have probabilistic heads their Gaussians,
+    side by side, are level ``'gaussian'``.
+
+    Args:
+        members: M retrievers, configs or built.  In a config M copies of one are
+            ``members=[model] * 2``, or ``members=[{{_base_.model}}] * 2``; each is built, and
+            initialised, by itself.
+        fusion: ``'sum'``: equal weights (Fig. 4; the ranking of the paper's sum, whatever M);
+            ``'prior'``: P(L_k) of Eq. 5, the share of the items of environment k among those
+            trained on; or M weights.  They are normalised to sum to 1.
+        data_preprocessor: one for all; default: the members'.
+        init_cfg: as in mmengine.
+
+    Attributes:
+        members: the M retrievers.
+        seen: int64 [M], items of each environment seen in training, over all processes.
+
+    Raises:
+        ValueError: no members, members with different preprocessors or with a shortlist, an
+            unknown fusion, or not one non-negative weight a member with a positive sum.
+    """
+
+    #: Scores, sigmas and ids as samples: it reads :meth:`score` and level ``'gaussian'`` only.
+    _predict = VideoTextRetriever._predict
+
+    def __init__(
+        self,
+        *,
+        members: Sequence[Union[dict, nn.Module]],
+        fusion: Union[str, Sequence[float]] = 'sum',
+        data_preprocessor: Optional[dict] = None,
+        init_cfg: Optional[dict] = None,
+    ) -> None:
+        if not members:
+            raise ValueError('a BackdoorRetriever needs members')
+        check_fusion(fusion, len(members))
+        preprocessor = data_preprocessor or preprocessor_of(members)
+        super().__init__(data_preprocessor=preprocessor, init_cfg=init_cfg)
+        self.members = ModuleList([build(member) for member in members])
+        refuse_shortlists([member.similarity for member in self.members])
+        self.fusion = fusion
+        self.register_buffer('seen', torch.zeros(len(members), dtype=torch.long))
+
+    @property
+    def weights(self) -> list[float]:
+        """One a member, of sum 1.
+
+        Raises:
+            RuntimeError: ``fusion='prior'`` where no training step has counted items.
+        """
+        parts = self.fusion
+        if parts == 'sum':
+            parts = [1.0] * len(self.members)
+        elif parts == 'prior':
+            parts = self.seen.tolist()
+            if not sum(parts):
+                raise RuntimeError(
+                    "fusion='prior' weighs members by the items that they were trained on, and "
+                    'none are counted: train this model, or give one weight a member'
+                )
+        return [part / sum(parts) for part in parts]
+
+    # -- training -------------------------------------------------------------------------
+
+    def forward(
+        self, inputs: dict[str, Tensor], data_samples: Optional[dict] = None, mode: str = 'tensor'
+    ) -> dict | list[RetrievalSample] | tuple[Levels, Levels]:
+        """As of a :class:`~mmvtr.models.retriever.VideoTextRetriever`; ``'loss'`` gives the losses
+        of the batch's member under their own names, and ``'environment'``.
+
+        Raises:
+            ValueError: an unknown mode, or (``'loss'``) a joint batch of several environments, of
+                one without a member, or of none.
+        """
+        if mode not in ('loss', 'predict', 'tensor'):
+            raise ValueError(f"mode must be 'loss', 'predict' or 'tensor', not {mode!r}")
+        if mode == 'loss':
+            return self._loss(inputs, data_samples)
+        texts, videos = self.encode_text(inputs), self.encode_video(inputs)
+        return (texts, videos) if mode == 'tensor' else self._predict(texts, videos, data_samples)
+
+    def _loss(self, inputs: dict[str, Tensor], data_samples: dict) -> dict[str, Tensor]:
+        device = self.seen.device
+        environments = gather_rows(own_environments(data_samples).to(device))
+        if not len(environments):
+            # All videos of the joint batch are broken: nobody learns, not even by weight decay.
+            return dict(loss_none=torch.zeros((), device=device, requires_grad=True))
+        environment = one_environment(environments, len(self.members))
+        if self.training:
+            self.seen[environment] += len(environments)
+        losses = self.members[environment](inputs, data_samples, mode='loss')
+        return {**losses, 'environment': torch.tensor(float(environment), device=device)}
+
+    @property
+    def watchers(self) -> list:
+        """There are none.
+
+        Raises:
+            RuntimeError: always.
+        """
+        raise RuntimeError(
+            'members see different batches, so there is no queue of train queries that all have '
+            "encoded: write a bank (tools/export_bank.py) and set queries='bank'"
+        )
+
+    @property
+    def objectives(self) -> list[str]:
+        """Names of all members' objectives."""
+        return [name for member in self.members for name in member.objectives]
+
+    @property
+    def stage(self) -> Optional[str]:
+        """The members' stage of DVTR's Algorithm 1."""
+        return self.members[0].stage
+
+    @stage.setter
+    def stage(self, stage: Optional[str]) -> None:
+        for member in self.members:
+            member.stage = stage
+
+    # -- evaluation -----------------------------------------------------------------------
+
+    @property
+    def similarity(self) -> FusedSimilarity:
+        """The members' similarities, fused; errors as of :attr:`weights`."""
+        return FusedSimilarity([member.similarity for member in self.members], self.weights)
+
+    def temperature(self) -> Tensor:
+        """Mean of the members', a 0-dim tensor."""
+        return torch.stack([member.temperature() for member in self.members]).mean()
+
+    def encode_video(self, inputs: dict[str, Tensor]) -> Levels:
+        """``video`` float [V, F, ...] and ``frame_mask`` bool [V, F] -> all members' levels."""
+        return self._side_by_side([member.encode_video(inputs) for member in self.members])
+
+    def encode_text(self, inputs: dict[str, Tensor]) -> Levels:
+        """``text`` int64 [T, L] and ``text_mask`` bool [T, L] -> all members' levels."""
+        return self._side_by_side([member.encode_text(inputs) for member in self.members])
+
+    def _side_by_side(self, parts: Sequence[Levels]) -> Levels:
+        levels = {}
+        for k, (member, part) in enumerate(zip(self.members, parts)):
+            part = drop_tokens(part, keep=token_levels(member.similarity))
+            levels.update({f'{k}.{name}': embedding for name, embedding in part.items()})
+        if all('gaussian' in part for part in parts):
+            gaussians = [part['gaussian'] for part in parts]
+            levels['gaussian'] = Embedding(
+                torch.cat([gaussian.mean for gaussian in gaussians], -1),
+                log_std=torch.cat([gaussian.log_std for gaussian in gaussians], -1),
+            )
+        return levels
+
+    def score(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
+        """All matrices [T, V], the supervisions' own among them, see :func:`fuse`."""
+        matrices = [
+            member.score(of_member(texts, k), of_member(videos, k))
+            for k, member in enumerate(self.members)
+        ]
+        return fuse(matrices, self.weights)
+
+
+def fuse(parts: Sequence[dict[str, Tensor]], weights: Sequence[float]) -> dict[str, Tensor]:
+    """Weighted means of the matrices that all members have, and each one's ``'scores_<k>'``."""
+    common = [name for name in parts[0] if all(name in part for part in parts)]
+    fused = {name: sum(w * part[name] for w, part in zip(weights, parts)) for name in common}
+    return {**fused, **{f'scores_{k}': part['scores'] for k, part in enumerate(parts)}}
+
+
+def of_member(levels: Levels, k: int) -> Levels:
+    """The levels of member ``k`` under its own names."""
+    prefix = f'{k}.'
+    return {
+        name.removeprefix(prefix): embedding
+        for name, embedding in levels.items()
+        if name.startswith(prefix)
+    }
+
+
+def check_fusion(fusion: Union[str, Sequence[float]], count: int) -> None:
+    """Raise ValueError unless it is ``'sum'``, ``'prior'`` or one weight a member."""
+    if isinstance(fusion, str):
+        if fusion not in ('sum', 'prior'):
+            raise ValueError(f"fusion must be 'sum', 'prior' or weights, not {fusion!r}")
+    elif len(fusion) != count or min(fusion) < 0 or not sum(fusion) > 0:
+        raise ValueError(
+            f'fusion needs one non-negative weight a member, {count} in all, with a positive sum: '
+            f'got {list(fusion)}'
+        )
+
+
+def refuse_shortlists(similarities: Sequence[nn.Module]) -> None:
+    """Raise ValueError where a similarity ranks below a shortlist what it has not compared."""
+    for k, similarity in enumerate(similarities):
+        if getattr(similarity, 'shortlist', None) is not None:
+            raise ValueError(
+                f'member {k} ranks a shortlist of {similarity.shortlist}, but scores are added for '
+                'all pairs: set shortlist=None'
+            )
+
+
+def preprocessor_of(members: Sequence[Union[dict, nn.Module]]) -> Union[dict, nn.Module, None]:
+    """The one of the members: they see the same batches.
+
+    Raises:
+        ValueError: their configs name different ones.
+    """
+    found = [member.get('data_preprocessor') for member in members if isinstance(member, dict)]
+    if any(other != found[0] for other in found):
+        raise ValueError(f'members see one batch and need one data_preprocessor, got {found}')
+    return found[0] if found else members[0].data_preprocessor
+
+
+def own_environments(data_samples: dict) -> Tensor:
+    """int64 [V], of this process' videos.
+
+    Raises:
+        ValueError: there are videos, but nothing is said of their environments.
+    """
+    environments = data_samples.get('environment')
+    if environments is not None:
+        return environments
+    if len(data_samples['video_idx']):
+        raise ValueError(
+            "the batch says no 'environment' of its videos: give the train dataset `environments`"
+        )
+    return data_samples['video_idx']
+
+
+def one_environment(environments: Tensor, count: int) -> int:
+    """The one that all videos of a joint batch are of.
+
+    Args:
+        environments: int64 [V], V >= 1.
+        count: M.
+
+    Raises:
+        ValueError: there are several, or it has no member.
+    """
+    found = environments.unique().tolist()
+    if len(found) > 1:
+        raise ValueError(
+            f'a batch must be of one environment over all processes, this one has {found}: set '
+            "batch_sampler=dict(type='EnvironmentBatchSampler') in the train dataloader"
+        )
+    if not 0 <= found[0] < count:
+        raise ValueError(f'environment {found[0]} has no member: there are {count}, from 0')
+    return found[0]

@@ -1,0 +1,222 @@
+"""MMT's two encoders (Gabeur et al., ECCV 2020): a transformer over the features of many experts.
+
+A video is one vector an expert, and so is a text, which also says how much each expert matters to
+it.  An expert that has nothing to say of a video (no speech, no face) is not there.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from mmvtr.functional.precision import at_least_float32
+from mmvtr.registry import MODELS
+from mmvtr.structures import Embedding, Levels
+
+from .pooling import check_mask, empty_levels, masked, unit
+
+#: Rows of the table of times in front of those of the seconds.
+AGGREGATED, UNKNOWN = 0, 1
+
+#: Smallest log weight of an expert.  A weight is stored as a length, and squares vanish below e^-43
+#: in float32; yet where experts are missing, such weights may be all that is left to divide by.
+LOG_FLOOR = -20.0
+
+
+@MODELS.register_module()
+class MMTEncoder(nn.Module):
+    """The multi-modal transformer and its text side, for rows of ``LoadExperts``.
+
+    Video: each row of an expert is projected to D, and each expert has one more, aggregated row
+    that starts as the maximum of its projected ones.  To all of them an embedding of the expert and
+    one of the time is added; a transformer as BERT's mixes them, across experts and time; what
+    becomes of the aggregated rows is the video.  Text: the word that comes first (BERT's CLS)
+    through a :class:`GatedEmbedding` for each expert, and its softmax over experts as weights.
+
+    One level, ``'global'``, whose tokens are the experts, by name in alphabetical order (as
+    ``LoadExperts`` numbers them).  Those of a video are unit vectors, zero where the mask says that
+    the expert is missing.  Those of a text are unit vectors times the text's weights, which
+    :class:`~mmvtr.models.mmt_similarity.ExpertSimilarity` reads back as lengths.  Ours, not the
+    paper's: unit vectors also of videos, LayerNorm and dropout in front of the transformer as in
+    BERT, and no experts but those with features in the transformer.
+
+    Args:
+        text: text tower: (ids [T, L], mask [T, L]) -> (words [T, L, D_t], pooled), attribute
+            ``dim`` = D_t; only its first word is read.
+        experts: width of the features of each expert, by name.
+        dim: D.
+        layers, heads, feedforward, dropout: of the transformer.
+        max_seconds: rows of the table of seconds.
+
+    Raises:
+        ValueError: no experts, or a ``dim`` that is no multiple of ``heads``.
+    """
+
+    level_names: ClassVar[tuple[str, ...]] = ('global',)
+
+    def __init__(
+        self,
+        text: dict | nn.Module,
+        *,
+        experts: dict[str, int],
+        dim: int = 512,
+        layers: int = 4,
+        heads: int = 4,
+        feedforward: int = 3072,
+        dropout: float = 0.1,
+        max_seconds: int = 32,
+    ) -> None:
+        super().__init__()
+        if not experts or dim % heads:
+            raise ValueError(
+                f'MMTEncoder needs an expert and a dim that is a multiple of heads, got experts '
+                f'{sorted(experts)}, dim {dim} and heads {heads}'
+            )
+        self.experts = dict(sorted(experts.items()))
+        self.dim = dim
+        self.project = nn.ModuleDict({e: nn.Linear(w, dim) for e, w in self.experts.items()})
+        self.expert_embedding = nn.Embedding(len(experts), dim)
+        self.time_embedding = nn.Embedding(UNKNOWN + 1 + max_seconds, dim)
+        self.norm, self.dropout = nn.LayerNorm(dim, eps=1e-12), nn.Dropout(dropout)
+        self.blocks = nn.ModuleList(
+            nn.TransformerEncoderLayer(
+                dim, heads, feedforward, dropout, 'gelu', layer_norm_eps=1e-12, batch_first=True
+            )
+            for _ in range(layers)
+        )
+        self.apply(_init_as_bert)
+        self.text = text if isinstance(text, nn.Module) else MODELS.build(text)
+        width = self.text.dim
+        self.phrases = nn.ModuleDict({name: GatedEmbedding(width, dim) for name in self.experts})
+        self.weigh = nn.Linear(width, len(experts), bias=False)
+
+    def encode_video(
+        self, video: Tensor, frame_mask: Tensor, *, expert: Tensor, second: Tensor
+    ) -> Levels:
+        """Encode V videos.
+
+        Args:
+            video: float [V, F, W], rows of all experts in any order; a row of an expert of width
+                w is read up to w, and W is the largest width.
+            frame_mask: bool [V, F], True on valid rows.
+            expert: int64 [V, R] with R >= F, the number of the expert of each row.
+            second: int64 [V, R], when the row was seen or heard, -1 where that is unknown.
+
+        Returns:
+            level ``'global'``: ``tokens`` [V, E, D], ``mask`` [V, E], which experts there are, and
+            ``mean`` [V, D] of those.
+
+        Raises:
+            ValueError: another width, an unknown expert or a second outside the table, or a video
+                without a valid row (its index is named).
+        """
+        if not len(video):
+            return empty_levels(self, len(self.experts))
+        check_mask(frame_mask, 'frame_mask')
+        # Padding belongs to an expert behind the last one.
+        expert = self._tags('expert', expert, frame_mask, 0, len(self.experts), len(self.experts))
+        second = self._tags('second', second, frame_mask, -1, self._seconds, -1)
+        rows = self._project(at_least_float32(video), expert)
+        highest, available = self._aggregate(rows, expert)
+        rows = rows + self.expert_embedding(expert.clamp(max=len(self.experts) - 1))
+        rows = rows + self.time_embedding(second + UNKNOWN + 1)
+        aggregated = highest + self.expert_embedding.weight + self.time_embedding.weight[AGGREGATED]
+        x = self.dropout(self.norm(torch.cat([aggregated, rows], 1)))
+        padding = ~torch.cat([available, frame_mask], 1)
+        for block in self.blocks:
+            x = block(x, src_key_padding_mask=padding)
+        tokens = masked(unit(x[:, : len(self.experts)]), available)
+        mean = tokens.sum(1) / available.sum(1, keepdim=True)
+        return {'global': Embedding(mean, tokens, available)}
+
+    def encode_text(self, text: Tensor, text_mask: Tensor) -> Levels:
+        """Encode T texts.
+
+        Args:
+            text: int64 [T, L] token ids, or what else the text tower reads.
+            text_mask: bool [T, L].
+
+        Returns:
+            level ``'global'``: ``tokens`` [T, E, D], whose lengths are the weights of the experts
+            and sum to 1, ``mask`` [T, E], all True, and ``mean`` [T, D], the sum of the tokens.
+
+        Raises:
+            ValueError: see :func:`~mmvtr.models.encoders.tower.check_text`.
+        """
+        if not len(text):
+            return empty_levels(self, len(self.experts))
+        first = self.text(text, text_mask)[0][:, 0]
+        units = torch.stack([phrase(first) for phrase in self.phrases.values()], 1)
+        weights = at_least_float32(self.weigh(first)).log_softmax(-1).clamp(min=LOG_FLOOR).exp()
+        tokens = weights[..., None] * units
+        mask = torch.ones_like(weights, dtype=torch.bool)
+        return {'global': Embedding(tokens.sum(1), tokens, mask)}
+
+    @property
+    def _seconds(self) -> int:
+        return self.time_embedding.num_embeddings - UNKNOWN - 1
+
+    def _tags(
+        self, name: str, tags: Tensor, mask: Tensor, first: int, stop: int, fill: int
+    ) -> Tensor:
+        """int64 [V, R] of the rows -> [V, F], ``fill`` at padding; only first to stop - 1 pass."""
+        valid = tags[:, : mask.shape[1]][mask]
+        wrong = valid[(valid < first) | (valid >= stop)]
+        if len(wrong):
+            raise ValueError(
+                f'a row of {name} {int(wrong[0])}, but MMTEncoder knows {first} to {stop - 1}: '
+                'experts must be those of LoadExperts, and max_seconds the longest video'
+            )
+        return tags[:, : mask.shape[1]].masked_fill(~mask, fill)
+
+    def _project(self, video: Tensor, expert: Tensor) -> Tensor:
+        """float [V, F, W], int64 [V, F] -> float [V, F, D], zero at padding."""
+        widest = max(self.experts.values())
+        if video.shape[2:] != (widest,):
+            raise ValueError(
+                f'MMTEncoder takes rows [V, F, {widest}], as wide as the widest of its experts '
+                f'{self.experts}, got {list(video.shape)}: those of LoadExperts must be the same'
+            )
+        rows = video.new_zeros(*expert.shape, self.dim)
+        for number, (linear, width) in enumerate(zip(self.project.values(), self.experts.values())):
+            own = expert == number
+            rows[own] = at_least_float32(linear(video[own][:, :width]))
+        return rows
+
+    def _aggregate(self, rows: Tensor, expert: Tensor) -> tuple[Tensor, Tensor]:
+        """Maximum over the rows of each expert [V, E, D], zero if missing; and who is there."""
+        count = len(self.experts)
+        highest = rows.new_zeros(len(rows), count + 1, self.dim).scatter_reduce(
+            1, expert[..., None].expand_as(rows), rows, 'amax', include_self=False
+        )
+        there = torch.zeros(len(rows), count + 1, dtype=torch.bool, device=rows.device)
+        return highest[:, :count], there.scatter(1, expert, True)[:, :count]
+
+
+class GatedEmbedding(nn.Module):
+    """``z = W1 h + b1``, then ``z * sigmoid(W2 z + b2)`` as a unit vector (Miech et al., 2018).
+
+    Without the batch normalisation that public codes put inside the sigmoid: a text would depend
+    on the rest of its batch.
+    """
+
+    def __init__(self, in_dim: int, dim: int) -> None:
+        super().__init__()
+        self.linear, self.gate = nn.Linear(in_dim, dim), nn.Linear(dim, dim)
+
+    def forward(self, h: Tensor) -> Tensor:
+        """float [N, in_dim] -> float [N, D], at least float32."""
+        z = self.linear(h)
+        return unit(z * self.gate(z).sigmoid())
+
+
+def _init_as_bert(module: nn.Module) -> None:
+    """N(0, .02) for all matrices and tables, biases 0."""
+    if isinstance(module, (nn.Linear, nn.Embedding)):
+        nn.init.normal_(module.weight, std=0.02)
+    if isinstance(module, nn.MultiheadAttention):
+        nn.init.normal_(module.in_proj_weight, std=0.02)
+    if isinstance(module, nn.Linear) and module.bias is not None:
+        nn.init.zeros_(module.bias)

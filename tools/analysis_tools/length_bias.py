@@ -1,0 +1,332 @@
+"""Are the test videos of an action as long as those that a model learns it from?
+
+    python tools/analysis_tools/length_bias.py CONFIG --out DIR --action 0 54
+
+Compares the train and the test set of a config action by action (verb class, noun class), from
+their annotations alone: a table and, with --out, the pictures of Satar et al., "Towards Debiasing
+Frame Length Bias in Text-Video Retrieval via Causal Intervention", Fig. 2, 6, 7 and 8.  With
+--scores also what LengthBiasMetric says of a model.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn, Optional, Sequence
+
+import numpy as np
+import torch
+from mmengine.config import Config, DictAction
+from mmengine.registry import init_default_scope
+
+from mmvtr.datasets.splits import Action, class_means, class_members
+from mmvtr.datasets.video_text import VideoTextDataset
+from mmvtr.evaluation import LengthBiasMetric, evaluate, results_table
+from mmvtr.evaluation.length_bias import (
+    ActionLengths,
+    common_actions,
+    known_lengths,
+    read_annotations,
+    video_actions,
+)
+from mmvtr.structures import Relation
+from mmvtr.utils import load_config
+
+#: Differences that the paper counts: more than the first, at least the second (60 frames a second).
+GAPS = dict(frames=(60.0, 200.0), seconds=(1.0, 200 / 60))
+#: What datasets raise when files or annotations are not as expected.
+PROBLEMS = (OSError, ImportError, ValueError, KeyError, RuntimeError)
+
+
+class Lengths(NamedTuple):
+    """The videos of a set.
+
+    Attributes:
+        dataset: the set, its annotations only.
+        videos: float64 [V], their lengths.
+        actions: the actions of each.
+    """
+
+    dataset: VideoTextDataset
+    videos: np.ndarray
+    actions: list[list[Action]]
+
+    def of(self, action: Action) -> np.ndarray:
+        """Lengths of an action's videos, maybe none."""
+        return self.videos[class_members(self.actions).get(action, [])]
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add('config', help='its train_dataloader.dataset and test_dataloader.dataset are compared')
+    add('--out', type=Path, metavar='DIR', help='folder for the pictures, made if need be')
+    add('--action', type=int, nargs=2, metavar=('VERB', 'NOUN'), help='look at one action closely')
+    add(
+        '--unit',
+        choices=('frames', 'seconds'),
+        help='native frames or seconds; default: frames where all videos of both sets have them',
+    )
+    add(
+        '--equal-shares',
+        action='store_true',
+        help='a video of n actions is taken for n of equal length, as the paper does for YouCook2; '
+        'default: it counts with its whole length for each',
+    )
+    add(
+        '--scores',
+        type=Path,
+        metavar='FILE',
+        help="a model's scores, texts x videos in the order of the test set: .npz with an array "
+        "'scores', or .npy",
+    )
+    add('--top', type=int, default=20, help='of LengthBiasMetric (default: 20)')
+    add(
+        '--gaps',
+        type=float,
+        nargs=2,
+        metavar=('MANY', 'MOST'),
+        help="differences of means to count: more than MANY (LengthBiasMetric's min_gap) and at "
+        "least MOST; default: the paper's 60 and 200 frames, 1 and 3.33 s",
+    )
+    add('--cfg-options', nargs='+', action=DictAction, default={})
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = parse_args()
+    cfg = load_config(args.config, args.cfg_options)
+    init_default_scope(cfg.get('default_scope', 'mmvtr'))
+    try:
+        train, test, unit = read_sets(cfg, args.unit, args.equal_shares)
+        common = common_actions(*(class_means(x.videos, x.actions) for x in (train, test)))
+        gaps = args.gaps or GAPS[unit]
+        print(f'{args.config}: lengths in {unit}\n\n{table(train, test, common, gaps)}')
+        if args.action:
+            print('\n' + describe_action(tuple(args.action), train, test, unit))
+        if args.scores:
+            print('\n' + bias_of_scores(args.scores, train, test, top=args.top, min_gap=gaps[0]))
+    except PROBLEMS as error:
+        fail(error.args[0] if isinstance(error, KeyError) else error)
+    if args.out:
+        draw_all(args.out, train, test, common, unit, gaps, args.action)
+
+
+def fail(message: object) -> NoReturn:
+    raise SystemExit(f'error: {message}')
+
+
+def read_sets(cfg: Config, unit: Optional[str], equal_shares: bool) -> tuple[Lengths, Lengths, str]:
+    """Both sets, and the unit of their lengths."""
+    datasets = []
+    for name in ('train', 'test'):
+        loader = cfg.get(f'{name}_dataloader')
+        if not loader or not loader.get('dataset'):
+            fail(f'{cfg.filename} has no {name}_dataloader.dataset')
+        datasets.append(read_annotations(loader.dataset))
+    if unit is None:
+        units = {known_lengths(dataset)[1] for dataset in datasets}
+        unit = 'frames' if units == {'frames'} else 'seconds'
+    train, test = (_lengths(dataset, unit, equal_shares) for dataset in datasets)
+    if not any(train.actions) or not any(test.actions):
+        fail(f'{cfg.filename}: no video of a set has an action (verb and noun class)')
+    return train, test, unit
+
+
+def _lengths(dataset: VideoTextDataset, unit: str, equal_shares: bool) -> Lengths:
+    lengths, actions = dataset.lengths(unit), video_actions(dataset)
+    if equal_shares:
+        lengths = lengths / np.maximum(1, [len(set(of_video)) for of_video in actions])
+    return Lengths(dataset, lengths, actions)
+
+
+def table(train: Lengths, test: Lengths, common: ActionLengths, thresholds: Sequence[float]) -> str:
+    """Facts of the two sets side by side, then those of their common actions."""
+    rows = [('', 'train', 'test')]
+    for name, fact in (
+        ('videos', lambda x: f'{len(x.videos):,}'),
+        ('texts', lambda x: f'{len(x.dataset.texts):,}'),
+        ('annotated pairs', lambda x: f'{sum(len(t["video_idx"]) for t in x.dataset.texts):,}'),
+        ('mean length', lambda x: f'{np.mean(x.videos):,.2f}'),
+        ('median length', lambda x: f'{np.median(x.videos):,.2f}'),
+        ('actions', lambda x: f'{len(class_members(x.actions)):,}'),
+    ):
+        rows.append((name, fact(train), fact(test)))
+    count, gaps = len(common.actions), np.abs(common.gaps)
+    rows += [('', '', ''), ('actions of both sets', f'{count:,}', '')]
+    many, most = thresholds
+    for name, chosen in (
+        (f'  mean lengths differ by more than {many:g}', gaps > many),
+        (f'  mean lengths differ by at least {most:.4g}', gaps >= most),
+        ('  longer in test than in train', common.gaps > 0),
+    ):
+        rows.append((name, f'{chosen.sum():,}', f'{100 * chosen.sum() / max(1, count):.1f} %'))
+    if count:
+        rows.append(('  mean and largest difference', f'{gaps.mean():,.1f}', f'{gaps.max():,.1f}'))
+    width = max(len(name) for name, *_ in rows) + 1
+    return '\n'.join(f'{name:{width}}{one:>12}{other:>12}'.rstrip() for name, one, other in rows)
+
+
+def describe_action(action: Action, train: Lengths, test: Lengths, unit: str) -> str:
+    """How many videos an action has and how long they are, in each set."""
+    parts = []
+    for name, lengths in (('train', train.of(action)), ('test', test.of(action))):
+        if not len(lengths):
+            fail(f'action {action} (verb, noun) has no video in {name}')
+        parts.append(f'{len(lengths):,} {name} videos of mean length {lengths.mean():,.2f}')
+    return f'action {action}: {", ".join(parts)} {unit}'
+
+
+def bias_of_scores(path: Path, train: Lengths, test: Lengths, *, top: int, min_gap: float) -> str:
+    """LengthBiasMetric's table for saved scores."""
+    metric = LengthBiasMetric(train=train.dataset, top=top, min_gap=min_gap)
+    metric.train_means = class_means(train.videos, train.actions)
+    dataset = test.dataset
+    relevance = dataset.relevance()
+    relation = Relation(
+        torch.from_numpy(dataset.positives()),
+        relevance=None if relevance is None else torch.as_tensor(relevance),
+        text_ids=[text['text_id'] for text in dataset.texts],
+        video_ids=[video['video_id'] for video in dataset.videos],
+        video_lengths=torch.from_numpy(test.videos),
+        text_actions=[tuple(map(tuple, text.get('actions', ()))) for text in dataset.texts],
+        video_actions=test.actions,
+    )
+    scores = load_scores(path, relation.positives.shape)
+    return results_table(evaluate([metric], {'scores': scores}, relation))
+
+
+def load_scores(path: Path, shape: tuple[int, int]) -> torch.Tensor:
+    """Float [T, V] of a .npz or .npy file."""
+    try:
+        content = np.load(path, allow_pickle=False)
+        array = content if isinstance(content, np.ndarray) else content['scores']
+    except (OSError, ValueError, EOFError, KeyError) as error:
+        fail(f"{path} is no .npy file and no .npz with an array 'scores': {error}")
+    if array.shape != tuple(shape) or array.dtype.kind not in 'fiu':
+        fail(
+            f'{path} holds {array.dtype} {list(array.shape)}, expected scores of the test set, '
+            f'{list(shape)} (texts x videos)'
+        )
+    return torch.from_numpy(array.astype(np.float64 if array.dtype.itemsize > 4 else np.float32))
+
+
+def draw_all(
+    folder: Path,
+    train: Lengths,
+    test: Lengths,
+    common: ActionLengths,
+    unit: str,
+    thresholds: Sequence[float],
+    action: Optional[Sequence[int]],
+) -> None:
+    """Write the pictures and say where."""
+    from matplotlib.figure import Figure  # only now: a run without pictures need not wait for it
+
+    drawings = dict(
+        discrepancy=lambda figure: draw_discrepancy(figure, common, unit, thresholds),
+        mean_lengths=lambda figure: draw_means(figure, common, unit),
+        absolute_discrepancy=lambda figure: draw_absolute(figure, common, unit, thresholds),
+    )
+    if action:
+        verb, noun = action
+        drawings[f'action_{verb}_{noun}'] = lambda figure: draw_action(
+            figure, (verb, noun), train, test, unit
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, draw in drawings.items():
+        figure = Figure(figsize=(10, 5), layout='constrained')
+        draw(figure)
+        figure.savefig(folder / f'{name}.png', dpi=150)
+    print(f'\npictures in {folder}: ' + ', '.join(f'{name}.png' for name in drawings))
+
+
+def draw_discrepancy(
+    figure: Any, common: ActionLengths, unit: str, thresholds: Sequence[float]
+) -> None:
+    """Fig. 2: test - train of each action, in descending order."""
+    axis = figure.subplots()
+    gaps = np.sort(common.gaps)[::-1]
+    place = np.arange(len(gaps))
+    for sign, name in ((1, 'longer in test'), (-1, 'longer in train')):
+        chosen = sign * gaps > 0
+        label = f'{name}: {chosen.sum():,} actions'
+        axis.fill_between(place, np.where(chosen, gaps, 0), step='mid', label=label)
+    axis.axhline(0, color='0.4', linewidth=0.8)
+    spread(axis, gaps, thresholds)
+    axis.set_ylabel(f'mean length in test - train ({unit})')
+    axis.set_xlabel('actions of both sets')
+    axis.set_title('Difference of the mean lengths of each action')
+    axis.legend(frameon=False)
+
+
+def spread(axis: Any, gaps: np.ndarray, thresholds: Sequence[float]) -> None:
+    """A scale on which a few large differences do not hide the others."""
+    if np.abs(gaps).max() > thresholds[0]:
+        axis.set_yscale('symlog', linthresh=thresholds[0])
+
+
+def draw_means(figure: Any, common: ActionLengths, unit: str) -> None:
+    """Fig. 7: mean length in test against train, without and with outliers."""
+    inner = (common.train <= _fence(common.train)) & (common.test <= _fence(common.test))
+    whole = np.ones_like(inner)
+    for axis, chosen, name in zip(
+        figure.subplots(1, 2), (inner, whole), ('without outliers', 'with outliers')
+    ):
+        train, test = common.train[chosen], common.test[chosen]
+        axis.scatter(train, test, s=8, alpha=0.5, linewidths=0)
+        top = max([1, *train, *test])
+        axis.plot([0, top], [0, top], color='0.4', linewidth=0.8, linestyle='--')
+        axis.set_xlabel(f'mean length in train ({unit})')
+        axis.set_ylabel(f'mean length in test ({unit})')
+        axis.set_title(f'{name}: {chosen.sum():,} actions')
+
+
+def _fence(x: np.ndarray) -> float:
+    """Above it is an outlier: 1.5 interquartile ranges over the third quartile (Tukey)."""
+    if not len(x):
+        return 0.0
+    first, third = np.quantile(x, (0.25, 0.75))
+    return third + 1.5 * (third - first)
+
+
+def draw_absolute(
+    figure: Any, common: ActionLengths, unit: str, thresholds: Sequence[float]
+) -> None:
+    """Fig. 8: absolute difference of each action, in descending order."""
+    axis = figure.subplots()
+    gaps = np.sort(np.abs(common.gaps))[::-1]
+    axis.fill_between(np.arange(len(gaps)), gaps, step='mid', color='0.7')
+    spread(axis, gaps, thresholds)
+    many, most = thresholds
+    for gap, count, said in (
+        (many, (gaps > many).sum(), f'more than {many:g}'),
+        (most, (gaps >= most).sum(), f'at least {most:.4g}'),
+    ):
+        axis.axhline(gap, linewidth=0.8, linestyle='--', color='0.3')
+        axis.annotate(f'{said}: {count:,} actions', (len(gaps), gap), ha='right', va='bottom')
+    axis.set_xlabel('actions of both sets')
+    axis.set_ylabel(f'|mean length in test - train| ({unit})')
+    axis.set_title('How much the mean lengths of each action differ')
+
+
+def draw_action(figure: Any, action: Action, train: Lengths, test: Lengths, unit: str) -> None:
+    """Fig. 6 and 10 b: lengths of one action's videos in both sets."""
+    axis = figure.subplots()
+    lengths = dict(train=train.of(action), test=test.of(action))
+    borders = np.histogram_bin_edges(np.concatenate(list(lengths.values())), bins=30)
+    for color, (name, of_set) in zip(('C0', 'C1'), lengths.items()):
+        label = f'{name}: {len(of_set):,} videos, mean {of_set.mean():,.1f}'
+        share = np.full(len(of_set), 100 / len(of_set))
+        axis.hist(of_set, borders, weights=share, alpha=0.5, label=label, color=color)
+        axis.axvline(of_set.mean(), color=color, linestyle='--', linewidth=1)
+    axis.set_xlabel(f'length ({unit})')
+    axis.set_ylabel('% of the videos of a set')
+    axis.set_title(f'Action {action} (verb class, noun class)')
+    axis.legend(frameon=False)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,98 @@
+"""Find the moments that texts tell of in the videos of a config's test set.
+
+    python tools/find_moments.py CONFIG CHECKPOINT "a small red star spins" ["a dog" ...] [--k 5]
+
+Prints rank, id, score, begin and end, and file of the best videos of each text, for models that
+score a video by its best frame. Times are seconds from the begin of the video, or shares of it
+where its length is unknown.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Sequence
+
+from mmengine.config import Config, DictAction
+
+from mmvtr.utils import load_config
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add('config', help='config file')
+    add('checkpoint', help='checkpoint file of the same model')
+    add('texts', nargs='+', metavar='TEXT')
+    add('--k', type=int, default=5, help='videos a text (default: 5)')
+    add('--split', choices=['train', 'val', 'test'], default='test', help='whose videos')
+    add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
+    args = parser.parse_args()
+    if args.k < 1:
+        parser.error(f'--k must be at least 1, not {args.k}')
+    return args
+
+
+def main() -> None:
+    args = parse_args()
+    try:
+        find(args, load_config(args.config, args.cfg_options))
+    except (ImportError, KeyError, OSError, RuntimeError, ValueError) as error:
+        reason = error.args[0] if isinstance(error, KeyError) else error
+        raise SystemExit(f'error: {reason}') from error
+
+
+def find(args: argparse.Namespace, cfg: Config) -> None:
+    """Encode texts and videos, score, print."""
+    from mmvtr import apis
+    from mmvtr.engine.evaluation import to_device
+    from mmvtr.engine.moments import find_moments, refuse_without_frames
+    from mmvtr.registry import DATASETS
+
+    refuse_stored_words(cfg)
+    model, _ = apis.load_retriever(cfg, args.checkpoint)
+    refuse_without_frames(model)
+    texts = apis.encode_texts(model, cfg, args.texts).levels  # first: they may be unknown words
+    loader = apis.as_tested(cfg, args.split)
+    dataset = DATASETS.build(loader.dataset)
+    videos = apis.encode_set(model, dict(loader, dataset=dataset), kinds=['video'], progress=True)
+    videos = videos['video']
+    device = model.data_preprocessor.device
+    scores = model.score(*(to_device(side, device) for side in (texts, videos.levels)))['scores']
+    found = find_moments(model, texts, videos.levels, scores, top=args.k)
+    show(args.texts, found, [dataset.videos[v] for v in videos.index.tolist()])
+
+
+def refuse_stored_words(cfg: Config) -> None:
+    """Raise ValueError where a text is looked up by its id: a free text has none."""
+    steps = cfg.test_dataloader.dataset.text_pipeline if cfg.get('test_dataloader') else []
+    if any('LoadTextFeatures' in str(step['type']) for step in steps):
+        raise ValueError(
+            f'{cfg.filename} reads stored word features, which free texts do not have: take a '
+            'config with a text tower'
+        )
+
+
+def show(texts: Sequence[str], found: Any, records: Sequence[dict[str, Any]]) -> None:
+    """A block for each text, a line for each of its videos."""
+    shape = found.column.shape
+    spans = found.matches.span.view(*shape, 2)
+    print()
+    for text, *hits in zip(texts, found.column.tolist(), found.score.tolist(), spans.tolist()):
+        print(text)
+        for rank, (column, score, span) in enumerate(zip(*hits), 1):
+            video = records[column]
+            row = f'{rank:6d}  {video["video_id"]}  {score:.4f}  {spoken(span, video)}'
+            print(f'{row}  {video.get("path", "")}'.rstrip())
+
+
+def spoken(span: Sequence[float], video: dict[str, Any]) -> str:
+    """'12.5-15.0 s', or '0.500-0.600 of it' where nobody knows how long the video is."""
+    if 'duration' not in video:
+        return '{:.3f}-{:.3f} of it'.format(*span)
+    return '{:.1f}-{:.1f} s'.format(*(x * video['duration'] for x in span))
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,69 @@
+"""Make one retriever of several checkpoints of a config: their scores are added.
+
+    python tools/model_converters/fuse.py CONFIG CHECKPOINT ... --out DIR [--fusion .7 .3]
+
+Writes ``DIR/config.json`` and ``DIR/model.pth``, which every tool takes as any other pair
+(tools/test.py takes the several checkpoints themselves, too).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from mmengine.config import Config, DictAction
+
+from mmvtr.utils import load_config
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add('config', help='config file')
+    add('checkpoints', nargs='+', metavar='CHECKPOINT', help='files of the same model')
+    add('--out', required=True, metavar='DIR', type=Path)
+    add(
+        '--fusion',
+        nargs='+',
+        metavar='WEIGHT',
+        help="'sum' (default: equal weights), or one weight a checkpoint",
+    )
+    add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = parse_args()
+    cfg = load_config(args.config, args.cfg_options)
+    try:
+        fuse(args, cfg)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise SystemExit(f'error: {error}') from error
+
+
+def fuse(args: argparse.Namespace, cfg: Config) -> None:
+    """Write the config and the checkpoint of all."""
+    import torch
+
+    from mmvtr.apis import load_retriever
+    from mmvtr.engine.members import fuse_config, read_fusion
+    from mmvtr.models.backdoor import BackdoorRetriever
+
+    fusion = read_fusion(args.fusion)
+    members = [load_retriever(cfg, path, device='cpu')[0] for path in args.checkpoints]
+    fuse_config(cfg, args.checkpoints, fusion)
+    model = BackdoorRetriever(members=members, fusion=fusion)
+    args.out.mkdir(parents=True, exist_ok=True)
+    part = args.out / 'model.pth.part'
+    torch.save(dict(state_dict=model.state_dict()), part)
+    cfg.pop('work_dir')  # the one of a single member
+    cfg.dump(args.out / 'config.json')
+    os.replace(part, args.out / 'model.pth')
+    print(f'{args.out}: {len(members)} members, weights {[round(w, 4) for w in model.weights]}')
+
+
+if __name__ == '__main__':
+    main()
