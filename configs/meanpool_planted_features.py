@@ -3,3 +3,4 @@
 _base_ = ['maxframe_planted_features.py']
 
 model = dict(similarity=dict(_delete_=True, type='CosineSimilarity', levels=('a', 'b')))
+custom_hooks = []  # of no frame more than another

@@ -38,4 +38,4 @@ model = dict(
         ),
     ),
 )
-custom_hooks = [dict(type='AmbiguityHook')]
+custom_hooks = [dict(type='AmbiguityHook'), dict(type='MomentsHook')]

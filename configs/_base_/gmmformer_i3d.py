@@ -49,3 +49,4 @@ model = dict(
         diversity=dict(type='QueryDiversity', margin=0.2, scale=32.0, loss_weight=0.015)
     ),
 )
+custom_hooks = [dict(type='MomentsHook')]

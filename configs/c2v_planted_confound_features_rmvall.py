@@ -1,0 +1,11 @@
+# RmvAll (Algorithm 1): the clips of a class leave until its mean train length is near its test
+# length.  It reads test lengths.  A class keeps 5 clips (60 in the paper, where there are more).
+_base_ = ['c2v_planted_confound_features.py']
+
+removal = dict(
+    type='RemoveByLength',
+    alpha=5,
+    delta=4.0,
+    test=dict(type='PlantedDataset', data_root='data/planted', length_confound=0.9, split='test'),
+)
+train_dataloader = dict(dataset=dict(environments=removal))

@@ -1,0 +1,8 @@
+# The control of causal_hgr_epic.py: parts of the same sizes, drawn at random.
+_base_ = ['causal_hgr_epic.py']
+
+train_dataloader = dict(
+    dataset=dict(
+        environments=dict(_delete_=True, type='RandomSplit', like=dict(type='LengthSplit', parts=2))
+    )
+)
