@@ -6,6 +6,12 @@ removal = dict(
     type='RemoveByLength',
     alpha=5,
     delta=4.0,
-    test=dict(type='PlantedDataset', data_root='data/planted', length_confound=0.9, split='test'),
+    test=dict(
+        type='PlantedDataset',
+        data_root='data/planted',
+        general=0.0,
+        length_confound=0.9,
+        split='test',
+    ),
 )
 train_dataloader = dict(dataset=dict(environments=removal))

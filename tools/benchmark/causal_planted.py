@@ -82,7 +82,7 @@ def main() -> None:
     parser.add_argument('--jobs', type=int, default=2, help='trainings at a time, one thread each')
     args = parser.parse_args()
 
-    make_features('confound90', length_confound=CONFOUND)
+    make_features('confound90', frames=12, length_confound=CONFOUND)
     with ThreadPoolExecutor(args.jobs) as pool:
         runs = {name: [pool.submit(run, name, s) for s in args.seeds] for name in METHODS}
         results = {name: [done.result() for done in those] for name, those in runs.items()}
