@@ -9,4 +9,3 @@ train_dataloader = dict(
 )
 custom_hooks = [dict(type='MembersHook')]  # each member alone beside the sum
 find_unused_parameters = True  # a step trains one member
-train_cfg = dict(max_epochs=100)

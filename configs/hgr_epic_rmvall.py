@@ -7,4 +7,3 @@ removal = dict(
     type='RemoveByLength', alpha=60, delta=10.0, test=dict(type='EPICKitchensDataset', split='test')
 )
 train_dataloader = dict(dataset=dict(environments=removal))
-train_cfg = dict(max_epochs=100)

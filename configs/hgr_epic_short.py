@@ -3,4 +3,3 @@
 _base_ = ['hgr_epic.py']
 
 train_dataloader = dict(dataset=dict(environments=dict(type='LengthSplit', parts=2, only=0)))
-train_cfg = dict(max_epochs=100)

@@ -141,3 +141,11 @@ def test_values_of_ncl(path):
     warmup = [s for s in cfg.param_scheduler if s.type == 'LinearLR']
     expected = [] if dataset == 'msvd' else [cfg.train_cfg.max_epochs / 10]
     assert [s.end for s in warmup] == expected
+
+
+@pytest.mark.parametrize('dataset', ['epic', 'youcook2', 'msrvtt'])
+def test_all_rows_of_the_frame_length_paper_train_equally_long(dataset):
+    """Sec. 4: 100 epochs for all."""
+    rows = [p for p in CONFIGS if f'hgr_{dataset}' in p.stem]
+    assert len(rows) >= 6
+    assert {Config.fromfile(path).train_cfg.max_epochs for path in rows} == {100}

@@ -27,5 +27,13 @@ test_dataloader = dict(
     ),
 )
 test_cfg = dict(type='RetrievalLoop')
-test_evaluator = [dict(type='RetrievalMetric'), dict(type='RelevanceMetric')]
+test_evaluator = [
+    dict(type='RetrievalMetric'),
+    dict(type='RelevanceMetric'),
+    dict(
+        type='LengthBiasMetric',
+        min_gap=60,
+        train=dict(type='EPICKitchensDataset', split='train', video_pipeline=[], text_pipeline=[]),
+    ),  # frames
+]
 # The relevance of a validation set is not published: the last epoch is tested.

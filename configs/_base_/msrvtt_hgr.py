@@ -22,5 +22,9 @@ train_dataloader = dict(
 )
 test_dataloader = dict(**loader, batch_size=64, dataset=dict(**common, split='1kA_test'))
 test_cfg = dict(type='RetrievalLoop')
-test_evaluator = [dict(type='RetrievalMetric'), dict(type='RelevanceMetric')]
+test_evaluator = [
+    dict(type='RetrievalMetric'),
+    dict(type='RelevanceMetric'),
+    dict(type='LengthBiasMetric', min_gap=1, train=dict(**common, split='1kA_train9k')),  # seconds
+]
 # 1k-A has no validation set: the last epoch is tested, and nothing is chosen on the test set.

@@ -22,5 +22,9 @@ train_dataloader = dict(
 )
 test_dataloader = dict(**loader, batch_size=64, dataset=dict(**common, split='val'))
 test_cfg = dict(type='RetrievalLoop')
-test_evaluator = [dict(type='RetrievalMetric'), dict(type='RelevanceMetric')]
+test_evaluator = [
+    dict(type='RetrievalMetric'),
+    dict(type='RelevanceMetric'),
+    dict(type='LengthBiasMetric', min_gap=2, train=dict(**common, split='train')),  # seconds
+]
 # The test set is not public: the last epoch is tested on val, and nothing is chosen there.

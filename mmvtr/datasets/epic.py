@@ -135,9 +135,9 @@ class EPICKitchensDataset(PublishedDataset):
         return v, [int(random.choice(self._texts_related_to(v)))]
 
     def _texts_related_to(self, v: int) -> np.ndarray:
-        """Int64 [n], texts of enough relevance for a clip; the same for all clips of its classes."""
+        """Int64 [n], texts of enough relevance for a clip; the same for all of its classes."""
         classes = self.videos[v]['classes']
-        key = tuple(tuple(classes[kind]) for kind in classes)
+        key = tuple(frozenset(classes[kind]) for kind in classes)
         if key not in self._related_texts:
             clip = {kind: class_table([self.videos[v]], kind) for kind in classes}
             relevance = class_relevance(self._text_classes, clip)[:, 0]

@@ -234,7 +234,8 @@ class VerbNounGraph(GraphTransform):
         for text in texts:
             if 'verb' not in text or 'nouns' not in text:
                 raise KeyError(
-                    f'text {text["text_id"]!r} has no verb and nouns: its dataset annotates none'
+                    f'text {text["text_id"]!r} has no verb and nouns: its dataset annotates none; '
+                    "PartOfSpeechGraph(method='rules') finds them in any text"
                 )
 
     def parse(self, record: Results) -> tuple[list[str], RoleGraph]:

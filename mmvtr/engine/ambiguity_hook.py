@@ -44,6 +44,12 @@ class AmbiguityHook(Hook):
         self._truth: Optional[Tensor] = None
 
     def before_train(self, runner: Runner) -> None:
+        unit = getattr(runner.train_dataloader.dataset, 'epoch_unit', None)
+        if unit in ('text', 'video'):
+            raise ValueError(
+                f'epoch_unit={unit!r}: the pass for Eq. 4 would meet a video once for each text, '
+                "or one of its texts only; set epoch_unit='video_with_all_texts'"
+            )
         truth = runner.train_dataloader.dataset.truth()
         self._truth = None if truth is None else torch.as_tensor(truth)
         warmup = _bare(runner.model).supervision.warmup

@@ -124,7 +124,8 @@ class ARLSupervision(nn.Module):
             mean of u "over the train set").
         lead: with ``rule='own'``, by how much a video must outrank the annotated one.
         cap: most ambiguous videos of a text in a batch, the best-scored; None = all (paper).
-        strategy: ``'ours'``, ``'positive'`` or ``'ignore'`` (Tab. 6).
+        strategy: of text-video pairs, ``'ours'``, ``'positive'`` or ``'ignore'`` (Tab. 6);
+            ambiguous frames always are ``'ours'``.
         frame_weight: weight of the text-frame losses; 0 leaves them out (Tab. 5, T-F).
         frame_slack: with ``rule='own'``, a frame is ambiguous within this distance of the best.
         lambda_nce: weight of the contrast beside the triplets in the text-frame losses.
@@ -224,9 +225,8 @@ class ARLSupervision(nn.Module):
         self.found = {level: self._sets(level, *units[level], target) for level in self.levels}
         for level in self.levels:
             chosen = self.found[self._teacher(level)]
-            targets[level] = Target(
-                **apply_strategy(self.strategy, target.positives, chosen, target.weights),
-                margins=target.margins,
+            targets[level] = target._replace(
+                **apply_strategy(self.strategy, target.positives, chosen, target.weights)
             )
         sizes = torch.stack([found.float().sum(1).mean() for found in self.found.values()])
         logs = {'ambiguous_per_text': sizes.mean()}
@@ -238,6 +238,7 @@ class ARLSupervision(nn.Module):
         """Whose sets a branch learns from (the other's, with ``exchange``)."""
         return next(name for name in self.levels if name != level) if self.exchange else level
 
+    @torch.no_grad()
     def _sets(
         self, level: str, texts: Tensor, frames: Tensor, mask: Tensor, target: Target
     ) -> Tensor:
@@ -293,7 +294,10 @@ class ARLSupervision(nn.Module):
         rows: Tensor,
         columns: Tensor,
     ) -> Tensor:
-        """Eq. 6 on s^f and u^f (Eq. 2, 5): bool [P, F]."""
+        """Eq. 6 on s^f and u^f (Eq. 2, 5): bool [P, F].
+
+        The branch's own best frame may be among them: who learns from the set may have another.
+        """
         branch = self.branches[level]
         texts, frames, mask = units[level]
         scores, mask = _own_frames(texts, frames, rows, columns), mask[columns]
@@ -306,7 +310,7 @@ class ARLSupervision(nn.Module):
         return ambiguous_set(
             scores,
             frame_uncertainty(mean_cosines(texts, branch.frame_mean)[rows], of_frames),
-            positives,
+            torch.zeros_like(positives),
             tau_s=tau_s,
             tau_u=branch.tau_u,
             mask=mask,
@@ -323,4 +327,5 @@ def _units(texts: Embedding, videos: Embedding) -> tuple[Tensor, Tensor, Tensor]
 
 def _own_frames(texts: Tensor, frames: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     """s^f (Eq. 2) of P pairs: float [P, F]."""
-    return torch.einsum('pd,pfd->pf', texts[rows], frames[columns])
+    with torch.autocast(texts.device.type, enabled=False):
+        return torch.einsum('pd,pfd->pf', texts[rows], frames[columns])

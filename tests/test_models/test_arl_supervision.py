@@ -12,7 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 import children  # noqa: F401 - the server that forks the two processes has imported all
 from mmvtr.functional.contrastive import contrastive
 from mmvtr.functional.ranking import ranking
-from mmvtr.models.arl_supervision import ARLSupervision, Statistics
+from mmvtr.models.arl_supervision import ARLSupervision, Statistics, _own_frames
 from mmvtr.models.best_frame_similarity import BestFrameSimilarity
 from mmvtr.models.losses import ContrastiveLoss, RankingLoss, Target
 from mmvtr.models.retriever import VideoTextRetriever, own_match
@@ -346,3 +346,43 @@ def test_two_processes_equal_one(tmp_path):
                 torch.testing.assert_close(other[name], value, msg=name)
         for level in found:
             assert torch.equal(got[3][level], found[level])
+
+
+def test_the_best_frame_of_the_teacher_is_no_negative_of_the_student():
+    supervision, texts, videos = ready(frame_slack=0.05)
+    for branch in supervision.branches.values():
+        branch.tau_u.fill_(-9.0)
+    rows, columns = POSITIVES.nonzero(as_tuple=True)
+    units = {
+        level: (
+            normalize(texts[level].mean, dim=-1),
+            normalize(videos[level].tokens, dim=-1),
+            MASK,
+        )
+        for level in 'ab'
+    }
+    for level in 'ab':
+        found = supervision._frame_sets(level, units, rows, columns)
+        q, frames, _ = units[level]
+        scores = torch.einsum('pd,pfd->pf', q[rows], frames[columns])
+        best = scores.masked_fill(~MASK[columns], -9).argmax(1)
+        assert found[torch.arange(len(rows)), best].all()
+        assert not found[~MASK[columns]].any()
+
+
+def test_what_other_losses_read_stays_in_the_target():
+    supervision, texts, videos = ready()
+    relevance = torch.rand(T, V)
+    target = Target(POSITIVES, relevance=relevance, overlap=relevance > 0.5)
+    targets, _ = supervision(texts, videos, target)
+    for level in ('a', 'b', 'scores'):
+        assert targets[level].relevance is relevance and targets[level].overlap is not None
+
+
+def test_frame_scores_are_float32_under_autocast():
+    q, frames = torch.randn(5, 8), torch.randn(3, 4, 8)
+    rows, columns = torch.tensor([0, 4]), torch.tensor([2, 0])
+    with torch.autocast('cpu', torch.bfloat16):
+        scores = _own_frames(q, frames, rows, columns)
+    assert scores.dtype == torch.float32
+    torch.testing.assert_close(scores, (q[rows][:, None] * frames[columns]).sum(-1))
