@@ -1,5 +1,5 @@
 # Causal intervention on frame length, HGR on YouCook2.  The paper's parts are 8,000 and 2,337 clips
-# (App. C.1), which no mean length gives: the shortest 8,000 are shorter than 27 s.
+# (App. C.1), which no mean length gives: the shortest 8,000 last at most 27 s.
 _base_ = ['hgr_youcook2.py']
 
 model = dict(_delete_=True, type='BackdoorRetriever', members=[{{_base_.model}}] * 2)

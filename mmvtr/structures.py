@@ -102,6 +102,7 @@ class Relation(NamedTuple):
         moment_ratio: float64 [T] or None, the share of its video that a text describes (NaN = not
             known), where videos are longer than what a text tells.
         video_lengths: float64 [V] or None, native frames where these are known, else seconds.
+        length_unit: of them, 'frames' or 'seconds'.
         text_actions, video_actions: T and V tuples of (verb class, noun class), or empty.
     """
 
@@ -112,5 +113,6 @@ class Relation(NamedTuple):
     video_ids: Sequence[str] = ()
     moment_ratio: Optional[Tensor] = None
     video_lengths: Optional[Tensor] = None
+    length_unit: str = ''
     text_actions: Sequence[tuple[tuple[int, int], ...]] = ()
     video_actions: Sequence[tuple[tuple[int, int], ...]] = ()

@@ -25,6 +25,10 @@ test_cfg = dict(type='RetrievalLoop')
 test_evaluator = [
     dict(type='RetrievalMetric'),
     dict(type='RelevanceMetric'),
-    dict(type='LengthBiasMetric', min_gap=2, train=dict(**common, split='train')),  # seconds
+    dict(
+        type='LengthBiasMetric',
+        min_gap=dict(frames=60, seconds=2),
+        train=dict(**common, split='train'),
+    ),
 ]
 # The test set is not public: the last epoch is tested on val, and nothing is chosen there.

@@ -108,6 +108,8 @@ class EPICKitchensDataset(PublishedDataset):
         related: Optional[float] = None,
         **kwargs: Any,
     ) -> None:
+        if related is not None and not 0 <= related < 1:
+            raise ValueError(f'EPICKitchensDataset: related={related} must lie in [0, 1)')
         if related is not None and kwargs.get('epoch_unit') != 'video':
             raise ValueError(f"EPICKitchensDataset: related={related} needs epoch_unit='video'")
         self.related = related

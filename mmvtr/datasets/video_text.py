@@ -215,21 +215,23 @@ class VideoTextDataset(Dataset):
 
     def _divide(self, component: Callable[['VideoTextDataset'], np.ndarray]) -> None:
         """Environments; videos of -1 leave, and texts that then have no video."""
-        groups = component(self)
+        groups = np.asarray(component(self))
         _require(
             groups.shape == (len(self.videos),),
             f'{type(self).__name__}: {len(self.videos)} environments expected, one a video, got '
             f'{list(groups.shape)}',
         )
         stay = np.flatnonzero(groups >= 0)
+        _require(len(stay) > 0, f'{type(self).__name__}: environments leave no video')
         place = dict(zip(stay.tolist(), range(len(stay))))
         for text in self.texts:
             text['video_idx'] = [place[v] for v in text['video_idx'] if v in place]
         self.texts = [text for text in self.texts if text['video_idx']]
         self.videos = [self.videos[v] for v in stay]
         self.environments = groups[stay]
-        self._environments_note = component.note
-        MMLogger.get_current_instance().info(f'environments: {component.note}')
+        note = getattr(component, 'note', repr(component))
+        self._environments_note = note
+        MMLogger.get_current_instance().info(f'environments: {note}')
 
     def _choose(self, index: int) -> tuple[int, list[int]]:
         """The video and the texts of an item."""

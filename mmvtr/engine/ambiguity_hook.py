@@ -144,7 +144,7 @@ def _sample(runner: Runner, model: nn.Module) -> list[Levels]:
         draw = np.random.default_rng((runner.seed, place)).permutation(len(view))
         rows = draw[: model.supervision.sample].tolist()
         batches = DataLoader(
-            view, batch_size=loader.batch_size, sampler=rows, collate_fn=loader.collate_fn
+            view, batch_size=_batch_size(loader), sampler=rows, collate_fn=loader.collate_fn
         )
         encode = getattr(model, f'encode_{kind}')
         inputs = (model.data_preprocessor(batch, False)['inputs'] for batch in batches)
@@ -152,12 +152,17 @@ def _sample(runner: Runner, model: nn.Module) -> list[Levels]:
     return sides
 
 
+def _batch_size(loader: DataLoader) -> int:
+    """Also of a loader with a batch sampler."""
+    return loader.batch_size or loader.batch_sampler.batch_size
+
+
 def _share(loader: DataLoader) -> DataLoader:
     """This process' share of a training loader's dataset, every item once, in a fixed order."""
     rank, world = get_dist_info()
     return DataLoader(
         loader.dataset,
-        batch_size=loader.batch_size,
+        batch_size=_batch_size(loader),
         sampler=range(rank, len(loader.dataset), world),
         num_workers=loader.num_workers,
         collate_fn=loader.collate_fn,

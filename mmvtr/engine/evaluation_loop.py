@@ -299,18 +299,19 @@ def relation_of(dataset: Dataset, texts: Encoded, videos: Encoded) -> Relation:
         text_ids=texts.ids,
         video_ids=videos.ids,
         moment_ratio=None if ratio is None else torch.as_tensor(ratio)[texts.index],
-        video_lengths=lengths(dataset, videos),
+        **lengths(dataset, videos),
         text_actions=actions(dataset.texts, texts),
         video_actions=actions(dataset.videos, videos),
     )
 
 
-def lengths(dataset: Dataset, videos: Encoded) -> Optional[Tensor]:
-    """Float64 [V], in frames if these are known of all videos of the set, else in seconds."""
+def lengths(dataset: Dataset, videos: Encoded) -> dict[str, Any]:
+    """``video_lengths`` and ``length_unit``: frames if known of all videos, else seconds."""
     for unit, key in LENGTHS.items():
         if all(key in video for video in dataset.videos):
-            return torch.as_tensor(dataset.lengths(unit))[videos.index]
-    return None
+            known = torch.as_tensor(dataset.lengths(unit))
+            return dict(video_lengths=known[videos.index], length_unit=unit)
+    return {}
 
 
 def actions(records: Sequence[dict], items: Encoded) -> Sequence[tuple[tuple[int, int], ...]]:
@@ -338,7 +339,23 @@ def training_protocol(runner: Runner) -> dict[str, Any]:
     batch, world = loader['batch_size'], get_world_size()
     ranks = f' ({world} x {batch})' if world > 1 else ''
     unit = loader['dataset'].get('epoch_unit', 'text')
-    return {'epoch': f'every {unit.replace("_", " ")}', 'batch': f'{batch * world}{ranks}'}
+    environments = loader['dataset'].get('environments')
+    return {
+        'epoch': f'every {unit.replace("_", " ")}',
+        'batch': f'{batch * world}{ranks}',
+        'trained on': environments and in_words(environments),
+    }
+
+
+def in_words(component: dict) -> str:
+    """'LengthSplit(parts=2)'; of what reads the test set, that it does."""
+    given = [
+        f'{name}={in_words(value) if isinstance(value, dict) else value}'
+        for name, value in component.items()
+        if name not in ('type', 'test')
+    ]
+    source = ' with test statistics' if 'test' in component else ''
+    return f'{component["type"]}({", ".join(given)}){source}'
 
 
 def on_rank_0(function: Callable[[], Any]) -> Any:

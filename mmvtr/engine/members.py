@@ -15,6 +15,9 @@ from mmvtr.models.backdoor import BackdoorRetriever, check_fusion
 from mmvtr.registry import HOOKS
 from mmvtr.structures import Directed
 
+#: Hooks that do nothing in an evaluation, and refuse a model that they do not know.
+TRAINING_ONLY = ('QueryQueueHook', 'AmbiguityHook')
+
 
 @HOOKS.register_module()
 class MembersHook(Hook):
@@ -78,13 +81,25 @@ def fuse_config(
         fusion: ``'sum'``, or one weight each; see BackdoorRetriever.
 
     Raises:
-        ValueError: a fusion that is neither.
+        ValueError: a fusion that is neither, or a hook that reads the queue of one training.
     """
     check_fusion(fusion, len(origins))
+    hooks = [hook for hook in cfg.get('custom_hooks') or [] if base_type(hook) not in TRAINING_ONLY]
+    for hook in hooks:
+        if hook.get('queries') == 'train_queue':
+            raise ValueError(
+                f'{hook["type"]} wants the train queue, which models of different trainings do not '
+                'share: make a bank with tools/export_bank.py, or take the hook out'
+            )
     members = [cfg.model] * len(origins)
     cfg.model = dict(type='mmvtr.BackdoorRetriever', members=members, fusion=fusion)
     hook = dict(type='mmvtr.MembersHook', origins=list(origins))
-    cfg.custom_hooks = [*(cfg.get('custom_hooks') or []), hook]
+    cfg.custom_hooks = [*hooks, hook]
+
+
+def base_type(cfg: dict) -> str:
+    """The name in a config, without scope."""
+    return str(cfg['type']).rpartition('.')[2]
 
 
 def read_fusion(words: Optional[Sequence[str]]) -> Union[str, list[float]]:

@@ -9,6 +9,7 @@ from typing import Mapping, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 import torch
+from mmengine.logging import MMLogger
 from torch import Tensor
 
 from mmvtr.datasets.splits import Action, class_means, class_members
@@ -24,6 +25,8 @@ from mmvtr.functional.ranks import ranks
 from mmvtr.registry import DATASETS, METRICS
 from mmvtr.structures import Relation
 
+#: A length, or one for each unit.
+Gap = Union[float, Mapping[str, float]]
 #: A match behind this rank is a failure (Appendix B).
 FAILURE = 10
 
@@ -88,28 +91,32 @@ class LengthBiasMetric(Metric):
         train: config of the training set, or the set itself. Its annotations alone are read,
             never a video or a feature; so its pipelines may be empty lists.
         top: videos at the top of a ranking.
-        min_gap: in the unit of the lengths: native frames, or seconds where frames are not known.
-            The paper's is 60 frames.
+        min_gap: in the unit of the lengths: native frames, or seconds where frames are not known;
+            a dict has one for either.  The paper's is 60 frames.
 
     Raises:
         ValueError: ``top`` or ``min_gap`` not positive; or (called) lengths or actions of the set
-            are not known, or no action has such a gap.
+            are not known, or the two sets have lengths in different units.  Where no text has an
+            action with such a gap there is a warning, and no number.
 
     Attributes:
         train_means: mean length by action in the training set; None until :meth:`prepare`.
+        unit: of these lengths, 'frames' or 'seconds'.
     """
 
     prefix = 'length_bias'
 
     def __init__(
-        self, *, train: Union[dict, VideoTextDataset], top: int = 20, min_gap: float = 60.0
+        self, *, train: Union[dict, VideoTextDataset], top: int = 20, min_gap: Gap = 60.0
     ) -> None:
-        if top < 1 or min_gap <= 0:
+        gaps = min_gap.values() if isinstance(min_gap, Mapping) else [min_gap]
+        if top < 1 or min(gaps) <= 0:
             raise ValueError(f'top and min_gap must be positive, not {top} and {min_gap}')
         self.train = train
         self.top = top
         self.min_gap = min_gap
         self.train_means: Optional[dict[Action, float]] = None
+        self.unit = ''
 
     def prepare(self) -> None:
         """Read the training set.
@@ -119,11 +126,19 @@ class LengthBiasMetric(Metric):
         """
         if self.train_means is None:
             train = read_annotations(self.train)
-            self.train_means = class_means(known_lengths(train)[0], video_actions(train))
+            lengths, self.unit = known_lengths(train)
+            self.train_means = class_means(lengths, video_actions(train))
 
     def measure(self, matrices: Matrices, relation: Relation) -> dict[str, float]:
         common = self._common(relation)
         queries = self._queries(relation, common)
+        if not len(queries.rows):
+            MMLogger.get_current_instance().warning(
+                'length bias: no text has an action whose mean lengths in train and test differ by '
+                f'min_gap={self._least:g} {self.unit} (the largest difference of the '
+                f'{len(common.actions)} common actions is {np.abs(common.gaps).max(initial=0):g})'
+            )
+            return dict(t2v_judged=0.0)
         scores = directed(matrices['scores']).t2v[queries.rows]
         return {
             **_correlations(scores, relation, queries),
@@ -133,7 +148,9 @@ class LengthBiasMetric(Metric):
         }
 
     def chance(self, relation: Relation) -> dict[str, float]:
-        _, train, test = self._queries(relation, self._common(relation))
+        rows, train, test = self._queries(relation, self._common(relation))
+        if not len(rows):
+            return {}
         lengths = relation.video_lengths
         items = nearer_to_train(lengths, train[:, None], test[:, None])
         queries = chance_of_top(lengths, train, test, k=self.top)
@@ -148,6 +165,8 @@ class LengthBiasMetric(Metric):
         if relation.relevance is None:
             return {}
         queries = self._queries(relation, self._common(relation))
+        if not len(queries.rows):
+            return {}
         of_top = self._of_top(relation.relevance[queries.rows].float(), relation, queries)
         return dict(t2v_train_correlation=0.0, t2v_test_correlation=0.0, **of_top)
 
@@ -173,20 +192,22 @@ class LengthBiasMetric(Metric):
                     f'LengthBiasMetric needs the {name} of the set, which its dataset does not '
                     f'give: leave the metric out'
                 )
+        if relation.length_unit and relation.length_unit != self.unit:
+            raise ValueError(
+                f'LengthBiasMetric: lengths in {self.unit} in the training set, in '
+                f'{relation.length_unit} in this one'
+            )
         test = class_means(relation.video_lengths.numpy(), relation.video_actions)
         return common_actions(self.train_means, test)
+
+    @property
+    def _least(self) -> float:
+        return self.min_gap[self.unit] if isinstance(self.min_gap, Mapping) else self.min_gap
 
     def _queries(self, relation: Relation, common: ActionLengths) -> _Queries:
         means = torch.from_numpy(_text_means(relation.text_actions, common))
         gaps = (means[:, 0] - means[:, 1]).abs()
-        rows = (gaps >= self.min_gap).nonzero().flatten()  # NaN is not
-        if not len(rows):
-            largest = np.nanmax(gaps.numpy(), initial=0)
-            raise ValueError(
-                f'LengthBiasMetric: no text has an action whose mean lengths in train and test '
-                f'differ by min_gap={self.min_gap:g} (the largest gap is {largest:g}, '
-                f'{len(common.actions)} actions are in both sets)'
-            )
+        rows = (gaps >= self._least).nonzero().flatten()  # NaN is not
         return _Queries(rows, *means[rows].unbind(1))
 
 

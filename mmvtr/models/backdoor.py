@@ -6,7 +6,7 @@ Bias in Text-Video Retrieval via Causal Intervention", Eq. 5 and Fig. 4); an ens
 
 from __future__ import annotations
 
-from typing import Callable, Optional, Sequence, Union
+from typing import Callable, Iterable, Optional, Sequence, Union
 
 import torch
 from mmengine.model import BaseModel, ModuleList
@@ -138,7 +138,7 @@ class BackdoorRetriever(BaseModel):
         preprocessor = data_preprocessor or preprocessor_of(members)
         super().__init__(data_preprocessor=preprocessor, init_cfg=init_cfg)
         self.members = ModuleList([build(member) for member in members])
-        refuse_shortlists([member.similarity for member in self.members])
+        refuse_shortlists(self.members)
         self.fusion = fusion
         self.register_buffer('seen', torch.zeros(len(members), dtype=torch.long))
 
@@ -289,13 +289,16 @@ def check_fusion(fusion: Union[str, Sequence[float]], count: int) -> None:
         )
 
 
-def refuse_shortlists(similarities: Sequence[nn.Module]) -> None:
-    """Raise ValueError where a similarity ranks below a shortlist what it has not compared."""
-    for k, similarity in enumerate(similarities):
-        if getattr(similarity, 'shortlist', None) is not None:
+def refuse_shortlists(members: Iterable[nn.Module]) -> None:
+    """Raise ValueError where a member's similarity ranks below a shortlist what it left out."""
+    for k, member in enumerate(members):
+        if isinstance(member, BackdoorRetriever):
+            continue  # has looked at its own members
+        shortlist = getattr(member.similarity, 'shortlist', None)
+        if shortlist is not None:
             raise ValueError(
-                f'member {k} ranks a shortlist of {similarity.shortlist}, but scores are added for '
-                'all pairs: set shortlist=None'
+                f'member {k} ranks a shortlist of {shortlist}, but scores are added for all pairs: '
+                'set shortlist=None'
             )
 
 
@@ -305,10 +308,16 @@ def preprocessor_of(members: Sequence[Union[dict, nn.Module]]) -> Union[dict, nn
     Raises:
         ValueError: their configs name different ones.
     """
-    found = [member.get('data_preprocessor') for member in members if isinstance(member, dict)]
+    found = [
+        member.get('data_preprocessor') or preprocessor_of(member.get('members', ()))
+        for member in members
+        if isinstance(member, dict)
+    ]
     if any(other != found[0] for other in found):
         raise ValueError(f'members see one batch and need one data_preprocessor, got {found}')
-    return found[0] if found else members[0].data_preprocessor
+    if found or not members:
+        return found[0] if found else None
+    return members[0].data_preprocessor
 
 
 def own_environments(data_samples: dict) -> Tensor:

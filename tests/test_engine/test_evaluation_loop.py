@@ -397,7 +397,12 @@ def test_a_copy_for_the_cpu_keeps_nothing_else_alive():
 def test_the_protocol_states_the_training():
     dataset = dict(type='x', epoch_unit='video_with_all_texts')
     runner = SimpleNamespace(cfg=dict(train_dataloader=dict(batch_size=32, dataset=dataset)))
-    assert training_protocol(runner) == {'epoch': 'every video with all texts', 'batch': '32'}
+    said = {'epoch': 'every video with all texts', 'batch': '32', 'trained on': None}
+    assert training_protocol(runner) == said
+    like = dict(type='RemoveByLength', test=dict(type='y'), alpha=5)
+    dataset['environments'] = dict(type='RemoveRandom', like=like)
+    expected = 'RemoveRandom(like=RemoveByLength(alpha=5) with test statistics)'
+    assert training_protocol(runner)['trained on'] == expected
     assert training_protocol(SimpleNamespace(cfg={})) == {}
 
 

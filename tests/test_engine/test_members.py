@@ -246,3 +246,13 @@ def test_a_queue_of_train_queries_is_refused():
     runner = SimpleNamespace(model=backdoor(), iter=0)
     with pytest.raises(RuntimeError, match="write a bank .* set queries='bank'"):
         QueryQueueHook().before_train(runner)
+
+
+def test_hooks_of_one_training_leave_or_are_refused():
+    hooks = [dict(type='mmvtr.AmbiguityHook'), dict(type='QueryQueueHook', size=8)]
+    cfg = Config(dict(model=dict(type='x'), custom_hooks=hooks))
+    fuse_config(cfg, ['a.pth', 'b.pth'])
+    assert [hook.type for hook in cfg.custom_hooks] == ['mmvtr.MembersHook']
+    queue = dict(type='SinkhornHook', queries='train_queue')
+    with pytest.raises(ValueError, match='SinkhornHook wants the train queue'):
+        fuse_config(Config(dict(model=dict(type='x'), custom_hooks=[queue])), ['a', 'b'])

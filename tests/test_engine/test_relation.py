@@ -33,15 +33,15 @@ def some(*index):
 def test_lengths_are_frames_else_seconds():
     """Of all videos of the set, so that two galleries of one set are measured alike."""
     dataset = Captions()
-    assert lengths(dataset, some(0, 2)) is None
+    assert lengths(dataset, some(0, 2)) == {}
     for v, video in enumerate(dataset.videos):
         video['duration'] = v / 2
-    assert lengths(dataset, some(0, 3)).tolist() == [0, 1.5]
+    assert lengths(dataset, some(0, 3))['video_lengths'].tolist() == [0, 1.5]
     for v, video in enumerate(dataset.videos[:4]):
         video['num_frames'] = 10 + v
-    assert lengths(dataset, some(0, 3)).tolist() == [0, 1.5], 'frames of video 4 are unknown'
+    assert lengths(dataset, some(0, 3))['length_unit'] == 'seconds', 'frames of 4 are unknown'
     dataset.videos[4]['num_frames'] = 99
-    found = lengths(dataset, some(3, 4))
+    found = lengths(dataset, some(3, 4))['video_lengths']
     assert found.tolist() == [13, 99] and found.dtype == torch.float64
 
 

@@ -255,11 +255,17 @@ def test_bad_input(relation):
         LengthBiasMetric(train=CONFIG, top=0)
     with pytest.raises(ValueError, match='top and min_gap must be positive, not 20 and 0'):
         LengthBiasMetric(train=CONFIG, min_gap=0)
-    with pytest.raises(ValueError, match=r'min_gap=1000 \(the largest gap is \d.*3 actions are in'):
-        LengthBiasMetric(train=CONFIG, min_gap=1000)(scores, relation)
     strangers = relation._replace(text_actions=[((9, 9),)] * TEXTS)
-    with pytest.raises(ValueError, match='no text has an action .*the largest gap is 0, 3 actions'):
-        LengthBiasMetric(train=CONFIG)(scores, strangers)
+    for metric, texts in (
+        (LengthBiasMetric(train=CONFIG, min_gap=1000), relation),
+        (LengthBiasMetric(train=CONFIG, min_gap=dict(frames=1000, seconds=1)), relation),
+        (LengthBiasMetric(train=CONFIG), strangers),
+    ):  # not an error: the rest of the table must not be lost at the end of a training
+        assert metric(scores, texts) == {'t2v_judged': 0.0}
+        assert metric.chance(texts) == metric.ceiling(texts) == {}
+    seconds = relation._replace(length_unit='seconds')
+    with pytest.raises(ValueError, match='in frames in the training set, in seconds in this one'):
+        LengthBiasMetric(train=CONFIG)(scores, seconds)
     lacking = LengthBiasMetric(train=dict(CONFIG, lacks=('actions',)))
     with pytest.raises(ValueError, match=r"LengthBiasToy: video '\(0, 0\)-10' has no actions"):
         lacking(scores, relation)

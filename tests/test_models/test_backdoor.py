@@ -182,17 +182,6 @@ def test_predictions():
     torch.testing.assert_close(rows, model.score(*encoded(model))['scores'])
 
 
-def test_members_may_be_fused_themselves():
-    members = [backdoor(), retriever(2)]
-    model = backdoor(*members)
-    alone = [member.score(*encoded(member))['scores'] for member in members]
-    texts, videos = encoded(model)
-    torch.testing.assert_close(model.score(texts, videos)['scores'], sum(alone) / 2)
-    flat = model.similarity.flat
-    torch.testing.assert_close(flat(texts) @ flat(videos).t(), sum(alone) / 2)
-    assert model.similarity.levels[:2] == ('0.0.global', '0.0.aligned')
-
-
 def test_levels_of_a_member_are_found_by_the_whole_number():
     items = {name: Embedding(torch.ones(1, 1)) for name in ('1.a', '11.a', '1.1.b', 'gaussian')}
     assert set(of_member(items, 1)) == {'a', '1.b'} and set(of_member(items, 11)) == {'a'}

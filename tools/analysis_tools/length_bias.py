@@ -195,7 +195,10 @@ def bias_of_scores(path: Path, train: Lengths, test: Lengths, *, top: int, min_g
         video_actions=test.actions,
     )
     scores = load_scores(path, relation.positives.shape)
-    return results_table(evaluate([metric], {'scores': scores}, relation))
+    report = evaluate([metric], {'scores': scores}, relation)
+    if not report.values['length_bias/t2v_judged']:
+        fail(f'no text has an action whose mean lengths in train and test differ by {min_gap:g}')
+    return results_table(report)
 
 
 def load_scores(path: Path, shape: tuple[int, int]) -> torch.Tensor:

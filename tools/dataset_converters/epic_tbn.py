@@ -1,4 +1,4 @@
-"""Turn the TBN features of EPIC-KITCHENS-100 into one hdf5 file, an array a clip.
+r"""Turn the TBN features of EPIC-KITCHENS-100 into one hdf5 file, an array a clip.
 
     python tools/dataset_converters/epic_tbn.py data/epic/features/tbn.h5 \
         --part features_train.pkl data/epic/retrieval_annotations/EPIC_100_retrieval_train.csv \

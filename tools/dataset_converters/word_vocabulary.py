@@ -44,7 +44,9 @@ def training_words(dataset_cfg: Mapping[str, Any], min_count: int) -> tuple[Path
     name = next((name for name in steps if hasattr(TRANSFORMS.get(name), 'words_of')), None)
     if name is None:
         raise ValueError(f'the text pipeline {list(steps)} makes no role graphs: needs no word2int')
-    dataset = DATASETS.build({**dataset_cfg, 'video_pipeline': [], 'text_pipeline': []})
+    dataset = DATASETS.build(
+        {**dataset_cfg, 'environments': None, 'video_pipeline': [], 'text_pipeline': []}
+    )
     words_of = TRANSFORMS.get(name).words_of
     sentences = (words_of(text['text']) for text in dataset.texts)
     return Path(steps[name]['vocab_file']), make_word_ids(sentences, min_count=min_count)
