@@ -71,7 +71,9 @@ def train(
         (ROOT / folder / 'done').touch()
     # A resumed run has one folder of logs for each start; the test is in the last one.
     starts = sorted(path for path in (ROOT / folder).iterdir() if path.is_dir())
-    lines = [line for s in starts for line in (s / 'vis_data/scalars.json').open()]
+    # A start that found nothing left to train has no scalars.
+    scalars = [path for s in starts for path in s.glob('vis_data/scalars.json')]
+    lines = [line for path in scalars for line in path.open()]
     val = [json.loads(line) for line in lines if f'"{chosen_by}"' in line]
     test = json.loads((starts[-1] / f'{starts[-1].name}.json').read_text())
     return dict(val=max(val, key=lambda row: row[chosen_by]), test=test)
