@@ -25,6 +25,7 @@ class MembersHook(Hook):
 
     All metrics of scores give their numbers for ``member_0``, ``member_1`` ... (member k has
     learnt from environment k), in the table of transforms and as ``member_0/retrieval/t2v_R1``.
+
     Args:
         origins: what to say of each member, such as its checkpoint; default: the items that it
             was trained on.

@@ -9,13 +9,21 @@ The same schedule for all; paired by training seed.
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-from planted_runs import ROOT, WORK, call, make_features, table, train
+from planted_runs import (
+    ROOT,
+    WORK,
+    arguments,
+    call,
+    make_features,
+    over_seeds,
+    table,
+    train,
+    write,
+)
 
 CONFOUND = 0.9
 BASE = 'configs/c2v_planted_confound_features.py'
@@ -45,9 +53,8 @@ def run(name: str, seed: int) -> dict[str, float]:
     return train(config, folder, seed, options)['test']
 
 
-def two_seeds(first: Future, second: Future, seed: int, other: int) -> dict[str, float]:
-    """The scores of two baselines summed, when both have been trained."""
-    first.result(), second.result()
+def two_seeds(seed: int, other: int) -> dict[str, float]:
+    """The scores of two baselines summed."""
     folder = WORK / 'causal_planted'
     out = ROOT / folder / f'two_seeds_{seed}.json'
     if not out.exists():
@@ -74,33 +81,15 @@ def paired(rows: dict[str, list[dict[str, float]]], better: str, than: str) -> s
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument('--out', type=Path, default=Path('docs/benchmark/causal_planted.json'))
-    parser.add_argument('--seeds', type=int, nargs='+', default=[0, 1, 2])
-    parser.add_argument('--jobs', type=int, default=2, help='trainings at a time, one thread each')
-    args = parser.parse_args()
-
+    args = arguments(__doc__, 'docs/benchmark/causal_planted.json')
     make_features('confound90', frames=12, length_confound=CONFOUND)
-    with ThreadPoolExecutor(args.jobs) as pool:
-        runs = {name: [pool.submit(run, name, s) for s in args.seeds] for name in METHODS}
-        results = {name: [done.result() for done in those] for name, those in runs.items()}
-        base = runs['baseline']
-        turned = [*args.seeds[1:], args.seeds[0]]
-        results['two seeds summed'] = [
-            two_seeds(base[i], base[(i + 1) % len(base)], seed, turned[i])
-            for i, seed in enumerate(args.seeds)
-        ]
+    results = over_seeds(run, METHODS, args.seeds, args.jobs)
+    others = [*args.seeds[1:], args.seeds[0]]
+    results['two seeds summed'] = [two_seeds(*pair) for pair in zip(args.seeds, others)]
     for k, part in enumerate(('short', 'long')):
         results[f'{part} clips only'] = members(results['length split'], k)
-    rows = {
-        name: [{key: test[key] for key in COLUMNS if key in test} for test in tests]
-        for name, tests in results.items()
-    }
-    record = dict(seeds=args.seeds, methods=METHODS, confound=CONFOUND, test=rows)
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    args.out.write_text(json.dumps(record, indent=1) + '\n')
+    about = dict(seeds=args.seeds, methods=METHODS, confound=CONFOUND)
+    rows = write(args.out, results, COLUMNS, **about)
     print(table(rows, COLUMNS))
     for control in ('baseline', 'random split', 'two seeds summed'):
         print(paired(rows, 'length split', control))

@@ -5,13 +5,15 @@ What is done is not done again: a killed benchmark goes on where it stopped.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import statistics
 import subprocess
 import sys
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Iterable, Mapping, Sequence
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 ROOT = Path(__file__).parents[2]
 WORK = Path('work_dirs/benchmark')
@@ -87,6 +89,47 @@ def test(config: str, folder: Path, name: str, options: Sequence[str]) -> dict[s
         retest = ['tools/test.py', config, best, '--work-dir', folder / name]
         call(*retest, '--out', out, '--cfg-options', *options)
     return json.loads(out.read_text())
+
+
+def arguments(doc: str, out: str) -> argparse.Namespace:
+    """``out``, ``seeds`` and ``jobs``, as every comparison takes them."""
+    parser = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument('--out', type=Path, default=Path(out))
+    parser.add_argument('--seeds', type=int, nargs='+', default=[0, 1, 2])
+    parser.add_argument('--jobs', type=int, default=2, help='trainings at a time, one thread each')
+    return parser.parse_args()
+
+
+def over_seeds(
+    run: Callable[[str, int], dict[str, float]],
+    methods: Iterable[str],
+    seeds: Sequence[int],
+    jobs: int,
+) -> dict[str, list[dict[str, float]]]:
+    """``run(method, seed)`` for all of them, a few at a time."""
+    with ThreadPoolExecutor(jobs) as pool:
+        runs: dict[str, list[Future]] = {
+            name: [pool.submit(run, name, seed) for seed in seeds] for name in methods
+        }
+        return {name: [done.result() for done in those] for name, those in runs.items()}
+
+
+def write(
+    out: Path,
+    results: Mapping[str, Sequence[Mapping[str, float]]],
+    columns: Iterable[str],
+    **about: Any,
+) -> dict[str, list[dict[str, float]]]:
+    """The chosen columns of the results, after they have been written with what they are about."""
+    rows = {
+        name: [{key: test[key] for key in columns if key in test} for test in tests]
+        for name, tests in results.items()
+    }
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(dict(**about, test=rows), indent=1) + '\n')
+    return rows
 
 
 def table(rows: Mapping[str, Sequence[Mapping[str, float]]], columns: Mapping[str, str]) -> str:

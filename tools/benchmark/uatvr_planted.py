@@ -8,12 +8,9 @@ control with more parameters than any of them.  The same schedule for all; nothi
 
 from __future__ import annotations
 
-import argparse
-import json
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from planted_runs import WORK, make_features, table, train
+from planted_runs import WORK, arguments, make_features, over_seeds, table, train, write
 
 TI = 'configs/ti_planted_features.py'
 UATVR = 'configs/uatvr_planted_features.py'
@@ -49,25 +46,10 @@ def run(name: str, seed: int) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument('--out', type=Path, default=Path('docs/benchmark/uatvr_planted.json'))
-    parser.add_argument('--seeds', type=int, nargs='+', default=[0, 1, 2])
-    parser.add_argument('--jobs', type=int, default=2, help='trainings at a time, one thread each')
-    args = parser.parse_args()
-
+    args = arguments(__doc__, 'docs/benchmark/uatvr_planted.json')
     make_features()
-    with ThreadPoolExecutor(args.jobs) as pool:
-        runs = {name: [pool.submit(run, name, s) for s in args.seeds] for name in METHODS}
-        results = {name: [done.result() for done in those] for name, those in runs.items()}
-    rows = {
-        name: [{key: test[key] for key in COLUMNS if key in test} for test in tests]
-        for name, tests in results.items()
-    }
-    record = dict(seeds=args.seeds, methods=METHODS, test=rows)
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    args.out.write_text(json.dumps(record, indent=1) + '\n')
+    results = over_seeds(run, METHODS, args.seeds, args.jobs)
+    rows = write(args.out, results, COLUMNS, seeds=args.seeds, methods=METHODS)
     print(table(rows, COLUMNS))
 
 
