@@ -2,11 +2,14 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from mmengine.config import Config
 
 from mmvtr import registry
+from mmvtr.datasets import collate_retrieval
+from mmvtr.models import ContrastiveLoss, NormalizedContrastiveLoss
 from mmvtr.utils import register_all_modules
 
 CONFIGS = sorted((Path(__file__).parents[1] / 'configs').glob('*.py'))
@@ -68,10 +71,12 @@ def test_config(path):
     assert (family(path) == 'causal') == ('batch_sampler' in cfg.train_dataloader)
     model = members[0]
     assert (model.losses or model.objectives) and model.encoder.dim in (128, 384, 512, 1024)
-    methods = {'dvtr', 'arl', 'ran', 'ranp'} & set(path.stem.split('_'))
+    parts = path.stem.split('_')
+    methods = {'dvtr', 'arl', 'ran', 'ranp', 'adaptive', 'oracle'} & set(parts)
     assert (model.supervision is not None) == (bool(methods) and path.stem[-5:] != 'plain')
-    normalised = [type(loss).__name__.startswith('Normalized') for loss in model.losses.values()]
-    assert all(normalised) if family(path) == 'ncl' else not any(normalised)
+    contrasts = [loss for loss in model.losses.values() if isinstance(loss, ContrastiveLoss)]
+    normalised = [isinstance(loss, NormalizedContrastiveLoss) for loss in contrasts]
+    assert normalised == [True] if 'ncl' in parts else not any(normalised)
     for split in ('train', 'val', 'test'):
         loader = cfg.get(f'{split}_dataloader')
         if loader is None:
@@ -93,6 +98,42 @@ def test_config(path):
     assert registry.LOOPS.get(cfg.train_cfg.type) is not None
     optimizer = cfg.optim_wrapper.optimizer
     assert registry.OPTIMIZERS.get(optimizer.type) is not None
+
+
+#: Combinations of methods, and those that only the planted corpus can have.
+COMPARED = [
+    path
+    for path in CONFIGS
+    if path.stem.endswith('planted_features')
+    and {'oracle', 'adaptive', 'ran', 'ranp', 'ncl', 'uatvr'} & set(path.stem.split('_'))
+]
+
+
+@pytest.mark.parametrize('path', COMPARED, ids=lambda path: path.stem)
+def test_a_training_step_on_the_planted_corpus(path, tmp_path_factory, monkeypatch):
+    """From features of a tiny corpus to a gradient, with all that a method reads of its dataset."""
+    register_all_modules()
+    monkeypatch.chdir(tmp_path_factory.getbasetemp())
+    cfg = Config.fromfile(path)
+    dataset = cfg.train_dataloader.dataset
+    dataset.update(num_train=8, num_val=1, num_test=1)
+    features = Path(dataset.video_pipeline[0].path)
+    features.mkdir(parents=True, exist_ok=True)
+    generator = np.random.default_rng(0)
+    for v in range(8):
+        frames = generator.normal(size=(6, 128)).astype(np.float32)
+        np.save(features / f'train_{v:04d}.npy', frames)
+    dataset = registry.DATASETS.build(dataset)
+    model = registry.MODELS.build(cfg.model)
+    items = [dataset[i] for i in range(len(dataset))]
+    if family(path) == 'causal':  # a batch is of one environment
+        items = [item for item in items if item['video']['environment'] == 0]
+    batch = model.data_preprocessor(collate_retrieval(items))
+    loss, _ = model.parse_losses(model(**batch, mode='loss'))
+    loss.backward()
+    encoder = getattr(model, 'members', [model])[0].encoder
+    gradients = [p.grad.abs().sum() for p in encoder.parameters() if p.grad is not None]
+    assert sum(gradients) > 0 and torch.stack(gradients).isfinite().all()
 
 
 def of_families(*names):

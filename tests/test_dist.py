@@ -174,7 +174,14 @@ def item(v, known, *texts):
     return dict(
         video=video,
         texts=[
-            dict(text_idx=t, text_id=str(t), tokens=torch.zeros(1), video_idx=owners, **known)
+            dict(
+                text_idx=t,
+                text_id=str(t),
+                tokens=torch.zeros(1),
+                video_idx=owners,
+                true_videos=[*owners, 5 + t % 3],
+                **known,
+            )
             for t, owners, known in texts
         ],
     )
@@ -193,7 +200,7 @@ ITEMS = [
     ),
     item(5, classed([1], [1, 2]), (6, [6, 5, 7], classed([1], [2, 1]))),
 ]
-BROKEN = dict(broken=('8', 'cut short'), **classed([1], [1], swap=True))
+BROKEN = dict(broken=('8', 'cut short'), true_videos=[8], **classed([1], [1], swap=True))
 SPLITS = dict(
     unequal=(ITEMS[:1], ITEMS[1:]),
     swapped=(ITEMS[2:3], ITEMS[3:]),
@@ -213,7 +220,7 @@ def target_worker(rank, folder):
     dist.destroy_process_group()
 
 
-def test_relevance_of_the_joint_batch(tmp_path):
+def test_relevance_and_truth_of_the_joint_batch(tmp_path):
     """Processes differ in texts, videos, classes an item, or have broken videos only."""
     mp.start_processes(target_worker, (str(tmp_path),), nprocs=2, start_method='forkserver')
     found = [torch.load(tmp_path / f'rank{rank}.pt') for rank in (0, 1)]
@@ -221,12 +228,13 @@ def test_relevance_of_the_joint_batch(tmp_path):
         joint = collate_retrieval(first + second)['data_samples']
         expected = annotated_target(joint, torch.device('cpu'))._asdict()
         for rank in (0, 1):
-            for field in ('positives', 'relevance', 'overlap'):
+            for field in ('positives', 'relevance', 'overlap', 'truth'):
                 mine = found[rank][name][field]
                 assert torch.equal(mine, expected[field]), f'{field}, {name}, rank {rank}'
         assert expected['relevance'].shape == (len(joint['text_idx']), len(joint['video_idx']))
         if name != 'both_broken':
             assert 0 < expected['relevance'].mean() < 1 and expected['overlap'].any()
+            assert (expected['truth'] & ~expected['positives']).any()
 
 
 def test_one_process_is_the_identity():

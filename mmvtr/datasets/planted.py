@@ -57,6 +57,8 @@ class PlantedDataset(VideoTextDataset):
         text_pipeline: see :class:`VideoTextDataset`.
         split: 'train', 'val' or 'test'.
         data_root: folder of all planted corpora.
+        oracle: for oracle rows only, never for a method: every text holds ``true_videos`` too, the
+            positions of all videos for which it truly holds, and says so in a batch.
         **options: knobs, see :class:`Knobs`, and what else :class:`VideoTextDataset` takes.
 
     Attributes:
@@ -77,6 +79,7 @@ class PlantedDataset(VideoTextDataset):
         *,
         split: Literal['train', 'val', 'test'],
         data_root: str = 'data/planted',
+        oracle: bool = False,
         **options: Any,
     ) -> None:
         if split not in SPLITS:
@@ -86,6 +89,9 @@ class PlantedDataset(VideoTextDataset):
         self.knobs = Knobs(**{name: options.pop(name) for name in chosen})
         self.folder = Path(data_root) / self.knobs.key
         super().__init__(video_pipeline, text_pipeline, **options)
+        if oracle:  # positions that environments have left
+            for text, holds in zip(self.texts, self.truth()):
+                text['true_videos'] = np.flatnonzero(holds).tolist()
 
     @property
     def vocab_file(self) -> Path:

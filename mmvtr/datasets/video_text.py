@@ -101,6 +101,7 @@ class VideoTextDataset(Dataset):
             (positions of its videos), optionally ``start`` and ``end`` (seconds, the moment of the
             video that it describes). Both, optionally: ``classes`` (by kind, the same kinds in all
             records: ``dict(verb=[3], noun=[2, 13])``) and ``actions`` ((verb, noun) classes).
+            Texts of an oracle also ``true_videos`` (positions of all videos for which they hold).
         """
         raise NotImplementedError
 
@@ -189,7 +190,9 @@ class VideoTextDataset(Dataset):
             video, texts = self._video(v), [self._text(t) for t in ts]
         for text in texts:  # also where a subclass gives a video a text that is not its own
             text['video_idx'] = list(dict.fromkeys([*text['video_idx'], v]))
-        return video if 'broken' in video else dict(video=video, texts=texts)
+        if 'broken' in video:  # its texts are left out, but not what is known of such
+            return {**video, **_true_videos(self.texts[ts[0]])}
+        return dict(video=video, texts=texts)
 
     def load_video(self, v: int, key: Optional[ItemKey] = None) -> dict[str, Any]:
         """Video ``v``, its random transforms drawn from ``key`` (default: seed 0, epoch 0).
@@ -208,7 +211,8 @@ class VideoTextDataset(Dataset):
     def load_text(self, t: int, key: Optional[ItemKey] = None) -> dict[str, Any]:
         """Text ``t``: dict(text_idx, text_id, tokens, video_idx = its videos).
 
-        ``tokens`` are int64 [L], ids, or float32 [L, D], precomputed features.
+        ``tokens`` are int64 [L], ids, or float32 [L, D], precomputed features.  Where known also
+        classes, extra, true_videos.
         """
         with _seeded(key or ItemKey(0, 0, t)):
             return self._text(t)
@@ -269,6 +273,7 @@ class VideoTextDataset(Dataset):
             tokens=_tokens(results),
             video_idx=list(record['video_idx']),
             **_classes(record),
+            **_true_videos(record),
             **_extra(results, 'text'),
         )
 
@@ -355,6 +360,10 @@ def _extra(results: dict[str, Any], side: str) -> dict[str, Any]:
 
 def _classes(record: dict[str, Any]) -> dict[str, Any]:
     return dict(classes=record['classes']) if 'classes' in record else {}
+
+
+def _true_videos(record: dict[str, Any]) -> dict[str, Any]:
+    return dict(true_videos=record['true_videos']) if 'true_videos' in record else {}
 
 
 def class_table(records: list[dict[str, Any]], kind: str) -> torch.Tensor:

@@ -19,6 +19,7 @@ from mmvtr.engine.score_transforms import (
     QBNormHook,
     SinkhornHook,
 )
+from mmvtr.engine.scores_file import ScoresFileHook
 from mmvtr.engine.sigma import SigmaFileHook
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     'QBNormHook',
     'QueryQueueHook',
     'RetrievalLoop',
+    'ScoresFileHook',
     'SigmaFileHook',
     'SinkhornHook',
     'WarmupCosineLR',

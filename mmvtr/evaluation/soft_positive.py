@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Sequence
+from typing import Mapping, Sequence
 
+import torch
 from torch import Tensor
 
-from mmvtr.evaluation.metric import Matrices, Metric
+from mmvtr.evaluation.metric import Matrices, Metric, directed
 from mmvtr.functional.relevance import auc
 from mmvtr.registry import METRICS
 from mmvtr.structures import Relation
@@ -16,15 +17,25 @@ from mmvtr.structures import Relation
 class SoftPositiveMetric(Metric):
     """Detection of soft positives, the aim of every debiasing weight.
 
-    Keys, for each matrix in ``reads``: ``eta_auc``, the area under the ROC curve in percent of
-    soft positives (``truth & ~positives``) against true negatives (``~truth``), over all pairs
-    together. The raw scores stand beside eta: a detector that they beat adds nothing. And the
-    means of the first matrix: ``eta_mean_positives``, ``eta_mean_soft``, ``eta_mean_negatives``.
+    Keys, in percent, for each matrix in ``reads``, over all pairs together:
+
+    - ``eta_auc``: area under the ROC curve of soft positives (``truth & ~positives``) against true
+      negatives (``~truth``).
+    - ``eta_breakeven``: precision, which then is also the recall, of flagging as many unannotated
+      pairs as there are soft positives, the likeliest ones (at a tie, in expectation).  Chance is
+      the share of soft positives among unannotated pairs.
+    - ``eta_precision``, ``eta_recall``, of matrices in ``low_is_soft`` only: of flagging what lies
+      below ``threshold``; no precision where nothing does.
+
+    The raw scores stand beside eta: a detector that they beat adds nothing. And the means of the
+    first matrix: ``eta_mean_positives``, ``eta_mean_soft``, ``eta_mean_negatives``. Of scores that
+    differ by direction, each number is the mean of the two.
 
     Args:
         reads: matrices to judge, the detector first.
         low_is_soft: those of them where a low value means "soft positive" (DVTR's eta is the
             uncertainty of a match).
+        threshold: for their precision and recall.
 
     Raises:
         ValueError: (called) the truth is not known, or there are no soft positives.
@@ -35,8 +46,9 @@ class SoftPositiveMetric(Metric):
             >>> truth = torch.tensor([[1, 1], [0, 1]]).bool()
             >>> relation = Relation(torch.eye(2).bool(), truth=truth)
             >>> metric = SoftPositiveMetric(reads=('eta',))
-            >>> metric({'eta': torch.tensor([[0.0, 0.25], [0.75, 0.0]])}, relation)['eta_auc']
-            100.0
+            >>> numbers = metric({'eta': torch.tensor([[0.0, 0.25], [0.75, 0.0]])}, relation)
+            >>> numbers['eta_auc'], numbers['eta_breakeven'], numbers['eta_recall']
+            (100.0, 100.0, 100.0)
     """
 
     prefix = 'soft_positive'
@@ -46,28 +58,88 @@ class SoftPositiveMetric(Metric):
         *,
         reads: Sequence[str] = ('eta', 'scores'),
         low_is_soft: Sequence[str] = ('eta',),
+        threshold: float = 0.5,
     ) -> None:
         self.reads = tuple(reads)
         self.low_is_soft = frozenset(low_is_soft)
+        self.threshold = threshold
 
     def measure(self, matrices: Matrices, relation: Relation) -> dict[str, float]:
         groups = _groups(relation)
         numbers = {}
         for name in self.reads:
-            soft, negatives = (matrices[name][groups[group]] for group in ('soft', 'negatives'))
-            area = 100 * float(auc(soft, negatives))
-            numbers[f'{name}_auc'] = 100 - area if name in self.low_is_soft else area
-        detector = self.reads[0]
-        for group, mask in groups.items():
-            mean = matrices[detector][mask].double().mean()
-            numbers[f'{detector}_mean_{group}'] = float(mean)
+            t2v, v2t = directed(matrices[name])
+            one = other = self._of(name, t2v, groups)
+            if v2t is not t2v:
+                other = self._of(name, v2t, groups)
+            numbers.update({key: (one[key] + other[key]) / 2 for key in one if key in other})
+        return numbers
+
+    def _of(self, name: str, matrix: Tensor, groups: Mapping[str, Tensor]) -> dict[str, float]:
+        """The numbers of one matrix [T, V]."""
+        soft, negatives = matrix[groups['soft']], matrix[groups['negatives']]
+        numbers = {}
+        if name in self.low_is_soft:
+            for key, value in flagged_below(soft, negatives, self.threshold).items():
+                numbers[f'{name}_{key}'] = 100 * value
+            soft, negatives = -soft, -negatives
+        numbers[f'{name}_auc'] = 100 * float(auc(soft, negatives))
+        numbers[f'{name}_breakeven'] = 100 * breakeven(soft, negatives)
+        if name == self.reads[0]:
+            for group, mask in groups.items():
+                numbers[f'{name}_mean_{group}'] = float(matrix[mask].double().mean())
         return numbers
 
     def chance(self, relation: Relation) -> dict[str, float]:
-        return {f'{name}_auc': 50.0 for name in self.reads}
+        groups = _groups(relation)
+        soft, negatives = (int(groups[group].sum()) for group in ('soft', 'negatives'))
+        share = 100 * soft / (soft + negatives)
+        return self._of_each(auc=50.0, breakeven=share)
 
     def ceiling(self, relation: Relation) -> dict[str, float]:
-        return {f'{name}_auc': 100.0 for name in self.reads}
+        return self._of_each(auc=100.0, breakeven=100.0)
+
+    def _of_each(self, **values: float) -> dict[str, float]:
+        return {f'{name}_{key}': value for name in self.reads for key, value in values.items()}
+
+
+def breakeven(soft: Tensor, negatives: Tensor) -> float:
+    """Expected precision = recall of flagging as many entries as are soft, the highest ones.
+
+    Args:
+        soft: values [P] of the class to detect, P > 0.
+        negatives: values [N] of the other class.
+
+    Example:
+        Two are flagged: .9, which is soft, and one of the three that tie at .5. ::
+
+            >>> breakeven(torch.tensor([0.9, 0.5]), torch.tensor([0.5, 0.5, 0.1]))
+            0.6666666666666666
+
+    Returns:
+        Share in [0, 1].
+    """
+    last = torch.cat([soft, negatives]).topk(len(soft)).values[-1]
+    above, wrongly_above = (int((x > last).sum()) for x in (soft, negatives))
+    tied, wrongly_tied = (int((x == last).sum()) for x in (soft, negatives))
+    room = len(soft) - above - wrongly_above
+    return (above + room * tied / (tied + wrongly_tied)) / len(soft)
+
+
+def flagged_below(soft: Tensor, negatives: Tensor, threshold: float) -> dict[str, float]:
+    """``recall`` and, where anything is flagged, ``precision``, shares in [0, 1].
+
+    Arguments as in :func:`breakeven`.
+
+    Example:
+        ::
+
+            >>> flagged_below(torch.tensor([0.1, 0.9]), torch.tensor([0.2, 0.3, 0.8]), 0.5)
+            {'recall': 0.5, 'precision': 0.3333333333333333}
+    """
+    hits, wrong = (int((x < threshold).sum()) for x in (soft, negatives))
+    found = {'recall': hits / len(soft)}
+    return {**found, 'precision': hits / (hits + wrong)} if hits + wrong else found
 
 
 def _groups(relation: Relation) -> dict[str, Tensor]:

@@ -1,5 +1,6 @@
 """Retrievers and their components, registered in ``MODELS``."""
 
+from .adaptive_margin import AdaptiveMarginSupervision
 from .arl_supervision import ARLSupervision
 from .backdoor import BackdoorRetriever
 from .best_frame_similarity import BestFrameSimilarity
@@ -24,6 +25,7 @@ from .losses import (
 )
 from .mmt_similarity import ExpertSimilarity
 from .mssl_similarity import MSSLSimilarity
+from .oracle_supervision import OracleSupervision
 from .pcme_supervision import PCMESupervision
 from .query_diversity import QueryDiversity
 from .relevance_losses import AdaptiveMaxMarginLoss, EgoNCELoss, RelevantRankingLoss
@@ -35,6 +37,7 @@ from .token_similarity import TokenSimilarity
 
 __all__ = [
     'ARLSupervision',
+    'AdaptiveMarginSupervision',
     'AdaptiveMaxMarginLoss',
     'BackdoorRetriever',
     'BestFrameSimilarity',
@@ -54,6 +57,7 @@ __all__ = [
     'MultiInstanceContrast',
     'NormalizedContrastiveLoss',
     'OfficialKLToUnit',
+    'OracleSupervision',
     'PCMEGaussianHead',
     'PCMESupervision',
     'QueryDiversity',

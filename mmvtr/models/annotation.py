@@ -17,10 +17,15 @@ from mmvtr.models.losses import Target
 
 
 def annotated_target(data_samples: dict[str, Any], device: torch.device) -> Target:
-    """Positives of the joint batch; relevance and overlap, where the dataset has classes."""
-    positives = match(data_samples, device)
+    """Positives of the joint batch.
+
+    Relevance and overlap where the dataset has classes, truth where it is an oracle's.
+    """
+    known = Target(match(data_samples, device))
+    if 'text_true_videos' in data_samples:
+        known = known._replace(truth=match(data_samples, device, 'text_true_videos'))
     if 'text_classes' not in data_samples or 'video_classes' not in data_samples:
-        return Target(positives)
+        return known
     texts, videos = (
         {
             kind: gather_padded(sets.to(device), fill=-1)
@@ -28,18 +33,18 @@ def annotated_target(data_samples: dict[str, Any], device: torch.device) -> Targ
         }
         for side in ('text', 'video')
     )
-    return Target(
-        positives, relevance=class_relevance(texts, videos), overlap=class_overlap(texts, videos)
+    return known._replace(
+        relevance=class_relevance(texts, videos), overlap=class_overlap(texts, videos)
     )
 
 
-def match(data_samples: dict[str, Any], device: torch.device) -> Tensor:
+def match(data_samples: dict[str, Any], device: torch.device, key: str = 'text_videos') -> Tensor:
     """positives bool [T, V] of the joint batch of all processes, from ids.
 
     A text matches every column whose video is one of its own: also the second copy of a video
-    that two captions brought into the batch.
+    that two captions brought into the batch.  ``key`` says where its own are listed.
     """
-    text_videos = gather_padded(data_samples['text_videos'].to(device), fill=-1)
+    text_videos = gather_padded(data_samples[key].to(device), fill=-1)
     return _matches(text_videos, gather_rows(data_samples['video_idx'].to(device)))
 
 

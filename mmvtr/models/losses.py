@@ -30,6 +30,8 @@ class Target(NamedTuple):
         relevance: float [T, V] in [0, 1] or None, how much the verbs and nouns of text and video
             have in common; None where the dataset has no classes.
         overlap: bool [T, V] or None, whether they share a class of every kind (a verb and a noun).
+        truth: bool [T, V] or None, whether the text truly holds for the video; known to oracles on
+            planted data only, never for a method.
     """
 
     positives: Tensor
@@ -38,6 +40,7 @@ class Target(NamedTuple):
     ambiguous: Optional[Tensor] = None
     relevance: Optional[Tensor] = None
     overlap: Optional[Tensor] = None
+    truth: Optional[Tensor] = None
 
 
 class LocalBatch(NamedTuple):
@@ -101,23 +104,38 @@ class ContrastiveLoss(MatrixLoss):
 
     Args:
         form, direction: see :func:`mmvtr.functional.contrastive.contrastive`.
+        weighted: the direction in which the target's weights count, ``'both'``, ``'t2v'`` or
+            ``'v2t'``; in the other one all negatives weigh 1.
+
+    Raises:
+        ValueError: another ``weighted``.
     """
 
-    def __init__(self, *, form: str = 'pooled', direction: str = 'both', **kwargs) -> None:
+    def __init__(
+        self, *, form: str = 'pooled', direction: str = 'both', weighted: str = 'both', **kwargs
+    ) -> None:
         super().__init__(**kwargs)
+        if weighted not in ('both', 't2v', 'v2t'):
+            raise ValueError(f"weighted must be 'both', 't2v' or 'v2t', not {weighted!r}")
         self.form = form
         self.direction = direction
+        self.weighted = weighted
 
     def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
-        return contrastive(
-            scores,
-            target.positives,
-            temperature=temperature,
-            weights=target.weights,
-            ambiguous=target.ambiguous,
-            form=self.form,
-            direction=self.direction,
-        )
+        directions = ('t2v', 'v2t') if self.direction == 'both' else (self.direction,)
+        values = [
+            contrastive(
+                scores,
+                target.positives,
+                temperature=temperature,
+                weights=target.weights if self.weighted in ('both', direction) else None,
+                ambiguous=target.ambiguous,
+                form=self.form,
+                direction=direction,
+            )
+            for direction in directions
+        ]
+        return sum(values) / len(values)
 
 
 @MODELS.register_module()

@@ -13,6 +13,7 @@ from mmvtr.functional.gaussian import sample
 from mmvtr.functional.pairwise import bernoulli
 from mmvtr.functional.soft_contrast import match_log_probability
 from mmvtr.models.losses import Target
+from mmvtr.models.ramp import ramp_at
 from mmvtr.models.supervision import DVTRSupervision, eta_log, relative_uncertainty
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
@@ -53,7 +54,7 @@ class PCMESupervision(DVTRSupervision):
         """As :meth:`DVTRSupervision.forward`."""
         logits = self.match_logits(texts, videos)
         self.step += self.training
-        p, ramp = logits.detach().sigmoid(), self._ramp()
+        p, ramp = logits.detach().sigmoid(), ramp_at(self.progress, self.ramp)
         eta = relative_uncertainty(p, target.positives, floor=self.floor, sharpness=self.sharpness)
         losses = dict(
             loss_match=bernoulli(logits, target.positives),

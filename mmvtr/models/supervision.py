@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from mmvtr.functional import gaussian
 from mmvtr.functional.pairwise import bernoulli, masked_mean
 from mmvtr.models.losses import Target
+from mmvtr.models.ramp import checked_ramp, ramp_at
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels
 
@@ -67,7 +68,7 @@ class DVTRSupervision(nn.Module):
         self.num_samples = num_samples
         self.sharpness = sharpness
         self.floor = floor
-        self.ramp = ramp
+        self.ramp = checked_ramp(ramp)
         self.progress = 1.0
         # Means are LayerNorm'ed, so W / D is about 2 for unrelated and 0 for equal vectors:
         # p starts at .88 for the one and .12 for the other.
@@ -91,7 +92,7 @@ class DVTRSupervision(nn.Module):
         """Levels of the joint batch -> target with weights, and losses and figures for the log."""
         logits = self.match_logits(texts, videos)
         p = logits.detach().sigmoid()
-        ramp = self._ramp()
+        ramp = ramp_at(self.progress, self.ramp)
         eta = relative_uncertainty(p, target.positives, floor=self.floor, sharpness=self.sharpness)
         weights = 1 - ramp * (1 - eta)
         losses = dict(
@@ -112,12 +113,6 @@ class DVTRSupervision(nn.Module):
         w2 = (t.mean[row] - v.mean[column]).square().mean(-1)
         w2 = w2 + (t.log_std[row].exp() - v.log_std[column].exp()).square().mean(-1)
         return (w2 - cosine).sum() / max(len(row), 1)
-
-    def _ramp(self) -> float:
-        start, end = self.ramp
-        if self.progress >= end:
-            return 1.0
-        return max(0.0, (self.progress - start) / (end - start))
 
 
 @MODELS.register_module()

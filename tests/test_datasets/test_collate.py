@@ -72,6 +72,23 @@ def test_environments():
     assert 'environment' not in collate_retrieval([video(0)])['data_samples']
 
 
+def test_true_videos_of_an_oracle():
+    items = [
+        dict(video=video(0), texts=[text(0, true_videos=[0, 5, 3])]),
+        dict(BROKEN, true_videos=[9, 8, 7, 6]),
+        dict(video=video(1), texts=[text(1, true_videos=[1]), text(2, true_videos=[])]),
+    ]
+    found = collate_retrieval(items)['data_samples']['text_true_videos']
+    assert found.dtype == torch.int64
+    assert found.tolist() == [[0, 5, 3], [1, -1, -1], [-1, -1, -1]]
+    broken = collate_retrieval([items[1]])['data_samples']['text_true_videos']
+    assert broken.shape == (0, 0) and broken.dtype == torch.int64
+    halves = collate_retrieval([text(3, true_videos=[2])])['data_samples']
+    assert halves['text_true_videos'].tolist() == [[2]]
+    for plain in ([video(0)], [text(0)], [BROKEN]):
+        assert 'text_true_videos' not in collate_retrieval(plain)['data_samples']
+
+
 def test_extras_are_listed_then_stacked():
     experts = [torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])]
     graphs = [torch.eye(2, dtype=torch.int64), torch.ones(2, 2, dtype=torch.int64)]

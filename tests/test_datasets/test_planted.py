@@ -9,6 +9,7 @@ import pytest
 from mmengine.config import Config
 
 from children import ROOT
+from mmvtr.datasets import collate_retrieval
 from mmvtr.datasets.planted import PlantedDataset
 from mmvtr.datasets.planted_corpus import store
 from mmvtr.datasets.planted_corpus.drawing import draw
@@ -16,6 +17,7 @@ from mmvtr.datasets.planted_corpus.grammar import caption_counts, draw_captions,
 from mmvtr.datasets.planted_corpus.knobs import Knobs
 from mmvtr.datasets.planted_corpus.truth import judge
 from mmvtr.datasets.planted_corpus.world import FPS, draw_clip, stream
+from mmvtr.datasets.video_io import BrokenVideoError
 from mmvtr.registry import DATASETS
 from mmvtr.utils import register_all_modules
 
@@ -69,6 +71,51 @@ def test_dataset_reads_what_was_drawn(root):
     for path in (data.vocab_file, data.folder / 'vocab.txt'):
         assert path.read_text().split() == vocabulary()
     assert data.protocol()['corpus'] == data.folder.name
+
+
+def say(results):
+    return dict(results, token_ids=[0])
+
+
+def show(results):
+    if results['video_id'].endswith('1'):
+        raise BrokenVideoError('cut short')
+    return dict(results, features=np.zeros((1, 2)))
+
+
+def test_an_oracle_tells_in_a_batch_which_videos_are_true(root):
+    options = dict(split='train', data_root=str(root), **TINY)
+    oracle = PlantedDataset([show], [say], oracle=True, on_broken='skip', **options)
+    samples = collate_retrieval([oracle[i] for i in range(12)])['data_samples']
+    assert len(samples['broken']) == 2
+    truth = oracle.truth()
+    for t, row in zip(samples['text_idx'].tolist(), samples['text_true_videos'].tolist()):
+        true = [v for v in row if v >= 0]
+        assert len(true) == len(set(true))
+        assert [v in true for v in range(6)] == truth[t].tolist()
+    assert (truth & ~oracle.positives()).any()
+    broken = collate_retrieval([oracle[i] for i in range(12) if 'broken' in oracle[i]])
+    assert broken['data_samples']['text_true_videos'].shape == (0, 0)
+    plain = PlantedDataset([show], [say], on_broken='skip', **options)
+    assert 'text_true_videos' not in collate_retrieval([plain[0]])['data_samples']
+    assert not any('true_videos' in text for text in plain.texts)
+
+
+def test_true_videos_are_positions_among_those_that_environments_leave(root):
+    def some(dataset):
+        return np.array([-1, 0, -1, 0, 0, 0])
+
+    options = dict(split='train', data_root=str(root), oracle=True, **TINY)
+    whole, part = (
+        PlantedDataset([], [], **options),
+        PlantedDataset([], [], **options, environments=some),
+    )
+    assert len(part.videos) == 4 and len(part.texts) == 8
+    true = {text['text_id']: text['true_videos'] for text in whole.texts}
+    for text in part.texts:
+        ids = [part.videos[v]['video_id'] for v in text['true_videos']]
+        left = [whole.videos[v]['video_id'] for v in true[text['text_id']] if v not in (0, 2)]
+        assert ids == left
 
 
 def test_clips_are_h264_files_of_the_drawn_images(root):

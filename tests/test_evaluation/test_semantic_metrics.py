@@ -4,13 +4,19 @@ import doctest
 
 import pytest
 import torch
-from sklearn.metrics import average_precision_score, ndcg_score, roc_auc_score
+from sklearn.metrics import (
+    average_precision_score,
+    ndcg_score,
+    precision_score,
+    recall_score,
+    roc_auc_score,
+)
 
 import mmvtr.evaluation.semantic
 import mmvtr.evaluation.soft_positive
 from mmvtr.evaluation import SemanticMetric, SoftPositiveMetric
 from mmvtr.registry import METRICS
-from mmvtr.structures import Relation
+from mmvtr.structures import Directed, Relation
 
 
 @pytest.fixture
@@ -78,7 +84,64 @@ def test_soft_positive_auc_is_sklearns(relation, scores):
     assert numbers['eta_mean_positives'] == pytest.approx(float(eta[relation.positives].mean()))
     assert numbers['eta_mean_soft'] == pytest.approx(float(eta[judged][soft].mean()))
     assert numbers['eta_mean_negatives'] == pytest.approx(float(eta[judged][~soft].mean()))
-    assert metric.chance(relation) == {'eta_auc': 50.0, 'scores_auc': 50.0}
+    share = 100 * soft.double().mean().item()
+    chance, ceiling = metric.chance(relation), metric.ceiling(relation)
+    for name in ('eta', 'scores'):
+        assert chance.pop(f'{name}_auc') == 50 and ceiling.pop(f'{name}_auc') == 100
+        assert chance.pop(f'{name}_breakeven') == pytest.approx(share)
+        assert ceiling.pop(f'{name}_breakeven') == 100
+    assert chance == ceiling == {}
+
+
+def test_breakeven_flags_the_best_candidates(relation, scores):
+    """Against a loop over the sorted pairs; ties in expectation, by drawing their order."""
+    ours = SoftPositiveMetric(reads=('scores',))
+    judged = ~relation.positives
+    soft = relation.truth[judged]
+    count = int(soft.sum())
+    pairs = sorted(zip(scores[judged].tolist(), soft.tolist()), reverse=True)
+    hits = sum(is_soft for _, is_soft in pairs[:count])
+    numbers = ours({'scores': scores}, relation)
+    assert 0 < hits < count
+    assert numbers['scores_breakeven'] == pytest.approx(100 * hits / count)
+    assert ours({'scores': relation.truth.float()}, relation)['scores_breakeven'] == 100
+    tied = scores.round()
+    draws = []
+    for seed in range(300):
+        noise = torch.rand(20, 10, generator=torch.Generator().manual_seed(seed)) / 10
+        draws.append(ours({'scores': tied + noise}, relation)['scores_breakeven'])
+    assert max(draws) > min(draws)
+    expected = ours({'scores': tied}, relation)['scores_breakeven']
+    assert expected == pytest.approx(sum(draws) / 300, rel=0.02)
+    constant = ours({'scores': torch.zeros(20, 10)}, relation)['scores_breakeven']
+    assert constant == pytest.approx(ours.chance(relation)['scores_breakeven'])
+
+
+@pytest.mark.parametrize('threshold', [0.5, 0.2])
+def test_precision_and_recall_of_what_is_flagged(relation, scores, threshold):
+    eta = torch.rand(20, 10, generator=torch.Generator().manual_seed(2))
+    matrices = {'eta': eta, 'scores': scores}
+    numbers = SoftPositiveMetric(threshold=threshold)(matrices, relation)
+    judged = ~relation.positives
+    flagged, soft = (eta[judged] < threshold).numpy(), relation.truth[judged].numpy()
+    assert numbers['eta_precision'] == pytest.approx(100 * precision_score(soft, flagged))
+    assert numbers['eta_recall'] == pytest.approx(100 * recall_score(soft, flagged))
+    assert numbers['eta_breakeven'] == pytest.approx(
+        SoftPositiveMetric(low_is_soft=())({**matrices, 'eta': 1 - eta}, relation)['eta_breakeven']
+    )
+    assert not {'scores_precision', 'scores_recall'} & numbers.keys()
+    nothing = SoftPositiveMetric(threshold=0.0)(matrices, relation)
+    assert nothing['eta_recall'] == 0 and 'eta_precision' not in nothing
+
+
+def test_scores_that_differ_by_direction_give_the_mean(relation, scores):
+    metric = SoftPositiveMetric(reads=('scores',))
+    other = torch.randn(20, 10, generator=torch.Generator().manual_seed(5))
+    alone = [metric({'scores': s}, relation) for s in (scores, other)]
+    both = metric({'scores': Directed(scores, other)}, relation)
+    assert both.keys() == alone[0].keys() and alone[0]['scores_auc'] != alone[1]['scores_auc']
+    for key, value in both.items():
+        assert value == pytest.approx((alone[0][key] + alone[1][key]) / 2)
 
 
 def test_soft_positives_must_exist_and_be_known(relation, scores):

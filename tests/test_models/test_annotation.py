@@ -72,6 +72,26 @@ def test_without_classes():
         assert target.relevance is None and target.overlap is None
 
 
+def test_an_oracle_tells_the_truth():
+    """Text 0 is true of video 7, text 3 of both copies of video 4, text 4 of none here."""
+    true = {0: [7, 4], 1: [4], 2: [4, 7, 9], 3: [9, 4], 4: [11]}
+    items = [
+        {**item, 'texts': [dict(x, true_videos=true[x['text_idx']]) for x in item['texts']]}
+        if 'texts' in item
+        else dict(item, true_videos=[8])
+        for item in ITEMS
+    ]
+    target = annotated_target(collate_retrieval(items)['data_samples'], CPU)
+    _, videos = halves(items)
+    expected = [[video['video_idx'] in true[t] for video in videos] for t in range(5)]
+    assert target.truth.dtype == torch.bool and target.truth.tolist() == expected
+    without = target._replace(truth=None)
+    plain = annotated_target(collate_retrieval(ITEMS)['data_samples'], CPU)
+    assert plain.truth is None
+    for field in ('positives', 'relevance', 'overlap'):
+        assert torch.equal(getattr(without, field), getattr(plain, field))
+
+
 def test_own_pairs_are_all_pairs_of_one_process():
     samples = collate_retrieval(ITEMS)['data_samples']
     assert torch.equal(own_match(samples, CPU), by_loops(ITEMS)[0])

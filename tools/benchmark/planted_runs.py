@@ -35,7 +35,9 @@ def call(*command: object) -> None:
         raise SystemExit(f'{" ".join(map(str, command))} failed:\n{done.stderr[-3000:]}')
 
 
-def make_features(folder: str = 'clips', *, frames: int = 6, **knobs: object) -> None:
+def make_features(
+    folder: str = 'clips', *, frames: int = 6, trained: bool = True, **knobs: object
+) -> None:
     """Frame features of the planted clips, by a frame tower that has never seen them.
 
     CLIP2Video is trained on a sister corpus: other clips, other captions.  The clips of seed 0 are
@@ -45,17 +47,24 @@ def make_features(folder: str = 'clips', *, frames: int = 6, **knobs: object) ->
     Args:
         folder: where the features go, in ``FEATURES``.
         frames: of a clip.
+        trained: False: the tower stays as it was drawn, which only a trial of the tools can want.
         **knobs: of the corpus.
     """
+    tower = [sister_tower()] if trained else []
+    chosen = [f'{name}{knob}={value}' for name in SETS for knob, value in knobs.items()]
+    chosen.append(f'test_dataloader.dataset.video_pipeline.0.num_frames={frames}')
+    extract = ['tools/extract_features.py', 'configs/c2v_planted.py', *tower]
+    call(*extract, '--out', FEATURES / folder, '--cfg-options', *chosen)
+
+
+def sister_tower() -> Path:
+    """A checkpoint trained on the sister corpus."""
     sister = WORK / 'sister'
     if not (ROOT / sister / 'done').exists():
         options = ['train_cfg.max_epochs=12', 'train_cfg.val_interval=4']
         train('configs/c2v_planted.py', sister, 0, options + [name + SISTER for name in SETS])
     (best,) = (ROOT / sister).glob('best_*.pth')
-    chosen = [f'{name}{knob}={value}' for name in SETS for knob, value in knobs.items()]
-    chosen.append(f'test_dataloader.dataset.video_pipeline.0.num_frames={frames}')
-    extract = ['tools/extract_features.py', 'configs/c2v_planted.py', best]
-    call(*extract, '--out', FEATURES / folder, '--cfg-options', *chosen)
+    return best
 
 
 def train(
@@ -71,6 +80,11 @@ def train(
         given = ['--cfg-options', *options] if options else []
         call('tools/train.py', config, '--work-dir', folder, '--seed', seed, '--resume', *given)
         (ROOT / folder / 'done').touch()
+    return results(folder, chosen_by)
+
+
+def results(folder: Path, chosen_by: str = 'retrieval/rsum') -> dict[str, dict]:
+    """Of a finished training: the metrics of the chosen epoch on ``val``, and on ``test``."""
     # A resumed run has one folder of logs for each start; the test is in the last one.
     starts = sorted(path for path in (ROOT / folder).iterdir() if path.is_dir())
     # A start that found nothing left to train has no scalars.

@@ -1,0 +1,13 @@
+# ARL (Eq. 8-12) with its contrast on NCL's normalised scores (NCL Eq. 12), tested with the biases
+# of the train queue: no paper has both.
+_base_ = ['arl_planted_features.py']
+
+nce = dict(_delete_=True, type='NormalizedContrastiveLoss', reads=('a', 'b'), form='own_pair')
+model = dict(losses=dict(nce=nce))
+custom_hooks = [
+    dict(type='AmbiguityHook'),
+    dict(type='QueryQueueHook', size=2048),
+    dict(type='SinkhornHook', queries='train_queue'),
+    dict(type='MomentsHook'),
+]
+default_hooks = dict(checkpoint=dict(save_best='sinkhorn/retrieval/t2v_SumR'))

@@ -1,0 +1,19 @@
+# UATVR with DVTR's heads and weights (DVTR Eq. 3-13): no paper has both.  UATVR's own head has unit
+# means, whose W / D is so small that every match probability is the same and eta falls to its floor
+# for all; under DVTR's, UATVR's losses compare cosines as before.  As UATVR trains all jointly (its
+# Eq. 13), the heads move the encoder, which DVTR's do not.
+_base_ = ['uatvr_planted_features.py']
+
+model = dict(
+    heads=dict(_delete_=True, type='HierarchicalGaussianHead'),
+    supervision=dict(
+        type='DVTRSupervision', num_samples=7, sharpness=2.0, floor=0.4, ramp=(0.33, 0.67)
+    ),
+)
+test_evaluator = [
+    dict(type='RetrievalMetric'),
+    dict(type='SemanticMetric'),
+    dict(type='UncertaintyMetric'),
+    dict(type='GeneralCaptionMetric'),
+    dict(type='SoftPositiveMetric'),
+]

@@ -1,0 +1,259 @@
+"""docs/benchmark.md and its pictures from a folder of hand-made cells."""
+
+import importlib
+import json
+import re
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from children import ROOT
+
+QUERIES = 60
+#: True v2t firsts and right texts of each method, of 60 queries.
+HITS = dict(plain=(12, 40), soft=(30, 38), harmful=(3, 12), idle=(12, 40), costly=(12, 15))
+ORACLE = dict(oracle=(48, 50))
+
+
+@pytest.fixture
+def tool(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / 'tools/benchmark'))
+    return importlib.import_module('effects_page')
+
+
+@pytest.fixture
+def plan(tool):
+    """Methods and conditions; ``absent`` has no cells."""
+    groups = dict(plain='baseline', soft='ours', oracle='oracle')
+    methods = {
+        name: tool.Method(f'the {name} one', f'configs/{name}.py', groups.get(name, 'paper'))
+        for name in (*HITS, *ORACLE, 'absent')
+    }
+    methods['idle'] = methods['idle']._replace(transforms=('sinkhorn', 'sinkhorn_oracle'))
+    condition = tool.Condition(
+        'general captions',
+        'Six captions of ten are general.',
+        'clips',
+        {},
+        {},
+        list(methods),
+        'plain',
+        'oracle',
+        'semantic/v2t_P1',
+    )
+    other = condition._replace(label='nowhere')
+    return methods, dict(ambiguity60=condition, clean=other)
+
+
+def save(folder, method, seed, *, hits=None, recalls=None, condition='ambiguity60', **test):
+    """A cell of 60 queries, the first ones right; the seed shifts which."""
+    hits, recalls = hits or {**HITS, **ORACLE}[method]
+    right = np.roll(np.arange(QUERIES) < hits, seed).tolist()
+    reached = np.roll(3 * (np.arange(QUERIES) < recalls), seed).tolist()
+    test = {
+        'retrieval/rsum': 600 * recalls / QUERIES,
+        'semantic/v2t_P1': 100 * hits / QUERIES,
+        'normalisation/t2v_error': 0.25,
+        **test,
+    }
+    queries = dict(t2v_recalls=reached, v2t_recalls=reached, v2t_P1=list(map(float, right)))
+    cell = dict(
+        condition=condition,
+        method=method,
+        seed=seed,
+        config=f'configs/{method}.py',
+        command='python tools/train.py',
+        chosen={'optim_wrapper.optimizer.lr': 0.001},
+        made=dict(date=f'2026-11-2{seed}', commit='abc1234', machine='2 x CPU'),
+        cpu_seconds=36.0 if method == 'plain' else 72.0,
+        val={'retrieval/rsum': 1.0},
+        test=test,
+        queries={'': queries},
+    )
+    path = folder / condition / f'{method}_{seed}.json'
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(cell))
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Three seeds of all methods, bounds and tuning."""
+    folder = tmp_path / 'docs/benchmark/effects'
+    for method in (*HITS, *ORACLE):
+        for seed in range(3):
+            extra = {}
+            if method == 'idle':
+                extra = {'sinkhorn/retrieval/rsum': 410.0 + 10 * seed}
+            if method == 'soft':
+                extra = {'soft_positive/eta_auc': 84.0 + seed}
+            save(folder, method, seed, **extra)
+    bounds = dict(chance={'retrieval/rsum': 8.0}, ceiling={'retrieval/rsum': 301.9})
+    (folder / 'conditions.json').write_text(json.dumps(dict(ambiguity60=bounds)))
+    grid = [dict(point={'optim_wrapper.optimizer.lr': lr}, val=lr * 1e4) for lr in (0.001, 0.002)]
+    choice = dict(condition='ambiguity60', seed=0, grid=grid, chosen=grid[1]['point'])
+    (folder / 'tuning.json').write_text(json.dumps(dict(clips=dict(soft=choice))))
+    return folder
+
+
+@pytest.fixture
+def write(tool, plan, folder, monkeypatch):
+    """Writes the page, without pictures; returns it."""
+    monkeypatch.setattr(tool, 'write_pictures', lambda folder, views: ['trade'])
+    return writer(tool, plan, folder)
+
+
+@pytest.fixture
+def draw(tool, plan, folder):
+    """Writes the page with its pictures; returns it."""
+    return writer(tool, plan, folder)
+
+
+def writer(tool, plan, folder):
+    def run():
+        page = folder.parents[1] / 'benchmark.md'
+        tool.write_page(folder, page, *plan)
+        return page.read_text()
+
+    return run
+
+
+def lines_of(text, title):
+    """The table below a title: cells by the first of each line."""
+    part = text[text.index(title) :]
+    part = part[part.index('\n|') + 1 :].split('\n\n')[0]
+    lines = [[cell.strip() for cell in line.split('|')[1:-1]] for line in part.splitlines()]
+    assert len({len(line) for line in lines}) == 1
+    assert set(lines.pop(1)) == {'---'}
+    return {line[0]: line[1:] for line in lines}
+
+
+def test_verdicts_are_said_plainly(write):
+    text = write()
+    said = {name: cells[0] for name, cells in lines_of(text, '## Does it help?').items()}
+    assert said['row'] == 'general captions: v2t P@1'
+    assert said['the plain one'] == 'baseline'
+    assert said['the soft one'] == '**helps** +30.0'
+    assert said['the harmful one'] == '**harms** -15.0, costs 280.0 rsum'
+    assert said['the idle one'] == 'nothing measurable'
+    assert said['the costly one'] == '**harms** costs 250.0 rsum, gains nothing'
+    assert said['*the oracle one*'] == '**helps** +60.0, gains 100.0 rsum'
+    assert said['the idle one, Sinkhorn, train queue'] == 'not measured'
+    assert '- **Helps**: the soft one (general captions).' in text
+    harmful = 'the harmful one (general captions); the costly one (general captions)'
+    assert f'- **Harms**: {harmful}.' in text
+    assert '- **Does nothing measurable anywhere**: the idle one.' in text
+    assert 'by the means (general captions): none.' in text  # soft loses 20 rsum
+
+
+def test_main_table(write):
+    lines = lines_of(write(), '### Paired retrieval')
+    assert lines['row'] == [
+        'rsum',
+        'v2t P@1',
+        'difference in rsum',
+        'difference in v2t P@1',
+        'closed',
+    ]
+    assert lines['chance'] == ['8.0', '', '', '', '']
+    assert lines['ceiling'][0] == '301.9'
+    assert lines['the plain one'] == ['400.0 +- 0.0', '20.0 +- 0.0', '', '', '']
+    rsum, precision, lost, gained, closed = lines['the soft one']
+    assert (rsum, precision, closed) == ('380.0 +- 0.0', '50.0 +- 0.0', '50 %')
+    mean, low, high = map(float, re.fullmatch(r'(\S+) \[(\S+), (\S+)\]', gained).groups())
+    assert mean == 30 and 10 < low < 30 < high < 50 and lost.startswith('-20.0 [')
+    assert lines['the idle one'][2:] == ['+0.0 [+0.0, +0.0]', '+0.0 [+0.0, +0.0]', '0 %']
+    assert lines['*the oracle one*'][4] == '100 %'
+    sinkhorn = lines['the idle one, Sinkhorn, train queue']
+    assert sinkhorn == ['420.0 +- 10.0', '', '+20.0 [-4.8, +44.8] s', '', '']
+    assert not any('test queries' in name for name in lines)
+
+
+def test_other_tables_and_their_sources(write):
+    text = write()
+    assert lines_of(text, '### Detection of soft') == {
+        'row': ['AUC, weights'],
+        'the soft one': ['85.0 +- 1.0'],
+    }
+    scores = lines_of(text, '### Normalisation')
+    assert scores['row'] == ['t2v normalisation error', 'time'] and 'chance' not in scores
+    assert scores['the plain one'] == ['0.250 +- 0.000', '1.00']
+    assert scores['the soft one'] == ['0.250 +- 0.000', '2.00']
+    assert lines_of(text, '## Tuning')['the soft one'] == ['10.0', '**20.0**']
+    assert lines_of(text, '## Files')['the soft one'][:2] == ['`soft_*.json`', '`configs/soft.py`']
+    source = '[`benchmark/effects/ambiguity60/`](benchmark/effects/ambiguity60)'
+    assert text.count(source) == 4
+    assert '18 trainings, 0.3 hours of CPU time, 2026-11-20 to 2026-11-22; commit abc1234' in text
+    assert 'nowhere' not in text and 'absent' not in text
+
+
+def test_links_lead_to_files(draw, folder):
+    links = re.findall(r'\]\((\S+)\)', draw())
+    assert {'benchmark/effects/trade.png', 'benchmark/effects/effects.png'} <= set(links)
+    assert all((folder.parents[1] / link).exists() for link in links)
+    assert 'benchmark/effects/length.png' not in links and not (folder / 'length.png').exists()
+
+
+def test_same_cells_same_bytes(draw, folder):
+    first = draw(), *(path.read_bytes() for path in sorted(folder.glob('*.png')))
+    assert first == (draw(), *(path.read_bytes() for path in sorted(folder.glob('*.png'))))
+
+
+def test_missing_seeds_and_strangers_are_named(write, folder):
+    (folder / 'ambiguity60/soft_1.json').unlink()
+    path = save(folder, 'plain', 0, condition='elsewhere')
+    text = write()
+    assert '**Missing**: the soft one: seed 1.' in text
+    assert 'Files of no row of the plan, not shown: `elsewhere/plain`.' in text
+    path.unlink()
+    assert 'of no row' not in write()
+
+
+def test_without_the_baseline_there_are_no_differences(draw, folder):
+    for seed in range(3):
+        (folder / f'ambiguity60/plain_{seed}.json').unlink()
+    text = draw()
+    assert 'Baseline: plain, which has no cells.' in text
+    assert lines_of(text, '### Paired retrieval')['row'] == ['rsum', 'v2t P@1']
+    assert lines_of(text, '## Does it help?')['the soft one'] == ['not measured']
+    assert 'effects.png' not in text and 'trade.png' in text
+
+
+def test_a_damaged_cell_stops_the_page(write, folder):
+    (folder / 'ambiguity60/soft_1.json').write_text('{"condition": ')
+    with pytest.raises(ValueError, match='soft_1.json: no JSON'):
+        write()
+    assert not (folder.parents[1] / 'benchmark.md').exists()
+
+
+def test_nothing_of_the_plan(tool, folder, plan, tmp_path):
+    with pytest.raises(ValueError, match='no cell belongs to a condition and a method of the plan'):
+        tool.write_page(folder, tmp_path / 'page.md', {}, plan[1])
+
+
+def test_pictures_are_small_and_keep_their_colours(draw, folder):
+    for seed in range(3):
+        save(folder, 'soft', seed, **{'length_bias/t2v_train_correlation': 5.0 + seed})
+        save(folder, 'plain', seed, **{'length_bias/t2v_train_correlation': 9.0 + seed})
+    assert 'benchmark/effects/length.png' in draw()
+    for name in ('trade', 'effects', 'length'):
+        path = folder / f'{name}.png'
+        assert path.stat().st_size < 60_000
+        colors = dict((color, n) for n, color in Image.open(path).convert('RGB').getcolors())
+        assert max(colors, key=colors.get) == (255, 255, 255)
+        assert colors[0xD5, 0x5E, 0] > 20  # ours
+
+
+def test_labels_of_a_crowd_do_not_cover_each_other(tool):
+    place = importlib.import_module('effects_pictures').best_place
+    point, size, frame = np.array([60.0, 250.0]), np.array([90.0, 11.0]), np.array([0, 0, 800, 500])
+    placed = [np.concatenate((point - 6, point + 6))]
+    for _ in range(12):
+        far, box = place(point, size, placed, frame)
+        assert box[2:] - box[:2] == pytest.approx(size) and box[0] >= 0
+        for other in placed:
+            sides = np.minimum(box[2:], other[2:]) - np.maximum(box[:2], other[:2])
+            assert sides.min() < 1
+        placed.append(box)
+    assert far > place(point, size, placed[:1], frame)[0]

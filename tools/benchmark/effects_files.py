@@ -1,0 +1,207 @@
+"""The files of effects.py, read again and checked: cells, and the rows that they make."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any, Iterable, Mapping, NamedTuple, Optional, Sequence
+
+import numpy as np
+
+#: Measures with a value for each query: 100 x the sum of the means of these fields.
+OF_QUERIES = {
+    'retrieval/rsum': ('t2v_recalls', 'v2t_recalls'),
+    'semantic/t2v_P1': ('t2v_P1',),
+    'semantic/v2t_P1': ('v2t_P1',),
+}
+#: By how much such a measure may differ from its queries, in percent points: float32 sums.
+TOLERANCE = 0.05
+FIELDS = dict(
+    condition=str,
+    method=str,
+    seed=int,
+    config=str,
+    command=str,
+    chosen=dict,
+    made=dict,
+    cpu_seconds=(int, float, type(None)),
+    val=dict,
+    test=dict,
+    queries=dict,
+)
+
+
+class Cell(NamedTuple):
+    """One training and its test.
+
+    Attributes:
+        condition: name, the folder of the file.
+        method: name, in the name of the file.
+        seed: of the training, in the name of the file.
+        config: file that was trained.
+        command: that trained it.
+        chosen: point of the grid.
+        made: ``date``, ``commit`` and ``machine``.
+        cpu_seconds: CPU time of the training and its test; None = no training of its own.
+        val: metrics of the chosen epoch.
+        test: metrics; those of a transform are prefixed ``<transform>/``.
+        queries: for '' and each transform, float64 [Q] by field: ``t2v_recalls`` and
+            ``v2t_recalls`` (how many of R@1, R@5, R@10 a query reaches), ``t2v_P1`` and ``v2t_P1``
+            (in [0, 1]; NaN = no true item).
+    """
+
+    condition: str
+    method: str
+    seed: int
+    config: str
+    command: str
+    chosen: Mapping[str, Any]
+    made: Mapping[str, str]
+    cpu_seconds: Optional[float]
+    val: Mapping[str, float]
+    test: Mapping[str, float]
+    queries: Mapping[str, Mapping[str, np.ndarray]]
+
+
+class Row(NamedTuple):
+    """A method, or a transform of its scores, in one condition.
+
+    Attributes:
+        method: name.
+        transform: '' = raw scores.
+        cells: by seed, ascending.
+    """
+
+    method: str
+    transform: str
+    cells: Mapping[int, Cell]
+
+    @property
+    def name(self) -> str:
+        """``method`` or ``method/transform``."""
+        return '/'.join(filter(None, (self.method, self.transform)))
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether a cell has a metric of its transform."""
+        keys = (key for cell in self.cells.values() for key in cell.test)
+        return not self.transform or any(key.startswith(f'{self.transform}/') for key in keys)
+
+    def values(self, key: str) -> dict[int, float]:
+        """``key`` of the seeds that have it."""
+        key = '/'.join(filter(None, (self.transform, key)))
+        return {seed: cell.test[key] for seed, cell in self.cells.items() if key in cell.test}
+
+    def queries(self, seed: int, field: str) -> Optional[np.ndarray]:
+        """Float64 [Q], or None where the cell has no such field."""
+        return self.cells[seed].queries.get(self.transform, {}).get(field)
+
+
+def load_json(path: Path) -> Any:
+    """What a file holds.
+
+    Raises:
+        ValueError: it is no JSON.
+    """
+    try:
+        return json.loads(path.read_text())
+    except ValueError as error:
+        raise ValueError(f'{path}: no JSON ({error}); remove the file and run again') from None
+
+
+def load_cells(folder: Path) -> list[Cell]:
+    """All ``<condition>/<method>_<seed>.json``, sorted by condition, method and seed.
+
+    Raises:
+        ValueError: no cells; or a file is damaged, is not where its fields say, or has queries
+            that do not give its metrics.
+    """
+    cells = [load_cell(path) for path in folder.glob('*/*.json')]
+    if not cells:
+        raise ValueError(f'{folder}: no cells, expected <condition>/<method>_<seed>.json')
+    return sorted(cells, key=lambda cell: (cell.condition, cell.method, cell.seed))
+
+
+def load_cell(path: Path) -> Cell:
+    """One file.
+
+    Raises:
+        ValueError: see :func:`load_cells`.
+    """
+    fields = load_json(path)
+    if not isinstance(fields, dict):
+        raise ValueError(f'{path}: expected a JSON object, not {type(fields).__name__}')
+    for name, kind in FIELDS.items():
+        if name not in fields:
+            raise ValueError(f'{path}: has no {name!r}')
+        if not isinstance(fields[name], kind) or isinstance(fields[name], bool):
+            raise ValueError(f'{path}: {name!r} is {str(fields[name])[:40]!r}, of the wrong type')
+    place = '{condition}/{method}_{seed}.json'.format(**fields)
+    if place != f'{path.parent.name}/{path.name}':
+        raise ValueError(f'{path}: its condition, method and seed say {place}')
+    for name in ('date', 'commit', 'machine'):
+        if not isinstance(fields['made'].get(name), str):
+            raise ValueError(f"{path}: 'made' has no {name!r}")
+    for part in ('val', 'test'):
+        check_numbers(fields[part], f'{path}: {part!r}')
+    queries = {
+        transform: {name: _query_values(path, name, given) for name, given in table.items()}
+        for transform, table in fields['queries'].items()
+    }
+    cell = Cell(**{**{name: fields[name] for name in FIELDS}, 'queries': queries})
+    _check_queries(path, cell)
+    return cell
+
+
+def check_numbers(numbers: Mapping[str, Any], where: str) -> None:
+    """Refuse what is no finite number.
+
+    Raises:
+        ValueError: names ``where`` and the key.
+    """
+    for key, value in numbers.items():
+        if type(value) not in (int, float) or not math.isfinite(value):
+            raise ValueError(f'{where} of {key!r} is {value!r}, expected a finite number')
+
+
+def _query_values(path: Path, name: str, given: Any) -> np.ndarray:
+    try:
+        values = np.array([math.nan if x is None else x for x in given], dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{path}: 'queries' of {name!r}: expected a list of numbers") from None
+    if values.ndim != 1 or np.isnan(values).all():
+        raise ValueError(f"{path}: 'queries' of {name!r}: expected a list with a number")
+    return values
+
+
+def _check_queries(path: Path, cell: Cell) -> None:
+    for transform, table in cell.queries.items():
+        for measure, names in OF_QUERIES.items():
+            key = '/'.join(filter(None, (transform, measure)))
+            if key not in cell.test or not all(name in table for name in names):
+                continue
+            given = 100 * sum(float(np.nanmean(table[name])) for name in names)
+            if abs(given - cell.test[key]) > TOLERANCE:
+                raise ValueError(
+                    f"{path}: {key!r} is {cell.test[key]:.3f}, its 'queries' give {given:.3f}"
+                )
+
+
+def make_rows(cells: Iterable[Cell], methods: Mapping[str, Sequence[str]]) -> dict[str, Row]:
+    """Rows by name, in the order of ``methods``; methods and transforms without metrics have none.
+
+    Args:
+        cells: of one condition.
+        methods: transforms that have rows of their own, by method.
+    """
+    found: dict[str, dict[int, Cell]] = {}
+    for cell in cells:
+        found.setdefault(cell.method, {})[cell.seed] = cell
+    rows = [
+        Row(method, transform, found[method])
+        for method, transforms in methods.items()
+        if method in found
+        for transform in ('', *transforms)
+    ]
+    return {row.name: row for row in rows if row.is_measured}
