@@ -31,6 +31,7 @@ from .query_diversity import QueryDiversity
 from .relevance_losses import AdaptiveMaxMarginLoss, EgoNCELoss, RelevantRankingLoss
 from .relevance_supervision import RelevanceSupervision
 from .retriever import RetrievalSample, VideoTextRetriever
+from .score_supervision import RelativeScoreSupervision
 from .similarity import CosineSimilarity, Temperature
 from .supervision import DVTRSupervision, LiteralDVTRSupervision
 from .token_similarity import TokenSimilarity
@@ -62,6 +63,7 @@ __all__ = [
     'PCMESupervision',
     'QueryDiversity',
     'RankingLoss',
+    'RelativeScoreSupervision',
     'RelevanceSupervision',
     'RelevantRankingLoss',
     'RetrievalSample',

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from mmvtr.functional.pairwise import masked_mean
+from mmvtr.functional.precision import at_least_float32
 from mmvtr.models.losses import Target
 from mmvtr.models.ramp import checked_ramp, ramp_at
 from mmvtr.models.similarity import CosineSimilarity
@@ -19,7 +20,7 @@ from mmvtr.structures import Levels
 class RelativeScoreSupervision(nn.Module):
     """A negative is pushed the less, the nearer its score comes to those of annotated pairs.
 
-        eta_tv = 1 - min(1, exp((s_tv - (s_t + s_v) / 2) / softness))
+        eta_tv = 1 - min(1, exp((s_tv + slack - (s_t + s_v) / 2) / softness))
 
     s is the model's own cosine, s_t and s_v what the text and the video reach with their own
     partners: the pair itself says what a match looks like for this text and this video, general or
@@ -68,7 +69,7 @@ class RelativeScoreSupervision(nn.Module):
     ) -> tuple[Target, dict[str, Tensor]]:
         """Levels of the joint batch -> target with weights [T, V], and figures for the log."""
         scores = self.similarity(texts, videos)['scores']
-        eta = relative_eta(scores + self.slack, target.positives, softness=self.softness)
+        eta = relative_eta(scores, target.positives, slack=self.slack, softness=self.softness)
         ramp = ramp_at(self.progress, self.ramp)
         weights = 1 - ramp * (1 - eta.clamp_min(self.floor))
         negatives = ~target.positives
@@ -79,14 +80,16 @@ class RelativeScoreSupervision(nn.Module):
         return target._replace(weights=weights), logs
 
 
-def relative_eta(scores: Tensor, positives: Tensor, *, softness: float) -> Tensor:
-    """``1 - min(1, exp((s_tv - (s_t + s_v) / 2) / softness))``.
+def relative_eta(
+    scores: Tensor, positives: Tensor, *, softness: float, slack: float = 0.0
+) -> Tensor:
+    """``1 - min(1, exp((s_tv + slack - (s_t + s_v) / 2) / softness))``.
 
     Args:
         scores: float [T, V].
         positives: bool [T, V]; s_t and s_v are the best scores of a text and of a video with their
             own ones.
-        softness: in the unit of the scores.
+        softness, slack: in the unit of the scores.
 
     Returns:
         float [T, V] in [0, 1]; 1 where the text or the video has no positive, since nothing says
@@ -100,10 +103,11 @@ def relative_eta(scores: Tensor, positives: Tensor, *, softness: float) -> Tenso
             tensor([[0.0000, 0.0000],
                     [0.9817, 0.0000]])
     """
+    scores = at_least_float32(scores)
     if not scores.numel():
         return scores
     own = scores.masked_fill(~positives, -torch.inf)
     reference = (own.amax(1, keepdim=True) + own.amax(0, keepdim=True)) / 2
     unknown = reference.isinf()
-    lead = (scores - reference.masked_fill(unknown, 0.0)) / softness
+    lead = (scores + slack - reference.masked_fill(unknown, 0.0)) / softness
     return (1 - lead.exp().clamp(max=1.0)).masked_fill(unknown, 1.0)

@@ -178,7 +178,12 @@ def train_once(training: Training) -> float:
 def cells(plan: Plan, chosen: Mapping[str, Mapping[str, dict]]) -> list[Training]:
     """All trainings with their choice, the seeds outside, so that a page can be made early."""
     return [
-        plan.training(name, method, seed, chosen[plan.conditions[name].family][method])
+        plan.training(
+            name,
+            method,
+            plan.conditions[name].first_seed + seed,
+            chosen[plan.conditions[name].family][method],
+        )
         for seed in plan.seeds
         for name, methods in plan.wanted.items()
         for method in methods

@@ -1,0 +1,8 @@
+# RelativeScoreSupervision on CLIP2Video with cached features and 60 % general captions
+# (docs/relative.md): weights from the model's own scores, in the video-to-text direction only.
+_base_ = ['c2v_planted_features.py']
+
+model = dict(
+    supervision=dict(type='RelativeScoreSupervision', levels=('global', 'aligned'), slack=-0.03),
+    losses=dict(contrastive=dict(weighted='v2t')),
+)

@@ -1,0 +1,142 @@
+"""tools/benchmark/effects.py: its plan, its configs, and a tiny run of it, restarted."""
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from mmengine.config import Config
+
+from children import ROOT
+
+
+@pytest.fixture
+def tool(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / 'tools/benchmark'))
+    return importlib.import_module('effects')
+
+
+@pytest.fixture
+def plan_of(tool, monkeypatch):
+    def make(*arguments):
+        monkeypatch.setattr(sys, 'argv', ['effects.py', *arguments])
+        return tool.make_plan(tool.parse_args())
+
+    return make
+
+
+def run(folder, *arguments):
+    """The tool in a project of its own, whose tools and configs are these."""
+    for name in ('tools', 'configs'):
+        if not (folder / name).exists():
+            (folder / name).symlink_to(ROOT / name)
+    command = [sys.executable, folder / 'tools/benchmark/effects.py', '--smoke']
+    done = subprocess.run(
+        [*command, '--conditions', 'ambiguity60', '--methods', 'ncl', *arguments],
+        cwd=folder,
+        env={**os.environ, 'PYTHONPATH': str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_runs_restarts_and_does_not_depend_on_jobs(tmp_path):
+    first, second = tmp_path / 'a', tmp_path / 'b'
+    first.mkdir()
+    second.mkdir()
+    work = 'work_dirs/benchmark/effects_smoke'
+    printed = run(first)
+    assert 'cells 2/2' in printed
+    cells = first / work / 'benchmark/effects/ambiguity60'
+    made = {path.name: path.read_bytes() for path in cells.glob('*.json')}
+    assert sorted(made) == ['infonce_0.json', 'ncl_0.json']
+    page = (first / work / 'benchmark.md').read_text()
+    assert '60 % general captions' in page
+
+    # Cells are kept even where their trainings are gone; one that is lost is made again.
+    (cells / 'ncl_0.json').unlink()
+    folder = next((first / work / 'ambiguity60').glob('infonce_*'))
+    (folder / 'done').unlink()
+    before = (folder / 'output.log').stat().st_size
+    run(first)
+    assert (folder / 'output.log').stat().st_size == before
+    again = json.loads((cells / 'ncl_0.json').read_text())
+    assert again == json.loads(made['ncl_0.json'])
+
+    (second / 'data').symlink_to(first / 'data')
+    run(second, '--jobs', '1')
+    for name in made:
+        one, other = (
+            json.loads((root / work / 'benchmark/effects/ambiguity60' / name).read_text())
+            for root in (first, second)
+        )
+        assert one['test'] == other['test']
+        assert one['queries'] == other['queries']
+
+
+def test_every_training_has_a_config(tool, plan_of, tmp_path, monkeypatch):
+    cells = importlib.import_module('effects_cells')
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(cells, 'ROOT', tmp_path)
+    (tmp_path / 'configs').symlink_to(ROOT / 'configs')
+    plan = plan_of()
+    point = {'optim_wrapper.optimizer.lr': 0.002}
+    for name, methods in plan.wanted.items():
+        for method in methods:
+            if method in tool.SUMS:
+                continue
+            cfg = Config.fromfile(cells.write_config(plan.training(name, method, 3, point)))
+            corpus = plan.conditions[name].corpus
+            for kind in ('train', 'val', 'test'):
+                dataset = cfg[f'{kind}_dataloader'].dataset
+                assert {key: dataset[key] for key in corpus} == corpus
+                assert dataset.oracle == (kind == 'train') if 'oracle' in dataset else True
+            assert cfg.optim_wrapper.optimizer.lr == 0.002
+            assert cfg.randomness.seed == 3
+            assert cfg.default_hooks.checkpoint.save_best == 'retrieval/rsum'
+            kinds = [hook.type for hook in cfg.custom_hooks]
+            assert ('AmbiguityHook' in kinds) == method.startswith('arl')
+            assert kinds.count('SinkhornHook') == sum(
+                'sinkhorn' in t for t in tool.METHODS[method].transforms
+            )
+
+
+def test_the_baseline_comes_with_every_method(plan_of):
+    plan = plan_of('--conditions', 'ambiguity60', 'untrimmed', '--methods', 'dvtr', 'arl')
+    assert plan.wanted == {'ambiguity60': ['infonce', 'dvtr'], 'untrimmed': ['maxframe', 'arl']}
+    assert plan.methods('trimmed clips') == ['infonce', 'dvtr']
+
+
+def test_a_sum_needs_what_is_summed(plan_of):
+    plan = plan_of('--conditions', 'confound90', '--methods', 'two_seeds')
+    assert plan.wanted == {'confound90': ['infonce', 'two_seeds']}
+    assert plan.methods('length confounder') == ['infonce']
+
+
+def test_names_of_the_plan_exist(tool):
+    for condition in tool.CONDITIONS.values():
+        names = {*condition.methods, condition.baseline, condition.oracle} - {None}
+        assert names <= tool.METHODS.keys()
+        assert condition.family in tool.TUNED_ON
+    for method in tool.METHODS.values():
+        assert (ROOT / method.config).is_file()
+
+
+def test_a_config_that_changed_throws_its_training_away(tool, plan_of, tmp_path, monkeypatch):
+    cells = importlib.import_module('effects_cells')
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(cells, 'ROOT', tmp_path)
+    (tmp_path / 'configs').symlink_to(ROOT / 'configs')
+    training = plan_of().training('clean', 'infonce', 0, {'optim_wrapper.optimizer.lr': 0.002})
+    path = cells.write_config(training)
+    (path.parent / 'done').touch()
+    cells.write_config(training)
+    assert (path.parent / 'done').exists()
+    options = {**training.condition.options, 'train_cfg.max_epochs': 5}
+    changed = training._replace(condition=training.condition._replace(options=options))
+    assert cells.write_config(changed) == path
+    assert not (path.parent / 'done').exists()
