@@ -24,22 +24,21 @@ class RelativeScoreSupervision(nn.Module):
 
     s is the model's own cosine, s_t and s_v what the text and the video reach with their own
     partners: the pair itself says what a match looks like for this text and this video, general or
-    not, so nothing has to be calibrated.  A negative above both is not pushed at all.  The weights
-    carry no gradient.  Beside DVTR's: no heads, no losses, no floor.
+    not.  A negative that leads their mean by more than -slack is not pushed at all.  The weights
+    carry no gradient; there are no heads and no losses.  It goes with
+    ``ContrastiveLoss(weighted='v2t')`` (docs/relative.md).
 
     Args:
         levels: the levels whose cosines are averaged.
         slack: added to s_tv: above 0 more negatives are spared, below 0 fewer, but more surely.
         softness: in cosines; how fast eta rises below.
-        floor: smallest weight of a negative.
         ramp: (start, end) as shares of the training: the weight goes linearly from 1 to eta.
 
     Attributes:
         progress: share of the training done; ProgressHook sets it, 1 without the hook.
 
     Raises:
-        ValueError: a softness that is not positive, a floor outside [0, 1], a ramp that is not
-            ascending within [0, 1].
+        ValueError: a softness that is not positive, a ramp that is not ascending within [0, 1].
     """
 
     def __init__(
@@ -48,18 +47,14 @@ class RelativeScoreSupervision(nn.Module):
         levels: Sequence[str] = ('global',),
         slack: float = 0.0,
         softness: float = 0.07,
-        floor: float = 0.0,
         ramp: tuple[float, float] = (0.1, 0.3),
     ) -> None:
         super().__init__()
         if not softness > 0:
             raise ValueError(f'softness must be positive, not {softness}')
-        if not 0 <= floor <= 1:
-            raise ValueError(f'floor must lie in [0, 1], not {floor}')
         self.similarity = CosineSimilarity(levels=levels)
         self.slack = slack
         self.softness = softness
-        self.floor = floor
         self.ramp = checked_ramp(ramp)
         self.progress = 1.0
 
@@ -71,7 +66,7 @@ class RelativeScoreSupervision(nn.Module):
         scores = self.similarity(texts, videos)['scores']
         eta = relative_eta(scores, target.positives, slack=self.slack, softness=self.softness)
         ramp = ramp_at(self.progress, self.ramp)
-        weights = 1 - ramp * (1 - eta.clamp_min(self.floor))
+        weights = 1 - ramp * (1 - eta)
         negatives = ~target.positives
         logs = dict(
             eta_negative=masked_mean(eta, negatives),

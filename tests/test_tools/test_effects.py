@@ -78,31 +78,34 @@ def test_runs_restarts_and_does_not_depend_on_jobs(tmp_path):
         assert one['queries'] == other['queries']
 
 
-def test_every_training_has_a_config(tool, plan_of, tmp_path, monkeypatch):
+def test_every_training_has_a_config(tool, plan_of):
     cells = importlib.import_module('effects_cells')
-    monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(cells, 'ROOT', tmp_path)
-    (tmp_path / 'configs').symlink_to(ROOT / 'configs')
     plan = plan_of()
     point = {'optim_wrapper.optimizer.lr': 0.002}
+    shas = set()
     for name, methods in plan.wanted.items():
         for method in methods:
+            training = plan.training(name, method, 3, point)
+            shas.add(training.sha)
             if method in tool.SUMS:
+                assert [part.seed for part in training.parts] == [3, 103]
                 continue
-            cfg = Config.fromfile(cells.write_config(plan.training(name, method, 3, point)))
+            cfg = cells.config_of(training)
             corpus = plan.conditions[name].corpus
             for kind in ('train', 'val', 'test'):
                 dataset = cfg[f'{kind}_dataloader'].dataset
                 assert {key: dataset[key] for key in corpus} == corpus
-                assert dataset.oracle == (kind == 'train') if 'oracle' in dataset else True
+                assert not dataset.get('oracle') or kind == 'train'
             assert cfg.optim_wrapper.optimizer.lr == 0.002
             assert cfg.randomness.seed == 3
-            assert cfg.default_hooks.checkpoint.save_best == 'retrieval/rsum'
             kinds = [hook.type for hook in cfg.custom_hooks]
             assert ('AmbiguityHook' in kinds) == method.startswith('arl')
-            assert kinds.count('SinkhornHook') == sum(
-                'sinkhorn' in t for t in tool.METHODS[method].transforms
-            )
+            transforms = tool.METHODS[method].transforms
+            assert kinds.count('SinkhornHook') == sum('sinkhorn' in name for name in transforms)
+            chosen_by = cfg.default_hooks.checkpoint.save_best
+            normalised = 'ncl' in method.split('_') and 'sinkhorn' in transforms
+            assert chosen_by == ('sinkhorn/' if normalised else '') + 'retrieval/rsum'
+    assert len(shas) == sum(map(len, plan.wanted.values()))
 
 
 def test_the_baseline_comes_with_every_method(plan_of):
@@ -128,7 +131,6 @@ def test_names_of_the_plan_exist(tool):
 
 def test_a_config_that_changed_throws_its_training_away(tool, plan_of, tmp_path, monkeypatch):
     cells = importlib.import_module('effects_cells')
-    monkeypatch.chdir(ROOT)
     monkeypatch.setattr(cells, 'ROOT', tmp_path)
     (tmp_path / 'configs').symlink_to(ROOT / 'configs')
     training = plan_of().training('clean', 'infonce', 0, {'optim_wrapper.optimizer.lr': 0.002})
@@ -140,3 +142,47 @@ def test_a_config_that_changed_throws_its_training_away(tool, plan_of, tmp_path,
     changed = training._replace(condition=training.condition._replace(options=options))
     assert cells.write_config(changed) == path
     assert not (path.parent / 'done').exists()
+
+
+def test_the_written_config_is_the_whole_config(tool, plan_of, tmp_path, monkeypatch):
+    cells = importlib.import_module('effects_cells')
+    monkeypatch.setattr(cells, 'ROOT', tmp_path)
+    (tmp_path / 'configs').symlink_to(ROOT / 'configs')
+    training = plan_of().training('untrimmed', 'arl', 1, {'optim_wrapper.optimizer.lr': 0.002})
+    written = Config.fromfile(cells.write_config(training))
+    assert written.to_dict() == cells.config_of(training).to_dict()
+
+
+@pytest.mark.parametrize('content', ['{"config_sha": 1', ''])
+def test_a_damaged_cell_is_named(tool, plan_of, tmp_path, content):
+    cells = importlib.import_module('effects_cells')
+    training = plan_of().training('clean', 'infonce', 0, {})
+    path = cells.cell_path(training, tmp_path)
+    path.parent.mkdir()
+    path.write_text(content)
+    with pytest.raises(ValueError, match=f'{path}: no JSON'):
+        cells.is_current(training, tmp_path)
+
+
+def test_a_known_choice_is_kept_while_its_configs_are_the_same(
+    tool, plan_of, monkeypatch, tmp_path
+):
+    plan = plan_of('--conditions', 'ambiguity60', '--methods', 'ncl', '--out', str(tmp_path / 'e'))
+    trained = []
+
+    def tuned(training):
+        trained.append(training)
+        return dict(val=1.0 / training.point['optim_wrapper.optimizer.lr'], cpu_seconds=1.0)
+
+    monkeypatch.setattr(tool, 'tuned', tuned)
+    monkeypatch.setattr(tool, 'features', lambda trainings: None)
+    chosen = tool.tune(plan, 2)
+    assert len(trained) == 4
+    assert set(chosen) == {('trimmed clips', 'infonce'), ('trimmed clips', 'ncl')}
+    assert chosen['trimmed clips', 'ncl'] == {'optim_wrapper.optimizer.lr': 0.001}
+    assert tool.tune(plan, 2) == chosen
+    assert len(trained) == 4
+    options = {'train_cfg.max_epochs': 5}
+    changed = plan.conditions['ambiguity60']._replace(options=options)
+    tool.tune(plan._replace(conditions={**plan.conditions, 'ambiguity60': changed}), 2)
+    assert len(trained) == 8

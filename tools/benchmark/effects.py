@@ -5,7 +5,7 @@
                                       [--smoke] [--configs]
 
 1. Frame features of the planted corpora, by a frame tower trained on a sister corpus.
-2. Each method is tuned on the same grid with seed 0, by paired rsum on val.
+2. Each method is tuned on the same grid with seed 0, by paired rsum on val (NCL's after Sinkhorn).
 3. Each method is trained and tested with its choice over the seeds, one thread a training.
 4. The page and its pictures are made from the cells.
 
@@ -16,18 +16,29 @@ from the cells that it holds.  A cell whose config has changed since is made ane
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
-from effects_cells import CHOSEN_BY, Training, describe, make_cell, train, write_config
+from effects_cells import (
+    Training,
+    cpu_seconds,
+    describe,
+    is_current,
+    make_cell,
+    train,
+    write_config,
+    write_json,
+)
+from effects_files import load_json
 from effects_page import write_page
 from effects_plan import CONDITIONS, GRID, METHODS, SUMS, TUNED_ON, Condition
 from planted_runs import ROOT, WORK, make_features
 
+#: Family and method -> point of the grid.
+Choices = Mapping[tuple[str, str], Mapping[str, float]]
 SMOKE_CORPUS = dict(num_train=96, num_val=24, num_test=32)
 SMOKE_OPTIONS = {'train_cfg.max_epochs': 3, 'train_cfg.val_interval': 3}
 
@@ -117,86 +128,96 @@ def main() -> None:
     os.environ['OMP_NUM_THREADS'] = '1'  # of every training, whatever --jobs
     plan, start = make_plan(args), time.monotonic()
     if args.configs:
-        for training in cells(plan, choices(plan, train=False)):
+        chosen = known_choices(plan, {})
+        for training in (part for t in cells(plan, chosen) for part in t.parts):
             print(write_config(training))
         return
-    for features in all_features(plan):
-        print(f'features: {features}', flush=True)
-        make_features(**features)
+    chosen = tune(plan, args.jobs)
+    trainings = cells(plan, chosen)
+    todo = [training for training in trainings if not is_current(training, plan.out)]
+    print(f'{len(trainings) - len(todo)} of {len(trainings)} cells are there', flush=True)
+    features(todo)
     describe({name: plan.conditions[name] for name in plan.wanted}, plan.out / 'conditions.json')
-    trainings = cells(plan, choices(plan, jobs=args.jobs))
-    run('cells', trainings, lambda t: make_cell(t, plan.out), args.jobs)
-    for method, base in SUMS.items():
-        for first, second in pairs([t for t in trainings if t.method == base], plan, method):
-            make_cell(first, plan.out, second)
-    write_page(plan.out, plan.page, METHODS, CONDITIONS)
+    run('cells', todo, lambda t: make_cell(t, plan.out), args.jobs)
+    shas = {(t.name, t.method, t.seed): t.sha for t in trainings}
+    write_page(plan.out, plan.page, METHODS, CONDITIONS, shas)
     print(f'{plan.page} ({(time.monotonic() - start) / 60:.0f} minutes)')
 
 
-def all_features(plan: Plan) -> list[Mapping[str, Any]]:
-    """Arguments of make_features for the wanted conditions and those they are tuned on."""
-    names = [*plan.wanted, *(TUNED_ON[plan.conditions[name].family] for name in plan.wanted)]
-    found = [plan.conditions[name].features for name in names]
-    return [features for i, features in enumerate(found) if features not in found[:i]]
+def features(trainings: Sequence[Training]) -> None:
+    """Make the frame features that some trainings read."""
+    done: list[Mapping[str, Any]] = []
+    for training in trainings:
+        wanted = training.condition.features
+        if wanted not in done:
+            print(f'features: {wanted}', flush=True)
+            make_features(**wanted)
+            done.append(wanted)
 
 
-def choices(plan: Plan, *, jobs: int = 1, train: bool = True) -> dict[str, dict[str, dict]]:
-    """The point of the grid of each method of each family; kept in ``tuning.json``.
-
-    With ``train=False`` those that are known, and else the first point.
-    """
+def tune(plan: Plan, jobs: int) -> Choices:
+    """The point of the grid of each method of each family; kept in ``tuning.json``."""
     path = plan.out / 'tuning.json'
-    known = json.loads(path.read_text()) if path.exists() else {}
-    families = {plan.conditions[name].family for name in plan.wanted}
-    todo = {
-        (family, method): [plan.training(TUNED_ON[family], method, 0, point) for point in plan.grid]
-        for family in sorted(families)
-        for method in plan.methods(family)
-        if [g['point'] for g in known.get(family, {}).get(method, {}).get('grid', [])] != plan.grid
-    }
-    if train:
-        flat = [training for trainings in todo.values() for training in trainings]
-        done = iter(run('tuning', flat, train_once, jobs))
-    for (family, method), trainings in todo.items():
-        grid = [dict(point=dict(t.point), val=next(done) if train else 0.0) for t in trainings]
+    known = load_json(path) if path.exists() else {}
+    todo = [
+        points
+        for points in tunings(plan).values()
+        if [(g['point'], g['sha']) for g in grid_of(known, points[0])]
+        != [(t.point, t.sha) for t in points]
+    ]
+    flat = [training for points in todo for training in points]
+    features(flat)
+    values = iter(run('tuning', flat, tuned, jobs))
+    for points in todo:
+        grid = [dict(point=t.point, sha=t.sha, **next(values)) for t in points]
         best = max(grid, key=lambda entry: entry['val'])
-        about = dict(condition=TUNED_ON[family], seed=0, grid=grid, chosen=best['point'])
-        known.setdefault(family, {})[method] = about
-    if train:
-        path.write_text(json.dumps(known, indent=1, sort_keys=True) + '\n')
+        about = dict(condition=points[0].name, seed=0, grid=grid, chosen=best['point'])
+        known.setdefault(points[0].condition.family, {})[points[0].method] = about
+    write_json(path, known)
+    return known_choices(plan, known)
+
+
+def tunings(plan: Plan) -> dict[tuple[str, str], list[Training]]:
+    """All points of the grid, by family and method."""
+    families = sorted({plan.conditions[name].family for name in plan.wanted})
     return {
-        family: {method: entry['chosen'] for method, entry in methods.items()}
-        for family, methods in known.items()
+        (family, method): [plan.training(TUNED_ON[family], method, 0, point) for point in plan.grid]
+        for family in families
+        for method in plan.methods(family)
     }
 
 
-def train_once(training: Training) -> float:
-    """Its paired rsum on val."""
-    return train(training)['val'][CHOSEN_BY]
+def grid_of(known: Mapping[str, Any], training: Training) -> list[dict]:
+    """What ``tuning.json`` holds of a method."""
+    return known.get(training.condition.family, {}).get(training.method, {}).get('grid', [])
 
 
-def cells(plan: Plan, chosen: Mapping[str, Mapping[str, dict]]) -> list[Training]:
+def known_choices(plan: Plan, known: Mapping[str, Any]) -> Choices:
+    """The chosen points, where nothing is known the first one."""
+    return {
+        key: known[key[0]][key[1]]['chosen'] if known else plan.grid[0] for key in tunings(plan)
+    }
+
+
+def tuned(training: Training) -> dict[str, float]:
+    """What val says of a training, and its cost."""
+    value = train(training)['val'][METHODS[training.method].chosen_by]
+    return dict(val=value, cpu_seconds=cpu_seconds(training.folder))
+
+
+def cells(plan: Plan, chosen: Choices) -> list[Training]:
     """All trainings with their choice, the seeds outside, so that a page can be made early."""
     return [
         plan.training(
             name,
             method,
             plan.conditions[name].first_seed + seed,
-            chosen[plan.conditions[name].family][method],
+            chosen[plan.conditions[name].family, SUMS.get(method, method)],
         )
         for seed in plan.seeds
         for name, methods in plan.wanted.items()
         for method in methods
-        if method not in SUMS
     ]
-
-
-def pairs(trainings: Sequence[Training], plan: Plan, method: str) -> Iterator[tuple]:
-    """Of each condition that wants the sum: every seed's training and the next seed's."""
-    for name, methods in plan.wanted.items():
-        those = [t for t in trainings if t.name == name]
-        if method in methods and len(those) > 1:
-            yield from zip(those, [*those[1:], those[0]])
 
 
 def run(what: str, trainings: Sequence[Training], do: Callable[[Training], Any], jobs: int) -> list:
@@ -223,8 +244,8 @@ def run(what: str, trainings: Sequence[Training], do: Callable[[Training], Any],
 
 def short(result: Any) -> str:
     """What a line says of a training."""
-    if isinstance(result, float):
-        return f'val rsum {result:.1f}'
+    if 'test' not in result:
+        return f'val rsum {result["val"]:.1f}'
     test = result['test']
     return f'rsum {test["retrieval/rsum"]:.1f}, v2t P@1 {test["semantic/v2t_P1"]:.1f}'
 

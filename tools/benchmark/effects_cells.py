@@ -13,14 +13,17 @@ import runpy
 import shutil
 import subprocess
 import sys
+import threading
+from collections import defaultdict
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
-from typing import Any, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Mapping, NamedTuple, Sequence
 
 import numpy as np
 import torch
-from effects_plan import METHODS, SUMS, Condition
+from effects_files import load_json
+from effects_plan import APART, METHODS, SUMS, Condition
 from mmengine.config import Config
 from planted_runs import FEATURES, ROOT, call, results
 
@@ -33,7 +36,6 @@ from mmvtr.registry import DATASETS, METRICS
 from mmvtr.structures import Directed, Relation
 from mmvtr.utils import load_config
 
-CHOSEN_BY = 'retrieval/rsum'
 QUEUE = 2048
 HOOKS = {
     'sinkhorn': dict(type='SinkhornHook', queries='train_queue'),
@@ -42,6 +44,8 @@ HOOKS = {
 }
 #: Of a config's own hooks, those that training needs; the others measure or transform.
 KEPT_HOOKS = ('AmbiguityHook',)
+#: A training may be wanted twice at a time, for itself and for a sum.
+LOCKS: dict[Path, threading.Lock] = defaultdict(threading.Lock)
 #: What every child needs; loaded once, in the process that they are forked from.
 PRELOAD = ['__main__', 'mmengine.runner', 'mmvtr.engine.launch', 'mmvtr.models', 'mmvtr.evaluation']
 
@@ -71,12 +75,24 @@ class Training(NamedTuple):
         values = [f'{value:g}' for value in self.point.values()]
         return self.work / self.name / '_'.join([self.method, *values, str(self.seed)])
 
+    @property
+    def parts(self) -> list['Training']:
+        """What is trained: itself, or two trainings whose scores are summed."""
+        if self.method not in SUMS:
+            return [self]
+        seeds = (self.seed, self.seed + APART)
+        return [self._replace(method=SUMS[self.method], seed=seed) for seed in seeds]
 
-def write_config(training: Training) -> Path:
-    """Write the config of a training, complete, as tools/train.py runs it.
+    @property
+    def sha(self) -> str:
+        """Of all configs that its cell depends on."""
+        configs = [config_of(part).to_dict() for part in self.parts]
+        text = json.dumps([METHODS[self.method].transforms, configs], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
 
-    A training of another config that lies in its place is thrown away.
-    """
+
+def config_of(training: Training) -> Config:
+    """The config of a training, complete, as tools/train.py runs it."""
     method, condition = METHODS[training.method], training.condition
     options = {**method.options, **condition.options, **training.point}
     cfg = load_config(str(ROOT / method.config), options, str(training.folder))
@@ -84,7 +100,7 @@ def write_config(training: Training) -> Path:
     _everywhere(cfg._cfg_dict, 'PlantedDataset', knobs)
     path = str(FEATURES / condition.features['folder'])
     _everywhere(cfg._cfg_dict, 'LoadFeatures', dict(path=path))
-    cfg.default_hooks.checkpoint.save_best = CHOSEN_BY
+    cfg.default_hooks.checkpoint.save_best = method.chosen_by
     cfg.val_evaluator = [dict(type='RetrievalMetric')]
     cfg.test_evaluator = evaluators(condition, cfg)
     hooks = [hook for hook in cfg.get('custom_hooks', []) if hook['type'] in KEPT_HOOKS]
@@ -93,13 +109,19 @@ def write_config(training: Training) -> Path:
         hooks += [HOOKS[name] for name in method.transforms]
     cfg.custom_hooks = [*hooks, dict(type='ScoresFileHook')]
     cfg.randomness = dict(seed=training.seed)
-    text = cfg.pretty_text
-    out = ROOT / training.folder / 'config.py'
-    if out.exists() and out.read_text() != text:  # what lies there is of another config
-        shutil.rmtree(out.parent)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(text)
-    return out
+    return cfg
+
+
+def write_config(training: Training) -> Path:
+    """Write its config; a training of another config that lies in its place is thrown away."""
+    folder, sha = ROOT / training.folder, training.sha
+    known = folder / 'config_sha'
+    if folder.exists() and not (known.exists() and known.read_text() == sha):
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    config_of(training).dump(folder / 'config.py')
+    known.write_text(sha)
+    return folder / 'config.py'
 
 
 def evaluators(condition: Condition, cfg: Config) -> list[dict]:
@@ -132,23 +154,31 @@ def _everywhere(node: Any, kind: str, changes: Mapping[str, Any]) -> None:
 
 def train(training: Training) -> dict[str, dict]:
     """Metrics of the chosen epoch on ``val``, and on ``test``; trains what is not trained yet."""
-    config = write_config(training)
-    if not (ROOT / training.folder / 'done').exists():
-        arguments = [config, '--work-dir', ROOT / training.folder, '--resume']
-        context = multiprocessing.get_context('forkserver')
-        context.set_forkserver_preload(PRELOAD)
-        child = context.Process(target=_run_tool, args=(list(map(str, arguments)),))
-        child.start()
-        child.join()
-        if child.exitcode:
-            log = (ROOT / training.folder / 'output.log').read_text()
-            raise SystemExit(f'{training.folder} failed:\n{log[-3000:]}')
-        (ROOT / training.folder / 'done').touch()
-    return results(training.folder, CHOSEN_BY)
+    folder = ROOT / training.folder
+    with LOCKS[folder]:
+        config = write_config(training)
+        if not (folder / 'done').exists():
+            if not (folder / 'made.json').exists():
+                write_json(folder / 'made.json', made())
+            _in_child(folder, [str(config), '--work-dir', str(folder), '--resume'])
+            (folder / 'done').touch()
+    return results(training.folder, METHODS[training.method].chosen_by)
+
+
+def _in_child(folder: Path, arguments: Sequence[str]) -> None:
+    context = multiprocessing.get_context('forkserver')
+    context.set_forkserver_preload(PRELOAD)
+    child = context.Process(target=_run_tool, args=(arguments,))
+    child.start()
+    child.join()
+    if child.exitcode:
+        log = (folder / 'output.log').read_text()
+        raise SystemExit(f'{folder} failed:\n{log[-3000:]}')
 
 
 def _run_tool(arguments: Sequence[str]) -> None:
     """tools/train.py in this process, which is new; its CPU time goes to a file."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     os.chdir(ROOT)
     folder = Path(arguments[2])
     with open(folder / 'output.log', 'a') as log:
@@ -163,76 +193,90 @@ def _run_tool(arguments: Sequence[str]) -> None:
             print(sum(os.times()[:2]), file=file)
 
 
-def summed(training: Training, other: Training) -> dict[str, dict]:
-    """The scores of two trainings added."""
-    first, second = (next((ROOT / t.folder).glob('best_*.pth')) for t in (training, other))
-    folder = training.folder.with_name(f'sum_{training.seed}')
-    out = ROOT / folder / 'test.json'
-    if not out.exists():
-        cfg = Config.fromfile(ROOT / training.folder / 'config.py')
-        cfg.custom_hooks = [dict(type='ScoresFileHook')]  # a sum has no queue of its own
-        config = out.with_name('config.py')
-        config.parent.mkdir(parents=True, exist_ok=True)
-        config.write_text(cfg.pretty_text)
-        call('tools/test.py', config, first, second, '--work-dir', folder, '--out', out)
-    return dict(val={}, test=json.loads(out.read_text()))
+def _end_with_parent() -> None:
+    """A killed benchmark must not leave a training that a restart would run beside."""
+    multiprocessing.parent_process().join()
+    os._exit(1)
 
 
-def make_cell(training: Training, out: Path, other: Optional[Training] = None) -> dict[str, Any]:
+def summed(parts: Sequence[Training], folder: Path) -> dict[str, dict]:
+    """Test of the summed scores of several trainings."""
+    checkpoints = [next((ROOT / part.folder).glob('best_*.pth')) for part in parts]
+    cfg = config_of(parts[0])
+    cfg.custom_hooks = [dict(type='ScoresFileHook')]  # a sum has no queue of its own
+    folder.mkdir(parents=True, exist_ok=True)
+    cfg.dump(folder / 'config.py')
+    out = folder / 'test.json'
+    call('tools/test.py', folder / 'config.py', *checkpoints, '--work-dir', folder, '--out', out)
+    return dict(val={}, test=load_json(out))
+
+
+def make_cell(training: Training, out: Path) -> dict[str, Any]:
     """Train where that is still to be done, and write the cell.
 
     Args:
-        training: of the cell; with ``other`` the method whose scores are those of both added.
+        training: of the cell.
         out: folder of the cells.
-        other: see above.
 
     Returns:
-        The cell, with ``'fresh'``: whether it was made now.
+        The cell.
     """
-    method = (
-        training.method if other is None else next(m for m in SUMS if SUMS[m] == training.method)
-    )
-    path = out / training.name / f'{method}_{training.seed}.json'
-    text = write_config(training).read_text()
-    sha = hashlib.sha256(text.encode()).hexdigest()[:12]
-    if path.exists():
-        cell = json.loads(path.read_text())
-        if cell['config_sha'] == sha:
-            return dict(cell, fresh=False)
-        print(f'{path}: its config has changed, so it is made anew', flush=True)
-    metrics = train(training) if other is None else summed(training, other)
-    folder = training.folder if other is None else training.folder.with_name(f'sum_{training.seed}')
+    path, sha = cell_path(training, out), training.sha
+    if is_current(training, out):
+        return load_json(path)
+    metrics = [train(part) for part in training.parts]
+    folder = ROOT / training.folder
+    metrics = metrics[0] if len(metrics) == 1 else summed(training.parts, folder)
+    method = METHODS[training.method]
     cell = dict(
         condition=training.name,
-        method=method,
+        method=training.method,
         seed=training.seed,
-        config=METHODS[method].config,
+        config=method.config,
         config_sha=sha,
-        command=f'python tools/train.py {training.folder / "config.py"}',
+        command=command(training),
         chosen=dict(training.point),
-        made=made(),
-        cpu_seconds=cpu_seconds(training.folder) if other is None else None,
+        made=load_json(ROOT / training.parts[0].folder / 'made.json'),
+        cpu_seconds=sum(cpu_seconds(part.folder) for part in training.parts),
         val={key: value for key, value in metrics['val'].items() if '/' in key},
         test={key: value for key, value in metrics['test'].items() if math.isfinite(value)},
-        queries=per_query(training, folder, METHODS[method].transforms, metrics['test']),
+        queries=per_query(training.condition, newest(folder), method.transforms, metrics['test']),
     )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix('.part')
-    part.write_text(json.dumps(rounded(cell), indent=None, separators=(',', ':')) + '\n')
-    part.replace(path)
-    return dict(cell, fresh=True)
+    write_json(path, cell, indent=None, separators=(',', ':'))
+    return cell
+
+
+def cell_path(training: Training, out: Path) -> Path:
+    """File of its cell."""
+    return out / training.name / f'{training.method}_{training.seed}.json'
+
+
+def is_current(training: Training, out: Path) -> bool:
+    """Whether its cell is there and of the config as it is now."""
+    path = cell_path(training, out)
+    if not path.exists():
+        return False
+    return load_json(path).get('config_sha') == training.sha
+
+
+def command(training: Training) -> str:
+    """What trains it alone, or tests it, once effects.py has written its config."""
+    configs = [f'python tools/train.py {part.folder}/config.py' for part in training.parts]
+    if len(configs) == 1:
+        return configs[0]
+    best = ' '.join(f'{part.folder}/best_*.pth' for part in training.parts)
+    return ' && '.join([*configs, f'python tools/test.py {training.folder}/config.py {best}'])
 
 
 def per_query(
-    training: Training, folder: Path, transforms: Sequence[str], metrics: Mapping[str, float]
+    condition: Condition, raw: Path, transforms: Sequence[str], metrics: Mapping[str, float]
 ) -> dict[str, dict[str, list]]:
     """What each test query reaches, raw (``''``) and after each transform, for the bootstrap.
 
     Raises:
         RuntimeError: it does not add up to the rsum that the test has found.
     """
-    relation = test_relation(training.condition)
-    raw = newest(folder)
+    relation = test_relation(condition)
     scores = {'': Directed(*[torch.from_numpy(np.load(raw))] * 2)}
     for name in transforms:
         loaded = np.load(raw.with_name(f'scores_test_{name}.npz'))
@@ -278,7 +322,7 @@ def _items(dataset: Any, kind: str) -> Encoded:
 
 def describe(conditions: Mapping[str, Condition], path: Path) -> None:
     """Add chance, ceiling and protocol of the conditions to the file."""
-    known = json.loads(path.read_text()) if path.exists() else {}
+    known = load_json(path) if path.exists() else {}
     for name, condition in conditions.items():
         cfg = load_config(str(ROOT / METHODS[condition.baseline].config))
         knobs = {**asdict(Knobs()), **condition.corpus}
@@ -292,19 +336,19 @@ def describe(conditions: Mapping[str, Condition], path: Path) -> None:
                 for metric in metrics
                 for key, value in getattr(metric, level)(relation).items()
             }
-        known[name] = dict(**report, texts=len(relation.text_ids), videos=len(relation.video_ids))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(rounded(known), indent=1) + '\n')
+        owners = relation.positives.int().argmax(1).tolist()
+        known[name] = dict(**report, videos=len(relation.video_ids), text_videos=owners)
+    write_json(path, known)
 
 
 def newest(folder: Path) -> Path:
     """The scores of the last test in a work dir."""
-    found = (ROOT / folder).glob('**/scores_test.npy')
+    found = folder.glob('**/scores_test.npy')
     return max(found, key=lambda path: path.stat().st_mtime)
 
 
 def cpu_seconds(folder: Path) -> float:
-    """Of all starts of a training together."""
+    """Of all starts of a training that came to an end, together."""
     return sum(map(float, (ROOT / folder / 'cpu_seconds').read_text().split()))
 
 
@@ -312,11 +356,22 @@ def made() -> dict[str, str]:
     """When, by which code, on what."""
     git = ['git', '-C', str(ROOT), 'rev-parse', '--short', 'HEAD']
     commit = subprocess.run(git, capture_output=True, text=True).stdout.strip() or 'unknown'
+    changed = ['git', '-C', str(ROOT), 'status', '--porcelain', '--untracked-files=no']
+    if subprocess.run(changed, capture_output=True, text=True).stdout.strip():
+        commit += '-dirty'
     lines = Path('/proc/cpuinfo').read_text() if Path('/proc/cpuinfo').exists() else ''
     cpu = re.search(r'model name\s*: (.*)', lines)
     name = cpu[1] if cpu else platform.machine()
     machine = f'{os.cpu_count()} x {name}, torch {torch.__version__}'
     return dict(date=date.today().isoformat(), commit=commit, machine=machine)
+
+
+def write_json(path: Path, content: Any, **how: Any) -> None:
+    """Write a file, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix('.part')
+    part.write_text(json.dumps(rounded(content), **{'indent': 1, **how}) + '\n')
+    part.replace(path)
 
 
 def rounded(node: Any) -> Any:

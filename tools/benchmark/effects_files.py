@@ -22,6 +22,7 @@ FIELDS = dict(
     method=str,
     seed=int,
     config=str,
+    config_sha=str,
     command=str,
     chosen=dict,
     made=dict,
@@ -40,6 +41,7 @@ class Cell(NamedTuple):
         method: name, in the name of the file.
         seed: of the training, in the name of the file.
         config: file that was trained.
+        config_sha: of the complete config, with all options.
         command: that trained it.
         chosen: point of the grid.
         made: ``date``, ``commit`` and ``machine``.
@@ -55,6 +57,7 @@ class Cell(NamedTuple):
     method: str
     seed: int
     config: str
+    config_sha: str
     command: str
     chosen: Mapping[str, Any]
     made: Mapping[str, str]
@@ -165,6 +168,19 @@ def check_numbers(numbers: Mapping[str, Any], where: str) -> None:
             raise ValueError(f'{where} of {key!r} is {value!r}, expected a finite number')
 
 
+def check_text_videos(given: Any, where: str) -> Optional[np.ndarray]:
+    """Int64 [T], video of each text; None where nothing is given or each video has one text.
+
+    Raises:
+        ValueError: names ``where``; it is no list of positions.
+    """
+    if given is None:
+        return None
+    if not isinstance(given, list) or any(type(x) is not int or x < 0 for x in given):
+        raise ValueError(f'{where}: expected a list with the position of the video of each text')
+    return None if len(set(given)) == len(given) else np.array(given)
+
+
 def _query_values(path: Path, name: str, given: Any) -> np.ndarray:
     try:
         values = np.array([math.nan if x is None else x for x in given], dtype=np.float64)
@@ -205,3 +221,20 @@ def make_rows(cells: Iterable[Cell], methods: Mapping[str, Sequence[str]]) -> di
         for transform in ('', *transforms)
     ]
     return {row.name: row for row in rows if row.is_measured}
+
+
+def control_of(row: Row, rows: Mapping[str, Row], control: str, baseline: str) -> Optional[str]:
+    """Name of the row that differs by the idea alone.
+
+    Args:
+        row: whose control it is.
+        rows: all of the condition, by name.
+        control: of the method; '' = the baseline.
+        baseline: method.
+
+    Returns:
+        The same transform of the control where that has cells, else of the baseline, else the
+        baseline's raw scores; None where there is none of them, and for the baseline itself.
+    """
+    names = [Row(method, row.transform, {}).name for method in (control, baseline) if method]
+    return next((name for name in (*names, baseline) if name in rows and name != row.name), None)

@@ -17,19 +17,18 @@ from effects_columns import (
     heading,
     lower_is_better,
 )
-from effects_files import Cell, Row, load_json
-from effects_pictures import AIM_COST, AIM_SHARE, TRADE, in_aim, write_pictures
+from effects_files import Row, load_json
+from effects_pictures import AIM_COST, AIM_SHARE, PRECISION, RSUM, TRADE, write_pictures
 from effects_plan import Condition, Method
-from effects_statistics import (
-    Difference,
-    View,
-    make_views,
-    mean_and_deviation,
-    time_ratio,
-)
+from effects_statistics import Difference, Found, View, make_views, mean_and_deviation, time_ratio
 
 #: Columns of a table of the grid; more points go to a further table.
 WIDTH = 8
+#: The conditions that say who reaches the shaded area of ``trade.png``, and what was chosen there.
+HEADLINES = {
+    TRADE: 'settings of ours were chosen here',
+    'confirm': 'nothing was chosen here: unused seeds',
+}
 
 INTRODUCTION = """\
 # Does debiasing debias?
@@ -43,17 +42,27 @@ Every method of this house and its controls, on planted corpora whose truth is k
 - *Rows in italics are oracles*: they know what no method may know, and show what is to be won.
 - Figures are means +- standard deviation over training seeds; the corpus is the same for all.
 - **Differences** are to the baseline of the same seed, with a 95 % interval in brackets that
-  resamples training seeds and test queries (2,000 draws, the same queries for both rows). Where it
-  ends in `s`, the measure has no values by query, and the interval is Student's over seeds.
+  resamples training seeds and test queries (2,000 draws, the same queries for both rows; texts of
+  one video go together). Where it ends in `s`, the measure has no values by query, and the interval
+  is Student's over seeds. One seed has no interval, and gets no verdict.
+- The **control** of a method differs from it by its idea alone: RAN is trained with a triplet loss,
+  so its control is that loss without RAN. A transform's is the same transform of the control. Where
+  no other is named it is the baseline. Names after *over* are those of the files, see
+  [Files](#files).
 - **Closed** is the share of the oracle's gain in the aim of the condition; empty where the oracle
-  itself gains nothing measurable.
+  itself is not measurably better than the baseline.
+- Settings of ours (group *ours* in [Files](#files)) were chosen on `ambiguity60` with its test
+  results in sight. That is why `confirm` exists: other clips, captions and training seeds, on which
+  nothing was chosen.
 - Three seeds resampled show too little of their spread, and intervals are not corrected for their
   number: of twenty rows that do nothing, one or two look as if they did.
 """
 RULE = """\
 The rule, for each row and the aim of each condition: it **helps** or **harms** if the interval of
-its difference in the aim excludes 0, and does *nothing measurable* otherwise. What it costs or
-gains in paired recall is added where that interval excludes 0, too; a cost without help is harm.
+its difference in the aim excludes 0, and does *nothing* measurable otherwise. The difference is to
+its control, named after *over*; to the baseline where none is named, because a method has no other
+control or that was not run there. The difference in paired recall (rsum, SumR), to the same row, is
+added where its interval excludes 0, too; a loss of it without help is harm.
 """
 TIME_NOTE = """\
 Time is the CPU time of the training and its test, over that of the baseline; the median over the
@@ -67,59 +76,88 @@ equals recall; the last two are of what the supervision itself calls soft.
 
 
 def write_page(
-    folder: Path, page: Path, methods: Mapping[str, Method], conditions: Mapping[str, Condition]
+    folder: Path,
+    page: Path,
+    methods: Mapping[str, Method],
+    conditions: Mapping[str, Condition],
+    shas: Optional[Mapping[tuple[str, str, int], str]] = None,
 ) -> None:
     """Write the page and its pictures.
 
     Args:
         folder: with the cells, ``conditions.json`` and ``tuning.json``; pictures go there.
         page: the Markdown file.
-        methods: by name; those without cells are left out.
-        conditions: the same.
+        methods: by name; those without cells are named as missing.
+        conditions: the same; those without cells are left out.
+        shas: of the plan's configs, by condition, method and seed: cells of another one are left
+            out and named. Cells that it does not hold are shown as they are.
 
     Raises:
         ValueError: no cells, or a file is damaged (see ``effects_files.load_cells``).
     """
-    views, cells, strangers = make_views(folder, methods, conditions)
+    found = make_views(folder, methods, conditions, shas or {})
+    views = found.views
     if not views:
-        raise ValueError(f'{folder}: no cell belongs to a condition and a method of the plan')
+        raise ValueError(
+            f'{folder}: no cell belongs to a condition and a method of the plan'
+            + (f'; {len(found.older)} are of older configs' if found.older else '')
+        )
     link = Path(os.path.relpath(folder, page.parent)).as_posix()
     pictures = write_pictures(folder, views)
     path = folder / 'tuning.json'
+    tuning = load_json(path) if path.exists() else {}
     parts = [
         INTRODUCTION,
-        _origin(cells, strangers, link),
+        _origin(found, tuning, link),
         _summary(views, pictures, link),
         *(_section(view, link) for view in views),
-        _tuning(load_json(path), methods, link) if path.exists() else '',
+        _tuning(tuning, methods, link) if tuning else '',
         _files(views, methods),
     ]
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text('\n'.join(part for part in parts if part))
 
 
-def _origin(cells: Sequence[Cell], strangers: Sequence[Cell], link: str) -> str:
+def _origin(found: Found, tuning: Mapping[str, Any], link: str) -> str:
     """How to make the page again; when, where and from what it was made."""
+    cells = found.cells
     made = {
         name: sorted({cell.made[name] for cell in cells}) for name in ('date', 'commit', 'machine')
     }
     dates = ' to '.join(dict.fromkeys((made['date'][0], made['date'][-1])))
-    times = [cell.cpu_seconds for cell in cells if cell.cpu_seconds is not None]
-    hours = sum(times) / 3600
+    tuned = _tuning_only(tuning, {cell.config_sha for cell in cells})
+    times = [cell.cpu_seconds for cell in cells if cell.cpu_seconds is not None] + tuned
     lines = [
         '## Make it again\n',
         '```bash',
         'python tools/benchmark/effects.py           # trains what has no file yet; this page',
         'python tools/benchmark/effects.py --smoke   # all of it, tiny',
         '```\n',
-        f'{len(times)} trainings, {hours:.1f} hours of CPU time, {dates}; '
-        f'commit {", ".join(made["commit"])}; {"; ".join(made["machine"])}. '
-        f'Each has one file in [`{link}/`]({link}), with its command; delete it to train it again.',
+        f'{len(times)} trainings ({len(tuned)} of them for tuning only), {sum(times) / 3600:.1f} '
+        f'hours of CPU time, {dates}; commit {", ".join(made["commit"])}; '
+        f'{"; ".join(made["machine"])}. Each test has one file in [`{link}/`]({link}), with the '
+        f'command of its training; delete it to train it again.',
     ]
-    if strangers:
-        names = sorted({f'`{cell.condition}/{cell.method}`' for cell in strangers})
+    if found.strangers:
+        names = sorted({f'`{cell.condition}/{cell.method}`' for cell in found.strangers})
         lines.append(f'\nFiles of no row of the plan, not shown: {", ".join(names)}.')
+    if found.older:
+        names = [f'`{cell.condition}/{cell.method}_{cell.seed}`' for cell in found.older]
+        lines.append(f'\nOlder cells, not shown: {", ".join(names)}. The plan has other configs.')
     return '\n'.join(lines) + '\n'
+
+
+def _tuning_only(tuning: Mapping[str, Any], shas: set[str]) -> list[float]:
+    """CPU seconds of the points of the grid whose training has no cell of one of ``shas``."""
+    grids = [choice['grid'] for choices in tuning.values() for choice in choices.values()]
+    # By sha: a training that two methods share is one.
+    times = {
+        entry['sha']: entry['cpu_seconds']
+        for grid in grids
+        for entry in grid
+        if {'sha', 'cpu_seconds'} <= entry.keys()
+    }
+    return [seconds for sha, seconds in times.items() if sha not in shas]
 
 
 def _summary(views: Sequence[View], pictures: Sequence[str], link: str) -> str:
@@ -131,33 +169,32 @@ def _summary(views: Sequence[View], pictures: Sequence[str], link: str) -> str:
         for name, label in labels.items()
     ]
     parts = ['## Does it help?\n', RULE, _table(['row', *headings], lines), _plainly(views, labels)]
-    if 'trade' in pictures:
-        parts.append(_trade(views, link))
-    if 'effects' in pictures:
-        parts.append(f'![Difference in the aim of each condition]({link}/effects.png)\n')
-    if 'length' in pictures:
-        parts.append(f'![Paired recall against length bias]({link}/length.png)\n')
+    parts += [_headline(view) for view in views if _has_headline(view)]
+    titles = dict(
+        trade='Paired rsum and v2t precision@1',
+        effects='Difference to the baseline in the aim of each condition',
+        length='Paired recall against length bias',
+    )
+    parts += [f'![{titles[name]}]({link}/{name}.png)\n' for name in titles if name in pictures]
     return '\n'.join(parts)
 
 
 def _verdict(view: View, row: Row) -> str:
-    """In plain words with figures."""
+    """In plain words with figures; short, as the table is wide."""
     if row is view.base:
         return 'baseline'
     word, aim = view.verdict(row), view.condition.aim
-    gain, paid = view.gain(row, aim), view.gain(row, view.cost)
+    gain, paid = view.edge(row, aim), view.edge(row, view.cost)
     if word == 'unknown':
         return 'not measured' if gain is None else 'one seed, no verdict'
+    words = {'costs': '**harms**', 'nothing': 'nothing'}.get(word)
+    parts = [words or f'**{word}** {_signed(gain.mean, aim)}']
+    if view.over(row):
+        parts.append(f'over {view.over(row)}')
     also = ''
     if paid is not None and paid.sign and aim != view.cost:
-        verb = 'costs' if paid.sign < 0 else 'gains'
-        also = f', {verb} {abs(paid.mean):.1f} {heading(view.cost)}'
-    return {
-        'helps': f'**helps** {_signed(gain.mean, aim)}{also}',
-        'harms': f'**harms** {_signed(gain.mean, aim)}{also}',
-        'costs': f'**harms**{also.removeprefix(",")}, gains nothing',
-        'nothing': f'nothing measurable{also}',
-    }[word]
+        also = f'; {heading(view.cost)} {_signed(paid.mean, view.cost)}'
+    return ' '.join(parts) + also
 
 
 def _plainly(views: Sequence[View], labels: Mapping[str, str]) -> str:
@@ -183,18 +220,24 @@ def _plainly(views: Sequence[View], labels: Mapping[str, str]) -> str:
     return '\n'.join(f'- **{head}**: {"; ".join(those) or "none"}.' for head, those in lines) + '\n'
 
 
-def _trade(views: Sequence[View], link: str) -> str:
-    """The picture of paired against semantic retrieval, and who reaches its shaded area."""
-    view = next(view for view in views if view.name == TRADE)
-    text = f'![Paired rsum and v2t precision@1, {view.condition.label}]({link}/trade.png)\n'
-    if view.condition.oracle not in view.rows:
-        return text
-    inside = [
-        view.label(name) for name in view.rows if name not in view.oracles and in_aim(view, name)
-    ]
+def _has_headline(view: View) -> bool:
+    plan = view.condition
+    return view.name in HEADLINES and plan.aim == PRECISION and view.oracle_gains(PRECISION)
+
+
+def _headline(view: View) -> str:
+    """Who reaches the shaded area of ``trade.png``, with figures."""
+    inside = []
+    for name, row in view.rows.items():
+        closed, paid = view.share(row), view.gain(row, RSUM)
+        if name in view.oracles or closed is None or paid is None:
+            continue
+        if closed >= AIM_SHARE and paid.mean >= -AIM_COST:
+            inside.append(f'{view.label(name)} ({closed:.0f} %, rsum {_gain(paid, RSUM)})')
     return (
-        f'{text}\nAt least {AIM_SHARE} % of the gain of the oracle in v2t P@1 for at most '
-        f'{AIM_COST} rsum, by the means ({view.condition.label}): {"; ".join(inside) or "none"}.\n'
+        f'**{view.condition.label}** ({HEADLINES[view.name]}): at least {AIM_SHARE} % of the gain '
+        f'of the oracle in v2t P@1 for at most {AIM_COST} rsum, by the means: '
+        f'{"; ".join(inside) or "none"}.\n'
     )
 
 
@@ -233,11 +276,18 @@ def _main_table(view: View) -> str:
     extra: dict[str, Callable[[Row], str]] = {
         f'difference in {heading(cost)}': lambda row: _gain(view.gain(row, cost), cost),
         f'difference in {heading(aim)}': lambda row: _gain(view.gain(row, aim), aim),
+        f'difference in {heading(aim)} to the control': lambda row: _over(view, row),
         'closed': lambda row: _percent(view.share(row)),
     }
     shown = {column.key for column in PAIRED}
     columns = PAIRED if aim in shown else (*PAIRED, Column(aim, heading(aim), digits(aim)))
     return _metric_table(view, columns, extra)
+
+
+def _over(view: View, row: Row) -> str:
+    """Difference in the aim to a control that is not the baseline."""
+    gain = view.edge(row, view.condition.aim) if view.over(row) else None
+    return '' if gain is None else f'{_gain(gain, view.condition.aim)} over {view.over(row)}'
 
 
 def _metric_table(
@@ -287,11 +337,22 @@ def _time(row: Row, view: View) -> str:
 
 def _tuning(tuning: Mapping[str, Any], methods: Mapping[str, Method], link: str) -> str:
     """The grid and what was chosen."""
-    parts = [
-        '## Tuning\n',
-        'The same grid for every method, each point trained once and judged by paired rsum on val; '
-        'the best one (bold) was taken for all conditions of the family.\n',
+    names = dict.fromkeys(name for choices in tuning.values() for name in choices)
+    normalised = [
+        methods[name].label for name in names if name in methods and methods[name].chosen_by != RSUM
     ]
+    text = (
+        'The grid is the learning rate and nothing else, the same for every method; all other '
+        "settings are the configs' own. Each point was trained once and judged by paired rsum on "
+        'val, and so was each epoch of a training; the best point (bold) was taken for all '
+        'conditions of the family.'
+    )
+    if normalised:
+        text += (
+            f' Those trained with NCL ({", ".join(normalised)}) are judged by rsum after Sinkhorn '
+            'instead, points and epochs: NCL is meant to be tested with its biases.'
+        )
+    parts = ['## Tuning\n', text + '\n']
     for family, choices in tuning.items():
         points = {_point(entry['point']) for choice in choices.values() for entry in choice['grid']}
         of = sorted(
@@ -335,15 +396,20 @@ def _files(views: Sequence[View], methods: Mapping[str, Method]) -> str:
     for name in names:
         method = methods[name]
         options = ', '.join(f'`{key}={value}`' for key, value in method.options.items())
-        lines.append([method.label, f'`{name}_*.json`', f'`{method.config}`', options])
+        control = f'`{method.control}`' if method.control else ''
+        files = [f'`{name}_*.json`', f'`{method.config}`', options]
+        lines.append([method.label, *files, method.group, control])
     text = 'A row of a transform is in the files of its method, under keys with its name in front.'
-    return f'## Files\n\n{text}\n\n' + _table(['method', 'files', 'config', 'options'], lines)
+    return f'## Files\n\n{text}\n\n' + _table(
+        ['method', 'files', 'config', 'options', 'group', 'control'], lines
+    )
 
 
 def _spread(values: Iterable[float], digits: int) -> str:
-    """'12.3 +- 0.4'; empty for no values."""
-    numbers = mean_and_deviation(values)
-    return '' if numbers is None else ' +- '.join(f'{x:.{digits}f}' for x in numbers)
+    """'12.3 +- 0.4'; '12.3' for one value, empty for none."""
+    values = list(values)
+    numbers = mean_and_deviation(values) or ()
+    return ' +- '.join(f'{x:.{digits}f}' for x in numbers[: len(values)])
 
 
 def _gain(gain: Optional[Difference], key: str) -> str:

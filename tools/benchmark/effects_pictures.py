@@ -83,26 +83,16 @@ def write_pictures(folder: Path, views: Sequence[View]) -> list[str]:
     return written
 
 
-def in_aim(view: View, name: str) -> bool:
-    """Whether the means of a row lie in the shaded area of ``trade.png``."""
-    corner = _corner(view)
-    row = view.rows[name]
-    values = [mean_and_deviation(row.values(key).values()) for key in (RSUM, PRECISION)]
-    if corner is None or None in values:
-        return False
-    return all(value[0] >= least for value, least in zip(values, corner))
-
-
 def _corner(view: View) -> Optional[tuple[float, float]]:
-    """Least rsum and precision of the shaded area; None without baseline or oracle."""
-    oracle = view.rows.get(view.condition.oracle or '')
-    if view.base is None or oracle is None:
+    """Least rsum and precision of the shaded area; None where the oracle gains nothing."""
+    if not view.oracle_gains(PRECISION):
         return None
+    oracle = view.rows[view.condition.oracle]
     rsum, plain, best = (
         mean_and_deviation(row.values(key).values())
         for row, key in ((view.base, RSUM), (view.base, PRECISION), (oracle, PRECISION))
     )
-    if None in (rsum, plain, best):
+    if rsum is None:
         return None
     return rsum[0] - AIM_COST, plain[0] + AIM_SHARE / 100 * (best[0] - plain[0])
 
@@ -310,7 +300,7 @@ def _bars(axes: Axes, view: View) -> dict[str, Line2D]:
     axes.set_axisbelow(True)
     aim = view.condition.aim
     better = 'left' if lower_is_better(aim) else 'right'
-    axes.set_xlabel(f'difference ({better} is better)', size=8)
+    axes.set_xlabel(f'difference to the baseline ({better} is better)', size=8)
     axes.set_title(f'{view.condition.label}\n{heading(aim)}', loc='left', size=9)
     return shown
 

@@ -15,6 +15,8 @@ class Method(NamedTuple):
             'control', 'ours', 'combination' or 'oracle' (knows what no method may know).
         options: changes to the config, as for --cfg-options.
         transforms: test-time transforms of its scores that have rows of their own.
+        control: the method that differs from it by its idea alone; '' = the baseline.
+        chosen_by: key on val that chooses learning rate and epoch.
     """
 
     label: str
@@ -22,6 +24,8 @@ class Method(NamedTuple):
     group: str
     options: Mapping[str, Any] = {}
     transforms: Sequence[str] = ()
+    control: str = ''
+    chosen_by: str = 'retrieval/rsum'
 
 
 class Condition(NamedTuple):
@@ -65,6 +69,10 @@ TRANSFORMS = {
 }
 
 
+#: What an epoch of NCL is chosen by: it is meant to be tested with its biases.
+NORMALISED = 'sinkhorn/retrieval/rsum'
+
+
 def _features(name: str) -> str:
     return f'configs/{name}_planted_features.py'
 
@@ -79,24 +87,40 @@ METHODS = {
     'dvtr_literal': Method(
         'DVTR to the letter', 'configs/dvtr_c2v_planted_features_literal.py', 'literal'
     ),
-    'uatvr': Method('UATVR', _features('uatvr'), 'paper'),
+    'uatvr': Method('UATVR', _features('uatvr'), 'paper', control='ti'),
     'ti': Method('token-wise matching without UATVR', _features('ti'), 'control'),
-    'ncl': Method('NCL', _features('ncl_c2v'), 'paper', transforms=(SINKHORN,)),
-    'adaptive_margin': Method('adaptive margin (CMGSD)', _features('adaptive_margin_c2v'), 'paper'),
-    'ran': Method('RAN', _features('ran_c2v'), 'paper'),
-    'ranp': Method('RANP', _features('ranp_c2v'), 'paper'),
-    'dvtr_ncl': Method(
-        'DVTR + NCL', _features('dvtr_ncl_c2v'), 'combination', transforms=(SINKHORN,)
+    'ncl': Method(
+        'NCL', _features('ncl_c2v'), 'paper', transforms=(SINKHORN,), chosen_by=NORMALISED
     ),
-    'uatvr_dvtr': Method('UATVR + DVTR', _features('uatvr_dvtr'), 'combination'),
+    'adaptive_margin': Method(
+        'adaptive margin (CMGSD)', _features('adaptive_margin_c2v'), 'paper', control='triplet'
+    ),
+    'ran': Method('RAN', _features('ran_c2v'), 'paper', control='triplet'),
+    'ranp': Method('RANP', _features('ranp_c2v'), 'paper', control='triplet'),
+    'dvtr_ncl': Method(
+        'DVTR + NCL',
+        _features('dvtr_ncl_c2v'),
+        'combination',
+        transforms=(SINKHORN,),
+        chosen_by=NORMALISED,
+        control='dvtr',
+    ),
+    'uatvr_dvtr': Method('UATVR + DVTR', _features('uatvr_dvtr'), 'combination', control='uatvr'),
     'dvtr_v2t': Method(
-        'DVTR, weights v2t only',
+        'DVTR, v2t only, floor 0',
         _features('dvtr_c2v'),
         'ours',
         {'model.losses.contrastive.weighted': 'v2t', 'model.supervision.floor': 0.0},
+        control='dvtr_floor0',
+    ),
+    'dvtr_floor0': Method(
+        'DVTR, floor 0', _features('dvtr_c2v'), 'control', {'model.supervision.floor': 0.0}
     ),
     'relative': Method(
-        'relative scores', _features('relative_c2v'), 'ours', transforms=(SINKHORN,)
+        'relative scores',
+        _features('relative_c2v'),
+        'ours',
+        transforms=(SINKHORN,),
     ),
     'relative_more': Method(
         'relative scores, slack 0',
@@ -116,15 +140,24 @@ METHODS = {
         'combination',
         {'model.losses.contrastive.type': 'NormalizedContrastiveLoss'},
         transforms=(SINKHORN,),
+        chosen_by=NORMALISED,
+        control='relative',
     ),
     'oracle_ignore': Method('soft positives ignored', _features('oracle_c2v'), 'oracle'),
     'oracle': Method('soft positives as positives', _features('oracle_positive_c2v'), 'oracle'),
-    'causal': Method('length split', _features('causal'), 'paper'),
+    'causal': Method('length split', _features('causal'), 'paper', control='two_seeds'),
     'causal_random': Method('random split', 'configs/causal_planted_features_random.py', 'control'),
     'two_seeds': Method('two seeds summed', _features('c2v'), 'control'),
-    'rmvall': Method('RmvAll', 'configs/c2v_planted_confound_features_rmvall.py', 'control'),
+    'rmvall': Method(
+        'RmvAll (knows test lengths)',
+        'configs/c2v_planted_confound_features_rmvall.py',
+        'control',
+        control='rmvrand',
+    ),
     'rmvrand': Method('RmvRand', 'configs/c2v_planted_confound_features_rmvrand.py', 'control'),
-    'causal_ncl': Method('length split + NCL', _features('causal_ncl'), 'combination'),
+    'causal_ncl': Method(
+        'length split + NCL', _features('causal_ncl'), 'combination', control='causal'
+    ),
     'maxframe': Method('best frame', _features('maxframe'), 'baseline', transforms=(SINKHORN,)),
     'meanpool': Method('mean of the frames', _features('meanpool'), 'baseline'),
     'arl': Method('ARL', _features('arl'), 'paper', transforms=(SINKHORN,)),
@@ -139,13 +172,22 @@ METHODS = {
             'model.supervision.warmup': 0.3,
         },
     ),
-    'arl_ncl': Method('ARL + NCL', _features('arl_ncl'), 'combination', transforms=(SINKHORN,)),
+    'arl_ncl': Method(
+        'ARL + NCL',
+        _features('arl_ncl'),
+        'combination',
+        transforms=(SINKHORN,),
+        chosen_by=NORMALISED,
+        control='arl',
+    ),
     'maxframe_oracle': Method(
         'best frame, soft positives ignored', _features('oracle_maxframe'), 'oracle'
     ),
 }
-#: What is not trained: the summed scores of a training of this method and one of the next seed.
+#: What is the summed scores of two trainings of another method, one of the seed and one of that
+#: seed + ``APART``.
 SUMS = {'two_seeds': 'infonce'}
+APART = 100
 
 AMBIGUITY = (
     'infonce',
@@ -167,7 +209,7 @@ AMBIGUITY = (
     'oracle',
 )
 #: Settings and controls of ours, where ambiguity is high.
-FURTHER = ('relative_more', 'relative_both', 'oracle_ignore')
+FURTHER = ('dvtr_floor0', 'relative_more', 'relative_both', 'oracle_ignore')
 FEWER = ('infonce', 'triplet', 'dvtr', 'dvtr_v2t', 'uatvr', 'ncl', 'ran', 'relative', 'oracle')
 CONFOUND = ('infonce', 'two_seeds', 'causal', 'causal_random', 'rmvall', 'rmvrand', 'causal_ncl')
 UNTRIMMED = ('maxframe', 'meanpool', 'arl', 'arl_literal', 'arl_ncl', 'maxframe_oracle')

@@ -9,11 +9,21 @@ import math
 import statistics
 from functools import lru_cache
 from pathlib import Path
-from typing import Iterable, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Iterable, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 from effects_columns import lower_is_better
-from effects_files import OF_QUERIES, Cell, Row, check_numbers, load_cells, load_json, make_rows
+from effects_files import (
+    OF_QUERIES,
+    Cell,
+    Row,
+    check_numbers,
+    check_text_videos,
+    control_of,
+    load_cells,
+    load_json,
+    make_rows,
+)
 from effects_plan import TRANSFORMS, Condition, Method
 
 DRAWS = 2000
@@ -25,7 +35,7 @@ class Difference(NamedTuple):
 
     Attributes:
         mean: over the seeds.
-        low: end of the 95 % interval; -inf where one seed gives none.
+        low: end of the 95 % interval; -inf for one seed, which gives none.
         high: the other end.
         seeds: that both have.
         of_queries: whether the interval resamples queries, too.
@@ -50,9 +60,11 @@ class View(NamedTuple):
         name: of the condition.
         condition: its plan.
         rows: by name, in the order of the plan.
-        labels: of the rows.
+        labels: of the rows, and of planned methods without cells.
         groups: of the rows, see ``Method``; 'oracle' also where the transform is one.
         bounds: 'chance' and 'ceiling' of each metric.
+        controls: by row, the one that its verdict is taken against, see :func:`control_of`.
+        text_videos: int64 [T], video of each text; None where each video has one text.
     """
 
     name: str
@@ -61,6 +73,8 @@ class View(NamedTuple):
     labels: Mapping[str, str]
     groups: Mapping[str, str]
     bounds: Mapping[str, Mapping[str, float]]
+    controls: Mapping[str, str]
+    text_videos: Optional[np.ndarray]
 
     @property
     def base(self) -> Optional[Row]:
@@ -86,77 +100,134 @@ class View(NamedTuple):
         """Difference to the baseline; None for the baseline itself and where there is none."""
         if self.base is None or row.name == self.base.name:
             return None
-        return difference(row, self.base, key)
+        return difference(row, self.base, key, self.text_videos)
+
+    def edge(self, row: Row, key: str) -> Optional[Difference]:
+        """Difference to its control, which may be the baseline; None where there is neither."""
+        control = self.rows.get(self.controls.get(row.name, ''))
+        return None if control is None else difference(row, control, key, self.text_videos)
+
+    def over(self, row: Row) -> Optional[str]:
+        """Name of its control, None where that is the baseline itself."""
+        control = self.controls.get(row.name)
+        return None if control == self.condition.baseline else control
 
     def share(self, row: Row) -> Optional[float]:
         """Percent of the oracle's gain in the aim."""
         oracle = self.rows.get(self.condition.oracle or '')
         if self.base is None or oracle is None or row.name == self.base.name:
             return None
-        return share(row, self.base, oracle, self.condition.aim)
+        return share(row, self.base, oracle, self.condition.aim, self.text_videos)
+
+    def oracle_gains(self, key: str) -> bool:
+        """Whether the oracle is better than the baseline, by its interval."""
+        oracle = self.rows.get(self.condition.oracle or '')
+        return oracle is not None and is_better(self.gain(oracle, key), key)
 
     def verdict(self, row: Row) -> str:
         """See :func:`verdict`."""
         aim, cost = self.condition.aim, self.cost
-        paired = None if aim == cost else self.gain(row, cost)
-        return verdict(self.gain(row, aim), paired, lower=lower_is_better(aim))
+        paired = None if aim == cost else self.edge(row, cost)
+        return verdict(self.edge(row, aim), paired, lower=lower_is_better(aim))
 
     def missing(self) -> list[str]:
-        """'label: seed 1', for each seed that others have and a method lacks."""
-        raw = [row for row in self.rows.values() if not row.transform]
-        seeds = {seed for row in raw for seed in row.cells}
-        lacks = {row.name: sorted(seeds - row.cells.keys()) for row in raw}
-        return [
-            f'{self.labels[name]}: seed {", ".join(map(str, those))}'
-            for name, those in lacks.items()
-            if those
-        ]
+        """'label: no cells' of planned methods; 'label: seed 1' of seeds that others have."""
+        planned = [name for name in self.condition.methods if name in self.labels]
+        found = {name: self.rows[name].cells.keys() for name in planned if name in self.rows}
+        seeds = set().union(*found.values())
+        lacks = {
+            name: f'seed {", ".join(map(str, sorted(seeds - found[name])))}'
+            if name in found
+            else 'no cells'
+            for name in planned
+            if seeds - found.get(name, set())
+        }
+        return [f'{self.labels[name]}: {those}' for name, those in lacks.items()]
+
+
+class Found(NamedTuple):
+    """What lies in a folder of cells.
+
+    Attributes:
+        views: conditions with cells, in the order of the plan.
+        cells: of the views.
+        strangers: cells of no plan.
+        older: cells of another config than the plan's.
+    """
+
+    views: list[View]
+    cells: list[Cell]
+    strangers: list[Cell]
+    older: list[Cell]
 
 
 def make_views(
-    folder: Path, methods: Mapping[str, Method], conditions: Mapping[str, Condition]
-) -> tuple[list[View], list[Cell], list[Cell]]:
+    folder: Path,
+    methods: Mapping[str, Method],
+    conditions: Mapping[str, Condition],
+    shas: Mapping[tuple[str, str, int], str] = {},
+) -> Found:
     """Read a folder of cells.
 
     Args:
         folder: with the cells, and ``conditions.json`` where there is one.
         methods: all that may have cells.
         conditions: the same; of each, the methods that it lists are shown.
-
-    Returns:
-        Conditions with cells, in the order of the plan; their cells; and cells of no plan.
+        shas: of the plan's configs, by condition, method and seed; cells without are taken as
+            they are.
 
     Raises:
         ValueError: see :func:`load_cells`; or ``conditions.json`` holds what is no number.
     """
     cells = load_cells(folder)
-    shown = {
-        name: [method for method in plan.methods if method in methods]
+    planned = {
+        (name, method)
         for name, plan in conditions.items()
+        for method in plan.methods
+        if method in methods
     }
-    planned = {(name, method) for name, those in shown.items() for method in those}
-    known = [cell for cell in cells if (cell.condition, cell.method) in planned]
+    known, older, rest = [], [], []
+    for cell in cells:
+        sha = shas.get((cell.condition, cell.method, cell.seed), cell.config_sha)
+        its_plan = known if sha == cell.config_sha else older
+        (its_plan if (cell.condition, cell.method) in planned else rest).append(cell)
     path = folder / 'conditions.json'
-    bounds = load_json(path) if path.exists() else {}
-    views = []
-    for name, plan in conditions.items():
-        rows = make_rows(
-            [cell for cell in known if cell.condition == name],
-            {method: methods[method].transforms for method in shown[name]},
-        )
-        if not rows:
-            continue
-        given = {bound: bounds.get(name, {}).get(bound, {}) for bound in ('chance', 'ceiling')}
-        for bound, numbers in given.items():
-            check_numbers(numbers, f'{path}: {bound!r} of {name}')
-        labels = {key: label_of(row, methods) for key, row in rows.items()}
-        groups = {
-            key: 'oracle' if 'oracle' in row.transform else methods[row.method].group
-            for key, row in rows.items()
-        }
-        views.append(View(name, plan, rows, labels, groups, given))
-    rest = [cell for cell in cells if (cell.condition, cell.method) not in planned]
-    return views, known, rest
+    described = load_json(path) if path.exists() else {}
+    views = [
+        _view(name, plan, those, methods, described.get(name, {}), path)
+        for name, plan in conditions.items()
+        if (those := [cell for cell in known if cell.condition == name])
+    ]
+    return Found(views, known, rest, older)
+
+
+def _view(
+    name: str,
+    plan: Condition,
+    cells: Sequence[Cell],
+    methods: Mapping[str, Method],
+    described: Mapping[str, Any],
+    path: Path,
+) -> View:
+    """One condition; ``described`` is what the file at ``path`` says of it."""
+    shown = [method for method in plan.methods if method in methods]
+    rows = make_rows(cells, {method: methods[method].transforms for method in shown})
+    bounds = {bound: described.get(bound, {}) for bound in ('chance', 'ceiling')}
+    for bound, numbers in bounds.items():
+        check_numbers(numbers, f'{path}: {bound!r} of {name}')
+    labels = {method: methods[method].label for method in shown}
+    labels.update((key, label_of(row, methods)) for key, row in rows.items())
+    groups = {
+        key: 'oracle' if 'oracle' in row.transform else methods[row.method].group
+        for key, row in rows.items()
+    }
+    controls = {
+        key: control
+        for key, row in rows.items()
+        if (control := control_of(row, rows, methods[row.method].control, plan.baseline))
+    }
+    videos = check_text_videos(described.get('text_videos'), f"{path}: 'text_videos' of {name}")
+    return View(name, plan, rows, labels, groups, bounds, controls, videos)
 
 
 def label_of(row: Row, methods: Mapping[str, Method]) -> str:
@@ -173,37 +244,55 @@ def mean_and_deviation(values: Iterable[float]) -> Optional[tuple[float, float]]
     return statistics.mean(values), statistics.stdev(values) if len(values) > 1 else 0.0
 
 
-def difference(row: Row, base: Row, key: str) -> Optional[Difference]:
+def difference(
+    row: Row, base: Row, key: str, text_videos: Optional[np.ndarray] = None
+) -> Optional[Difference]:
     """``row - base`` of a metric, paired by seed.
 
     Its interval resamples seeds and test queries where the metric has a value for each query
-    (:data:`OF_QUERIES`), and is Student's over seeds where it has none.
+    (:data:`OF_QUERIES`), and is Student's over seeds where it has none.  One seed gives none.
+
+    Args:
+        row: whose difference it is.
+        base: what is subtracted.
+        key: of the metric.
+        text_videos: int64 [T], video of each text, where texts of a video are resampled together;
+            None = one text a video.
 
     Returns:
         None where no seed has both.
 
     Raises:
-        ValueError: the queries of the two rows are not the same.
+        ValueError: the queries of the two rows, or those and ``text_videos``, are not the same.
     """
     ours, theirs = row.values(key), base.values(key)
     seeds = tuple(sorted(ours.keys() & theirs.keys()))
     if not seeds:
         return None
     gains = [ours[seed] - theirs[seed] for seed in seeds]
-    queries = _query_gains(row, base, seeds, OF_QUERIES.get(key, ()))
-    low, high = bootstrap(queries) if queries else student(gains)
-    return Difference(statistics.mean(gains), low, high, seeds, bool(queries))
+    queries = _query_gains(row, base, seeds, OF_QUERIES.get(key, ())) if len(seeds) > 1 else {}
+    if not queries:
+        return Difference(statistics.mean(gains), *student(gains), seeds, False)
+    videos = None
+    if text_videos is not None:
+        where = row.cells[seeds[0]].condition
+        videos = [
+            _videos_of(field, known, text_videos, where) for field, (known, _) in queries.items()
+        ]
+    low, high = bootstrap([values for _, values in queries.values()], videos)
+    return Difference(statistics.mean(gains), low, high, seeds, True)
 
 
 def _query_gains(
     row: Row, base: Row, seeds: Sequence[int], fields: Sequence[str]
-) -> list[np.ndarray]:
-    """For each field float64 [S, Q], in percent; nothing where a seed lacks one."""
-    gains = []
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """For each field bool [Q], which queries have a true item, and float64 [S, K] of those K, in
+    percent; nothing where a seed lacks a field."""
+    gains = {}
     for field in fields:
         pairs = [(row.queries(seed, field), base.queries(seed, field)) for seed in seeds]
         if any(values is None for pair in pairs for values in pair):
-            return []
+            return {}
         known = ~np.isnan(pairs[0][1])
         for seed, pair in zip(seeds, pairs):
             if not all(np.array_equal(~np.isnan(values), known) for values in pair):
@@ -211,19 +300,41 @@ def _query_gains(
                     f'{row.cells[seed].condition}: {row.name} and {base.name} of seed {seed} have '
                     f'not the same queries in {field!r}: remove the older cells and run again'
                 )
-        gains.append(100 * np.stack([ours[known] - theirs[known] for ours, theirs in pairs]))
+        values = 100 * np.stack([ours[known] - theirs[known] for ours, theirs in pairs])
+        gains[field] = known, values
     return gains
 
 
-def bootstrap(fields: Sequence[np.ndarray], *, draws: int = DRAWS) -> tuple[float, float]:
+def _videos_of(field: str, known: np.ndarray, text_videos: np.ndarray, where: str) -> np.ndarray:
+    """Int64 [K], video of each known query."""
+    if field.startswith('v2t'):
+        fits, videos = len(known) > text_videos.max(), np.arange(len(known))
+    else:
+        fits, videos = len(known) == len(text_videos), text_videos
+    if not fits:
+        raise ValueError(
+            f"{where}: {field!r} has {len(known)} values, which is not what 'text_videos' of "
+            f'conditions.json says ({len(text_videos)} texts of {text_videos.max() + 1} videos)'
+        )
+    return videos[known]
+
+
+def bootstrap(
+    fields: Sequence[np.ndarray],
+    videos: Optional[Sequence[np.ndarray]] = None,
+    *,
+    draws: int = DRAWS,
+) -> tuple[float, float]:
     """95 % percentile interval of the mean over seeds of a sum of means over queries.
 
     Each draw takes S of S seeds and Q of Q queries with replacement. All seeds meet the same test
     queries, so a draw takes the same ones for all; and the same ones for fields of equally many
-    queries, since text i and video i are a pair where a video has one text.
+    queries, since text i and video i are a pair where a video has one text. Where videos have
+    several, a draw takes videos, for all fields the same, and all queries that belong to them.
 
     Args:
         fields: each float64 [S, Q], the differences of S seeds on Q queries.
+        videos: for each field int64 [Q], the video of each query; None = one query a video.
         draws: number of them.
 
     Returns:
@@ -231,7 +342,14 @@ def bootstrap(fields: Sequence[np.ndarray], *, draws: int = DRAWS) -> tuple[floa
 
     Source: Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, Ch. 13.
     """
-    sums = sum(_counts(field.shape[1], draws) @ field.T / field.shape[1] for field in fields)
+    if videos is None:
+        drawn = [_counts(field.shape[1], draws) for field in fields]
+    else:
+        found, places = np.unique(np.concatenate(videos), return_inverse=True)
+        ends = np.cumsum([len(those) for those in videos])[:-1]
+        counts = _counts(len(found), draws)
+        drawn = [counts[:, those] for those in np.split(places, ends)]
+    sums = sum(times @ field.T / times.sum(1, keepdims=True) for times, field in zip(drawn, fields))
     seeds = sums.shape[1]
     means = (sums * _counts(seeds, draws, stream=1)).sum(1) / seeds
     low, high = np.quantile(means, ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
@@ -266,19 +384,26 @@ def student_quantile(freedom: int) -> float:
     return float(np.sqrt(freedom) * np.tan(np.interp(LEVEL, areas / areas[-1], angles[1:])))
 
 
-def share(row: Row, base: Row, oracle: Row, key: str) -> Optional[float]:
+def is_better(gain: Optional[Difference], key: str) -> bool:
+    """Whether a difference in a metric is for the better, by its interval."""
+    return gain is not None and gain.sign == (-1 if lower_is_better(key) else 1)
+
+
+def share(
+    row: Row, base: Row, oracle: Row, key: str, text_videos: Optional[np.ndarray] = None
+) -> Optional[float]:
     """Percent of the oracle's gain over ``base`` that ``row`` closes, over the seeds of all three.
 
     Returns:
-        None where they share no seed, or the interval of the oracle's gain includes 0.
+        None where they share no seed, or the oracle is not better by its interval.
     """
     seeds = row.values(key).keys() & base.values(key).keys() & oracle.values(key).keys()
     ours, plain, best = (
         Row(r.method, r.transform, {seed: r.cells[seed] for seed in sorted(seeds)})
         for r in (row, base, oracle)
     )
-    gain = difference(best, plain, key)
-    if gain is None or not gain.sign:
+    gain = difference(best, plain, key, text_videos)
+    if not is_better(gain, key):
         return None
     return 100 * difference(ours, plain, key).mean / gain.mean
 
@@ -297,14 +422,13 @@ def verdict(aim: Optional[Difference], cost: Optional[Difference], *, lower: boo
     """What a row does, by the signs of two intervals.
 
     Args:
-        aim: difference to the baseline in the measure that the condition spoils.
+        aim: difference to the control in the measure that the condition spoils.
         cost: in paired recall; None where that is the aim.
         lower: whether a lower aim is better.
 
     Returns:
         'helps' or 'harms' if the interval of the aim excludes 0; else 'costs' if that of the cost
-        is below 0, 'nothing' if not; 'unknown' where nothing was measured, or by one seed without
-        queries.
+        is below 0, 'nothing' if not; 'unknown' where nothing was measured, or by one seed only.
     """
     if aim is None or math.isinf(aim.high):
         return 'unknown'
