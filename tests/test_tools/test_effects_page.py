@@ -48,7 +48,8 @@ def plan(tool):
 
 def save(folder, method, seed, *, hits=None, recalls=None, condition='ambiguity60', **test):
     """A cell of 60 queries, the first ones right; the seed shifts which."""
-    hits, recalls = hits or {**HITS, **ORACLE}[method]
+    if hits is None:
+        hits, recalls = {**HITS, **ORACLE}[method]
     right = np.roll(np.arange(QUERIES) < hits, seed).tolist()
     reached = np.roll(3 * (np.arange(QUERIES) < recalls), seed).tolist()
     test = {
@@ -63,6 +64,7 @@ def save(folder, method, seed, *, hits=None, recalls=None, condition='ambiguity6
         method=method,
         seed=seed,
         config=f'configs/{method}.py',
+        config_sha=f'{method}{seed}',
         command='python tools/train.py',
         chosen={'optim_wrapper.optimizer.lr': 0.001},
         made=dict(date=f'2026-11-2{seed}', commit='abc1234', machine='2 x CPU'),
@@ -111,9 +113,9 @@ def draw(tool, plan, folder):
 
 
 def writer(tool, plan, folder):
-    def run():
+    def run(*shas):
         page = folder.parents[1] / 'benchmark.md'
-        tool.write_page(folder, page, *plan)
+        tool.write_page(folder, page, *plan, *shas)
         return page.read_text()
 
     return run
@@ -135,16 +137,16 @@ def test_verdicts_are_said_plainly(write):
     assert said['row'] == 'general captions: v2t P@1'
     assert said['the plain one'] == 'baseline'
     assert said['the soft one'] == '**helps** +30.0'
-    assert said['the harmful one'] == '**harms** -15.0, costs 280.0 rsum'
-    assert said['the idle one'] == 'nothing measurable'
-    assert said['the costly one'] == '**harms** costs 250.0 rsum, gains nothing'
-    assert said['*the oracle one*'] == '**helps** +60.0, gains 100.0 rsum'
+    assert said['the harmful one'] == '**harms** -15.0; rsum -280.0'
+    assert said['the idle one'] == 'nothing'
+    assert said['the costly one'] == '**harms**; rsum -250.0'
+    assert said['*the oracle one*'] == '**helps** +60.0; rsum +100.0'
     assert said['the idle one, Sinkhorn, train queue'] == 'not measured'
     assert '- **Helps**: the soft one (general captions).' in text
     harmful = 'the harmful one (general captions); the costly one (general captions)'
     assert f'- **Harms**: {harmful}.' in text
     assert '- **Does nothing measurable anywhere**: the idle one.' in text
-    assert 'by the means (general captions): none.' in text  # soft loses 20 rsum
+    assert 'at most 10 rsum, by the means: none.' in text  # soft loses 20 rsum
 
 
 def test_main_table(write):
@@ -184,13 +186,16 @@ def test_other_tables_and_their_sources(write):
     assert lines_of(text, '## Files')['the soft one'][:2] == ['`soft_*.json`', '`configs/soft.py`']
     source = '[`benchmark/effects/ambiguity60/`](benchmark/effects/ambiguity60)'
     assert text.count(source) == 4
-    assert '18 trainings, 0.3 hours of CPU time, 2026-11-20 to 2026-11-22; commit abc1234' in text
-    assert 'nowhere' not in text and 'absent' not in text
+    assert '18 trainings (0 of them for tuning only), 0.3 hours of CPU time, 2026-11-20' in text
+    assert ' to 2026-11-22; commit abc1234' in text
+    assert 'nowhere' not in text and text.count('absent') == 1  # among what is missing
 
 
 def test_links_lead_to_files(draw, folder):
-    links = re.findall(r'\]\((\S+)\)', draw())
-    assert {'benchmark/effects/trade.png', 'benchmark/effects/effects.png'} <= set(links)
+    text = draw()
+    links = set(re.findall(r'\]\(([^\s)]+)\)', text)) - {'#files'}
+    assert '\n## Files\n' in text and '(#files)' in text
+    assert {'benchmark/effects/trade.png', 'benchmark/effects/effects.png'} <= links
     assert all((folder.parents[1] / link).exists() for link in links)
     assert 'benchmark/effects/length.png' not in links and not (folder / 'length.png').exists()
 
@@ -204,10 +209,147 @@ def test_missing_seeds_and_strangers_are_named(write, folder):
     (folder / 'ambiguity60/soft_1.json').unlink()
     path = save(folder, 'plain', 0, condition='elsewhere')
     text = write()
-    assert '**Missing**: the soft one: seed 1.' in text
+    assert '**Missing**: the soft one: seed 1; the absent one: no cells.' in text
     assert 'Files of no row of the plan, not shown: `elsewhere/plain`.' in text
     path.unlink()
     assert 'of no row' not in write()
+
+
+def test_verdicts_are_taken_against_the_control(tool, plan, folder, write):
+    methods, _ = plan
+    methods['costly'] = methods['costly']._replace(control='harmful')
+    methods['harmful'] = methods['harmful']._replace(control='absent')
+    methods['soft'] = methods['soft']._replace(control='idle', transforms=('sinkhorn',))
+    for seed in range(3):
+        extra = {'sinkhorn/retrieval/rsum': 390.0, 'sinkhorn/semantic/v2t_P1': 60.0 + seed}
+        save(folder, 'soft', seed, **extra)
+        extra = {'sinkhorn/retrieval/rsum': 390.0, 'sinkhorn/semantic/v2t_P1': 50.0 + 2 * seed}
+        save(folder, 'idle', seed, **extra)
+    text = write()
+    said = {name: cells[0] for name, cells in lines_of(text, '## Does it help?').items()}
+    assert said['the costly one'] == '**helps** +15.0 over harmful; rsum +30.0'
+    assert said['the harmful one'] == '**harms** -15.0; rsum -280.0'  # no cells of its control
+    assert said['the soft one'] == '**helps** +30.0 over idle'
+    assert said['the soft one, Sinkhorn, train queue'] == '**helps** +9.0 over idle'
+    assert 'over' not in said['the idle one, Sinkhorn, train queue']
+    assert 'its control, named after *over* (of a transform, to the same transform' in text
+    assert '- **Helps**: the soft one (general captions)' in text and '; the costly one (' in text
+    main = lines_of(text, '### Paired retrieval')
+    column = main['row'].index('difference in v2t P@1 to the control')
+    assert re.fullmatch(r'\+15.0 \[.*\] over harmful', main['the costly one'][column])
+    sinkhorn = main['the soft one, Sinkhorn, train queue'][column]
+    assert sinkhorn == '+9.0 [+6.5, +11.5] s over idle/sinkhorn'
+    assert main['the harmful one'][column] == main['the plain one'][column] == ''
+    assert lines_of(text, '## Files')['the costly one'][-2:] == ['paper', '`harmful`']
+
+
+def test_what_the_control_costs_is_no_harm(plan, folder, write):
+    plan[0]['costly'] = plan[0]['costly']._replace(control='harmful')
+    for seed in range(3):
+        save(folder, 'harmful', seed, hits=12, recalls=15)
+    said = lines_of(write(), '## Does it help?')
+    assert said['the costly one'] == ['nothing over harmful']
+    assert said['the harmful one'] == ['**harms**; rsum -250.0']
+
+
+def test_headline_states_both_numbers(tool, plan, folder, write):
+    for seed in range(3):
+        save(folder, 'soft', seed, hits=30, recalls=39)
+    plan[1]['confirm'] = plan[1]['clean']._replace(label='unused seeds')
+    hits = dict(plain=(12, 40), soft=(30, 40), idle=(22, 36), oracle=(48, 50), costly=(20, 40))
+    for method, (right, recalls) in hits.items():
+        for seed in (10, 11):
+            save(folder, method, seed, hits=right, recalls=recalls, condition='confirm')
+            save(folder, method, seed, hits=right, recalls=recalls, condition='clean')
+    text = write()
+    line = next(line for line in text.splitlines() if line.startswith('**general captions**'))
+    assert 'general captions** (settings of ours were chosen here): at least 30 % of the' in line
+    assert re.search(r'means: the soft one \(50 %, rsum -10.0 \[-\d+.\d, \+0.0\]\)\.$', line)
+    line = next(line for line in text.splitlines() if line.startswith('**unused seeds**'))
+    assert line.startswith('**unused seeds** (nothing was chosen here: unused seeds): at least')
+    assert line.endswith('by the means: the soft one (50 %, rsum +0.0 [+0.0, +0.0]).')
+    assert not any(line.startswith('**nowhere**') for line in text.splitlines())
+
+
+def test_an_oracle_that_gains_nothing_has_no_headline(tool, folder, plan, write):
+    for seed in range(3):
+        save(folder, 'oracle', seed, hits=2, recalls=50)
+    text = write()
+    assert 'of the gain of the oracle in v2t P@1' not in text
+    assert 'closed' not in lines_of(text, '### Paired retrieval')['row']
+    pictures = importlib.import_module('effects_pictures')
+    assert pictures._corner(tool.make_views(folder, *plan).views[0]) is None
+    for seed in range(3):
+        save(folder, 'oracle', seed)
+    corner = pictures._corner(tool.make_views(folder, *plan).views[0])
+    assert corner == pytest.approx((390, 20 + 0.3 * 60))
+
+
+def test_one_seed_gives_no_verdict(write, folder):
+    for path in folder.glob('ambiguity60/*_[12].json'):
+        path.unlink()
+    text = write()
+    assert lines_of(text, '## Does it help?')['the soft one'] == ['one seed, no verdict']
+    lines = lines_of(text, '### Paired retrieval')
+    assert lines['the soft one'] == ['380.0', '50.0', '-20.0', '+30.0']
+    assert 'of the gain of the oracle in v2t P@1' not in text
+
+
+def test_texts_of_a_video_go_together(folder, write):
+    for method in HITS:
+        for seed in range(3):
+            save(folder, method, seed)
+    alone = lines_of(write(), '### Paired retrieval')['the harmful one'][2]
+    path = folder / 'conditions.json'
+    known = json.loads(path.read_text())
+    known['ambiguity60']['text_videos'] = list(range(60))
+    path.write_text(json.dumps(known))
+    assert lines_of(write(), '### Paired retrieval')['the harmful one'][2] == alone
+    known['ambiguity60']['text_videos'] = [k // 3 for k in range(60)]
+    path.write_text(json.dumps(known))
+    for path in folder.glob('ambiguity60/*.json'):  # 60 texts of 20 videos
+        cell = json.loads(path.read_text())
+        queries = cell['queries']['']
+        queries = dict(t2v_recalls=queries['t2v_recalls'], v2t_recalls=queries['t2v_recalls'][::3])
+        rsum = 100 * sum(map(np.mean, queries.values()))
+        cell['test'] = {'retrieval/rsum': rsum}
+        path.write_text(json.dumps({**cell, 'queries': {'': queries}}))
+    together = lines_of(write(), '### Paired retrieval')['the harmful one'][1]
+    widths = [
+        float(high) - float(low)
+        for low, high in (re.search(r'\[(\S+), (\S+)\]', x).groups() for x in (alone, together))
+    ]
+    assert widths[1] > 1.3 * widths[0]
+
+
+def test_older_cells_are_left_out_and_named(write, folder):
+    shas = {
+        ('ambiguity60', method, seed): f'{method}{seed}' for method in HITS for seed in range(3)
+    }
+    shas['ambiguity60', 'soft', 1] = 'newer'
+    del shas['ambiguity60', 'idle', 2]
+    text = write(shas)
+    assert 'Older cells, not shown: `ambiguity60/soft_1`. The plan' in text
+    assert '**Missing**: the soft one: seed 1; the absent' in text
+    assert '17 trainings' in text and 'Older' not in write()
+    with pytest.raises(ValueError, match='a method of the plan; 18 are of older configs'):
+        write({('ambiguity60', m, seed): 'x' for m in (*HITS, *ORACLE) for seed in range(3)})
+
+
+def test_tuning_is_counted_once(plan, folder, write):
+    path = folder / 'tuning.json'
+    tuning = json.loads(path.read_text())
+    grid = tuning['clips']['soft']['grid']
+    grid[0].update(sha='tried', cpu_seconds=3600.0)
+    grid[1].update(sha='soft0', cpu_seconds=72.0)  # the cell of seed 0
+    tuning['clips']['idle'] = tuning['clips']['soft']  # the same trainings
+    path.write_text(json.dumps(tuning))
+    plan[0]['idle'] = plan[0]['idle']._replace(chosen_by='sinkhorn/retrieval/rsum')
+    text = write()
+    assert '19 trainings (1 of them for tuning only), 1.3 hours of CPU time' in text
+    assert 'The grid is the learning rate and nothing else' in text
+    assert 'trained with NCL (the idle one) are judged by rsum after Sinkhorn' in text
+    assert 'were chosen on `ambiguity60` with its test\n  results in sight' in text
 
 
 def test_without_the_baseline_there_are_no_differences(draw, folder):

@@ -39,6 +39,7 @@ def fields(method='dvtr', seed=0, *, hits=(1, 0, None, 1), recalls=(3, 0, 1, 2),
         method=method,
         seed=seed,
         config='configs/x.py',
+        config_sha='0a1b2c',
         command='python tools/train.py configs/x.py',
         chosen={'optim_wrapper.optimizer.lr': 0.001},
         made=dict(date='2026-11-21', commit='abc1234', machine='2 x CPU, torch 2.15'),
@@ -88,6 +89,7 @@ def test_cells_are_read_in_order(files, tmp_path):
         (dict(condition='clean'), 'say clean/dvtr_0.json'),
         (dict(method='arl'), 'say ambiguity60/arl_0.json'),
         (dict(seed='0'), "'seed' is '0', of the wrong type"),
+        (dict(config_sha=7), "'config_sha' is '7', of the wrong type"),
         (dict(seed=False), "'seed' is 'False', of the wrong type"),
         (dict(made=dict(date='today', machine='it')), "'made' has no 'commit'"),
         (dict(test={'retrieval/rsum': math.nan}), "'test' of 'retrieval/rsum' is nan"),
@@ -174,6 +176,73 @@ def test_pairs_of_equal_number_are_drawn_together(stats):
     assert twice == pytest.approx([2 * end for end in stats.bootstrap([values])])
 
 
+def slow_clusters(fields, videos, draws=2000):
+    """As above, but whole videos are drawn, each with all of its queries."""
+    dice, means = random.Random(4), []
+    seeds, found = len(fields[0]), sorted({video for those in videos for video in those})
+    for _ in range(draws):
+        drawn = [dice.choice(found) for _ in found]
+        total = 0.0
+        for seed in (dice.randrange(seeds) for _ in range(seeds)):
+            for f, those in zip(fields, videos):
+                values = [f[seed][q] for video in drawn for q, v in enumerate(those) if v == video]
+                total += sum(values) / len(values) / seeds
+        means.append(total)
+    means.sort()
+    return means[int(0.025 * draws)], means[int(0.975 * draws)]
+
+
+def test_texts_of_a_video_are_drawn_with_it(stats):
+    draw = np.random.default_rng(5)
+    videos = [np.repeat(np.arange(30), draw.integers(1, 5, 30)), np.arange(30)]
+    of_video = 100.0 * draw.integers(-1, 2, (2, 30))
+    fields = [of_video[:, videos[0]], of_video]  # the texts of a video agree: few are independent
+    found = stats.bootstrap(fields, videos)
+    expected = slow_clusters([f.tolist() for f in fields], [v.tolist() for v in videos])
+    width = expected[1] - expected[0]
+    assert found == pytest.approx(expected, abs=0.06 * width)
+    alone = stats.bootstrap(fields)
+    assert width > 1.3 * (alone[1] - alone[0])
+
+
+def test_one_text_a_video_changes_nothing(files, stats):
+    fields = list(100.0 * np.random.default_rng(6).integers(-1, 2, (2, 3, 40)))
+    assert stats.bootstrap(fields, [np.arange(40)] * 2) == stats.bootstrap(fields)
+    assert files.check_text_videos([2, 0, 1], 'here') is None is files.check_text_videos(None, '')
+    assert files.check_text_videos([0, 0, 1], 'here').tolist() == [0, 0, 1]
+
+
+@pytest.mark.parametrize('given', [[0, -1], [0, 1.0], [True, 0], 'ab'])
+def test_damaged_text_videos_are_named(files, given):
+    with pytest.raises(ValueError, match='^here: expected a list with the position of the video'):
+        files.check_text_videos(given, 'here')
+
+
+def test_difference_takes_the_texts_along(stats, row):
+    def cell(*right):
+        """Six texts of two videos; all but the last text have a true item."""
+        test = {'semantic/t2v_P1': 100 * statistics.mean(right[:5])}
+        return dict(test=test, queries={'': dict(t2v_P1=[*right[:5], None])})
+
+    ours, base = row('a', *[cell(1, 1, 1, 0, 0)] * 2), row('b', *[cell(0, 0, 0, 0, 0)] * 2)
+    videos = np.array([0, 0, 0, 1, 1, 1])
+    gain = stats.difference(ours, base, 'semantic/t2v_P1', videos)
+    assert (gain.mean, gain.low, gain.high) == pytest.approx((60, 0, 100))  # one video drawn twice
+    with pytest.raises(ValueError, match="ambiguity60: 't2v_P1' has 6 values.*4 texts of 2 videos"):
+        stats.difference(ours, base, 'semantic/t2v_P1', np.array([0, 0, 1, 1]))
+    ours, base = row('c', {}, {}), row('d', {}, {})
+    with pytest.raises(ValueError, match="ambiguity60: 'v2t_P1' has 4 values.*5 videos"):
+        stats.difference(ours, base, 'semantic/v2t_P1', np.array([0, 0, 4, 4]))
+
+
+def test_one_seed_has_no_interval(stats, row):
+    ours, base = row('a', dict(hits=(1, 1, None, 1))), row('b', {}, {})
+    gain = stats.difference(ours, base, 'semantic/v2t_P1')
+    assert gain.mean == pytest.approx(100 / 3) and gain.seeds == (0,)
+    assert (gain.low, gain.high, gain.sign) == (-math.inf, math.inf, 0) and not gain.of_queries
+    assert stats.verdict(gain, None, lower=False) == 'unknown'
+
+
 def test_identical_rows_differ_by_nothing(stats, row):
     cells = [{}, dict(hits=(0, 0, None, 1))]
     gain = stats.difference(row('a', *cells), row('b', *cells), 'semantic/v2t_P1')
@@ -214,12 +283,52 @@ def test_share_of_the_gain_of_the_oracle(stats, row):
     def cell(true):
         return dict(hits=(1,) * true + (0,) * (40 - true), recalls=(3,) * 40)
 
-    base, ours, oracle = (row(name, cell(k)) for name, k in (('b', 10), ('a', 16), ('o', 30)))
-    assert stats.share(ours, base, oracle, 'semantic/v2t_P1') == pytest.approx(30)
-    assert stats.share(oracle, base, oracle, 'semantic/v2t_P1') == 100
-    weak = row('w', cell(11))
-    assert stats.difference(weak, base, 'semantic/v2t_P1').low == 0
-    assert stats.share(ours, base, weak, 'semantic/v2t_P1') is None
+    key = 'semantic/v2t_P1'
+    base, ours, oracle = (
+        row(name, *[cell(k)] * 2) for name, k in (('b', 10), ('a', 16), ('o', 30))
+    )
+    assert stats.share(ours, base, oracle, key) == pytest.approx(30)
+    assert stats.share(oracle, base, oracle, key) == 100
+    weak, bad = row('w', *[cell(11)] * 2), row('x', *[cell(1)] * 2)
+    assert stats.difference(weak, base, key).low == 0
+    assert stats.share(ours, base, weak, key) is None
+    assert stats.difference(bad, base, key).sign == -1
+    assert stats.share(ours, base, bad, key) is None
+    assert stats.share(ours, base, row('one', cell(30)), key) is None
+
+
+def test_share_where_lower_is_better(stats, row):
+    def cells(*values):
+        return [dict(test={'length_bias/t2v_train_correlation': x}, queries={}) for x in values]
+
+    key = 'length_bias/t2v_train_correlation'
+    low, mid, high = (row(f'r{x}', *cells(x, x + 1, x + 2)) for x in (10, 25, 30))
+    assert stats.share(mid, high, low, key) == pytest.approx(25)
+    assert stats.share(mid, low, high, key) is None
+
+
+@pytest.mark.parametrize(
+    'name, control, rows, expected',
+    [
+        ('ran', 'triplet', 'infonce triplet ran', 'triplet'),
+        ('ran', 'triplet', 'infonce ran', 'infonce'),
+        ('dvtr', '', 'infonce dvtr', 'infonce'),
+        ('infonce', '', 'infonce dvtr', None),
+        ('infonce/s', '', 'infonce infonce/s', 'infonce'),
+        ('ncl/s', '', 'infonce infonce/s ncl ncl/s', 'infonce/s'),
+        ('ncl/s', '', 'infonce ncl ncl/s', 'infonce'),
+        ('both/s', 'own', 'infonce infonce/s own own/s both/s', 'own/s'),
+        ('both/s', 'own', 'infonce infonce/s own both/s', 'infonce/s'),
+        ('both/s', 'own', 'infonce own both/s', 'infonce'),
+        ('ran', '', 'ran', None),
+    ],
+)
+def test_controls(files, name, control, rows, expected):
+    made = {}
+    for key in rows.split():
+        method, _, transform = key.partition('/')
+        made[key] = files.Row(method, transform, {})
+    assert files.control_of(made[name], made, control, 'infonce') == expected
 
 
 def test_time_ratio_is_the_median_of_common_seeds(stats, row):

@@ -60,9 +60,10 @@ Every method of this house and its controls, on planted corpora whose truth is k
 RULE = """\
 The rule, for each row and the aim of each condition: it **helps** or **harms** if the interval of
 its difference in the aim excludes 0, and does *nothing* measurable otherwise. The difference is to
-its control, named after *over*; to the baseline where none is named, because a method has no other
-control or that was not run there. The difference in paired recall (rsum, SumR), to the same row, is
-added where its interval excludes 0, too; a loss of it without help is harm.
+its control, named after *over* (of a transform, to the same transform of that); to the baseline's
+raw scores where none is named, because a row has no other control or that was not run there. The
+difference in paired recall (rsum, SumR), to the same row, is added where its interval excludes 0,
+too; a loss of it without help is harm.
 """
 TIME_NOTE = """\
 Time is the CPU time of the training and its test, over that of the baseline; the median over the
@@ -190,7 +191,7 @@ def _verdict(view: View, row: Row) -> str:
     words = {'costs': '**harms**', 'nothing': 'nothing'}.get(word)
     parts = [words or f'**{word}** {_signed(gain.mean, aim)}']
     if view.over(row):
-        parts.append(f'over {view.over(row)}')
+        parts.append(f'over {view.rows[view.over(row)].method}')
     also = ''
     if paid is not None and paid.sign and aim != view.cost:
         also = f'; {heading(view.cost)} {_signed(paid.mean, view.cost)}'

@@ -210,7 +210,18 @@ AMBIGUITY = (
 )
 #: Settings and controls of ours, where ambiguity is high.
 FURTHER = ('dvtr_floor0', 'relative_more', 'relative_both', 'oracle_ignore')
-FEWER = ('infonce', 'triplet', 'dvtr', 'dvtr_v2t', 'uatvr', 'ncl', 'ran', 'relative', 'oracle')
+FEWER = (
+    'infonce',
+    'triplet',
+    'dvtr',
+    'dvtr_v2t',
+    'uatvr',
+    'ti',
+    'ncl',
+    'ran',
+    'relative',
+    'oracle',
+)
 CONFOUND = ('infonce', 'two_seeds', 'causal', 'causal_random', 'rmvall', 'rmvrand', 'causal_ncl')
 UNTRIMMED = ('maxframe', 'meanpool', 'arl', 'arl_literal', 'arl_ncl', 'maxframe_oracle')
 CLIPS = dict(folder='clips')
@@ -257,7 +268,7 @@ CONDITIONS = {
     ),
     'confirm': _ambiguity(
         60,
-        ('infonce', 'dvtr', 'dvtr_v2t', 'relative', 'relative_more', 'oracle'),
+        ('infonce', 'dvtr', 'dvtr_floor0', 'dvtr_v2t', 'relative', 'relative_more', 'oracle'),
         'As before, with other clips, other captions and other training seeds: nothing was chosen '
         'on these.',
     )._replace(

@@ -270,8 +270,8 @@ def difference(
     if not seeds:
         return None
     gains = [ours[seed] - theirs[seed] for seed in seeds]
-    queries = _query_gains(row, base, seeds, OF_QUERIES.get(key, ())) if len(seeds) > 1 else {}
-    if not queries:
+    queries = _query_gains(row, base, seeds, OF_QUERIES.get(key, ()))
+    if not queries or len(seeds) == 1:
         return Difference(statistics.mean(gains), *student(gains), seeds, False)
     videos = None
     if text_videos is not None:
