@@ -225,7 +225,7 @@ FEWER = (
 CONFOUND = ('infonce', 'two_seeds', 'causal', 'causal_random', 'rmvall', 'rmvrand', 'causal_ncl')
 UNTRIMMED = ('maxframe', 'meanpool', 'arl', 'arl_literal', 'arl_ncl', 'maxframe_oracle')
 CLIPS = dict(folder='clips')
-LONG = {'train_cfg.max_epochs': 24, 'train_cfg.val_interval': 6}
+LONG = {'train_cfg.max_epochs': 16, 'train_cfg.val_interval': 4}
 
 
 def _ambiguity(percent: int, methods: Sequence[str], about: str) -> Condition:
