@@ -5,6 +5,7 @@ from .arl_supervision import ARLSupervision
 from .backdoor import BackdoorRetriever
 from .best_frame_similarity import BestFrameSimilarity
 from .captioning import CrossCaptioning
+from .common_text_supervision import CommonTextSupervision
 from .data_preprocessor import VideoTextDataPreprocessor
 from .distribution_objectives import (
     KLToUnit,
@@ -42,6 +43,7 @@ __all__ = [
     'AdaptiveMaxMarginLoss',
     'BackdoorRetriever',
     'BestFrameSimilarity',
+    'CommonTextSupervision',
     'ContrastiveLoss',
     'CosineSimilarity',
     'CrossCaptioning',

@@ -63,16 +63,20 @@ class RelativeScoreSupervision(nn.Module):
         self, texts: Levels, videos: Levels, target: Target
     ) -> tuple[Target, dict[str, Tensor]]:
         """Levels of the joint batch -> target with weights [T, V], and figures for the log."""
-        scores = self.similarity(texts, videos)['scores']
-        eta = relative_eta(scores, target.positives, slack=self.slack, softness=self.softness)
-        ramp = ramp_at(self.progress, self.ramp)
-        weights = 1 - ramp * (1 - eta)
+        eta, logs = self.eta(texts, videos, target)
+        weights = 1 - ramp_at(self.progress, self.ramp) * (1 - eta)
         negatives = ~target.positives
-        logs = dict(
-            eta_negative=masked_mean(eta, negatives),
-            spared_per_text=(eta[negatives] < 0.5).sum() / max(len(scores), 1),
-        )
+        logs['eta_negative'] = masked_mean(eta, negatives)
+        logs['spared_per_text'] = (eta[negatives] < 0.5).sum() / max(len(eta), 1)
         return target._replace(weights=weights), logs
+
+    def eta(
+        self, texts: Levels, videos: Levels, target: Target
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """float [T, V] in [0, 1], and figures for the log."""
+        scores = self.similarity(texts, videos)['scores']
+        how = dict(slack=self.slack, softness=self.softness)
+        return relative_eta(scores, target.positives, **how), {}
 
 
 def relative_eta(

@@ -116,32 +116,33 @@ METHODS = {
     'dvtr_floor0': Method(
         'DVTR, floor 0', _features('dvtr_c2v'), 'control', {'model.supervision.floor': 0.0}
     ),
-    'relative': Method(
-        'relative scores',
-        _features('relative_c2v'),
-        'ours',
-        transforms=(SINKHORN,),
-    ),
-    'relative_more': Method(
-        'relative scores, slack 0',
-        _features('relative_c2v'),
-        'ours',
-        {'model.supervision.slack': 0.0},
-    ),
+    'relative': Method('relative scores', _features('relative_c2v'), 'ours'),
     'relative_both': Method(
         'relative scores, both directions',
         _features('relative_c2v'),
         'control',
         {'model.losses.contrastive.weighted': 'both'},
     ),
-    'relative_ncl': Method(
-        'relative scores + NCL',
-        _features('relative_c2v'),
+    'common': Method(
+        'relative scores, common texts',
+        _features('common_c2v'),
+        'ours',
+        transforms=(SINKHORN,),
+    ),
+    'common_both': Method(
+        'relative scores, common texts, both directions',
+        _features('common_c2v'),
+        'control',
+        {'model.losses.contrastive.weighted': 'both'},
+    ),
+    'common_ncl': Method(
+        'relative scores, common texts + NCL',
+        _features('common_c2v'),
         'combination',
         {'model.losses.contrastive.type': 'NormalizedContrastiveLoss'},
         transforms=(SINKHORN,),
         chosen_by=NORMALISED,
-        control='relative',
+        control='common',
     ),
     'oracle_ignore': Method('soft positives ignored', _features('oracle_c2v'), 'oracle'),
     'oracle': Method('soft positives as positives', _features('oracle_positive_c2v'), 'oracle'),
@@ -203,13 +204,14 @@ AMBIGUITY = (
     'ran',
     'ranp',
     'relative',
+    'common',
     'dvtr_ncl',
     'uatvr_dvtr',
-    'relative_ncl',
+    'common_ncl',
     'oracle',
 )
 #: Settings and controls of ours, where ambiguity is high.
-FURTHER = ('dvtr_floor0', 'relative_more', 'relative_both', 'oracle_ignore')
+FURTHER = ('dvtr_floor0', 'relative_both', 'common_both', 'oracle_ignore')
 FEWER = (
     'infonce',
     'triplet',
@@ -219,7 +221,7 @@ FEWER = (
     'ti',
     'ncl',
     'ran',
-    'relative',
+    'common',
     'oracle',
 )
 CONFOUND = ('infonce', 'two_seeds', 'causal', 'causal_random', 'rmvall', 'rmvrand', 'causal_ncl')
@@ -268,7 +270,7 @@ CONDITIONS = {
     ),
     'confirm': _ambiguity(
         60,
-        ('infonce', 'dvtr', 'dvtr_floor0', 'dvtr_v2t', 'relative', 'relative_more', 'oracle'),
+        ('infonce', 'dvtr', 'dvtr_floor0', 'dvtr_v2t', 'relative', 'common', 'oracle'),
         'As before, with other clips, other captions and other training seeds: nothing was chosen '
         'on these.',
     )._replace(
@@ -283,7 +285,7 @@ CONDITIONS = {
         family='imbalanced captions',
         corpus=dict(general=0.3, captions=5, imbalance=0.5),
         features=CLIPS,
-        methods=('infonce', 'ncl', 'dvtr', 'dvtr_ncl', 'relative'),
+        methods=('infonce', 'ncl', 'dvtr', 'dvtr_ncl', 'common'),
         baseline='infonce',
         oracle=None,
         aim='retrieval/rsum',
