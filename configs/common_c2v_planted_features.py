@@ -1,5 +1,5 @@
 # CommonTextSupervision on CLIP2Video with cached features and 60 % general captions
-# (docs/relative.md): negatives of common texts are spared where they score like a match, in the
+# (docs/common.md): negatives of common texts are spared where they score like a match, in the
 # video-to-text direction.
 _base_ = ['c2v_planted_features.py']
 

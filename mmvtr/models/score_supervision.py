@@ -26,7 +26,7 @@ class RelativeScoreSupervision(nn.Module):
     partners: the pair itself says what a match looks like for this text and this video, general or
     not.  A negative that leads their mean by more than -slack is not pushed at all.  The weights
     carry no gradient; there are no heads and no losses.  It goes with
-    ``ContrastiveLoss(weighted='v2t')`` (docs/relative.md).
+    ``ContrastiveLoss(weighted='v2t')`` (docs/common.md).
 
     Args:
         levels: the levels whose cosines are averaged.
