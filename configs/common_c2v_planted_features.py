@@ -4,6 +4,8 @@
 _base_ = ['c2v_planted_features.py']
 
 model = dict(
-    supervision=dict(type='CommonTextSupervision', dim=128, levels=('global', 'aligned')),
+    supervision=dict(
+        type='CommonTextSupervision', dim=128, levels=('global', 'aligned'), floor=0.1
+    ),
     losses=dict(contrastive=dict(weighted='v2t')),
 )

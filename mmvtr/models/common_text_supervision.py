@@ -43,7 +43,7 @@ class CommonTextSupervision(RelativeScoreSupervision):
         dim: int,
         memory: int = 2048,
         alike: float = 0.9,
-        common: tuple[float, float] = (0.01, 0.05),
+        common: tuple[float, float] = (0.005, 0.05),
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)

@@ -24,7 +24,7 @@ class RelativeScoreSupervision(nn.Module):
 
     s is the model's own cosine, s_t and s_v what the text and the video reach with their own
     partners: the pair itself says what a match looks like for this text and this video, general or
-    not.  A negative that leads their mean by more than -slack is not pushed at all.  The weights
+    not.  A negative that leads their mean by more than -slack weighs ``floor``.  The weights
     carry no gradient; there are no heads and no losses.  It goes with
     ``ContrastiveLoss(weighted='v2t')`` (docs/common.md).
 
@@ -32,13 +32,15 @@ class RelativeScoreSupervision(nn.Module):
         levels: the levels whose cosines are averaged.
         slack: added to s_tv: above 0 more negatives are spared, below 0 fewer, but more surely.
         softness: in cosines; how fast eta rises below.
+        floor: smallest eta: how far semantics may gain at the cost of paired recall.
         ramp: (start, end) as shares of the training: the weight goes linearly from 1 to eta.
 
     Attributes:
         progress: share of the training done; ProgressHook sets it, 1 without the hook.
 
     Raises:
-        ValueError: a softness that is not positive, a ramp that is not ascending within [0, 1].
+        ValueError: a softness that is not positive, a floor outside [0, 1], a ramp that is not
+            ascending within [0, 1].
     """
 
     def __init__(
@@ -47,14 +49,18 @@ class RelativeScoreSupervision(nn.Module):
         levels: Sequence[str] = ('global',),
         slack: float = 0.0,
         softness: float = 0.07,
+        floor: float = 0.0,
         ramp: tuple[float, float] = (0.1, 0.3),
     ) -> None:
         super().__init__()
         if not softness > 0:
             raise ValueError(f'softness must be positive, not {softness}')
+        if not 0 <= floor <= 1:
+            raise ValueError(f'floor must lie in [0, 1], not {floor}')
         self.similarity = CosineSimilarity(levels=levels)
         self.slack = slack
         self.softness = softness
+        self.floor = floor
         self.ramp = checked_ramp(ramp)
         self.progress = 1.0
 
@@ -76,7 +82,7 @@ class RelativeScoreSupervision(nn.Module):
         """float [T, V] in [0, 1], and figures for the log."""
         scores = self.similarity(texts, videos)['scores']
         how = dict(slack=self.slack, softness=self.softness)
-        return relative_eta(scores, target.positives, **how), {}
+        return relative_eta(scores, target.positives, **how).clamp_min(self.floor), {}
 
 
 def relative_eta(

@@ -72,9 +72,9 @@ def test_weights_equal_the_formula(batch, levels, slack):
 @pytest.mark.parametrize('progress, share', [(0.05, 0.0), (0.2, 0.5), (0.3, 1.0), (0.9, 1.0)])
 def test_the_ramp(batch, progress, share):
     texts, videos, target = batch
-    module = RelativeScoreSupervision(softness=0.4, ramp=(0.1, 0.3))
+    module = RelativeScoreSupervision(floor=0.2, softness=0.4, ramp=(0.1, 0.3))
     module.progress = progress
-    eta = reference(texts, videos, ('global',), 0.0, 0.4)
+    eta = reference(texts, videos, ('global',), 0.0, 0.4).clamp(min=0.2)
     torch.testing.assert_close(module(texts, videos, target)[0].weights, 1 - share * (1 - eta))
 
 
@@ -105,6 +105,7 @@ def test_half_precision_counts_in_float32():
     'wrong, message',
     [
         (dict(softness=0.0), 'softness must be positive, not 0.0'),
+        (dict(floor=1.5), r'floor must lie in \[0, 1\], not 1.5'),
         (dict(ramp=(0.5, 0.1)), r'ramp must be \(start, end\)'),
     ],
 )
