@@ -28,6 +28,7 @@ from effects_cells import (
     describe,
     is_current,
     make_cell,
+    run_tool,
     train,
     write_config,
     write_json,
@@ -151,7 +152,7 @@ def features(trainings: Sequence[Training]) -> None:
         wanted = training.condition.features
         if wanted not in done:
             print(f'features: {wanted}', flush=True)
-            make_features(**wanted)
+            make_features(**wanted, run=run_tool)
             done.append(wanted)
 
 

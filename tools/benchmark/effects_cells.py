@@ -25,7 +25,7 @@ import torch
 from effects_files import load_json
 from effects_plan import APART, METHODS, SUMS, Condition
 from mmengine.config import Config
-from planted_runs import FEATURES, ROOT, call, results
+from planted_runs import FEATURES, ROOT, WORK, results
 
 from mmvtr.datasets.planted_corpus.knobs import Knobs
 from mmvtr.engine.evaluation import Encoded
@@ -160,36 +160,48 @@ def train(training: Training) -> dict[str, dict]:
         if not (folder / 'done').exists():
             if not (folder / 'made.json').exists():
                 write_json(folder / 'made.json', made())
-            _in_child(folder, [str(config), '--work-dir', str(folder), '--resume'])
+            run_tool('tools/train.py', config, '--work-dir', folder, '--resume', log=folder)
             (folder / 'done').touch()
     return results(training.folder, METHODS[training.method].chosen_by)
 
 
-def _in_child(folder: Path, arguments: Sequence[str]) -> None:
+def run_tool(*command: object, log: Path = ROOT / WORK) -> None:
+    """Run a tool as a command line would, in a process that has loaded all modules already.
+
+    Args:
+        command: file and arguments.
+        log: folder of its ``output.log``, and of ``cpu_seconds``.
+
+    Raises:
+        SystemExit: it failed; with the end of its log.
+    """
+    log.mkdir(parents=True, exist_ok=True)
     context = multiprocessing.get_context('forkserver')
     context.set_forkserver_preload(PRELOAD)
-    child = context.Process(target=_run_tool, args=(arguments,))
+    child = context.Process(target=_run_tool, args=(list(map(str, command)), log))
     child.start()
     child.join()
     if child.exitcode:
-        log = (folder / 'output.log').read_text()
-        raise SystemExit(f'{folder} failed:\n{log[-3000:]}')
+        raise SystemExit(f'{command[0]}: {log / "output.log"}:\n{last_words(log)}')
 
 
-def _run_tool(arguments: Sequence[str]) -> None:
-    """tools/train.py in this process, which is new; its CPU time goes to a file."""
+def last_words(log: Path) -> str:
+    """The end of an ``output.log``."""
+    return (log / 'output.log').read_text()[-3000:]
+
+
+def _run_tool(command: Sequence[str], log: Path) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.chdir(ROOT)
-    folder = Path(arguments[2])
-    with open(folder / 'output.log', 'a') as log:
-        os.dup2(log.fileno(), 1)
-        os.dup2(log.fileno(), 2)
+    with open(log / 'output.log', 'a') as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
     torch.set_num_threads(1)
-    sys.argv = ['tools/train.py', *arguments]
+    sys.argv = list(command)
     try:
         runpy.run_path(sys.argv[0], run_name='__main__')
     finally:
-        with open(folder / 'cpu_seconds', 'a') as file:
+        with open(log / 'cpu_seconds', 'a') as file:
             print(sum(os.times()[:2]), file=file)
 
 
@@ -207,7 +219,8 @@ def summed(parts: Sequence[Training], folder: Path) -> dict[str, dict]:
     folder.mkdir(parents=True, exist_ok=True)
     cfg.dump(folder / 'config.py')
     out = folder / 'test.json'
-    call('tools/test.py', folder / 'config.py', *checkpoints, '--work-dir', folder, '--out', out)
+    where = ('--work-dir', folder, '--out', out)
+    run_tool('tools/test.py', folder / 'config.py', *checkpoints, *where, log=folder)
     return dict(val={}, test=load_json(out))
 
 

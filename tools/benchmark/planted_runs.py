@@ -36,7 +36,12 @@ def call(*command: object) -> None:
 
 
 def make_features(
-    folder: str = 'clips', *, frames: int = 6, trained: bool = True, **knobs: object
+    folder: str = 'clips',
+    *,
+    frames: int = 6,
+    trained: bool = True,
+    run: Callable[..., None] = call,
+    **knobs: object,
 ) -> None:
     """Frame features of the planted clips, by a frame tower that has never seen them.
 
@@ -47,6 +52,7 @@ def make_features(
     Args:
         folder: where the features go, in ``FEATURES``.
         frames: of a clip.
+        run: runs a tool, as :func:`call`.
         trained: False: the tower stays as it was drawn, which only a trial of the tools can want.
         **knobs: of the corpus.
     """
@@ -54,7 +60,7 @@ def make_features(
     chosen = [f'{name}{knob}={value}' for name in SETS for knob, value in knobs.items()]
     chosen.append(f'test_dataloader.dataset.video_pipeline.0.num_frames={frames}')
     extract = ['tools/extract_features.py', 'configs/c2v_planted.py', *tower]
-    call(*extract, '--out', FEATURES / folder, '--cfg-options', *chosen)
+    run(*extract, '--out', FEATURES / folder, '--cfg-options', *chosen)
 
 
 def sister_tower() -> Path:
