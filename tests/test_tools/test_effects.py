@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -28,10 +29,9 @@ def plan_of(tool, monkeypatch):
 
 
 def run(folder, *arguments):
-    """The tool in a project of its own, whose tools and configs are these."""
+    """The tool in a project of its own, whose tools and configs are copies of these."""
     for name in ('tools', 'configs'):
-        if not (folder / name).exists():
-            (folder / name).symlink_to(ROOT / name)
+        shutil.copytree(ROOT / name, folder / name, dirs_exist_ok=True)
     command = [sys.executable, folder / 'tools/benchmark/effects.py', '--smoke']
     done = subprocess.run(
         [*command, '--conditions', 'ambiguity60', '--methods', 'ncl', *arguments],

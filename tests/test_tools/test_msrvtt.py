@@ -26,7 +26,7 @@ model = dict(
 OPTIONS = [
     'train_cfg.max_epochs=1',
     'train_dataloader.batch_size=4',
-    'model.supervision.ramp=(0,2)',
+    'model.supervision.ramp=(0,1)',
 ]
 for name in ('train', 'test'):
     loader = f'{name}_dataloader'

@@ -251,12 +251,18 @@ def make_cell(training: Training, out: Path) -> dict[str, Any]:
         chosen=dict(training.point),
         made=load_json(ROOT / training.parts[0].folder / 'made.json'),
         cpu_seconds=sum(cpu_seconds(part.folder) for part in training.parts),
-        val={key: value for key, value in metrics['val'].items() if '/' in key},
-        test={key: value for key, value in metrics['test'].items() if math.isfinite(value)},
+        val=numbers(metrics['val']),
+        test=numbers(metrics['test']),
         queries=per_query(training.condition, newest(folder), method.transforms, metrics['test']),
     )
     write_json(path, cell, indent=None, separators=(',', ':'))
     return cell
+
+
+def numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """The finite metrics, without times and steps."""
+    named = {key: value for key, value in metrics.items() if '/' in key}
+    return {key: value for key, value in named.items() if math.isfinite(value)}
 
 
 def cell_path(training: Training, out: Path) -> Path:
