@@ -2,7 +2,7 @@
 
     python tools/benchmark/effects.py [--conditions clean ambiguity60 ...] [--methods dvtr ...]
                                       [--seeds 3] [--jobs 2] [--out docs/benchmark/effects]
-                                      [--smoke] [--configs]
+                                      [--smoke] [--configs | --page]
 
 1. Frame features of the planted corpora, by a frame tower trained on a sister corpus.
 2. Each method is tuned on the same grid with seed 0, by paired rsum on val (NCL's after Sinkhorn).
@@ -86,7 +86,11 @@ def parse_args() -> argparse.Namespace:
     add('--jobs', type=int, default=2, help='trainings at a time, one thread each')
     add('--out', type=Path, help='default docs/benchmark/effects; its page stands beside it')
     add('--smoke', action='store_true', help='all of it, tiny: tells nothing but that it works')
-    add('--configs', action='store_true', help='write the config of each training, train nothing')
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument(
+        '--configs', action='store_true', help='only write the config of each training'
+    )
+    only.add_argument('--page', action='store_true', help='only the page, from the cells there are')
     return parser.parse_args()
 
 
@@ -128,21 +132,28 @@ def main() -> None:
     args = parse_args()
     os.environ['OMP_NUM_THREADS'] = '1'  # of every training, whatever --jobs
     plan, start = make_plan(args), time.monotonic()
-    if args.configs:
-        chosen = known_choices(plan, {})
-        for training in (part for t in cells(plan, chosen) for part in t.parts):
-            print(write_config(training))
-        return
-    chosen = tune(plan, args.jobs)
-    trainings = cells(plan, chosen)
-    todo = [training for training in trainings if not is_current(training, plan.out)]
-    print(f'{len(trainings) - len(todo)} of {len(trainings)} cells are there', flush=True)
-    features(todo)
-    describe({name: plan.conditions[name] for name in plan.wanted}, plan.out / 'conditions.json')
-    run('cells', todo, lambda t: make_cell(t, plan.out), args.jobs)
-    shas = {(t.name, t.method, t.seed): t.sha for t in trainings}
-    write_page(plan.out, plan.page, METHODS, CONDITIONS, shas)
-    print(f'{plan.page} ({(time.monotonic() - start) / 60:.0f} minutes)')
+    if args.configs or args.page:
+        trainings = cells(plan, known_choices(plan, read_tuning(plan)))
+        for part in (part for t in trainings for part in t.parts if args.configs):
+            print(write_config(part))
+    else:
+        trainings = cells(plan, tune(plan, args.jobs))
+        todo = [training for training in trainings if not is_current(training, plan.out)]
+        print(f'{len(trainings) - len(todo)} of {len(trainings)} cells are there', flush=True)
+        features(todo)
+        wanted = {name: plan.conditions[name] for name in plan.wanted}
+        describe(wanted, plan.out / 'conditions.json')
+        run('cells', todo, lambda t: make_cell(t, plan.out), args.jobs)
+    if not args.configs:
+        shas = {(t.name, t.method, t.seed): t.sha for t in trainings}
+        write_page(plan.out, plan.page, METHODS, CONDITIONS, shas)
+        print(f'{plan.page} ({(time.monotonic() - start) / 60:.0f} minutes)')
+
+
+def read_tuning(plan: Plan) -> dict[str, Any]:
+    """What ``tuning.json`` holds; nothing where there is none."""
+    path = plan.out / 'tuning.json'
+    return load_json(path) if path.exists() else {}
 
 
 def features(trainings: Sequence[Training]) -> None:
@@ -158,8 +169,7 @@ def features(trainings: Sequence[Training]) -> None:
 
 def tune(plan: Plan, jobs: int) -> Choices:
     """The point of the grid of each method of each family; kept in ``tuning.json``."""
-    path = plan.out / 'tuning.json'
-    known = load_json(path) if path.exists() else {}
+    known = read_tuning(plan)
     todo = [
         points
         for points in tunings(plan).values()
@@ -174,7 +184,7 @@ def tune(plan: Plan, jobs: int) -> Choices:
         best = max(grid, key=lambda entry: entry['val'])
         about = dict(condition=points[0].name, seed=0, grid=grid, chosen=best['point'])
         known.setdefault(points[0].condition.family, {})[points[0].method] = about
-    write_json(path, known)
+    write_json(plan.out / 'tuning.json', known)
     return known_choices(plan, known)
 
 
@@ -196,7 +206,8 @@ def grid_of(known: Mapping[str, Any], training: Training) -> list[dict]:
 def known_choices(plan: Plan, known: Mapping[str, Any]) -> Choices:
     """The chosen points, where nothing is known the first one."""
     return {
-        key: known[key[0]][key[1]]['chosen'] if known else plan.grid[0] for key in tunings(plan)
+        (family, method): known.get(family, {}).get(method, {}).get('chosen', plan.grid[0])
+        for family, method in tunings(plan)
     }
 
 
