@@ -151,7 +151,7 @@ class NormalizedContrastiveLoss(ContrastiveLoss):
             videos, so that a video with more texts in the batch weighs more (Sec. 3.3).
         differentiable: let the gradient pass through the biases (the paper does not say; on
             planted data it made no difference).
-        form, direction, reads, loss_weight: see :class:`ContrastiveLoss`.
+        form, direction, weighted, reads, loss_weight: see :class:`ContrastiveLoss`.
     """
 
     def __init__(

@@ -188,7 +188,8 @@ def test_other_tables_and_their_sources(write):
     assert text.count(source) == 4
     assert '18 trainings (0 of them for tuning only), 0.3 hours of CPU time, 2026-11-20' in text
     assert ' to 2026-11-22; commit abc1234' in text
-    assert 'nowhere' not in text and text.count('absent') == 1  # among what is missing
+    assert '**No cells yet**: nowhere.' in text and text.count('nowhere') == 1
+    assert text.count('absent') == 1  # among what is missing
 
 
 def test_links_lead_to_files(draw, folder):

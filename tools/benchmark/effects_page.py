@@ -110,6 +110,7 @@ def write_page(
     parts = [
         INTRODUCTION,
         _origin(found, tuning, link),
+        _absent(conditions, found.views),
         _summary(views, pictures, link),
         *(_section(view, link) for view in views),
         _tuning(tuning, methods, link) if tuning else '',
@@ -146,6 +147,13 @@ def _origin(found: Found, tuning: Mapping[str, Any], link: str) -> str:
         names = [f'`{cell.condition}/{cell.method}_{cell.seed}`' for cell in found.older]
         lines.append(f'\nOlder cells, not shown: {", ".join(names)}. The plan has other configs.')
     return '\n'.join(lines) + '\n'
+
+
+def _absent(conditions: Mapping[str, Condition], views: Sequence[View]) -> str:
+    """Conditions of the plan of which nothing can be shown."""
+    shown = {view.name for view in views}
+    absent = [plan.label for name, plan in conditions.items() if name not in shown]
+    return f'**No cells yet**: {"; ".join(absent)}.\n' if absent else ''
 
 
 def _tuning_only(tuning: Mapping[str, Any], shas: set[str]) -> list[float]:
