@@ -1,5 +1,5 @@
 # RelativeScoreSupervision on CLIP2Video with cached features and 60 % general captions
-# (docs/common.md): weights from the model's own scores, in the video-to-text direction only.
+# (docs/agreement.md): weights from the model's own scores, in the video-to-text direction only.
 _base_ = ['c2v_planted_features.py']
 
 model = dict(

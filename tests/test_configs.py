@@ -72,9 +72,8 @@ def test_config(path):
     model = members[0]
     assert (model.losses or model.objectives) and model.encoder.dim in (128, 384, 512, 1024)
     parts = path.stem.split('_')
-    methods = {'dvtr', 'arl', 'ran', 'ranp', 'adaptive', 'oracle', 'relative', 'common'} & set(
-        parts
-    )
+    known = {'dvtr', 'arl', 'ran', 'ranp', 'adaptive', 'oracle', 'relative', 'agreement'}
+    methods = known & set(parts)
     assert (model.supervision is not None) == (bool(methods) and path.stem[-5:] != 'plain')
     contrasts = [loss for loss in model.losses.values() if isinstance(loss, ContrastiveLoss)]
     normalised = [isinstance(loss, NormalizedContrastiveLoss) for loss in contrasts]

@@ -169,8 +169,13 @@ def classed(verb, noun, swap=False):
     return dict(classes=dict(reversed(classes.items())) if swap else classes)
 
 
+def vector(seed):
+    return torch.randn(4, generator=torch.Generator().manual_seed(seed)).numpy()
+
+
 def item(v, known, *texts):
     video = dict(video_idx=v, video_id=str(v), frames=torch.zeros(1, 3), **known)
+    video['agreement'] = vector(v)
     return dict(
         video=video,
         texts=[
@@ -180,6 +185,7 @@ def item(v, known, *texts):
                 tokens=torch.zeros(1),
                 video_idx=owners,
                 true_videos=[*owners, 5 + t % 3],
+                agreement=vector(100 + t),
                 **known,
             )
             for t, owners, known in texts
@@ -200,7 +206,12 @@ ITEMS = [
     ),
     item(5, classed([1], [1, 2]), (6, [6, 5, 7], classed([1], [2, 1]))),
 ]
-BROKEN = dict(broken=('8', 'cut short'), true_videos=[8], **classed([1], [1], swap=True))
+BROKEN = dict(
+    broken=('8', 'cut short'),
+    true_videos=[8],
+    agreement=vector(8),
+    **classed([1], [1], swap=True),
+)
 SPLITS = dict(
     unequal=(ITEMS[:1], ITEMS[1:]),
     swapped=(ITEMS[2:3], ITEMS[3:]),
@@ -228,13 +239,14 @@ def test_relevance_and_truth_of_the_joint_batch(tmp_path):
         joint = collate_retrieval(first + second)['data_samples']
         expected = annotated_target(joint, torch.device('cpu'))._asdict()
         for rank in (0, 1):
-            for field in ('positives', 'relevance', 'overlap', 'truth'):
+            for field in ('positives', 'relevance', 'overlap', 'agreement', 'truth'):
                 mine = found[rank][name][field]
                 assert torch.equal(mine, expected[field]), f'{field}, {name}, rank {rank}'
         assert expected['relevance'].shape == (len(joint['text_idx']), len(joint['video_idx']))
         if name != 'both_broken':
             assert 0 < expected['relevance'].mean() < 1 and expected['overlap'].any()
             assert (expected['truth'] & ~expected['positives']).any()
+            assert expected['agreement'].std() > 0.1
 
 
 def test_one_process_is_the_identity():

@@ -2,6 +2,7 @@
 
 from mmvtr.datasets.activitynet import ActivityNetDataset
 from mmvtr.datasets.activitynet_moments import ActivityNetMomentsDataset
+from mmvtr.datasets.caption_agreement import CaptionAgreement
 from mmvtr.datasets.caption_classes import CaptionClasses
 from mmvtr.datasets.charades_sta import CharadesSTADataset
 from mmvtr.datasets.collate import collate_retrieval
@@ -36,6 +37,7 @@ __all__ = [
     'ActivityNetMomentsDataset',
     'BrokenVideoError',
     'CLIPTokenize',
+    'CaptionAgreement',
     'CaptionClasses',
     'CenterCrop',
     'CharadesSTADataset',

@@ -34,7 +34,8 @@ def collate_retrieval(items: Sequence[dict[str, Any]]) -> dict[str, Any]:
         ``text_ids``, ``text_videos`` int64 [T, M] (padded with -1), ``broken`` = list of
         (video_id, reason) of skipped videos.  Where the dataset knows them: ``environment`` int64
         [V]; ``text_classes`` and ``video_classes``, a dict from kind to int64 [T, A] or [V, A]
-        (padded with -1); ``text_true_videos`` int64 [T, M], as ``text_videos``, of an oracle.
+        (padded with -1); ``text_agreement`` float32 [T, D] and ``video_agreement`` [V, D];
+        ``text_true_videos`` int64 [T, M], as ``text_videos``, of an oracle.
     """
     whole = [item for item in items if 'broken' not in item]
     videos = [_video(item) for item in whole if 'video' in item or 'frames' in item]
@@ -72,22 +73,29 @@ def _texts(item: dict[str, Any]) -> list[dict[str, Any]]:
 def _known(
     items: Sequence[dict[str, Any]], videos: list[dict[str, Any]], texts: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """Environments, classes and true videos, of a dataset that has them.
+    """Environments, classes, agreement and true videos, of a dataset that has them.
 
-    Broken items say so too: a batch of nothing else still has (empty) classes and true videos,
-    since processes exchange them.
+    Broken items say so too: a batch of nothing else still has (empty) ones, since processes
+    exchange them.
     """
     known: dict[str, Any] = {}
     if any('environment' in video for video in videos):
         known['environment'] = _int64([video['environment'] for video in videos])
     if any('true_videos' in half for half in (*texts, *items)):
         known['text_true_videos'] = _padded([text['true_videos'] for text in texts])
-    kinds = next((half['classes'] for half in (*videos, *texts, *items) if 'classes' in half), ())
+    all_halves = (*videos, *texts, *items)
+    kinds = next((half['classes'] for half in all_halves if 'classes' in half), ())
+    vectors = [half['agreement'] for half in all_halves if 'agreement' in half]
     for side, halves in (('video', videos), ('text', texts)):
         if kinds:
             known[f'{side}_classes'] = {
                 kind: _padded([half['classes'][kind] for half in halves]) for kind in kinds
             }
+        if vectors:
+            rows = [torch.as_tensor(half['agreement']) for half in halves]
+            known[f'{side}_agreement'] = (
+                torch.stack(rows) if rows else torch.empty(0, len(vectors[0]))
+            )
     return known
 
 

@@ -50,6 +50,8 @@ class VideoTextDataset(Dataset):
             batch's ``data_samples['broken']``.
         classes: component (config or callable) that gives videos and texts their ``classes`` and
             ``actions``, as ``classes(videos, texts)``; None = those of the annotations, if any.
+        agreement: component (config or callable) that gives them vectors ``agreement``, the same
+            way (:class:`~mmvtr.datasets.CaptionAgreement`); for training.
         environments: component that divides the videos, see :mod:`mmvtr.datasets.environments`;
             those that it leaves out are gone, and so are texts without any other video.
 
@@ -69,6 +71,7 @@ class VideoTextDataset(Dataset):
         epoch_unit: EpochUnit = 'text',
         on_broken: Literal['raise', 'skip'] = 'raise',
         classes: Optional[Component] = None,
+        agreement: Optional[Component] = None,
         environments: Optional[Component] = None,
     ) -> None:
         units = get_args(EpochUnit)
@@ -80,8 +83,9 @@ class VideoTextDataset(Dataset):
         _check_ids('video', [video['video_id'] for video in self.videos])
         _check_ids('text', [text['text_id'] for text in self.texts])
         _check_texts(self.texts, len(self.videos))
-        if classes is not None:
-            _component(classes)(self.videos, self.texts)
+        for component in (classes, agreement):
+            if component is not None:
+                _component(component)(self.videos, self.texts)
         self.environments: Optional[np.ndarray] = None
         self._environments_note: Optional[str] = None
         if environments is not None:
@@ -199,7 +203,7 @@ class VideoTextDataset(Dataset):
 
         Returns:
             dict(video_idx, video_id, frames = uint8 [F, 3, H, W] or float32 [F, D]; where known
-            also classes, environment, extra), or dict(broken=(video_id, reason)) if
+            also classes, agreement, environment, extra), or dict(broken=(video_id, reason)) if
             ``on_broken='skip'``.
 
         Raises:
@@ -212,7 +216,7 @@ class VideoTextDataset(Dataset):
         """Text ``t``: dict(text_idx, text_id, tokens, video_idx = its videos).
 
         ``tokens`` are int64 [L], ids, or float32 [L, D], precomputed features.  Where known also
-        classes, extra, true_videos.
+        classes, agreement, extra, true_videos.
         """
         with _seeded(key or ItemKey(0, 0, t)):
             return self._text(t)
@@ -252,8 +256,8 @@ class VideoTextDataset(Dataset):
         except BrokenVideoError as error:
             if self.on_broken == 'raise':
                 raise
-            return dict(broken=(record['video_id'], str(error)), **_classes(record))
-        known = _classes(record)
+            return dict(broken=(record['video_id'], str(error)), **_known(record))
+        known = _known(record)
         if self.environments is not None:
             known['environment'] = int(self.environments[v])
         return dict(
@@ -272,7 +276,7 @@ class VideoTextDataset(Dataset):
             text_id=record['text_id'],
             tokens=_tokens(results),
             video_idx=list(record['video_idx']),
-            **_classes(record),
+            **_known(record),
             **_true_videos(record),
             **_extra(results, 'text'),
         )
@@ -358,8 +362,8 @@ def _extra(results: dict[str, Any], side: str) -> dict[str, Any]:
     return dict(extra={name: torch.as_tensor(x) for name, x in results[key].items()})
 
 
-def _classes(record: dict[str, Any]) -> dict[str, Any]:
-    return dict(classes=record['classes']) if 'classes' in record else {}
+def _known(record: dict[str, Any]) -> dict[str, Any]:
+    return {key: record[key] for key in ('classes', 'agreement') if key in record}
 
 
 def _true_videos(record: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from .arl_supervision import ARLSupervision
 from .backdoor import BackdoorRetriever
 from .best_frame_similarity import BestFrameSimilarity
 from .captioning import CrossCaptioning
-from .common_text_supervision import CommonTextSupervision
 from .data_preprocessor import VideoTextDataPreprocessor
 from .distribution_objectives import (
     KLToUnit,
@@ -43,7 +42,6 @@ __all__ = [
     'AdaptiveMaxMarginLoss',
     'BackdoorRetriever',
     'BestFrameSimilarity',
-    'CommonTextSupervision',
     'ContrastiveLoss',
     'CosineSimilarity',
     'CrossCaptioning',

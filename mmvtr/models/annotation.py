@@ -19,14 +19,20 @@ from mmvtr.models.losses import Target
 def annotated_target(data_samples: dict[str, Any], device: torch.device) -> Target:
     """Positives of the joint batch.
 
-    Relevance and overlap where the dataset has classes, truth where it is an oracle's.
+    Relevance and overlap where the dataset has classes, agreement where it has that, truth where it
+    is an oracle's.
     """
     known = Target(match(data_samples, device))
     if 'text_true_videos' in data_samples:
         known = known._replace(truth=match(data_samples, device, 'text_true_videos'))
+    if 'text_agreement' in data_samples:
+        texts, videos = (
+            gather_rows(data_samples[f'{side}_agreement'].to(device)) for side in ('text', 'video')
+        )
+        known = known._replace(agreement=texts @ videos.t())
     if 'text_classes' not in data_samples or 'video_classes' not in data_samples:
         return known
-    texts, videos = (
+    text_classes, video_classes = (
         {
             kind: gather_padded(sets.to(device), fill=-1)
             for kind, sets in sorted(data_samples[f'{side}_classes'].items())  # on all processes
@@ -34,7 +40,8 @@ def annotated_target(data_samples: dict[str, Any], device: torch.device) -> Targ
         for side in ('text', 'video')
     )
     return known._replace(
-        relevance=class_relevance(texts, videos), overlap=class_overlap(texts, videos)
+        relevance=class_relevance(text_classes, video_classes),
+        overlap=class_overlap(text_classes, video_classes),
     )
 
 

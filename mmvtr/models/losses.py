@@ -30,6 +30,8 @@ class Target(NamedTuple):
         relevance: float [T, V] in [0, 1] or None, how much the verbs and nouns of text and video
             have in common; None where the dataset has no classes.
         overlap: bool [T, V] or None, whether they share a class of every kind (a verb and a noun).
+        agreement: float [T, V] or None, how well the text goes with the captions of the video, in
+            standard deviations; None where the dataset does not say.
         truth: bool [T, V] or None, whether the text truly holds for the video; known to oracles on
             planted data only, never for a method.
     """
@@ -40,6 +42,7 @@ class Target(NamedTuple):
     ambiguous: Optional[Tensor] = None
     relevance: Optional[Tensor] = None
     overlap: Optional[Tensor] = None
+    agreement: Optional[Tensor] = None
     truth: Optional[Tensor] = None
 
 

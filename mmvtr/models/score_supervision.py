@@ -20,17 +20,22 @@ from mmvtr.structures import Levels
 class RelativeScoreSupervision(nn.Module):
     """A negative is pushed the less, the nearer its score comes to those of annotated pairs.
 
-        eta_tv = 1 - min(1, exp((s_tv + slack - (s_t + s_v) / 2) / softness))
+        eta_tv = 1 - min(1, exp((s_tv + slack + agreement a_tv - (s_t + s_v) / 2) / softness))
 
     s is the model's own cosine, s_t and s_v what the text and the video reach with their own
     partners: the pair itself says what a match looks like for this text and this video, general or
-    not.  A negative that leads their mean by more than -slack weighs ``floor``.  The weights
-    carry no gradient; there are no heads and no losses.  It goes with
-    ``ContrastiveLoss(weighted='v2t')`` (docs/common.md).
+    not.  A negative that leads their mean by more than -slack weighs ``floor``.
+
+    a is a second view that errs in other places: how well the text goes with the video's captions
+    (``Target.agreement``, of a dataset with ``agreement=dict(type='CaptionAgreement')``).
+
+    The weights carry no gradient; there are no heads and no losses.  It goes with
+    ``ContrastiveLoss(weighted='v2t')`` (docs/agreement.md).
 
     Args:
         levels: the levels whose cosines are averaged.
         slack: added to s_tv: above 0 more negatives are spared, below 0 fewer, but more surely.
+        agreement: cosines that a standard deviation of a is worth; 0 = the scores alone.
         softness: in cosines; how fast eta rises below.
         floor: smallest eta: how far semantics may gain at the cost of paired recall.
         ramp: (start, end) as shares of the training: the weight goes linearly from 1 to eta.
@@ -40,7 +45,7 @@ class RelativeScoreSupervision(nn.Module):
 
     Raises:
         ValueError: a softness that is not positive, a floor outside [0, 1], a ramp that is not
-            ascending within [0, 1].
+            ascending within [0, 1]; in training: a target without agreement that needs it.
     """
 
     def __init__(
@@ -48,6 +53,7 @@ class RelativeScoreSupervision(nn.Module):
         *,
         levels: Sequence[str] = ('global',),
         slack: float = 0.0,
+        agreement: float = 0.0,
         softness: float = 0.07,
         floor: float = 0.0,
         ramp: tuple[float, float] = (0.1, 0.3),
@@ -59,6 +65,7 @@ class RelativeScoreSupervision(nn.Module):
             raise ValueError(f'floor must lie in [0, 1], not {floor}')
         self.similarity = CosineSimilarity(levels=levels)
         self.slack = slack
+        self.agreement = agreement
         self.softness = softness
         self.floor = floor
         self.ramp = checked_ramp(ramp)
@@ -69,24 +76,31 @@ class RelativeScoreSupervision(nn.Module):
         self, texts: Levels, videos: Levels, target: Target
     ) -> tuple[Target, dict[str, Tensor]]:
         """Levels of the joint batch -> target with weights [T, V], and figures for the log."""
-        eta, logs = self.eta(texts, videos, target)
+        scores = self.similarity(texts, videos)['scores']
+        how = dict(slack=self._slack(target), softness=self.softness)
+        eta = relative_eta(scores, target.positives, **how).clamp_min(self.floor)
         weights = 1 - ramp_at(self.progress, self.ramp) * (1 - eta)
         negatives = ~target.positives
-        logs['eta_negative'] = masked_mean(eta, negatives)
-        logs['spared_per_text'] = (eta[negatives] < 0.5).sum() / max(len(eta), 1)
+        logs = {
+            'eta_negative': masked_mean(eta, negatives),
+            'spared_per_text': (eta[negatives] < 0.5).sum() / max(len(eta), 1),
+        }
         return target._replace(weights=weights), logs
 
-    def eta(
-        self, texts: Levels, videos: Levels, target: Target
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """float [T, V] in [0, 1], and figures for the log."""
-        scores = self.similarity(texts, videos)['scores']
-        how = dict(slack=self.slack, softness=self.softness)
-        return relative_eta(scores, target.positives, **how).clamp_min(self.floor), {}
+    def _slack(self, target: Target) -> Tensor | float:
+        """What is added to the scores."""
+        if not self.agreement:
+            return self.slack
+        if target.agreement is None:
+            raise ValueError(
+                f'{type(self).__name__}(agreement={self.agreement}) needs a training dataset with '
+                "agreement=dict(type='CaptionAgreement')"
+            )
+        return self.slack + self.agreement * target.agreement
 
 
 def relative_eta(
-    scores: Tensor, positives: Tensor, *, softness: float, slack: float = 0.0
+    scores: Tensor, positives: Tensor, *, softness: float, slack: Tensor | float = 0.0
 ) -> Tensor:
     """``1 - min(1, exp((s_tv + slack - (s_t + s_v) / 2) / softness))``.
 
@@ -94,7 +108,8 @@ def relative_eta(
         scores: float [T, V].
         positives: bool [T, V]; s_t and s_v are the best scores of a text and of a video with their
             own ones.
-        softness, slack: in the unit of the scores.
+        softness: in the unit of the scores.
+        slack: the same; one, or float [T, V].
 
     Returns:
         float [T, V] in [0, 1]; 1 where the text or the video has no positive, since nothing says

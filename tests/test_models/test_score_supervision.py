@@ -33,8 +33,8 @@ def cosine(a, b):
     return dot / math.sqrt(aa * bb)
 
 
-def reference(texts, videos, levels, slack, softness):
-    """eta of every pair, by loops."""
+def reference(texts, videos, levels, slack, softness, more=None):
+    """eta of every pair, by loops; ``more`` is added to the scores, pair by pair."""
     s = [
         [
             sum(cosine(texts[n].mean[t].tolist(), videos[n].mean[v].tolist()) for n in levels)
@@ -49,7 +49,12 @@ def reference(texts, videos, levels, slack, softness):
             of_text = [s[t][j] for j in range(3) if (t, j) in PAIRS]
             of_video = [s[i][v] for i in range(4) if (i, v) in PAIRS]
             if of_text and of_video:
-                lead = s[t][v] + slack - (max(of_text) + max(of_video)) / 2
+                lead = (
+                    s[t][v]
+                    + slack
+                    + (more[t][v] if more else 0.0)
+                    - (max(of_text) + max(of_video)) / 2
+                )
                 eta[t][v] = 1 - min(1.0, math.exp(lead / softness))
     return torch.tensor(eta, dtype=torch.float64)
 
@@ -67,6 +72,19 @@ def test_weights_equal_the_formula(batch, levels, slack):
     spared = (expected[negatives] < 0.5).sum().item()
     assert logs['spared_per_text'].item() == pytest.approx(spared / 4)
     assert not any('loss' in name for name in logs)
+
+
+def test_a_second_view(batch):
+    texts, videos, target = batch
+    agreement = torch.randn(4, 3, generator=torch.Generator().manual_seed(5))
+    module = RelativeScoreSupervision(slack=-0.1, agreement=0.3, softness=0.4)
+    out, _ = module(texts, videos, target._replace(agreement=agreement))
+    more = (0.3 * agreement.double()).tolist()
+    expected = reference(texts, videos, ('global',), -0.1, 0.4, more)
+    torch.testing.assert_close(out.weights, expected, rtol=0, atol=1e-6)
+    assert (expected - reference(texts, videos, ('global',), -0.1, 0.4)).abs().max() > 0.1
+    with pytest.raises(ValueError, match=r"\(agreement=0.3\) needs .*type='CaptionAgreement'"):
+        module(texts, videos, target)
 
 
 @pytest.mark.parametrize('progress, share', [(0.05, 0.0), (0.2, 0.5), (0.3, 1.0), (0.9, 1.0)])

@@ -123,26 +123,26 @@ METHODS = {
         'control',
         {'model.losses.contrastive.weighted': 'both'},
     ),
-    'common': Method(
-        'relative scores, common texts',
-        _features('common_c2v'),
+    'agreement': Method(
+        'relative scores, agreement',
+        _features('agreement_c2v'),
         'ours',
         transforms=(SINKHORN,),
     ),
-    'common_both': Method(
-        'relative scores, common texts, both directions',
-        _features('common_c2v'),
+    'agreement_both': Method(
+        'relative scores, agreement, both directions',
+        _features('agreement_c2v'),
         'control',
         {'model.losses.contrastive.weighted': 'both'},
     ),
-    'common_ncl': Method(
-        'relative scores, common texts + NCL',
-        _features('common_c2v'),
+    'agreement_ncl': Method(
+        'relative scores, agreement + NCL',
+        _features('agreement_c2v'),
         'combination',
         {'model.losses.contrastive.type': 'NormalizedContrastiveLoss'},
         transforms=(SINKHORN,),
         chosen_by=NORMALISED,
-        control='common',
+        control='agreement',
     ),
     'oracle_ignore': Method('soft positives ignored', _features('oracle_c2v'), 'oracle'),
     'oracle': Method('soft positives as positives', _features('oracle_positive_c2v'), 'oracle'),
@@ -204,14 +204,14 @@ AMBIGUITY = (
     'ran',
     'ranp',
     'relative',
-    'common',
+    'agreement',
     'dvtr_ncl',
     'uatvr_dvtr',
-    'common_ncl',
+    'agreement_ncl',
     'oracle',
 )
 #: Settings and controls of ours, where ambiguity is high.
-FURTHER = ('dvtr_floor0', 'relative_both', 'common_both', 'oracle_ignore')
+FURTHER = ('dvtr_floor0', 'relative_both', 'agreement_both', 'oracle_ignore')
 FEWER = (
     'infonce',
     'triplet',
@@ -221,7 +221,7 @@ FEWER = (
     'ti',
     'ncl',
     'ran',
-    'common',
+    'agreement',
     'oracle',
 )
 CONFOUND = ('infonce', 'two_seeds', 'causal', 'causal_random', 'rmvall', 'rmvrand', 'causal_ncl')
@@ -270,7 +270,7 @@ CONDITIONS = {
     ),
     'confirm': _ambiguity(
         60,
-        ('infonce', 'dvtr', 'dvtr_floor0', 'dvtr_v2t', 'relative', 'common', 'oracle'),
+        ('infonce', 'dvtr', 'dvtr_floor0', 'dvtr_v2t', 'relative', 'agreement', 'oracle'),
         'As before, with other clips, other captions and other training seeds: nothing was chosen '
         'on these.',
     )._replace(
@@ -285,7 +285,7 @@ CONDITIONS = {
         family='imbalanced captions',
         corpus=dict(general=0.3, captions=5, imbalance=0.5),
         features=CLIPS,
-        methods=('infonce', 'ncl', 'dvtr', 'dvtr_ncl', 'common'),
+        methods=('infonce', 'ncl', 'dvtr', 'dvtr_ncl', 'agreement'),
         baseline='infonce',
         oracle=None,
         aim='retrieval/rsum',

@@ -1,0 +1,7 @@
+# RelativeScoreSupervision with a second view, on CLIP2Video with cached features and 60 % general
+# captions (docs/agreement.md): negatives that score like a match, and go with the other captions
+# of the clip, are spared in the video-to-text direction.
+_base_ = ['relative_c2v_planted_features.py']
+
+model = dict(supervision=dict(slack=0.0, agreement=0.2, floor=0.05))
+train_dataloader = dict(dataset=dict(agreement=dict(type='CaptionAgreement')))
