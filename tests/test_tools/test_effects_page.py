@@ -375,6 +375,26 @@ def test_nothing_of_the_plan(tool, folder, plan, tmp_path):
         tool.write_page(folder, tmp_path / 'page.md', {}, plan[1])
 
 
+@pytest.mark.parametrize('chosen_by', ['retrieval/rsum', 'sinkhorn/retrieval/rsum'])
+def test_the_trade_shows_a_method_as_it_is_meant(draw, folder, plan, monkeypatch, chosen_by):
+    plan[0]['idle'] = plan[0]['idle']._replace(chosen_by=chosen_by)
+    pictures, shown = importlib.import_module('effects_pictures'), {}
+    for seed in range(3):
+        points = {'sinkhorn/retrieval/rsum': 400.0, 'sinkhorn/semantic/v2t_P1': 20.0}
+        save(folder, 'idle', seed, **points)
+
+    def scatter(axes, view, points, real=pictures._scatter):
+        shown.setdefault(view.name, [point.name for point in points])
+        return real(axes, view, points)
+
+    monkeypatch.setattr(pictures, '_scatter', scatter)
+    draw()
+    transformed = [name for name in shown['ambiguity60'] if name not in plan[0]]
+    assert ('idle' in shown['ambiguity60']) == (chosen_by == 'retrieval/rsum')
+    assert len(transformed) == (chosen_by != 'retrieval/rsum')
+    assert {'plain', 'soft', 'oracle'} <= {*shown['ambiguity60']}
+
+
 def test_pictures_are_small_and_keep_their_colours(draw, folder):
     for seed in range(3):
         save(folder, 'soft', seed, **{'length_bias/t2v_train_correlation': 5.0 + seed})

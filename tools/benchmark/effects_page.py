@@ -89,7 +89,7 @@ def write_page(
         folder: with the cells, ``conditions.json`` and ``tuning.json``; pictures go there.
         page: the Markdown file.
         methods: by name; those without cells are named as missing.
-        conditions: the same; those without cells are left out.
+        conditions: the same; those without cells are named, too.
         shas: of the plan's configs, by condition, method and seed: cells of another one are left
             out and named. Cells that it does not hold are shown as they are.
 

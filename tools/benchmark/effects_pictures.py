@@ -109,6 +109,7 @@ def _points(view: View, x: str, y: str) -> list[Point]:
 def _trade(views: Sequence[View]) -> Optional[Figure]:
     view = next((view for view in views if view.name == TRADE), None)
     points = _points(view, RSUM, PRECISION) if view else []
+    points = [point for point in points if point.name in view.meant]
     if not points:
         return None
     if view.base is not None:

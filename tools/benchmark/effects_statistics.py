@@ -65,6 +65,7 @@ class View(NamedTuple):
         bounds: 'chance' and 'ceiling' of each metric.
         controls: by row, the one that its verdict is taken against, see :func:`control_of`.
         text_videos: int64 [T], video of each text; None where each video has one text.
+        meant: rows with the transform that their method's epoch was chosen by, or with none.
     """
 
     name: str
@@ -75,6 +76,7 @@ class View(NamedTuple):
     bounds: Mapping[str, Mapping[str, float]]
     controls: Mapping[str, str]
     text_videos: Optional[np.ndarray]
+    meant: frozenset[str]
 
     @property
     def base(self) -> Optional[Row]:
@@ -227,7 +229,12 @@ def _view(
         if (control := control_of(row, rows, methods[row.method].control, plan.baseline))
     }
     videos = check_text_videos(described.get('text_videos'), f"{path}: 'text_videos' of {name}")
-    return View(name, plan, rows, labels, groups, bounds, controls, videos)
+    meant = frozenset(
+        key
+        for key, row in rows.items()
+        if methods[row.method].chosen_by.startswith(f'{row.transform or "retrieval"}/')
+    )
+    return View(name, plan, rows, labels, groups, bounds, controls, videos, meant)
 
 
 def label_of(row: Row, methods: Mapping[str, Method]) -> str:
