@@ -175,7 +175,7 @@ def test_a_known_choice_is_kept_while_its_configs_are_the_same(
         return dict(val=1.0 / training.point['optim_wrapper.optimizer.lr'], cpu_seconds=1.0)
 
     monkeypatch.setattr(tool, 'tuned', tuned)
-    monkeypatch.setattr(tool, 'features', lambda trainings: None)
+    monkeypatch.setattr(tool, 'features', lambda trainings, jobs: None)
     chosen = tool.tune(plan, 2)
     assert len(trained) == 4
     assert set(chosen) == {('trimmed clips', 'infonce'), ('trimmed clips', 'ncl')}

@@ -36,7 +36,7 @@ from effects_cells import (
 from effects_files import load_json
 from effects_page import write_page
 from effects_plan import CONDITIONS, GRID, METHODS, SUMS, TUNED_ON, Condition
-from planted_runs import ROOT, WORK, make_features
+from planted_runs import ROOT, WORK, make_features, sister_tower
 
 #: Family and method -> point of the grid.
 Choices = Mapping[tuple[str, str], Mapping[str, float]]
@@ -140,7 +140,7 @@ def main() -> None:
         trainings = cells(plan, tune(plan, args.jobs))
         todo = [training for training in trainings if not is_current(training, plan.out)]
         print(f'{len(trainings) - len(todo)} of {len(trainings)} cells are there', flush=True)
-        features(todo)
+        features(todo, args.jobs)
         wanted = {name: plan.conditions[name] for name in plan.wanted}
         describe(wanted, plan.out / 'conditions.json')
         run('cells', todo, lambda t: make_cell(t, plan.out), args.jobs)
@@ -156,15 +156,17 @@ def read_tuning(plan: Plan) -> dict[str, Any]:
     return load_json(path) if path.exists() else {}
 
 
-def features(trainings: Sequence[Training]) -> None:
+def features(trainings: Sequence[Training], jobs: int) -> None:
     """Make the frame features that some trainings read."""
-    done: list[Mapping[str, Any]] = []
+    wanted: list[Mapping[str, Any]] = []
     for training in trainings:
-        wanted = training.condition.features
-        if wanted not in done:
-            print(f'features: {wanted}', flush=True)
-            make_features(**wanted, run=run_tool)
-            done.append(wanted)
+        if training.condition.features not in wanted:
+            wanted.append(training.condition.features)
+            print(f'features: {wanted[-1]}', flush=True)
+    if any(knobs.get('trained', True) for knobs in wanted):
+        sister_tower()  # which all of them read
+    with ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(lambda knobs: make_features(**knobs, run=run_tool), wanted))
 
 
 def tune(plan: Plan, jobs: int) -> Choices:
@@ -177,7 +179,7 @@ def tune(plan: Plan, jobs: int) -> Choices:
         != [(t.point, t.sha) for t in points]
     ]
     flat = [training for points in todo for training in points]
-    features(flat)
+    features(flat, jobs)
     values = iter(run('tuning', flat, tuned, jobs))
     for points in todo:
         grid = [dict(point=t.point, sha=t.sha, **next(values)) for t in points]
