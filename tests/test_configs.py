@@ -106,7 +106,7 @@ COMPARED = [
     path
     for path in CONFIGS
     if path.stem.endswith('planted_features')
-    and {'oracle', 'adaptive', 'ran', 'ranp', 'ncl', 'uatvr', 'relative'}
+    and {'oracle', 'adaptive', 'ran', 'ranp', 'ncl', 'uatvr', 'relative', 'agreement'}
     & set(path.stem.split('_'))
 ]
 

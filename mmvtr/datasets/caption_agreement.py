@@ -10,11 +10,12 @@ from collections import Counter
 from typing import Any, Sequence
 
 import numpy as np
+from mmengine.dist import broadcast_object_list
 
 from mmvtr.registry import TASK_UTILS
 
 WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
-#: Captions at a time: bags of 2,048 words are 32 MB.
+#: Captions at a time: bags of 2,048 words are 64 MB.
 ROWS = 4096
 
 
@@ -23,19 +24,21 @@ class CaptionAgreement:
     """Give every text and video a vector ``agreement``; their product says how well they agree.
 
         pmi_wu = log (n_wu + prior) / (e_wu + prior)
-        agreement_tv = mean over words w of t and u of v's captions of pmi_wu, / its deviation
+        agreement_tv = mean of pmi_wu over words w of t and u of v's captions / its deviation
 
     n_wu is how often w and u stand in different captions of one clip ("hops" and "bounces" do,
     "red" and "blue" do not), e_wu how often by chance; of K captions each pair counts 1 / (K - 1),
     so that a caption counts once.  In the means a word weighs as much as it tells: the norm of its
-    row of pmi, which is near 0 for "the".  A mean of products is a product of means, so that no
-    pair is ever looked at: vectors are made of the ``dim`` eigenvectors of pmi that matter most.
+    row of pmi, which is near 0 for "the"; captions of a clip weigh the same.  A mean of products is
+    a product of means, so that no pair is ever looked at: vectors are made of the ``dim``
+    eigenvectors of pmi that matter most, by rank 0 for all processes.
 
-    A unit of the product is one standard deviation over all pairs of the set.  A text without a
-    known word is a zero vector, and so is the video of such texts only.
+    The product is 0 for words that meet by chance, and its unit is one standard deviation over all
+    pairs of the set.  A text without a word that is known and stands in a clip of several captions
+    is a zero vector: it agrees with none, and thins the mean of its clip.
 
     Args:
-        dim: D, of the vectors; as many as there are words is exact.
+        dim: D, of the vectors; as many as there are words, which is the most, is exact.
         words: how many are known, the most frequent ones.
         prior: pairs that are added to both counts.
 
@@ -70,13 +73,12 @@ class CaptionAgreement:
             for v in text['video_idx']:
                 owners[v].append(t)
         pmi = word_pmi(bags, owners, len(self.known), self.prior)
-        values, basis = np.linalg.eigh(pmi)
-        most = np.argsort(-np.abs(values), kind='stable')[: self.dim]
-        text_vectors = _means(bags, basis[:, most], np.linalg.norm(pmi, axis=1))
-        video_vectors = np.zeros((len(videos), text_vectors.shape[1]))
+        values, basis = _largest(pmi, self.dim)
+        text_vectors = _means(bags, basis, np.linalg.norm(pmi, axis=1))
+        video_vectors = np.zeros((len(videos), len(values)))
         for v, own in enumerate(owners):
             if own:
-                video_vectors[v] = text_vectors[own].mean(0) * values[most]
+                video_vectors[v] = text_vectors[own].mean(0) * values
         video_vectors /= _deviation(text_vectors, video_vectors)
         for records, vectors in ((texts, text_vectors), (videos, video_vectors)):
             for record, vector in zip(records, vectors.astype(np.float32)):
@@ -105,8 +107,8 @@ def word_pmi(
     several = [own for own in owners if len(own) > 1]
     if not several:
         raise ValueError(
-            'CaptionAgreement: no video has two captions, so that nothing says which words go '
-            'together'
+            f'CaptionAgreement: none of {len(owners)} videos has two captions, so that nothing '
+            'says which words go together; leave `agreement` out for such a dataset'
         )
     for own in several:
         matrix = _bags([bags[t] for t in own], words)
@@ -118,6 +120,19 @@ def word_pmi(
         counts[present] += total
     expected = np.outer(counts, counts) / sum(map(len, several))
     return np.log((pairs + prior) / (expected + prior))
+
+
+def _largest(matrix: np.ndarray, dim: int) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvalues [D] of largest size and their vectors [W, D], the same on all processes.
+
+    Their signs, and turns among equal ones, are up to the machine; products of vectors that two
+    processes made would be wrong without a word.
+    """
+    values, basis = np.linalg.eigh(matrix)
+    most = np.argsort(-np.abs(values), kind='stable')[:dim]
+    of_rank_0 = [values[most], basis[:, most]]
+    broadcast_object_list(of_rank_0)
+    return of_rank_0[0], of_rank_0[1]
 
 
 def _bags(bags: Sequence[Sequence[int]], words: int) -> np.ndarray:
@@ -132,7 +147,8 @@ def _means(bags: Sequence[Sequence[int]], basis: np.ndarray, weights: np.ndarray
     """Float64 [N, D], the weighted mean of the words' rows of ``basis``; 0 without a word."""
     parts: list[np.ndarray] = []
     for start in range(0, len(bags), ROWS):
-        weighted = _bags(bags[start : start + ROWS], len(basis)) * weights
+        weighted = _bags(bags[start : start + ROWS], len(basis))
+        weighted *= weights
         total = weighted.sum(1, keepdims=True)
         parts.append(weighted @ basis / np.where(total > 0, total, 1.0))
     return np.concatenate(parts)

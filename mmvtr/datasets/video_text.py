@@ -83,13 +83,14 @@ class VideoTextDataset(Dataset):
         _check_ids('video', [video['video_id'] for video in self.videos])
         _check_ids('text', [text['text_id'] for text in self.texts])
         _check_texts(self.texts, len(self.videos))
-        for component in (classes, agreement):
-            if component is not None:
-                _component(component)(self.videos, self.texts)
+        if classes is not None:
+            _component(classes)(self.videos, self.texts)
         self.environments: Optional[np.ndarray] = None
         self._environments_note: Optional[str] = None
         if environments is not None:
             self._divide(_component(environments))
+        if agreement is not None:  # of what is left
+            _component(agreement)(self.videos, self.texts)
         self.texts_of = _texts_of(self.texts, len(self.videos))
         self.videos_with_text = [v for v, texts in enumerate(self.texts_of) if texts]
         self.video_pipeline = _build(video_pipeline, self.videos)

@@ -29,7 +29,8 @@ def annotated_target(data_samples: dict[str, Any], device: torch.device) -> Targ
         texts, videos = (
             gather_rows(data_samples[f'{side}_agreement'].to(device)) for side in ('text', 'video')
         )
-        known = known._replace(agreement=texts @ videos.t())
+        with torch.autocast(device.type, enabled=False):  # a sum of both signs cancels
+            known = known._replace(agreement=texts @ videos.t())
     if 'text_classes' not in data_samples or 'video_classes' not in data_samples:
         return known
     text_classes, video_classes = (

@@ -24,7 +24,7 @@ class RelativeScoreSupervision(nn.Module):
 
     s is the model's own cosine, s_t and s_v what the text and the video reach with their own
     partners: the pair itself says what a match looks like for this text and this video, general or
-    not.  A negative that leads their mean by more than -slack weighs ``floor``.
+    not.  A negative whose s_tv + slack + agreement a_tv reaches their mean weighs ``floor``.
 
     a is a second view that errs in other places: how well the text goes with the video's captions
     (``Target.agreement``, of a dataset with ``agreement=dict(type='CaptionAgreement')``).
@@ -45,7 +45,8 @@ class RelativeScoreSupervision(nn.Module):
 
     Raises:
         ValueError: a softness that is not positive, a floor outside [0, 1], a ramp that is not
-            ascending within [0, 1]; in training: a target without agreement that needs it.
+            ascending within [0, 1]; in training: ``agreement`` is not 0, and the
+            target has none.
     """
 
     def __init__(

@@ -6,6 +6,8 @@ import re
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
 
 from mmvtr.datasets import collate_retrieval
 from mmvtr.datasets.caption_agreement import CaptionAgreement, word_pmi
@@ -109,20 +111,26 @@ def test_word_pmi_by_loops():
 
 
 def test_what_goes_together_agrees():
-    """'a crimson thing bounces' was never said, but its words were said of such clips."""
+    """No other clip has 'a crimson star hops', but its words are said of the first and third."""
     videos, texts = records([*CLIPS, ['a crimson star hops', 'a star']])
     CaptionAgreement()(videos, texts)
     found = product(videos, texts)[-2]
     assert found[[0, 2]].min() > found[[1, 3, 5]].max()
 
 
-def test_few_dimensions_are_the_best_of_their_rank():
-    exact, near = ((*records(),) for _ in range(2))
+def test_the_largest_eigenvalues_are_kept():
+    errors = []
+    exact = records()
     CaptionAgreement(dim=99)(*exact)
-    CaptionAgreement(dim=4)(*near)
-    assert near[1][0]['agreement'].shape == (4,) and len(exact[1][0]['agreement']) < 99
-    error = np.abs(product(*near) - product(*exact)).mean()
-    assert 1e-3 < error < 0.5
+    words = len(exact[1][0]['agreement'])
+    assert words < 99
+    for dim in (1, 3, 6, words):
+        near = records()
+        CaptionAgreement(dim=dim)(*near)
+        assert near[1][0]['agreement'].shape == (dim,)
+        errors.append(np.abs(product(*near) - product(*exact)).mean())
+    assert errors[0] > errors[1] > errors[2] > errors[3] and errors[3] < 1e-5
+    assert errors[2] < 0.05
 
 
 def test_frequent_words_are_known_and_texts_without_any_say_nothing():
@@ -149,7 +157,7 @@ def test_bad_arguments(wrong, message):
 
 
 def test_clips_of_one_caption_say_nothing():
-    with pytest.raises(ValueError, match='no video has two captions'):
+    with pytest.raises(ValueError, match='none of 2 videos has two captions'):
         CaptionAgreement()(*records([['a star'], ['a box']]))
 
 
@@ -166,6 +174,56 @@ def dataset(**how):
         return dict(record, token_ids=[1, 2])
 
     return Captions([video], [text], **how)
+
+
+def test_a_text_of_two_videos_is_a_caption_of_both():
+    videos, texts = records()
+    texts[3]['video_idx'] = [1, 3]
+    CaptionAgreement(prior=PRIOR)(videos, texts)
+    clips = [list(clip) for clip in CLIPS]
+    clips[3].insert(0, CLIPS[1][0])
+    twice = agreement_by_loops(clips)
+    row = [n for n in range(len(twice)) if n != 7]  # the copy: after 3 + 2 + 2 texts
+    found = product(videos, texts)
+    # The deviation is over other rows: compare up to the unit.
+    np.testing.assert_allclose(found / found.std(), twice[row] / twice[row].std(), atol=1e-5)
+
+
+def test_clips_that_leave_do_not_count():
+    def first_three(data):
+        return np.where(np.arange(len(data.videos)) < 3, 0, -1)
+
+    data = dataset(agreement=dict(type='CaptionAgreement', prior=PRIOR), environments=first_three)
+    found = product(data.videos, data.texts)
+    np.testing.assert_allclose(found, agreement_by_loops(CLIPS[:3]), atol=1e-5)
+
+
+def test_in_half_precision_the_product_is_exact():
+    data = dataset(agreement=dict(type='CaptionAgreement'))
+    samples = collate_retrieval([data[t] for t in range(5)])['data_samples']
+    expected = annotated_target(samples, torch.device('cpu')).agreement
+    with torch.autocast('cpu', torch.bfloat16):
+        found = annotated_target(samples, torch.device('cpu')).agreement
+    assert found.dtype == torch.float32 and torch.equal(found, expected)
+
+
+def vectors_worker(rank, folder):
+    """Rank 1 is another machine: its eigenvectors have other signs."""
+    dist.init_process_group('gloo', init_method=f'file://{folder}/store', rank=rank, world_size=2)
+    if rank:
+        real = np.linalg.eigh
+        np.linalg.eigh = lambda matrix: (real(matrix)[0], -real(matrix)[1])
+    videos, texts = records()
+    CaptionAgreement()(videos, texts)
+    np.save(f'{folder}/rank{rank}.npy', np.stack([x['agreement'] for x in (*texts, *videos)]))
+    dist.destroy_process_group()
+
+
+def test_processes_have_the_same_vectors(tmp_path):
+    mp.start_processes(vectors_worker, (str(tmp_path),), nprocs=2, start_method='forkserver')
+    first, second = (np.load(tmp_path / f'rank{rank}.npy') for rank in (0, 1))
+    np.testing.assert_array_equal(first, second)
+    assert np.abs(first).sum() > 1
 
 
 def test_from_the_dataset_to_the_target():

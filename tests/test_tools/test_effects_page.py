@@ -267,7 +267,7 @@ def test_headline_states_both_numbers(tool, plan, folder, write):
     assert 'general captions** (settings of ours were chosen here): at least 30 % of the' in line
     assert re.search(r'means: the soft one \(50 %, rsum -10.0 \[-\d+.\d, \+0.0\]\)\.$', line)
     line = next(line for line in text.splitlines() if line.startswith('**unused seeds**'))
-    assert line.startswith('**unused seeds** (nothing was chosen here: unused seeds): at least')
+    assert line.startswith('**unused seeds** (no setting was chosen here: unused seeds): at least')
     assert line.endswith('by the means: the soft one (50 %, rsum +0.0 [+0.0, +0.0]).')
     assert not any(line.startswith('**nowhere**') for line in text.splitlines())
 
@@ -350,7 +350,7 @@ def test_tuning_is_counted_once(plan, folder, write):
     assert '19 trainings (1 of them for tuning only), 1.3 hours of CPU time' in text
     assert 'The grid is the learning rate and nothing else' in text
     assert 'trained with NCL (the idle one) are judged by rsum after Sinkhorn' in text
-    assert 'were chosen on `ambiguity60` with its test\n  results in sight' in text
+    assert 'were chosen on the corpus of `ambiguity60` and' in text
 
 
 def test_without_the_baseline_there_are_no_differences(draw, folder):

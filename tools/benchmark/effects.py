@@ -19,6 +19,7 @@ import argparse
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 from pathlib import Path
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
@@ -166,7 +167,12 @@ def features(trainings: Sequence[Training], jobs: int) -> None:
     if any(knobs.get('trained', True) for knobs in wanted):
         sister_tower()  # which all of them read
     with ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(lambda knobs: make_features(**knobs, run=run_tool), wanted))
+        list(pool.map(_make_features, wanted))
+
+
+def _make_features(knobs: Mapping[str, Any]) -> None:
+    log = ROOT / WORK / 'features' / knobs['folder']
+    make_features(**knobs, run=partial(run_tool, log=log))
 
 
 def tune(plan: Plan, jobs: int) -> Choices:
