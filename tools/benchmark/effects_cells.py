@@ -376,6 +376,7 @@ def made() -> dict[str, str]:
     git = ['git', '-C', str(ROOT), 'rev-parse', '--short', 'HEAD']
     commit = subprocess.run(git, capture_output=True, text=True).stdout.strip() or 'unknown'
     changed = ['git', '-C', str(ROOT), 'status', '--porcelain', '--untracked-files=no']
+    changed += ['--', 'mmvtr', 'tools', 'configs']  # what this tool writes lies elsewhere
     if subprocess.run(changed, capture_output=True, text=True).stdout.strip():
         commit += '-dirty'
     lines = Path('/proc/cpuinfo').read_text() if Path('/proc/cpuinfo').exists() else ''
