@@ -55,7 +55,7 @@ Every method of this house and its controls, on planted corpora whose truth is k
 - Settings of ours (group *ours* in [Files](#files)) were chosen on the corpus of `ambiguity60` and
   on one more, with their test results in sight. That is why `confirm` and `confirm2` exist: other
   clips, captions and training seeds, on which no setting was chosen. (`confirm` did say that a
-  predecessor of agreement fell short; `confirm2` came later, and has said nothing to anybody.)
+  predecessor of agreement fell short; `confirm2` came later, and nothing was decided by it.)
 - Three seeds resampled show too little of their spread, and intervals are not corrected for their
   number: of twenty rows that do nothing, one or two look as if they did.
 """

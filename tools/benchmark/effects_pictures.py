@@ -264,7 +264,7 @@ def _effects(views: Sequence[View]) -> Optional[Figure]:
         max(len(_gains(view)) for view in views[k * across : (k + 1) * across]) + 5
         for k in range(down)
     ]
-    figure = Figure(figsize=(5.2 * across, 0.19 * sum(heights)), dpi=95, layout='constrained')
+    figure = Figure(figsize=(6.4 * across, 0.19 * sum(heights)), dpi=85, layout='constrained')
     panels = list(figure.subplots(down, across, squeeze=False, height_ratios=heights).flat)
     shown: dict[str, Line2D] = {}
     for axes, view in zip(panels, views):
@@ -301,7 +301,7 @@ def _bars(axes: Axes, view: View) -> dict[str, Line2D]:
     axes.set_axisbelow(True)
     aim = view.condition.aim
     better = 'left' if lower_is_better(aim) else 'right'
-    axes.set_xlabel(f'difference to the baseline ({better} is better)', size=8)
+    axes.set_xlabel(f'difference ({better} is better)', size=8)
     axes.set_title(f'{view.condition.label}\n{heading(aim)}', loc='left', size=9)
     return shown
 
