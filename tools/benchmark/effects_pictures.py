@@ -264,7 +264,7 @@ def _effects(views: Sequence[View]) -> Optional[Figure]:
         max(len(_gains(view)) for view in views[k * across : (k + 1) * across]) + 5
         for k in range(down)
     ]
-    figure = Figure(figsize=(6.4 * across, 0.19 * sum(heights)), dpi=85, layout='constrained')
+    figure = Figure(figsize=(6.4 * across, 0.19 * sum(heights)), dpi=95, layout='constrained')
     panels = list(figure.subplots(down, across, squeeze=False, height_ratios=heights).flat)
     shown: dict[str, Line2D] = {}
     for axes, view in zip(panels, views):
