@@ -26,6 +26,28 @@ def register_all_modules(init_default_scope: bool = True) -> None:
         registry.init_default_scope('mmvtr')
 
 
+class OnceFormatted(Config):
+    """A config that is formatted once, not anew whenever mmengine asks for its text.
+
+    mmengine puts that text into every checkpoint, and to format it takes longer than to write a
+    small checkpoint.
+    """
+
+    @classmethod
+    def of(cls, cfg: Config) -> OnceFormatted:
+        """The same config."""
+        return cls(cfg._cfg_dict, cfg.text, cfg.filename, cfg.env_variables)
+
+    @property
+    def pretty_text(self) -> str:
+        """Python code, by yapf."""
+        content = repr(self.to_dict())
+        known = self.__dict__.get('_formatted')
+        if known is None or known[0] != content:
+            known = self.__dict__['_formatted'] = content, super().pretty_text
+        return known[1]
+
+
 def load_config(
     path: str, options: Optional[dict[str, Any]] = None, work_dir: Optional[str] = None
 ) -> Config:
@@ -45,7 +67,7 @@ def load_config(
     if not Path(path).is_file():
         raise SystemExit(f'error: config {path} does not exist')
     try:
-        cfg = Config.fromfile(path)
+        cfg = OnceFormatted.of(Config.fromfile(path))
         cfg.merge_from_dict(options or {})
     except Exception as error:  # configs are code: anything can be wrong in one
         raise SystemExit(f'error: config {path}: {type(error).__name__}: {error}') from error

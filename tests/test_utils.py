@@ -1,8 +1,10 @@
 """Configs from the command line, and registration without a Runner."""
 
+import copy
 from pathlib import Path
 
 import pytest
+from mmengine.config import Config
 
 from children import in_child, run_tool
 from mmvtr.utils import forget_pretrained, load_config, register_all_modules
@@ -30,6 +32,23 @@ def test_work_dir(config):
     assert load_config(config).work_dir == str(Path('work_dirs', 'some'))
     assert load_config(config, dict(work_dir='theirs')).work_dir == 'theirs'
     assert load_config(config, dict(work_dir='theirs'), 'ours').work_dir == 'ours'
+
+
+def test_formatted_as_mmengine_does_and_once(config, monkeypatch):
+    cfg, plain = load_config(config), Config.fromfile(config)
+    plain.work_dir = cfg.work_dir
+    assert cfg.pretty_text == plain.pretty_text
+    copied = copy.deepcopy(cfg)
+    calls = []
+    monkeypatch.setattr('mmengine.config.config.FormatCode', lambda *args, **_: calls.append(args))
+    assert cfg.pretty_text == copied.pretty_text and not calls
+
+
+def test_formatted_again_after_a_change(config):
+    cfg = load_config(config)
+    before = cfg.pretty_text
+    cfg.train_dataloader.num_workers = 7
+    assert cfg.pretty_text == before.replace('num_workers=2', 'num_workers=7', 1) != before
 
 
 @pytest.mark.parametrize('options', [{'train_dataloader.num_workers.x': 1}])

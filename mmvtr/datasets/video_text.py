@@ -308,24 +308,33 @@ def _item_key(key: Union[ItemKey, int]) -> ItemKey:
     return key if isinstance(key, ItemKey) else ItemKey(0, 0, int(key))
 
 
+#: numpy generators for :func:`_seeded`; to make one takes longer than to seed one.
+_SPARE: list[np.random.BitGenerator] = []
+
+
 @contextmanager
 def _seeded(key: ItemKey) -> Iterator[None]:
     """Seed python's, numpy's and torch's CPU generator from ``key``; restore them at the end.
 
-    Transforms of any library draw from these three. torch.manual_seed is avoided: it would reseed
-    the GPU generators too, which nothing here restores.
+    Transforms of any library draw from these three.  numpy's is exchanged, because a copy of its
+    state takes longer than all else about an item of cached features (what is not restored is a
+    second Gaussian that np.random.randn may have in hand).  torch.manual_seed is avoided: it would
+    reseed the GPU generators too, which nothing here restores.
     """
-    state = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    state = random.getstate(), np.random.get_bit_generator(), torch.get_rng_state()
     seeds = np.random.SeedSequence(key).generate_state(3).tolist()
+    own = _SPARE.pop() if _SPARE else np.random.MT19937(0)
     random.seed(seeds[0])
+    np.random.set_bit_generator(own)
     np.random.seed(seeds[1])
     torch.default_generator.manual_seed(seeds[2])
     try:
         yield
     finally:
         random.setstate(state[0])
-        np.random.set_state(state[1])
+        np.random.set_bit_generator(state[1])
         torch.set_rng_state(state[2])
+        _SPARE.append(own)
 
 
 def _build(pipeline: Sequence[Transform], records: list[dict[str, Any]]) -> Compose:

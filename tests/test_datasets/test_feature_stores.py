@@ -112,6 +112,19 @@ def test_a_missing_part_is_named(bigfile):
         LoadFeatures(str(bigfile)).check([dict(video_id='a')])
 
 
+@pytest.mark.parametrize(
+    'content', [b'', b'text', np.lib.format.MAGIC_PREFIX, 'cut', 'header', 'object']
+)
+def test_damaged_npy_files_are_named(tmp_path, content):
+    path = tmp_path / 'a.npy'
+    np.save(path, np.ones((2, 3), object if content == 'object' else np.float32))
+    if content != 'object':
+        whole = path.read_bytes()
+        path.write_bytes(dict(cut=whole[:-4], header=whole[:40]).get(content, content))
+    with pytest.raises(ValueError, match="features of 'a': "):
+        NpyFolder(tmp_path).read('a')
+
+
 def test_which_store_lies_there(bigfile, tmp_path):
     assert isinstance(open_store(bigfile), BigFile)
     assert isinstance(open_store(tmp_path), NpyFolder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import math
@@ -17,6 +18,7 @@ import threading
 from collections import defaultdict
 from dataclasses import asdict
 from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import Any, Mapping, NamedTuple, Sequence
 
@@ -47,7 +49,15 @@ KEPT_HOOKS = ('AmbiguityHook',)
 #: A training may be wanted twice at a time, for itself and for a sum.
 LOCKS: dict[Path, threading.Lock] = defaultdict(threading.Lock)
 #: What every child needs; loaded once, in the process that they are forked from.
-PRELOAD = ['__main__', 'mmengine.runner', 'mmvtr.engine.launch', 'mmvtr.models', 'mmvtr.evaluation']
+PRELOAD = [
+    '__main__',
+    'distutils',
+    'matplotlib.backends.backend_agg',
+    'mmengine.runner',
+    'mmvtr.engine.launch',
+    'mmvtr.models',
+    'mmvtr.evaluation',
+]
 
 
 class Training(NamedTuple):
@@ -94,8 +104,9 @@ class Training(NamedTuple):
 def config_of(training: Training) -> Config:
     """The config of a training, complete, as tools/train.py runs it."""
     method, condition = METHODS[training.method], training.condition
-    options = {**method.options, **condition.options, **training.point}
-    cfg = load_config(str(ROOT / method.config), options, str(training.folder))
+    cfg = copy.deepcopy(_read_config(method.config))
+    cfg.merge_from_dict({**method.options, **condition.options, **training.point})
+    cfg.work_dir = str(training.folder)
     knobs = {**asdict(Knobs()), **condition.corpus}
     _everywhere(cfg._cfg_dict, 'PlantedDataset', knobs)
     path = str(FEATURES / condition.features['folder'])
@@ -110,6 +121,11 @@ def config_of(training: Training) -> Config:
     cfg.custom_hooks = [*hooks, dict(type='ScoresFileHook')]
     cfg.randomness = dict(seed=training.seed)
     return cfg
+
+
+@cache
+def _read_config(path: str) -> Config:
+    return load_config(str(ROOT / path))
 
 
 def write_config(training: Training) -> Path:
@@ -196,6 +212,8 @@ def _run_tool(command: Sequence[str], log: Path) -> None:
     with open(log / 'output.log', 'a') as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
+    # Of its data workers: a child of a fork server would start a fork server of its own for them.
+    multiprocessing.set_start_method('fork', force=True)
     torch.set_num_threads(1)
     sys.argv = list(command)
     try:
