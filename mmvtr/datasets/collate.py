@@ -10,7 +10,6 @@ from typing import Any, Sequence
 
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from mmvtr.registry import FUNCTIONS
 
@@ -99,11 +98,12 @@ def _known(
     return known
 
 
-def _int64(values: Sequence[int]) -> Tensor:
+def _int64(values: Sequence) -> Tensor:
     return torch.tensor(values, dtype=torch.int64)
 
 
 def _padded(rows: Sequence[Sequence[int]]) -> Tensor:
     if not rows:
         return torch.empty(0, 0, dtype=torch.int64)
-    return pad_sequence([_int64(row) for row in rows], batch_first=True, padding_value=-1)
+    width = max(map(len, rows))
+    return _int64([[*row, *[-1] * (width - len(row))] for row in rows])
