@@ -35,8 +35,10 @@ class OnceFormatted(Config):
 
     @classmethod
     def of(cls, cfg: Config) -> OnceFormatted:
-        """The same config."""
-        return cls(cfg._cfg_dict, cfg.text, cfg.filename, cfg.env_variables)
+        """The same config, whatever mmengine keeps of it (of lazy ones: what they imported)."""
+        same = cls.__new__(cls)
+        same.__dict__.update(cfg.__dict__)
+        return same
 
     @property
     def pretty_text(self) -> str:

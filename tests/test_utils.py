@@ -44,6 +44,17 @@ def test_formatted_as_mmengine_does_and_once(config, monkeypatch):
     assert cfg.pretty_text == copied.pretty_text and not calls
 
 
+def test_a_lazy_config_keeps_what_mmengine_knows_of_it(tmp_path):
+    path = tmp_path / 'lazy.py'
+    path.write_text(
+        'from mmengine.optim import OptimWrapper\n\noptim_wrapper = dict(type=OptimWrapper)\n'
+    )
+    cfg, plain = load_config(str(path)), Config.fromfile(path)
+    plain.work_dir = cfg.work_dir
+    assert plain._imported_names and cfg._imported_names == plain._imported_names
+    assert cfg.to_dict() == plain.to_dict() and cfg.pretty_text == plain.pretty_text
+
+
 def test_formatted_again_after_a_change(config):
     cfg = load_config(config)
     before = cfg.pretty_text

@@ -268,6 +268,23 @@ def test_items_leave_the_global_generators_alone():
     assert expected == (random.random(), np.random.rand(), torch.rand(()).item())
 
 
+def test_an_item_within_an_item_has_draws_of_its_own():
+    inner = Tiny()
+
+    def draws(visit):
+        def step(results):
+            first = np.random.rand()
+            visit()
+            return {**results, 'imgs': [np.full((2, 2, 3), 200 * x, np.uint8) for x in
+                                        (first, np.random.rand())]}  # fmt: skip
+
+        return Tiny(video=step).load_video(0, ItemKey(4, 2, 0))['frames']
+
+    alone = draws(lambda: None)
+    assert torch.equal(draws(lambda: inner.load_video(1)), alone)
+    assert alone[0, 0, 0, 0] != alone[1, 0, 0, 0]
+
+
 #: By text and by video: none of a kind, one twice, one that the other side lacks.
 TEXT_CLASSES = [([3], [1, 2]), ([], [5, 5]), ([3, 4], []), ([9], [2])]
 VIDEO_CLASSES = [([3], [2, 1]), ([4], [2, 5, 7]), ([], []), ([3], [2])]

@@ -48,7 +48,8 @@ HOOKS = {
 KEPT_HOOKS = ('AmbiguityHook',)
 #: A training may be wanted twice at a time, for itself and for a sum.
 LOCKS: dict[Path, threading.Lock] = defaultdict(threading.Lock)
-#: What every child needs; loaded once, in the process that they are forked from.
+#: What every child needs; loaded once, in the process that they are forked from.  (A module that a
+#: version of python lacks is passed over.)
 PRELOAD = [
     '__main__',
     'distutils',

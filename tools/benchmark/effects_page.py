@@ -56,6 +56,8 @@ Every method of this house and its controls, on planted corpora whose truth is k
   on one more, with their test results in sight. That is why `confirm` and `confirm2` exist: other
   clips, captions and training seeds, on which no setting was chosen. (`confirm` did say that a
   predecessor of agreement fell short; `confirm2` came later, and nothing was decided by it.)
+- Frame features are by a tower that the tool trains first. That of these cells was trained by an
+  older commit: a run from nothing has features, and so figures, that differ by chance.
 - Three seeds resampled show too little of their spread, and intervals are not corrected for their
   number: of twenty rows that do nothing, one or two look as if they did.
 """
@@ -125,9 +127,7 @@ def write_page(
 def _origin(found: Found, tuning: Mapping[str, Any], link: str) -> str:
     """How to make the page again; when, where and from what it was made."""
     cells = found.cells
-    made = {
-        name: sorted({cell.made[name] for cell in cells}) for name in ('date', 'commit', 'machine')
-    }
+    made = {key: sorted({cell.made[key] for cell in cells}) for key in ('date', 'commit', 'machine')}
     dates = ' to '.join(dict.fromkeys((made['date'][0], made['date'][-1])))
     tuned = _tuning_only(tuning, {cell.config_sha for cell in cells})
     times = [cell.cpu_seconds for cell in cells if cell.cpu_seconds is not None] + tuned
