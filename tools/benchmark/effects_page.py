@@ -127,7 +127,7 @@ def write_page(
 def _origin(found: Found, tuning: Mapping[str, Any], link: str) -> str:
     """How to make the page again; when, where and from what it was made."""
     cells = found.cells
-    made = {key: sorted({cell.made[key] for cell in cells}) for key in ('date', 'commit', 'machine')}
+    made = {k: sorted({cell.made[k] for cell in cells}) for k in ('date', 'commit', 'machine')}
     dates = ' to '.join(dict.fromkeys((made['date'][0], made['date'][-1])))
     tuned = _tuning_only(tuning, {cell.config_sha for cell in cells})
     times = [cell.cpu_seconds for cell in cells if cell.cpu_seconds is not None] + tuned
