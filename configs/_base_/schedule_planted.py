@@ -1,7 +1,7 @@
 # 12 visits to each clip by default; AdamW with warm-up and cosine decay.
 optim_wrapper = dict(
     type='OptimWrapper',
-    optimizer=dict(type='AdamW', lr=1e-3, weight_decay=0.05),
+    optimizer=dict(type='AdamW', lr=1e-3, weight_decay=0.05, fused=True),
     clip_grad=dict(max_norm=1.0),
     # DVTR's slope and bias are two numbers that have far to go in few steps.
     paramwise_cfg=dict(custom_keys={'supervision': dict(lr_mult=10.0, decay_mult=0.0)}),

@@ -113,6 +113,25 @@ def test_a_missing_part_is_named(bigfile):
 
 
 @pytest.mark.parametrize(
+    'array',
+    [
+        np.arange(6, dtype=np.float32).reshape(2, 3),
+        np.asfortranarray(np.arange(6, dtype=np.float16).reshape(2, 3)),
+        np.arange(6, dtype='>f8').reshape(3, 2),
+        np.zeros((0, 4)),
+        np.array([[1.0], [np.nan]]),
+    ],
+)
+@pytest.mark.parametrize('version', [(1, 0), (2, 0)])
+def test_npy_files_are_read_as_numpy_reads_them(tmp_path, array, version):
+    with open(tmp_path / 'a.npy', 'wb') as file:
+        np.lib.format.write_array(file, array, version)
+    found, expected = NpyFolder(tmp_path).load('a'), np.load(tmp_path / 'a.npy')
+    np.testing.assert_array_equal(found, expected)
+    assert found.dtype == expected.dtype and found.flags.writeable
+
+
+@pytest.mark.parametrize(
     'content', [b'', b'text', np.lib.format.MAGIC_PREFIX, 'cut', 'header', 'object']
 )
 def test_damaged_npy_files_are_named(tmp_path, content):

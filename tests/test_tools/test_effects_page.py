@@ -67,7 +67,7 @@ def save(folder, method, seed, *, hits=None, recalls=None, condition='ambiguity6
         config_sha=f'{method}{seed}',
         command='python tools/train.py',
         chosen={'optim_wrapper.optimizer.lr': 0.001},
-        made=dict(date=f'2026-11-2{seed}', commit='abc1234', machine='2 x CPU'),
+        made=dict(date=f'2026-11-2{seed}', commit='abc1234', machine='2 x CPU', tower='a1'),
         cpu_seconds=36.0 if method == 'plain' else 72.0,
         val={'retrieval/rsum': 1.0},
         test=test,

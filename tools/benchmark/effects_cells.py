@@ -112,6 +112,8 @@ def config_of(training: Training) -> Config:
     _everywhere(cfg._cfg_dict, 'PlantedDataset', knobs)
     path = str(FEATURES / condition.features['folder'])
     _everywhere(cfg._cfg_dict, 'LoadFeatures', dict(path=path))
+    # To go on from after a kill: it takes as long to write one as to train a few steps.
+    cfg.default_hooks.checkpoint.interval = cfg.train_cfg.val_interval
     cfg.default_hooks.checkpoint.save_best = method.chosen_by
     cfg.val_evaluator = [dict(type='RetrievalMetric')]
     cfg.test_evaluator = evaluators(condition, cfg)
@@ -176,7 +178,7 @@ def train(training: Training) -> dict[str, dict]:
         config = write_config(training)
         if not (folder / 'done').exists():
             if not (folder / 'made.json').exists():
-                write_json(folder / 'made.json', made())
+                write_json(folder / 'made.json', made(training.condition))
             run_tool('tools/train.py', config, '--work-dir', folder, '--resume', log=folder)
             (folder / 'done').touch()
     return results(training.folder, METHODS[training.method].chosen_by)
@@ -390,8 +392,8 @@ def cpu_seconds(folder: Path) -> float:
     return sum(map(float, (ROOT / folder / 'cpu_seconds').read_text().split()))
 
 
-def made() -> dict[str, str]:
-    """When, by which code, on what."""
+def made(condition: Condition) -> dict[str, str]:
+    """When, by which code, on what, from features of which frame tower."""
     git = ['git', '-C', str(ROOT), 'rev-parse', '--short', 'HEAD']
     commit = subprocess.run(git, capture_output=True, text=True).stdout.strip() or 'unknown'
     changed = ['git', '-C', str(ROOT), 'status', '--porcelain', '--untracked-files=no']
@@ -402,7 +404,9 @@ def made() -> dict[str, str]:
     cpu = re.search(r'model name\s*: (.*)', lines)
     name = cpu[1] if cpu else platform.machine()
     machine = f'{os.cpu_count()} x {name}, torch {torch.__version__}'
-    return dict(date=date.today().isoformat(), commit=commit, machine=machine)
+    origin = ROOT / FEATURES / condition.features['folder'] / 'origin.txt'
+    tower = origin.read_text().split('\n')[0].split()[-1]
+    return dict(date=date.today().isoformat(), commit=commit, machine=machine, tower=tower)
 
 
 def write_json(path: Path, content: Any, **how: Any) -> None:

@@ -17,6 +17,8 @@ OF_QUERIES = {
 }
 #: By how much such a measure may differ from its queries, in percent points: float32 sums.
 TOLERANCE = 0.05
+#: Of ``made``: all text.
+MADE = ('date', 'commit', 'machine', 'tower')
 FIELDS = dict(
     condition=str,
     method=str,
@@ -44,7 +46,7 @@ class Cell(NamedTuple):
         config_sha: of the complete config, with all options.
         command: that trained it.
         chosen: point of the grid.
-        made: ``date``, ``commit`` and ``machine``.
+        made: ``date``, ``commit``, ``machine`` and ``tower``, the frame tower of its features.
         cpu_seconds: CPU time of the training and its test; None = no training of its own.
         val: metrics of the chosen epoch.
         test: metrics; those of a transform are prefixed ``<transform>/``.
@@ -143,7 +145,7 @@ def load_cell(path: Path) -> Cell:
     place = '{condition}/{method}_{seed}.json'.format(**fields)
     if place != f'{path.parent.name}/{path.name}':
         raise ValueError(f'{path}: its condition, method and seed say {place}')
-    for name in ('date', 'commit', 'machine'):
+    for name in MADE:
         if not isinstance(fields['made'].get(name), str):
             raise ValueError(f"{path}: 'made' has no {name!r}")
     for part in ('val', 'test'):

@@ -17,7 +17,7 @@ from effects_columns import (
     heading,
     lower_is_better,
 )
-from effects_files import Row, load_json
+from effects_files import MADE, Row, load_json
 from effects_pictures import AIM_COST, AIM_SHARE, PRECISION, RSUM, TRADE, write_pictures
 from effects_plan import Condition, Method
 from effects_statistics import Difference, Found, View, make_views, mean_and_deviation, time_ratio
@@ -56,8 +56,6 @@ Every method of this house and its controls, on planted corpora whose truth is k
   on one more, with their test results in sight. That is why `confirm` and `confirm2` exist: other
   clips, captions and training seeds, on which no setting was chosen. (`confirm` did say that a
   predecessor of agreement fell short; `confirm2` came later, and nothing was decided by it.)
-- Frame features are by a tower that the tool trains first. That of these cells was trained by an
-  older commit: a run from nothing has features, and so figures, that differ by chance.
 - Three seeds resampled show too little of their spread, and intervals are not corrected for their
   number: of twenty rows that do nothing, one or two look as if they did.
 """
@@ -127,7 +125,7 @@ def write_page(
 def _origin(found: Found, tuning: Mapping[str, Any], link: str) -> str:
     """How to make the page again; when, where and from what it was made."""
     cells = found.cells
-    made = {k: sorted({cell.made[k] for cell in cells}) for k in ('date', 'commit', 'machine')}
+    made = {name: sorted({cell.made[name] for cell in cells}) for name in MADE}
     dates = ' to '.join(dict.fromkeys((made['date'][0], made['date'][-1])))
     tuned = _tuning_only(tuning, {cell.config_sha for cell in cells})
     times = [cell.cpu_seconds for cell in cells if cell.cpu_seconds is not None] + tuned
@@ -139,8 +137,9 @@ def _origin(found: Found, tuning: Mapping[str, Any], link: str) -> str:
         '```\n',
         f'{len(times)} trainings ({len(tuned)} of them for tuning only), {sum(times) / 3600:.1f} '
         f'hours of CPU time, {dates}; commit {", ".join(made["commit"])}; '
-        f'{"; ".join(made["machine"])}. Each test has one file in [`{link}/`]({link}), with the '
-        f'command of its training; delete it to train it again.',
+        f'{"; ".join(made["machine"])}; features by frame tower {", ".join(made["tower"])}. Each '
+        f'test has one file in [`{link}/`]({link}), with the command of its training; delete it to '
+        'train it again.',
     ]
     if found.strangers:
         names = sorted({f'`{cell.condition}/{cell.method}`' for cell in found.strangers})

@@ -234,6 +234,8 @@ CONFOUND = ('infonce', 'two_seeds', 'causal', 'causal_random', 'rmvall', 'rmvran
 UNTRIMMED = ('maxframe', 'meanpool', 'arl', 'arl_literal', 'arl_ncl', 'maxframe_oracle')
 CLIPS = dict(folder='clips')
 LONG = {'train_cfg.max_epochs': 16, 'train_cfg.val_interval': 4}
+#: An epoch visits all captions of a clip.
+SHORT = {'train_cfg.max_epochs': 6, 'train_cfg.val_interval': 3}
 
 
 def _ambiguity(percent: int, methods: Sequence[str], about: str) -> Condition:
@@ -323,6 +325,7 @@ CONDITIONS = {
         baseline='maxframe',
         oracle='maxframe_oracle',
         aim='semantic/t2v_P1',
+        options=SHORT,
     ),
 }
 #: Family -> the condition that its methods are tuned on.
