@@ -1,0 +1,131 @@
+"""How well does a supervision tell what is true though nobody has annotated it?
+
+    python tools/analysis_tools/soft_positives.py CONFIG CHECKPOINT
+
+One epoch of the training set, in the batches of the training: a supervision judges pairs by what is
+annotated, which a test must not know.  The weights it would give (0 where it finds a further match
+or an ambiguous one) are compared with the truth, and so is the cosine of the same pairs.  Only a
+PlantedDataset knows the truth.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Iterable, Mapping
+
+import torch
+from mmengine.config import Config, DictAction
+from mmengine.runner import Runner
+from torch import Tensor, nn
+
+from mmvtr.apis import load_retriever
+from mmvtr.datasets import PlantedDataset
+from mmvtr.evaluation import SoftPositiveMetric, evaluate, results_table
+from mmvtr.models.annotation import annotated_target
+from mmvtr.models.losses import Target
+from mmvtr.registry import DATASETS
+from mmvtr.structures import Relation
+from mmvtr.utils import load_config
+
+#: What a missing or damaged file, or one of another model, raises.
+PROBLEMS = (OSError, ValueError, RuntimeError)
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument('config', help='of a model with a supervision, on a PlantedDataset')
+    parser.add_argument('checkpoint', help='weights of the whole model')
+    parser.add_argument('--cfg-options', nargs='+', action=DictAction, default={})
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = parse_args()
+    cfg = load_config(args.config, args.cfg_options)
+    try:
+        model, cfg = load_retriever(cfg, args.checkpoint)
+        loader = training_batches(cfg)
+        if model.supervision is None:
+            raise ValueError(f'{args.config} has no model.supervision')
+        judged = judge(model, loader)
+    except PROBLEMS as error:
+        raise SystemExit(f'error: {error}') from error
+    for name, (matrices, relation) in judged.items():
+        pairs = int((~relation.positives).sum())
+        print(f'{name}: {pairs:,} pairs that nobody annotated, of one epoch of the training set')
+        metric = SoftPositiveMetric(reads=('eta', 'scores'))
+        print(results_table(evaluate([metric], matrices, relation)) + '\n')
+
+
+def training_batches(cfg: Config) -> Iterable[dict[str, Any]]:
+    """The loader of the training, whose batches tell the truth.
+
+    Raises:
+        ValueError: the training set is no PlantedDataset.
+    """
+    dataset = (cfg.get('train_dataloader') or {}).get('dataset') or {}
+    kind = DATASETS.get(dataset['type']) if 'type' in dataset else None
+    if kind is None or not issubclass(kind, PlantedDataset):
+        raise ValueError(
+            f'{cfg.filename}: train_dataloader.dataset must be a PlantedDataset, no other knows '
+            f'the truth; it is {dataset.get("type")}'
+        )
+    dataset.oracle = True
+    seed = cfg.get('randomness', {}).get('seed') or 0
+    return Runner.build_dataloader(cfg.train_dataloader, seed=seed)
+
+
+@torch.no_grad()
+def judge(
+    model: nn.Module, batches: Iterable[dict[str, Any]]
+) -> dict[str, tuple[dict[str, Tensor], Relation]]:
+    """All pairs of all batches in one row, for each target that the supervision makes.
+
+    Args:
+        model: a retriever in eval mode; the supervision judges as at the end of the training.
+        batches: of the training set, with the truth.
+
+    Returns:
+        ``'supervision'``, or the names of its targets (ARL's branches) -> ``eta`` and ``scores``,
+        float [1, N], and the relation of the N pairs.
+    """
+    model.supervision.progress = 1.0
+    rows: dict[str, list[tuple[Tensor, ...]]] = {}
+    for batch in batches:
+        batch = model.data_preprocessor(batch, False)
+        texts, videos = model(**batch, mode='tensor')
+        scores = model.similarity(texts, videos)['scores']
+        known = annotated_target(batch['data_samples'], scores.device)
+        made, _ = model.supervision(texts, videos, known)
+        for name, target in named(made).items():
+            parts = (weights(target, known), scores, known.positives, known.truth)
+            rows.setdefault(name, []).append(tuple(part.flatten().cpu() for part in parts))
+    judged = {}
+    for name, parts in rows.items():
+        eta, scores, positives, truth = (torch.cat(part)[None] for part in zip(*parts))
+        judged[name] = (dict(eta=eta, scores=scores), Relation(positives, truth=truth))
+    return judged
+
+
+def named(made: Target | Mapping[str, Target]) -> dict[str, Target]:
+    """Targets by name; those without any judgement (ARL's ``'scores'``) are left out."""
+    if isinstance(made, Target):
+        return {'supervision': made}
+    return {name: target for name, target in made.items() if target.ambiguous is not None}
+
+
+def weights(target: Target, known: Target) -> Tensor:
+    """float [T, V]: how hard a pair is pushed; 0 for what counts as a match or as ambiguous."""
+    pushed = torch.ones(known.positives.shape, device=known.positives.device)
+    if target.weights is not None:
+        pushed = target.weights.float()
+    spared = target.positives & ~known.positives
+    if target.ambiguous is not None:
+        spared = spared | target.ambiguous
+    return pushed.masked_fill(spared, 0.0)
+
+
+if __name__ == '__main__':
+    main()
