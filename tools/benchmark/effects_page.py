@@ -74,7 +74,8 @@ seeds. It is the one figure here that varies between runs of the same code.
 DETECTION_NOTE = """\
 How well soft positives (true but not annotated) are told from true negatives, in percent: by the
 weights of the supervision (eta), and by the cosine of the same model. At break-even precision
-equals recall; the last two are of what the supervision itself calls soft.
+equals recall; the last two are of what the supervision itself calls soft. Weights that need the
+annotated pairs, which a test must not know, are judged on the training set in docs/agreement.md.
 """
 
 
