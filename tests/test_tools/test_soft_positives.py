@@ -108,25 +108,31 @@ class Stub(nn.Module):
         return {'scores': videos}
 
 
+def batch_of(size):
+    """A batch of texts that each belong to one video and hold for the next one, too."""
+    own = torch.arange(size)[:, None]
+    return dict(
+        inputs=dict(weights=torch.rand(size, size), scores=torch.rand(size, size)),
+        data_samples=dict(
+            text_videos=own,
+            text_true_videos=torch.cat([own, (own + 1) % size], 1),
+            video_idx=own[:, 0],
+        ),
+    )
+
+
 def test_all_pairs_of_all_batches(tool):
     torch.manual_seed(0)
-    batches, soft, spared, scores = [], [], [], []
-    for size in (3, 4):
-        weights, cosines = torch.rand(2, size, size)
-        own = [[t] for t in range(size)]
-        true = [[t, (t + 1) % size] for t in range(size)]
-        samples = dict(
-            text_videos=torch.tensor(own),
-            text_true_videos=torch.tensor(true),
-            video_idx=torch.arange(size),
-        )
-        batches.append(dict(inputs=dict(weights=weights, scores=cosines), data_samples=samples))
-        for t in range(size):
-            for v in range(size):
-                if t != v:
-                    soft.append(v in true[t])
-                    spared.append(1 - float(weights[t, v]))
-                    scores.append(float(cosines[t, v]))
+    batches = [batch_of(3), batch_of(4)]
+    soft, spared, scores = [], [], []
+    for batch in batches:
+        samples, inputs = batch['data_samples'], batch['inputs']
+        for t, true in enumerate(samples['text_true_videos'].tolist()):
+            for v in range(len(inputs['weights'])):
+                if v != t:
+                    soft.append(v in true)
+                    spared.append(1 - float(inputs['weights'][t, v]))
+                    scores.append(float(inputs['scores'][t, v]))
     judged = tool['judge'](Stub(), batches)
     assert list(judged) == ['supervision']
     matrices, relation = judged['supervision']
@@ -151,10 +157,32 @@ def test_further_matches_and_ambiguous_pairs_are_not_pushed(tool):
     torch.testing.assert_close(tool['weights'](judged, known), expected)
 
 
+class Branches(nn.Module):
+    """Ambiguous pairs in one branch, none looked for in the other."""
+
+    def forward(self, texts, videos, target):
+        return {'a': target._replace(ambiguous=~target.positives), 'scores': target}, {}
+
+
+class Margins(nn.Module):
+    def forward(self, texts, videos, target):
+        return target._replace(margins=texts), {}
+
+
 def test_each_branch_has_figures_of_its_own(tool):
-    known = Target(torch.eye(2).bool())
-    judged = known._replace(ambiguous=~known.positives)
-    assert tool['named']({'a': judged, 'scores': known, 'b': judged}) == {'a': judged, 'b': judged}
+    model = Stub()
+    model.supervision = Branches()
+    judged = tool['judge'](model, [batch_of(3)])
+    assert list(judged) == ['a']
+    matrices, relation = judged['a']
+    assert torch.equal(matrices['eta'] == 1, relation.positives)
+
+
+def test_margins_alone_are_no_judgement(tool):
+    model = Stub()
+    model.supervision = Margins()
+    with pytest.raises(ValueError, match='Margins gives no weights, no further matches'):
+        tool['judge'](model, [batch_of(3), batch_of(2)])
 
 
 @pytest.mark.parametrize('treat', ['ignore', 'positive'])

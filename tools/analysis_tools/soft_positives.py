@@ -11,7 +11,7 @@ PlantedDataset knows the truth.
 from __future__ import annotations
 
 import argparse
-from typing import Any, Iterable, Mapping
+from typing import Any, Iterable
 
 import torch
 from mmengine.config import Config, DictAction
@@ -89,31 +89,45 @@ def judge(
 
     Returns:
         ``'supervision'``, or the names of its targets (ARL's branches) -> ``eta`` and ``scores``,
-        float [1, N], and the relation of the N pairs.
+        float [1, N], and the relation of the N pairs.  Targets that spare nothing in any batch by
+        their kind (ARL's ``'scores'``) are left out.
+
+    Raises:
+        ValueError: the supervision spares nothing: it only sets margins, or has not begun.
     """
     model.supervision.progress = 1.0
     rows: dict[str, list[tuple[Tensor, ...]]] = {}
+    judging: set[str] = set()
     for batch in batches:
         batch = model.data_preprocessor(batch, False)
         texts, videos = model(**batch, mode='tensor')
         scores = model.similarity(texts, videos)['scores']
         known = annotated_target(batch['data_samples'], scores.device)
         made, _ = model.supervision(texts, videos, known)
-        for name, target in named(made).items():
+        for name, target in ({'supervision': made} if isinstance(made, Target) else made).items():
+            if judges(target, known):
+                judging.add(name)
             parts = (weights(target, known), scores, known.positives, known.truth)
             rows.setdefault(name, []).append(tuple(part.flatten().cpu() for part in parts))
+    if not judging:
+        raise ValueError(
+            f'{type(model.supervision).__name__} gives no weights, no further matches and no '
+            'ambiguous pairs: it only sets margins, or the checkpoint is from before it begins'
+        )
     judged = {}
-    for name, parts in rows.items():
-        eta, scores, positives, truth = (torch.cat(part)[None] for part in zip(*parts))
+    for name in sorted(judging):
+        eta, scores, positives, truth = (torch.cat(part)[None] for part in zip(*rows[name]))
         judged[name] = (dict(eta=eta, scores=scores), Relation(positives, truth=truth))
     return judged
 
 
-def named(made: Target | Mapping[str, Target]) -> dict[str, Target]:
-    """Targets by name; those without any judgement (ARL's ``'scores'``) are left out."""
-    if isinstance(made, Target):
-        return {'supervision': made}
-    return {name: target for name, target in made.items() if target.ambiguous is not None}
+def judges(target: Target, known: Target) -> bool:
+    """Whether a target says of negatives how hard they are pushed."""
+    return (
+        target.weights is not None
+        or target.ambiguous is not None
+        or not torch.equal(target.positives, known.positives)
+    )
 
 
 def weights(target: Target, known: Target) -> Tensor:
