@@ -22,16 +22,7 @@ from mmvtr.apis import (
 from mmvtr.datasets.video_io import BrokenVideoError
 from mmvtr.structures import Embedding
 
-CONFIG = """
-default_scope = 'mmvtr'
-custom_imports = dict(imports=['toy'], allow_failed_imports=False)
-model = dict(
-    type='VideoTextRetriever',
-    data_preprocessor=dict(type='VideoTextDataPreprocessor'),
-    encoder=dict(type='CLIP4Clip', frames=dict(type='ToyFrames'), text=dict(type='ToyWords')),
-    similarity=dict(type='CosineSimilarity'),
-    losses=dict(nce=dict(type='ContrastiveLoss')),
-)
+CONFIG = toy.RETRIEVER + """
 text_pipeline = [dict(type='ToySay')]
 train_dataloader = dict(
     batch_size=4,

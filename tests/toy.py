@@ -23,6 +23,19 @@ from mmvtr.datasets import VideoTextDataset
 
 ROOT = Path(__file__).resolve().parents[1]
 
+#: The start of a config: a real retriever with towers of a few numbers.
+RETRIEVER = """
+default_scope = 'mmvtr'
+custom_imports = dict(imports=['toy'], allow_failed_imports=False)
+model = dict(
+    type='VideoTextRetriever',
+    data_preprocessor=dict(type='VideoTextDataPreprocessor'),
+    encoder=dict(type='CLIP4Clip', frames=dict(type='ToyFrames'), text=dict(type='ToyWords')),
+    similarity=dict(type='CosineSimilarity'),
+    losses=dict(nce=dict(type='ContrastiveLoss')),
+)
+"""
+
 CONFIG = """
 _base_ = ['{root}/configs/_base_/default_runtime.py']
 custom_imports = dict(imports=['toy'], allow_failed_imports=False)

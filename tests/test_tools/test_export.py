@@ -9,6 +9,7 @@ import sys
 import pytest
 import torch
 
+import toy
 from children import ROOT, run_tool
 from mmvtr.apis import as_tested, encode_set, encode_texts, encode_videos, load_retriever
 from mmvtr.engine.query_queue import Queries
@@ -16,17 +17,8 @@ from mmvtr.engine.score_transforms import SinkhornHook, read_bank
 from mmvtr.functional.score_transforms import inverted_softmax, sinkhorn_scores
 from mmvtr.structures import Embedding, take
 
-CONFIG = """
-default_scope = 'mmvtr'
-custom_imports = dict(imports=['toy'], allow_failed_imports=False)
-model = dict(
-    type='VideoTextRetriever',
-    data_preprocessor=dict(type='VideoTextDataPreprocessor'),
-    encoder=dict(type='CLIP4Clip', frames=dict(type='ToyFrames'), text=dict(type='ToyWords')),
-    similarity=dict(type='CosineSimilarity'),
-    losses=dict(nce=dict(type='ContrastiveLoss')),
-    temperature=dict(type='Temperature', init=0.2),
-)
+CONFIG = toy.RETRIEVER + """
+model.update(temperature=dict(type='Temperature', init=0.2))
 text_pipeline = [dict(type='ToySay')]
 train_dataloader = dict(
     batch_size=4,

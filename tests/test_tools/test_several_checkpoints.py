@@ -5,21 +5,13 @@ import json
 import pytest
 import torch
 
+import toy
 from children import run_tool
 from mmvtr.apis import encode_set, load_retriever
 from mmvtr.evaluation import RetrievalMetric, evaluate
 from mmvtr.structures import Relation
 
-CONFIG = """
-default_scope = 'mmvtr'
-custom_imports = dict(imports=['toy'], allow_failed_imports=False)
-model = dict(
-    type='VideoTextRetriever',
-    data_preprocessor=dict(type='VideoTextDataPreprocessor'),
-    encoder=dict(type='CLIP4Clip', frames=dict(type='ToyFrames'), text=dict(type='ToyWords')),
-    similarity=dict(type='CosineSimilarity'),
-    losses=dict(nce=dict(type='ContrastiveLoss')),
-)
+CONFIG = toy.RETRIEVER + """
 test_dataloader = dict(
     batch_size=4,
     dataset=dict(

@@ -9,7 +9,7 @@ import torch
 from sklearn.metrics import roc_auc_score
 from torch import nn
 
-import toy  # noqa: F401, registers what the config names
+import toy
 from children import ROOT
 from mmvtr.apis import load_retriever
 from mmvtr.datasets import PlantedDataset
@@ -18,16 +18,10 @@ from mmvtr.models.losses import Target
 TOOL = 'analysis_tools/soft_positives.py'
 KNOBS = dict(num_train=12, num_val=1, num_test=2, captions=2, test_captions=1, general=0.6)
 
-CONFIG = """
-default_scope = 'mmvtr'
-model = dict(
-    type='VideoTextRetriever',
-    data_preprocessor=dict(type='VideoTextDataPreprocessor'),
-    encoder=dict(type='CLIP4Clip', frames=dict(type='ToyFrames'), text=dict(type='ToyWords')),
-    similarity=dict(type='CosineSimilarity'),
-    losses=dict(nce=dict(type='ContrastiveLoss')),
-    supervision={supervision},
-)
+CONFIG = (
+    toy.RETRIEVER
+    + """
+model.update(supervision={supervision})
 train_dataloader = dict(
     batch_size=24,
     sampler=dict(type='EpochSampler'),
@@ -39,6 +33,7 @@ train_dataloader = dict(
     ),
 )
 """
+)
 
 
 @pytest.fixture(scope='module')
