@@ -28,12 +28,10 @@ from mmengine.registry import Registry
 MODELS = Registry('model', parent=MMENGINE_MODELS, locations=['mmvtr.models'])
 DATASETS = Registry('dataset', parent=MMENGINE_DATASETS, locations=['mmvtr.datasets'])
 DATA_SAMPLERS = Registry(
-    'data sampler', parent=MMENGINE_DATA_SAMPLERS, locations=['mmvtr.datasets.samplers']
+    'data sampler', parent=MMENGINE_DATA_SAMPLERS, locations=['mmvtr.datasets']
 )
-TRANSFORMS = Registry(
-    'transform', parent=MMENGINE_TRANSFORMS, locations=['mmvtr.datasets.transforms']
-)
-FUNCTIONS = Registry('function', parent=MMENGINE_FUNCTIONS, locations=['mmvtr.datasets.collate'])
+TRANSFORMS = Registry('transform', parent=MMENGINE_TRANSFORMS, locations=['mmvtr.datasets'])
+FUNCTIONS = Registry('function', parent=MMENGINE_FUNCTIONS, locations=['mmvtr.datasets'])
 TASK_UTILS = Registry('task util', parent=MMENGINE_TASK_UTILS, locations=['mmvtr.datasets'])
 METRICS = Registry('metric', parent=MMENGINE_METRICS, locations=['mmvtr.evaluation'])
 HOOKS = Registry('hook', parent=MMENGINE_HOOKS, locations=['mmvtr.engine'])

@@ -19,7 +19,7 @@ from mmvtr.apis import (
     refuse_without_vectors,
     vectors,
 )
-from mmvtr.datasets.video_io import BrokenVideoError
+from mmvtr.datasets.videos.video_io import BrokenVideoError
 from mmvtr.structures import Embedding
 
 CONFIG = toy.RETRIEVER + """

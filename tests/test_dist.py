@@ -14,10 +14,11 @@ from mmvtr.datasets import collate_retrieval
 from mmvtr.dist import gather_levels, gather_padded, gather_rows
 from mmvtr.engine.query_queue import QueryQueueHook
 from mmvtr.models.annotation import annotated_target
-from mmvtr.models.losses import ContrastiveLoss, NormalizedContrastiveLoss, RankingLoss
+from mmvtr.models.losses.matrix import ContrastiveLoss, NormalizedContrastiveLoss, RankingLoss
 from mmvtr.models.retriever import VideoTextRetriever
-from mmvtr.models.similarity import CosineSimilarity, Temperature
-from mmvtr.models.supervision import DVTRSupervision, LiteralDVTRSupervision
+from mmvtr.models.similarities.cosine import CosineSimilarity
+from mmvtr.models.supervisions.dvtr import DVTRSupervision, LiteralDVTRSupervision
+from mmvtr.models.temperature import Temperature
 from mmvtr.structures import Embedding
 
 D = 8

@@ -1,36 +1,41 @@
 """Datasets, their transforms, samplers and collation."""
 
-from mmvtr.datasets.activitynet import ActivityNetDataset
-from mmvtr.datasets.activitynet_moments import ActivityNetMomentsDataset
-from mmvtr.datasets.caption_agreement import CaptionAgreement
-from mmvtr.datasets.caption_classes import CaptionClasses
-from mmvtr.datasets.charades_sta import CharadesSTADataset
-from mmvtr.datasets.collate import collate_retrieval
-from mmvtr.datasets.didemo import DiDeMoDataset
-from mmvtr.datasets.environment_sampler import EnvironmentBatchSampler
-from mmvtr.datasets.environments import LengthSplit, RandomSplit, RemoveByLength, RemoveRandom
-from mmvtr.datasets.epic import EPICKitchensDataset
-from mmvtr.datasets.expert_features import LoadExperts
-from mmvtr.datasets.feature_transforms import LoadTextFeatures, PoolFeatures, TrimFeatures
-from mmvtr.datasets.msrvtt import MSRVTTDataset
-from mmvtr.datasets.msvd import MSVDDataset
-from mmvtr.datasets.planted import PlantedDataset
-from mmvtr.datasets.prvr import PRVRDataset
-from mmvtr.datasets.role_graphs import LoadRoleGraph, PartOfSpeechGraph, VerbNounGraph
-from mmvtr.datasets.samplers import EpochSampler, ItemKey
-from mmvtr.datasets.tokenizers import CLIPTokenize, HFTokenize, WordTokenize
-from mmvtr.datasets.transforms import (
+from mmvtr.datasets.formats.activitynet import ActivityNetDataset
+from mmvtr.datasets.formats.activitynet_moments import ActivityNetMomentsDataset
+from mmvtr.datasets.formats.charades_sta import CharadesSTADataset
+from mmvtr.datasets.formats.didemo import DiDeMoDataset
+from mmvtr.datasets.formats.epic import EPICKitchensDataset
+from mmvtr.datasets.formats.msrvtt import MSRVTTDataset
+from mmvtr.datasets.formats.msvd import MSVDDataset
+from mmvtr.datasets.formats.prvr import PRVRDataset
+from mmvtr.datasets.formats.tvr import TVRDataset
+from mmvtr.datasets.formats.vatex import VATEXDataset
+from mmvtr.datasets.formats.youcook2 import YouCook2Dataset
+from mmvtr.datasets.planted_corpus.dataset import PlantedDataset
+from mmvtr.datasets.sampling.collate import collate_retrieval
+from mmvtr.datasets.sampling.environment_sampler import EnvironmentBatchSampler
+from mmvtr.datasets.sampling.environments import (
+    LengthSplit,
+    RandomSplit,
+    RemoveByLength,
+    RemoveRandom,
+)
+from mmvtr.datasets.sampling.samplers import EpochSampler, ItemKey
+from mmvtr.datasets.video_text import VideoTextDataset
+from mmvtr.datasets.videos.expert_features import LoadExperts
+from mmvtr.datasets.videos.feature_transforms import LoadTextFeatures, PoolFeatures, TrimFeatures
+from mmvtr.datasets.videos.transforms import (
     CenterCrop,
     LoadFeatures,
     LoadVideo,
     RandomRoll,
     ResizeShortSide,
 )
-from mmvtr.datasets.tvr import TVRDataset
-from mmvtr.datasets.vatex import VATEXDataset
-from mmvtr.datasets.video_io import BrokenVideoError, read_frames
-from mmvtr.datasets.video_text import VideoTextDataset
-from mmvtr.datasets.youcook2 import YouCook2Dataset
+from mmvtr.datasets.videos.video_io import BrokenVideoError, read_frames
+from mmvtr.datasets.words.caption_agreement import CaptionAgreement
+from mmvtr.datasets.words.caption_classes import CaptionClasses
+from mmvtr.datasets.words.role_graphs import LoadRoleGraph, PartOfSpeechGraph, VerbNounGraph
+from mmvtr.datasets.words.tokenizers import CLIPTokenize, HFTokenize, WordTokenize
 
 __all__ = [
     'ActivityNetDataset',

@@ -20,8 +20,8 @@ from mmengine.logging import MMLogger
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset
 
-from mmvtr.datasets.samplers import ItemKey
-from mmvtr.datasets.video_io import BrokenVideoError
+from mmvtr.datasets.sampling.samplers import ItemKey
+from mmvtr.datasets.videos.video_io import BrokenVideoError
 from mmvtr.functional.class_relevance import class_relevance
 from mmvtr.registry import TASK_UTILS, TRANSFORMS
 
@@ -52,8 +52,9 @@ class VideoTextDataset(Dataset):
             ``actions``, as ``classes(videos, texts)``; None = those of the annotations, if any.
         agreement: component (config or callable) that gives them vectors ``agreement``, the same
             way (:class:`~mmvtr.datasets.CaptionAgreement`); for training.
-        environments: component that divides the videos, see :mod:`mmvtr.datasets.environments`;
-            those that it leaves out are gone, and so are texts without any other video.
+        environments: component that divides the videos, see
+            :mod:`mmvtr.datasets.sampling.environments`; those that it leaves out are gone, and so
+            are texts without any other video.
 
     Attributes:
         environments: int64 [V], the environment of each video, or None.

@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader
 
 from mmvtr.dist import gather_rows, world_size
 from mmvtr.models.annotation import match, own_match
-from mmvtr.models.arl_supervision import ARLSupervision, Statistics
+from mmvtr.models.supervisions.arl import ARLSupervision, Statistics
 from mmvtr.registry import HOOKS
 from mmvtr.structures import Levels, cat_levels
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from mmvtr.functional.tiles import ENTRIES, Tiles
-from mmvtr.models.similarity import token_levels
+from mmvtr.models.similarities.cosine import token_levels
 from mmvtr.structures import Directed, Levels, Relation, drop_tokens, take
 
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from mmvtr.datasets import VideoTextDataset
 from mmvtr.engine.evaluation import Encoded, Evaluation, to_device
-from mmvtr.models.best_frame_similarity import Matches
+from mmvtr.models.similarities.best_frame import Matches
 from mmvtr.registry import HOOKS
 from mmvtr.structures import Levels, take
 

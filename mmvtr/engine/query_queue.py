@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from mmvtr.dist import gather_rows
 from mmvtr.functional.precision import at_least_float32
-from mmvtr.models.similarity import token_levels
+from mmvtr.models.similarities.cosine import token_levels
 from mmvtr.registry import HOOKS
 from mmvtr.structures import Embedding, Levels, cat_levels, drop_tokens, take
 

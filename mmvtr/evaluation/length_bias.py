@@ -12,7 +12,7 @@ import torch
 from mmengine.logging import MMLogger
 from torch import Tensor
 
-from mmvtr.datasets.splits import Action, class_means, class_members
+from mmvtr.datasets.sampling.splits import Action, class_means, class_members
 from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.evaluation.metric import Matrices, Metric, directed
 from mmvtr.functional.length_bias import (

@@ -1,63 +1,99 @@
 """Retrievers and their components, registered in ``MODELS``."""
 
-from .adaptive_margin import AdaptiveMarginSupervision
-from .arl_supervision import ARLSupervision
-from .backdoor import BackdoorRetriever
-from .best_frame_similarity import BestFrameSimilarity
-from .captioning import CrossCaptioning
-from .data_preprocessor import VideoTextDataPreprocessor
-from .distribution_objectives import (
+from mmvtr.models.backdoor import BackdoorRetriever
+from mmvtr.models.data_preprocessor import VideoTextDataPreprocessor
+from mmvtr.models.encoders import (
+    UATVR,
+    ARLEncoder,
+    CLIP2Video,
+    CLIP4Clip,
+    GMMFormerEncoder,
+    HGREncoder,
+    MMTEncoder,
+    MSSLEncoder,
+    SSBEncoder,
+    TwoBranches,
+)
+from mmvtr.models.heads import GaussianHead, HierarchicalGaussianHead, PCMEGaussianHead
+from mmvtr.models.losses import (
+    AdaptiveMaxMarginLoss,
+    ContrastiveLoss,
+    CrossCaptioning,
+    EgoNCELoss,
     KLToUnit,
+    MatrixLoss,
     MultiInstanceContrast,
+    NormalizedContrastiveLoss,
     OfficialKLToUnit,
+    QueryDiversity,
+    RankingLoss,
+    RelevantRankingLoss,
     SoftContrast,
 )
-from .encoders import *  # noqa: F403
-from .gaussian_heads import GaussianHead, PCMEGaussianHead
-from .heads import HierarchicalGaussianHead
-from .hgr_similarity import HGRSimilarity
-from .losses import (
-    ContrastiveLoss,
-    LocalBatch,
-    NormalizedContrastiveLoss,
-    RankingLoss,
-    Target,
+from mmvtr.models.retriever import RetrievalSample, VideoTextRetriever
+from mmvtr.models.similarities import (
+    BestFrameSimilarity,
+    CosineSimilarity,
+    ExpertSimilarity,
+    HGRSimilarity,
+    MSSLSimilarity,
+    TokenSimilarity,
 )
-from .mmt_similarity import ExpertSimilarity
-from .mssl_similarity import MSSLSimilarity
-from .oracle_supervision import OracleSupervision
-from .pcme_supervision import PCMESupervision
-from .query_diversity import QueryDiversity
-from .relevance_losses import AdaptiveMaxMarginLoss, EgoNCELoss, RelevantRankingLoss
-from .relevance_supervision import RelevanceSupervision
-from .retriever import RetrievalSample, VideoTextRetriever
-from .score_supervision import RelativeScoreSupervision
-from .similarity import CosineSimilarity, Temperature
-from .supervision import DVTRSupervision, LiteralDVTRSupervision
-from .token_similarity import TokenSimilarity
+from mmvtr.models.supervisions import (
+    AdaptiveMarginSupervision,
+    ARLSupervision,
+    DVTRSupervision,
+    LiteralDVTRSupervision,
+    OracleSupervision,
+    PCMESupervision,
+    RelativeScoreSupervision,
+    RelevanceSupervision,
+)
+from mmvtr.models.target import LocalBatch, Target
+from mmvtr.models.temperature import Temperature
+from mmvtr.models.towers import (
+    FeatureFrames,
+    FeatureWords,
+    OpenCLIPFrames,
+    OpenCLIPText,
+    TransformersText,
+    WordVectors,
+)
 
 __all__ = [
+    'ARLEncoder',
     'ARLSupervision',
     'AdaptiveMarginSupervision',
     'AdaptiveMaxMarginLoss',
     'BackdoorRetriever',
     'BestFrameSimilarity',
+    'CLIP2Video',
+    'CLIP4Clip',
     'ContrastiveLoss',
     'CosineSimilarity',
     'CrossCaptioning',
     'DVTRSupervision',
     'EgoNCELoss',
     'ExpertSimilarity',
+    'FeatureFrames',
+    'FeatureWords',
+    'GMMFormerEncoder',
     'GaussianHead',
+    'HGREncoder',
     'HGRSimilarity',
     'HierarchicalGaussianHead',
     'KLToUnit',
     'LiteralDVTRSupervision',
     'LocalBatch',
+    'MMTEncoder',
+    'MSSLEncoder',
     'MSSLSimilarity',
+    'MatrixLoss',
     'MultiInstanceContrast',
     'NormalizedContrastiveLoss',
     'OfficialKLToUnit',
+    'OpenCLIPFrames',
+    'OpenCLIPText',
     'OracleSupervision',
     'PCMEGaussianHead',
     'PCMESupervision',
@@ -67,10 +103,15 @@ __all__ = [
     'RelevanceSupervision',
     'RelevantRankingLoss',
     'RetrievalSample',
+    'SSBEncoder',
     'SoftContrast',
     'Target',
     'Temperature',
     'TokenSimilarity',
+    'TransformersText',
+    'TwoBranches',
+    'UATVR',
     'VideoTextDataPreprocessor',
     'VideoTextRetriever',
+    'WordVectors',
 ]

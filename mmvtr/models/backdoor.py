@@ -13,9 +13,9 @@ from mmengine.model import BaseModel, ModuleList
 from torch import Tensor, nn
 
 from mmvtr.dist import gather_rows
-from mmvtr.models.best_frame_similarity import BestFrameSimilarity, Matches
 from mmvtr.models.retriever import RetrievalSample, VideoTextRetriever, build
-from mmvtr.models.similarity import token_levels
+from mmvtr.models.similarities.best_frame import BestFrameSimilarity, Matches
+from mmvtr.models.similarities.cosine import token_levels
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels, drop_tokens
 

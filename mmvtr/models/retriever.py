@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from mmvtr.dist import gather_levels
 from mmvtr.functional.gaussian import geometric_sigma
 from mmvtr.models.annotation import annotated_target, own_match
-from mmvtr.models.encoders.pooling import empty_levels
-from mmvtr.models.losses import LocalBatch, Target
-from mmvtr.models.similarity import token_levels
+from mmvtr.models.layers.pooling import empty_levels
+from mmvtr.models.similarities.cosine import token_levels
+from mmvtr.models.target import LocalBatch, Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels, drop_tokens
 
@@ -46,7 +46,7 @@ class VideoTextRetriever(BaseModel):
         objectives: dict name -> module for what is no loss of a score matrix (captioning, KL);
             called as ``objective(texts, videos, target, batch)``: levels and target of the joint
             batch (the annotated one where a supervision makes one a matrix), and this process' own
-            :class:`~mmvtr.models.losses.LocalBatch`; returns a dict of losses, logged as
+            :class:`~mmvtr.models.target.LocalBatch`; returns a dict of losses, logged as
             ``<name>_<key>``.
         data_preprocessor, init_cfg: as in mmengine.
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from mmvtr.datasets import ActivityNetDataset
-from mmvtr.datasets.activitynet import SPLITS
+from mmvtr.datasets.formats.activitynet import SPLITS
 
 TRAIN = {
     'v_b': dict(duration=9.0, timestamps=[[4, 9], [0, 4]], sentences=['It ends. ', ' It begins.']),

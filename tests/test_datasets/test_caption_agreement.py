@@ -10,8 +10,8 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 from mmvtr.datasets import collate_retrieval
-from mmvtr.datasets.caption_agreement import CaptionAgreement, word_pmi
 from mmvtr.datasets.video_text import VideoTextDataset
+from mmvtr.datasets.words.caption_agreement import CaptionAgreement, word_pmi
 from mmvtr.models.annotation import annotated_target
 from mmvtr.registry import TASK_UTILS
 

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from mmvtr.datasets import MSRVTTDataset, YouCook2Dataset
-from mmvtr.datasets.caption_classes import CaptionClasses, actions, class_number
-from mmvtr.datasets.part_of_speech import tag
+from mmvtr.datasets.words.caption_classes import CaptionClasses, actions, class_number
+from mmvtr.datasets.words.part_of_speech import tag
 from mmvtr.registry import TASK_UTILS
 
 

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from mmvtr.datasets import DiDeMoDataset
-from mmvtr.datasets.didemo import SPLITS
+from mmvtr.datasets.formats.didemo import SPLITS
 
 #: Of two videos each, rows not grouped by video.
 ROWS = {

@@ -11,7 +11,8 @@ import torch.multiprocessing as mp
 from mmengine.runner import Runner
 from torch.utils.data import DataLoader
 
-from mmvtr.datasets import EnvironmentBatchSampler, EpochSampler, ItemKey, samplers
+from mmvtr.datasets import EnvironmentBatchSampler, EpochSampler, ItemKey
+from mmvtr.datasets.sampling import samplers
 from mmvtr.registry import DATA_SAMPLERS
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from mmengine.runner import Runner
 
-from mmvtr.datasets.planted import CLASSES, PlantedDataset
+from mmvtr.datasets.planted_corpus.dataset import CLASSES, PlantedDataset
 from mmvtr.datasets.planted_corpus.grammar import MEANING
 from mmvtr.registry import DATASETS, TASK_UTILS
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mmvtr.datasets import EPICKitchensDataset, ItemKey
-from mmvtr.datasets.epic import FOLDER, SPLITS, TEST, TEST_SENTENCES, TRAIN, TRAIN_SENTENCES
+from mmvtr.datasets.formats.epic import FOLDER, SPLITS, TEST, TEST_SENTENCES, TRAIN, TRAIN_SENTENCES
 
 HEADER = (
     'narration_id,participant_id,video_id,narration_timestamp,start_timestamp,stop_timestamp,'

@@ -10,8 +10,8 @@ import torch
 from mmengine.logging import MMLogger
 
 from mmvtr.datasets import BrokenVideoError, LoadExperts
+from mmvtr.models import MMTEncoder
 from mmvtr.models.data_preprocessor import pad
-from mmvtr.models.encoders import MMTEncoder
 from mmvtr.registry import TRANSFORMS
 
 #: Rows of each video by expert; nobody speaks in 'b', which has no sound at all.

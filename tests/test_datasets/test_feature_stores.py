@@ -10,8 +10,8 @@ import pytest
 from torch.utils.data import DataLoader
 
 from mmvtr.datasets import BrokenVideoError, LoadFeatures
-from mmvtr.datasets.feature_stores import BigFile, Hdf5File, NpyFolder, open_store
 from mmvtr.datasets.files import missing_files
+from mmvtr.datasets.videos.feature_stores import BigFile, Hdf5File, NpyFolder, open_store
 
 #: Rows of the videos lie apart, out of order, and one belongs to nobody.
 ROWS = ['b_0', 'a_0', 'nobody_0', 'a_2', 'a_1']

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from mmvtr.datasets import LoadTextFeatures, PoolFeatures, TrimFeatures
-from mmvtr.datasets.feature_transforms import mean_pool, unit_rows
+from mmvtr.datasets.videos.feature_transforms import mean_pool, unit_rows
 from mmvtr.registry import TRANSFORMS
 
 

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from mmvtr.datasets.frame_sampling import (
+from mmvtr.datasets.videos.frame_sampling import (
     SAMPLING,
     per_second,
     sampling_named,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mmvtr.datasets import MSRVTTDataset
-from mmvtr.datasets.msrvtt import SPLITS
+from mmvtr.datasets.formats.msrvtt import SPLITS
 
 #: Train video0-1, validation video2, test video3-4; sentences are not grouped by video.
 PART_OF = dict(video0='train', video1='train', video2='validate', video3='test', video4='test')

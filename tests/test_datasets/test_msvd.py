@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mmvtr.datasets import MSVDDataset
-from mmvtr.datasets.msvd import SPLITS
+from mmvtr.datasets.formats.msvd import SPLITS
 
 CAPTIONS = {
     'a_0_5': ['a cat runs', 'a cat is running', 'a cat runs'],

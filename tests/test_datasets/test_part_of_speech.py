@@ -8,10 +8,10 @@ import types
 
 import pytest
 
-from mmvtr.datasets import part_of_speech
-from mmvtr.datasets import word_lists as lists
-from mmvtr.datasets.part_of_speech import tag, words
-from mmvtr.datasets.word_forms import lemma
+from mmvtr.datasets.words import part_of_speech
+from mmvtr.datasets.words import word_lists as lists
+from mmvtr.datasets.words.part_of_speech import tag, words
+from mmvtr.datasets.words.word_forms import lemma
 
 V, N, REST = 'VERB', 'NOUN', 'OTHER'
 

@@ -10,14 +10,14 @@ from mmengine.config import Config
 
 from children import ROOT
 from mmvtr.datasets import collate_retrieval
-from mmvtr.datasets.planted import PlantedDataset
 from mmvtr.datasets.planted_corpus import store
+from mmvtr.datasets.planted_corpus.dataset import PlantedDataset
 from mmvtr.datasets.planted_corpus.drawing import draw
 from mmvtr.datasets.planted_corpus.grammar import caption_counts, draw_captions, vocabulary
 from mmvtr.datasets.planted_corpus.knobs import Knobs
 from mmvtr.datasets.planted_corpus.truth import judge
 from mmvtr.datasets.planted_corpus.world import FPS, draw_clip, stream
-from mmvtr.datasets.video_io import BrokenVideoError
+from mmvtr.datasets.videos.video_io import BrokenVideoError
 from mmvtr.registry import DATASETS
 from mmvtr.utils import register_all_modules
 
@@ -179,8 +179,8 @@ def test_of_two_makers_at_once_the_slower_throws_its_copy_away(tmp_path, monkeyp
 
 def test_other_ranks_wait_and_make_nothing(tmp_path, monkeypatch):
     waited = []
-    monkeypatch.setattr('mmvtr.datasets.planted.is_main_process', lambda: False)
-    monkeypatch.setattr('mmvtr.datasets.planted.barrier', lambda: waited.append(1))
+    monkeypatch.setattr('mmvtr.datasets.planted_corpus.dataset.is_main_process', lambda: False)
+    monkeypatch.setattr('mmvtr.datasets.planted_corpus.dataset.barrier', lambda: waited.append(1))
     with pytest.raises(FileNotFoundError, match=r'corpus\.json'):
         dataset(tmp_path)
     assert waited == [1] and list(tmp_path.iterdir()) == []

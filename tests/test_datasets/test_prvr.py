@@ -15,7 +15,7 @@ from mmvtr.datasets import (
     TVRDataset,
     collate_retrieval,
 )
-from mmvtr.datasets.prvr import letters, read_captions
+from mmvtr.datasets.formats.prvr import letters, read_captions
 from mmvtr.models.data_preprocessor import VideoTextDataPreprocessor
 from mmvtr.registry import DATASETS, METRICS
 from mmvtr.utils import register_all_modules

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from mmvtr.datasets import LoadRoleGraph, PartOfSpeechGraph, VerbNounGraph, part_of_speech
-from mmvtr.datasets.role_graphs import ROLES, RoleGraph, pack_graph
-from mmvtr.datasets.word_ids import make_word_ids, read_word_ids, word_ids
+from mmvtr.datasets import LoadRoleGraph, PartOfSpeechGraph, VerbNounGraph
+from mmvtr.datasets.words import part_of_speech
+from mmvtr.datasets.words.role_graphs import ROLES, RoleGraph, pack_graph
+from mmvtr.datasets.words.word_ids import make_word_ids, read_word_ids, word_ids
 from mmvtr.registry import TRANSFORMS
 
 IDS = {
@@ -220,7 +221,7 @@ def test_rules(files):
 
 def test_a_run_of_nouns_is_one_phrase(files, monkeypatch):
     tags = [('cut', 'VERB'), ('soup', 'NOUN'), ('bowls', 'NOUN'), ('in', 'OTHER'), ('oil', 'NOUN')]
-    monkeypatch.setattr('mmvtr.datasets.role_graphs.tag', lambda *_: tags)
+    monkeypatch.setattr('mmvtr.datasets.words.role_graphs.tag', lambda *_: tags)
     transform = PartOfSpeechGraph(files[0], method='rules')
     assert parsed(transform, text='-') == (['cut'], [('NOUN', 'soup bowls'), ('NOUN', 'oil')])
 

@@ -3,7 +3,8 @@
 import pytest
 from mmengine.runner import Runner
 
-from mmvtr.datasets import EpochSampler, ItemKey, samplers
+from mmvtr.datasets import EpochSampler, ItemKey
+from mmvtr.datasets.sampling import samplers
 from mmvtr.registry import DATA_SAMPLERS
 
 

@@ -5,7 +5,7 @@ import csv
 import numpy as np
 import pytest
 
-from mmvtr.datasets.splits import (
+from mmvtr.datasets.sampling.splits import (
     adjusted_split,
     class_means,
     class_members,

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from mmvtr.datasets import VATEXDataset
-from mmvtr.datasets.vatex import SPLITS, TRAINING, VALIDATION
+from mmvtr.datasets.formats.vatex import SPLITS, TRAINING, VALIDATION
 
 
 def build(root, split, **kwargs) -> VATEXDataset:

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from mmvtr.datasets import video_io
-from mmvtr.datasets.frame_sampling import uniform
-from mmvtr.datasets.video_io import BrokenVideoError, read_frames
+from mmvtr.datasets.videos import video_io
+from mmvtr.datasets.videos.frame_sampling import uniform
+from mmvtr.datasets.videos.video_io import BrokenVideoError, read_frames
 
 GREYS = list(range(10, 250, 4))  # 60 frames, 6 s, a key frame every half second
 

@@ -8,7 +8,7 @@ import pytest
 from mmengine.logging import MMLogger
 
 from mmvtr.datasets import YouCook2Dataset
-from mmvtr.datasets.youcook2 import ANNOTATIONS, FRAMES, SPLITS
+from mmvtr.datasets.formats.youcook2 import ANNOTATIONS, FRAMES, SPLITS
 
 
 def build(root, split, **kwargs) -> YouCook2Dataset:

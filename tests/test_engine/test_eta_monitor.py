@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from mmvtr.engine.eta_monitor import FIGURES, EtaMonitorHook
-from mmvtr.models.losses import Target
-from mmvtr.models.supervision import DVTRSupervision
+from mmvtr.models.supervisions.dvtr import DVTRSupervision
+from mmvtr.models.target import Target
 from mmvtr.structures import Embedding
 
 

@@ -32,7 +32,7 @@ from mmvtr.evaluation import (
     evaluate,
 )
 from mmvtr.models.retriever import VideoTextRetriever
-from mmvtr.models.similarity import CosineSimilarity
+from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.structures import Embedding, Relation
 
 OWNERS = [[0], [1], [1], [2], [0, 2], [4], [0]]  # 7 texts, 5 videos; video 3 has no text

@@ -20,9 +20,9 @@ from mmvtr.engine.query_queue import Queries, QueryQueueHook
 from mmvtr.engine.score_transforms import SinkhornHook
 from mmvtr.functional.score_transforms import sinkhorn_scores
 from mmvtr.models.backdoor import BackdoorRetriever
-from mmvtr.models.losses import ContrastiveLoss
+from mmvtr.models.losses.matrix import ContrastiveLoss
 from mmvtr.models.retriever import VideoTextRetriever
-from mmvtr.models.similarity import CosineSimilarity
+from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.structures import Embedding
 from tests.test_engine.test_evaluation_loop import (
     DIM,

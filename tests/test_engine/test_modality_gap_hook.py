@@ -6,7 +6,7 @@ from torch.nn.functional import normalize
 
 from mmvtr.engine.evaluation import Encoded, Evaluation
 from mmvtr.engine.modality_gap import ModalityGapHook
-from mmvtr.models.similarity import CosineSimilarity
+from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.structures import Embedding, Relation
 
 

@@ -11,8 +11,8 @@ from torch.nn.functional import cosine_similarity as cos
 import mmvtr.engine.moments
 from mmvtr.engine.evaluation import Encoded, Evaluation
 from mmvtr.engine.moments import MomentsHook
-from mmvtr.models.best_frame_similarity import BestFrameSimilarity
-from mmvtr.models.mssl_similarity import MSSLSimilarity
+from mmvtr.models.similarities.best_frame import BestFrameSimilarity
+from mmvtr.models.similarities.mssl import MSSLSimilarity
 from mmvtr.structures import Embedding, Relation
 
 T, F, D = 7, 4, 5

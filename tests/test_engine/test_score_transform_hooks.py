@@ -13,8 +13,9 @@ from mmvtr.engine.query_queue import Queries, QueryQueueHook
 from mmvtr.evaluation import RetrievalMetric, SoftPositiveMetric, evaluate, transforms_table
 from mmvtr.functional import score_transforms as fn
 from mmvtr.functional.sinkhorn import sinkhorn
-from mmvtr.models.similarity import CosineSimilarity, Temperature
-from mmvtr.models.token_similarity import TokenSimilarity
+from mmvtr.models.similarities.cosine import CosineSimilarity
+from mmvtr.models.similarities.token import TokenSimilarity
+from mmvtr.models.temperature import Temperature
 from mmvtr.structures import Embedding, Relation
 
 T, V, K, D = 7, 5, 12, 4

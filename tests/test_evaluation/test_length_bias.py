@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 
 import mmvtr.evaluation.length_bias
 from mmvtr.datasets import VideoTextDataset
-from mmvtr.datasets.splits import class_means
+from mmvtr.datasets.sampling.splits import class_means
 from mmvtr.evaluation import LengthBiasMetric, evaluate, results_table
 from mmvtr.evaluation.length_bias import common_actions, known_lengths
 from mmvtr.registry import DATASETS, METRICS

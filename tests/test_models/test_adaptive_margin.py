@@ -4,9 +4,10 @@ import pytest
 import torch
 
 from mmvtr.functional.ranking import ranking
-from mmvtr.models.adaptive_margin import AdaptiveMarginSupervision
-from mmvtr.models.losses import RankingLoss, Target
-from mmvtr.models.similarity import CosineSimilarity
+from mmvtr.models.losses.matrix import RankingLoss
+from mmvtr.models.similarities.cosine import CosineSimilarity
+from mmvtr.models.supervisions.adaptive_margin import AdaptiveMarginSupervision
+from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding
 

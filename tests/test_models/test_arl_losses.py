@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from mmvtr.functional.ambiguity import apply_strategy
-from mmvtr.models.losses import ContrastiveLoss, RankingLoss, Target
+from mmvtr.models.losses.matrix import ContrastiveLoss, RankingLoss
+from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 
 LAMBDA, MARGIN, MARGIN_A, TEMPERATURE = 0.04, 0.9, 0.4, 0.5

@@ -12,10 +12,11 @@ from torch.nn.parallel import DistributedDataParallel
 import children  # noqa: F401 - the server that forks the two processes has imported all
 from mmvtr.functional.contrastive import contrastive
 from mmvtr.functional.ranking import ranking
-from mmvtr.models.arl_supervision import ARLSupervision, Statistics, _own_frames
-from mmvtr.models.best_frame_similarity import BestFrameSimilarity
-from mmvtr.models.losses import ContrastiveLoss, RankingLoss, Target
+from mmvtr.models.losses.matrix import ContrastiveLoss, RankingLoss
 from mmvtr.models.retriever import VideoTextRetriever, own_match
+from mmvtr.models.similarities.best_frame import BestFrameSimilarity
+from mmvtr.models.supervisions.arl import ARLSupervision, Statistics, _own_frames
+from mmvtr.models.target import Target
 from mmvtr.structures import Embedding
 
 T, V, F, D = 9, 4, 5, 6

@@ -13,13 +13,14 @@ from torch import nn
 from mmvtr.engine.hooks import ProgressHook
 from mmvtr.engine.optim import BertAdam
 from mmvtr.functional.gaussian import geometric_sigma
-from mmvtr.models.arl_supervision import ARLSupervision
 from mmvtr.models.backdoor import BackdoorRetriever, FusedSimilarity, of_member
-from mmvtr.models.best_frame_similarity import BestFrameSimilarity
-from mmvtr.models.losses import ContrastiveLoss, RankingLoss
+from mmvtr.models.losses.matrix import ContrastiveLoss, RankingLoss
 from mmvtr.models.retriever import VideoTextRetriever
-from mmvtr.models.similarity import CosineSimilarity, Temperature
-from mmvtr.models.token_similarity import TokenSimilarity
+from mmvtr.models.similarities.best_frame import BestFrameSimilarity
+from mmvtr.models.similarities.cosine import CosineSimilarity
+from mmvtr.models.similarities.token import TokenSimilarity
+from mmvtr.models.supervisions.arl import ARLSupervision
+from mmvtr.models.temperature import Temperature
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, take
 

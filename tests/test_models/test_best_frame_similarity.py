@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from mmvtr.models.best_frame_similarity import BestFrameSimilarity
+from mmvtr.models.similarities.best_frame import BestFrameSimilarity
 from mmvtr.structures import Embedding
 
 T, V, L, D = 5, 4, 6, 3

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from mmvtr.models import captioning
-from mmvtr.models.captioning import CrossCaptioning, bottleneck
-from mmvtr.models.losses import LocalBatch, Target
+from mmvtr.models.losses import captioning
+from mmvtr.models.losses.captioning import CrossCaptioning, bottleneck
+from mmvtr.models.target import LocalBatch, Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding
 

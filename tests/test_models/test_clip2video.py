@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from mmvtr.models.encoders import CLIP2Video, FeatureFrames, OpenCLIPFrames, OpenCLIPText
+from mmvtr.models import CLIP2Video, FeatureFrames, OpenCLIPFrames, OpenCLIPText
 
 DIM, HEADS = 16, 4
 CLIP = dict(

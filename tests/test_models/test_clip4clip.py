@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from mmvtr.models.encoders import CLIP4Clip, FeatureFrames, OpenCLIPFrames, OpenCLIPText
+from mmvtr.models import CLIP4Clip, FeatureFrames, OpenCLIPFrames, OpenCLIPText
 from mmvtr.registry import MODELS
 
 CLIP = dict(

@@ -11,7 +11,7 @@ from mmengine.runner import load_checkpoint
 from torch.nn.functional import normalize
 
 from mmvtr.models import CosineSimilarity, VideoTextRetriever
-from mmvtr.models.encoders.convert import convert_checkpoint, load_official
+from mmvtr.models.converters.convert import convert_checkpoint, load_official
 
 ROOT = Path(__file__).resolve().parents[2]
 DIM = 64

@@ -13,14 +13,14 @@ from mmvtr.dist import gather_levels
 from mmvtr.functional.gaussian import sample
 from mmvtr.functional.multi_instance import multi_instance
 from mmvtr.functional.soft_contrast import soft_contrast
-from mmvtr.models.distribution_objectives import (
+from mmvtr.models.heads.unit_mean import GaussianHead
+from mmvtr.models.losses.distributions import (
     KLToUnit,
     MultiInstanceContrast,
     OfficialKLToUnit,
     SoftContrast,
 )
-from mmvtr.models.gaussian_heads import GaussianHead
-from mmvtr.models.losses import Target
+from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding
 

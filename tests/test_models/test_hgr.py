@@ -8,11 +8,12 @@ import torch
 
 from mmvtr.datasets import VideoTextDataset, collate_retrieval
 from mmvtr.evaluation import RetrievalMetric
-from mmvtr.models.encoders.graph_attention import GraphAttention
-from mmvtr.models.encoders.pooling import empty_levels
-from mmvtr.models.hgr_similarity import HGRSimilarity
-from mmvtr.models.losses import RankingLoss, Target
+from mmvtr.models.layers.graph_attention import GraphAttention
+from mmvtr.models.layers.pooling import empty_levels
+from mmvtr.models.losses.matrix import RankingLoss
 from mmvtr.models.retriever import VideoTextRetriever
+from mmvtr.models.similarities.hgr import HGRSimilarity
+from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Relation
 from tests.test_models.test_ssb import gru, lengths

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from mmvtr.models import hgr_similarity
-from mmvtr.models.hgr_similarity import HGRSimilarity, phrase_scores
+from mmvtr.models.similarities import hgr as hgr_similarity
+from mmvtr.models.similarities.hgr import HGRSimilarity, phrase_scores
 from mmvtr.structures import Embedding
 
 T, V, F, D = 4, 3, 5, 6

@@ -8,12 +8,12 @@ import torch
 from torch import nn
 
 from mmvtr.datasets import VideoTextDataset, collate_retrieval
+from mmvtr.models import MMTEncoder
 from mmvtr.models.data_preprocessor import pad
-from mmvtr.models.encoders import MMTEncoder
 from mmvtr.models.encoders.mmt import LOG_FLOOR
-from mmvtr.models.encoders.pooling import empty_levels
-from mmvtr.models.losses import Target
-from mmvtr.models.mmt_similarity import ExpertSimilarity
+from mmvtr.models.layers.pooling import empty_levels
+from mmvtr.models.similarities.mmt import ExpertSimilarity
+from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from mmvtr.models.encoders import MSSLEncoder
-from mmvtr.models.mssl_similarity import MSSLSimilarity
+from mmvtr.models import MSSLEncoder
+from mmvtr.models.similarities.mssl import MSSLSimilarity
 from mmvtr.structures import Embedding
 
 T, V, F, D = 4, 3, 5, 6

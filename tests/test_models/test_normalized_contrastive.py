@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from mmvtr.models.losses import ContrastiveLoss, NormalizedContrastiveLoss, Target
+from mmvtr.models.losses.matrix import ContrastiveLoss, NormalizedContrastiveLoss
+from mmvtr.models.target import Target
 
 GAMMA = 0.07
 

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from mmvtr.models.losses import ContrastiveLoss, RankingLoss, Target
-from mmvtr.models.oracle_supervision import OracleSupervision
+from mmvtr.models.losses.matrix import ContrastiveLoss, RankingLoss
+from mmvtr.models.supervisions.oracle import OracleSupervision
+from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 
 #: Annotated and true pairs of 4 texts and 5 videos; columns 0 and 1 are one video, text 3 has none.

@@ -3,8 +3,8 @@ import math
 import pytest
 import torch
 
-from mmvtr.models.losses import Target
-from mmvtr.models.supervision import relative_uncertainty
+from mmvtr.models.supervisions.dvtr import relative_uncertainty
+from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from mmengine.config import Config
 
-from mmvtr.models.encoders.prvr_layers import GaussianBlock, gaussian_windows
+from mmvtr.models.layers.prvr import GaussianBlock, gaussian_windows
 from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.registry import MODELS
 from mmvtr.utils import register_all_modules

@@ -3,8 +3,8 @@ import math
 import pytest
 import torch
 
-from mmvtr.models.losses import Target
-from mmvtr.models.query_diversity import QueryDiversity
+from mmvtr.models.losses.query_diversity import QueryDiversity
+from mmvtr.models.target import Target
 from mmvtr.structures import Embedding
 
 

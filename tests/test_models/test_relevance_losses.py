@@ -5,13 +5,14 @@ import math
 import pytest
 import torch
 
-from mmvtr.models.losses import RankingLoss, Target
-from mmvtr.models.relevance_losses import (
+from mmvtr.models.losses.matrix import RankingLoss
+from mmvtr.models.losses.relevance import (
     AdaptiveMaxMarginLoss,
     EgoNCELoss,
     RelevantRankingLoss,
 )
-from mmvtr.models.relevance_supervision import RelevanceSupervision
+from mmvtr.models.supervisions.relevance import RelevanceSupervision
+from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 
 # Columns 0 and 1 are one video, brought twice; texts 2 and 3 are captions of one video.

@@ -3,9 +3,10 @@
 import pytest
 import torch
 
-from mmvtr.models.losses import ContrastiveLoss, RankingLoss, Target
-from mmvtr.models.relevance_supervision import RelevanceSupervision
+from mmvtr.models.losses.matrix import ContrastiveLoss, RankingLoss
 from mmvtr.models.retriever import VideoTextRetriever
+from mmvtr.models.supervisions.relevance import RelevanceSupervision
+from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding
 

@@ -8,10 +8,11 @@ from mmvtr.datasets import collate_retrieval
 from mmvtr.engine.evaluation import encode_batch
 from mmvtr.models.annotation import match
 from mmvtr.models.data_preprocessor import VideoTextDataPreprocessor, pad
-from mmvtr.models.losses import ContrastiveLoss, RankingLoss
+from mmvtr.models.losses.matrix import ContrastiveLoss, RankingLoss
 from mmvtr.models.retriever import VideoTextRetriever
-from mmvtr.models.similarity import CosineSimilarity, Temperature
-from mmvtr.models.supervision import DVTRSupervision
+from mmvtr.models.similarities.cosine import CosineSimilarity
+from mmvtr.models.supervisions.dvtr import DVTRSupervision
+from mmvtr.models.temperature import Temperature
 from mmvtr.structures import Embedding, cat_levels
 from tests.test_dist import make_batch, make_model
 

@@ -5,8 +5,9 @@ import math
 import pytest
 import torch
 
-from mmvtr.models.losses import ContrastiveLoss, Target
-from mmvtr.models.score_supervision import RelativeScoreSupervision, relative_eta
+from mmvtr.models.losses.matrix import ContrastiveLoss
+from mmvtr.models.supervisions.relative_scores import RelativeScoreSupervision, relative_eta
+from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding
 

@@ -7,7 +7,7 @@ import torch
 from mmengine.config import Config
 from torch import nn
 
-from mmvtr.models.encoders import SSBEncoder, TransformersText
+from mmvtr.models import SSBEncoder, TransformersText
 from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.registry import MODELS
 

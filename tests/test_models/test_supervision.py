@@ -3,12 +3,12 @@ import math
 import pytest
 import torch
 
-from mmvtr.models.losses import Target
-from mmvtr.models.supervision import (
+from mmvtr.models.supervisions.dvtr import (
     DVTRSupervision,
     LiteralDVTRSupervision,
     relative_uncertainty,
 )
+from mmvtr.models.target import Target
 from mmvtr.structures import Embedding
 
 D = 6

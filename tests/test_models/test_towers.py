@@ -8,13 +8,13 @@ import pytest
 import torch
 from open_clip import CLIP
 
-from mmvtr.models.encoders import (
+from mmvtr.models import (
     FeatureFrames,
     OpenCLIPFrames,
     OpenCLIPText,
     TransformersText,
-    open_clip_weights,
 )
+from mmvtr.models.towers import open_clip_weights
 from mmvtr.registry import MODELS
 
 VIT = dict(

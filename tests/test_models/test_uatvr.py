@@ -11,8 +11,15 @@ from mmengine.optim import build_optim_wrapper
 from mmengine.runner import Runner
 
 from mmvtr.datasets import VideoTextDataset
-from mmvtr.models import TokenSimilarity, VideoTextDataPreprocessor, VideoTextRetriever
-from mmvtr.models.encoders import UATVR, FeatureFrames, OpenCLIPFrames, OpenCLIPText
+from mmvtr.models import (
+    UATVR,
+    FeatureFrames,
+    OpenCLIPFrames,
+    OpenCLIPText,
+    TokenSimilarity,
+    VideoTextDataPreprocessor,
+    VideoTextRetriever,
+)
 from mmvtr.registry import MODELS
 from mmvtr.utils import register_all_modules
 from tests.test_models.test_clip2video import CLIP, DIM, lengths, mean_of_units, transform

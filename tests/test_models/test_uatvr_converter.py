@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from mmengine.config import Config
 
-from mmvtr.models.encoders.convert import convert_checkpoint, official_retriever
-from mmvtr.models.encoders.official_models import clip_config
+from mmvtr.models.converters.convert import convert_checkpoint, official_retriever
+from mmvtr.models.converters.official_models import clip_config
 from mmvtr.registry import MODELS
 from mmvtr.utils import register_all_modules
 from tests.test_models.test_clip2video import lengths

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from mmvtr.models.encoders import WordVectors
+from mmvtr.models import WordVectors
 from mmvtr.registry import MODELS
 
 IDS = torch.tensor([[3, 1, 0], [2, 0, 0]])

@@ -79,7 +79,7 @@ def test_runs_restarts_and_does_not_depend_on_jobs(tmp_path):
 
 
 def test_every_training_has_a_config(tool, plan_of):
-    cells = importlib.import_module('effects_cells')
+    cells = importlib.import_module('comparison.cells')
     plan = plan_of()
     point = {'optim_wrapper.optimizer.lr': 0.002}
     shas = set()
@@ -130,7 +130,7 @@ def test_names_of_the_plan_exist(tool):
 
 
 def test_a_config_that_changed_throws_its_training_away(tool, plan_of, tmp_path, monkeypatch):
-    cells = importlib.import_module('effects_cells')
+    cells = importlib.import_module('comparison.cells')
     monkeypatch.setattr(cells, 'ROOT', tmp_path)
     (tmp_path / 'configs').symlink_to(ROOT / 'configs')
     training = plan_of().training('clean', 'infonce', 0, {'optim_wrapper.optimizer.lr': 0.002})
@@ -145,7 +145,7 @@ def test_a_config_that_changed_throws_its_training_away(tool, plan_of, tmp_path,
 
 
 def test_the_written_config_is_the_whole_config(tool, plan_of, tmp_path, monkeypatch):
-    cells = importlib.import_module('effects_cells')
+    cells = importlib.import_module('comparison.cells')
     monkeypatch.setattr(cells, 'ROOT', tmp_path)
     (tmp_path / 'configs').symlink_to(ROOT / 'configs')
     training = plan_of().training('untrimmed', 'arl', 1, {'optim_wrapper.optimizer.lr': 0.002})
@@ -155,7 +155,7 @@ def test_the_written_config_is_the_whole_config(tool, plan_of, tmp_path, monkeyp
 
 @pytest.mark.parametrize('content', ['{"config_sha": 1', ''])
 def test_a_damaged_cell_is_named(tool, plan_of, tmp_path, content):
-    cells = importlib.import_module('effects_cells')
+    cells = importlib.import_module('comparison.cells')
     training = plan_of().training('clean', 'infonce', 0, {})
     path = cells.cell_path(training, tmp_path)
     path.parent.mkdir()

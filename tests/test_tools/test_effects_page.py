@@ -19,7 +19,7 @@ ORACLE = dict(oracle=(48, 50))
 @pytest.fixture
 def tool(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / 'tools/benchmark'))
-    return importlib.import_module('effects_page')
+    return importlib.import_module('comparison.page')
 
 
 @pytest.fixture
@@ -278,7 +278,7 @@ def test_an_oracle_that_gains_nothing_has_no_headline(tool, folder, plan, write)
     text = write()
     assert 'of the gain of the oracle in v2t P@1' not in text
     assert 'closed' not in lines_of(text, '### Paired retrieval')['row']
-    pictures = importlib.import_module('effects_pictures')
+    pictures = importlib.import_module('comparison.pictures')
     assert pictures._corner(tool.make_views(folder, *plan).views[0]) is None
     for seed in range(3):
         save(folder, 'oracle', seed)
@@ -378,7 +378,7 @@ def test_nothing_of_the_plan(tool, folder, plan, tmp_path):
 @pytest.mark.parametrize('chosen_by', ['retrieval/rsum', 'sinkhorn/retrieval/rsum'])
 def test_the_trade_shows_a_method_as_it_is_meant(draw, folder, plan, monkeypatch, chosen_by):
     plan[0]['idle'] = plan[0]['idle']._replace(chosen_by=chosen_by)
-    pictures, shown = importlib.import_module('effects_pictures'), {}
+    pictures, shown = importlib.import_module('comparison.pictures'), {}
     for seed in range(3):
         points = {'sinkhorn/retrieval/rsum': 400.0, 'sinkhorn/semantic/v2t_P1': 20.0}
         save(folder, 'idle', seed, **points)
@@ -409,7 +409,7 @@ def test_pictures_are_small_and_keep_their_colours(draw, folder):
 
 
 def test_labels_of_a_crowd_do_not_cover_each_other(tool):
-    place = importlib.import_module('effects_pictures').best_place
+    place = importlib.import_module('comparison.pictures').best_place
     point, size, frame = np.array([60.0, 250.0]), np.array([90.0, 11.0]), np.array([0, 0, 800, 500])
     placed = [np.concatenate((point - 6, point + 6))]
     for _ in range(12):

@@ -17,12 +17,12 @@ SEEDS = (0, 1, 2)
 @pytest.fixture
 def files(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / 'tools/benchmark'))
-    return importlib.import_module('effects_files')
+    return importlib.import_module('comparison.files')
 
 
 @pytest.fixture
 def stats(files):
-    return importlib.import_module('effects_statistics')
+    return importlib.import_module('comparison.statistics')
 
 
 def fields(method='dvtr', seed=0, *, hits=(1, 0, None, 1), recalls=(3, 0, 1, 2), **changes):

@@ -8,7 +8,7 @@ import pytest
 
 from children import ROOT, run_tool
 from mmvtr.datasets import PlantedDataset
-from mmvtr.datasets.splits import class_means
+from mmvtr.datasets.sampling.splits import class_means
 from mmvtr.evaluation import LengthBiasMetric
 from mmvtr.evaluation.length_bias import common_actions
 

@@ -13,7 +13,7 @@ import toy
 from children import ROOT
 from mmvtr.apis import load_retriever
 from mmvtr.datasets import PlantedDataset
-from mmvtr.models.losses import Target
+from mmvtr.models.target import Target
 
 TOOL = 'analysis_tools/soft_positives.py'
 KNOBS = dict(num_train=12, num_val=1, num_test=2, captions=2, test_captions=1, general=0.6)

@@ -19,7 +19,7 @@ import torch
 from mmengine.config import Config, DictAction
 from mmengine.registry import init_default_scope
 
-from mmvtr.datasets.splits import Action, class_means, class_members
+from mmvtr.datasets.sampling.splits import Action, class_means, class_members
 from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.evaluation import LengthBiasMetric, evaluate, results_table
 from mmvtr.evaluation.length_bias import (

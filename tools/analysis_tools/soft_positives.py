@@ -22,7 +22,7 @@ from mmvtr.apis import load_retriever
 from mmvtr.datasets import PlantedDataset
 from mmvtr.evaluation import SoftPositiveMetric, evaluate, results_table
 from mmvtr.models.annotation import annotated_target
-from mmvtr.models.losses import Target
+from mmvtr.models.target import Target
 from mmvtr.registry import DATASETS
 from mmvtr.structures import Relation
 from mmvtr.utils import load_config

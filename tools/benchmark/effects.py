@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
-from effects_cells import (
+from comparison.cells import (
     Training,
     cpu_seconds,
     describe,
@@ -34,9 +34,9 @@ from effects_cells import (
     write_config,
     write_json,
 )
-from effects_files import load_json
-from effects_page import write_page
-from effects_plan import CONDITIONS, GRID, METHODS, SUMS, TUNED_ON, Condition
+from comparison.files import load_json
+from comparison.page import write_page
+from comparison.plan import CONDITIONS, GRID, METHODS, SUMS, TUNED_ON, Condition
 from planted_runs import ROOT, WORK, make_features, sister_tower
 
 #: Family and method -> point of the grid.

@@ -16,7 +16,7 @@ import torch
 from mmengine.config import Config
 from torch import nn
 
-from mmvtr.models.encoders.open_clip_towers import OpenCLIPFrames
+from mmvtr.models.towers.open_clip import OpenCLIPFrames
 from mmvtr.registry import MODELS
 from mmvtr.utils import register_all_modules
 

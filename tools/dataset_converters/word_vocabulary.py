@@ -18,7 +18,7 @@ import numpy as np
 from mmengine.config import DictAction
 from mmengine.registry import init_default_scope
 
-from mmvtr.datasets.word_ids import make_word_ids
+from mmvtr.datasets.words.word_ids import make_word_ids
 from mmvtr.registry import DATASETS, TRANSFORMS
 from mmvtr.utils import load_config
 

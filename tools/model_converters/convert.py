@@ -13,7 +13,7 @@ import os
 
 import torch
 
-from mmvtr.models.encoders.convert import PREFIXES, convert_checkpoint
+from mmvtr.models.converters.convert import PREFIXES, convert_checkpoint
 
 
 def main() -> None:

@@ -13,12 +13,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmvtr.functional.precision import at_least_float32
+from mmvtr.models.encoders.dual import CLIPDualEncoder
+from mmvtr.models.encoders.temporal import FramePositions, TemporalTransformer
+from mmvtr.models.layers.pooling import masked, mean_of_units, unit
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
-
-from .dual import CLIPDualEncoder
-from .pooling import masked, mean_of_units, unit
-from .temporal import FramePositions, TemporalTransformer
 
 
 class TemporalDifference(nn.Module):

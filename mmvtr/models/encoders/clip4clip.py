@@ -6,12 +6,11 @@ from typing import Optional
 
 from torch import Tensor, nn
 
+from mmvtr.models.encoders.dual import CLIPDualEncoder
+from mmvtr.models.encoders.temporal import FramePositions, TemporalTransformer
+from mmvtr.models.layers.pooling import masked, mean_of_units
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
-
-from .dual import CLIPDualEncoder
-from .pooling import masked, mean_of_units
-from .temporal import FramePositions, TemporalTransformer
 
 
 @MODELS.register_module()

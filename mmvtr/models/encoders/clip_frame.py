@@ -9,12 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from mmvtr.functional.proposals import clip_pooling
+from mmvtr.models.encoders.prvr import PRVREncoder
+from mmvtr.models.layers.pooling import masked, mean_of_units, unit
+from mmvtr.models.layers.prvr import GaussianBlock, LearntPooling, SelfAttention, TokenEncoder
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
-
-from .pooling import masked, mean_of_units, unit
-from .prvr import PRVREncoder
-from .prvr_layers import GaussianBlock, LearntPooling, SelfAttention, TokenEncoder
 
 
 class ClipFrameEncoder(PRVREncoder):

@@ -6,10 +6,9 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from mmvtr.models.layers.pooling import empty_levels, encode_frames, masked, unit
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
-
-from .pooling import empty_levels, encode_frames, masked, unit
 
 
 class CLIPDualEncoder(nn.Module):

@@ -9,13 +9,12 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from mmvtr.functional.precision import at_least_float32
+from mmvtr.models.encoders.prvr import run_words
+from mmvtr.models.layers.graph_attention import GraphAttention
+from mmvtr.models.layers.pooling import empty_levels, encode_frames, masked
+from mmvtr.models.layers.prvr import LearntPooling
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
-
-from .graph_attention import GraphAttention
-from .pooling import empty_levels, encode_frames, masked
-from .prvr import run_words
-from .prvr_layers import LearntPooling
 
 
 @MODELS.register_module()
@@ -31,7 +30,7 @@ class HGREncoder(nn.Module):
     Words go through a bidirectional GRU whose directions are averaged.  They are pooled by learnt
     attention to the sentence, and by their maximum to a verb or noun, which a vector of its role
     multiplies.  These nodes then see each other along the edges of the role graph
-    (:class:`~mmvtr.models.encoders.graph_attention.GraphAttention`).
+    (:class:`~mmvtr.models.layers.graph_attention.GraphAttention`).
 
     Args:
         frames: frame tower (config or module): float [N, ...] -> [N, D_v], attribute ``dim`` = D_v;
@@ -39,7 +38,7 @@ class HGREncoder(nn.Module):
         text: text tower: (text [T, L, ...], mask [T, L]) -> (words [T, L, D_t], pooled), attribute
             ``dim`` = D_t; ``WordVectors``.  Only its words are read.
         dim: D.
-        roles: how many there are (``len(mmvtr.datasets.role_graphs.ROLES)``).
+        roles: how many there are (``len(mmvtr.datasets.words.role_graphs.ROLES)``).
         dropout: of the mapped frames.
         graph_dropout: of what a node receives.
     """
@@ -103,7 +102,7 @@ class HGREncoder(nn.Module):
         roles: Tensor,
         edges: Tensor,
     ) -> Levels:
-        """Encode T texts with their role graphs (:func:`mmvtr.datasets.role_graphs.pack_graph`).
+        """Encode T texts with role graphs (:func:`mmvtr.datasets.words.role_graphs.pack_graph`).
 
         Args:
             text: int64 [T, L] ids of words: what the text tower reads.

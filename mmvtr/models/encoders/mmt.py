@@ -12,10 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from mmvtr.functional.precision import at_least_float32
+from mmvtr.models.layers.pooling import check_mask, empty_levels, masked, unit
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
-
-from .pooling import check_mask, empty_levels, masked, unit
 
 #: Rows of the table of times in front of those of the seconds.
 AGGREGATED, UNKNOWN = 0, 1
@@ -38,7 +37,7 @@ class MMTEncoder(nn.Module):
     One level, ``'global'``, whose tokens are the experts, by name in alphabetical order (as
     ``LoadExperts`` numbers them).  Those of a video are unit vectors, zero where the mask says that
     the expert is missing.  Those of a text are unit vectors times the text's weights, which
-    :class:`~mmvtr.models.mmt_similarity.ExpertSimilarity` reads back as lengths.  Ours, not the
+    :class:`~mmvtr.models.similarities.mmt.ExpertSimilarity` reads back as lengths.  Ours, not the
     paper's: unit vectors also of videos, LayerNorm and dropout in front of the transformer as in
     BERT, and no experts but those with features in the transformer.
 
@@ -143,7 +142,7 @@ class MMTEncoder(nn.Module):
             and sum to 1, ``mask`` [T, E], all True, and ``mean`` [T, D], the sum of the tokens.
 
         Raises:
-            ValueError: see :func:`~mmvtr.models.encoders.tower.check_text`.
+            ValueError: see :func:`~mmvtr.models.towers.base.check_text`.
         """
         if not len(text):
             return empty_levels(self, len(self.experts))

@@ -7,11 +7,10 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from mmvtr.models.layers.pooling import check_mask, encode_frames, masked, mean_of_units
+from mmvtr.models.layers.prvr import LearntPooling, SelfAttention, TokenEncoder
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
-
-from .pooling import check_mask, encode_frames, masked, mean_of_units
-from .prvr_layers import LearntPooling, SelfAttention, TokenEncoder
 
 
 class PRVREncoder(nn.Module):

@@ -12,10 +12,9 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from mmvtr.functional.precision import at_least_float32
+from mmvtr.models.layers.pooling import check_mask, empty_levels, masked, unit
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
-
-from .pooling import check_mask, empty_levels, masked, unit
 
 
 @MODELS.register_module()
@@ -24,7 +23,7 @@ class SSBEncoder(nn.Module):
 
     Video: bidirectional GRU, then :class:`TransformerPooling`.  Text: a text tower, a 1-d
     convolution with ReLU, then the same pooling.  One level, ``'global'``, with tokens: those of
-    a video are what :class:`~mmvtr.models.captioning.CrossCaptioning` reads.
+    a video are what :class:`~mmvtr.models.losses.captioning.CrossCaptioning` reads.
 
     Stated (NCL, App. C): T5-base; motion features of R(2+1)D-34 and appearance features of
     ResNet152, concatenated; an RNN on videos, a CNN on texts, then transformer pooling; dropout
@@ -113,7 +112,7 @@ class SSBEncoder(nn.Module):
             as ``encode_video``, with ``tokens`` [T, L, D] and ``mask`` [T, L].
 
         Raises:
-            ValueError: see :func:`~mmvtr.models.encoders.tower.check_text`.
+            ValueError: see :func:`~mmvtr.models.towers.base.check_text`.
         """
         if not len(text):
             return empty_levels(self, text.shape[1])

@@ -8,7 +8,7 @@ from typing import Optional
 import torch
 from torch import Tensor, nn
 
-from .open_clip_towers import OpenCLIPText
+from mmvtr.models.towers.open_clip import OpenCLIPText
 
 #: Epsilon of the LayerNorms in the official temporal blocks (CLIP's own have 1e-5).
 EPSILON = 1e-12

@@ -8,12 +8,11 @@ from typing import ClassVar, Optional
 import torch
 from torch import Tensor, nn
 
+from mmvtr.models.encoders.dual import CLIPDualEncoder
+from mmvtr.models.encoders.temporal import FramePositions, TemporalTransformer
+from mmvtr.models.layers.pooling import check_mask, masked, mean_of_units, unit
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels, pad_tokens
-
-from .dual import CLIPDualEncoder
-from .pooling import check_mask, masked, mean_of_units, unit
-from .temporal import FramePositions, TemporalTransformer
 
 
 class ExtraTokens(nn.Module):

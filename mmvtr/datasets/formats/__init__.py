@@ -1,0 +1,1 @@
+"""Published datasets, each read from the files that its authors and the field hand out."""

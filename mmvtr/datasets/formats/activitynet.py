@@ -1,0 +1,66 @@
+"""ActivityNet Captions (Krishna et al., ICCV 2017) as paragraph retrieval.
+
+The sentences of a video, stripped and joined by a space, are one text (Zhang et al., ECCV 2018).
+They keep the order of the file, as the field's codes do; it is not always that of their times.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterator
+
+from mmvtr.datasets.annotation_files import read_json, strings
+from mmvtr.datasets.formats.published import Annotations, Captions, PublishedDataset, Split
+from mmvtr.registry import DATASETS
+
+LISTS = 'collaborative-experts'
+SPLITS = {
+    'train': Split(f'{LISTS}/train_list.txt', 'train.json', 10009, 10009),
+    'val1': Split(f'{LISTS}/val_1_list.txt', 'val_1.json', 4917, 4917),
+    'val2': Split(f'{LISTS}/val_2_list.txt', 'val_2.json', 4885, 4885),
+}
+
+
+@DATASETS.register_module()
+class ActivityNetDataset(PublishedDataset):
+    """ActivityNet Captions, a whole video and its paragraph.
+
+    Papers train on 'train' and test on 'val1'; 'val2' describes videos of val1 a second time. A
+    text has the id of its video, 'v_...'.
+
+    Args:
+        split: 'train', 'val1' or 'val2'.
+        ann_root: see :class:`PublishedDataset`.
+        **kwargs: of :class:`PublishedDataset`.
+
+    Raises:
+        FileNotFoundError: see :class:`PublishedDataset`.
+        ValueError: see :class:`PublishedDataset`.
+    """
+
+    title = 'ActivityNet Captions'
+    splits = SPLITS
+    layout = f'train.json, val_1.json, val_2.json; optional {LISTS}/*_list.txt'
+    example = 'v_QOlSCBRmfWY'
+
+    def __init__(self, split: str, *, ann_root: str = 'data/activitynet', **kwargs: Any) -> None:
+        super().__init__(split, ann_root=ann_root, **kwargs)
+
+    def read_split(self) -> Annotations:
+        """Videos of the split's list, or else all of its json, in its order."""
+        return self.listed(self._paragraphs(SPLITS[self.split].source))
+
+    def held_out(self) -> Iterator[tuple[str, list[str]]]:
+        """Videos of val1 and val2."""
+        for name in ('val_1.json', 'val_2.json'):
+            if (self.ann_root / name).is_file():
+                yield name, list(read_json(self.ann_root / name, ()))
+
+    def _paragraphs(self, name: str) -> Captions:
+        path = self.file(name)
+        paragraphs: Captions = {}
+        for video, entry in read_json(path, ()).items():
+            sentences = entry.get('sentences') if isinstance(entry, dict) else None
+            sentences = strings(sentences, f"{path}: 'sentences' of {video!r}")
+            text = ' '.join(sentence.strip() for sentence in sentences)
+            paragraphs[video] = [(video, text)]
+        return paragraphs

@@ -1,0 +1,78 @@
+"""DiDeMo (Hendricks et al., ICCV 2017) as paragraph retrieval.
+
+Each row of the json describes a moment; all rows of a video, joined by a space in the order of the
+file, are one text for the whole video (Zhang et al., ECCV 2018; Collaborative Experts).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterator
+
+from mmvtr.datasets.annotation_files import read_rows
+from mmvtr.datasets.formats.published import Annotations, Captions, PublishedDataset, Split
+from mmvtr.registry import DATASETS
+
+#: Annotators saw six segments of five seconds; what comes later nobody described.
+SECONDS = 30.0
+
+LISTS = 'collaborative-experts'
+SPLITS = {
+    'train': Split(f'{LISTS}/train_list.txt', 'train_data.json', 8392, 8392),
+    'val': Split(f'{LISTS}/val_list.txt', 'val_data.json', 1065, 1065),
+    'test': Split(f'{LISTS}/test_list.txt', 'test_data.json', 1004, 1004),
+}
+
+
+@DATASETS.register_module()
+class DiDeMoDataset(PublishedDataset):
+    """DiDeMo, the first 30 s of a video and its paragraph.
+
+    Videos are those of Collaborative Experts' lists or, without a list, all of the json. A text has
+    the id of its video, a file name such as ``USER_NUMBER_HASH.mov``.
+
+    Args:
+        split: 'train', 'val' or 'test'.
+        ann_root: see :class:`PublishedDataset`.
+        video_suffix: in place of the video's own, for a folder of converted files; '' = its own.
+        **kwargs: of :class:`PublishedDataset`.
+
+    Raises:
+        FileNotFoundError: see :class:`PublishedDataset`.
+        ValueError: see :class:`PublishedDataset`.
+    """
+
+    title = 'DiDeMo'
+    splits = SPLITS
+    layout = f'train_data.json, val_data.json, test_data.json; {LISTS}/*_list.txt'
+    example = '10015567@N08_3655084291_d8b58466fa.mov'
+
+    def __init__(
+        self,
+        split: str,
+        *,
+        ann_root: str = 'data/didemo',
+        video_suffix: str = '',
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(split, ann_root=ann_root, video_suffix=video_suffix, **kwargs)
+
+    def read_split(self) -> Annotations:
+        """Videos of the split's list, or else all of its json, in its order."""
+        sentences: dict[str, list[str]] = {}
+        path = self.file(SPLITS[self.split].source)
+        for row in read_rows(path, dict(video=str, description=str)):
+            sentences.setdefault(row['video'], []).append(row['description'].strip())
+        captions: Captions = {video: [(video, ' '.join(s))] for video, s in sentences.items()}
+        return self.listed(captions)
+
+    def held_out(self) -> Iterator[tuple[str, list[str]]]:
+        """Videos that the json files of val and test describe."""
+        for name in ('val_data.json', 'test_data.json'):
+            if (self.ann_root / name).is_file():
+                rows = read_rows(self.ann_root / name, dict(video=str))
+                yield name, [row['video'] for row in rows]
+
+    def video_record(self, name: str) -> dict[str, Any]:
+        """The file of that name, up to second 30."""
+        file = name.rpartition('.')[0] + self.video_suffix if self.video_suffix else name
+        return dict(video_id=name, path=str(self.video_dir / file), end=SECONDS)

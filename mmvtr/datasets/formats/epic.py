@@ -1,0 +1,268 @@
+"""EPIC-KITCHENS-100 multi-instance retrieval (Damen et al., IJCV 2022) from its official csv files.
+
+A narration fits every clip of the same verb and nouns, so pairs are graded by classes. Texts are
+rows, known by their narration_id: 7 of the test sentences repeat another one's words.
+"""
+
+from __future__ import annotations
+
+import ast
+import random
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, Iterator, NamedTuple, Optional
+
+import numpy as np
+from torch import Tensor
+
+from mmvtr.datasets.annotation_files import read_table
+from mmvtr.datasets.formats.prvr import seconds
+from mmvtr.datasets.formats.published import Annotations, PublishedDataset, Split
+from mmvtr.datasets.video_text import class_table
+from mmvtr.functional.class_relevance import class_relevance
+from mmvtr.registry import DATASETS
+
+FOLDER = 'retrieval_annotations'
+TRAIN, TEST = (f'{FOLDER}/EPIC_100_retrieval_{name}.csv' for name in ('train', 'test'))
+TRAIN_SENTENCES, TEST_SENTENCES = (name.replace('.csv', '_sentence.csv') for name in (TRAIN, TEST))
+SPLITS = {
+    'train': Split(TRAIN, None, 67217, 67217),
+    'train_sentences': Split(TRAIN, TRAIN_SENTENCES, 67217, 15989),
+    'test': Split(TEST, TEST_SENTENCES, 9668, 3842),
+}
+COLUMNS = (
+    *('narration_id', 'start_timestamp', 'stop_timestamp', 'start_frame', 'stop_frame'),
+    *('narration', 'verb', 'verb_class', 'noun_class', 'all_nouns', 'all_noun_classes'),
+)
+
+
+class Clip(NamedTuple):
+    """A row of a clip csv; times in seconds, ``frames`` of the original video (50 or 60 a second).
+
+    ``noun_class`` is the first of ``noun_classes``: with the verb's class, the action of a clip.
+    """
+
+    name: str
+    start: float
+    end: float
+    frames: int
+    narration: str
+    verb: str
+    nouns: tuple[str, ...]
+    verb_class: int
+    noun_class: int
+    noun_classes: tuple[int, ...]
+
+    @property
+    def labels(self) -> dict[str, Any]:
+        """What the records of a clip and of its narration have in common."""
+        return dict(
+            classes=dict(verb=[self.verb_class], noun=list(dict.fromkeys(self.noun_classes))),
+            actions=[(self.verb_class, self.noun_class)],
+        )
+
+    @property
+    def meaning(self) -> tuple[int, frozenset[int]]:
+        """Equal for two clips where their relevance to each other is 1."""
+        return self.verb_class, frozenset(self.noun_classes)
+
+
+@DATASETS.register_module()
+class EPICKitchensDataset(PublishedDataset):
+    """EPIC-KITCHENS-100, its clips and the narrations of their actions.
+
+    To train on, every clip has its own narration: 67,217 pairs, as the official code and HGR train.
+    To test, the 3,842 sentences of the sentence csv ask; each belongs to all clips of relevance 1
+    (16.28 on average). 'train_sentences' relates the training clips to their 15,989 sentences in
+    that way. A video's id and a text's is the narration_id. Records have ``classes``, ``actions``
+    and, a text, ``verb`` and ``nouns`` as the csv of the clips has them at its narration_id; a
+    video has ``start``, ``end`` and ``duration`` in seconds and ``num_frames``.
+
+    Args:
+        split: 'train', 'train_sentences' or 'test'.
+        ann_root: a copy of the repository epic-kitchens-100-annotations.
+        video_dir: folder of ``P01/videos/P01_01.MP4`` ..., the untrimmed videos.
+        related: with ``epoch_unit='video'``, hand a clip any text of relevance above this, drawn
+            uniformly, in place of one of its own (EgoVLP: .1).  The pair is then a match of the
+            batch, and its relevance says how good a one.  None: its own texts.
+        **kwargs: of :class:`PublishedDataset`.
+
+    Raises:
+        FileNotFoundError: see :class:`PublishedDataset`.
+        ValueError: see :class:`PublishedDataset`; a clip that ends before it begins, a list that is
+            none; names the row.
+    """
+
+    title = 'EPIC-KITCHENS-100'
+    splits = SPLITS
+    layout = ', '.join(dict.fromkeys(f for s in SPLITS.values() for f in s[:2] if f))
+    example = 'P01_01_0'
+
+    def __init__(
+        self,
+        split: str,
+        *,
+        ann_root: str = 'data/epic',
+        video_dir: str = 'EPIC-KITCHENS',
+        video_suffix: str = '.MP4',
+        related: Optional[float] = None,
+        **kwargs: Any,
+    ) -> None:
+        if related is not None and not 0 <= related < 1:
+            raise ValueError(f'EPICKitchensDataset: related={related} must lie in [0, 1)')
+        if related is not None and kwargs.get('epoch_unit') != 'video':
+            raise ValueError(f"EPICKitchensDataset: related={related} needs epoch_unit='video'")
+        self.related = related
+        self._related_texts: dict[Any, np.ndarray] = {}
+        super().__init__(
+            split, ann_root=ann_root, video_dir=video_dir, video_suffix=video_suffix, **kwargs
+        )
+
+    def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Clips of the split in the csv's order, and its texts."""
+        table, sentences = self.splits[self.split][:2]
+        clips = read_clips(self.file(table))
+        self._refuse_leak(Annotations(table, [clip.name for clip in clips], {}))
+        if sentences is None:
+            texts = [_text(clip, clip.narration, [v]) for v, clip in enumerate(clips)]
+        else:
+            texts = _sentences(self.file(sentences), clips, table)
+        self._compare_with_published(len(clips), len(texts))
+        return [{**self.video_record(clip.name), **_facts(clip)} for clip in clips], texts
+
+    def _choose(self, index: int) -> tuple[int, list[int]]:
+        if self.related is None:
+            return super()._choose(index)
+        v = self.videos_with_text[index]
+        return v, [int(random.choice(self._texts_related_to(v)))]
+
+    def _texts_related_to(self, v: int) -> np.ndarray:
+        """Int64 [n], texts of enough relevance for a clip; the same for all of its classes."""
+        classes = self.videos[v]['classes']
+        key = tuple(frozenset(classes[kind]) for kind in classes)
+        if key not in self._related_texts:
+            clip = {kind: class_table([self.videos[v]], kind) for kind in classes}
+            relevance = class_relevance(self._text_classes, clip)[:, 0]
+            self._related_texts[key] = (relevance > self.related).nonzero()[:, 0].numpy()
+        return self._related_texts[key]
+
+    @cached_property
+    def _text_classes(self) -> dict[str, Tensor]:
+        return {kind: class_table(self.texts, kind) for kind in self.texts[0]['classes']}
+
+    def video_record(self, name: str) -> dict[str, Any]:
+        """A clip's video is in its name: P01_01_0 is clip 0 of participant P01's video P01_01."""
+        video = name.rpartition('_')[0]
+        folder = f'{self.video_dir}/{video.partition("_")[0]}/videos'
+        return dict(video_id=name, path=f'{folder}/{video}{self.video_suffix}')
+
+    def held_out(self) -> Iterator[tuple[str, list[str]]]:
+        """Clips of the test split."""
+        path = self.ann_root / TEST
+        if path.is_file():
+            yield TEST, [row['narration_id'] for row in read_table(path, ('narration_id',))]
+
+
+def read_clips(path: Path) -> list[Clip]:
+    """Read a csv of clips.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: a column is missing, or a row is malformed.
+    """
+    rows = read_table(path, COLUMNS)
+    return [_clip(row, f'{path}, row {n}') for n, row in enumerate(rows, 1)]
+
+
+def _clip(row: dict[str, str], where: str) -> Clip:
+    where = f'{where} ({row["narration_id"]})'
+    start, end = (_seconds(row[f'{edge}_timestamp'], where) for edge in ('start', 'stop'))
+    frames = _number(row, 'stop_frame', where) - _number(row, 'start_frame', where)
+    if frames <= 0 or end <= start:
+        raise ValueError(
+            f'{where}: the clip ends before it begins: frames {row["start_frame"]} to '
+            f'{row["stop_frame"]}, {row["start_timestamp"]} to {row["stop_timestamp"]}'
+        )
+    return Clip(
+        name=row['narration_id'],
+        start=start,
+        end=end,
+        frames=frames,
+        narration=row['narration'],
+        verb=row['verb'],
+        nouns=_list(row, 'all_nouns', str, where),
+        verb_class=_number(row, 'verb_class', where),
+        noun_class=_number(row, 'noun_class', where),
+        noun_classes=_list(row, 'all_noun_classes', int, where),
+    )
+
+
+def _facts(clip: Clip) -> dict[str, Any]:
+    return dict(
+        start=clip.start,
+        end=clip.end,
+        duration=clip.end - clip.start,
+        num_frames=clip.frames,
+        **clip.labels,
+    )
+
+
+def _sentences(path: Path, clips: list[Clip], table: str) -> list[dict[str, Any]]:
+    """The texts of a sentence csv; each belongs to all clips that mean the same."""
+    by_name = {clip.name: clip for clip in clips}
+    same: dict[tuple[int, frozenset[int]], list[int]] = {}
+    for v, clip in enumerate(clips):
+        same.setdefault(clip.meaning, []).append(v)
+    texts = []
+    for n, row in enumerate(read_table(path, ('narration_id', 'narration')), 1):
+        clip = by_name.get(row['narration_id'])
+        if clip is None:
+            raise ValueError(f'{path}, row {n}: {table} has no clip {row["narration_id"]!r}')
+        texts.append(_text(clip, row['narration'], list(same[clip.meaning])))
+    return texts
+
+
+def _text(clip: Clip, text: str, video_idx: list[int]) -> dict[str, Any]:
+    return dict(
+        text_id=clip.name,
+        text=text,
+        video_idx=video_idx,
+        verb=clip.verb,
+        nouns=list(clip.nouns),
+        **clip.labels,
+    )
+
+
+def _number(row: dict[str, str], column: str, where: str) -> int:
+    if not row[column].isdecimal():
+        raise ValueError(f'{where}: {column} {row[column]!r}, expected a number')
+    return int(row[column])
+
+
+def _seconds(clock: str, where: str) -> float:
+    """``HH:MM:SS.ss`` in seconds."""
+    parts = clock.split(':')
+    if len(parts) != 3:
+        raise ValueError(f'{where}: time {clock!r}, expected HH:MM:SS.ss')
+    hours, minutes, rest = (seconds(part, where) for part in parts)
+    return 3600 * hours + 60 * minutes + rest
+
+
+def _list(row: dict[str, str], column: str, kind: type, where: str) -> tuple[Any, ...]:
+    values = _parse_list(row[column], kind)
+    if not values:
+        raise ValueError(
+            f'{where}: {column} {row[column]!r}, expected a list of {kind.__name__}, not empty'
+        )
+    return values
+
+
+@cache
+def _parse_list(text: str, kind: type) -> tuple[Any, ...]:
+    """A python list of this type, of which nothing is run; () if it is none."""
+    try:
+        values = ast.literal_eval(text)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return ()
+    fits = isinstance(values, list) and all(type(value) is kind for value in values)
+    return tuple(values) if fits else ()

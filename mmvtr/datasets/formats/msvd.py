@@ -1,0 +1,98 @@
+"""MSVD (Chen & Dolan, ACL 2011): 1,970 clips with about 41 captions each, every one a text.
+
+Captions come as X-Pool's json or as CLIP4Clip's pickle, which is read without running anything
+that it names. Captions that a clip holds twice are kept: a text is a row, not a string.
+"""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any, NoReturn
+
+from mmvtr.datasets.annotation_files import read_ids, read_json, strings
+from mmvtr.datasets.formats.published import Annotations, Captions, PublishedDataset, Split
+from mmvtr.registry import DATASETS
+
+CAPTIONS = 'captions_msvd.json'
+PICKLE = 'raw-captions.pkl'
+SPLITS = {
+    'train': Split('train_list.txt', CAPTIONS, 1200, 48774),
+    'val': Split('val_list.txt', CAPTIONS, 100, 4290),
+    'test': Split('test_list.txt', CAPTIONS, 670, 27763),
+}
+
+
+@DATASETS.register_module()
+class MSVDDataset(PublishedDataset):
+    """MSVD, the standard split of 1,200, 100 and 670 clips.
+
+    Captions come from ``captions_msvd.json`` or else from ``raw-captions.pkl``, both clip id ->
+    captions; a pickled caption may be a list of words. Caption n of a clip has the id ``CLIP#n``.
+
+    Args:
+        split: 'train', 'val' or 'test'.
+        ann_root: see :class:`PublishedDataset`.
+        video_suffix: see :class:`PublishedDataset`.
+        **kwargs: of :class:`PublishedDataset`.
+
+    Raises:
+        FileNotFoundError: see :class:`PublishedDataset`.
+        ValueError: see :class:`PublishedDataset`; a pickle of more than containers and strings.
+    """
+
+    title = 'MSVD'
+    splits = SPLITS
+    layout = f'train_list.txt, val_list.txt, test_list.txt; {CAPTIONS} or {PICKLE}'
+    example = '-4wsuPCjDBc_5_15'
+
+    def __init__(
+        self, split: str, *, ann_root: str = 'data/msvd', video_suffix: str = '.avi', **kwargs: Any
+    ) -> None:
+        super().__init__(split, ann_root=ann_root, video_suffix=video_suffix, **kwargs)
+
+    def read_split(self) -> Annotations:
+        """Clips of the split's list."""
+        table = SPLITS[self.split].table
+        return Annotations(table, read_ids(self.file(table)), self._captions())
+
+    def _captions(self) -> Captions:
+        pickled = self.ann_root / PICKLE
+        if pickled.is_file() and not (self.ann_root / CAPTIONS).is_file():
+            return _with_ids(_read_pickle(pickled), pickled)
+        path = self.file(CAPTIONS)
+        return _with_ids(read_json(path, ()), path)
+
+
+def _with_ids(content: Any, path: Path) -> Captions:
+    if not isinstance(content, dict):
+        raise ValueError(f'{path}: expected a dict, found {type(content).__name__}')
+    for name, captions in content.items():
+        if not isinstance(captions, list):
+            raise ValueError(f'{path}: {name!r} should have a list of captions')
+    return {
+        name: [
+            (f'{name}#{n}', _sentence(caption, f'{path}: caption {n} of {name!r}'))
+            for n, caption in enumerate(captions)
+        ]
+        for name, captions in content.items()
+    }
+
+
+def _sentence(caption: Any, where: str) -> str:
+    return caption if isinstance(caption, str) else ' '.join(strings(caption, where))
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """Builds containers, strings and numbers, and nothing that a file asks for by its name."""
+
+    def find_class(self, module: str, name: str) -> NoReturn:
+        raise pickle.UnpicklingError(f'it asks for {module}.{name}')
+
+
+def _read_pickle(path: Path) -> Any:
+    with open(path, 'rb') as file:
+        try:
+            return _PlainUnpickler(file, encoding='utf-8').load()
+        except Exception as error:  # a damaged pickle may raise anything
+            raise ValueError(f'{path} is not a pickle of plain captions: {error}') from error

@@ -1,0 +1,204 @@
+"""Partially relevant video retrieval: each caption tells of one moment of an untrimmed video.
+
+Captions come from MS-SL's text files (Dong et al., ACM MM 2022) or else from the official
+annotations. Only these say when a moment is: for the evaluation, no method is told.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import Any, Iterator, NamedTuple, Optional
+
+from mmengine.logging import MMLogger
+
+from mmvtr.datasets.annotation_files import read_lines
+from mmvtr.datasets.formats.published import Annotations, Captions, PublishedDataset
+
+
+class Moment(NamedTuple):
+    """A caption and the seconds of its video that it tells of, as the annotation has them."""
+
+    text: str
+    start: float
+    end: float
+
+
+class Untrimmed(NamedTuple):
+    """A video of the official annotations: its seconds, and its moments in the file's order."""
+
+    duration: float
+    moments: list[Moment]
+
+
+#: By video id.
+Official = dict[str, Untrimmed]
+
+
+class PRVRDataset(PublishedDataset):
+    """One split of a PRVR dataset: implement :meth:`read_official`.
+
+    With ``TextData/<collection><split>.caption.txt`` in ``ann_root`` the set is what that file
+    lists, else all of the official file. The field tests on one set that it calls val or test, so
+    the file of split 'test' may have either name. Caption n of a video has MS-SL's id
+    ``VIDEO#enc#n``, the key of its word features.
+
+    A text has ``start`` and ``end`` and a video its ``duration``, in seconds, where the official
+    file is there. A moment that ends after its video is cut there; one that lies outside or has no
+    length, and a caption that the official file does not have, go without times. The log counts
+    them.
+
+    Args:
+        split: 'train' or 'test'.
+        ann_root: see :class:`PublishedDataset`.
+        **kwargs: of :class:`PublishedDataset`.
+
+    Attributes:
+        collection: the dataset as MS-SL's files call it.
+
+    Raises:
+        FileNotFoundError: see :class:`PublishedDataset`.
+        ValueError: see :class:`PublishedDataset`.
+    """
+
+    collection: str
+
+    def read_official(self, split: str) -> Official:
+        """Read the official annotations of a split, whose file is there."""
+        raise NotImplementedError
+
+    def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Videos and texts of the split, with times where they are known."""
+        self._official = self.read_official(self.split) if self._has_official(self.split) else None
+        videos, texts = super().load_annotations()
+        note = self._add_times(videos, texts)
+        if note:
+            MMLogger.get_current_instance().info(f'{self.title} {self.split}: {note}.')
+        return videos, texts
+
+    def read_split(self) -> Annotations:
+        """The captions of the text file, or else of the official file."""
+        path = self._caption_file(self.split)
+        if path is not None:
+            captions = read_captions(path)
+            return Annotations(path.name, list(captions), captions)
+        source = self.file(self.splits[self.split].source).name
+        captions = {
+            name: [(caption_id(name, n), moment.text) for n, moment in enumerate(video.moments)]
+            for name, video in self._official.items()
+        }
+        return Annotations(source, list(captions), captions)
+
+    def held_out(self) -> Iterator[tuple[str, list[str]]]:
+        """Videos of the test split."""
+        path = self._caption_file('test')
+        if path is not None:
+            yield path.name, list(read_captions(path))
+        elif self._has_official('test'):
+            yield self.splits['test'].source, list(self.read_official('test'))
+
+    def _caption_file(self, split: str) -> Optional[Path]:
+        for name in ('test', 'val') if split == 'test' else (split,):
+            path = self.ann_root / 'TextData' / f'{self.collection}{name}.caption.txt'
+            if path.is_file():
+                return path
+        return None
+
+    def _has_official(self, split: str) -> bool:
+        return (self.ann_root / self.splits[split].source).is_file()
+
+    def _add_times(self, videos: list[dict[str, Any]], texts: list[dict[str, Any]]) -> str:
+        """Add what the official file knows; returns what is to be said of it."""
+        source = self.splits[self.split].source
+        if self._official is None:
+            return f'there is no {source} in {self.ann_root}, so no moment has its times'
+        for video in videos:
+            if video['video_id'] in self._official:
+                video['duration'] = self._official[video['video_id']].duration
+        moments = {
+            caption_id(name, n): moment
+            for name, video in self._official.items()
+            for n, moment in enumerate(video.moments)
+        }
+        cut, outside, unknown = [], [], []
+        for text in texts:
+            moment = moments.get(text['text_id'])
+            if moment is None or letters(moment.text) != letters(text['text']):
+                unknown.append(text['text_id'])
+                continue
+            end = min(moment.end, videos[text['video_idx'][0]]['duration'])
+            if moment.start >= end:
+                outside.append(text['text_id'])
+                continue
+            text.update(start=moment.start, end=end)
+            if end < moment.end:
+                cut.append(text['text_id'])
+        counted = {
+            'end after their video and are cut there': cut,
+            'lie outside their video or have no length and go without times': outside,
+            f'are not in {source} and go without times': unknown,
+        }
+        return '; '.join(
+            f'{len(ids)} of {len(texts)} moments {fate} (e.g. {ids[0]})'
+            for fate, ids in counted.items()
+            if ids
+        )
+
+
+def caption_id(video: str, number: int) -> str:
+    """MS-SL's id of a caption."""
+    return f'{video}#enc#{number}'
+
+
+def letters(text: str) -> str:
+    """What is left of a text without case, punctuation and spaces, which MS-SL's files change."""
+    return re.sub(r'[\W_]+', '', text).lower()
+
+
+def read_captions(path: Path) -> Captions:
+    """Read MS-SL's lines ``VIDEO#enc#N caption``, the id up to the first space.
+
+    Raises:
+        ValueError: a line without video, '#' or caption, or no line at all.
+    """
+    captions: Captions = {}
+    for number, line in read_lines(path):
+        text_id, _, text = line.partition(' ')
+        video, mark, _ = text_id.partition('#')
+        if not (video and mark and text):
+            raise ValueError(
+                f"{path}, line {number}: expected 'VIDEO#enc#N caption', found {line[:50]!r}"
+            )
+        captions.setdefault(video, []).append((text_id, text.strip()))
+    if not captions:
+        raise ValueError(f'{path} has no captions')
+    return captions
+
+
+def read_moment(text: Any, times: Any, where: str) -> Moment:
+    """A moment from a caption and its two times.
+
+    Raises:
+        ValueError: the caption is no string, or the times are not two times; names ``where``.
+    """
+    if not isinstance(text, str):
+        raise ValueError(f'{where}: expected a caption, found {text!r}')
+    if not isinstance(times, (list, tuple)) or len(times) != 2:
+        raise ValueError(f'{where}: expected start and end, found {times!r}')
+    return Moment(text.strip(), *(seconds(time, where) for time in times))
+
+
+def seconds(value: Any, where: str) -> float:
+    """A time from a number or its digits.
+
+    Raises:
+        ValueError: negative, not finite, or no number; names ``where``.
+    """
+    try:
+        time = float(value)
+    except (TypeError, ValueError):
+        time = math.nan
+    if not 0 <= time < math.inf:
+        raise ValueError(f'{where}: expected a time in seconds, found {value!r}')
+    return time

@@ -1,0 +1,56 @@
+"""TVR (Lei et al., ECCV 2020) as partially relevant video retrieval: five moments a TV clip.
+
+Captions of all types, also those that speak of the subtitles, are texts, as in the field.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mmvtr.datasets.annotation_files import read_json_lines
+from mmvtr.datasets.formats.prvr import Official, PRVRDataset, Untrimmed, read_moment, seconds
+from mmvtr.datasets.formats.published import Split
+from mmvtr.registry import DATASETS
+
+SPLITS = {
+    'train': Split('TextData/tvrtrain.caption.txt', 'tvr_train_release.jsonl', 17435, 87175),
+    'test': Split('TextData/tvrtest.caption.txt', 'tvr_val_release.jsonl', 2179, 10895),
+}
+
+
+@DATASETS.register_module()
+class TVRDataset(PRVRDataset):
+    """TVR, whole clips and captions of their moments.
+
+    'test' is the public validation set: the official test sets do not say which clip a caption
+    belongs to. The clips themselves are not published, features are.
+
+    Args:
+        split: 'train' or 'test'.
+        ann_root: see :class:`PRVRDataset`.
+        **kwargs: of :class:`PRVRDataset`.
+
+    Raises:
+        FileNotFoundError: see :class:`PRVRDataset`.
+        ValueError: see :class:`PRVRDataset`.
+    """
+
+    title = 'TVR'
+    collection = 'tvr'
+    splits = SPLITS
+    layout = 'TextData/tvr{train,test}.caption.txt, tvr_train_release.jsonl, tvr_val_release.jsonl'
+    example = 'friends_s01e03_seg02_clip_19'
+
+    def __init__(self, split: str, *, ann_root: str = 'data/tvr', **kwargs: Any) -> None:
+        super().__init__(split, ann_root=ann_root, **kwargs)
+
+    def read_official(self, split: str) -> Official:
+        """One row a moment; those of a clip are not always together."""
+        path = self.file(SPLITS[split].source)
+        videos: Official = {}
+        for row in read_json_lines(path, dict(vid_name=str, desc=str, ts=list)):
+            where = f'{path}: desc_id {row.get("desc_id")}'
+            duration = seconds(row.get('duration'), where)
+            video = videos.setdefault(row['vid_name'], Untrimmed(duration, []))
+            video.moments.append(read_moment(row['desc'], row['ts'], where))
+        return videos

@@ -1,0 +1,66 @@
+"""VATEX (Wang et al., ICCV 2019), its English captions, in the splits that papers compare on.
+
+The official test set has no public captions, so the 3,000 official validation clips are cut in
+two, by HGR (Chen et al., CVPR 2020) and again, otherwise, by CLIP2Video.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mmvtr.datasets.annotation_files import read_rows, strings
+from mmvtr.datasets.formats.published import Annotations, Captions, PublishedDataset, Split
+from mmvtr.registry import DATASETS
+
+TRAINING = 'vatex_training_v1.0.json'
+VALIDATION = 'vatex_validation_v1.0.json'
+SPLITS = {
+    'train': Split('train_list.txt', TRAINING, 25991, 259910),
+    'val': Split('val_list.txt', VALIDATION, 1500, 15000),
+    'test': Split('test_list.txt', VALIDATION, 1500, 15000),
+    'test_1k5': Split('test1k5_sec_list.txt', VALIDATION, 1500, 15000),
+}
+
+
+@DATASETS.register_module()
+class VATEXDataset(PublishedDataset):
+    """VATEX with ten English captions a clip.
+
+    Captions are ``enCap`` of the official json lists. Caption n of a clip has the id ``CLIP#n``.
+    'test_1k5' (CLIP2Video's second list) holds 776 clips of 'val': who tests on it must not choose
+    a checkpoint on 'val'.
+
+    Args:
+        split: 'train', 'val', 'test' or 'test_1k5'.
+        ann_root: see :class:`PublishedDataset`.
+        **kwargs: of :class:`PublishedDataset`.
+
+    Raises:
+        FileNotFoundError: see :class:`PublishedDataset`.
+        ValueError: see :class:`PublishedDataset`; a clip that a json file holds twice.
+    """
+
+    title = 'VATEX'
+    splits = SPLITS
+    layout = f'{TRAINING}, {VALIDATION}; {", ".join(split.table for split in SPLITS.values())}'
+    example = 'Ptf_2VRj-V0_000122_000132'
+
+    def __init__(self, split: str, *, ann_root: str = 'data/vatex', **kwargs: Any) -> None:
+        super().__init__(split, ann_root=ann_root, **kwargs)
+
+    def read_split(self) -> Annotations:
+        """Clips of the split's list; 'train' does without: all clips of its json."""
+        if self.split != 'train':
+            self.file(SPLITS[self.split].table)
+        return self.listed(self._captions(SPLITS[self.split].source))
+
+    def _captions(self, name: str) -> Captions:
+        path = self.file(name)
+        captions: Captions = {}
+        for row, entry in enumerate(read_rows(path, dict(videoID=str, enCap=list))):
+            clip = entry['videoID']
+            if clip in captions:
+                raise ValueError(f'{path}: entry {row} is a second one of {clip!r}')
+            texts = strings(entry['enCap'], f"{path}: 'enCap' of entry {row} ({clip!r})")
+            captions[clip] = [(f'{clip}#{n}', text) for n, text in enumerate(texts)]
+        return captions

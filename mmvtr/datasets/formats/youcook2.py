@@ -1,0 +1,150 @@
+"""YouCook2 (Zhou et al., AAAI 2018): steps of cooking videos, an instruction each.
+
+A clip is a segment of a video. The test set's segments are not public, so the field trains on the
+training videos and tests on the validation videos.
+"""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any, Iterator, NamedTuple, Optional
+
+from mmengine.logging import MMLogger
+
+from mmvtr.datasets.annotation_files import read_json
+from mmvtr.datasets.formats.prvr import read_moment, seconds
+from mmvtr.datasets.formats.published import Annotations, PublishedDataset, Split
+from mmvtr.registry import DATASETS
+
+ANNOTATIONS = 'youcookii_annotations_trainval.json'
+FRAMES = 'yc2_duration_frame.csv'
+SPLITS = {
+    'train': Split(ANNOTATIONS, 'training', 10337, 10337),
+    'val': Split(ANNOTATIONS, 'validation', 3492, 3492),
+}
+
+
+class _Segment(NamedTuple):
+    """When a clip is, in seconds of its video, and its instruction."""
+
+    start: float
+    end: float
+    text: str
+
+
+@DATASETS.register_module()
+class YouCook2Dataset(PublishedDataset):
+    """YouCook2, a video and a text for each segment.
+
+    Both ids are ``VIDEO_N``, N being the segment's ``id`` in the json. A video has ``start``,
+    ``end`` and ``duration`` in seconds; and ``num_frames``, the segment's part of its video's
+    frames, where ``yc2_duration_frame.csv`` is there (video, seconds, frames; no header), which the
+    log says. Verbs and nouns have no classes: ``classes=dict(type='CaptionClasses', ...)``.
+
+    Args:
+        split: 'train' or 'val'.
+        ann_root: see :class:`PublishedDataset`.
+        **kwargs: of :class:`PublishedDataset`.
+
+    Raises:
+        FileNotFoundError: see :class:`PublishedDataset`.
+        ValueError: see :class:`PublishedDataset`; a segment that ends before it begins.
+    """
+
+    title = 'YouCook2'
+    splits = SPLITS
+    layout = f'{ANNOTATIONS}; optionally {FRAMES}'
+    example = 'GLd3aX16zBg_0'
+
+    def __init__(self, split: str, *, ann_root: str = 'data/youcook2', **kwargs: Any) -> None:
+        super().__init__(split, ann_root=ann_root, **kwargs)
+
+    def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Segments of the split in the json's order, and their instructions."""
+        videos, texts = super().load_annotations()
+        rates = self._frame_rates()
+        for video in videos:
+            segment = self._segments[video['video_id']]
+            length = segment.end - segment.start
+            video.update(start=segment.start, end=segment.end, duration=length)
+            if rates is not None:
+                video['num_frames'] = max(1, round(length * rates[_video(video['video_id'])]))
+        return videos, texts
+
+    def read_split(self) -> Annotations:
+        """Segments of the videos of the split's subset."""
+        path = self.file(ANNOTATIONS)
+        self._segments = _read_segments(path, self.splits[self.split].source)
+        captions = {name: [(name, segment.text)] for name, segment in self._segments.items()}
+        return Annotations(ANNOTATIONS, list(captions), captions)
+
+    def video_record(self, name: str) -> dict[str, Any]:
+        """A clip's file is its whole video's."""
+        return dict(super().video_record(_video(name)), video_id=name)
+
+    def held_out(self) -> Iterator[tuple[str, list[str]]]:
+        """None: a video of the json is of one subset."""
+        return iter(())
+
+    def _frame_rates(self) -> Optional[dict[str, float]]:
+        """Frames a second of each video of the split, None if their file is not there."""
+        path = self.ann_root / FRAMES
+        log = MMLogger.get_current_instance()
+        if not path.is_file():
+            log.info(f'{self.title} {self.split}: no {path}, so no clip has a number of frames.')
+            return None
+        rates = _read_rates(path)
+        lacking = sorted({_video(name) for name in self._segments} - rates.keys())
+        if lacking:
+            raise ValueError(f'{path} lacks {len(lacking)} videos, e.g. {lacking[:5]}')
+        log.info(f'{self.title} {self.split}: numbers of frames by {path}.')
+        return rates
+
+
+def _video(name: str) -> str:
+    """The video of a clip ``VIDEO_N``."""
+    return name.rpartition('_')[0]
+
+
+def _read_segments(path: Path, subset: str) -> dict[str, _Segment]:
+    """Segments of a subset by ``VIDEO_N``."""
+    segments: dict[str, _Segment] = {}
+    for video, entry in read_json(path, ('database',))['database'].items():
+        where = f'{path}: {video!r}'
+        if not isinstance(entry, dict) or not isinstance(entry.get('annotations'), list):
+            raise ValueError(f"{where}: expected 'subset' and a list of 'annotations'")
+        if entry.get('subset') != subset:
+            continue
+        for segment in entry['annotations']:
+            number, found = _segment(segment, where)
+            if f'{video}_{number}' in segments:
+                raise ValueError(f'{where} has two annotations of id {number}')
+            segments[f'{video}_{number}'] = found
+    return segments
+
+
+def _segment(annotation: Any, where: str) -> tuple[int, _Segment]:
+    """The id and the content of an annotation."""
+    if not isinstance(annotation, dict) or not isinstance(annotation.get('id'), int):
+        raise ValueError(f"{where}: an annotation without an 'id'")
+    where = f'{where}, annotation {annotation["id"]}'
+    text, start, end = read_moment(annotation.get('sentence'), annotation.get('segment'), where)
+    if end <= start:
+        raise ValueError(f'{where}: the segment ends before it begins: {start} to {end} s')
+    return annotation['id'], _Segment(start, end, text)
+
+
+def _read_rates(path: Path) -> dict[str, float]:
+    """Frames a second by video, from lines of video, seconds and frames."""
+    rates = {}
+    with open(path, encoding='utf-8-sig', newline='') as file:
+        for number, row in enumerate(csv.reader(file), 1):
+            where = f'{path}, line {number}'
+            if len(row) != 3:
+                raise ValueError(f'{where}: expected video, seconds and frames, found {row}')
+            duration, frames = (seconds(value, where) for value in row[1:])
+            if not duration or not frames:
+                raise ValueError(f'{where}: {row[0]!r} has no length')
+            rates[row[0]] = frames / duration
+    return rates

@@ -1,0 +1,1 @@
+"""From video files and feature stores to the frames of an item."""

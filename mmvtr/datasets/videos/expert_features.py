@@ -1,0 +1,148 @@
+"""Features of several experts of a video, of whom some have nothing to say (MMT)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple, Optional
+
+import numpy as np
+import torch
+from mmcv.transforms import BaseTransform
+from mmengine.logging import MMLogger
+
+from mmvtr.datasets.videos.feature_stores import FeatureStore, open_store
+from mmvtr.datasets.videos.frame_sampling import uniform
+from mmvtr.datasets.videos.video_io import BrokenVideoError
+from mmvtr.registry import TRANSFORMS
+
+Results = dict[str, Any]
+
+
+class Expert(NamedTuple):
+    """An expert's features.
+
+    Attributes:
+        store: where they are.
+        dim: their width.
+        seconds: from one row to the next; None = the time of a row is not known.
+        lacking: ids of videos without any.
+    """
+
+    store: FeatureStore
+    dim: int
+    seconds: Optional[float]
+    lacking: set[str]
+
+
+@TRANSFORMS.register_module()
+class LoadExperts(BaseTransform):
+    """Read the rows of all experts of a video, one expert below the other.
+
+    A store that does not know a video has no such expert for it, which is no error (nobody speaks);
+    the log counts them.  Experts are numbered by name in alphabetical order, so that their order in
+    a config does not matter.
+
+    Args:
+        experts: by name a dict of ``path`` (a store as of :class:`~mmvtr.datasets.LoadFeatures`,
+            without the videos of which the expert has nothing to say), ``dim`` (width of its rows)
+            and ``seconds`` (from one row to the next, default 1; None = unknown time).
+        max_tokens: at most so many rows an expert, evenly over those that it has.
+
+    Raises:
+        ValueError: no experts, or ``max_tokens`` below 1.
+    """
+
+    def __init__(self, experts: dict[str, dict[str, Any]], *, max_tokens: int = 30) -> None:
+        if not experts or max_tokens < 1:
+            raise ValueError(
+                'LoadExperts needs an expert and a max_tokens of at least 1, got '
+                f'{sorted(experts)} and {max_tokens}'
+            )
+        self.experts = {name: _expert(**config) for name, config in sorted(experts.items())}
+        self.max_tokens = max_tokens
+        self.width = max(expert.dim for expert in self.experts.values())
+
+    def check(self, videos: list[Results]) -> None:
+        """Find out who is missing, and log how many videos each expert has.
+
+        Raises:
+            FileNotFoundError: no such store.
+            KeyError: videos of which no expert has features.
+            ValueError: files of a store do not fit each other.
+        """
+        ids = [video['video_id'] for video in videos]
+        for expert in self.experts.values():
+            expert.store.check([], 'videos')
+            expert.lacking.update(expert.store.missing(ids))
+        nothing = set(ids).intersection(*(expert.lacking for expert in self.experts.values()))
+        if nothing:
+            raise KeyError(
+                f'none of the experts {list(self.experts)} has features of {len(nothing)} of '
+                f'{len(ids)} videos, e.g. {sorted(nothing)[:5]}'
+            )
+        counts = {name: len(set(ids) - expert.lacking) for name, expert in self.experts.items()}
+        shown = ', '.join(f'{name} {count}' for name, count in counts.items())
+        MMLogger.get_current_instance().info(f'experts of {len(ids)} videos: {shown}.')
+
+    def transform(self, results: Results) -> Results:
+        """``video_id`` -> ``features`` and ``video_extra``.
+
+        ``features`` are float32 [F, W], W being the largest width and zeros following a narrower
+        row.  ``video_extra`` holds, for each row, the number of its ``expert`` and the ``second``
+        at which it begins, -1 where that is unknown: int64 [R], R = ``max_tokens`` times the
+        number of experts, -1 behind the rows.
+
+        Raises:
+            BrokenVideoError: an expert's features cannot be read.
+            ValueError: they are not ``dim`` wide.
+        """
+        video_id = results['video_id']
+        there = [
+            (number, name, expert)
+            for number, (name, expert) in enumerate(self.experts.items())
+            if video_id not in expert.lacking
+        ]
+        parts = [self._rows(*one, video_id) for one in there]
+        features, experts, seconds = (np.concatenate(part) for part in zip(*parts))
+        results['features'] = features
+        results['video_extra'] = {
+            **results.get('video_extra', {}),
+            'expert': self._padded(experts),
+            'second': self._padded(seconds),
+        }
+        return results
+
+    def _rows(
+        self, number: int, name: str, expert: Expert, video_id: str
+    ) -> tuple[np.ndarray, ...]:
+        """Of one expert: float32 [F, W], its number int64 [F] and the seconds int64 [F]."""
+        features = _read(name, expert, video_id)
+        kept = uniform(np.arange(len(features)), self.max_tokens)
+        rows = np.zeros((len(kept), self.width), np.float32)
+        rows[:, : expert.dim] = features[kept]
+        seconds = np.full(len(kept), -1.0) if expert.seconds is None else kept * expert.seconds
+        return rows, np.full(len(kept), number), seconds.astype(np.int64)
+
+    def _padded(self, tags: np.ndarray) -> torch.Tensor:
+        """int64 [F] -> [R]."""
+        padded = torch.full((self.max_tokens * len(self.experts),), -1)
+        padded[: len(tags)] = torch.from_numpy(tags)
+        return padded
+
+
+def _expert(path: str, dim: int, seconds: Optional[float] = 1.0) -> Expert:
+    return Expert(open_store(Path(path)), dim, seconds, set())
+
+
+def _read(name: str, expert: Expert, video_id: str) -> np.ndarray:
+    """Float [F, D] of one expert, F > 0."""
+    try:
+        features = expert.store.read(video_id)
+    except ValueError as error:
+        raise BrokenVideoError(f'expert {name!r}: {error}') from error
+    if features.shape[1] != expert.dim:
+        raise ValueError(
+            f'expert {name!r}: {expert.store.path}: features of {video_id!r} are '
+            f'{features.shape[1]} wide, but dim is {expert.dim}'
+        )
+    return features

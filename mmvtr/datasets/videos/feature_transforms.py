@@ -1,0 +1,112 @@
+"""What is done with precomputed features: words of a text read, frames of a video pooled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from mmcv.transforms import BaseTransform
+
+from mmvtr.datasets.videos.feature_stores import open_store
+from mmvtr.registry import TRANSFORMS
+
+Results = dict[str, Any]
+
+
+@TRANSFORMS.register_module()
+class LoadTextFeatures(BaseTransform):
+    """Read precomputed word features of a text to ``token_features``, float32 [L, D].
+
+    They take the place of ``token_ids``.
+
+    Args:
+        path: a hdf5 file with a dataset per text id, or another store as in
+            :class:`~mmvtr.datasets.LoadFeatures`; every array is float [L, D].
+        max_words: the first so many are kept.
+        normalise: scale each word to unit length, see :func:`unit_rows`.
+    """
+
+    def __init__(self, path: str, *, max_words: int = 30, normalise: bool = False) -> None:
+        if max_words < 1:
+            raise ValueError(f'LoadTextFeatures: max_words must be at least 1, not {max_words}')
+        self.store = open_store(Path(path))
+        self.max_words = max_words
+        self.normalise = normalise
+
+    def check(self, texts: list[Results]) -> None:
+        """Raise FileNotFoundError or KeyError unless every text has its features."""
+        self.store.check([text['text_id'] for text in texts], 'texts')
+
+    def transform(self, results: Results) -> Results:
+        """``text_id`` -> ``token_features``; ValueError if they cannot be read."""
+        words = self.store.read(results['text_id'])[: self.max_words].astype(np.float32)
+        results['token_features'] = unit_rows(words) if self.normalise else words
+        return results
+
+
+@TRANSFORMS.register_module()
+class PoolFeatures(BaseTransform):
+    """Shorten ``features`` [F, D] to at most ``num_frames`` rows, means of consecutive ones.
+
+    A video of fewer rows keeps those that it has.
+
+    Args:
+        num_frames: rows to keep; the lineage of MS-SL keeps 128.
+        normalise: scale each row to unit length afterwards, see :func:`unit_rows`.
+    """
+
+    def __init__(self, num_frames: int = 128, *, normalise: bool = False) -> None:
+        if num_frames < 1:
+            raise ValueError(f'PoolFeatures: num_frames must be at least 1, not {num_frames}')
+        self.num_frames = num_frames
+        self.normalise = normalise
+
+    def transform(self, results: Results) -> Results:
+        """``features`` float32 [F, D] -> float32 [n, D]."""
+        features = results['features']
+        if len(features) > self.num_frames:
+            features = mean_pool(features, self.num_frames)
+        results['features'] = unit_rows(features) if self.normalise else features
+        return results
+
+
+@TRANSFORMS.register_module()
+class TrimFeatures(BaseTransform):
+    """Keep at most ``num_frames`` rows of ``features``, evenly spread, both ends among them.
+
+    Row i is the one nearest to i (F - 1) / (num_frames - 1), halves to even, as HGR picks its 20
+    frames.  (``sampling='uniform'`` of LoadFeatures, as CLIP4Clip, rounds down.)
+    """
+
+    def __init__(self, num_frames: int = 20) -> None:
+        if num_frames < 1:
+            raise ValueError(f'TrimFeatures: num_frames must be at least 1, not {num_frames}')
+        self.num_frames = num_frames
+
+    def transform(self, results: Results) -> Results:
+        """``features`` float32 [F, D] -> float32 [n, D]."""
+        features = results['features']
+        if len(features) > self.num_frames:
+            rows = np.linspace(0, len(features) - 1, self.num_frames).round().astype(int)
+            results['features'] = features[rows]
+        return results
+
+
+def mean_pool(x: np.ndarray, num: int) -> np.ndarray:
+    """Float [F, D] -> [num, D]: means of consecutive rows, about equally many each.
+
+    Row i is the mean of rows e[i] up to but without e[i + 1], and row e[i] where there are none,
+    with e[i] = min(round(i F / num), F - 1), halves to even. So where F > num the last mean lacks
+    the very last row if it has others; kept as MS-SL's code has it, whose numbers papers compare.
+    """
+    edges = np.minimum(np.round(np.arange(num + 1) / num * len(x)).astype(int), len(x) - 1)
+    starts = edges[:-1]
+    # reduceat sums from one start to the next, and takes a single row where they are the same.
+    sums = np.add.reduceat(x[: max(edges[-1], starts[-1] + 1)], starts)
+    return sums / np.maximum(np.diff(edges), 1)[:, None].astype(x.dtype)
+
+
+def unit_rows(x: np.ndarray, eps: float = 1e-5) -> np.ndarray:
+    """Float [L, D], each row divided by its length plus ``eps`` (MS-SL); zeros stay zeros."""
+    return x / (np.linalg.norm(x, axis=-1, keepdims=True) + eps)

@@ -1,0 +1,172 @@
+"""Video transforms: from a file or a feature store to ``imgs`` or ``features``.
+
+They speak mmcv's language: ``transform(results: dict) -> dict``, ``imgs`` is a list of uint8 RGB
+[H, W, 3] arrays. Randomness comes from numpy's global generator, which the dataset seeds.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Optional, Sequence, Union
+
+import numpy as np
+import torch
+from mmcv.transforms import BaseTransform
+from torch.nn.functional import interpolate
+
+from mmvtr.datasets.files import missing_files
+from mmvtr.datasets.videos.feature_stores import FeatureStore, open_store
+from mmvtr.datasets.videos.frame_sampling import sampling_named
+from mmvtr.datasets.videos.video_io import BrokenVideoError, read_frames
+from mmvtr.registry import TRANSFORMS
+
+Results = dict[str, Any]
+
+
+@TRANSFORMS.register_module()
+class LoadVideo(BaseTransform):
+    """Decode frames of the file ``path`` to ``imgs``.
+
+    A record may hold ``start`` and ``end`` (seconds): the clip of the file to sample from.
+
+    Args:
+        num_frames: at most so many; a shorter clip gives all it has.
+        sampling: 'uniform', 'per_second', 'stride', 'segment_random' (training) or
+            'segment_centre' (its test-time companion); see
+            :mod:`mmvtr.datasets.videos.frame_sampling`.
+    """
+
+    def __init__(self, num_frames: int = 12, *, sampling: str = 'uniform') -> None:
+        self.num_frames = num_frames
+        self.select = sampling_named(sampling)
+
+    def check(self, videos: list[Results]) -> None:
+        """Raise FileNotFoundError unless every video file exists (one listing a folder)."""
+        missing = [str(path) for path in missing_files(Path(v['path']) for v in videos)]
+        if missing:
+            raise FileNotFoundError(
+                f'{len(missing)} of {len(videos)} video files are missing: '
+                + ', '.join(missing[:3])
+                + (', ...' if len(missing) > 3 else '')
+            )
+
+    def transform(self, results: Results) -> Results:
+        """``path`` -> ``imgs``; raises :class:`BrokenVideoError`."""
+        results['imgs'] = read_frames(
+            results['path'],
+            lambda times: self.select(times, self.num_frames),
+            start=results.get('start'),
+            end=results.get('end'),
+        )
+        return results
+
+
+@TRANSFORMS.register_module()
+class LoadFeatures(BaseTransform):
+    """Read precomputed frame features of a video to ``features``, float32 [F, D].
+
+    Rows of several stores are put side by side, D being the sum of theirs. Stores of other frame
+    rates meet in ``num_frames`` rows each, sampled alike; rows are never repeated or cut off.
+
+    Args:
+        path: a folder with ``VIDEO_ID.npy`` files, one hdf5 file (``.h5``, ``.hdf5``) with a
+            dataset per video id, or a BigFile folder (``feature.bin``, ``video2frames.txt`` ...);
+            every array is float [F, D]. A list = several of them.
+        num_frames: at most so many rows, None = all.
+        sampling: as in :class:`LoadVideo`; rows count as one second apart.
+    """
+
+    def __init__(
+        self,
+        path: Union[str, Sequence[str]],
+        *,
+        num_frames: Optional[int] = None,
+        sampling: str = 'uniform',
+    ) -> None:
+        paths = [path] if isinstance(path, str) else path
+        if not paths:
+            raise ValueError('LoadFeatures: path is an empty list, at least one store expected')
+        self.stores = [open_store(Path(path)) for path in paths]
+        self.num_frames = num_frames
+        self.select = sampling_named(sampling)
+
+    def check(self, videos: list[Results]) -> None:
+        """Raise FileNotFoundError or KeyError unless every video has its features."""
+        for store in self.stores:
+            store.check([video['video_id'] for video in videos], 'videos')
+
+    def transform(self, results: Results) -> Results:
+        """``video_id`` -> ``features``; raises :class:`BrokenVideoError`."""
+        parts = [self._read(store, results['video_id']) for store in self.stores]
+        if self.num_frames is not None:
+            # One random draw a length: of stores with the same frames, the same ones are kept.
+            lengths = dict.fromkeys(len(part) for part in parts)
+            rows = {n: self.select(np.arange(n), self.num_frames) for n in lengths}
+            parts = [part[rows[len(part)]] for part in parts]
+        if len({len(part) for part in parts}) > 1:
+            raise BrokenVideoError(self._uneven(results['video_id'], parts))
+        features = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+        results['features'] = features.astype(np.float32)
+        return results
+
+    @staticmethod
+    def _read(store: FeatureStore, video_id: str) -> np.ndarray:
+        try:
+            return store.read(video_id)
+        except ValueError as error:
+            raise BrokenVideoError(str(error)) from error
+
+    def _uneven(self, video_id: str, parts: list[np.ndarray]) -> str:
+        found = ', '.join(f'{len(part)} in {s.path}' for s, part in zip(self.stores, parts))
+        return (
+            f'features of {video_id!r}: {found} rows with num_frames={self.num_frames}; equally '
+            'many expected, which a num_frames that no store falls short of gives'
+        )
+
+
+@TRANSFORMS.register_module()
+class ResizeShortSide(BaseTransform):
+    """Scale ``imgs`` so that the short side is ``size``: bicubic with antialiasing, as CLIP."""
+
+    def __init__(self, size: int = 224) -> None:
+        self.size = size
+
+    def transform(self, results: Results) -> Results:
+        """``imgs`` [H, W, 3] -> [H', W', 3], min(H', W') = size."""
+        frames = torch.from_numpy(np.stack(results['imgs'])).permute(0, 3, 1, 2)
+        height, width = frames.shape[2:]
+        short = min(height, width)
+        size = self.size * height // short, self.size * width // short
+        frames = interpolate(frames, size, mode='bicubic', antialias=True)  # uint8, as PIL
+        results['imgs'] = list(frames.permute(0, 2, 3, 1).numpy())
+        return results
+
+
+@TRANSFORMS.register_module()
+class CenterCrop(BaseTransform):
+    """Keep the central ``size`` x ``size`` square of ``imgs``; a smaller image is an error."""
+
+    def __init__(self, size: int = 224) -> None:
+        self.size = size
+
+    def transform(self, results: Results) -> Results:
+        """``imgs`` [H, W, 3] -> [size, size, 3]."""
+        height, width = results['imgs'][0].shape[:2]
+        if min(height, width) < self.size:
+            raise ValueError(f'CenterCrop({self.size}): the image is {height} x {width}')
+        top, left = round((height - self.size) / 2), round((width - self.size) / 2)
+        results['imgs'] = [
+            img[top : top + self.size, left : left + self.size] for img in results['imgs']
+        ]
+        return results
+
+
+@TRANSFORMS.register_module()
+class RandomRoll(BaseTransform):
+    """Shift all frames cyclically by one random offset: positions change, motion does not."""
+
+    def transform(self, results: Results) -> Results:
+        """``imgs`` -> ``imgs``, the offset uniform over the image."""
+        shift = np.random.randint(results['imgs'][0].shape[:2])
+        results['imgs'] = [np.roll(img, shift, axis=(0, 1)) for img in results['imgs']]
+        return results

@@ -1,0 +1,175 @@
+"""Classes of verbs and nouns for datasets whose captions have none: how relevant any pair is.
+
+As Wray et al. (CVPR 2021) do for MSR-VTT and YouCook2, with words in place of their synonym sets.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from functools import cache, partial
+from itertools import chain
+from pathlib import Path
+from typing import Any, Callable, Iterable, NamedTuple, Sequence, get_args
+
+from mmvtr.datasets.annotation_files import read_json
+from mmvtr.datasets.words.part_of_speech import Method, Tag, tag
+from mmvtr.datasets.words.word_forms import lemma
+from mmvtr.registry import TASK_UTILS
+
+
+class Classes(NamedTuple):
+    """What a caption tells of, each once; an action is a verb and a noun."""
+
+    verbs: Sequence[int] = ()
+    nouns: Sequence[int] = ()
+    actions: Sequence[tuple[int, int]] = ()
+
+
+@TASK_UTILS.register_module()
+class CaptionClasses:
+    """Add ``classes`` and ``actions`` to the records of a dataset.
+
+    A text has those of its own words, a video the classes that at least ``share`` of its captions
+    have (RANP: a quarter), and its captions' actions of these. By a tagger, a class is the lemma of
+    a verb or a noun, and its number is :func:`class_number`, the same in every set; an action is a
+    verb with the last word of each noun phrase up to the next verb, or of the one before if none
+    follows: "chop the spring onions and fry" tells of chop onion and of fry onion. (A clip of
+    several actions is taken to give each an equal share of its length.)
+
+    Args:
+        parser: 'rules' or 'spacy' (see :func:`~mmvtr.datasets.words.part_of_speech.tag`), or a json
+            file from text_id to ``{"verb": [12], "noun": [3, 114]}``, numbers from 0; there an
+            action is each verb with the first noun, as EPIC's. Nothing stands in for a missing one.
+        share: the least share of its captions that make a class one of the video.
+
+    Attributes:
+        names: lemma by class number, once called with a tagger.
+
+    Raises:
+        ValueError: wrong ``share``; (called) records that have classes, a malformed file.
+        FileNotFoundError: no such file.
+        ImportError: spaCy is not installed.
+        KeyError: (called) the file lacks a text.
+    """
+
+    def __init__(self, *, parser: str, share: float = 0.25) -> None:
+        if not 0 < share <= 1:
+            raise ValueError(f'CaptionClasses: share in (0, 1], not {share}')
+        if parser not in get_args(Method) and not parser.endswith('.json'):
+            raise ValueError(
+                f"CaptionClasses: parser 'rules', 'spacy' or a .json file, not {parser!r}"
+            )
+        self.share = share
+        self.names: dict[int, str] = {}
+        if parser.endswith('.json'):
+            self._parse: Callable[[dict[str, Any]], Classes] = _FromFile(Path(parser))
+        else:
+            tag('', parser)  # says at once that spaCy is missing
+            self._parse = partial(self._tagged, parser)
+
+    def __call__(self, videos: list[dict[str, Any]], texts: list[dict[str, Any]]) -> None:
+        """Add them in place; ``texts`` say by ``video_idx`` whose captions they are."""
+        annotated = [record for record in (*videos, *texts) if 'classes' in record]
+        if annotated:
+            raise ValueError(
+                f'CaptionClasses: {len(annotated)} of {len(videos) + len(texts)} records have '
+                'classes; leave `classes` out for a dataset that annotates them'
+            )
+        parsed = [self._parse(text) for text in texts]
+        captions: list[list[Classes]] = [[] for _ in videos]
+        for text, classes in zip(texts, parsed):
+            text.update(_labels(classes))
+            for v in text['video_idx']:
+                captions[v].append(classes)
+        for video, own in zip(videos, captions):
+            video.update(_labels(self._common(own)))
+
+    def _common(self, captions: list[Classes]) -> Classes:
+        """What enough captions of a video have."""
+        enough = self.share * len(captions) - 1e-9  # a fifth of 10 is 2, in binary too
+        verbs = _at_least(enough, [own.verbs for own in captions])
+        nouns = _at_least(enough, [own.nouns for own in captions])
+        told = _each_once(action for own in captions for action in own.actions)
+        return Classes(verbs, nouns, [(v, n) for v, n in told if v in verbs and n in nouns])
+
+    def _tagged(self, method: Method, text: dict[str, Any]) -> Classes:
+        tagged = tag(text['text'], method)
+        verbs = [lemma(word, 'VERB') for word, kind in tagged if kind == 'VERB']
+        nouns = [lemma(word, 'NOUN') for word, kind in tagged if kind == 'NOUN']
+        numbers = {word: class_number(word) for word in (*verbs, *nouns)}
+        self.names.update((number, word) for word, number in numbers.items())
+        return Classes(
+            _each_once(numbers[verb] for verb in verbs),
+            _each_once(numbers[noun] for noun in nouns),
+            _each_once((numbers[verb], numbers[noun]) for verb, noun in actions(tagged)),
+        )
+
+
+@cache
+def class_number(word: str) -> int:
+    """A number of 48 bits for a word: the same everywhere, with no list of all words."""
+    return int.from_bytes(hashlib.sha256(word.encode()).digest()[:6], 'big')
+
+
+def actions(tagged: Sequence[tuple[str, Tag]]) -> list[tuple[str, str]]:
+    """Lemmas of each verb with its nouns, see :class:`CaptionClasses`; may repeat themselves."""
+    found: list[tuple[str, str]] = []
+    last: list[str] = []
+    for verb, nouns in _clauses(tagged):
+        found += [(verb, noun) for noun in nouns or last if verb]
+        last = nouns[-1:] or last
+    return found
+
+
+def _clauses(tagged: Sequence[tuple[str, Tag]]) -> list[tuple[str, list[str]]]:
+    """Each verb and the last words of the noun phrases after it, of '' those before any verb."""
+    clauses: list[tuple[str, list[str]]] = [('', [])]
+    following = [kind for _, kind in tagged[1:]] + ['OTHER']
+    for (word, kind), after in zip(tagged, following):
+        if kind == 'VERB':
+            clauses.append((lemma(word, 'VERB'), []))
+        elif kind == 'NOUN' and after != 'NOUN':
+            clauses[-1][1].append(lemma(word, 'NOUN'))
+    return clauses
+
+
+class _FromFile:
+    """Classes of a text from a json file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.content = read_json(path, ())
+
+    def __call__(self, text: dict[str, Any]) -> Classes:
+        text_id = text['text_id']
+        if text_id not in self.content:
+            raise KeyError(f'{self.path} has no classes of text {text_id!r}')
+        verbs, nouns = (self._numbers(text_id, kind) for kind in ('verb', 'noun'))
+        return Classes(verbs, nouns, [(verb, noun) for verb in verbs for noun in nouns[:1]])
+
+    def _numbers(self, text_id: str, kind: str) -> list[int]:
+        entry = self.content[text_id]
+        numbers = entry.get(kind) if isinstance(entry, dict) else None
+        if not isinstance(numbers, list) or any(type(n) is not int or n < 0 for n in numbers):
+            raise ValueError(
+                f'{self.path}: {kind!r} of {text_id!r}: expected a list of numbers from 0, found '
+                f'{numbers!r}'
+            )
+        return _each_once(numbers)
+
+
+def _labels(classes: Classes) -> dict[str, Any]:
+    return dict(
+        classes=dict(verb=list(classes.verbs), noun=list(classes.nouns)),
+        actions=list(classes.actions),
+    )
+
+
+def _at_least(count: float, sets: Sequence[Sequence[int]]) -> list[int]:
+    """Members of at least so many of the sets, in the order of their first."""
+    return [item for item, times in Counter(chain(*sets)).items() if times >= count]
+
+
+def _each_once(items: Iterable[Any]) -> list[Any]:
+    return list(dict.fromkeys(items))

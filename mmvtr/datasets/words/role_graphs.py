@@ -1,0 +1,289 @@
+"""Role graphs of sentences (HGR): which words are verbs and nouns, and who acts on what.
+
+A graph goes with its sentence's word ids: transforms make both.  Graphs come from HGR's files, from
+annotated verbs and nouns (EPIC), or from parts of speech.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple, Sequence
+
+import numpy as np
+import torch
+from mmcv.transforms import BaseTransform
+from torch import Tensor
+
+from mmvtr.datasets.annotation_files import read_json
+from mmvtr.datasets.words.part_of_speech import Method, tag, words
+from mmvtr.datasets.words.word_forms import lemma
+from mmvtr.datasets.words.word_ids import read_word_ids, word_ids
+from mmvtr.registry import TRANSFORMS
+
+Results = dict[str, Any]
+
+#: Roles in the order of HGR's embedding.  NOUN is a noun that no verb governs, and what has any
+#: other role: a labeller knows more than these.
+ROLES = (
+    *('V', 'ARG1', 'ARG0', 'ARG2', 'ARG3', 'ARG4', 'ARGM-LOC', 'ARGM-MNR', 'ARGM-TMP', 'ARGM-DIR'),
+    *('ARGM-ADV', 'ARGM-PRP', 'ARGM-PRD', 'ARGM-COM', 'ARGM-MOD', 'NOUN'),
+)
+
+
+class RoleGraph(NamedTuple):
+    """Phrases of a sentence, each the positions of its words.
+
+    Attributes:
+        verbs: positions of each verb.
+        nouns: role and positions of each noun phrase.
+        links: (verb, noun) pairs that belong together, places in the two lists.
+    """
+
+    verbs: Sequence[Sequence[int]] = ()
+    nouns: Sequence[tuple[str, Sequence[int]]] = ()
+    links: Sequence[tuple[int, int]] = ()
+
+
+def pack_graph(
+    graph: RoleGraph, *, max_words: int = 30, max_verbs: int = 4, max_nouns: int = 6
+) -> dict[str, Tensor]:
+    """A graph as tensors of fixed shapes, as ``HGREncoder.encode_text`` reads them.
+
+    Phrases that begin behind the last word are left out, then the first so many are kept.  A verb
+    receives from the sentence and from its nouns, a noun from its verbs; the sentence from none.
+
+    Returns:
+        ``verbs`` bool [N, L] and ``nouns`` bool [M, L], the words of each (none: no such phrase);
+        ``roles`` int64 [N + M], 0 where there is none; ``edges`` bool [1 + N + M, 1 + N + M], row
+        i, from whom node i receives: the sentence, the verbs, the nouns.
+    """
+    kept_verbs = _kept([min(verb) for verb in graph.verbs], max_words, max_verbs)
+    kept_nouns = _kept([min(noun) for _, noun in graph.nouns], max_words, max_nouns)
+    count = max_verbs + max_nouns
+    members, roles = np.zeros((count, max_words), dtype=bool), np.zeros(count, dtype=np.int64)
+    edges = np.zeros((1 + count, 1 + count), dtype=bool)
+    for verb, place in kept_verbs.items():
+        members[place, _within(graph.verbs[verb], max_words)] = True
+        edges[1 + place, 0] = True
+    for noun, place in kept_nouns.items():
+        role, positions = graph.nouns[noun]
+        members[max_verbs + place, _within(positions, max_words)] = True
+        roles[max_verbs + place] = _role_id(role)
+    for verb, noun in graph.links:
+        if verb in kept_verbs and noun in kept_nouns:
+            i, j = 1 + kept_verbs[verb], 1 + max_verbs + kept_nouns[noun]
+            edges[i, j] = edges[j, i] = True
+    packed = dict(verbs=members[:max_verbs], nouns=members[max_verbs:], roles=roles, edges=edges)
+    return {name: torch.from_numpy(array) for name, array in packed.items()}
+
+
+def _kept(starts: Sequence[int], max_words: int, limit: int) -> dict[int, int]:
+    """Phrase -> its place among those that are kept."""
+    inside = [phrase for phrase, start in enumerate(starts) if start < max_words]
+    return {phrase: place for place, phrase in enumerate(inside[:limit])}
+
+
+def _within(positions: Sequence[int], max_words: int) -> list[int]:
+    return [position for position in positions if position < max_words]
+
+
+def _role_id(role: str) -> int:
+    return ROLES.index(role if role in ROLES else 'NOUN')
+
+
+class GraphTransform(BaseTransform):
+    """``text`` -> ``token_ids`` int64 [L] and the graph in ``text_extra``; implement :meth:`parse`.
+
+    Args:
+        vocab_file: ``word2int.json``, see :func:`~mmvtr.datasets.words.word_ids.read_word_ids`.
+        max_words: the first so many words are kept.
+        max_verbs, max_nouns: the first so many are kept.
+    """
+
+    def __init__(
+        self, vocab_file: str, *, max_words: int = 30, max_verbs: int = 4, max_nouns: int = 6
+    ) -> None:
+        self.ids = read_word_ids(Path(vocab_file))
+        self.limits = dict(max_words=max_words, max_verbs=max_verbs, max_nouns=max_nouns)
+
+    @staticmethod
+    def words_of(sentence: str) -> list[str]:
+        """The words of a sentence that get ids."""
+        return words(sentence)
+
+    @abstractmethod
+    def parse(self, record: Results) -> tuple[list[str], RoleGraph]:
+        """The words of a text and its graph."""
+
+    def check(self, texts: list[Results]) -> None:
+        """Raise ValueError for the first text without a word."""
+        for text in texts:
+            if not self.words_of(text['text']):
+                raise ValueError(f'text {text["text_id"]!r} has no word: {text["text"]!r}')
+
+    def transform(self, results: Results) -> Results:
+        """Add ``token_ids`` and, of :func:`pack_graph`, ``text_extra``."""
+        tokens, graph = self.parse(results)
+        results['token_ids'] = word_ids(tokens[: self.limits['max_words']], self.ids)
+        packed = pack_graph(graph, **self.limits)
+        results['text_extra'] = {**results.get('text_extra', {}), **packed}
+        return results
+
+
+@TRANSFORMS.register_module()
+class LoadRoleGraph(GraphTransform):
+    """Graphs of HGR's ``sent2rolegraph.augment.json``; words are what stands between spaces.
+
+    The file maps a sentence to its nodes and edges:
+    ``[{ID: {"role": "V", "spans": [2], "words": ["cuts"]}, ...}, [[ID, ID, ROLE], ...]]`` where
+    ``spans`` are positions of words, ``words`` may be left out, and the role ``ROOT`` is the
+    sentence.  An edge between two verbs, or two nouns, does not count.
+
+    Args:
+        graph_file: the file.
+        vocab_file, max_words, max_verbs, max_nouns: see :class:`GraphTransform`.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: not json, or (transforming) the graph of a sentence is no such graph.
+    """
+
+    def __init__(self, graph_file: str, vocab_file: str, **limits: int) -> None:
+        super().__init__(vocab_file, **limits)
+        self.graph_file = graph_file
+        self.graphs = read_json(Path(graph_file), keys=())
+
+    @staticmethod
+    def words_of(sentence: str) -> list[str]:
+        """What stands between spaces."""
+        return sentence.split()
+
+    def check(self, texts: list[Results]) -> None:
+        """Raise KeyError unless every sentence has a graph; keep only theirs, as files are big."""
+        sentences = dict.fromkeys(text['text'] for text in texts)
+        missing = [sentence for sentence in sentences if sentence not in self.graphs]
+        if missing:
+            raise KeyError(
+                f'{self.graph_file}: no graph of {len(missing)} of {len(sentences)} sentences, '
+                f'e.g. {missing[:3]}'
+            )
+        self.graphs = {sentence: self.graphs[sentence] for sentence in sentences}
+
+    def parse(self, record: Results) -> tuple[list[str], RoleGraph]:
+        sentence = record['text']
+        if sentence not in self.graphs:
+            raise KeyError(f'{self.graph_file}: no graph of the sentence {sentence!r}')
+        tokens = self.words_of(sentence)
+        try:
+            return tokens, _read_graph(*self.graphs[sentence], length=len(tokens))
+        except (TypeError, KeyError, ValueError, AttributeError) as error:
+            raise ValueError(
+                f'{self.graph_file}: the graph of {sentence!r} is not [nodes, edges] of HGR: '
+                f'{type(error).__name__} {error}'
+            ) from error
+
+
+def _read_graph(nodes: dict[str, dict[str, Any]], edges: list[list], *, length: int) -> RoleGraph:
+    verbs: dict[str, list[int]] = {}
+    nouns: dict[str, tuple[str, list[int]]] = {}
+    for name, node in nodes.items():
+        if node['role'] == 'ROOT':
+            continue
+        positions = _positions(node, length)
+        if node['role'] == 'V':
+            verbs[str(name)] = positions
+        else:
+            nouns[str(name)] = (node['role'], positions)
+    verb_places, noun_places = ({name: i for i, name in enumerate(side)} for side in (verbs, nouns))
+    pairs = [(str(edge[0]), str(edge[1])) for edge in edges]
+    pairs += [(b, a) for a, b in pairs]
+    links = [
+        (verb_places[verb], noun_places[noun])
+        for verb, noun in pairs
+        if verb in verb_places and noun in noun_places
+    ]
+    return RoleGraph(list(verbs.values()), list(nouns.values()), links)
+
+
+def _positions(node: dict[str, Any], length: int) -> list[int]:
+    spans = node['spans']
+    if not spans or min(spans) < 0 or max(spans) >= length:
+        raise ValueError(f'spans {spans}, expected positions among {length} words')
+    if len(node.get('words', spans)) != len(spans):
+        raise ValueError(f'spans {spans} of the words {node["words"]}, expected one for each')
+    return spans
+
+
+@TRANSFORMS.register_module()
+class VerbNounGraph(GraphTransform):
+    """One verb and its nouns, as annotated: keys ``verb`` and ``nouns`` of a record (EPIC).
+
+    A name such as ``'put-down'`` or ``'bottle:water'`` is looked for word by word, in any form
+    ('washing' is 'wash').  Annotators also normalised: a verb that the text does not have ('close
+    tap' is ``'turn-off'``) is its first word, and such a noun is left out.  (Of EPIC's test set
+    that is 1.3 % of the verbs and 1.1 % of the nouns.)  All nouns are linked to the verb, the first
+    as its ``ARG1``, others as ``ARG2``: our choice, as the frame-length paper does not tell.
+    """
+
+    def check(self, texts: list[Results]) -> None:
+        """Raise KeyError for the first text without ``verb`` or ``nouns``."""
+        super().check(texts)
+        for text in texts:
+            if 'verb' not in text or 'nouns' not in text:
+                raise KeyError(
+                    f'text {text["text_id"]!r} has no verb and nouns: its dataset annotates none; '
+                    "PartOfSpeechGraph(method='rules') finds them in any text"
+                )
+
+    def parse(self, record: Results) -> tuple[list[str], RoleGraph]:
+        tokens = self.words_of(record['text'])
+        verb = _find(record['verb'], tokens) or [0]
+        found = [positions for noun in record['nouns'] if (positions := _find(noun, tokens))]
+        nouns = [('ARG2' if i else 'ARG1', positions) for i, positions in enumerate(found)]
+        return tokens, RoleGraph([verb], nouns, [(0, i) for i in range(len(nouns))])
+
+
+def _find(name: str, tokens: Sequence[str]) -> list[int]:
+    """Where each word of a name first stands, without those that do not."""
+    places = []
+    for part in re.split('[-:]', name):
+        forms = _forms(part)
+        places += [i for i, token in enumerate(tokens) if forms & _forms(token)][:1]
+    return sorted(set(places))
+
+
+def _forms(word: str) -> set[str]:
+    return {word, lemma(word, 'VERB'), lemma(word, 'NOUN')}
+
+
+@TRANSFORMS.register_module()
+class PartOfSpeechGraph(GraphTransform):
+    """Each verb a node, each run of nouns a node of role ``NOUN``, and no edge between them.
+
+    What HGR does for sentences in which its semantic role labeller finds nothing.  Auxiliaries are
+    no verbs here.
+
+    Args:
+        method: ``'spacy'`` (with its model), or ``'rules'``: word lists and suffixes; see
+            :func:`mmvtr.datasets.words.part_of_speech.tag`.  Nothing stands in for a missing spaCy.
+        vocab_file, max_words, max_verbs, max_nouns: see :class:`GraphTransform`.
+
+    Raises:
+        ValueError: another method.
+        ImportError: spaCy or its model is not installed.
+    """
+
+    def __init__(self, vocab_file: str, *, method: Method, **limits: int) -> None:
+        super().__init__(vocab_file, **limits)
+        tag('', method)  # says at once that spaCy is missing
+        self.method = method
+
+    def parse(self, record: Results) -> tuple[list[str], RoleGraph]:
+        tagged = tag(record['text'], self.method)
+        verbs = [[i] for i, (_, kind) in enumerate(tagged) if kind == 'VERB']
+        runs = groupby(range(len(tagged)), key=lambda i: tagged[i][1] == 'NOUN')
+        nouns = [('NOUN', list(run)) for is_noun, run in runs if is_noun]
+        return [word for word, _ in tagged], RoleGraph(verbs, nouns)

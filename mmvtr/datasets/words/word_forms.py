@@ -1,0 +1,73 @@
+"""English words led back to their dictionary forms, by endings and word lists."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Literal, NamedTuple
+
+from mmvtr.datasets.words import word_lists as lists
+
+KNOWN_VERBS = lists.VERBS | lists.VERBS_AT_TIMES_NOUNS | lists.NOUNS_AT_TIMES_VERBS
+#: Stems that have lost an e: writ-ing, slic-ing, carv-ing, chang-ing.
+_LOST_E = re.compile(r'([^aeiou][aeiu]t|iz|[aeo]s|[cvu]|[rdn]g)$')
+_ADDS_ES = ('ches', 'shes', 'sses', 'xes', 'zes', 'oes')
+
+
+class Form(NamedTuple):
+    """A word as a form of a verb, which it need not be: 'base', 's', 'ing' or 'ed'."""
+
+    base: str
+    name: Literal['base', 's', 'ing', 'ed']
+
+
+def lemma(word: str, kind: Literal['VERB', 'NOUN']) -> str:
+    """The dictionary form of a lower-cased word: 'slicing' -> 'slice', 'leaves' -> 'leaf'."""
+    return verb_form(word).base if kind == 'VERB' else singular(word)
+
+
+@cache
+def verb_form(word: str) -> Form:
+    """A lower-cased word led back to a verb; 's' only where that verb is known."""
+    if word in lists.IRREGULAR_VERBS:
+        return Form(lists.IRREGULAR_VERBS[word], 'ing' if word.endswith('ing') else 'ed')
+    if word in KNOWN_VERBS or word in lists.NOUNS:
+        return Form(word, 'base')
+    if word.endswith('ing') and len(word) > 4:
+        return Form(_without('ing', word), 'ing')
+    if word.endswith('ed') and not word.endswith('eed') and len(word) > 4:
+        return Form(_without('ed', word), 'ed')
+    if word.endswith('s'):
+        stems = [word[:-1]]
+        if word.endswith('es'):
+            stems += [word[:-2], word[:-3] + 'y']
+        known = [stem for stem in stems if stem in KNOWN_VERBS]
+        return Form(known[0], 's') if known else Form(word, 'base')
+    return Form(word, 'base')
+
+
+@cache
+def singular(noun: str) -> str:
+    """A lower-cased noun without its plural ending."""
+    if noun in lists.IRREGULAR_PLURALS:
+        return lists.IRREGULAR_PLURALS[noun]
+    if noun in lists.NOUNS or len(noun) < 4 or not noun.endswith('s'):
+        return noun
+    if noun.endswith(('ss', 'us', 'sis')):
+        return noun
+    if noun.endswith('ies'):
+        return noun[:-3] + 'y'
+    return noun[:-2] if noun.endswith(_ADDS_ES) else noun[:-1]
+
+
+def _without(ending: str, word: str) -> str:
+    """The base of a regular form: a doubled letter undone, a y or a lost e put back."""
+    stem = word[: -len(ending)]
+    doubled = len(stem) > 2 and stem[-1] == stem[-2]
+    with_y = stem[:-1] + 'y' if ending == 'ed' and stem.endswith('i') else stem
+    for base in (stem, stem + 'e', stem[:-1] if doubled else stem, with_y):
+        if base in KNOWN_VERBS:
+            return base
+    if doubled and stem[-1] not in 'lsz':
+        return stem[:-1]
+    return stem + 'e' if _LOST_E.search(stem) else with_y

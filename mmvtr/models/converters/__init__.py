@@ -1,0 +1,1 @@
+"""Official checkpoints in our names."""

@@ -1,0 +1,167 @@
+"""Official CLIP4Clip, CLIP2Video and UATVR checkpoints in our names, strictly.
+
+Layout of ``pytorch_model.bin.N``: a bare state dict; ``clip.*`` in OpenAI's names, partly fp16.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from mmvtr.models.converters.official_models import build_official
+from mmvtr.models.retriever import VideoTextRetriever
+
+_CLIP = {
+    'clip.logit_scale': 'temperature.log_scale',
+    'clip.visual.': 'encoder.frames.visual.',
+    'clip.': 'encoder.text.',
+}
+
+
+def _uatvr_side(side: str) -> dict[str, str]:
+    """What UATVR has once for ``'text'`` and once for ``'video'``."""
+    mean, spread = f'pie_net_{side}', f'uncertain_net_{side}'
+    return {
+        f'{mean}.attention.w_1.': f'heads.{side}.mean_attention.score.0.',
+        f'{mean}.attention.w_2.': f'heads.{side}.mean_attention.score.2.',
+        f'{mean}.fc.': f'heads.{side}.mean_local.',
+        f'{mean}.layer_norm.': f'heads.{side}.norm.',
+        f'{spread}.attention.w_1.': f'heads.{side}.log_std_attention.score.0.',
+        f'{spread}.attention.w_2.': f'heads.{side}.log_std_attention.score.2.',
+        f'{spread}.fc.': f'heads.{side}.log_std_local.',
+        f'{spread}.fc2.': f'heads.{side}.log_std_global.',
+        f'{side}_weight_fc.': f'similarity.weighers.{side}.',
+    }
+
+
+#: method -> official prefix -> prefix in our retriever; the first that fits is taken.
+PREFIXES = {
+    'clip4clip': {
+        **_CLIP,
+        'frame_position_embeddings.': 'encoder.position.',
+        'transformerClip.': 'encoder.temporal.',
+    },
+    'clip2video': {
+        **_CLIP,
+        'frame_position_embeddings.': 'encoder.difference.position.',
+        'type_position_embeddings.': 'encoder.difference.token_type.',
+        'frame2t_attention.': 'encoder.difference.attention.',
+        'trans_layernorm.': 'encoder.difference.norm.',
+        'transformerClip.': 'encoder.temporal.',
+        'actionClip.': 'encoder.action.',
+        'weight_center': 'encoder.align.weight_center',
+        'emb_center': 'encoder.align.emb_center',
+    },
+    'uatvr': {
+        **_CLIP,
+        'frame_position_embeddings.weight': 'encoder.frame_extra.position',
+        'word_position_embeddings.weight': 'encoder.word_extra.position',
+        'transformerClip.': 'encoder.transformer.',
+        **_uatvr_side('text'),
+        **_uatvr_side('video'),
+    },
+}
+
+#: Counters of training steps that the objectives of our configs add to the weights.
+STEPS = {'uatvr': ('objectives.dua.step', 'objectives.kl.step')}
+
+
+def convert_checkpoint(state: Mapping[str, Tensor], method: str) -> dict[str, Tensor]:
+    """Rename an official state dict for :class:`~mmvtr.models.VideoTextRetriever`.
+
+    Args:
+        state: official names; floating tensors of any precision.
+        method: ``'clip4clip'`` (meanP or seqTransf), ``'clip2video'`` or ``'uatvr'``.
+
+    Returns:
+        ``encoder.*`` and ``temperature.log_scale``, in float32; of UATVR also ``heads.*``,
+        ``similarity.*`` and ``objectives.*.step`` = 0: the model of
+        ``configs/uatvr_official_vitb32_msrvtt.py``.
+
+    Raises:
+        ValueError: keys that are unknown, missing or of another shape, all of them listed.
+    """
+    steps = {name: torch.zeros((), dtype=torch.long) for name in STEPS.get(method, ())}
+    return {**official_retriever(state, method).state_dict(), **steps}
+
+
+def load_official(state: Mapping[str, Tensor], method: str) -> tuple[nn.Module, Tensor]:
+    """The encoder of :func:`official_retriever`.
+
+    Returns:
+        the encoder, and CLIP's ``logit_scale`` = log(1 / temperature), float32 0-dim.
+    """
+    retriever = official_retriever(state, method)
+    return retriever.encoder, retriever.temperature.log_scale.detach()
+
+
+def official_retriever(
+    state: Mapping[str, Tensor], method: str, **untold: Any
+) -> VideoTextRetriever:
+    """Build the retriever that an official state dict is for, and fill it.
+
+    Its ``score`` gives the official logits times the temperature.
+
+    Args:
+        state, method: as in :func:`convert_checkpoint`.
+        **untold: what no tensor tells: of ``'uatvr'`` ``max_frames=12``, ``max_words=32`` (lengths
+            that official code pads to), ``extra_frames=2`` and ``extra_words=2`` (C_v, C_t).
+
+    Raises:
+        ValueError: see :func:`convert_checkpoint`; position rows that are too few.
+    """
+    if method not in PREFIXES:
+        raise ValueError(f'method must be one of {sorted(PREFIXES)}, not {method!r}')
+    renamed, unknown = _rename(state, method)
+    _refuse(method, unknown=unknown)
+    try:
+        retriever = build_official(renamed, method, **untold)
+    except KeyError as error:
+        _refuse(method, missing=[_official(f'encoder.{error.args[0]}', method)])
+    expected = retriever.state_dict()
+    _refuse(
+        method,
+        missing=[_official(key, method) for key in sorted(expected.keys() - renamed.keys())],
+        unknown=[_official(key, method) for key in sorted(renamed.keys() - expected.keys())],
+        shapes=[
+            f'{_official(key, method)} {list(renamed[key].shape)}, not {list(expected[key].shape)}'
+            for key in sorted(expected.keys() & renamed.keys())
+            if renamed[key].shape != expected[key].shape
+        ],
+    )
+    retriever.load_state_dict(renamed)
+    return retriever
+
+
+def _rename(state: Mapping[str, Tensor], method: str) -> tuple[dict[str, Tensor], list[str]]:
+    """State in our names and float32, and the keys that have none."""
+    prefixes = PREFIXES[method]
+    renamed, unknown = {}, []
+    for key, value in state.items():
+        prefix = next((p for p in prefixes if key.startswith(p)), None)
+        if prefix is None:
+            unknown.append(key)
+            continue
+        name = prefixes[prefix] + key[len(prefix) :]
+        # TensorFlow's words for LayerNorm, which the official loader renames as well.
+        name = re.sub(r'\.gamma$', '.weight', re.sub(r'\.beta$', '.bias', name))
+        renamed[name] = value.float() if value.is_floating_point() else value
+    return renamed, unknown
+
+
+def _official(key: str, method: str) -> str:
+    """The official name of one of ours."""
+    for official, ours in PREFIXES[method].items():
+        if key.startswith(ours):
+            return official + key[len(ours) :]
+    return key
+
+
+def _refuse(method: str, **problems: list[str]) -> None:
+    found = {name: keys for name, keys in problems.items() if keys}
+    if found:
+        lines = [f'  {name}: {", ".join(keys)}' for name, keys in found.items()]
+        raise ValueError('\n'.join([f'not a {method} checkpoint that we know:', *lines]))

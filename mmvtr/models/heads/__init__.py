@@ -1,0 +1,10 @@
+"""Probabilistic heads: from the features of an item to its Gaussian."""
+
+from mmvtr.models.heads.hierarchical import HierarchicalGaussianHead
+from mmvtr.models.heads.unit_mean import GaussianHead, PCMEGaussianHead
+
+__all__ = [
+    'GaussianHead',
+    'HierarchicalGaussianHead',
+    'PCMEGaussianHead',
+]

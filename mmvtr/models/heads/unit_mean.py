@@ -1,0 +1,124 @@
+"""Heads whose Gaussian has a unit mean: UATVR as printed, and PCME's, which its code uses.
+
+DVTR's is in :mod:`mmvtr.models.heads.hierarchical`.  Spread is the log standard deviation, kept in
+a range.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Optional
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mmvtr.functional.gaussian import bounded
+from mmvtr.functional.precision import at_least_float32
+from mmvtr.models.heads.hierarchical import AttentionPool
+from mmvtr.registry import MODELS
+from mmvtr.structures import Embedding
+
+
+class UnitMeanHead(nn.Module):
+    """What the heads below share: the unit mean, and the range of log_std.
+
+    Args:
+        log_std_range: log_std is clamped to it; beyond it only gradients that lead back pass.
+
+    Attributes:
+        clamped: share of the last batch's log_std that was beyond the range, a 0-dim tensor.
+    """
+
+    def __init__(self, *, log_std_range: tuple[float, float] = (-7.0, 7.0)) -> None:
+        super().__init__()
+        low, high = log_std_range
+        if not low < high:
+            raise ValueError(f'log_std_range must be (low, high), not {log_std_range}')
+        self.log_std_range = (low, high)
+        self.clamped = torch.zeros(())
+
+    def gaussian(self, mean: Tensor, log_std: Tensor) -> Embedding:
+        """Two float [N, D] -> Embedding in float32."""
+        low, high = self.log_std_range
+        mean, log_std = at_least_float32(mean), at_least_float32(log_std)
+        beyond = ((log_std < low) | (log_std > high)).sum()
+        self.clamped = beyond / max(log_std.numel(), 1)
+        return Embedding(F.normalize(mean, dim=-1), log_std=bounded(log_std, low, high))
+
+
+@MODELS.register_module()
+class GaussianHead(UnitMeanHead):
+    """UATVR's head as printed (Eq. 9): ``mean = l2(LN(FC(x)))``, ``log_std = FC'(x)``.
+
+    The paper calls FC' sigma and lets it be negative; log sigma is the sound reading.
+
+    Args:
+        dim: D.
+        initial_log_std: of FC's bias.  Default ``-log(D) / 2``: the noise of a sample is then as
+            long as the mean.  At 0 it would be sqrt(D) times as long, and drown it.
+        log_std_range: see :class:`UnitMeanHead`.
+    """
+
+    def __init__(self, dim: int, *, initial_log_std: Optional[float] = None, **kwargs) -> None:
+        super().__init__(**kwargs)
+        self.mean, self.log_std = nn.Linear(dim, dim), nn.Linear(dim, dim)
+        self.norm = nn.LayerNorm(dim)
+        start_spread(self.log_std, initial_log_std)
+
+    def forward(self, embedding: Embedding) -> Embedding:
+        """Embedding -> Embedding(mean [N, D], log_std [N, D]); tokens are not read."""
+        x = embedding.mean
+        return self.gaussian(self.norm(self.mean(x)), self.log_std(x))
+
+
+@MODELS.register_module()
+class PCMEGaussianHead(UnitMeanHead):
+    """PCME's head, which UATVR's official code uses in place of its Eq. 9.
+
+        mean = l2(LN(g + sigmoid(FC(Attn(l)))))        log_std = FC'(Attn'(l)) + FC''(g)
+
+    with g the global and l the local features.
+
+    Args:
+        dim: D.
+        use_mask: attend to true tokens only.  The official code attends to the padding too.
+        initial_log_std, log_std_range: see :class:`GaussianHead`.
+
+    Raises:
+        ValueError: (called) the embedding has no tokens.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        use_mask: bool = True,
+        initial_log_std: Optional[float] = None,
+        **kwargs,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.use_mask = use_mask
+        self.mean_attention, self.log_std_attention = AttentionPool(dim), AttentionPool(dim)
+        self.mean_local, self.norm = nn.Linear(dim, dim), nn.LayerNorm(dim)
+        self.log_std_local, self.log_std_global = nn.Linear(dim, dim), nn.Linear(dim, dim)
+        start_spread(self.log_std_global, initial_log_std)
+
+    def forward(self, embedding: Embedding) -> Embedding:
+        """Embedding with tokens -> Embedding(mean [N, D], log_std [N, D])."""
+        g, tokens, mask, _ = embedding
+        if tokens is None:
+            raise ValueError(
+                'PCMEGaussianHead reads tokens, its level has none: choose another head_reads'
+            )
+        if not self.use_mask:
+            mask = torch.ones_like(mask)
+        mean = self.norm(g + self.mean_local(self.mean_attention(tokens, mask)).sigmoid())
+        log_std = self.log_std_local(self.log_std_attention(tokens, mask))
+        return self.gaussian(mean, log_std + self.log_std_global(g))
+
+
+def start_spread(linear: nn.Linear, log_std: Optional[float]) -> None:
+    """Set the bias from which a log_std starts, default ``-log(D) / 2``."""
+    value = -math.log(linear.out_features) / 2 if log_std is None else log_std
+    nn.init.constant_(linear.bias, value)

@@ -1,0 +1,1 @@
+"""Layers that several encoders are made of."""

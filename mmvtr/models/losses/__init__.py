@@ -1,0 +1,36 @@
+"""Losses of score matrices, and objectives that read more than a matrix."""
+
+from mmvtr.models.losses.captioning import CrossCaptioning
+from mmvtr.models.losses.distributions import (
+    KLToUnit,
+    MultiInstanceContrast,
+    OfficialKLToUnit,
+    SoftContrast,
+)
+from mmvtr.models.losses.matrix import (
+    ContrastiveLoss,
+    MatrixLoss,
+    NormalizedContrastiveLoss,
+    RankingLoss,
+)
+from mmvtr.models.losses.query_diversity import QueryDiversity
+from mmvtr.models.losses.relevance import AdaptiveMaxMarginLoss, EgoNCELoss, RelevantRankingLoss
+from mmvtr.models.target import LocalBatch, Target
+
+__all__ = [
+    'AdaptiveMaxMarginLoss',
+    'ContrastiveLoss',
+    'CrossCaptioning',
+    'EgoNCELoss',
+    'KLToUnit',
+    'LocalBatch',
+    'MatrixLoss',
+    'MultiInstanceContrast',
+    'NormalizedContrastiveLoss',
+    'OfficialKLToUnit',
+    'QueryDiversity',
+    'RankingLoss',
+    'RelevantRankingLoss',
+    'SoftContrast',
+    'Target',
+]

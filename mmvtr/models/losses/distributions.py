@@ -1,0 +1,220 @@
+"""Objectives on the Gaussians of a batch: UATVR's Eq. 11 and 12, and PCME's soft contrast.
+
+They read a Gaussian level of the joint batch; all processes draw the same noise for it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mmvtr.functional.gaussian import check_num_samples, geometric_sigma, kl_to_unit, sample
+from mmvtr.functional.multi_instance import multi_instance
+from mmvtr.functional.soft_contrast import soft_contrast
+from mmvtr.models.target import LocalBatch, Target
+from mmvtr.registry import MODELS
+from mmvtr.structures import Embedding, Levels
+
+
+class DistributionObjective(nn.Module):
+    """Base: ``compute`` a loss of the Gaussians of T texts and V videos, and weigh it.
+
+    Args:
+        level: the Gaussian level it reads (written by the model's heads).
+        loss_weight: factor of the loss.
+    """
+
+    def __init__(self, *, level: str = 'gaussian', loss_weight: float = 1.0) -> None:
+        super().__init__()
+        self.level = level
+        self.loss_weight = loss_weight
+
+    def forward(
+        self, texts: Levels, videos: Levels, target: Target, batch: LocalBatch | None = None
+    ) -> dict[str, Tensor]:
+        """Levels and target of the joint batch -> ``{'loss': ...}`` and figures for the log."""
+        loss, figures = self.compute(self._gaussian(texts), self._gaussian(videos), target)
+        return {'loss': self.loss_weight * loss, **figures}
+
+    def compute(
+        self, texts: Embedding, videos: Embedding, target: Target
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """The unweighted loss, and figures."""
+        raise NotImplementedError(f'{type(self).__name__} must define compute()')
+
+    def _gaussian(self, levels: Levels) -> Embedding:
+        if self.level not in levels or levels[self.level].log_std is None:
+            known = [name for name, level in levels.items() if level.log_std is not None]
+            raise KeyError(
+                f'{type(self).__name__} reads the Gaussian level {self.level!r}, the model offers '
+                f'{known}: give it heads'
+            )
+        return levels[self.level]
+
+
+class SampledObjective(DistributionObjective):
+    """Base of the objectives that compare samples.
+
+    The noise is a function of the number of the training step: the same on all processes, after a
+    resume, and in all objectives with the same ``num_samples``.
+
+    Args:
+        num_samples: K of UATVR Eq. 10.
+        level, loss_weight: see :class:`DistributionObjective`.
+    """
+
+    def __init__(self, *, num_samples: int = 7, **kwargs) -> None:
+        super().__init__(**kwargs)
+        check_num_samples(num_samples)
+        self.num_samples = num_samples
+        self.register_buffer('step', torch.zeros((), dtype=torch.long))
+
+    def samples(self, texts: Embedding, videos: Embedding) -> tuple[Tensor, Tensor]:
+        """Reparameterised samples, float [T, K, D] and [V, K, D]."""
+        generator = torch.Generator().manual_seed(int(self.step))
+        self.step += self.training
+        t, v = (sample(e.mean, e.log_std, self.num_samples, generator) for e in (texts, videos))
+        return t, v
+
+
+@MODELS.register_module()
+class MultiInstanceContrast(SampledObjective):
+    """UATVR's distribution-based uncertainty adaptation L_DUA (Eq. 11), in both directions.
+
+    Eq. 11 and the official code have neither temperature nor normalisation (``temperature=1,
+    normalise=False``): long samples pay.  The default compares cosines, which need a temperature.
+    Weights of a supervision apply to the negatives.
+
+    Args:
+        temperature: divides the similarity of samples.
+        normalise: compare cosines of samples, not inner products.
+        form: ``'pooled'`` (Eq. 11), or ``'outer_sum'`` (official code).
+        num_samples, level, loss_weight: see :class:`SampledObjective`; alpha of Eq. 13 is .01.
+    """
+
+    def __init__(
+        self,
+        *,
+        temperature: float = 0.05,
+        normalise: bool = True,
+        form: str = 'pooled',
+        **kwargs,
+    ) -> None:
+        super().__init__(**kwargs)
+        if not temperature > 0:
+            raise ValueError(f'temperature must be positive, not {temperature}')
+        if form not in ('pooled', 'outer_sum'):
+            raise ValueError(f"form must be 'pooled' or 'outer_sum', not {form!r}")
+        self.temperature = temperature
+        self.normalise = normalise
+        self.form = form
+
+    def compute(
+        self, texts: Embedding, videos: Embedding, target: Target
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        loss = multi_instance(
+            *self.samples(texts, videos),
+            target.positives,
+            temperature=self.temperature,
+            normalise=self.normalise,
+            weights=target.weights,
+            form=self.form,
+        )
+        return loss, {}
+
+
+@MODELS.register_module()
+class KLToUnit(DistributionObjective):
+    """KL of the Gaussians from N(0, I) (UATVR Eq. 12): summed over D, mean over items.
+
+    The terms of texts and of videos are added.  beta of Eq. 13 is 1e-4; of a mean over items, so
+    that it does not depend on the batch size.  Logs the mean sigma of either side.
+
+    Args:
+        level, loss_weight: see :class:`DistributionObjective`.
+    """
+
+    def compute(
+        self, texts: Embedding, videos: Embedding, target: Target
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        loss = sum(mean(kl_to_unit(e.mean, e.log_std)) for e in (texts, videos))
+        return loss, sigma_log(texts, videos)
+
+
+@MODELS.register_module()
+class OfficialKLToUnit(SampledObjective):
+    """Eq. 12 as the official codes of UATVR and PCME have it.
+
+    Log sigma is taken for the log variance, the mean of the K samples for the mean, and the sum
+    goes over the batch as well as over D.  Draws the samples of :class:`MultiInstanceContrast`.
+
+    Args:
+        num_samples, level, loss_weight: see :class:`SampledObjective`.
+    """
+
+    def compute(
+        self, texts: Embedding, videos: Embedding, target: Target
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        pairs = zip(self.samples(texts, videos), (texts, videos))
+        loss = sum(kl_to_unit(z.mean(1), e.log_std / 2).sum() for z, e in pairs)
+        return loss, sigma_log(texts, videos)
+
+
+@MODELS.register_module()
+class SoftContrast(SampledObjective):
+    """PCME's soft contrastive loss, over all pairs of the joint batch (UATVR Tab. 1, rows *).
+
+    Args:
+        slope, bias: of the match probability, see
+            :func:`mmvtr.functional.soft_contrast.match_log_probability`; initial values where
+            they are learnt.  Default UATVR's copy of PCME (a = b = 5); PCME on COCO: 30.
+        learnable: train them, as PCME does; the slope stays positive.
+        reduction: ``'mean'`` over pairs, or ``'sum'`` (official).
+        num_samples, level, loss_weight: see :class:`SampledObjective`.
+    """
+
+    def __init__(
+        self,
+        *,
+        slope: float = 10.0,
+        bias: float = 10.0,
+        learnable: bool = True,
+        reduction: str = 'mean',
+        **kwargs,
+    ) -> None:
+        super().__init__(**kwargs)
+        if not slope > 0:
+            raise ValueError(f'slope must be positive, not {slope}')
+        if reduction not in ('mean', 'sum'):
+            raise ValueError(f"reduction must be 'mean' or 'sum', not {reduction!r}")
+        # softplus(raw_slope) = slope
+        raw_slope = slope + math.log(-math.expm1(-slope))
+        self.raw_slope = nn.Parameter(torch.tensor(raw_slope), requires_grad=learnable)
+        self.bias = nn.Parameter(torch.tensor(float(bias)), requires_grad=learnable)
+        self.reduction = reduction
+
+    def compute(
+        self, texts: Embedding, videos: Embedding, target: Target
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        loss = soft_contrast(
+            *self.samples(texts, videos),
+            target.positives,
+            slope=F.softplus(self.raw_slope),
+            bias=self.bias,
+            reduction=self.reduction,
+        )
+        return loss, {}
+
+
+def sigma_log(texts: Embedding, videos: Embedding) -> dict[str, Tensor]:
+    """Mean over items of their geometric mean sigma, on either side."""
+    sides = dict(sigma_text=texts, sigma_video=videos)
+    return {name: mean(geometric_sigma(e.log_std.detach())) for name, e in sides.items()}
+
+
+def mean(x: Tensor) -> Tensor:
+    """Mean of [N]; 0 where N = 0 (all videos of a batch may be broken)."""
+    return x.sum() / max(len(x), 1)

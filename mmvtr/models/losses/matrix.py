@@ -1,0 +1,233 @@
+"""Registered losses: thin shells over :mod:`mmvtr.functional`.
+
+A loss sees matrices and a :class:`~mmvtr.models.target.Target`, never the model.  It names the
+matrices it reads; of several, the mean of the losses is taken (CLIP2Video: half global, half
+aligned).
+"""
+
+from __future__ import annotations
+
+from typing import Optional, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from mmvtr.functional.contrastive import contrastive
+from mmvtr.functional.ranking import ranking
+from mmvtr.functional.sinkhorn import sinkhorn
+from mmvtr.models.target import Target
+from mmvtr.registry import MODELS
+
+
+class MatrixLoss(nn.Module):
+    """Averages ``compute`` over the matrices it reads, and weighs the result.
+
+    Args:
+        reads: names of the score matrices, e.g. ``('global', 'aligned')``.
+        loss_weight: factor of the loss.
+    """
+
+    def __init__(self, *, reads: Sequence[str] = ('scores',), loss_weight: float = 1.0) -> None:
+        super().__init__()
+        self.reads = tuple(reads)
+        self.loss_weight = loss_weight
+
+    def forward(
+        self,
+        matrices: dict[str, Tensor],
+        target: Target | dict[str, Target],
+        temperature: Tensor | float,
+    ) -> Tensor:
+        """``{name: [T, V]}``, their target, and the model's temperature -> 0-dim loss.
+
+        ``target`` is one for all matrices, or a dict with one for each that is read.
+        """
+        unknown = [name for name in self.reads if name not in matrices]
+        if unknown:
+            raise KeyError(
+                f'{type(self).__name__} reads {unknown}, the model offers {sorted(matrices)}'
+            )
+        targets = {n: target if isinstance(target, Target) else target[n] for n in self.reads}
+        values = [self.compute(matrices[n], targets[n], temperature) for n in self.reads]
+        return self.loss_weight * torch.stack(values).mean()
+
+    def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
+        raise NotImplementedError(f'{type(self).__name__} must define compute()')
+
+
+@MODELS.register_module()
+class ContrastiveLoss(MatrixLoss):
+    """InfoNCE (DVTR Eq. 2); with weights from a supervision the debiased loss (DVTR Eq. 13).
+
+    ARL Eq. 8-10: ``form='own_pair'`` reads the target's ambiguous entries.  The paper adds the two
+    directions, of which this is the mean, and leaves lambda_nce open: ``loss_weight`` =
+    2 lambda_nce (.02 to .05 in its lineage, on raw inner products with temperature 1).
+
+    Args:
+        form, direction: see :func:`mmvtr.functional.contrastive.contrastive`.
+        weighted: the direction in which the target's weights count, ``'both'``, ``'t2v'`` or
+            ``'v2t'``; in the other one all negatives weigh 1.
+
+    Raises:
+        ValueError: another ``weighted``.
+    """
+
+    def __init__(
+        self, *, form: str = 'pooled', direction: str = 'both', weighted: str = 'both', **kwargs
+    ) -> None:
+        super().__init__(**kwargs)
+        if weighted not in ('both', 't2v', 'v2t'):
+            raise ValueError(f"weighted must be 'both', 't2v' or 'v2t', not {weighted!r}")
+        self.form = form
+        self.direction = direction
+        self.weighted = weighted
+
+    def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
+        directions = ('t2v', 'v2t') if self.direction == 'both' else (self.direction,)
+        values = [
+            contrastive(
+                scores,
+                target.positives,
+                temperature=temperature,
+                weights=target.weights if self.weighted in ('both', direction) else None,
+                ambiguous=target.ambiguous,
+                form=self.form,
+                direction=direction,
+            )
+            for direction in directions
+        ]
+        return sum(values) / len(values)
+
+
+@MODELS.register_module()
+class NormalizedContrastiveLoss(ContrastiveLoss):
+    """InfoNCE on scores whose retrieval probabilities are normalised (NCL Eq. 4 on Eq. 12).
+
+    The biases a, b of Sinkhorn-Knopp on the joint batch (Fig. 4) are added to the scores.  In the
+    t2v term a cancels, in the v2t term b.  Weights of a supervision apply on top.
+
+    Args:
+        iterations: of Sinkhorn-Knopp (paper: 4); 0 normalises columns only.
+        marginals: ``'uniform'`` (paper), or ``'positives'``: every text hands its mass to its
+            videos, so that a video with more texts in the batch weighs more (Sec. 3.3).
+        differentiable: let the gradient pass through the biases (the paper does not say; on
+            planted data it made no difference).
+        form, direction, weighted, reads, loss_weight: see :class:`ContrastiveLoss`.
+    """
+
+    def __init__(
+        self,
+        *,
+        iterations: int = 4,
+        marginals: str = 'uniform',
+        differentiable: bool = False,
+        **kwargs,
+    ) -> None:
+        super().__init__(**kwargs)
+        if marginals not in ('uniform', 'positives'):
+            raise ValueError(f"marginals must be 'uniform' or 'positives', not {marginals!r}")
+        self.iterations = iterations
+        self.marginals = marginals
+        self.differentiable = differentiable
+
+    def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
+        # All videos of the joint batch may be broken; and of a NaN the caller can say better than
+        # Sinkhorn-Knopp which batch has brought it.
+        if scores.numel() and scores.isfinite().all():
+            scores = self.normalise(scores, target.positives, temperature)
+        return super().compute(scores, target, temperature)
+
+    def normalise(self, scores: Tensor, positives: Tensor, temperature: Tensor | float) -> Tensor:
+        """sim* = a + b + scores (Eq. 12), float [T, V]."""
+        with torch.set_grad_enabled(self.differentiable and torch.is_grad_enabled()):
+            a, b = sinkhorn(
+                scores,
+                temperature=temperature,
+                iterations=self.iterations,
+                column_marginals=self._video_marginals(positives),
+            )
+        return scores + a[:, None] + b
+
+    def _video_marginals(self, positives: Tensor) -> Optional[Tensor]:
+        if self.marginals == 'uniform':
+            return None
+        shares = positives.float() / positives.sum(1, keepdim=True).clamp(min=1)
+        return shares.sum(0) / shares.sum()
+
+
+@MODELS.register_module()
+class RankingLoss(MatrixLoss):
+    """Triplet loss (DVTR Eq. 1); with weights from a supervision the debiased one (DVTR Eq. 12).
+
+    Where the target has ambiguous entries it is ARL's dual triplet (Eq. 11 + 12).  The paper adds
+    the two directions, of which this is the mean (``loss_weight=2``), divides by all pairs
+    (``average='anchors'``; no ambiguous pair: the term is 0), and leaves open how q_a, V_a, q_n and
+    V_n are drawn.  Its lineage (MS-SL to GMMFormer) has two losses, one a direction: ``'random'``
+    negatives, late in training from a ``pool`` of 20 videos and of 1 caption, and against the mean
+    of a video's captions (``positive='mean'``).
+
+    Args:
+        margin: used where the supervision gives none (lineage: .1 on TVR, else .2).
+        ambiguous_margin: m_a of Eq. 11, between 0 and ``margin``; None = half of ``margin`` (the
+            paper only says m_a < m).
+        pool: ``'random'`` draws among this many best-scored negatives.
+        pool_from: share of the training after which ``pool`` holds; before, all are drawn from
+            (lineage: epoch 30 of 100 on TVR, 20 on ActivityNet, never on Charades).
+        weight_on, negatives, positive, average, direction: see
+            :func:`mmvtr.functional.ranking.ranking`.
+
+    Attributes:
+        progress: share of the training done; ProgressHook sets it, 1 without the hook.
+    """
+
+    def __init__(
+        self,
+        *,
+        margin: float = 0.2,
+        ambiguous_margin: Optional[float] = None,
+        weight_on: str = 'hinge',
+        negatives: str = 'all',
+        pool: Optional[int] = None,
+        pool_from: float = 0.0,
+        positive: str = 'own',
+        average: str = 'terms',
+        direction: str = 'both',
+        **kwargs,
+    ) -> None:
+        super().__init__(**kwargs)
+        if ambiguous_margin is not None and not 0 <= ambiguous_margin <= margin:
+            raise ValueError(
+                f'ambiguous_margin must lie between 0 and margin = {margin}, not {ambiguous_margin}'
+            )
+        self.margin = margin
+        self.ambiguous_margin = margin / 2 if ambiguous_margin is None else ambiguous_margin
+        self.weight_on = weight_on
+        self.negatives = negatives
+        self.pool = pool
+        self.pool_from = pool_from
+        self.positive = positive
+        self.average = average
+        self.direction = direction
+        self.progress = 1.0
+        # Random negatives are drawn from the step number: the same on all processes and after
+        # a resume.
+        self.register_buffer('step', torch.zeros((), dtype=torch.long))
+
+    def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
+        generator = torch.Generator().manual_seed(int(self.step))
+        self.step += self.training
+        return ranking(
+            scores,
+            target.positives,
+            margin=self.margin if target.margins is None else target.margins,
+            weights=target.weights,
+            ambiguous=target.ambiguous,
+            ambiguous_margin=self.ambiguous_margin,
+            weight_on=self.weight_on,
+            negatives=self.negatives,
+            pool=self.pool if self.progress >= self.pool_from else None,
+            positive=self.positive,
+            average=self.average,
+            direction=self.direction,
+            generator=generator,
+        )

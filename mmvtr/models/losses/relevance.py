@@ -1,0 +1,174 @@
+"""Losses that know how relevant each video is to each text: RANP, EgoNCE, adaptive max-margin.
+
+They read what the dataset's classes (verbs, nouns) say of pairs nobody has annotated, which the
+retriever writes into ``Target.relevance`` and ``Target.overlap`` of the joint batch: nothing is
+gathered here.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from mmvtr.functional.ranking import ranking
+from mmvtr.models.losses.matrix import ContrastiveLoss, MatrixLoss
+from mmvtr.models.target import Target, check_threshold, from_classes
+from mmvtr.registry import MODELS
+
+
+@MODELS.register_module()
+class RelevantRankingLoss(MatrixLoss):
+    """RANP's second triplet: pull what is relevant though nobody has annotated it.
+
+        [margin + s_n - s_p]_+      p: lowest s with relevance >= threshold, annotated pairs left
+                                       out;  n: highest s with relevance < threshold
+
+    by rows and by columns, the mean of the two (the official code adds them: ``loss_weight=2``).
+    Of either, the sum over the anchors is divided by all rows (all columns), as the official code
+    does, so that few relevant positives make a small loss.  RANP (Falcon et al., ICIAP 2022) is
+    this beside a RankingLoss on the hardest negatives, both under a RelevanceSupervision of the
+    same threshold.  Weights of the target apply to n; an entry of weight 0 is no negative.
+
+    Args:
+        threshold: the official configs take .4 on EPIC-KITCHENS-100 and .1 or .4 on MSR-VTT; the
+            frame-length paper (Sec. 4) .20.
+        margin: of this triplet, ``margin_pos`` in the official code.
+        no_positive: what an anchor without a p does.  ``'skip'``: no term.  ``'one'`` (official
+            code): its s_p is 1, so that ``[margin + s_n - 1]_+`` pushes negatives that score above
+            ``1 - margin`` whatever the annotated pair scores.
+        reads, loss_weight: see :class:`~mmvtr.models.losses.matrix.MatrixLoss`.
+
+    Raises:
+        ValueError: a threshold outside (0, 1], an unknown ``no_positive``; in training: a target
+            without relevance.
+    """
+
+    def __init__(
+        self,
+        *,
+        threshold: float = 0.2,
+        margin: float = 0.2,
+        no_positive: str = 'skip',
+        **kwargs,
+    ) -> None:
+        super().__init__(**kwargs)
+        check_threshold('threshold', threshold)
+        if no_positive not in ('skip', 'one'):
+            raise ValueError(f"no_positive must be 'skip' or 'one', not {no_positive!r}")
+        self.threshold = threshold
+        self.margin = margin
+        self.no_positive = no_positive
+
+    def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
+        relevant = from_classes(target, 'relevance', self) >= self.threshold
+        weights = weights_of(target, scores).masked_fill(target.positives, 0.0)
+        matrices = (scores, relevant & ~target.positives, weights)
+        return (self._rows(*matrices) + self._rows(*(x.t() for x in matrices))) / 2
+
+    def _rows(self, scores: Tensor, relevant: Tensor, weights: Tensor) -> Tensor:
+        """Sum over the rows' terms, divided by all rows."""
+        if self.no_positive == 'one':  # in a column of its own, which is nobody's negative
+            alone = ~relevant.any(1, keepdim=True)
+            relevant = torch.cat([relevant, alone], 1)
+            scores, weights = F.pad(scores, (0, 1), value=1.0), F.pad(weights, (0, 1))
+        loss = ranking(
+            scores,
+            relevant,
+            margin=self.margin,
+            weights=weights,
+            negatives='hardest',
+            positive='hardest',
+            average='anchors',
+            direction='t2v',
+        )
+        return loss * relevant.any(1).sum() / max(len(relevant), 1)
+
+
+@MODELS.register_module()
+class EgoNCELoss(ContrastiveLoss):
+    """EgoVLP's EgoNCE: InfoNCE whose positives share an action (Lin et al., NeurIPS 2022).
+
+        -log( sum_{P_t} e^{s_tv / temperature} / sum_v e^{s_tv / temperature} )
+        P_t = annotated pairs, and entries that share at least one class of every kind (one verb
+              and one noun)
+
+    by rows and by columns, the mean of the two (the official code adds them: ``loss_weight=2``).
+    This is the action-aware half of EgoNCE.  The other, scene-aware negatives, is a matter of who
+    is in the batch, not of the loss: beside each clip a second one of the same recording, close in
+    time.  They are negatives here as soon as a sampler brings them.  The temperature is the
+    model's; EgoVLP fixes it at .05.  Only this loss sees the further positives.
+
+    Args:
+        form, direction, reads, loss_weight: see
+            :class:`~mmvtr.models.losses.matrix.ContrastiveLoss`.
+
+    Raises:
+        ValueError: in training: a target without overlap.
+    """
+
+    def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
+        positives = target.positives | from_classes(target, 'overlap', self)
+        return super().compute(scores, target._replace(positives=positives), temperature)
+
+
+@MODELS.register_module()
+class AdaptiveMaxMarginLoss(MatrixLoss):
+    """EgoVLP's adaptive max-margin loss, with which it is fine-tuned on EPIC-KITCHENS-100.
+
+        [margin c_tp + s_tn - s_tp]_+       ``margin_of='positive'`` (EgoVLP's)
+        [margin (1 - c_tn) + s_tn - s_tp]_+ ``margin_of='negative'``
+
+    over each annotated pair (t, p) and all n that are no match of t; c is the relevance.  The mean
+    over all terms, and of rows and columns (the official code's mean over both at once, where
+    these have equally many).  A pair's siblings, which the official code takes for negatives, are
+    neither.
+
+    The first form says how far a pair of *its* relevance has to lead.  It differs from the plain
+    loss only where annotated pairs are relevant by degrees: where a dataset hands a video any
+    caption with relevance > .1, as EgoVLP does on EPIC.  Whatever is as relevant as the pair
+    itself is pushed as hard as the rest, unless a RelevanceSupervision leaves it out.  The second
+    form spares it: nothing of relevance 1 has to stay behind.
+
+    Args:
+        margin: .4 in the official code, twice that of its plain max-margin loss.
+        margin_of: whose relevance scales the margin, see above.
+        reads, loss_weight: see :class:`~mmvtr.models.losses.matrix.MatrixLoss`.
+
+    Raises:
+        ValueError: an unknown ``margin_of``; in training: a target without relevance.
+    """
+
+    def __init__(self, *, margin: float = 0.4, margin_of: str = 'positive', **kwargs) -> None:
+        super().__init__(**kwargs)
+        if margin_of not in ('positive', 'negative'):
+            raise ValueError(f"margin_of must be 'positive' or 'negative', not {margin_of!r}")
+        self.margin = margin
+        self.margin_of = margin_of
+
+    def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
+        relevance = from_classes(target, 'relevance', self)
+        if self.margin_of == 'negative':
+            margin = self.margin * (1 - relevance)
+            return ranking(scores, target.positives, margin=margin, weights=target.weights)
+        matrices = (scores, target.positives, relevance, weights_of(target, scores))
+        return (self._pairs(*matrices) + self._pairs(*(x.t() for x in matrices))) / 2
+
+    def _pairs(
+        self, scores: Tensor, positives: Tensor, relevance: Tensor, weights: Tensor
+    ) -> Tensor:
+        """One row a pair (a text may have several), all of it with the margin of that pair."""
+        row, column = positives.nonzero(as_tuple=True)
+        own = torch.zeros_like(positives[row]).scatter_(1, column[:, None], True)
+        return ranking(
+            scores[row],
+            own,
+            margin=self.margin * relevance[row, column, None],
+            weights=weights[row].masked_fill(positives[row], 0.0),
+            direction='t2v',
+        )
+
+
+def weights_of(target: Target, like: Tensor) -> Tensor:
+    """The weights of the target, 1 where a supervision gives none; float [T, V]."""
+    return torch.ones_like(like) if target.weights is None else target.weights

@@ -1,0 +1,17 @@
+"""From the levels of texts and videos to score matrices [T, V]."""
+
+from mmvtr.models.similarities.best_frame import BestFrameSimilarity
+from mmvtr.models.similarities.cosine import CosineSimilarity
+from mmvtr.models.similarities.hgr import HGRSimilarity
+from mmvtr.models.similarities.mmt import ExpertSimilarity
+from mmvtr.models.similarities.mssl import MSSLSimilarity
+from mmvtr.models.similarities.token import TokenSimilarity
+
+__all__ = [
+    'BestFrameSimilarity',
+    'CosineSimilarity',
+    'ExpertSimilarity',
+    'HGRSimilarity',
+    'MSSLSimilarity',
+    'TokenSimilarity',
+]

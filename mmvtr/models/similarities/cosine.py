@@ -1,0 +1,68 @@
+"""From the embeddings of T texts and V videos to score matrices [T, V]."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mmvtr.functional.precision import at_least_float32
+from mmvtr.registry import MODELS
+from mmvtr.structures import Levels
+
+
+@MODELS.register_module()
+class CosineSimilarity(nn.Module):
+    """Cosine of the global vectors, level by level, and their weighted mean.
+
+    Args:
+        levels: the levels to compare; CLIP2Video has ``('global', 'aligned')``.
+        weights: one per level, default equal; normalised to sum to 1.
+    """
+
+    #: Whether ``forward`` reads ``Embedding.tokens`` (evaluation keeps them only then).
+    needs_tokens = False
+
+    def __init__(
+        self, *, levels: Sequence[str] = ('global',), weights: Sequence[float] | None = None
+    ) -> None:
+        super().__init__()
+        weights = weights or [1.0] * len(levels)
+        if len(weights) != len(levels) or not sum(weights) > 0:
+            raise ValueError(f'one weight a level, with a positive sum: got {levels}, {weights}')
+        self.weights = {name: w / sum(weights) for name, w in zip(levels, weights)}
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The levels that it reads."""
+        return tuple(self.weights)
+
+    def flat(self, items: Levels) -> Tensor:
+        """The one vector an item whose inner products are the scores: levels of N -> [N, D'].
+
+        What an index of nearest neighbours stores; the square root of a level's weight goes to
+        either side.
+        """
+        units = [
+            F.normalize(at_least_float32(items[name].mean), dim=-1) * weight**0.5
+            for name, weight in self.weights.items()
+        ]
+        return torch.cat(units, -1)
+
+    def forward(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
+        """Levels of T texts and of V videos -> ``{level: [T, V]}`` and ``'scores'``, in float32."""
+        device = next(iter(texts.values())).mean.device.type
+        with torch.autocast(device, enabled=False):
+            matrices = {}
+            for name in self.weights:
+                t, v = (at_least_float32(side[name].mean) for side in (texts, videos))
+                matrices[name] = F.normalize(t, dim=-1) @ F.normalize(v, dim=-1).t()
+            matrices['scores'] = sum(w * matrices[name] for name, w in self.weights.items())
+        return matrices
+
+
+def token_levels(similarity: nn.Module) -> tuple[str, ...]:
+    """Names of the levels whose tokens a similarity reads."""
+    return tuple(similarity.levels) if similarity.needs_tokens else ()

@@ -1,0 +1,145 @@
+"""HGR's scores: sentence against video, verbs and nouns against the frames that they attend to."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from mmvtr.models.layers.pooling import check_mask, masked, unit
+from mmvtr.registry import MODELS
+from mmvtr.structures import Levels
+
+#: What is below this is no length to divide by, as in ``torch.nn.functional.normalize``.
+EPSILON = 1e-12
+
+
+@MODELS.register_module()
+class HGRSimilarity(nn.Module):
+    """Cosine of sentences, scores of verbs and of nouns, and the mean of the three.
+
+    The mean as in HGR's code.  The sum of the frame-length paper (Satar et al., BMVC 2023, Eq. 3)
+    would make a margin of .2 one of .067.  A text without any verb has a verb score of 0 with all
+    videos, which still counts in the mean.
+
+    Args:
+        weights: of sentence, verbs and nouns, normalised to sum to 1.
+        sharpness: sigma of :func:`phrase_scores`.
+        entries: numbers that exist at a time, see :func:`phrase_scores`.
+
+    Raises:
+        ValueError: not three weights, or weights without a positive sum.
+    """
+
+    needs_tokens = True
+    levels: ClassVar[tuple[str, ...]] = ('sentence', 'verb', 'noun')
+
+    def __init__(
+        self,
+        *,
+        weights: Sequence[float] = (1.0, 1.0, 1.0),
+        sharpness: float = 4.0,
+        entries: int = 2**22,
+    ) -> None:
+        super().__init__()
+        if len(weights) != 3 or not sum(weights) > 0:
+            raise ValueError(
+                f'three weights, sentence, verb and noun, with a positive sum: got {weights}'
+            )
+        self.weights = {name: w / sum(weights) for name, w in zip(self.levels, weights)}
+        self.sharpness = sharpness
+        self.entries = entries
+
+    def forward(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
+        """Levels of T texts and V videos -> ``'sentence'``, ``'verb'``, ``'noun'``, ``'scores'``.
+
+        Returns:
+            float [T, V] each, at least float32.
+
+        Raises:
+            ValueError: a level carries no tokens, or a video has no valid frame.
+        """
+        sentences, clips = unit(texts['sentence'].mean), unit(videos['sentence'].mean)
+        with torch.autocast(sentences.device.type, enabled=False):
+            matrices = {'sentence': sentences @ clips.t()}
+        for name in self.levels[1:]:
+            (_, nodes, node_mask, _), (_, frames, frame_mask, _) = texts[name], videos[name]
+            if nodes is None or frames is None:
+                side = 'texts' if nodes is None else 'videos'
+                raise ValueError(f'level {name!r} of the {side} carries no tokens')
+            matrices[name] = phrase_scores(
+                nodes,
+                node_mask,
+                frames,
+                frame_mask,
+                sharpness=self.sharpness,
+                entries=self.entries,
+            )
+        matrices['scores'] = sum(w * matrices[name] for name, w in self.weights.items())
+        return matrices
+
+
+def phrase_scores(
+    nodes: Tensor,
+    node_mask: Tensor,
+    frames: Tensor,
+    frame_mask: Tensor,
+    *,
+    sharpness: float = 4.0,
+    entries: int = 2**22,
+) -> Tensor:
+    """Mean over a text's phrases n of the cosine with what n attends to in a video.
+
+        c_f = max(0, cos(n, x_f)),    p = softmax(sigma c / |c|),    cos(n, sum_f p_f x_f)
+
+    over valid frames f (HGR's code, 'embed').  The attended vector is never made: its inner product
+    with n is sum_f p_f <n, x_f>, and its length follows from the inner products of frames.
+
+    Args:
+        nodes: float [T, N, D]; half precision is computed in float32.
+        node_mask: bool [T, N]; a text may have no node.
+        frames: float [V, F, D].
+        frame_mask: bool [V, F].
+        sharpness: sigma.
+        entries: inner products that exist at a time (at least those of one node and one video).
+
+    Returns:
+        float [T, V]; 0 for a text without a node.
+
+    Raises:
+        ValueError: a video without a valid frame.
+    """
+    check_mask(frame_mask, 'mask of frames')
+    owner, place = node_mask.nonzero(as_tuple=True)
+    phrases = unit(nodes[owner, place])
+    width = max(1, min(math.isqrt(entries) // max(frames.shape[1], 1), len(frames)))
+    height = max(1, entries // max(width * frames.shape[1], 1))
+    columns = list(zip(frames.split(width), frame_mask.split(width)))
+    scores = phrases.new_zeros(len(nodes), len(frames))
+    for rows, part in zip(owner.split(height), phrases.split(height)):
+        # Checkpointed: what a tile needs is made again in the backward pass.
+        tiles = [
+            checkpoint(
+                _attend, part, *column, sharpness, use_reentrant=False, preserve_rng_state=False
+            )
+            for column in columns
+        ]
+        scores = scores.index_add(0, rows, torch.cat(tiles, 1))
+    return scores / node_mask.sum(1, keepdim=True).clamp(min=1)
+
+
+def _attend(nodes: Tensor, frames: Tensor, mask: Tensor, sharpness: float) -> Tensor:
+    """Unit vectors [n, D], [v, F, D], bool [v, F] -> cosines [n, v]."""
+    frames = masked(frames, mask)
+    with torch.autocast(nodes.device.type, enabled=False):
+        dots = (nodes @ frames.flatten(0, 1).t()).unflatten(1, mask.shape)
+        cosines = dots / frames.norm(dim=-1).clamp(min=EPSILON)
+        logits = sharpness * F.normalize(cosines.clamp(min=0), dim=-1)
+        p = logits.masked_fill(~mask, -math.inf).softmax(-1)
+        between = p.transpose(0, 1) @ (frames @ frames.mT)
+        square = (between.transpose(0, 1) * p).sum(-1)
+    return (p * dots).sum(-1) / square.clamp(min=EPSILON**2).sqrt()

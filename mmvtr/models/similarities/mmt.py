@@ -1,0 +1,59 @@
+"""The score of a text and a video that several experts describe, of whom some may be missing."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from mmvtr.functional.precision import at_least_float32
+from mmvtr.models.layers.pooling import check_mask, masked
+from mmvtr.registry import MODELS
+from mmvtr.structures import Embedding, Levels, pad_tokens
+
+
+@MODELS.register_module()
+class ExpertSimilarity(nn.Module):
+    """Expert by expert, weighed by the text (MMT, Gabeur et al., ECCV 2020).
+
+        s(t, v) = sum_e w_e(t) <phi_e(t), psi_e(v)> / sum_e w_e(t),    e among the experts of v
+
+    Tokens of level ``'global'`` are experts: psi_e those of a video, w_e phi_e those of a text,
+    phi_e being of unit length, so that w_e is the token's length.  Sums over the experts of a video
+    are sums over all of them with zeros for those that are missing: two matrix products, one of
+    vectors of length E D and one of length E, are all there is.
+    """
+
+    needs_tokens = True
+    levels = ('global',)
+
+    def forward(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
+        """T texts and V videos -> ``'scores'`` float [T, V], at least float32.
+
+        Raises:
+            ValueError: no tokens, different numbers of experts, or a video without any expert.
+        """
+        t, v = texts['global'], videos['global']
+        phrases, vectors, available = _tokens(t, v)
+        with torch.autocast(phrases.device.type, enabled=False):
+            products = phrases.flatten(1) @ vectors.flatten(1).t()
+            weights = phrases.norm(dim=-1) @ available.to(phrases.dtype).t()
+        return {'scores': products / weights}
+
+
+def _tokens(t: Embedding, v: Embedding) -> tuple[Tensor, Tensor, Tensor]:
+    """w phi [T, E, D], psi [V, E, D], zero where the mask [V, E] says missing."""
+    for side, embedding in dict(text=t, video=v).items():
+        if embedding.tokens is None:
+            raise ValueError(f"level 'global' of the {side}s carries no tokens")
+    count = max(t.tokens.shape[1], v.tokens.shape[1])
+    # Levels of no items have one token, whatever the encoder.
+    phrases, vectors, available = (
+        x if len(x) else pad_tokens(x, count) for x in (t.tokens, v.tokens, v.mask)
+    )
+    if phrases.shape[1:] != vectors.shape[1:]:
+        raise ValueError(
+            f'texts have {phrases.shape[1]} experts of {phrases.shape[2]} dimensions, videos '
+            f'{vectors.shape[1]} of {vectors.shape[2]}: they are of different models'
+        )
+    check_mask(available, 'experts')
+    return at_least_float32(phrases), masked(vectors, available), available

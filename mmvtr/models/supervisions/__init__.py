@@ -1,0 +1,20 @@
+"""Who fills the slots of a score matrix in training: positives, weights, margins, ambiguous."""
+
+from mmvtr.models.supervisions.adaptive_margin import AdaptiveMarginSupervision
+from mmvtr.models.supervisions.arl import ARLSupervision
+from mmvtr.models.supervisions.dvtr import DVTRSupervision, LiteralDVTRSupervision
+from mmvtr.models.supervisions.oracle import OracleSupervision
+from mmvtr.models.supervisions.pcme import PCMESupervision
+from mmvtr.models.supervisions.relative_scores import RelativeScoreSupervision
+from mmvtr.models.supervisions.relevance import RelevanceSupervision
+
+__all__ = [
+    'ARLSupervision',
+    'AdaptiveMarginSupervision',
+    'DVTRSupervision',
+    'LiteralDVTRSupervision',
+    'OracleSupervision',
+    'PCMESupervision',
+    'RelativeScoreSupervision',
+    'RelevanceSupervision',
+]

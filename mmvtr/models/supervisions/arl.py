@@ -1,0 +1,331 @@
+"""ARL's supervision: ambiguous pairs found by one branch, respected by the other (Eq. 4-13)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Optional, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mmvtr.functional.ambiguity import (
+    Moments,
+    ambiguous_set,
+    apply_strategy,
+    frame_uncertainty,
+    own_positive,
+    pair_uncertainty,
+)
+from mmvtr.functional.best_frames import best_frames, paired_best_frames
+from mmvtr.functional.contrastive import contrastive
+from mmvtr.functional.dataset_uncertainty import PairMoments, UnitMean, mean_cosines
+from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.ranking import ranking
+from mmvtr.functional.text_frame import text_frame
+from mmvtr.models.target import Target
+from mmvtr.registry import MODELS
+from mmvtr.structures import Embedding, Levels
+
+
+class Statistics(NamedTuple):
+    """What one branch has to know of the training set: sums only, so parts and processes add up.
+
+    Attributes:
+        texts: mean unit text (for U^v of Eq. 4).
+        frames: mean unit frame (for U^q).
+        pairs: moments of the annotated pairs, each a text and the frame it matches at (Eq. 3).
+        scores: of the annotated pairs.
+    """
+
+    texts: UnitMean
+    frames: UnitMean
+    pairs: PairMoments
+    scores: Moments
+
+    @classmethod
+    def empty(cls, dim: int, device: torch.device) -> 'Statistics':
+        """Nothing seen."""
+        means = (UnitMean(dim, device=device) for _ in range(2))
+        return cls(*means, PairMoments(dim, device=device), Moments(device=device))
+
+    def totals(self) -> list[Tensor]:
+        """What to sum over processes, in place."""
+        return [part.totals for part in self]
+
+    @torch.no_grad()
+    def add(self, texts: Embedding, videos: Embedding, positives: Tensor) -> None:
+        """T texts, V videos with tokens, and bool [T, V]."""
+        self.texts.add(texts.mean)
+        self.frames.add(videos.tokens, videos.mask)
+        rows, columns = positives.nonzero(as_tuple=True)
+        scores, index = paired_best_frames(texts.mean, videos.tokens, videos.mask, rows, columns)
+        self.pairs.add(texts.mean[rows], videos.tokens[columns, index])
+        self.scores.add(scores)
+
+
+class Branch(nn.Module):
+    """One branch's thresholds and means of the training set, in the checkpoint.
+
+    Args:
+        dim: D.
+    """
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.register_buffer('text_mean', torch.zeros(dim))
+        self.register_buffer('frame_mean', torch.zeros(dim))
+        self.register_buffer('tau_s', torch.zeros(()))
+        self.register_buffer('tau_u', torch.zeros(()))
+
+    def refresh(self, statistics: Statistics, *, spread: float, u_spread: float) -> None:
+        """Take over the means; tau_s, and tau_u over the annotated pairs (Eq. 5), from them.
+
+        u needs no second pass, since it is linear in the pairs' unit vectors.
+        """
+        self.text_mean.copy_(statistics.texts.mean)
+        self.frame_mean.copy_(statistics.frames.mean)
+        self.tau_s.fill_(statistics.scores.threshold(spread))
+        mean, deviation = statistics.pairs.uncertainty(self.text_mean, self.frame_mean)
+        self.tau_u.fill_(mean + u_spread * deviation)
+
+    def uncertainty(self, texts: Tensor, frames: Tensor, mask: Tensor, best: Tensor) -> Tensor:
+        """u (Eq. 5) of unit texts [T, D] and unit frames [V, F, D] at frames ``best`` [T, V]."""
+        of_texts = mean_cosines(texts, self.frame_mean)
+        of_frames = mean_cosines(frames, self.text_mean, mask)
+        return pair_uncertainty(of_texts, of_frames, best)
+
+
+@MODELS.register_module()
+class ARLSupervision(nn.Module):
+    """Ambiguity-restrained learning (ARL): who is ambiguous is looked up anew in every batch.
+
+    An AmbiguityHook refreshes the means and thresholds before each epoch after the warm-up, in one
+    pass over the training set that keeps D numbers a branch (Eq. 4 is linear).  Sets (Eq. 6-7) are
+    then made for the joint batch and never stored.  Losses read ``target[level]``: the losses of
+    one branch get the sets of the other (cross-model detection), unless ``exchange=False``.
+
+    The text-frame losses (Eq. 8-12 on the frames of a text's own video) are computed here.  They
+    start with the sets: without them every frame but the best would be pushed away.
+
+    Args:
+        dim: D.
+        levels: the branches; one level = self-training.
+        exchange: each branch learns from what the other finds (Tab. 5, C.L.).
+        warmup: share of the training before the first sets, in [0, 1) (the paper: "a few epochs").
+        rule: tau_s.  ``'own'`` (default): the text's own best score, so that what is ambiguous
+            outranks the annotated video whatever the level of scores; ``'mean'``: mean score of
+            annotated pairs plus ``spread`` standard deviations; 0 is the paper's, which feeds
+            itself where ambiguity is high (docs/arl.md).
+        spread: see ``rule``.
+        u_spread: tau_u is the mean of u plus so many standard deviations.  The paper's is 0; what
+            is ambiguous is far more common than the average pair, and 1.5 finds it more surely.
+        sample: None: tau_u is over the annotated pairs (linear and exact); a number: over all pairs
+            of so many texts and videos, drawn by the run's seed (another reading of the paper's
+            mean of u "over the train set").
+        lead: with ``rule='own'``, by how much a video must outrank the annotated one.
+        cap: most ambiguous videos of a text in a batch, the best-scored; None = all (paper).
+        strategy: of text-video pairs, ``'ours'``, ``'positive'`` or ``'ignore'`` (Tab. 6);
+            ambiguous frames always are ``'ours'``.
+        frame_weight: weight of the text-frame losses; 0 leaves them out (Tab. 5, T-F).
+        frame_slack: with ``rule='own'``, a frame is ambiguous within this distance of the best.
+        lambda_nce: weight of the contrast beside the triplets in the text-frame losses.
+        temperature, margin, ambiguous_margin: of the text-frame losses; the paper names no
+            temperature and no values of m and m_a, only m_a < m.
+
+    Attributes:
+        progress: share of the training done; ProgressHook sets it.
+        found: sets of the last batch by branch, bool [T, V]; empty during the warm-up.
+
+    Raises:
+        ValueError: an unknown rule or strategy, a warm-up that never ends, or ``exchange`` without
+            two levels.
+    """
+
+    def __init__(
+        self,
+        *,
+        dim: int,
+        levels: Sequence[str] = ('a', 'b'),
+        exchange: bool = True,
+        warmup: float = 0.3,
+        rule: str = 'own',
+        spread: float = 0.0,
+        u_spread: float = 1.5,
+        sample: Optional[int] = None,
+        lead: float = 0.0,
+        cap: Optional[int] = 1,
+        strategy: str = 'ours',
+        frame_weight: float = 1.0,
+        frame_slack: float = 0.05,
+        lambda_nce: float = 0.05,
+        temperature: float = 0.07,
+        margin: float = 0.2,
+        ambiguous_margin: float = 0.1,
+    ) -> None:
+        super().__init__()
+        if rule not in ('own', 'mean'):
+            raise ValueError(f"rule must be 'own' or 'mean', not {rule!r}")
+        if not 0 <= warmup < 1:
+            raise ValueError(
+                f'warmup is a share of the training, in [0, 1), not {warmup} (supervision=None '
+                'trains without ambiguous sets)'
+            )
+        if exchange and len(levels) != 2:
+            raise ValueError(f'exchange needs two levels, got {tuple(levels)}')
+        apply_strategy(strategy, *torch.zeros(2, 1, 1).bool())
+        self.branches = nn.ModuleDict({level: Branch(dim) for level in levels})
+        self.register_buffer('ready', torch.zeros((), dtype=torch.bool))
+        self.dim = dim
+        self.exchange = exchange
+        self.warmup = warmup
+        self.rule, self.spread, self.lead = rule, spread, lead
+        self.u_spread, self.sample = u_spread, sample
+        self.cap, self.strategy = cap, strategy
+        self.frame_weight, self.frame_slack = frame_weight, frame_slack
+        self.lambda_nce, self.temperature = lambda_nce, temperature
+        self.margin, self.ambiguous_margin = margin, ambiguous_margin
+        self.progress = 0.0
+        self.found: dict[str, Tensor] = {}
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """Names of the branches."""
+        return tuple(self.branches)
+
+    def refresh(self, statistics: dict[str, Statistics]) -> None:
+        """Take over what a pass over the training set has found, by branch."""
+        for level, branch in self.branches.items():
+            branch.refresh(statistics[level], spread=self.spread, u_spread=self.u_spread)
+        self.ready.fill_(True)
+
+    @torch.no_grad()
+    def refresh_from_sample(self, texts: Levels, videos: Levels) -> None:
+        """tau_u over all pairs of some texts and videos; after :meth:`refresh`."""
+        for level, branch in self.branches.items():
+            units, frames, mask = _units(texts[level], videos[level])
+            _, best = best_frames(units, frames, mask)
+            moments = Moments()
+            moments.add(branch.uncertainty(units, frames, mask, best))
+            branch.tau_u.fill_(moments.threshold(self.u_spread))
+
+    def forward(
+        self, texts: Levels, videos: Levels, target: Target
+    ) -> tuple[dict[str, Target], dict[str, Tensor]]:
+        """A target a branch (and ``'scores'``, without sets), and the text-frame losses.
+
+        Args:
+            texts, videos: levels of the joint batch; those of videos with tokens.
+            target: the annotated positives.
+        """
+        targets = {level: target for level in (*self.levels, 'scores')}
+        self.found = {}
+        if not self.ready or self.progress < self.warmup or not target.positives.numel():
+            return targets, {}
+        units = {level: _units(texts[level], videos[level]) for level in self.levels}
+        self.found = {level: self._sets(level, *units[level], target) for level in self.levels}
+        for level in self.levels:
+            chosen = self.found[self._teacher(level)]
+            targets[level] = target._replace(
+                **apply_strategy(self.strategy, target.positives, chosen, target.weights)
+            )
+        sizes = torch.stack([found.float().sum(1).mean() for found in self.found.values()])
+        logs = {'ambiguous_per_text': sizes.mean()}
+        if self.frame_weight:
+            logs['loss_frame'] = self.frame_weight * self._frame_loss(units, target.positives)
+        return targets, logs
+
+    def _teacher(self, level: str) -> str:
+        """Whose sets a branch learns from (the other's, with ``exchange``)."""
+        return next(name for name in self.levels if name != level) if self.exchange else level
+
+    @torch.no_grad()
+    def _sets(
+        self, level: str, texts: Tensor, frames: Tensor, mask: Tensor, target: Target
+    ) -> Tensor:
+        """Eq. 6-7 of a branch: bool [T, V]."""
+        branch = self.branches[level]
+        scores, best = best_frames(texts, frames, mask)
+        tau_s = branch.tau_s
+        if self.rule == 'own':
+            tau_s = own_positive(scores, target.positives, slack=-self.lead)
+        return ambiguous_set(
+            scores,
+            branch.uncertainty(texts, frames, mask, best),
+            target.positives,
+            tau_s=tau_s,
+            tau_u=branch.tau_u,
+            cap=self.cap,
+        )
+
+    # -- text-frame ----------------------------------------------------------------------------
+
+    def _frame_loss(
+        self, units: dict[str, tuple[Tensor, Tensor, Tensor]], positives: Tensor
+    ) -> Tensor:
+        """Mean over the branches of lambda_nce L_nce + L_a + L_n on the frames of own videos."""
+        rows, columns = positives.nonzero(as_tuple=True)
+        losses = []
+        for level in self.levels:
+            ambiguous = self._frame_sets(self._teacher(level), units, rows, columns)
+            texts, frames, mask = units[level]
+            scores = _own_frames(texts, frames, rows, columns)
+            sides = text_frame(scores, mask[columns], columns, ambiguous=ambiguous)
+            losses.append(
+                self._two_losses(sides.frames, 't2v') + self._two_losses(sides.texts, 'v2t')
+            )
+        return torch.stack(losses).mean()
+
+    def _two_losses(self, side: NamedTuple, direction: str) -> Tensor:
+        arguments = dict(side._asdict(), direction=direction)
+        contrast = contrastive(**arguments, temperature=self.temperature, form='own_pair')
+        triplet = ranking(
+            **arguments,
+            margin=self.margin,
+            ambiguous_margin=self.ambiguous_margin,
+            average='anchors',
+        )
+        return self.lambda_nce * contrast + triplet
+
+    @torch.no_grad()
+    def _frame_sets(
+        self,
+        level: str,
+        units: dict[str, tuple[Tensor, Tensor, Tensor]],
+        rows: Tensor,
+        columns: Tensor,
+    ) -> Tensor:
+        """Eq. 6 on s^f and u^f (Eq. 2, 5): bool [P, F].
+
+        The branch's own best frame may be among them: who learns from the set may have another.
+        """
+        branch = self.branches[level]
+        texts, frames, mask = units[level]
+        scores, mask = _own_frames(texts, frames, rows, columns), mask[columns]
+        best = scores.masked_fill(~mask, -torch.inf).argmax(1, keepdim=True)
+        positives = torch.zeros_like(mask).scatter_(1, best, True)
+        of_frames = mean_cosines(frames, branch.text_mean)[columns]
+        tau_s = branch.tau_s
+        if self.rule == 'own':
+            tau_s = own_positive(scores, positives, slack=self.frame_slack)
+        return ambiguous_set(
+            scores,
+            frame_uncertainty(mean_cosines(texts, branch.frame_mean)[rows], of_frames),
+            torch.zeros_like(positives),
+            tau_s=tau_s,
+            tau_u=branch.tau_u,
+            mask=mask,
+        )
+
+
+def _units(texts: Embedding, videos: Embedding) -> tuple[Tensor, Tensor, Tensor]:
+    """Unit texts [T, D], unit frames [V, F, D] and their mask."""
+    unit_texts, frames = (
+        F.normalize(at_least_float32(x), dim=-1) for x in (texts.mean, videos.tokens)
+    )
+    return unit_texts, frames, videos.mask
+
+
+def _own_frames(texts: Tensor, frames: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    """s^f (Eq. 2) of P pairs: float [P, F]."""
+    with torch.autocast(texts.device.type, enabled=False):
+        return torch.einsum('pd,pfd->pf', texts[rows], frames[columns])

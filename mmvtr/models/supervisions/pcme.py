@@ -1,0 +1,68 @@
+"""DVTR with PCME as its uncertainty module (DVTR Tab. IX, DVTR_pcme)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from mmvtr.functional.gaussian import sample
+from mmvtr.functional.pairwise import bernoulli
+from mmvtr.functional.soft_contrast import match_log_probability
+from mmvtr.models.supervisions.dvtr import DVTRSupervision, eta_log, relative_uncertainty
+from mmvtr.models.supervisions.ramp import ramp_at
+from mmvtr.models.target import Target
+from mmvtr.registry import MODELS
+from mmvtr.structures import Embedding, Levels
+
+
+@MODELS.register_module()
+class PCMESupervision(DVTRSupervision):
+    """Weights of negatives from PCME's match probability in place of DVTR's.
+
+    ``p = mean over K x K sample pairs of sigmoid(bias - slope |z_t - z_v|)``, trained by PCME's
+    soft contrastive loss alone (the cross-entropy of p); DVTR's Eq. 8 is left out.  From p to the
+    weights all is as in :class:`DVTRSupervision`.  It goes with ``PCMEGaussianHead``.
+
+    All texts share their K noise vectors, and all videos theirs: p of a pair then does not depend
+    on the other items of its batch or tile, and chance disturbs the comparison of pairs less.
+
+    Args:
+        **kwargs: see :class:`DVTRSupervision`.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        # Distances of samples around unit means are between 0 and a little more than 2.
+        with torch.no_grad():
+            self.slope.fill_(math.log(math.expm1(10.0)))
+            self.bias.fill_(10.0)
+
+    def match_logits(self, texts: Levels, videos: Levels) -> Tensor:
+        """Log odds of a match, [T, V]."""
+        generator = torch.Generator().manual_seed(int(self.step))
+        t, v = (self._samples(side[self.level], generator) for side in (texts, videos))
+        yes, no = match_log_probability(t, v, slope=F.softplus(self.slope), bias=self.bias)
+        return yes - no
+
+    def forward(
+        self, texts: Levels, videos: Levels, target: Target
+    ) -> tuple[Target, dict[str, Tensor]]:
+        """As :meth:`DVTRSupervision.forward`."""
+        logits = self.match_logits(texts, videos)
+        self.step += self.training
+        p, ramp = logits.detach().sigmoid(), ramp_at(self.progress, self.ramp)
+        eta = relative_uncertainty(p, target.positives, floor=self.floor, sharpness=self.sharpness)
+        losses = dict(
+            loss_match=bernoulli(logits, target.positives),
+            **eta_log(eta, p, target.positives, ramp),
+        )
+        return target._replace(weights=1 - ramp * (1 - eta)), losses
+
+    def _samples(self, items: Embedding, generator: torch.Generator) -> Tensor:
+        unit = items.mean.new_zeros(1, items.mean.shape[-1])
+        noise = sample(unit, unit, self.num_samples, generator)
+        return items.mean[:, None] + items.log_std.exp()[:, None] * noise

@@ -1,0 +1,134 @@
+"""Negatives that score like annotated pairs are spared: debiasing without heads or labels."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from mmvtr.functional.pairwise import masked_mean
+from mmvtr.functional.precision import at_least_float32
+from mmvtr.models.similarities.cosine import CosineSimilarity
+from mmvtr.models.supervisions.ramp import checked_ramp, ramp_at
+from mmvtr.models.target import Target
+from mmvtr.registry import MODELS
+from mmvtr.structures import Levels
+
+
+@MODELS.register_module()
+class RelativeScoreSupervision(nn.Module):
+    """A negative is pushed the less, the nearer its score comes to those of annotated pairs.
+
+        eta_tv = 1 - min(1, exp((s_tv + slack + agreement a_tv - (s_t + s_v) / 2) / softness))
+
+    s is the model's own cosine, s_t and s_v what the text and the video reach with their own
+    partners: the pair itself says what a match looks like for this text and this video, general or
+    not.  A negative whose s_tv + slack + agreement a_tv reaches their mean weighs ``floor``.
+
+    a is a second view that errs in other places: how well the text goes with the video's captions
+    (``Target.agreement``, of a dataset with ``agreement=dict(type='CaptionAgreement')``).
+
+    The weights carry no gradient; there are no heads and no losses.  It goes with
+    ``ContrastiveLoss(weighted='v2t')`` (docs/agreement.md).
+
+    Args:
+        levels: the levels whose cosines are averaged.
+        slack: added to s_tv: above 0 more negatives are spared, below 0 fewer, but more surely.
+        agreement: cosines that a standard deviation of a is worth; 0 = the scores alone.
+        softness: in cosines; how fast eta rises below.
+        floor: smallest eta: how far semantics may gain at the cost of paired recall.
+        ramp: (start, end) as shares of the training: the weight goes linearly from 1 to eta.
+
+    Attributes:
+        progress: share of the training done; ProgressHook sets it, 1 without the hook.
+
+    Raises:
+        ValueError: a softness that is not positive, a floor outside [0, 1], a ramp that is not
+            ascending within [0, 1]; in training: ``agreement`` is not 0, and the
+            target has none.
+    """
+
+    def __init__(
+        self,
+        *,
+        levels: Sequence[str] = ('global',),
+        slack: float = 0.0,
+        agreement: float = 0.0,
+        softness: float = 0.07,
+        floor: float = 0.0,
+        ramp: tuple[float, float] = (0.1, 0.3),
+    ) -> None:
+        super().__init__()
+        if not softness > 0:
+            raise ValueError(f'softness must be positive, not {softness}')
+        if not 0 <= floor <= 1:
+            raise ValueError(f'floor must lie in [0, 1], not {floor}')
+        self.similarity = CosineSimilarity(levels=levels)
+        self.slack = slack
+        self.agreement = agreement
+        self.softness = softness
+        self.floor = floor
+        self.ramp = checked_ramp(ramp)
+        self.progress = 1.0
+
+    @torch.no_grad()
+    def forward(
+        self, texts: Levels, videos: Levels, target: Target
+    ) -> tuple[Target, dict[str, Tensor]]:
+        """Levels of the joint batch -> target with weights [T, V], and figures for the log."""
+        scores = self.similarity(texts, videos)['scores']
+        how = dict(slack=self._slack(target), softness=self.softness)
+        eta = relative_eta(scores, target.positives, **how).clamp_min(self.floor)
+        weights = 1 - ramp_at(self.progress, self.ramp) * (1 - eta)
+        negatives = ~target.positives
+        logs = {
+            'eta_negative': masked_mean(eta, negatives),
+            'spared_per_text': (eta[negatives] < 0.5).sum() / max(len(eta), 1),
+        }
+        return target._replace(weights=weights), logs
+
+    def _slack(self, target: Target) -> Tensor | float:
+        """What is added to the scores."""
+        if not self.agreement:
+            return self.slack
+        if target.agreement is None:
+            raise ValueError(
+                f'{type(self).__name__}(agreement={self.agreement}) needs a training dataset with '
+                "agreement=dict(type='CaptionAgreement')"
+            )
+        return self.slack + self.agreement * target.agreement
+
+
+def relative_eta(
+    scores: Tensor, positives: Tensor, *, softness: float, slack: Tensor | float = 0.0
+) -> Tensor:
+    """``1 - min(1, exp((s_tv + slack - (s_t + s_v) / 2) / softness))``.
+
+    Args:
+        scores: float [T, V].
+        positives: bool [T, V]; s_t and s_v are the best scores of a text and of a video with their
+            own ones.
+        softness: in the unit of the scores.
+        slack: the same; one, or float [T, V].
+
+    Returns:
+        float [T, V] in [0, 1]; 1 where the text or the video has no positive, since nothing says
+        what a match of theirs looks like.
+
+    Example:
+        Text 0 scores as high with the other video as the annotated pairs do. ::
+
+            >>> scores = torch.tensor([[0.5, 0.5], [0.1, 0.5]])
+            >>> relative_eta(scores, torch.eye(2).bool(), softness=0.1)
+            tensor([[0.0000, 0.0000],
+                    [0.9817, 0.0000]])
+    """
+    scores = at_least_float32(scores)
+    if not scores.numel():
+        return scores
+    own = scores.masked_fill(~positives, -torch.inf)
+    reference = (own.amax(1, keepdim=True) + own.amax(0, keepdim=True)) / 2
+    unknown = reference.isinf()
+    lead = (scores + slack - reference.masked_fill(unknown, 0.0)) / softness
+    return (1 - lead.exp().clamp(max=1.0)).masked_fill(unknown, 1.0)

@@ -1,0 +1,73 @@
+"""What supervision says of a score matrix, and what of a batch lies beside it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Optional
+
+from torch import Tensor, nn
+
+from mmvtr.structures import Levels
+
+
+class Target(NamedTuple):
+    """What supervision says of a T x V matrix.
+
+    Attributes:
+        positives: bool [T, V], which entries count as a match.
+        weights: float [T, V] or None, how hard each negative is pushed.
+        margins: float [T, V] or None, margin of each pair of a ranking loss.
+        ambiguous: bool [T, V] or None, which unannotated entries are neither match nor negative
+            (ARL); None while nobody has looked for them (warm-up).
+        relevance: float [T, V] in [0, 1] or None, how much the verbs and nouns of text and video
+            have in common; None where the dataset has no classes.
+        overlap: bool [T, V] or None, whether they share a class of every kind (a verb and a noun).
+        agreement: float [T, V] or None, how well the text goes with the captions of the video, in
+            standard deviations; None where the dataset does not say.
+        truth: bool [T, V] or None, whether the text truly holds for the video; known to oracles on
+            planted data only, never for a method.
+    """
+
+    positives: Tensor
+    weights: Optional[Tensor] = None
+    margins: Optional[Tensor] = None
+    ambiguous: Optional[Tensor] = None
+    relevance: Optional[Tensor] = None
+    overlap: Optional[Tensor] = None
+    agreement: Optional[Tensor] = None
+    truth: Optional[Tensor] = None
+
+
+class LocalBatch(NamedTuple):
+    """This process' own items, for objectives that read more than the gathered vectors.
+
+    Attributes:
+        inputs: what the data preprocessor made: ``text`` int64 [T, L], ``text_mask`` ...
+        texts, videos: levels of the T texts and V videos, with tokens.
+        positives: bool [T, V] among them.
+    """
+
+    inputs: dict[str, Tensor]
+    texts: Levels
+    videos: Levels
+    positives: Tensor
+
+
+def from_classes(target: Target, field: str, reader: nn.Module) -> Tensor:
+    """``target.relevance`` (float [T, V]) or ``target.overlap`` (bool [T, V]).
+
+    Raises:
+        ValueError: it is None, as the dataset gives no classes; names the ``reader``.
+    """
+    value = getattr(target, field)
+    if value is None:
+        raise ValueError(
+            f'{type(reader).__name__} reads target.{field}, but the dataset gives no classes: its '
+            'video and text records need classes=dict(verb=[...], noun=[...]) or the like'
+        )
+    return value
+
+
+def check_threshold(name: str, value: float) -> None:
+    """ValueError for a threshold of relevance that everything, or nothing, reaches."""
+    if not 0 < value <= 1:
+        raise ValueError(f'{name} must lie in (0, 1], as relevance does, not {value}')

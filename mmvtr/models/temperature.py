@@ -1,0 +1,36 @@
+"""What divides the scores before a softmax."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from mmvtr.registry import MODELS
+
+
+@MODELS.register_module()
+class Temperature(nn.Module):
+    """What divides the scores: fixed or learnt, clamped.
+
+    Stored as ``log_scale`` = log(1 / temperature), CLIP's ``logit_scale``.
+
+    Args:
+        init: initial temperature (DVTR: 0.07; CLIP at its end: 0.01).
+        learnable: train it.
+        minimum: smallest temperature used (CLIP: 0.01).
+    """
+
+    def __init__(
+        self, *, init: float = 0.07, learnable: bool = False, minimum: float = 0.01
+    ) -> None:
+        super().__init__()
+        if not init >= minimum > 0:
+            raise ValueError(f'need init >= minimum > 0, got init={init}, minimum={minimum}')
+        self.log_scale = nn.Parameter(torch.tensor(-math.log(init)), requires_grad=learnable)
+        self.max_log_scale = -math.log(minimum)
+
+    def forward(self) -> Tensor:
+        """The temperature, a 0-dim tensor."""
+        return (-self.log_scale.clamp(max=self.max_log_scale)).exp()

@@ -1,0 +1,16 @@
+"""Towers: from frames and words to their vectors, pretrained or read from files."""
+
+from mmvtr.models.towers.feature_frames import FeatureFrames
+from mmvtr.models.towers.feature_words import FeatureWords
+from mmvtr.models.towers.open_clip import OpenCLIPFrames, OpenCLIPText
+from mmvtr.models.towers.transformers_text import TransformersText
+from mmvtr.models.towers.word_vectors import WordVectors
+
+__all__ = [
+    'FeatureFrames',
+    'FeatureWords',
+    'OpenCLIPFrames',
+    'OpenCLIPText',
+    'TransformersText',
+    'WordVectors',
+]

@@ -1,0 +1,115 @@
+"""A Hugging Face text tower: BERT and its kin (DVTR), or the encoder of a T5 (SSB)."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import torch
+from torch import Tensor, nn
+
+from mmvtr.models.towers.base import Tower, check_text
+from mmvtr.registry import MODELS
+
+
+@MODELS.register_module()
+class TransformersText(Tower):
+    """Hidden states of a transformers encoder and their maximum, projected to the joint space.
+
+    DVTR (Sec. IV-B.2) takes "the hidden state of BERT" as local features and "the highest number
+    in each hidden state" as the global one.  Read here as the maximum of each dimension over the
+    valid tokens.  (In CLIP's code the same words describe the EOT token, which has the highest
+    id; BERT has no such token.)
+
+    Args:
+        model: name on the hub, local folder, or a dict for ``AutoConfig.for_model`` (``model_type``
+            and its settings), which gives random weights.  Of an encoder-decoder (T5) the encoder.
+        dim: D, width of the joint space; a linear layer projects to it.  None keeps the model's
+            own width, without a projection.
+        frozen: fix the transformer (the projection still trains).
+        grad_checkpointing: recompute activations in the backward pass.
+
+    Raises:
+        RuntimeError: the model is neither a local folder nor cached nor can it be downloaded.
+    """
+
+    def __init__(
+        self,
+        model: str | dict,
+        *,
+        dim: Optional[int],
+        frozen: bool = False,
+        grad_checkpointing: bool = False,
+    ) -> None:
+        super().__init__(frozen=frozen)
+        self.transformer = _encoder(load_transformer(model))
+        if grad_checkpointing:
+            self.transformer.gradient_checkpointing_enable()
+        width = self.transformer.config.hidden_size
+        self.dim = width if dim is None else dim
+        self.text_projection = nn.Identity() if dim is None else nn.Linear(width, dim)
+        self.freeze_if_asked()
+
+    @property
+    def backbone(self) -> nn.Module:
+        return self.transformer
+
+    def forward(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Encode T texts.
+
+        Args:
+            ids: int64 [T, L].
+            mask: bool [T, L], True on valid tokens.
+
+        Returns:
+            tokens float [T, L, D] and pooled float [T, D].
+
+        Raises:
+            ValueError: see :func:`~mmvtr.models.towers.base.check_text`.
+        """
+        config = self.transformer.config
+        check_text(
+            ids,
+            mask,
+            positions=getattr(config, 'max_position_embeddings', None),  # T5's are relative
+            vocabulary=config.vocab_size,
+            name=f'TransformersText ({config.model_type})',
+        )
+        hidden = self.transformer(input_ids=ids, attention_mask=mask.long()).last_hidden_state
+        pooled = hidden.masked_fill(~mask[..., None], -torch.inf).amax(1)
+        return self.text_projection(hidden), self.text_projection(pooled)
+
+
+def load_transformer(model: str | dict, kind: str = 'AutoModel') -> nn.Module:
+    """A transformers model by name or from a config.
+
+    Args:
+        model: name on the hub, local folder, or a dict for ``AutoConfig.for_model``, which gives
+            random weights.
+        kind: the auto class of transformers that knows it.
+
+    Raises:
+        RuntimeError: the model is neither a local folder nor cached nor can it be downloaded.
+    """
+    import transformers  # takes seconds, and only configs with such a model need it
+
+    auto = getattr(transformers, kind)
+    if not isinstance(model, str):
+        return auto.from_config(transformers.AutoConfig.for_model(**model))
+    try:
+        return auto.from_pretrained(model, dtype=torch.float32)
+    except OSError as error:
+        raise RuntimeError(
+            f'transformers cannot load {model!r} ({error}). It is neither a local folder nor '
+            'in the Hugging Face cache, or the hub cannot be reached: give a local folder '
+            "with config.json and weights, or a dict(model_type='bert', ...) for random "
+            'weights'
+        ) from error
+
+
+def _encoder(transformer: nn.Module) -> nn.Module:
+    if transformer.config.is_encoder_decoder:
+        transformer = transformer.get_encoder()
+    # The pooler reads the first token only; we pool ourselves, and unused parameters break DDP.
+    if hasattr(transformer, 'pooler'):
+        transformer.pooler = None
+    return transformer

@@ -1,0 +1,1 @@
+"""The parts of ``effects.py``: what is trained, its files, statistics, the page, pictures."""

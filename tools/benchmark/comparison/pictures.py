@@ -1,0 +1,328 @@
+"""Pictures of effects.py: what is gained against what is paid, all differences, length bias."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
+from matplotlib.patheffects import withStroke
+from matplotlib.text import Text
+from PIL import Image
+
+from comparison.columns import heading, lower_is_better
+from comparison.statistics import Difference, View, mean_and_deviation
+
+#: The condition of ``trade.png``, and what its shaded area asks for: percent of the gain of the
+#: oracle, for no more than this much rsum.
+TRADE = 'ambiguity60'
+AIM_SHARE, AIM_COST = 30, 10
+#: A row that loses more rsum stands at the edge of the picture.
+FARTHEST = 40
+RSUM, PRECISION = 'retrieval/rsum', 'semantic/v2t_P1'
+LENGTH = 'length_bias/t2v_train_correlation'
+#: Okabe and Ito's colours, which the colour-blind tell apart; each has its own marker as well.
+STYLES = {
+    'baseline': ('#000000', 's'),
+    'paper': ('#0072B2', 'o'),
+    'literal': ('#56B4E9', 'v'),
+    'control': ('#808080', 'D'),
+    'ours': ('#D55E00', 'P'),
+    'combination': ('#009E73', '^'),
+    'oracle': ('#CC79A7', '*'),
+}
+STYLE = {
+    'font.size': 9,
+    'axes.spines.top': False,
+    'axes.spines.right': False,
+}
+#: How far from its point a label may stand, in pixels, and from where on a line joins the two.
+DISTANCES = (8, 14, 22, 32, 44, 58, 74, 92, 112)
+LINE_FROM = 20
+#: Colour of the shaded area, and how many mixtures of each colour with white a picture may have:
+#: a small file, and the colours stay what they are.
+AREA = '#FBF8D0'
+MIXTURES = 12
+
+
+class Point(NamedTuple):
+    """Means and standard deviations of a row, and what its label says besides its name."""
+
+    name: str
+    x: float
+    y: float
+    x_deviation: float
+    y_deviation: float
+    also: str = ''
+
+
+def write_pictures(folder: Path, views: Sequence[View]) -> list[str]:
+    """Write ``trade.png``, ``effects.png`` and ``length.png``, those that have something to show.
+
+    Args:
+        folder: where they go.
+        views: the conditions.
+
+    Returns:
+        Names of those written, without suffix.
+    """
+    written = []
+    with matplotlib.rc_context(STYLE):
+        for name, draw in (('trade', _trade), ('effects', _effects), ('length', _length)):
+            figure = draw(views)
+            if figure is not None:
+                _save(figure, folder / f'{name}.png')
+                written.append(name)
+    return written
+
+
+def _corner(view: View) -> Optional[tuple[float, float]]:
+    """Least rsum and precision of the shaded area; None where the oracle gains nothing."""
+    if not view.oracle_gains(PRECISION):
+        return None
+    oracle = view.rows[view.condition.oracle]
+    rsum, plain, best = (
+        mean_and_deviation(row.values(key).values())
+        for row, key in ((view.base, RSUM), (view.base, PRECISION), (oracle, PRECISION))
+    )
+    if rsum is None:
+        return None
+    return rsum[0] - AIM_COST, plain[0] + AIM_SHARE / 100 * (best[0] - plain[0])
+
+
+def _points(view: View, x: str, y: str) -> list[Point]:
+    points = []
+    for name, row in view.rows.items():
+        across, up = (mean_and_deviation(row.values(key).values()) for key in (x, y))
+        if across and up:
+            points.append(Point(name, across[0], up[0], across[1], up[1]))
+    return points
+
+
+def _trade(views: Sequence[View]) -> Optional[Figure]:
+    view = next((view for view in views if view.name == TRADE), None)
+    points = _points(view, RSUM, PRECISION) if view else []
+    points = [point for point in points if point.name in view.meant]
+    if not points:
+        return None
+    if view.base is not None:
+        base = next(point.x for point in points if point.name == view.base.name)
+        points = [_within(point, base - FARTHEST) for point in points]
+    figure = Figure(figsize=(8.6, 6), dpi=100, layout='constrained')
+    axes = figure.subplots()
+    _legend(figure, _scatter(axes, view, points))
+    axes.set(xlabel='paired rsum', ylabel='v2t precision@1 (%)')
+    axes.set_title(f'{view.condition.label}: found meanings against found pairs', loc='left')
+    _place(figure, axes, view, points, _shade(axes, _corner(view)))
+    return figure
+
+
+def _within(point: Point, least: float) -> Point:
+    """A point that is too far left to be drawn at its place stands at the edge and says so."""
+    if point.x >= least:
+        return point
+    return Point(point.name, least, point.y, 0, point.y_deviation, f' (\u2190 {point.x:.0f})')
+
+
+def _shade(axes: Axes, corner: Optional[tuple[float, float]]) -> list[Text]:
+    """Shade the area up and right of a corner; its words."""
+    right, top = axes.get_xlim()[1], axes.get_ylim()[1]
+    if corner is None or corner[0] >= right or corner[1] >= top:
+        return []
+    area = Rectangle(corner, right - corner[0], top - corner[1], zorder=0)
+    axes.add_patch(area).set(facecolor=AREA, linewidth=0)
+    words = f'at least {AIM_SHARE} % of the gain of the oracle,\nat most {AIM_COST} rsum lost'
+    place = dict(xytext=(-4, -4), textcoords='offset points', ha='right', va='top')
+    return [axes.annotate(words, (right, top), **place, color='#606060', size=8)]
+
+
+def _length(views: Sequence[View]) -> Optional[Figure]:
+    views = [view for view in views if _points(view, LENGTH, RSUM)]
+    if not views:
+        return None
+    figure = Figure(figsize=(4.8 * len(views) + 0.6, 4.6), dpi=100, layout='constrained')
+    panels = figure.subplots(1, len(views), squeeze=False)[0]
+    shown: dict[str, Line2D] = {}
+    for axes, view in zip(panels, views):
+        axes.axvline(0, color='#B0B0B0', linewidth=1, zorder=0)
+        shown.update(_scatter(axes, view, _points(view, LENGTH, RSUM)))
+        axes.set(xlabel='length bias (0 = none)', ylabel='paired rsum')
+        axes.set_title(view.condition.label, loc='left')
+    _legend(figure, shown)
+    for axes, view in zip(panels, views):
+        _place(figure, axes, view, _points(view, LENGTH, RSUM), [])
+    return figure
+
+
+def _scatter(axes: Axes, view: View, points: Sequence[Point]) -> dict[str, Line2D]:
+    """Draw the points and fix the limits; one marker of each group."""
+    shown = {}
+    for point in points:
+        group = view.groups[point.name]
+        color, marker = STYLES[group]
+        bars = dict(xerr=point.x_deviation, yerr=point.y_deviation, elinewidth=0.8, alpha=0.35)
+        axes.errorbar(point.x, point.y, color=color, linestyle='', **bars)
+        size = 13 if marker == '*' else 7.5
+        looks = dict(color=color, markersize=size, markeredgecolor='white', linestyle='')
+        (shown[group],) = axes.plot(point.x, point.y, marker=marker, **looks)
+    axes.margins(0.08)
+    axes.set(xlim=axes.get_xlim(), ylim=axes.get_ylim())
+    return shown
+
+
+def _legend(figure: Figure, shown: Mapping[str, Line2D]) -> None:
+    order = [group for group in STYLES if group in shown]
+    handles = [shown[group] for group in order]
+    looks = dict(ncols=len(order), frameon=False, handletextpad=0.2, columnspacing=1.2)
+    figure.legend(handles, order, loc='outside lower center', **looks)
+
+
+def _place(
+    figure: Figure, axes: Axes, view: View, points: Sequence[Point], taken: Sequence[Text]
+) -> None:
+    """Write the name of each point near it, where it covers least; a line where that is far."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine('none')  # the words shall not move what they were measured against
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    centres = [axes.transData.transform((point.x, point.y)) for point in points]
+    covered = [text.get_window_extent(renderer).extents for text in taken]
+    covered += [np.concatenate((centre - 6, centre + 6)) for centre in centres]
+    frame = axes.get_window_extent(renderer).extents
+    # Crowded points come first: they have the least choice.
+    for k in sorted(range(len(points)), key=lambda k: _room(centres, k)):
+        name = points[k].name
+        bold = view.groups[name] == 'ours' or name == view.condition.oracle
+        at = dict(xy=(points[k].x, points[k].y), textcoords='offset pixels', size=8)
+        at['weight'] = 'bold' if bold else 'normal'
+        words = view.labels[name] + points[k].also
+        text = axes.annotate(words, xytext=(0, 0), **at)
+        size = text.get_window_extent(renderer).size
+        text.remove()
+        far, box = best_place(centres[k], size, covered, frame)
+        covered.append(box)
+        line = dict(arrowstyle='-', color='#909090', linewidth=0.6, shrinkA=0, shrinkB=3)
+        line = line if far > LINE_FROM else None
+        start = tuple(box[:2] - centres[k])
+        text = axes.annotate(words, xytext=start, va='bottom', **at, arrowprops=line)
+        text.set_path_effects([withStroke(linewidth=2, foreground='white', alpha=0.7)])
+
+
+def _room(centres: Sequence[np.ndarray], k: int) -> float:
+    """Distance of a point to the third nearest other one, or the farthest of fewer."""
+    apart = sorted(math.dist(centres[k], other) for other in centres)
+    return apart[min(3, len(apart) - 1)]
+
+
+def best_place(
+    centre: np.ndarray, size: np.ndarray, covered: Sequence[np.ndarray], frame: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """Where words near a point cover least.
+
+    Args:
+        centre: float [2] of the point, in pixels.
+        size: float [2] of the words.
+        covered: boxes that are taken: left, low, right and high end.
+        frame: box to stay in; what is outside counts five times.
+
+    Returns:
+        Distance from the point, and the box of the words.
+    """
+    others = np.vstack((*covered, frame))
+
+    def penalty(choice: tuple[float, np.ndarray]) -> float:
+        far, box = choice
+        sides = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
+        areas = sides.clip(min=0).prod(1)
+        return far + areas[:-1].sum() + 5 * (size.prod() - areas[-1])
+
+    return min(_boxes(centre, size), key=penalty)
+
+
+def _boxes(centre: np.ndarray, size: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
+    """All places, as ``best_place`` returns them."""
+    for far in DISTANCES:
+        for angle in range(0, 360, 30):
+            along = np.array([math.cos(math.radians(angle)), math.sin(math.radians(angle))])
+            start = centre + far * along - size * (1 - along) / 2
+            yield far, np.concatenate((start, start + size))
+
+
+def _effects(views: Sequence[View]) -> Optional[Figure]:
+    views = [view for view in views if _gains(view)]
+    if not views:
+        return None
+    across = min(2, len(views))
+    down = math.ceil(len(views) / across)
+    heights = [
+        max(len(_gains(view)) for view in views[k * across : (k + 1) * across]) + 5
+        for k in range(down)
+    ]
+    figure = Figure(figsize=(6.4 * across, 0.19 * sum(heights)), dpi=95, layout='constrained')
+    panels = list(figure.subplots(down, across, squeeze=False, height_ratios=heights).flat)
+    shown: dict[str, Line2D] = {}
+    for axes, view in zip(panels, views):
+        shown.update(_bars(axes, view))
+    for axes in panels[len(views) :]:
+        axes.remove()
+    _legend(figure, shown)
+    return figure
+
+
+def _gains(view: View) -> dict[str, Difference]:
+    gains = {name: view.gain(row, view.condition.aim) for name, row in view.rows.items()}
+    return {name: gain for name, gain in gains.items() if gain is not None}
+
+
+def _bars(axes: Axes, view: View) -> dict[str, Line2D]:
+    """One line for each row: the difference in the aim and its interval."""
+    shown = {}
+    axes.axvline(0, color='#606060', linewidth=1, zorder=0)
+    gains = _gains(view)
+    for k, (name, gain) in enumerate(gains.items()):
+        group = view.groups[name]
+        color, marker = STYLES[group]
+        if math.isfinite(gain.high):
+            axes.plot([gain.low, gain.high], [k, k], color=color, linewidth=1.6, alpha=0.6)
+        looks = dict(color=color, markeredgecolor='white', linestyle='')
+        size = 11 if marker == '*' else 7
+        (shown[group],) = axes.plot(gain.mean, k, marker=marker, markersize=size, **looks)
+    axes.set_yticks(range(len(gains)), [view.labels[name] for name in gains], size=8)
+    axes.set_ylim(len(gains) - 0.4, -0.6)
+    axes.tick_params(axis='y', length=0)
+    axes.spines['left'].set_visible(False)
+    axes.grid(axis='x', color='#E4E4E4', linewidth=0.6)
+    axes.set_axisbelow(True)
+    aim = view.condition.aim
+    better = 'left' if lower_is_better(aim) else 'right'
+    axes.set_xlabel(f'difference ({better} is better)', size=8)
+    axes.set_title(f'{view.condition.label}\n{heading(aim)}', loc='left', size=9)
+    return shown
+
+
+def _save(figure: Figure, path: Path) -> None:
+    """A small file: few colours, and nothing about who wrote it."""
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    red, green, blue = np.asarray(canvas.buffer_rgba())[..., :3].astype(np.int64).transpose(2, 0, 1)
+    found, places = np.unique((red << 16) + (green << 8) + blue, return_inverse=True)
+    rgb = np.stack((found >> 16, found >> 8 & 255, found & 255), axis=1)
+    palette = _palette()
+    nearest = ((rgb[:, None] - palette) ** 2).sum(2).argmin(1).astype(np.uint8)
+    picture = Image.fromarray(nearest[places].reshape(red.shape))
+    picture.putpalette(palette.astype(np.uint8).ravel().tolist())
+    picture.save(path, optimize=True)
+
+
+def _palette() -> np.ndarray:
+    """Int64 [N, 3]: each colour in use and its mixtures with white, in 0..255."""
+    colors = [to_rgb(color) for color in (*(color for color, _ in STYLES.values()), AREA)]
+    mixed = np.linspace(1, 0, MIXTURES)[:, None, None]
+    return (255 * (1 - mixed * (1 - np.array(colors)))).round().astype(np.int64).reshape(-1, 3)

@@ -1,0 +1,445 @@
+"""Cells of effects.py as numbers: rows over seeds, paired differences, intervals, verdicts.
+
+The same cells always give the same numbers.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Iterable, Mapping, NamedTuple, Optional, Sequence
+
+import numpy as np
+
+from comparison.columns import lower_is_better
+from comparison.files import (
+    OF_QUERIES,
+    Cell,
+    Row,
+    check_numbers,
+    check_text_videos,
+    control_of,
+    load_cells,
+    load_json,
+    make_rows,
+)
+from comparison.plan import TRANSFORMS, Condition, Method
+
+DRAWS = 2000
+LEVEL = 0.95
+
+
+class Difference(NamedTuple):
+    """Of a row to another one, seed by seed.
+
+    Attributes:
+        mean: over the seeds.
+        low: end of the 95 % interval; -inf for one seed, which gives none.
+        high: the other end.
+        seeds: that both have.
+        of_queries: whether the interval resamples queries, too.
+    """
+
+    mean: float
+    low: float
+    high: float
+    seeds: tuple[int, ...]
+    of_queries: bool
+
+    @property
+    def sign(self) -> int:
+        """1 or -1 where the interval is all above or all below 0, else 0."""
+        return int(self.low > 0) - int(self.high < 0)
+
+
+class View(NamedTuple):
+    """What is known about one condition.
+
+    Attributes:
+        name: of the condition.
+        condition: its plan.
+        rows: by name, in the order of the plan.
+        labels: of the rows, and of planned methods without cells.
+        groups: of the rows, see ``Method``; 'oracle' also where the transform is one.
+        bounds: 'chance' and 'ceiling' of each metric.
+        controls: by row, the one that its verdict is taken against, see :func:`control_of`.
+        text_videos: int64 [T], video of each text; None where each video has one text.
+        meant: rows with the transform that their method's epoch was chosen by, or with none.
+    """
+
+    name: str
+    condition: Condition
+    rows: Mapping[str, Row]
+    labels: Mapping[str, str]
+    groups: Mapping[str, str]
+    bounds: Mapping[str, Mapping[str, float]]
+    controls: Mapping[str, str]
+    text_videos: Optional[np.ndarray]
+    meant: frozenset[str]
+
+    @property
+    def base(self) -> Optional[Row]:
+        """The row that all are compared with."""
+        return self.rows.get(self.condition.baseline)
+
+    @property
+    def cost(self) -> str:
+        """Key of paired recall: rsum, or SumR where only texts ask."""
+        rsum, sum_of_texts = 'retrieval/rsum', 'retrieval/t2v_SumR'
+        return rsum if any(row.values(rsum) for row in self.rows.values()) else sum_of_texts
+
+    @property
+    def oracles(self) -> set[str]:
+        """Names of the rows that know what no method may know."""
+        return {name for name, group in self.groups.items() if group == 'oracle'}
+
+    def label(self, name: str) -> str:
+        """Of a row, in Markdown: oracles in italics."""
+        return f'*{self.labels[name]}*' if name in self.oracles else self.labels[name]
+
+    def gain(self, row: Row, key: str) -> Optional[Difference]:
+        """Difference to the baseline; None for the baseline itself and where there is none."""
+        if self.base is None or row.name == self.base.name:
+            return None
+        return difference(row, self.base, key, self.text_videos)
+
+    def edge(self, row: Row, key: str) -> Optional[Difference]:
+        """Difference to its control, which may be the baseline; None where there is neither."""
+        control = self.rows.get(self.controls.get(row.name, ''))
+        return None if control is None else difference(row, control, key, self.text_videos)
+
+    def over(self, row: Row) -> Optional[str]:
+        """Name of its control, None where that is the baseline itself."""
+        control = self.controls.get(row.name)
+        return None if control == self.condition.baseline else control
+
+    def share(self, row: Row) -> Optional[float]:
+        """Percent of the oracle's gain in the aim."""
+        oracle = self.rows.get(self.condition.oracle or '')
+        if self.base is None or oracle is None or row.name == self.base.name:
+            return None
+        return share(row, self.base, oracle, self.condition.aim, self.text_videos)
+
+    def oracle_gains(self, key: str) -> bool:
+        """Whether the oracle is better than the baseline, by its interval."""
+        oracle = self.rows.get(self.condition.oracle or '')
+        return oracle is not None and is_better(self.gain(oracle, key), key)
+
+    def verdict(self, row: Row) -> str:
+        """See :func:`verdict`."""
+        aim, cost = self.condition.aim, self.cost
+        paired = None if aim == cost else self.edge(row, cost)
+        return verdict(self.edge(row, aim), paired, lower=lower_is_better(aim))
+
+    def missing(self) -> list[str]:
+        """'label: no cells' of planned methods; 'label: seed 1' of seeds that others have."""
+        planned = [name for name in self.condition.methods if name in self.labels]
+        found = {name: self.rows[name].cells.keys() for name in planned if name in self.rows}
+        seeds = set().union(*found.values())
+        lacks = {
+            name: f'seed {", ".join(map(str, sorted(seeds - found[name])))}'
+            if name in found
+            else 'no cells'
+            for name in planned
+            if seeds - found.get(name, set())
+        }
+        return [f'{self.labels[name]}: {those}' for name, those in lacks.items()]
+
+
+class Found(NamedTuple):
+    """What lies in a folder of cells.
+
+    Attributes:
+        views: conditions with cells, in the order of the plan.
+        cells: of the views.
+        strangers: cells of no plan.
+        older: cells of another config than the plan's.
+    """
+
+    views: list[View]
+    cells: list[Cell]
+    strangers: list[Cell]
+    older: list[Cell]
+
+
+def make_views(
+    folder: Path,
+    methods: Mapping[str, Method],
+    conditions: Mapping[str, Condition],
+    shas: Mapping[tuple[str, str, int], str] = {},
+) -> Found:
+    """Read a folder of cells.
+
+    Args:
+        folder: with the cells, and ``conditions.json`` where there is one.
+        methods: all that may have cells.
+        conditions: the same; of each, the methods that it lists are shown.
+        shas: of the plan's configs, by condition, method and seed; cells without are taken as
+            they are.
+
+    Raises:
+        ValueError: see :func:`load_cells`; or ``conditions.json`` holds what is no number.
+    """
+    cells = load_cells(folder)
+    planned = {
+        (name, method)
+        for name, plan in conditions.items()
+        for method in plan.methods
+        if method in methods
+    }
+    known, older, rest = [], [], []
+    for cell in cells:
+        sha = shas.get((cell.condition, cell.method, cell.seed), cell.config_sha)
+        its_plan = known if sha == cell.config_sha else older
+        (its_plan if (cell.condition, cell.method) in planned else rest).append(cell)
+    path = folder / 'conditions.json'
+    described = load_json(path) if path.exists() else {}
+    views = [
+        _view(name, plan, those, methods, described.get(name, {}), path)
+        for name, plan in conditions.items()
+        if (those := [cell for cell in known if cell.condition == name])
+    ]
+    return Found(views, known, rest, older)
+
+
+def _view(
+    name: str,
+    plan: Condition,
+    cells: Sequence[Cell],
+    methods: Mapping[str, Method],
+    described: Mapping[str, Any],
+    path: Path,
+) -> View:
+    """One condition; ``described`` is what the file at ``path`` says of it."""
+    shown = [method for method in plan.methods if method in methods]
+    rows = make_rows(cells, {method: methods[method].transforms for method in shown})
+    bounds = {bound: described.get(bound, {}) for bound in ('chance', 'ceiling')}
+    for bound, numbers in bounds.items():
+        check_numbers(numbers, f'{path}: {bound!r} of {name}')
+    labels = {method: methods[method].label for method in shown}
+    labels.update((key, label_of(row, methods)) for key, row in rows.items())
+    groups = {
+        key: 'oracle' if 'oracle' in row.transform else methods[row.method].group
+        for key, row in rows.items()
+    }
+    controls = {
+        key: control
+        for key, row in rows.items()
+        if (control := control_of(row, rows, methods[row.method].control, plan.baseline))
+    }
+    videos = check_text_videos(described.get('text_videos'), f"{path}: 'text_videos' of {name}")
+    meant = frozenset(
+        key
+        for key, row in rows.items()
+        if methods[row.method].chosen_by.startswith(f'{row.transform or "retrieval"}/')
+    )
+    return View(name, plan, rows, labels, groups, bounds, controls, videos, meant)
+
+
+def label_of(row: Row, methods: Mapping[str, Method]) -> str:
+    """Of a row, with its transform."""
+    label = methods[row.method].label
+    return f'{label}, {TRANSFORMS[row.transform]}' if row.transform else label
+
+
+def mean_and_deviation(values: Iterable[float]) -> Optional[tuple[float, float]]:
+    """Mean and sample standard deviation (0 for one value), None for no values."""
+    values = list(values)
+    if not values:
+        return None
+    return statistics.mean(values), statistics.stdev(values) if len(values) > 1 else 0.0
+
+
+def difference(
+    row: Row, base: Row, key: str, text_videos: Optional[np.ndarray] = None
+) -> Optional[Difference]:
+    """``row - base`` of a metric, paired by seed.
+
+    Its interval resamples seeds and test queries where the metric has a value for each query
+    (:data:`OF_QUERIES`), and is Student's over seeds where it has none.  One seed gives none.
+
+    Args:
+        row: whose difference it is.
+        base: what is subtracted.
+        key: of the metric.
+        text_videos: int64 [T], video of each text, where texts of a video are resampled together;
+            None = one text a video.
+
+    Returns:
+        None where no seed has both.
+
+    Raises:
+        ValueError: the queries of the two rows, or those and ``text_videos``, are not the same.
+    """
+    ours, theirs = row.values(key), base.values(key)
+    seeds = tuple(sorted(ours.keys() & theirs.keys()))
+    if not seeds:
+        return None
+    gains = [ours[seed] - theirs[seed] for seed in seeds]
+    queries = _query_gains(row, base, seeds, OF_QUERIES.get(key, ()))
+    if not queries or len(seeds) == 1:
+        return Difference(statistics.mean(gains), *student(gains), seeds, False)
+    videos = None
+    if text_videos is not None:
+        where = row.cells[seeds[0]].condition
+        videos = [
+            _videos_of(field, known, text_videos, where) for field, (known, _) in queries.items()
+        ]
+    low, high = bootstrap([values for _, values in queries.values()], videos)
+    return Difference(statistics.mean(gains), low, high, seeds, True)
+
+
+def _query_gains(
+    row: Row, base: Row, seeds: Sequence[int], fields: Sequence[str]
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """For each field bool [Q], which queries have a true item, and float64 [S, K] of those K, in
+    percent; nothing where a seed lacks a field."""
+    gains = {}
+    for field in fields:
+        pairs = [(row.queries(seed, field), base.queries(seed, field)) for seed in seeds]
+        if any(values is None for pair in pairs for values in pair):
+            return {}
+        known = ~np.isnan(pairs[0][1])
+        for seed, pair in zip(seeds, pairs):
+            if not all(np.array_equal(~np.isnan(values), known) for values in pair):
+                raise ValueError(
+                    f'{row.cells[seed].condition}: {row.name} and {base.name} of seed {seed} have '
+                    f'not the same queries in {field!r}: remove the older cells and run again'
+                )
+        values = 100 * np.stack([ours[known] - theirs[known] for ours, theirs in pairs])
+        gains[field] = known, values
+    return gains
+
+
+def _videos_of(field: str, known: np.ndarray, text_videos: np.ndarray, where: str) -> np.ndarray:
+    """Int64 [K], video of each known query."""
+    if field.startswith('v2t'):
+        fits, videos = len(known) > text_videos.max(), np.arange(len(known))
+    else:
+        fits, videos = len(known) == len(text_videos), text_videos
+    if not fits:
+        raise ValueError(
+            f"{where}: {field!r} has {len(known)} values, which is not what 'text_videos' of "
+            f'conditions.json says ({len(text_videos)} texts of {text_videos.max() + 1} videos)'
+        )
+    return videos[known]
+
+
+def bootstrap(
+    fields: Sequence[np.ndarray],
+    videos: Optional[Sequence[np.ndarray]] = None,
+    *,
+    draws: int = DRAWS,
+) -> tuple[float, float]:
+    """95 % percentile interval of the mean over seeds of a sum of means over queries.
+
+    Each draw takes S of S seeds and Q of Q queries with replacement. All seeds meet the same test
+    queries, so a draw takes the same ones for all; and the same ones for fields of equally many
+    queries, since text i and video i are a pair where a video has one text. Where videos have
+    several, a draw takes videos, for all fields the same, and all queries that belong to them.
+
+    Args:
+        fields: each float64 [S, Q], the differences of S seeds on Q queries.
+        videos: for each field int64 [Q], the video of each query; None = one query a video.
+        draws: number of them.
+
+    Returns:
+        Both ends.
+
+    Source: Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, Ch. 13.
+    """
+    if videos is None:
+        drawn = [_counts(field.shape[1], draws) for field in fields]
+    else:
+        found, places = np.unique(np.concatenate(videos), return_inverse=True)
+        ends = np.cumsum([len(those) for those in videos])[:-1]
+        counts = _counts(len(found), draws)
+        drawn = [counts[:, those] for those in np.split(places, ends)]
+    sums = sum(times @ field.T / times.sum(1, keepdims=True) for times, field in zip(drawn, fields))
+    seeds = sums.shape[1]
+    means = (sums * _counts(seeds, draws, stream=1)).sum(1) / seeds
+    low, high = np.quantile(means, ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
+    return float(low), float(high)
+
+
+@lru_cache(maxsize=64)
+def _counts(number: int, draws: int, stream: int = 0) -> np.ndarray:
+    """Float64 [draws, number], how often each is drawn; always the same for the same arguments."""
+    draw = np.random.default_rng([stream, number])
+    return draw.multinomial(number, np.full(number, 1 / number), draws).astype(np.float64)
+
+
+def student(values: Sequence[float]) -> tuple[float, float]:
+    """95 % interval of the mean of a few normal values; infinite for one value."""
+    mean, freedom = statistics.mean(values), len(values) - 1
+    if not freedom:
+        return -math.inf, math.inf
+    half = student_quantile(freedom) * statistics.stdev(values) / math.sqrt(len(values))
+    return mean - half, mean + half
+
+
+@lru_cache(maxsize=64)
+def student_quantile(freedom: int) -> float:
+    """Student's t that ``LEVEL`` of all |t| do not exceed.
+
+    With t = sqrt(freedom) tan(angle), the density of the angle is cos(angle)^(freedom - 1).
+    """
+    angles = np.linspace(0, np.pi / 2, 200_001)
+    heights = np.cos(angles) ** (freedom - 1)
+    areas = np.cumsum((heights[1:] + heights[:-1]) / 2)
+    return float(np.sqrt(freedom) * np.tan(np.interp(LEVEL, areas / areas[-1], angles[1:])))
+
+
+def is_better(gain: Optional[Difference], key: str) -> bool:
+    """Whether a difference in a metric is for the better, by its interval."""
+    return gain is not None and gain.sign == (-1 if lower_is_better(key) else 1)
+
+
+def share(
+    row: Row, base: Row, oracle: Row, key: str, text_videos: Optional[np.ndarray] = None
+) -> Optional[float]:
+    """Percent of the oracle's gain over ``base`` that ``row`` closes, over the seeds of all three.
+
+    Returns:
+        None where they share no seed, or the oracle is not better by its interval.
+    """
+    seeds = row.values(key).keys() & base.values(key).keys() & oracle.values(key).keys()
+    ours, plain, best = (
+        Row(r.method, r.transform, {seed: r.cells[seed] for seed in sorted(seeds)})
+        for r in (row, base, oracle)
+    )
+    gain = difference(best, plain, key, text_videos)
+    if not is_better(gain, key):
+        return None
+    return 100 * difference(ours, plain, key).mean / gain.mean
+
+
+def time_ratio(row: Row, base: Row) -> Optional[float]:
+    """Median over the common seeds of CPU time to that of ``base``."""
+    pairs = [
+        (row.cells[seed].cpu_seconds, base.cells[seed].cpu_seconds)
+        for seed in row.cells.keys() & base.cells.keys()
+    ]
+    ratios = [ours / theirs for ours, theirs in pairs if ours is not None and theirs is not None]
+    return statistics.median(ratios) if ratios else None
+
+
+def verdict(aim: Optional[Difference], cost: Optional[Difference], *, lower: bool) -> str:
+    """What a row does, by the signs of two intervals.
+
+    Args:
+        aim: difference to the control in the measure that the condition spoils.
+        cost: in paired recall; None where that is the aim.
+        lower: whether a lower aim is better.
+
+    Returns:
+        'helps' or 'harms' if the interval of the aim excludes 0; else 'costs' if that of the cost
+        is below 0, 'nothing' if not; 'unknown' where nothing was measured, or by one seed only.
+    """
+    if aim is None or math.isinf(aim.high):
+        return 'unknown'
+    if aim.sign:
+        return 'helps' if (aim.sign > 0) != lower else 'harms'
+    return 'costs' if cost is not None and cost.sign < 0 else 'nothing'
