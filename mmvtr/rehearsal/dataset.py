@@ -1,0 +1,268 @@
+"""The simulated stand-in for a dataset: its size, its relation, its lengths and classes."""
+
+from __future__ import annotations
+
+from typing import Any, Optional, Sequence
+
+import numpy as np
+import torch
+
+from mmvtr.datasets.sampling.samplers import ItemKey
+from mmvtr.datasets.video_text import VideoTextDataset
+from mmvtr.datasets.words.role_graphs import RoleGraph, pack_graph
+from mmvtr.registry import DATASETS
+from mmvtr.rehearsal.world import FIRST_NOUN, FIRST_SCENE, FIRST_VERB, World, uniform
+
+#: Seconds of a video: a median, and the standard deviation of the logarithm.
+SECONDS, SPREAD, FPS = 12.0, 0.6, 30
+
+
+@DATASETS.register_module()
+class SimulatedDataset(VideoTextDataset):
+    """As many videos and texts as a real split has, with simulated frames and word ids.
+
+    Args:
+        name: of what it stands for.
+        videos, texts: how many; texts are shared out evenly.
+        frames: F of each video.
+        width: D of the frames.
+        moments: of each video, with their times.
+        aligned: frames lie in the space of the words of this width.
+        experts: width by name, for ``LoadExperts``; None: plain frames.
+        expert_rows: rows of each expert.
+        roles: texts come with role graphs.
+        classes: videos and texts come with classes of verbs and nouns, and actions.
+        group: a text belongs to up to so many videos of the same verb and noun.
+        related: as of EPIC's dataset, hand a video any text that shares its verb or its noun.
+        first: number of the first video: splits of one world do not overlap.
+        seed: of the world.
+        **kwargs: of :class:`~mmvtr.datasets.video_text.VideoTextDataset`.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        videos: int,
+        texts: int,
+        frames: int,
+        width: int,
+        moments: int = 1,
+        aligned: bool = True,
+        experts: Optional[dict[str, int]] = None,
+        expert_rows: int = 2,
+        roles: bool = False,
+        has_classes: bool = False,
+        group: int = 1,
+        related: Optional[float] = None,
+        first: int = 0,
+        seed: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        self.split = name
+        self.world = World(seed=seed, moments=moments)
+        self.sizes = videos, texts
+        self.num_frames, self.width, self.aligned = frames, width, aligned
+        self.experts = None if experts is None else dict(sorted(experts.items()))
+        self.expert_rows = expert_rows
+        self.roles, self.has_classes, self.group, self.related = roles, has_classes, group, related
+        self.first = first
+        kwargs.pop('video_pipeline', None), kwargs.pop('text_pipeline', None)
+        super().__init__([], [], **kwargs)
+
+    # -- annotations -------------------------------------------------------------------------
+
+    def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        videos, texts = self.sizes
+        world = self.world
+        numbers = self.first + np.arange(videos)
+        facts = world.facts(numbers * world.moments).kinds
+        seconds = self._seconds(numbers, facts[:, 0])
+        records = [
+            dict(
+                video_id=f'video{number}',
+                number=int(number),
+                duration=float(duration),
+                num_frames=max(1, int(duration * FPS)),
+            )
+            for number, duration in zip(numbers, seconds)
+        ]
+        members = _members(facts, texts, self.group) if self.group > 1 else None
+        owner = np.arange(texts) % videos if members is None else np.array([m[0] for m in members])
+        text_numbers = self.first * 64 + np.arange(texts)
+        place = (uniform(world.seed, 11, text_numbers, 1)[:, 0] * world.moments).astype(np.int64)
+        self.told = world.tell(text_numbers, numbers[owner] * world.moments + place)
+        sentences = world.words(text_numbers, self.told)
+        rows = [
+            dict(
+                text_id=f'text{t}',
+                text=' '.join(map(str, ids)),
+                ids=torch.from_numpy(ids),
+                row=t,
+                video_idx=[int(owner[t])] if members is None else members[t],
+                **self._times(records[owner[t]], int(place[t])),
+            )
+            for t, ids in enumerate(sentences)
+        ]
+        if self.has_classes:
+            _classify(records, rows, facts, self.told)
+        return records, rows
+
+    def _seconds(self, numbers: np.ndarray, verbs: np.ndarray) -> np.ndarray:
+        """Float64 [V]: lognormal, and some verbs take longer than others."""
+        draws = uniform(self.world.seed, 12, numbers, 2)
+        normal = np.sqrt(-2 * np.log1p(-draws[:, 0])) * np.cos(2 * np.pi * draws[:, 1])
+        return SECONDS * np.exp(SPREAD * normal + 0.08 * (verbs - verbs.mean()))
+
+    def _times(self, video: dict[str, Any], place: int) -> dict[str, float]:
+        if self.world.moments == 1:
+            return {}
+        step = video['duration'] / self.world.moments
+        return dict(start=place * step, end=(place + 1) * step)
+
+    # -- truth -------------------------------------------------------------------------------
+
+    def holds(self, texts: Sequence[int], videos: Sequence[int]) -> np.ndarray:
+        """Bool [T, V], whether texts (by position) are true of videos (by position)."""
+        rows = np.array([self.texts[t]['row'] for t in texts], dtype=np.int64)
+        told = type(self.told)(*(field[rows] for field in self.told))
+        numbers = np.array([self.videos[v]['number'] for v in videos], dtype=np.int64)
+        return self.world.holds(told, numbers)
+
+    def truth(self) -> Optional[np.ndarray]:
+        """For a set small enough to be tested; None of a training set."""
+        if len(self.texts) * len(self.videos) > 2**24:
+            return None
+        return self.holds(range(len(self.texts)), range(len(self.videos)))
+
+    # -- items -------------------------------------------------------------------------------
+
+    def __getitems__(self, keys: Sequence[Any]) -> list[dict[str, Any]]:
+        """All items of a batch at once, which DataLoader asks for where it can."""
+        keys = [key if isinstance(key, ItemKey) else ItemKey(0, 0, int(key)) for key in keys]
+        chosen = [self._choose_by(key) for key in keys]
+        videos = self._videos([v for v, _ in chosen])
+        items = []
+        for video, (v, ts) in zip(videos, chosen):
+            texts = [self._text(t) for t in ts]
+            for text in texts:
+                if v not in text['video_idx']:
+                    text['video_idx'].append(v)
+            items.append(dict(video=video, texts=texts))
+        return items
+
+    def __getitem__(self, key: Any) -> dict[str, Any]:
+        return self.__getitems__([key])[0]
+
+    def _choose_by(self, key: ItemKey) -> tuple[int, list[int]]:
+        """The video and the texts of an item, drawn from its key."""
+        draw = uniform(key.seed + 1, 13 + key.epoch, [key.index], 1)[0, 0]
+        if self.epoch_unit == 'text':
+            own = self.texts[key.index]['video_idx']
+            return own[int(draw * len(own))], [key.index]
+        v = self.videos_with_text[key.index]
+        texts = self.texts_of[v]
+        if self.related is not None:
+            texts = self._related_texts(v)
+        return v, [texts[int(draw * len(texts))]] if self.epoch_unit == 'video' else texts
+
+    def _related_texts(self, v: int) -> list[int]:
+        if not hasattr(self, '_by_class'):
+            self._by_class = {
+                (kind, c): np.flatnonzero(getattr(self.told, kind) == c)
+                for kind, count in (('verb', FIRST_NOUN - FIRST_VERB), ('noun', 64))
+                for c in range(count)
+            }
+        classes = self.videos[v]['classes']
+        return np.concatenate(
+            [self._by_class['verb', classes['verb'][0]], self._by_class['noun', classes['noun'][0]]]
+        )
+
+    def _video(self, v: int) -> dict[str, Any]:
+        return self._videos([v])[0]
+
+    def _videos(self, positions: Sequence[int]) -> list[dict[str, Any]]:
+        numbers = np.array([self.videos[v]['number'] for v in positions], dtype=np.int64)
+        extras: list[dict[str, Any]] = [{} for _ in positions]
+        if self.experts is None:
+            frames = self.world.frames(numbers, self.num_frames, self.width, aligned=self.aligned)
+        else:
+            frames, extras = self._expert_rows(numbers)
+        items = []
+        for v, rows, extra in zip(positions, frames, extras):
+            record = self.videos[v]
+            item = dict(video_idx=v, video_id=record['video_id'], frames=rows, **extra)
+            if 'classes' in record:
+                item['classes'] = record['classes']
+            if self.environments is not None:
+                item['environment'] = int(self.environments[v])
+            items.append(item)
+        return items
+
+    def _expert_rows(self, numbers: np.ndarray) -> tuple[list[torch.Tensor], list[dict]]:
+        """Each expert sees the frames in a space of its own; a fifth of the videos lack some."""
+        widths, count = list(self.experts.values()), self.expert_rows
+        there = uniform(self.world.seed, 14, numbers, len(widths)) > 0.2
+        there[:, 0] = True
+        parts = []
+        for width in widths:
+            rows = torch.zeros(len(numbers), count, max(widths))
+            rows[..., :width] = self.world.frames(numbers, count, width)
+            parts.append(rows)
+        stacked = torch.stack(parts, 1)
+        limit = count * len(widths)
+        frames, extras = [], []
+        for row in range(len(numbers)):
+            own = np.flatnonzero(there[row])
+            expert = torch.full((limit,), -1)
+            second = torch.full((limit,), -1)
+            expert[: len(own) * count] = torch.from_numpy(np.repeat(own, count))
+            second[: len(own) * count] = torch.arange(count).repeat(len(own))
+            frames.append(stacked[row, own].flatten(0, 1))
+            extras.append(dict(extra=dict(expert=expert, second=second)))
+        return frames, extras
+
+    def _text(self, t: int) -> dict[str, Any]:
+        record = self.texts[t]
+        item = dict(
+            text_idx=t,
+            text_id=record['text_id'],
+            tokens=record['ids'],
+            video_idx=list(record['video_idx']),
+        )
+        if 'classes' in record:
+            item['classes'] = record['classes']
+        if self.roles:
+            item['extra'] = _graph(record['ids'])
+        return item
+
+
+def _members(facts: np.ndarray, texts: int, group: int) -> list[list[int]]:
+    """Videos of each text: up to ``group`` of one verb and noun; every video is in one."""
+    order = np.lexsort((facts[:, 1], facts[:, 0]))
+    meaning = facts[order, 0] * 10_000 + facts[order, 1]
+    borders = np.flatnonzero(np.diff(meaning)) + 1
+    parts: list[list[int]] = []
+    for run in np.split(order, borders):
+        parts += [run[i : i + group].tolist() for i in range(0, len(run), group)]
+    parts.sort()
+    return [parts[t % len(parts)] for t in range(texts)] if texts < len(parts) else parts
+
+
+def _classify(videos: list[dict], texts: list[dict], facts: np.ndarray, told: Any) -> None:
+    for record, (verb, noun, _) in zip(videos, facts.tolist()):
+        record.update(classes=dict(verb=[verb], noun=[noun]), actions=[(verb, noun)])
+    for record, verb, noun in zip(texts, told.verb.tolist(), told.noun.tolist()):
+        record.update(
+            classes=dict(verb=[verb], noun=[noun]), actions=[(verb, noun)], verb=verb, nouns=[noun]
+        )
+
+
+def _graph(ids: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Verb, noun and scene of a sentence, the verb linked to both."""
+    words = ids.tolist()
+    verbs = [[i] for i, w in enumerate(words) if FIRST_VERB <= w < FIRST_NOUN]
+    nouns = [('ARG1', [i]) for i, w in enumerate(words) if FIRST_NOUN <= w]
+    nouns = [(role if words[at[0]] < FIRST_SCENE else 'ARGM-LOC', at) for role, at in nouns]
+    links = [(0, n) for n in range(len(nouns))] if verbs else []
+    return pack_graph(RoleGraph(verbs, nouns, links))

@@ -1,0 +1,250 @@
+"""What a rehearsed training must show, by the components that its config has.
+
+Each expectation is a function of the config and of both parts' records (as
+:func:`~mmvtr.rehearsal.run.as_dict` gives them) that says what was expected and what came.  The
+figures are the papers' where they give any; where not, they only tell a training that does what its
+paper says from one in which that part never begins.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, Iterator, NamedTuple
+
+from mmengine.config import Config, ConfigDict
+
+Part = dict[str, Any]
+
+#: DVTR Fig. 4: "over 95 % of negatives have an uncertainty over .9".
+ETA_SHARE = 95.0
+#: Soft positives weigh so much less than true negatives, and this share of pairs is told apart.
+ETA_GAP, ETA_AUC = 0.1, 70.0
+#: Ambiguous sets hold soft positives so many times more often than chance.
+PRECISION_GAIN = 2.0
+#: R@1 on the simulated test set, in percent; chance is a third of one.
+LEARNS = 5.0
+
+
+class Check(NamedTuple):
+    """One expectation: its name, whether it is met, and what came in words."""
+
+    name: str
+    passed: bool
+    said: str
+
+
+def check(cfg: Config, full: Part, narrow: Part) -> list[Check]:
+    """All expectations that apply.
+
+    Args:
+        cfg: the real config.
+        full, narrow: records of both parts.
+    """
+    model = member(cfg.model)
+    checks = [*shared(full, narrow)]
+    for applies, expectation in EXPECTATIONS:
+        if applies(cfg, model):
+            checks += expectation(cfg, model, narrow)
+    return checks
+
+
+def member(model: ConfigDict) -> ConfigDict:
+    """The retriever, or the first member of several."""
+    if 'encoder' in model:
+        return model
+    for value in model.values():
+        for part in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(part, dict) and 'encoder' in part:
+                return part
+    return model
+
+
+# -- every config ----------------------------------------------------------------------------------
+
+
+def shared(full: Part, narrow: Part) -> Iterator[Check]:
+    """Gradients everywhere, losses that fall, a temperature in range, something learnt."""
+    for part, where in ((full, 'full width'), (narrow, 'own schedule')):
+        norms = {g: [n for _, n in values] for g, values in part['gradients'].items()}
+        bad = [g for g, values in norms.items() if not all(map(math.isfinite, values))]
+        yield Check(
+            f'finite gradients, {where}', not bad, 'not finite: ' + ', '.join(bad) if bad else 'all'
+        )
+    dead = narrow['dead']
+    yield Check(
+        'no dead parameter',
+        not dead,
+        f'{len(dead)} never had a gradient: {", ".join(dead[:4])}' if dead else 'all move',
+    )
+    losses = [value for _, value in narrow['curves']['loss']]
+    first, last = losses[0], losses[-1]
+    steady = {k: v for k, v in narrow['curves'].items() if k.startswith('loss_')}
+    begun = [k for k, v in steady.items() if v[0][0] == narrow['curves']['loss'][0][0]]
+    first = sum(steady[k][0][1] for k in begun) if len(begun) < len(steady) else first
+    last = sum(steady[k][-1][1] for k in begun) if len(begun) < len(steady) else last
+    yield Check('losses fall', last < first, f'{first:.3f} -> {last:.3f}')
+    temperatures = [value for _, value in narrow['curves'].get('temperature', [])]
+    if temperatures:
+        low, high = min(temperatures), max(temperatures)
+        yield Check(
+            'temperature in range', 0.005 <= low and high <= 1.0, f'{low:.4f} to {high:.4f}'
+        )
+    recall = narrow['tested'].get('retrieval/t2v_R1')
+    if recall is not None:
+        yield Check(
+            'something is learnt',
+            recall >= LEARNS,
+            f't2v R@1 {recall:.1f} on unseen items (at least {LEARNS:g})',
+        )
+
+
+def last(narrow: Part, name: str) -> list[float]:
+    """The last value of a judged figure, one a member."""
+    figures = narrow['judged'][-1][1]
+    return [v for k, v in figures.items() if k == name or k.endswith('_' + name) and 'member' in k]
+
+
+# -- DVTR ------------------------------------------------------------------------------------------
+
+
+def uncertainty(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]:
+    """DVTR Fig. 4: eta is near 1 for true negatives, and soft positives are spared."""
+    above, negative, soft = (
+        last(narrow, name)[0] for name in ('eta_above', 'eta_negative', 'eta_soft')
+    )
+    auc = last(narrow, 'eta_auc')[0]
+    told = above >= ETA_SHARE
+    said = f'{above:.0f} % of true negatives above .9 (DVTR Fig. 4: {ETA_SHARE:.0f} %)'
+    yield Check('eta of negatives', told, said if told else f'{said}; {why(narrow)}')
+    gap = negative - soft
+    yield Check(
+        'soft positives are spared',
+        gap >= ETA_GAP and auc >= ETA_AUC,
+        f'weight {soft:.2f} against {negative:.2f} of true negatives (at least {ETA_GAP:g} less), '
+        f'AUC {auc:.0f} (at least {ETA_AUC:.0f})',
+    )
+
+
+def why(narrow: Part) -> str:
+    """How far the numbers that make eta can move."""
+    parts = []
+    for name, number in narrow['scalars'].items():
+        if 'supervision' in name:
+            rate = number['bound'] / narrow['total']
+            parts.append(
+                f'{name.rsplit(".", 1)[-1]} moved from {number["first"]:.2f} to '
+                f'{number["last"]:.2f} and can move by {number["bound"]:.2g} at most in '
+                f'{narrow["total"]:,} steps at a mean rate of {rate:.1e}'
+            )
+    return '; '.join(parts) + ': raise the rate of supervision (lr_mult)' if parts else ''
+
+
+# -- ARL -------------------------------------------------------------------------------------------
+
+
+def ambiguity(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]:
+    """Sets begin, hold soft positives more often than chance, and frames are among them."""
+    figures = narrow['judged'][-1][1]
+    names = [k for k in figures if k.startswith('sets_precision_')]
+    yield Check('sets begin', bool(names), f'{len(names)} branches have ambiguous sets')
+    base = figures['soft_share']
+    for name in names:
+        precision, texts = figures[name], figures[name.replace('precision', 'texts')]
+        yield Check(
+            f'precision of {name.rsplit("_", 1)[-1]}',
+            precision >= PRECISION_GAIN * base,
+            f'{precision:.1f} % of the pairs truly hold, base rate {base:.1f} % (at least '
+            f'{PRECISION_GAIN:g} times); {texts:.0f} % of the texts have any',
+        )
+
+
+# -- UATVR -----------------------------------------------------------------------------------------
+
+
+def spread(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]:
+    """Sigma differs between items: neither collapsed to the prior nor to one number."""
+    width, mean = last(narrow, 'log_std_spread')[0], last(narrow, 'log_std')[0]
+    low, high = math.log(1e-3), math.log(1e3)
+    yield Check(
+        'sigma is alive',
+        low < mean < high and width > 1e-4,
+        f'mean log sigma {mean:.3f}, standard deviation between texts {width:.4f}',
+    )
+
+
+# -- NCL -------------------------------------------------------------------------------------------
+
+
+def balance(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]:
+    """Biases lower the normalisation error (NCL Fig. 2)."""
+    raw, balanced = last(narrow, 'error_raw')[0], last(narrow, 'error_balanced')[0]
+    yield Check(
+        'normalisation error', balanced < raw / 2, f'{raw:.3f} raw, {balanced:.4f} with biases'
+    )
+
+
+def queue(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]:
+    """The queue of train queries is full at test time (NCL Sec. 3.4)."""
+    size, held = narrow['queue']['size'], narrow['queue']['held']
+    yield Check('queue filled', held == size, f'{held:,} of {size:,} train queries')
+
+
+# -- causal intervention ---------------------------------------------------------------------------
+
+
+def members(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]:
+    """Each member trains on a part of its own."""
+    seen = narrow['seen']
+    shares = ' / '.join(f'{100 * n / max(1, sum(seen)):.0f} %' for n in seen)
+    yield Check('every member trains', min(seen) > 0, f'items seen by each: {shares}')
+
+
+# -- relevance -------------------------------------------------------------------------------------
+
+
+def relevance(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]:
+    """Some pairs are relevant, and most are not."""
+    spared = last(narrow, 'spared')
+    if not spared:
+        return
+    low, high = min(spared), max(spared)
+    yield Check(
+        'relevant pairs', 0 < low and high < 30, f'{high:.2f} % of pairs are no negatives (0 to 30)'
+    )
+
+
+def overlap(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]:
+    """EgoNCE has further positives, not only positives."""
+    share = 100 * last(narrow, 'overlap_share')[0]
+    yield Check('shared verb and noun', 0 < share < 50, f'{share:.2f} % of unannotated pairs')
+
+
+def _supervised(*types: str) -> Callable[[Config, ConfigDict], bool]:
+    return lambda cfg, model: (model.get('supervision') or {}).get('type') in types
+
+
+def _has(name: str, *types: str) -> Callable[[Config, ConfigDict], bool]:
+    return lambda cfg, model: any(
+        part.get('type') in types for part in (model.get(name) or {}).values()
+    )
+
+
+def _has_members(cfg: Config, model: ConfigDict) -> bool:
+    return 'encoder' not in cfg.model
+
+
+def _has_queue(cfg: Config, model: ConfigDict) -> bool:
+    return any(hook['type'] == 'QueryQueueHook' for hook in cfg.get('custom_hooks') or [])
+
+
+#: Whether an expectation applies, and the expectation.
+EXPECTATIONS = (
+    (_supervised('DVTRSupervision', 'PCMESupervision'), uncertainty),
+    (_supervised('ARLSupervision'), ambiguity),
+    (_supervised('RelevanceSupervision'), relevance),
+    (_has('objectives', 'MultiInstanceContrast', 'SoftContrast'), spread),
+    (_has('losses', 'NormalizedContrastiveLoss'), balance),
+    (_has('losses', 'EgoNCELoss'), overlap),
+    (_has_members, members),
+    (_has_queue, queue),
+)

@@ -1,0 +1,194 @@
+"""How a model in training judges pairs whose truth the simulation knows."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Optional
+
+import torch
+from mmengine.runner import Runner
+from torch import Tensor, nn
+
+from mmvtr.datasets.sampling.collate import collate_retrieval
+from mmvtr.functional.hubness import normalisation_error
+from mmvtr.functional.relevance import auc
+from mmvtr.functional.sinkhorn import sinkhorn
+from mmvtr.models.annotation import annotated_target
+from mmvtr.models.target import Target
+from mmvtr.rehearsal.record import bare, mean_of
+from mmvtr.structures import Levels
+
+#: Items that are judged, the first ones of the training set.
+ITEMS = 384
+
+
+@torch.no_grad()
+def judge(runner: Runner) -> dict[str, float]:
+    """Figures of the first training items, in eval mode.
+
+    ``eta_*``: the weight that the supervision gives to true negatives and to soft positives;
+    ``sets_*``: pairs it calls ambiguous; ``scores_*``, ``R1``: of the fused scores; ``sigma_*``:
+    of heads, general against specific texts; ``error_*``: normalisation error of the retrieval
+    probabilities, raw and with Sinkhorn's biases.
+    """
+    whole = bare(runner.model)
+    members = list(getattr(whole, 'members', [whole]))
+    dataset = runner.train_dataloader.dataset
+    figures: dict[str, float] = {}
+    training = whole.training
+    whole.eval()
+    try:
+        for k, member in enumerate(members):
+            of_member = _judge(member, whole, dataset, k if len(members) > 1 else None)
+            prefix = f'member{k}_' if len(members) > 1 else ''
+            figures.update({prefix + name: value for name, value in of_member.items()})
+    finally:
+        whole.train(training)
+    return figures
+
+
+def _judge(model: nn.Module, whole: nn.Module, dataset: Any, environment: int | None) -> dict:
+    batch = collate_retrieval(dataset.__getitems__(_items(dataset, environment)))
+    batch = whole.data_preprocessor(batch, False)
+    samples = batch['data_samples']
+    texts, videos = (
+        model.encode_text(batch['inputs']),
+        model.encode_video(batch['inputs']),
+    )
+    matrices = model.similarity(texts, videos)
+    scores = matrices['scores']
+    known = annotated_target(samples, scores.device)
+    truth = torch.from_numpy(
+        dataset.holds(samples['text_idx'].tolist(), samples['video_idx'].tolist())
+    )
+    soft, negative = truth & ~known.positives, ~truth & ~known.positives
+    figures = _of_scores(scores, known, soft, negative)
+    figures.update(_of_temperature(model, scores))
+    if 'gaussian' in texts:
+        figures.update(_of_sigma(texts, dataset, samples['text_idx']))
+    if known.relevance is not None:
+        figures['relevant_share'] = mean_of((known.relevance >= 0.5).float(), ~known.positives)
+        figures['overlap_share'] = mean_of(known.overlap.float(), ~known.positives)
+    if model.supervision is not None:
+        made, _ = model.supervision(texts, videos, known)
+        figures.update(_of_supervision(made, known, soft, negative))
+    return figures
+
+
+def _items(dataset: Any, environment: int | None) -> list[int]:
+    """The first items, of one environment where there are several."""
+    if environment is None or dataset.environments is None:
+        return list(range(min(ITEMS, len(dataset))))
+    owners = (
+        [text['video_idx'][0] for text in dataset.texts]
+        if dataset.epoch_unit == 'text'
+        else dataset.videos_with_text
+    )
+    items = [i for i, v in enumerate(owners) if dataset.environments[v] == environment]
+    return items[:ITEMS]
+
+
+def _of_scores(scores: Tensor, known: Target, soft: Tensor, negative: Tensor) -> dict[str, float]:
+    own = scores.masked_fill(~known.positives, -math.inf).amax(1, keepdim=True)
+    rank = 1 + ((scores > own) & ~known.positives).sum(1)
+    figures = dict(
+        R1=100 * float((rank == 1).float().mean()),
+        scores_positive=mean_of(scores, known.positives),
+        scores_negative=mean_of(scores, negative),
+        scores_soft=mean_of(scores, soft),
+        soft_share=100 * float(soft.float().mean()),
+    )
+    if soft.any():
+        figures['scores_auc'] = _auc(scores, soft, negative)
+    return figures
+
+
+def _of_temperature(model: nn.Module, scores: Tensor) -> dict[str, float]:
+    """Only where scores are cosines of some scale do probabilities say anything."""
+    temperature = float(model.temperature())
+    a, b = sinkhorn(scores, temperature=temperature, iterations=4)
+    balanced = scores + a[:, None] + b
+    return dict(
+        temperature=temperature,
+        error_raw=float(normalisation_error(scores, temperature=temperature)),
+        error_balanced=float(normalisation_error(balanced, temperature=temperature)),
+    )
+
+
+def _of_sigma(texts: Levels, dataset: Any, text_idx: Tensor) -> dict[str, float]:
+    """Geometric sigma of general against specific texts."""
+    log_std = texts['gaussian'].log_std.mean(-1).cpu()
+    rows = [dataset.texts[t]['row'] for t in text_idx.tolist()]
+    general = torch.from_numpy(~dataset.told.named[rows])
+    figures = dict(
+        log_std=float(log_std.mean()),
+        log_std_spread=float(log_std.std()),
+    )
+    if general.any() and not general.all():
+        figures['sigma_auc'] = _auc(log_std[None], general[None], ~general[None])
+    return figures
+
+
+def _of_supervision(
+    made: Target | dict[str, Target], known: Target, soft: Tensor, negative: Tensor
+) -> dict[str, float]:
+    targets = {'': made} if isinstance(made, Target) else made
+    figures: dict[str, float] = {}
+    for name, target in targets.items():
+        if target.weights is not None:
+            eta = target.weights.float().cpu()
+            figures.update(
+                eta_negative=mean_of(eta, negative),
+                eta_above=100 * mean_of((eta > 0.9).float(), negative),
+                eta_soft=mean_of(eta, soft),
+                spared=100 * mean_of((eta < 0.5).float(), ~known.positives),
+            )
+            if soft.any():
+                figures['eta_auc'] = _auc(-eta, soft, negative)
+        if target.ambiguous is not None:
+            found = target.ambiguous.cpu()
+            figures[f'sets_share_{name}'] = 100 * mean_of(found.float(), ~known.positives)
+            figures[f'sets_texts_{name}'] = 100 * float(found.any(1).float().mean())
+            figures[f'sets_precision_{name}'] = 100 * mean_of(soft.float(), found)
+    return figures
+
+
+def _auc(scores: Tensor, soft: Tensor, negative: Tensor) -> float:
+    """Percent; soft positives should score higher."""
+    return 100 * float(auc(scores[soft], scores[negative]))
+
+
+@torch.no_grad()
+def scatter(runner: Runner, *, points: int = 600) -> Optional[dict[str, Any]]:
+    """DVTR Fig. 4: log10 of the softmax probability and the weight of unannotated pairs.
+
+    Returns:
+        Of true negatives and of soft positives two lists, at most ``points`` long; None where no
+        supervision gives weights.
+    """
+    model = bare(runner.model)
+    if getattr(model, 'supervision', None) is None:
+        return None
+    model.eval()
+    dataset = runner.train_dataloader.dataset
+    batch = model.data_preprocessor(collate_retrieval(dataset.__getitems__(_items(dataset, None))))
+    samples = batch['data_samples']
+    texts, videos = model.encode_text(batch['inputs']), model.encode_video(batch['inputs'])
+    scores = model.similarity(texts, videos)['scores']
+    known = annotated_target(samples, scores.device)
+    made, _ = model.supervision(texts, videos, known)
+    if not isinstance(made, Target) or made.weights is None:
+        return None
+    truth = torch.from_numpy(
+        dataset.holds(samples['text_idx'].tolist(), samples['video_idx'].tolist())
+    )
+    cost = (scores / model.temperature()).log_softmax(1) / math.log(10)
+    found = {}
+    for name, chosen in (
+        ('soft', truth & ~known.positives),
+        ('negative', ~truth & ~known.positives),
+    ):
+        x, y = cost[chosen], made.weights[chosen]
+        some = torch.linspace(0, max(0, len(x) - 1), min(points, len(x))).long()
+        found[name] = [x[some].tolist(), y[some].tolist()]
+    return found

@@ -1,0 +1,107 @@
+"""A picture of a rehearsal: what was learnt, what was judged, what moved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Sequence
+
+from mmvtr.rehearsal.expectations import Check
+
+#: Judged figures of a panel, in the order of preference: the first group that is there is drawn.
+PANELS = (
+    ('eta_negative', 'eta_soft'),
+    ('sets_precision_a', 'sets_precision_b', 'soft_share'),
+    ('relevant_share', 'overlap_share'),
+    ('error_raw', 'error_balanced'),
+)
+GREEN, RED = '#2a7f4f', '#b3362b'
+
+
+def draw(path: Path, title: str, narrow: dict[str, Any], checks: Sequence[Check]) -> None:
+    """Write a png: losses, judged figures, scores of pairs, gradient norms, and the verdicts.
+
+    Args:
+        path: of the file.
+        title: the config's name.
+        narrow: record of the own schedule.
+        checks: verdicts.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(13, 7.6), layout='constrained')
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(2, 3)
+    figure.suptitle(
+        f'{title}: {narrow["steps"]:,} of {narrow["total"]:,} steps of its own schedule',
+        fontsize=13,
+    )
+    _lines(axes[0, 0], 'losses', _named(narrow['curves'], lambda k: 'loss' in k))
+    axes[0, 0].set_yscale('symlog', linthresh=0.01)
+    judged = _judged(narrow)
+    chosen = next((p for p in PANELS if all(_with(judged, n) for n in p[:1])), ())
+    _lines(axes[0, 1], ', '.join(chosen[:2]), {k: v for n in chosen for k, v in _with(judged, n)})
+    names = ('scores_positive', 'scores_soft', 'scores_negative')
+    _lines(
+        axes[0, 2], 'scores of training pairs', {k: v for n in names for k, v in _with(judged, n)}
+    )
+    _lines(axes[1, 0], 'gradient norms', narrow['gradients'])
+    axes[1, 0].set_yscale('log')
+    if narrow.get('scatter'):
+        _scatter(axes[1, 1], narrow['scatter'])
+    else:
+        _lines(axes[1, 1], 'R@1 among training items', dict(_with(judged, 'R1')))
+    _verdicts(axes[1, 2], checks)
+    figure.savefig(path, dpi=80)
+
+
+def _named(curves: dict[str, list], wanted: Any) -> dict[str, list]:
+    return {name: values for name, values in curves.items() if wanted(name)}
+
+
+def _judged(narrow: dict[str, Any]) -> dict[str, list[tuple[int, float]]]:
+    """By figure a list of (step, value)."""
+    curves: dict[str, list[tuple[int, float]]] = {}
+    for step, figures in narrow['judged']:
+        for name, value in figures.items():
+            curves.setdefault(name, []).append((step, value))
+    return curves
+
+
+def _with(curves: dict[str, list], name: str) -> list[tuple[str, list]]:
+    return [(k, v) for k, v in curves.items() if k == name or k.endswith('_' + name)]
+
+
+def _lines(axis: Any, title: str, curves: dict[str, list]) -> None:
+    axis.set_title(title, fontsize=10)
+    axis.grid(alpha=0.3)
+    for name, values in list(curves.items())[:12]:
+        axis.plot(*zip(*values), label=name.removeprefix('loss_'), linewidth=1.4)
+    if curves:
+        axis.legend(fontsize=7)
+    axis.set_xlabel('step', fontsize=8)
+    axis.tick_params(labelsize=8)
+
+
+def _scatter(axis: Any, scatter: dict[str, Any]) -> None:
+    """DVTR Fig. 4: what a pair costs against how uncertain its mismatch is."""
+    axis.set_title('weight against loss of unannotated pairs (DVTR Fig. 4)', fontsize=10)
+    for name, colour in (('negative', '#5b7fa6'), ('soft', '#d0782a')):
+        axis.scatter(*scatter[name], s=5, alpha=0.5, color=colour, label=name)
+    axis.legend(fontsize=7)
+    axis.set_xlabel('probability that the softmax gives the pair (log10)', fontsize=8)
+    axis.set_ylabel('weight (eta)', fontsize=8)
+    axis.tick_params(labelsize=8)
+
+
+def _verdicts(axis: Any, checks: Sequence[Check]) -> None:
+    import textwrap
+
+    axis.axis('off')
+    y = 1.0
+    for one in checks:
+        mark = 'met' if one.passed else 'NOT MET'
+        lines = textwrap.wrap(f'{mark}: {one.name}: {one.said}', 62)
+        colour = GREEN if one.passed else RED
+        axis.text(0, y, '\n'.join(lines), va='top', fontsize=7.5, color=colour)
+        y -= 0.045 * len(lines) + 0.025

@@ -1,0 +1,151 @@
+"""What is written down of a rehearsal: losses, gradients, moving numbers, and what was judged."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import defaultdict
+from typing import Any, Callable, Optional
+
+import torch
+from mmengine.hooks import Hook
+from mmengine.model import is_model_wrapper
+from mmengine.runner import Runner
+from torch import Tensor, nn
+
+from mmvtr.registry import HOOKS
+
+#: How often losses are summed up, gradients looked at, and the model judged.
+BINS, LOOKS, JUDGED = 50, 60, 8
+#: A parameter that never had a gradient above this is dead.
+NO_GRADIENT = 0.0
+
+
+class Enough(Exception):
+    """The steps or minutes that were asked for are over."""
+
+
+@HOOKS.register_module()
+class RehearsalHook(Hook):
+    """Records a training.
+
+    Args:
+        steps: stop after so many, None: all of the schedule.
+        minutes: stop after so many of CPU time, None: whatever it takes.
+        judge: (runner) -> figures by name, called ``JUDGED`` times; None: never.
+
+    Attributes:
+        curves: by name a list of (step, mean since the last entry) of what the model logs.
+        gradients: by group of parameters a list of (step, norm).
+        largest: by parameter the largest gradient that was seen.
+        rates: by parameter the sum of its learning rates over the steps that were run.
+        scalars: by name of a parameter of one element, its (first, last) value.
+        judged: list of (step, figures).
+        steps_done, seconds: of the training, CPU time.
+    """
+
+    priority = 'LOWEST'
+
+    def __init__(
+        self,
+        *,
+        steps: Optional[int] = None,
+        minutes: Optional[float] = None,
+        judge: Optional[Callable[[Runner], dict[str, float]]] = None,
+    ) -> None:
+        self.steps, self.minutes, self.judge = steps, minutes, judge
+        self.curves: dict[str, list[tuple[int, float]]] = defaultdict(list)
+        self.gradients: dict[str, list[tuple[int, float]]] = defaultdict(list)
+        self.largest: dict[str, float] = {}
+        self.rates: dict[str, float] = defaultdict(float)
+        self.scalars: dict[str, list[float]] = {}
+        self.judged: list[tuple[int, dict[str, float]]] = []
+        self.steps_done = 0
+        self.seconds = 0.0
+        self._sums: dict[str, list[float]] = defaultdict(list)
+
+    def before_train(self, runner: Runner) -> None:
+        model = bare(runner.model)
+        names = {id(p): name for name, p in model.named_parameters()}
+        self._parameters = {n: p for n, p in model.named_parameters() if p.requires_grad}
+        optimizer = runner.optim_wrapper.optimizer
+        self._names = [[names[id(p)] for p in g['params']] for g in optimizer.param_groups]
+        self.largest = dict.fromkeys(self._parameters, 0.0)
+        self.scalars = {
+            n: [float(p.detach())] for n, p in self._parameters.items() if p.numel() == 1
+        }
+        self._total = runner.max_iters
+        optimizer.register_step_pre_hook(self._look)
+        self._start = time.process_time()
+        self._step = runner.iter
+
+    def _look(self, optimizer: Any, *_: Any) -> None:
+        """Rates of every step, gradients of some; called with gradients in place."""
+        for group, names in zip(optimizer.param_groups, self._names):
+            for name in names:
+                self.rates[name] += group['lr']
+        if self._step % max(1, self._total // LOOKS) and self._step > 3:
+            return
+        squares: dict[str, float] = defaultdict(float)
+        for name, p in self._parameters.items():
+            norm = 0.0 if p.grad is None else float(p.grad.norm())
+            self.largest[name] = max(self.largest[name], norm)
+            squares[group_of(name)] += norm**2
+        for group, square in squares.items():
+            self.gradients[group].append((self._step, math.sqrt(square)))
+
+    def after_train_iter(
+        self,
+        runner: Runner,
+        batch_idx: int,
+        data_batch: Optional[dict] = None,
+        outputs: Optional[dict] = None,
+    ) -> None:
+        self._step = self.steps_done = runner.iter + 1
+        for name, value in (outputs or {}).items():
+            self._sums[name].append(float(torch.as_tensor(value).detach()))
+        width = max(1, self._total // BINS)
+        if self._step % width == 0 or self._step == self._total or self._step == self.steps:
+            for name, values in self._sums.items():
+                self.curves[name].append((self._step, sum(values) / len(values)))
+            self._sums.clear()
+        over = self.steps is not None and self._step >= self.steps
+        late = self.minutes and time.process_time() - self._start > 60 * self.minutes
+        if self._step % max(1, self._total // JUDGED) == 0 or over or late:
+            self._judge(runner)
+        if (over or late) and self._step < self._total:
+            self._end(runner)
+            raise Enough
+
+    def after_train(self, runner: Runner) -> None:
+        if not self.judged or self.judged[-1][0] != self.steps_done:
+            self._judge(runner)
+        self._end(runner)
+
+    def _judge(self, runner: Runner) -> None:
+        if self.judge is not None:
+            self.judged.append((self._step, self.judge(runner)))
+
+    def _end(self, runner: Runner) -> None:
+        self.seconds = time.process_time() - self._start
+        for name, values in self.scalars.items():
+            values.append(float(self._parameters[name].detach()))
+
+
+def group_of(name: str) -> str:
+    """What a parameter belongs to, for the report: the first parts of its name."""
+    parts = name.split('.')
+    depth = 3 if parts[0] == 'members' else 2
+    if parts[0] == 'members' and parts[2] == 'encoder':
+        depth = 4
+    return '.'.join(parts[: min(depth, len(parts) - 1) or 1])
+
+
+def bare(model: nn.Module) -> nn.Module:
+    """Without a distributed wrapper."""
+    return model.module if is_model_wrapper(model) else model
+
+
+def mean_of(values: Tensor, chosen: Tensor) -> float:
+    """Mean of the chosen entries; NaN of none."""
+    return float(values[chosen].float().mean()) if chosen.any() else math.nan

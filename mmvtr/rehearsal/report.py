@@ -1,0 +1,98 @@
+"""Results of rehearsals as a table on the screen and as a page."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, Mapping, Sequence
+
+from mmengine.config import Config
+
+
+def fingerprint(cfg: Config) -> str:
+    """Of a config's content."""
+    content = json.dumps(cfg.to_dict(), sort_keys=True, default=str)
+    return hashlib.sha256(content.encode()).hexdigest()[:12]
+
+
+def is_current(path: Path, config: Path) -> bool:
+    """Whether a result is there and of this very config."""
+    if not path.exists():
+        return False
+    from mmvtr.utils import load_config
+
+    return json.loads(path.read_text()).get('sha') == fingerprint(load_config(str(config)))
+
+
+def table(result: Mapping[str, Any]) -> str:
+    """What a rehearsal says, a line an expectation."""
+    narrow = result['narrow']
+    lines = [
+        f'{result["config"]}: {narrow["steps"]:,} of {narrow["total"]:,} steps of its own '
+        f'schedule in {narrow["seconds"] / 60:.1f} CPU minutes',
+        f'changed beside towers and data: {"; ".join(narrow["notes"]) or "nothing"}; width '
+        f'{result["width"]}, a trunk of one layer',
+        '',
+    ]
+    lines += [f'{"met    " if c[1] else "NOT MET"}  {c[0]}: {c[2]}' for c in result['checks']]
+    lines += [
+        '',
+        'parameters that are one number: first, last, and how far the schedule lets them:',
+    ]
+    lines += [
+        f'  {name}: {n["first"]:.4g} -> {n["last"]:.4g}, by at most {n["bound"]:.3g}'
+        for name, n in narrow['scalars'].items()
+    ] or ['  none']
+    lines += ['', 'groups: trained numbers, mean gradient norm, rates summed over what was run:']
+    for group, count in narrow['parameters'].items():
+        norms = [norm for _, norm in narrow['gradients'].get(group, [])]
+        mean = sum(norms) / max(1, len(norms))
+        lines.append(f'  {group}: {count:,}, {mean:.2e}, {narrow["moves"].get(group, 0.0):.3g}')
+    return '\n'.join(lines)
+
+
+def page(results: Sequence[Mapping[str, Any]]) -> str:
+    """A markdown page with a row a config."""
+    rows = []
+    for result in results:
+        narrow, checks = result['narrow'], result['checks']
+        missed = [f'{c[0]}: {c[2]}' for c in checks if not c[1]]
+        told = [f'{c[0]}: {c[2]}' for c in checks if c[1] and c[0] not in SHARED]
+        verdict = 'met' if not missed else '**not met**: ' + '; '.join(missed)
+        steps = f'{narrow["steps"]:,}'
+        if narrow['steps'] < narrow['total']:
+            steps += f' of {narrow["total"]:,}'
+        rows.append(
+            f'| `{result["config"]}` | {steps} | {len(checks)} | {verdict}'
+            f'{"; " if told else ""}{"; ".join(told)} | {narrow["seconds"] / 60:.1f} |'
+        )
+    return HEAD + '\n'.join(rows) + '\n'
+
+
+#: Expectations of every config, which the page only names where they are not met.
+SHARED = {
+    'finite gradients, full width',
+    'finite gradients, own schedule',
+    'no dead parameter',
+    'losses fall',
+    'temperature in range',
+    'something is learnt',
+}
+HEAD = """# Rehearsals
+
+Every real config, trained on simulated tower outputs with its own steps, rates, hooks and losses:
+`python tools/rehearse.py --all --page docs/rehearsal.md` makes this page. A rehearsal replaces
+pixels and words only (`mmvtr/rehearsal/world.py`): pairs have a cosine of .25, others .1, as CLIP's
+do, soft positives are known, some clips are hubs. It says nothing about the recall that a real
+training will reach. It does say whether what a paper adds begins to work in the steps that the
+config has.
+
+*Steps* are those that were run; where the schedule has more, the rest was cut off at the limit of
+CPU time, and nothing is said about it. *Expected* counts the expectations: six of every config
+(finite gradients at full width and in the schedule, no dead parameter, losses fall, temperature in
+range, R@1 of at least 5 % on unseen items) and those of its method, of which the figures are shown.
+
+| config | steps | expected | what came | CPU minutes |
+|---|---|---|---|---|
+"""

@@ -1,0 +1,108 @@
+"""Train a config on simulated tower outputs, and see whether it does what its paper says.
+
+    python tools/rehearse.py CONFIG [--steps N] [--minutes M] [--out DIR] [--cfg-options ...]
+    python tools/rehearse.py --all [--jobs 2] [--minutes M] [--out DIR] [--page FILE]
+
+(a) a few steps at full width and batch; (b) the config's own schedule, rates and number of steps,
+on narrow tokens.  No dataset, no pretrained weights and no GPU are needed.  Exit status 1 where an
+expectation is not met, 2 where a config cannot be rehearsed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from mmengine.config import DictAction
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add('config', nargs='?', help='config file of a real training')
+    add('--all', action='store_true', help='every config under configs/ that is not planted')
+    add('--steps', type=int, help='stop (b) after so many steps of the own schedule')
+    add('--minutes', type=float, default=5.0, help='stop (b) after so much CPU time')
+    add('--jobs', type=int, default=2, help='of --all, one thread each')
+    add('--out', type=Path, default=Path('work_dirs/rehearsal'), help='for json and png')
+    add('--page', type=Path, help='with --all: write the table of all results here')
+    add('--cfg-options', nargs='+', action=DictAction, default={}, metavar='KEY=VALUE')
+    args = parser.parse_args()
+    if args.all == (args.config is not None):
+        parser.error('give a CONFIG or --all')
+    if args.steps is not None and args.steps < 1:
+        parser.error(f'--steps must be at least 1, not {args.steps}')
+    return args
+
+
+def main() -> None:
+    args = parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    sys.exit(rehearse_all(args) if args.all else rehearse_one(args))
+
+
+def rehearse_one(args: argparse.Namespace) -> int:
+    """0, 1 or 2; writes ``NAME.json`` and ``NAME.png``."""
+    import torch
+
+    from mmvtr.rehearsal.pictures import draw
+    from mmvtr.rehearsal.report import fingerprint, table
+    from mmvtr.rehearsal.run import rehearse_config
+    from mmvtr.utils import load_config
+
+    torch.set_num_threads(1)
+    cfg = load_config(args.config, args.cfg_options)
+    name = Path(args.config).stem
+    try:
+        result = rehearse_config(cfg, steps=args.steps, minutes=args.minutes)
+    except ValueError as error:
+        print(f'error: {args.config}: {error}', file=sys.stderr)
+        return 2
+    result.update(config=name, sha=fingerprint(cfg), steps_asked=args.steps, minutes=args.minutes)
+    part = args.out / f'{name}.json.part'
+    part.write_text(json.dumps(result, indent=1))
+    draw(args.out / f'{name}.png', name, result['narrow'], result['checks'])
+    os.replace(part, args.out / f'{name}.json')
+    print(table(result))
+    return int(not all(one.passed for one in result['checks']))
+
+
+def rehearse_all(args: argparse.Namespace) -> int:
+    """Each config in a process of its own; what is done is not done again."""
+    from mmvtr.rehearsal.report import is_current, page
+
+    configs = [p for p in sorted((ROOT / 'configs').glob('*.py')) if 'planted' not in p.stem]
+    todo = [p for p in configs if not is_current(args.out / f'{p.stem}.json', p)]
+    print(f'{len(configs) - len(todo)} of {len(configs)} configs are rehearsed', flush=True)
+    failed = 0
+    with ThreadPoolExecutor(args.jobs) as pool:
+        for path, code in zip(todo, pool.map(lambda p: _run(p, args), todo)):
+            print(f'{path.stem}: {("met", "NOT MET", "cannot be rehearsed")[code]}', flush=True)
+    results = [json.loads(p.read_text()) for p in sorted(args.out.glob('*.json'))]
+    failed = sum(not c[1] for r in results for c in r['checks']) + len(configs) - len(results)
+    if args.page:
+        args.page.write_text(page(results))
+    return int(failed > 0)
+
+
+def _run(path: Path, args: argparse.Namespace) -> int:
+    command = [sys.executable, __file__, str(path), '--out', str(args.out)]
+    command += ['--minutes', str(args.minutes)]
+    command += ['--steps', str(args.steps)] if args.steps else []
+    env = {**os.environ, 'OMP_NUM_THREADS': '1'}
+    with open(args.out / f'{path.stem}.log', 'w') as log:
+        done = subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, env=env)
+    return done.returncode if done.returncode in (0, 1) else 2
+
+
+if __name__ == '__main__':
+    main()
