@@ -8,8 +8,8 @@ from typing import Callable, Iterator, Sequence, Union
 import torch
 from torch import Tensor
 
+from mmvtr import functional as fn
 from mmvtr.evaluation.metric import Matrices, Metric, directed
-from mmvtr.functional import ranks as fn
 from mmvtr.functional.ranks import RankCounts
 from mmvtr.registry import METRICS
 from mmvtr.structures import Directed, Relation

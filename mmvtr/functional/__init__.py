@@ -1,1 +1,299 @@
-"""Tensors in, tensors out: the equations of the papers.  Knows only torch."""
+"""Tensors in, tensors out: the equations of the papers.  Knows only torch.
+
+Rows are texts (or queries), columns videos (or the gallery).  All of it by name, as in
+``from mmvtr.functional import contrastive``; a name is loaded when it is first asked for.
+
+Losses:
+
+    contrastive             InfoNCE, debiased (DVTR), SupCon and ARL's contrast of a score matrix
+    ranking                 margin ranking: triplet, debiased, hardest or random negatives, ARL's
+    bernoulli               binary cross-entropy of match logits (DVTR)
+    multi_instance          contrast of the samples of texts and videos (UATVR)
+    soft_contrast           soft contrastive loss of two sets of samples (PCME)
+    kl_to_unit              KL of a Gaussian to N(0, I) (UATVR)
+    text_frame              texts against the frames of their own video, as matrices (ARL)
+    TextFrame               both directions of it
+    Side                    arguments of contrastive and ranking
+    apply_strategy          what the losses make of ambiguous pairs (ARL)
+    adaptive_margin         margins from dissimilarities (CMGSD)
+    dissimilarities         how unlike the owners of each row and column are (CMGSD)
+    highest                 the best-scored candidates of each row
+    masked_mean             mean where a mask is true
+
+Similarities:
+
+    inner_products          tiles of the inner products of embeddings
+    squared_distances       squared Euclidean distances of all pairs
+    token_scores            words against frames, all pairs (UATVR, WTI, ColBERT)
+    paired_token_scores     the same of some videos of each text
+    sentence_frame_scores   sentences against frames, by softmax or the best frame (X-CLIP)
+    token_weights           softmax over valid tokens
+    below_shortlist         a re-ranked shortlist above the other columns
+    best_frames             the best frame of each video for a text, and its cosine (ARL)
+    paired_best_frames      the same of chosen pairs
+    BestFrames              scores and places of best frames
+    matched_frames          the best valid frame of each row of scores (ARL)
+    sample_scores           inner products or cosines of all samples
+    over_samples            a matrix repeated for all pairs of samples
+    clip_pooling            matrices that average frames to K clips (MS-SL)
+    proposal_pooling        the matrix that averages clips to proposals (MS-SL)
+    proposal_windows        where proposals begin and end (MS-SL)
+
+Normalisation and test-time transforms:
+
+    sinkhorn                biases that give each query and item its share (NCL)
+    column_biases           biases of further columns for fixed row biases
+    Biases                  of rows and of columns
+    sinkhorn_scores         scores with the biases of a bank (NCL)
+    inverted_softmax        inverted softmax, in log form
+    qb_norm                 dynamic inverted softmax (QB-Norm)
+    activation_set          the items that bank queries find (QB-Norm)
+    dual_softmax            dual softmax (CAMoE)
+    csls                    cross-domain similarity local scaling
+    as_tiles                column tiles of a stored matrix
+    Tiles                   a matrix made on demand, tile by tile
+
+Uncertainty:
+
+    wasserstein2            squared 2-Wasserstein distance of all pairs (DVTR)
+    kl_divergence           KL of two Gaussians, row by row (DVTR)
+    geometric_sigma         an item's spread (UATVR)
+    sample                  reparameterised samples
+    bounded                 a clamp that can come back
+    mean_sample_cosine      mean cosine of all sample pairs
+    mean_sample_dot         mean inner product of all sample pairs (DVTR)
+    match_log_probability   log p and log(1 - p) of a match (PCME)
+    dataset_uncertainty     mean cosine of each text and frame with the other side (ARL)
+    mean_cosines            the same of some embeddings
+    Uncertainty             of texts and of frames
+    UnitMean                mean of unit vectors, met in parts
+    PairMoments             moments of pairs of unit vectors, met in parts
+    pair_uncertainty        of each text and video (ARL)
+    frame_uncertainty       of each text and frame (ARL)
+    Moments                 mean and deviation of numbers met in parts, and a threshold
+    own_positive            a threshold relative to a text's own positive
+    ambiguous_set           pairs that are neither match nor negative (ARL)
+    risk_coverage           mean risk of the least uncertain items
+    rejection_ratio         what an uncertainty gains of the possible
+    spearman                rank correlation
+
+Relevance and classes:
+
+    class_relevance         mean IoU of the classes of verbs and nouns (EPIC-KITCHENS-100)
+    class_overlap           whether a class of every kind is shared (EgoVLP)
+    intersection_over_union of sets against sets
+
+Ranks and metrics:
+
+    ranks                   rank of each query's best match, ties at their mean rank
+    rank_counts             what stands above and beside it
+    RankCounts              these counts
+    caption_max             best score of any caption of a video (CLIP4Clip)
+    recall_at               share of queries whose rank is at most k
+    median_rank             of known ranks
+    mean_rank               of known ranks
+    expected_recall_at      if ties fall at random
+    expected_median_rank    if ties fall at random
+    expected_mean_rank      if ties fall at random
+    average_precision       of each query
+    precision_at_1          whether the first candidate is a match
+    ndcg_at_k               discounted gain of the first k candidates
+    auc                     area under the ROC curve
+    graded_values           nDCG and AP of graded relevance (EPIC-KITCHENS-100)
+    graded_chance           their expectation over all orders
+    Graded                  values of each query
+    mean_over_queries       with or without the queries that have no match
+
+Hubness, modality gap and length bias:
+
+    retrieval_mass          summed retrieval probability of each item (NCL)
+    relative_mass           the same, 1 = a fair share
+    normalisation_error     its mean distance from 1 (NCL)
+    error_rates_by_mass     false negatives and positives by mass (NCL)
+    ErrorRates              these rates
+    k_occurrence            how many queries have an item among their k best
+    skewness                third standardised moment
+    modality_gap            mean cosines within and between the modalities (NCL)
+    ModalityGap             these cosines, and the gap
+    nearer_to_train         whether a length is nearer to the train mean than to the test mean
+    mean_of_top             mean value of the first k videos
+    chance_of_top           how often random videos are nearer to the train mean
+    length_correlation      of ranks with distances in length
+"""
+
+# ruff: noqa: F401 - imports for type checkers and editors, which do not run what is below them
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mmvtr.functional.adaptive_margin import adaptive_margin, dissimilarities
+    from mmvtr.functional.ambiguity import (
+        Moments,
+        ambiguous_set,
+        apply_strategy,
+        frame_uncertainty,
+        own_positive,
+        pair_uncertainty,
+    )
+    from mmvtr.functional.best_frames import BestFrames, best_frames, paired_best_frames
+    from mmvtr.functional.class_relevance import (
+        class_overlap,
+        class_relevance,
+        intersection_over_union,
+    )
+    from mmvtr.functional.contrastive import contrastive
+    from mmvtr.functional.dataset_uncertainty import (
+        PairMoments,
+        Uncertainty,
+        UnitMean,
+        dataset_uncertainty,
+        mean_cosines,
+    )
+    from mmvtr.functional.gaussian import (
+        bounded,
+        geometric_sigma,
+        kl_divergence,
+        kl_to_unit,
+        mean_sample_cosine,
+        mean_sample_dot,
+        sample,
+        squared_distances,
+        wasserstein2,
+    )
+    from mmvtr.functional.graded_relevance import (
+        Graded,
+        graded_chance,
+        graded_values,
+        mean_over_queries,
+    )
+    from mmvtr.functional.hubness import (
+        ErrorRates,
+        error_rates_by_mass,
+        k_occurrence,
+        normalisation_error,
+        relative_mass,
+        retrieval_mass,
+        skewness,
+    )
+    from mmvtr.functional.length_bias import (
+        chance_of_top,
+        length_correlation,
+        mean_of_top,
+        nearer_to_train,
+    )
+    from mmvtr.functional.modality_gap import ModalityGap, modality_gap
+    from mmvtr.functional.multi_instance import multi_instance, over_samples, sample_scores
+    from mmvtr.functional.pairwise import bernoulli, masked_mean
+    from mmvtr.functional.proposals import clip_pooling, proposal_pooling, proposal_windows
+    from mmvtr.functional.ranking import ranking
+    from mmvtr.functional.ranks import (
+        RankCounts,
+        caption_max,
+        expected_mean_rank,
+        expected_median_rank,
+        expected_recall_at,
+        mean_rank,
+        median_rank,
+        rank_counts,
+        ranks,
+        recall_at,
+    )
+    from mmvtr.functional.relevance import auc, average_precision, ndcg_at_k, precision_at_1
+    from mmvtr.functional.risk_coverage import rejection_ratio, risk_coverage, spearman
+    from mmvtr.functional.score_transforms import (
+        activation_set,
+        csls,
+        dual_softmax,
+        inverted_softmax,
+        qb_norm,
+        sinkhorn_scores,
+    )
+    from mmvtr.functional.selection import highest
+    from mmvtr.functional.sinkhorn import Biases, column_biases, sinkhorn
+    from mmvtr.functional.soft_contrast import match_log_probability, soft_contrast
+    from mmvtr.functional.text_frame import Side, TextFrame, matched_frames, text_frame
+    from mmvtr.functional.tiles import Tiles, as_tiles, inner_products
+    from mmvtr.functional.token_interaction import (
+        below_shortlist,
+        paired_token_scores,
+        sentence_frame_scores,
+        token_scores,
+        token_weights,
+    )
+
+#: The names of each module.
+_NAMES = {
+    'adaptive_margin': 'adaptive_margin dissimilarities',
+    'ambiguity': (
+        'Moments ambiguous_set apply_strategy frame_uncertainty own_positive pair_uncertainty'
+    ),
+    'best_frames': 'BestFrames best_frames paired_best_frames',
+    'class_relevance': 'class_overlap class_relevance intersection_over_union',
+    'contrastive': 'contrastive',
+    'dataset_uncertainty': 'PairMoments Uncertainty UnitMean dataset_uncertainty mean_cosines',
+    'gaussian': (
+        'bounded geometric_sigma kl_divergence kl_to_unit mean_sample_cosine '
+        'mean_sample_dot sample squared_distances wasserstein2'
+    ),
+    'graded_relevance': 'Graded graded_chance graded_values mean_over_queries',
+    'hubness': (
+        'ErrorRates error_rates_by_mass k_occurrence normalisation_error relative_mass '
+        'retrieval_mass skewness'
+    ),
+    'length_bias': 'chance_of_top length_correlation mean_of_top nearer_to_train',
+    'modality_gap': 'ModalityGap modality_gap',
+    'multi_instance': 'multi_instance over_samples sample_scores',
+    'pairwise': 'bernoulli masked_mean',
+    'proposals': 'clip_pooling proposal_pooling proposal_windows',
+    'ranking': 'ranking',
+    'ranks': (
+        'RankCounts caption_max expected_mean_rank expected_median_rank '
+        'expected_recall_at mean_rank median_rank rank_counts ranks recall_at'
+    ),
+    'relevance': 'auc average_precision ndcg_at_k precision_at_1',
+    'risk_coverage': 'rejection_ratio risk_coverage spearman',
+    'score_transforms': 'activation_set csls dual_softmax inverted_softmax qb_norm sinkhorn_scores',
+    'selection': 'highest',
+    'sinkhorn': 'Biases column_biases sinkhorn',
+    'soft_contrast': 'match_log_probability soft_contrast',
+    'text_frame': 'Side TextFrame matched_frames text_frame',
+    'tiles': 'Tiles as_tiles inner_products',
+    'token_interaction': (
+        'below_shortlist paired_token_scores sentence_frame_scores token_scores token_weights'
+    ),
+}
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
+__all__ = sorted(_HOME)
+
+
+class _FrontDoor(ModuleType):
+    """Loads a name when it is first asked for, and keeps functions from hiding behind modules.
+
+    Some functions are called like their module.  Python binds a submodule to its package when it
+    loads it; not here where a function has that name.  So ``mmvtr.functional.ranks`` is the
+    function, whatever was imported before, and ``from mmvtr.functional.ranks import RankCounts``
+    reads the module, which ``importlib.import_module('mmvtr.functional.ranks')`` returns.
+    """
+
+    def __getattr__(self, name: str) -> object:
+        if name not in _HOME:
+            message = f'module {__name__!r} has no attribute {name!r}'
+            raise AttributeError(message, name=name, obj=self)
+        value = getattr(import_module(f'{__name__}.{_HOME[name]}'), name)
+        setattr(self, name, value)
+        return value
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name in _HOME and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *__all__})
+
+
+sys.modules[__name__].__class__ = _FrontDoor

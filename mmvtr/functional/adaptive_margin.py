@@ -41,7 +41,7 @@ def dissimilarities(
 
 
 def adaptive_margin(x: Tensor, pairs: Tensor, *, alpha: float, beta: float) -> Tensor:
-    """``[alpha + beta (x - mean x) / std x]_+``, float [T, V].
+    """``[alpha + beta (x - mean x) / std x]_+`` (CMGSD).
 
     Args:
         x: float [T, V], dissimilarities; NaN (not known) gives alpha.
@@ -49,6 +49,9 @@ def adaptive_margin(x: Tensor, pairs: Tensor, *, alpha: float, beta: float) -> T
             taken, as far as they are known.
         alpha: margin of an entry of mean dissimilarity.
         beta: how far one standard deviation moves it.
+
+    Returns:
+        float [T, V] >= 0.
 
     Example:
         ::

@@ -31,12 +31,34 @@ def pair_uncertainty(texts: Tensor, frames: Tensor, best: Tensor) -> Tensor:
 
     Returns:
         float [T, V].
+
+    Example:
+        ::
+
+            >>> texts, frames = torch.tensor([0.2, 0.4]), torch.tensor([[0.1, 0.5]])
+            >>> pair_uncertainty(texts, frames, torch.tensor([[1], [0]]))
+            tensor([[0.3500],
+                    [0.2500]])
     """
     return frame_uncertainty(texts, frames[torch.arange(len(frames), device=best.device), best])
 
 
 def frame_uncertainty(texts: Tensor, frames: Tensor) -> Tensor:
-    """u^f of P texts and the frames each is compared with (Eq. 5, right): float [P], [P, F]."""
+    """u^f of P texts and the frames each is compared with (Eq. 5, right): their means.
+
+    Args:
+        texts: float [P], U^q.
+        frames: float [P, F], U^v.
+
+    Returns:
+        float [P, F].
+
+    Example:
+        ::
+
+            >>> frame_uncertainty(torch.tensor([0.2]), torch.tensor([[0.1, 0.5]]))
+            tensor([[0.1500, 0.3500]])
+    """
     return (texts[:, None] + frames) / 2
 
 
@@ -44,18 +66,26 @@ def frame_uncertainty(texts: Tensor, frames: Tensor) -> Tensor:
 
 
 class Moments:
-    """Mean and standard deviation of numbers met in parts.
+    """Mean and standard deviation of numbers met in parts, for the thresholds of ARL Eq. 6-7.
 
     Attributes:
         totals: float64 [3]: how many, their sum, the sum of their squares.  Add those of another
             process (all-reduce) to have both.
+
+    Example:
+        ::
+
+            >>> moments = Moments()
+            >>> moments.add(torch.tensor([1.0, 3.0]))
+            >>> moments.threshold(), moments.threshold(spread=1.0)
+            (2.0, 3.0)
     """
 
     def __init__(self, *, device: Optional[str | torch.device] = None) -> None:
         self.totals = torch.zeros(3, dtype=torch.float64, device=device)
 
     def add(self, values: Tensor) -> None:
-        """Add numbers of any shape."""
+        """Add float numbers of any shape [...]; summed in float64."""
         values = values.detach().double()
         sums = [values.new_tensor(values.numel()), values.sum(), values.square().sum()]
         self.totals += torch.stack(sums).to(self.totals.device)
@@ -86,6 +116,14 @@ def own_positive(scores: Tensor, positives: Tensor, *, slack: float = 0.0) -> Te
         scores: float [T, V].
         positives: bool [T, V].
         slack: in score units.
+
+    Example:
+        Text 1 has no positive. ::
+
+            >>> scores = torch.tensor([[0.9, 0.2], [0.7, 0.8]])
+            >>> own_positive(scores, torch.tensor([[1, 0], [0, 0]]).bool(), slack=0.1)
+            tensor([[0.8000],
+                    [   inf]])
     """
     if not scores.shape[1]:
         return scores.new_full((len(scores), 1), math.inf)
@@ -123,6 +161,15 @@ def ambiguous_set(
 
     Raises:
         ValueError: shapes that differ, or a cap below 1.
+
+    Example:
+        Video 0 is the text's own, 1 is certain, 3 scores low. ::
+
+            >>> scores = torch.tensor([[0.9, 0.8, 0.7, 0.1]])
+            >>> uncertainty = torch.tensor([[0.6, 0.2, 0.6, 0.6]])
+            >>> own = torch.tensor([[1, 0, 0, 0]]).bool()
+            >>> ambiguous_set(scores, uncertainty, own, tau_s=0.5, tau_u=0.5)
+            tensor([[False, False,  True, False]])
     """
     shapes = dict(scores=scores, uncertainty=uncertainty, positives=positives)
     if mask is not None:
@@ -155,10 +202,17 @@ def apply_strategy(
         weights: float [T, V] or None (= 1).
 
     Returns:
-        ``positives``, ``weights`` and ``ambiguous`` of a target.
+        ``positives``, ``weights`` and ``ambiguous`` of a target, each [T, V] or None.
 
     Raises:
         ValueError: an unknown strategy.
+
+    Example:
+        ::
+
+            >>> positives, ambiguous = torch.tensor([[1, 0]]).bool(), torch.tensor([[0, 1]]).bool()
+            >>> apply_strategy('ignore', positives, ambiguous)['weights']
+            tensor([[1., 0.]])
     """
     if strategy not in STRATEGIES:
         raise ValueError(f'strategy must be one of {STRATEGIES}, not {strategy!r}')

@@ -55,9 +55,25 @@ def class_relevance(
 def class_overlap(
     text_classes: Mapping[str, Tensor], video_classes: Mapping[str, Tensor]
 ) -> Tensor:
-    """Whether text and video share a class of every kind (EgoVLP's positives): bool [T, V].
+    """Whether text and video share a class of every kind (EgoVLP's positives).
 
-    Arguments and errors as in :func:`class_relevance`.
+    Args:
+        text_classes: by kind, int64 [T, A], padded with -1.
+        video_classes: the same kinds, int64 [V, A'].
+
+    Returns:
+        bool [T, V].
+
+    Raises:
+        ValueError: as :func:`class_relevance`.
+
+    Example:
+        "take plate and cup" against a clip "take plate", then one "take knife". ::
+
+            >>> text = dict(verb=torch.tensor([[0]]), noun=torch.tensor([[2, 13]]))
+            >>> video = dict(verb=torch.tensor([[0], [0]]), noun=torch.tensor([[2], [4]]))
+            >>> class_overlap(text, video)
+            tensor([[ True, False]])
     """
     _check(text_classes, video_classes)
     shared = [
@@ -70,8 +86,14 @@ def class_overlap(
 def intersection_over_union(a: Tensor, b: Tensor) -> Tensor:
     """Sets against sets: int64 [N, A] and [M, B], padded with -1 -> float32 [N, M] in [0, 1].
 
-    A product of 0/1 matrices over the classes that occur on both sides, ``ROWS`` rows at a time;
-    exact, as the counts are small integers. Two empty sets: 0.
+    Jaccard's index. A product of 0/1 matrices over the classes that occur on both sides, ``ROWS``
+    rows at a time; exact, as the counts are small integers. Two empty sets: 0.
+
+    Example:
+        ::
+
+            >>> intersection_over_union(torch.tensor([[2, 5]]), torch.tensor([[5, 2], [2, -1]]))
+            tensor([[1.0000, 0.5000]])
     """
     shared = a.unique()
     shared = shared[torch.isin(shared, b) & (shared >= 0)]

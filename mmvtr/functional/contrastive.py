@@ -62,6 +62,15 @@ def contrastive(
     Raises:
         ValueError: unknown form or direction, ambiguous pairs with another form than
             ``own_pair``, or shapes that differ.
+
+    Example:
+        Each negative scores one less than its positive; then it hardly counts. ::
+
+            >>> scores, positives = torch.eye(2), torch.eye(2).bool()
+            >>> contrastive(scores, positives)  # log(1 + 1 / e)
+            tensor(0.3133)
+            >>> contrastive(scores, positives, weights=torch.full((2, 2), 0.1))
+            tensor(0.0361)
     """
     if scores.shape != positives.shape:
         raise ValueError(

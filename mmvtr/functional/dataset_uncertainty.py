@@ -20,7 +20,7 @@ ENTRIES = 2**19
 
 
 class UnitMean:
-    """Mean of the unit vectors of many embeddings, met in parts.
+    """Mean of the unit vectors of many embeddings, met in parts (for ARL Eq. 4).
 
     A zero vector counts as a vector whose cosines are 0.
 
@@ -31,6 +31,14 @@ class UnitMean:
     Attributes:
         totals: float64 [D + 1], the sum and the number of vectors.  Add those of another process
             (all-reduce) to have both.
+
+    Example:
+        ::
+
+            >>> frames = UnitMean(2)
+            >>> frames.add(torch.tensor([[2.0, 0.0], [0.0, 5.0]]))
+            >>> frames.mean
+            tensor([0.5000, 0.5000], dtype=torch.float64)
     """
 
     def __init__(self, dim: int, *, device: Optional[str | torch.device] = None) -> None:
@@ -98,6 +106,14 @@ class PairMoments:
     Attributes:
         totals: float64 [2 D + 1, 2 D + 1], the sum of z z' with z = (text, frame, 1).  Add those of
             another process (all-reduce) to have both.
+
+    Example:
+        Of two pairs one is (1 + 1) / 2 uncertain, the other 0. ::
+
+            >>> pairs, mean = PairMoments(2), torch.tensor([1.0, 0.0])
+            >>> pairs.add(torch.eye(2), torch.eye(2))
+            >>> pairs.uncertainty(mean, mean)
+            (0.5, 0.5)
     """
 
     def __init__(self, dim: int, *, device: Optional[str | torch.device] = None) -> None:
@@ -145,6 +161,12 @@ def mean_cosines(x: Any, mean: Tensor, mask: Optional[Any] = None) -> Tensor:
 
     Raises:
         ValueError: shapes that do not fit, or an item that is not finite.
+
+    Example:
+        With the vectors (1, 0) and (0, 1). ::
+
+            >>> mean_cosines(torch.tensor([[3.0, 4.0], [0.0, 2.0]]), torch.tensor([0.5, 0.5]))
+            tensor([0.7000, 0.5000])
     """
     cosines = _empty_cosines(x)
     for block in _blocks(x, mask, len(mean)):
@@ -176,6 +198,12 @@ def dataset_uncertainty(texts: Any, frames: Any, mask: Optional[Any] = None) -> 
 
     Raises:
         ValueError: shapes that do not fit, no text, no valid frame, or an item not finite.
+
+    Example:
+        Two texts, one video of two frames. ::
+
+            >>> dataset_uncertainty(torch.eye(2), torch.tensor([[[3.0, 4.0], [1.0, 0.0]]]))
+            Uncertainty(texts=tensor([0.8000, 0.4000]), frames=tensor([[0.7000, 0.5000]]))
     """
     text_mean, frame_mean = (UnitMean(x.shape[-1], device=_device(x)) for x in (texts, frames))
     text_mean.add(texts)

@@ -54,6 +54,9 @@ def graded_values(
         k: depth of nDCG, see :data:`Depth`.
         dim: dimension of the candidates: 1 = texts ask for videos, 0 = videos ask for texts.
 
+    Returns:
+        float64 [Q] each.
+
     Example:
         A half relevant video stands above the only hit, and two places count. ::
 
@@ -77,7 +80,16 @@ def graded_chance(relevance: Tensor, *, k: Depth = 'relevant', dim: int = 1) -> 
     holds a hit with probability h/n, above which are expected ``(i-1)(S-1)/(n-1)``; so ``epic_ap``
     is the mean over the places of ``(1 + (i-1)(S-1)/(n-1)) / i``, and ``ap`` the same with S = h.
 
-    Arguments and errors as there.
+    Args:
+        relevance: float [T, V] in [0, 1].
+        k: depth of nDCG, see :data:`Depth`.
+        dim: dimension of the candidates, as there.
+
+    Returns:
+        float64 [Q] each.
+
+    Raises:
+        ValueError: a depth that is none, or a NaN.
 
     Example:
         Two candidates: the hit is first, or after half a hit. ::
@@ -92,7 +104,7 @@ def graded_chance(relevance: Tensor, *, k: Depth = 'relevant', dim: int = 1) -> 
 
 
 def mean_over_queries(values: Tensor, *, without_match: Literal['left_out', 'zero']) -> Tensor:
-    """The mean of [Q] values, NaN for queries without a match.
+    """The mean of the values [Q], NaN for queries without a match.
 
     Args:
         values: float [Q].
@@ -102,6 +114,15 @@ def mean_over_queries(values: Tensor, *, without_match: Literal['left_out', 'zer
 
     Returns:
         0-dim; NaN if all are left out.
+
+    Example:
+        ::
+
+            >>> values = torch.tensor([0.5, 1.0, torch.nan])
+            >>> mean_over_queries(values, without_match='left_out')
+            tensor(0.7500)
+            >>> mean_over_queries(values, without_match='zero')
+            tensor(0.5000)
     """
     return values.nanmean() if without_match == 'left_out' else values.nan_to_num(nan=0).mean()
 
@@ -153,6 +174,13 @@ def check_depth(k: Depth) -> None:
 
     Raises:
         ValueError: names it.
+
+    Example:
+        ::
+
+            >>> check_depth(0)
+            Traceback (most recent call last):
+            ValueError: k: 'relevant', a positive int or None (all), not 0
     """
     if k is not None and k != 'relevant' and not (isinstance(k, int) and k > 0):
         raise ValueError(f"k: 'relevant', a positive int or None (all), not {k!r}")

@@ -67,7 +67,24 @@ def retrieval_mass(scores: Tensor, *, temperature: float | Tensor, dim: int = 1)
 def relative_mass(scores: Tensor, *, temperature: float | Tensor, dim: int = 1) -> Tensor:
     """:func:`retrieval_mass` over its mean: 1 = a fair share, less = under-represented.
 
-    For as many queries as items it is the mass itself.  Arguments and errors as there.
+    For as many queries as items it is the mass itself (NCL Eq. 5).
+
+    Args:
+        scores: float [T, V], unscaled.
+        temperature: positive.
+        dim: dimension of the gallery.
+
+    Returns:
+        float64 [N], of mean 1.
+
+    Raises:
+        ValueError: as :func:`retrieval_mass`.
+
+    Example:
+        All of four texts prefer video 0. ::
+
+            >>> relative_mass(torch.tensor([[2.0, 0.0]] * 4), temperature=1.0)
+            tensor([1.7616, 0.2384], dtype=torch.float64)
     """
     mass = retrieval_mass(scores, temperature=temperature, dim=dim)
     return mass * len(mass) / scores.shape[1 - dim]
@@ -76,10 +93,22 @@ def relative_mass(scores: Tensor, *, temperature: float | Tensor, dim: int = 1) 
 def normalisation_error(scores: Tensor, *, temperature: float | Tensor, dim: int = 1) -> Tensor:
     """Mean distance of the relative mass from 1 (NCL Eq. 5, for any number of queries).
 
-    Arguments and errors as in :func:`retrieval_mass`.
+    Args:
+        scores: float [T, V], unscaled.
+        temperature: positive.
+        dim: dimension of the gallery.
 
     Returns:
         0-dim float64; 0 = every item gets its share, below 2.
+
+    Raises:
+        ValueError: as :func:`retrieval_mass`.
+
+    Example:
+        ::
+
+            >>> normalisation_error(torch.tensor([[2.0, 0.0], [2.0, 0.0]]), temperature=1.0)
+            tensor(0.7616, dtype=torch.float64)
     """
     return (1 - relative_mass(scores, temperature=temperature, dim=dim)).abs().mean()
 
@@ -134,6 +163,12 @@ def skewness(x: Tensor) -> Tensor:
 
     Raises:
         ValueError: no values.
+
+    Example:
+        ::
+
+            >>> skewness(torch.tensor([0.0, 0.0, 0.0, 4.0]))
+            tensor(1.1547, dtype=torch.float64)
     """
     if not len(x):
         raise ValueError('skewness of no values')

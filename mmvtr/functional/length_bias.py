@@ -20,9 +20,9 @@ def nearer_to_train(lengths: Tensor, train: Tensor, test: Tensor) -> Tensor:
     """Whether a length is nearer to the train mean than to the test mean; half if to neither.
 
     Args:
-        lengths: float64, broadcasts with the others.
-        train: float64, mean lengths in training.
-        test: float64, mean lengths in the test set.
+        lengths: float64 [...], broadcasts with the others.
+        train: float64 [...], mean lengths in training.
+        test: float64 [...], mean lengths in the test set.
 
     Example:
         ::
@@ -32,7 +32,7 @@ def nearer_to_train(lengths: Tensor, train: Tensor, test: Tensor) -> Tensor:
             tensor([1.0000, 0.0000, 0.5000], dtype=torch.float64)
 
     Returns:
-        float64 of 0, 1/2 and 1.
+        float64 [...] of 0, 1/2 and 1.
     """
     to_train, to_test = (lengths - train).abs(), (lengths - test).abs()
     return (to_train < to_test).double() + (to_train == to_test).double() / 2
@@ -83,6 +83,13 @@ def chance_of_top(
         test: float64 [Q], its mean test length.
         k: videos a set; at most all V.
         draws: number of sets, at least.
+
+    Example:
+        Two of three videos are nearer to 15 than to 55. ::
+
+            >>> lengths = torch.tensor([10., 20., 60.]).double()
+            >>> chance_of_top(lengths, *torch.tensor([[15.], [55.]]).double(), k=1)
+            tensor([0.6667], dtype=torch.float64)
 
     Returns:
         float64 [Q] in [0, 1].

@@ -44,6 +44,13 @@ def multi_instance(
 
     Raises:
         ValueError: from :func:`~mmvtr.functional.contrastive.contrastive`.
+
+    Example:
+        One sample an item, each along its own axis: log(1 + 1 / e^2). ::
+
+            >>> samples = torch.eye(2)[:, None]
+            >>> multi_instance(samples, samples, torch.eye(2).bool(), temperature=0.5)
+            tensor(0.1269)
     """
     repeats = texts.shape[1], videos.shape[1]
     return contrastive(
@@ -57,7 +64,15 @@ def multi_instance(
 
 
 def sample_scores(texts: Tensor, videos: Tensor, *, normalise: bool) -> Tensor:
-    """Inner products (cosines) of all samples: [T, S, D], [V, S', D] -> float [T S, V S']."""
+    """Inner products (cosines) of all samples: float [T, S, D], [V, S', D] -> [T S, V S'].
+
+    Example:
+        Two samples of a text, one of a video. ::
+
+            >>> sample_scores(2 * torch.eye(2)[None], torch.tensor([[[3., 4.]]]), normalise=True)
+            tensor([[0.6000],
+                    [0.8000]])
+    """
     t, v = (at_least_float32(x).flatten(0, 1) for x in (texts, videos))
     if normalise:
         t, v = F.normalize(t, dim=-1), F.normalize(v, dim=-1)
@@ -66,5 +81,13 @@ def sample_scores(texts: Tensor, videos: Tensor, *, normalise: bool) -> Tensor:
 
 
 def over_samples(x: Tensor, text_samples: int, video_samples: int) -> Tensor:
-    """Repeat the entries of [T, V] for all pairs of samples: [T S, V S']."""
+    """Repeat the entries of [T, V] (any dtype) for all pairs of samples: [T S, V S'].
+
+    Example:
+        ::
+
+            >>> over_samples(torch.tensor([[1, 2]]), 2, 1)
+            tensor([[1, 2],
+                    [1, 2]])
+    """
     return x.repeat_interleave(text_samples, 0).repeat_interleave(video_samples, 1)

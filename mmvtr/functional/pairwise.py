@@ -22,6 +22,12 @@ def bernoulli(logits: Tensor, positives: Tensor) -> Tensor:
 
     Returns:
         0-dim tensor; 0 for an empty matrix.
+
+    Example:
+        Undecided: log 2. ::
+
+            >>> bernoulli(torch.zeros(2, 2), torch.eye(2).bool())
+            tensor(0.6931)
     """
     logits = at_least_float32(logits)
     labels = positives.to(logits.dtype)
@@ -30,5 +36,12 @@ def bernoulli(logits: Tensor, positives: Tensor) -> Tensor:
 
 
 def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
-    """Mean of ``x`` where ``mask`` (same shape, bool); 0 where the mask is empty."""
+    """Mean of float ``x`` [...] where ``mask`` (same shape, bool); 0 where the mask is empty.
+
+    Example:
+        ::
+
+            >>> masked_mean(torch.tensor([1.0, 2.0, 9.0]), torch.tensor([1, 1, 0]).bool())
+            tensor(1.5000)
+    """
     return x.masked_fill(~mask, 0.0).sum() / mask.sum().clamp_min(1)

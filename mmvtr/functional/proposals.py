@@ -17,6 +17,12 @@ def proposal_windows(clips: int) -> Tensor:
     Returns:
         int64 [K (K + 1) / 2, 2], first clip and the one behind the last; the shortest first, then
         by their begin.
+
+    Example:
+        ::
+
+            >>> proposal_windows(2).tolist()
+            [[0, 1], [1, 2], [0, 2]]
     """
     start = torch.arange(clips)
     windows = [
@@ -30,6 +36,17 @@ def proposal_pooling(clips: int) -> Tensor:
     """The matrix that averages clips to proposals, float [K (K + 1) / 2, K].
 
     Pooling is linear: inner products with proposals are such averages of those with clips.
+
+    Args:
+        clips: K; the proposals are those of :func:`proposal_windows` (MS-SL).
+
+    Example:
+        ::
+
+            >>> proposal_pooling(2)
+            tensor([[1.0000, 0.0000],
+                    [0.0000, 1.0000],
+                    [0.5000, 0.5000]])
     """
     windows, clip = proposal_windows(clips), torch.arange(clips)
     inside = (clip >= windows[:, :1]) & (clip < windows[:, 1:])
@@ -50,6 +67,13 @@ def clip_pooling(frame_mask: Tensor, clips: int, *, dtype: Optional[torch.dtype]
 
     Returns:
         float [V, K, F], rows sum to 1, 0 at padding.
+
+    Example:
+        Three valid frames to two clips. ::
+
+            >>> clip_pooling(torch.tensor([[1, 1, 1, 0]]).bool(), 2)
+            tensor([[[0.5000, 0.5000, 0.0000, 0.0000],
+                     [0.0000, 0.0000, 1.0000, 0.0000]]])
     """
     count = frame_mask.sum(1)[:, None]
     place = (frame_mask.cumsum(1) - 1)[:, None]

@@ -77,6 +77,13 @@ def ranking(
 
     Raises:
         ValueError: an unknown choice, or shapes that differ.
+
+    Example:
+        Text 0 prefers its video by half the margin, text 1 by far. ::
+
+            >>> scores = torch.tensor([[0.9, 0.8], [0.1, 0.7]])
+            >>> ranking(scores, torch.eye(2).bool(), margin=0.2, direction='t2v')
+            tensor(0.0500)
     """
     _check_choices(scores, positives, negatives, pool)
     _check('weight_on', weight_on, ('hinge', 'score'))

@@ -47,8 +47,18 @@ def rank_counts(scores: Tensor, positives: Tensor, *, dim: int = 1, tile: int = 
         dim: dimension of the candidates: 1 = texts ask for videos, 0 = videos ask for texts.
         tile: entries compared at a time; bounds the memory, never changes the result.
 
+    Returns:
+        float64 [Q] each.
+
     Raises:
         ValueError: shapes differ, or a score is NaN.
+
+    Example:
+        One video scores higher than the match, one the same. ::
+
+            >>> scores, positives = torch.tensor([[.9, .5, .5]]), torch.tensor([[0, 1, 0]]).bool()
+            >>> [x.item() for x in rank_counts(scores, positives)]
+            [1.0, 1.0, 1.0]
     """
     if scores.shape != positives.shape:
         raise ValueError(
@@ -77,7 +87,12 @@ def ranks(scores: Tensor, positives: Tensor, *, dim: int = 1, tile: int = TILE) 
     """Rank of each query's best-scored match, 1 = first, ties at their mean rank.
 
     ``1 + #(others above) + #(others tied) / 2``: the query's further matches never count
-    against it.  Arguments and errors as in :func:`rank_counts`.
+    against it.
+
+    Args:
+        scores: float [T, V], higher is better.
+        positives: bool [T, V], the matches.
+        dim, tile: as :func:`rank_counts`, and so are the errors.
 
     Example:
         Two videos; texts 0 and 1 belong to video 0, text 2 to video 1. ::
@@ -102,6 +117,11 @@ def caption_max(scores: Tensor, positives: Tensor, *, tile: int = TILE) -> Tenso
     CLIP4Clip's multi-caption protocol: a video's candidates are the videos, each standing for its
     captions, so ``ranks(caption_max(s, p), torch.diag(p.any(0)), dim=0)``.  Where captions belong
     to several videos, another video that shares a caption with v is no candidate for v.
+
+    Args:
+        scores: float [T, V].
+        positives: bool [T, V], the captions of each video.
+        tile: entries handled at a time.
 
     Example:
         Texts 0 and 1 belong to video 0, text 2 to video 1. ::
@@ -129,17 +149,38 @@ def caption_max(scores: Tensor, positives: Tensor, *, tile: int = TILE) -> Tenso
 
 
 def recall_at(ranks: Tensor, k: int) -> Tensor:
-    """Share of queries whose rank is at most ``k``: float64 in [0, 1]."""
+    """Share of queries whose rank is at most ``k``: float [Q], NaN left out -> 0-dim in [0, 1].
+
+    Example:
+        ::
+
+            >>> recall_at(torch.tensor([1.0, 3.0, torch.nan]), 1)
+            tensor(0.5000, dtype=torch.float64)
+    """
     return (_known(ranks) <= k).double().mean()
 
 
 def median_rank(ranks: Tensor) -> Tensor:
-    """Median rank; the mean of the middle two where their number is even (as numpy's)."""
+    """Median of ranks, float [Q], NaN left out: 0-dim; of an even number the middle two's mean.
+
+    Example:
+        ::
+
+            >>> median_rank(torch.tensor([1.0, 2.0, 9.0, torch.nan]))
+            tensor(2.)
+    """
     return _known(ranks).quantile(0.5)
 
 
 def mean_rank(ranks: Tensor) -> Tensor:
-    """Mean rank."""
+    """Mean of ranks, float [Q], NaN left out: 0-dim.
+
+    Example:
+        ::
+
+            >>> mean_rank(torch.tensor([1.0, 2.0, 9.0, torch.nan]))
+            tensor(4.)
+    """
     return _known(ranks).mean()
 
 
@@ -147,7 +188,15 @@ def expected_recall_at(counts: RankCounts, k: float) -> Tensor:
     """:func:`recall_at` in expectation, if ties fall at random.
 
     Chance level = this of a constant matrix; ceiling of perfect semantics = this of the truth
-    as a score.  With n = tied + twins, P(best match beyond j = k - above) = C(n-j, p) / C(n, p).
+    as a score.  With n = tied + twins, P(best match beyond j = k - above) = C(n-j, p) / C(n, p),
+    p = twins.
+
+    Args:
+        counts: float64 [Q] each; queries without a match are left out.
+        k: places that count.
+
+    Returns:
+        0-dim float64 in [0, 1].
 
     Example:
         One match among 10 candidates, all scores equal: 5 places of 10. ::
@@ -163,13 +212,41 @@ def expected_recall_at(counts: RankCounts, k: float) -> Tensor:
 
 
 def expected_mean_rank(counts: RankCounts) -> Tensor:
-    """:func:`mean_rank` in expectation, if ties fall at random: above + (n + 1) / (twins + 1)."""
+    """:func:`mean_rank` in expectation, if ties fall at random: above + (n + 1) / (twins + 1).
+
+    Args:
+        counts: float64 [Q] each, n = tied + twins; queries without a match are left out.
+
+    Returns:
+        0-dim float64.
+
+    Example:
+        One match among 10 candidates, all scores equal. ::
+
+            >>> one = torch.ones(1).double()
+            >>> expected_mean_rank(RankCounts(above=0 * one, tied=9 * one, twins=one))
+            tensor(5.5000, dtype=torch.float64)
+    """
     above, tied, twins = counts.answerable()
     return (above + (tied + twins + 1) / (twins + 1)).mean()
 
 
 def expected_median_rank(counts: RankCounts) -> Tensor:
-    """Median over queries and over how ties fall."""
+    """:func:`median_rank` over queries and over how ties fall.
+
+    Args:
+        counts: float64 [Q] each; queries without a match are left out.
+
+    Returns:
+        0-dim float64.
+
+    Example:
+        One match among 9 candidates, all scores equal. ::
+
+            >>> one = torch.ones(1).double()
+            >>> expected_median_rank(RankCounts(above=0 * one, tied=8 * one, twins=one))
+            tensor(5., dtype=torch.float64)
+    """
     slack = 1e-9  # what log-gamma loses of an exact half
     low = _first_rank(counts, 0.5 - slack)
     high = _first_rank(counts, 0.5 + slack)
@@ -177,16 +254,30 @@ def expected_median_rank(counts: RankCounts) -> Tensor:
 
 
 def refuse_nan(scores: Tensor) -> None:
-    """Raise ValueError with the row and column of the first NaN."""
+    """Raise ValueError with the row and column of the first NaN of float [T, V].
+
+    Example:
+        ::
+
+            >>> refuse_nan(torch.tensor([[0.1, torch.nan]]))
+            Traceback (most recent call last):
+            ValueError: scores[0, 1] is NaN
+    """
     found = first_nan(scores)
     if found is not None:
         raise ValueError(f'scores[{found[0]}, {found[1]}] is NaN')
 
 
 def first_nan(scores: Tensor) -> Optional[tuple[int, int]]:
-    """Row and column of the first NaN of a matrix, None if there is none.
+    """Row and column of the first NaN of float [T, V], None if there is none.
 
     A sum tells in one fast pass whether a closer look is needed: a NaN always reaches it.
+
+    Example:
+        ::
+
+            >>> first_nan(torch.tensor([[0.1, torch.nan]]))
+            (0, 1)
     """
     rows = _rows(scores, TILE)
     for start in range(0, len(scores), rows):

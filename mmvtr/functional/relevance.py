@@ -56,8 +56,9 @@ def _average_precision(scores: Tensor, truth: Tensor) -> Tensor:
 def ndcg_at_k(scores: Tensor, relevance: Tensor, *, k: int = 50, dim: int = 1) -> Tensor:
     """Discounted gain of the first ``k`` candidates over the best possible one.
 
-    DCG = sum over ranks i <= k of relevance / log2(i + 1); tied candidates share their mean
-    relevance.  The full list (k = V) has a chance level of 65-82 %, so keep k small.
+    DCG = sum over ranks i <= k of relevance / log2(i + 1) (after Jarvelin and Kekalainen, TOIS
+    2002); tied candidates share their mean relevance.  The full list (k = V) has a chance level of
+    65-82 %, so keep k small.
 
     Args:
         scores: float [T, V], higher is better.
@@ -90,7 +91,10 @@ def _ndcg(scores: Tensor, relevance: Tensor, k: int) -> Tensor:
 def precision_at_1(scores: Tensor, truth: Tensor, *, dim: int = 1) -> Tensor:
     """Whether the top-scored candidate is a true match (the share of matches in a tie there).
 
-    Arguments and errors as in :func:`average_precision`.
+    Args:
+        scores: float [T, V], higher is better.
+        truth: bool [T, V], all true matches.
+        dim: dimension of the candidates, as in :func:`average_precision`.
 
     Example:
         ::
@@ -101,7 +105,10 @@ def precision_at_1(scores: Tensor, truth: Tensor, *, dim: int = 1) -> Tensor:
             tensor([0.5000, 1.0000], dtype=torch.float64)
 
     Returns:
-        float64 [Q] in [0, 1].
+        float64 [Q] in [0, 1]; NaN where a query has no match.
+
+    Raises:
+        ValueError: a score is NaN.
     """
     refuse_nan(scores)
     top = scores == scores.amax(dim, keepdim=True)
@@ -113,8 +120,8 @@ def auc(positives: Tensor, negatives: Tensor) -> Tensor:
     """Area under the ROC curve: P(a positive scores above a negative), ties count half.
 
     Args:
-        positives: scores [P] of the class to detect.
-        negatives: scores [N] of the other class.
+        positives: float [P], scores of the class to detect.
+        negatives: float [N], scores of the other class.
 
     Example:
         ::

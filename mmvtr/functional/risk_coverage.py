@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 def risk_coverage(uncertainty: Tensor, risk: Tensor) -> Tensor:
-    """Mean risk of the k least uncertain items, for k = 1 .. N.
+    """Mean risk of the k least uncertain items, for k = 1 .. N (El-Yaniv and Wiener, JMLR 2010).
 
     Args:
         uncertainty: float [N], higher is less certain.
@@ -43,9 +43,12 @@ def rejection_ratio(uncertainty: Tensor, risk: Tensor) -> Tensor:
 
     ``(chance - area) / (chance - best)`` with the areas of :func:`risk_coverage`, the best one
     that of the risk itself as the uncertainty: 1 = all errors are the most uncertain items,
-    0 = chance, negative = the errors are the most certain ones.
+    0 = chance, negative = the errors are the most certain ones.  After the rejection ratio of
+    Malinin et al. (ACL 2017).
 
-    Arguments and errors as in :func:`risk_coverage`.
+    Args:
+        uncertainty: float [N], higher is less certain.
+        risk: float [N].
 
     Example:
         ::
@@ -56,6 +59,9 @@ def rejection_ratio(uncertainty: Tensor, risk: Tensor) -> Tensor:
 
     Returns:
         0-dim float64; 0 where all risks are equal, as nothing can be gained.
+
+    Raises:
+        ValueError: no items, lengths that differ, or a NaN.
     """
     curve = risk_coverage(uncertainty, risk)
     if (risk == risk[0]).all():
@@ -65,7 +71,11 @@ def rejection_ratio(uncertainty: Tensor, risk: Tensor) -> Tensor:
 
 
 def spearman(x: Tensor, y: Tensor) -> Tensor:
-    """Spearman's rank correlation of [N] and [N], ties at their mean rank.
+    """Spearman's rank correlation, ties at their mean rank.
+
+    Args:
+        x: float or integer [N].
+        y: float or integer [N].
 
     Example:
         ::

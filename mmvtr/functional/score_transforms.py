@@ -41,6 +41,14 @@ def sinkhorn_scores(
     Raises:
         ValueError: a score that is not finite, a matrix that is all one value, an empty bank or
             gallery, a bank of another gallery; as :func:`mmvtr.functional.sinkhorn.sinkhorn`.
+
+    Example:
+        Item 0 is near to all queries of the bank, so the second query gets the other one. ::
+
+            >>> bank = torch.tensor([[0.9, 0.1], [0.8, 0.7]])
+            >>> scores = torch.tensor([[0.9, 0.2], [0.7, 0.6]])
+            >>> sinkhorn_scores(scores, bank, temperature=0.1).argmax(1)
+            tensor([0, 1])
     """
     scores, bank = _checked(scores, bank)
     biases = sinkhorn(
@@ -60,7 +68,24 @@ def inverted_softmax(
 
     ``s_ij - T logsumexp_k(g_kj / T)``: T times the log of the published
     ``exp(s_ij / T) / sum_k exp(g_kj / T)``, ranked the same, without its overflow.
-    Arguments, result and errors as in :func:`sinkhorn_scores`.
+
+    Args:
+        scores: float [Q, N], s, of the queries asked.
+        bank: float [K, N], g, of the bank queries with the same items, or its tiles.
+        temperature: T, which divides scores; positive.
+
+    Returns:
+        float [Q, N] in score units, float32 or better.
+
+    Raises:
+        ValueError: as :func:`sinkhorn_scores`.
+
+    Example:
+        ::
+
+            >>> bank, scores = torch.tensor([[0.9, 0.1], [0.8, 0.7]]), torch.tensor([[0.7, 0.6]])
+            >>> inverted_softmax(scores, bank, temperature=0.1)
+            tensor([[-0.2313, -0.1002]])
     """
     scores, bank = _checked(scores, bank)
     return scores + _bank_biases(scores, bank, temperature)
@@ -73,7 +98,26 @@ def qb_norm(
 
     :func:`inverted_softmax` for the queries whose best item is among the ``k`` best of some bank
     query; the others keep their raw scores.  So rows differ in scale: rank within a row only.
-    Other arguments, result and errors as in :func:`sinkhorn_scores`.
+
+    Args:
+        scores: float [Q, N] of the queries asked.
+        bank: float [K, N] of the bank queries with the same items, or its tiles.
+        temperature: divides scores; positive.
+        k: how many best items of a bank query count, 1 to N.
+
+    Returns:
+        float [Q, N], float32 or better.
+
+    Raises:
+        ValueError: as :func:`sinkhorn_scores`, or ``k`` out of range.
+
+    Example:
+        The bank's queries all find item 0: only the first query, which finds it too, changes. ::
+
+            >>> bank = torch.tensor([[0.9, 0.1], [0.8, 0.7]])
+            >>> qb_norm(torch.tensor([[0.7, 0.6], [0.2, 0.3]]), bank, temperature=0.1)
+            tensor([[-0.2313, -0.1002],
+                    [ 0.2000,  0.3000]])
     """
     scores, bank = _checked(scores, bank)
     active = activation_set(bank, k=k).to(scores.device)[scores.argmax(1)]
@@ -87,7 +131,26 @@ def dual_softmax(scores: Tensor, bank: Tensor | Tiles, *, temperature: float | T
     ``s * softmax(s / T, dim=0) * len(s)``.  A row whose exponentials would exceed one, which takes
     another bank, is scaled down as a whole.  A negative score ranks lower the better it fits its
     column, and what lies 87 temperatures below the row's best vanishes in float32: so it is
-    published.  Arguments, result and errors as in :func:`sinkhorn_scores`.
+    published.
+
+    Args:
+        scores: float [Q, N], s, of the queries asked.
+        bank: float [K, N], g, of the bank queries with the same items, or its tiles.
+        temperature: T, which divides scores; positive.
+
+    Returns:
+        float [Q, N], no longer in score units, float32 or better.
+
+    Raises:
+        ValueError: as :func:`sinkhorn_scores`.
+
+    Example:
+        The scores as their own bank: item 1 is found by the second query only. ::
+
+            >>> scores = torch.tensor([[0.9, 0.1], [0.8, 0.7]])
+            >>> dual_softmax(scores, scores, temperature=0.2)
+            tensor([[1.1204, 0.0095],
+                    [0.6041, 1.3336]])
     """
     scores, bank = _checked(scores, bank)
     biases = _bank_biases(scores, bank, temperature)
@@ -101,7 +164,24 @@ def csls(scores: Tensor, bank: Tensor | Tiles, *, k: int = 10) -> Tensor:
 
     r_j is the mean of the ``k`` highest bank scores of item j, r_i that of the ``k`` highest
     gallery scores of query i (the same for the whole row: it leaves its ranks as they are).
-    Other arguments, result and errors as in :func:`sinkhorn_scores`.
+
+    Args:
+        scores: float [Q, N], s, of the queries asked.
+        bank: float [K, N] of the bank queries with the same items, or its tiles.
+        k: neighbours, 1 to the smaller of K and N.
+
+    Returns:
+        float [Q, N] in score units, float32 or better.
+
+    Raises:
+        ValueError: as :func:`sinkhorn_scores`, or ``k`` out of range.
+
+    Example:
+        The bank's best are 0.9 and 0.7, the query's is 0.7. ::
+
+            >>> bank = torch.tensor([[0.9, 0.1], [0.8, 0.7]])
+            >>> csls(torch.tensor([[0.7, 0.65]]), bank, k=1)
+            tensor([[-0.2000, -0.1000]])
     """
     scores, bank = _checked(scores, bank)
     _check_k(k, bank.shape[0], 'bank queries')
@@ -112,7 +192,7 @@ def csls(scores: Tensor, bank: Tensor | Tiles, *, k: int = 10) -> Tensor:
 
 
 def activation_set(bank: Tensor | Tiles, *, k: int = 1) -> Tensor:
-    """The items that are among the ``k`` best of some bank query: bool [N].
+    """The items that are among the ``k`` best of some bank query (QB-Norm): bool [N].
 
     Args:
         bank: float [K, N], or its tiles.
@@ -120,6 +200,12 @@ def activation_set(bank: Tensor | Tiles, *, k: int = 1) -> Tensor:
 
     Raises:
         ValueError: ``k`` out of range, or a score that is not finite.
+
+    Example:
+        ::
+
+            >>> activation_set(torch.tensor([[0.9, 0.1], [0.8, 0.7]]))
+            tensor([ True, False])
     """
     bank = as_tiles(bank)
     _check_k(k, bank.shape[1], 'gallery items')

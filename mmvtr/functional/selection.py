@@ -21,6 +21,12 @@ def highest(scores: Tensor, candidates: Tensor, k: int) -> Tensor:
 
     Raises:
         ValueError: k < 1.
+
+    Example:
+        ::
+
+            >>> highest(torch.tensor([[0.9, 0.5, 0.5]]), torch.tensor([[0, 1, 1]]).bool(), 1)
+            tensor([[False,  True, False]])
     """
     if k < 1:
         raise ValueError(f'k must be at least 1, not {k}')

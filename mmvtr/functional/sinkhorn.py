@@ -52,7 +52,7 @@ def sinkhorn(
         column_marginals: c, float [N], likewise.
 
     Returns:
-        a = temperature * log(alpha / sum(alpha)), and b from beta likewise.
+        a = temperature * log(alpha / sum(alpha)), float [Q], and b [N] from beta likewise.
 
     Raises:
         ValueError: an empty matrix, a score that is not finite, marginals of another length or
@@ -113,6 +113,13 @@ def column_biases(
 
     Raises:
         ValueError: as :func:`sinkhorn`.
+
+    Example:
+        Item 0, which both queries are near to, gets the lower bias. ::
+
+            >>> scores = torch.tensor([[.9, .1], [.8, .7]])
+            >>> column_biases(scores, torch.zeros(2), temperature=.1)
+            tensor([-0.9313, -0.7002])
     """
     tiles = as_tiles(scores)
     refuse_empty(tiles)

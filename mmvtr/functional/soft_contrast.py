@@ -31,6 +31,14 @@ def match_log_probability(
 
     Returns:
         Two float [T, V]; they stay finite where p is 0 or 1 to rounding.
+
+    Example:
+        One sample each, 3 away from the other: p = sigmoid(3 - 3). ::
+
+            >>> texts, videos = torch.tensor([[[0.0]]]), torch.tensor([[[3.0]]])
+            >>> yes, no = match_log_probability(texts, videos, slope=1.0, bias=3.0)
+            >>> round(yes.exp().item(), 4), round(no.exp().item(), 4)
+            (0.5, 0.5)
     """
     t, v = (at_least_float32(x).flatten(0, 1) for x in (texts, videos))
     logits = bias - slope * (squared_distances(t, v) + EPS).sqrt()
@@ -62,6 +70,13 @@ def soft_contrast(
 
     Raises:
         ValueError: unknown reduction, or shapes that differ.
+
+    Example:
+        A match at a distance of 3 has p = 1/2, and a loss of log 2. ::
+
+            >>> texts, videos = torch.tensor([[[0.0]]]), torch.tensor([[[3.0]]])
+            >>> soft_contrast(texts, videos, torch.ones(1, 1).bool(), slope=1.0, bias=3.0)
+            tensor(0.6931)
     """
     if reduction not in ('mean', 'sum'):
         raise ValueError(f"reduction must be 'mean' or 'sum', not {reduction!r}")

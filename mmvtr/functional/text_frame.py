@@ -34,9 +34,9 @@ class TextFrame(NamedTuple):
     """Both directions.
 
     Attributes:
-        frames: rows are pairs, columns the F frames of a pair's own video: Eq. 8, and the second
-            halves of Eq. 11-12.  Read it with ``direction='t2v'``.
-        texts: rows are pairs, columns the C matched frames: Eq. 9, and the first halves of
+        frames: [P, F], rows are pairs, columns the frames of a pair's own video: Eq. 8, and the
+            second halves of Eq. 11-12.  Read it with ``direction='t2v'``.
+        texts: [P, C], rows are pairs, columns the C matched frames: Eq. 9, and the first halves of
             Eq. 11-12, a frame against the texts of its video.  Read it with ``direction='v2t'``.
     """
 
@@ -55,18 +55,24 @@ def text_frame(
     both its positives, as captions are a video's.
 
     Example:
-        ::
+        Two texts of one video of two frames, and the contrast of Eq. 10. ::
 
-            >>> frames, texts = text_frame(scores, mask, videos, ambiguous=ambiguous)
-            >>> options = dict(form='own_pair', temperature=0.05)
+            >>> from mmvtr.functional import contrastive, text_frame
+            >>> scores, mask = torch.tensor([[0.9, 0.2], [0.1, 0.6]]), torch.ones(2, 2).bool()
+            >>> frames, texts = text_frame(scores, mask, torch.tensor([0, 0]))
+            >>> options = dict(form='own_pair', temperature=0.5)
             >>> loss = contrastive(**frames._asdict(), **options, direction='t2v')
-            >>> loss += contrastive(**texts._asdict(), **options, direction='v2t')  # Eq. 10
+            >>> loss + contrastive(**texts._asdict(), **options, direction='v2t')
+            tensor(0.5443)
 
     Args:
         scores: float [P, F], of a text with the frames of its video.
         mask: bool [P, F], the valid frames.
         videos: int64 [P], the video of each pair: pairs of one video share its frames.
         ambiguous: bool [P, F] or None, A^f (:func:`mmvtr.functional.ambiguity.ambiguous_set`).
+
+    Returns:
+        Matrices [P, F] and [P, C], with C the frames that are some text's best.
 
     Raises:
         ValueError: shapes that differ, or a pair without a valid frame.
@@ -95,6 +101,13 @@ def matched_frames(scores: Tensor, mask: Tensor) -> Tensor:
 
     Raises:
         ValueError: shapes that differ, or a row without a valid frame.
+
+    Example:
+        ::
+
+            >>> mask = torch.tensor([[1, 1, 0]]).bool()
+            >>> matched_frames(torch.tensor([[0.2, 0.5, 0.9]]), mask)
+            tensor([1])
     """
     if scores.shape != mask.shape:
         raise ValueError(f'scores {tuple(scores.shape)} and mask {tuple(mask.shape)} differ')

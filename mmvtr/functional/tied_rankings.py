@@ -17,8 +17,22 @@ from mmvtr.functional.ranks import TILE, refuse_nan
 def queries(scores: Tensor, target: Tensor, dim: int) -> Iterator[tuple[Tensor, Tensor]]:
     """A few queries at a time, as rows.
 
+    Args:
+        scores: float [T, V].
+        target: [T, V], what is known of each pair.
+        dim: dimension of the candidates.
+
+    Returns:
+        Contiguous parts [q, C] of both.
+
     Raises:
         ValueError: a score is NaN.
+
+    Example:
+        A small matrix is one part; here videos ask. ::
+
+            >>> [(s.shape, t.shape) for s, t in queries(torch.ones(3, 2), torch.ones(3, 2), 0)]
+            [(torch.Size([2, 3]), torch.Size([2, 3]))]
     """
     refuse_nan(scores)
     if dim == 0:
@@ -43,7 +57,15 @@ class Ranking(NamedTuple):
 
 
 def rank_rows(scores: Tensor) -> Ranking:
-    """Sort float [Q, C], higher first."""
+    """Sort float [Q, C], higher first.
+
+    Example:
+        ::
+
+            >>> ranking = rank_rows(torch.tensor([[.5, .9, .5]]))
+            >>> ranking.first.tolist(), ranking.last.tolist()
+            ([[0, 1, 1]], [[0, 2, 2]])
+    """
     ordered, order = scores.sort(dim=1, descending=True)
     edge = torch.ones_like(ordered[:, :1], dtype=torch.bool)
     change = ordered[:, 1:] != ordered[:, :-1]
@@ -54,7 +76,15 @@ def rank_rows(scores: Tensor) -> Ranking:
 
 
 def group_sums(x: Tensor, ranking: Ranking) -> tuple[Tensor, Tensor]:
-    """Sum of ``x`` (by place, [Q, C]) before the tie group at each place, and inside it."""
+    """Sum of ``x`` (by place, [Q, C]) before the tie group at each place, and inside it.
+
+    Example:
+        ::
+
+            >>> x, ranking = torch.tensor([[1., 2., 4.]]), rank_rows(torch.tensor([[.9, .5, .5]]))
+            >>> [sums.tolist() for sums in group_sums(x, ranking)]
+            [[[0.0, 1.0, 1.0]], [[1.0, 6.0, 6.0]]]
+    """
     total = x.cumsum(1)
     before = total.gather(1, ranking.first) - x.gather(1, ranking.first)
     return before, total.gather(1, ranking.last) - before
@@ -70,6 +100,13 @@ def precision_at_hits(hits: Tensor, gains: Tensor, ranking: Ranking) -> Tensor:
 
     Returns:
         float64 [Q]; NaN where there is no hit.
+
+    Example:
+        Hits at ranks 1 and 3: (1/1 + 2/3) / 2. ::
+
+            >>> hits = torch.tensor([[1., 0., 1.]]).double()
+            >>> precision_at_hits(hits, hits, rank_rows(torch.tensor([[.9, .5, .1]])))
+            tensor([0.8333], dtype=torch.float64)
     """
     place = torch.arange(1, hits.shape[1] + 1, device=hits.device)
     before, inside = group_sums(gains, ranking)
@@ -81,7 +118,15 @@ def precision_at_hits(hits: Tensor, gains: Tensor, ranking: Ranking) -> Tensor:
 
 
 def expected_gains(gains: Tensor, ranking: Ranking) -> Tensor:
-    """Gains by place [Q, C], each the mean of its tie group."""
+    """Gains by place [Q, C], each the mean of its tie group.
+
+    Example:
+        ::
+
+            >>> gains = torch.tensor([[1., 0., .5]])
+            >>> expected_gains(gains, rank_rows(torch.tensor([[.9, .5, .5]])))
+            tensor([[1.0000, 0.2500, 0.2500]])
+    """
     return group_sums(gains, ranking)[1] / (ranking.last - ranking.first + 1)
 
 
@@ -92,6 +137,13 @@ def share_of_best_gain(gains: Tensor, relevance: Tensor, depth: Union[int, Tenso
         gains: float64 [Q, C], by place.
         relevance: float [Q, C], of the same candidates in any order.
         depth: places that count, for all queries or int64 [Q, 1].
+
+    Example:
+        The only relevant candidate is second: log 2 / log 3. ::
+
+            >>> gains = torch.tensor([[0., 1.]]).double()
+            >>> share_of_best_gain(gains, gains, 2)
+            tensor([0.6309], dtype=torch.float64)
     """
     best = relevance.sort(dim=1, descending=True).values.double()
     place = torch.arange(1, best.shape[1] + 1, device=best.device)

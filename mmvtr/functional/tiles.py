@@ -72,6 +72,13 @@ def as_tiles(scores: Tensor | Tiles, *, entries: int = ENTRIES) -> Tiles:
 
     Raises:
         ValueError: not a float matrix.
+
+    Example:
+        ::
+
+            >>> tiles = as_tiles(torch.ones(2, 3), entries=4)
+            >>> [scores.shape for _, scores in tiles.parts()]
+            [torch.Size([2, 2]), torch.Size([2, 1])]
     """
     if isinstance(scores, Tiles):
         return scores
@@ -99,6 +106,9 @@ def inner_products(
         entries: scores a tile, at least one column.
         device: where tiles are computed; default that of ``queries`` (CPU for numpy arrays).
 
+    Returns:
+        Tiles of float32 [Q, N].
+
     Example:
         ::
 
@@ -124,7 +134,15 @@ def inner_products(
 
 
 def refuse_empty(tiles: Tiles) -> None:
-    """Raise ValueError where there are no rows (an empty bank) or no columns."""
+    """Raise ValueError where there are no rows (an empty bank) or no columns.
+
+    Example:
+        ::
+
+            >>> refuse_empty(as_tiles(torch.ones(0, 3)))
+            Traceback (most recent call last):
+            ValueError: scores [0, 3] has no queries (rows)
+    """
     for size, what in zip(tiles.shape, ('queries (rows)', 'gallery items (columns)')):
         if size == 0:
             raise ValueError(f'{tiles.name} {list(tiles.shape)} has no {what}')
@@ -134,6 +152,18 @@ def refuse_non_finite(scores: Tensor, *, name: str = 'scores', first_column: int
     """Raise ValueError with the row and column of the first score that is NaN or infinite.
 
     The extremes tell in one fast pass whether a closer look is needed: a NaN reaches them too.
+
+    Args:
+        scores: float [Q, N].
+        name: what the message calls it.
+        first_column: what the first of these columns is of the whole matrix.
+
+    Example:
+        ::
+
+            >>> refuse_non_finite(torch.tensor([[0.1, torch.inf]]), name='bank')
+            Traceback (most recent call last):
+            ValueError: bank[0, 1] is inf, expected finite scores
     """
     if scores.numel() == 0 or torch.stack(scores.detach().aminmax()).isfinite().all():
         return

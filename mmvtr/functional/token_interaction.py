@@ -22,7 +22,13 @@ SIDES = ('both', 'words', 'frames')
 def token_weights(logits: Tensor, mask: Tensor) -> Tensor:
     """Softmax over the valid tokens of each item: float, bool [N, L] -> float [N, L], 0 elsewhere.
 
-    An item without a valid token gets zeros.
+    How WTI of DRL weighs tokens.  An item without a valid token gets zeros.
+
+    Example:
+        ::
+
+            >>> token_weights(torch.zeros(1, 3), torch.tensor([[1, 1, 0]]).bool())
+            tensor([[0.5000, 0.5000, 0.0000]])
     """
     logits = at_least_float32(logits).masked_fill(~mask, torch.finfo(torch.float32).min)
     return logits.softmax(-1).masked_fill(~mask, 0.0)
@@ -68,6 +74,14 @@ def token_scores(
 
     Raises:
         ValueError: an unknown side, shapes that do not fit, or an item without a valid token.
+
+    Example:
+        The one frame is like the first of two words: (1/2 + 1) / 2, and 1/2 of words alone. ::
+
+            >>> words, frames = torch.eye(2)[None], torch.tensor([[[1.0, 0.0]]])
+            >>> tokens = (words, torch.ones(1, 2).bool(), frames, torch.ones(1, 1).bool())
+            >>> token_scores(*tokens), token_scores(*tokens, side='words')
+            (tensor([[0.7500]]), tensor([[0.5000]]))
     """
     _same_width(words, frames)
     text = _pack('text', words, word_mask, word_weights, official_mask)
@@ -90,9 +104,27 @@ def paired_token_scores(
     official_mask: bool = False,
     entries: int = 2**22,
 ) -> Tensor:
-    """:func:`token_scores` of some videos of each text: int64 ``columns`` [T, k] -> float [T, k].
+    """:func:`token_scores` of some videos of each text, for evaluation.
 
-    For evaluation: ``entries`` bounds the memory only where no gradient is asked for.
+    Args:
+        words: float [T, L, D]; half precision is computed in float32.
+        word_mask: bool [T, L].
+        frames: float [V, F, D].
+        frame_mask: bool [V, F].
+        columns: int64 [T, k], the videos.
+        side, word_weights, frame_weights, official_mask: as there, and so are the errors.
+        entries: bounds the memory only where no gradient is asked for.
+
+    Returns:
+        float [T, k].
+
+    Example:
+        ::
+
+            >>> words, frames = torch.eye(2)[None], torch.tensor([[[0.0, 0.0]], [[1.0, 0.0]]])
+            >>> tokens = (words, torch.ones(1, 2).bool(), frames, torch.ones(2, 1).bool())
+            >>> paired_token_scores(*tokens, torch.tensor([[1]]))
+            tensor([[0.7500]])
     """
     _same_width(words, frames)
     text = _pack('text', words, word_mask, word_weights, official_mask)
@@ -138,6 +170,13 @@ def sentence_frame_scores(
 
     Raises:
         ValueError: a negative temperature, shapes that do not fit, a video without a valid frame.
+
+    Example:
+        Softmax of similarities 1 and 0, and the better one. ::
+
+            >>> inputs = (torch.tensor([[1.0, 0.0]]), torch.eye(2)[None], torch.ones(1, 2).bool())
+            >>> [sentence_frame_scores(*inputs, temperature=t) for t in (1.0, 0.0)]
+            [tensor([[0.7311]]), tensor([[1.]])]
     """
     if not temperature >= 0:
         raise ValueError(f'temperature must be positive, or 0 for the best frame: {temperature}')
@@ -198,6 +237,13 @@ def below_shortlist(pooled: Tensor, columns: Tensor, reranked: Tensor) -> Tensor
 
     Returns:
         float [T, V].
+
+    Example:
+        Videos 1 and 2 are re-ranked; 0 was before 3. ::
+
+            >>> pooled, columns = torch.tensor([[0.3, 0.9, 0.8, 0.1]]), torch.tensor([[1, 2]])
+            >>> below_shortlist(pooled, columns, torch.tensor([[0.2, 0.7]]))
+            tensor([[-3.0000,  0.2000,  0.7000, -4.0000]])
     """
     ordered = pooled.sort(1).values
     before = pooled.shape[1] - torch.searchsorted(ordered, pooled.contiguous(), right=True)

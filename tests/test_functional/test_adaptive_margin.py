@@ -1,12 +1,10 @@
 """CMGSD's margins against loops in float64."""
 
-import doctest
 import math
 
 import pytest
 import torch
 
-import mmvtr.functional.adaptive_margin
 from mmvtr.functional.adaptive_margin import adaptive_margin, dissimilarities
 
 
@@ -72,8 +70,3 @@ def test_half_precision_is_computed_in_float32():
     texts, videos = (cosines(n, seed).bfloat16() for n, seed in ((5, 0), (4, 1)))
     for x in dissimilarities(texts, videos, POSITIVES):
         assert x.dtype == torch.float32
-
-
-def test_the_examples():
-    names = dict(torch=torch)
-    assert doctest.testmod(mmvtr.functional.adaptive_margin, extraglobs=names).failed == 0

@@ -2,6 +2,7 @@
 
 import ast
 import csv
+import importlib
 import resource
 import time
 
@@ -10,12 +11,13 @@ import pytest
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from mmvtr.functional import class_relevance as module
 from mmvtr.functional.class_relevance import (
     class_overlap,
     class_relevance,
     intersection_over_union,
 )
+
+module = importlib.import_module('mmvtr.functional.class_relevance')
 
 
 def padded(sets):

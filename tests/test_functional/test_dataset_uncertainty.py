@@ -1,10 +1,10 @@
+import importlib
 import math
 
 import numpy as np
 import pytest
 import torch
 
-from mmvtr.functional import dataset_uncertainty as module
 from mmvtr.functional.dataset_uncertainty import (
     PairMoments,
     UnitMean,
@@ -12,6 +12,7 @@ from mmvtr.functional.dataset_uncertainty import (
     mean_cosines,
 )
 
+module = importlib.import_module('mmvtr.functional.dataset_uncertainty')
 Q, V, F, D = 7, 5, 4, 6
 
 

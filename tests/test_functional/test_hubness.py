@@ -1,6 +1,5 @@
 """Mass, normalisation error, k-occurrence, skewness and error rates against loops in float64."""
 
-import doctest
 import itertools
 
 import numpy as np
@@ -230,7 +229,3 @@ def test_bad_arguments_are_named():
         fn.error_rates_by_mass(scores, some_positives()[:, 1:], temperature=1.0)
     with pytest.raises(ValueError, match=r'edges must increase: \[1.0, 1.0\]'):
         fn.error_rates_by_mass(scores, some_positives(), temperature=1.0, edges=(1.0, 1.0))
-
-
-def test_the_examples():
-    assert doctest.testmod(fn, extraglobs={'torch': torch}).failed == 0

@@ -1,9 +1,7 @@
 """The numbers of length bias against scipy, loops and simulation."""
 
-import doctest
 import itertools
 
-import numpy as np
 import pytest
 import torch
 from scipy.stats import spearmanr
@@ -144,7 +142,3 @@ def test_half_precision_scores(scores, lengths, means):
         lambda s: length_correlation(s, lengths, means[0].double(), among),
     ):
         assert torch.equal(function(scores), function(scores.float()))
-
-
-def test_the_examples():
-    assert doctest.testmod(fn, extraglobs={'torch': torch, 'np': np}).failed == 0

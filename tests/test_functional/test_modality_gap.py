@@ -1,13 +1,11 @@
 """Mean cosines against the full matrices of cosines in float64."""
 
-import doctest
 import math
 
 import numpy as np
 import pytest
 import torch
 
-import mmvtr.functional.modality_gap
 from mmvtr.functional.modality_gap import modality_gap
 
 
@@ -71,8 +69,3 @@ def test_bad_input_is_named(embeddings):
         spoiled[4] = bad
         with pytest.raises(ValueError, match=rf'texts\[4\] has the norm {bad}: no direction'):
             modality_gap(spoiled, videos)
-
-
-def test_the_examples():
-    module = mmvtr.functional.modality_gap
-    assert doctest.testmod(module, extraglobs={'torch': torch}).failed == 0

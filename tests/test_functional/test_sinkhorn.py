@@ -1,6 +1,5 @@
 """Sinkhorn biases against NCL's listing, optimal transport's own library, and in the limits."""
 
-import doctest
 import re
 import weakref
 
@@ -9,7 +8,6 @@ import pytest
 import torch
 
 from children import run_tool
-from mmvtr.functional import sinkhorn as fn
 from mmvtr.functional.sinkhorn import column_biases, sinkhorn
 from mmvtr.functional.tiles import Tiles, as_tiles, inner_products
 
@@ -58,10 +56,6 @@ def counted(scores, **kwargs):
         return tiles.columns(part)
 
     return tiles._replace(columns=columns), made
-
-
-def test_examples():
-    assert doctest.testmod(fn).failed == 0
 
 
 def test_golden_listing_of_ncl(shared):

@@ -1,12 +1,9 @@
 """Tiles cover the matrix once, in any width, from tensors, arrays and mapped files."""
 
-import doctest
-
 import numpy as np
 import pytest
 import torch
 
-from mmvtr.functional import tiles as fn
 from mmvtr.functional.tiles import Tiles, as_tiles, inner_products, refuse_empty, refuse_non_finite
 
 
@@ -19,10 +16,6 @@ def assembled(tiles):
     """The matrix of one pass, and the widths of its tiles."""
     pieces = [scores for _, scores in tiles.parts()]
     return torch.cat(pieces, dim=1), [piece.shape[1] for piece in pieces]
-
-
-def test_examples():
-    assert doctest.testmod(fn).failed == 0
 
 
 @pytest.mark.parametrize(
