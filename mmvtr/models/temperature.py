@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
+from mmvtr.functional.gaussian import bounded
 from mmvtr.registry import MODELS
 
 
@@ -14,7 +15,9 @@ from mmvtr.registry import MODELS
 class Temperature(nn.Module):
     """What divides the scores: fixed or learnt, clamped.
 
-    Stored as ``log_scale`` = log(1 / temperature), CLIP's ``logit_scale``.
+    Stored as ``log_scale`` = log(1 / temperature), CLIP's ``logit_scale``.  At the minimum, where CLIP
+    ends and fine-tuning begins, only a gradient that leads back passes: a plain clamp has none there
+    and would hold the temperature for good.
 
     Args:
         init: initial temperature (DVTR: 0.07; CLIP at its end: 0.01).
@@ -33,4 +36,4 @@ class Temperature(nn.Module):
 
     def forward(self) -> Tensor:
         """The temperature, a 0-dim tensor."""
-        return (-self.log_scale.clamp(max=self.max_log_scale)).exp()
+        return (-bounded(self.log_scale, -math.inf, self.max_log_scale)).exp()

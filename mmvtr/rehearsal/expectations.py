@@ -19,6 +19,8 @@ Part = dict[str, Any]
 ETA_SHARE = 95.0
 #: Soft positives weigh so much less than true negatives, and this share of pairs is told apart.
 ETA_GAP, ETA_AUC = 0.1, 70.0
+#: What the heads must know before their word counts.
+KNOWS = 0.02
 #: Ambiguous sets hold soft positives so many times more often than chance.
 PRECISION_GAIN = 2.0
 #: R@1 on the simulated test set, in percent; chance is a third of one.
@@ -123,6 +125,20 @@ def uncertainty(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]
         f'weight {soft:.2f} against {negative:.2f} of true negatives (at least {ETA_GAP:g} less), '
         f'AUC {auc:.0f} (at least {ETA_AUC:.0f})',
     )
+
+    ramp = [value for _, value in narrow['curves'].get('eta_ramp', [])]
+    positive, negative = (
+        [value for _, value in narrow['curves'].get(f'match_{kind}', [])]
+        for kind in ('positive', 'negative')
+    )
+    begun = [p - n for r, p, n in zip(ramp, positive, negative) if r > 0]
+    if begun:
+        yield Check(
+            'weights wait for the heads',
+            begun[0] >= KNOWS,
+            f'match probability of positives less that of negatives is {begun[0]:.2f} when the '
+            f'ramp begins (at least {KNOWS:g})',
+        )
 
 
 def why(narrow: Part) -> str:

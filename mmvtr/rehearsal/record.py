@@ -84,7 +84,10 @@ class RehearsalHook(Hook):
         for group, names in zip(optimizer.param_groups, self._names):
             for name in names:
                 self.rates[name] += group['lr']
-        if self._step % max(1, self._total // LOOKS) and self._step > 3:
+        if (
+            self._step % max(1, min(self._total, self.steps or self._total) // LOOKS)
+            and self._step > 3
+        ):
             return
         squares: dict[str, float] = defaultdict(float)
         for name, p in self._parameters.items():
@@ -104,7 +107,7 @@ class RehearsalHook(Hook):
         self._step = self.steps_done = runner.iter + 1
         for name, value in (outputs or {}).items():
             self._sums[name].append(float(torch.as_tensor(value).detach()))
-        width = max(1, self._total // BINS)
+        width = max(1, min(self._total, self.steps or self._total) // BINS)
         if self._step % width == 0 or self._step == self._total or self._step == self.steps:
             for name, values in self._sums.items():
                 self.curves[name].append((self._step, sum(values) / len(values)))

@@ -11,6 +11,7 @@ from typing import Any, Iterator, NamedTuple, Optional
 
 from mmengine.config import Config, ConfigDict
 
+from mmvtr.datasets.formats.epic import EPICKitchensDataset
 from mmvtr.datasets.formats.prvr import PRVRDataset
 from mmvtr.datasets.formats.published import PublishedDataset
 from mmvtr.registry import DATASETS
@@ -69,9 +70,11 @@ def simulate(cfg: Config, size: Size) -> Simulated:
             f'{cfg.filename}: {cfg.model.get("type")} is no retriever with an encoder; rehearse a '
             'config whose model, or whose members, have `encoder=dict(type=...)`'
         )
-    inputs = None
+    inputs, done = None, []
     for retriever in retrievers:
-        inputs = _simulate_model(retriever, size)
+        if not any(retriever is other for other in done):  # members may be one dict
+            inputs = _simulate_model(retriever, size)
+            done.append(retriever)
     _simulate_data(cfg, inputs, size, notes)
     _quiet(cfg, notes)
     return Simulated(cfg, notes)
@@ -315,7 +318,7 @@ def _dataset(
         frames=_frames(dataset, size, notes),
         first=first,
         roles=inputs.roles,
-        has_classes=dataset.get('classes') is not None or hasattr(kind, 'related'),
+        has_classes=dataset.get('classes') is not None or issubclass(kind, EPICKitchensDataset),
     )
     if issubclass(kind, PRVRDataset):
         made.moments = 4
@@ -348,7 +351,8 @@ def _frames(dataset: ConfigDict, size: Size, notes: list[str]) -> int:
     counts = [step.num_frames for step in dataset.video_pipeline if step.get('num_frames')]
     count = min(counts) if counts else 12
     if size.frames and count > size.frames:
-        notes.append(f'{size.frames} frames in place of {count}')
+        note = f'{size.frames} frames in place of {count}'
+        notes += [] if note in notes else [note]
         return size.frames
     return count
 

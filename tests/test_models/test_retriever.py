@@ -117,6 +117,20 @@ def test_temperature_is_clamped():
     temperature.log_scale.data.fill_(10.0)
     assert temperature().item() == pytest.approx(0.01)
     assert not Temperature().log_scale.requires_grad
+
+
+def test_temperature_comes_back_from_its_minimum():
+    """CLIP ends at the minimum, so a fine-tuning that starts there must be able to leave it."""
+    temperature = Temperature(init=0.01, learnable=True)
+    with torch.no_grad():
+        temperature.log_scale += 1e-4  # a step too far
+    temperature().backward()  # descending lowers the temperature: no way
+    assert temperature.log_scale.grad == 0
+    (-temperature()).backward()
+    assert temperature.log_scale.grad > 0
+
+
+def test_temperature_refuses_an_initial_value_below_its_minimum():
     with pytest.raises(ValueError, match='init >= minimum'):
         Temperature(init=0.001)
 
