@@ -151,7 +151,7 @@ class RetrievalLoop(BaseLoop):
         for i, batch in enumerate(self.dataloader):
             self.runner.call_hook(f'before_{self.mode}_iter', batch_idx=i, data_batch=batch)
             broken += batch['data_samples']['broken']
-            # One of the two, none if all its videos are broken; what else a pipeline made goes along.
+            # One of the two, or none if all its videos are broken; other inputs belong to it.
             for kind in parts.keys() & batch['inputs'].keys():
                 parts[kind].append(encode_batch(self._model, kind, batch, amp=self.amp))
             self.runner.call_hook(f'after_{self.mode}_iter', batch_idx=i, data_batch=batch)

@@ -15,9 +15,9 @@ from mmvtr.registry import MODELS
 class Temperature(nn.Module):
     """What divides the scores: fixed or learnt, clamped.
 
-    Stored as ``log_scale`` = log(1 / temperature), CLIP's ``logit_scale``.  At the minimum, where CLIP
-    ends and fine-tuning begins, only a gradient that leads back passes: a plain clamp has none there
-    and would hold the temperature for good.
+    Stored as ``log_scale`` = log(1 / temperature), CLIP's ``logit_scale``.  At the minimum, where
+    CLIP ends and fine-tuning begins, only a gradient that leads back passes: a plain clamp has none
+    there and would hold the temperature for good.
 
     Args:
         init: initial temperature (DVTR: 0.07; CLIP at its end: 0.01).

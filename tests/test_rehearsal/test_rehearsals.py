@@ -1,0 +1,180 @@
+"""One config of each family is rehearsed for a few steps, and constructed faults are caught."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from mmengine.config import Config
+
+from mmvtr.rehearsal.expectations import check
+from mmvtr.rehearsal.run import as_dict, rehearse
+from mmvtr.rehearsal.simulated import Size, Unknown, simulate
+
+ROOT = Path(__file__).parents[2]
+TINY = Size(width=16, batch=4, frames=8, layers=1)
+FAMILIES = (
+    *('dvtr_c2v_msrvtt', 'dvtr_c2v_msrvtt_bert', 'ncl_clip4clip_msvd', 'uatvr_vitb16_msrvtt'),
+    *('ncl_ssb_msrvtt', 'arl_tvr_i3d', 'gmmformer_tvr_i3d', 'mssl_charades_i3d'),
+    *('causal_ranp_hgr_epic', 'hgr_epic_rmvall', 'mmt_msrvtt', 'egonce_clip_epic'),
+    *('egovlp_mm_clip_epic',),
+)
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def config(name: str, **options) -> Config:
+    cfg = Config.fromfile(ROOT / 'configs' / f'{name}.py')
+    cfg.merge_from_dict(options)
+    return cfg
+
+
+@pytest.mark.parametrize('name', FAMILIES)
+def test_each_family_trains_and_is_tested(name):
+    record = as_dict(rehearse(config(name), TINY, steps=2))
+    assert record['steps'] == 2 < record['total']
+    assert record['tested']['retrieval/t2v_R1'] >= 0
+    largest = [max(norm for _, norm in values) for values in record['gradients'].values()]
+    assert sum(norm > 0 for norm in largest) >= len(largest) / 2  # of members one a step
+    assert json.loads(json.dumps(record))['judged'][-1][0] == 2
+    for one in check(config(name), record, record):
+        assert one.name and one.said
+
+
+def test_the_schedule_is_the_configs_own():
+    """Steps, rates and groups of MSR-VTT's 180,000 captions in batches of 128, 5 epochs."""
+    cfg = config('dvtr_c2v_msrvtt')
+    record = rehearse(cfg, TINY, steps=1, judged=False)
+    assert record.total == 5 * -(-180_000 // 128)
+    keys = cfg.optim_wrapper.paramwise_cfg.custom_keys
+    rate = cfg.optim_wrapper.optimizer.lr * keys['supervision'].lr_mult
+    # Warm-up over a tenth, then a cosine: a mean of .55 less what the warm-up takes.
+    expected = rate * record.total * 0.5
+    assert record.bounds['supervision.slope'] == pytest.approx(expected, rel=0.05)
+
+
+# -- constructed faults ----------------------------------------------------------------------------
+
+
+SMALL = Size(width=32, batch=16, frames=6, layers=1)
+
+
+def test_a_rate_too_small_for_slope_and_bias_is_caught():
+    """What five configs once had: the match probability cannot leave where it starts."""
+    record = _with_rates(slope=(1.85, 1.92), bias=(2.0, 1.93), bound=0.07)
+    one = {c.name: c for c in check(config('dvtr_c2v_msrvtt'), record, record)}
+    said = one['eta of negatives']
+    assert not said.passed
+    for word in ('slope', 'bias', 'rate', '0.07'):
+        assert word in said.said, said.said
+
+
+def test_a_ramp_before_the_heads_know_anything_is_caught():
+    record = _with_rates(slope=(1.85, 4.0), bias=(2.0, -4.0), bound=7.0, above=98.0)
+    curves = record['curves']
+    curves['eta_ramp'] = [(1, 0.5), (2, 1.0)]
+    curves['match_positive'], curves['match_negative'] = [(1, 0.86)] * 2, [(1, 0.86)] * 2
+    one = {c.name: c for c in check(config('dvtr_c2v_msrvtt'), record, record)}
+    assert not one['weights wait for the heads'].passed
+
+
+def test_thresholds_that_call_everything_relevant_are_caught():
+    cfg = config('ran_hgr_epic')
+    record = as_dict(rehearse(cfg, SMALL, steps=2))
+    assert {c.name: c for c in check(cfg, record, record)}['relevant pairs'].passed
+    cfg.model.supervision.negatives_below = 1e-6
+    for one in record['judged']:
+        one[1]['spared'] = 40.0
+    assert not {c.name: c for c in check(cfg, record, record)}['relevant pairs'].passed
+
+
+def test_a_queue_that_is_never_filled_is_caught():
+    cfg = config('ncl_clip4clip_msvd')
+    cfg.custom_hooks[0].size = 8
+    record = as_dict(rehearse(cfg, SMALL, steps=2))
+    assert {c.name: c for c in check(cfg, record, record)}['queue filled'].passed
+    cfg.custom_hooks[0].size = 16384
+    record = as_dict(rehearse(cfg, SMALL, steps=2))
+    one = {c.name: c for c in check(cfg, record, record)}['queue filled']
+    assert not one.passed and '16,384' in one.said
+
+
+def test_sets_that_never_begin_are_caught():
+    cfg = config('arl_tvr_i3d')
+    record = as_dict(rehearse(cfg, TINY, steps=2))
+    one = {c.name: c for c in check(cfg, record, record)}['sets begin']
+    assert not one.passed
+
+
+def test_a_member_that_never_trains_is_caught():
+    cfg = config('causal_hgr_epic')
+    record = as_dict(rehearse(cfg, TINY, steps=6))
+    assert {c.name: c for c in check(cfg, record, record)}['every member trains'].passed
+    record['seen'] = [96, 0]
+    assert not {c.name: c for c in check(cfg, record, record)}['every member trains'].passed
+
+
+def test_a_parameter_without_gradient_is_caught():
+    cfg = config('clip4clip_msrvtt')
+    cfg.model.encoder.text.frozen = True
+    record = as_dict(rehearse(cfg, TINY, steps=2))
+    named = {c.name: c for c in check(cfg, record, record)}
+    assert named['no dead parameter'].passed  # a frozen tower is no dead one
+    record['dead'] = ['temperature.log_scale']
+    one = {c.name: c for c in check(cfg, record, record)}['no dead parameter']
+    assert not one.passed and 'temperature.log_scale' in one.said
+
+
+def _with_rates(*, slope, bias, bound, above=0.0) -> dict:
+    """A record of DVTR whose numbers went from and to these."""
+    figures = dict(eta_above=above, eta_negative=0.69, eta_soft=0.6, eta_auc=80.0, soft_share=1.0)
+    scalars = {
+        f'supervision.{name}': dict(first=first, last=last, bound=bound)
+        for name, (first, last) in dict(slope=slope, bias=bias).items()
+    }
+    return dict(
+        total=7030,
+        steps=7030,
+        curves=dict(loss=[(1, 3.0), (2, 2.0)], loss_contrastive=[(1, 3.0), (2, 2.0)]),
+        gradients={'heads': [(1, 0.1)]},
+        dead=[],
+        scalars=scalars,
+        judged=[(7030, figures)],
+        tested={},
+        seen=None,
+        queue=None,
+    )
+
+
+# -- bad input -------------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_rehearsed_says_why(tmp_path):
+    with pytest.raises(Unknown, match='nothing to rehearse'):
+        simulate(Config(dict(model=None)), TINY)
+    with pytest.raises(Unknown, match='no retriever with an encoder'):
+        simulate(Config(dict(model=dict(type='ToyRetriever'), train_dataloader=dict())), TINY)
+    cfg = config('c2v_msrvtt')
+    cfg.model.encoder.type = 'MyEncoder'
+    with pytest.raises(Unknown, match=r"'MyEncoder'.*Give it a function"):
+        simulate(cfg, TINY)
+    with pytest.raises(Unknown, match='PlantedDataset'):
+        simulate(config('c2v_planted'), TINY)
+    with pytest.raises(ValueError, match='steps must be at least 1'):
+        rehearse(config('c2v_msrvtt'), TINY, steps=0)
+
+
+def test_the_tool_ends_with_a_status(tmp_path):
+    tool = [sys.executable, str(ROOT / 'tools' / 'rehearse.py')]
+    done = subprocess.run([*tool, '--steps', '0', 'x.py'], capture_output=True, text=True)
+    assert done.returncode == 2 and '--steps must be at least 1' in done.stderr
+    done = subprocess.run(tool, capture_output=True, text=True)
+    assert done.returncode == 2 and 'CONFIG or --all' in done.stderr
