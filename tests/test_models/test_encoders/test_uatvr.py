@@ -22,9 +22,15 @@ from mmvtr.models import (
 )
 from mmvtr.registry import MODELS
 from mmvtr.utils import register_all_modules
-from tests.test_models.test_clip2video import CLIP, DIM, lengths, mean_of_units, transform
+from tests.test_models.test_encoders.test_clip2video import (
+    CLIP,
+    DIM,
+    lengths,
+    mean_of_units,
+    transform,
+)
 
-CONFIGS = Path(__file__).resolve().parents[2] / 'configs'
+CONFIGS = Path(__file__).resolve().parents[3] / 'configs'
 FRAMES, WORDS = (5, 1, 3), (8, 2, 5)
 OFFICIAL = dict(extra='positions', match_sot=True, extra_frames=2)
 
