@@ -15,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
+from matplotlib.patheffects import withStroke
 from PIL import Image
 
 WIDTH, HEIGHT = 800, 470
@@ -163,9 +164,9 @@ def draw_sign_of_margin(axes: Axes, x: float, y: float, half: float) -> None:
 
 
 def arrow(axes: Axes, start: tuple, end: tuple, colour: str, *, style: str = '-|>') -> None:
-    axes.add_patch(
-        FancyArrowPatch(start, end, arrowstyle=style, color=colour, lw=1.3, mutation_scale=8)
-    )
+    look = dict(arrowstyle=style, color=colour, lw=1.3, mutation_scale=8)
+    halo = [withStroke(linewidth=3.5, foreground='white')]
+    axes.add_patch(FancyArrowPatch(start, end, path_effects=halo, **look))
 
 
 def draw_biases(axes: Axes) -> None:
