@@ -9,8 +9,8 @@ _base_ = [
 model = dict(
     encoder=dict(frames=dict(in_dim=3072), text=dict(in_dim=768)),
     losses=dict(
-        t2v=dict(margin=0.1),
-        v2t=dict(margin=0.1),
+        t2v=dict(margin=0.1, pool_from=0.3),  # hard negatives from epoch 30, elsewhere 20
+        v2t=dict(margin=0.1, pool_from=0.3),
         clip_nce=dict(loss_weight=0.1),
     ),
     objectives=dict(diversity=dict(margin=0.15, loss_weight=0.001)),

@@ -138,6 +138,10 @@ def test_a_training_step_on_the_planted_corpus(path, tmp_path_factory, monkeypat
     assert sum(gradients) > 0 and torch.stack(gradients).isfinite().all()
 
 
+#: Share of the training.
+HARD_FROM = dict(tvr=0.3, activitynet=0.2, charades=None)
+
+
 def of_families(*names):
     """Configs on real data of some methods."""
     chosen = [path for path in CONFIGS if family(path) in names and 'planted' not in path.stem]
@@ -184,6 +188,17 @@ def test_values_of_ncl(path):
     warmup = [s for s in cfg.param_scheduler if s.type == 'LinearLR']
     expected = [] if dataset == 'msvd' else [cfg.train_cfg.max_epochs / 10]
     assert [s.end for s in warmup] == expected
+
+
+@of_families('arl', 'gmmformer', 'mssl')
+def test_when_hard_negatives_begin(path):
+    """GMMFormer: epoch 30 of 100 on TVR, 20 on ActivityNet, never on Charades; MS-SL: 20 on all."""
+    cfg = Config.fromfile(path)
+    assert cfg.train_cfg.max_epochs == 100
+    triplets = [loss for loss in cfg.model.losses.values() if loss.type == 'RankingLoss']
+    starts = {loss.pool and loss.pool_from for loss in triplets}
+    dataset = next(word for word in path.stem.split('_') if word in HARD_FROM)
+    assert starts == {0.2 if family(path) == 'mssl' else HARD_FROM[dataset]}
 
 
 @pytest.mark.parametrize('dataset', ['epic', 'youcook2', 'msrvtt'])

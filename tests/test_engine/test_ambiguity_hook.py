@@ -12,7 +12,13 @@ from torch.utils.data import DataLoader, Dataset
 
 import children  # noqa: F401 - the server that forks the processes has imported all
 from mmvtr.engine.ambiguity_hook import AmbiguityHook
-from tests.test_models.test_arl_supervision import OWNERS, POSITIVES, V, make_batch, make_model
+from tests.test_models.test_supervisions.test_arl_supervision import (
+    OWNERS,
+    POSITIVES,
+    V,
+    make_batch,
+    make_model,
+)
 
 EVERYTHING = slice(0, V), slice(0, len(OWNERS))
 

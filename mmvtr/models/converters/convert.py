@@ -103,7 +103,8 @@ def official_retriever(
 ) -> VideoTextRetriever:
     """Build the retriever that an official state dict is for, and fill it.
 
-    Its ``score`` gives the official logits times the temperature.
+    Its ``score`` gives the official logits times the temperature; of CLIP2Video only
+    where no video is padded (``encoders/clip2video.py`` says why, and how much it is otherwise).
 
     Args:
         state, method: as in :func:`convert_checkpoint`.

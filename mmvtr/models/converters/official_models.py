@@ -51,6 +51,7 @@ def _clip4clip(state: State, towers: Towers) -> dict[str, Any]:
 
 
 def _clip2video(state: State, towers: Towers) -> dict[str, Any]:
+    # Videos that are padded score differently from the official code: encoders/clip2video.py.
     encoder = CLIP2Video(
         *towers,
         temporal_layers=_count(state, 'temporal.resblocks.'),

@@ -13,7 +13,7 @@ from torch.nn.functional import normalize
 from mmvtr.models import CosineSimilarity, VideoTextRetriever
 from mmvtr.models.converters.convert import convert_checkpoint, load_official
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 DIM = 64
 CLIP = dict(
     embed_dim=DIM,

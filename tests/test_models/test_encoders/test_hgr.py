@@ -16,7 +16,7 @@ from mmvtr.models.similarities.hgr import HGRSimilarity
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Relation
-from tests.test_models.test_ssb import gru, lengths
+from tests.test_models.test_encoders.test_ssb import gru, lengths
 
 #: Official prefix -> ours.  A bias of attention pooling changes nothing: the softmax undoes it.
 NAMES = {

@@ -22,9 +22,15 @@ from mmvtr.models import (
 )
 from mmvtr.registry import MODELS
 from mmvtr.utils import register_all_modules
-from tests.test_models.test_clip2video import CLIP, DIM, lengths, mean_of_units, transform
+from tests.test_models.test_encoders.test_clip2video import (
+    CLIP,
+    DIM,
+    lengths,
+    mean_of_units,
+    transform,
+)
 
-CONFIGS = Path(__file__).resolve().parents[2] / 'configs'
+CONFIGS = Path(__file__).resolve().parents[3] / 'configs'
 FRAMES, WORDS = (5, 1, 3), (8, 2, 5)
 OFFICIAL = dict(extra='positions', match_sot=True, extra_frames=2)
 
@@ -330,9 +336,10 @@ def test_evaluation_runs_each_transformer_once_an_item(tmp_path, shared):
 # -- configs -----------------------------------------------------------------------------------
 
 
-def build(name):
+def build(name, changes=None):
     register_all_modules()
     cfg = Config.fromfile(CONFIGS / f'{name}.py')
+    cfg.merge_from_dict({f'model.{key}': value for key, value in (changes or {}).items()})
     for tower in (cfg.model.encoder.frames, cfg.model.encoder.text):
         tower.pop('pretrained', None)
     with torch.device('meta'):
@@ -369,6 +376,32 @@ def test_learning_rates():
         for p in group['params']:
             expected = 5e-7 if names[id(p)].startswith(slow) else 5e-5
             assert group['lr'] == pytest.approx(expected), names[id(p)]
+
+
+#: What turns the official config to ViT-B/16 (it has the counts of UATVR Tab. 2), and to its rows.
+B16 = {f'encoder.{side}.model': 'ViT-B-16-quickgelu' for side in ('frames', 'text')}
+WEIGHTED = {'similarity.weights': 'uatvr', 'similarity.dim': 512}
+
+
+@pytest.mark.parametrize(
+    'name, changes, millions',
+    [
+        ('ti_vitb16_msrvtt', {}, 162.25),
+        ('dsa_vitb16_msrvtt', {}, 162.26),
+        ('dua_vitb16_msrvtt', {}, 163.31),
+        ('uatvr_vitb16_msrvtt', {}, 163.31),
+        ('ti_vitb16_msrvtt', WEIGHTED, 162.78),
+        ('uatvr_official_vitb32_msrvtt', {**B16, 'heads': None}, 162.84),
+        ('uatvr_official_vitb32_msrvtt', B16, 164.94),
+    ],
+)
+def test_parameters(name, changes, millions):
+    """The table of docs/uatvr.md, whose numbers are Tab. 2's only with the official parts."""
+    whole, _ = build(name, changes)
+    count = sum(p.numel() for p in whole.parameters()) / 1e6
+    assert count == pytest.approx(millions, abs=0.005)
+    page = (CONFIGS.parent / 'docs/uatvr.md').read_text()
+    assert f'{millions:.2f}' in page
 
 
 @pytest.mark.parametrize('config', sorted(CONFIGS.glob('uatvr_*.py')), ids=lambda path: path.stem)

@@ -21,7 +21,7 @@ T5 = dict(
     num_heads=2,
     dropout_rate=0.0,
 )
-CONFIGS = Path(__file__).parents[2] / 'configs'
+CONFIGS = Path(__file__).parents[3] / 'configs'
 
 
 def encoder(**kwargs):

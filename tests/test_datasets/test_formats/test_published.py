@@ -13,7 +13,7 @@ from mmvtr.datasets.annotation_files import read_ids
 from mmvtr.registry import DATASETS
 from mmvtr.utils import register_all_modules
 
-BASES = Path(__file__).parents[2] / 'configs/_base_'
+BASES = Path(__file__).parents[3] / 'configs/_base_'
 VATEX = [dict(videoID='a', enCap=['a dog']), dict(videoID='b', enCap=['a cat'])]
 DIDEMO = [dict(video='a.mov', description='a dog'), dict(video='b.mov', description='a cat')]
 #: Two videos in the files of every split; enough for all but the check of leaks.

@@ -113,6 +113,48 @@ def test_gradient_through_the_biases_is_an_option(scores):
     assert not torch.allclose(through, without)
 
 
+def share_lost(scores, positives, iterations, **kwargs):
+    """|gradient through the biases - gradient without| over |gradient through|."""
+    s = scores.clone().requires_grad_()
+    through, without = (
+        torch.autograd.grad(
+            NormalizedContrastiveLoss(
+                iterations=iterations, differentiable=differentiable, **kwargs
+            ).compute(s, Target(positives), GAMMA),
+            s,
+        )[0]
+        for differentiable in (True, False)
+    )
+    return float((through - without).norm() / through.norm())
+
+
+def test_at_convergence_the_biases_carry_no_gradient():
+    """Envelope theorem: a and b are where the loss is stationary, if each video has one text.
+
+    By hand: d loss / d b_j is the column sum of the t2v softmax less the number of positives in the
+    column, which is what Sinkhorn-Knopp makes zero; a likewise of v2t.
+    """
+    generator = torch.Generator().manual_seed(0)
+    positives = torch.eye(32).bool()
+    scores = torch.rand(32, 32, generator=generator, dtype=torch.float64) * 0.4 + 0.3 * positives
+    normalised = NormalizedContrastiveLoss(iterations=500).normalise(scores, positives, GAMMA)
+    for dim, columns in ((1, 0), (0, 1)):
+        slope = (normalised / GAMMA).softmax(dim).sum(columns) - positives.sum(columns)
+        assert slope.abs().max() < 1e-12
+    assert share_lost(scores, positives, 4) == pytest.approx(0.01, abs=0.005)
+    assert share_lost(scores, positives, 500) < 1e-14
+
+
+def test_with_several_texts_a_video_they_carry_some():
+    """The v2t term pools a video's texts, of which the best takes more than its marginal."""
+    generator = torch.Generator().manual_seed(0)
+    positives = torch.eye(32).bool().repeat(2, 1)
+    scores = torch.rand(64, 32, generator=generator, dtype=torch.float64) * 0.4 + 0.3 * positives
+    for iterations in (4, 500):
+        assert share_lost(scores, positives, iterations) == pytest.approx(0.25, abs=0.05)
+    assert share_lost(scores, positives, 500, direction='t2v') < 1e-14
+
+
 def test_a_batch_without_videos_gives_zero():
     empty = torch.zeros(3, 0, requires_grad=True)
     value = NormalizedContrastiveLoss()({'scores': empty}, Target(torch.zeros(3, 0).bool()), GAMMA)

@@ -16,10 +16,10 @@ from mmvtr.models.converters.convert import convert_checkpoint, official_retriev
 from mmvtr.models.converters.official_models import clip_config
 from mmvtr.registry import MODELS
 from mmvtr.utils import register_all_modules
-from tests.test_models.test_clip2video import lengths
-from tests.test_models.test_converters import DIM, LONG_CLIP, from_keys, official
+from tests.test_models.test_converters.test_converters import DIM, LONG_CLIP, from_keys, official
+from tests.test_models.test_encoders.test_clip2video import lengths
 
-CONFIG = Path(__file__).resolve().parents[2] / 'configs' / 'uatvr_official_vitb32_msrvtt.py'
+CONFIG = Path(__file__).resolve().parents[3] / 'configs' / 'uatvr_official_vitb32_msrvtt.py'
 T, L = 12, 32  # what the official code pads videos and texts to
 FRAMES, WORDS = (12, 1, 7), (32, 9, 2)
 

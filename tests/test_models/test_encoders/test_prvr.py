@@ -12,7 +12,7 @@ from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.registry import MODELS
 from mmvtr.utils import register_all_modules
 
-CONFIGS = Path(__file__).parents[2] / 'configs/_base_'
+CONFIGS = Path(__file__).parents[3] / 'configs/_base_'
 FRAMES, WORDS = (6, 3, 1), (5, 1, 4)
 KINDS = ('ARLEncoder', 'TwoBranches', 'MSSLEncoder', 'GMMFormerEncoder')
 

@@ -1,0 +1,191 @@
+"""The floors of docs/architecture.md hold: who imports whom, read from the page itself."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from functools import cache
+from graphlib import TopologicalSorter
+from typing import Iterator
+
+import pytest
+
+from children import ROOT
+
+PAGE = ROOT / 'docs/architecture.md'
+
+FILES = {
+    '.'.join(path.relative_to(ROOT).with_suffix('').parts).removesuffix('.__init__'): path
+    for path in sorted((ROOT / 'mmvtr').rglob('*.py'))
+}
+#: An ``__init__`` only collects: what others take from it is an import of the module behind it.
+PACKAGES = {name for name, path in FILES.items() if path.name == '__init__.py'}
+MODULES = sorted(FILES.keys() - PACKAGES)
+#: Names every function, but loads its module only when it is asked for (test_front_door.py).
+FRONT_DOOR = 'mmvtr.functional'
+#: Folders whose rooms must stay small.
+WINGS = (['models'], ['datasets'])
+
+
+def imports(source: str, *, unrun: bool = False) -> Iterator[tuple[str, str]]:
+    """(module, name or '') of all that a source imports from mmvtr, in functions as well.
+
+    What stands under ``if TYPE_CHECKING:`` is for readers and never runs; it counts if ``unrun``.
+    """
+    queue = [ast.parse(source)]
+    while queue:
+        node = queue.pop()
+        if not unrun and isinstance(node, ast.If) and 'TYPE_CHECKING' in ast.unparse(node.test):
+            queue.extend(node.orelse)
+            continue
+        if isinstance(node, ast.Import):
+            found = [(alias.name, '') for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f'relative import: {ast.unparse(node)}'
+            found = [(node.module, alias.name) for alias in node.names]
+        else:
+            found = []
+        yield from ((m, name) for m, name in found if m.split('.')[0] == 'mmvtr')
+        queue.extend(ast.iter_child_nodes(node))
+
+
+def module_of(module: str, name: str) -> str:
+    """The module that ``from module import name`` reads, past the ``__init__`` that collect it."""
+    if f'{module}.{name}' in FILES:
+        return f'{module}.{name}'
+    if module not in PACKAGES:
+        return module
+    return collected(module)[name]
+
+
+@cache
+def collected(package: str) -> dict[str, str]:
+    """name -> module of what an ``__init__`` collects."""
+    found = imports(FILES[package].read_text(), unrun=True)
+    return {name: module_of(module, name) for module, name in found}
+
+
+@cache
+def graph() -> dict[str, set[str]]:
+    """module -> the modules that it imports."""
+    return {
+        name: {module_of(*found) for found in imports(FILES[name].read_text())} for name in MODULES
+    }
+
+
+@cache
+def floors() -> dict[str, int]:
+    """room -> floor, from the numbered list under the page's heading 'Floors'."""
+    section = PAGE.read_text().split('## Floors\n')[1].split('\n## ')[0]
+    numbers, found = [], {}
+    for line in section.splitlines():
+        start, room = re.match(r'(\d+\. )?\s*(?:- )?(?:`([\w.]+)`:)?', line).groups()
+        if start:
+            numbers.append(int(start[:-2]))
+        if room:
+            assert f'mmvtr.{room}' not in found, f'{room} is on two floors'
+            found[f'mmvtr.{room}'] = numbers[-1]
+    assert numbers == list(range(1, len(numbers) + 1))
+    return found
+
+
+def room_of(module: str) -> str:
+    """The room of the page that a module is (in)."""
+    rooms = [room for room in floors() if f'{module}.'.startswith(f'{room}.')]
+    assert len(rooms) == 1, f'{module} must be in one room of {PAGE.name}, not {rooms}'
+    return rooms[0]
+
+
+def edges() -> Iterator[tuple[str, str]]:
+    for module, read in graph().items():
+        yield from ((module, other) for other in sorted(read))
+
+
+def test_the_walk_sees_functions_and_skips_what_never_runs():
+    source = """
+import torch, mmvtr.dist
+from mmvtr.models import Target
+if TYPE_CHECKING:
+    from mmvtr.engine import Evaluation
+def f():
+    if g():
+        from mmvtr.structures import Levels as L
+"""
+    assert sorted(imports(source)) == [
+        ('mmvtr.dist', ''),
+        ('mmvtr.models', 'Target'),
+        ('mmvtr.structures', 'Levels'),
+    ]
+    assert module_of('mmvtr.models', 'Target') == 'mmvtr.models.target'
+    assert module_of('mmvtr.functional', 'RankCounts') == 'mmvtr.functional.ranks'
+    assert len(graph()) > 100 and sum(1 for _ in edges()) > 300
+
+
+def test_every_room_of_the_page_exists_and_every_module_has_one():
+    used = {room_of(module) for module in MODULES}
+    assert sorted(used) == sorted(floors())
+
+
+def test_no_import_goes_up_or_aside():
+    wrong = [
+        f'{module} (floor {floors()[one]}) imports {other} (floor {floors()[two]})'
+        for module, other in edges()
+        for one, two in [(room_of(module), room_of(other))]
+        if one != two and floors()[two] >= floors()[one]
+    ]
+    assert not wrong, '\n'.join(wrong)
+
+
+def test_what_never_imports_what():
+    """The lines '`a` never imports `b`' of the page."""
+    rules = re.findall(r'`([\w.]+)` never imports `([\w.]+)`', PAGE.read_text())
+    assert rules
+    for one, two in rules:
+        names = [f'mmvtr.{one}', f'mmvtr.{two}']
+        assert set(names) <= FILES.keys(), names
+        wrong = [e for e in edges() if all(map(within, e, names))]
+        assert not wrong, wrong
+
+
+def within(module: str, room: str) -> bool:
+    return f'{module}.'.startswith(f'{room}.')
+
+
+@pytest.mark.parametrize('depth', [1, 2, 9])
+def test_no_circle(depth):
+    """Among rooms (``mmvtr.models``), their parts (``mmvtr.models.losses``) and modules."""
+    nodes: dict[str, set[str]] = {}
+    for edge in edges():
+        one, two = ('.'.join(name.split('.')[: depth + 1]) for name in edge)
+        if one != two:
+            nodes.setdefault(one, set()).add(two)
+    assert len(list(TopologicalSorter(nodes).static_order())) > 9  # CycleError names the circle
+
+
+@pytest.mark.parametrize('package', sorted(PACKAGES - {FRONT_DOOR}))
+def test_an_init_only_collects(package):
+    for node in ast.parse(FILES[package].read_text()).body:
+        doc = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        names = isinstance(node, ast.Assign) and node.targets[0].id.startswith('__')
+        assert doc or names or isinstance(node, ast.ImportFrom), ast.unparse(node)
+
+
+def test_no_room_is_crowded():
+    most = int(re.search(r'holds more than (\d+) modules', PAGE.read_text())[1])
+    counts = Counter(module.rpartition('.')[0] for module in MODULES)
+    wings = {room: n for room, n in counts.items() if room.split('.')[1:2] in WINGS}
+    assert len(wings) > 12 and not {room: n for room, n in wings.items() if n > most}
+
+
+def test_a_page_that_forgets_a_room_fails(monkeypatch):
+    known = {room: floor for room, floor in floors().items() if room != 'mmvtr.dist'}
+    monkeypatch.setitem(globals(), 'floors', lambda: known)
+    with pytest.raises(AssertionError, match='mmvtr.dist must be in one room of architecture.md'):
+        test_every_room_of_the_page_exists_and_every_module_has_one()
+
+
+def test_an_import_that_goes_up_fails(monkeypatch):
+    monkeypatch.setitem(graph(), 'mmvtr.dist', {'mmvtr.models.target'})
+    with pytest.raises(AssertionError, match=r'mmvtr\.dist \(floor 3\) imports mmvtr\.models'):
+        test_no_import_goes_up_or_aside()
