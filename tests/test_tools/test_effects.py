@@ -121,12 +121,16 @@ def test_a_sum_needs_what_is_summed(plan_of):
 
 
 def test_names_of_the_plan_exist(tool):
+    matters = importlib.import_module('comparison.verdicts').MATTERS
     for condition in tool.CONDITIONS.values():
+        assert condition.aim in matters and condition.without in {'', *tool.CONDITIONS}
         names = {*condition.methods, condition.baseline, condition.oracle} - {None}
         assert names <= tool.METHODS.keys()
         assert condition.family in tool.TUNED_ON
     for method in tool.METHODS.values():
         assert (ROOT / method.config).is_file()
+        for name, _, transform in (row.partition('/') for row in method.controls):
+            assert transform in {'', *tool.METHODS[name].transforms}
 
 
 def test_a_config_that_changed_throws_its_training_away(tool, plan_of, tmp_path, monkeypatch):

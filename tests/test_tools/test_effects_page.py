@@ -14,6 +14,8 @@ QUERIES = 60
 #: True v2t firsts and right texts of each method, of 60 queries.
 HITS = dict(plain=(12, 40), soft=(30, 38), harmful=(3, 12), idle=(12, 40), costly=(12, 15))
 ORACLE = dict(oracle=(48, 50))
+#: Columns of the main table.
+FURTHER = ('v2t P@1 over further controls', 'rsum over further controls')
 
 
 @pytest.fixture
@@ -46,19 +48,25 @@ def plan(tool):
     return methods, dict(ambiguity60=condition, clean=other)
 
 
-def save(folder, method, seed, *, hits=None, recalls=None, condition='ambiguity60', **test):
-    """A cell of 60 queries, the first ones right; the seed shifts which."""
+def save(
+    folder, method, seed, *, hits=None, recalls=None, t2v=None, condition='ambiguity60', **test
+):
+    """A cell of 60 queries, the first ones right; the seed shifts which.  ``t2v``: recalls there,
+    where they differ."""
     if hits is None:
         hits, recalls = {**HITS, **ORACLE}[method]
+    t2v = recalls if t2v is None else t2v
     right = np.roll(np.arange(QUERIES) < hits, seed).tolist()
-    reached = np.roll(3 * (np.arange(QUERIES) < recalls), seed).tolist()
+    reached, asked = (
+        np.roll(3 * (np.arange(QUERIES) < those), seed).tolist() for those in (recalls, t2v)
+    )
     test = {
-        'retrieval/rsum': 600 * recalls / QUERIES,
+        'retrieval/rsum': 300 * (recalls + t2v) / QUERIES,
         'semantic/v2t_P1': 100 * hits / QUERIES,
         'normalisation/t2v_error': 0.25,
         **test,
     }
-    queries = dict(t2v_recalls=reached, v2t_recalls=reached, v2t_P1=list(map(float, right)))
+    queries = dict(t2v_recalls=asked, v2t_recalls=reached, v2t_P1=list(map(float, right)))
     cell = dict(
         condition=condition,
         method=method,
@@ -134,19 +142,138 @@ def lines_of(text, title):
 def test_verdicts_are_said_plainly(write):
     text = write()
     said = {name: cells[0] for name, cells in lines_of(text, '## Does it help?').items()}
-    assert said['row'] == 'general captions: v2t P@1'
+    assert said['row'] == 'general captions (`ambiguity60`): v2t P@1, cost rsum'
     assert said['the plain one'] == 'baseline'
     assert said['the soft one'] == '**helps** +30.0'
-    assert said['the harmful one'] == '**harms** -15.0; rsum -280.0'
-    assert said['the idle one'] == 'nothing'
-    assert said['the costly one'] == '**harms**; rsum -250.0'
-    assert said['*the oracle one*'] == '**helps** +60.0; rsum +100.0'
+    assert said['the harmful one'] == '**harms** -15.0, rsum -280.0'
+    assert said['the idle one'] == 'nothing +0.0'
+    assert said['the costly one'] == '**harms**: rsum -250.0, aim nothing (+0.0)'
+    assert said['*the oracle one*'] == '**helps** +60.0, rsum +100.0'
     assert said['the idle one, Sinkhorn, train queue'] == 'not measured'
-    assert '- **Helps**: the soft one (general captions).' in text
-    harmful = 'the harmful one (general captions); the costly one (general captions)'
+    assert '- **Helps**: the soft one (`ambiguity60`).' in text
+    harmful = 'the harmful one (`ambiguity60`); the costly one (`ambiguity60`)'
     assert f'- **Harms**: {harmful}.' in text
-    assert '- **Does nothing measurable anywhere**: the idle one.' in text
+    assert '- *Nothing*: the idle one (`ambiguity60`).' in text
+    assert '- *Not resolved*: none.' in text
     assert 'at most 10 rsum, by the means: none.' in text  # soft loses 20 rsum
+
+
+def test_what_a_row_pays_is_said(folder, write):
+    for seed in range(3):
+        # Half of the queries of one seed, none of another: far from resolved.
+        save(folder, 'idle', seed, hits=(12, 30, 6)[seed], recalls=40)
+        save(folder, 'costly', seed, hits=(12, 30, 6)[seed], recalls=15)
+        save(folder, 'soft', seed, hits=30, recalls=25)
+    text = write()
+    said = {name: cells[0] for name, cells in lines_of(text, '## Does it help?').items()}
+    assert said['the soft one'] == '**helps** +30.0 for rsum -150.0'
+    assert said['the idle one'] == 'not resolved +6.7'
+    assert said['the costly one'] == '**costs** rsum -250.0, aim not resolved (+6.7)'
+    assert '- **Costs** paired recall, aim not resolved: the costly one (`ambiguity60`).' in text
+    assert '- *Not resolved*: the idle one (`ambiguity60`).' in text
+    assert '**Seeds apart** by more than 15 in v2t P@1: the idle one 20.0, 50.0, 10.0;' in text
+
+
+def test_the_cost_is_that_of_the_condition(plan, folder, write):
+    plan[1]['ambiguity60'] = plan[1]['ambiguity60']._replace(cost='retrieval/t2v_rsum')
+    for seed in range(3):
+        for method, (hits, t2v) in {**HITS, **ORACLE}.items():
+            metrics = {f'retrieval/t2v_R{k}': 100 * t2v / QUERIES for k in (1, 5, 10)}
+            v2t = 0 if method == 'oracle' else t2v  # which nobody asks for
+            save(folder, method, seed, hits=hits, recalls=v2t, t2v=t2v, **metrics)
+    said = lines_of(write(), '## Does it help?')
+    assert said['row'] == ['general captions (`ambiguity60`): v2t P@1, cost t2v R@1+5+10']
+    assert said['*the oracle one*'] == ['**helps** +60.0, t2v R@1+5+10 +50.0']
+    assert said['the costly one'] == ['**harms**: t2v R@1+5+10 -125.0, aim nothing (+0.0)']
+
+
+def test_a_collapsed_training_gets_no_verdict(plan, folder, write):
+    path = folder / 'conditions.json'
+    known = json.loads(path.read_text())
+    chance = {f'retrieval/t2v_R{k}': 100 * k / QUERIES for k in (1, 5, 10)}
+    known['ambiguity60']['chance'].update(chance)
+    path.write_text(json.dumps(known))
+    recalls = dict(plain=(40, 40, 40), soft=(38, 5, 38), harmful=(1, 2, 3), costly=(15, 15, 15))
+    for method, those in recalls.items():
+        for seed, reached in enumerate(those):
+            t2v = {f'retrieval/t2v_R{k}': 100 * reached / QUERIES for k in (1, 5, 10)}
+            save(folder, method, seed, hits=HITS[method][0], recalls=reached, **t2v)
+    plan[0]['costly'] = plan[0]['costly']._replace(controls=('harmful',))
+    text = write()
+    said = {name: cells[0] for name, cells in lines_of(text, '## Does it help?').items()}
+    assert said['the harmful one'] == '*collapsed* (3 of 3 seeds)'
+    others = 'the others v2t P@1 +30.0, rsum -20.0'
+    assert said['the soft one'] == f'*collapsed* (1 of 3 seeds; {others})'
+    assert said['the costly one'] == 'no verdict, as its control collapsed, over harmful'
+    assert '- **Helps**: none.' in text and '- **Harms**: none.' in text
+    collapsed = 'the soft one (`ambiguity60`); the harmful one (`ambiguity60`); the costly one ('
+    assert f'- *Collapsed*: {collapsed}' in text
+    # 5 and 15 of 60 queries in each of three recalls: 25 and 75, chance 26.7.
+    assert '(25.0 is the most of those that have, 75.0 the least of all others)' in text
+
+
+def test_other_baselines_get_no_verdict(plan, write):
+    plan[0]['harmful'] = plan[0]['harmful']._replace(group='baseline')
+    plan[0]['idle'] = plan[0]['idle']._replace(group='baseline', transforms=())
+    text = write()
+    said = {name: cells[0] for name, cells in lines_of(text, '## Does it help?').items()}
+    assert said['the harmful one'] == 'a baseline of others (v2t P@1 -15.0, rsum -280.0)'
+    assert said['the idle one'] == 'a baseline of others'
+    assert '- **Harms**: the costly one (`ambiguity60`).' in text
+    assert '- *Nothing*: none.' in text
+
+
+def test_further_controls_and_what_they_took(plan, folder, write):
+    plan[0]['soft'] = plan[0]['soft']._replace(controls=('idle', 'plain', 'costly'), note='Beware.')
+    for seed in range(3):
+        path = folder / f'ambiguity60/costly_{seed}.json'
+        cell = json.loads(path.read_text())
+        path.write_text(json.dumps({**cell, 'cpu_seconds': 144.0}))
+    text = write()
+    said = lines_of(text, '## Does it help?')['the soft one \u2020'][0].split('; ')
+    assert said == [
+        '**helps** +30.0 over idle',
+        '**helps** +30.0 over plain',
+        '**helps** +30.0, rsum +230.0 over costly (2.0 times as long to train)',
+    ]
+    assert '- **Helps**: the soft one \u2020 (' in text and '- **the soft one**: Beware.' in text
+    main = lines_of(text, '### Paired retrieval')
+    over, aim, cost = (main['row'].index(name) for name in ('over', *FURTHER))
+    assert main['the soft one'][over] == 'idle'
+    for column, by in ((aim, '+30.0'), (cost, '+230.0')):
+        both = main['the soft one'][column].split('; ')
+        assert both[0].endswith(' over plain') and both[1].endswith(' over costly')
+        assert both[1].startswith(f'{by} [')
+
+
+def test_what_is_meant_with_a_transform_comes_first(plan, folder, write):
+    plan[0]['idle'] = plan[0]['idle']._replace(chosen_by='sinkhorn/retrieval/rsum')
+    rows = [line for line in lines_of(write(), '## Does it help?') if 'idle' in line]
+    assert rows == ['the idle one', 'the idle one, biases left out at test']
+
+
+def test_what_is_to_be_won(folder, plan, write):
+    text = write()
+    assert 'What is to be won: the oracle gains v2t P@1 +60.0 [' in text
+    lines = lines_of(text, '### What there is to win')
+    assert lines['measure'] == ['chance', 'baseline', 'oracle', 'difference']
+    assert lines['v2t P@1'][1:3] == ['20.0 +- 0.0', '80.0 +- 0.0']
+    for seed in range(3):
+        save(folder, 'oracle', seed, hits=12, recalls=50)
+    text = write()
+    assert 'no bias to undo here**: not even the oracle gains measurably (v2t P@1 +0.0' in text
+
+
+def test_what_the_bias_costs_the_baseline(plan, folder, write):
+    plan[1]['ambiguity60'] = plan[1]['ambiguity60']._replace(
+        aim='retrieval/rsum', oracle=None, without='clean'
+    )
+    for seed in range(3):
+        save(folder, 'plain', seed, condition='clean', hits=12, recalls=44)
+    assert 'costs the baseline about 40. Its rsum is 400.0 here, and 440.0 without' in write()
+    for seed in range(3):
+        save(folder, 'plain', seed, condition='clean', hits=12, recalls=40)
+    assert 'costs the baseline nothing. Its rsum is 400.0 here, and 400.0 without' in write()
 
 
 def test_main_table(write):
@@ -154,28 +281,31 @@ def test_main_table(write):
     assert lines['row'] == [
         'rsum',
         'v2t P@1',
-        'difference in rsum',
         'difference in v2t P@1',
+        'difference in rsum',
+        'over',
         'closed',
     ]
-    assert lines['chance'] == ['8.0', '', '', '', '']
+    assert lines['chance'] == ['8.0', '', '', '', '', '']
     assert lines['ceiling'][0] == '301.9'
-    assert lines['the plain one'] == ['400.0 +- 0.0', '20.0 +- 0.0', '', '', '']
-    rsum, precision, lost, gained, closed = lines['the soft one']
+    assert lines['the plain one'] == ['400.0 +- 0.0', '20.0 +- 0.0', '', '', '', '']
+    rsum, precision, gained, lost, over, closed = lines['the soft one']
+    assert over == 'plain'
     assert (rsum, precision, closed) == ('380.0 +- 0.0', '50.0 +- 0.0', '50 %')
     mean, low, high = map(float, re.fullmatch(r'(\S+) \[(\S+), (\S+)\]', gained).groups())
     assert mean == 30 and 10 < low < 30 < high < 50 and lost.startswith('-20.0 [')
-    assert lines['the idle one'][2:] == ['+0.0 [+0.0, +0.0]', '+0.0 [+0.0, +0.0]', '0 %']
-    assert lines['*the oracle one*'][4] == '100 %'
+    nothing = '+0.0 [+0.0, +0.0]'
+    assert lines['the idle one'][2:] == [nothing, nothing, 'plain', '0 %']
+    assert lines['*the oracle one*'][5] == '100 %'
     sinkhorn = lines['the idle one, Sinkhorn, train queue']
-    assert sinkhorn == ['420.0 +- 10.0', '', '+20.0 [-4.8, +44.8] s', '', '']
+    assert sinkhorn == ['420.0 +- 10.0', '', '', '+20.0 [-4.8, +44.8] s', 'plain', '']
     assert not any('test queries' in name for name in lines)
 
 
 def test_other_tables_and_their_sources(write):
     text = write()
     assert lines_of(text, '### Detection of soft') == {
-        'row': ['AUC, weights'],
+        'row': ['AUC, 1 - p'],
         'the soft one': ['85.0 +- 1.0'],
     }
     scores = lines_of(text, '### Normalisation')
@@ -185,7 +315,7 @@ def test_other_tables_and_their_sources(write):
     assert lines_of(text, '## Tuning')['the soft one'] == ['10.0', '**20.0**']
     assert lines_of(text, '## Files')['the soft one'][:2] == ['`soft_*.json`', '`configs/soft.py`']
     source = '[`benchmark/effects/ambiguity60/`](benchmark/effects/ambiguity60)'
-    assert text.count(source) == 4
+    assert text.count(source) == 5
     assert '18 trainings (0 of them for tuning only), 0.3 hours of CPU time, 2026-11-20' in text
     assert ' to 2026-11-22; commit abc1234' in text
     assert '**No cells yet**: nowhere.' in text and text.count('nowhere') == 1
@@ -218,9 +348,9 @@ def test_missing_seeds_and_strangers_are_named(write, folder):
 
 def test_verdicts_are_taken_against_the_control(tool, plan, folder, write):
     methods, _ = plan
-    methods['costly'] = methods['costly']._replace(control='harmful')
-    methods['harmful'] = methods['harmful']._replace(control='absent')
-    methods['soft'] = methods['soft']._replace(control='idle', transforms=('sinkhorn',))
+    methods['costly'] = methods['costly']._replace(controls=('harmful',))
+    methods['harmful'] = methods['harmful']._replace(controls=('absent',))
+    methods['soft'] = methods['soft']._replace(controls=('idle',), transforms=('sinkhorn',))
     for seed in range(3):
         extra = {'sinkhorn/retrieval/rsum': 390.0, 'sinkhorn/semantic/v2t_P1': 60.0 + seed}
         save(folder, 'soft', seed, **extra)
@@ -228,29 +358,31 @@ def test_verdicts_are_taken_against_the_control(tool, plan, folder, write):
         save(folder, 'idle', seed, **extra)
     text = write()
     said = {name: cells[0] for name, cells in lines_of(text, '## Does it help?').items()}
-    assert said['the costly one'] == '**helps** +15.0 over harmful; rsum +30.0'
-    assert said['the harmful one'] == '**harms** -15.0; rsum -280.0'  # no cells of its control
+    assert said['the costly one'] == '**helps** +15.0, rsum +30.0 over harmful'
+    assert said['the harmful one'] == '**harms** -15.0, rsum -280.0'  # no cells of its control
     assert said['the soft one'] == '**helps** +30.0 over idle'
-    assert said['the soft one, Sinkhorn, train queue'] == '**helps** +9.0 over idle'
+    assert said['the soft one, Sinkhorn, train queue'] == '**helps** +9.0 over idle/sinkhorn'
     assert 'over' not in said['the idle one, Sinkhorn, train queue']
-    assert 'its control, named after *over* (of a transform, to the same transform' in text
-    assert '- **Helps**: the soft one (general captions)' in text and '; the costly one (' in text
+    assert '- **Helps**: the soft one (`ambiguity60`)' in text and '; the costly one (' in text
     main = lines_of(text, '### Paired retrieval')
-    column = main['row'].index('difference in v2t P@1 to the control')
-    assert re.fullmatch(r'\+15.0 \[.*\] over harmful', main['the costly one'][column])
-    sinkhorn = main['the soft one, Sinkhorn, train queue'][column]
-    assert sinkhorn == '+9.0 [+6.5, +11.5] s over idle/sinkhorn'
-    assert main['the harmful one'][column] == main['the plain one'][column] == ''
+    gain, over = (main['row'].index(name) for name in ('difference in v2t P@1', 'over'))
+    assert main['the costly one'][gain].startswith('+15.0 [')
+    assert main['the costly one'][over] == 'harmful'
+    sinkhorn = main['the soft one, Sinkhorn, train queue']
+    assert (sinkhorn[gain], sinkhorn[over]) == ('+9.0 [+6.5, +11.5] s', 'idle/sinkhorn')
+    assert main['the harmful one'][over] == 'plain' and main['the plain one'][over] == ''
+    closed = main['row'].index('closed')
+    assert main['the harmful one'][closed] and not main['the soft one'][closed]
     assert lines_of(text, '## Files')['the costly one'][-2:] == ['paper', '`harmful`']
 
 
 def test_what_the_control_costs_is_no_harm(plan, folder, write):
-    plan[0]['costly'] = plan[0]['costly']._replace(control='harmful')
+    plan[0]['costly'] = plan[0]['costly']._replace(controls=('harmful',))
     for seed in range(3):
         save(folder, 'harmful', seed, hits=12, recalls=15)
     said = lines_of(write(), '## Does it help?')
-    assert said['the costly one'] == ['nothing over harmful']
-    assert said['the harmful one'] == ['**harms**; rsum -250.0']
+    assert said['the costly one'] == ['nothing +0.0 over harmful']
+    assert said['the harmful one'] == ['**harms**: rsum -250.0, aim nothing (+0.0)']
 
 
 def test_headline_states_both_numbers(tool, plan, folder, write):
@@ -292,7 +424,8 @@ def test_one_seed_gives_no_verdict(write, folder):
     text = write()
     assert lines_of(text, '## Does it help?')['the soft one'] == ['one seed, no verdict']
     lines = lines_of(text, '### Paired retrieval')
-    assert lines['the soft one'] == ['380.0', '50.0', '-20.0', '+30.0']
+    assert lines['the soft one'] == ['380.0', '50.0', '+30.0', '-20.0', 'plain']
+    assert 'What is to be won' not in text
     assert 'of the gain of the oracle in v2t P@1' not in text
 
 
@@ -350,7 +483,23 @@ def test_tuning_is_counted_once(plan, folder, write):
     assert '19 trainings (1 of them for tuning only), 1.3 hours of CPU time' in text
     assert 'The grid is the learning rate and nothing else' in text
     assert 'trained with NCL (the idle one) are judged by rsum after Sinkhorn' in text
-    assert 'were chosen on the corpus of `ambiguity60` and' in text
+    assert '[Files](#files), and what is built on them) were chosen' in text
+
+
+def test_the_tuning_says_how_little_decided(plan, folder, write):
+    path = folder / 'tuning.json'
+    tuning = json.loads(path.read_text())
+    assert '**Confounded**' not in write()  # the baseline is not in it
+    soft = tuning['clips']['soft']
+    tuning['clips']['plain'] = {**soft, 'chosen': soft['grid'][0]['point']}
+    path.write_text(json.dumps(tuning))
+    text = write()
+    assert '**Confounded**: the plain one (10.0 at lr 0.001, 20.0 at lr 0.002) stands at' in text
+    assert 'lr 0.001; at another point stand the soft one. What decided is one training' in text
+    assert 'judged on 150 clips of val (a query is 0.67 points of each R@K)' in text
+    tuning['clips']['plain'] = soft
+    path.write_text(json.dumps(tuning))
+    assert '**Confounded**' not in write()
 
 
 def test_without_the_baseline_there_are_no_differences(draw, folder):

@@ -12,6 +12,7 @@ import pytest
 from children import ROOT
 
 SEEDS = (0, 1, 2)
+KS = (1, 5, 10)
 
 
 @pytest.fixture
@@ -23,6 +24,11 @@ def files(monkeypatch):
 @pytest.fixture
 def stats(files):
     return importlib.import_module('comparison.statistics')
+
+
+@pytest.fixture
+def verdicts(files):
+    return importlib.import_module('comparison.verdicts')
 
 
 def fields(method='dvtr', seed=0, *, hits=(1, 0, None, 1), recalls=(3, 0, 1, 2), **changes):
@@ -128,8 +134,8 @@ def test_rows_of_transforms_read_their_own_keys(files, tmp_path):
     cell = fields()
     cell['test']['sinkhorn/retrieval/rsum'] = 250.0
     loaded = files.load_cell(save(tmp_path, cell))
-    rows = files.make_rows([loaded], dict(arl=(), dvtr=('sinkhorn', 'inverted_softmax')))
-    assert list(rows) == ['dvtr', 'dvtr/sinkhorn']  # no cells of arl, no keys of the last
+    rows = files.make_rows([loaded], dict(arl=('',), dvtr=('sinkhorn', '', 'inverted_softmax')))
+    assert list(rows) == ['dvtr/sinkhorn', 'dvtr']  # no cells of arl, no keys of the last
     assert rows['dvtr/sinkhorn'].values('retrieval/rsum') == {0: 250.0}
     assert rows['dvtr'].values('retrieval/rsum') == {0: 300.0}
     assert rows['dvtr/sinkhorn'].queries(0, 'v2t_P1') is None
@@ -235,12 +241,12 @@ def test_difference_takes_the_texts_along(stats, row):
         stats.difference(ours, base, 'semantic/v2t_P1', np.array([0, 0, 4, 4]))
 
 
-def test_one_seed_has_no_interval(stats, row):
+def test_one_seed_has_no_interval(stats, verdicts, row):
     ours, base = row('a', dict(hits=(1, 1, None, 1))), row('b', {}, {})
     gain = stats.difference(ours, base, 'semantic/v2t_P1')
     assert gain.mean == pytest.approx(100 / 3) and gain.seeds == (0,)
     assert (gain.low, gain.high, gain.sign) == (-math.inf, math.inf, 0) and not gain.of_queries
-    assert stats.verdict(gain, None, lower=False) == 'unknown'
+    assert verdicts.verdict(gain, None, matters=5) == 'unknown'
 
 
 def test_identical_rows_differ_by_nothing(stats, row):
@@ -308,27 +314,50 @@ def test_share_where_lower_is_better(stats, row):
 
 
 @pytest.mark.parametrize(
-    'name, control, rows, expected',
+    'name, controls, rows, expected',
     [
         ('ran', 'triplet', 'infonce triplet ran', 'triplet'),
         ('ran', 'triplet', 'infonce ran', 'infonce'),
         ('dvtr', '', 'infonce dvtr', 'infonce'),
-        ('infonce', '', 'infonce dvtr', None),
+        ('infonce', '', 'infonce dvtr', ''),
+        ('split', 'random infonce two', 'infonce two split random', 'random infonce two'),
+        ('split', 'random infonce two', 'infonce two split', 'infonce two'),
+        ('ran', '', 'ran', ''),
+        # As it is meant, its controls are the very rows named.
+        ('ncl/s', 'infonce infonce/s', 'infonce infonce/s ncl ncl/s', 'infonce infonce/s'),
+        ('ncl/s', 'infonce infonce/s', 'infonce ncl ncl/s', 'infonce'),
+        ('both/s', 'own ncl/s', 'infonce infonce/s own own/s ncl ncl/s both/s', 'own ncl/s'),
+    ],
+)
+def test_controls(files, name, controls, rows, expected):
+    found = controls_of(files, name, controls, rows, meant=True)
+    assert found == tuple(expected.split())
+
+
+@pytest.mark.parametrize(
+    'name, controls, rows, expected',
+    [
         ('infonce/s', '', 'infonce infonce/s', 'infonce'),
-        ('ncl/s', '', 'infonce infonce/s ncl ncl/s', 'infonce/s'),
-        ('ncl/s', '', 'infonce ncl ncl/s', 'infonce'),
+        ('own/s', '', 'infonce infonce/s own own/s', 'infonce/s'),
+        ('own/s', '', 'infonce own own/s', 'infonce'),
+        ('ncl', 'infonce infonce/s', 'infonce infonce/s ncl ncl/s', 'infonce'),
+        ('both', 'own ncl/s', 'infonce own ncl ncl/s both both/s', 'own ncl'),
         ('both/s', 'own', 'infonce infonce/s own own/s both/s', 'own/s'),
         ('both/s', 'own', 'infonce infonce/s own both/s', 'infonce/s'),
         ('both/s', 'own', 'infonce own both/s', 'infonce'),
-        ('ran', '', 'ran', None),
     ],
 )
-def test_controls(files, name, control, rows, expected):
+def test_controls_of_other_rows_have_their_transform(files, name, controls, rows, expected):
+    found = controls_of(files, name, controls, rows, meant=False)
+    assert found == tuple(expected.split())
+
+
+def controls_of(files, name, controls, rows, *, meant):
     made = {}
     for key in rows.split():
         method, _, transform = key.partition('/')
         made[key] = files.Row(method, transform, {})
-    assert files.control_of(made[name], made, control, 'infonce') == expected
+    return files.controls_of(made[name], made, tuple(controls.split()), 'infonce', meant)
 
 
 def test_time_ratio_is_the_median_of_common_seeds(stats, row):
@@ -341,20 +370,45 @@ def test_time_ratio_is_the_median_of_common_seeds(stats, row):
 @pytest.mark.parametrize(
     'aim, cost, lower, word',
     [
-        ((1, 5), (-3, 1), False, 'helps'),
-        ((1, 5), (-9, -2), False, 'helps'),
-        ((-5, -1), None, False, 'harms'),
-        ((-5, -1), None, True, 'helps'),
-        ((1, 5), None, True, 'harms'),
-        ((-1, 5), (-9, -2), False, 'costs'),
+        ((1, 9), (-3, 1), False, 'helps'),
+        ((1, 9), (-9, -2), False, 'helps'),
+        ((-9, -1), None, False, 'harms'),
+        ((-9, -1), None, True, 'helps'),
+        ((1, 9), None, True, 'harms'),
+        ((-1, 9), (-9, -2), False, 'costs'),
+        ((-1, 9), (2, 9), False, 'not resolved'),
+        ((-5.1, 1), None, False, 'not resolved'),
         ((-1, 5), (2, 9), False, 'nothing'),
+        ((-1, 5), (-9, -2), False, 'harms'),
         ((0, 0), None, False, 'nothing'),
+        ((0.5, 4), None, False, 'nothing'),  # resolved, and would not matter
+        ((-4, -0.5), (-9, 1), False, 'nothing'),
+        ((0.5, 4), (-9, -2), False, 'harms'),
         ((-math.inf, math.inf), None, False, 'unknown'),
         (None, (1, 2), False, 'unknown'),
     ],
 )
-def test_verdicts(stats, aim, cost, lower, word):
+def test_verdicts(stats, verdicts, aim, cost, lower, word):
     aim, cost = (
         ends and stats.Difference(sum(ends) / 2, *ends, SEEDS, True) for ends in (aim, cost)
     )
-    assert stats.verdict(aim, cost, lower=lower) == word
+    assert verdicts.verdict(aim, cost, matters=5, lower=lower) == word
+
+
+def test_a_collapse_is_told_in_t2v(verdicts, row):
+    def cell(t2v, v2t):
+        recalls = {f'retrieval/{d}_R{k}': x for d, x in zip(('t2v', 'v2t'), (t2v, v2t)) for k in KS}
+        return dict(test=recalls, queries={})
+
+    # Chance of 400 videos: .25, 1.25 and 2.5.  An oracle has no paired recall in v2t.
+    cells = [cell(8 / 3, 5), cell(2.7, 5), cell(30, 0)]
+    assert verdicts.collapsed_seeds(row('a', *cells), 4.0) == (0,)
+    assert verdicts.collapsed_seeds(row('a', *cells), None) == ()
+    assert verdicts.collapsed_seeds(row('b', {}, {}), 4.0) == ()  # no recalls in its cells
+
+
+def test_sums_of_recalls(files):
+    numbers = {f'{p}retrieval/t2v_R{k}': k for p in ('', 'sinkhorn/') for k in KS}
+    added = files.with_sums(numbers, ('', 'sinkhorn', 'absent'))
+    assert set(added) - set(numbers) == {files.T2V_RSUM, f'sinkhorn/{files.T2V_RSUM}'}
+    assert added[files.T2V_RSUM] == 16 and files.T2V_RSUM not in files.with_sums({'x': 1.0})

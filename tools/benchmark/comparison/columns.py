@@ -17,7 +17,7 @@ PAIRED = (
     Column('retrieval/t2v_R1', 't2v R@1'),
     Column('retrieval/v2t_R1', 'v2t R@1'),
     Column('retrieval/rsum', 'rsum'),
-    Column('retrieval/t2v_SumR', 't2v SumR'),
+    Column('retrieval/t2v_rsum', 't2v R@1+5+10'),
 )
 SEMANTIC = tuple(
     Column(f'semantic/{direction}_{key}', f'{direction} {heading}')
@@ -32,12 +32,10 @@ SCORES = (
     Column('length_bias/t2v_train_correlation', 'length bias'),
 )
 DETECTION = (
-    Column('soft_positive/eta_auc', 'AUC, weights'),
+    Column('soft_positive/eta_auc', 'AUC, 1 - p'),
     Column('soft_positive/scores_auc', 'AUC, cosine'),
-    Column('soft_positive/eta_breakeven', 'break-even, weights'),
+    Column('soft_positive/eta_breakeven', 'break-even, 1 - p'),
     Column('soft_positive/scores_breakeven', 'break-even, cosine'),
-    Column('soft_positive/eta_precision', 'precision'),
-    Column('soft_positive/eta_recall', 'recall'),
 )
 COLUMNS = {column.key: column for column in (*PAIRED, *SEMANTIC, *SCORES, *DETECTION)}
 

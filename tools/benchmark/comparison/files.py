@@ -9,9 +9,14 @@ from typing import Any, Iterable, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
+#: Paired recall where only texts ask: t2v R@1 + R@5 + R@10.
+T2V_RSUM = 'retrieval/t2v_rsum'
+#: What it is the sum of.
+T2V_RECALLS = ('retrieval/t2v_R1', 'retrieval/t2v_R5', 'retrieval/t2v_R10')
 #: Measures with a value for each query: 100 x the sum of the means of these fields.
 OF_QUERIES = {
     'retrieval/rsum': ('t2v_recalls', 'v2t_recalls'),
+    T2V_RSUM: ('t2v_recalls',),
     'semantic/t2v_P1': ('t2v_P1',),
     'semantic/v2t_P1': ('v2t_P1',),
 }
@@ -49,7 +54,7 @@ class Cell(NamedTuple):
         made: ``date``, ``commit``, ``machine`` and ``tower``, the frame tower of its features.
         cpu_seconds: CPU time of the training and its test; None = no training of its own.
         val: metrics of the chosen epoch.
-        test: metrics; those of a transform are prefixed ``<transform>/``.
+        test: metrics; those of a transform are prefixed ``<transform>/``. ``T2V_RSUM`` is added.
         queries: for '' and each transform, float64 [Q] by field: ``t2v_recalls`` and
             ``v2t_recalls`` (how many of R@1, R@5, R@10 a query reaches), ``t2v_P1`` and ``v2t_P1``
             (in [0, 1]; NaN = no true item).
@@ -154,9 +159,21 @@ def load_cell(path: Path) -> Cell:
         transform: {name: _query_values(path, name, given) for name, given in table.items()}
         for transform, table in fields['queries'].items()
     }
-    cell = Cell(**{**{name: fields[name] for name in FIELDS}, 'queries': queries})
+    test = with_sums(fields['test'], ('', *queries))
+    cell = Cell(**{**{name: fields[name] for name in FIELDS}, 'test': test, 'queries': queries})
     _check_queries(path, cell)
     return cell
+
+
+def with_sums(numbers: Mapping[str, float], transforms: Iterable[str] = ('',)) -> dict[str, float]:
+    """Metrics with ``T2V_RSUM`` of each transform whose recalls are there; '' = raw scores."""
+    sums = {}
+    for transform in transforms:
+        prefix = f'{transform}/' if transform else ''
+        parts = [prefix + key for key in T2V_RECALLS]
+        if all(key in numbers for key in parts):
+            sums[prefix + T2V_RSUM] = sum(numbers[key] for key in parts)
+    return {**numbers, **sums}
 
 
 def check_numbers(numbers: Mapping[str, Any], where: str) -> None:
@@ -211,7 +228,7 @@ def make_rows(cells: Iterable[Cell], methods: Mapping[str, Sequence[str]]) -> di
 
     Args:
         cells: of one condition.
-        methods: transforms that have rows of their own, by method.
+        methods: the transforms of each that have rows, in that order; '' = raw scores.
     """
     found: dict[str, dict[int, Cell]] = {}
     for cell in cells:
@@ -220,23 +237,34 @@ def make_rows(cells: Iterable[Cell], methods: Mapping[str, Sequence[str]]) -> di
         Row(method, transform, found[method])
         for method, transforms in methods.items()
         if method in found
-        for transform in ('', *transforms)
+        for transform in transforms
     ]
     return {row.name: row for row in rows if row.is_measured}
 
 
-def control_of(row: Row, rows: Mapping[str, Row], control: str, baseline: str) -> Optional[str]:
-    """Name of the row that differs by the idea alone.
+def controls_of(
+    row: Row, rows: Mapping[str, Row], controls: Sequence[str], baseline: str, meant: bool
+) -> tuple[str, ...]:
+    """Names of the rows that it is compared with, the one that decides first.
 
     Args:
-        row: whose control it is.
+        row: whose controls they are.
         rows: all of the condition, by name.
-        control: of the method; '' = the baseline.
+        controls: of the method; () = the baseline.
         baseline: method.
+        meant: whether the row is its method as that is meant to be tested: its controls are those
+            very rows. Those of any other row are what the same transform makes of their methods.
 
     Returns:
-        The same transform of the control where that has cells, else of the baseline, else the
-        baseline's raw scores; None where there is none of them, and for the baseline itself.
+        Those that have cells; where none has, the baseline with the same transform, else the
+        baseline's raw scores; nothing where there is none of them, and for the baseline itself.
     """
-    names = [Row(method, row.transform, {}).name for method in (control, baseline) if method]
-    return next((name for name in (*names, baseline) if name in rows and name != row.name), None)
+    same = Row(baseline, row.transform, {}).name
+    names = controls or (same,)
+    if not meant:
+        names = [Row(name.split('/')[0], row.transform, {}).name for name in names]
+
+    def found(names: Iterable[str]) -> tuple[str, ...]:
+        return tuple(name for name in dict.fromkeys(names) if name in rows and name != row.name)
+
+    return found(names) or found((same, baseline))[:1]

@@ -19,7 +19,9 @@ from matplotlib.text import Text
 from PIL import Image
 
 from comparison.columns import heading, lower_is_better
-from comparison.statistics import Difference, View, mean_and_deviation
+from comparison.statistics import Difference, mean_and_deviation
+from comparison.verdicts import MATTERS
+from comparison.views import View
 
 #: The condition of ``trade.png``, and what its shaded area asks for: percent of the gain of the
 #: oracle, for no more than this much rsum.
@@ -33,6 +35,7 @@ LENGTH = 'length_bias/t2v_train_correlation'
 STYLES = {
     'baseline': ('#000000', 's'),
     'paper': ('#0072B2', 'o'),
+    'partial': ('#0072B2', 'd'),
     'literal': ('#56B4E9', 'v'),
     'control': ('#808080', 'D'),
     'ours': ('#D55E00', 'P'),
@@ -265,7 +268,7 @@ def _effects(views: Sequence[View]) -> Optional[Figure]:
         max(len(_gains(view)) for view in views[k * across : (k + 1) * across]) + 5
         for k in range(down)
     ]
-    figure = Figure(figsize=(6.4 * across, 0.19 * sum(heights)), dpi=95, layout='constrained')
+    figure = Figure(figsize=(6.6 * across, 0.19 * sum(heights)), dpi=95, layout='constrained')
     panels = list(figure.subplots(down, across, squeeze=False, height_ratios=heights).flat)
     shown: dict[str, Line2D] = {}
     for axes, view in zip(panels, views):
@@ -277,32 +280,56 @@ def _effects(views: Sequence[View]) -> Optional[Figure]:
 
 
 def _gains(view: View) -> dict[str, Difference]:
-    gains = {name: view.gain(row, view.condition.aim) for name, row in view.rows.items()}
+    """Differences of rows to their controls; methods without the biases they need are left out."""
+    rows = [row for name, row in view.rows.items() if row.transform or name in view.meant]
+    gains = {row.name: view.edge(row, view.condition.aim) for row in rows}
     return {name: gain for name, gain in gains.items() if gain is not None}
 
 
+def _named(view: View, name: str) -> str:
+    """Label of a row, with its control where that is not the baseline, and whether it collapsed."""
+    control = view.controls[name][0]
+    plain = view.rows[control].method == view.condition.baseline
+    over = '' if plain else f' over {control}'
+    return view.labels[name] + over + (' (collapsed)' if view.collapsed(view.rows[name]) else '')
+
+
+def _limits(gains: Sequence[Difference], aim: str) -> tuple[float, float]:
+    """Ends of an axis that holds all intervals and what would not matter, with some room."""
+    ends = [end for gain in gains for end in (gain.low, gain.high, gain.mean)]
+    ends = [end for end in ends if math.isfinite(end)]
+    low, high = min(ends + [-MATTERS[aim]]), max(ends + [MATTERS[aim]])
+    room = 0.08 * (high - low)
+    return low - room, high + room
+
+
 def _bars(axes: Axes, view: View) -> dict[str, Line2D]:
-    """One line for each row: the difference in the aim and its interval."""
-    shown = {}
+    """One line for each row: the difference to its control in the aim, and its interval."""
+    shown, aim = {}, view.condition.aim
+    axes.axvspan(-MATTERS[aim], MATTERS[aim], color='#F0F0F0', zorder=0)
     axes.axvline(0, color='#606060', linewidth=1, zorder=0)
     gains = _gains(view)
+    low, high = _limits([g for name, g in gains.items() if name not in view.oracles], aim)
     for k, (name, gain) in enumerate(gains.items()):
         group = view.groups[name]
         color, marker = STYLES[group]
+        if gain.mean > high:
+            looks = dict(ha='right', va='center', size=8, color=color)
+            axes.text(high, k, f'{gain.mean:+.0f} \u2192', **looks)
+            continue
         if math.isfinite(gain.high):
             axes.plot([gain.low, gain.high], [k, k], color=color, linewidth=1.6, alpha=0.6)
         looks = dict(color=color, markeredgecolor='white', linestyle='')
         size = 11 if marker == '*' else 7
         (shown[group],) = axes.plot(gain.mean, k, marker=marker, markersize=size, **looks)
-    axes.set_yticks(range(len(gains)), [view.labels[name] for name in gains], size=8)
-    axes.set_ylim(len(gains) - 0.4, -0.6)
+    axes.set_yticks(range(len(gains)), [_named(view, name) for name in gains], size=8)
+    axes.set(xlim=(low, high), ylim=(len(gains) - 0.4, -0.6))
     axes.tick_params(axis='y', length=0)
     axes.spines['left'].set_visible(False)
     axes.grid(axis='x', color='#E4E4E4', linewidth=0.6)
     axes.set_axisbelow(True)
-    aim = view.condition.aim
     better = 'left' if lower_is_better(aim) else 'right'
-    axes.set_xlabel(f'difference ({better} is better)', size=8)
+    axes.set_xlabel(f'difference ({better} is better; grey: would not matter)', size=8)
     axes.set_title(f'{view.condition.label}\n{heading(aim)}', loc='left', size=9)
     return shown
 

@@ -1,4 +1,4 @@
-"""Cells of effects.py as numbers: rows over seeds, paired differences, intervals, verdicts.
+"""Rows of effects.py as numbers: means over seeds, paired differences and their intervals.
 
 The same cells always give the same numbers.
 """
@@ -8,24 +8,12 @@ from __future__ import annotations
 import math
 import statistics
 from functools import lru_cache
-from pathlib import Path
-from typing import Any, Iterable, Mapping, NamedTuple, Optional, Sequence
+from typing import Iterable, NamedTuple, Optional, Sequence
 
 import numpy as np
 
 from comparison.columns import lower_is_better
-from comparison.files import (
-    OF_QUERIES,
-    Cell,
-    Row,
-    check_numbers,
-    check_text_videos,
-    control_of,
-    load_cells,
-    load_json,
-    make_rows,
-)
-from comparison.plan import TRANSFORMS, Condition, Method
+from comparison.files import OF_QUERIES, Row
 
 DRAWS = 2000
 LEVEL = 0.95
@@ -52,196 +40,6 @@ class Difference(NamedTuple):
     def sign(self) -> int:
         """1 or -1 where the interval is all above or all below 0, else 0."""
         return int(self.low > 0) - int(self.high < 0)
-
-
-class View(NamedTuple):
-    """What is known about one condition.
-
-    Attributes:
-        name: of the condition.
-        condition: its plan.
-        rows: by name, in the order of the plan.
-        labels: of the rows, and of planned methods without cells.
-        groups: of the rows, see ``Method``; 'oracle' also where the transform is one.
-        bounds: 'chance' and 'ceiling' of each metric.
-        controls: by row, the one that its verdict is taken against, see :func:`control_of`.
-        text_videos: int64 [T], video of each text; None where each video has one text.
-        meant: rows with the transform that their method's epoch was chosen by, or with none.
-    """
-
-    name: str
-    condition: Condition
-    rows: Mapping[str, Row]
-    labels: Mapping[str, str]
-    groups: Mapping[str, str]
-    bounds: Mapping[str, Mapping[str, float]]
-    controls: Mapping[str, str]
-    text_videos: Optional[np.ndarray]
-    meant: frozenset[str]
-
-    @property
-    def base(self) -> Optional[Row]:
-        """The row that all are compared with."""
-        return self.rows.get(self.condition.baseline)
-
-    @property
-    def cost(self) -> str:
-        """Key of paired recall: rsum, or SumR where only texts ask."""
-        rsum, sum_of_texts = 'retrieval/rsum', 'retrieval/t2v_SumR'
-        return rsum if any(row.values(rsum) for row in self.rows.values()) else sum_of_texts
-
-    @property
-    def oracles(self) -> set[str]:
-        """Names of the rows that know what no method may know."""
-        return {name for name, group in self.groups.items() if group == 'oracle'}
-
-    def label(self, name: str) -> str:
-        """Of a row, in Markdown: oracles in italics."""
-        return f'*{self.labels[name]}*' if name in self.oracles else self.labels[name]
-
-    def gain(self, row: Row, key: str) -> Optional[Difference]:
-        """Difference to the baseline; None for the baseline itself and where there is none."""
-        if self.base is None or row.name == self.base.name:
-            return None
-        return difference(row, self.base, key, self.text_videos)
-
-    def edge(self, row: Row, key: str) -> Optional[Difference]:
-        """Difference to its control, which may be the baseline; None where there is neither."""
-        control = self.rows.get(self.controls.get(row.name, ''))
-        return None if control is None else difference(row, control, key, self.text_videos)
-
-    def over(self, row: Row) -> Optional[str]:
-        """Name of its control, None where that is the baseline itself."""
-        control = self.controls.get(row.name)
-        return None if control == self.condition.baseline else control
-
-    def share(self, row: Row) -> Optional[float]:
-        """Percent of the oracle's gain in the aim."""
-        oracle = self.rows.get(self.condition.oracle or '')
-        if self.base is None or oracle is None or row.name == self.base.name:
-            return None
-        return share(row, self.base, oracle, self.condition.aim, self.text_videos)
-
-    def oracle_gains(self, key: str) -> bool:
-        """Whether the oracle is better than the baseline, by its interval."""
-        oracle = self.rows.get(self.condition.oracle or '')
-        return oracle is not None and is_better(self.gain(oracle, key), key)
-
-    def verdict(self, row: Row) -> str:
-        """See :func:`verdict`."""
-        aim, cost = self.condition.aim, self.cost
-        paired = None if aim == cost else self.edge(row, cost)
-        return verdict(self.edge(row, aim), paired, lower=lower_is_better(aim))
-
-    def missing(self) -> list[str]:
-        """'label: no cells' of planned methods; 'label: seed 1' of seeds that others have."""
-        planned = [name for name in self.condition.methods if name in self.labels]
-        found = {name: self.rows[name].cells.keys() for name in planned if name in self.rows}
-        seeds = set().union(*found.values())
-        lacks = {
-            name: f'seed {", ".join(map(str, sorted(seeds - found[name])))}'
-            if name in found
-            else 'no cells'
-            for name in planned
-            if seeds - found.get(name, set())
-        }
-        return [f'{self.labels[name]}: {those}' for name, those in lacks.items()]
-
-
-class Found(NamedTuple):
-    """What lies in a folder of cells.
-
-    Attributes:
-        views: conditions with cells, in the order of the plan.
-        cells: of the views.
-        strangers: cells of no plan.
-        older: cells of another config than the plan's.
-    """
-
-    views: list[View]
-    cells: list[Cell]
-    strangers: list[Cell]
-    older: list[Cell]
-
-
-def make_views(
-    folder: Path,
-    methods: Mapping[str, Method],
-    conditions: Mapping[str, Condition],
-    shas: Mapping[tuple[str, str, int], str] = {},
-) -> Found:
-    """Read a folder of cells.
-
-    Args:
-        folder: with the cells, and ``conditions.json`` where there is one.
-        methods: all that may have cells.
-        conditions: the same; of each, the methods that it lists are shown.
-        shas: of the plan's configs, by condition, method and seed; cells without are taken as
-            they are.
-
-    Raises:
-        ValueError: see :func:`load_cells`; or ``conditions.json`` holds what is no number.
-    """
-    cells = load_cells(folder)
-    planned = {
-        (name, method)
-        for name, plan in conditions.items()
-        for method in plan.methods
-        if method in methods
-    }
-    known, older, rest = [], [], []
-    for cell in cells:
-        sha = shas.get((cell.condition, cell.method, cell.seed), cell.config_sha)
-        its_plan = known if sha == cell.config_sha else older
-        (its_plan if (cell.condition, cell.method) in planned else rest).append(cell)
-    path = folder / 'conditions.json'
-    described = load_json(path) if path.exists() else {}
-    views = [
-        _view(name, plan, those, methods, described.get(name, {}), path)
-        for name, plan in conditions.items()
-        if (those := [cell for cell in known if cell.condition == name])
-    ]
-    return Found(views, known, rest, older)
-
-
-def _view(
-    name: str,
-    plan: Condition,
-    cells: Sequence[Cell],
-    methods: Mapping[str, Method],
-    described: Mapping[str, Any],
-    path: Path,
-) -> View:
-    """One condition; ``described`` is what the file at ``path`` says of it."""
-    shown = [method for method in plan.methods if method in methods]
-    rows = make_rows(cells, {method: methods[method].transforms for method in shown})
-    bounds = {bound: described.get(bound, {}) for bound in ('chance', 'ceiling')}
-    for bound, numbers in bounds.items():
-        check_numbers(numbers, f'{path}: {bound!r} of {name}')
-    labels = {method: methods[method].label for method in shown}
-    labels.update((key, label_of(row, methods)) for key, row in rows.items())
-    groups = {
-        key: 'oracle' if 'oracle' in row.transform else methods[row.method].group
-        for key, row in rows.items()
-    }
-    controls = {
-        key: control
-        for key, row in rows.items()
-        if (control := control_of(row, rows, methods[row.method].control, plan.baseline))
-    }
-    videos = check_text_videos(described.get('text_videos'), f"{path}: 'text_videos' of {name}")
-    meant = frozenset(
-        key
-        for key, row in rows.items()
-        if methods[row.method].chosen_by.startswith(f'{row.transform or "retrieval"}/')
-    )
-    return View(name, plan, rows, labels, groups, bounds, controls, videos, meant)
-
-
-def label_of(row: Row, methods: Mapping[str, Method]) -> str:
-    """Of a row, with its transform."""
-    label = methods[row.method].label
-    return f'{label}, {TRANSFORMS[row.transform]}' if row.transform else label
 
 
 def mean_and_deviation(values: Iterable[float]) -> Optional[tuple[float, float]]:
@@ -424,22 +222,3 @@ def time_ratio(row: Row, base: Row) -> Optional[float]:
     ]
     ratios = [ours / theirs for ours, theirs in pairs if ours is not None and theirs is not None]
     return statistics.median(ratios) if ratios else None
-
-
-def verdict(aim: Optional[Difference], cost: Optional[Difference], *, lower: bool) -> str:
-    """What a row does, by the signs of two intervals.
-
-    Args:
-        aim: difference to the control in the measure that the condition spoils.
-        cost: in paired recall; None where that is the aim.
-        lower: whether a lower aim is better.
-
-    Returns:
-        'helps' or 'harms' if the interval of the aim excludes 0; else 'costs' if that of the cost
-        is below 0, 'nothing' if not; 'unknown' where nothing was measured, or by one seed only.
-    """
-    if aim is None or math.isinf(aim.high):
-        return 'unknown'
-    if aim.sign:
-        return 'helps' if (aim.sign > 0) != lower else 'harms'
-    return 'costs' if cost is not None and cost.sign < 0 else 'nothing'

@@ -1,0 +1,234 @@
+"""Conditions of effects.py as one reads them: rows, their controls, differences and verdicts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Mapping, NamedTuple, Optional, Sequence
+
+import numpy as np
+
+from comparison.columns import lower_is_better
+from comparison.files import (
+    T2V_RSUM,
+    Cell,
+    Row,
+    check_numbers,
+    check_text_videos,
+    controls_of,
+    load_cells,
+    load_json,
+    make_rows,
+    with_sums,
+)
+from comparison.plan import TRANSFORMS, Condition, Method
+from comparison.statistics import Difference, difference, is_better, share
+from comparison.verdicts import MATTERS, collapsed_seeds, verdict
+
+
+class View(NamedTuple):
+    """What is known about one condition.
+
+    Attributes:
+        name: of the condition.
+        condition: its plan.
+        rows: by name, in the order of the methods.
+        labels: of the rows, and of planned methods without cells.
+        groups: of the rows, see ``Method``; 'oracle' also where the transform is one, 'control'
+            where the transform is missing that its method is meant to be tested with.
+        bounds: 'chance' and 'ceiling' of each metric.
+        controls: by row, those that it is compared with, see ``files.controls_of``.
+        text_videos: int64 [T], video of each text; None where each video has one text.
+        meant: rows with the transform that their method's epoch was chosen by, or with none.
+    """
+
+    name: str
+    condition: Condition
+    rows: Mapping[str, Row]
+    labels: Mapping[str, str]
+    groups: Mapping[str, str]
+    bounds: Mapping[str, Mapping[str, float]]
+    controls: Mapping[str, Sequence[str]]
+    text_videos: Optional[np.ndarray]
+    meant: frozenset[str]
+
+    @property
+    def base(self) -> Optional[Row]:
+        """The row that all are compared with."""
+        return self.rows.get(self.condition.baseline)
+
+    @property
+    def oracles(self) -> set[str]:
+        """Names of the rows that know what no method may know."""
+        return {name for name, group in self.groups.items() if group == 'oracle'}
+
+    def label(self, name: str) -> str:
+        """Of a row, in Markdown: oracles in italics."""
+        return f'*{self.labels[name]}*' if name in self.oracles else self.labels[name]
+
+    def gain(self, row: Row, key: str) -> Optional[Difference]:
+        """Difference to the baseline; None for the baseline itself and where there is none."""
+        if self.base is None or row.name == self.base.name:
+            return None
+        return difference(row, self.base, key, self.text_videos)
+
+    def edge(self, row: Row, key: str, control: Optional[str] = None) -> Optional[Difference]:
+        """Difference to one of its controls, the first if none is named; None without any."""
+        control = control or next(iter(self.controls[row.name]), None)
+        if control is None:
+            return None
+        return difference(row, self.rows[control], key, self.text_videos)
+
+    def share(self, row: Row) -> Optional[float]:
+        """Percent of the oracle's gain in the aim."""
+        oracle = self.rows.get(self.condition.oracle or '')
+        if self.base is None or oracle is None or row.name == self.base.name:
+            return None
+        return share(row, self.base, oracle, self.condition.aim, self.text_videos)
+
+    def oracle_gains(self, key: str) -> bool:
+        """Whether the oracle is better than the baseline, by its interval."""
+        oracle = self.rows.get(self.condition.oracle or '')
+        return oracle is not None and is_better(self.gain(oracle, key), key)
+
+    def is_baseline(self, row: Row) -> bool:
+        """Whether it is a plain loss or encoder, which other rows are compared with."""
+        return not row.transform and self.groups[row.name] == 'baseline'
+
+    def collapsed(self, row: Row) -> tuple[int, ...]:
+        """Seeds whose training has learnt nothing, see :func:`~verdicts.collapsed_seeds`."""
+        return collapsed_seeds(row, self.bounds['chance'].get(T2V_RSUM))
+
+    def verdict(self, row: Row, control: Optional[str] = None) -> str:
+        """See :func:`~verdicts.verdict`; 'collapsed' where a seed of either row has."""
+        control = control or next(iter(self.controls[row.name]), None)
+        if self.collapsed(row) or control and self.collapsed(self.rows[control]):
+            return 'collapsed'
+        aim, cost = self.condition.aim, self.condition.cost
+        paired = None if aim == cost else self.edge(row, cost, control)
+        lower = lower_is_better(aim)
+        return verdict(self.edge(row, aim, control), paired, matters=MATTERS[aim], lower=lower)
+
+    def missing(self) -> list[str]:
+        """'label: no cells' of planned methods; 'label: seed 1' of seeds that others have."""
+        planned = [name for name in self.condition.methods if name in self.labels]
+        found = {name: self.rows[name].cells.keys() for name in planned if name in self.rows}
+        seeds = set().union(*found.values())
+        lacks = {
+            name: f'seed {", ".join(map(str, sorted(seeds - found[name])))}'
+            if name in found
+            else 'no cells'
+            for name in planned
+            if seeds - found.get(name, set())
+        }
+        return [f'{self.labels[name]}: {those}' for name, those in lacks.items()]
+
+
+class Found(NamedTuple):
+    """What lies in a folder of cells.
+
+    Attributes:
+        views: conditions with cells, in the order of the plan.
+        cells: of the views.
+        strangers: cells of no plan.
+        older: cells of another config than the plan's.
+    """
+
+    views: list[View]
+    cells: list[Cell]
+    strangers: list[Cell]
+    older: list[Cell]
+
+
+def make_views(
+    folder: Path,
+    methods: Mapping[str, Method],
+    conditions: Mapping[str, Condition],
+    shas: Mapping[tuple[str, str, int], str] = {},
+) -> Found:
+    """Read a folder of cells.
+
+    Args:
+        folder: with the cells, and ``conditions.json`` where there is one.
+        methods: all that may have cells.
+        conditions: the same; of each, the methods that it lists are shown.
+        shas: of the plan's configs, by condition, method and seed; cells without are taken as
+            they are.
+
+    Raises:
+        ValueError: see :func:`load_cells`; or ``conditions.json`` holds what is no number.
+    """
+    cells = load_cells(folder)
+    planned = {
+        (name, method)
+        for name, plan in conditions.items()
+        for method in plan.methods
+        if method in methods
+    }
+    known, older, rest = [], [], []
+    for cell in cells:
+        sha = shas.get((cell.condition, cell.method, cell.seed), cell.config_sha)
+        its_plan = known if sha == cell.config_sha else older
+        (its_plan if (cell.condition, cell.method) in planned else rest).append(cell)
+    path = folder / 'conditions.json'
+    described = load_json(path) if path.exists() else {}
+    views = [
+        _view(name, plan, those, methods, described.get(name, {}), path)
+        for name, plan in conditions.items()
+        if (those := [cell for cell in known if cell.condition == name])
+    ]
+    return Found(views, known, rest, older)
+
+
+def _view(
+    name: str,
+    plan: Condition,
+    cells: Sequence[Cell],
+    methods: Mapping[str, Method],
+    described: Mapping[str, Any],
+    path: Path,
+) -> View:
+    """One condition; ``described`` is what the file at ``path`` says of it."""
+    shown = [method for method in methods if method in plan.methods]
+    rows = make_rows(cells, {method: _transforms(methods[method]) for method in shown})
+    bounds = {bound: described.get(bound, {}) for bound in ('chance', 'ceiling')}
+    for bound, numbers in bounds.items():
+        check_numbers(numbers, f'{path}: {bound!r} of {name}')
+    bounds = {bound: with_sums(numbers) for bound, numbers in bounds.items()}
+    labels = {method: methods[method].label for method in shown}
+    labels.update((key, label_of(row, methods)) for key, row in rows.items())
+    meant = frozenset(
+        key for key, row in rows.items() if row.transform == _meant(methods[row.method])
+    )
+    groups = {key: _group(row, methods[row.method], key in meant) for key, row in rows.items()}
+    controls = {
+        key: controls_of(row, rows, methods[row.method].controls, plan.baseline, key in meant)
+        for key, row in rows.items()
+    }
+    videos = check_text_videos(described.get('text_videos'), f"{path}: 'text_videos' of {name}")
+    return View(name, plan, rows, labels, groups, bounds, controls, videos, meant)
+
+
+def label_of(row: Row, methods: Mapping[str, Method]) -> str:
+    """Of a row, with its transform, or the lack of one, where that is not as it is meant."""
+    method = methods[row.method]
+    if row.transform == _meant(method):
+        return method.label
+    how = TRANSFORMS[row.transform] if row.transform else 'biases left out at test'
+    return f'{method.label}, {how}'
+
+
+def _meant(method: Method) -> str:
+    """The transform that a method is meant to be tested with; '' = none."""
+    first = method.chosen_by.split('/')[0]
+    return '' if first == 'retrieval' else first
+
+
+def _transforms(method: Method) -> list[str]:
+    """Of the rows of a method; the one that it is meant with comes first."""
+    return list(dict.fromkeys((_meant(method), '', *method.transforms)))
+
+
+def _group(row: Row, method: Method, meant: bool) -> str:
+    if 'oracle' in row.transform:
+        return 'oracle'
+    return method.group if meant or row.transform else 'control'
