@@ -8,12 +8,15 @@ from typing import Iterable, Optional, Sequence
 from comparison.columns import digits, heading
 from comparison.statistics import Difference, mean_and_deviation
 
+#: Digits that are not rounding noise: a page must not depend on the machine's order of summation.
+NOISE = 6
+
 
 def spread(values: Iterable[float], places: int) -> str:
     """'12.3 +- 0.4'; '12.3' for one value, empty for none."""
     values = list(values)
     numbers = mean_and_deviation(values) or ()
-    return ' +- '.join(f'{x:.{places}f}' for x in numbers[: len(values)])
+    return ' +- '.join(f'{round(x, NOISE):.{places}f}' for x in numbers[: len(values)])
 
 
 def interval(gain: Optional[Difference], key: str) -> str:
@@ -30,7 +33,7 @@ def interval(gain: Optional[Difference], key: str) -> str:
 def signed(value: float, key: str) -> str:
     """With its sign and the digits of a metric; a zero has the sign +."""
     places = digits(key)
-    return f'{round(value, places) + 0.0:+.{places}f}'
+    return f'{round(round(value, NOISE), places) + 0.0:+.{places}f}'
 
 
 def named(gain: Difference, key: str) -> str:

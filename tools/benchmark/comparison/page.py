@@ -151,9 +151,9 @@ def _tuning_only(tuning: Mapping[str, Any], shas: set[str]) -> list[float]:
 
 def _files(views: Sequence[View], methods: Mapping[str, Method]) -> str:
     """Which files and which config belong to which row."""
-    names = dict.fromkeys(row.method for view in views for row in view.rows.values())
+    shown = {row.method for view in views for row in view.rows.values()}
     lines = []
-    for name in names:
+    for name in (name for name in methods if name in shown):
         method = methods[name]
         options = ', '.join(f'`{key}={value}`' for key, value in method.options.items())
         controls = ', '.join(f'`{name}`' for name in method.controls)

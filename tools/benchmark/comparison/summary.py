@@ -71,8 +71,9 @@ def summary(
     parts += ['### Who does what\n', _plainly(views, methods)]
     parts += [_headline(view) for view in views if _has_headline(view)]
     parts += [f'![{TITLES[name]}]({link}/{name}.png)\n' for name in TITLES if name in pictures]
-    shown = dict.fromkeys(row.method for view in views for row in view.rows.values())
-    notes = [f'- **{methods[m].label}**: {methods[m].note}' for m in shown if methods[m].note]
+    shown = {row.method for view in views for row in view.rows.values()}
+    known = [methods[name] for name in methods if name in shown and methods[name].note]
+    notes = [f'- **{method.label}**: {method.note}' for method in known]
     if notes:
         parts += ['### What the rows are\n', '\n'.join(notes) + '\n']
     return '\n'.join(parts)
