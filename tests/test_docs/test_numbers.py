@@ -390,3 +390,21 @@ def test_why_the_aim_of_untrimmed_clips_is_what_it_is(figures):
     assert view.gain(oracle, view.condition.cost).sign == 0
     assert figures.mean('untrimmed', 'maxframe', PRECISION) < chance[PRECISION]
     assert figures.mean('untrimmed', 'maxframe', view.condition.aim) > chance[view.condition.aim]
+
+
+def test_seeds_that_look_like_a_collapse_and_are_none(figures):
+    """What the note of DVTR + NCL says of its raw scores."""
+    apart = 0
+    for where in ('ambiguity60', 'imbalanced'):
+        view = figures.views[where]
+        raw, alone = view.rows['dvtr_ncl'], view.rows['dvtr']
+        keys = ('retrieval/v2t_R1', PRECISION, 'retrieval/t2v_rsum')
+        for seed in raw.cells:
+            recall, precision, t2v = (
+                (raw.values(key)[seed], alone.values(key)[seed]) for key in keys
+            )
+            if recall[0] < recall[1] / 2:
+                apart += 1
+                assert precision[0] > precision[1] and abs(t2v[0] - t2v[1]) < 10
+        assert not view.collapsed(raw)
+    assert apart == 4
