@@ -13,6 +13,7 @@ from mmvtr.models import ContrastiveLoss, NormalizedContrastiveLoss
 from mmvtr.utils import register_all_modules
 
 CONFIGS = sorted((Path(__file__).parents[1] / 'configs').glob('*.py'))
+REAL = [path for path in CONFIGS if 'planted' not in path.stem]
 
 
 SMALL = dict(
@@ -144,9 +145,15 @@ HARD_FROM = dict(tvr=0.3, activitynet=0.2, charades=None)
 
 def of_families(*names):
     """Configs on real data of some methods."""
-    chosen = [path for path in CONFIGS if family(path) in names and 'planted' not in path.stem]
+    chosen = [path for path in REAL if family(path) in names]
     assert chosen
     return pytest.mark.parametrize('path', chosen, ids=lambda path: path.stem)
+
+
+@pytest.mark.parametrize('path', REAL, ids=lambda path: path.stem)
+def test_one_process_has_the_batch_that_the_rate_is_for(path):
+    cfg = Config.fromfile(path)
+    assert cfg.auto_scale_lr == dict(base_batch_size=cfg.train_dataloader.batch_size, enable=False)
 
 
 @of_families('dvtr', 'c2v')

@@ -88,12 +88,15 @@ def main() -> None:
     from mmengine.runner import Runner
 
     from mmvtr.engine import launch
+    from mmvtr.engine.schedule_checks import check_joint_batch, linear_rule
 
     if args.resume:
         launch.resume(cfg, args.resume, seed=args.seed)
     launch.start_processes(cfg, args.launcher)
+    check_joint_batch(cfg)
     launch.check_datasets(cfg)
     runner = Runner.from_cfg(cfg)
+    runner.auto_scale_lr = linear_rule(cfg)
     if cfg.resume:
         launch.check_or_exit(runner.model, cfg.load_from)
     runner.train()

@@ -10,7 +10,7 @@ loader = dict(num_workers=8, collate_fn=dict(type='mmvtr.collate_retrieval'))
 
 train_dataloader = dict(
     **loader,
-    batch_size=128,
+    batch_size=128,  # pairs of up to 30 frames, on one process; on 8 processes 16 each
     persistent_workers=True,
     sampler=dict(type='EpochSampler'),
     dataset=dict(type='DiDeMoDataset', split='train', video_pipeline=frames, text_pipeline=words),

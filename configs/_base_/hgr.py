@@ -22,3 +22,4 @@ model = dict(
 # Where there is a validation set the epoch of its best rsum is tested, elsewhere the last.
 optim_wrapper = dict(type='OptimWrapper', optimizer=dict(type='Adam', lr=1e-4))
 train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=100, val_interval=1)
+auto_scale_lr = dict(enable=False, base_batch_size=64)  # clips a step, over all processes

@@ -22,4 +22,5 @@ param_scheduler = [
     dict(type='LinearLR', start_factor=0.01, end=0.5, convert_to_iter_based=True),
     dict(type='CosineAnnealingLR', begin=0.5, convert_to_iter_based=True),
 ]
+# Pairs a step, over all processes, that the learning rate is for: tools/train.py refuses others.
 auto_scale_lr = dict(enable=False, base_batch_size=128)

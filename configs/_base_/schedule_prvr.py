@@ -10,3 +10,4 @@ param_scheduler = [
     dict(type='LinearLR', start_factor=0.01, end=1, convert_to_iter_based=True),
     dict(type='PolyLR', power=1.0, begin=1, convert_to_iter_based=True),
 ]
+auto_scale_lr = dict(enable=False, base_batch_size=128)  # videos a step, over all processes

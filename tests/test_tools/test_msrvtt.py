@@ -26,6 +26,7 @@ model = dict(
 OPTIONS = [
     'train_cfg.max_epochs=1',
     'train_dataloader.batch_size=4',
+    'auto_scale_lr.base_batch_size=4',
     'model.supervision.ramp=(0,1)',
 ]
 for name in ('train', 'test'):

@@ -92,20 +92,40 @@ def test_resume_of_nothing_starts(tmp_path):
     assert 'Testing the last epoch' in printed and numbers(printed)
 
 
-def test_two_processes_on_a_cpu(tmp_path):
-    extra = "train_cfg = dict(type='AlternatingTrainLoop', max_epochs=1)\n"
-    toy.write_config(tmp_path, extra)
+def on_two_processes(folder, *arguments) -> tuple[int, str]:
+    """tools/dist_train.sh of the toy. Returns the exit code and all that it printed."""
     env = dict(os.environ, PATH=f'{Path(sys.executable).parent}:{os.environ["PATH"]}')
     env.update(PORT=free_port(), OMP_NUM_THREADS='1')
     done = subprocess.run(
-        ['bash', str(ROOT / 'tools' / 'dist_train.sh'), 'toy_config.py', '2'],
-        cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120,
+        ['bash', str(ROOT / 'tools' / 'dist_train.sh'), 'toy_config.py', '2', *arguments],
+        cwd=folder, env=env, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert numbers(done.stdout + done.stderr)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_two_processes_on_a_cpu(tmp_path):
+    extra = "train_cfg = dict(type='AlternatingTrainLoop', max_epochs=1)\n"
+    toy.write_config(tmp_path, extra)
+    code, printed = on_two_processes(tmp_path)
+    assert code == 0, printed
+    assert numbers(printed)
     assert (tmp_path / 'work_dirs' / 'toy_config' / 'epoch_1.pth').is_file()
     # 12 texts over 2 processes in batches of 4: 2 steps a stage.
-    assert 'Epoch(train) [1][4/4]' in done.stdout + done.stderr
+    assert 'Epoch(train) [1][4/4]' in printed
+
+
+def test_two_processes_need_the_batch_that_the_rate_is_for(tmp_path):
+    toy.write_config(tmp_path, 'auto_scale_lr = dict(base_batch_size=4)\n')
+    code, printed = on_two_processes(tmp_path)
+    assert code != 0 and not (tmp_path / 'work_dirs' / 'toy_config' / 'epoch_1.pth').exists()
+    assert '2 processes x train_dataloader.batch_size 4 = 8 items' in printed
+    assert 'is for 4' in printed and 'train_dataloader.batch_size=2 ' in printed
+    code, printed = on_two_processes(
+        tmp_path, '--auto-scale-lr', '--cfg-options', 'train_cfg.max_epochs=1',
+        'optim_wrapper.accumulative_counts=2',
+    )  # fmt: skip
+    assert code == 0, printed
+    assert 'Scaling the original LR by 4.0' in printed
 
 
 # -- bad input ---------------------------------------------------------------------------------

@@ -1,0 +1,55 @@
+"""Does the schedule of a config fit the run?  Said before a training starts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mmengine.config import Config
+from mmengine.dist import get_world_size
+
+
+def accumulated(cfg: Config) -> int:
+    """Batches whose gradients make one step."""
+    return cfg.optim_wrapper.get('accumulative_counts', 1)
+
+
+def check_joint_batch(cfg: Config) -> None:
+    """See that a step's batch, over all processes, is the one that the learning rate is for.
+
+    ``batch_size`` is per process, the learning rate is for ``auto_scale_lr.base_batch_size`` items
+    a step; a config without that number says nothing and is not checked.  Call it when the process
+    group is there.
+
+    Raises:
+        SystemExit: the batches differ and the learning rate is not scaled; says both numbers and
+            how to set either.
+    """
+    rule = cfg.get('auto_scale_lr') or {}
+    base, own = rule.get('base_batch_size'), cfg.train_dataloader.get('batch_size')
+    if base is None or own is None or rule.get('enable'):
+        return
+    world, counts = get_world_size(), accumulated(cfg)
+    batch = world * own * counts
+    if batch == base:
+        return
+    processes = '1 process' if world == 1 else f'{world} processes'
+    steps = f' x accumulative_counts {counts}' if counts > 1 else ''
+    share, rest = divmod(base, world * counts)
+    same = f'  train_dataloader.batch_size={share}   ({base} items, as the schedule wants)\n'
+    raise SystemExit(
+        f'error: {processes} x train_dataloader.batch_size {own}{steps} = {batch} items a step, '
+        f'but the learning rate of {cfg.filename} is for {base}. Set one of\n'
+        + same
+        * (rest == 0)
+        + f'  --auto-scale-lr   (the learning rate times {batch / base:g})\n'
+        f'  auto_scale_lr.base_batch_size={batch}   (this learning rate is meant for {batch})\n'
+        'keys after --cfg-options.'
+    )
+
+
+def linear_rule(cfg: Config) -> dict[str, Any] | None:
+    """``auto_scale_lr`` as mmengine's rule needs it, which counts no accumulated batches."""
+    rule = cfg.get('auto_scale_lr')
+    if not rule or rule.get('base_batch_size') is None:
+        return rule
+    return dict(rule, base_batch_size=rule['base_batch_size'] / accumulated(cfg))

@@ -1,0 +1,67 @@
+"""What is refused before a training: a batch that the learning rate is not for."""
+
+import pytest
+from mmengine.config import Config
+
+from mmvtr.engine import schedule_checks
+from mmvtr.engine.schedule_checks import check_joint_batch, linear_rule
+
+
+def config(batch=4, base=8, counts=1, **rule):
+    return Config(
+        dict(
+            train_dataloader=dict(batch_size=batch),
+            optim_wrapper=dict(accumulative_counts=counts),
+            auto_scale_lr=dict(base_batch_size=base, **rule),
+        )
+    )
+
+
+@pytest.fixture
+def processes(monkeypatch):
+    return lambda count: monkeypatch.setattr(schedule_checks, 'get_world_size', lambda: count)
+
+
+@pytest.mark.parametrize(('world', 'batch', 'counts'), [(1, 8, 1), (2, 4, 1), (2, 2, 2), (8, 1, 1)])
+def test_the_batch_that_the_rate_is_for(processes, world, batch, counts):
+    processes(world)
+    check_joint_batch(config(batch, counts=counts))
+
+
+def test_another_batch_is_refused_with_both_numbers(processes):
+    processes(8)
+    with pytest.raises(SystemExit) as refused:
+        check_joint_batch(config(128, base=128))
+    said = str(refused.value)
+    assert '8 processes x train_dataloader.batch_size 128 = 1024 items' in said
+    assert 'is for 128' in said
+    for way in (
+        'train_dataloader.batch_size=16 ',
+        '--auto-scale-lr   (the learning rate times 8)',
+        'auto_scale_lr.base_batch_size=1024 ',
+    ):
+        assert way in said
+
+
+def test_what_cannot_be_shared_evenly_is_not_advised(processes):
+    processes(3)
+    with pytest.raises(SystemExit, match='times 1.5') as refused:
+        check_joint_batch(config(4, base=8))
+    assert 'train_dataloader.batch_size=' not in str(refused.value)
+
+
+def test_accumulated_batches_count(processes):
+    processes(2)
+    with pytest.raises(SystemExit, match=r'batch_size 4 x accumulative_counts 3 = 24 items'):
+        check_joint_batch(config(4, base=8, counts=3))
+    # mmengine compares 2 x 4 with the base: 24 / 8 as 8 / (8 / 3).
+    assert linear_rule(config(4, base=8, counts=3, enable=True)) == dict(
+        base_batch_size=8 / 3, enable=True
+    )
+
+
+def test_silent_where_nothing_is_stated_or_the_rate_is_scaled(processes):
+    processes(2)
+    check_joint_batch(Config(dict(train_dataloader=dict(batch_size=3))))
+    check_joint_batch(config(3, enable=True))
+    assert linear_rule(Config(dict(optim_wrapper={}))) is None
