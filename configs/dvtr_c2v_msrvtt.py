@@ -2,7 +2,7 @@
 _base_ = [
     '_base_/default_runtime.py',
     '_base_/msrvtt_1ka.py',
-    '_base_/schedule_clip_5e.py',
+    '_base_/schedule_dvtr_5e.py',
     '_base_/c2v_vitb16.py',
 ]
 

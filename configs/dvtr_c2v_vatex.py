@@ -4,7 +4,7 @@
 _base_ = [
     '_base_/default_runtime.py',
     '_base_/vatex.py',
-    '_base_/schedule_clip_5e.py',
+    '_base_/schedule_dvtr_5e.py',
     '_base_/c2v_vitb16.py',
 ]
 

@@ -3,7 +3,7 @@
 Each one imports its ``locations`` on the first ``build``, so that importing
 ``mmvtr`` costs nothing and a downstream project needs no more than
 ``custom_imports = dict(imports=['mmvtr.registry'])`` to write
-``type='mmvtr.X'``.  Losses, heads and supervisions are models.  The last four hold nothing of
+``type='mmvtr.X'``.  Losses, heads and supervisions are models.  The last three hold nothing of
 their own: without them mmengine warns at each start that the scope lacks them.
 """
 
@@ -43,10 +43,12 @@ OPTIM_WRAPPERS = Registry(
 PARAM_SCHEDULERS = Registry(
     'parameter scheduler', parent=MMENGINE_PARAM_SCHEDULERS, locations=['mmvtr.engine']
 )
-
 OPTIM_WRAPPER_CONSTRUCTORS = Registry(
-    'optimizer wrapper constructor', parent=MMENGINE_OPTIM_WRAPPER_CONSTRUCTORS
+    'optimizer wrapper constructor',
+    parent=MMENGINE_OPTIM_WRAPPER_CONSTRUCTORS,
+    locations=['mmvtr.engine'],
 )
+
 MODEL_WRAPPERS = Registry('model wrapper', parent=MMENGINE_MODEL_WRAPPERS)
 VISUALIZERS = Registry('visualizer', parent=MMENGINE_VISUALIZERS)
 VISBACKENDS = Registry('vis backend', parent=MMENGINE_VISBACKENDS)

@@ -1,11 +1,14 @@
 """Every config can be read, names registered parts only, and gives a model that can be built."""
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from mmengine.config import Config
+from mmengine.optim import build_optim_wrapper
+from torch import nn
 
 from mmvtr import registry
 from mmvtr.datasets import collate_retrieval
@@ -56,6 +59,14 @@ def without_downloads(model):
     return model
 
 
+@cache
+def on_meta(path):
+    """The model of a config, without memory and in no time."""
+    register_all_modules()
+    with torch.device('meta'):
+        return registry.MODELS.build(without_downloads(Config.fromfile(path).model))
+
+
 def family(path):
     """What the name of a config says of its method: 'dvtr', 'ncl' ..."""
     return path.stem.split('_')[0]
@@ -63,10 +74,7 @@ def family(path):
 
 @pytest.mark.parametrize('path', CONFIGS, ids=lambda path: path.stem)
 def test_config(path):
-    register_all_modules()
-    cfg = Config.fromfile(path)
-    with torch.device('meta'):  # no memory, no time
-        model = registry.MODELS.build(without_downloads(cfg.model))
+    cfg, model = Config.fromfile(path), on_meta(path)
     members = getattr(model, 'members', [model])
     assert len(members) == (2 if family(path) == 'causal' else 1)
     assert (family(path) == 'causal') == ('batch_sampler' in cfg.train_dataloader)
@@ -154,6 +162,68 @@ def of_families(*names):
 def test_one_process_has_the_batch_that_the_rate_is_for(path):
     cfg = Config.fromfile(path)
     assert cfg.auto_scale_lr == dict(base_batch_size=cfg.train_dataloader.batch_size, enable=False)
+
+
+#: Embeddings that are words or roles, and parameters that belong to no layer of torch's.
+TABLES = ('token_embedding', 'word_embeddings', 'embed_tokens', 'shared', 'table', 'roles')
+OWN_MATRICES = ('proj', 'text_projection', 'weight_center', 'emb_center')
+
+
+def weight_matrices(model):
+    """Names of what is to decay, by the layers that hold it."""
+    names = set()
+    for place, layer in model.named_modules():
+        own = [name for name, _ in layer.named_parameters(recurse=False)]
+        if isinstance(layer, (nn.Linear, nn.Conv1d, nn.Conv2d)):
+            own = ['weight']
+        elif isinstance(layer, nn.Embedding):
+            own = own if place.endswith(TABLES) else []
+        elif isinstance(layer, (nn.MultiheadAttention, nn.RNNBase)):
+            own = [name for name in own if 'weight' in name]
+        else:
+            own = [name for name in own if name in OWN_MATRICES]
+        names.update(f'{place}.{name}' for name in own)
+    return names
+
+
+def rates(path):
+    """Learning rates of CLIP's towers and temperature, of DVTR's parts, and of the rest."""
+    first, kind, *rest = path.stem.removeprefix('causal_').split('_')
+    if {'hgr'} & {first, kind}:
+        return (1e-4,) * 3
+    if 'mmt' in (first, kind) or 'ssb' in (first, kind):
+        return (5e-5,) * 3
+    if first in ('arl', 'mssl', 'gmmformer'):
+        rate = 3e-4 if kind == 'tvr' and first != 'mssl' else 2.5e-4
+        return (rate,) * 3
+    if first in ('uatvr', 'ti', 'dsa', 'dua'):
+        return 5e-7, 5e-5, 5e-5
+    assert first in ('c2v', 'dvtr', 'clip4clip', 'ncl', 'egonce', 'egovlp')
+    return 1e-6, 2e-5, 1e-4
+
+
+@pytest.mark.parametrize('path', REAL, ids=lambda path: path.stem)
+def test_what_decays_and_how_fast_it_learns(path):
+    model, cfg = on_meta(path), Config.fromfile(path)
+    groups = build_optim_wrapper(model, cfg.optim_wrapper).optimizer.param_groups
+    names = {id(p): name for name, p in model.named_parameters() if p.requires_grad}
+    found = {names.pop(id(p)): group for group in groups for p in group['params']}
+    assert not names  # each is in one group
+    decay = cfg.optim_wrapper.optimizer.get('weight_decay', 0)
+    matrices = weight_matrices(model) if decay else set()
+    for name, group in found.items():
+        assert group['weight_decay'] == (decay if name in matrices else 0), name
+    clip, module, rest = rates(path)
+    for name, group in found.items():
+        name = name.split('.', 2)[-1] if name.startswith('members') else name
+        rate = rest
+        if name.startswith(('encoder.frames.', 'encoder.text.', 'temperature')):
+            rate = clip
+        elif name.startswith(('heads', 'supervision')):
+            rate = module
+        if path.stem == 'dvtr_c2v_msrvtt_bert' and name.startswith('encoder.text.'):
+            rate = 1e-4 if 'text_projection' in name else 1e-5
+        assert group['lr'] == pytest.approx(rate), name
 
 
 @of_families('dvtr', 'c2v')

@@ -98,7 +98,8 @@ def main() -> None:
     runner = Runner.from_cfg(cfg)
     runner.auto_scale_lr = linear_rule(cfg)
     if cfg.resume:
-        launch.check_or_exit(runner.model, cfg.load_from)
+        checkpoint = launch.check_or_exit(runner.model, cfg.load_from)
+        launch.check_optimizer(runner, checkpoint, cfg.load_from)
     runner.train()
     barrier()  # rank 0 may still be writing
     if cfg.get('test_dataloader') is not None:

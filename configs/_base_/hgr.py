@@ -20,6 +20,10 @@ model = dict(
 
 # 100 epochs of batches of 64, as the frame-length paper trains everything (Sec. 4); HGR's code: 50.
 # Where there is a validation set the epoch of its best rsum is tested, elsewhere the last.
-optim_wrapper = dict(type='OptimWrapper', optimizer=dict(type='Adam', lr=1e-4))
+optim_wrapper = dict(
+    type='OptimWrapper',
+    constructor='MatrixDecayConstructor',
+    optimizer=dict(type='Adam', lr=1e-4),
+)
 train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=100, val_interval=1)
 auto_scale_lr = dict(enable=False, base_batch_size=64)  # clips a step, over all processes

@@ -20,6 +20,10 @@ model = dict(
     losses=dict(ranking=dict(type='RankingLoss', negatives='all', margin=0.05)),
 )
 
-optim_wrapper = dict(type='OptimWrapper', optimizer=dict(type='Adam', lr=5e-5))
+optim_wrapper = dict(
+    type='OptimWrapper',
+    constructor='MatrixDecayConstructor',
+    optimizer=dict(type='Adam', lr=5e-5),
+)
 param_scheduler = [dict(type='StepLR', by_epoch=False, step_size=1000, gamma=0.95)]
 auto_scale_lr = dict(enable=False, base_batch_size=32)  # pairs a step, over all processes

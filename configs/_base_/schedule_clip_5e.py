@@ -1,19 +1,17 @@
-# 5 epochs over all captions, warm-up 10 %, cosine.  DVTR states 1e-7 for CLIP and 2e-5 for its
-# uncertainty module; CLIP2Video's new modules take CLIP4Clip's 1e-4.  1e-7 belongs to codes that
-# hold CLIP's weights in fp16, where it moves them far more than its name says (docs/dvtr.md).
-# With fp32 weights, as here, 1e-6 is what trains.  `--amp` computes in bfloat16 and leaves the
-# weights in fp32.
+# 5 epochs over all captions, warm-up 10 %, cosine.  CLIP4Clip and its kin state 1e-7 for CLIP and
+# 1e-4 for new modules.  1e-7 belongs to codes that hold CLIP's weights in fp16, where it moves them
+# far more than its name says (docs/dvtr.md).  With fp32 weights, as here, 1e-6 is what trains.
+# `--amp` computes in bfloat16 and leaves the weights in fp32.
 optim_wrapper = dict(
     type='OptimWrapper',
+    constructor='MatrixDecayConstructor',  # no decay of norms, biases, positions, temperature
     optimizer=dict(type='AdamW', lr=1e-4, betas=(0.9, 0.98), eps=1e-6, weight_decay=0.2),
     clip_grad=dict(max_norm=1.0),
     paramwise_cfg=dict(
         custom_keys={
             'encoder.frames': dict(lr_mult=0.01),
             'encoder.text': dict(lr_mult=0.01),
-            'heads': dict(lr_mult=0.2),
-            'supervision': dict(lr_mult=0.2, decay_mult=0.0),
-            'temperature': dict(lr_mult=0.01, decay_mult=0.0),  # where it is trained, as CLIP
+            'temperature': dict(lr_mult=0.01),  # where it is trained, as CLIP
         },
     ),
 )

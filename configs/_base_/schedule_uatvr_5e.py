@@ -3,7 +3,5 @@
 # a hundredth, 5e-7, moves CLIP as far as 1e-6 does at batch 128 (schedule_clip_5e.py).
 _base_ = ['schedule_clip_5e.py']
 
-optim_wrapper = dict(
-    optimizer=dict(lr=5e-5), paramwise_cfg=dict(custom_keys={'heads': dict(lr_mult=1.0)})
-)
+optim_wrapper = dict(optimizer=dict(lr=5e-5))
 auto_scale_lr = dict(base_batch_size=64)

@@ -21,6 +21,7 @@ from mmvtr.engine.score_transforms import (
 )
 from mmvtr.engine.scores_file import ScoresFileHook
 from mmvtr.engine.sigma import SigmaFileHook
+from mmvtr.engine.weight_decay import MatrixDecayConstructor
 
 __all__ = [
     'AlternatingTrainLoop',
@@ -34,6 +35,7 @@ __all__ = [
     'Evaluation',
     'ExactSeedHook',
     'InvertedSoftmaxHook',
+    'MatrixDecayConstructor',
     'MembersHook',
     'ModalityGapHook',
     'MomentsHook',

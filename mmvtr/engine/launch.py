@@ -143,6 +143,29 @@ def check_or_exit(model: nn.Module, path: Union[str, Path]) -> dict[str, Any]:
     return checkpoint
 
 
+def check_optimizer(runner: Runner, checkpoint: dict[str, Any], path: Union[str, Path]) -> None:
+    """See that a training can go on with the optimizer of a checkpoint.
+
+    Which parameters share a learning rate and a weight decay is a matter of the config: after
+    another ``optim_wrapper.constructor`` or ``paramwise_cfg`` the stored moments fit no longer.
+
+    Raises:
+        SystemExit: its parameter groups are not those of ``runner``'s config.
+    """
+    runner.optim_wrapper = runner.build_optim_wrapper(runner.optim_wrapper)
+    own, stored = (
+        [len(group['params']) for group in optimizer['param_groups']]
+        for optimizer in (runner.optim_wrapper.state_dict(), checkpoint['optimizer'])
+    )
+    if own != stored:
+        raise SystemExit(
+            f'error: {path} cannot be resumed: its optimizer has {len(stored)} groups of '
+            f'{sum(stored)} parameters, that of this config {len(own)} of {sum(own)} (another '
+            'optim_wrapper.constructor or paramwise_cfg, or an older version). Its weights can '
+            f'start a new training: --cfg-options load_from={path}'
+        )
+
+
 def bare(model: nn.Module) -> nn.Module:
     """A model without its distributed wrapper."""
     return model.module if is_model_wrapper(model) else model

@@ -188,6 +188,21 @@ def test_checkpoint_of_another_model(trained):
         assert 'encoder.weight (4, 3) instead of (5, 3)' in printed
 
 
+def test_resume_with_other_parameter_groups(trained):
+    folder, _ = trained
+    for option, groups in (
+        ('paramwise_cfg.custom_keys.heads.lr_mult=0.5', 4),
+        ('constructor=MatrixDecayConstructor', 2),
+    ):
+        code, printed = run_tool(
+            folder, 'train.py', 'toy_config.py', '--resume', '--cfg-options',
+            f'optim_wrapper.{option}',
+        )  # fmt: skip
+        assert code == 1 and 'Traceback' not in printed, printed
+        assert f'has 1 groups of 4 parameters, that of this config {groups} of 4' in printed
+        assert 'can start a new training: --cfg-options load_from=' in printed
+
+
 def test_damaged_and_missing_checkpoints(trained, tmp_path):
     folder, _ = trained
     whole = (folder / 'work_dirs' / 'toy_config' / 'epoch_4.pth').read_bytes()
