@@ -77,6 +77,7 @@ def main() -> None:
     forget_pretrained(cfg.model)
     launch.start_processes(cfg, args.launcher)
     launch.check_datasets(cfg, ['test_dataloader'])
+    launch.pin_memory(cfg)
     runner = Runner.from_cfg(cfg)
     if len(seeds) > 1:
         load_members(launch.bare(runner.model), args.checkpoints)

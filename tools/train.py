@@ -30,7 +30,6 @@ def parse_args() -> argparse.Namespace:
     add('--amp', action='store_true', help='bfloat16 forward passes (CPU and CUDA)')
     add('--no-validate', action='store_true', help='no validation; the last epoch is tested')
     add('--auto-scale-lr', action='store_true', help='scale the learning rate to the batch size')
-    add('--no-pin-memory', action='store_true')
     add('--no-persistent-workers', action='store_true')
     add('--seed', type=int, help="default: the config's randomness.seed")
     add('--diff-rank-seed', action='store_true', help='another seed for each process')
@@ -56,8 +55,6 @@ def apply_args(cfg: Config, args: argparse.Namespace) -> None:
             )
         cfg.auto_scale_lr.enable = True
     for loader in ('train_dataloader', 'val_dataloader', 'test_dataloader'):
-        if cfg.get(loader) and args.no_pin_memory:
-            cfg[loader].pin_memory = False
         if cfg.get(loader) and args.no_persistent_workers:
             cfg[loader].persistent_workers = False
     randomness = dict(seed=args.seed, deterministic=args.deterministic or None)
@@ -95,6 +92,7 @@ def main() -> None:
     launch.start_processes(cfg, args.launcher)
     check_joint_batch(cfg)
     launch.check_datasets(cfg)
+    launch.pin_memory(cfg)
     runner = Runner.from_cfg(cfg)
     runner.auto_scale_lr = linear_rule(cfg)
     if cfg.resume:

@@ -62,6 +62,16 @@ def stop_processes() -> None:
         dist.destroy_process_group()
 
 
+def pin_memory(cfg: Config) -> None:
+    """Where there is a GPU, let batches come in memory that it copies from directly.
+
+    A loader that states its own ``pin_memory`` keeps it.
+    """
+    for loader in filter(cfg.get, LOADERS):
+        if torch.cuda.is_available():
+            cfg[loader].setdefault('pin_memory', True)
+
+
 def check_datasets(cfg: Config, loaders: Sequence[str] = LOADERS) -> None:
     """Build each dataset of ``cfg`` once, so that bad data stop a run before it starts.
 

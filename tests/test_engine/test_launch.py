@@ -1,0 +1,21 @@
+"""What the tools change in a config before a Runner is made."""
+
+import pytest
+import torch
+from mmengine.config import Config
+
+from mmvtr.engine import launch
+
+
+@pytest.mark.parametrize('cuda', [True, False])
+def test_memory_is_pinned_for_a_gpu(monkeypatch, cuda):
+    monkeypatch.setattr(torch.cuda, 'is_available', lambda: cuda)
+    stated = dict(num_workers=0, pin_memory=False)
+    cfg = Config(
+        dict(train_dataloader=dict(num_workers=2), val_dataloader=None, test_dataloader=stated)
+    )
+    launch.pin_memory(cfg)
+    assert cfg.train_dataloader == (
+        dict(num_workers=2, pin_memory=True) if cuda else dict(num_workers=2)
+    )
+    assert cfg.val_dataloader is None and cfg.test_dataloader == stated
