@@ -6,7 +6,12 @@ _base_ = [
     '_base_/clip4clip_vitb32.py',
 ]
 
-model = dict(losses=dict(contrastive=dict(type='ContrastiveLoss')))
+model = dict(
+    # 128 x 64 frames keep 311 GB of activations (--amp: 156), with this 24 (12).  16 x 64, the
+    # share of one of 8 processes, keep 39 (19) without.
+    encoder=dict(frames=dict(grad_checkpointing=True)),
+    losses=dict(contrastive=dict(type='ContrastiveLoss')),
+)
 
 # 10 epochs, warm-up over the first 10 % (NCL App. B).
 train_cfg = dict(max_epochs=10)

@@ -1,5 +1,7 @@
 # DVTR + CLIP2Video on ActivityNet paragraphs (DVTR Tab. VI).
-# 64 frames, 64 words (docs/data.md): CLIP2Video's position table has 77 rows.
+# 64 frames, 64 words (docs/data.md): CLIP2Video's position table has 77 rows.  128 x 64 frames are
+# for several GPUs: even with checkpointing they keep 79 GB (--amp: 40), and 94 (47) more while a
+# layer is recomputed; 16 x 64 on each of 8 keep 10 (5) and 12 (6).
 _base_ = [
     '_base_/default_runtime.py',
     '_base_/activitynet.py',

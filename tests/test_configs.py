@@ -164,6 +164,24 @@ def test_one_process_has_the_batch_that_the_rate_is_for(path):
     assert cfg.auto_scale_lr == dict(base_batch_size=cfg.train_dataloader.batch_size, enable=False)
 
 
+#: MB of activations that a tower keeps of a frame, in float32.
+KEPT = {'ViT-B-16-quickgelu': 148, 'ViT-B-32-quickgelu': 38}
+
+
+@pytest.mark.parametrize('path', REAL, ids=lambda path: path.stem)
+def test_checkpointing_is_on_where_one_process_needs_it(path):
+    cfg = Config.fromfile(path)
+    model = cfg.model.members[0] if 'members' in cfg.model else cfg.model
+    frames = model.encoder.get('frames', {})
+    if frames.get('type') != 'OpenCLIPFrames':
+        assert 'grad_checkpointing' not in frames
+        return
+    count = cfg.train_dataloader.dataset.video_pipeline[0].num_frames
+    count = min(count, 30) if 'didemo' in path.stem else count  # of 30 s, one a second
+    kept = cfg.train_dataloader.batch_size * count * KEPT[frames.model] / 1000
+    assert frames.grad_checkpointing == (kept > 64), f'{kept} GB'
+
+
 #: Embeddings that are words or roles, and parameters that belong to no layer of torch's.
 TABLES = ('token_embedding', 'word_embeddings', 'embed_tokens', 'shared', 'table', 'roles')
 OWN_MATRICES = ('proj', 'text_projection', 'weight_center', 'emb_center')
