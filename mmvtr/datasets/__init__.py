@@ -27,6 +27,7 @@ from mmvtr.datasets.videos.feature_transforms import LoadTextFeatures, PoolFeatu
 from mmvtr.datasets.videos.transforms import (
     CenterCrop,
     LoadFeatures,
+    LoadFrames,
     LoadVideo,
     RandomRoll,
     ResizeShortSide,
@@ -55,6 +56,7 @@ __all__ = [
     'LengthSplit',
     'LoadExperts',
     'LoadFeatures',
+    'LoadFrames',
     'LoadRoleGraph',
     'LoadTextFeatures',
     'LoadVideo',

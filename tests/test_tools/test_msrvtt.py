@@ -94,6 +94,32 @@ def test_handmade_miniature(tmp_path, write_video):
     assert_trains_and_tests(*run(tmp_path), tmp_path)
 
 
+def test_from_stored_frames(tmp_path, write_video):
+    """One extraction and one switch: the videos may go."""
+    train = [f'video{i}' for i in range(4)]
+    videos = [dict(video_id=v, split='train') for v in (*train, *TEST)]
+    sentences = [
+        dict(caption=f'a {i}', video_id=v['video_id'], sen_id=i) for i, v in enumerate(videos)
+    ]
+    pairs = [
+        dict(key=f'ret{i}', vid_key='m', video_id=v, sentence=f'b {i}') for i, v in enumerate(TEST)
+    ]
+    write(tmp_path, videos, sentences, train, pairs, write_video)
+    options = [*OPTIONS, 'train_dataloader.batch_size=2', 'auto_scale_lr.base_batch_size=2']
+    (tmp_path / 'tiny.py').write_text(TINY.format(config=CONFIG))
+    code, printed = run_tool(
+        tmp_path, 'extract_frames.py', 'tiny.py', '--out', 'frames', '--cfg-options', *options
+    )
+    assert code == 0 and 'sampling per_second: 1 frames a second' in printed, printed
+    for path in (tmp_path / 'data' / 'msrvtt' / 'videos').iterdir():
+        path.unlink()  # nothing reads them any more
+    for name in ('train', 'test'):
+        step = f'{name}_dataloader.dataset.video_pipeline.0'
+        options += [f'{step}.type=LoadFrames', f'{step}.path=frames']
+    code, printed = run_tool(tmp_path, 'train.py', 'tiny.py', '--cfg-options', *options)
+    assert code == 0 and 'results on test' in printed, printed
+
+
 def test_official_files_cut_down(tmp_path, shared, write_video):
     source = shared / 'data' / 'MSRVTT'
     annotations = json.loads((source / 'train_val_videodatainfo.json').read_text())

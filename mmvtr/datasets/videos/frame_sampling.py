@@ -69,6 +69,27 @@ SAMPLING: dict[str, Callable[[np.ndarray, int], np.ndarray]] = dict(
 )
 
 
+def at_rate(times: np.ndarray, fps: Optional[int]) -> np.ndarray:
+    """What is stored of a clip: the first frame of every ``1 / fps`` s, and the last frame.
+
+    On the times of what it keeps :func:`per_second` chooses the same frames as on all times: the
+    first of each second is kept, and the end is known.
+
+    Args:
+        times: as above.
+        fps: frames a second, at least 1; None = all frames.
+
+    Returns:
+        Increasing positions, int64 [n].
+    """
+    if fps is None:
+        return np.arange(len(times))
+    span = times[-1] - times[0] + TIME_SLACK
+    ticks = times[0] + np.arange(int(span * fps) + 1) / fps
+    first = np.searchsorted(times, ticks[ticks < times[-1] + TIME_SLACK] - TIME_SLACK)
+    return np.unique([*first, *per_second(times, len(times)), len(times) - 1])
+
+
 def sampling_named(kind: str) -> Callable[[np.ndarray, int], np.ndarray]:
     """The function of that name.
 

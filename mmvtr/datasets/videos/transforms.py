@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, Optional, Sequence, Union
 
 import numpy as np
-import torch
 from mmcv.transforms import BaseTransform
-from torch.nn.functional import interpolate
 
 from mmvtr.datasets.files import missing_files
 from mmvtr.datasets.videos.feature_stores import FeatureStore, open_store
 from mmvtr.datasets.videos.frame_sampling import sampling_named
+from mmvtr.datasets.videos.frame_store import FrameStore
+from mmvtr.datasets.videos.resizing import resize_short_side
 from mmvtr.datasets.videos.video_io import BrokenVideoError, read_frames
 from mmvtr.registry import TRANSFORMS
 
@@ -58,6 +58,36 @@ class LoadVideo(BaseTransform):
             start=results.get('start'),
             end=results.get('end'),
         )
+        return results
+
+
+@TRANSFORMS.register_module()
+class LoadFrames(BaseTransform):
+    """Read frames that tools/extract_frames.py has stored to ``imgs``, in place of LoadVideo.
+
+    The same frames are chosen from all that are stored: those of LoadVideo, if all frames are, or
+    for 'per_second' one a second (:func:`~mmvtr.datasets.videos.frame_sampling.at_rate`).
+
+    Args:
+        path: the folder of shards, see :mod:`mmvtr.datasets.videos.frame_store`.
+        num_frames, sampling: as for :class:`LoadVideo`.
+    """
+
+    def __init__(self, path: str, num_frames: int = 12, *, sampling: str = 'uniform') -> None:
+        self.store = FrameStore(Path(path))
+        self.num_frames = num_frames
+        self.select = sampling_named(sampling)
+
+    def check(self, videos: list[Results]) -> None:
+        """Raise FileNotFoundError, KeyError or ValueError unless all clips are whole and there."""
+        self.store.check(videos)
+
+    def transform(self, results: Results) -> Results:
+        """``video_id`` -> ``imgs``, ``stored_size``; raises :class:`BrokenVideoError`."""
+        results['imgs'] = self.store.read(
+            results, lambda times: self.select(times, self.num_frames)
+        )
+        results['stored_size'] = self.store.settings.size
         return results
 
 
@@ -126,19 +156,24 @@ class LoadFeatures(BaseTransform):
 
 @TRANSFORMS.register_module()
 class ResizeShortSide(BaseTransform):
-    """Scale ``imgs`` so that the short side is ``size``: bicubic with antialiasing, as CLIP."""
+    """Scale ``imgs`` so that the short side is ``size``: bicubic with antialiasing, as CLIP.
+
+    Raises:
+        ValueError: the frames were stored smaller than that (``stored_size``, of LoadFrames).
+    """
 
     def __init__(self, size: int = 224) -> None:
         self.size = size
 
     def transform(self, results: Results) -> Results:
         """``imgs`` [H, W, 3] -> [H', W', 3], min(H', W') = size."""
-        frames = torch.from_numpy(np.stack(results['imgs'])).permute(0, 3, 1, 2)
-        height, width = frames.shape[2:]
-        short = min(height, width)
-        size = self.size * height // short, self.size * width // short
-        frames = interpolate(frames, size, mode='bicubic', antialias=True)  # uint8, as PIL
-        results['imgs'] = list(frames.permute(0, 2, 3, 1).numpy())
+        stored = results.get('stored_size')
+        if stored is not None and stored < self.size:
+            raise ValueError(
+                f'ResizeShortSide({self.size}): the frames of {results["video_id"]!r} were stored '
+                f'with a short side of {stored} pixels; extract them with --size {self.size}'
+            )
+        results['imgs'] = resize_short_side(results['imgs'], self.size)
         return results
 
 

@@ -1,0 +1,293 @@
+"""Decoded frames of many clips in a few files: tar shards of JPEGs, each with an index.
+
+``000000.tar`` holds pictures ``CLIP.000000.jpg``, ``CLIP.000001.jpg`` ... one clip after another,
+which is what WebDataset calls a sample; any tar reader reads it.  ``000000.json`` says of each clip
+its presentation times, its size in pixels, and where in the tar each picture lies.  A shard without
+its json is not complete, and is written anew.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tarfile
+from pathlib import Path
+from typing import Any, Iterator, NamedTuple, Optional, Sequence
+from urllib.parse import quote
+
+import cv2
+import numpy as np
+
+from mmvtr.datasets.videos.frame_sampling import at_rate
+from mmvtr.datasets.videos.resizing import resize_short_side
+from mmvtr.datasets.videos.video_io import BrokenVideoError, Select, read_frames
+
+#: Frames of a clip that are decoded at a time: a long clip in full size would not fit into memory.
+AT_ONCE = 128
+
+SETTINGS = 'frames.json'
+
+
+class Settings(NamedTuple):
+    """How the frames of a store were made.
+
+    ``size``: pixels of the short side of larger frames, None = as in the video; ``quality``: of the
+    JPEGs, 1 to 100; ``fps``: see :func:`~mmvtr.datasets.videos.frame_sampling.at_rate`.
+    """
+
+    size: Optional[int]
+    quality: int
+    fps: Optional[int]
+
+
+class StoredClip(NamedTuple):
+    """What a shard's json says of a clip.
+
+    ``times`` float64 [N], seconds in the file; ``offsets`` and ``bytes`` int64 [N], of the pictures
+    in ``shard``; ``reason``: of a video that cannot be read, else None.
+    """
+
+    shard: Path
+    start: Optional[float]
+    end: Optional[float]
+    height: int
+    width: int
+    times: np.ndarray
+    offsets: np.ndarray
+    bytes: np.ndarray
+    reason: Optional[str]
+
+
+class FrameStore:
+    """Reads a folder of shards.  Files are open only while a clip is read, so any process may.
+
+    Args:
+        path: the folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._clips: Optional[dict[str, StoredClip]] = None
+        self._settings: Optional[Settings] = None
+
+    @property
+    def settings(self) -> Settings:
+        """How the frames were made.
+
+        Raises:
+            FileNotFoundError: there is no such store.
+        """
+        if self._settings is None:
+            path = self.path / SETTINGS
+            if not path.is_file():
+                raise FileNotFoundError(
+                    f'{self.path} holds no stored frames ({SETTINGS} is missing): '
+                    'tools/extract_frames.py makes them'
+                )
+            self._settings = Settings(**json.loads(path.read_text()))
+        return self._settings
+
+    @property
+    def clips(self) -> dict[str, StoredClip]:
+        """All clips by video id.
+
+        Raises:
+            ValueError: a shard is cut short, or gone.
+        """
+        if self._clips is None:
+            clips: dict[str, StoredClip] = {}
+            for index in complete(self.path):
+                clips.update(_read_index(index))
+            self._clips = clips
+        return self._clips
+
+    def check(self, videos: Sequence[dict[str, Any]]) -> None:
+        """See that every clip is there, as long as it is now.
+
+        Raises:
+            FileNotFoundError: no such store.
+            KeyError: clips are missing.
+            ValueError: a shard is cut short; a clip was stored with another start or end.
+        """
+        self.settings  # noqa: B018 - is there a store at all
+        missing = [v['video_id'] for v in videos if v['video_id'] not in self.clips]
+        if missing:
+            raise KeyError(
+                f'{self.path}: no frames of {len(missing)} of {len(videos)} videos, '
+                f'e.g. {missing[:5]}'
+            )
+        for video in videos:
+            self._find(video)
+
+    def read(self, video: dict[str, Any], select: Select) -> list[np.ndarray]:
+        """Pictures of a clip.
+
+        Args:
+            video: its record: ``video_id``, where it has them ``start`` and ``end`` (seconds).
+            select: from the times of what is stored to increasing positions among them.
+
+        Returns:
+            n arrays, uint8 RGB [H, W, 3].
+
+        Raises:
+            BrokenVideoError: the video could not be read when it was stored; or a picture is cut
+                short, damaged or of another size (names the shard, the video and the picture).
+            KeyError, ValueError: as :meth:`check`.
+        """
+        clip = self._find(video)
+        if clip.reason is not None:
+            raise BrokenVideoError(clip.reason)
+        with open(clip.shard, 'rb') as file:
+            return [self._picture(file, clip, i, video) for i in select(clip.times).tolist()]
+
+    def _find(self, video: dict[str, Any]) -> StoredClip:
+        name = video['video_id']
+        if name not in self.clips:
+            raise KeyError(f'{self.path}: no frames of video {name!r}')
+        clip = self.clips[name]
+        stored, asked = (clip.start, clip.end), (video.get('start'), video.get('end'))
+        if stored != asked:
+            raise ValueError(
+                f'{clip.shard}: video {name!r} was stored from {stored[0]} to {stored[1]} s, '
+                f'{asked[0]} to {asked[1]} s are asked for'
+            )
+        return clip
+
+    @staticmethod
+    def _picture(file: Any, clip: StoredClip, i: int, video: dict[str, Any]) -> np.ndarray:
+        def broken(what: str) -> BrokenVideoError:
+            return BrokenVideoError(f'{clip.shard}: picture {i} of {video["video_id"]!r} {what}')
+
+        file.seek(clip.offsets[i])
+        raw = np.frombuffer(file.read(clip.bytes[i]), np.uint8)
+        if len(raw) < clip.bytes[i]:
+            raise broken(f'is cut short: {len(raw)} of {clip.bytes[i]} bytes')
+        image = cv2.imdecode(raw, cv2.IMREAD_COLOR)
+        if image is None:
+            raise broken('is no JPEG')
+        if image.shape[:2] != (clip.height, clip.width):
+            raise broken(f'is {image.shape[:2]} pixels, expected {(clip.height, clip.width)}')
+        return cv2.cvtColor(image, cv2.COLOR_BGR2RGB)
+
+
+def complete(folder: Path) -> list[Path]:
+    """The json files of the shards in ``folder`` that are complete, in order."""
+    return sorted(path for path in folder.glob('*.json') if path.stem.isdigit())
+
+
+def write_shard(
+    folder: Path, name: str, videos: Sequence[dict[str, Any]], settings: Settings
+) -> int:
+    """Decode clips into ``NAME.tar`` and ``NAME.json``: whole, or (killed) not there.
+
+    Args:
+        folder: of the store.
+        name: digits.
+        videos: records of ``video_id``, ``path``, where they have them ``start`` and ``end``.
+        settings: of the store.
+
+    Returns:
+        How many videos the shard is of; those that cannot be read are there with the reason.
+    """
+    clips = []
+    tar_path = folder / f'{name}.tar'
+    with open(f'{tar_path}.part', 'wb') as file:
+        with tarfile.open(fileobj=file, mode='w') as tar:
+            for video in videos:
+                clips.append(_write_clip(tar, video, settings))
+        file.flush()
+        os.fsync(file.fileno())
+        length = file.tell()
+    os.replace(f'{tar_path}.part', tar_path)
+    replace_text(folder / f'{name}.json', json.dumps(dict(bytes=length, clips=clips)))
+    return len(clips)
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a file beside its place and move it there."""
+    part = path.with_name(f'{path.name}.part')
+    with open(part, 'w', encoding='utf-8') as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(part, path)
+
+
+def _write_clip(tar: tarfile.TarFile, video: dict[str, Any], settings: Settings) -> dict[str, Any]:
+    """Append a clip's pictures; the clip's part of the json."""
+    name = video['video_id']
+    about = dict(id=name, start=video.get('start'), end=video.get('end'))
+    times, places, shape = [], [], (0, 0)
+    try:
+        for seconds, images in _decode(video, settings.fps):
+            times += seconds.tolist()
+            if settings.size is not None and min(images[0].shape[:2]) > settings.size:
+                images = resize_short_side(images, settings.size)
+            for image in images:
+                shape = image.shape[:2]
+                places.append(_append(tar, name, len(places), _jpeg(image, settings.quality)))
+    except BrokenVideoError as error:
+        # What is in the tar by then no index points to.
+        return dict(about, reason=str(error))
+    return dict(about, height=shape[0], width=shape[1], times=times, places=places)
+
+
+def _decode(
+    video: dict[str, Any], fps: Optional[int]
+) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
+    """Times and pictures of what is to be kept, a part at a time."""
+    done, kept = 0, None
+
+    def select(times: np.ndarray) -> np.ndarray:
+        nonlocal kept
+        positions = at_rate(times, fps)
+        kept = times[positions]
+        return positions[done : done + AT_ONCE]
+
+    while kept is None or done < len(kept):
+        frames = read_frames(video['path'], select, start=video.get('start'), end=video.get('end'))
+        yield kept[done : done + len(frames)], frames
+        done += len(frames)
+
+
+def _jpeg(image: np.ndarray, quality: int) -> bytes:
+    bgr = cv2.cvtColor(image, cv2.COLOR_RGB2BGR)
+    return cv2.imencode('.jpg', bgr, [cv2.IMWRITE_JPEG_QUALITY, quality])[1].tobytes()
+
+
+def _append(tar: tarfile.TarFile, name: str, number: int, content: bytes) -> tuple[int, int]:
+    """Add a picture; where its bytes begin, and how many they are."""
+    # A sample of WebDataset is what stands before the first dot; a tar knows folders.
+    stem = quote(name, safe='@ ').replace('.', '%2E')
+    info = tarfile.TarInfo(f'{stem}.{number:06d}.jpg')
+    info.size = len(content)
+    tar.addfile(info, io.BytesIO(content))
+    blocks = -(-len(content) // tarfile.BLOCKSIZE)
+    return tar.offset - blocks * tarfile.BLOCKSIZE, len(content)
+
+
+def _read_index(path: Path) -> dict[str, StoredClip]:
+    index, shard = json.loads(path.read_text(encoding='utf-8')), path.with_suffix('.tar')
+    found = shard.stat().st_size if shard.is_file() else 0
+    if found != index['bytes']:
+        raise ValueError(
+            f'{shard} has {found} bytes, expected {index["bytes"]}: it is cut short or gone; '
+            f'remove it and {path.name}, and tools/extract_frames.py writes its videos again'
+        )
+    return {clip['id']: _stored(clip, shard) for clip in index['clips']}
+
+
+def _stored(clip: dict[str, Any], shard: Path) -> StoredClip:
+    places = np.array(clip.get('places', []), dtype=np.int64).reshape(-1, 2)
+    return StoredClip(
+        shard=shard,
+        start=clip['start'],
+        end=clip['end'],
+        height=clip.get('height', 0),
+        width=clip.get('width', 0),
+        times=np.array(clip.get('times', []), dtype=np.float64),
+        offsets=places[:, 0],
+        bytes=places[:, 1],
+        reason=clip.get('reason'),
+    )

@@ -1,0 +1,212 @@
+"""Decode a config's videos once: resized JPEGs in tar shards, to train on in place of the videos.
+
+    python tools/extract_frames.py CONFIG --out DIR [--processes 8]
+
+For the videos of the train, val and test datasets alike.  ``LoadFrames`` reads ``DIR``
+(docs/data.md says how a config is switched to it).  What is stored is what the config's sampling
+could ask for: of 'per_second' a frame a second, of any other all frames.  A run that was killed
+goes on with the shards that are missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import multiprocessing
+import os
+import threading
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from itertools import count
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Any, Iterator
+
+from mmengine.config import Config, DictAction
+
+from mmvtr.utils import load_config
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add('config', help='config file, whose video pipelines begin with LoadVideo')
+    add('--out', required=True, metavar='DIR', type=Path)
+    add(
+        '--size',
+        type=int,
+        metavar='PIXELS',
+        help="short side of larger frames; default: the config's ResizeShortSide, else as they are",
+    )
+    add('--quality', type=int, default=90, help='of the JPEGs, 1 to 100')
+    add('--fps', type=int, help="frames a second; default: what the config's sampling needs")
+    add('--shard-size', type=int, default=256, metavar='VIDEOS', help='videos a shard')
+    add('--processes', type=int, default=len(os.sched_getaffinity(0)), help='default: all cores')
+    add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
+    args = parser.parse_args()
+    for name in ('size', 'fps', 'shard_size', 'processes'):
+        if getattr(args, name) is not None and getattr(args, name) < 1:
+            parser.error(
+                f'--{name.replace("_", "-")} must be at least 1, not {getattr(args, name)}'
+            )
+    if not 1 <= args.quality <= 100:
+        parser.error(f'--quality must be from 1 to 100, not {args.quality}')
+    return args
+
+
+def main() -> None:
+    args = parse_args()
+    cfg = load_config(args.config, args.cfg_options)
+    settings = settings_of(cfg, args)
+    videos = videos_of(cfg)
+    args.out.mkdir(parents=True, exist_ok=True)
+    with alone(args.out):
+        check_settings(args.out, settings)
+        extract(args, videos, settings)
+
+
+def settings_of(cfg: Config, args: argparse.Namespace) -> Any:
+    """How frames are stored, by the arguments and the config's video pipelines."""
+    from mmvtr.datasets.videos.frame_store import Settings
+    from mmvtr.engine.launch import LOADERS
+
+    steps = [step for name in filter(cfg.get, LOADERS) for step in cfg[name].dataset.video_pipeline]
+    samplings = {s.get('sampling', 'uniform') for s in steps if s['type'] == 'LoadVideo'}
+    if not samplings:
+        raise SystemExit(f'error: no video pipeline of {args.config} has LoadVideo')
+    size = max([s.size for s in steps if s['type'] == 'ResizeShortSide'], default=None)
+    needed = 1 if samplings == {'per_second'} else None
+    fps = args.fps or needed
+    print(f'sampling {", ".join(sorted(samplings))}: {f"{fps} frames a second" if fps else "all"}')
+    return Settings(args.size or size, args.quality, fps)
+
+
+def videos_of(cfg: Config) -> list[dict[str, Any]]:
+    """The records of all datasets, each video once.
+
+    Raises:
+        SystemExit: a dataset cannot be built, or two of them mean different clips by one id.
+    """
+    from mmvtr.engine.launch import LOADERS, check_datasets
+    from mmvtr.registry import DATASETS
+
+    for name in filter(cfg.get, LOADERS):
+        cfg[name].dataset.text_pipeline = []  # needs vocabularies
+    check_datasets(cfg)
+    videos: dict[str, dict[str, Any]] = {}
+    for name in filter(cfg.get, LOADERS):
+        for record in DATASETS.build(cfg[name].dataset).videos:
+            clip = {key: record.get(key) for key in ('video_id', 'path', 'start', 'end')}
+            if videos.setdefault(clip['video_id'], clip) != clip:
+                raise SystemExit(
+                    f'error: {name}: {clip}, but another set has {videos[clip["video_id"]]}'
+                )
+    return list(videos.values())
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """See that no other run writes to a folder; the system forgets those that were killed."""
+    with open(folder / 'lock', 'w') as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise SystemExit(f'error: another run is writing to {folder}') from None
+        yield
+
+
+def check_settings(folder: Path, settings: Any) -> None:
+    """Note the settings of a new store; another must have the same.
+
+    Raises:
+        SystemExit: it has others.
+    """
+    from mmvtr.datasets.videos.frame_store import SETTINGS, Settings, replace_text
+
+    path = folder / SETTINGS
+    if not path.is_file():
+        replace_text(path, json.dumps(settings._asdict()) + '\n')
+    elif (stored := Settings(**json.loads(path.read_text()))) != settings:
+        raise SystemExit(
+            f'error: {folder} holds frames of {stored}, these would be of {settings}: '
+            'choose another --out'
+        )
+
+
+def extract(args: argparse.Namespace, videos: list[dict[str, Any]], settings: Any) -> None:
+    """Write the shards that are missing, and say what cannot be read."""
+    from mmvtr.datasets.videos.frame_store import FrameStore
+
+    remove_torn(args.out)
+    try:
+        there = FrameStore(args.out).clips
+    except ValueError as error:  # a shard is damaged
+        raise SystemExit(f'error: {error}') from error
+    todo = [video for video in videos if video['video_id'] not in there]
+    print(f'{args.out}: {len(todo)} videos to do, {len(videos) - len(todo)} are there')
+    if todo:
+        write_shards(args, todo, settings)
+    clips = FrameStore(args.out).clips
+    broken = [clips[v['video_id']].reason for v in videos if clips[v['video_id']].reason]
+    print(f'\n{args.out}: done, {len(broken)} broken videos stored as such')
+    for reason in broken:
+        print(f'  {reason}')
+
+
+def remove_torn(folder: Path) -> None:
+    """Remove what a killed run has left of shards that it did not finish."""
+    from mmvtr.datasets.videos.frame_store import complete
+
+    done = {path.stem for path in complete(folder)}
+    for path in folder.iterdir():
+        if path.suffix == '.part' or (path.suffix == '.tar' and path.stem not in done):
+            path.unlink()
+
+
+def write_shards(args: argparse.Namespace, todo: list[dict[str, Any]], settings: Any) -> None:
+    """Write all, under names that are free."""
+    from mmengine.utils import ProgressBar
+
+    from mmvtr.datasets.videos.frame_store import complete, write_shard
+
+    done = {path.stem for path in complete(args.out)}
+    names = (name for name in map('{:06d}'.format, count()) if name not in done)
+    parts = [todo[i : i + args.shard_size] for i in range(0, len(todo), args.shard_size)]
+    bar = ProgressBar(len(todo))
+    forked = multiprocessing.get_context('fork')  # has imported all
+    with ProcessPoolExecutor(args.processes, forked, initializer=start_process) as executor:
+        jobs = [
+            executor.submit(write_shard, args.out, name, part, settings)
+            for name, part in zip(names, parts)
+        ]
+        try:
+            for job in as_completed(jobs):
+                bar.update(job.result())
+        except BrokenProcessPool:
+            raise SystemExit(
+                'error: a process was killed (out of memory?); the same command goes on'
+            ) from None
+
+
+def start_process() -> None:
+    """Of many processes each has one thread, and none outlives the run, whose lock it inherits."""
+    import cv2
+    import torch
+
+    cv2.setNumThreads(1)
+    torch.set_num_threads(1)
+    threading.Thread(target=end_with_parent, daemon=True).start()
+
+
+def end_with_parent() -> None:
+    """Wait for the parent's end, then end this process."""
+    wait([multiprocessing.parent_process().sentinel])
+    os._exit(1)
+
+
+if __name__ == '__main__':
+    main()
