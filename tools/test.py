@@ -67,7 +67,7 @@ def main() -> None:
 
     from mmvtr.engine import launch
 
-    seeds = [launch.read_or_exit(path).get('meta', {}).get('seed') for path in args.checkpoints]
+    seeds, choices = zip(*map(origin, args.checkpoints))
     if seeds[0] is not None:
         cfg.merge_from_dict({'randomness.seed': seeds[0]})  # the protocol line states it
     cfg.load_from, cfg.resume = args.checkpoints[0], False
@@ -83,10 +83,19 @@ def main() -> None:
         load_members(launch.bare(runner.model), args.checkpoints)
     else:
         launch.check_or_exit(runner.model, args.checkpoints[0])
+    launch.state_choice(runner, choices)
     metrics = runner.test()
     if args.out and is_main_process():
         dump(metrics, args.out)
     launch.stop_processes()
+
+
+def origin(path: str) -> tuple[Optional[int], Optional[str]]:
+    """Seed of a checkpoint's training, and on which set it was chosen."""
+    from mmvtr.engine import launch
+
+    checkpoint = launch.read_or_exit(path)
+    return checkpoint.get('meta', {}).get('seed'), launch.checkpoint_choice(checkpoint)
 
 
 def fuse(cfg: Config, args: argparse.Namespace, seeds: Sequence[Optional[int]]) -> None:

@@ -6,6 +6,7 @@ python tools/train.py CONFIG [--work-dir DIR] [--resume] [--cfg-options key=valu
 from __future__ import annotations
 
 import argparse
+import copy
 import os
 
 from mmengine.config import Config, DictAction
@@ -29,6 +30,11 @@ def parse_args() -> argparse.Namespace:
     )
     add('--amp', action='store_true', help='bfloat16 forward passes (CPU and CUDA)')
     add('--no-validate', action='store_true', help='no validation; the last epoch is tested')
+    add(
+        '--best-on-test',
+        action='store_true',
+        help='validate on the test set, keep every epoch and report the best one, as papers do',
+    )
     add('--auto-scale-lr', action='store_true', help='scale the learning rate to the batch size')
     add('--no-persistent-workers', action='store_true')
     add('--seed', type=int, help="default: the config's randomness.seed")
@@ -46,6 +52,10 @@ def apply_args(cfg: Config, args: argparse.Namespace) -> None:
     """The flags' changes to the config."""
     if args.no_validate:
         cfg.val_cfg = cfg.val_dataloader = cfg.val_evaluator = None
+    if args.best_on_test:
+        if args.no_validate:
+            raise SystemExit('error: --best-on-test validates, --no-validate does not')
+        choose_on_test(cfg)
     if args.amp:
         use_amp(cfg)
     if args.auto_scale_lr:
@@ -62,6 +72,20 @@ def apply_args(cfg: Config, args: argparse.Namespace) -> None:
     for key, value in randomness.items():
         if value is not None:
             cfg.merge_from_dict({f'randomness.{key}': value})
+
+
+def choose_on_test(cfg: Config) -> None:
+    """The field's protocol: every epoch is tested and kept, the best of them is the result."""
+    if cfg.get('test_dataloader') is None:
+        raise SystemExit(f'error: --best-on-test: {cfg.filename} has no test_dataloader')
+    for part in ('dataloader', 'evaluator', 'cfg'):
+        cfg[f'val_{part}'] = copy.deepcopy(cfg[f'test_{part}'])
+    cfg.train_cfg.val_interval = 1
+    keep = cfg.default_hooks.checkpoint
+    keep.update(interval=1, max_keep_ckpts=-1)
+    metrics = cfg.test_evaluator if isinstance(cfg.test_evaluator, list) else [cfg.test_evaluator]
+    if any(not metric.get('v2t_protocols', True) for metric in metrics):  # texts alone ask
+        keep.save_best = keep.save_best.replace('retrieval/rsum', 'retrieval/t2v_SumR')
 
 
 def use_amp(cfg: Config) -> None:

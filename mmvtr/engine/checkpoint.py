@@ -56,6 +56,8 @@ class PlainCheckpointHook(CheckpointHook):
     restored, and a resumed run first validates the resumed epoch where that is due and not known
     to have finished.
 
+    The best checkpoint says on which set it was chosen (``chosen_on`` of its message hub).
+
     Args:
         save_best: one metric key, or None.
         backend_args: where files go; default this machine, atomically.
@@ -145,7 +147,9 @@ class PlainCheckpointHook(CheckpointHook):
             return
         # mmengine would remove the former best before the new one is written.
         self._replaced_best, self.best_ckpt_path = self.best_ckpt_path, None
+        runner.message_hub.update_info('chosen_on', chosen_on(runner.cfg))
         super()._save_best_checkpoint(runner, metrics)
+        runner.message_hub.update_info('chosen_on', None)
         if self.best_ckpt_path is None:
             self.best_ckpt_path = self._replaced_best
         elif self._replaced_best is not None:
@@ -155,6 +159,7 @@ class PlainCheckpointHook(CheckpointHook):
     def _save_checkpoint_with_step(self, runner: Runner, step: int, meta: dict) -> None:
         """Write the checkpoint, point ``last_checkpoint`` to it, remove what it replaces."""
         hub, name = runner.message_hub, self.filename_tmpl.format(step)
+        hub.update_info('chosen_on', None)  # the best one alone was chosen
         outdated = self._outdated(hub, step)
         self.last_ckpt = self.file_backend.join_path(self.out_dir, name)
         hub.update_info('last_ckpt', self.last_ckpt)
@@ -193,6 +198,13 @@ class PlainCheckpointHook(CheckpointHook):
         for path in (self.file_backend.join_path(self.out_dir, name) for name in names):
             if is_main_process() and self.file_backend.isfile(path):
                 self.file_backend.remove(path)
+
+
+def chosen_on(cfg: Any) -> str:
+    """What a config chooses its checkpoint on: 'test', if it validates on that set, or 'val'."""
+    loaders = [cfg.get(f'{name}_dataloader') or {} for name in ('val', 'test')]
+    same = loaders[0].get('dataset') == loaders[1].get('dataset')
+    return 'test' if same else 'val'
 
 
 def plain(value: Any, where: str) -> Any:

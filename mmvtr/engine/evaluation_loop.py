@@ -242,6 +242,7 @@ class RetrievalLoop(BaseLoop):
         self, relation: Relation, videos: Encoded, broken: Sequence[tuple[str, str]]
     ) -> dict[str, Any]:
         info = self.dataloader.dataset.protocol()
+        chosen = self.runner.message_hub.get_info('chosen_on')
         some = ', '.join([video_id for video_id, _ in broken[:3]] + ['...'] * (len(broken) > 3))
         return {
             'set': ' '.join(filter(None, (info['dataset'], info['split']))),
@@ -253,6 +254,7 @@ class RetrievalLoop(BaseLoop):
             'frames a video': span(videos.lengths),
             'ties': 'mean rank',
             **training_protocol(self.runner),
+            'checkpoint': chosen and f'chosen on {chosen}',
             'seed': self.runner.seed,
         }
 

@@ -136,7 +136,19 @@ def load_best(runner: Runner, path: Union[str, Path]) -> None:
     checkpoint.pop('ema_state_dict', None)
     runner.call_hook('after_load_checkpoint', checkpoint=checkpoint)
     bare(runner.model).load_state_dict(checkpoint['state_dict'])
+    state_choice(runner, [checkpoint_choice(checkpoint)])
     runner.logger.info(f'Testing the weights of {path}')
+
+
+def checkpoint_choice(checkpoint: dict[str, Any]) -> Optional[str]:
+    """'val' or 'test', on which it was chosen as the best; None of any other checkpoint."""
+    return checkpoint.get('message_hub', {}).get('runtime_info', {}).get('chosen_on')
+
+
+def state_choice(runner: Runner, choices: Sequence[Optional[str]]) -> None:
+    """Let the protocol line say on what the tested checkpoints were chosen."""
+    stated = 'test' if 'test' in choices else 'val' if set(choices) == {'val'} else None
+    runner.message_hub.update_info('chosen_on', stated)
 
 
 def check_or_exit(model: nn.Module, path: Union[str, Path]) -> dict[str, Any]:

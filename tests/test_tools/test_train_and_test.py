@@ -128,6 +128,73 @@ def test_two_processes_need_the_batch_that_the_rate_is_for(tmp_path):
     assert 'Scaling the original LR by 4.0' in printed
 
 
+RETRIEVAL = f"_base_ = ['{ROOT}/configs/_base_/default_runtime.py']" + toy.RETRIEVER + """
+pipelines = dict(
+    video_pipeline=[dict(type='LoadVideo', num_frames=2)], text_pipeline=[dict(type='ToySay')]
+)
+loader = dict(batch_size=2, num_workers=0, collate_fn=dict(type='mmvtr.collate_retrieval'))
+train_dataloader = dict(
+    **loader, sampler=dict(type='EpochSampler'),
+    dataset=dict(type='ToyVideos', names=['a', 'b', 'c', 'd'], **pipelines))
+val_dataloader = dict(**loader, dataset=dict(type='ToyVideos', names=['a', 'b'], **pipelines))
+test_dataloader = dict(**loader, dataset=dict(type='ToyVideos', names=['b', 'c'], **pipelines))
+val_cfg = test_cfg = dict(type='RetrievalLoop')
+val_evaluator = test_evaluator = [dict(type='RetrievalMetric')]
+train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=3, val_interval=3)
+optim_wrapper = dict(type='OptimWrapper', optimizer=dict(type='SGD', lr=0.1))
+"""  # fmt: skip
+
+
+@pytest.fixture
+def retrieval(tmp_path, write_video):
+    """A folder with the config of a retriever, whose val and test sets differ."""
+    (tmp_path / 'r.py').write_text(RETRIEVAL)
+    for number, name in enumerate('abcd'):
+        write_video(tmp_path / f'{name}.mp4', [60 * number] * 3)
+    return tmp_path
+
+
+def protocols(printed):
+    """Protocol lines in the log of a tool, each on one line."""
+    found = re.findall(r'^protocol: .*(?:\n {10}.*)*', printed, flags=re.MULTILINE)
+    return [re.sub(r'\n +', ' ', lines) for lines in found]
+
+
+def test_the_result_says_on_what_it_was_chosen(retrieval):
+    code, printed = run_tool(retrieval, 'train.py', 'r.py', '--work-dir', 'w')
+    assert code == 0, printed
+    on_val, on_test = protocols(printed)
+    assert 'chosen' not in on_val and 'checkpoint chosen on val' in on_test
+    assert not (retrieval / 'w' / 'epoch_2.pth').exists()
+    code, printed = run_tool(retrieval, 'train.py', 'r.py', '--work-dir', 'w2', '--no-validate')
+    assert code == 0 and 'chosen' not in protocols(printed)[-1]  # the last epoch
+
+
+def test_best_on_test(retrieval):
+    code, printed = run_tool(retrieval, 'train.py', 'r.py', '--work-dir', 'w', '--best-on-test')
+    assert code == 0, printed
+    *epochs, end = protocols(printed)
+    assert len(epochs) == 3 and 'checkpoint chosen on test' in end
+    ids = re.findall(r'ids (\w+)', ' '.join([*epochs, end]))
+    assert len(ids) == 4 and len(set(ids)) == 1
+    best = next((retrieval / 'w').glob('best_retrieval_rsum_epoch_*.pth'))
+    for epoch in (1, 2, 3):  # all are kept, none of them is marked
+        path = retrieval / 'w' / f'epoch_{epoch}.pth'
+        assert read_checkpoint(path)['message_hub']['runtime_info']['chosen_on'] is None
+    for paths, chosen in (([best], True), ([path], False), ([path, best], True)):
+        code, printed = run_tool(retrieval, 'test.py', 'r.py', *paths)
+        assert code == 0, printed
+        assert ('checkpoint chosen on test' in protocols(printed)[-1]) == chosen
+
+
+def test_best_on_test_where_texts_alone_ask(retrieval):
+    metric = "[dict(type='RetrievalMetric', v2t_protocols=())]\n"
+    (retrieval / 'r.py').write_text(RETRIEVAL + f'val_evaluator = test_evaluator = {metric}')
+    code, printed = run_tool(retrieval, 'train.py', 'r.py', '--work-dir', 'w', '--best-on-test')
+    assert code == 0, printed
+    assert list((retrieval / 'w').glob('best_retrieval_t2v_SumR_epoch_*.pth'))
+
+
 # -- bad input ---------------------------------------------------------------------------------
 
 
@@ -157,6 +224,15 @@ def test_missing_data_stop_before_the_model_is_built(tmp_path, loader):
         '--cfg-options', f'{loader}_dataloader.dataset.file=data/gone.json',
     )  # fmt: skip
     assert f'{loader}_dataloader.dataset of ' in printed and 'data/gone.json is missing' in printed
+
+
+def test_best_on_test_needs_a_test_and_validates(tmp_path):
+    toy.write_config(tmp_path)
+    printed = fails(tmp_path, 'train.py', 'toy_config.py', '--best-on-test', '--no-validate')
+    assert '--best-on-test validates' in printed
+    toy.write_config(tmp_path, 'test_dataloader = test_evaluator = test_cfg = None\n')
+    printed = fails(tmp_path, 'train.py', 'toy_config.py', '--best-on-test')
+    assert 'has no test_dataloader' in printed
 
 
 def test_no_base_batch_size(tmp_path):
