@@ -13,9 +13,4 @@ model = dict(
     losses=dict(contrastive=dict(type='ContrastiveLoss')),
 )
 
-# 10 epochs, warm-up over the first 10 % (NCL App. B).
-train_cfg = dict(max_epochs=10)
-param_scheduler = [
-    dict(type='LinearLR', start_factor=0.01, end=1, convert_to_iter_based=True),
-    dict(type='CosineAnnealingLR', begin=1, convert_to_iter_based=True),
-]
+train_cfg = dict(max_epochs=10)  # warm-up over the first 10 % (NCL App. B)

@@ -10,4 +10,4 @@ model = dict(losses=dict(contrastive=dict(type='ContrastiveLoss')))
 
 # 3 epochs without warm-up (NCL App. B).
 train_cfg = dict(max_epochs=3)
-param_scheduler = [dict(type='CosineAnnealingLR', convert_to_iter_based=True)]
+param_scheduler = [dict(type='WarmupCosineLR', warmup=0.0, by_epoch=False)]

@@ -109,8 +109,9 @@ def main() -> None:
     from mmengine.runner import Runner
 
     from mmvtr.engine import launch
-    from mmvtr.engine.schedule_checks import check_joint_batch, linear_rule
+    from mmvtr.engine.schedule_checks import check_joint_batch, check_warmup, linear_rule
 
+    check_warmup(cfg)
     if args.resume:
         launch.resume(cfg, args.resume, seed=args.seed)
     launch.start_processes(cfg, args.launcher)

@@ -1,7 +1,7 @@
-# 5 epochs over all captions, warm-up 10 %, cosine.  CLIP4Clip and its kin state 1e-7 for CLIP and
-# 1e-4 for new modules.  1e-7 belongs to codes that hold CLIP's weights in fp16, where it moves them
-# far more than its name says (docs/dvtr.md).  With fp32 weights, as here, 1e-6 is what trains.
-# `--amp` computes in bfloat16 and leaves the weights in fp32.
+# 5 epochs over all captions, warm-up 10 %, cosine, as CLIP4Clip's code has them.  It and its kin
+# state 1e-7 for CLIP and 1e-4 for new modules.  1e-7 belongs to codes that hold CLIP's weights in
+# fp16, where it moves them far more than its name says (docs/dvtr.md).  With fp32 weights, as here,
+# 1e-6 is what trains.  `--amp` computes in bfloat16 and leaves the weights in fp32.
 optim_wrapper = dict(
     type='OptimWrapper',
     constructor='MatrixDecayConstructor',  # no decay of norms, biases, positions, temperature
@@ -16,9 +16,6 @@ optim_wrapper = dict(
     ),
 )
 train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=5, val_interval=1)
-param_scheduler = [
-    dict(type='LinearLR', start_factor=0.01, end=0.5, convert_to_iter_based=True),
-    dict(type='CosineAnnealingLR', begin=0.5, convert_to_iter_based=True),
-]
+param_scheduler = [dict(type='WarmupCosineLR', warmup=0.1, by_epoch=False)]  # shares of the run
 # Pairs a step, over all processes, that the learning rate is for: tools/train.py refuses others.
 auto_scale_lr = dict(enable=False, base_batch_size=128)

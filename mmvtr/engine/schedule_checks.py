@@ -47,6 +47,29 @@ def check_joint_batch(cfg: Config) -> None:
     )
 
 
+def check_warmup(cfg: Config) -> None:
+    """See that no scheduler begins when the training ends: a warm-up may be as long as it is.
+
+    Raises:
+        SystemExit: one does; says how long the warm-up and the training are, in epochs, and what
+            to set.
+    """
+    epochs, given = cfg.train_cfg.get('max_epochs'), cfg.get('param_scheduler') or []
+    schedulers = given if isinstance(given, (list, tuple)) else [given]
+    for i, scheduler in enumerate(schedulers):
+        begin = scheduler.get('begin', 0)
+        if epochs is None or not scheduler.get('by_epoch', True) or begin < epochs:
+            continue
+        warmups = {j: s for j, s in enumerate(schedulers) if s.get('end', 0) >= epochs}
+        ends = ''.join(f'{s.type} (param_scheduler.{j}) ends, ' for j, s in warmups.items())
+        keys = [*(f'param_scheduler.{j}.end' for j in warmups), f'param_scheduler.{i}.begin']
+        raise SystemExit(
+            f'error: {cfg.filename}: at epoch {begin:g} the warm-up, {ends}and {scheduler.type} '
+            f'(param_scheduler.{i}) begins, but train_cfg.max_epochs is {epochs}. Train longer, or '
+            f'--cfg-options {" ".join(f"{key}={epochs / 10:g}" for key in keys)}'
+        )
+
+
 def linear_rule(cfg: Config) -> dict[str, Any] | None:
     """``auto_scale_lr`` as mmengine's rule needs it, which counts no accumulated batches."""
     rule = cfg.get('auto_scale_lr')

@@ -1,10 +1,10 @@
-"""What is refused before a training: a batch that the learning rate is not for."""
+"""What is refused before a training: a batch or a length that its schedule is not for."""
 
 import pytest
 from mmengine.config import Config
 
 from mmvtr.engine import schedule_checks
-from mmvtr.engine.schedule_checks import check_joint_batch, linear_rule
+from mmvtr.engine.schedule_checks import check_joint_batch, check_warmup, linear_rule
 
 
 def config(batch=4, base=8, counts=1, **rule):
@@ -65,3 +65,35 @@ def test_silent_where_nothing_is_stated_or_the_rate_is_scaled(processes):
     check_joint_batch(Config(dict(train_dataloader=dict(batch_size=3))))
     check_joint_batch(config(3, enable=True))
     assert linear_rule(Config(dict(optim_wrapper={}))) is None
+
+
+LINEAR = dict(type='LinearLR', end=2, convert_to_iter_based=True)
+COSINE = dict(type='CosineAnnealingLR', begin=2, convert_to_iter_based=True)
+
+
+def of_epochs(epochs, *schedulers):
+    return Config(dict(train_cfg=dict(max_epochs=epochs), param_scheduler=list(schedulers)))
+
+
+@pytest.mark.parametrize('epochs', [1, 2])
+def test_a_training_no_longer_than_its_warmup(epochs):
+    with pytest.raises(SystemExit) as refused:
+        check_warmup(of_epochs(epochs, LINEAR, COSINE))
+    said = str(refused.value)
+    assert 'at epoch 2 the warm-up, LinearLR (param_scheduler.0) ends' in said
+    assert 'CosineAnnealingLR (param_scheduler.1) begins' in said
+    assert f'train_cfg.max_epochs is {epochs}.' in said
+    share = epochs / 10
+    assert f'param_scheduler.0.end={share:g} param_scheduler.1.begin={share:g}' in said
+    for scheduler, key in ((LINEAR, 'end'), (COSINE, 'begin')):
+        scheduler = dict(scheduler, **{key: share})
+        check_warmup(of_epochs(epochs, scheduler))
+
+
+def test_what_fits_is_let_through():
+    check_warmup(of_epochs(3, LINEAR, COSINE))
+    check_warmup(of_epochs(1, LINEAR))  # a warm-up alone just does not come to its end
+    check_warmup(of_epochs(1, dict(type='WarmupCosineLR', by_epoch=False)))
+    check_warmup(of_epochs(1, dict(type='StepLR', by_epoch=False, begin=100)))
+    check_warmup(Config(dict(train_cfg=dict(max_epochs=1), param_scheduler=None)))
+    check_warmup(Config(dict(train_cfg=dict(max_iters=10), param_scheduler=COSINE)))

@@ -235,6 +235,25 @@ def test_best_on_test_needs_a_test_and_validates(tmp_path):
     assert 'has no test_dataloader' in printed
 
 
+def test_fewer_epochs_than_the_warmup_has(tmp_path):
+    """Said at once; and what is advised works."""
+    extra = """
+param_scheduler = [
+    dict(type='LinearLR', start_factor=0.1, end=2, convert_to_iter_based=True),
+    dict(type='CosineAnnealingLR', begin=2, convert_to_iter_based=True),
+]
+train_dataloader['batch_size'] = 1
+"""
+    (tmp_path / 'toy_config.py').write_text(toy.CONFIG.format(root=toy.ROOT) + extra)
+    options = ['--cfg-options', 'train_cfg.max_epochs=1']
+    printed = fails(tmp_path, 'train.py', 'toy_config.py', *options)
+    assert 'train_cfg.max_epochs is 1' in printed
+    advised = printed.rpartition('--cfg-options ')[2].split()
+    assert advised == ['param_scheduler.0.end=0.1', 'param_scheduler.1.begin=0.1']
+    code, printed = run_tool(tmp_path, 'train.py', 'toy_config.py', *options, *advised)
+    assert code == 0, printed
+
+
 def test_no_base_batch_size(tmp_path):
     toy.write_config(tmp_path)
     printed = fails(tmp_path, 'train.py', 'toy_config.py', '--auto-scale-lr')
