@@ -226,7 +226,7 @@ def rates(path):
     if 'mmt' in (first, kind) or 'ssb' in (first, kind):
         return (5e-5,) * 3
     if first in ('arl', 'mssl', 'gmmformer'):
-        rate = 3e-4 if kind == 'tvr' and first != 'mssl' else 2.5e-4
+        rate = 3e-4 if 'tvr' in path.stem and first != 'mssl' else 2.5e-4
         return (rate,) * 3
     if first in ('uatvr', 'ti', 'dsa', 'dua'):
         return 5e-7, 5e-5, 5e-5
