@@ -2,15 +2,16 @@
 
     python tools/benchmark/dvtr_reference.py [--out docs/benchmark/dvtr_reference.json] [--jobs 2]
 
-References max, text and mean, with a floor under the weights and without; then what each model's own
-eta tells of the pairs that it is trained on (tools/analysis_tools/soft_positives.py; judged with
-floor 0, whose ties would hide the order).  The learning rate is the one that effects.py has chosen
-for DVTR; nothing else is tuned.
+References max, text and mean, with a floor under the weights and without; then what each model's
+own eta tells of the pairs that it is trained on (tools/analysis_tools/soft_positives.py; without
+the floor, whose ties would hide their order).  The learning rates are those that effects.py has
+chosen; nothing else is tuned.
 """
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from planted_runs import (
     ROOT,
@@ -65,7 +66,7 @@ def run(name: str, seed: int) -> dict[str, float]:
     return test if config == BASELINE else {**test, **detection(config, folder, options)}
 
 
-def detection(config: str, folder, options: list[str]) -> dict[str, float]:
+def detection(config: str, folder: Path, options: list[str]) -> dict[str, float]:
     """Of the training pairs, by the chosen checkpoint."""
     out = ROOT / folder / 'soft_positives.json'
     if not out.exists():
