@@ -3,7 +3,7 @@ _base_ = [
     '_base_/default_runtime.py',
     '_base_/msrvtt_1ka.py',
     '_base_/schedule_dvtr_5e.py',
-    '_base_/c2v_vitb16.py',
+    '_base_/dvtr.py',
 ]
 
 words = [dict(type='HFTokenize', model='bert-base-uncased', max_length=32)]
@@ -13,11 +13,6 @@ model = dict(
     encoder=dict(
         text=dict(_delete_=True, type='TransformersText', model='bert-base-uncased', dim=512)
     ),
-    heads=dict(type='HierarchicalGaussianHead'),
-    supervision=dict(
-        type='DVTRSupervision', num_samples=7, sharpness=2.0, floor=0.4, ramp=(0.1, 0.2)
-    ),
-    losses=dict(contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'))),
 )
 # BERT has not seen CLIP's space: it learns at 1e-5.
 optim_wrapper = dict(

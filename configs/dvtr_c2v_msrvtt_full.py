@@ -3,13 +3,5 @@ _base_ = [
     '_base_/default_runtime.py',
     '_base_/msrvtt_full.py',
     '_base_/schedule_dvtr_5e.py',
-    '_base_/c2v_vitb16.py',
+    '_base_/dvtr.py',
 ]
-
-model = dict(
-    heads=dict(type='HierarchicalGaussianHead'),
-    supervision=dict(
-        type='DVTRSupervision', num_samples=7, sharpness=2.0, floor=0.4, ramp=(0.1, 0.2)
-    ),
-    losses=dict(contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'))),  # Eq. 13
-)

@@ -263,7 +263,17 @@ def test_values_of_dvtr(path):
     """DVTR Sec. V-A.2: 12 frames, 32 tokens, batch 128, 5 epochs, K = 7, lambda .5, tau .07."""
     cfg = Config.fromfile(path)
     if family(path) == 'dvtr':
-        assert cfg.model.supervision.num_samples == 7
+        supervision = cfg.model.supervision
+        assert supervision.num_samples == 7
+        assert supervision.floor == 0  # Eq. 13 has none
+        assert (supervision.reference, supervision.sharpness) == ('text', 2.0)
+        assert supervision.ramp == (0.33, 0.67)
+        pcme = 'pcme' in path.stem
+        assert cfg.model.heads.type == ('PCMEGaussianHead' if pcme else 'HierarchicalGaussianHead')
+        assert supervision.type == ('PCMESupervision' if pcme else 'DVTRSupervision')
+        keys, lr = cfg.optim_wrapper.paramwise_cfg.custom_keys, cfg.optim_wrapper.optimizer.lr
+        assert keys.heads.lr_mult * lr == pytest.approx(2e-5)  # Sec. V-A.2
+        assert keys.supervision.lr_mult * lr == pytest.approx(1e-2)  # two numbers
     loader = cfg.train_dataloader
     assert loader.batch_size == 128 and cfg.train_cfg.max_epochs == 5
     length = (64, 64) if 'activitynet' in path.stem else (12, 32)
@@ -271,8 +281,45 @@ def test_values_of_dvtr(path):
     assert loader.dataset.video_pipeline[0].num_frames == length[0]
     assert words.get('context_length', words.get('max_length')) == length[1]
     assert cfg.model.temperature == dict(type='Temperature', init=0.07)
+    assert list(cfg.model.losses) == ['triplet' if 'triplet' in path.stem else 'contrastive']
     if 'triplet' in cfg.model.losses:
         assert cfg.model.losses.triplet.margin == 0.5
+
+
+@of_families('dvtr')
+def test_only_jointly_do_the_heads_move_the_encoders(path):
+    """Algorithm 1, line 7, and no other config: gradients of the uncertainty module's losses."""
+    register_all_modules()
+    cfg = Config.fromfile(path)
+    small = Config.fromfile(path.with_name('dvtr_c2v_planted_features.py'))
+    cfg.model.encoder = small.model.encoder  # which costs nothing
+    torch.manual_seed(0)
+    model = registry.MODELS.build(cfg.model)
+    ids = torch.arange(4)
+    inputs = dict(
+        video=torch.randn(4, 6, 128),
+        frame_mask=torch.ones(4, 6, dtype=torch.bool),
+        text=torch.randint(1, 70, (4, 9)),
+        text_mask=torch.ones(4, 9, dtype=torch.bool),
+    )
+    names = [str(i) for i in range(4)]
+    samples = dict(text_videos=ids[:, None], video_idx=ids, text_ids=names, video_ids=names)
+    losses = model(inputs, samples, mode='loss')
+    uncertainty = [losses[name] for name in ('loss_match', 'loss_align') if name in losses]
+    assert len(uncertainty) == (1 if 'pcme' in path.stem else 2)
+    joint = path.stem.endswith('joint')
+    for loss in uncertainty:
+        model.zero_grad()
+        loss.backward(retain_graph=True)
+        moved = {
+            part: any(
+                p.grad is not None and p.grad.any() for p in getattr(model, part).parameters()
+            )
+            for part in ('encoder', 'heads')
+        }
+        assert moved == dict(encoder=joint, heads=True)
+    weights = (cfg.model.supervision.get(f'{name}_weight', 1.0) for name in ('match', 'align'))
+    assert all(weight < 1 for weight in weights) == joint
 
 
 @of_families('ncl', 'clip4clip')

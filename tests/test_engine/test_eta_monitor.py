@@ -24,19 +24,26 @@ def an_epoch(hook, caplog, steps):
 
 
 def test_logs_the_means_of_the_epoch(caplog):
-    steps = [dict(zip(FIGURES, (0.8, 0.9, 0.2, 1.0))), dict(zip(FIGURES, (0.9, 0.7, 0.0, 1.0)))]
+    steps = [
+        dict(zip(FIGURES, (0.8, 0.5, 0.9, 0.2, 1.0))),
+        dict(zip(FIGURES, (0.9, 0.7, 0.7, 0.0, 1.0))),
+    ]
     ((level, message),) = an_epoch(EtaMonitorHook(), caplog, steps)
     assert level == 'INFO'
-    assert 'eta_negative 0.850, match_positive 0.800, match_negative 0.100' in message
+    expected = 'eta_negative 0.850, eta_sure 0.600, match_positive 0.800, match_negative 0.100'
+    assert expected in message
 
 
 @pytest.mark.parametrize(
     ('figures', 'meaning'),
     [
         # What Eq. 11 to the letter ends in, and what it ends in with the sign turned round.
-        ((0.991, 0.01, 0.009, 1.0), 'does not tell them apart'),
-        ((0.02, 0.99, 0.98, 1.0), 'Hardly any negative is pushed'),
-        ((0.995, 0.3, 0.01, 1.0), 'No negative is spared'),
+        ((0.991, 1.0, 0.01, 0.009, 1.0), 'does not tell them apart'),
+        ((0.02, 0.0, 0.99, 0.98, 1.0), 'Hardly any negative is pushed'),
+        ((0.995, 1.0, 0.3, 0.01, 1.0), 'No negative is spared'),
+        # Slope and bias at 2e-5 for 7,000 steps: all negatives alike, two thirds of their weight.
+        ((0.69, 0.0, 0.66, 0.38, 1.0), 'a discount on all of them'),
+        ((0.57, 0.0, 0.65, 0.44, 1.0), 'over .9 for 0 % of them only'),
     ],
 )
 def test_warns_of_a_collapse_and_says_what_it_means(caplog, figures, meaning):
@@ -45,8 +52,21 @@ def test_warns_of_a_collapse_and_says_what_it_means(caplog, figures, meaning):
     assert meaning in records[1][1]
 
 
+@pytest.mark.parametrize(
+    'figures',
+    [
+        (0.95, 0.93, 0.08, 0.02, 1.0),
+        (0.80, 0.75, 0.3, 0.1, 1.0),  # a fifth are spared, the others keep their weight
+        (0.87, 0.3, 0.88, 0.12, 1.0),  # a blunt eta that costs next to nothing
+    ],
+)
+def test_is_silent_where_true_negatives_keep_their_weight(caplog, figures):
+    records = an_epoch(EtaMonitorHook(), caplog, [dict(zip(FIGURES, figures))])
+    assert [level for level, _ in records] == ['INFO']
+
+
 def test_is_silent_before_the_ramp_and_without_eta(caplog):
-    waiting = dict(zip(FIGURES, (0.99, 0.1, 0.1, 0.2)))
+    waiting = dict(zip(FIGURES, (0.99, 1.0, 0.1, 0.1, 0.2)))
     assert [level for level, _ in an_epoch(EtaMonitorHook(), caplog, [waiting])] == ['INFO']
     caplog.clear()
     assert an_epoch(EtaMonitorHook(), caplog, [dict(loss=1.0)]) == []

@@ -1,5 +1,6 @@
 """tools/analysis_tools/soft_positives.py: pairs of hand-made batches, a small corpus, bad input."""
 
+import json
 import re
 import runpy
 import sys
@@ -187,6 +188,13 @@ def test_an_oracle_is_always_right(run, treat):
     for name in ('eta_recall', 'eta_precision', 'eta_auc', 'eta_breakeven'):
         assert figure(printed, name) == 100
     assert figure(printed, 'scores_auc') < 100
+
+
+def test_numbers_in_a_file(run, tmp_path):
+    printed = run(dict(type='RelativeScoreSupervision'), '--out', 'numbers.json')
+    numbers = json.loads((tmp_path / 'numbers.json').read_text())['supervision']
+    for name in ('eta_auc', 'scores_auc', 'eta_recall'):
+        assert numbers[f'soft_positive/{name}'] == pytest.approx(figure(printed, name), abs=0.051)
 
 
 def test_same_twice(run):

@@ -1,6 +1,6 @@
 """How well does a supervision tell what is true though nobody has annotated it?
 
-    python tools/analysis_tools/soft_positives.py CONFIG CHECKPOINT
+    python tools/analysis_tools/soft_positives.py CONFIG CHECKPOINT [--out numbers.json]
 
 One epoch of the training set, in the batches of the training: a supervision judges pairs by what is
 annotated, which a test must not know.  The weights it would give (0 where it finds a further match
@@ -15,6 +15,7 @@ from typing import Any, Iterable
 
 import torch
 from mmengine.config import Config, DictAction
+from mmengine.fileio import dump
 from mmengine.runner import Runner
 from torch import Tensor, nn
 
@@ -37,6 +38,7 @@ def parse_args() -> argparse.Namespace:
     )
     parser.add_argument('config', help='of a model with a supervision, on a PlantedDataset')
     parser.add_argument('checkpoint', help='weights of the whole model')
+    parser.add_argument('--out', metavar='FILE', help='write the numbers to this .json file, too')
     parser.add_argument('--cfg-options', nargs='+', action=DictAction, default={})
     return parser.parse_args()
 
@@ -52,11 +54,16 @@ def main() -> None:
         judged = judge(model, loader)
     except PROBLEMS as error:
         raise SystemExit(f'error: {error}') from error
+    numbers = {}
     for name, (matrices, relation) in judged.items():
         pairs = int((~relation.positives).sum())
         print(f'{name}: {pairs:,} pairs that nobody annotated, of one epoch of the training set')
         metric = SoftPositiveMetric(reads=('eta', 'scores'))
-        print(results_table(evaluate([metric], matrices, relation)) + '\n')
+        report = evaluate([metric], matrices, relation)
+        print(results_table(report) + '\n')
+        numbers[name] = report.values
+    if args.out:
+        dump(numbers, args.out)
 
 
 def training_batches(cfg: Config) -> Iterable[dict[str, Any]]:

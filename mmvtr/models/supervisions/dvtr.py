@@ -19,6 +19,11 @@ from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels
 
+#: What p of a pair can be compared with, see :func:`relative_uncertainty`.
+REFERENCES = ('max', 'mean', 'min', 'text', 'video')
+#: Above it a negative counts as sure (DVTR Fig. 4: over 95 % of them).
+SURE = 0.9
+
 
 @MODELS.register_module()
 class DVTRSupervision(nn.Module):
@@ -31,7 +36,8 @@ class DVTRSupervision(nn.Module):
     below Eq. 8 says), without the undefined logarithm.  The weight of a negative is its
     uncertainty relative to what the text and the video reach with their own partners,
 
-        eta_tv = max(1 - (p_tv / max(p_t, p_v))^sharpness, floor),   p_t = max over t's positives,
+        eta_tv = max(1 - (p_tv / reference(p_t, p_v))^sharpness, floor),
+        p_t = max over t's positives,   p_v = max over v's,
 
     and carries no gradient: the loss only falls as eta falls, so a gradient drives eta to 0.
 
@@ -40,12 +46,22 @@ class DVTRSupervision(nn.Module):
         num_samples: K of Eq. 8.
         sharpness: above 1 spares the likeliest matches only.
         floor: smallest weight of a negative: how far semantics may gain at the cost of paired
-            recall (docs/dvtr.md).
+            recall (docs/dvtr.md).  Eq. 13 has none: 0.
+        reference: what p of a pair is compared with, one of :data:`REFERENCES`.  A general caption
+            has a low p_t: ``'max'`` spares few of its soft positives, ``'text'`` most
+            (docs/dvtr.md).
+        match_weight: of the loss of p (Eq. 11).
+        align_weight: of Eq. 8.  Where the heads move the encoders (``detach_heads=False``,
+            Algorithm 1, line 7) the two weights dose that; elsewhere no more than their ratio
+            counts.
         ramp: (start, end) as shares of the training: the weight goes linearly from 1 to eta.  The
             heads need a while before their word counts.
 
     Attributes:
         progress: share of the training done; ProgressHook sets it, 1 without the hook.
+
+    Raises:
+        ValueError: an argument outside its range.
     """
 
     def __init__(
@@ -55,11 +71,19 @@ class DVTRSupervision(nn.Module):
         num_samples: int = 7,
         sharpness: float = 1.0,
         floor: float = 0.02,
+        reference: str = 'max',
+        match_weight: float = 1.0,
+        align_weight: float = 1.0,
         ramp: tuple[float, float] = (0.0, 0.0),
     ) -> None:
         super().__init__()
         if num_samples < 1:
             raise ValueError(f'num_samples (K) must be at least 1, not {num_samples}')
+        for name, weight in (('match_weight', match_weight), ('align_weight', align_weight)):
+            if weight < 0:
+                raise ValueError(f'{name} must be at least 0, not {weight}')
+        if reference not in REFERENCES:
+            raise ValueError(f'reference must be one of {REFERENCES}, not {reference!r}')
         if not 0 <= floor <= 1:
             raise ValueError(f'floor must lie in [0, 1], not {floor}')
         if not sharpness > 0:
@@ -68,6 +92,9 @@ class DVTRSupervision(nn.Module):
         self.num_samples = num_samples
         self.sharpness = sharpness
         self.floor = floor
+        self.reference = reference
+        self.match_weight = match_weight
+        self.align_weight = align_weight
         self.ramp = checked_ramp(ramp)
         self.progress = 1.0
         # Means are LayerNorm'ed, so W / D is about 2 for unrelated and 0 for equal vectors:
@@ -91,16 +118,25 @@ class DVTRSupervision(nn.Module):
     ) -> tuple[Target, dict[str, Tensor]]:
         """Levels of the joint batch -> target with weights, and losses and figures for the log."""
         logits = self.match_logits(texts, videos)
-        p = logits.detach().sigmoid()
-        ramp = ramp_at(self.progress, self.ramp)
-        eta = relative_uncertainty(p, target.positives, floor=self.floor, sharpness=self.sharpness)
-        weights = 1 - ramp * (1 - eta)
+        weights, figures = self._judge(logits, target.positives)
         losses = dict(
-            loss_match=bernoulli(logits, target.positives),
-            loss_align=self._align(texts, videos, target.positives),
-            **eta_log(eta, p, target.positives, ramp),
+            loss_match=self.match_weight * bernoulli(logits, target.positives),
+            loss_align=self.align_weight * self._align(texts, videos, target.positives),
+            **figures,
         )
         return target._replace(weights=weights), losses
+
+    def _judge(self, logits: Tensor, positives: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """Weights [T, V] as far as the ramp is up, and figures for the log."""
+        p, ramp = logits.detach().sigmoid(), ramp_at(self.progress, self.ramp)
+        eta = relative_uncertainty(
+            p,
+            positives,
+            floor=self.floor,
+            sharpness=self.sharpness,
+            reference=self.reference,
+        )
+        return 1 - ramp * (1 - eta), eta_log(eta, p, positives, ramp)
 
     def _align(self, texts: Levels, videos: Levels, positives: Tensor) -> Tensor:
         """Eq. 8 over the annotated pairs: W / D less the mean cosine of K x K samples."""
@@ -168,17 +204,43 @@ class LiteralDVTRSupervision(nn.Module):
 
 
 def relative_uncertainty(
-    p: Tensor, positives: Tensor, *, floor: float, sharpness: float = 1.0
+    p: Tensor,
+    positives: Tensor,
+    *,
+    floor: float,
+    sharpness: float = 1.0,
+    reference: str = 'max',
 ) -> Tensor:
-    """``max(1 - (p_tv / max(p_t, p_v))^sharpness, floor)``: [T, V] in, [T, V] in [floor, 1] out.
+    """``max(1 - (p_tv / reference(p_t, p_v))^sharpness, floor)``: [T, V] -> [T, V] in [floor, 1].
 
-    p_t and p_v are the best match probabilities of a text and of a video with its own positives;
-    where neither has one the denominator is 1.
+    p_t and p_v are the best match probabilities of a text and of a video with its own positives.
+    Where one of them has none the other's stands for both, where neither has one the denominator
+    is 1.
+
+    Args:
+        p: float [T, V] in [0, 1].
+        positives: bool [T, V].
+        floor, sharpness: see :class:`DVTRSupervision`.
+        reference: ``'max'``, ``'mean'`` or ``'min'`` of p_t and p_v, ``'text'``: p_t alone,
+            ``'video'``: p_v alone.
+
+    Raises:
+        ValueError: unknown reference.
     """
+    if reference not in REFERENCES:
+        raise ValueError(f'reference must be one of {REFERENCES}, not {reference!r}')
     if not p.numel():
         return p
     own = p.masked_fill(~positives, 0.0)
-    best = torch.maximum(own.amax(1, keepdim=True), own.amax(0, keepdim=True))
+    text, video = own.amax(1, keepdim=True), own.amax(0, keepdim=True)
+    text, video = torch.where(text > 0, text, video), torch.where(video > 0, video, text)
+    best = dict(
+        max=torch.maximum(text, video),
+        mean=(text + video) / 2,
+        min=torch.minimum(text, video),
+        text=text,
+        video=video,
+    )[reference]
     best = torch.where(best > 0, best, torch.ones_like(best))
     return (1 - (p / best).pow(sharpness)).clamp(floor, 1.0)
 
@@ -186,11 +248,12 @@ def relative_uncertainty(
 def eta_log(eta: Tensor, p: Tensor, positives: Tensor, ramp: float) -> dict[str, Tensor]:
     """What the log and the eta monitor want to know.
 
-    Mean eta of negatives, mean match probability of positives and of negatives, and the share of
-    eta in the weight.
+    Mean eta of negatives and the share of them above :data:`SURE`, mean match probability of
+    positives and of negatives, and the share of eta in the weight.
     """
     return dict(
         eta_negative=masked_mean(eta, ~positives),
+        eta_sure=masked_mean((eta > SURE).to(eta.dtype), ~positives),
         match_positive=masked_mean(p, positives),
         match_negative=masked_mean(p, ~positives),
         eta_ramp=eta.new_tensor(ramp),

@@ -12,8 +12,7 @@ from torch import Tensor
 from mmvtr.functional.gaussian import sample
 from mmvtr.functional.pairwise import bernoulli
 from mmvtr.functional.soft_contrast import match_log_probability
-from mmvtr.models.supervisions.dvtr import DVTRSupervision, eta_log, relative_uncertainty
-from mmvtr.models.supervisions.ramp import ramp_at
+from mmvtr.models.supervisions.dvtr import DVTRSupervision
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
@@ -31,11 +30,11 @@ class PCMESupervision(DVTRSupervision):
     on the other items of its batch or tile, and chance disturbs the comparison of pairs less.
 
     Args:
-        **kwargs: see :class:`DVTRSupervision`.
+        **kwargs: see :class:`DVTRSupervision`; there is no Eq. 8 for an ``align_weight``.
     """
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        super().__init__(align_weight=0.0, **kwargs)
         # Distances of samples around unit means are between 0 and a little more than 2.
         with torch.no_grad():
             self.slope.fill_(math.log(math.expm1(10.0)))
@@ -54,13 +53,9 @@ class PCMESupervision(DVTRSupervision):
         """As :meth:`DVTRSupervision.forward`."""
         logits = self.match_logits(texts, videos)
         self.step += self.training
-        p, ramp = logits.detach().sigmoid(), ramp_at(self.progress, self.ramp)
-        eta = relative_uncertainty(p, target.positives, floor=self.floor, sharpness=self.sharpness)
-        losses = dict(
-            loss_match=bernoulli(logits, target.positives),
-            **eta_log(eta, p, target.positives, ramp),
-        )
-        return target._replace(weights=1 - ramp * (1 - eta)), losses
+        weights, figures = self._judge(logits, target.positives)
+        loss = self.match_weight * bernoulli(logits, target.positives)
+        return target._replace(weights=weights), dict(loss_match=loss, **figures)
 
     def _samples(self, items: Embedding, generator: torch.Generator) -> Tensor:
         unit = items.mean.new_zeros(1, items.mean.shape[-1])

@@ -61,6 +61,21 @@ def test_weights_and_loss_follow_pcmes_probability(module, batch):
     assert module.slope.grad != 0 and module.bias.grad != 0
 
 
+def test_reference_and_weight_are_those_of_dvtr(batch):
+    how = dict(type='PCMESupervision', num_samples=K, floor=0.1)
+    plain, dosed = (
+        MODELS.build(dict(how, **more)).double()
+        for more in ({}, dict(reference='text', match_weight=0.5))
+    )
+    p = plain.match_logits(*batch[:2]).sigmoid()
+    eta = relative_uncertainty(p, batch[2].positives, floor=0.1, reference='text')
+    target, losses = dosed(*batch)
+    torch.testing.assert_close(target.weights, eta)
+    torch.testing.assert_close(losses['loss_match'], 0.5 * plain(*batch)[1]['loss_match'])
+    with pytest.raises(TypeError, match='align_weight'):  # which it has no loss for
+        MODELS.build(dict(how, align_weight=1.0))
+
+
 def test_ramp(module, batch):
     module.eval()
     eta = module(*batch)[0].weights

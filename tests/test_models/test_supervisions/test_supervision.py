@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from mmvtr.models.supervisions.dvtr import (
+    REFERENCES,
     DVTRSupervision,
     LiteralDVTRSupervision,
     relative_uncertainty,
@@ -42,10 +43,21 @@ def sigmoid(x):
     return 1 / (1 + math.exp(-x))
 
 
+#: reference of the paper's eta -> of p_t and p_v, in words of python.
+BY_HAND = dict(
+    max=max,
+    min=min,
+    mean=lambda p_t, p_v: (p_t + p_v) / 2,
+    text=lambda p_t, p_v: p_t,
+    video=lambda p_t, p_v: p_v,
+)
+
+
+@pytest.mark.parametrize('reference', REFERENCES)
 @pytest.mark.parametrize('sharpness', [1.0, 2.0])
-def test_eta_and_match_loss_equal_the_equations(batch, sharpness):
+def test_eta_and_match_loss_equal_the_equations(batch, sharpness, reference):
     texts, videos, target = batch
-    module = DVTRSupervision(floor=0.02, sharpness=sharpness).double()
+    module = DVTRSupervision(floor=0.02, sharpness=sharpness, reference=reference).double()
     slope = math.log1p(math.exp(module.slope.item()))
     out, losses = module(texts, videos, target)
 
@@ -58,7 +70,7 @@ def test_eta_and_match_loss_equal_the_equations(batch, sharpness):
         for v in range(3):
             p_t = max(p[t][j] for j in range(3) if positive[t][j])
             p_v = max(p[i][v] for i in range(4) if positive[i][v])
-            eta = max(1 - (p[t][v] / max(p_t, p_v)) ** sharpness, 0.02)
+            eta = max(1 - (p[t][v] / BY_HAND[reference](p_t, p_v)) ** sharpness, 0.02)
             assert out.weights[t, v].item() == pytest.approx(eta, rel=1e-9)
     logs = [
         -math.log(p[t][v] if positive[t][v] else 1 - p[t][v]) for t in range(4) for v in range(3)
@@ -97,10 +109,51 @@ def test_ramp_goes_from_one_to_eta(batch):
         torch.testing.assert_close(weights, 1 - share * (1 - eta))
 
 
-def test_relative_uncertainty_without_a_partner():
-    p = torch.tensor([[0.9, 0.3], [0.2, 0.1]])
-    eta = relative_uncertainty(p, torch.zeros(2, 2, dtype=torch.bool), floor=0.0)
-    torch.testing.assert_close(eta, 1 - p)
+@pytest.mark.parametrize('reference', REFERENCES)
+def test_relative_uncertainty_without_a_partner(reference):
+    """The other side's partner stands in; where neither has one p itself is the match."""
+    p = torch.tensor([[0.9, 0.3, 0.5], [0.2, 0.1, 0.4]], dtype=torch.float64)
+    positives = torch.tensor([[True, False, False], [False, False, False]])
+    eta = relative_uncertainty(p, positives, floor=0.0, reference=reference)
+    own = [[0.9, 0.9, 0.9], [0.9, 1.0, 1.0]]  # text 1, videos 1 and 2 have no partner
+    expected = [[max(1 - p[t, v].item() / own[t][v], 0) for v in range(3)] for t in range(2)]
+    torch.testing.assert_close(eta, torch.tensor(expected, dtype=torch.float64))
+
+
+def test_the_text_alone_knows_what_a_general_caption_can_reach():
+    """Text 1 is general: with its own clip, a clear one, it reaches .2, and as much with clip 0."""
+    p = torch.tensor([[0.8, 0.05], [0.2, 0.2]])
+    positives = torch.eye(2).bool()
+    eta = {r: relative_uncertainty(p, positives, floor=0.0, reference=r)[1, 0] for r in REFERENCES}
+    assert eta['text'] == eta['min'] == 0
+    assert eta['max'] == eta['video'] == pytest.approx(0.75)
+    assert eta['mean'] == pytest.approx(0.6)
+
+
+def test_an_empty_batch_has_no_weights():
+    assert relative_uncertainty(torch.zeros(0, 3), torch.zeros(0, 3).bool(), floor=0).numel() == 0
+
+
+def test_weights_of_the_losses(batch):
+    plain = DVTRSupervision().double()(*batch)[1]
+    dosed = DVTRSupervision(match_weight=0.25, align_weight=3.0).double()(*batch)[1]
+    torch.testing.assert_close(dosed['loss_match'], 0.25 * plain['loss_match'])
+    torch.testing.assert_close(dosed['loss_align'], 3.0 * plain['loss_align'])
+
+
+def test_figures_for_the_log(batch):
+    """Means and shares over the negatives, by loops."""
+    module = DVTRSupervision(floor=0.0, sharpness=8.0).double()
+    target, losses = module(*batch)
+    p = module.match_logits(*batch[:2]).sigmoid()
+    negatives = [(t, v) for t in range(4) for v in range(3) if not target.positives[t, v]]
+    eta = [target.weights[t, v].item() for t, v in negatives]
+    sure = sum(x > 0.9 for x in eta) / len(eta)
+    assert 0 < sure < 1
+    assert losses['eta_sure'].item() == pytest.approx(sure)
+    assert losses['eta_negative'].item() == pytest.approx(sum(eta) / len(eta))
+    own = sum(p[t, v].item() for t, v in negatives) / len(eta)
+    assert losses['match_negative'].item() == pytest.approx(own)
 
 
 def test_soft_positive_gets_a_small_weight():
@@ -149,6 +202,15 @@ def test_literal_align_is_the_last_line_of_equation_8(batch):
 
 
 def test_bad_arguments():
-    for bad in (dict(num_samples=0), dict(floor=1.5), dict(sharpness=0)):
+    for bad in (
+        dict(num_samples=0),
+        dict(floor=1.5),
+        dict(sharpness=0),
+        dict(reference='own'),
+        dict(match_weight=-1.0),
+        dict(align_weight=-0.1),
+    ):
         with pytest.raises(ValueError, match=next(iter(bad))):
             DVTRSupervision(**bad)
+    with pytest.raises(ValueError, match="reference must be one of .*, not 'own'"):
+        relative_uncertainty(torch.ones(1, 1), torch.ones(1, 1).bool(), floor=0, reference='own')
