@@ -219,7 +219,7 @@ def weight_matrices(model):
 
 
 def rates(path):
-    """Learning rates of CLIP's towers and temperature, of DVTR's parts, and of the rest."""
+    """Learning rates of CLIP's towers and temperature, of DVTR's heads, and of the rest."""
     first, kind, *rest = path.stem.removeprefix('causal_').split('_')
     if {'hgr'} & {first, kind}:
         return (1e-4,) * 3
@@ -251,8 +251,10 @@ def test_what_decays_and_how_fast_it_learns(path):
         rate = rest
         if name.startswith(('encoder.frames.', 'encoder.text.', 'temperature')):
             rate = clip
-        elif name.startswith(('heads', 'supervision')):
+        elif name.startswith('heads'):
             rate = module
+        elif name.startswith('supervision'):
+            rate = 1e-2
         if path.stem == 'dvtr_c2v_msrvtt_bert' and name.startswith('encoder.text.'):
             rate = 1e-4 if 'text_projection' in name else 1e-5
         assert group['lr'] == pytest.approx(rate), name
