@@ -52,21 +52,19 @@ def trained(cfg, supervision):
     """
     model = nn.Module()
     model.supervision = supervision
+    keys = cfg.optim_wrapper.paramwise_cfg.custom_keys
+    cfg.optim_wrapper.paramwise_cfg.custom_keys = dict(supervision=keys.supervision)
     wrapper = build_optim_wrapper(model, cfg.optim_wrapper)
-    epochs = cfg.train_cfg.max_epochs
-    schedulers = []
-    for how in cfg.param_scheduler:
-        how = {'by_epoch': True, 'end': epochs, **how}
-        assert how.pop('convert_to_iter_based')
-        kind = PARAM_SCHEDULERS.get(how.pop('type'))
-        schedulers.append(kind.build_iter_from_epoch(optimizer=wrapper, epoch_length=EPOCH, **how))
+    steps = cfg.train_cfg.max_epochs * EPOCH
+    (how,) = cfg.param_scheduler
+    assert not how.by_epoch
+    scheduler = PARAM_SCHEDULERS.build(dict(how, optimizer=wrapper, end=steps))
     generator = torch.Generator().manual_seed(0)
     batches = [clip_like(generator)[:2] for _ in range(8)]
     target = torch.eye(BATCH).bool()
-    for step in range(epochs * EPOCH):
+    for step in range(steps):
         wrapper.update_params(bernoulli(supervision.match_logits(*batches[step % 8]), target))
-        for scheduler in schedulers:
-            scheduler.step()
+        scheduler.step()
     return supervision
 
 
