@@ -57,7 +57,8 @@ def load_config(
 
     Args:
         path: the file.
-        options: as ``--cfg-options`` gives them, ``{'model.width': 8}``.
+        options: as ``--cfg-options`` gives them, ``{'model.width': 8}``.  A name that the config's
+            ``one_key`` knows stands for all keys that are listed there.
         work_dir: default: the config's own, else ``work_dirs/<stem of path>``.
 
     Raises:
@@ -70,7 +71,7 @@ def load_config(
         raise SystemExit(f'error: config {path} does not exist')
     try:
         cfg = OnceFormatted.of(Config.fromfile(path))
-        cfg.merge_from_dict(options or {})
+        cfg.merge_from_dict(_unfold(options or {}, cfg.get('one_key', {})))
     except Exception as error:  # configs are code: anything can be wrong in one
         raise SystemExit(f'error: config {path}: {type(error).__name__}: {error}') from error
     cfg.work_dir = work_dir or cfg.get('work_dir') or str(Path('work_dirs', Path(path).stem))
@@ -81,6 +82,17 @@ def load_config(
             loader.pop('persistent_workers', None)
             loader.pop('prefetch_factor', None)
     return cfg
+
+
+def _unfold(options: dict[str, Any], one_key: dict[str, list[str]]) -> dict[str, Any]:
+    """Options in which each name of ``one_key`` has become the keys that it stands for."""
+    unfolded: dict[str, Any] = {}
+    for name, value in options.items():
+        for key in one_key.get(name, [name]):
+            if key in unfolded:
+                raise ValueError(f'{key} is set twice, by {name} and by itself or another name')
+            unfolded[key] = value
+    return unfolded
 
 
 def forget_pretrained(cfg: Any) -> None:

@@ -109,6 +109,15 @@ def test_config(path):
     assert registry.LOOPS.get(cfg.train_cfg.type) is not None
     optimizer = cfg.optim_wrapper.optimizer
     assert registry.OPTIMIZERS.get(optimizer.type) is not None
+    for keys in cfg.get('one_key', {}).values():
+        for key in keys:
+            assert value_at(cfg, key) == value_at(cfg, keys[0]), key
+
+
+def value_at(cfg, key):
+    for part in key.split('.'):
+        cfg = cfg[int(part) if part.isdigit() else part]
+    return cfg
 
 
 #: Combinations of methods, and those that only the planted corpus can have.

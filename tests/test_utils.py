@@ -28,6 +28,21 @@ def test_options_and_workers(config):
     assert cfg.val_dataloader == dict(num_workers=2, persistent_workers=True)
 
 
+def test_one_key_stands_for_several(tmp_path):
+    path = tmp_path / 'some.py'
+    path.write_text(
+        "one_key = dict(width=['model.width', 'steps.0.width'])\n"
+        'model = dict(width=4, depth=2)\nsteps = [dict(width=4), dict(width=4)]\n'
+    )
+    assert load_config(str(path)).model.width == 4
+    cfg = load_config(str(path), {'width': 8, 'model.depth': 3})
+    assert cfg.model == dict(width=8, depth=3) and 'width' not in cfg
+    assert [step.width for step in cfg.steps] == [8, 4]
+    for options in ({'width': 8, 'model.width': 9}, {'model.width': 9, 'width': 8}):
+        with pytest.raises(SystemExit, match='some.py: .* model.width is set twice'):
+            load_config(str(path), options)
+
+
 def test_work_dir(config):
     assert load_config(config).work_dir == str(Path('work_dirs', 'some'))
     assert load_config(config, dict(work_dir='theirs')).work_dir == 'theirs'

@@ -1,5 +1,5 @@
 # UATVR over a CLIP small enough to train from scratch on two CPU cores.
-_base_ = ['uatvr_vitb32.py']
+_base_ = ['uatvr_printed_vitb32.py']
 
 clip = dict(
     embed_dim=128,

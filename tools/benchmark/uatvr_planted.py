@@ -15,12 +15,17 @@ from planted_runs import WORK, arguments, make_features, over_seeds, table, trai
 TI = 'configs/ti_planted_features.py'
 UATVR = 'configs/uatvr_planted_features.py'
 LETTER = ['model.objectives.dua.temperature=1.0', 'model.objectives.dua.normalise=False']
+# What Tab. 2 counts beside the printed equations: configs/_base_/uatvr_vitb32.py.
+WEIGHTS = ['model.similarity.weights=uatvr', 'model.similarity.dim=128']
+COUNTED = [*WEIGHTS, 'model.heads.type=PCMEGaussianHead']
 METHODS = {
     'TI': (TI, []),
     'TI, 2 layers (more parameters than all below)': (TI, ['model.encoder.temporal_layers=2']),
+    'TI, learnt token weights': (TI, WEIGHTS),
     'TI + DSA': (TI, ['model.encoder.extra_frames=3', 'model.encoder.extra_words=2']),
     'TI + DUA + KL': (UATVR, ['model.encoder.extra_frames=0', 'model.encoder.extra_words=0']),
     'UATVR (TI + DSA + DUA + KL)': (UATVR, []),
+    'UATVR, learnt token weights and PCME heads': (UATVR, COUNTED),
     'UATVR, Eq. 11 to the letter': (UATVR, LETTER),
     'UATVR, soft contrast (rows * of Tab. 1)': (UATVR, ['model.objectives.dua.type=SoftContrast']),
 }

@@ -79,7 +79,7 @@ def convert_checkpoint(state: Mapping[str, Tensor], method: str) -> dict[str, Te
     Returns:
         ``encoder.*`` and ``temperature.log_scale``, in float32; of UATVR also ``heads.*``,
         ``similarity.*`` and ``objectives.*.step`` = 0: the model of
-        ``configs/uatvr_official_vitb32_msrvtt.py``.
+        ``configs/uatvr_official_vitb{16,32}_msrvtt.py``.
 
     Raises:
         ValueError: keys that are unknown, missing or of another shape, all of them listed.

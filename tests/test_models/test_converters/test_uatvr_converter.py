@@ -19,7 +19,7 @@ from mmvtr.utils import register_all_modules
 from tests.test_models.test_converters.test_converters import DIM, LONG_CLIP, from_keys, official
 from tests.test_models.test_encoders.test_clip2video import lengths
 
-CONFIG = Path(__file__).resolve().parents[3] / 'configs' / 'uatvr_official_vitb32_msrvtt.py'
+CONFIGS = Path(__file__).resolve().parents[3] / 'configs'
 T, L = 12, 32  # what the official code pads videos and texts to
 FRAMES, WORDS = (12, 1, 7), (32, 9, 2)
 
@@ -205,10 +205,11 @@ def test_official_key_list(shared):
 
 
 @torch.no_grad()
-def test_the_config_takes_it_strictly():
+@pytest.mark.parametrize('vit', ['vitb32', 'vitb16'])
+def test_the_config_takes_it_strictly(vit):
     state, batch = small(), padded_batch(50)
     register_all_modules()
-    cfg = Config.fromfile(CONFIG).model
+    cfg = Config.fromfile(CONFIGS / f'uatvr_official_{vit}_msrvtt.py').model
     for tower in (cfg.encoder.frames, cfg.encoder.text):
         tower.update(model=LONG_CLIP, pretrained=None)
     cfg.encoder.update(temporal_layers=2, position_rows=40)
