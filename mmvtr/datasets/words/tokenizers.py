@@ -1,12 +1,13 @@
 """Text transforms: ``text`` to ``token_ids``, int64 [L] without padding.
 
-Padding belongs to the batch, so the model's preprocessor adds it, with its mask.
+Padding belongs to the batch, so the model's preprocessor adds it, with its mask.  ``pieces`` turns
+ids back into what one can read: words or parts of words, and ``[SOT]``, ``[EOT]``, ``[CLS]`` ...
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Sequence
 
 import numpy as np
 from mmcv.transforms import BaseTransform
@@ -36,6 +37,17 @@ class CLIPTokenize(BaseTransform):
             self.tokenizer.sot_token_id, words, self.tokenizer.eot_token_id, self.context_length
         )
         return results
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """L ids -> L words or parts of words, a part that another one follows with a hyphen."""
+        known = {self.tokenizer.sot_token_id: '[SOT]', self.tokenizer.eot_token_id: '[EOT]'}
+        return [known[i] if i in known else self._piece(i) for i in map(int, ids)]
+
+    def _piece(self, number: int) -> str:
+        symbol = self.tokenizer.decoder[number]
+        letters = symbol.removesuffix('</w>')
+        word = bytes(self.tokenizer.byte_decoder[c] for c in letters).decode(errors='replace')
+        return word + ('' if symbol.endswith('</w>') else '-')
 
 
 @TRANSFORMS.register_module()
@@ -68,6 +80,11 @@ class WordTokenize(BaseTransform):
         n = len(self.ids)
         results['token_ids'] = _enclose(n, self._ids_of(results), n + 1, self.context_length)
         return results
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """L ids -> L words."""
+        words = [*self.ids, '[SOT]', '[EOT]']
+        return [words[i] for i in ids]
 
     def _ids_of(self, text: Results) -> list[int]:
         words = text['text'].lower().split()
@@ -105,6 +122,10 @@ class HFTokenize(BaseTransform):
         ids = self.tokenizer(results['text'], truncation=True, max_length=self.max_length)
         results['token_ids'] = np.array(ids['input_ids'], dtype=np.int64)
         return results
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """L ids -> L tokens as the tokenizer writes them."""
+        return self.tokenizer.convert_ids_to_tokens([int(i) for i in ids])
 
 
 def _enclose(sot: int, words: list[int], eot: int, context_length: int) -> np.ndarray:

@@ -17,6 +17,7 @@ from mmvtr.functional.token_interaction import (
     token_scores,
     token_weights,
 )
+from mmvtr.functional.token_matches import Partners, token_matches
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
 
@@ -114,13 +115,29 @@ class TokenSimilarity(nn.Module):
             if self.mode == 'sentence':
                 scores = self._sentence_scores(t, v)
             else:
-                scores = token_scores(**self._arguments(t, v))
+                scores = token_scores(**self._arguments(t, v), entries=self.entries)
         return {'token': scores, 'scores': scores}
+
+    def matches(self, texts: Levels, videos: Levels) -> dict[str, Partners]:
+        """What carries the scores of a few texts and videos, word by word and frame by frame.
+
+        See :func:`~mmvtr.functional.token_matches.token_matches`.
+
+        Raises:
+            ValueError: mode ``'sentence'``, whose words are not matched; see :meth:`forward`.
+        """
+        if self.mode == 'sentence':
+            raise ValueError("mode 'sentence' compares whole texts: no word has a partner")
+        t, v = texts[self.level], videos[self.level]
+        with torch.autocast(t.mean.device.type, enabled=False):
+            return token_matches(**self._arguments(t, v))
 
     def _two_stages(self, t: Embedding, v: Embedding) -> dict[str, Tensor]:
         pooled = _unit(t.mean) @ _unit(v.mean).t()
         columns = pooled.topk(self.shortlist, dim=1).indices
-        reranked = paired_token_scores(columns=columns, **self._arguments(t, v))
+        reranked = paired_token_scores(
+            columns=columns, **self._arguments(t, v), entries=self.entries
+        )
         return {'pooled': pooled, 'scores': below_shortlist(pooled, columns, reranked)}
 
     def _sentence_scores(self, t: Embedding, v: Embedding) -> Tensor:
@@ -133,7 +150,7 @@ class TokenSimilarity(nn.Module):
         )
 
     def _arguments(self, t: Embedding, v: Embedding) -> dict[str, Any]:
-        """What ``token_scores`` and ``paired_token_scores`` want to know."""
+        """What ``token_scores`` and its like want to know."""
         words, frames = self._tokens('text', t), self._tokens('video', v)
         return dict(
             words=_unit(words),
@@ -144,7 +161,6 @@ class TokenSimilarity(nn.Module):
             word_weights=self._weigh('text', words, t.mask),
             frame_weights=self._weigh('video', frames, v.mask),
             official_mask=self.official_mask,
-            entries=self.entries,
         )
 
     def _tokens(self, side: str, embedding: Embedding) -> Tensor:

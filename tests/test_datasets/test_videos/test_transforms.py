@@ -189,6 +189,18 @@ def test_clip_tokens_truncate_before_the_end():
     assert (found[0], found[-1]) == (49406, 49407) and found[-1] == found.max()
 
 
+def test_clip_pieces():
+    tokenize = CLIPTokenize()
+    ids = tokenize.transform(dict(text='A man plays his accordion, caf\u00e9 xqzt'))['token_ids']
+    pieces = tokenize.pieces(ids.tolist())
+    assert pieces[:6] == ['[SOT]', 'a', 'man', 'plays', 'his', 'accordion']
+    assert pieces[-1] == '[EOT]' and len(pieces) == len(ids)
+    assert ''.join(p if p.endswith('-') else p + ' ' for p in pieces[1:-1]).replace('-', '') == (
+        'a man plays his accordion , caf\u00e9 xqzt '
+    )
+    assert any(p.endswith('-') for p in pieces)
+
+
 @pytest.fixture
 def vocab(tmp_path):
     path = tmp_path / 'vocab.txt'
@@ -206,6 +218,7 @@ def test_word_tokens(vocab):
     ]
     long = tokenize.transform(dict(text_id='0', text='red ball rolls'))['token_ids']
     assert long.tolist() == [3, 0, 1, 4]
+    assert tokenize.pieces(long.tolist()) == ['[SOT]', 'red', 'ball', '[EOT]']
 
 
 def test_unknown_words_are_named_at_construction(vocab):
@@ -222,6 +235,7 @@ def test_hf_tokens_from_a_local_folder(tmp_path):
     assert tokenize.transform(dict(text='A dog'))['token_ids'].tolist() == [2, 5, 6, 3]
     assert tokenize.transform(dict(text='a dog runs'))['token_ids'].tolist() == [2, 5, 6, 3]
     assert tokenize.transform(dict(text='a'))['token_ids'].dtype == np.int64
+    assert tokenize.pieces([2, 5, 6, 3]) == ['[CLS]', 'a', 'dog', '[SEP]']
 
 
 def test_hf_tokenizer_that_does_not_exist(tmp_path, monkeypatch):

@@ -185,6 +185,20 @@ def test_shortlist_of_learnt_weights_with_official_masks(items):
     close(out['scores'].gather(1, columns), whole.gather(1, columns))
 
 
+@torch.no_grad()
+@pytest.mark.parametrize(
+    'kwargs', [dict(), dict(mode='words'), dict(weights='uatvr', dim=D, official_mask=True)]
+)
+def test_matches_sum_to_the_scores(items, kwargs):
+    torch.manual_seed(1)
+    similarity = TokenSimilarity(**kwargs)
+    found = similarity.matches(*items)
+    assert set(found) == ({'words'} if 'mode' in kwargs else {'words', 'frames'})
+    close(sum(side.share.sum(-1) for side in found.values()), similarity(*items)['scores'])
+    with pytest.raises(ValueError, match="mode 'sentence' compares whole texts"):
+        TokenSimilarity(mode='sentence').matches(*items)
+
+
 # -- golden files ------------------------------------------------------------------------------
 
 

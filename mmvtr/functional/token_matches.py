@@ -1,0 +1,98 @@
+"""What carries a token-wise score: the best partner of each word and each frame, and its weight."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, Optional
+
+import torch
+from torch import Tensor
+
+from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.token_interaction import SIDES
+
+
+class Partners(NamedTuple):
+    """One of the two sums of a token-wise score, token by token.
+
+    Attributes:
+        weight: float [T, V, L], what a token counts, 0 at padding: a_n (b_m) of ``token_scores``,
+            halved where there are two sums.
+        value: float [T, V, L], its similarity with its best partner, 0 at padding.
+        partner: int64 [T, V, L], which token of the other side that is; -1 at padding, and where
+            padding is the best partner (``official_mask``).
+    """
+
+    weight: Tensor
+    value: Tensor
+    partner: Tensor
+
+    @property
+    def share(self) -> Tensor:
+        """What each token adds to the score, float [T, V, L]."""
+        return self.weight * self.value
+
+
+def token_matches(
+    words: Tensor,
+    word_mask: Tensor,
+    frames: Tensor,
+    frame_mask: Tensor,
+    *,
+    side: str = 'both',
+    word_weights: Optional[Tensor] = None,
+    frame_weights: Optional[Tensor] = None,
+    official_mask: bool = False,
+) -> dict[str, Partners]:
+    """Maxima and weights of UATVR Eq. 7-8, whose products sum to the score.
+
+    For a few texts and videos: all T x V x L x F similarities exist at once.
+
+    Args:
+        words, word_mask, frames, frame_mask, side, word_weights, frame_weights, official_mask: see
+            :func:`~mmvtr.functional.token_interaction.token_scores`.
+
+    Returns:
+        ``'words'`` with L words and ``'frames'`` with F frames as tokens, or the one of them that
+        ``side`` names; the sum of all their shares is ``token_scores``.
+
+    Raises:
+        ValueError: an unknown side, or an item without a valid token.
+    """
+    if side not in SIDES:
+        raise ValueError(f'side must be one of {SIDES}, not {side!r}')
+    for kind, mask in (('text', word_mask), ('video', frame_mask)):
+        if not mask.any(1).all():
+            raise ValueError(f'{kind} {int(mask.any(1).int().argmin())} has no valid token')
+    sims = torch.einsum('tld,vfd->tvlf', at_least_float32(words), at_least_float32(frames))
+    valid = word_mask[:, None, :, None] & frame_mask[None, :, None, :]
+    sims = sims.masked_fill(~valid, 0.0 if official_mask else -math.inf)
+    half = 0.5 if side == 'both' else 1.0
+    shape = sims.shape[:2]
+    found = {}
+    if side != 'frames':
+        weight = half * _weights(word_mask, word_weights)[:, None]
+        found['words'] = _partners(sims, 3, word_mask[:, None], frame_mask, weight, shape)
+    if side != 'words':
+        weight = half * _weights(frame_mask, frame_weights)[None]
+        mask = word_mask[:, None]
+        found['frames'] = _partners(sims, 2, frame_mask[None], mask, weight, shape)
+    return found
+
+
+def _weights(mask: Tensor, weights: Optional[Tensor]) -> Tensor:
+    """float [N, L], means where there are none."""
+    if weights is None:
+        return mask.float() / mask.sum(1, keepdim=True)
+    return at_least_float32(weights).masked_fill(~mask, 0.0)
+
+
+def _partners(
+    sims: Tensor, dim: int, own: Tensor, others: Tensor, weight: Tensor, shape: torch.Size
+) -> Partners:
+    """The best along ``dim`` of [T, V, L, F]; masks and weights broadcast to [T, V, tokens]."""
+    value, partner = sims.max(dim)
+    others = others.expand(*shape, -1)
+    own = own.expand_as(value)
+    partner = partner.masked_fill(~(own & others.gather(2, partner)), -1)
+    return Partners(weight.expand_as(value), value.masked_fill(~own, 0.0), partner)
