@@ -4,6 +4,7 @@ _base_ = [
     '_base_/msvd.py',
     '_base_/schedule_clip_5e.py',
     '_base_/clip4clip_vitb32.py',
+    '_base_/train_queue.py',
 ]
 
 model = dict(losses=dict(contrastive=dict(type='ContrastiveLoss')))

@@ -1,9 +1,4 @@
-# NCL on CLIP4Clip, ActivityNet paragraphs (NCL Tab. 1, App. B).
+# NCL on CLIP4Clip, ActivityNet paragraphs (NCL Tab. 1 and 5, App. B).
 _base_ = ['clip4clip_activitynet.py']
 
 model = dict(losses=dict(contrastive=dict(type='NormalizedContrastiveLoss', iterations=4)))
-custom_hooks = [
-    dict(type='QueryQueueHook', size=16384),
-    dict(type='SinkhornHook', queries='train_queue', iterations=4),
-    dict(type='ModalityGapHook'),  # App. D
-]

@@ -271,8 +271,12 @@ def test_what_decays_and_how_fast_it_learns(path):
 
 @of_families('dvtr', 'c2v')
 def test_values_of_dvtr(path):
-    """DVTR Sec. V-A.2: 12 frames, 32 tokens, batch 128, 5 epochs, K = 7, lambda .5, tau .07."""
+    """DVTR Sec. V-A.2: 12 frames, 32 tokens, batch 128, 5 epochs, K = 7, lambda .5, tau .07.
+
+    The baselines learn CLIP's scale, as CLIP2Video's code does.
+    """
     cfg = Config.fromfile(path)
+    parts = path.stem.split('_')
     if family(path) == 'dvtr':
         supervision = cfg.model.supervision
         assert supervision.num_samples == 7
@@ -287,14 +291,31 @@ def test_values_of_dvtr(path):
         assert keys.supervision.lr_mult * lr == pytest.approx(1e-2)  # two numbers
     loader = cfg.train_dataloader
     assert loader.batch_size == 128 and cfg.train_cfg.max_epochs == 5
-    length = (64, 64) if 'activitynet' in path.stem else (12, 32)
+    length = (64, 64) if 'activitynet' in parts else (12, 32)
     words = loader.dataset.text_pipeline[0]
     assert loader.dataset.video_pipeline[0].num_frames == length[0]
     assert words.get('context_length', words.get('max_length')) == length[1]
-    assert cfg.model.temperature == dict(type='Temperature', init=0.07)
-    assert list(cfg.model.losses) == ['triplet' if 'triplet' in path.stem else 'contrastive']
-    if 'triplet' in cfg.model.losses:
-        assert cfg.model.losses.triplet.margin == 0.5
+    assert cfg.model.encoder.frames.model[:8] == ('ViT-B-32' if 'vitb32' in parts else 'ViT-B-16')
+    temperature = cfg.model.temperature
+    if family(path) == 'dvtr' or {'triplet', 'tau07'} & set(parts):
+        assert (temperature.init, temperature.get('learnable', False)) == (0.07, False)
+    else:
+        assert temperature == dict(type='Temperature', init=0.01, learnable=True)
+    (loss,) = cfg.model.losses.values()
+    assert loss.reads == ('global', 'aligned')
+    assert loss.type == ('RankingLoss' if 'triplet' in parts else 'ContrastiveLoss')
+    assert 'triplet' not in parts or loss.margin == 0.5
+
+
+@pytest.mark.parametrize('row', ['msrvtt', 'msrvtt_full', 'msvd', 'vatex', 'activitynet'])
+def test_a_baseline_differs_from_dvtr_in_debiasing_and_temperature(row):
+    one, other = (Config.fromfile(CONFIGS[0].parent / f'{m}_{row}.py') for m in ('c2v', 'dvtr_c2v'))
+    for cfg in (one, other):
+        for key in ('temperature', 'supervision', 'heads'):
+            cfg.model.pop(key, None)
+        cfg.model.losses.contrastive.pop('weighted', None)
+    for key in ('model', 'train_dataloader', 'test_dataloader', 'train_cfg', 'param_scheduler'):
+        assert one[key] == other[key], key
 
 
 @of_families('dvtr')
@@ -333,28 +354,73 @@ def test_only_jointly_do_the_heads_move_the_encoders(path):
     assert all(weight < 1 for weight in weights) == joint
 
 
-@of_families('ncl', 'clip4clip')
+@of_families('ncl', 'clip4clip', 'ssb')
 def test_values_of_ncl(path):
     """NCL App. B and C: epochs, lengths, 4 iterations, queues of 16,384, scale 15 on SSB."""
     cfg = Config.fromfile(path)
-    if family(path) == 'ncl':
-        assert cfg.custom_hooks[0].size == 16384 and cfg.custom_hooks[1].queries == 'train_queue'
-        assert cfg.custom_hooks[1].get('iterations', 4) == 4
-    if 'ssb' in path.stem:
-        assert cfg.model.losses.ncl.loss_weight == 15 and cfg.model.temperature.init == 0.07
-        assert cfg.model.encoder.dropout == 0.1
+    parts = path.stem.split('_')
+    dataset, loader = parts[-1], cfg.train_dataloader
+    long = dataset == 'activitynet'
+    length = (64, 64) if long else dict(ssb=(30, 32)).get(parts[-2], (12, 32))
+    if 'mmt' in parts:  # our own: MMT's numbers stay
+        assert cfg.model.temperature.init == 0.07 and cfg.train_cfg.max_epochs == 9
         return
-    dataset = path.stem.split('_')[-1]
-    assert cfg.train_cfg.max_epochs == dict(msvd=3, msrvtt=5, activitynet=10)[dataset]
-    pipelines = cfg.train_dataloader.dataset
-    length = (64, 64) if dataset == 'activitynet' else (12, 32)
+    pipelines = loader.dataset
     assert pipelines.video_pipeline[0].num_frames == length[0]
-    assert pipelines.text_pipeline[0].context_length == length[1]
-    aggregator = 'transformer' if 'seqtransf' in path.stem else 'mean'  # NCL takes meanP
-    assert cfg.model.encoder.get('aggregator', 'mean') == aggregator
+    words = pipelines.text_pipeline[0]
+    assert words.get('context_length', words.get('max_length')) == length[1]
+    if 'ssb' in parts:
+        assert cfg.model.temperature.init == 0.07
+        assert cfg.model.encoder.dropout == (0.0 if long else 0.1)
+        (loss,) = cfg.model.losses.values()
+        assert loss.loss_weight == (15 if 'ncl' in parts else 128)
+        assert loader.batch_size == cfg.auto_scale_lr.base_batch_size == 64
+        captions = dict(msrvtt=180_000, msvd=48_774, activitynet=10_009)[dataset]
+        steps = cfg.train_cfg.max_epochs * captions / loader.batch_size
+        assert 13_500 < steps < 14_100  # ours: as many everywhere
+    elif 'vitb16' in parts:  # a row of UATVR
+        assert loader.batch_size == 64 and cfg.model.encoder.frames.model == 'ViT-B-16-quickgelu'
+    else:
+        assert cfg.train_cfg.max_epochs == dict(msvd=3, msrvtt=5, activitynet=10)[dataset]
+        vit = 'ViT-B-16-quickgelu' if 'c2v' in parts else 'ViT-B-32-quickgelu'
+        assert cfg.model.encoder.frames.model == vit
+        aggregator = 'transformer' if 'seqtransf' in parts else 'mean'  # NCL takes meanP
+        assert cfg.model.encoder.get('aggregator', 'mean') == aggregator
     (scheduler,) = cfg.param_scheduler
-    warmup = 0.0 if dataset == 'msvd' else 0.1
+    warmup = 0.0 if dataset == 'msvd' and 'ssb' not in parts else 0.1
     assert scheduler == dict(type='WarmupCosineLR', warmup=warmup, by_epoch=False)
+
+
+#: NCL on real data, and what it is compared with.
+NCL = [path.stem for path in CONFIGS if family(path) == 'ncl' and 'planted' not in path.stem]
+
+
+@pytest.mark.parametrize('name', NCL)
+def test_ncl_and_its_baseline_are_tested_alike(name):
+    """Tab. 5 and Fig. 2-3: train queue, control, oracle, errors; only the loss differs."""
+    cfg, baseline = (
+        Config.fromfile(CONFIGS[0].parent / f'{stem}.py') for stem in (name, name[len('ncl_') :])
+    )
+    for one in (cfg, baseline):
+        hooks = {hook.type: hook for hook in one.custom_hooks}
+        assert hooks['QueryQueueHook'].size == 16384
+        of_test = [h for h in one.custom_hooks if h.type == 'SinkhornHook']
+        assert [h.queries for h in of_test] == ['train_queue', 'test']
+        assert [h.iterations for h in of_test] == [4, 4]
+        assert hooks['InvertedSoftmaxHook'].queries == 'train_queue'
+        assert 'ScoresFileHook' in hooks
+        assert ('ModalityGapHook' in hooks) == ('mmt' not in name)  # one vector an item
+        assert 'NormalisationMetric' in [metric.type for metric in one.test_evaluator]
+    (loss,) = cfg.model.losses.values()
+    assert loss.get('iterations', 4) == 4
+    chosen = cfg.default_hooks.checkpoint.save_best
+    assert chosen.startswith('sinkhorn/') == ('val_dataloader' in cfg)
+    for one in (cfg, baseline):
+        one.model.pop('losses')
+        one.model.pop('temperature', None)
+        one.default_hooks.checkpoint.pop('save_best')
+        one.pop('filename', None)
+    assert cfg.to_dict() == baseline.to_dict()
 
 
 @of_families('arl', 'gmmformer', 'mssl')

@@ -25,6 +25,9 @@ test_dataloader = dict(
     ),
 )
 test_cfg = dict(type='RetrievalLoop')
-test_evaluator = [dict(type='RetrievalMetric', also_recall_at=(50,))]
+test_evaluator = [
+    dict(type='RetrievalMetric', also_recall_at=(50,)),
+    dict(type='NormalisationMetric'),  # NCL Fig. 2 and 3
+]
 # The field tests on val1 and validates on nothing: the last epoch is tested here, nothing is chosen
 # on the test set.

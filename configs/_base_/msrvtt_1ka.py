@@ -24,5 +24,8 @@ test_dataloader = dict(
     ),
 )
 test_cfg = dict(type='RetrievalLoop')
-test_evaluator = [dict(type='RetrievalMetric')]
+test_evaluator = [
+    dict(type='RetrievalMetric'),
+    dict(type='NormalisationMetric'),  # NCL Fig. 2 and 3
+]
 # 1k-A has no validation set: the last epoch is tested, and nothing is chosen on the test set.

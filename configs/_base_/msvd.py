@@ -25,4 +25,8 @@ test_dataloader = dict(
     dataset=dict(type='MSVDDataset', split='test', video_pipeline=frames, text_pipeline=words),
 )
 val_cfg = test_cfg = dict(type='RetrievalLoop')
-val_evaluator = test_evaluator = [dict(type='RetrievalMetric')]
+val_evaluator = [dict(type='RetrievalMetric')]
+test_evaluator = [
+    dict(type='RetrievalMetric'),
+    dict(type='NormalisationMetric'),  # NCL Fig. 2 and 3
+]

@@ -1,6 +1,9 @@
 # Support-Set Bottlenecks: T5-base and a CNN for words, an RNN for frame features, transformer
 # pooling, and cross-captioning.  NCL's App. C states these parts and dropout .1; the width, the
 # temperature of the support set and lambda (loss_weight) are our choice: there is no public code.
+# VSE++ sums over the batch and both directions, RankingLoss takes means of both: 2 x 64.  NCL's
+# factor of 15, which is to match the scale of SSB's margin loss, points to such a sum (App. C); it
+# is our reading, not stated.  The margin is VSE++'s.
 width = 1024
 model = dict(
     type='VideoTextRetriever',
@@ -13,6 +16,9 @@ model = dict(
         dropout=0.1,
     ),
     similarity=dict(type='CosineSimilarity'),
+    losses=dict(
+        triplet=dict(type='RankingLoss', negatives='hardest', margin=0.2, loss_weight=128.0)
+    ),
     temperature=dict(type='Temperature', init=0.07),
     objectives=dict(
         caption=dict(

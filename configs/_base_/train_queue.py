@@ -1,0 +1,12 @@
+# All rows of NCL's Tab. 5 in one test, beside the raw scores: the biases of the train queue (Sec.
+# 3.4; 16,384 queries: App. B), the same without iterations (one-sided: the inverted softmax, a
+# control), and an oracle that reads the test queries.  NormalisationMetric says the errors of Fig.
+# 2 and 3 of each; `eval_scores.py --plot` draws Fig. 3 from the scores in the work dir.
+custom_hooks = [
+    dict(type='QueryQueueHook', size=16384),
+    dict(type='SinkhornHook', queries='train_queue', iterations=4),
+    dict(type='InvertedSoftmaxHook', queries='train_queue'),
+    dict(type='SinkhornHook', queries='test', iterations=4),
+    dict(type='ScoresFileHook'),
+    dict(type='ModalityGapHook'),  # App. D; the last one, mmt_msrvtt.py leaves it out
+]

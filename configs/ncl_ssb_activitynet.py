@@ -1,0 +1,7 @@
+# NCL on SSB, ActivityNet paragraphs (NCL Tab. 4, App. C): the normalised contrastive loss in place
+# of the max-margin loss, scale 15, temperature .07, and queues of 16,384 training queries.
+_base_ = ['ssb_activitynet.py']
+
+model = dict(
+    losses=dict(_delete_=True, ncl=dict(type='NormalizedContrastiveLoss', loss_weight=15.0))
+)

@@ -1,0 +1,8 @@
+# NCL on SSB, MSVD (NCL Tab. 4, App. C): the normalised contrastive loss in place of the max-margin
+# loss, scale 15, temperature .07, and queues of 16,384 training queries.
+_base_ = ['ssb_msvd.py']
+
+model = dict(
+    losses=dict(_delete_=True, ncl=dict(type='NormalizedContrastiveLoss', loss_weight=15.0))
+)
+default_hooks = dict(checkpoint=dict(save_best='sinkhorn/retrieval/rsum'))
