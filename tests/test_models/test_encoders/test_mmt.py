@@ -1,6 +1,8 @@
 """MMT: its scores against loops over experts, its transformer against one written out by hand."""
 
+import logging
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,6 +10,10 @@ import torch
 from torch import nn
 
 from mmvtr.datasets import VideoTextDataset, collate_retrieval
+from mmvtr.engine.evaluation import Encoded, Evaluation
+from mmvtr.engine.query_queue import QueryQueueHook
+from mmvtr.engine.score_transforms import SinkhornHook
+from mmvtr.functional.score_transforms import sinkhorn_scores
 from mmvtr.models import MMTEncoder
 from mmvtr.models.data_preprocessor import pad
 from mmvtr.models.encoders.mmt import LOG_FLOOR
@@ -15,7 +21,7 @@ from mmvtr.models.layers.pooling import empty_levels
 from mmvtr.models.similarities.mmt import ExpertSimilarity
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
-from mmvtr.structures import Embedding
+from mmvtr.structures import Embedding, Relation
 
 WIDTHS = dict(motion=5, audio=3, speech=2)  # by name: audio 0, motion 1, speech 2
 T, V, E, D = 4, 3, 3, 8
@@ -155,6 +161,37 @@ def test_similarity_refuses():
     nobody[2] = False
     with pytest.raises(ValueError, match='experts of item 2 of the batch is all False'):
         similarity(text, {'global': video['global']._replace(mask=nobody)})
+
+
+def test_the_train_queue_keeps_experts():
+    """NCL over MMT: queries of the queue are scored as any other, expert by expert."""
+    phi, weights, psi = (x.float() for x in tokens())
+    bank_phi, bank_weights, bank_psi = (x.float() for x in tokens(seed=4))
+    model = SimpleNamespace(similarity=ExpertSimilarity(), temperature=None)
+    hook = QueryQueueHook(size=T)
+    hook._similarity = model.similarity
+    number = torch.arange(T)
+    samples = dict(text_idx=number, text_videos=number[:, None] % V, video_idx=torch.arange(V))
+    hook.push(*levels(bank_phi, bank_weights, bank_psi), samples)
+    texts, videos = levels(phi, weights, psi)
+    scores = model.similarity(texts, videos)['scores']
+    encoded = [
+        Encoded(torch.arange(count), [str(i) for i in range(count)], side, None)
+        for count, side in ((T, texts), (V, videos))
+    ]
+    evaluation = Evaluation(
+        model, torch.device('cpu'), *encoded, {'scores': scores}, Relation(torch.eye(T, V).bool())
+    )
+    runner = SimpleNamespace(hooks=[hook], logger=logging.getLogger('mmt'))
+    SinkhornHook(queries='train_queue', temperature=0.07).after_scoring(runner, evaluation)
+    bank_texts, bank_videos = levels(bank_phi, bank_weights, bank_psi)
+    t2v = sinkhorn_scores(
+        scores, model.similarity(bank_texts, videos)['scores'], temperature=0.07, iterations=4
+    )
+    of_bank = model.similarity(texts, bank_videos)['scores'].t()
+    v2t = sinkhorn_scores(scores.t(), of_bank, temperature=0.07, iterations=4)
+    torch.testing.assert_close(evaluation.transformed['sinkhorn'].t2v, t2v)
+    torch.testing.assert_close(evaluation.transformed['sinkhorn'].v2t, v2t.t())
 
 
 # -- the video side ----------------------------------------------------------------------------

@@ -284,20 +284,27 @@ def test_a_batch_whose_videos_are_broken_or_one():
 # -- configs -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize('name', ['ssb_msrvtt', 'ncl_ssb_msrvtt'])
-def test_configs(name):
-    """NCL's App. C: T5-base, 512 + 2048 features, dropout .1, temperature .07, scale 15, 16,384."""
+@pytest.mark.parametrize('method', ['ssb', 'ncl_ssb'])
+@pytest.mark.parametrize('dataset', ['msrvtt', 'msvd', 'activitynet'])
+def test_configs(method, dataset):
+    """NCL's App. C: T5-base, 512 + 2048 features, dropout .1 or 0, temperature .07, scale 15."""
+    name = f'{method}_{dataset}'
     cfg = Config.fromfile(CONFIGS / f'{name}.py')
     model, captioning = cfg.model, cfg.model.objectives.caption
     assert model.encoder.text.model == captioning.decoder == 't5-base'
-    assert model.encoder.dropout == 0.1 and captioning.support == 'cross'
-    words, store = (cfg.train_dataloader.dataset[f'{k}_pipeline'][0] for k in ('text', 'video'))
-    assert words.model == 't5-base' and len(store.path) == 2
+    assert model.encoder.dropout == (0.0 if dataset == 'activitynet' else 0.1)
+    assert captioning.support == 'cross'
+    for loader in ('train', 'val', 'test'):
+        if f'{loader}_dataloader' not in cfg:
+            assert loader == 'val' and dataset != 'msvd'
+            continue
+        pipelines = cfg[f'{loader}_dataloader'].dataset
+        (words,), (store,) = pipelines.text_pipeline, pipelines.video_pipeline
+        assert words.model == 't5-base' and len(store.path) == 2
+        assert all(path.startswith(f'data/{dataset}/') for path in store.path)
     if name.startswith('ncl'):
         assert model.temperature.init == 0.07
         assert model.losses == dict(ncl=dict(type='NormalizedContrastiveLoss', loss_weight=15.0))
-        assert [hook.type for hook in cfg.custom_hooks] == ['QueryQueueHook', 'SinkhornHook']
-        assert cfg.custom_hooks[0].size == 16384
     else:
         assert model.losses.triplet.negatives == 'hardest' and model.losses.triplet.margin == 0.2
     model.encoder.text.model = captioning.decoder = T5
