@@ -191,10 +191,11 @@ def draw(out: Path, title: str, images: Sequence[np.ndarray], pairs: Sequence[Pa
 
     sides = [(pair, side) for pair in pairs for side in (pair.frames, pair.words) if side]
     columns = max(len(images), *(len(pair.frames) for pair in pairs))
-    figure = Figure(figsize=(max(8, columns), 1.6 + 0.85 * len(sides)), layout='constrained')
-    axes = figure.subplots(
-        1 + len(sides), 1, height_ratios=[2, *[1] * len(sides)], squeeze=False
-    ).flatten()
+    width = max(8, columns)
+    inches = [width / columns, *[0.65] * len(sides)]  # images are square, most often
+    height = sum(inches) + 0.22 * (1 + len(pairs)) + 0.5
+    figure = Figure(figsize=(width, height), layout='constrained')
+    axes = figure.subplots(len(inches), 1, height_ratios=inches, squeeze=False).flatten()
     figure.suptitle(title)
     show_frames(axes[0], images, columns)
     said: Optional[str] = None
