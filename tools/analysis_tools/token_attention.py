@@ -223,12 +223,11 @@ def strip(axis: Any, side: Sequence[Token], columns: int) -> None:
     spread = np.ptp(shares)
     dark = (shares - shares.min()) / spread if spread > 0 else np.zeros_like(shares)
     width = columns / len(side) if len(side) > columns else 1.0
-    total = shares.sum()
     for i, (token, shade) in enumerate(zip(side, dark)):
         color = (1 - 0.85 * shade, 1 - 0.55 * shade, 1.0)
         axis.add_patch(Rectangle((i * width, 0), width, 1, facecolor=color, edgecolor='0.6'))
-        lines = [token.name, f'<- {token.partner}' if token.partner else '']
-        lines.append(f'{100 * token.share / total:.1f} %' if total > 0 else f'{token.share:.3f}')
+        taken = f'<- {token.partner}' if token.partner else ''
+        lines = [token.name, taken, f'{token.share:.4f}']
         ink = 'white' if shade > 0.75 else 'black'
         middle = (i + 0.5) * width
         axis.text(middle, 0.5, '\n'.join(lines), ha='center', va='center', fontsize=8, color=ink)
