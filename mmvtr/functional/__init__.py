@@ -28,6 +28,8 @@ Similarities:
     paired_token_scores     the same of some videos of each text
     sentence_frame_scores   sentences against frames, by softmax or the best frame (X-CLIP)
     token_weights           softmax over valid tokens
+    token_matches           which words and frames carry token_scores (UATVR)
+    Partners                weight, best value and partner of each token
     below_shortlist         a re-ranked shortlist above the other columns
     best_frames             the best frame of each video for a text, and its cosine (ARL)
     paired_best_frames      the same of chosen pairs
@@ -225,6 +227,7 @@ if TYPE_CHECKING:
         token_scores,
         token_weights,
     )
+    from mmvtr.functional.token_matches import Partners, token_matches
 
 #: The names of each module.
 _NAMES = {
@@ -266,6 +269,7 @@ _NAMES = {
     'token_interaction': (
         'below_shortlist paired_token_scores sentence_frame_scores token_scores token_weights'
     ),
+    'token_matches': 'Partners token_matches',
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 __all__ = sorted(_HOME)

@@ -58,6 +58,17 @@ def token_matches(
 
     Raises:
         ValueError: an unknown side, or an item without a valid token.
+
+    Example:
+        Of two words the second is what the first frame shows. ::
+
+            >>> words, frames = torch.eye(3)[None, [0, 1]], torch.eye(3)[None, [1, 2]]
+            >>> valid = torch.ones(1, 2, dtype=torch.bool)
+            >>> found = token_matches(words, valid, frames, valid)
+            >>> found['words'].share[0, 0].tolist(), found['frames'].share[0, 0].tolist()
+            ([0.0, 0.25], [0.25, 0.0])
+            >>> int(found['words'].partner[0, 0, 1]), int(found['frames'].partner[0, 0, 0])
+            (0, 1)
     """
     if side not in SIDES:
         raise ValueError(f'side must be one of {SIDES}, not {side!r}')
