@@ -111,14 +111,16 @@ def test(config: str, folder: Path, name: str, options: Sequence[str]) -> dict[s
     return json.loads(out.read_text())
 
 
-def arguments(doc: str, out: str) -> argparse.Namespace:
-    """``out``, ``seeds`` and ``jobs``, as every comparison takes them."""
+def arguments(doc: str, out: str, methods: Sequence[str] = ()) -> argparse.Namespace:
+    """``out``, ``seeds`` and ``jobs``, as all comparisons take them; ``methods``: some of these."""
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument('--out', type=Path, default=Path(out))
     parser.add_argument('--seeds', type=int, nargs='+', default=[0, 1, 2])
     parser.add_argument('--jobs', type=int, default=2, help='trainings at a time, one thread each')
+    if methods:
+        parser.add_argument('--methods', nargs='+', choices=methods, default=list(methods))
     return parser.parse_args()
 
 
