@@ -4,7 +4,8 @@ _base_ = ['c2v_msrvtt.py']
 
 model = dict(
     encoder=dict(
-        frames=dict(model='ViT-B-32-quickgelu'),
+        # 128 x 12 frames keep 58 GB of activations (--amp: 29); on a GPU that has less set it.
+        frames=dict(model='ViT-B-32-quickgelu', grad_checkpointing=False),
         text=dict(model='ViT-B-32-quickgelu'),
     )
 )

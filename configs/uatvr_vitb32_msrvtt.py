@@ -1,5 +1,4 @@
-# UATVR over CLIP ViT-B/32 on MSR-VTT 1k-A (UATVR Tab. 6), as its equations are printed; as its code
-# has it: uatvr_official_vitb32_msrvtt.py.
+# UATVR over CLIP ViT-B/32 on MSR-VTT 1k-A (UATVR Tab. 6).
 _base_ = [
     '_base_/default_runtime.py',
     '_base_/msrvtt_1ka.py',

@@ -237,7 +237,7 @@ def rates(path):
     if first in ('arl', 'mssl', 'gmmformer'):
         rate = 3e-4 if 'tvr' in path.stem and first != 'mssl' else 2.5e-4
         return (rate,) * 3
-    if first in ('uatvr', 'ti', 'dsa', 'dua'):
+    if first in ('uatvr', 'ti', 'dsa', 'dua') or path.stem.startswith('clip4clip_seqtransf_vitb16'):
         return 5e-7, 5e-5, 5e-5
     assert first in ('c2v', 'dvtr', 'clip4clip', 'ncl', 'egonce', 'egovlp')
     return 1e-6, 2e-5, 1e-4

@@ -93,7 +93,6 @@ def main() -> None:
         for name in (
             'ti_vitb16_msrvtt',
             'uatvr_vitb16_msrvtt',
-            'uatvr_printed_vitb16_msrvtt',
             'uatvr_official_vitb16_msrvtt',
         )
     }
