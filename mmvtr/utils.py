@@ -55,6 +55,9 @@ def load_config(
 ) -> Config:
     """A config file with the command line's changes, ready for a Runner.
 
+    An option may be one of the config's ``shortcuts``, a dict from a name to the places that it
+    stands for: ``shortcuts = dict(parts=['model.copies', ...])`` makes ``parts=3`` set all of them.
+
     Args:
         path: the file.
         options: as ``--cfg-options`` gives them, ``{'model.width': 8}``.
@@ -70,7 +73,7 @@ def load_config(
         raise SystemExit(f'error: config {path} does not exist')
     try:
         cfg = OnceFormatted.of(Config.fromfile(path))
-        cfg.merge_from_dict(options or {})
+        cfg.merge_from_dict(_without_shortcuts(cfg, options or {}))
     except Exception as error:  # configs are code: anything can be wrong in one
         raise SystemExit(f'error: config {path}: {type(error).__name__}: {error}') from error
     cfg.work_dir = work_dir or cfg.get('work_dir') or str(Path('work_dirs', Path(path).stem))
@@ -81,6 +84,13 @@ def load_config(
             loader.pop('persistent_workers', None)
             loader.pop('prefetch_factor', None)
     return cfg
+
+
+def _without_shortcuts(cfg: Config, options: dict[str, Any]) -> dict[str, Any]:
+    """Options with each shortcut replaced by its places; an explicit place wins."""
+    places = cfg.get('shortcuts', {})
+    short = {place: options[name] for name in options if name in places for place in places[name]}
+    return {**short, **{name: value for name, value in options.items() if name not in places}}
 
 
 def forget_pretrained(cfg: Any) -> None:

@@ -28,6 +28,22 @@ def test_options_and_workers(config):
     assert cfg.val_dataloader == dict(num_workers=2, persistent_workers=True)
 
 
+def test_shortcuts(tmp_path):
+    """One option for several places; a place that is named itself wins."""
+    (tmp_path / 'short.py').write_text(
+        'model = dict(copies=2, size=1)\nsplits = [dict(parts=2)]\n'
+        "shortcuts = dict(parts=['model.copies', 'splits.0.parts'])\n"
+    )
+    path = str(tmp_path / 'short.py')
+    plain = load_config(path)
+    assert plain.model.copies == plain.splits[0].parts == 2
+    cfg = load_config(path, {'parts': 3, 'model.size': 4})
+    assert cfg.model == dict(copies=3, size=4) and cfg.splits[0].parts == 3 and 'parts' not in cfg
+    cfg = load_config(path, {'model.copies': 5, 'parts': 3})
+    assert cfg.model.copies == 5 and cfg.splits[0].parts == 3
+    assert load_config(path, {'other': 1}).other == 1
+
+
 def test_work_dir(config):
     assert load_config(config).work_dir == str(Path('work_dirs', 'some'))
     assert load_config(config, dict(work_dir='theirs')).work_dir == 'theirs'
