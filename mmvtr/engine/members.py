@@ -62,8 +62,10 @@ class MembersHook(Hook):
                 ' for distributed training'
             )
         bare = model.module if is_model_wrapper(model) else model
+        if not isinstance(bare, BackdoorRetriever):
+            return
         dataset = runner.train_dataloader.dataset
-        if isinstance(bare, BackdoorRetriever) and hasattr(dataset, 'environments'):
+        if hasattr(dataset, 'environments'):
             check_count(len(bare.members), dataset.environments)
 
     def after_scoring(self, runner: Runner, evaluation: Evaluation) -> None:

@@ -1,4 +1,4 @@
-"""Which nouns of a tagged sentence belong to which verb: one rule for actions and for role graphs."""
+"""Which nouns of a tagged sentence belong to which verb: one rule, for actions and role graphs."""
 
 from __future__ import annotations
 
