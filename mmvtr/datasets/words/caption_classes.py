@@ -116,13 +116,9 @@ def class_number(word: str) -> int:
 def actions(tagged: Sequence[tuple[str, Tag]]) -> list[tuple[str, str]]:
     """Lemmas of each verb with its nouns, see :class:`CaptionClasses`; may repeat themselves."""
     found = clauses(tagged)
-    return [
-        (
-            lemma(tagged[found.verbs[verb]][0], 'VERB'),
-            lemma(tagged[found.nouns[noun][-1]][0], 'NOUN'),
-        )
-        for verb, noun in found.objects
-    ]
+    verbs = [lemma(tagged[position][0], 'VERB') for position in found.verbs]
+    nouns = [lemma(tagged[run[-1]][0], 'NOUN') for run in found.nouns]
+    return [(verbs[verb], nouns[noun]) for verb, noun in found.objects]
 
 
 class _FromFile:
