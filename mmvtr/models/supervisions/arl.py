@@ -260,7 +260,7 @@ class ARLSupervision(nn.Module):
         if not self.ready or self.progress < self.warmup or not target.positives.numel():
             return targets, {}
         units = {level: units_of(texts[level], videos[level]) for level in self.levels}
-        self.found = {level: self._sets(level, *units[level], target) for level in self.levels}
+        self.found = {level: self.pair_sets(level, *units[level], target) for level in self.levels}
         for level in self.levels:
             chosen = self.found[self._teacher(level)]
             targets[level] = target._replace(
@@ -277,7 +277,7 @@ class ARLSupervision(nn.Module):
         return next(name for name in self.levels if name != level) if self.exchange else level
 
     @torch.no_grad()
-    def _sets(
+    def pair_sets(
         self, level: str, texts: Tensor, frames: Tensor, mask: Tensor, target: Target
     ) -> Tensor:
         """Eq. 6-7 of a branch: bool [T, V]."""
