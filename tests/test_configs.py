@@ -192,7 +192,7 @@ KEPT = {'ViT-B-16-quickgelu': 148, 'ViT-B-32-quickgelu': 38}
 @pytest.mark.parametrize('path', REAL, ids=lambda path: path.stem)
 def test_checkpointing_is_on_where_one_process_needs_it(path):
     cfg = Config.fromfile(path)
-    model = cfg.model.members[0] if 'members' in cfg.model else cfg.model
+    model = cfg.model.get('member', cfg.model)
     frames = model.encoder.get('frames', {})
     if frames.get('type') != 'OpenCLIPFrames':
         assert 'grad_checkpointing' not in frames
