@@ -6,3 +6,4 @@ train_dataloader = dict(
         environments=dict(_delete_=True, type='RandomSplit', like=dict(type='LengthSplit', parts=2))
     )
 )
+shortcuts = dict(parts=['model.copies', 'train_dataloader.dataset.environments.like.parts'])

@@ -1,11 +1,5 @@
-# Causal intervention on frame length over RAN, MSR-VTT 1k-A (Tab. 2 and 3); the split is that of
-# causal_hgr_msrvtt.py.
-_base_ = ['ran_hgr_msrvtt.py']
+# Causal intervention on frame length over RAN, MSR-VTT 1k-A (Tab. 3).
+_base_ = ['ran_hgr_msrvtt.py', '_base_/causal_msrvtt.py']
 
-model = dict(_delete_=True, type='BackdoorRetriever', members=[{{_base_.model}}] * 2)
-train_dataloader = dict(
-    batch_sampler=dict(type='EnvironmentBatchSampler'),
-    dataset=dict(environments=dict(type='LengthSplit', parts=2, unit='seconds')),
-)
-custom_hooks = [dict(type='MembersHook')]  # each member alone beside the sum
-find_unused_parameters = True  # a step trains one member
+model = dict(_delete_=True, type='BackdoorRetriever', member=_base_.model, copies=2)
+train_dataloader = _base_.by_length

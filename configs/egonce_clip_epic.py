@@ -1,6 +1,6 @@
 # EgoVLP's EgoNCE on EPIC-KITCHENS-100 over CLIP4Clip (meanP): clips that share a verb and a noun
-# are positives of each other.  Reads the videos, not features.  Not covered: EgoVLP's own towers,
-# their pre-training on Ego4D, and its scene-aware negatives (a matter of who is in a batch).
+# are positives of each other.  Reads the videos, not features.  Its scene-aware negatives are
+# egonce_clip_epic_scene.py's.  Not covered: EgoVLP's own towers, their pre-training on Ego4D.
 _base_ = [
     '_base_/default_runtime.py',
     '_base_/epic.py',

@@ -9,7 +9,7 @@ _base_ = [
 train_dataloader = dict(batch_size=64)
 test_evaluator = [dict(type='RetrievalMetric'), dict(type='UncertaintyMetric')]
 # `--cfg-options num_frames=16` (Tab. 5) sets all of these.
-one_key = dict(
+shortcuts = dict(
     num_frames=[
         'train_dataloader.dataset.video_pipeline.0.num_frames',
         'test_dataloader.dataset.video_pipeline.0.num_frames',

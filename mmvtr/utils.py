@@ -58,7 +58,7 @@ def load_config(
     Args:
         path: the file.
         options: as ``--cfg-options`` gives them, ``{'model.width': 8}``.  A name that the config's
-            ``one_key`` knows stands for all keys that are listed there.
+            ``shortcuts`` knows stands for all keys that are listed there.
         work_dir: default: the config's own, else ``work_dirs/<stem of path>``.
 
     Raises:
@@ -71,7 +71,7 @@ def load_config(
         raise SystemExit(f'error: config {path} does not exist')
     try:
         cfg = OnceFormatted.of(Config.fromfile(path))
-        cfg.merge_from_dict(_unfold(options or {}, cfg.get('one_key', {})))
+        cfg.merge_from_dict(_unfold(options or {}, cfg.get('shortcuts', {})))
     except Exception as error:  # configs are code: anything can be wrong in one
         raise SystemExit(f'error: config {path}: {type(error).__name__}: {error}') from error
     cfg.work_dir = work_dir or cfg.get('work_dir') or str(Path('work_dirs', Path(path).stem))
@@ -84,11 +84,11 @@ def load_config(
     return cfg
 
 
-def _unfold(options: dict[str, Any], one_key: dict[str, list[str]]) -> dict[str, Any]:
-    """Options in which each name of ``one_key`` has become the keys that it stands for."""
+def _unfold(options: dict[str, Any], shortcuts: dict[str, list[str]]) -> dict[str, Any]:
+    """Options in which each name of ``shortcuts`` has become the keys that it stands for."""
     unfolded: dict[str, Any] = {}
     for name, value in options.items():
-        for key in one_key.get(name, [name]):
+        for key in shortcuts.get(name, [name]):
             if key in unfolded:
                 raise ValueError(f'{key} is set twice, by {name} and by itself or another name')
             unfolded[key] = value

@@ -28,10 +28,10 @@ def test_options_and_workers(config):
     assert cfg.val_dataloader == dict(num_workers=2, persistent_workers=True)
 
 
-def test_one_key_stands_for_several(tmp_path):
+def test_a_shortcut_stands_for_several(tmp_path):
     path = tmp_path / 'some.py'
     path.write_text(
-        "one_key = dict(width=['model.width', 'steps.0.width'])\n"
+        "shortcuts = dict(width=['model.width', 'steps.0.width'])\n"
         'model = dict(width=4, depth=2)\nsteps = [dict(width=4), dict(width=4)]\n'
     )
     assert load_config(str(path)).model.width == 4

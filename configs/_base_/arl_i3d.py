@@ -21,7 +21,15 @@ model = dict(
     ),
     similarity=dict(type='BestFrameSimilarity', levels=('a', 'b')),
     temperature=dict(type='Temperature', init=0.07),
-    supervision=dict(type='ARLSupervision', dim=384, warmup=0.3, cap=1, lambda_nce=0.05),
+    supervision=dict(
+        type='ARLSupervision',
+        dim=384,
+        warmup_epochs=5,  # "a few"
+        cap=1,
+        frame_u_spread=0.0,  # frames as common as the mean pair ...
+        frame_slack=0.2,  # ... and within the margin of the best: what the triplet would push
+        lambda_nce=0.05,
+    ),
     losses=dict(
         nce=dict(  # Eq. 8-10
             type='ContrastiveLoss', reads=('a', 'b'), form='own_pair', loss_weight=0.1

@@ -4,7 +4,14 @@ frames = [
     dict(type='LoadFeatures', path='data/msrvtt/features/resnet152.h5'),
     dict(type='TrimFeatures', num_frames=20),
 ]
-words = [dict(type='PartOfSpeechGraph', vocab_file='data/msrvtt/word2int.json', method='rules')]
+words = [
+    dict(
+        type='PartOfSpeechGraph',
+        vocab_file='data/msrvtt/word2int.json',
+        method='rules',
+        links=True,
+    )
+]
 loader = dict(num_workers=4, collate_fn=dict(type='mmvtr.collate_retrieval'))
 common = dict(
     type='MSRVTTDataset',

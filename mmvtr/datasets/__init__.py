@@ -21,6 +21,7 @@ from mmvtr.datasets.sampling.environments import (
     RemoveRandom,
 )
 from mmvtr.datasets.sampling.samplers import EpochSampler, ItemKey
+from mmvtr.datasets.sampling.scene_sampler import SceneBatchSampler
 from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.datasets.videos.expert_features import LoadExperts
 from mmvtr.datasets.videos.feature_transforms import LoadTextFeatures, PoolFeatures, TrimFeatures
@@ -71,6 +72,7 @@ __all__ = [
     'RemoveByLength',
     'RemoveRandom',
     'ResizeShortSide',
+    'SceneBatchSampler',
     'TVRDataset',
     'TrimFeatures',
     'VATEXDataset',

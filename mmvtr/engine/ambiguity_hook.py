@@ -52,19 +52,22 @@ class AmbiguityHook(Hook):
             )
         truth = runner.train_dataloader.dataset.truth()
         self._truth = None if truth is None else torch.as_tensor(truth)
-        warmup = _bare(runner.model).supervision.warmup
-        if runner.max_iters - len(runner.train_dataloader) < warmup * runner.max_iters:
+        supervision = _bare(runner.model).supervision
+        supervision.plan(runner.max_epochs)
+        last = runner.max_iters - len(runner.train_dataloader)  # the last epoch begins here
+        if last / runner.max_iters < supervision.warmup:
             runner.logger.warning(
                 f'no pair will ever be called ambiguous: sets start with an epoch, and none begins '
-                f'after the warm-up ({warmup:.0%} of the training); train longer, or lower '
-                'supervision.warmup'
+                f'after the warm-up ({supervision.warmup:.0%} of the training); train longer, or '
+                'lower supervision.warmup (warmup_epochs)'
             )
 
     def before_train_epoch(self, runner: Runner) -> None:
         # Found, right, soft (true, unannotated), unannotated, texts.
         self._counts = torch.zeros(5, dtype=torch.float64)
         model = _bare(runner.model)
-        if runner.iter < model.supervision.warmup * runner.max_iters:
+        # As the supervision compares its progress: a product may be an ulp above a whole epoch.
+        if runner.iter / runner.max_iters < model.supervision.warmup:
             return
         model.eval()
         model.supervision.refresh(self._statistics(runner, model))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Optional, Sequence, Union
 
+import numpy as np
 from mmengine.config import Config
 from mmengine.hooks import Hook
 from mmengine.model import is_model_wrapper
@@ -32,7 +33,8 @@ class MembersHook(Hook):
 
     Raises:
         TypeError: (at evaluation) another model.
-        ValueError: (before training) a distributed model that waits for gradients of all members.
+        ValueError: (before training) a distributed model that waits for gradients of all members,
+            or not as many members as the training set has environments.
     """
 
     def __init__(self, *, origins: Optional[Sequence[str]] = None) -> None:
@@ -59,6 +61,12 @@ class MembersHook(Hook):
                 'a step trains one member only: set `find_unused_parameters = True` in the config'
                 ' for distributed training'
             )
+        bare = model.module if is_model_wrapper(model) else model
+        if not isinstance(bare, BackdoorRetriever):
+            return
+        dataset = runner.train_dataloader.dataset
+        if hasattr(dataset, 'environments'):
+            check_count(len(bare.members), dataset.environments)
 
     def after_scoring(self, runner: Runner, evaluation: Evaluation) -> None:
         """Called on rank 0."""
@@ -69,6 +77,18 @@ class MembersHook(Hook):
             seen = f'trained on {int(model.seen[k])} items of environment {k}'
             origin = seen if self.origins is None else self.origins[k]
             evaluation.notes[f'member_{k}'] = f'alone, weight {weight:.4g}; {origin}'
+
+
+def check_count(members: int, environments: Optional[np.ndarray]) -> None:
+    """ValueError unless each member has an environment to learn from, and each environment one."""
+    found = [] if environments is None else np.unique(environments).tolist()
+    if found != list(range(members)):
+        raise ValueError(
+            f'{members} members learn from the environments 0 to {members - 1}, but those of the '
+            f'training set are {found}: model.copies (or the number of model.members) and '
+            '`parts` of train_dataloader.dataset.environments must agree; where a config has the '
+            'shortcut, --cfg-options parts=M sets both'
+        )
 
 
 def fuse_config(

@@ -68,7 +68,9 @@ def ranking(
             of a row's positives, one term per row.
         average: ``'terms'``: the mean over all chosen (anchor, negative) terms; ``'anchors'``: each
             anchor's mean over its negatives, 0 where it has none, averaged over all anchors (the
-            1/n of ARL Eq. 11-12, so that few ambiguous pairs make a small loss).
+            1/n of ARL Eq. 11-12, so that few ambiguous pairs make a small loss); ``'entries'``: the
+            sum of the terms divided by all entries that are no match of their anchor, also those
+            of weight 0 (HGR's 1 / B(B - 1) where all negatives count).
         direction: ``'t2v'``, ``'v2t'`` or ``'both'``, the mean of the two.
         generator: for ``negatives='random'``; the same on all processes.
 
@@ -88,7 +90,7 @@ def ranking(
     _check_choices(scores, positives, negatives, pool)
     _check('weight_on', weight_on, ('hinge', 'score'))
     _check('positive', positive, ('own', 'mean', 'hardest'))
-    _check('average', average, ('terms', 'anchors'))
+    _check('average', average, ('terms', 'anchors', 'entries'))
     _check('direction', direction, ('t2v', 'v2t', 'both'))
     scores = at_least_float32(scores)
     weights = torch.ones_like(scores) if weights is None else weights.to(scores.dtype)
@@ -148,6 +150,8 @@ def _rows(
     terms = terms.masked_fill(~chosen, 0.0)
     if choice.average == 'terms':
         return terms.sum() / chosen.sum().clamp_min(1)
+    if choice.average == 'entries':
+        return terms.sum() / (~positives[row]).sum().clamp_min(1)
     return (terms.sum(1) / chosen.sum(1).clamp_min(1)).sum() / max(len(row), 1)
 
 

@@ -103,9 +103,11 @@ class BackdoorRetriever(BaseModel):
     side by side, are level ``'gaussian'``.
 
     Args:
-        members: M retrievers, configs or built.  In a config M copies of one are
-            ``members=[model] * 2``, or ``members=[{{_base_.model}}] * 2``; each is built, and
-            initialised, by itself.
+        members: M retrievers, configs or built; each is built, and initialised, by itself.
+        member: instead of ``members``, the config of one of them, of which ``copies`` are built.
+        copies: M with ``member``.
+        pretrained: checkpoint of one member trained as a plain model, from which all of them start
+            (the paper's "failure method", App. C.4); its keys must be those of a member.
         fusion: ``'sum'``: equal weights (Fig. 4; the ranking of the paper's sum, whatever M);
             ``'prior'``: P(L_k) of Eq. 5, the share of the items of environment k among those
             trained on; or M weights.  They are normalised to sum to 1.
@@ -119,6 +121,8 @@ class BackdoorRetriever(BaseModel):
     Raises:
         ValueError: no members, members with different preprocessors or with a shortlist, an
             unknown fusion, or not one non-negative weight a member with a positive sum.
+        FileNotFoundError: no such checkpoint.
+        RuntimeError: it is damaged, or not of a member (names what differs).
     """
 
     #: Scores, sigmas and ids as samples: it reads :meth:`score` and level ``'gaussian'`` only.
@@ -127,18 +131,22 @@ class BackdoorRetriever(BaseModel):
     def __init__(
         self,
         *,
-        members: Sequence[Union[dict, nn.Module]],
+        members: Optional[Sequence[Union[dict, nn.Module]]] = None,
+        member: Optional[dict] = None,
+        copies: int = 2,
+        pretrained: Optional[str] = None,
         fusion: Union[str, Sequence[float]] = 'sum',
         data_preprocessor: Optional[dict] = None,
         init_cfg: Optional[dict] = None,
     ) -> None:
-        if not members:
-            raise ValueError('a BackdoorRetriever needs members')
+        members = all_members(members, member, copies)
         check_fusion(fusion, len(members))
         preprocessor = data_preprocessor or preprocessor_of(members)
         super().__init__(data_preprocessor=preprocessor, init_cfg=init_cfg)
         self.members = ModuleList([build(member) for member in members])
         refuse_shortlists(self.members)
+        if pretrained is not None:
+            start_from(self.members, pretrained)
         self.fusion = fusion
         self.register_buffer('seen', torch.zeros(len(members), dtype=torch.long))
 
@@ -277,6 +285,37 @@ def of_member(levels: Levels, k: int) -> Levels:
     }
 
 
+def all_members(
+    members: Optional[Sequence[Union[dict, nn.Module]]], member: Optional[dict], copies: int
+) -> list[Union[dict, nn.Module]]:
+    """The members, or the copies of one, to be built.
+
+    Raises:
+        ValueError: neither or both are given, a built ``member``, or no copies.
+    """
+    if members and member is not None:
+        raise ValueError('a BackdoorRetriever takes members, or copies of one member, not both')
+    if member is None:
+        if not members:
+            raise ValueError('a BackdoorRetriever needs members, or copies of one member')
+        return list(members)
+    if not isinstance(member, dict):
+        raise ValueError('member is a config, of which copies are built; built ones are `members`')
+    if copies < 1:
+        raise ValueError(f'copies must be at least 1, got {copies}')
+    return [member] * copies
+
+
+def start_from(members: Iterable[nn.Module], path: str) -> None:
+    """Load one checkpoint into each of them; errors as of a BackdoorRetriever's ``pretrained``."""
+    from mmvtr.engine.checkpoint import check_weights, read_checkpoint  # it knows the models
+
+    weights = read_checkpoint(path)['state_dict']
+    for member in members:
+        check_weights(member, weights, path)
+        member.load_state_dict(weights)
+
+
 def check_fusion(fusion: Union[str, Sequence[float]], count: int) -> None:
     """Raise ValueError unless it is ``'sum'``, ``'prior'`` or one weight a member."""
     if isinstance(fusion, str):
@@ -309,7 +348,7 @@ def preprocessor_of(members: Sequence[Union[dict, nn.Module]]) -> Union[dict, nn
         ValueError: their configs name different ones.
     """
     found = [
-        member.get('data_preprocessor') or preprocessor_of(member.get('members', ()))
+        member.get('data_preprocessor') or preprocessor_of(_inner(member))
         for member in members
         if isinstance(member, dict)
     ]
@@ -318,6 +357,11 @@ def preprocessor_of(members: Sequence[Union[dict, nn.Module]]) -> Union[dict, nn
     if found or not members:
         return found[0] if found else None
     return members[0].data_preprocessor
+
+
+def _inner(member: dict) -> Sequence[Union[dict, nn.Module]]:
+    """Members of a member that is itself a BackdoorRetriever's config; () of another."""
+    return member.get('members') or [member[key] for key in ('member',) if key in member]
 
 
 def own_environments(data_samples: dict) -> Tensor:

@@ -25,6 +25,8 @@ class Target(NamedTuple):
             standard deviations; None where the dataset does not say.
         truth: bool [T, V] or None, whether the text truly holds for the video; known to oracles on
             planted data only, never for a method.
+        relevant: bool [T, V] or None, which unannotated entries a RelevanceSupervision has found
+            relevant enough to be no negatives.
     """
 
     positives: Tensor
@@ -35,6 +37,7 @@ class Target(NamedTuple):
     overlap: Optional[Tensor] = None
     agreement: Optional[Tensor] = None
     truth: Optional[Tensor] = None
+    relevant: Optional[Tensor] = None
 
 
 class LocalBatch(NamedTuple):

@@ -81,7 +81,13 @@ def make_runner(sample=None, broken=(), batch_size=3, seed=5):
     logger = logging.getLogger('ambiguity')
     logger.setLevel(logging.INFO)
     return SimpleNamespace(
-        model=model, train_dataloader=loader, logger=logger, iter=50, max_iters=100, seed=seed
+        model=model,
+        train_dataloader=loader,
+        logger=logger,
+        iter=50,
+        max_iters=100,
+        max_epochs=50,
+        seed=seed,
     )
 
 
@@ -123,6 +129,29 @@ def test_a_warmup_that_no_epoch_begins_after(runner, caplog, warmup, warned):
     runner.max_iters, runner.model.supervision.warmup = 4, warmup
     AmbiguityHook().before_train(runner)
     assert ('none begins after the warm-up (60% of the training)' in caplog.text) == warned
+
+
+@pytest.mark.parametrize('batches', [1, 2, 71, 137])
+@pytest.mark.parametrize('epochs', [1, 3, 7, 29])
+def test_a_warmup_in_epochs_ends_with_an_epoch(runner, batches, epochs):
+    """Of 100: hook and supervision begin with the same step, whatever floating point says."""
+    supervision = runner.model.supervision
+    supervision.warmup_epochs = epochs
+    runner.max_epochs, runner.max_iters = 100, 100 * batches
+    hook = AmbiguityHook()
+    hook.before_train(runner)
+    runner.iter = (epochs - 1) * batches
+    hook.before_train_epoch(runner)
+    assert not supervision.ready and (epochs * batches - 1) / runner.max_iters < supervision.warmup
+    runner.iter = epochs * batches
+    hook.before_train_epoch(runner)
+    assert supervision.ready and not runner.iter / runner.max_iters < supervision.warmup
+
+
+def test_a_warmup_of_all_epochs_is_warned_of(runner, caplog):
+    runner.model.supervision.warmup_epochs = runner.max_epochs
+    AmbiguityHook().before_train(runner)
+    assert 'none begins after the warm-up (100% of the training)' in caplog.text
 
 
 def test_precision_and_recall_of_the_sets(runner, caplog):

@@ -3,6 +3,7 @@
 import logging
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from mmengine.config import Config
@@ -233,6 +234,7 @@ def test_a_model_without_members():
 def test_distributed_training_must_look_for_unused_parameters():
     wrapped = DistributedDataParallel.__new__(DistributedDataParallel)
     nn.Module.__init__(wrapped)
+    wrapped.module = retriever(0)
     for wrapped.find_unused_parameters in (True, False):
         runner = SimpleNamespace(model=wrapped)
         if wrapped.find_unused_parameters:
@@ -240,6 +242,22 @@ def test_distributed_training_must_look_for_unused_parameters():
             continue
         with pytest.raises(ValueError, match='set `find_unused_parameters = True`'):
             MembersHook().before_train(runner)
+
+
+@pytest.mark.parametrize('environments', [[0, 0], [0, 1, 2], [1, 2], None])
+def test_members_without_an_environment_and_environments_without_a_member(environments):
+    """Before the first step: a member that never learns would spoil the sum unseen."""
+
+    def runner(found):
+        found = None if found is None else np.array(found)
+        loader = SimpleNamespace(dataset=SimpleNamespace(environments=found))
+        return SimpleNamespace(model=backdoor(), train_dataloader=loader)
+
+    MembersHook().before_train(runner([1, 0, 0, 1]))
+    with pytest.raises(
+        ValueError, match=r'2 members learn .* are .*--cfg-options parts=M sets both'
+    ):
+        MembersHook().before_train(runner(environments))
 
 
 def test_a_queue_of_train_queries_is_refused():

@@ -51,6 +51,30 @@ def test_equals_the_equation(case, negatives, positive, weight_on):
         assert value.item() == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.parametrize('positive', ['own', 'hardest'])
+def test_an_average_over_entries_counts_those_of_weight_0(case, positive):
+    """Unlike the mean over terms: what a supervision leaves out makes the loss smaller."""
+    scores, positives, weights = case
+    weights = weights * (weights > 0.4)
+    assert (weights[~positives] == 0).any() and (weights[~positives] > 0).any()
+    total = entries = 0
+    for s, p, w in zip(scores.tolist(), positives.tolist(), weights.tolist()):
+        own = [x for x, is_own in zip(s, p) if is_own]
+        for anchor in own if positive == 'own' else [min(own)]:
+            for x, is_own, wx in zip(s, p, w):
+                if not is_own:
+                    total, entries = total + wx * max(0.0, 0.5 + x - anchor), entries + 1
+    options = dict(margin=0.5, weights=weights, positive=positive, direction='t2v')
+    value = ranking(scores, positives, average='entries', **options)
+    assert value.item() == pytest.approx(total / entries, rel=1e-12)
+    assert value < ranking(scores, positives, average='terms', **options)
+    full = dict(options, weights=None)
+    torch.testing.assert_close(
+        ranking(scores, positives, average='entries', **full),
+        ranking(scores, positives, average='terms', **full),
+    )
+
+
 @pytest.mark.parametrize('negatives', ['all', 'hardest', 'semi_hard'])
 def test_gradients(case, negatives):
     scores, positives, weights = (x.clone() for x in case)

@@ -1,5 +1,6 @@
 """A BackdoorRetriever as a member of another: several checkpoints of a causal config."""
 
+import pytest
 import torch
 
 from mmvtr.models.backdoor import BackdoorRetriever
@@ -20,10 +21,13 @@ def test_members_may_be_fused_themselves():
     assert model.similarity.levels[:2] == ('0.0.global', '0.0.aligned')
 
 
-def test_from_a_config():
+@pytest.mark.parametrize('how', ['members', 'copies'])
+def test_from_a_config(how):
     """The preprocessor of the innermost; no weights are asked for while counts are missing."""
     register_all_modules()
-    inner = dict(type='mmvtr.BackdoorRetriever', members=[config(max_frames=7)] * 2, fusion='prior')
+    one = config(max_frames=7)
+    parts = dict(members=[one] * 2) if how == 'members' else dict(member=one, copies=2)
+    inner = dict(type='mmvtr.BackdoorRetriever', fusion='prior', **parts)
     model = MODELS.build(dict(type='mmvtr.BackdoorRetriever', members=[inner] * 2))
     assert isinstance(model.data_preprocessor, VideoTextDataPreprocessor)
     assert model.data_preprocessor.max_frames == 7

@@ -104,6 +104,11 @@ class LoadFeatures(BaseTransform):
             every array is float [F, D]. A list = several of them.
         num_frames: at most so many rows, None = all.
         sampling: as in :class:`LoadVideo`; rows count as one second apart.
+        columns: of all D, only those from a first up to but without a last, such pairs one after
+            another: ``[(0, 1024), (2048, 3072)]``; None = all.
+
+    Raises:
+        ValueError: no store, columns that are none; (transforming) columns beyond D.
     """
 
     def __init__(
@@ -112,6 +117,7 @@ class LoadFeatures(BaseTransform):
         *,
         num_frames: Optional[int] = None,
         sampling: str = 'uniform',
+        columns: Optional[Sequence[tuple[int, int]]] = None,
     ) -> None:
         paths = [path] if isinstance(path, str) else path
         if not paths:
@@ -119,6 +125,11 @@ class LoadFeatures(BaseTransform):
         self.stores = [open_store(Path(path)) for path in paths]
         self.num_frames = num_frames
         self.select = sampling_named(sampling)
+        if columns is not None and not (columns and all(0 <= a < b for a, b in columns)):
+            raise ValueError(
+                f'LoadFeatures: columns {columns}, expected pairs (first, last) with first < last'
+            )
+        self.columns = columns
 
     def check(self, videos: list[Results]) -> None:
         """Raise FileNotFoundError or KeyError unless every video has its features."""
@@ -136,8 +147,19 @@ class LoadFeatures(BaseTransform):
         if len({len(part) for part in parts}) > 1:
             raise BrokenVideoError(self._uneven(results['video_id'], parts))
         features = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+        if self.columns is not None:
+            features = self._cut(features, results['video_id'])
         results['features'] = features.astype(np.float32)
         return results
+
+    def _cut(self, features: np.ndarray, video_id: str) -> np.ndarray:
+        last, width = max(b for _, b in self.columns), features.shape[1]
+        if last > width:
+            raise ValueError(
+                f'LoadFeatures: columns up to {last} of features of {video_id!r}, which are '
+                f'{width} wide'
+            )
+        return np.concatenate([features[:, a:b] for a, b in self.columns], axis=1)
 
     @staticmethod
     def _read(store: FeatureStore, video_id: str) -> np.ndarray:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Callable, Iterable, NamedTuple, Sequence, get_args
 
 from mmvtr.datasets.annotation_files import read_json
+from mmvtr.datasets.words.clauses import clauses
 from mmvtr.datasets.words.part_of_speech import Method, Tag, tag
 from mmvtr.datasets.words.word_forms import lemma
 from mmvtr.registry import TASK_UTILS
@@ -114,24 +115,10 @@ def class_number(word: str) -> int:
 
 def actions(tagged: Sequence[tuple[str, Tag]]) -> list[tuple[str, str]]:
     """Lemmas of each verb with its nouns, see :class:`CaptionClasses`; may repeat themselves."""
-    found: list[tuple[str, str]] = []
-    last: list[str] = []
-    for verb, nouns in _clauses(tagged):
-        found += [(verb, noun) for noun in nouns or last if verb]
-        last = nouns[-1:] or last
-    return found
-
-
-def _clauses(tagged: Sequence[tuple[str, Tag]]) -> list[tuple[str, list[str]]]:
-    """Each verb and the last words of the noun phrases after it, of '' those before any verb."""
-    clauses: list[tuple[str, list[str]]] = [('', [])]
-    following = [kind for _, kind in tagged[1:]] + ['OTHER']
-    for (word, kind), after in zip(tagged, following):
-        if kind == 'VERB':
-            clauses.append((lemma(word, 'VERB'), []))
-        elif kind == 'NOUN' and after != 'NOUN':
-            clauses[-1][1].append(lemma(word, 'NOUN'))
-    return clauses
+    found = clauses(tagged)
+    verbs = [lemma(tagged[position][0], 'VERB') for position in found.verbs]
+    nouns = [lemma(tagged[run[-1]][0], 'NOUN') for run in found.nouns]
+    return [(verbs[verb], nouns[noun]) for verb, noun in found.objects]
 
 
 class _FromFile:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple, Sequence
 
@@ -18,6 +17,7 @@ from mmcv.transforms import BaseTransform
 from torch import Tensor
 
 from mmvtr.datasets.annotation_files import read_json
+from mmvtr.datasets.words.clauses import clauses
 from mmvtr.datasets.words.part_of_speech import Method, tag, words
 from mmvtr.datasets.words.word_forms import lemma
 from mmvtr.datasets.words.word_ids import read_word_ids, word_ids
@@ -261,14 +261,19 @@ def _forms(word: str) -> set[str]:
 
 @TRANSFORMS.register_module()
 class PartOfSpeechGraph(GraphTransform):
-    """Each verb a node, each run of nouns a node of role ``NOUN``, and no edge between them.
+    """Each verb a node, each run of nouns a node.  Auxiliaries are no verbs here.
 
-    What HGR does for sentences in which its semantic role labeller finds nothing.  Auxiliaries are
-    no verbs here.
+    Without edges between them, all nouns have the role ``NOUN``: what HGR does for sentences in
+    which its semantic role labeller finds nothing.
 
     Args:
         method: ``'spacy'`` (with its model), or ``'rules'``: word lists and suffixes; see
             :func:`mmvtr.datasets.words.part_of_speech.tag`.  Nothing stands in for a missing spaCy.
+        links: link each verb with its objects (role ``ARG1``) and the first verb with what stands
+            before it (``ARG0``), as :func:`mmvtr.datasets.words.clauses.clauses` has them; a noun
+            that is both is the object of a verb with nothing behind it ("a man sings") and
+            ``ARG0``.  Ours, in place of a labeller: of MSR-VTT's sentences 90 % then have an edge
+            between a verb and a noun, of YouCook2's 99.6 %.
         vocab_file, max_words, max_verbs, max_nouns: see :class:`GraphTransform`.
 
     Raises:
@@ -276,14 +281,22 @@ class PartOfSpeechGraph(GraphTransform):
         ImportError: spaCy or its model is not installed.
     """
 
-    def __init__(self, vocab_file: str, *, method: Method, **limits: int) -> None:
+    def __init__(
+        self, vocab_file: str, *, method: Method, links: bool = False, **limits: int
+    ) -> None:
         super().__init__(vocab_file, **limits)
         tag('', method)  # says at once that spaCy is missing
         self.method = method
+        self.links = links
 
     def parse(self, record: Results) -> tuple[list[str], RoleGraph]:
         tagged = tag(record['text'], self.method)
-        verbs = [[i] for i, (_, kind) in enumerate(tagged) if kind == 'VERB']
-        runs = groupby(range(len(tagged)), key=lambda i: tagged[i][1] == 'NOUN')
-        nouns = [('NOUN', list(run)) for is_noun, run in runs if is_noun]
-        return [word for word, _ in tagged], RoleGraph(verbs, nouns)
+        found = clauses(tagged)
+        roles, links = {}, []
+        if self.links:
+            links = list(dict.fromkeys([*found.objects, *found.subjects]))
+            roles = {noun: 'ARG1' for _, noun in found.objects}
+            roles.update((noun, 'ARG0') for _, noun in found.subjects)
+        nouns = [(roles.get(noun, 'NOUN'), run) for noun, run in enumerate(found.nouns)]
+        verbs = [[position] for position in found.verbs]
+        return [word for word, _ in tagged], RoleGraph(verbs, nouns, links)

@@ -7,6 +7,8 @@ gathered here.
 
 from __future__ import annotations
 
+from typing import Optional
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -27,62 +29,87 @@ class RelevantRankingLoss(MatrixLoss):
     by rows and by columns, the mean of the two (the official code adds them: ``loss_weight=2``).
     Of either, the sum over the anchors is divided by all rows (all columns), as the official code
     does, so that few relevant positives make a small loss.  RANP (Falcon et al., ICIAP 2022) is
-    this beside a RankingLoss on the hardest negatives, both under a RelevanceSupervision of the
-    same threshold.  Weights of the target apply to n; an entry of weight 0 is no negative.
+    this beside a RankingLoss on the hardest negatives, with the same weight, both under a
+    RelevanceSupervision of the same threshold.  Weights of the target apply to n; an entry of
+    weight 0 is no negative.
 
     Args:
         threshold: the official configs take .4 on EPIC-KITCHENS-100 and .1 or .4 on MSR-VTT; the
-            frame-length paper (Sec. 4) .20.
+            frame-length paper (Sec. 4) .20.  None: relevant is what the RelevanceSupervision has
+            found so, by its threshold or quantile.
         margin: of this triplet, ``margin_pos`` in the official code.
+        negatives: ``'hardest'`` as above; ``'all'`` (the official configs "NoHN"): a term for each
+            n, their sum divided by all unannotated entries.  The RankingLoss beside it then is
+            ``negatives='all', average='entries'``.
         no_positive: what an anchor without a p does.  ``'skip'``: no term.  ``'one'`` (official
             code): its s_p is 1, so that ``[margin + s_n - 1]_+`` pushes negatives that score above
             ``1 - margin`` whatever the annotated pair scores.
         reads, loss_weight: see :class:`~mmvtr.models.losses.matrix.MatrixLoss`.
 
     Raises:
-        ValueError: a threshold outside (0, 1], an unknown ``no_positive``; in training: a target
-            without relevance.
+        ValueError: a threshold outside (0, 1], unknown ``negatives`` or ``no_positive``; in
+            training: a target without relevance, or without what a supervision has found.
     """
 
     def __init__(
         self,
         *,
-        threshold: float = 0.2,
+        threshold: Optional[float] = 0.2,
         margin: float = 0.2,
+        negatives: str = 'hardest',
         no_positive: str = 'skip',
         **kwargs,
     ) -> None:
         super().__init__(**kwargs)
-        check_threshold('threshold', threshold)
+        if threshold is not None:
+            check_threshold('threshold', threshold)
+        if negatives not in ('hardest', 'all'):
+            raise ValueError(f"negatives must be 'hardest' or 'all', not {negatives!r}")
         if no_positive not in ('skip', 'one'):
             raise ValueError(f"no_positive must be 'skip' or 'one', not {no_positive!r}")
         self.threshold = threshold
         self.margin = margin
+        self.negatives = negatives
         self.no_positive = no_positive
 
     def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
-        relevant = from_classes(target, 'relevance', self) >= self.threshold
         weights = weights_of(target, scores).masked_fill(target.positives, 0.0)
-        matrices = (scores, relevant & ~target.positives, weights)
+        matrices = (scores, self._relevant(target) & ~target.positives, weights, ~target.positives)
         return (self._rows(*matrices) + self._rows(*(x.t() for x in matrices))) / 2
 
-    def _rows(self, scores: Tensor, relevant: Tensor, weights: Tensor) -> Tensor:
-        """Sum over the rows' terms, divided by all rows."""
+    def _relevant(self, target: Target) -> Tensor:
+        if self.threshold is not None:
+            return from_classes(target, 'relevance', self) >= self.threshold
+        if target.relevant is None:
+            raise ValueError(
+                f'{type(self).__name__} with threshold=None pulls what a RelevanceSupervision has '
+                'found relevant, but the model has none'
+            )
+        return target.relevant
+
+    def _rows(
+        self, scores: Tensor, relevant: Tensor, weights: Tensor, unannotated: Tensor
+    ) -> Tensor:
+        """Sum over the rows' terms, divided by all rows, or by all unannotated entries."""
+        every = self.negatives == 'all'
+        divisor = unannotated.sum() if every else len(relevant)
         if self.no_positive == 'one':  # in a column of its own, which is nobody's negative
             alone = ~relevant.any(1, keepdim=True)
             relevant = torch.cat([relevant, alone], 1)
             scores, weights = F.pad(scores, (0, 1), value=1.0), F.pad(weights, (0, 1))
+        anchors = relevant.any(1)
         loss = ranking(
             scores,
             relevant,
             margin=self.margin,
             weights=weights,
-            negatives='hardest',
+            negatives=self.negatives,
             positive='hardest',
-            average='anchors',
+            average='terms' if every else 'anchors',
             direction='t2v',
         )
-        return loss * relevant.any(1).sum() / max(len(relevant), 1)
+        terms = (~relevant & (weights != 0))[anchors].sum() if every else anchors.sum()
+        return loss * terms / max(divisor, 1)
 
 
 @MODELS.register_module()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional, Sequence
+from typing import Callable, NamedTuple, Optional, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -68,25 +68,45 @@ class Branch(nn.Module):
 
     Args:
         dim: D.
+        spread: of tau_s, see :class:`ARLSupervision`.
+        u_spread: of tau_u.
+        frame_u_spread: of the tau_u of frames, kept as ``frame_tau_u``; None: they have none of
+            their own.
     """
 
-    def __init__(self, dim: int) -> None:
+    def __init__(
+        self, dim: int, *, spread: float, u_spread: float, frame_u_spread: Optional[float]
+    ) -> None:
         super().__init__()
+        self.spread, self.u_spread, self.frame_u_spread = spread, u_spread, frame_u_spread
         self.register_buffer('text_mean', torch.zeros(dim))
         self.register_buffer('frame_mean', torch.zeros(dim))
         self.register_buffer('tau_s', torch.zeros(()))
         self.register_buffer('tau_u', torch.zeros(()))
+        if frame_u_spread is not None:
+            self.register_buffer('frame_tau_u', torch.zeros(()))
 
-    def refresh(self, statistics: Statistics, *, spread: float, u_spread: float) -> None:
+    @property
+    def tau_u_of_frames(self) -> Tensor:
+        """0-dim: what u^f of an ambiguous frame exceeds."""
+        return self.tau_u if self.frame_u_spread is None else self.frame_tau_u
+
+    def refresh(self, statistics: Statistics) -> None:
         """Take over the means; tau_s, and tau_u over the annotated pairs (Eq. 5), from them.
 
         u needs no second pass, since it is linear in the pairs' unit vectors.
         """
         self.text_mean.copy_(statistics.texts.mean)
         self.frame_mean.copy_(statistics.frames.mean)
-        self.tau_s.fill_(statistics.scores.threshold(spread))
+        self.tau_s.fill_(statistics.scores.threshold(self.spread))
         mean, deviation = statistics.pairs.uncertainty(self.text_mean, self.frame_mean)
-        self.tau_u.fill_(mean + u_spread * deviation)
+        self.set_tau_u(lambda spread: mean + spread * deviation)
+
+    def set_tau_u(self, threshold: Callable[[float], float]) -> None:
+        """tau_u of pairs and of frames, from what a spread makes of a distribution of u."""
+        self.tau_u.fill_(threshold(self.u_spread))
+        if self.frame_u_spread is not None:
+            self.frame_tau_u.fill_(threshold(self.frame_u_spread))
 
     def uncertainty(self, texts: Tensor, frames: Tensor, mask: Tensor, best: Tensor) -> Tensor:
         """u (Eq. 5) of unit texts [T, D] and unit frames [V, F, D] at frames ``best`` [T, V]."""
@@ -111,7 +131,9 @@ class ARLSupervision(nn.Module):
         dim: D.
         levels: the branches; one level = self-training.
         exchange: each branch learns from what the other finds (Tab. 5, C.L.).
-        warmup: share of the training before the first sets, in [0, 1) (the paper: "a few epochs").
+        warmup: share of the training before the first sets, in [0, 1); default .3.
+        warmup_epochs: instead of ``warmup``, so many epochs (the paper: "a few"); the AmbiguityHook
+            says of how many.
         rule: tau_s.  ``'own'`` (default): the text's own best score, so that what is ambiguous
             outranks the annotated video whatever the level of scores; ``'mean'``: mean score of
             annotated pairs plus ``spread`` standard deviations; 0 is the paper's, which feeds
@@ -119,6 +141,10 @@ class ARLSupervision(nn.Module):
         spread: see ``rule``.
         u_spread: tau_u is the mean of u plus so many standard deviations.  The paper's is 0; what
             is ambiguous is far more common than the average pair, and 1.5 finds it more surely.
+        frame_u_spread: the same for the frames of a text's own video; None: their tau_u is that of
+            the pairs.  Whether a frame shows the moment of its neighbour has little to do with how
+            common it is, so that a tau_u which few pairs pass leaves next to no frame ambiguous
+            and pushes the neighbours away (docs/arl.md).
         sample: None: tau_u is over the annotated pairs (linear and exact); a number: over all pairs
             of so many texts and videos, drawn by the run's seed (another reading of the paper's
             mean of u "over the train set").
@@ -137,8 +163,8 @@ class ARLSupervision(nn.Module):
         found: sets of the last batch by branch, bool [T, V]; empty during the warm-up.
 
     Raises:
-        ValueError: an unknown rule or strategy, a warm-up that never ends, or ``exchange`` without
-            two levels.
+        ValueError: an unknown rule or strategy, a warm-up that never ends or is given twice, or
+            ``exchange`` without two levels.
     """
 
     def __init__(
@@ -147,10 +173,12 @@ class ARLSupervision(nn.Module):
         dim: int,
         levels: Sequence[str] = ('a', 'b'),
         exchange: bool = True,
-        warmup: float = 0.3,
+        warmup: Optional[float] = None,
+        warmup_epochs: Optional[int] = None,
         rule: str = 'own',
         spread: float = 0.0,
         u_spread: float = 1.5,
+        frame_u_spread: Optional[float] = None,
         sample: Optional[int] = None,
         lead: float = 0.0,
         cap: Optional[int] = 1,
@@ -165,6 +193,11 @@ class ARLSupervision(nn.Module):
         super().__init__()
         if rule not in ('own', 'mean'):
             raise ValueError(f"rule must be 'own' or 'mean', not {rule!r}")
+        if warmup is not None and warmup_epochs is not None:
+            raise ValueError(f'one of warmup and warmup_epochs, got {warmup} and {warmup_epochs}')
+        if warmup_epochs is not None and warmup_epochs < 0:
+            raise ValueError(f'warmup_epochs must not be negative, got {warmup_epochs}')
+        warmup = 0.3 if warmup is None else warmup
         if not 0 <= warmup < 1:
             raise ValueError(
                 f'warmup is a share of the training, in [0, 1), not {warmup} (supervision=None '
@@ -173,13 +206,13 @@ class ARLSupervision(nn.Module):
         if exchange and len(levels) != 2:
             raise ValueError(f'exchange needs two levels, got {tuple(levels)}')
         apply_strategy(strategy, *torch.zeros(2, 1, 1).bool())
-        self.branches = nn.ModuleDict({level: Branch(dim) for level in levels})
+        spreads = dict(spread=spread, u_spread=u_spread, frame_u_spread=frame_u_spread)
+        self.branches = nn.ModuleDict({level: Branch(dim, **spreads) for level in levels})
         self.register_buffer('ready', torch.zeros((), dtype=torch.bool))
         self.dim = dim
         self.exchange = exchange
-        self.warmup = warmup
-        self.rule, self.spread, self.lead = rule, spread, lead
-        self.u_spread, self.sample = u_spread, sample
+        self.warmup, self.warmup_epochs = warmup, warmup_epochs
+        self.rule, self.lead, self.sample = rule, lead, sample
         self.cap, self.strategy = cap, strategy
         self.frame_weight, self.frame_slack = frame_weight, frame_slack
         self.lambda_nce, self.temperature = lambda_nce, temperature
@@ -192,21 +225,26 @@ class ARLSupervision(nn.Module):
         """Names of the branches."""
         return tuple(self.branches)
 
+    def plan(self, epochs: int) -> None:
+        """Make ``warmup`` the share that ``warmup_epochs``, if given, are of a training."""
+        if self.warmup_epochs is not None:
+            self.warmup = self.warmup_epochs / epochs
+
     def refresh(self, statistics: dict[str, Statistics]) -> None:
         """Take over what a pass over the training set has found, by branch."""
         for level, branch in self.branches.items():
-            branch.refresh(statistics[level], spread=self.spread, u_spread=self.u_spread)
+            branch.refresh(statistics[level])
         self.ready.fill_(True)
 
     @torch.no_grad()
     def refresh_from_sample(self, texts: Levels, videos: Levels) -> None:
         """tau_u over all pairs of some texts and videos; after :meth:`refresh`."""
         for level, branch in self.branches.items():
-            units, frames, mask = _units(texts[level], videos[level])
+            units, frames, mask = units_of(texts[level], videos[level])
             _, best = best_frames(units, frames, mask)
             moments = Moments()
             moments.add(branch.uncertainty(units, frames, mask, best))
-            branch.tau_u.fill_(moments.threshold(self.u_spread))
+            branch.set_tau_u(moments.threshold)
 
     def forward(
         self, texts: Levels, videos: Levels, target: Target
@@ -221,8 +259,8 @@ class ARLSupervision(nn.Module):
         self.found = {}
         if not self.ready or self.progress < self.warmup or not target.positives.numel():
             return targets, {}
-        units = {level: _units(texts[level], videos[level]) for level in self.levels}
-        self.found = {level: self._sets(level, *units[level], target) for level in self.levels}
+        units = {level: units_of(texts[level], videos[level]) for level in self.levels}
+        self.found = {level: self.pair_sets(level, *units[level], target) for level in self.levels}
         for level in self.levels:
             chosen = self.found[self._teacher(level)]
             targets[level] = target._replace(
@@ -239,7 +277,7 @@ class ARLSupervision(nn.Module):
         return next(name for name in self.levels if name != level) if self.exchange else level
 
     @torch.no_grad()
-    def _sets(
+    def pair_sets(
         self, level: str, texts: Tensor, frames: Tensor, mask: Tensor, target: Target
     ) -> Tensor:
         """Eq. 6-7 of a branch: bool [T, V]."""
@@ -266,7 +304,7 @@ class ARLSupervision(nn.Module):
         rows, columns = positives.nonzero(as_tuple=True)
         losses = []
         for level in self.levels:
-            ambiguous = self._frame_sets(self._teacher(level), units, rows, columns)
+            ambiguous = self.frame_sets(self._teacher(level), units, rows, columns)
             texts, frames, mask = units[level]
             scores = _own_frames(texts, frames, rows, columns)
             sides = text_frame(scores, mask[columns], columns, ambiguous=ambiguous)
@@ -287,7 +325,7 @@ class ARLSupervision(nn.Module):
         return self.lambda_nce * contrast + triplet
 
     @torch.no_grad()
-    def _frame_sets(
+    def frame_sets(
         self,
         level: str,
         units: dict[str, tuple[Tensor, Tensor, Tensor]],
@@ -312,12 +350,12 @@ class ARLSupervision(nn.Module):
             frame_uncertainty(mean_cosines(texts, branch.frame_mean)[rows], of_frames),
             torch.zeros_like(positives),
             tau_s=tau_s,
-            tau_u=branch.tau_u,
+            tau_u=branch.tau_u_of_frames,
             mask=mask,
         )
 
 
-def _units(texts: Embedding, videos: Embedding) -> tuple[Tensor, Tensor, Tensor]:
+def units_of(texts: Embedding, videos: Embedding) -> tuple[Tensor, Tensor, Tensor]:
     """Unit texts [T, D], unit frames [V, F, D] and their mask."""
     unit_texts, frames = (
         F.normalize(at_least_float32(x), dim=-1) for x in (texts.mean, videos.tokens)

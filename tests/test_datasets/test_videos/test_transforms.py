@@ -102,6 +102,25 @@ def test_load_features(store):
         LoadFeatures(store).transform(dict(video_id='flat'))
 
 
+@pytest.mark.parametrize(
+    'columns, expected',
+    [([(0, 4)], [0, 1, 2, 3]), ([(1, 3)], [1, 2]), ([(0, 1), (3, 4)], [0, 3]), ([[2, 4]], [2, 3])],
+)
+def test_some_columns_of_features(store, columns, expected):
+    load = LoadFeatures(store, columns=columns, num_frames=4)
+    found = load.transform(dict(video_id='a'))['features']
+    np.testing.assert_array_equal(found, np.arange(40).reshape(10, 4)[[0, 3, 6, 9]][:, expected])
+
+
+def test_columns_beyond_the_features_and_none(store):
+    load = LoadFeatures(store, columns=[(0, 2), (3, 5)])
+    with pytest.raises(ValueError, match="columns up to 5 of features of 'a', which are 4 wide"):
+        load.transform(dict(video_id='a'))
+    for columns in ([], [(2, 2)], [(0, 1), (3, 2)], [(-1, 2)]):
+        with pytest.raises(ValueError, match='expected pairs .first, last. with first < last'):
+            LoadFeatures(store, columns=columns)
+
+
 @pytest.fixture
 def stores(tmp_path):
     """Three of video a: 10 and 10 frames of one rate, and 5 of half the rate, in both layouts."""

@@ -1,5 +1,6 @@
 """Role graphs: the official reader's arrays, and what each source makes of a sentence."""
 
+import csv
 import json
 import sys
 from pathlib import Path
@@ -217,6 +218,42 @@ def test_rules(files):
     assert nouns == [('NOUN', 'man'), ('NOUN', 'tomatoes'), ('NOUN', 'plate')]
     packed = transform.transform(dict(text='takes the plate'))['text_extra']
     assert edges(packed) == [(1, 0)]  # as HGR: no edge between verbs and nouns
+
+
+@pytest.mark.parametrize(
+    'sentence, nouns, links',
+    [
+        (
+            'A man is cutting tomatoes.',
+            ['ARG0 man', 'ARG1 tomatoes'],
+            [('cutting', 'man'), ('cutting', 'tomatoes')],
+        ),
+        ('a man is singing', ['ARG0 man'], [('singing', 'man')]),
+        (
+            'chop the spring onions with a knife and fry',
+            ['ARG1 spring onions', 'ARG1 knife'],
+            [('chop', 'spring onions'), ('chop', 'knife'), ('fry', 'knife')],
+        ),
+        ('a man in a car', ['NOUN man', 'NOUN car'], []),
+        ('running and jumping', [], []),
+    ],
+)
+def test_verbs_are_linked_with_their_nouns(files, sentence, nouns, links):
+    transform = PartOfSpeechGraph(files[0], method='rules', links=True)
+    verbs, found = parsed(transform, text=sentence)
+    assert [' '.join(noun) for noun in found] == nouns
+    _, graph = transform.parse(dict(text=sentence))
+    assert sorted((verbs[verb], found[noun][1]) for verb, noun in graph.links) == sorted(links)
+    packed = transform.transform(dict(text=sentence))['text_extra']
+    assert packed['edges'].sum() == len(verbs) + 2 * len(links)
+    assert {(1 + verb, 5 + noun) for verb, noun in graph.links} <= set(edges(packed))
+
+
+def test_most_real_captions_get_an_edge(shared, files):
+    rows = csv.DictReader((shared / 'data/MSRVTT/MSRVTT_JSFUSION_test.csv').open(encoding='utf-8'))
+    transform = PartOfSpeechGraph(files[0], method='rules', links=True)
+    linked = [bool(transform.parse(dict(text=row['sentence']))[1].links) for row in rows]
+    assert len(linked) == 1000 and 880 < sum(linked) < 1000
 
 
 def test_a_run_of_nouns_is_one_phrase(files, monkeypatch):

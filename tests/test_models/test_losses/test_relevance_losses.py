@@ -77,9 +77,9 @@ def test_the_case_is_a_hard_one(case):
 # -- RANP --------------------------------------------------------------------------------------
 
 
-def relevant_rows(scores, target, weights, tau, margin, no_positive):
-    """Sum over rows of [margin + hardest negative - hardest relevant positive]+, over all rows."""
-    total = 0.0
+def relevant_rows(scores, target, weights, tau, margin, no_positive, negatives='hardest'):
+    """Sum of [margin + negative - hardest relevant positive]+ over all rows, or all entries."""
+    total, entries = 0.0, int((~target[1]).sum())
     for s, r, p, w in zip(*(x.tolist() for x in (scores, *target, weights))):
         chosen = [x for x, rel, own in zip(s, r, p) if rel >= tau and not own]
         others = [
@@ -87,20 +87,21 @@ def relevant_rows(scores, target, weights, tau, margin, no_positive):
         ]
         if not others or (not chosen and no_positive == 'skip'):
             continue
-        negative, weight = max(others)
-        total += weight * max(0.0, margin + negative - min(chosen, default=1.0))
-    return total / len(scores)
+        for negative, weight in others if negatives == 'all' else [max(others)]:
+            total += weight * max(0.0, margin + negative - min(chosen, default=1.0))
+    return total / (entries if negatives == 'all' else len(scores))
 
 
 @pytest.mark.parametrize('no_positive', ['skip', 'one'])
 @pytest.mark.parametrize('tau', [0.1, 0.2, 0.4, 0.75, 1.0])
 @pytest.mark.parametrize('weighted', [False, True])
-def test_ranp_equals_loops(case, tau, no_positive, weighted):
+@pytest.mark.parametrize('negatives', ['hardest', 'all'])
+def test_ranp_equals_loops(case, tau, no_positive, weighted, negatives):
     scores, target = case
     weights = torch.rand(7, 6, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     weights = (weights * (weights > 0.2)) if weighted else torch.ones_like(scores)
     rows = relevant_rows(
-        scores, (target.relevance, target.positives), weights, tau, 0.3, no_positive
+        scores, (target.relevance, target.positives), weights, tau, 0.3, no_positive, negatives
     )
     columns = relevant_rows(
         scores.t(),
@@ -109,8 +110,11 @@ def test_ranp_equals_loops(case, tau, no_positive, weighted):
         tau,
         0.3,
         no_positive,
+        negatives,
     )
-    loss = RelevantRankingLoss(threshold=tau, margin=0.3, no_positive=no_positive)
+    loss = RelevantRankingLoss(
+        threshold=tau, margin=0.3, no_positive=no_positive, negatives=negatives
+    )
     given = target._replace(weights=weights) if weighted else target
     value, _ = gradient(loss, scores, given)
     assert value == pytest.approx((rows + columns) / 2, rel=1e-12) and (value > 0 or tau == 1)
@@ -137,8 +141,12 @@ def test_an_annotated_pair_below_the_threshold_is_no_negative(case):
     assert target.relevance[3, 2] < 0.5 and found[3, 2] == 0
 
 
-def test_the_official_sum_on_a_square_batch():
-    """RAN's triplet plus RANP's, directions added, over B; relevant pairs cost 0."""
+@pytest.mark.parametrize('negatives', ['hardest', 'all'])
+def test_the_official_sum_on_a_square_batch(negatives):
+    """RAN's triplet plus RANP's, directions added; relevant pairs cost 0.
+
+    Over B with the hardest negatives, over B(B - 1) with all ("NoHN").
+    """
     generator = torch.Generator().manual_seed(5)
     n, tau, margin, margin_pos = 6, 0.4, 0.2, 0.25
     scores = torch.rand(n, n, generator=generator, dtype=torch.float64)
@@ -147,21 +155,28 @@ def test_the_official_sum_on_a_square_batch():
     relevance[2] = relevance[:, 2] = 0.0  # nothing relevant
     relevance[4] = relevance[:, 4] = 1.0  # nothing irrelevant
     relevance.fill_diagonal_(1.0)
+    choose, over = (sum, n * (n - 1)) if negatives == 'all' else (max, n)
     expected = 0.0
     for s, r in ((scores.tolist(), relevance.tolist()), (scores.t().tolist(), relevance.tolist())):
         for i in range(n):
             positive = min([s[i][j] for j in range(n) if j != i and r[i][j] >= tau] + [1.0])
             clear = [s[i][j] for j in range(n) if r[i][j] < tau]
-            expected += max([0.0] + [margin + x - s[i][i] for x in clear]) / n
-            expected += max([0.0] + [margin_pos + x - positive for x in clear]) / n
+            expected += choose([0.0] + [max(0.0, margin + x - s[i][i]) for x in clear]) / over
+            expected += choose([0.0] + [max(0.0, margin_pos + x - positive) for x in clear]) / over
     target = Target(torch.eye(n, dtype=torch.bool), relevance=relevance)
     target, _ = RelevanceSupervision(negatives_below=tau)({}, {}, target)
-    losses = (
-        RankingLoss(margin=margin, negatives='hardest', average='anchors', loss_weight=2.0),
-        RelevantRankingLoss(threshold=tau, margin=margin_pos, no_positive='one', loss_weight=2.0),
-    )
-    value = sum(loss({'scores': scores}, target, 1.0) for loss in losses)
-    assert value.item() == pytest.approx(expected, rel=1e-12)
+    average = 'entries' if negatives == 'all' else 'anchors'
+    one = RankingLoss(margin=margin, negatives=negatives, average=average, loss_weight=2.0)
+    for threshold in (tau, None):  # None: as the supervision has it
+        two = RelevantRankingLoss(
+            threshold=threshold,
+            margin=margin_pos,
+            negatives=negatives,
+            no_positive='one',
+            loss_weight=2.0,
+        )
+        value = sum(loss({'scores': scores}, target, 1.0) for loss in (one, two))
+        assert value.item() == pytest.approx(expected, rel=1e-12)
 
 
 def test_few_relevant_positives_make_a_small_loss():
@@ -295,6 +310,8 @@ def test_pairs_of_relevance_1_make_it_the_plain_loss(case):
 ALL = [
     RelevantRankingLoss(threshold=0.2),
     RelevantRankingLoss(threshold=0.2, no_positive='one'),
+    RelevantRankingLoss(threshold=0.2, negatives='all'),
+    RelevantRankingLoss(threshold=0.2, negatives='all', no_positive='one'),
     EgoNCELoss(),
     AdaptiveMaxMarginLoss(),
     AdaptiveMaxMarginLoss(margin_of='negative'),
@@ -358,5 +375,10 @@ def test_registered_and_bad_arguments():
             RelevantRankingLoss(threshold=bad)
     with pytest.raises(ValueError, match="no_positive must be 'skip' or 'one'"):
         RelevantRankingLoss(no_positive='zero')
+    with pytest.raises(ValueError, match="negatives must be 'hardest' or 'all', not 'random'"):
+        RelevantRankingLoss(negatives='random')
+    none_found = Target(torch.eye(2).bool(), relevance=torch.eye(2))
+    with pytest.raises(ValueError, match='RelevanceSupervision has found relevant, but the model'):
+        RelevantRankingLoss(threshold=None)({'scores': torch.eye(2)}, none_found, 1.0)
     with pytest.raises(ValueError, match="margin_of must be 'positive' or 'negative'"):
         AdaptiveMaxMarginLoss(margin_of='both')

@@ -140,9 +140,13 @@ def test_nothing_before_the_warmup_and_the_first_refresh():
     assert fresh(texts, videos, Target(POSITIVES))[1] == {}
 
 
-def test_text_frame_losses():
+@pytest.mark.parametrize('spreads', [(0.0, None), (1.5, 0.0), (0.0, -0.5)])
+def test_text_frame_losses(spreads):
     """Eq. 8-12 on the dense matrix of pairs x all frames, weight 0 outside the own video."""
-    supervision, texts, videos = ready(rule='own', frame_slack=0.3, exchange=False, u_spread=0.0)
+    u_spread, own_spread = spreads
+    supervision, texts, videos = ready(
+        rule='own', frame_slack=0.3, exchange=False, u_spread=u_spread, frame_u_spread=own_spread
+    )
     _, losses = supervision(texts, videos, Target(POSITIVES))
     rows, columns = POSITIVES.nonzero(as_tuple=True)
     total = 0.0
@@ -159,7 +163,10 @@ def test_text_frame_losses():
         u_v = (frames @ q.mean(0)).flatten()
         tau_s = scores.flatten(1).gather(1, best[:, None]) - 0.3
         found = (scores.flatten(1) > tau_s) & own.flatten(1) & ~positives
-        found &= (u_q + u_v) / 2 > float(supervision.branches[level].tau_u)
+        u = (u_q + u_v) / 2
+        of_pairs = u[torch.arange(len(rows)), best]  # at k-hat: what tau_u is the mean of
+        spread = u_spread if own_spread is None else own_spread
+        found &= u > float(of_pairs.mean() + spread * of_pairs.std(correction=0))
         assert found.any()
         # Columns: matched frames only, each against the texts of its own video.
         used = positives.any(0)
@@ -176,6 +183,21 @@ def test_text_frame_losses():
                 matrix, **arguments, margin=0.2, ambiguous_margin=0.1, average='anchors'
             )
     torch.testing.assert_close(losses['loss_frame'], total / 2)
+
+
+def test_frames_have_a_threshold_of_their_own():
+    """Those of pairs stay, and without it a checkpoint has the keys that it always had."""
+    plain, texts, videos = ready()
+    own, *_ = ready(frame_u_spread=0.0)
+    added = own.state_dict().keys() - plain.state_dict().keys()
+    assert added == {f'branches.{level}.frame_tau_u' for level in 'ab'}
+    for _ in range(2):
+        for level in 'ab':
+            one, two = plain.branches[level], own.branches[level]
+            assert torch.equal(one.tau_u, two.tau_u)
+            assert one.tau_u_of_frames is one.tau_u and two.tau_u_of_frames < two.tau_u
+        for supervision in (plain, own):
+            supervision.refresh_from_sample(texts, videos)
 
 
 def test_an_empty_batch():
@@ -195,6 +217,10 @@ def test_bad_arguments():
     for warmup in (1, 5, -0.1, float('nan')):  # "a few epochs" is no share of the training
         with pytest.raises(ValueError, match=rf'share of the training, in \[0, 1\), not {warmup}'):
             ARLSupervision(dim=D, warmup=warmup)
+    with pytest.raises(ValueError, match='one of warmup and warmup_epochs, got 0.2 and 5'):
+        ARLSupervision(dim=D, warmup=0.2, warmup_epochs=5)
+    with pytest.raises(ValueError, match='warmup_epochs must not be negative, got -1'):
+        ARLSupervision(dim=D, warmup_epochs=-1)
 
 
 class Encoder(nn.Module):
@@ -363,7 +389,7 @@ def test_the_best_frame_of_the_teacher_is_no_negative_of_the_student():
         for level in 'ab'
     }
     for level in 'ab':
-        found = supervision._frame_sets(level, units, rows, columns)
+        found = supervision.frame_sets(level, units, rows, columns)
         q, frames, _ = units[level]
         scores = torch.einsum('pd,pfd->pf', q[rows], frames[columns])
         best = scores.masked_fill(~MASK[columns], -9).argmax(1)

@@ -37,8 +37,9 @@ def test_relevant_entries_get_weight_0_annotated_ones_stay(case):
     for t in range(4):
         for v in range(5):
             assert given.weights[t, v] == (0.0 if (t, v) in relevant else 1.0)
+            assert given.relevant[t, v] == ((t, v) in relevant)
     assert logs['relevant_per_text'].item() == 3 / 4
-    assert given._replace(weights=None) == target  # nothing else changes
+    assert given._replace(weights=None, relevant=None) == target  # nothing else changes
     lower, _ = RelevanceSupervision(negatives_below=0.2)({}, {}, target)
     assert (lower.weights == 0).sum() == 9
 
@@ -49,6 +50,29 @@ def test_weights_of_another_supervision_are_kept(case):
     given, _ = RelevanceSupervision()({}, {}, target._replace(weights=eta))
     dropped = (target.relevance >= 0.75) & ~target.positives
     assert torch.equal(given.weights, torch.where(dropped, 0.0, eta))
+
+
+@pytest.mark.parametrize('quantile', [0.0, 0.3, 0.5, 0.6, 0.8, 0.9, 0.99])
+def test_a_quantile_of_the_unannotated_entries(case, quantile):
+    """Relevant is what has a share ``quantile`` of them, or more, at or below it: ties stay out."""
+    _, target = case
+    pairs = [(t, v) for t in range(4) for v in range(5) if not target.positives[t, v]]
+    values = sorted(float(target.relevance[pair]) for pair in pairs)
+    below = next(x for x in values if sum(y <= x for y in values) >= quantile * len(values))
+    given, logs = RelevanceSupervision(negatives_below=None, quantile=quantile)({}, {}, target)
+    found = [pair for pair in pairs if target.relevance[pair] > below]
+    assert [pair for pair in pairs if given.relevant[pair]] == found
+    assert len(found) <= (1 - quantile) * len(pairs) + 1e-9 and (quantile > 0.8 or found)
+    assert torch.equal(given.weights == 0, given.relevant)
+    assert logs['relevant_per_text'].item() == len(found) / 4
+
+
+def test_a_quantile_of_nothing_and_of_zeros():
+    supervision = RelevanceSupervision(negatives_below=None, quantile=0.5)
+    for positives in (torch.ones(2, 2), torch.zeros(0, 3), torch.eye(2)):
+        target = Target(positives.bool(), relevance=torch.zeros_like(positives))
+        given, _ = supervision({}, {}, target)
+        assert not given.relevant.any() and (given.weights == 1).all()
 
 
 def hardest_rows(scores, relevance, positives, tau, margin):
@@ -155,3 +179,9 @@ def test_a_dataset_without_classes_and_bad_thresholds(case):
     for bad in (0.0, 1.5):
         with pytest.raises(ValueError, match=r'negatives_below must lie in \(0, 1\]'):
             MODELS.build(dict(type='mmvtr.RelevanceSupervision', negatives_below=bad))
+    for bad in (-0.1, 1.0):
+        with pytest.raises(ValueError, match=r'quantile must lie in \[0, 1\)'):
+            RelevanceSupervision(negatives_below=None, quantile=bad)
+    for given in (dict(quantile=0.9), dict(negatives_below=None)):
+        with pytest.raises(ValueError, match='one of negatives_below and quantile'):
+            RelevanceSupervision(**given)

@@ -1,0 +1,15 @@
+# HGR on MSR-VTT Full: 6,513 / 497 / 2,990 videos (frame-length paper, Tab. 9).  There is a
+# validation set, and the epoch of its best rsum is tested.
+_base_ = ['hgr_msrvtt.py']
+
+loader = dict(_base_.loader, batch_size=64)
+train = dict(split='full_train')
+train_dataloader = dict(dataset=train)
+val_dataloader = dict(loader, dataset=dict(_base_.common, split='full_val'))
+test_dataloader = dict(dataset=dict(split='full_test'))
+val_cfg = dict(type='RetrievalLoop')
+val_evaluator = [dict(type='RetrievalMetric'), dict(type='RelevanceMetric')]
+test_evaluator = [
+    *val_evaluator,
+    dict(type='LengthBiasMetric', min_gap=1, train=dict(_base_.common, **train)),  # seconds
+]

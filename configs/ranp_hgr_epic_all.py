@@ -1,0 +1,10 @@
+# RANP without hard negatives on HGR, EPIC-KITCHENS-100: both triplets on all of them (the official
+# configs "NoHN").
+_base_ = ['ranp_hgr_epic.py']
+
+model = dict(
+    losses=dict(
+        triplet=dict(negatives='all', average='entries'),
+        relevant=dict(negatives='all'),
+    )
+)

@@ -1,0 +1,298 @@
+"""How similar, and how common, are the pairs that ARL calls ambiguous?
+
+    python tools/analysis_tools/ambiguity.py CONFIG CHECKPOINT --out DIR
+
+Of some videos of the training set and all of their texts, in eval mode: similarity s (Eq. 3) and
+uncertainty u (Eq. 5) of annotated and of other pairs, as a table and a picture a branch with the
+checkpoint's thresholds (ARL Fig. 4), and, for some texts, the videos that are ambiguous among these
+(Fig. 5).  Where the training set knows the truth, the unannotated pairs that hold stand apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any, NamedTuple, Optional
+
+import numpy as np
+import torch
+from mmengine.config import Config, DictAction
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Subset
+
+from mmvtr.apis import as_tested, load_retriever
+from mmvtr.datasets import VideoTextDataset
+from mmvtr.engine.evaluation_loop import TwoPassLoader
+from mmvtr.functional.best_frames import best_frames
+from mmvtr.models.supervisions.arl import ARLSupervision, units_of
+from mmvtr.models.target import Target
+from mmvtr.structures import Levels, cat_levels
+from mmvtr.utils import load_config
+
+#: What missing files, files of another model and unreadable videos raise.
+PROBLEMS = (OSError, ImportError, ValueError, KeyError, RuntimeError)
+
+
+class Sample(NamedTuple):
+    """Some videos of a set and all of their texts, encoded.
+
+    Attributes:
+        texts, videos: levels of the T texts and V videos.
+        positives: bool [T, V].
+        truth: bool [T, V], or None where it is not known.
+        text_records, video_records: of the dataset, in this order.
+    """
+
+    texts: Levels
+    videos: Levels
+    positives: Tensor
+    truth: Optional[Tensor]
+    text_records: list[dict[str, Any]]
+    video_records: list[dict[str, Any]]
+
+
+class Pairs(NamedTuple):
+    """What a branch says of all pairs.
+
+    Attributes:
+        s, u: float [T, V].
+        frame: int64 [T, V], the matched frame.
+        frames: int64 [V], how many frames a video has.
+        ambiguous: bool [T, V].
+        tau_s, tau_u: the thresholds in the checkpoint.
+    """
+
+    s: Tensor
+    u: Tensor
+    frame: Tensor
+    frames: Tensor
+    ambiguous: Tensor
+    tau_s: float
+    tau_u: float
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add('config', help='of a model whose supervision is an ARLSupervision')
+    add('checkpoint', help='from after the warm-up')
+    add('--out', type=Path, metavar='DIR', required=True, help='made if need be')
+    add('--videos', type=int, default=1000, help='of the training set, drawn (default: 1000)')
+    add('--texts', type=int, default=20, help='texts in ambiguous.json (default: 20)')
+    add('--seed', type=int, default=0, help='of the draws')
+    add('--cfg-options', nargs='+', action=DictAction, default={})
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = parse_args()
+    cfg = load_config(args.config, args.cfg_options)
+    try:
+        model, cfg = load_retriever(cfg, args.checkpoint)
+        arl = supervision_of(model, args)
+        sample = encode(model, cfg, args.videos, args.seed)
+    except PROBLEMS as error:
+        reason = error.args[0] if isinstance(error, KeyError) else error
+        raise SystemExit(f'error: {reason}') from error
+    branches = {level: pairs_of(arl, level, sample) for level in arl.levels}
+    kinds = kinds_of(sample)
+    args.out.mkdir(parents=True, exist_ok=True)
+    for level, pairs in branches.items():
+        print(f'branch {level!r}: tau_s {pairs.tau_s:.4f}{note(arl)}, tau_u {pairs.tau_u:.4f}')
+        print(table(pairs, kinds) + '\n')
+        draw(args.out / f'ambiguity_{level}.png', level, pairs, kinds, note(arl))
+    found = examples(branches, sample, args.texts, args.seed)
+    (args.out / 'ambiguous.json').write_text(json.dumps(found, indent=1, ensure_ascii=False) + '\n')
+    names = [f'ambiguity_{level}.png' for level in branches]
+    print(f'{args.out}: {", ".join(names)}; ambiguous.json, {len(found)} texts')
+
+
+def supervision_of(model: nn.Module, args: argparse.Namespace) -> ARLSupervision:
+    """The model's, past its warm-up.
+
+    Raises:
+        ValueError: it has none, or the checkpoint has no thresholds.
+    """
+    arl = getattr(model, 'supervision', None)
+    if not isinstance(arl, ARLSupervision):
+        raise ValueError(f'{args.config}: model.supervision is no ARLSupervision')
+    if not arl.ready:
+        raise ValueError(f'{args.checkpoint} is from the warm-up: it has no thresholds yet')
+    return arl
+
+
+@torch.no_grad()
+def encode(model: nn.Module, cfg: Config, count: int, seed: int) -> Sample:
+    """Draw videos of the training set and encode them with their texts, as a test would.
+
+    Raises:
+        ValueError: no video is asked for, or the set has none with a text.
+        BrokenVideoError: a video cannot be read.
+    """
+    loader = as_tested(cfg, 'train')
+    loader = {
+        key: loader[key]
+        for key in ('dataset', 'batch_size', 'num_workers', 'collate_fn')
+        if key in loader
+    }
+    loader['dataset'].update(epoch_unit='video_with_all_texts', on_broken='raise')
+    loaders = TwoPassLoader(loader)
+    dataset: VideoTextDataset = loaders.dataset
+    if count < 1 or not dataset.videos_with_text:
+        raise ValueError(f'{count} videos are too few, or the training set has none with a text')
+    drawn = np.random.default_rng(seed).permutation(dataset.videos_with_text)[:count]
+    columns = sorted(drawn.tolist())
+    rows = sorted({t for v in columns for t in dataset.texts_of[v]})
+    settings = dict(
+        batch_size=loader.get('batch_size', 32),
+        num_workers=loader.get('num_workers', 0),
+        collate_fn=loaders.loaders[0].collate_fn,
+    )
+    sides = {}
+    for kind, items in (('text', rows), ('video', columns)):
+        batches = DataLoader(Subset(dataset.view(kind), items), **settings)
+        run = getattr(model, f'encode_{kind}')
+        inputs = (model.data_preprocessor(batch, False)['inputs'] for batch in batches)
+        sides[kind] = cat_levels([run(x) for x in inputs])
+    place = {v: column for column, v in enumerate(columns)}
+    positives = torch.zeros(len(rows), len(columns), dtype=torch.bool)
+    for row, t in enumerate(rows):
+        positives[row, [place[v] for v in dataset.texts[t]['video_idx'] if v in place]] = True
+    truth = dataset.truth()
+    return Sample(
+        sides['text'],
+        sides['video'],
+        positives,
+        None if truth is None else torch.as_tensor(truth[np.ix_(rows, columns)]),
+        [dataset.texts[t] for t in rows],
+        [dataset.videos[v] for v in columns],
+    )
+
+
+@torch.no_grad()
+def pairs_of(arl: ARLSupervision, level: str, sample: Sample) -> Pairs:
+    """s, u and the set of a branch, the thresholds as the checkpoint has them."""
+    branch = arl.branches[level]
+    texts, frames, mask = units_of(sample.texts[level], sample.videos[level])
+    s, best = best_frames(texts, frames, mask)
+    u = branch.uncertainty(texts, frames, mask, best)
+    target = Target(sample.positives.to(s.device))
+    found = arl.pair_sets(level, texts, frames, mask, target)
+    tau_s, tau_u = float(branch.tau_s), float(branch.tau_u)
+    return Pairs(*(x.cpu() for x in (s, u, best, mask.sum(1), found)), tau_s, tau_u)
+
+
+def kinds_of(sample: Sample) -> dict[str, Tensor]:
+    """Kinds of pairs by name, bool [T, V]; where the truth is known, those that hold apart."""
+    paired = sample.positives
+    if sample.truth is None:
+        return dict(paired=paired, unpaired=~paired)
+    holds = sample.truth & ~paired
+    return {'paired': paired, 'unpaired, true': holds, 'unpaired, false': ~paired & ~holds}
+
+
+def note(arl: ARLSupervision) -> str:
+    """What tau_s is where it is not the rule."""
+    return '' if arl.rule == 'mean' else ' (the rule here is the own video of each text)'
+
+
+def table(pairs: Pairs, kinds: dict[str, Tensor]) -> str:
+    """A row a kind: how many, mean and deviation of s and u, shares above and in the sets."""
+    head = ('', 'pairs', 's', 'u', 's > tau_s', 'u > tau_u', 'ambiguous')
+    rows = [head]
+    for name, kind in kinds.items():
+        s, u, found = pairs.s[kind], pairs.u[kind], pairs.ambiguous[kind]
+        if not len(s):
+            rows.append((name, '0', *[''] * 5))
+            continue
+        shares = (s > pairs.tau_s, u > pairs.tau_u, found)
+        rows.append(
+            (
+                name,
+                f'{len(s):,}',
+                *(f'{x.mean():.3f} +- {x.std(correction=0):.3f}' for x in (s, u)),
+                *(f'{100 * x.float().mean():.2f} %' for x in shares),
+            )
+        )
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return '\n'.join(
+        '  '.join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows
+    )
+
+
+def draw(path: Path, level: str, pairs: Pairs, kinds: dict[str, Tensor], said: str) -> None:
+    """Fig. 4: distributions of s (a) and u (b), with the thresholds."""
+    from matplotlib.figure import Figure  # only now: not needed for a wrong command line
+
+    figure = Figure(figsize=(10, 4.5), layout='constrained')
+    axes = figure.subplots(1, 2)
+    for axis, values, tau, name, threshold in (
+        (axes[0], pairs.s, pairs.tau_s, 'similarity s', f'tau_s{said}'),
+        (axes[1], pairs.u, pairs.tau_u, 'uncertainty u', 'tau_u'),
+    ):
+        borders = np.histogram_bin_edges(values.numpy().ravel(), bins=60)
+        for kind, chosen in kinds.items():
+            own = values[chosen].numpy()
+            share = np.full(len(own), 100 / max(len(own), 1))
+            label = f'{kind} ({len(own):,})'
+            axis.hist(own, borders, weights=share, histtype='step', linewidth=1.5, label=label)
+        axis.axvline(tau, color='0.2', linestyle='--', linewidth=1, label=threshold)
+        axis.set_ylim(top=1.4 * axis.get_ylim()[1])  # room for the legend
+        axis.legend(frameon=False, loc='upper left')
+        axis.set_xlabel(name)
+        axis.set_ylabel('% of the pairs of a kind')
+    figure.suptitle(f'Branch {level!r}')
+    figure.savefig(path, dpi=150)
+
+
+def examples(
+    branches: dict[str, Pairs], sample: Sample, count: int, seed: int
+) -> list[dict[str, Any]]:
+    """Fig. 5: texts drawn from those that have an ambiguous video, with theirs of all branches."""
+    found = torch.stack([pairs.ambiguous for pairs in branches.values()]).any(0)
+    rows = found.any(1).nonzero().flatten().numpy()
+    drawn = sorted(np.random.default_rng(seed).permutation(rows)[:count].tolist())
+    return [
+        dict(
+            text_id=sample.text_records[t]['text_id'],
+            text=sample.text_records[t]['text'],
+            annotated=_videos(branches, sample, t, sample.positives[t]),
+            ambiguous=_videos(branches, sample, t, found[t]),
+        )
+        for t in drawn
+    ]
+
+
+def _videos(
+    branches: dict[str, Pairs], sample: Sample, t: int, chosen: Tensor
+) -> list[dict[str, Any]]:
+    """What the branches say of a text and some videos, the best first."""
+    mean = torch.stack([pairs.s[t] for pairs in branches.values()]).mean(0)
+    columns = sorted(chosen.nonzero().flatten().tolist(), key=lambda v: -float(mean[v]))
+    return [_video(branches, sample, t, v) for v in columns]
+
+
+def _video(branches: dict[str, Pairs], sample: Sample, t: int, v: int) -> dict[str, Any]:
+    record = sample.video_records[v]
+    said: dict[str, Any] = dict(video_id=record['video_id'])
+    if sample.truth is not None:
+        said['holds'] = bool(sample.truth[t, v])
+    for level, pairs in branches.items():
+        begin = int(pairs.frame[t, v]) / int(pairs.frames[v])
+        end = begin + 1 / int(pairs.frames[v])
+        length = record.get('duration')
+        span = [begin, end] if length is None else [begin * length, end * length]
+        said[level] = {
+            's': round(float(pairs.s[t, v]), 4),
+            'u': round(float(pairs.u[t, v]), 4),
+            'ambiguous': bool(pairs.ambiguous[t, v]),
+            'share' if length is None else 'seconds': [round(x, 3) for x in span],
+        }
+    return said
+
+
+if __name__ == '__main__':
+    main()
