@@ -55,7 +55,7 @@ def rehearse_one(args: argparse.Namespace) -> int:
     import torch
 
     from mmvtr.rehearsal.pictures import draw
-    from mmvtr.rehearsal.report import fingerprint, table
+    from mmvtr.rehearsal.report import fingerprint, summary, table
     from mmvtr.rehearsal.run import rehearse_config
     from mmvtr.utils import load_config
 
@@ -67,13 +67,13 @@ def rehearse_one(args: argparse.Namespace) -> int:
     except ValueError as error:
         print(f'error: {args.config}: {error}', file=sys.stderr)
         return 2
-    result.update(config=name, sha=fingerprint(cfg), steps_asked=args.steps, minutes=args.minutes)
+    result.update(config=name, sha=fingerprint(cfg))
     part = args.out / f'{name}.json.part'
-    part.write_text(json.dumps(result, indent=1))
+    part.write_text(json.dumps(summary(result), indent=1) + '\n')
     draw(args.out / f'{name}.png', name, result['narrow'], result['checks'])
     os.replace(part, args.out / f'{name}.json')
     print(table(result))
-    return int(not all(one.passed for one in result['checks']))
+    return int(any(one.passed is False for one in result['checks']))
 
 
 def rehearse_all(args: argparse.Namespace) -> int:
@@ -83,12 +83,11 @@ def rehearse_all(args: argparse.Namespace) -> int:
     configs = [p for p in sorted((ROOT / 'configs').glob('*.py')) if 'planted' not in p.stem]
     todo = [p for p in configs if not is_current(args.out / f'{p.stem}.json', p)]
     print(f'{len(configs) - len(todo)} of {len(configs)} configs are rehearsed', flush=True)
-    failed = 0
     with ThreadPoolExecutor(args.jobs) as pool:
         for path, code in zip(todo, pool.map(lambda p: _run(p, args), todo)):
             print(f'{path.stem}: {("met", "NOT MET", "cannot be rehearsed")[code]}', flush=True)
     results = [json.loads(p.read_text()) for p in sorted(args.out.glob('*.json'))]
-    failed = sum(not c[1] for r in results for c in r['checks']) + len(configs) - len(results)
+    failed = sum(c[1] is False for r in results for c in r['checks']) + len(configs) - len(results)
     if args.page:
         args.page.write_text(page(results))
     return int(failed > 0)

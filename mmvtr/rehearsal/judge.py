@@ -14,6 +14,7 @@ from mmvtr.functional.hubness import normalisation_error
 from mmvtr.functional.relevance import auc
 from mmvtr.functional.sinkhorn import sinkhorn
 from mmvtr.models.annotation import annotated_target
+from mmvtr.models.supervisions.arl import ARLSupervision, units_of
 from mmvtr.models.target import Target
 from mmvtr.rehearsal.record import bare, mean_of
 from mmvtr.structures import Levels
@@ -72,6 +73,8 @@ def _judge(model: nn.Module, whole: nn.Module, dataset: Any, environment: int | 
     if model.supervision is not None:
         made, _ = model.supervision(texts, videos, known)
         figures.update(_of_supervision(made, known, soft, negative))
+        if isinstance(model.supervision, ARLSupervision) and model.supervision.found:
+            figures.update(_of_frames(model.supervision, texts, videos, known, dataset, samples))
     return figures
 
 
@@ -151,6 +154,37 @@ def _of_supervision(
             figures[f'sets_texts_{name}'] = 100 * float(found.any(1).float().mean())
             figures[f'sets_precision_{name}'] = 100 * mean_of(soft.float(), found)
     return figures
+
+
+def _of_frames(
+    supervision: ARLSupervision,
+    texts: Levels,
+    videos: Levels,
+    known: Target,
+    dataset: Any,
+    samples: dict[str, Any],
+) -> dict[str, float]:
+    """ARL's text-frame level: how many pairs have an ambiguous frame beside the best one, and how
+    many of the frames of a text's own moment are pushed away all the same."""
+    units = {name: units_of(texts[name], videos[name]) for name in supervision.levels}
+    pairs, columns = known.positives.nonzero(as_tuple=True)
+    rows = [dataset.texts[t]['row'] for t in samples['text_idx'][pairs].tolist()]
+    place = torch.from_numpy(dataset.told.moment[rows] % dataset.world.moments)
+    some, pushed, count = 0.0, 0.0, 0.0
+    for name in supervision.levels:
+        sets = supervision.frame_sets(name, units, pairs, columns)
+        unit, frames, mask = units[name]
+        scores = torch.einsum('pd,pfd->pf', unit[pairs], frames[columns])
+        best = scores.masked_fill(~mask[columns], -math.inf).argmax(1, keepdim=True)
+        others = mask[columns].scatter(1, best, False)
+        moments = torch.arange(frames.shape[1]) * dataset.world.moments // frames.shape[1]
+        own = others & (moments == place[:, None])
+        some += float((sets & others).any(1).float().mean())
+        pushed += float((own & ~sets).sum())
+        count += float(own.sum())
+    return dict(
+        frames_pairs=100 * some / len(supervision.levels), frames_pushed=100 * pushed / count
+    )
 
 
 def _auc(scores: Tensor, soft: Tensor, negative: Tensor) -> float:

@@ -14,7 +14,11 @@ PANELS = (
     ('relevant_share', 'overlap_share'),
     ('error_raw', 'error_balanced'),
 )
-GREEN, RED = '#2a7f4f', '#b3362b'
+COLOURS = {
+    True: ('#2a7f4f', 'met'),
+    False: ('#b3362b', 'NOT MET'),
+    None: ('#777777', 'not reached'),
+}
 
 
 def draw(path: Path, title: str, narrow: dict[str, Any], checks: Sequence[Check]) -> None:
@@ -100,8 +104,7 @@ def _verdicts(axis: Any, checks: Sequence[Check]) -> None:
     axis.axis('off')
     y = 1.0
     for one in checks:
-        mark = 'met' if one.passed else 'NOT MET'
+        colour, mark = COLOURS[one.passed]
         lines = textwrap.wrap(f'{mark}: {one.name}: {one.said}', 62)
-        colour = GREEN if one.passed else RED
         axis.text(0, y, '\n'.join(lines), va='top', fontsize=7.5, color=colour)
         y -= 0.045 * len(lines) + 0.025
