@@ -135,16 +135,17 @@ def queue_of(runner: Runner) -> Optional[dict[str, int]]:
 def whole_sums(runner: Runner, hook: RehearsalHook) -> dict[str, float]:
     """How far each parameter of one element can travel in the whole schedule: the sum of its rates.
 
-    AdamW, Adam and BertAdam move a weight by about its rate at most in a step.  What was not run is
-    in proportion to a parameter of rate 1 that goes through the schedule alone.
+    AdamW, Adam and BertAdam move a weight by about its rate at most in a step.  To what was run
+    comes what the schedule has left of each parameter's own rate.
     """
     sums = {name: hook.rates[name] for name in hook.scalars}
-    left = runner.max_iters - hook.steps_done
-    if left <= 0 or not sums:
+    if hook.steps_done >= runner.max_iters or not sums:
         return sums
-    factors = schedule(runner)
-    done = sum(factors[: hook.steps_done])
-    return {name: total * sum(factors) / done for name, total in sums.items()}
+    left = sum(schedule(runner)[hook.steps_done :])
+    groups = runner.optim_wrapper.optimizer.param_groups
+    rates = {id(p): g.get('initial_lr', g['lr']) for g in groups for p in g['params']}
+    parameters = dict(bare(runner.model).named_parameters())
+    return {name: total + left * rates[id(parameters[name])] for name, total in sums.items()}
 
 
 def schedule(runner: Runner) -> list[float]:

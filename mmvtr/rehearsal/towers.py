@@ -28,11 +28,12 @@ class Adapter(nn.Module):
 
     Args:
         dim: D.
+        trained: the real tower trains.
     """
 
-    def __init__(self, dim: int) -> None:
+    def __init__(self, dim: int, *, trained: bool) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.zeros(dim, dim))
+        self.weight = nn.Parameter(torch.zeros(dim, dim), requires_grad=trained)
 
     def forward(self, x: Tensor) -> Tensor:
         """Float [..., D] -> the same shape."""
@@ -52,7 +53,7 @@ class SimulatedFrames(nn.Module):
     def __init__(self, dim: int, *, trained: bool, projected: int | None = None) -> None:
         super().__init__()
         self.dim = projected or dim
-        self.adapter = Adapter(dim) if trained else nn.Identity()
+        self.adapter = Adapter(dim, trained=trained)
         self.projection = nn.Identity() if projected is None else nn.Linear(dim, projected)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -96,7 +97,7 @@ class SimulatedText(nn.Module):
         self.register_buffer('common', COMMON * basis.common, persistent=False)
         self.register_buffer('gap', GAP * basis.gap_words, persistent=False)
         self.register_buffer('noises', basis.noises['words'], persistent=False)
-        self.adapter = Adapter(dim) if trained else nn.Identity()
+        self.adapter = Adapter(dim, trained=trained)
         self.text_projection = nn.Identity() if projected is None else nn.Linear(dim, projected)
 
     def forward(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
