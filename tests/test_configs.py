@@ -45,7 +45,6 @@ SMALL = dict(
 def without_downloads(model):
     """Random weights, and small transformers in place of those on the hub."""
     if 'member' in model or 'members' in model:
-        model.pop('pretrained', None)
         for member in (*model.get('members', ()), *filter(None, [model.get('member')])):
             without_downloads(member)
         return model

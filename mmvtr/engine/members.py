@@ -11,6 +11,7 @@ from mmengine.model import is_model_wrapper
 from mmengine.runner import Runner
 from torch.nn.parallel import DistributedDataParallel
 
+from mmvtr.engine.checkpoint import check_weights, read_checkpoint
 from mmvtr.engine.evaluation import Evaluation
 from mmvtr.models.backdoor import BackdoorRetriever, check_fusion
 from mmvtr.registry import HOOKS
@@ -30,15 +31,22 @@ class MembersHook(Hook):
     Args:
         origins: what to say of each member, such as its checkpoint; default: the items that it
             was trained on.
+        start: checkpoint of one member trained as a plain model, from which all members start a
+            training that is not resumed (the "failure method" of Satar et al., App. C.4).
 
     Raises:
         TypeError: (at evaluation) another model.
         ValueError: (before training) a distributed model that waits for gradients of all members,
             or not as many members as the training set has environments.
+        FileNotFoundError, RuntimeError: (before training) no such ``start``, or a damaged one, or
+            one of another model than a member (names what differs).
     """
 
-    def __init__(self, *, origins: Optional[Sequence[str]] = None) -> None:
+    def __init__(
+        self, *, origins: Optional[Sequence[str]] = None, start: Optional[str] = None
+    ) -> None:
         self.origins = origins
+        self.start = start
         #: Matrices that the evaluation loop keeps for it.
         self.reads: tuple[str, ...] = ()
 
@@ -67,6 +75,12 @@ class MembersHook(Hook):
         dataset = runner.train_dataloader.dataset
         if hasattr(dataset, 'environments'):
             check_count(len(bare.members), dataset.environments)
+        if self.start is not None and runner.iter == 0:
+            weights = read_checkpoint(self.start)['state_dict']
+            for member in bare.members:
+                check_weights(member, weights, self.start)
+                member.load_state_dict(weights)
+            runner.logger.info(f'all {len(bare.members)} members start from {self.start}')
 
     def after_scoring(self, runner: Runner, evaluation: Evaluation) -> None:
         """Called on rank 0."""

@@ -106,8 +106,6 @@ class BackdoorRetriever(BaseModel):
         members: M retrievers, configs or built; each is built, and initialised, by itself.
         member: instead of ``members``, the config of one of them, of which ``copies`` are built.
         copies: M with ``member``.
-        pretrained: checkpoint of one member trained as a plain model, from which all of them start
-            (the paper's "failure method", App. C.4); its keys must be those of a member.
         fusion: ``'sum'``: equal weights (Fig. 4; the ranking of the paper's sum, whatever M);
             ``'prior'``: P(L_k) of Eq. 5, the share of the items of environment k among those
             trained on; or M weights.  They are normalised to sum to 1.
@@ -121,8 +119,6 @@ class BackdoorRetriever(BaseModel):
     Raises:
         ValueError: no members, members with different preprocessors or with a shortlist, an
             unknown fusion, or not one non-negative weight a member with a positive sum.
-        FileNotFoundError: no such checkpoint.
-        RuntimeError: it is damaged, or not of a member (names what differs).
     """
 
     #: Scores, sigmas and ids as samples: it reads :meth:`score` and level ``'gaussian'`` only.
@@ -134,7 +130,6 @@ class BackdoorRetriever(BaseModel):
         members: Optional[Sequence[Union[dict, nn.Module]]] = None,
         member: Optional[dict] = None,
         copies: int = 2,
-        pretrained: Optional[str] = None,
         fusion: Union[str, Sequence[float]] = 'sum',
         data_preprocessor: Optional[dict] = None,
         init_cfg: Optional[dict] = None,
@@ -145,8 +140,6 @@ class BackdoorRetriever(BaseModel):
         super().__init__(data_preprocessor=preprocessor, init_cfg=init_cfg)
         self.members = ModuleList([build(member) for member in members])
         refuse_shortlists(self.members)
-        if pretrained is not None:
-            start_from(self.members, pretrained)
         self.fusion = fusion
         self.register_buffer('seen', torch.zeros(len(members), dtype=torch.long))
 
@@ -304,16 +297,6 @@ def all_members(
     if copies < 1:
         raise ValueError(f'copies must be at least 1, got {copies}')
     return [member] * copies
-
-
-def start_from(members: Iterable[nn.Module], path: str) -> None:
-    """Load one checkpoint into each of them; errors as of a BackdoorRetriever's ``pretrained``."""
-    from mmvtr.engine.checkpoint import check_weights, read_checkpoint  # it knows the models
-
-    weights = read_checkpoint(path)['state_dict']
-    for member in members:
-        check_weights(member, weights, path)
-        member.load_state_dict(weights)
 
 
 def check_fusion(fusion: Union[str, Sequence[float]], count: int) -> None:

@@ -260,6 +260,41 @@ def test_members_without_an_environment_and_environments_without_a_member(enviro
         MembersHook().before_train(runner(environments))
 
 
+def starting(path, iteration=0):
+    """A backdoor after MembersHook has begun its training from a checkpoint."""
+    logger = logging.getLogger('members')
+    loader = SimpleNamespace(dataset=SimpleNamespace())
+    runner = SimpleNamespace(
+        model=backdoor(), train_dataloader=loader, iter=iteration, logger=logger
+    )
+    MembersHook(start=str(path)).before_train(runner)
+    return runner.model
+
+
+def test_all_members_start_from_one_plain_model(tmp_path):
+    trained, path = retriever(7), tmp_path / 'full.pth'
+    torch.save(dict(state_dict=trained.state_dict()), path)
+    model = starting(path)
+    for member in model.members:
+        for name, value in trained.state_dict().items():
+            assert torch.equal(member.state_dict()[name], value)
+    first, second = (member.encoder.video.weight for member in model.members)
+    assert first.data_ptr() != second.data_ptr()
+    resumed, untouched = starting(path, iteration=3), backdoor()
+    for name, value in untouched.state_dict().items():
+        assert torch.equal(resumed.state_dict()[name], value)
+
+
+def test_a_start_from_another_model_or_none(tmp_path):
+    with pytest.raises(FileNotFoundError, match='checkpoint nowhere.pth does not exist'):
+        starting('nowhere.pth')
+    weights = retriever(7).state_dict()
+    weights['strange'] = weights.pop('encoder.video.bias')
+    torch.save(weights, tmp_path / 'other.pth')
+    with pytest.raises(RuntimeError, match='(?s)other.pth is not.*video.bias.*strange'):
+        starting(tmp_path / 'other.pth')
+
+
 def test_a_queue_of_train_queries_is_refused():
     runner = SimpleNamespace(model=backdoor(), iter=0)
     with pytest.raises(RuntimeError, match="write a bank .* set queries='bank'"):

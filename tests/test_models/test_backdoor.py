@@ -23,7 +23,6 @@ from mmvtr.models.supervisions.arl import ARLSupervision
 from mmvtr.models.temperature import Temperature
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, take
-from mmvtr.utils import forget_pretrained
 
 
 @MODELS.register_module()
@@ -452,39 +451,6 @@ def test_copies_of_a_member():
         assert len(model.members) == len(model.seen) == copies
         starts = {member.encoder.video.weight.sum().item() for member in model.members}
         assert len(starts) == copies and model.data_preprocessor.max_frames == 7
-
-
-def test_members_that_start_from_one_checkpoint(tmp_path):
-    one, path = config(), tmp_path / 'full.pth'
-    trained = MODELS.build(one)
-    torch.save(dict(state_dict=trained.state_dict()), path)
-    how = dict(type='mmvtr.BackdoorRetriever', member=one, copies=2, pretrained=str(path))
-    model = MODELS.build(how)
-    for member in model.members:
-        for name, value in trained.state_dict().items():
-            assert torch.equal(member.state_dict()[name], value)
-    first, second = (member.encoder.video.weight for member in model.members)
-    assert first.data_ptr() != second.data_ptr()
-    assert forget(how)['pretrained'] is None  # a test needs its own checkpoint only
-
-
-def forget(cfg):
-    cfg = copy.deepcopy(cfg)
-    forget_pretrained(cfg)
-    return cfg
-
-
-def test_a_start_from_another_model_or_none(tmp_path):
-    how = dict(type='mmvtr.BackdoorRetriever', member=config(), pretrained='nowhere.pth')
-    with pytest.raises(FileNotFoundError, match='checkpoint nowhere.pth does not exist'):
-        MODELS.build(how)
-    weights = MODELS.build(config()).state_dict()
-    weights['strange'] = weights.pop('encoder.video.bias')
-    torch.save(weights, tmp_path / 'other.pth')
-    with pytest.raises(
-        RuntimeError, match=r'(?s)other.pth is not of.*missing.*video.bias.*strange'
-    ):
-        MODELS.build(dict(how, pretrained=str(tmp_path / 'other.pth')))
 
 
 def test_members_match_at_one_frame():
