@@ -90,7 +90,7 @@ def run(name: str, seed: int) -> dict[str, float]:
 
 def folder_of(name: str, seed: int) -> Path:
     """Of a training."""
-    return WORK / 'dvtr_choices' / f'{name.replace(",", "").replace(" ", "_")}_{seed}'
+    return WORK / 'dvtr_choices' / f'{name.replace(",", "").replace(" %", "").replace(" ", "_")}_{seed}'
 
 
 def judged(name: str, seed: int) -> dict[str, float]:
