@@ -90,7 +90,7 @@ def run(name: str, seed: int) -> dict[str, float]:
 
 def folder_of(name: str, seed: int) -> Path:
     """Of a training."""
-    return WORK / 'dvtr_choices' / f'{name.replace(",", "").replace(" ", "_")}_{seed}'
+    return WORK / 'dvtr_choices' / f'{name.replace(",", "").replace(" %", "").replace(" ", "_")}_{seed}'
 
 
 def judged(name: str, seed: int) -> dict[str, float]:
@@ -116,10 +116,10 @@ def detection(folder: Path, name: str, options: Sequence[str]) -> dict[str, floa
 def main() -> None:
     args = arguments(__doc__, 'docs/benchmark/dvtr_choices.json')
     make_features()
-    results = over_seeds(run, METHODS, args.seeds, args.jobs)
-    # A training after the other: the references of a corpus judge the same one.
+    # One after the other: the references of a corpus judge the same training.
     names = [f'{corpus}, {reference}' for corpus in CORPORA for reference in REFERENCES]
     known = over_seeds(judged, names, args.seeds, jobs=1)
+    results = over_seeds(run, METHODS, args.seeds, args.jobs)
     columns = {**COLUMNS, **DETECTION}
     known = {name: [{key: row[key] for key in DETECTION} for row in known[name]] for name in names}
     rows = write(args.out, results, columns, seeds=args.seeds, methods=METHODS, judged=known)
