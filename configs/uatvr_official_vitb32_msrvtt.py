@@ -19,4 +19,6 @@ model = dict(
     ),
 )
 # `--cfg-options num_samples=5`: both draw the same samples.
-shortcuts = dict(num_samples=['model.objectives.dua.num_samples', 'model.objectives.kl.num_samples'])
+shortcuts = dict(
+    num_samples=['model.objectives.dua.num_samples', 'model.objectives.kl.num_samples']
+)

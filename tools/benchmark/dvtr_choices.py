@@ -90,7 +90,8 @@ def run(name: str, seed: int) -> dict[str, float]:
 
 def folder_of(name: str, seed: int) -> Path:
     """Of a training."""
-    return WORK / 'dvtr_choices' / f'{name.replace(",", "").replace(" %", "").replace(" ", "_")}_{seed}'
+    plain = name.replace(',', '').replace(' %', '').replace(' ', '_')
+    return WORK / 'dvtr_choices' / f'{plain}_{seed}'
 
 
 def judged(name: str, seed: int) -> dict[str, float]:
