@@ -7,7 +7,7 @@ model = dict(
         type='DVTRSupervision',
         num_samples=7,  # K, Sec. V-A.2
         # Ours, as eta is a ratio here (docs/dvtr.md).
-        reference='text',
+        reference='mean',
         sharpness=2.0,
         floor=0.0,  # Eq. 13 has none
         ramp=(0.33, 0.67),  # epochs 1.7 to 3.3: the heads learn first
