@@ -52,8 +52,8 @@ def table(result: Mapping[str, Any]) -> str:
     return '\n'.join(lines)
 
 
-def page(results: Sequence[Mapping[str, Any]]) -> str:
-    """A markdown page with a row a config."""
+def page(results: Sequence[Mapping[str, Any]], missing: Sequence[str] = ()) -> str:
+    """A markdown page with a row a config, and the names of those without a result."""
     rows = []
     for result in results:
         checks = result['checks']
@@ -67,7 +67,11 @@ def page(results: Sequence[Mapping[str, Any]]) -> str:
         rows.append(
             f'| `{result["config"]}` | {steps} | {verdict} | {said} | {result["minutes"]:.1f} |'
         )
-    return HEAD + '\n'.join(rows) + '\n'
+    text = HEAD + '\n'.join(rows) + '\n'
+    if missing:
+        names = ', '.join(f'`{name}`' for name in missing)
+        text += f'\n{len(missing)} configs have no result yet: {names}.\n'
+    return text
 
 
 def summary(result: Mapping[str, Any]) -> dict[str, Any]:

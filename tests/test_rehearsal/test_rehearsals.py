@@ -11,6 +11,7 @@ import torch
 from mmengine.config import Config
 
 from mmvtr.rehearsal.expectations import check
+from mmvtr.rehearsal.report import page, summary
 from mmvtr.rehearsal.run import as_dict, rehearse
 from mmvtr.rehearsal.simulated import Size, Unknown, simulate
 
@@ -132,6 +133,33 @@ def test_a_parameter_without_gradient_is_caught():
     record['dead'] = ['temperature.log_scale']
     one = {c.name: c for c in check(cfg, record, record)}['no dead parameter']
     assert not one.passed and 'temperature.log_scale' in one.said
+
+
+def test_a_group_of_no_parameter_is_caught():
+    cfg = config('dvtr_c2v_msrvtt')
+    cfg.optim_wrapper.paramwise_cfg.custom_keys['encoder.tower'] = dict(lr_mult=0.1)
+    with pytest.raises(ValueError, match="no parameter of the model has 'encoder.tower'"):
+        rehearse(cfg, TINY, steps=1)
+
+
+def test_what_a_cut_off_training_has_not_reached_is_no_fault():
+    record = _with_rates(slope=(1.85, 2.5), bias=(2.0, 1.0), bound=7.0)
+    record['steps'] = 700
+    record['dead'] = ['heads.text.norm.bias']
+    one = {c.name: c for c in check(config('dvtr_c2v_msrvtt'), record, record)}
+    assert one['eta of negatives'].passed is None
+    assert one['losses fall'].passed is True
+    assert one['no dead parameter'].passed is False  # that is one at any time
+
+
+def test_the_page_has_a_row_a_config():
+    record = _with_rates(slope=(1.85, 1.92), bias=(2.0, 1.93), bound=0.07)
+    record.update(seconds=90.0, notes=['batch 32 in place of 128'])
+    checks = check(config('dvtr_c2v_msrvtt'), record, record)
+    kept = summary(dict(config='dvtr_c2v_msrvtt', sha='0', narrow=record, checks=checks))
+    (row,) = [line for line in page([json.loads(json.dumps(kept))]).splitlines() if '`dvtr' in line]
+    assert row.startswith('| `dvtr_c2v_msrvtt` | 7,030 | **not met** | ') and row.endswith(' 1.5 |')
+    assert 'slope' in row and 'finite gradients' not in row
 
 
 def _with_rates(*, slope, bias, bound, above=0.0) -> dict:
