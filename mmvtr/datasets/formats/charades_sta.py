@@ -6,8 +6,17 @@ import re
 from pathlib import Path
 from typing import Any
 
-from mmvtr.datasets.annotation_files import read_lines, read_table
-from mmvtr.datasets.formats.prvr import Official, PRVRDataset, Untrimmed, read_moment, seconds
+from mmvtr.datasets.annotation_files import (
+    AnnotationError,
+    Line,
+    Row,
+    duration,
+    identifier,
+    read_lines,
+    read_table,
+    shown,
+)
+from mmvtr.datasets.formats.prvr import Official, PRVRDataset, Untrimmed, read_moment
 from mmvtr.datasets.formats.published import Split
 from mmvtr.registry import DATASETS
 
@@ -53,18 +62,22 @@ class CharadesSTADataset(PRVRDataset):
         path = self.file(SPLITS[split].source)
         videos: Official = {}
         for number, line in read_lines(path):
-            where = f'{path}, line {number}'
+            where = (path, Line(number))
             match = re.fullmatch(r'(\S+) (\S+) (\S+?)##(.*)', line)
             if match is None:
-                raise ValueError(f"{where}: expected 'VIDEO start end##caption', found {line!r}")
+                raise AnnotationError.at(where, "'VIDEO start end##caption'", shown(line))
             name, start, end, text = match.groups()
-            if name not in lengths:
-                raise ValueError(f'{where}: Charades_v1_{split}.csv has no video {name!r}')
+            if identifier(name, where) not in lengths:
+                expected = f'a video of Charades_v1_{split}.csv'
+                raise AnnotationError.at(where, expected, shown(name))
             video = videos.setdefault(name, Untrimmed(lengths[name], []))
-            video.moments.append(read_moment(text, (start, end), where))
+            video.moments.append(read_moment(text, [start, end], where, digits=True))
         return videos
 
 
 def _read_lengths(path: Path) -> dict[str, float]:
-    rows = read_table(path, ('id', 'length'))
-    return {row['id']: seconds(row['length'], f'{path}: {row["id"]}') for row in rows}
+    rows = read_table(path, ('id', 'length'), unique=('id',))
+    return {
+        row['id']: duration(row['length'], (path, Row(n), row['id'], 'length'), digits=True)
+        for n, row in enumerate(rows, 1)
+    }
