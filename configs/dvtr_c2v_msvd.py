@@ -5,3 +5,6 @@ _base_ = [
     '_base_/schedule_dvtr_5e.py',
     '_base_/dvtr.py',
 ]
+
+# 1,910 steps: at 1e-2 slope and bias get there a little too late (docs/rehearsal.md).
+optim_wrapper = dict(paramwise_cfg=dict(custom_keys={'supervision': dict(lr_mult=300.0)}))

@@ -269,7 +269,7 @@ def test_what_decays_and_how_fast_it_learns(path):
         elif name.startswith('heads'):
             rate = module
         elif name.startswith('supervision'):
-            rate = 1e-2
+            rate = 3e-2 if 'msvd' in path.stem else 1e-2  # fewer steps
         if path.stem == 'dvtr_c2v_msrvtt_bert' and name.startswith('encoder.text.'):
             rate = 1e-4 if 'text_projection' in name else 1e-5
         assert group['lr'] == pytest.approx(rate), name
@@ -294,7 +294,8 @@ def test_values_of_dvtr(path):
         assert supervision.type == ('PCMESupervision' if pcme else 'DVTRSupervision')
         keys, lr = cfg.optim_wrapper.paramwise_cfg.custom_keys, cfg.optim_wrapper.optimizer.lr
         assert keys.heads.lr_mult * lr == pytest.approx(2e-5)  # Sec. V-A.2
-        assert keys.supervision.lr_mult * lr == pytest.approx(1e-2)  # two numbers
+        moved = 3e-2 if 'msvd' in path.stem else 1e-2  # two numbers, in fewer steps
+        assert keys.supervision.lr_mult * lr == pytest.approx(moved)
     loader = cfg.train_dataloader
     assert loader.batch_size == 128 and cfg.train_cfg.max_epochs == 5
     length = (64, 64) if 'activitynet' in parts else (12, 32)
