@@ -255,10 +255,9 @@ class _Loose(VideoTextDataset):
 
     def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         texts, videos = self._given
-        # A dataset has both: here the other half is one that is never read.
-        texts = texts or ['none']
+        # A text belongs to some video: these to one that is never read.
         records = [dict(text_id=str(i), text=text, video_idx=[0]) for i, text in enumerate(texts)]
-        return videos or [dict(video_id='none', path='')], records
+        return videos or [dict(video_id='', path='')], records
 
 
 def _refuse_string(items: Any) -> None:

@@ -1,34 +1,13 @@
-"""Files by the ids of items: where one lies, and which of many are missing."""
+"""Which of many files are missing: one listing a folder, as a stat each is slow over a network."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Iterable, Union
-
-
-def path_of(folder: Union[Path, str], name: str, suffix: str = '') -> Path:
-    """The file of an item, ``folder/name`` and the suffix: always one inside the folder.
-
-    Args:
-        folder: any.
-        name: the item's id; '/' in it means folders within the folder.
-        suffix: of the file, such as ``'.npy'``.
-
-    Raises:
-        ValueError: the name is empty, absolute, has a part that is empty, '.' or '..', a null byte,
-            or what leads elsewhere under Windows: a drive or a backslash.
-    """
-    outside = not {'', '.', '..'}.isdisjoint(name.split('/'))
-    if outside or '\0' in name or '\\' in name or name[1:2] == ':':
-        raise ValueError(f'{name[:80]!r} cannot name a file inside {folder}')
-    return Path(folder, f'{name}{suffix}')
+from typing import Iterable
 
 
 def missing_files(paths: Iterable[Path]) -> list[Path]:
-    """Those of the paths that do not exist, by one listing a folder.
-
-    A stat each is slow over a network.
-    """
+    """Those of the paths that do not exist."""
     paths = list(paths)
     present = {folder: _names(folder) for folder in {path.parent for path in paths}}
     return [path for path in paths if path.name not in present[path.parent]]

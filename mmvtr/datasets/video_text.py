@@ -20,7 +20,6 @@ from mmengine.logging import MMLogger
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset
 
-from mmvtr.datasets.annotation_files import AnnotationError, Step, is_visible, shown
 from mmvtr.datasets.sampling.samplers import ItemKey
 from mmvtr.datasets.videos.video_io import BrokenVideoError
 from mmvtr.functional.class_relevance import class_relevance
@@ -59,13 +58,10 @@ class VideoTextDataset(Dataset):
 
     Attributes:
         environments: int64 [V], the environment of each video, or None.
-        videos_in, texts_in: what an error of a video or a text names: the class, unless
-            :meth:`load_annotations` sets the files.
 
     Raises:
-        AnnotationError: no video or no text, an id that is none or of two, empty caption, caption
-            without or of an unknown video.
-        ValueError: not one environment a video, environments that leave no video or no text.
+        ValueError: duplicate ids, empty caption, caption without or of an unknown video, not one
+            environment a video.
     """
 
     def __init__(
@@ -84,11 +80,10 @@ class VideoTextDataset(Dataset):
         _require(on_broken in ('raise', 'skip'), f"on_broken: 'raise' or 'skip', not {on_broken!r}")
         self.epoch_unit = epoch_unit
         self.on_broken = on_broken
-        self.videos_in = self.texts_in = [type(self).__name__]
         self.videos, self.texts = self.load_annotations()
-        _check_ids('video', self.videos, self.videos_in)
-        _check_ids('text', self.texts, self.texts_in)
-        _check_texts(self.texts, len(self.videos), self.texts_in)
+        _check_ids('video', [video['video_id'] for video in self.videos])
+        _check_ids('text', [text['text_id'] for text in self.texts])
+        _check_texts(self.texts, len(self.videos))
         if classes is not None:
             _component(classes)(self.videos, self.texts)
         self.environments: Optional[np.ndarray] = None
@@ -243,7 +238,6 @@ class VideoTextDataset(Dataset):
             text['video_idx'] = [place[v] for v in text['video_idx'] if v in place]
         self.texts = [text for text in self.texts if text['video_idx']]
         self.videos = [self.videos[v] for v in stay]
-        _require(len(self.texts) > 0, f'{type(self).__name__}: environments leave no text')
         self.environments = groups[stay]
         note = getattr(component, 'note', repr(component))
         self._environments_note = note
@@ -413,37 +407,26 @@ def _texts_of(texts: list[dict[str, Any]], num_videos: int) -> list[list[int]]:
     return texts_of
 
 
-def _check_ids(kind: str, records: list[dict[str, Any]], files: Sequence[Any]) -> None:
-    """See that there are records, with an id of its own each."""
-    where = (' and '.join(map(str, files)),)
-    ids = [record[f'{kind}_id'] for record in records]
-    if not ids:
-        raise AnnotationError.at(where, f'at least one {kind}', 'none')
-    for row, name in enumerate(ids):
-        if not is_visible(name):
-            raise AnnotationError.at((*where, Step(f'{kind} {row}')), 'an id', shown(name))
+def _check_ids(kind: str, ids: list[str]) -> None:
     if len(set(ids)) < len(ids):
         twice = [name for name, count in Counter(ids).items() if count > 1]
-        found = f'{len(twice)} that occur more than once, e.g. {shown(twice[:5])}'
-        raise AnnotationError.at(where, f'{kind} ids that differ', found)
+        raise ValueError(f'{len(twice)} {kind} ids occur more than once, e.g. {twice[:5]}')
 
 
-def _check_texts(texts: list[dict[str, Any]], num_videos: int, files: Sequence[Any]) -> None:
+def _check_texts(texts: list[dict[str, Any]], num_videos: int) -> None:
     for row, text in enumerate(texts):
         problem = _problem(text, num_videos)
         if problem:
-            place = Step(f'caption row {row} (text_id {shown(text["text_id"], 40)})')
-            raise AnnotationError.at((' and '.join(map(str, files)), place), *problem)
+            raise ValueError(f'caption row {row} (text_id {text["text_id"]!r}) {problem}')
 
 
-def _problem(text: dict[str, Any], num_videos: int) -> Optional[tuple[str, str]]:
-    """What is expected of a text and what is found, None if all is well."""
-    if not is_visible(text['text']):
-        return 'a caption', shown(text['text'])
+def _problem(text: dict[str, Any], num_videos: int) -> Optional[str]:
+    if not text['text'].strip():
+        return 'is empty'
     if not text['video_idx']:
-        return 'a video', 'none'
+        return 'belongs to no video'
     unknown = [v for v in text['video_idx'] if not 0 <= v < num_videos]
-    return (f'one of {num_videos} videos', f'video {shown(unknown[0])}') if unknown else None
+    return f'belongs to video {unknown[0]}, but there are {num_videos}' if unknown else None
 
 
 def _require(condition: bool, message: str) -> None:

@@ -6,10 +6,9 @@ They keep the order of the file, as the field's codes do; it is not always that 
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Iterator
 
-from mmvtr.datasets.annotation_files import caption, identifier, mapping, read_json, strings
+from mmvtr.datasets.annotation_files import read_json, strings
 from mmvtr.datasets.formats.published import Annotations, Captions, PublishedDataset, Split
 from mmvtr.registry import DATASETS
 
@@ -48,24 +47,20 @@ class ActivityNetDataset(PublishedDataset):
 
     def read_split(self) -> Annotations:
         """Videos of the split's list, or else all of its json, in its order."""
-        path = self.file(SPLITS[self.split].source)
-        return self.listed(_paragraphs(path), path)
+        return self.listed(self._paragraphs(SPLITS[self.split].source))
 
-    def held_out(self) -> Iterator[tuple[Path, list[str]]]:
+    def held_out(self) -> Iterator[tuple[str, list[str]]]:
         """Videos of val1 and val2."""
         for name in ('val_1.json', 'val_2.json'):
-            path = self.find(name)
-            if path is not None:
-                yield path, list(read_json(path))
+            if (self.ann_root / name).is_file():
+                yield name, list(read_json(self.ann_root / name, ()))
 
-
-def _paragraphs(path: Path) -> Captions:
-    """The paragraph of each video, whose id it has."""
-    paragraphs: Captions = {}
-    for video, entry in read_json(path).items():
-        identifier(video, (path,))
-        where = (path, video, 'sentences')
-        sentences = strings(mapping(entry, where[:2], 'sentences')['sentences'], where)
-        text = ' '.join(sentence.strip() for sentence in sentences)
-        paragraphs[video] = [(video, caption(text, where))]
-    return paragraphs
+    def _paragraphs(self, name: str) -> Captions:
+        path = self.file(name)
+        paragraphs: Captions = {}
+        for video, entry in read_json(path, ()).items():
+            sentences = entry.get('sentences') if isinstance(entry, dict) else None
+            sentences = strings(sentences, f"{path}: 'sentences' of {video!r}")
+            text = ' '.join(sentence.strip() for sentence in sentences)
+            paragraphs[video] = [(video, text)]
+        return paragraphs

@@ -8,16 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mmvtr.datasets.annotation_files import (
-    Entry,
-    Where,
-    duration,
-    identifier,
-    mapping,
-    read_json,
-    sequence,
-)
-from mmvtr.datasets.formats.prvr import Official, PRVRDataset, Untrimmed, read_moment
+from mmvtr.datasets.annotation_files import read_json, strings
+from mmvtr.datasets.formats.prvr import Official, PRVRDataset, Untrimmed, read_moment, seconds
 from mmvtr.datasets.formats.published import Split
 from mmvtr.registry import DATASETS
 
@@ -57,17 +49,17 @@ class ActivityNetMomentsDataset(PRVRDataset):
         """Sentences and their timestamps, in the order of the file."""
         path = self.file(SPLITS[split].source)
         return {
-            identifier(name, (path,)): _read_video(entry, (path, name))
-            for name, entry in read_json(path).items()
+            name: _read_video(entry, f'{path}: {name!r}')
+            for name, entry in read_json(path, ()).items()
         }
 
 
-def _read_video(entry: Any, where: Where) -> Untrimmed:
-    mapping(entry, where, 'duration', 'timestamps', 'sentences')
-    sentences = sequence(entry['sentences'], (*where, 'sentences'))
-    times = sequence(entry['timestamps'], (*where, 'timestamps'), len(sentences))
-    moments = [
-        read_moment(text, pair, (*where, Entry(n)))
-        for n, (text, pair) in enumerate(zip(sentences, times))
-    ]
-    return Untrimmed(duration(entry['duration'], (*where, 'duration')), moments)
+def _read_video(entry: Any, where: str) -> Untrimmed:
+    if not isinstance(entry, dict):
+        raise ValueError(f'{where}: expected duration, timestamps and sentences')
+    sentences = strings(entry.get('sentences'), f"{where}, 'sentences'")
+    times = entry.get('timestamps')
+    if not isinstance(times, list) or len(times) != len(sentences):
+        raise ValueError(f"{where}: expected {len(sentences)} 'timestamps', one a sentence")
+    moments = [read_moment(*pair, where) for pair in zip(sentences, times)]
+    return Untrimmed(seconds(entry.get('duration'), f"{where}, 'duration'"), moments)

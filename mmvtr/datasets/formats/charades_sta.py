@@ -6,17 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from mmvtr.datasets.annotation_files import (
-    AnnotationError,
-    Line,
-    Row,
-    duration,
-    identifier,
-    read_lines,
-    read_table,
-    shown,
-)
-from mmvtr.datasets.formats.prvr import Official, PRVRDataset, Untrimmed, read_moment
+from mmvtr.datasets.annotation_files import read_lines, read_table
+from mmvtr.datasets.formats.prvr import Official, PRVRDataset, Untrimmed, read_moment, seconds
 from mmvtr.datasets.formats.published import Split
 from mmvtr.registry import DATASETS
 
@@ -62,22 +53,18 @@ class CharadesSTADataset(PRVRDataset):
         path = self.file(SPLITS[split].source)
         videos: Official = {}
         for number, line in read_lines(path):
-            where = (path, Line(number))
+            where = f'{path}, line {number}'
             match = re.fullmatch(r'(\S+) (\S+) (\S+?)##(.*)', line)
             if match is None:
-                raise AnnotationError.at(where, "'VIDEO start end##caption'", shown(line))
+                raise ValueError(f"{where}: expected 'VIDEO start end##caption', found {line!r}")
             name, start, end, text = match.groups()
-            if identifier(name, where) not in lengths:
-                expected = f'a video of Charades_v1_{split}.csv'
-                raise AnnotationError.at(where, expected, shown(name))
+            if name not in lengths:
+                raise ValueError(f'{where}: Charades_v1_{split}.csv has no video {name!r}')
             video = videos.setdefault(name, Untrimmed(lengths[name], []))
-            video.moments.append(read_moment(text, [start, end], where, digits=True))
+            video.moments.append(read_moment(text, (start, end), where))
         return videos
 
 
 def _read_lengths(path: Path) -> dict[str, float]:
-    rows = read_table(path, ('id', 'length'), unique=('id',))
-    return {
-        row['id']: duration(row['length'], (path, Row(n), row['id'], 'length'), digits=True)
-        for n, row in enumerate(rows, 1)
-    }
+    rows = read_table(path, ('id', 'length'))
+    return {row['id']: seconds(row['length'], f'{path}: {row["id"]}') for row in rows}

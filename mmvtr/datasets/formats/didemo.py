@@ -6,18 +6,9 @@ file, are one text for the whole video (Zhang et al., ECCV 2018; Collaborative E
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Iterator
 
-from mmvtr.datasets.annotation_files import (
-    caption,
-    identifier,
-    number_or_id,
-    once,
-    read_rows,
-    string,
-)
-from mmvtr.datasets.files import path_of
+from mmvtr.datasets.annotation_files import read_rows
 from mmvtr.datasets.formats.published import Annotations, Captions, PublishedDataset, Split
 from mmvtr.registry import DATASETS
 
@@ -67,34 +58,21 @@ class DiDeMoDataset(PublishedDataset):
 
     def read_split(self) -> Annotations:
         """Videos of the split's list, or else all of its json, in its order."""
+        sentences: dict[str, list[str]] = {}
         path = self.file(SPLITS[self.split].source)
-        return self.listed(_paragraphs(path), path)
+        for row in read_rows(path, dict(video=str, description=str)):
+            sentences.setdefault(row['video'], []).append(row['description'].strip())
+        captions: Captions = {video: [(video, ' '.join(s))] for video, s in sentences.items()}
+        return self.listed(captions)
 
-    def held_out(self) -> Iterator[tuple[Path, list[str]]]:
+    def held_out(self) -> Iterator[tuple[str, list[str]]]:
         """Videos that the json files of val and test describe."""
         for name in ('val_data.json', 'test_data.json'):
-            path = self.find(name)
-            if path is not None:
-                yield path, list(_paragraphs(path))
+            if (self.ann_root / name).is_file():
+                rows = read_rows(self.ann_root / name, dict(video=str))
+                yield name, [row['video'] for row in rows]
 
     def video_record(self, name: str) -> dict[str, Any]:
         """The file of that name, up to second 30."""
-        stem = name.rpartition('.')[0] if self.video_suffix else name
-        path = path_of(self.video_dir, stem, self.video_suffix)
-        return dict(video_id=name, path=str(path), end=SECONDS)
-
-
-def _paragraphs(path: Path) -> Captions:
-    """The paragraph of each video, whose id it has."""
-    sentences: dict[str, list[str]] = {}
-    rows = read_rows(path, 'video', 'description')
-    for where, row in rows:
-        name = identifier(row['video'], (*where, 'video'))
-        description = string(row['description'], (*where, 'description'))
-        sentences.setdefault(name, []).append(description.strip())
-    numbered = [(where, row['annotation_id']) for where, row in rows if 'annotation_id' in row]
-    once((where, number_or_id(number, (*where, 'annotation_id'))) for where, number in numbered)
-    return {
-        video: [(video, caption(' '.join(own), (path, video, 'description')))]
-        for video, own in sentences.items()
-    }
+        file = name.rpartition('.')[0] + self.video_suffix if self.video_suffix else name
+        return dict(video_id=name, path=str(self.video_dir / file), end=SECONDS)

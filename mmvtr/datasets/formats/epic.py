@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import random
-import re
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Iterator, NamedTuple, Optional
@@ -16,19 +15,9 @@ from typing import Any, Iterator, NamedTuple, Optional
 import numpy as np
 from torch import Tensor
 
-from mmvtr.datasets.annotation_files import (
-    TOO_LARGE,
-    AnnotationError,
-    Row,
-    Where,
-    caption,
-    integer,
-    is_visible,
-    read_table,
-    shown,
-)
-from mmvtr.datasets.files import path_of
-from mmvtr.datasets.formats.published import PublishedDataset, Records, Split
+from mmvtr.datasets.annotation_files import read_table
+from mmvtr.datasets.formats.prvr import seconds
+from mmvtr.datasets.formats.published import Annotations, PublishedDataset, Split
 from mmvtr.datasets.video_text import class_table
 from mmvtr.functional.class_relevance import class_relevance
 from mmvtr.registry import DATASETS
@@ -45,8 +34,6 @@ COLUMNS = (
     *('narration_id', 'start_timestamp', 'stop_timestamp', 'start_frame', 'stop_frame'),
     *('narration', 'verb', 'verb_class', 'noun_class', 'all_nouns', 'all_noun_classes'),
 )
-#: Hours are as long as they must be: two digits are 99.
-CLOCK = re.compile(r'(\d{1,3}):([0-5]?\d):([0-5]?\d(?:\.\d*)?)', re.ASCII)
 
 
 class Clip(NamedTuple):
@@ -131,21 +118,17 @@ class EPICKitchensDataset(PublishedDataset):
             split, ann_root=ann_root, video_dir=video_dir, video_suffix=video_suffix, **kwargs
         )
 
-    def read_records(self) -> tuple[Records, Records]:
+    def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Clips of the split in the csv's order, and its texts."""
         table, sentences = self.splits[self.split][:2]
-        path = self.file(table)
-        clips = read_clips(path)
-        self.videos_in = self.texts_in = [path]
-        self._refuse_leak(path, [clip.name for clip in clips])
+        clips = read_clips(self.file(table))
+        self._refuse_leak(Annotations(table, [clip.name for clip in clips], {}))
         if sentences is None:
             texts = [_text(clip, clip.narration, [v]) for v, clip in enumerate(clips)]
         else:
-            self.texts_in = [self.file(sentences)]
-            texts = _sentences(self.texts_in[0], clips, path.name)
+            texts = _sentences(self.file(sentences), clips, table)
         self._compare_with_published(len(clips), len(texts))
-        videos = [{**self.checked_record(clip.name, path), **_facts(clip)} for clip in clips]
-        return videos, texts
+        return [{**self.video_record(clip.name), **_facts(clip)} for clip in clips], texts
 
     def _choose(self, index: int) -> tuple[int, list[int]]:
         if self.related is None:
@@ -170,16 +153,14 @@ class EPICKitchensDataset(PublishedDataset):
     def video_record(self, name: str) -> dict[str, Any]:
         """A clip's video is in its name: P01_01_0 is clip 0 of participant P01's video P01_01."""
         video = name.rpartition('_')[0]
-        participant = video.partition('_')[0]
-        path = path_of(self.video_dir, f'{participant}/videos/{video}', self.video_suffix)
-        return dict(video_id=name, path=str(path))
+        folder = f'{self.video_dir}/{video.partition("_")[0]}/videos'
+        return dict(video_id=name, path=f'{folder}/{video}{self.video_suffix}')
 
-    def held_out(self) -> Iterator[tuple[Path, list[str]]]:
+    def held_out(self) -> Iterator[tuple[str, list[str]]]:
         """Clips of the test split."""
-        path = self.find(TEST)
-        if path is not None:
-            column = 'narration_id'
-            yield path, [row[column] for row in read_table(path, (column,), unique=(column,))]
+        path = self.ann_root / TEST
+        if path.is_file():
+            yield TEST, [row['narration_id'] for row in read_table(path, ('narration_id',))]
 
 
 def read_clips(path: Path) -> list[Clip]:
@@ -189,26 +170,26 @@ def read_clips(path: Path) -> list[Clip]:
         FileNotFoundError: no such file.
         ValueError: a column is missing, or a row is malformed.
     """
-    rows = read_table(path, COLUMNS, unique=('narration_id',))
-    return [_clip(row, (path, Row(n), row['narration_id'])) for n, row in enumerate(rows, 1)]
+    rows = read_table(path, COLUMNS)
+    return [_clip(row, f'{path}, row {n}') for n, row in enumerate(rows, 1)]
 
 
-def _clip(row: dict[str, str], where: Where) -> Clip:
-    start, end = (_clock(row, f'{edge}_timestamp', where) for edge in ('start', 'stop'))
+def _clip(row: dict[str, str], where: str) -> Clip:
+    where = f'{where} ({row["narration_id"]})'
+    start, end = (_seconds(row[f'{edge}_timestamp'], where) for edge in ('start', 'stop'))
     frames = _number(row, 'stop_frame', where) - _number(row, 'start_frame', where)
     if frames <= 0 or end <= start:
-        found = (
-            f'frames {row["start_frame"]} to {row["stop_frame"]}, {row["start_timestamp"]} to '
-            f'{row["stop_timestamp"]}'
+        raise ValueError(
+            f'{where}: the clip ends before it begins: frames {row["start_frame"]} to '
+            f'{row["stop_frame"]}, {row["start_timestamp"]} to {row["stop_timestamp"]}'
         )
-        raise AnnotationError.at(where, 'a clip that ends after it begins', found)
     return Clip(
         name=row['narration_id'],
         start=start,
         end=end,
         frames=frames,
-        narration=caption(row['narration'], (*where, 'narration')),
-        verb=caption(row['verb'], (*where, 'verb')),
+        narration=row['narration'],
+        verb=row['verb'],
         nouns=_list(row, 'all_nouns', str, where),
         verb_class=_number(row, 'verb_class', where),
         noun_class=_number(row, 'noun_class', where),
@@ -233,14 +214,11 @@ def _sentences(path: Path, clips: list[Clip], table: str) -> list[dict[str, Any]
     for v, clip in enumerate(clips):
         same.setdefault(clip.meaning, []).append(v)
     texts = []
-    rows = read_table(path, ('narration_id', 'narration'), unique=('narration_id',))
-    for n, row in enumerate(rows, 1):
-        where = (path, Row(n))
+    for n, row in enumerate(read_table(path, ('narration_id', 'narration')), 1):
         clip = by_name.get(row['narration_id'])
         if clip is None:
-            raise AnnotationError.at(where, f'a clip of {table}', shown(row['narration_id']))
-        text = caption(row['narration'], (*where, 'narration'))
-        texts.append(_text(clip, text, list(same[clip.meaning])))
+            raise ValueError(f'{path}, row {n}: {table} has no clip {row["narration_id"]!r}')
+        texts.append(_text(clip, row['narration'], list(same[clip.meaning])))
     return texts
 
 
@@ -255,39 +233,36 @@ def _text(clip: Clip, text: str, video_idx: list[int]) -> dict[str, Any]:
     )
 
 
-def _number(row: dict[str, str], column: str, where: Where) -> int:
-    return integer(row[column], (*where, column), digits=True)
+def _number(row: dict[str, str], column: str, where: str) -> int:
+    if not row[column].isdecimal():
+        raise ValueError(f'{where}: {column} {row[column]!r}, expected a number')
+    return int(row[column])
 
 
-def _clock(row: dict[str, str], column: str, where: Where) -> float:
+def _seconds(clock: str, where: str) -> float:
     """``HH:MM:SS.ss`` in seconds."""
-    match = CLOCK.fullmatch(row[column])
-    if match is None:
-        raise AnnotationError.at((*where, column), 'a time HH:MM:SS.ss', shown(row[column]))
-    hours, minutes, rest = match.groups()
-    return 3600 * int(hours) + 60 * int(minutes) + float(rest)
+    parts = clock.split(':')
+    if len(parts) != 3:
+        raise ValueError(f'{where}: time {clock!r}, expected HH:MM:SS.ss')
+    hours, minutes, rest = (seconds(part, where) for part in parts)
+    return 3600 * hours + 60 * minutes + rest
 
 
-def _list(row: dict[str, str], column: str, kind: type, where: Where) -> tuple[Any, ...]:
+def _list(row: dict[str, str], column: str, kind: type, where: str) -> tuple[Any, ...]:
     values = _parse_list(row[column], kind)
     if not values:
-        expected = f'a list of {kind.__name__}, not empty'
-        raise AnnotationError.at((*where, column), expected, shown(row[column]))
+        raise ValueError(
+            f'{where}: {column} {row[column]!r}, expected a list of {kind.__name__}, not empty'
+        )
     return values
 
 
 @cache
 def _parse_list(text: str, kind: type) -> tuple[Any, ...]:
-    """A python list of classes from 0, or of words, of which nothing is run; () if it is none."""
+    """A python list of this type, of which nothing is run; () if it is none."""
     try:
         values = ast.literal_eval(text)
-    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
         return ()
-    fits = isinstance(values, list) and all(_fits(value, kind) for value in values)
+    fits = isinstance(values, list) and all(type(value) is kind for value in values)
     return tuple(values) if fits else ()
-
-
-def _fits(value: Any, kind: type) -> bool:
-    if type(value) is not kind:
-        return False
-    return is_visible(value) if kind is str else 0 <= value < TOO_LARGE

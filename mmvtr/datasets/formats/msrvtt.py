@@ -11,28 +11,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Iterator, NamedTuple
 
-from mmvtr.datasets.annotation_files import (
-    AnnotationError,
-    Row,
-    Where,
-    caption,
-    mapping,
-    number_or_id,
-    once,
-    read_json,
-    read_table,
-    seconds,
-    sequence,
-    shown,
-    string,
-)
-from mmvtr.datasets.formats.published import (
-    Annotations,
-    Captions,
-    PublishedDataset,
-    Records,
-    Split,
-)
+from mmvtr.datasets.annotation_files import read_json, read_table
+from mmvtr.datasets.formats.prvr import seconds
+from mmvtr.datasets.formats.published import Annotations, Captions, PublishedDataset, Split
 from mmvtr.registry import DATASETS
 
 TEST_1KA = 'MSRVTT_JSFUSION_test.csv'
@@ -88,9 +69,9 @@ class MSRVTTDataset(PublishedDataset):
     def __init__(self, split: str, *, ann_root: str = 'data/msrvtt', **kwargs: Any) -> None:
         super().__init__(split, ann_root=ann_root, **kwargs)
 
-    def read_records(self) -> tuple[Records, Records]:
+    def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Videos and texts of the split, and how long the videos are."""
-        videos, texts = super().read_records()
+        videos, texts = super().load_annotations()
         durations = self._known().durations
         for video in videos:
             if video['video_id'] in durations:
@@ -100,83 +81,69 @@ class MSRVTTDataset(PublishedDataset):
     def read_split(self) -> Annotations:
         """Videos of the split's list, and their captions."""
         if self.split == '1kA_test':
-            path = self.file(TEST_1KA)
-            rows = read_table(path, ('key', 'video_id', 'sentence'), unique=('key', 'video_id'))
-            captions = {
-                row['video_id']: [(row['key'], caption(row['sentence'], (path, Row(n))))]
-                for n, row in enumerate(rows, 1)
-            }
-            return Annotations(path, list(captions), [path], captions)
-        paths, known = self._paths(), self._known()
-        if not paths:
+            rows = read_table(self.file(TEST_1KA), ('key', 'video_id', 'sentence'))
+            captions = {row['video_id']: [(row['key'], row['sentence'])] for row in rows}
+            return Annotations(TEST_1KA, [row['video_id'] for row in rows], captions)
+        known = self._known()
+        if not known.captions:
             self.file(PARTS[0])
-        table, source = SPLITS[self.split].table, SPLITS[self.split].source
-        if source is None or self.find(table) is not None:
-            path = self.file(table)
-            return Annotations(path, _listed(path), paths, known.captions)
-        names = [name for name, split in known.split.items() if split == source]
-        return Annotations(paths[0], names, paths, known.captions)
+        return Annotations(SPLITS[self.split].table, self._video_ids(known), known.captions)
 
-    def held_out(self) -> Iterator[tuple[Path, list[str]]]:
+    def held_out(self) -> Iterator[tuple[str, list[str]]]:
         """Test videos of 1k-A; Full's splits are the json's own."""
-        path = self.find(TEST_1KA) if self.split.startswith('1kA') else None
-        if path is not None:
-            yield path, _listed(path)
-
-    def _paths(self) -> list[Path]:
-        """The json files that are there."""
-        merged = self.find(MERGED)
-        return [merged] if merged else [path for path in map(self.find, PARTS) if path]
+        path = self.ann_root / TEST_1KA
+        if self.split.startswith('1kA') and path.is_file():
+            yield TEST_1KA, [row['video_id'] for row in read_table(path, ('video_id',))]
 
     def _known(self) -> _Json:
-        """What they say; nothing where there are none."""
+        """What the json files that are there say; nothing where there are none."""
+        merged = self.ann_root / MERGED
+        wanted = [merged] if merged.is_file() else [self.ann_root / part for part in PARTS]
         known = _Json({}, {}, {})
-        for path in self._paths():
-            content = _read_json(path, path.stat().st_mtime_ns)
-            twice = known.split.keys() & content.split.keys()
-            if twice:
-                found = f'{len(twice)} again, e.g. {shown(sorted(twice)[:5])}'
-                raise AnnotationError.at((path,), f'videos that are not in {PARTS[0]}', found)
-            for whole, part in zip(known, content):
+        for path in filter(Path.is_file, wanted):
+            for whole, part in zip(known, _read_json(path, path.stat().st_mtime_ns)):
                 whole.update(part)
         return known
 
-
-def _listed(path: Path) -> list[str]:
-    return [row['video_id'] for row in read_table(path, ('video_id',), unique=('video_id',))]
+    def _video_ids(self, known: _Json) -> list[str]:
+        table, source = SPLITS[self.split].table, SPLITS[self.split].source
+        if source is not None and not (self.ann_root / table).is_file():
+            return [name for name, split in known.split.items() if split == source]
+        return [row['video_id'] for row in read_table(self.file(table), ('video_id',))]
 
 
 @lru_cache(maxsize=4)
 def _read_json(path: Path, mtime: int) -> _Json:
     """Parse one json file, once until it changes; sentences come in any order."""
-    content = read_json(path, 'videos', 'sentences')
-    videos = sequence(content['videos'], (path, 'videos'))
-    for n, video in enumerate(videos):
-        mapping(video, (path, 'videos', n), 'video_id', 'split')
-    once(((path, 'videos', n, 'video_id'), video['video_id']) for n, video in enumerate(videos))
-    captions: Captions = {video['video_id']: [] for video in videos}
-    for n, sentence in enumerate(sequence(content['sentences'], (path, 'sentences'))):
-        where = (path, 'sentences', n)
-        mapping(sentence, where, 'sen_id', 'video_id', 'caption')
-        name = string(sentence['video_id'], (*where, 'video_id'))
+    content = read_json(path, ('videos', 'sentences'))
+    for kind, keys in (
+        ('videos', ('video_id', 'split')),
+        ('sentences', ('sen_id', 'video_id', 'caption')),
+    ):
+        for row, entry in enumerate(content[kind]):
+            missing = [key for key in keys if entry.get(key) is None]
+            if missing:
+                raise ValueError(f'{path}: {kind}[{row}] lacks {missing}')
+    split = {video['video_id']: video['split'] for video in content['videos']}
+    captions: Captions = {name: [] for name in split}
+    for row, sentence in enumerate(content['sentences']):
+        name = sentence['video_id']
         if name not in captions:
-            raise AnnotationError.at((*where, 'video_id'), "one of its 'videos'", shown(name))
-        number = number_or_id(sentence['sen_id'], (*where, 'sen_id'))
-        captions[name].append((number, caption(sentence['caption'], (*where, 'caption'))))
-    split = {
-        video['video_id']: string(video['split'], (path, 'videos', n, 'split'))
-        for n, video in enumerate(videos)
-    }
+            raise ValueError(
+                f'{path}: sentence {row} (sen_id {sentence["sen_id"]}) belongs to the unknown '
+                f'video {name!r}'
+            )
+        captions[name].append((str(sentence['sen_id']), sentence['caption']))
     durations = {
-        video['video_id']: _duration(video, (path, 'videos', n))
-        for n, video in enumerate(videos)
+        video['video_id']: _duration(video, f'{path}: videos[{row}]')
+        for row, video in enumerate(content['videos'])
         if 'start time' in video and 'end time' in video
     }
     return _Json(split, captions, durations)
 
 
-def _duration(video: dict[str, Any], where: Where) -> float:
-    start, end = (seconds(video[key], (*where, key)) for key in ('start time', 'end time'))
+def _duration(video: dict[str, Any], where: str) -> float:
+    start, end = (seconds(video[f'{edge} time'], where) for edge in ('start', 'end'))
     if end <= start:
-        raise AnnotationError.at(where, 'a clip that ends after it begins', f'{start} to {end} s')
+        raise ValueError(f'{where}: the clip ends before it begins: {start} to {end} s')
     return round(end - start, 3)

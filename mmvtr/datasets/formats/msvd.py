@@ -10,17 +10,7 @@ import pickle
 from pathlib import Path
 from typing import Any, NoReturn
 
-from mmvtr.datasets.annotation_files import (
-    AnnotationError,
-    Where,
-    caption,
-    identifier,
-    mapping,
-    read_ids,
-    read_json,
-    sequence,
-    strings,
-)
+from mmvtr.datasets.annotation_files import read_ids, read_json, strings
 from mmvtr.datasets.formats.published import Annotations, Captions, PublishedDataset, Split
 from mmvtr.registry import DATASETS
 
@@ -63,26 +53,34 @@ class MSVDDataset(PublishedDataset):
 
     def read_split(self) -> Annotations:
         """Clips of the split's list."""
-        table = self.file(SPLITS[self.split].table)
-        names = read_ids(table)
-        path = self.find(CAPTIONS) or self.find(PICKLE) or self.file(CAPTIONS)
-        content = _read_pickle(path) if path.name == PICKLE else read_json(path)
-        return Annotations(table, names, [path], _with_ids(content, path))
+        table = SPLITS[self.split].table
+        return Annotations(table, read_ids(self.file(table)), self._captions())
+
+    def _captions(self) -> Captions:
+        pickled = self.ann_root / PICKLE
+        if pickled.is_file() and not (self.ann_root / CAPTIONS).is_file():
+            return _with_ids(_read_pickle(pickled), pickled)
+        path = self.file(CAPTIONS)
+        return _with_ids(read_json(path, ()), path)
 
 
 def _with_ids(content: Any, path: Path) -> Captions:
+    if not isinstance(content, dict):
+        raise ValueError(f'{path}: expected a dict, found {type(content).__name__}')
+    for name, captions in content.items():
+        if not isinstance(captions, list):
+            raise ValueError(f'{path}: {name!r} should have a list of captions')
     return {
-        identifier(name, (path,)): [
-            (f'{name}#{n}', _sentence(text, (path, name, n)))
-            for n, text in enumerate(sequence(captions, (path, name)))
+        name: [
+            (f'{name}#{n}', _sentence(caption, f'{path}: caption {n} of {name!r}'))
+            for n, caption in enumerate(captions)
         ]
-        for name, captions in mapping(content, (path,)).items()
+        for name, captions in content.items()
     }
 
 
-def _sentence(value: Any, where: Where) -> str:
-    """A caption, or the list of its words."""
-    return caption(' '.join(strings(value, where)) if isinstance(value, list) else value, where)
+def _sentence(caption: Any, where: str) -> str:
+    return caption if isinstance(caption, str) else ' '.join(strings(caption, where))
 
 
 class _PlainUnpickler(pickle.Unpickler):
@@ -97,5 +95,4 @@ def _read_pickle(path: Path) -> Any:
         try:
             return _PlainUnpickler(file, encoding='utf-8').load()
         except Exception as error:  # a damaged pickle may raise anything
-            found = f'{type(error).__name__}: {error}'
-            raise AnnotationError.at((path,), 'a pickle of plain captions', found) from error
+            raise ValueError(f'{path} is not a pickle of plain captions: {error}') from error

@@ -6,23 +6,15 @@ annotations. Only these say when a moment is: for the evaluation, no method is t
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import Any, Iterator, NamedTuple, Optional
 
 from mmengine.logging import MMLogger
 
-from mmvtr.datasets.annotation_files import (
-    AnnotationError,
-    Line,
-    Where,
-    caption,
-    identifier,
-    read_lines,
-    seconds,
-    shown,
-)
-from mmvtr.datasets.formats.published import Annotations, Captions, PublishedDataset, Records
+from mmvtr.datasets.annotation_files import read_lines
+from mmvtr.datasets.formats.published import Annotations, Captions, PublishedDataset
 
 
 class Moment(NamedTuple):
@@ -76,10 +68,10 @@ class PRVRDataset(PublishedDataset):
         """Read the official annotations of a split, whose file is there."""
         raise NotImplementedError
 
-    def read_records(self) -> tuple[Records, Records]:
+    def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Videos and texts of the split, with times where they are known."""
         self._official = self.read_official(self.split) if self._has_official(self.split) else None
-        videos, texts = super().read_records()
+        videos, texts = super().load_annotations()
         note = self._add_times(videos, texts)
         if note:
             MMLogger.get_current_instance().info(f'{self.title} {self.split}: {note}.')
@@ -90,33 +82,33 @@ class PRVRDataset(PublishedDataset):
         path = self._caption_file(self.split)
         if path is not None:
             captions = read_captions(path)
-            return Annotations(path, list(captions), [path], captions)
-        source = self.file(self.splits[self.split].source)
+            return Annotations(path.name, list(captions), captions)
+        source = self.file(self.splits[self.split].source).name
         captions = {
             name: [(caption_id(name, n), moment.text) for n, moment in enumerate(video.moments)]
             for name, video in self._official.items()
         }
-        return Annotations(source, list(captions), [source], captions)
+        return Annotations(source, list(captions), captions)
 
-    def held_out(self) -> Iterator[tuple[Path, list[str]]]:
+    def held_out(self) -> Iterator[tuple[str, list[str]]]:
         """Videos of the test split."""
         path = self._caption_file('test')
         if path is not None:
-            yield path, list(read_captions(path))
+            yield path.name, list(read_captions(path))
         elif self._has_official('test'):
-            yield self.file(self.splits['test'].source), list(self.read_official('test'))
+            yield self.splits['test'].source, list(self.read_official('test'))
 
     def _caption_file(self, split: str) -> Optional[Path]:
         for name in ('test', 'val') if split == 'test' else (split,):
-            path = self.find(f'TextData/{self.collection}{name}.caption.txt')
-            if path is not None:
+            path = self.ann_root / 'TextData' / f'{self.collection}{name}.caption.txt'
+            if path.is_file():
                 return path
         return None
 
     def _has_official(self, split: str) -> bool:
         return (self.ann_root / self.splits[split].source).is_file()
 
-    def _add_times(self, videos: Records, texts: Records) -> str:
+    def _add_times(self, videos: list[dict[str, Any]], texts: list[dict[str, Any]]) -> str:
         """Add what the official file knows; returns what is to be said of it."""
         source = self.splits[self.split].source
         if self._official is None:
@@ -168,32 +160,45 @@ def read_captions(path: Path) -> Captions:
     """Read MS-SL's lines ``VIDEO#enc#N caption``, the id up to the first space.
 
     Raises:
-        AnnotationError: a line without video, '#' or caption, a second one of an id, or no line.
+        ValueError: a line without video, '#' or caption, or no line at all.
     """
     captions: Captions = {}
-    seen: set[str] = set()
     for number, line in read_lines(path):
         text_id, _, text = line.partition(' ')
         video, mark, _ = text_id.partition('#')
-        where = (path, Line(number))
         if not (video and mark and text):
-            raise AnnotationError.at(where, "'VIDEO#enc#N caption'", shown(line))
-        if identifier(text_id, where) in seen:
-            raise AnnotationError.at(where, 'each id once', f'{shown(text_id)} again')
-        seen.add(text_id)
-        captions.setdefault(video, []).append((text_id, caption(text, where).strip()))
+            raise ValueError(
+                f"{path}, line {number}: expected 'VIDEO#enc#N caption', found {line[:50]!r}"
+            )
+        captions.setdefault(video, []).append((text_id, text.strip()))
     if not captions:
-        raise AnnotationError.at((path,), 'at least one caption', 'none')
+        raise ValueError(f'{path} has no captions')
     return captions
 
 
-def read_moment(text: Any, times: Any, where: Where, *, digits: bool = False) -> Moment:
-    """A moment from a caption and its two times, which are digits in a text file.
+def read_moment(text: Any, times: Any, where: str) -> Moment:
+    """A moment from a caption and its two times.
 
     Raises:
-        AnnotationError: no caption, or the times are not two times.
+        ValueError: the caption is no string, or the times are not two times; names ``where``.
     """
-    if not isinstance(times, list) or len(times) != 2:
-        raise AnnotationError.at(where, 'start and end', shown(times))
-    start, end = (seconds(time, where, digits=digits) for time in times)
-    return Moment(caption(text, where).strip(), start, end)
+    if not isinstance(text, str):
+        raise ValueError(f'{where}: expected a caption, found {text!r}')
+    if not isinstance(times, (list, tuple)) or len(times) != 2:
+        raise ValueError(f'{where}: expected start and end, found {times!r}')
+    return Moment(text.strip(), *(seconds(time, where) for time in times))
+
+
+def seconds(value: Any, where: str) -> float:
+    """A time from a number or its digits.
+
+    Raises:
+        ValueError: negative, not finite, or no number; names ``where``.
+    """
+    try:
+        time = float(value)
+    except (TypeError, ValueError):
+        time = math.nan
+    if not 0 <= time < math.inf:
+        raise ValueError(f'{where}: expected a time in seconds, found {value!r}')
+    return time

@@ -7,15 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mmvtr.datasets.annotation_files import (
-    AnnotationError,
-    duration,
-    identifier,
-    number_or_id,
-    read_json_lines,
-    shown,
-)
-from mmvtr.datasets.formats.prvr import Official, PRVRDataset, Untrimmed, read_moment
+from mmvtr.datasets.annotation_files import read_json_lines
+from mmvtr.datasets.formats.prvr import Official, PRVRDataset, Untrimmed, read_moment, seconds
 from mmvtr.datasets.formats.published import Split
 from mmvtr.registry import DATASETS
 
@@ -55,18 +48,9 @@ class TVRDataset(PRVRDataset):
         """One row a moment; those of a clip are not always together."""
         path = self.file(SPLITS[split].source)
         videos: Official = {}
-        seen: dict[str, dict[str, Any]] = {}
-        for where, row in read_json_lines(path, 'vid_name', 'duration', 'ts', 'desc'):
-            if 'desc_id' in row:
-                number = number_or_id(row['desc_id'], (*where, 'desc_id'))
-                if seen.get(number) == row:
-                    raise AnnotationError.at(where, 'each row once', f'desc_id {number} again')
-                seen[number] = row
-            name = identifier(row['vid_name'], (*where, 'vid_name'))
-            length = duration(row['duration'], (*where, 'duration'))
-            video = videos.setdefault(name, Untrimmed(length, []))
-            if length != video.duration:
-                expected = f'{video.duration}, as other rows of {name} say'
-                raise AnnotationError.at((*where, 'duration'), expected, shown(length))
+        for row in read_json_lines(path, dict(vid_name=str, desc=str, ts=list)):
+            where = f'{path}: desc_id {row.get("desc_id")}'
+            duration = seconds(row.get('duration'), where)
+            video = videos.setdefault(row['vid_name'], Untrimmed(duration, []))
             video.moments.append(read_moment(row['desc'], row['ts'], where))
         return videos

@@ -6,10 +6,9 @@ two, by HGR (Chen et al., CVPR 2020) and again, otherwise, by CLIP2Video.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from mmvtr.datasets.annotation_files import caption, once, read_rows, sequence
+from mmvtr.datasets.annotation_files import read_rows, strings
 from mmvtr.datasets.formats.published import Annotations, Captions, PublishedDataset, Split
 from mmvtr.registry import DATASETS
 
@@ -53,18 +52,15 @@ class VATEXDataset(PublishedDataset):
         """Clips of the split's list; 'train' does without: all clips of its json."""
         if self.split != 'train':
             self.file(SPLITS[self.split].table)
-        path = self.file(SPLITS[self.split].source)
-        return self.listed(_captions(path), path)
+        return self.listed(self._captions(SPLITS[self.split].source))
 
-
-def _captions(path: Path) -> Captions:
-    entries = read_rows(path, 'videoID', 'enCap')
-    once(((*where, 'videoID'), entry['videoID']) for where, entry in entries)
-    captions: Captions = {}
-    for where, entry in entries:
-        clip, place = entry['videoID'], (*where, 'enCap')
-        captions[clip] = [
-            (f'{clip}#{n}', caption(text, (*place, n)))
-            for n, text in enumerate(sequence(entry['enCap'], place))
-        ]
-    return captions
+    def _captions(self, name: str) -> Captions:
+        path = self.file(name)
+        captions: Captions = {}
+        for row, entry in enumerate(read_rows(path, dict(videoID=str, enCap=list))):
+            clip = entry['videoID']
+            if clip in captions:
+                raise ValueError(f'{path}: entry {row} is a second one of {clip!r}')
+            texts = strings(entry['enCap'], f"{path}: 'enCap' of entry {row} ({clip!r})")
+            captions[clip] = [(f'{clip}#{n}', text) for n, text in enumerate(texts)]
+        return captions

@@ -6,27 +6,15 @@ training videos and tests on the validation videos.
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Any, Iterator, NamedTuple, Optional
 
 from mmengine.logging import MMLogger
 
-from mmvtr.datasets.annotation_files import (
-    AnnotationError,
-    Line,
-    Where,
-    duration,
-    identifier,
-    integer,
-    mapping,
-    read_fields,
-    read_json,
-    sequence,
-    shown,
-    string,
-)
-from mmvtr.datasets.formats.prvr import read_moment
-from mmvtr.datasets.formats.published import Annotations, PublishedDataset, Records, Split
+from mmvtr.datasets.annotation_files import read_json
+from mmvtr.datasets.formats.prvr import read_moment, seconds
+from mmvtr.datasets.formats.published import Annotations, PublishedDataset, Split
 from mmvtr.registry import DATASETS
 
 ANNOTATIONS = 'youcookii_annotations_trainval.json'
@@ -61,8 +49,7 @@ class YouCook2Dataset(PublishedDataset):
 
     Raises:
         FileNotFoundError: see :class:`PublishedDataset`.
-        ValueError: see :class:`PublishedDataset`; a segment that ends before it begins, or after
-            its video.
+        ValueError: see :class:`PublishedDataset`; a segment that ends before it begins.
     """
 
     title = 'YouCook2'
@@ -73,9 +60,9 @@ class YouCook2Dataset(PublishedDataset):
     def __init__(self, split: str, *, ann_root: str = 'data/youcook2', **kwargs: Any) -> None:
         super().__init__(split, ann_root=ann_root, **kwargs)
 
-    def read_records(self) -> tuple[Records, Records]:
+    def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Segments of the split in the json's order, and their instructions."""
-        videos, texts = super().read_records()
+        videos, texts = super().load_annotations()
         rates = self._frame_rates()
         for video in videos:
             segment = self._segments[video['video_id']]
@@ -90,29 +77,27 @@ class YouCook2Dataset(PublishedDataset):
         path = self.file(ANNOTATIONS)
         self._segments = _read_segments(path, self.splits[self.split].source)
         captions = {name: [(name, segment.text)] for name, segment in self._segments.items()}
-        return Annotations(path, list(captions), [path], captions)
+        return Annotations(ANNOTATIONS, list(captions), captions)
 
     def video_record(self, name: str) -> dict[str, Any]:
         """A clip's file is its whole video's."""
         return dict(super().video_record(_video(name)), video_id=name)
 
-    def held_out(self) -> Iterator[tuple[Path, list[str]]]:
+    def held_out(self) -> Iterator[tuple[str, list[str]]]:
         """None: a video of the json is of one subset."""
         return iter(())
 
     def _frame_rates(self) -> Optional[dict[str, float]]:
         """Frames a second of each video of the split, None if their file is not there."""
-        path = self.find(FRAMES)
+        path = self.ann_root / FRAMES
         log = MMLogger.get_current_instance()
-        if path is None:
-            path = self.ann_root / FRAMES
+        if not path.is_file():
             log.info(f'{self.title} {self.split}: no {path}, so no clip has a number of frames.')
             return None
         rates = _read_rates(path)
         lacking = sorted({_video(name) for name in self._segments} - rates.keys())
         if lacking:
-            found = f'none of {len(lacking)}, e.g. {shown(lacking[:5])}'
-            raise AnnotationError.at((path,), f'the videos of {ANNOTATIONS}', found)
+            raise ValueError(f'{path} lacks {len(lacking)} videos, e.g. {lacking[:5]}')
         log.info(f'{self.title} {self.split}: numbers of frames by {path}.')
         return rates
 
@@ -125,45 +110,41 @@ def _video(name: str) -> str:
 def _read_segments(path: Path, subset: str) -> dict[str, _Segment]:
     """Segments of a subset by ``VIDEO_N``."""
     segments: dict[str, _Segment] = {}
-    database = mapping(read_json(path, 'database')['database'], (path, 'database'))
-    for video, entry in database.items():
-        where = (path, identifier(video, (path, 'database')))
-        mapping(entry, where, 'subset', 'duration', 'annotations')
-        annotations = sequence(entry['annotations'], (*where, 'annotations'))
-        if string(entry['subset'], (*where, 'subset')) != subset:
+    for video, entry in read_json(path, ('database',))['database'].items():
+        where = f'{path}: {video!r}'
+        if not isinstance(entry, dict) or not isinstance(entry.get('annotations'), list):
+            raise ValueError(f"{where}: expected 'subset' and a list of 'annotations'")
+        if entry.get('subset') != subset:
             continue
-        length = duration(entry['duration'], (*where, 'duration'))
-        for n, annotation in enumerate(annotations):
-            place = (*where, 'annotations', n)
-            number, found = _segment(annotation, length, place)
+        for segment in entry['annotations']:
+            number, found = _segment(segment, where)
             if f'{video}_{number}' in segments:
-                raise AnnotationError.at((*place, 'id'), 'each id once', f'{number} again')
+                raise ValueError(f'{where} has two annotations of id {number}')
             segments[f'{video}_{number}'] = found
     return segments
 
 
-def _segment(annotation: Any, length: float, where: Where) -> tuple[int, _Segment]:
-    """The id and the content of an annotation of a video of so many seconds."""
-    mapping(annotation, where, 'id', 'sentence', 'segment')
-    number = integer(annotation['id'], (*where, 'id'))
-    text, start, end = read_moment(annotation['sentence'], annotation['segment'], where)
-    if not start < end <= length:
-        expected = f'a segment that ends after it begins, within {length} s'
-        raise AnnotationError.at((*where, 'segment'), expected, f'{start} to {end} s')
-    return number, _Segment(start, end, text)
+def _segment(annotation: Any, where: str) -> tuple[int, _Segment]:
+    """The id and the content of an annotation."""
+    if not isinstance(annotation, dict) or not isinstance(annotation.get('id'), int):
+        raise ValueError(f"{where}: an annotation without an 'id'")
+    where = f'{where}, annotation {annotation["id"]}'
+    text, start, end = read_moment(annotation.get('sentence'), annotation.get('segment'), where)
+    if end <= start:
+        raise ValueError(f'{where}: the segment ends before it begins: {start} to {end} s')
+    return annotation['id'], _Segment(start, end, text)
 
 
 def _read_rates(path: Path) -> dict[str, float]:
     """Frames a second by video, from lines of video, seconds and frames."""
-    rates: dict[str, float] = {}
-    for number, row in read_fields(path):
-        where = (path, Line(number))
-        if len(row) != 3:
-            raise AnnotationError.at(where, 'video, seconds and frames', shown(row))
-        if identifier(row[0], where) in rates:
-            raise AnnotationError.at(where, 'each video once', f'{shown(row[0])} again')
-        frames = integer(row[2], (*where, 'frames'), digits=True)
-        if frames == 0:
-            raise AnnotationError.at((*where, 'frames'), 'at least one frame', '0')
-        rates[row[0]] = frames / duration(row[1], (*where, 'seconds'), digits=True)
+    rates = {}
+    with open(path, encoding='utf-8-sig', newline='') as file:
+        for number, row in enumerate(csv.reader(file), 1):
+            where = f'{path}, line {number}'
+            if len(row) != 3:
+                raise ValueError(f'{where}: expected video, seconds and frames, found {row}')
+            duration, frames = (seconds(value, where) for value in row[1:])
+            if not duration or not frames:
+                raise ValueError(f'{where}: {row[0]!r} has no length')
+            rates[row[0]] = frames / duration
     return rates

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from mmvtr.datasets import ActivityNetDataset
-from mmvtr.datasets.annotation_files import AnnotationError
 from mmvtr.datasets.formats.activitynet import SPLITS
 
 TRAIN = {
@@ -60,37 +59,27 @@ def test_a_list_chooses_and_orders(mini):
     listed.write_text('v_a\n')
     assert [video['video_id'] for video in build(mini, 'train').videos] == ['v_a']
     listed.write_text('v_a\nv_gone\n')
-    with pytest.raises(
-        ValueError, match=r"train_list.txt: .*train.json, found 1 of 2 .*\['v_gone'\]"
-    ):
+    with pytest.raises(ValueError, match=r"know 1 of 2 videos, e.g. \['v_gone'\] .*train_list.txt"):
         build(mini, 'train')
 
 
 @pytest.mark.parametrize('tested', ['val_1.json', 'val_2.json'])
 def test_training_videos_among_the_tested(mini, tested):
     (mini / tested).write_text(json.dumps({'v_a': VAL1['v_c']}))
-    with pytest.raises(
-        ValueError, match=rf"train.json: expected .* not in {tested}, found 1 .*'v_a'"
-    ):
+    with pytest.raises(ValueError, match=rf"1 videos of train.json are also in {tested}.*'v_a'"):
         build(mini, 'train')
 
 
 @pytest.mark.parametrize(
-    'entry, message',
-    [
-        (dict(duration=5.0), r": expected the key 'sentences', found \['duration'\]"),
-        (dict(sentences='A dog.'), ", 'sentences': expected a list of strings, found 'A dog.'"),
-        (dict(sentences=['A', None]), r", 'sentences'\[1\]: expected a string, found None"),
-        (['A dog.'], r": expected an object with sentences, found \['A dog.'\]"),
-    ],
+    'entry', [dict(duration=5.0), dict(sentences='A dog.'), dict(sentences=['A', None]), ['A dog.']]
 )
-def test_malformed_entry(mini, entry, message):
+def test_malformed_entry(mini, entry):
     (mini / 'val_1.json').write_text(json.dumps({**VAL1, 'v_x': entry}))
-    with pytest.raises(AnnotationError, match=f"val_1.json, 'v_x'{message}"):
+    with pytest.raises(ValueError, match="val_1.json: 'sentences' of 'v_x': expected a list of st"):
         build(mini, 'val1')
 
 
 def test_empty_paragraph(mini):
     (mini / 'val_1.json').write_text(json.dumps({'v_c': dict(sentences=[' ', ''])}))
-    with pytest.raises(ValueError, match="json, 'v_c', 'sentences': expected a caption, found ' '"):
+    with pytest.raises(ValueError, match=r"caption row 0 \(text_id 'v_c'\) is empty"):
         build(mini, 'val1')

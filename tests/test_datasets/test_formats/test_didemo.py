@@ -108,7 +108,7 @@ def test_frames_are_of_the_first_30_seconds(mini, write_video):
 def test_training_videos_among_the_tested(mini):
     write_rows(mini, 'test', [*ROWS['test'], ROWS['train'][1]])
     with pytest.raises(
-        ValueError, match=r"train_data.json: expected .* not in test_data.json, .*'u@N0_2_b.'"
+        ValueError, match=r"1 videos of train_data.json are also in test_data.json.*'u@N0_2_b.'"
     ):
         build(mini, 'train')
 
@@ -116,17 +116,14 @@ def test_training_videos_among_the_tested(mini):
 def test_list_with_a_video_of_another_split(mini):
     write_list(mini, 'test', ['u@N0_4_d.mp4', 'u@N0_3_c.mp4'])
     with pytest.raises(
-        ValueError,
-        match=r"test_list.txt: .* captions in test_data.json, found 1 of 2 .*'u@N0_3_c.mp4'",
+        ValueError, match=r"do not know 1 of 2 videos, e.g. \['u@N0_3_c.mp4'\] .*te"
     ):
         build(mini, 'test')
 
 
 def test_row_without_a_description(mini):
     (mini / 'val_data.json').write_text(json.dumps([dict(video='x', description=None)]))
-    with pytest.raises(
-        ValueError, match="val_data.json, entry 0, 'description': expected a string"
-    ):
+    with pytest.raises(ValueError, match="val_data.json: entry 0 has no 'description' .str"):
         build(mini, 'val')
 
 

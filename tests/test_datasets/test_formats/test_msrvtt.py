@@ -156,17 +156,13 @@ def test_missing_file_names_itself_and_the_layout(mini, absent, split):
 
 def test_list_with_videos_of_a_missing_json(mini):
     (mini / 'test_videodatainfo.json').unlink()
-    with pytest.raises(
-        ValueError, match=r"train.9k.csv: .* found 1 of 4 that have none, .*\['video3'\]"
-    ):
+    with pytest.raises(ValueError, match=r"do not know 1 of 4 videos, e.g. \['video3'\]"):
         build(mini, '1kA_train9k')
 
 
 def test_csv_without_a_column(mini):
     (mini / 'MSRVTT_JSFUSION_test.csv').write_text('key,video,sentence\nret0,video4,a man\n')
-    with pytest.raises(
-        ValueError, match="JSFUSION_test.csv, line 1: expected .*video_id,.*'video', 's"
-    ):
+    with pytest.raises(ValueError, match=r"JSFUSION_test.csv: expected .*'video_id'.*'video', 's"):
         build(mini, '1kA_test')
 
 
@@ -174,9 +170,7 @@ def test_row_that_does_not_fit_its_header(mini):
     (mini / 'MSRVTT_JSFUSION_test.csv').write_text(
         'key,vid_key,video_id,sentence\nret0,msr4,video4,a man, a dog and a cat\n'
     )
-    with pytest.raises(
-        ValueError, match="JSFUSION_test.csv, line 2: expected 4 fields, found 5: .'ret0'"
-    ):
+    with pytest.raises(ValueError, match='JSFUSION_test.csv, line 2: 4 fields expected'):
         build(mini, '1kA_test')
 
 
@@ -184,9 +178,7 @@ def test_caption_of_an_unknown_video(mini):
     changed = content(['video3', 'video4'], 9)
     changed['sentences'][1]['video_id'] = 'video77'
     write_json(mini, 'test_videodatainfo.json', changed)
-    with pytest.raises(
-        ValueError, match=r"'sentences'\[1\], 'video_id': expected one of .* found 'video77'"
-    ):
+    with pytest.raises(ValueError, match=r"sentence 1 \(sen_id 10\) .* unknown video 'video77'"):
         build(mini, 'full_test')
 
 
@@ -194,22 +186,15 @@ def test_entry_without_a_key(mini):
     changed = content(['video3', 'video4'], 9)
     changed['sentences'][2]['caption'] = None
     write_json(mini, 'test_videodatainfo.json', changed)
-    message = r"test_videodatainfo.json, 'sentences'\[2\]"
-    with pytest.raises(ValueError, match=f"{message}, 'caption': expected a caption, found None"):
-        build(mini, 'full_test')
-    del changed['sentences'][2]['caption']
-    write_json(mini, 'test_videodatainfo.json', changed)
     with pytest.raises(
-        ValueError, match=f"{message}: expected the key 'caption', found .'video_id"
+        ValueError, match=r"test_videodatainfo.json: sentences\[2\] lacks \['caption'\]"
     ):
         build(mini, 'full_test')
 
 
 def test_duplicate_rows(mini):
     write_list(mini, 'MSRVTT_train.7k.csv', ['video0', 'video1', 'video0'])
-    with pytest.raises(
-        ValueError, match="train.7k.csv, row 3, 'video_id': expected each id once, found 'video0'"
-    ):
+    with pytest.raises(ValueError, match=r"1 video ids occur more than once, e.g. \['video0'\]"):
         build(mini, '1kA_train7k')
 
 
@@ -217,26 +202,22 @@ def test_empty_caption(mini):
     changed = content(['video3', 'video4'], 9)
     changed['sentences'][2]['caption'] = ' '
     write_json(mini, 'test_videodatainfo.json', changed)
-    with pytest.raises(
-        ValueError, match=r"'sentences'\[2\], 'caption': expected a caption, found ' '"
-    ):
+    with pytest.raises(ValueError, match=r"caption row 1 \(text_id '11'\) is empty"):
         build(mini, 'full_test')
 
 
 def test_training_videos_in_the_test_list(mini):
     write_list(mini, 'MSRVTT_train.7k.csv', ['video0', 'video4'])
-    with pytest.raises(ValueError, match="train.7k.csv: .* not in .*_test.csv, found 1 .*'video4'"):
+    with pytest.raises(ValueError, match=r"1 videos of MSRVTT_train.7k.csv are also .*'video4'"):
         build(mini, '1kA_train7k')
 
 
 def test_json_that_is_none(mini):
     (mini / 'test_videodatainfo.json').write_text('{"videos": [')
-    with pytest.raises(
-        ValueError, match=r'test_videodatainfo.json, line 1: expected json \(Expecting value\)'
-    ):
+    with pytest.raises(ValueError, match='test_videodatainfo.json is not valid json'):
         build(mini, 'full_test')
     (mini / 'test_videodatainfo.json').write_text('{"videos": []}')
-    with pytest.raises(ValueError, match=r"expected the key 'sentences', found \['videos'\]"):
+    with pytest.raises(ValueError, match=r"expected keys \['videos', 'sentences'\], found"):
         build(mini, 'full_test')
 
 
@@ -248,7 +229,7 @@ def test_lengths(mini):
     broken['videos'][1]['end time'] = 90
     write_json(mini, 'test_videodatainfo.json', broken)
     with pytest.raises(
-        ValueError, match=r"'videos'\[1\]: expected .* ends after it begins, found 90.0 to 90"
+        ValueError, match=r'videos\[1\]: the clip ends before it begins: 90.0 to 90'
     ):
         build(mini, '1kA_test')
     for name in ('train_val', 'test'):

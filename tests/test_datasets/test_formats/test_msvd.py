@@ -92,9 +92,7 @@ def test_a_pickle_that_runs_something_is_refused(mini):
             return (open, (str(mini / 'made_by_the_pickle'), 'w'))
 
     write_pickle(mini, dict(a=[Payload()]))
-    with pytest.raises(
-        ValueError, match='raw-captions.pkl: expected a pickle of plain .*asks for .*io.*open'
-    ):
+    with pytest.raises(ValueError, match=r'raw-captions.pkl is not .*asks for .*io.*open'):
         build(mini, 'train')
     assert not (mini / 'made_by_the_pickle').exists()
 
@@ -113,22 +111,17 @@ def test_a_pickle_that_runs_something_is_refused(mini):
 def test_a_pickle_of_something_else(mini, content):
     write_pickle(mini, {})
     (mini / 'raw-captions.pkl').write_bytes(content)
-    with pytest.raises(
-        ValueError, match='raw-captions.pkl: expected a pickle of plain captions, found .'
-    ):
+    with pytest.raises(ValueError, match='raw-captions.pkl is not a pickle of plain captions: .'):
         build(mini, 'train')
 
 
 @pytest.mark.parametrize(
     'content, message',
     [
-        ([1], r'raw-captions.pkl: expected an object, found \[1\]'),
-        (
-            {**CAPTIONS, 'a_0_5': 'a cat'},
-            "raw-captions.pkl, 'a_0_5': expected a list, found 'a cat'",
-        ),
-        ({**CAPTIONS, 'a_0_5': ['a', 7]}, r"'a_0_5'\[1\]: expected a caption, found 7"),
-        ({**CAPTIONS, 'a_0_5': [['a', b'b']]}, r"'a_0_5'\[0\]\[1\]: expected a string, found b'b'"),
+        ([1], 'raw-captions.pkl: expected a dict, found list'),
+        ({**CAPTIONS, 'a_0_5': 'a cat'}, "'a_0_5' should have a list of captions"),
+        ({**CAPTIONS, 'a_0_5': ['a', 7]}, "caption 1 of 'a_0_5': expected a list of strings"),
+        ({**CAPTIONS, 'a_0_5': [['a', b'b']]}, "caption 0 of 'a_0_5': expected a list of strings"),
     ],
 )
 def test_malformed_captions(mini, content, message):
@@ -139,9 +132,7 @@ def test_malformed_captions(mini, content, message):
 
 def test_json_is_read_like_the_pickle(mini):
     (mini / 'captions_msvd.json').write_text(json.dumps({**CAPTIONS, 'a_0_5': {'0': 'a cat'}}))
-    with pytest.raises(
-        ValueError, match="captions_msvd.json, 'a_0_5': expected a list, found {'0'"
-    ):
+    with pytest.raises(ValueError, match="captions_msvd.json: 'a_0_5' should have a list"):
         build(mini, 'val')
 
 

@@ -85,32 +85,30 @@ def test_other_splits_need_theirs(mini, split):
 @pytest.mark.parametrize('listed_in', ['val_list.txt', 'test_list.txt', 'test1k5_sec_list.txt'])
 def test_training_clips_among_the_tested(mini, listed_in):
     (mini / listed_in).write_text('b_000001_000011')
-    with pytest.raises(ValueError, match=f"{TRAINING}: expected .* not in {listed_in}, .*'b_0"):
+    with pytest.raises(ValueError, match=f"1 videos of {TRAINING} are also in {listed_in}.*'b_0"):
         build(mini, 'train')
 
 
 @pytest.mark.parametrize(
     'row, message',
     [
-        (dict(videoID='x'), "entry 1: expected the key 'enCap', found .'videoID'"),
-        (dict(videoID=3, enCap=[]), "entry 1, 'videoID': expected an id, found 3"),
-        ('x', "entry 1: expected an object with videoID, enCap, found 'x'"),
-        (dict(videoID='x', enCap=['a', 1]), r"entry 1, 'enCap'\[1\]: expected a caption, found 1"),
-        (entry('c'), "entry 1, 'videoID': expected each id once, found 'c' again"),
+        (dict(videoID='x'), "entry 1 has no 'enCap' .list"),
+        (dict(videoID=3, enCap=[]), "entry 1 has no 'videoID' .str"),
+        ('x', "entry 1 has no 'videoID'"),
+        (dict(videoID='x', enCap=['a', 1]), r"'enCap' of entry 1 \('x'\): expected a list of str"),
+        (entry('c'), "entry 1 is a second one of 'c'"),
     ],
 )
 def test_malformed_entry(mini, row, message):
     (mini / VALIDATION).write_text(json.dumps([entry('c'), row]))
-    with pytest.raises(ValueError, match=f'{VALIDATION}, {message}'):
+    with pytest.raises(ValueError, match=f'{VALIDATION}: {message}'):
         build(mini, 'val')
 
 
 def test_json_that_is_none(mini):
     (mini / VALIDATION).write_text(json.dumps(dict(c=entry('c'))))
-    with pytest.raises(ValueError, match=f"{VALIDATION}: expected a list, found {{'c'"):
+    with pytest.raises(ValueError, match=f'{VALIDATION}: expected a list, found dict'):
         build(mini, 'val')
     (mini / VALIDATION).write_bytes(b'[{"videoID": "\xff')
-    with pytest.raises(
-        ValueError, match=rf'{VALIDATION}, line 1: expected UTF-8 \(.*\), found b.\\xff'
-    ):
+    with pytest.raises(ValueError, match=f'{VALIDATION} is not valid json: .*utf-8'):
         build(mini, 'val')

@@ -83,10 +83,10 @@ def test_other_counts_than_published(mini, log):
 @pytest.mark.parametrize(
     'content, message',
     [
-        ('a_-b,9,90\n', rf"expected the videos of {ANNOTATIONS}, found none of 1, e.g. \['d'\]"),
+        ('a_-b,9,90\n', r"lacks 1 videos, e.g. \['d'\]"),
         ('a_-b,9\n', r'line 1: expected video, seconds and frames, found'),
-        ('a_-b,9,90\nd,0,9\n', "line 2, 'seconds': expected a duration above 0, found '0'"),
-        ('a_-b,nine,90\n', "line 1, 'seconds': expected a time in seconds, found 'nine'"),
+        ('a_-b,9,90\nd,0,9\n', "line 2: 'd' has no length"),
+        ('a_-b,nine,90\n', "line 1: expected a time in seconds, found 'nine'"),
     ],
 )
 def test_bad_frames(mini, content, message):
@@ -98,36 +98,32 @@ def test_bad_frames(mini, content, message):
 @pytest.mark.parametrize(
     'change, message',
     [
-        (dict(segment=[9, 3]), r"'d', .*\[0\], 'segment': expected .*, found 9.0 to 3.0 s"),
-        (dict(segment=[3, 3]), 'expected a segment that ends after it begins, within 99.5 s'),
-        (dict(segment=[3, 100]), 'within 99.5 s, found 3.0 to 100.0 s'),
+        (dict(segment=[9, 3]), "'d', annotation 0: the segment ends before it begins: 9.0 to 3.0"),
+        (dict(segment=[3, 3]), 'ends before it begins'),
         (dict(segment=[-1, 3]), 'expected a time in seconds, found -1'),
         (dict(segment=[3]), r'expected start and end, found \[3\]'),
         (dict(sentence=None), 'expected a caption, found None'),
-        (dict(id=None), "'id': expected a number from 0, found None"),
-        (dict(id=True), "'id': expected a number from 0, found True"),
+        (dict(id=None), "'d': an annotation without an 'id'"),
     ],
 )
 def test_bad_segments(mini, database, change, message):
     database['d']['annotations'][0].update(change)
     write(mini, database)
-    with pytest.raises(ValueError, match=f'{ANNOTATIONS}, .*{message}'):
+    with pytest.raises(ValueError, match=f'{ANNOTATIONS}: .*{message}'):
         build(mini, 'train')
 
 
 def test_bad_files(mini, database):
     database['d']['annotations'].append(database['d']['annotations'][0])
     write(mini, database)
-    with pytest.raises(
-        ValueError, match=r"'annotations'\[1\], 'id': expected each id once, found 0 again"
-    ):
+    with pytest.raises(ValueError, match="'d' has two annotations of id 0"):
         build(mini, 'train')
     database['d'] = dict(subset='training')
     write(mini, database)
-    with pytest.raises(ValueError, match=r"'d': expected the key 'duration', found \['subset'\]"):
+    with pytest.raises(ValueError, match="'d': expected 'subset' and a list of 'annotations'"):
         build(mini, 'train')
     (mini / ANNOTATIONS).write_text('{}')
-    with pytest.raises(ValueError, match="expected the key 'database'"):
+    with pytest.raises(ValueError, match='expected keys'):
         build(mini, 'train')
     (mini / ANNOTATIONS).unlink()
     with pytest.raises(
