@@ -9,6 +9,7 @@ paper says from one in which that part never begins.
 from __future__ import annotations
 
 import math
+import statistics
 from typing import Any, Callable, Iterator, NamedTuple, Optional
 
 from mmengine.config import Config, ConfigDict
@@ -100,13 +101,10 @@ def shared(full: Part, narrow: Part) -> Iterator[Check]:
         not dead,
         f'{len(dead)} never had a gradient: {", ".join(dead[:4])}' if dead else 'all move',
     )
-    losses = [value for _, value in narrow['curves']['loss']]
-    first, last = losses[0], losses[-1]
-    steady = {k: v for k, v in narrow['curves'].items() if k.startswith('loss_')}
-    begun = [k for k, v in steady.items() if v[0][0] == narrow['curves']['loss'][0][0]]
-    first = sum(steady[k][0][1] for k in begun) if len(begun) < len(steady) else first
-    last = sum(steady[k][-1][1] for k in begun) if len(begun) < len(steady) else last
-    yield Check('losses fall', last < first, f'{first:.3f} -> {last:.3f}')
+    begin, end, noise = _ends(narrow['curves'])
+    yield Check(
+        'losses fall', end < begin + noise, f'{begin:.3f} -> {end:.3f} (+- {noise:.3f} by batches)'
+    )
     temperatures = [value for _, value in narrow['curves'].get('temperature', [])]
     if temperatures:
         low, high = min(temperatures), max(temperatures)
@@ -120,6 +118,21 @@ def shared(full: Part, narrow: Part) -> Iterator[Check]:
             recall >= LEARNS,
             f't2v R@1 {recall:.1f} on unseen items (at least {LEARNS:g})',
         )
+
+
+def _ends(curves: dict[str, list[tuple[int, float]]]) -> tuple[float, float, float]:
+    """Mean loss in the first and the last fifth of a training, and twice its standard error.
+
+    Of the losses that are there from the start: others begin later and only add.
+    """
+    steps = [step for step, _ in curves['loss']]
+    whole = [v for k, v in curves.items() if k.startswith('loss_') and len(v) == len(steps)]
+    parts = whole or [curves['loss']]
+    values = [sum(part[i][1] for part in parts) for i in range(len(steps))]
+    count = max(1, len(values) // 5)
+    first, final = values[:count], values[-count:]
+    spread = statistics.stdev(final) / math.sqrt(count) if count > 1 else 0.0
+    return statistics.mean(first), statistics.mean(final), 2 * spread
 
 
 def last(narrow: Part, name: str) -> list[float]:
