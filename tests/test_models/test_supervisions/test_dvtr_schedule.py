@@ -2,7 +2,6 @@
 
 import logging
 
-import pytest
 import torch
 import torch.nn.functional as F
 from mmengine.config import Config
@@ -45,8 +44,8 @@ def clip_like(generator):
     return *sides, true
 
 
-def trained(cfg, supervision):
-    """The supervision after all steps of the config's schedule, on features that stay as they are.
+def train(cfg, supervision):
+    """All steps of the config's schedule, on features that stay as they are.
 
     Without the heads, which only make the task easier: what is asked is how far two numbers get.
     """
@@ -65,26 +64,26 @@ def trained(cfg, supervision):
     for step in range(steps):
         wrapper.update_params(bernoulli(supervision.match_logits(*batches[step % 8]), target))
         scheduler.step()
-    return supervision
 
 
-@pytest.mark.parametrize(('mult', 'arrives'), [(None, True), (0.2, False)])
-def test_true_negatives_keep_their_weight(mult, arrives, caplog):
+def test_true_negatives_keep_their_weight(caplog):
     """DVTR Fig. 4: over 95 % of negatives have an uncertainty over .9.
 
-    At the paper's 2e-5, which is meant for whole networks, slope and bias stay where they were.
+    Not so where slope and bias start, and there they stay at the paper's 2e-5, a rate for whole
+    networks: 7,000 steps of it are .07.
     """
     caplog.set_level(logging.ERROR)
     register_all_modules()
     cfg = Config.fromfile(ROOT / 'configs/dvtr_c2v_msrvtt.py')
-    if mult is not None:
-        cfg.optim_wrapper.paramwise_cfg.custom_keys.supervision.lr_mult = mult
-    supervision = trained(cfg, MODELS.build(cfg.model.supervision))
+    supervision = MODELS.build(cfg.model.supervision)
     texts, videos, true = clip_like(torch.Generator().manual_seed(1))
     own = torch.eye(BATCH).bool()
-    target, figures = supervision(texts, videos, Target(own))
-    sure = (target.weights[~true] > 0.9).float().mean()
-    assert (sure > 0.95) == arrives, sure
-    if arrives:
-        soft = target.weights[true & ~own]
-        assert soft.mean() < 0.75 < 0.95 < target.weights[~true].mean()
+
+    def weights():
+        return supervision(texts, videos, Target(own))[0].weights
+
+    assert (weights()[~true] > 0.9).float().mean() < 0.5
+    train(cfg, supervision)
+    eta = weights()
+    assert (eta[~true] > 0.9).float().mean() > 0.95
+    assert eta[true & ~own].mean() < 0.75 < 0.95 < eta[~true].mean()
