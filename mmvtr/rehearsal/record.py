@@ -108,10 +108,8 @@ class RehearsalHook(Hook):
         for name, value in (outputs or {}).items():
             self._sums[name].append(float(torch.as_tensor(value).detach()))
         width = max(1, min(self._total, self.steps or self._total) // BINS)
-        if self._step % width == 0 or self._step == self._total or self._step == self.steps:
-            for name, values in self._sums.items():
-                self.curves[name].append((self._step, sum(values) / len(values)))
-            self._sums.clear()
+        if self._step % width == 0:
+            self._sum_up()
         over = self.steps is not None and self._step >= self.steps
         late = self.minutes and time.process_time() - self._start > 60 * self.minutes
         if self._step % max(1, self._total // JUDGED) == 0 or over or late:
@@ -129,7 +127,13 @@ class RehearsalHook(Hook):
         if self.judge is not None:
             self.judged.append((self._step, self.judge(runner)))
 
+    def _sum_up(self) -> None:
+        for name, values in self._sums.items():
+            self.curves[name].append((self._step, sum(values) / len(values)))
+        self._sums.clear()
+
     def _end(self, runner: Runner) -> None:
+        self._sum_up()
         self.seconds = time.process_time() - self._start
         for name, values in self.scalars.items():
             values.append(float(self._parameters[name].detach()))
