@@ -17,6 +17,8 @@ from mmvtr.registry import HOOKS
 
 #: How often losses are summed up, gradients looked at, and the model judged.
 BINS, LOOKS, JUDGED = 50, 60, 8
+#: Gradients of so many first steps are all looked at: of several members each has its turn.
+ALL_AT_FIRST = 40
 #: A parameter that never had a gradient above this is dead.
 NO_GRADIENT = 0.0
 
@@ -86,7 +88,7 @@ class RehearsalHook(Hook):
                 self.rates[name] += group['lr']
         if (
             self._step % max(1, min(self._total, self.steps or self._total) // LOOKS)
-            and self._step > 3
+            and self._step > ALL_AT_FIRST
         ):
             return
         squares: dict[str, float] = defaultdict(float)
