@@ -84,8 +84,12 @@ def rehearse_all(args: argparse.Namespace) -> int:
     from mmvtr.rehearsal.report import is_current, page
 
     configs = [p for p in sorted((ROOT / 'configs').glob('*.py')) if 'planted' not in p.stem]
-    todo = [p for p in configs if not is_current(args.out / f'{p.stem}.json', p)]
-    todo = [] if args.only_page else todo
+    todo = [
+        path
+        for path in configs
+        if not args.only_page
+        and not is_current(args.out / f'{path.stem}.json', path, minutes=args.minutes)
+    ]
     print(f'{len(configs) - len(todo)} of {len(configs)} configs are rehearsed', flush=True)
     with ThreadPoolExecutor(args.jobs) as pool:
         for path, code in zip(todo, pool.map(lambda p: _run(p, args), todo)):

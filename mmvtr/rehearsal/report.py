@@ -16,13 +16,16 @@ def fingerprint(cfg: Config) -> str:
     return hashlib.sha256(content.encode()).hexdigest()[:12]
 
 
-def is_current(path: Path, config: Path) -> bool:
-    """Whether a result is there and of this very config."""
+def is_current(path: Path, config: Path, *, minutes: float) -> bool:
+    """Whether a result is there, of this very config, and whole or cut off no earlier than asked."""
     if not path.exists():
         return False
     from mmvtr.utils import load_config
 
-    return json.loads(path.read_text()).get('sha') == fingerprint(load_config(str(config)))
+    result = json.loads(path.read_text())
+    if result.get('sha') != fingerprint(load_config(str(config))):
+        return False
+    return result['steps'] == result['total'] or result['minutes'] >= 0.95 * minutes
 
 
 def table(result: Mapping[str, Any]) -> str:
