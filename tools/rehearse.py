@@ -90,7 +90,7 @@ def rehearse_all(args: argparse.Namespace) -> int:
         if not args.only_page
         and not is_current(args.out / f'{path.stem}.json', path, minutes=args.minutes)
     ]
-    print(f'{len(configs) - len(todo)} of {len(configs)} configs are rehearsed', flush=True)
+    print(f'{len(todo)} of {len(configs)} configs are to be rehearsed', flush=True)
     with ThreadPoolExecutor(args.jobs) as pool:
         for path, code in zip(todo, pool.map(lambda p: _run(p, args), todo)):
             print(f'{path.stem}: {("met", "NOT MET", "cannot be rehearsed")[code]}', flush=True)

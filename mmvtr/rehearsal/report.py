@@ -17,7 +17,7 @@ def fingerprint(cfg: Config) -> str:
 
 
 def is_current(path: Path, config: Path, *, minutes: float) -> bool:
-    """Whether a result is there, of this very config, and whole or cut off no earlier than asked."""
+    """Whether there is a result of this very config, whole or cut off no earlier than asked."""
     if not path.exists():
         return False
     from mmvtr.utils import load_config
