@@ -1,0 +1,1 @@
+"""A campaign against the project: seeded kills, mutations and faults, counted."""
