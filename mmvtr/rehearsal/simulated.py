@@ -63,6 +63,7 @@ def simulate(cfg: Config, size: Size) -> Simulated:
     cfg = copy.deepcopy(cfg)
     if cfg.get('model') is None or cfg.get('train_dataloader') is None:
         raise Unknown(f'{cfg.filename} has no model and train_dataloader: nothing to rehearse')
+    _check_hooks(cfg)
     notes: list[str] = []
     retrievers = list(_retrievers(cfg.model))
     if not retrievers:
@@ -78,6 +79,18 @@ def simulate(cfg: Config, size: Size) -> Simulated:
     _simulate_data(cfg, inputs, size, notes)
     _quiet(cfg, notes)
     return Simulated(cfg, notes)
+
+
+def _check_hooks(cfg: Config) -> None:
+    """A hook that reads a file of the real data has nothing to do with simulated ones."""
+    for number, hook in enumerate(cfg.get('custom_hooks') or []):
+        files = [key for key, value in hook.items() if key.endswith('_file') and value]
+        if files:
+            raise Unknown(
+                f'custom_hooks[{number}], {hook.type}, reads {files[0]}={hook[files[0]]!r}, which '
+                'belongs to the real data; rehearse the config without it, or with train queries '
+                "(queries='train_queue')"
+            )
 
 
 def _retrievers(model: ConfigDict) -> Iterator[ConfigDict]:

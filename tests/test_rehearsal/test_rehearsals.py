@@ -197,6 +197,12 @@ def test_what_cannot_be_rehearsed_says_why(tmp_path):
         simulate(cfg, TINY)
     with pytest.raises(Unknown, match='PlantedDataset'):
         simulate(config('c2v_planted'), TINY)
+    cfg = config('c2v_msrvtt')
+    cfg.custom_hooks = [dict(type='QBNormHook', queries='bank', bank_file='train.bank')]
+    with pytest.raises(
+        Unknown, match=r"custom_hooks\[0\], QBNormHook, reads bank_file='train.bank'"
+    ):
+        simulate(cfg, TINY)
     with pytest.raises(ValueError, match='steps must be at least 1'):
         rehearse(config('c2v_msrvtt'), TINY, steps=0)
 
