@@ -1,0 +1,184 @@
+"""The campaign as one command, and the page that it makes.
+
+    python -m tests.campaign.run [--kills 100] [--mutations 10000] ... [--out DIR] [--page FILE]
+
+A part with a count is run and its result kept as ``DIR/PART.json``; parts without one keep the
+result that is there.  ``--all`` gives every part the count of a whole campaign.  Exit status 1
+where anything was lost, accepted silently or told badly.  The normal suite runs a small share of
+each part.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.campaign.trial import BAD, GOOD, Trial, count
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+
+
+class Part(NamedTuple):
+    """A part of the campaign: how many trials are a whole one, and what it does in words."""
+
+    whole: int
+    what: str
+
+
+#: By the module of this package whose ``run(count, seed, folder) -> list[Trial]`` does it.
+PARTS = {
+    'kills': Part(
+        100,
+        'A training is killed (SIGKILL) at a random moment, or while it writes a checkpoint or '
+        'validates, and resumed until it ends. Last and best checkpoint, table and files are those '
+        'of a run that nobody touched, bit for bit.',
+    ),
+    'starts': Part(
+        20,
+        'Two trainings in one folder, at once or a `--resume` beside a living run. One runs to its '
+        'end, the other is refused with a sentence, nothing is lost.',
+    ),
+    'flips': Part(
+        300,
+        'One bit of a checkpoint is flipped, anywhere. The file is refused, or what is read is '
+        'equal bit for bit.',
+    ),
+    'pickles': Part(
+        30,
+        'A pickle that would run a command, wherever a file is read. It does not run, and the file '
+        'is refused in words.',
+    ),
+    'mutations': Part(
+        10_000,
+        'Annotation files with bytes, text or values changed. Refused with the name of the file, '
+        'or what is read is sound.',
+    ),
+    'videos': Part(
+        200,
+        'Videos cut, damaged, renamed, and things that are no videos. Refused by name, or decoded '
+        'to the frames that PyAV alone gives.',
+    ),
+    'faults': Part(
+        30,
+        'A full disk, a folder that cannot be written, wrong keys in a config. Told in words that '
+        'name the path or the key.',
+    ),
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    args = parse_args(argv)
+    args.out.mkdir(parents=True, exist_ok=True)
+    for name, part in PARTS.items():
+        number = part.whole if args.all else getattr(args, name)
+        if number:
+            result = run_part(name, number, args.seed)
+            (args.out / f'{name}.json').write_text(json.dumps(result, indent=1) + '\n')
+            print(f'{name}: {summary(result)}', flush=True)
+            for line in result['bad']:
+                print(f'  {line}', flush=True)
+    results = stored(args.out)
+    if args.page:
+        args.page.write_text(page(results))
+    return int(any(result['bad'] for result in results.values()))
+
+
+def parse_args(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    for name, part in PARTS.items():
+        parser.add_argument(
+            f'--{name}', type=int, default=0, metavar='N', help=f'trials; a whole one: {part.whole}'
+        )
+    parser.add_argument('--all', action='store_true', help='a whole campaign of every part')
+    parser.add_argument('--seed', type=int, default=0)
+    parser.add_argument('--out', type=Path, default=ROOT / 'docs' / 'reliability')
+    parser.add_argument('--page', type=Path, help='write the table of all results here')
+    return parser.parse_args(argv)
+
+
+def run_part(name: str, number: int, seed: int) -> dict[str, Any]:
+    """The result of a part, as it is stored."""
+    module = importlib.import_module(f'tests.campaign.{name}')
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix=f'campaign_{name}') as folder:
+        trials = module.run(number, seed, Path(folder))
+    return dict(
+        part=name,
+        seed=seed,
+        minutes=round((time.monotonic() - start) / 60, 1),
+        table=count(trials),
+        bad=[shown(trial) for trial in trials if trial.verdict in BAD],
+    )
+
+
+def shown(trial: Trial) -> str:
+    return f'{trial.row}, {trial.verdict}: {trial.detail}'
+
+
+def stored(folder: Path) -> dict[str, dict[str, Any]]:
+    """The results that there are, in the order of the parts."""
+    paths = {name: folder / f'{name}.json' for name in PARTS}
+    return {name: json.loads(p.read_text()) for name, p in paths.items() if p.exists()}
+
+
+def total(result: dict[str, Any]) -> dict[str, int]:
+    """Over all rows."""
+    return {
+        verdict: sum(row[verdict] for row in result['table'].values()) for verdict in GOOD + BAD
+    }
+
+
+def summary(result: dict[str, Any]) -> str:
+    counts = total(result)
+    told = ', '.join(f'{number} {verdict}' for verdict, number in counts.items() if number)
+    return f'{sum(counts.values())} trials in {result["minutes"]} min: {told}'
+
+
+HEAD = """# Reliability
+
+What happens to a run, a file or a config when something goes wrong. `python -m tests.campaign.run
+--all --page docs/reliability.md` makes this page; each trial is a function of the seed, and the
+normal suite runs a small share of every part.
+
+*right*: there was nothing to refuse, and the result is the right one; *refused*: an error in words
+that names the file or key. The rest must be zero: *lost or silent* (a result or checkpoint is gone,
+differs from an uninterrupted run, or nonsense was accepted), *badly told* (a traceback, an error
+without the name of the file, more than 500 characters) and *hung*.
+
+| part | trials | right | refused | lost or silent | badly told | hung | minutes |
+|---|---|---|---|---|---|---|---|
+"""
+
+
+def page(results: dict[str, dict[str, Any]]) -> str:
+    """The page: a table of parts, then one of rows for each part."""
+    text = HEAD
+    for name, result in results.items():
+        text += f'| [{name}](#{name}) | {columns(total(result))} | {result["minutes"]} |\n'
+    for name, result in results.items():
+        text += f'\n## {name}\n\n{PARTS[name].what} Seed {result["seed"]}.\n\n'
+        text += '| | trials | right | refused | lost or silent | badly told | hung |\n'
+        text += '|---|---|---|---|---|---|---|\n'
+        for row, counts in sorted(result['table'].items()):
+            text += f'| {row} | {columns(counts)} |\n'
+    return text
+
+
+def columns(counts: dict[str, int]) -> str:
+    worse = (('lost', 'silent'), ('raw', 'nameless', 'long'), ('hang',))
+    numbers = [sum(counts.values()), *(counts[verdict] for verdict in GOOD[::-1])]
+    numbers += [sum(counts[verdict] for verdict in group) for group in worse]
+    return ' | '.join(f'{number:,}' for number in numbers)
+
+
+if __name__ == '__main__':
+    sys.exit(main())
