@@ -3,6 +3,7 @@
 import os
 import socket
 
+import av
 import numpy as np
 import pytest
 
@@ -202,6 +203,29 @@ def test_what_is_no_file_is_refused_unopened(special, kind, reason, read):
 def test_a_name_that_cannot_be_one(tmp_path):
     with pytest.raises(BrokenVideoError, match='embedded null byte'):
         read_frames(str(tmp_path / 'a\0b.mp4'), every)
+
+
+def test_a_list_is_not_read_in_place_of_a_video(clip, tmp_path):
+    """ffmpeg would go by its content and open what it names."""
+    (tmp_path / 'clip.mp4').write_bytes(open(clip, 'rb').read())
+    path = tmp_path / 'list.mp4'
+    path.write_text('ffconcat version 1.0\nfile clip.mp4\n')
+    with pytest.raises(BrokenVideoError, match=r'list.mp4: a list of other files .concat., not a'):
+        read_frames(str(path), every)
+
+
+def test_a_title_need_not_be_unicode(tmp_path):
+    path = tmp_path / 'titled.mp4'
+    with av.open(str(path), 'w') as container:
+        container.metadata['title'] = 'Cafe du Nord'
+        stream = container.add_stream('libx264', rate=25)
+        stream.height, stream.width, stream.pix_fmt = 32, 48, 'yuv420p'
+        image = np.full((32, 48, 3), 90, dtype=np.uint8)
+        container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format='rgb24')))
+        container.mux(stream.encode())
+    assert path.read_bytes().count(b'Cafe') == 1
+    path.write_bytes(path.read_bytes().replace(b'Cafe', b'Caf\xe9'))
+    assert len(read_frames(str(path), every)) == 1
 
 
 def test_frames_that_do_not_fit_are_refused_before_they_are_decoded(clip, monkeypatch):
