@@ -112,10 +112,10 @@ def decode_all(
                 pts, keys = listed
                 wanted = [pts[i] for i in _choose(pts, float(stream.time_base), clip)]
                 ((key, _),) = _runs(wanted[:1], pts, keys)
-                container.seek(key, stream=stream)
-                shown = _same_size(_shown(container, stream))
-                if sum(1 for _ in _pick(shown, wanted)) == len(wanted):
-                    return len(wanted)
+                if _seek(container, stream, key):
+                    shown = _same_size(_shown(container, stream))
+                    if sum(1 for _ in _pick(shown, wanted)) == len(wanted):
+                        return len(wanted)
         with _open(clip) as (container, stream):
             pts, unit = _times(stream, _same_size(_shown(container, stream)))
         return len(_choose(pts, unit, clip))
@@ -180,7 +180,8 @@ def _read_by_time(clip: _Clip) -> Optional[list[np.ndarray]]:
         frames: list[np.ndarray] = []
         converter = VideoReformatter()
         for key, run in _runs(wanted, pts, keys):
-            container.seek(key, stream=stream)
+            if not _seek(container, stream, key):
+                return None
             for frame in _pick(_shown(container, stream), run):
                 clip.check_memory(frame, len(wanted))
                 frames.append(_rgb(frame, converter))
@@ -214,6 +215,15 @@ def _check_length(container: InputContainer, last: float) -> None:
     missing = length - last
     if states_length and missing > max(MAX_SHORTFALL * length, MAX_SECONDS_SHORT):
         raise BrokenVideoError(f'ends at {last:.2f} s of {length:.2f} s')
+
+
+def _seek(container: InputContainer, stream: av.VideoStream, key: int) -> bool:
+    """Go to a key frame; some program streams (mpg) do not allow it, whole as they are."""
+    try:
+        container.seek(key, stream=stream)
+    except av.error.PermissionError:
+        return False
+    return True
 
 
 def _pick(shown: Iterator[av.VideoFrame], run: Sequence[int]) -> Iterator[av.VideoFrame]:
@@ -251,7 +261,7 @@ def _times(stream: av.VideoStream, shown: Iterator[av.VideoFrame]) -> tuple[list
     if None in pts:
         return list(range(len(pts))), 1 / rate
     if any(b <= a for a, b in zip(pts, pts[1:])):  # out of order: only their span means something
-        return list(range(len(pts))), unit * (max(pts) - min(pts)) / (len(pts) - 1)
+        return list(range(len(pts))), unit * (max(pts) - min(pts)) / (len(pts) - 1) or 1 / rate
     return pts, unit
 
 

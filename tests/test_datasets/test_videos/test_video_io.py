@@ -205,6 +205,26 @@ def test_a_name_that_cannot_be_one(tmp_path):
         read_frames(str(tmp_path / 'a\0b.mp4'), every)
 
 
+def test_frames_that_share_one_time(tmp_path, write_video):
+    """As avi gives them of two frames seconds apart."""
+    path = write_video(tmp_path / 'slides.avi', [50, 200], times=[0.0, 5.0])
+    with av.open(str(path)) as container:
+        assert len({frame.pts for frame in container.decode(video=0)}) == 1
+    np.testing.assert_allclose(greys_of(read_frames(str(path), every)), [50, 200], atol=2)
+    assert decode_all(str(path)) == 2
+
+
+def test_a_file_in_which_ffmpeg_cannot_seek(clip, monkeypatch):
+    class Still:
+        def seek(self, *args, **kwargs):
+            raise av.error.PermissionError(1, 'Operation not permitted')
+
+    seek = video_io._seek
+    monkeypatch.setattr(video_io, '_seek', lambda container, *rest: seek(Still(), *rest))
+    np.testing.assert_allclose(greys_of(read_frames(clip, at(0, 59))), [10, 246], atol=2)
+    assert decode_all(clip) == 60
+
+
 def test_a_list_is_not_read_in_place_of_a_video(clip, tmp_path):
     """ffmpeg would go by its content and open what it names."""
     (tmp_path / 'clip.mp4').write_bytes(open(clip, 'rb').read())
