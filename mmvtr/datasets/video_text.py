@@ -21,6 +21,7 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset
 
 from mmvtr.datasets.sampling.samplers import ItemKey
+from mmvtr.datasets.videos.broken_list import OnBroken, read_on_broken
 from mmvtr.datasets.videos.video_io import BrokenVideoError
 from mmvtr.functional.class_relevance import class_relevance
 from mmvtr.registry import TASK_UTILS, TRANSFORMS
@@ -29,6 +30,11 @@ Transform = Union[dict, Callable[[dict], dict]]
 Component = Union[dict, Callable[..., Any]]
 #: Key of a video record by unit of length.
 LENGTHS = dict(frames='num_frames', seconds='duration')
+#: What to do about a broken video.
+ADVICE = (
+    "on_broken='skip' leaves broken videos out; "
+    'tools/dataset_converters/check_dataset.py CONFIG --decode finds them all'
+)
 EpochUnit = Literal['text', 'video', 'video_with_all_texts']
 
 
@@ -47,7 +53,9 @@ class VideoTextDataset(Dataset):
             = every video that has a text (with a random one of its texts), 'video_with_all_texts'
             = every such video with all of its texts: a batch holds more texts than videos.
         on_broken: 'raise' a :class:`BrokenVideoError`, or 'skip' the item and report it in the
-            batch's ``data_samples['broken']``.
+            batch's ``data_samples['broken']``; ``dict(skip=FILE)`` so skips the videos listed in a
+            file (:mod:`mmvtr.datasets.videos.broken_list`) without reading them, and raises for any
+            other.
         classes: component (config or callable) that gives videos and texts their ``classes`` and
             ``actions``, as ``classes(videos, texts)``; None = those of the annotations, if any.
         agreement: component (config or callable) that gives them vectors ``agreement``, the same
@@ -58,10 +66,12 @@ class VideoTextDataset(Dataset):
 
     Attributes:
         environments: int64 [V], the environment of each video, or None.
+        known_broken: of videos that ``on_broken`` lists, the reason by video id.
 
     Raises:
+        FileNotFoundError: no such list of broken videos.
         ValueError: duplicate ids, empty caption, caption without or of an unknown video, not one
-            environment a video.
+            environment a video, a malformed list of broken videos.
     """
 
     def __init__(
@@ -70,14 +80,14 @@ class VideoTextDataset(Dataset):
         text_pipeline: Sequence[Transform],
         *,
         epoch_unit: EpochUnit = 'text',
-        on_broken: Literal['raise', 'skip'] = 'raise',
+        on_broken: OnBroken = 'raise',
         classes: Optional[Component] = None,
         agreement: Optional[Component] = None,
         environments: Optional[Component] = None,
     ) -> None:
         units = get_args(EpochUnit)
         _require(epoch_unit in units, f'epoch_unit: one of {units}, not {epoch_unit!r}')
-        _require(on_broken in ('raise', 'skip'), f"on_broken: 'raise' or 'skip', not {on_broken!r}")
+        listed = read_on_broken(on_broken)
         self.epoch_unit = epoch_unit
         self.on_broken = on_broken
         self.videos, self.texts = self.load_annotations()
@@ -93,8 +103,10 @@ class VideoTextDataset(Dataset):
         if agreement is not None:  # of what is left
             _component(agreement)(self.videos, self.texts)
         self.texts_of = _texts_of(self.texts, len(self.videos))
+        self.known_broken = self._leave_out(listed)
         self.videos_with_text = [v for v, texts in enumerate(self.texts_of) if texts]
-        self.video_pipeline = _build(video_pipeline, self.videos)
+        read = [video for video in self.videos if video['video_id'] not in self.known_broken]
+        self.video_pipeline = _build(video_pipeline, read)
         self.text_pipeline = _build(text_pipeline, self.texts)
 
     def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -243,6 +255,19 @@ class VideoTextDataset(Dataset):
         self._environments_note = note
         MMLogger.get_current_instance().info(f'environments: {note}')
 
+    def _leave_out(self, listed: dict[str, str]) -> dict[str, str]:
+        """Those of the listed videos that are here; nobody may miss it in a test set."""
+        here = {i: v['video_id'] for i, v in enumerate(self.videos) if v['video_id'] in listed}
+        if here:
+            texts = len({t for v in here for t in self.texts_of[v]})
+            names = ', '.join([*here.values()][:3]) + (', ...' if len(here) > 3 else '')
+            MMLogger.get_current_instance().warning(
+                f'{type(self).__name__}: {len(here)} of {len(self.videos)} videos are left out, as '
+                f'{self.on_broken["skip"]} lists them: {names}; {texts} of {len(self.texts)} texts '
+                'tell of them. A result without them is not one on the whole set.'
+            )
+        return {name: listed[name] for name in here.values()}
+
     def _choose(self, index: int) -> tuple[int, list[int]]:
         """The video and the texts of an item."""
         if self.epoch_unit == 'text':
@@ -253,11 +278,14 @@ class VideoTextDataset(Dataset):
 
     def _video(self, v: int) -> dict[str, Any]:
         record = self.videos[v]
+        if record['video_id'] in self.known_broken:
+            reason = self.known_broken[record['video_id']]
+            return dict(broken=(record['video_id'], reason), **_known(record))
         try:
             results = self.video_pipeline(dict(record))
         except BrokenVideoError as error:
-            if self.on_broken == 'raise':
-                raise
+            if self.on_broken != 'skip':
+                raise BrokenVideoError(f'{error} ({ADVICE})') from error
             return dict(broken=(record['video_id'], str(error)), **_known(record))
         known = _known(record)
         if self.environments is not None:

@@ -219,7 +219,8 @@ class RetrievalLoop(BaseLoop):
         if broken:
             names = ''.join(f'\n  {video_id}: {reason}' for video_id, reason in broken)
             self.runner.logger.warning(
-                f'{len(broken)} broken videos are left out of the gallery:{names}'
+                f'{len(broken)} broken videos are left out of the gallery: these results are not '
+                f'those of the whole set, and do not compare with them.{names}'
             )
         tables = [results_table(self.report)]
         if evaluation.transformed:
@@ -250,7 +251,9 @@ class RetrievalLoop(BaseLoop):
             'texts': len(relation.text_ids),
             'videos': len(relation.video_ids),
             'captions a video': span(relation.positives.sum(0)),
-            'broken and left out': f'{len(broken)} videos ({some})' if broken else None,
+            'broken and left out': f'{len(broken)} videos ({some}): not the whole set'
+            if broken
+            else None,
             'frames a video': span(videos.lengths),
             'ties': 'mean rank',
             **training_protocol(self.runner),

@@ -16,6 +16,7 @@ from mmvtr.datasets import (
     VideoTextDataset,
     collate_retrieval,
 )
+from mmvtr.datasets.videos.broken_list import read_broken, write_broken
 from mmvtr.models.data_preprocessor import VideoTextDataPreprocessor
 
 #: Text 2 belongs to two videos, video 3 has no text.
@@ -234,7 +235,89 @@ def test_wrong_annotations_name_the_row(videos, texts, message):
         Tiny(videos, texts)
 
 
-@pytest.mark.parametrize('option', [dict(epoch_unit='pair'), dict(on_broken='ignore')])
+def test_a_broken_video_is_told_what_to_do_about_it():
+    with pytest.raises(BrokenVideoError, match="truncated .on_broken='skip' .*check_dataset.py"):
+        Tiny(video=broken_b).load_video(1)
+
+
+def listed(tmp_path, text: str) -> dict[str, str]:
+    (tmp_path / 'broken.txt').write_text(text)
+    return dict(skip=str(tmp_path / 'broken.txt'))
+
+
+def test_listed_videos_are_left_out_unread(tmp_path, caplog):
+    """Those and no others: b is not listed, and raises."""
+    read = []
+
+    def record(results):
+        read.append(results['video_id'])
+        return broken_b(results)
+
+    record.check = lambda videos: read.append([video['video_id'] for video in videos])
+    logger = MMLogger.get_current_instance()
+    logger.addHandler(caplog.handler)
+    try:
+        on_broken = listed(tmp_path, 'lonely\tno video stream\nelsewhere\n\na\r\n')
+        dataset = Tiny(video=record, on_broken=on_broken)
+    finally:
+        logger.removeHandler(caplog.handler)
+    assert 'Tiny: 2 of 4 videos are left out, as ' in caplog.text
+    assert 'lists them: a, lonely; 2 of 4 texts tell of them' in caplog.text
+    assert 'not one on the whole set' in caplog.text
+    known = {'a': f'listed in {on_broken["skip"]}', 'lonely': 'no video stream'}
+    assert dataset.known_broken == known
+    assert [dataset.load_video(v) for v in (0, 3)] == [dict(broken=item) for item in known.items()]
+    assert dataset.load_video(2)['video_id'] == 'c'
+    with pytest.raises(BrokenVideoError, match='b.mp4: truncated'):
+        dataset.load_video(1)
+    assert read == [['b', 'c'], 'c', 'b']
+    assert dataset.protocol()['ids_sha'] == Tiny().protocol()['ids_sha'], 'the set is the same'
+
+
+def test_an_empty_list_leaves_nothing_out(tmp_path, caplog):
+    assert Tiny(on_broken=listed(tmp_path, '')).known_broken == {}
+    assert 'left out' not in caplog.text
+
+
+@pytest.mark.parametrize(
+    'text, message',
+    [
+        ('a\nb\treason\na\tx\n', r"broken.txt, line 3: .*got the id again: 'a\\tx'"),
+        ('\treason\n', r'broken.txt, line 1: "ID<tab>REASON" expected, .*got no id'),
+    ],
+)
+def test_a_malformed_list_names_the_line(tmp_path, text, message):
+    with pytest.raises(ValueError, match=message):
+        Tiny(on_broken=listed(tmp_path, text))
+
+
+def test_a_list_that_cannot_be_read(tmp_path):
+    with pytest.raises(FileNotFoundError, match='no list of broken videos .*none.txt: .*--decode'):
+        Tiny(on_broken=dict(skip=str(tmp_path / 'none.txt')))
+    with pytest.raises(ValueError, match=f'list of broken videos {tmp_path}: .*directory'):
+        Tiny(on_broken=dict(skip=str(tmp_path)))
+    (tmp_path / 'binary').write_bytes(b'\xff\xfe')
+    with pytest.raises(ValueError, match='binary: .* can.t decode'):
+        Tiny(on_broken=dict(skip=str(tmp_path / 'binary')))
+
+
+def test_a_list_is_written_as_it_is_read(tmp_path):
+    broken = {'-4wsuPC_5_15': 'a.avi: cut\tshort\nhere', 'two words': 'no frame'}
+    write_broken(tmp_path / 'list.txt', broken)
+    broken['-4wsuPC_5_15'] = 'a.avi: cut short here'
+    assert read_broken(tmp_path / 'list.txt') == broken
+
+
+@pytest.mark.parametrize(
+    'option',
+    [
+        dict(epoch_unit='pair'),
+        dict(on_broken='ignore'),
+        dict(on_broken=dict(skip=3)),
+        dict(on_broken=dict(leave='x')),
+        dict(on_broken=None),
+    ],
+)
 def test_unknown_options(option):
     with pytest.raises(ValueError, match=r'epoch_unit|on_broken'):
         Tiny(**option)

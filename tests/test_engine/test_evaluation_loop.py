@@ -236,7 +236,7 @@ def test_broken_videos_leave_the_gallery_and_are_named(tmp_path):
     log = log_of(tmp_path)
     assert '3 broken videos are left out of the gallery' in log
     assert 'video4: no stream' in log
-    assert 'broken and left out 3 videos (video0, video1, video4)' in log
+    assert 'broken and left out 3 videos (video0, video1, video4): not the whole set' in log
 
 
 def test_a_nan_names_its_ids(tmp_path):

@@ -1,10 +1,15 @@
 """The data checker: what it prints, and its exit code."""
 
+import os
 import runpy
+import signal
 import sys
 from pathlib import Path
 
 import pytest
+
+from mmvtr.datasets.videos import video_io
+from mmvtr.datasets.videos.broken_list import read_broken
 
 TOOL = Path(__file__).parents[2] / 'tools/dataset_converters/check_dataset.py'
 
@@ -67,3 +72,95 @@ def test_broken_sample(config, monkeypatch, capsys):
     (config.parent / 'videos/video7.mp4').write_bytes(b'')
     assert check(monkeypatch, config) == 1
     assert 'video7.mp4: Invalid data' in capsys.readouterr().out
+
+
+@pytest.fixture
+def many(config, write_video):
+    """A config of 40 videos and captions."""
+    folder = config.parent
+    rows = ['key,vid_key,video_id,sentence']
+    for i in range(40):
+        write_video(folder / f'videos/video{i}.mp4', range(0, 100, 10))
+        rows.append(f'ret{i},msr{i},video{i},a man sings')
+    (folder / 'MSRVTT_JSFUSION_test.csv').write_text('\n'.join(rows) + '\n')
+    return config
+
+
+def cut(config: Path, *numbers: int) -> None:
+    for number in numbers:
+        path = config.parent / f'videos/video{number}.mp4'
+        path.write_bytes(path.read_bytes()[:-200])
+
+
+def test_some_items_are_tried(many, monkeypatch, capsys):
+    """The same 16 each time, the first among them."""
+    assert check(monkeypatch, many) == 0
+    assert '16 videos and 16 texts read in' in capsys.readouterr().out
+    cut(many, *range(1, 40))
+    printed = []
+    for _ in range(2):
+        assert check(monkeypatch, many) == 1
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1]
+    assert '15 of 16 videos that were tried are broken (--decode tries all):' in printed[0]
+    assert printed[0].count('mp4: cut short') == 5, 'a few are named'
+    assert check(monkeypatch, many, '--samples', '1') == 0
+
+
+def test_all_are_decoded_and_listed(many, tmp_path, monkeypatch, capsys):
+    report = tmp_path / 'broken.txt'
+    decode = ('--samples', '1', '--decode', '--workers', '2', '--report', str(report))
+    assert check(monkeypatch, many, *decode) == 0
+    printed = capsys.readouterr().out
+    assert 'decoding 40 videos in 2 processes' in printed and '40/40' in printed
+    assert '0 of 40 videos are broken' in printed and read_broken(report) == {}
+
+    cut(many, 7, 31)
+    assert check(monkeypatch, many, *decode) == 1
+    printed = capsys.readouterr().out
+    assert '2 of 40 videos are broken' in printed
+    assert f"on_broken=dict(skip='{report}')" in printed and 'do not compare' in printed
+    broken = read_broken(report)
+    assert [*broken] == ['video7', 'video31'] and 'video7.mp4: cut short' in broken['video7']
+
+    listed = ('--cfg-options', f'test_dataloader.dataset.on_broken.skip={report}')
+    assert check(monkeypatch, many, *decode, *listed) == 0
+    printed = capsys.readouterr().out
+    assert '2 listed as broken and LEFT OUT' in printed
+    assert '0 of 38 videos are broken, beside 2 that were known to be' in printed
+    assert read_broken(report) == broken, 'they stay on the list'
+
+
+def test_damage_between_the_chosen_frames_is_found(config, tmp_path, monkeypatch):
+    path = config.parent / 'videos/video7.mp4'
+    data = bytearray(path.read_bytes())
+    end = data.index(b'moov') - 4  # of the pictures
+    data[end - 60 : end] = bytes(60)
+    path.write_bytes(data)
+    first = ('--cfg-options', 'test_dataloader.dataset.video_pipeline.0.num_frames=1')
+    assert check(monkeypatch, config, *first) == 0
+    report = ('--decode', '--report', str(tmp_path / 'broken.txt'))
+    assert check(monkeypatch, config, *report, *first) == 1
+    assert [*read_broken(tmp_path / 'broken.txt')] == ['video7']
+
+
+def test_a_video_that_kills_the_decoder_is_listed(many, tmp_path, monkeypatch, capsys):
+    original = video_io.decode_all
+
+    def fatal(path, **options):
+        if path.endswith(('video3.mp4', 'video38.mp4')):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return original(path, **options)
+
+    monkeypatch.setattr(video_io, 'decode_all', fatal)
+    report = ('--decode', '--workers', '2', '--report', str(tmp_path / 'broken.txt'))
+    assert check(monkeypatch, many, *report) == 1
+    died = 'the process that decoded it died'
+    assert read_broken(tmp_path / 'broken.txt') == {'video3': died, 'video38': died}
+    assert '40/40' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize('option', ['--samples', '--workers'])
+def test_counts_are_positive(config, monkeypatch, capsys, option):
+    assert check(monkeypatch, config, option, '0') == 2
+    assert f'{option} must be at least 1, not 0' in capsys.readouterr().err

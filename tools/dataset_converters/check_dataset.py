@@ -1,20 +1,30 @@
-"""Say in seconds whether the data of a config are there and can be read.
+"""Say whether the data of a config are there and can be read.
 
     python tools/dataset_converters/check_dataset.py CONFIG [--cfg-options key=value ...]
+    python tools/dataset_converters/check_dataset.py CONFIG --decode [--workers 8]
 
-Builds the datasets of the train, val and test dataloaders, decodes one sample of each and prints
-the counts. Exit code 1 if something is missing.
+Builds the datasets of the train, val and test dataloaders, reads some items of each and prints the
+counts, in seconds.  With --decode reads all videos (where the pipeline decodes files, all of their
+frames) and writes a list of those that cannot be read; ``on_broken=dict(skip=LIST)`` of a dataset
+leaves them out.  Exit code 1 if something is missing or broken.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
+import os
+import random
 import sys
 import time
-from typing import Any
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any, NamedTuple, Optional, Sequence
 
-from mmengine.config import DictAction
+from mmengine.config import Config, DictAction
 from mmengine.registry import init_default_scope
+from mmengine.utils import ProgressBar
 
 from mmvtr.registry import DATASETS
 from mmvtr.utils import load_config
@@ -22,34 +32,50 @@ from mmvtr.utils import load_config
 #: What datasets and transforms raise when files or annotations are not as expected.
 PROBLEMS = (OSError, ImportError, ValueError, KeyError, RuntimeError)
 
+PARTS = ('train', 'val', 'test')
+
+#: Broken videos that are named without --decode.
+MAX_NAMED = 5
+
+
+class Job(NamedTuple):
+    """A video to decode: its dataset and its position there."""
+
+    part: str
+    index: int
+
+
+#: The datasets by part; processes that decode inherit them.
+_datasets: dict[str, Any] = {}
+
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description='Check the data of a config.')
-    parser.add_argument('config')
-    parser.add_argument('--cfg-options', nargs='+', action=DictAction, default={})
-    return parser.parse_args()
-
-
-def describe(dataset_cfg: dict[str, Any]) -> str:
-    """Build the dataset, decode its first item and tell what was found, in three lines."""
-    begin = time.perf_counter()
-    dataset = DATASETS.build(dataset_cfg)
-    built = time.perf_counter()
-    video, text = dataset.load_video(0), dataset.load_text(0)
-    decoded = time.perf_counter()
-    facts = ', '.join(f'{key} {value}' for key, value in dataset.protocol().items())
-    if 'broken' in video:
-        raise RuntimeError('broken video {}: {}'.format(*video['broken']))
-    return (
-        f'{facts}\n'
-        f'  video {video["video_id"]}: {_shape(video["frames"])}; '
-        f'text {text["text_id"]}: {_shape(text["tokens"])}\n'
-        f'  built in {built - begin:.1f} s, sample decoded in {decoded - built:.2f} s'
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-
-
-def _shape(x: Any) -> str:
-    return f'{str(x.dtype).removeprefix("torch.")} {list(x.shape)}'
+    add = parser.add_argument
+    add('config')
+    add('--samples', type=int, default=16, help='items of each set to read (default: 16)')
+    add('--decode', action='store_true', help='read all videos, and list those that are broken')
+    add(
+        '--report',
+        type=Path,
+        default=Path('broken_videos.txt'),
+        metavar='LIST',
+        help='what --decode writes: id, tab and reason of each broken video (default: %(default)s)',
+    )
+    add(
+        '--workers',
+        type=int,
+        default=len(os.sched_getaffinity(0)),
+        help='processes of --decode (default: all cores)',
+    )
+    add('--cfg-options', nargs='+', action=DictAction, default={})
+    args = parser.parse_args()
+    for name in ('samples', 'workers'):
+        if getattr(args, name) < 1:
+            parser.error(f'--{name} must be at least 1, not {getattr(args, name)}')
+    return args
 
 
 def main() -> None:
@@ -57,16 +83,175 @@ def main() -> None:
     cfg = load_config(args.config, args.cfg_options)
     init_default_scope(cfg.get('default_scope', 'mmvtr'))
     complete = True
-    for part in ('train', 'val', 'test'):
-        loader = cfg.get(f'{part}_dataloader')
-        if loader is None:
-            continue
+    for part in filter(lambda part: cfg.get(f'{part}_dataloader'), PARTS):
         try:
-            print(f'{part}: {describe(loader.dataset)}')
+            print(f'{part}: {describe(part, cfg, args.samples)}')
         except PROBLEMS as error:
             complete = False
-            print(f'{part}: MISSING OR BROKEN\n  {type(error).__name__}: {error}')
+            reason = error.args[0] if isinstance(error, KeyError) else error
+            print(f'{part}: MISSING OR BROKEN\n  {type(error).__name__}: {reason}')
+    if args.decode and _datasets:
+        complete = not decode(args) and complete
     sys.exit(0 if complete else 1)
+
+
+def describe(part: str, cfg: Config, samples: int) -> str:
+    """Build a dataset, read some of its items and tell in a few lines what was found.
+
+    Raises:
+        RuntimeError: videos among them are broken.
+    """
+    begin = time.perf_counter()
+    dataset = DATASETS.build(cfg[f'{part}_dataloader'].dataset)
+    built = time.perf_counter()
+    dataset.on_broken = 'skip'  # to see all of them
+    _datasets[part] = dataset
+    videos = [dataset.load_video(v) for v in chosen(to_read(dataset), samples)]
+    texts = [dataset.load_text(t) for t in chosen(range(len(dataset.texts)), samples)]
+    done = time.perf_counter()
+    broken = [video['broken'] for video in videos if 'broken' in video]
+    if broken:
+        names = '\n'.join(f'  {name}: {reason}' for name, reason in broken[:MAX_NAMED])
+        raise RuntimeError(
+            f'{len(broken)} of {len(videos)} videos that were tried are broken (--decode tries '
+            f'all):\n{names}'
+        )
+    facts = ', '.join(f'{key} {value}' for key, value in dataset.protocol().items())
+    lines = [facts]
+    if dataset.known_broken:
+        lines.append(f'{len(dataset.known_broken)} listed as broken and LEFT OUT')
+    if videos and texts:
+        video, text = videos[0], texts[0]
+        lines.append(
+            f'video {video["video_id"]}: {_shape(video["frames"])}; '
+            f'text {text["text_id"]}: {_shape(text["tokens"])}'
+        )
+    lines.append(
+        f'built in {built - begin:.1f} s, {len(videos)} videos and {len(texts)} texts read in '
+        f'{done - built:.2f} s'
+    )
+    return '\n  '.join(lines)
+
+
+def to_read(dataset: Any) -> list[int]:
+    """Positions of the videos that are not known to be broken."""
+    return [v for v, r in enumerate(dataset.videos) if r['video_id'] not in dataset.known_broken]
+
+
+def chosen(positions: Sequence[int], samples: int) -> list[int]:
+    """Some of them, the same ones each time and the first always among them."""
+    if len(positions) <= samples:
+        return list(positions)
+    return sorted([positions[0], *random.Random(0).sample(positions[1:], samples - 1)])
+
+
+def _shape(x: Any) -> str:
+    return f'{str(x.dtype).removeprefix("torch.")} {list(x.shape)}'
+
+
+def decode(args: argparse.Namespace) -> dict[str, str]:
+    """Read all videos, write the list, and say what to do with it. Returns reasons by id."""
+    from mmvtr.datasets.videos.broken_list import write_broken
+
+    jobs = jobs_of(_datasets)
+    print(f'\ndecoding {len(jobs)} videos in {args.workers} processes', flush=True)
+    found = run(jobs, args.workers)
+    broken: dict[str, str] = {}
+    for job in filter(found.get, jobs):
+        broken.setdefault(_id_of(job), found[job])
+    known = {name: why for set_ in _datasets.values() for name, why in set_.known_broken.items()}
+    write_broken(args.report, {**known, **broken})
+    print(f'\n{len(broken)} of {len(jobs)} videos are broken', end='')
+    print(f', beside {len(known)} that were known to be' if known else '')
+    for name, reason in broken.items():
+        print(f'  {name}: {reason}')
+    if broken:
+        print(
+            f"listed in {args.report}; to do without them: on_broken=dict(skip='{args.report}') of "
+            'a dataset. Without them a test set is another one, and its results do not compare.'
+        )
+    return broken
+
+
+def jobs_of(datasets: dict[str, Any]) -> list[Job]:
+    """All videos; a clip that several sets share is decoded once."""
+    jobs: dict[tuple, Job] = {}
+    for part, dataset in datasets.items():
+        for v in to_read(dataset):
+            record = dataset.videos[v]
+            clip = tuple(record.get(key) for key in ('video_id', 'path', 'start', 'end'))
+            jobs.setdefault(clip, Job(part, v))
+    return [*jobs.values()]
+
+
+def run(jobs: Sequence[Job], workers: int) -> dict[Job, str]:
+    """Decode in ``workers`` processes. Returns the reasons of those that are broken.
+
+    A process that dies takes down the others: what was under way, the first of what is left, is
+    then decoded one by one, so that the video that kills a process is known.
+    """
+    found: dict[Job, str] = {}
+    bar = ProgressBar(len(jobs), file=sys.stdout)
+    left = list(jobs)
+    while left:
+        left = run_pool(left, workers, found, bar)
+        for suspect in left[: 2 * workers + 1]:
+            if run_pool([suspect], 1, found, bar):
+                found[suspect] = 'the process that decoded it died'
+                bar.update()
+        left = left[2 * workers + 1 :]
+    return found
+
+
+def run_pool(
+    jobs: Sequence[Job], workers: int, found: dict[Job, str], bar: ProgressBar
+) -> list[Job]:
+    """Decode until all is done or a process dies. Returns what is left, in order."""
+    left = dict.fromkeys(jobs)
+    forked = multiprocessing.get_context('fork')  # has the datasets
+    with ProcessPoolExecutor(workers, forked, initializer=start_process) as pool:
+        waiting = {pool.submit(try_video, job): job for job in jobs}
+        try:
+            for done in as_completed(waiting):
+                reason = done.result()
+                del left[waiting[done]]
+                bar.update()
+                if reason is not None:
+                    found[waiting[done]] = reason
+        except BrokenProcessPool:
+            pass  # said by what is left
+    return [*left]
+
+
+def start_process() -> None:
+    """Of many processes each has one thread."""
+    import cv2
+    import torch
+
+    cv2.setNumThreads(1)
+    torch.set_num_threads(1)
+
+
+def try_video(job: Job) -> Optional[str]:
+    """Why a video cannot be read; None if it can."""
+    from mmvtr.datasets import LoadVideo
+    from mmvtr.datasets.videos.video_io import decode_all
+
+    dataset = _datasets[job.part]
+    record = dataset.videos[job.index]
+    try:
+        for step in dataset.video_pipeline.transforms:
+            if isinstance(step, LoadVideo):
+                start, end = record.get('start'), record.get('end')
+                decode_all(record['path'], start=start, end=end, max_bytes=step.max_bytes)
+        item = dataset.load_video(job.index)
+    except PROBLEMS as error:
+        return f'{error}' or type(error).__name__
+    return item['broken'][1] if 'broken' in item else None
+
+
+def _id_of(job: Job) -> str:
+    return _datasets[job.part].videos[job.index]['video_id']
 
 
 if __name__ == '__main__':

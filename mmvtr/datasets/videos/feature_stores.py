@@ -12,6 +12,7 @@ import os
 from abc import ABC, abstractmethod
 from functools import lru_cache
 from pathlib import Path
+from tokenize import TokenError  # numpy's of some damaged headers
 from typing import Any, NamedTuple, Optional, Sequence
 
 import numpy as np
@@ -19,8 +20,9 @@ import numpy as np
 from mmvtr.datasets.annotation_files import strings
 from mmvtr.datasets.files import missing_files
 
-#: What npy files of the usual format begin with.
-NPY_1_0 = b'\x93NUMPY\x01\x00'
+#: What npy files begin with, and those of the usual format.
+NPY = b'\x93NUMPY'
+NPY_1_0 = NPY + b'\x01\x00'
 
 
 def open_store(path: Path) -> FeatureStore:
@@ -64,12 +66,17 @@ class FeatureStore(ABC):
         """Float [F, D] with F > 0.
 
         Raises:
-            ValueError: they cannot be read, or are of another shape.
+            ValueError: they cannot be read, are no numbers, or are of another shape.
         """
         try:
             features = self.load(name)
-        except (OSError, ValueError, EOFError) as error:
+        except (OSError, ValueError, TypeError, EOFError, TokenError) as error:
             raise ValueError(f'{self.path}: features of {name!r}: {error}') from error
+        if features.dtype.kind not in 'fiub':
+            raise ValueError(
+                f'{self.path}: features of {name!r} are {str(features.dtype)[:80]}, '
+                'numbers expected'
+            )
         if features.ndim != 2 or len(features) == 0:
             raise ValueError(
                 f'{self.path}: features of {name!r} are {features.shape}, '
@@ -101,7 +108,11 @@ class NpyFolder(FeatureStore):
         of a folder have few different headers.
         """
         path = self._file(name)
+        if not path.is_file():  # from a named pipe numpy would read forever
+            raise ValueError(f'{path} is {"no file" if path.exists() else "gone"}')
         raw = np.fromfile(path, np.uint8)
+        if raw[:6].tobytes() != NPY:
+            raise ValueError(f'no npy file, it begins with {raw[:8].tobytes()!r}')
         if raw[:8].tobytes() != NPY_1_0:
             return np.load(path)
         end = 10 + int.from_bytes(raw[8:10].tobytes(), 'little')
@@ -142,7 +153,7 @@ class Hdf5File(FeatureStore):
         if self._process != os.getpid():
             self._file = None  # closes one that was inherited, before this process opens its own
             self._file, self._process = self._open(), os.getpid()
-        return self._file[name][()]
+        return np.asarray(self._file[name][()])
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.path,)  # a copy opens the file for itself

@@ -23,7 +23,8 @@ from mmvtr.datasets.videos.frame_sampling import at_rate
 from mmvtr.datasets.videos.resizing import resize_short_side
 from mmvtr.datasets.videos.video_io import BrokenVideoError, Select, read_frames
 
-#: Frames of a clip that are decoded at a time: a long clip in full size would not fit into memory.
+#: Frames of a clip that are decoded at a time: a long clip in full size would not fit into memory
+#: (those of more than 11 million pixels do not either, and are stored as broken: MAX_BYTES).
 AT_ONCE = 128
 
 SETTINGS = 'frames.json'

@@ -17,7 +17,7 @@ from mmvtr.datasets.videos.feature_stores import FeatureStore, open_store
 from mmvtr.datasets.videos.frame_sampling import sampling_named
 from mmvtr.datasets.videos.frame_store import FrameStore
 from mmvtr.datasets.videos.resizing import resize_short_side
-from mmvtr.datasets.videos.video_io import BrokenVideoError, read_frames
+from mmvtr.datasets.videos.video_io import MAX_BYTES, BrokenVideoError, read_frames
 from mmvtr.registry import TRANSFORMS
 
 Results = dict[str, Any]
@@ -34,11 +34,16 @@ class LoadVideo(BaseTransform):
         sampling: 'uniform', 'per_second', 'stride', 'segment_random' (training) or
             'segment_centre' (its test-time companion); see
             :mod:`mmvtr.datasets.videos.frame_sampling`.
+        max_bytes: that the chosen frames of a video may take as they are decoded, 3 bytes a pixel;
+            a video that would take more counts as broken. 4 GiB are 170 frames of 3840 x 2160.
     """
 
-    def __init__(self, num_frames: int = 12, *, sampling: str = 'uniform') -> None:
+    def __init__(
+        self, num_frames: int = 12, *, sampling: str = 'uniform', max_bytes: int = MAX_BYTES
+    ) -> None:
         self.num_frames = num_frames
         self.select = sampling_named(sampling)
+        self.max_bytes = max_bytes
 
     def check(self, videos: list[Results]) -> None:
         """Raise FileNotFoundError unless every video file exists (one listing a folder)."""
@@ -57,6 +62,7 @@ class LoadVideo(BaseTransform):
             lambda times: self.select(times, self.num_frames),
             start=results.get('start'),
             end=results.get('end'),
+            max_bytes=self.max_bytes,
         )
         return results
 

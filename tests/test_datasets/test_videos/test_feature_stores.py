@@ -1,6 +1,8 @@
 """Feature stores: BigFile against a reader of its bytes, hdf5 over processes, what is refused."""
 
 import copy
+import io
+import os
 import pickle
 import struct
 
@@ -204,3 +206,65 @@ def test_missing_files(tmp_path):
     lost = [tmp_path / 'b', tmp_path / 'folder/c']
     assert missing_files([tmp_path / 'a', *lost]) == lost
     assert missing_files([]) == []
+
+
+def npy(array: np.ndarray, save=np.save) -> bytes:
+    file = io.BytesIO()
+    save(file, array)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    'content, reason',
+    [
+        (npy(np.ones((2, 3)), np.savez), r"no npy file, it begins with b'PK"),
+        (b'PK\x03\x04' + bytes(50), 'no npy file, it begins with'),
+        (b'', r"no npy file, it begins with b''"),
+        (npy(np.array([['a', 'b']])), 'are <U1, numbers expected'),
+        (npy(np.zeros((2, 2), [('x', 'f4')])), r'are ..*x.*, numbers expected'),
+        (npy(np.zeros((2, 2), complex)), 'are complex128, numbers expected'),
+        (npy(np.ones((2, 3))).replace(b'}', b'('), ''),  # a header that no bracket ends
+    ],
+)
+def test_what_is_no_npy_file_of_features(tmp_path, content, reason):
+    (tmp_path / 'a.npy').write_bytes(content)
+    with pytest.raises(BrokenVideoError, match=f"^{tmp_path}: features of 'a'.*{reason}"):
+        LoadFeatures(str(tmp_path)).transform(dict(video_id='a'))
+
+
+def test_a_named_pipe_is_no_npy_file(tmp_path):
+    os.mkfifo(tmp_path / 'a.npy')
+    load = LoadFeatures(str(tmp_path))
+    for name, reason in (('a', 'no file'), ('b', 'gone')):
+        with pytest.raises(
+            BrokenVideoError, match=f"features of '{name}': .*{name}.npy is {reason}"
+        ):
+            load.transform(dict(video_id=name))
+
+
+def test_damaged_headers_of_npy_files(tmp_path):
+    """Whatever bytes they hold, an error in words or an array."""
+    data, random = npy(np.ones((2, 3), np.float32)), np.random.default_rng(0)
+    load, refused = LoadFeatures(str(tmp_path)), 0
+    for _ in range(300):
+        mutant = bytearray(data)
+        for place in random.integers(0, 128, 4):
+            mutant[place] = random.integers(0, 256)
+        (tmp_path / 'a.npy').write_bytes(mutant)
+        try:
+            assert load.transform(dict(video_id='a'))['features'].ndim == 2
+        except BrokenVideoError as error:
+            assert "features of 'a'" in str(error) and len(str(error)) < 500
+            refused += 1
+    assert refused > 200
+
+
+@pytest.mark.parametrize('content', ['group', 'string'])
+def test_what_is_no_array_of_a_hdf5_file(tmp_path, content):
+    with h5py.File(tmp_path / 'f.h5', 'w') as file:
+        if content == 'group':
+            file.create_group('a')
+        else:
+            file['a'] = 'words'
+    with pytest.raises(BrokenVideoError, match="f.h5: features of 'a'"):
+        LoadFeatures(str(tmp_path / 'f.h5')).transform(dict(video_id='a'))

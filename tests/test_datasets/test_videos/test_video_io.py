@@ -1,11 +1,15 @@
 """Decoding: the right frames of odd files, and errors that name the broken ones."""
 
+import os
+import socket
+
+import av
 import numpy as np
 import pytest
 
 from mmvtr.datasets.videos import video_io
 from mmvtr.datasets.videos.frame_sampling import uniform
-from mmvtr.datasets.videos.video_io import BrokenVideoError, read_frames
+from mmvtr.datasets.videos.video_io import BrokenVideoError, decode_all, read_frames
 
 GREYS = list(range(10, 250, 4))  # 60 frames, 6 s, a key frame every half second
 
@@ -72,7 +76,8 @@ def test_jumping_gives_the_pixels_of_plain_decoding(shared, name):
     path = str(shared / 'data/videos' / name)
     late = at(FILES[name][2] - 1)
     np.testing.assert_array_equal(
-        read_frames(path, late), video_io._read_by_count(path, late, None, None)
+        read_frames(path, late),
+        video_io._read_by_count(video_io._Clip(path, late, None, None, video_io.MAX_BYTES)),
     )
 
 
@@ -162,3 +167,131 @@ def test_text_file_is_no_video(tmp_path):
 def test_missing_file(tmp_path):
     with pytest.raises(FileNotFoundError, match='no such video: .*absent.mp4'):
         read_frames(str(tmp_path / 'absent.mp4'), every)
+
+
+@pytest.fixture
+def special(tmp_path):
+    """By kind a path that is no ordinary file."""
+    os.mkfifo(tmp_path / 'pipe.mp4')
+    (tmp_path / 'folder.mp4').mkdir()
+    (tmp_path / 'loop.mp4').symlink_to(tmp_path / 'loop.mp4')
+    (tmp_path / 'link.mp4').symlink_to(tmp_path / 'pipe.mp4')
+    paths = {name: tmp_path / f'{name}.mp4' for name in ('pipe', 'folder', 'loop', 'link')}
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / 'socket.mp4'))
+        yield {**paths, 'socket': tmp_path / 'socket.mp4', 'device': '/dev/zero'}
+
+
+@pytest.mark.parametrize(
+    'kind, reason',
+    [
+        ('pipe', 'a file expected, not a named pipe'),
+        ('link', 'a file expected, not a named pipe'),
+        ('folder', 'a file expected, not a folder'),
+        ('socket', 'a file expected, not a socket'),
+        ('device', 'a file expected, not a device'),
+        ('loop', 'Too many levels of symbolic links'),
+    ],
+)
+@pytest.mark.parametrize('read', [lambda path: read_frames(path, every), decode_all])
+def test_what_is_no_file_is_refused_unopened(special, kind, reason, read):
+    path = str(special[kind])
+    with pytest.raises(BrokenVideoError, match=f'^{path}: {reason}$'):
+        read(path)
+
+
+def test_a_name_that_cannot_be_one(tmp_path):
+    with pytest.raises(BrokenVideoError, match='embedded null byte'):
+        read_frames(str(tmp_path / 'a\0b.mp4'), every)
+
+
+def test_frames_that_share_one_time(tmp_path, write_video):
+    """As avi gives them of two frames seconds apart."""
+    path = write_video(tmp_path / 'slides.avi', [50, 200], times=[0.0, 5.0])
+    with av.open(str(path)) as container:
+        assert len({frame.pts for frame in container.decode(video=0)}) == 1
+    np.testing.assert_allclose(greys_of(read_frames(str(path), every)), [50, 200], atol=2)
+    assert decode_all(str(path)) == 2
+
+
+def test_a_file_in_which_ffmpeg_cannot_seek(clip, monkeypatch):
+    class Still:
+        def seek(self, *args, **kwargs):
+            raise av.error.PermissionError(1, 'Operation not permitted')
+
+    seek = video_io._seek
+    monkeypatch.setattr(video_io, '_seek', lambda container, *rest: seek(Still(), *rest))
+    np.testing.assert_allclose(greys_of(read_frames(clip, at(0, 59))), [10, 246], atol=2)
+    assert decode_all(clip) == 60
+
+
+def test_a_list_is_not_read_in_place_of_a_video(clip, tmp_path):
+    """ffmpeg would go by its content and open what it names."""
+    (tmp_path / 'clip.mp4').write_bytes(open(clip, 'rb').read())
+    path = tmp_path / 'list.mp4'
+    path.write_text('ffconcat version 1.0\nfile clip.mp4\n')
+    with pytest.raises(BrokenVideoError, match=r'list.mp4: a list of other files .concat., not a'):
+        read_frames(str(path), every)
+
+
+def test_a_title_need_not_be_unicode(tmp_path):
+    path = tmp_path / 'titled.mp4'
+    with av.open(str(path), 'w') as container:
+        container.metadata['title'] = 'Cafe du Nord'
+        stream = container.add_stream('libx264', rate=25)
+        stream.height, stream.width, stream.pix_fmt = 32, 48, 'yuv420p'
+        image = np.full((32, 48, 3), 90, dtype=np.uint8)
+        container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format='rgb24')))
+        container.mux(stream.encode())
+    assert path.read_bytes().count(b'Cafe') == 1
+    path.write_bytes(path.read_bytes().replace(b'Cafe', b'Caf\xe9'))
+    assert len(read_frames(str(path), every)) == 1
+
+
+def test_frames_that_do_not_fit_are_refused_before_they_are_decoded(clip, monkeypatch):
+    frame = 32 * 48 * 3
+    assert len(read_frames(clip, every, max_bytes=60 * frame)) == 60
+    monkeypatch.setattr(video_io, '_shown', None)
+    message = r'clip.mp4: 60 frames of 48 x 32 pixels take 0.000276 GB, more than the 0.000276 GB'
+    with pytest.raises(BrokenVideoError, match=message):
+        read_frames(clip, every, max_bytes=60 * frame - 1)
+    with pytest.raises(BrokenVideoError, match='1 frames of 48 x 32'):
+        decode_all(clip, max_bytes=frame - 1)
+
+
+def test_frames_larger_than_the_header_says(tmp_path, write_video):
+    """The decoder learns the size from the pictures; what it finds there is checked as well."""
+    path = write_video(tmp_path / 'large.webm', GREYS[:8], codec='libvpx', keyint=1)
+    data = path.read_bytes()
+    size = (32 << 16 | 48).to_bytes(4, 'little')  # height and width behind each start code
+    assert data.count(b'\x9d\x01\x2a' + size) == 8
+    huge = (4000 << 16 | 4000).to_bytes(4, 'little')
+    path.write_bytes(data.replace(b'\x9d\x01\x2a' + size, b'\x9d\x01\x2a' + huge))
+    with pytest.raises(BrokenVideoError, match=r'8 frames of 4000 x 4000 .* take 0.384 GB'):
+        read_frames(str(path), every, max_bytes=1 << 28)
+
+
+def test_decode_all_counts_and_finds_what_a_few_frames_miss(clip, tmp_path):
+    assert decode_all(clip) == 60
+    assert decode_all(clip, start=2.0, end=3.0) == 10
+    data = bytearray(open(clip, 'rb').read())
+    start = data.index(b'mdat') + 4
+    data[start + 1500 : start + 2000] = bytes(500)
+    path = tmp_path / 'damaged.mp4'
+    path.write_bytes(data)
+    assert len(read_frames(str(path), at(0))) == 1
+    with pytest.raises(BrokenVideoError, match='damaged.mp4: '):
+        decode_all(str(path))
+    with pytest.raises(BrokenVideoError, match='no frame between 7.0 s and 9.0 s'):
+        decode_all(clip, start=7.0, end=9.0)
+    with pytest.raises(FileNotFoundError, match='no such video: .*absent.mp4'):
+        decode_all(str(tmp_path / 'absent.mp4'))
+
+
+def test_decode_all_without_presentation_times(tmp_path, write_video):
+    assert decode_all(str(write_video(tmp_path / 'reordered.avi', GREYS))) == 60
+
+
+@pytest.mark.parametrize('name', [n for n in FILES if 'smpte' not in n and 'failing' not in n])
+def test_decode_all_of_reference_files(shared, name):
+    assert decode_all(str(shared / 'data/videos' / name)) == FILES[name][2]

@@ -1,0 +1,347 @@
+"""Video files that are cut, damaged, renamed or no videos, each read as a dataset reads them.
+
+Clips are made in all containers of :mod:`tests.campaign.clips`; those of
+``$MMVTR_SHARED/data/videos`` join them where they are.  A whole file must give the frames that PyAV
+alone decodes.  Of one that was made worse, verdicts are:
+
+- 'refused': an error in words that names the file;
+- 'right': the same number of frames and the same pixels as the whole file, so nothing was lost;
+- 'lost': a whole file was refused, or gave other frames than PyAV;
+- 'silent': a cut file that says how long it was gave other frames; or what is no video gave any;
+- 'raw', 'nameless', 'long', 'hang' (also a decoder that ended its process) as ever.
+
+What no reader can know stands in rows of its own and counts as right: 'cut, nothing tells' (the
+transport stream cut between two packets, and containers whose ``unit`` is 0: fragments without an
+index, live webm, flv without metadata, mpg, nut), 'damaged, other pixels' and 'damaged, other
+frames' (bytes were flipped or zeroed, and without an error came as many frames, or fewer or others:
+most codecs and containers have no checksums).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+import socket
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple, Optional
+
+import av
+import numpy as np
+
+from mmvtr.datasets.videos.frame_sampling import uniform
+from mmvtr.datasets.videos.video_io import BrokenVideoError, read_frames
+from tests.campaign.clips import CONTAINERS, make_clip, tells
+from tests.campaign.trial import Trial
+
+#: Seconds in which a read must end.
+TIME_LIMIT = 60.0
+
+#: Frames that are compared, and bytes that they may take.
+FRAMES, MAX_BYTES = 8, 1 << 28
+
+#: Kinds of trials and their shares.
+SHARES = {
+    'whole': 0.1,
+    'cut': 0.45,
+    'flipped': 0.12,
+    'zeroed': 0.1,
+    'renamed': 0.06,
+    'no video': 0.07,
+    'no file': 0.06,
+    'too large': 0.04,
+}
+
+
+class Clip(NamedTuple):
+    """A whole file: its container (None of a shared one), and what PyAV decodes of it."""
+
+    kind: Optional[str]
+    path: Path
+    expected: Any
+
+
+class Reader:
+    """Reads files in a process of its own, which is replaced when it hangs or dies."""
+
+    def __init__(self) -> None:
+        self._process: Optional[multiprocessing.Process] = None
+
+    def __enter__(self) -> 'Reader':
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._stop()
+
+    def __call__(self, how: str, path: str) -> tuple:
+        """('frames', count, digest), ('error', type, message) or ('hang', what happened)."""
+        if self._process is None:
+            context = multiprocessing.get_context('fork')
+            self._pipe, theirs = context.Pipe()
+            self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
+            self._process.start()
+            theirs.close()
+        self._pipe.send((how, path))
+        try:
+            if self._pipe.poll(TIME_LIMIT):
+                return self._pipe.recv()
+            reason = f'no end after {TIME_LIMIT} s'
+        except EOFError:
+            self._process.join()
+            reason = f'the process ended with {self._process.exitcode}'
+        self._stop()
+        return 'hang', reason
+
+    def _stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            self._process = None
+
+
+def _serve(pipe: Any) -> None:
+    readers = dict(ours=_read, theirs=_read_by_pyav)
+    while True:
+        try:
+            how, path = pipe.recv()
+        except EOFError:
+            return
+        try:
+            pipe.send(('frames', *readers[how](path)))
+        except Exception as error:  # whatever it is, it is judged
+            known = isinstance(error, (BrokenVideoError, FileNotFoundError))
+            pipe.send(('error', 'known' if known else type(error).__name__, str(error)))
+
+
+def _read(path: str) -> tuple[int, str]:
+    counts: list[int] = []
+
+    def select(times: np.ndarray) -> np.ndarray:
+        counts.append(len(times))
+        return uniform(times, FRAMES)
+
+    frames = read_frames(path, select, max_bytes=MAX_BYTES)
+    return counts[-1], _digest(frames)
+
+
+def _read_by_pyav(path: str) -> tuple[int, str]:
+    """Decodes from the first frame to the last, twice, and knows nothing of packets."""
+    with av.open(path) as container:
+        count = sum(1 for _ in container.decode(video=0))
+    wanted = set(uniform(np.arange(count), FRAMES).tolist())
+    with av.open(path) as container:
+        frames = [
+            np.rot90(frame.to_ndarray(format='rgb24'), round(frame.rotation / 90))
+            for i, frame in enumerate(container.decode(video=0))
+            if i in wanted
+        ]
+    return count, _digest(frames)
+
+
+def _digest(frames: list[np.ndarray]) -> str:
+    found = hashlib.sha256()
+    for frame in frames:
+        found.update(f'{frame.shape}'.encode() + np.ascontiguousarray(frame).tobytes())
+    return found.hexdigest()
+
+
+def run(count: int, seed: int, folder: Path) -> list[Trial]:
+    """Make files, spoil and read them.
+
+    Args:
+        count: how many.
+        seed: of all that is drawn.
+        folder: for the files; those of good trials are removed.
+
+    Returns:
+        The trials, in order; equal for equal arguments (and the same versions of the codecs).
+    """
+    with Reader() as read:
+        clips = _clips(folder, np.random.default_rng([seed, 0]), read)
+        trials = []
+        for number in range(count):
+            random = np.random.default_rng([seed, 1, number])
+            place = folder / f'{number:04d}'
+            place.mkdir()
+            trial = _try(clips, random, place, read)
+            if trial.detail:
+                detail = f'run({number + 1}, {seed}), the last trial, {trial.detail}'
+                trial = trial._replace(detail=detail[:500])
+            else:
+                _remove(place)
+            trials.append(trial)
+    return trials
+
+
+def _clips(folder: Path, random: np.random.Generator, read: Reader) -> list[Clip]:
+    """One of each container, and the shared ones."""
+    paths = []
+    for kind, container in CONTAINERS.items():
+        path = folder / f'{kind.replace(", ", "_").replace(" ", "_")}{container.suffix}'
+        make_clip(path, kind, random)
+        paths.append((kind, path))
+    shared = Path(os.environ.get('MMVTR_SHARED', Path(__file__).parents[3] / 'shared'))
+    paths += [(None, path) for path in sorted(shared.glob('data/videos/*'))]
+    return [Clip(kind, path, read('theirs', str(path))) for kind, path in paths]
+
+
+def _try(clips: list[Clip], random: np.random.Generator, place: Path, read: Reader) -> Trial:
+    act = str(random.choice([*SHARES], p=[*SHARES.values()]))
+    if act == 'no file':
+        return _no_file(random, place, read)
+    if act in ('no video', 'too large'):
+        if act == 'no video':
+            name, content = _no_video(random, clips, place)
+        else:
+            name, content = _too_large(random, clips)
+        path = place / name
+        path.write_bytes(content)
+        return _must_refuse(act, path, read)
+    clip = clips[random.integers(len(clips))]
+    data = bytearray(clip.path.read_bytes())
+    path = place / clip.path.name
+    what, told = f'{act} {clip.path.name}', True
+    if act == 'cut':
+        cut = _place_of_cut(clip, len(data), random)
+        told = clip.kind is None or tells(clip.kind, cut)
+        what = f'{clip.path.name} cut at byte {cut} of {len(data)}'
+        del data[cut:]
+    elif act == 'flipped':
+        for at in random.integers(0, len(data), int(random.choice([1, 10, 100]))):
+            data[at] ^= int(random.integers(1, 256))
+    elif act == 'zeroed':
+        start = int(random.integers(len(data)))
+        length = int(min(len(data) - start, random.choice([10, 1000, len(data) // 4])))
+        data[start : start + length] = bytes(length)
+        what += f', {length} bytes from {start}'
+    elif act == 'renamed':
+        path = place / f'clip{random.choice([".mp4", ".avi", ".mkv", ".bin", ".mp3", ""])}'
+        what += f' to {path.name}'
+    path.write_bytes(data)
+    outcome = read('ours', str(path))
+    trial = _of_error(act, path, what, outcome)
+    if act in ('whole', 'renamed'):
+        fine = outcome == clip.expected or (outcome[0] == clip.expected[0] == 'error')
+        if fine:
+            return trial or Trial(act, 'right')
+        return Trial(act, 'lost', f'{what}: {outcome}, PyAV {clip.expected}')
+    row = f'{act}, {clip.kind or "shared " + clip.path.suffix}' if act == 'cut' else act
+    if trial is not None:
+        return trial._replace(row=row)
+    if outcome == clip.expected:
+        return Trial(row, 'right')
+    if act == 'cut' and told:
+        return Trial(row, 'silent', f'{what}: {outcome} of {clip.expected}')
+    if act == 'cut':
+        return Trial('cut, nothing tells', 'right')
+    as_many = outcome[1] == clip.expected[1]
+    return Trial('damaged, other pixels' if as_many else 'damaged, other frames', 'right')
+
+
+def _place_of_cut(clip: Clip, size: int, random: np.random.Generator) -> int:
+    """Anywhere, near the end, or at the end of a packet, where ffmpeg is content."""
+    where = random.random()
+    if where < 0.5 and clip.expected[0] == 'frames':
+        with av.open(str(clip.path)) as container:
+            ends = [p.pos + p.size for p in container.demux() if p.size and p.pos is not None]
+        inside = [end for end in ends if 0 < end < size]
+        if inside:
+            return int(random.choice(inside))
+    if where < 0.75:
+        return size - int(random.integers(1, min(size, 300)))
+    return int(random.integers(1, size))
+
+
+def _no_video(random: np.random.Generator, clips: list[Clip], place: Path) -> tuple[str, bytes]:
+    other = place / 'other.mp4'
+    other.write_bytes(next(clip.path for clip in clips if clip.kind == 'mp4').read_bytes())
+    texts = (
+        b'',
+        b'<html><body>404 not found</body></html>\n' * 20,
+        random.bytes(5000),
+        bytes(5000),
+        b'\0\0\0\x20ftypisom' + random.bytes(4000),
+        b'RIFF\xff\xff\0\0AVI LIST' + random.bytes(4000),
+        b'\x1a\x45\xdf\xa3' + random.bytes(4000),
+        b'FLV\x01\x05\0\0\0\x09\0\0\0\0' + random.bytes(4000),
+        (b'G' + random.bytes(187)) * 40,
+        # Lists that would make ffmpeg read another file in place of this one.
+        b'ffconcat version 1.0\nfile other.mp4\n',
+        f'ffconcat version 1.0\nfile {other}\n'.encode(),
+        f'#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\n{other}\n#EXT-X-ENDLIST\n'.encode(),
+        b'RIFF$\0\0\0WAVEfmt \x10\0\0\0\1\0\1\0@\x1f\0\0\x80>\0\0\2\0\x10\0data\0\0\0\0',
+    )
+    suffix = random.choice(['.mp4', '.avi', '.webm', '.mkv'])
+    return f'clip{suffix}', texts[random.integers(len(texts))]
+
+
+def _too_large(random: np.random.Generator, clips: list[Clip]) -> tuple[str, bytes]:
+    """A few bytes that say they are thousands of pixels wide."""
+    if random.random() < 0.5:
+        return 'large.y4m', b'YUV4MPEG2 W30000 H30000 F25:1 C420jpeg\nFRAME\n' + bytes(10000)
+    path = next(clip.path for clip in clips if clip.kind == 'webm')
+    data = bytearray(path.read_bytes())
+    found = 0
+    while (found := data.find(b'\x9d\x01\x2a', found) + 1) > 0:  # every key frame states its size
+        data[found + 2 : found + 6] = (9000 << 16 | 9000).to_bytes(4, 'little')
+    return 'large.webm', bytes(data)
+
+
+def _no_file(random: np.random.Generator, place: Path, read: Reader) -> Trial:
+    kind = random.choice(['pipe', 'folder', 'loop', 'socket', 'device', 'gone', 'null', 'below'])
+    path = place / 'clip.mp4'
+    if kind == 'pipe':
+        os.mkfifo(path)
+    elif kind == 'folder':
+        path.mkdir()
+    elif kind == 'loop':
+        path.symlink_to(path)
+    elif kind == 'socket':
+        here = os.open(place, os.O_RDONLY)  # the name of a socket must be short
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(f'/proc/self/fd/{here}/clip.mp4')
+        os.close(here)
+    elif kind == 'device':
+        path.symlink_to('/dev/zero')
+    elif kind == 'null':
+        path = place / 'clip\0.mp4'
+    elif kind == 'below':
+        (place / 'clip').write_bytes(b'')
+        path = place / 'clip' / 'clip.mp4'
+    return _must_refuse('no file', path, read, f'{kind}: ')
+
+
+def _must_refuse(row: str, path: Path, read: Reader, what: str = '') -> Trial:
+    outcome = read('ours', str(path))
+    trial = _of_error(row, path, what + path.name, outcome)
+    return trial or Trial(row, 'silent', f'{what}{path}: {outcome}')
+
+
+def _of_error(row: str, path: Path, what: str, outcome: tuple) -> Optional[Trial]:
+    """The trial, if the outcome is an error."""
+    if outcome[0] == 'frames':
+        return None
+    detail = f'{what}: {outcome}'
+    if outcome[0] == 'hang':
+        return Trial(row, 'hang', detail)
+    _, kind, message = outcome
+    if kind != 'known':
+        return Trial(row, 'raw', detail)
+    if str(path) not in message:
+        return Trial(row, 'nameless', detail)
+    return Trial(row, 'long', detail) if len(message) > 500 else Trial(row, 'refused')
+
+
+def _remove(place: Path) -> None:
+    """A folder of one trial, whatever lies in it."""
+    for path in sorted(place.rglob('*'), reverse=True):
+        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+    place.rmdir()
+
+
+def in_words(trials: list[Trial]) -> str:
+    """Rows, verdicts and what is bad."""
+    rows = Counter((trial.row, trial.verdict) for trial in trials)
+    lines = [f'{row}: {verdict} {number}' for (row, verdict), number in sorted(rows.items())]
+    return '\n'.join(lines + [trial.detail for trial in trials if trial.detail])
