@@ -58,7 +58,9 @@ class NpyStore:
         """Nothing is left to do."""
 
     def _path(self, video_id: str) -> Path:
-        return self.folder / f'{video_id}.npy'
+        from mmvtr.datasets.files import file_of
+
+        return file_of(self.folder, video_id, '.npy')
 
 
 class Hdf5Store:

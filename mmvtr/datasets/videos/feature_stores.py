@@ -16,11 +16,24 @@ from typing import Any, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from mmvtr.datasets.annotation_files import strings
-from mmvtr.datasets.files import missing_files
+from mmvtr.datasets.annotation_files import read_text
+from mmvtr.datasets.annotation_values import (
+    Place,
+    mapping,
+    name_of,
+    number,
+    problem,
+    shown,
+    strings,
+    wrong,
+)
+from mmvtr.datasets.files import file_of, missing_files
 
 #: What npy files of the usual format begin with.
 NPY_1_0 = b'\x93NUMPY\x01\x00'
+
+#: What npz files begin with, which np.load reads under any name.
+ZIP = b'PK'
 
 
 def open_store(path: Path) -> FeatureStore:
@@ -49,15 +62,15 @@ class FeatureStore(ABC):
         Raises:
             FileNotFoundError: no such store.
             KeyError: it lacks some of the names.
-            ValueError: its files do not fit each other.
+            ValueError: its files do not fit each other; a name that no file can have.
         """
         if not self.path.exists():
-            raise FileNotFoundError(f'no such feature file or folder: {self.path}')
+            raise FileNotFoundError(f'no such feature file or folder: {name_of(self.path)}')
         missing = self.missing(names)
         if missing:
             raise KeyError(
-                f'{self.path}: no features of {len(missing)} of {len(names)} {what}, '
-                f'e.g. {missing[:5]}'
+                f'{name_of(self.path)}: no features of {len(missing)} of {len(names)} {what}, '
+                f'e.g. {shown(missing[:5])}'
             )
 
     def read(self, name: str) -> np.ndarray:
@@ -66,15 +79,13 @@ class FeatureStore(ABC):
         Raises:
             ValueError: they cannot be read, or are of another shape.
         """
+        place = Place(self.path, f'features of {shown(name)}')
         try:
             features = self.load(name)
-        except (OSError, ValueError, EOFError) as error:
-            raise ValueError(f'{self.path}: features of {name!r}: {error}') from error
+        except (OSError, ValueError, EOFError, MemoryError) as error:
+            raise problem(place, str(error)) from error
         if features.ndim != 2 or len(features) == 0:
-            raise ValueError(
-                f'{self.path}: features of {name!r} are {features.shape}, '
-                'expected [F, D] with F > 0'
-            )
+            raise problem(place, f'expected [F, D] with F > 0, found {features.shape}')
         return features
 
     @abstractmethod
@@ -102,6 +113,8 @@ class NpyFolder(FeatureStore):
         """
         path = self._file(name)
         raw = np.fromfile(path, np.uint8)
+        if raw[:2].tobytes() == ZIP:
+            raise ValueError(f'{name_of(path, 80)} is an npz file, expected what np.save writes')
         if raw[:8].tobytes() != NPY_1_0:
             return np.load(path)
         end = 10 + int.from_bytes(raw[8:10].tobytes(), 'little')
@@ -111,7 +124,7 @@ class NpyFolder(FeatureStore):
         return raw[end:].view(dtype).reshape(shape, order='F' if fortran else 'C')
 
     def _file(self, name: str) -> Path:
-        return self.path / f'{name}.npy'
+        return file_of(self.path, name, '.npy')
 
 
 @lru_cache(maxsize=256)
@@ -142,7 +155,12 @@ class Hdf5File(FeatureStore):
         if self._process != os.getpid():
             self._file = None  # closes one that was inherited, before this process opens its own
             self._file, self._process = self._open(), os.getpid()
-        return self._file[name][()]
+        if name not in self._file:
+            raise ValueError('not in the file')
+        stored = self._file[name]
+        if not hasattr(stored, 'shape'):
+            raise ValueError('expected an array, found a group')
+        return stored[()]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.path,)  # a copy opens the file for itself
@@ -199,43 +217,41 @@ def _read_index(folder: Path) -> _Index:
     count, width = shape = _read_shape(folder / 'shape.txt')
     size, expected = (folder / 'feature.bin').stat().st_size, 4 * count * width
     if size != expected:
-        raise ValueError(
-            f'{folder}: feature.bin has {size} bytes, but {count} rows of {width} float32 '
-            f'(shape.txt) are {expected}'
+        raise problem(
+            Place(folder),
+            f'feature.bin has {size} bytes, but {count} rows of {width} float32 (shape.txt) are '
+            f'{expected}',
         )
-    names = (folder / 'id.txt').read_text(encoding='utf-8').split()
+    names = read_text(folder / 'id.txt').split()
     if len(names) != count:
-        raise ValueError(f'{folder}: id.txt has {len(names)} names for {count} rows (shape.txt)')
+        what = f'id.txt has {len(names)} names for {count} rows (shape.txt)'
+        raise problem(Place(folder), what)
     position = {name: i for i, name in enumerate(names)}
     videos = _read_dict(folder / 'video2frames.txt')
     unknown = {name for own in videos.values() for name in own} - position.keys()
     if unknown:
-        raise ValueError(
-            f'{folder}: id.txt lacks {len(unknown)} rows of video2frames.txt, '
-            f'e.g. {sorted(unknown)[:5]}'
-        )
+        what = f'id.txt lacks {len(unknown)} rows of video2frames.txt'
+        raise problem(Place(folder), f'{what}, e.g. {shown(sorted(unknown)[:5])}')
     rows = {video: [position[name] for name in own] for video, own in videos.items()}
     return _Index(shape, {video: np.array(own, dtype=np.int64) for video, own in rows.items()})
 
 
 def _read_shape(path: Path) -> tuple[int, int]:
-    words = path.read_text(encoding='utf-8').split()
-    if len(words) != 2 or not all(word.isdigit() for word in words):
-        raise ValueError(f'{path}: expected two numbers, rows and width, found {words[:5]}')
-    return int(words[0]), int(words[1])
+    words = read_text(path).split()
+    if len(words) != 2:
+        raise wrong(Place(path), 'two numbers, rows and width', words)
+    return number(words[0], Place(path, 'rows')), number(words[1], Place(path, 'width'))
 
 
 def _read_dict(path: Path) -> dict[str, list[str]]:
     """A python dict of lists of strings, of which nothing is run."""
-    text = path.read_text(encoding='utf-8')
+    text, place = read_text(path), Place(path)
     content = _as_json(text)
     try:
         content = ast.literal_eval(text) if content is None else content
-    except (ValueError, SyntaxError, RecursionError) as error:
-        raise ValueError(f'{path} is not a python dict: {error}') from error
-    if not isinstance(content, dict):
-        raise ValueError(f'{path}: expected a dict, found {type(content).__name__}')
-    return {video: strings(own, f'{path}: {video!r}') for video, own in content.items()}
+    except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
+        raise problem(place, f'no python dict: {error}') from error
+    return {video: strings(own, place.key(video)) for video, own in mapping(content, place).items()}
 
 
 def _as_json(text: str) -> Any:
@@ -244,5 +260,5 @@ def _as_json(text: str) -> Any:
         return None
     try:
         return json.loads(text.replace("'", '"'))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
