@@ -79,14 +79,22 @@ class FeatureStore(ABC):
         Raises:
             ValueError: they cannot be read, or are of another shape.
         """
-        place = Place(self.path, f'features of {shown(name)}')
+        place = Place(self.file_of(name), f'features of {shown(name)}')
         try:
             features = self.load(name)
-        except (OSError, ValueError, EOFError, MemoryError) as error:
+        except ImportError:
+            raise
+        except Exception as error:  # numpy and h5py raise anything where a file is damaged
             raise problem(place, str(error)) from error
+        if features.dtype.kind not in 'fiub':
+            raise wrong(place, 'numbers', features.dtype)
         if features.ndim != 2 or len(features) == 0:
             raise problem(place, f'expected [F, D] with F > 0, found {features.shape}')
         return features
+
+    def file_of(self, name: str) -> Path:
+        """Where the features of a name are."""
+        return self.path
 
     @abstractmethod
     def missing(self, names: Sequence[str]) -> list[str]:
@@ -102,8 +110,8 @@ class NpyFolder(FeatureStore):
 
     def missing(self, names: Sequence[str]) -> list[str]:
         """By one listing of the folder."""
-        missing = set(missing_files(map(self._file, names)))
-        return [name for name in names if self._file(name) in missing]
+        missing = set(missing_files(map(self.file_of, names)))
+        return [name for name in names if self.file_of(name) in missing]
 
     def load(self, name: str) -> np.ndarray:
         """Read the whole file.
@@ -111,7 +119,7 @@ class NpyFolder(FeatureStore):
         As np.load does, which takes longer to parse a header than to read small features; the files
         of a folder have few different headers.
         """
-        path = self._file(name)
+        path = self.file_of(name)
         raw = np.fromfile(path, np.uint8)
         if raw[:2].tobytes() == ZIP:
             raise ValueError(f'{name_of(path, 80)} is an npz file, expected what np.save writes')
@@ -123,7 +131,8 @@ class NpyFolder(FeatureStore):
             return np.load(path)  # refuses it
         return raw[end:].view(dtype).reshape(shape, order='F' if fortran else 'C')
 
-    def _file(self, name: str) -> Path:
+    def file_of(self, name: str) -> Path:
+        """``NAME.npy``."""
         return file_of(self.path, name, '.npy')
 
 
@@ -148,7 +157,10 @@ class Hdf5File(FeatureStore):
     def missing(self, names: Sequence[str]) -> list[str]:
         """By a look-up each."""
         with self._open() as file:
-            return [name for name in names if name not in file]
+            try:
+                return [name for name in names if name not in file]
+            except Exception as error:  # h5py raises anything where a file is damaged
+                raise problem(Place(self.path), str(error)) from error
 
     def load(self, name: str) -> np.ndarray:
         """Read one dataset."""
@@ -170,7 +182,12 @@ class Hdf5File(FeatureStore):
             import h5py  # an extra: only those who have hdf5 files need it
         except ImportError as error:
             raise ImportError(f'{self.path}: reading hdf5 needs `pip install h5py`') from error
-        return h5py.File(self.path)
+        try:
+            return h5py.File(self.path)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise problem(Place(self.path), str(error)) from error
 
 
 class BigFile(FeatureStore):
