@@ -10,7 +10,7 @@ import pytest
 from torch.utils.data import DataLoader
 
 from mmvtr.datasets import BrokenVideoError, LoadFeatures
-from mmvtr.datasets.files import missing_files
+from mmvtr.datasets.files import file_of, is_file_name, missing_files
 from mmvtr.datasets.videos.feature_stores import BigFile, Hdf5File, NpyFolder, open_store
 
 #: Rows of the videos lie apart, out of order, and one belongs to nobody.
@@ -144,6 +144,72 @@ def test_damaged_npy_files_are_named(tmp_path, content):
         NpyFolder(tmp_path).read('a')
 
 
+@pytest.mark.parametrize('arrays', [{}, dict(x=np.ones((2, 3))), dict(x=np.ones(2), y=np.ones(2))])
+def test_npz_under_the_name_of_an_npy(tmp_path, arrays):
+    with open(tmp_path / 'a.npy', 'wb') as file:
+        np.savez(file, **arrays)
+    with pytest.raises(ValueError, match="a.npy: features of 'a': .*is an npz file, expected what"):
+        NpyFolder(tmp_path).read('a')
+
+
+@pytest.mark.parametrize(
+    'array', [np.array([['a']]), np.ones((2, 3), complex), np.ones((2, 3), 'M8[s]')]
+)
+def test_arrays_of_no_numbers(tmp_path, array):
+    np.save(tmp_path / 'a.npy', array)
+    with pytest.raises(ValueError, match="a.npy: features of 'a': expected numbers, found dtype"):
+        NpyFolder(tmp_path).read('a')
+
+
+BAD_IDS = (
+    '',
+    ' ',
+    '.',
+    '..',
+    '../a',
+    'a/../../b',
+    '/a',
+    'a//b',
+    '..\\a',
+    '\\a',
+    'a\0',
+    'a\n',
+    '\u200b',
+)
+
+
+@pytest.mark.parametrize('name', BAD_IDS)
+def test_ids_that_would_leave_the_folder(tmp_path, name):
+    assert not is_file_name(name)
+    np.save(tmp_path / 'a.npy', np.ones((2, 3)))
+    (tmp_path / 'store').mkdir()
+    for call in (
+        lambda: file_of(tmp_path / 'store', name, '.npy'),
+        lambda: LoadFeatures(str(tmp_path / 'store')).check([dict(video_id=name)]),
+        lambda: NpyFolder(tmp_path / 'store').read(name),
+    ):
+        with pytest.raises(ValueError, match='store: an id that is no file name: '):
+            call()
+
+
+def test_ids_of_files(tmp_path):
+    for name in (
+        'a',
+        'a b',
+        'a/b',
+        '..a',
+        'a..',
+        'P01_01_0',
+        '-4wsuPCjDBc_5_15',
+        'u@N0_1.mov',
+        'é',
+        '一',
+    ):
+        assert is_file_name(name)
+        assert file_of(tmp_path, name, '.npy') == tmp_path / f'{name}.npy'
+    assert not is_file_name('x' * 256)
+
+
 def test_which_store_lies_there(bigfile, tmp_path):
     assert isinstance(open_store(bigfile), BigFile)
     assert isinstance(open_store(tmp_path), NpyFolder)
@@ -189,6 +255,19 @@ def test_hdf5_in_workers_after_a_read_in_the_main_process(hdf5):
         rows = list(DataLoader(Items(hdf5), batch_size=None, num_workers=workers))
         assert [int(row[0, 0]) for row in rows] == list(range(60))
     assert (hdf5.read('v#enc#4') == 4).all(), 'the main process reads on'
+
+
+def test_hdf5_groups_and_names_that_it_lacks(tmp_path):
+    with h5py.File(tmp_path / 'x.h5', 'w') as file:
+        file['group/a'] = np.ones((2, 3))
+    store = Hdf5File(tmp_path / 'x.h5')
+    assert store.read('group/a').shape == (2, 3)
+    for name, message in {
+        'group': 'expected an array, found a group',
+        'b': 'not in the file',
+    }.items():
+        with pytest.raises(ValueError, match=f"x.h5: features of '{name}': {message}"):
+            store.read(name)
 
 
 def test_hdf5_that_is_no_hdf5(tmp_path):
