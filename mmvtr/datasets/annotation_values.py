@@ -42,7 +42,7 @@ class Place(NamedTuple):
 
     def __str__(self) -> str:
         file = name_of(self.file)
-        return f'{file}: {_cut(self.inside, 120)}' if self.inside else file
+        return f'{file}: {cut(self.inside, 120)}' if self.inside else file
 
 
 def wrong(place: Place, expected: str, found: Any) -> ValueError:
@@ -52,7 +52,7 @@ def wrong(place: Place, expected: str, found: Any) -> ValueError:
 
 def problem(place: Place, what: str) -> ValueError:
     """The error of something else that is wrong at a place."""
-    return ValueError(_cut(f'{place}: {what}', LONGEST))
+    return ValueError(cut(f'{place}: {what}', LONGEST))
 
 
 def name_of(file: Union[str, Path], length: int = PATH) -> str:
@@ -65,7 +65,7 @@ def shown(value: Any, length: int = SHOWN) -> str:
     """How a value begins, as python writes it: at most ``length`` characters and dots."""
     begin = value[: length + 1] if isinstance(value, (str, bytes)) else value
     try:
-        return _cut(_REPR.repr(begin), length)
+        return cut(_REPR.repr(begin), length)
     except (ValueError, RecursionError):  # an integer of more digits than python writes
         return f'<{type(value).__name__}>'
 
@@ -222,12 +222,13 @@ def once(names: Iterable[tuple[str, Place]], what: str) -> list[str]:
         if name in first:
             other = first[name]
             where = other.inside if other.file == place.file else str(other)
-            raise problem(place, f'a second {what} {shown(name)}, the first is {_cut(where, 120)}')
+            raise problem(place, f'a second {what} {shown(name)}, the first is {cut(where, 120)}')
         first[name] = place
     return list(first)
 
 
-def _cut(text: str, length: int) -> str:
+def cut(text: str, length: int = LONGEST) -> str:
+    """The beginning of a long text, and dots."""
     return text if len(text) <= length else f'{text[: length - 3]}...'
 
 

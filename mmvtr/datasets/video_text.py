@@ -19,7 +19,7 @@ from mmengine.logging import MMLogger
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset
 
-from mmvtr.datasets.annotation_values import Place, caption, once, problem, shown, string
+from mmvtr.datasets.annotation_values import Place, caption, cut, once, problem, shown, string
 from mmvtr.datasets.sampling.samplers import ItemKey
 from mmvtr.datasets.videos.video_io import BrokenVideoError
 from mmvtr.functional.class_relevance import class_relevance
@@ -81,14 +81,15 @@ class VideoTextDataset(Dataset):
         self.epoch_unit = epoch_unit
         self.on_broken = on_broken
         self.videos, self.texts = self.load_annotations()
-        place = Place(f'{type(self).__name__} {getattr(self, "split", "")}'.rstrip())
+        place = Place(self.origin())
         if not self.videos:
             raise problem(place, 'no video at all')
         _check_ids('video', self.videos, place)
         _check_ids('text', self.texts, place)
         _check_texts(self.texts, len(self.videos), place)
         if classes is not None:
-            _component(classes)(self.videos, self.texts)
+            with self._naming_origin():
+                _component(classes)(self.videos, self.texts)
         self.environments: Optional[np.ndarray] = None
         self._environments_note: Optional[str] = None
         if environments is not None:
@@ -97,8 +98,9 @@ class VideoTextDataset(Dataset):
             _component(agreement)(self.videos, self.texts)
         self.texts_of = _texts_of(self.texts, len(self.videos))
         self.videos_with_text = [v for v, texts in enumerate(self.texts_of) if texts]
-        self.video_pipeline = _build(video_pipeline, self.videos)
-        self.text_pipeline = _build(text_pipeline, self.texts)
+        with self._naming_origin():
+            self.video_pipeline = _build(video_pipeline, self.videos)
+            self.text_pipeline = _build(text_pipeline, self.texts)
 
     def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Read the annotation files.
@@ -113,6 +115,19 @@ class VideoTextDataset(Dataset):
             Texts of an oracle also ``true_videos`` (positions of all videos for which they hold).
         """
         raise NotImplementedError
+
+    def origin(self) -> str:
+        """What set this is, for an error: its class, its split, and the files where known."""
+        return f'{type(self).__name__} {getattr(self, "split", "")}'.rstrip()
+
+    @contextmanager
+    def _naming_origin(self) -> Iterator[None]:
+        """Who lacks something of an item does not know which files told of the item."""
+        try:
+            yield
+        except (KeyError, FileNotFoundError) as error:
+            reason = error.args[0] if isinstance(error, KeyError) else error
+            raise type(error)(cut(f'{reason} ({self.origin()})')) from error
 
     def truth(self) -> Optional[np.ndarray]:
         """Bool [T, V], whether the text truly holds for the video; None = not known."""
@@ -417,7 +432,7 @@ def _check_ids(kind: str, records: list[dict[str, Any]], place: Place) -> None:
 
 def _check_texts(texts: list[dict[str, Any]], num_videos: int, place: Place) -> None:
     for n, text in enumerate(texts):
-        row = place.at(f'text {n}').key(text['text_id'])
+        row = place.at(f'text {n} ({text["text_id"]!r})')
         caption(text['text'], row)
         if not text['video_idx']:
             raise problem(row, 'belongs to no video')

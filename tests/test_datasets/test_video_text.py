@@ -235,10 +235,10 @@ def test_batch_without_a_sound_item():
         (
             VIDEOS,
             changed(TEXTS, 1, text='  '),
-            r"text 1, 't1': expected a caption, which is not empty",
+            r"text 1 .'t1'.: expected a caption, which is not empty",
         ),
-        (VIDEOS, changed(TEXTS, 2, video_idx=[]), r"text 2, 't2': belongs to no video"),
-        (VIDEOS, changed(TEXTS, 3, video_idx=[4]), r"text 3, 't3': belongs to video 4"),
+        (VIDEOS, changed(TEXTS, 2, video_idx=[]), r"text 2 .'t2'.: belongs to no video"),
+        (VIDEOS, changed(TEXTS, 3, video_idx=[4]), r"text 3 .'t3'.: belongs to video 4"),
     ],
 )
 def test_wrong_annotations_name_the_row(videos, texts, message):
@@ -421,8 +421,8 @@ def test_without_environments():
 @pytest.mark.parametrize(
     'texts, groups, message',
     [
-        (changed(TEXTS, 3, video_idx=[4]), (0, 0, 0, 0), "text 3, 't3': belongs to video 4"),
-        (changed(TEXTS, 3, video_idx=[]), (0, 0, 0, 0), "text 3, 't3': belongs to no video"),
+        (changed(TEXTS, 3, video_idx=[4]), (0, 0, 0, 0), "text 3 .'t3'.: belongs to video 4"),
+        (changed(TEXTS, 3, video_idx=[]), (0, 0, 0, 0), "text 3 .'t3'.: belongs to no video"),
         (TEXTS, (0, 1, 1), r'Tiny: 4 environments expected, one a video, got \[3\]'),
     ],
 )

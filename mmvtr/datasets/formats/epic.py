@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import random
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Iterator, NamedTuple, Optional
 
@@ -135,12 +135,13 @@ class EPICKitchensDataset(PublishedDataset):
         """Clips of the split in the csv's order, and its texts."""
         table, sentences = self.splits[self.split][:2]
         clips = read_clips(self.file(table))
+        self._files = (table, sentences or table)
         self._refuse_leak(table, [clip.name for clip in clips])
         if sentences is None:
             texts = [_text(clip, clip.narration, [v]) for v, clip in enumerate(clips)]
         else:
             texts = _sentences(self.file(sentences), clips, table)
-        self._refuse_empty(clips, texts, (table, sentences or table))
+        self._refuse_empty(clips, texts)
         self._compare_with_published(len(clips), len(texts))
         return [{**self.video_record(clip.name), **_facts(clip)} for clip in clips], texts
 
@@ -274,7 +275,7 @@ def _numbers(text: str, place: Place) -> tuple[int, ...]:
     return values
 
 
-@cache
+@lru_cache(maxsize=10_000)
 def _parse_list(text: str) -> tuple[Any, ...]:
     """A python list, of which nothing is run; () if it is none."""
     try:

@@ -12,7 +12,7 @@ from typing import Any, Iterator, Mapping, NamedTuple, Optional, Sequence
 from mmengine.logging import MMLogger
 
 from mmvtr.datasets.annotation_files import read_ids
-from mmvtr.datasets.annotation_values import name_of, shown
+from mmvtr.datasets.annotation_values import cut, name_of, shown
 from mmvtr.datasets.files import file_of
 from mmvtr.datasets.video_text import VideoTextDataset
 
@@ -91,6 +91,10 @@ class PublishedDataset(VideoTextDataset):
         """Read the annotation files of ``self.split``."""
         raise NotImplementedError
 
+    def origin(self) -> str:
+        """The dataset, its split and its files."""
+        return f'{self.title} {self.split} by {" and ".join(dict.fromkeys(self._files))}'
+
     def held_out(self) -> Iterator[tuple[str, list[str]]]:
         """Lists at hand, by file, of videos that a training split must not have."""
         for name, split in self.splits.items():
@@ -104,6 +108,7 @@ class PublishedDataset(VideoTextDataset):
     def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Videos and texts of the split, texts grouped by video."""
         annotations = self.read_split()
+        self._files = (annotations.listed_in, *annotations.told_in)
         self._refuse_unknown(annotations)
         self._refuse_leak(annotations.listed_in, annotations.names)
         videos = [self.video_record(name) for name in annotations.names]
@@ -112,7 +117,7 @@ class PublishedDataset(VideoTextDataset):
             for v, name in enumerate(annotations.names)
             for text_id, text in annotations.captions[name]
         ]
-        self._refuse_empty(videos, texts, (annotations.listed_in, *annotations.told_in))
+        self._refuse_empty(videos, texts)
         self._compare_with_published(len(videos), len(texts))
         return videos, texts
 
@@ -124,8 +129,10 @@ class PublishedDataset(VideoTextDataset):
             if video.is_relative_to(self.ann_root):
                 video = video.relative_to(self.ann_root)
             raise FileNotFoundError(
-                f'{self.title} split {self.split!r} needs {name}. Expected in '
-                f'{name_of(self.ann_root, 100)}: {self.layout}; {name_of(video, 60)}, ...'
+                cut(
+                    f'{self.title} split {self.split!r} needs {name_of(path, 120)}. Expected in '
+                    f'{name_of(self.ann_root, 100)}: {self.layout}; {name_of(video, 60)}, ...'
+                )
             )
         return path
 
@@ -157,12 +164,11 @@ class PublishedDataset(VideoTextDataset):
                     f'are also in {tested_in}, e.g. {shown(leaked[:5])}'
                 )
 
-    def _refuse_empty(self, videos: Sequence, texts: Sequence, files: Sequence[str]) -> None:
+    def _refuse_empty(self, videos: Sequence, texts: Sequence) -> None:
         if not videos or not texts:
             raise ValueError(
-                f'{self.title} {self.split} has {len(videos)} videos and {len(texts)} texts by '
-                f'{" and ".join(dict.fromkeys(files))} in {name_of(self.ann_root)}: '
-                'at least one of each expected'
+                f'{self.origin()} has {len(videos)} videos and {len(texts)} texts in '
+                f'{name_of(self.ann_root)}: at least one of each expected'
             )
 
     def _compare_with_published(self, videos: int, texts: int) -> None:

@@ -69,7 +69,7 @@ class FeatureStore(ABC):
         missing = self.missing(names)
         if missing:
             raise KeyError(
-                f'{name_of(self.path)}: no features of {len(missing)} of {len(names)} {what}, '
+                f'{name_of(self.listed_in)}: no features of {len(missing)} of {len(names)} {what}, '
                 f'e.g. {shown(missing[:5])}'
             )
 
@@ -91,6 +91,11 @@ class FeatureStore(ABC):
         if features.ndim != 2 or len(features) == 0:
             raise problem(place, f'expected [F, D] with F > 0, found {features.shape}')
         return features
+
+    @property
+    def listed_in(self) -> Path:
+        """What says which names there are."""
+        return self.path
 
     def file_of(self, name: str) -> Path:
         """Where the features of a name are."""
@@ -201,6 +206,11 @@ class BigFile(FeatureStore):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self._read: Optional[_Index] = None
+
+    @property
+    def listed_in(self) -> Path:
+        """``video2frames.txt``."""
+        return self.path / 'video2frames.txt'
 
     def missing(self, names: Sequence[str]) -> list[str]:
         """Videos that ``video2frames.txt`` does not name."""

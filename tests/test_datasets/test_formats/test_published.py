@@ -91,7 +91,9 @@ def test_wrong_split_name(tmp_path, cls):
 
 @pytest.mark.parametrize('cls, split', EVALUATED)
 def test_missing_file_names_itself_and_the_layout(tmp_path, cls, split):
-    message = f'{cls.title} split {split!r} needs .*. Expected in {tmp_path}: .*; videos/'
+    message = (
+        f'{cls.title} split {split!r} needs {tmp_path}/.*. Expected in {tmp_path}: .*; videos/'
+    )
     with pytest.raises(FileNotFoundError, match=message):
         build(cls, split, tmp_path)
 

@@ -75,7 +75,9 @@ def test_a_video_without_rows(bigfile):
 
 
 def test_videos_that_the_bigfile_lacks(bigfile):
-    with pytest.raises(KeyError, match=r"i3d: no features of 1 of 2 videos, e.g. \['lost'\]"):
+    with pytest.raises(
+        KeyError, match=r"i3d/video2frames.txt: no features of 1 of 2 videos, e.g. \['lost'\]"
+    ):
         LoadFeatures(str(bigfile)).check([dict(video_id='a'), dict(video_id='lost')])
 
 
