@@ -186,8 +186,15 @@ def read_clips(path: Path) -> list[Clip]:
         ValueError: a column is missing, or a row is malformed.
     """
     rows = read_table(path, COLUMNS)
-    once(((field(row, 'narration_id', identifier, place), place) for place, row in rows), 'clip')
+    once(((field(row, 'narration_id', _clip_id, place), place) for place, row in rows), 'clip')
     return [_clip(row, place) for place, row in rows]
+
+
+def _clip_id(value: str, place: Place) -> str:
+    """An id that says which video the clip is of."""
+    if not all(identifier(value, place).rpartition('_')[0].partition('_')):
+        raise wrong(place, "an id 'PARTICIPANT_VIDEO_NUMBER'", value)
+    return value
 
 
 def _clip(row: dict[str, str], place: Place) -> Clip:
