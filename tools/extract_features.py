@@ -58,7 +58,9 @@ class NpyStore:
         """Nothing is left to do."""
 
     def _path(self, video_id: str) -> Path:
-        return self.folder / f'{video_id}.npy'
+        from mmvtr.datasets.files import file_of
+
+        return file_of(self.folder, video_id, '.npy')
 
 
 class Hdf5Store:
@@ -77,12 +79,12 @@ class Hdf5Store:
                 self.complete = set(file)
 
     def __contains__(self, video_id: str) -> bool:
+        if '/' in video_id:  # would mean a group inside the file
+            raise ValueError(f'video id {video_id[:80]!r}: no slash is possible in hdf5, use npy')
         return video_id in self.complete or video_id in self.parts
 
     def write(self, video_id: str, features: Any) -> None:
-        """Store float32 [F, D]; '/' would mean a group inside the file."""
-        if '/' in video_id:
-            raise ValueError(f'video id {video_id!r}: no slash is possible in hdf5, use npy')
+        """Store float32 [F, D]."""
         self.parts.write(video_id, features)
 
     def finish(self) -> None:
@@ -173,12 +175,20 @@ def check_origin(path: Path, tower: Any, cfg: Config) -> None:
 
 
 def missing(datasets: list[Any], store: Any) -> list[tuple[Any, list[int]]]:
-    """For each dataset the indices of its videos that are not stored, each video once."""
+    """For each dataset the indices of its videos that are not stored, each video once.
+
+    Raises:
+        SystemExit: an id by which nothing can be stored, as its file would lie elsewhere.
+    """
     seen: set[str] = set()
     todo = []
     for dataset in datasets:
         names = [video['video_id'] for video in dataset.videos]
-        todo.append((dataset, [v for v, n in enumerate(names) if n not in seen and n not in store]))
+        try:
+            new = [v for v, n in enumerate(names) if n not in seen and n not in store]
+        except ValueError as error:
+            raise SystemExit(f'error: {error}') from error
+        todo.append((dataset, new))
         seen.update(names)
     return todo
 

@@ -1,13 +1,42 @@
-"""Which of many files are missing: one listing a folder, as a stat each is slow over a network."""
+"""Files that belong to ids: where they are, and which of many are missing."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Iterable
+from typing import Iterable, Union
+
+#: A file system refuses longer names.
+LONGEST_NAME = 255
+
+
+def is_file_name(name: str) -> bool:
+    """Whether an id can name a file below a folder, or below a folder in it (``'kitchen/P01'``).
+
+    Not where the path would lead out of the folder (``..`` or a slash in front, also those of other
+    systems) or be the folder itself, where the name has characters that cannot be seen (control,
+    zero-width), or where it is longer than any file's.
+    """
+    parts = name.replace('\\', '/').split('/')
+    return (
+        name.isprintable()
+        and len(name) <= LONGEST_NAME
+        and not any(part.strip() in ('', '.', '..') for part in parts)
+    )
+
+
+def file_of(folder: Union[str, Path], name: str, suffix: str) -> Path:
+    """The file of an id, ``FOLDER/NAME.SUFFIX``: to be read, or to be written.
+
+    Raises:
+        ValueError: an id that would lead out of the folder, see :func:`is_file_name`.
+    """
+    if not is_file_name(name):
+        raise ValueError(f'{str(folder)[-200:]}: an id that is no file name: {name[:80]!r}')
+    return Path(folder) / f'{name}{suffix}'
 
 
 def missing_files(paths: Iterable[Path]) -> list[Path]:
-    """Those of the paths that do not exist."""
+    """Those of the paths that do not exist: one listing a folder, as a stat each is slow."""
     paths = list(paths)
     present = {folder: _names(folder) for folder in {path.parent for path in paths}}
     return [path for path in paths if path.name not in present[path.parent]]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import math
 import random
-from collections import Counter
 from contextlib import contextmanager
 from typing import Any, Callable, Iterator, Literal, Optional, Sequence, Union, get_args
 
@@ -20,6 +19,7 @@ from mmengine.logging import MMLogger
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset
 
+from mmvtr.datasets.annotation_values import Place, caption, cut, once, problem, shown, string
 from mmvtr.datasets.sampling.samplers import ItemKey
 from mmvtr.datasets.videos.broken_list import OnBroken, read_on_broken
 from mmvtr.datasets.videos.video_io import BrokenVideoError
@@ -70,8 +70,8 @@ class VideoTextDataset(Dataset):
 
     Raises:
         FileNotFoundError: no such list of broken videos.
-        ValueError: duplicate ids, empty caption, caption without or of an unknown video, not one
-            environment a video, a malformed list of broken videos.
+        ValueError: no video, duplicate ids, an id that is no string, empty caption, caption without
+            or of an unknown video, not one environment a video, a malformed list of broken videos.
     """
 
     def __init__(
@@ -91,11 +91,15 @@ class VideoTextDataset(Dataset):
         self.epoch_unit = epoch_unit
         self.on_broken = on_broken
         self.videos, self.texts = self.load_annotations()
-        _check_ids('video', [video['video_id'] for video in self.videos])
-        _check_ids('text', [text['text_id'] for text in self.texts])
-        _check_texts(self.texts, len(self.videos))
+        place = Place(self.origin())
+        if not self.videos:
+            raise problem(place, 'no video at all')
+        _check_ids('video', self.videos, place)
+        _check_ids('text', self.texts, place)
+        _check_texts(self.texts, len(self.videos), place)
         if classes is not None:
-            _component(classes)(self.videos, self.texts)
+            with self._naming_origin():
+                _component(classes)(self.videos, self.texts)
         self.environments: Optional[np.ndarray] = None
         self._environments_note: Optional[str] = None
         if environments is not None:
@@ -106,8 +110,9 @@ class VideoTextDataset(Dataset):
         self.known_broken = self._leave_out(listed)
         self.videos_with_text = [v for v, texts in enumerate(self.texts_of) if texts]
         read = [video for video in self.videos if video['video_id'] not in self.known_broken]
-        self.video_pipeline = _build(video_pipeline, read)
-        self.text_pipeline = _build(text_pipeline, self.texts)
+        with self._naming_origin():
+            self.video_pipeline = _build(video_pipeline, read)
+            self.text_pipeline = _build(text_pipeline, self.texts)
 
     def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Read the annotation files.
@@ -122,6 +127,19 @@ class VideoTextDataset(Dataset):
             Texts of an oracle also ``true_videos`` (positions of all videos for which they hold).
         """
         raise NotImplementedError
+
+    def origin(self) -> str:
+        """What set this is, for an error: its class, its split, and the files where known."""
+        return f'{type(self).__name__} {getattr(self, "split", "")}'.rstrip()
+
+    @contextmanager
+    def _naming_origin(self) -> Iterator[None]:
+        """Who lacks something of an item does not know which files told of the item."""
+        try:
+            yield
+        except (KeyError, FileNotFoundError) as error:
+            reason = error.args[0] if isinstance(error, KeyError) else error
+            raise type(error)(cut(f'{reason} ({self.origin()})')) from error
 
     def truth(self) -> Optional[np.ndarray]:
         """Bool [T, V], whether the text truly holds for the video; None = not known."""
@@ -149,7 +167,7 @@ class VideoTextDataset(Dataset):
         _require(
             not unknown,
             f'{type(self).__name__}: length in {unit} unknown of {len(unknown)} of '
-            f'{len(self.videos)} videos, e.g. {unknown[:5]}',
+            f'{len(self.videos)} videos, e.g. {shown(unknown[:5])}',
         )
         return np.array([video[key] for video in self.videos], dtype=np.float64)
 
@@ -435,26 +453,20 @@ def _texts_of(texts: list[dict[str, Any]], num_videos: int) -> list[list[int]]:
     return texts_of
 
 
-def _check_ids(kind: str, ids: list[str]) -> None:
-    if len(set(ids)) < len(ids):
-        twice = [name for name, count in Counter(ids).items() if count > 1]
-        raise ValueError(f'{len(twice)} {kind} ids occur more than once, e.g. {twice[:5]}')
+def _check_ids(kind: str, records: list[dict[str, Any]], place: Place) -> None:
+    rows = ((record[f'{kind}_id'], place.at(f'{kind} {n}')) for n, record in enumerate(records))
+    once(((string(name, row), row) for name, row in rows), kind)
 
 
-def _check_texts(texts: list[dict[str, Any]], num_videos: int) -> None:
-    for row, text in enumerate(texts):
-        problem = _problem(text, num_videos)
-        if problem:
-            raise ValueError(f'caption row {row} (text_id {text["text_id"]!r}) {problem}')
-
-
-def _problem(text: dict[str, Any], num_videos: int) -> Optional[str]:
-    if not text['text'].strip():
-        return 'is empty'
-    if not text['video_idx']:
-        return 'belongs to no video'
-    unknown = [v for v in text['video_idx'] if not 0 <= v < num_videos]
-    return f'belongs to video {unknown[0]}, but there are {num_videos}' if unknown else None
+def _check_texts(texts: list[dict[str, Any]], num_videos: int, place: Place) -> None:
+    for n, text in enumerate(texts):
+        row = place.at(f'text {n} ({text["text_id"]!r})')
+        caption(text['text'], row)
+        if not text['video_idx']:
+            raise problem(row, 'belongs to no video')
+        unknown = [v for v in text['video_idx'] if not 0 <= v < num_videos]
+        if unknown:
+            raise problem(row, f'belongs to video {unknown[0]}, but there are {num_videos}')
 
 
 def _require(condition: bool, message: str) -> None:

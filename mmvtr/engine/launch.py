@@ -83,7 +83,8 @@ def check_datasets(cfg: Config, loaders: Sequence[str] = LOADERS) -> None:
         if cfg.get(loader) is None:
             continue
         try:
-            DATASETS.build(cfg[loader]['dataset'])
+            if not len(DATASETS.build(cfg[loader]['dataset'])):
+                raise ValueError('it has no item: no video that has a text')
         except (OSError, ImportError, KeyError, ValueError, RuntimeError) as error:
             place = traceback.extract_tb(error.__traceback__)[-1]
             reason = error.args[0] if isinstance(error, KeyError) else error

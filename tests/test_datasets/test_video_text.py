@@ -223,11 +223,23 @@ def test_batch_without_a_sound_item():
 @pytest.mark.parametrize(
     'videos, texts, message',
     [
-        (changed(VIDEOS, 1, video_id='a'), TEXTS, r"1 video ids occur more than once.*\['a'\]"),
-        (VIDEOS, changed(TEXTS, 1, text_id='t3'), r"1 text ids occur more than once.*\['t3'\]"),
-        (VIDEOS, changed(TEXTS, 1, text='  '), r"caption row 1 \(text_id 't1'\) is empty"),
-        (VIDEOS, changed(TEXTS, 2, video_idx=[]), r"row 2 \(text_id 't2'\) belongs to no video"),
-        (VIDEOS, changed(TEXTS, 3, video_idx=[4]), r"row 3 \(text_id 't3'\) belongs to video 4"),
+        (
+            changed(VIDEOS, 1, video_id='a'),
+            TEXTS,
+            r"video 1: a second video 'a', the first is video 0",
+        ),
+        (
+            VIDEOS,
+            changed(TEXTS, 1, text_id='t3'),
+            r"text 3: a second text 't3', the first is text 1",
+        ),
+        (
+            VIDEOS,
+            changed(TEXTS, 1, text='  '),
+            r"text 1 .'t1'.: expected a caption, which is not empty",
+        ),
+        (VIDEOS, changed(TEXTS, 2, video_idx=[]), r"text 2 .'t2'.: belongs to no video"),
+        (VIDEOS, changed(TEXTS, 3, video_idx=[4]), r"text 3 .'t3'.: belongs to video 4"),
     ],
 )
 def test_wrong_annotations_name_the_row(videos, texts, message):
@@ -492,8 +504,8 @@ def test_without_environments():
 @pytest.mark.parametrize(
     'texts, groups, message',
     [
-        (changed(TEXTS, 3, video_idx=[4]), (0, 0, 0, 0), 'row 3 .* belongs to video 4'),
-        (changed(TEXTS, 3, video_idx=[]), (0, 0, 0, 0), 'row 3 .* belongs to no video'),
+        (changed(TEXTS, 3, video_idx=[4]), (0, 0, 0, 0), "text 3 .'t3'.: belongs to video 4"),
+        (changed(TEXTS, 3, video_idx=[]), (0, 0, 0, 0), "text 3 .'t3'.: belongs to no video"),
         (TEXTS, (0, 1, 1), r'Tiny: 4 environments expected, one a video, got \[3\]'),
     ],
 )

@@ -4,6 +4,7 @@ import pytest
 import torch
 from mmengine.config import Config
 
+from mmvtr.datasets import VideoTextDataset
 from mmvtr.engine import launch
 
 
@@ -19,3 +20,19 @@ def test_memory_is_pinned_for_a_gpu(monkeypatch, cuda):
         dict(num_workers=2, pin_memory=True) if cuda else dict(num_workers=2)
     )
     assert cfg.val_dataloader is None and cfg.test_dataloader == stated
+
+
+class Nothing(VideoTextDataset):
+    """A video, but no text."""
+
+    def load_annotations(self):
+        return [dict(video_id='a')], []
+
+
+def test_a_set_without_an_item_stops_a_run():
+    cfg = Config(dict(test_dataloader=dict(dataset=dict(video_pipeline=[], text_pipeline=[]))))
+    cfg.test_dataloader.dataset.type = Nothing
+    with pytest.raises(
+        SystemExit, match='test_dataloader.dataset.*cannot be built:\nit has no item'
+    ):
+        launch.check_datasets(cfg)

@@ -91,7 +91,7 @@ def test_bad_features(parts, monkeypatch, content, message):
 
 
 def test_what_it_refuses(parts, monkeypatch):
-    with pytest.raises(SystemExit, match=r"train.csv, row 1: a second clip 'P01_01_1'"):
+    with pytest.raises(SystemExit, match=r"train.csv: a second clip 'P01_01_1'"):
         convert(monkeypatch, parts, 'train', 'train')
     (parts / 'train.pkl').write_bytes(pickle.dumps(arrays(2))[:-50])
     with pytest.raises(SystemExit, match='train.pkl is not a pickle of arrays'):

@@ -21,7 +21,7 @@ from typing import Any, Sequence
 import h5py
 import numpy as np
 
-from mmvtr.datasets.annotation_files import read_table
+from mmvtr.datasets.annotation_files import read_column
 
 MODALITIES = ('RGB', 'Flow', 'Audio')
 #: What a pickled array names; older and newer numpy.
@@ -105,13 +105,13 @@ def convert(out: Path, parts: Sequence[tuple[Path, Path]]) -> int:
 
 
 def _add(file: h5py.File, features: Path, table: Path) -> None:
-    names = [row['narration_id'] for row in read_table(table, ('narration_id',))]
+    names = read_column(table, 'narration_id')
     arrays = read_features(features)
     if len(names) != len(arrays[0]):
         raise ValueError(f'{features} has {len(arrays[0])} clips, {table} {len(names)} rows')
     for i, name in enumerate(names):
         if name in file:
-            raise ValueError(f'{table}, row {i + 1}: a second clip {name!r}')
+            raise ValueError(f'{table}: a second clip {name!r}, the first is in another part')
         file[name] = np.concatenate([array[i] for array in arrays], axis=-1).astype(np.float32)
 
 

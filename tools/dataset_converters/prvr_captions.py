@@ -15,6 +15,7 @@ from typing import Optional, Sequence
 
 from mmvtr.datasets import ActivityNetMomentsDataset, CharadesSTADataset, PRVRDataset, TVRDataset
 from mmvtr.datasets.annotation_files import read_ids
+from mmvtr.datasets.annotation_values import shown
 
 SETS: dict[str, type[PRVRDataset]] = {
     cls.collection: cls for cls in (TVRDataset, ActivityNetMomentsDataset, CharadesSTADataset)
@@ -44,7 +45,7 @@ def caption_lines(dataset: PRVRDataset, only: Optional[Sequence[str]]) -> list[s
     if unknown:
         raise ValueError(
             f'{dataset.title} {dataset.split} does not have {len(unknown)} of {len(kept)} listed '
-            f'videos, e.g. {unknown[:5]}'
+            f'videos, e.g. {shown(unknown[:5])}'
         )
     return [
         f'{text["text_id"]} {" ".join(text["text"].split())}'

@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from typing import Any, Iterator
 
-from mmvtr.datasets.annotation_files import read_json, strings
+from mmvtr.datasets.annotation_files import read_json
+from mmvtr.datasets.annotation_values import (
+    Place,
+    caption,
+    field,
+    identifier,
+    mapping,
+    strings,
+)
 from mmvtr.datasets.formats.published import Annotations, Captions, PublishedDataset, Split
 from mmvtr.registry import DATASETS
 
@@ -59,8 +67,8 @@ class ActivityNetDataset(PublishedDataset):
         path = self.file(name)
         paragraphs: Captions = {}
         for video, entry in read_json(path, ()).items():
-            sentences = entry.get('sentences') if isinstance(entry, dict) else None
-            sentences = strings(sentences, f"{path}: 'sentences' of {video!r}")
+            place = Place(path).key(video)
+            sentences = field(mapping(entry, place), 'sentences', strings, place)
             text = ' '.join(sentence.strip() for sentence in sentences)
-            paragraphs[video] = [(video, text)]
+            paragraphs[identifier(video, place)] = [(video, caption(text, place))]
         return paragraphs

@@ -8,8 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from mmvtr.datasets.annotation_files import read_json, strings
-from mmvtr.datasets.formats.prvr import Official, PRVRDataset, Untrimmed, read_moment, seconds
+from mmvtr.datasets.annotation_files import read_json
+from mmvtr.datasets.annotation_values import (
+    Place,
+    duration,
+    field,
+    identifier,
+    listing,
+    mapping,
+    wrong,
+)
+from mmvtr.datasets.formats.prvr import Official, PRVRDataset, Untrimmed, read_moment
 from mmvtr.datasets.formats.published import Split
 from mmvtr.registry import DATASETS
 
@@ -49,17 +58,18 @@ class ActivityNetMomentsDataset(PRVRDataset):
         """Sentences and their timestamps, in the order of the file."""
         path = self.file(SPLITS[split].source)
         return {
-            name: _read_video(entry, f'{path}: {name!r}')
+            identifier(name, Place(path)): _read_video(entry, Place(path).key(name))
             for name, entry in read_json(path, ()).items()
         }
 
 
-def _read_video(entry: Any, where: str) -> Untrimmed:
-    if not isinstance(entry, dict):
-        raise ValueError(f'{where}: expected duration, timestamps and sentences')
-    sentences = strings(entry.get('sentences'), f"{where}, 'sentences'")
-    times = entry.get('timestamps')
-    if not isinstance(times, list) or len(times) != len(sentences):
-        raise ValueError(f"{where}: expected {len(sentences)} 'timestamps', one a sentence")
-    moments = [read_moment(*pair, where) for pair in zip(sentences, times)]
-    return Untrimmed(seconds(entry.get('duration'), f"{where}, 'duration'"), moments)
+def _read_video(value: Any, place: Place) -> Untrimmed:
+    entry = mapping(value, place)
+    sentences, times = (field(entry, key, listing, place) for key in ('sentences', 'timestamps'))
+    if len(times) != len(sentences):
+        raise wrong(place, f"{len(sentences)} 'timestamps', one a sentence", times)
+    moments = [
+        read_moment(text, pair, place.at(f'moment {n}'))
+        for n, (text, pair) in enumerate(zip(sentences, times))
+    ]
+    return Untrimmed(field(entry, 'duration', duration, place), moments)

@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from mmvtr.datasets.annotation_files import read_lines, read_table
-from mmvtr.datasets.formats.prvr import Official, PRVRDataset, Untrimmed, read_moment, seconds
+from mmvtr.datasets.annotation_values import (
+    duration,
+    field,
+    identifier,
+    once,
+    problem,
+    shown,
+    wrong,
+)
+from mmvtr.datasets.formats.prvr import Official, PRVRDataset, Untrimmed, read_moment
 from mmvtr.datasets.formats.published import Split
 from mmvtr.registry import DATASETS
 
@@ -52,19 +61,20 @@ class CharadesSTADataset(PRVRDataset):
         lengths = _read_lengths(self.file(f'Charades_v1_{split}.csv'))
         path = self.file(SPLITS[split].source)
         videos: Official = {}
-        for number, line in read_lines(path):
-            where = f'{path}, line {number}'
+        for place, line in read_lines(path):
             match = re.fullmatch(r'(\S+) (\S+) (\S+?)##(.*)', line)
             if match is None:
-                raise ValueError(f"{where}: expected 'VIDEO start end##caption', found {line!r}")
+                raise wrong(place, "'VIDEO start end##caption'", line)
             name, start, end, text = match.groups()
             if name not in lengths:
-                raise ValueError(f'{where}: Charades_v1_{split}.csv has no video {name!r}')
+                raise problem(place, f'Charades_v1_{split}.csv has no video {shown(name)}')
             video = videos.setdefault(name, Untrimmed(lengths[name], []))
-            video.moments.append(read_moment(text, (start, end), where))
+            video.moments.append(read_moment(text, (start, end), place))
         return videos
 
 
 def _read_lengths(path: Path) -> dict[str, float]:
     rows = read_table(path, ('id', 'length'))
-    return {row['id']: seconds(row['length'], f'{path}: {row["id"]}') for row in rows}
+    names = once(((field(row, 'id', identifier, place), place) for place, row in rows), 'video')
+    lengths = [field(row, 'length', duration, place) for place, row in rows]
+    return dict(zip(names, lengths))

@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Any, Iterator
 
 from mmvtr.datasets.annotation_files import read_rows
+from mmvtr.datasets.annotation_values import Place, caption, field, identifier, string
+from mmvtr.datasets.files import file_of
 from mmvtr.datasets.formats.published import Annotations, Captions, PublishedDataset, Split
 from mmvtr.registry import DATASETS
 
@@ -60,19 +62,24 @@ class DiDeMoDataset(PublishedDataset):
         """Videos of the split's list, or else all of its json, in its order."""
         sentences: dict[str, list[str]] = {}
         path = self.file(SPLITS[self.split].source)
-        for row in read_rows(path, dict(video=str, description=str)):
-            sentences.setdefault(row['video'], []).append(row['description'].strip())
-        captions: Captions = {video: [(video, ' '.join(s))] for video, s in sentences.items()}
+        for place, row in read_rows(path):
+            sentence = field(row, 'description', string, place).strip()
+            sentences.setdefault(field(row, 'video', identifier, place), []).append(sentence)
+        captions: Captions = {
+            video: [(video, caption(' '.join(own), Place(path).key(video)))]
+            for video, own in sentences.items()
+        }
         return self.listed(captions)
 
     def held_out(self) -> Iterator[tuple[str, list[str]]]:
         """Videos that the json files of val and test describe."""
         for name in ('val_data.json', 'test_data.json'):
             if (self.ann_root / name).is_file():
-                rows = read_rows(self.ann_root / name, dict(video=str))
-                yield name, [row['video'] for row in rows]
+                rows = read_rows(self.ann_root / name)
+                yield name, [field(row, 'video', identifier, place) for place, row in rows]
 
     def video_record(self, name: str) -> dict[str, Any]:
         """The file of that name, up to second 30."""
-        file = name.rpartition('.')[0] + self.video_suffix if self.video_suffix else name
-        return dict(video_id=name, path=str(self.video_dir / file), end=SECONDS)
+        stem = (self.video_suffix and name.rpartition('.')[0]) or name
+        path = file_of(self.video_dir, stem, self.video_suffix)
+        return dict(video_id=name, path=str(path), end=SECONDS)

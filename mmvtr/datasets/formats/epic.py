@@ -8,16 +8,29 @@ from __future__ import annotations
 
 import ast
 import random
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Iterator, NamedTuple, Optional
 
 import numpy as np
 from torch import Tensor
 
-from mmvtr.datasets.annotation_files import read_table
-from mmvtr.datasets.formats.prvr import seconds
-from mmvtr.datasets.formats.published import Annotations, PublishedDataset, Split
+from mmvtr.datasets.annotation_files import read_column, read_table
+from mmvtr.datasets.annotation_values import (
+    MOST,
+    Place,
+    caption,
+    field,
+    identifier,
+    number,
+    once,
+    problem,
+    seconds,
+    shown,
+    wrong,
+)
+from mmvtr.datasets.files import file_of
+from mmvtr.datasets.formats.published import PublishedDataset, Split
 from mmvtr.datasets.video_text import class_table
 from mmvtr.functional.class_relevance import class_relevance
 from mmvtr.registry import DATASETS
@@ -122,11 +135,13 @@ class EPICKitchensDataset(PublishedDataset):
         """Clips of the split in the csv's order, and its texts."""
         table, sentences = self.splits[self.split][:2]
         clips = read_clips(self.file(table))
-        self._refuse_leak(Annotations(table, [clip.name for clip in clips], {}))
+        self._files = (table, sentences or table)
+        self._refuse_leak(table, [clip.name for clip in clips])
         if sentences is None:
             texts = [_text(clip, clip.narration, [v]) for v, clip in enumerate(clips)]
         else:
             texts = _sentences(self.file(sentences), clips, table)
+        self._refuse_empty(clips, texts)
         self._compare_with_published(len(clips), len(texts))
         return [{**self.video_record(clip.name), **_facts(clip)} for clip in clips], texts
 
@@ -154,13 +169,13 @@ class EPICKitchensDataset(PublishedDataset):
         """A clip's video is in its name: P01_01_0 is clip 0 of participant P01's video P01_01."""
         video = name.rpartition('_')[0]
         folder = f'{self.video_dir}/{video.partition("_")[0]}/videos'
-        return dict(video_id=name, path=f'{folder}/{video}{self.video_suffix}')
+        return dict(video_id=name, path=str(file_of(folder, video, self.video_suffix)))
 
     def held_out(self) -> Iterator[tuple[str, list[str]]]:
         """Clips of the test split."""
         path = self.ann_root / TEST
         if path.is_file():
-            yield TEST, [row['narration_id'] for row in read_table(path, ('narration_id',))]
+            yield TEST, read_column(path, 'narration_id')
 
 
 def read_clips(path: Path) -> list[Clip]:
@@ -171,29 +186,38 @@ def read_clips(path: Path) -> list[Clip]:
         ValueError: a column is missing, or a row is malformed.
     """
     rows = read_table(path, COLUMNS)
-    return [_clip(row, f'{path}, row {n}') for n, row in enumerate(rows, 1)]
+    once(((field(row, 'narration_id', _clip_id, place), place) for place, row in rows), 'clip')
+    return [_clip(row, place) for place, row in rows]
 
 
-def _clip(row: dict[str, str], where: str) -> Clip:
-    where = f'{where} ({row["narration_id"]})'
-    start, end = (_seconds(row[f'{edge}_timestamp'], where) for edge in ('start', 'stop'))
-    frames = _number(row, 'stop_frame', where) - _number(row, 'start_frame', where)
-    if frames <= 0 or end <= start:
-        raise ValueError(
-            f'{where}: the clip ends before it begins: frames {row["start_frame"]} to '
-            f'{row["stop_frame"]}, {row["start_timestamp"]} to {row["stop_timestamp"]}'
+def _clip_id(value: str, place: Place) -> str:
+    """An id that says which video the clip is of."""
+    if not all(identifier(value, place).rpartition('_')[0].partition('_')):
+        raise wrong(place, "an id 'PARTICIPANT_VIDEO_NUMBER'", value)
+    return value
+
+
+def _clip(row: dict[str, str], place: Place) -> Clip:
+    place = place.at(row['narration_id'])
+    start, end = (field(row, f'{edge}_timestamp', _clock, place) for edge in ('start', 'stop'))
+    first, last = (field(row, f'{edge}_frame', number, place) for edge in ('start', 'stop'))
+    if last <= first or end <= start:
+        raise problem(
+            place,
+            f'the clip ends before it begins: frames {first} to {last}, '
+            f'{row["start_timestamp"]} to {row["stop_timestamp"]}',
         )
     return Clip(
         name=row['narration_id'],
         start=start,
         end=end,
-        frames=frames,
-        narration=row['narration'],
-        verb=row['verb'],
-        nouns=_list(row, 'all_nouns', str, where),
-        verb_class=_number(row, 'verb_class', where),
-        noun_class=_number(row, 'noun_class', where),
-        noun_classes=_list(row, 'all_noun_classes', int, where),
+        frames=last - first,
+        narration=field(row, 'narration', caption, place),
+        verb=field(row, 'verb', caption, place),
+        nouns=field(row, 'all_nouns', _strings, place),
+        verb_class=field(row, 'verb_class', number, place),
+        noun_class=field(row, 'noun_class', number, place),
+        noun_classes=field(row, 'all_noun_classes', _numbers, place),
     )
 
 
@@ -213,12 +237,14 @@ def _sentences(path: Path, clips: list[Clip], table: str) -> list[dict[str, Any]
     same: dict[tuple[int, frozenset[int]], list[int]] = {}
     for v, clip in enumerate(clips):
         same.setdefault(clip.meaning, []).append(v)
+    rows = read_table(path, ('narration_id', 'narration'))
+    once(((field(row, 'narration_id', identifier, place), place) for place, row in rows), 'text')
     texts = []
-    for n, row in enumerate(read_table(path, ('narration_id', 'narration')), 1):
+    for place, row in rows:
         clip = by_name.get(row['narration_id'])
         if clip is None:
-            raise ValueError(f'{path}, row {n}: {table} has no clip {row["narration_id"]!r}')
-        texts.append(_text(clip, row['narration'], list(same[clip.meaning])))
+            raise problem(place, f'{table} has no clip {shown(row["narration_id"])}')
+        texts.append(_text(clip, field(row, 'narration', caption, place), list(same[clip.meaning])))
     return texts
 
 
@@ -233,36 +259,34 @@ def _text(clip: Clip, text: str, video_idx: list[int]) -> dict[str, Any]:
     )
 
 
-def _number(row: dict[str, str], column: str, where: str) -> int:
-    if not row[column].isdecimal():
-        raise ValueError(f'{where}: {column} {row[column]!r}, expected a number')
-    return int(row[column])
-
-
-def _seconds(clock: str, where: str) -> float:
+def _clock(clock: str, place: Place) -> float:
     """``HH:MM:SS.ss`` in seconds."""
     parts = clock.split(':')
     if len(parts) != 3:
-        raise ValueError(f'{where}: time {clock!r}, expected HH:MM:SS.ss')
-    hours, minutes, rest = (seconds(part, where) for part in parts)
-    return 3600 * hours + 60 * minutes + rest
+        raise wrong(place, 'a time HH:MM:SS.ss', clock)
+    hours, minutes, rest = (seconds(part, place) for part in parts)
+    return seconds(3600 * hours + 60 * minutes + rest, place)
 
 
-def _list(row: dict[str, str], column: str, kind: type, where: str) -> tuple[Any, ...]:
-    values = _parse_list(row[column], kind)
-    if not values:
-        raise ValueError(
-            f'{where}: {column} {row[column]!r}, expected a list of {kind.__name__}, not empty'
-        )
+def _strings(text: str, place: Place) -> tuple[str, ...]:
+    values = _parse_list(text)
+    if not values or not all(type(v) is str and v.isprintable() and v.strip() for v in values):
+        raise wrong(place, 'a list of strings, not empty', text)
     return values
 
 
-@cache
-def _parse_list(text: str, kind: type) -> tuple[Any, ...]:
-    """A python list of this type, of which nothing is run; () if it is none."""
+def _numbers(text: str, place: Place) -> tuple[int, ...]:
+    values = _parse_list(text)
+    if not values or not all(type(value) is int and 0 <= value < MOST for value in values):
+        raise wrong(place, 'a list of numbers from 0, not empty', text)
+    return values
+
+
+@lru_cache(maxsize=10_000)
+def _parse_list(text: str) -> tuple[Any, ...]:
+    """A python list, of which nothing is run; () if it is none."""
     try:
         values = ast.literal_eval(text)
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
+    except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
         return ()
-    fits = isinstance(values, list) and all(type(value) is kind for value in values)
-    return tuple(values) if fits else ()
+    return tuple(values) if isinstance(values, list) else ()

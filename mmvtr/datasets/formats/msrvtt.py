@@ -11,8 +11,21 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Iterator, NamedTuple
 
-from mmvtr.datasets.annotation_files import read_json, read_table
-from mmvtr.datasets.formats.prvr import seconds
+from mmvtr.datasets.annotation_files import read_column, read_json, read_table
+from mmvtr.datasets.annotation_values import (
+    Place,
+    caption,
+    field,
+    identifier,
+    listing,
+    mapping,
+    number,
+    once,
+    problem,
+    seconds,
+    shown,
+    string,
+)
 from mmvtr.datasets.formats.published import Annotations, Captions, PublishedDataset, Split
 from mmvtr.registry import DATASETS
 
@@ -37,6 +50,7 @@ class _Json(NamedTuple):
     split: dict[str, str]
     captions: Captions
     durations: dict[str, float]
+    text_ids: set[str]
 
 
 @DATASETS.register_module()
@@ -81,69 +95,99 @@ class MSRVTTDataset(PublishedDataset):
     def read_split(self) -> Annotations:
         """Videos of the split's list, and their captions."""
         if self.split == '1kA_test':
-            rows = read_table(self.file(TEST_1KA), ('key', 'video_id', 'sentence'))
-            captions = {row['video_id']: [(row['key'], row['sentence'])] for row in rows}
-            return Annotations(TEST_1KA, [row['video_id'] for row in rows], captions)
-        known = self._known()
-        if not known.captions:
+            return _read_test(self.file(TEST_1KA))
+        files, known = [path.name for path in self._json_files()], self._known()
+        if not files:
             self.file(PARTS[0])
-        return Annotations(SPLITS[self.split].table, self._video_ids(known), known.captions)
+        table, source = SPLITS[self.split][:2]
+        if source is not None and not (self.ann_root / table).is_file():
+            names = [name for name, split in known.split.items() if split == source]
+            return Annotations(' and '.join(files), names, known.captions, files)
+        names = read_column(self.file(table), 'video_id')
+        return Annotations(table, names, known.captions, files)
 
     def held_out(self) -> Iterator[tuple[str, list[str]]]:
         """Test videos of 1k-A; Full's splits are the json's own."""
         path = self.ann_root / TEST_1KA
         if self.split.startswith('1kA') and path.is_file():
-            yield TEST_1KA, [row['video_id'] for row in read_table(path, ('video_id',))]
+            yield TEST_1KA, read_column(path, 'video_id')
+
+    def _json_files(self) -> list[Path]:
+        """Those that are there."""
+        merged = self.ann_root / MERGED
+        wanted = [merged] if merged.is_file() else [self.ann_root / part for part in PARTS]
+        return [path for path in wanted if path.is_file()]
 
     def _known(self) -> _Json:
         """What the json files that are there say; nothing where there are none."""
-        merged = self.ann_root / MERGED
-        wanted = [merged] if merged.is_file() else [self.ann_root / part for part in PARTS]
-        known = _Json({}, {}, {})
-        for path in filter(Path.is_file, wanted):
-            for whole, part in zip(known, _read_json(path, path.stat().st_mtime_ns)):
-                whole.update(part)
+        files = self._json_files()
+        known = _Json({}, {}, {}, set())
+        for path in files:
+            part = _read_json(path, path.stat().st_mtime_ns)
+            for kind, ours, theirs in (
+                ('videos', known.split.keys(), part.split.keys()),
+                ('sentences', known.text_ids, part.text_ids),
+            ):
+                twice = sorted(ours & theirs)
+                if twice:
+                    what = f'{len(twice)} {kind} are also in {files[0].name}, e.g.'
+                    raise problem(Place(path), f'{what} {shown(twice[:5])}')
+            for whole, own in zip(known, part):
+                whole.update(own)
         return known
 
-    def _video_ids(self, known: _Json) -> list[str]:
-        table, source = SPLITS[self.split].table, SPLITS[self.split].source
-        if source is not None and not (self.ann_root / table).is_file():
-            return [name for name, split in known.split.items() if split == source]
-        return [row['video_id'] for row in read_table(self.file(table), ('video_id',))]
+
+def _read_test(path: Path) -> Annotations:
+    """The pairs of 1k-A's csv; a text's id is its key."""
+    rows = read_table(path, ('key', 'video_id', 'sentence'))
+    names, keys = (
+        once(((field(row, column, identifier, place), place) for place, row in rows), kind)
+        for column, kind in (('video_id', 'video'), ('key', 'text'))
+    )
+    texts = [field(row, 'sentence', caption, place) for place, row in rows]
+    captions = {name: [(key, text)] for name, key, text in zip(names, keys, texts)}
+    return Annotations(path.name, names, captions, [path.name])
 
 
 @lru_cache(maxsize=4)
 def _read_json(path: Path, mtime: int) -> _Json:
     """Parse one json file, once until it changes; sentences come in any order."""
-    content = read_json(path, ('videos', 'sentences'))
-    for kind, keys in (
-        ('videos', ('video_id', 'split')),
-        ('sentences', ('sen_id', 'video_id', 'caption')),
-    ):
-        for row, entry in enumerate(content[kind]):
-            missing = [key for key in keys if entry.get(key) is None]
-            if missing:
-                raise ValueError(f'{path}: {kind}[{row}] lacks {missing}')
-    split = {video['video_id']: video['split'] for video in content['videos']}
+    content, whole = read_json(path, ('videos', 'sentences')), Place(path)
+    videos, sentences = (
+        [
+            (place, mapping(entry, place))
+            for row, entry in enumerate(field(content, kind, listing, whole))
+            for place in [whole.at(f'{kind}[{row}]')]
+        ]
+        for kind in ('videos', 'sentences')
+    )
+    names = once(((field(v, 'video_id', identifier, place), place) for place, v in videos), 'video')
+    split = {name: field(v, 'split', string, place) for name, (place, v) in zip(names, videos)}
+    ids = once(
+        ((field(entry, 'sen_id', _sentence_id, place), place) for place, entry in sentences), 'text'
+    )
     captions: Captions = {name: [] for name in split}
-    for row, sentence in enumerate(content['sentences']):
-        name = sentence['video_id']
+    for text_id, (place, sentence) in zip(ids, sentences):
+        name = field(sentence, 'video_id', string, place)
         if name not in captions:
-            raise ValueError(
-                f'{path}: sentence {row} (sen_id {sentence["sen_id"]}) belongs to the unknown '
-                f'video {name!r}'
-            )
-        captions[name].append((str(sentence['sen_id']), sentence['caption']))
+            raise problem(place, f'sen_id {text_id} belongs to the unknown video {shown(name)}')
+        captions[name].append((text_id, field(sentence, 'caption', caption, place)))
     durations = {
-        video['video_id']: _duration(video, f'{path}: videos[{row}]')
-        for row, video in enumerate(content['videos'])
-        if 'start time' in video and 'end time' in video
+        name: _duration(video, place)
+        for name, (place, video) in zip(names, videos)
+        if 'start time' in video or 'end time' in video
     }
-    return _Json(split, captions, durations)
+    return _Json(split, captions, durations, set(ids))
 
 
-def _duration(video: dict[str, Any], where: str) -> float:
-    start, end = (seconds(video[f'{edge} time'], where) for edge in ('start', 'end'))
-    if end <= start:
-        raise ValueError(f'{where}: the clip ends before it begins: {start} to {end} s')
-    return round(end - start, 3)
+def _sentence_id(value: Any, place: Place) -> str:
+    """A ``sen_id``, which is a number in the published files."""
+    return identifier(value, place) if isinstance(value, str) else str(number(value, place))
+
+
+def _duration(video: dict[str, Any], place: Place) -> float:
+    start, end = (field(video, f'{edge} time', seconds, place) for edge in ('start', 'end'))
+    length = round(end - start, 3)
+    if length <= 0:
+        raise problem(place, f'the clip ends before it begins: {start} to {end} s')
+    return length

@@ -10,7 +10,16 @@ import pickle
 from pathlib import Path
 from typing import Any, NoReturn
 
-from mmvtr.datasets.annotation_files import read_ids, read_json, strings
+from mmvtr.datasets.annotation_files import read_ids, read_json
+from mmvtr.datasets.annotation_values import (
+    Place,
+    caption,
+    identifier,
+    listing,
+    mapping,
+    problem,
+    strings,
+)
 from mmvtr.datasets.formats.published import Annotations, Captions, PublishedDataset, Split
 from mmvtr.registry import DATASETS
 
@@ -54,33 +63,35 @@ class MSVDDataset(PublishedDataset):
     def read_split(self) -> Annotations:
         """Clips of the split's list."""
         table = SPLITS[self.split].table
-        return Annotations(table, read_ids(self.file(table)), self._captions())
+        path = self._caption_file()
+        content = _read_pickle(path) if path.name == PICKLE else read_json(path, ())
+        names = read_ids(self.file(table))
+        return Annotations(table, names, _with_ids(content, Place(path)), [path.name])
 
-    def _captions(self) -> Captions:
+    def _caption_file(self) -> Path:
         pickled = self.ann_root / PICKLE
-        if pickled.is_file() and not (self.ann_root / CAPTIONS).is_file():
-            return _with_ids(_read_pickle(pickled), pickled)
-        path = self.file(CAPTIONS)
-        return _with_ids(read_json(path, ()), path)
+        there = pickled.is_file() and not (self.ann_root / CAPTIONS).is_file()
+        return pickled if there else self.file(CAPTIONS)
 
 
-def _with_ids(content: Any, path: Path) -> Captions:
-    if not isinstance(content, dict):
-        raise ValueError(f'{path}: expected a dict, found {type(content).__name__}')
-    for name, captions in content.items():
-        if not isinstance(captions, list):
-            raise ValueError(f'{path}: {name!r} should have a list of captions')
+def _with_ids(content: Any, whole: Place) -> Captions:
     return {
-        name: [
-            (f'{name}#{n}', _sentence(caption, f'{path}: caption {n} of {name!r}'))
-            for n, caption in enumerate(captions)
-        ]
-        for name, captions in content.items()
+        identifier(name, whole): _clip(name, captions, whole.key(name))
+        for name, captions in mapping(content, whole).items()
     }
 
 
-def _sentence(caption: Any, where: str) -> str:
-    return caption if isinstance(caption, str) else ' '.join(strings(caption, where))
+def _clip(name: str, captions: Any, place: Place) -> list[tuple[str, str]]:
+    return [
+        (f'{name}#{n}', _sentence(sentence, place.at(f'caption {n}')))
+        for n, sentence in enumerate(listing(captions, place))
+    ]
+
+
+def _sentence(sentence: Any, place: Place) -> str:
+    if not isinstance(sentence, str):
+        sentence = ' '.join(strings(sentence, place))
+    return caption(sentence, place)
 
 
 class _PlainUnpickler(pickle.Unpickler):
@@ -95,4 +106,4 @@ def _read_pickle(path: Path) -> Any:
         try:
             return _PlainUnpickler(file, encoding='utf-8').load()
         except Exception as error:  # a damaged pickle may raise anything
-            raise ValueError(f'{path} is not a pickle of plain captions: {error}') from error
+            raise problem(Place(path), f'no pickle of plain captions: {error}') from error

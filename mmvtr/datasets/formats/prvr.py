@@ -6,7 +6,6 @@ annotations. Only these say when a moment is: for the evaluation, no method is t
 
 from __future__ import annotations
 
-import math
 import re
 from pathlib import Path
 from typing import Any, Iterator, NamedTuple, Optional
@@ -14,6 +13,15 @@ from typing import Any, Iterator, NamedTuple, Optional
 from mmengine.logging import MMLogger
 
 from mmvtr.datasets.annotation_files import read_lines
+from mmvtr.datasets.annotation_values import (
+    Place,
+    caption,
+    identifier,
+    once,
+    problem,
+    seconds,
+    wrong,
+)
 from mmvtr.datasets.formats.published import Annotations, Captions, PublishedDataset
 
 
@@ -82,13 +90,13 @@ class PRVRDataset(PublishedDataset):
         path = self._caption_file(self.split)
         if path is not None:
             captions = read_captions(path)
-            return Annotations(path.name, list(captions), captions)
+            return Annotations(path.name, list(captions), captions, [path.name])
         source = self.file(self.splits[self.split].source).name
         captions = {
             name: [(caption_id(name, n), moment.text) for n, moment in enumerate(video.moments)]
             for name, video in self._official.items()
         }
-        return Annotations(source, list(captions), captions)
+        return Annotations(source, list(captions), captions, [source])
 
     def held_out(self) -> Iterator[tuple[str, list[str]]]:
         """Videos of the test split."""
@@ -160,45 +168,35 @@ def read_captions(path: Path) -> Captions:
     """Read MS-SL's lines ``VIDEO#enc#N caption``, the id up to the first space.
 
     Raises:
-        ValueError: a line without video, '#' or caption, or no line at all.
+        ValueError: a line without video, '#' or caption, an id twice, or no line at all.
     """
+    lines = read_lines(path)
+    ids = once(((_caption_id(line, place), place) for place, line in lines), 'text')
     captions: Captions = {}
-    for number, line in read_lines(path):
-        text_id, _, text = line.partition(' ')
-        video, mark, _ = text_id.partition('#')
-        if not (video and mark and text):
-            raise ValueError(
-                f"{path}, line {number}: expected 'VIDEO#enc#N caption', found {line[:50]!r}"
-            )
-        captions.setdefault(video, []).append((text_id, text.strip()))
+    for text_id, (place, line) in zip(ids, lines):
+        text = caption(line[len(text_id) + 1 :].strip(), place)
+        captions.setdefault(text_id.partition('#')[0], []).append((text_id, text))
     if not captions:
-        raise ValueError(f'{path} has no captions')
+        raise problem(Place(path), 'has no captions')
     return captions
 
 
-def read_moment(text: Any, times: Any, where: str) -> Moment:
+def _caption_id(line: str, place: Place) -> str:
+    text_id, _, text = line.partition(' ')
+    video, mark, _ = text_id.partition('#')
+    if not (video and mark and text):
+        raise wrong(place, "'VIDEO#enc#N caption'", line)
+    identifier(video, place)
+    return identifier(text_id, place)
+
+
+def read_moment(text: Any, times: Any, place: Place) -> Moment:
     """A moment from a caption and its two times.
 
     Raises:
-        ValueError: the caption is no string, or the times are not two times; names ``where``.
+        ValueError: no caption, or the times are not two times; names ``place``.
     """
-    if not isinstance(text, str):
-        raise ValueError(f'{where}: expected a caption, found {text!r}')
+    text = caption(text, place)
     if not isinstance(times, (list, tuple)) or len(times) != 2:
-        raise ValueError(f'{where}: expected start and end, found {times!r}')
-    return Moment(text.strip(), *(seconds(time, where) for time in times))
-
-
-def seconds(value: Any, where: str) -> float:
-    """A time from a number or its digits.
-
-    Raises:
-        ValueError: negative, not finite, or no number; names ``where``.
-    """
-    try:
-        time = float(value)
-    except (TypeError, ValueError):
-        time = math.nan
-    if not 0 <= time < math.inf:
-        raise ValueError(f'{where}: expected a time in seconds, found {value!r}')
-    return time
+        raise wrong(place, 'start and end', times)
+    return Moment(text.strip(), *(seconds(time, place) for time in times))

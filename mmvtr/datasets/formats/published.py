@@ -7,11 +7,13 @@ refuses unknown videos and training videos that are also tested on, and says whe
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Iterator, Mapping, NamedTuple, Optional
+from typing import Any, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from mmengine.logging import MMLogger
 
 from mmvtr.datasets.annotation_files import read_ids
+from mmvtr.datasets.annotation_values import cut, name_of, shown
+from mmvtr.datasets.files import file_of
 from mmvtr.datasets.video_text import VideoTextDataset
 
 #: Of each video, the id and the text of its captions.
@@ -31,11 +33,12 @@ class Split(NamedTuple):
 
 
 class Annotations(NamedTuple):
-    """The videos of a split, the file that lists them, and captions of at least these."""
+    """The videos of a split, the file that lists them, captions of at least these, their files."""
 
     listed_in: str
     names: list[str]
     captions: Captions
+    told_in: Sequence[str]
 
 
 class PublishedDataset(VideoTextDataset):
@@ -88,6 +91,10 @@ class PublishedDataset(VideoTextDataset):
         """Read the annotation files of ``self.split``."""
         raise NotImplementedError
 
+    def origin(self) -> str:
+        """The dataset, its split and its files."""
+        return f'{self.title} {self.split} by {" and ".join(dict.fromkeys(self._files))}'
+
     def held_out(self) -> Iterator[tuple[str, list[str]]]:
         """Lists at hand, by file, of videos that a training split must not have."""
         for name, split in self.splits.items():
@@ -96,19 +103,21 @@ class PublishedDataset(VideoTextDataset):
 
     def video_record(self, name: str) -> dict[str, Any]:
         """What :meth:`load_annotations` says of a video."""
-        return dict(video_id=name, path=str(self.video_dir / f'{name}{self.video_suffix}'))
+        return dict(video_id=name, path=str(file_of(self.video_dir, name, self.video_suffix)))
 
     def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Videos and texts of the split, texts grouped by video."""
         annotations = self.read_split()
+        self._files = (annotations.listed_in, *annotations.told_in)
         self._refuse_unknown(annotations)
-        self._refuse_leak(annotations)
+        self._refuse_leak(annotations.listed_in, annotations.names)
         videos = [self.video_record(name) for name in annotations.names]
         texts = [
             dict(text_id=text_id, text=text, video_idx=[v])
             for v, name in enumerate(annotations.names)
             for text_id, text in annotations.captions[name]
         ]
+        self._refuse_empty(videos, texts)
         self._compare_with_published(len(videos), len(texts))
         return videos, texts
 
@@ -116,39 +125,51 @@ class PublishedDataset(VideoTextDataset):
         """The path of an annotation file; FileNotFoundError, with the layout, if it is missing."""
         path = self.ann_root / name
         if not path.is_file():
+            video = Path(self.video_record(self.example)['path'])
+            if video.is_relative_to(self.ann_root):
+                video = video.relative_to(self.ann_root)
             raise FileNotFoundError(
-                f'{self.title} split {self.split!r} needs {path}. Expected in {self.ann_root}: '
-                f'{self.layout}; {self.video_record(self.example)["path"]}, ...'
+                cut(
+                    f'{self.title} split {self.split!r} needs {name_of(path, 120)}. Expected in '
+                    f'{name_of(self.ann_root, 100)}: {self.layout}; {name_of(video, 60)}, ...'
+                )
             )
         return path
 
     def listed(self, captions: Captions) -> Annotations:
         """The videos of the split's list where there is one, else all that have captions."""
-        split = self.splits[self.split]
-        if (self.ann_root / split.table).is_file():
-            return Annotations(split.table, read_ids(self.ann_root / split.table), captions)
-        return Annotations(str(split.source), list(captions), captions)
+        table, source = self.splits[self.split][:2]
+        if (self.ann_root / table).is_file():
+            return Annotations(table, read_ids(self.ann_root / table), captions, [str(source)])
+        return Annotations(str(source), list(captions), captions, [str(source)])
 
     def _refuse_unknown(self, annotations: Annotations) -> None:
         names = annotations.names
-        unknown = [name for name in names if name not in annotations.captions]
+        unknown = [name for name in names if not annotations.captions.get(name)]
         if unknown:
             raise ValueError(
-                f'{self.title} {self.split}: the captions in {self.ann_root} do not know '
-                f'{len(unknown)} of {len(names)} videos, e.g. {unknown[:5]} '
-                f'(listed in {annotations.listed_in})'
+                f'{self.title} {self.split}: no captions of {len(unknown)} of {len(names)} videos '
+                f'of {annotations.listed_in} in {" and ".join(annotations.told_in)} '
+                f'({name_of(self.ann_root)}), e.g. {shown(unknown[:5])}'
             )
 
-    def _refuse_leak(self, annotations: Annotations) -> None:
+    def _refuse_leak(self, listed_in: str, names: Sequence[str]) -> None:
         if 'train' not in self.split:
             return
-        for listed_in, names in self.held_out():
-            leaked = sorted(set(names).intersection(annotations.names))
+        for tested_in, tested in self.held_out():
+            leaked = sorted(set(tested).intersection(names))
             if leaked:
                 raise ValueError(
-                    f'{self.title} {self.split}: {len(leaked)} videos of {annotations.listed_in} '
-                    f'are also in {listed_in}, e.g. {leaked[:5]}'
+                    f'{self.title} {self.split}: {len(leaked)} videos of {listed_in} '
+                    f'are also in {tested_in}, e.g. {shown(leaked[:5])}'
                 )
+
+    def _refuse_empty(self, videos: Sequence, texts: Sequence) -> None:
+        if not videos or not texts:
+            raise ValueError(
+                f'{self.origin()} has {len(videos)} videos and {len(texts)} texts in '
+                f'{name_of(self.ann_root)}: at least one of each expected'
+            )
 
     def _compare_with_published(self, videos: int, texts: int) -> None:
         published = self.splits[self.split]

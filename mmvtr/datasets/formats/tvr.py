@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from mmvtr.datasets.annotation_files import read_json_lines
-from mmvtr.datasets.formats.prvr import Official, PRVRDataset, Untrimmed, read_moment, seconds
+from mmvtr.datasets.annotation_values import duration, field, identifier, present
+from mmvtr.datasets.formats.prvr import Official, PRVRDataset, Untrimmed, read_moment
 from mmvtr.datasets.formats.published import Split
 from mmvtr.registry import DATASETS
 
@@ -48,9 +49,9 @@ class TVRDataset(PRVRDataset):
         """One row a moment; those of a clip are not always together."""
         path = self.file(SPLITS[split].source)
         videos: Official = {}
-        for row in read_json_lines(path, dict(vid_name=str, desc=str, ts=list)):
-            where = f'{path}: desc_id {row.get("desc_id")}'
-            duration = seconds(row.get('duration'), where)
-            video = videos.setdefault(row['vid_name'], Untrimmed(duration, []))
-            video.moments.append(read_moment(row['desc'], row['ts'], where))
+        for place, row in read_json_lines(path):
+            name = field(row, 'vid_name', identifier, place)
+            video = videos.setdefault(name, Untrimmed(field(row, 'duration', duration, place), []))
+            text, times = present(row, 'desc', place), present(row, 'ts', place)
+            video.moments.append(read_moment(text, times, place))
         return videos

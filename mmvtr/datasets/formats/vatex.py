@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mmvtr.datasets.annotation_files import read_rows, strings
+from mmvtr.datasets.annotation_files import read_rows
+from mmvtr.datasets.annotation_values import caption, field, identifier, listing, once
 from mmvtr.datasets.formats.published import Annotations, Captions, PublishedDataset, Split
 from mmvtr.registry import DATASETS
 
@@ -56,11 +57,15 @@ class VATEXDataset(PublishedDataset):
 
     def _captions(self, name: str) -> Captions:
         path = self.file(name)
+        rows = read_rows(path)
+        clips = once(
+            ((field(entry, 'videoID', identifier, place), place) for place, entry in rows), 'clip'
+        )
         captions: Captions = {}
-        for row, entry in enumerate(read_rows(path, dict(videoID=str, enCap=list))):
-            clip = entry['videoID']
-            if clip in captions:
-                raise ValueError(f'{path}: entry {row} is a second one of {clip!r}')
-            texts = strings(entry['enCap'], f"{path}: 'enCap' of entry {row} ({clip!r})")
-            captions[clip] = [(f'{clip}#{n}', text) for n, text in enumerate(texts)]
+        for clip, (place, entry) in zip(clips, rows):
+            texts = field(entry, 'enCap', listing, place)
+            captions[clip] = [
+                (f'{clip}#{n}', caption(text, place.at(f"'enCap' {n}")))
+                for n, text in enumerate(texts)
+            ]
         return captions

@@ -6,19 +6,36 @@ training videos and tests on the validation videos.
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Any, Iterator, NamedTuple, Optional
 
 from mmengine.logging import MMLogger
 
-from mmvtr.datasets.annotation_files import read_json
-from mmvtr.datasets.formats.prvr import read_moment, seconds
+from mmvtr.datasets.annotation_files import read_bare_table, read_json
+from mmvtr.datasets.annotation_values import (
+    Place,
+    duration,
+    field,
+    identifier,
+    listing,
+    mapping,
+    number,
+    once,
+    present,
+    problem,
+    shown,
+    string,
+    wrong,
+)
+from mmvtr.datasets.formats.prvr import read_moment
 from mmvtr.datasets.formats.published import Annotations, PublishedDataset, Split
 from mmvtr.registry import DATASETS
 
 ANNOTATIONS = 'youcookii_annotations_trainval.json'
 FRAMES = 'yc2_duration_frame.csv'
+SUBSETS = ('training', 'validation', 'testing')
+#: Frames a second that no camera of a cook reaches.
+MOST_RATE = 10_000
 SPLITS = {
     'train': Split(ANNOTATIONS, 'training', 10337, 10337),
     'val': Split(ANNOTATIONS, 'validation', 3492, 3492),
@@ -77,7 +94,7 @@ class YouCook2Dataset(PublishedDataset):
         path = self.file(ANNOTATIONS)
         self._segments = _read_segments(path, self.splits[self.split].source)
         captions = {name: [(name, segment.text)] for name, segment in self._segments.items()}
-        return Annotations(ANNOTATIONS, list(captions), captions)
+        return Annotations(ANNOTATIONS, list(captions), captions, [ANNOTATIONS])
 
     def video_record(self, name: str) -> dict[str, Any]:
         """A clip's file is its whole video's."""
@@ -97,7 +114,8 @@ class YouCook2Dataset(PublishedDataset):
         rates = _read_rates(path)
         lacking = sorted({_video(name) for name in self._segments} - rates.keys())
         if lacking:
-            raise ValueError(f'{path} lacks {len(lacking)} videos, e.g. {lacking[:5]}')
+            what = f'lacks {len(lacking)} videos of {ANNOTATIONS}, e.g. {shown(lacking[:5])}'
+            raise problem(Place(path), what)
         log.info(f'{self.title} {self.split}: numbers of frames by {path}.')
         return rates
 
@@ -110,41 +128,44 @@ def _video(name: str) -> str:
 def _read_segments(path: Path, subset: str) -> dict[str, _Segment]:
     """Segments of a subset by ``VIDEO_N``."""
     segments: dict[str, _Segment] = {}
-    for video, entry in read_json(path, ('database',))['database'].items():
-        where = f'{path}: {video!r}'
-        if not isinstance(entry, dict) or not isinstance(entry.get('annotations'), list):
-            raise ValueError(f"{where}: expected 'subset' and a list of 'annotations'")
-        if entry.get('subset') != subset:
-            continue
-        for segment in entry['annotations']:
-            number, found = _segment(segment, where)
-            if f'{video}_{number}' in segments:
-                raise ValueError(f'{where} has two annotations of id {number}')
-            segments[f'{video}_{number}'] = found
+    place = Place(path, "'database'")
+    for video, value in mapping(read_json(path, ('database',))['database'], place).items():
+        identifier(video, place)
+        here = place.key(video)
+        entry = mapping(value, here)
+        annotations = field(entry, 'annotations', listing, here)
+        if field(entry, 'subset', string, here) not in SUBSETS:
+            raise wrong(here, f"a 'subset' of {[*SUBSETS]}", entry['subset'])
+        if entry['subset'] == subset:
+            found = [
+                _segment(annotation, here.at(f'annotation {i}'))
+                for i, annotation in enumerate(annotations)
+            ]
+            names = once(((f'{video}_{n}', at) for n, at, _ in found), 'segment')
+            segments.update(zip(names, (segment for *_, segment in found)))
     return segments
 
 
-def _segment(annotation: Any, where: str) -> tuple[int, _Segment]:
-    """The id and the content of an annotation."""
-    if not isinstance(annotation, dict) or not isinstance(annotation.get('id'), int):
-        raise ValueError(f"{where}: an annotation without an 'id'")
-    where = f'{where}, annotation {annotation["id"]}'
-    text, start, end = read_moment(annotation.get('sentence'), annotation.get('segment'), where)
+def _segment(value: Any, place: Place) -> tuple[int, Place, _Segment]:
+    """The id of an annotation, its place and what it says."""
+    annotation = mapping(value, place)
+    identity = field(annotation, 'id', number, place)
+    times = present(annotation, 'segment', place)
+    text, start, end = read_moment(present(annotation, 'sentence', place), times, place)
     if end <= start:
-        raise ValueError(f'{where}: the segment ends before it begins: {start} to {end} s')
-    return annotation['id'], _Segment(start, end, text)
+        raise problem(place, f'the segment ends before it begins: {start} to {end} s')
+    return identity, place, _Segment(start, end, text)
 
 
 def _read_rates(path: Path) -> dict[str, float]:
     """Frames a second by video, from lines of video, seconds and frames."""
-    rates = {}
-    with open(path, encoding='utf-8-sig', newline='') as file:
-        for number, row in enumerate(csv.reader(file), 1):
-            where = f'{path}, line {number}'
-            if len(row) != 3:
-                raise ValueError(f'{where}: expected video, seconds and frames, found {row}')
-            duration, frames = (seconds(value, where) for value in row[1:])
-            if not duration or not frames:
-                raise ValueError(f'{where}: {row[0]!r} has no length')
-            rates[row[0]] = frames / duration
-    return rates
+    rows = read_bare_table(path, 3)
+    names = once(((identifier(row[0], place), place) for place, row in rows), 'video')
+    return dict(zip(names, (_rate(row, place) for place, row in rows)))
+
+
+def _rate(row: list[str], place: Place) -> float:
+    length, frames = duration(row[1], place), duration(row[2], place)
+    if not frames / length < MOST_RATE:
+        raise wrong(place, f'less than {MOST_RATE} frames a second', row)
+    return frames / length

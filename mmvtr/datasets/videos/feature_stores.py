@@ -12,17 +12,29 @@ import os
 from abc import ABC, abstractmethod
 from functools import lru_cache
 from pathlib import Path
-from tokenize import TokenError  # numpy's of some damaged headers
 from typing import Any, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from mmvtr.datasets.annotation_files import strings
-from mmvtr.datasets.files import missing_files
+from mmvtr.datasets.annotation_files import read_text
+from mmvtr.datasets.annotation_values import (
+    Place,
+    mapping,
+    name_of,
+    number,
+    problem,
+    shown,
+    strings,
+    wrong,
+)
+from mmvtr.datasets.files import file_of, missing_files
 
 #: What npy files begin with, and those of the usual format.
 NPY = b'\x93NUMPY'
 NPY_1_0 = NPY + b'\x01\x00'
+
+#: What npz files begin with, which np.load reads under any name.
+ZIP = b'PK'
 
 
 def open_store(path: Path) -> FeatureStore:
@@ -51,15 +63,15 @@ class FeatureStore(ABC):
         Raises:
             FileNotFoundError: no such store.
             KeyError: it lacks some of the names.
-            ValueError: its files do not fit each other.
+            ValueError: its files do not fit each other; a name that no file can have.
         """
         if not self.path.exists():
-            raise FileNotFoundError(f'no such feature file or folder: {self.path}')
+            raise FileNotFoundError(f'no such feature file or folder: {name_of(self.path)}')
         missing = self.missing(names)
         if missing:
             raise KeyError(
-                f'{self.path}: no features of {len(missing)} of {len(names)} {what}, '
-                f'e.g. {missing[:5]}'
+                f'{name_of(self.listed_in)}: no features of {len(missing)} of {len(names)} {what}, '
+                f'e.g. {shown(missing[:5])}'
             )
 
     def read(self, name: str) -> np.ndarray:
@@ -68,21 +80,27 @@ class FeatureStore(ABC):
         Raises:
             ValueError: they cannot be read, are no numbers, or are of another shape.
         """
+        place = Place(self.file_of(name), f'features of {shown(name)}')
         try:
             features = self.load(name)
-        except (OSError, ValueError, TypeError, EOFError, TokenError) as error:
-            raise ValueError(f'{self.path}: features of {name!r}: {error}') from error
+        except ImportError:
+            raise
+        except Exception as error:  # numpy and h5py raise anything where a file is damaged
+            raise problem(place, str(error)) from error
         if features.dtype.kind not in 'fiub':
-            raise ValueError(
-                f'{self.path}: features of {name!r} are {str(features.dtype)[:80]}, '
-                'numbers expected'
-            )
+            raise wrong(place, 'numbers', features.dtype)
         if features.ndim != 2 or len(features) == 0:
-            raise ValueError(
-                f'{self.path}: features of {name!r} are {features.shape}, '
-                'expected [F, D] with F > 0'
-            )
+            raise problem(place, f'expected [F, D] with F > 0, found {features.shape}')
         return features
+
+    @property
+    def listed_in(self) -> Path:
+        """What says which names there are."""
+        return self.path
+
+    def file_of(self, name: str) -> Path:
+        """Where the features of a name are."""
+        return self.path
 
     @abstractmethod
     def missing(self, names: Sequence[str]) -> list[str]:
@@ -98,8 +116,8 @@ class NpyFolder(FeatureStore):
 
     def missing(self, names: Sequence[str]) -> list[str]:
         """By one listing of the folder."""
-        missing = set(missing_files(map(self._file, names)))
-        return [name for name in names if self._file(name) in missing]
+        missing = set(missing_files(map(self.file_of, names)))
+        return [name for name in names if self.file_of(name) in missing]
 
     def load(self, name: str) -> np.ndarray:
         """Read the whole file.
@@ -107,10 +125,12 @@ class NpyFolder(FeatureStore):
         As np.load does, which takes longer to parse a header than to read small features; the files
         of a folder have few different headers.
         """
-        path = self._file(name)
+        path = self.file_of(name)
         if not path.is_file():  # from a named pipe numpy would read forever
-            raise ValueError(f'{path} is {"no file" if path.exists() else "gone"}')
+            raise ValueError(f'{name_of(path, 80)} is {"no file" if path.exists() else "gone"}')
         raw = np.fromfile(path, np.uint8)
+        if raw[:2].tobytes() == ZIP:
+            raise ValueError(f'{name_of(path, 80)} is an npz file, expected what np.save writes')
         if raw[:6].tobytes() != NPY:
             raise ValueError(f'no npy file, it begins with {raw[:8].tobytes()!r}')
         if raw[:8].tobytes() != NPY_1_0:
@@ -121,8 +141,9 @@ class NpyFolder(FeatureStore):
             return np.load(path)  # refuses it
         return raw[end:].view(dtype).reshape(shape, order='F' if fortran else 'C')
 
-    def _file(self, name: str) -> Path:
-        return self.path / f'{name}.npy'
+    def file_of(self, name: str) -> Path:
+        """``NAME.npy``."""
+        return file_of(self.path, name, '.npy')
 
 
 @lru_cache(maxsize=256)
@@ -146,14 +167,22 @@ class Hdf5File(FeatureStore):
     def missing(self, names: Sequence[str]) -> list[str]:
         """By a look-up each."""
         with self._open() as file:
-            return [name for name in names if name not in file]
+            try:
+                return [name for name in names if name not in file]
+            except Exception as error:  # h5py raises anything where a file is damaged
+                raise problem(Place(self.path), str(error)) from error
 
     def load(self, name: str) -> np.ndarray:
         """Read one dataset."""
         if self._process != os.getpid():
             self._file = None  # closes one that was inherited, before this process opens its own
             self._file, self._process = self._open(), os.getpid()
-        return np.asarray(self._file[name][()])
+        if name not in self._file:
+            raise ValueError('not in the file')
+        stored = self._file[name]
+        if not hasattr(stored, 'shape'):
+            raise ValueError('expected an array, found a group')
+        return np.asarray(stored[()])
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.path,)  # a copy opens the file for itself
@@ -163,7 +192,12 @@ class Hdf5File(FeatureStore):
             import h5py  # an extra: only those who have hdf5 files need it
         except ImportError as error:
             raise ImportError(f'{self.path}: reading hdf5 needs `pip install h5py`') from error
-        return h5py.File(self.path)
+        try:
+            return h5py.File(self.path)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise problem(Place(self.path), str(error)) from error
 
 
 class BigFile(FeatureStore):
@@ -177,6 +211,11 @@ class BigFile(FeatureStore):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self._read: Optional[_Index] = None
+
+    @property
+    def listed_in(self) -> Path:
+        """``video2frames.txt``."""
+        return self.path / 'video2frames.txt'
 
     def missing(self, names: Sequence[str]) -> list[str]:
         """Videos that ``video2frames.txt`` does not name."""
@@ -210,43 +249,41 @@ def _read_index(folder: Path) -> _Index:
     count, width = shape = _read_shape(folder / 'shape.txt')
     size, expected = (folder / 'feature.bin').stat().st_size, 4 * count * width
     if size != expected:
-        raise ValueError(
-            f'{folder}: feature.bin has {size} bytes, but {count} rows of {width} float32 '
-            f'(shape.txt) are {expected}'
+        raise problem(
+            Place(folder),
+            f'feature.bin has {size} bytes, but {count} rows of {width} float32 (shape.txt) are '
+            f'{expected}',
         )
-    names = (folder / 'id.txt').read_text(encoding='utf-8').split()
+    names = read_text(folder / 'id.txt').split()
     if len(names) != count:
-        raise ValueError(f'{folder}: id.txt has {len(names)} names for {count} rows (shape.txt)')
+        what = f'id.txt has {len(names)} names for {count} rows (shape.txt)'
+        raise problem(Place(folder), what)
     position = {name: i for i, name in enumerate(names)}
     videos = _read_dict(folder / 'video2frames.txt')
     unknown = {name for own in videos.values() for name in own} - position.keys()
     if unknown:
-        raise ValueError(
-            f'{folder}: id.txt lacks {len(unknown)} rows of video2frames.txt, '
-            f'e.g. {sorted(unknown)[:5]}'
-        )
+        what = f'id.txt lacks {len(unknown)} rows of video2frames.txt'
+        raise problem(Place(folder), f'{what}, e.g. {shown(sorted(unknown)[:5])}')
     rows = {video: [position[name] for name in own] for video, own in videos.items()}
     return _Index(shape, {video: np.array(own, dtype=np.int64) for video, own in rows.items()})
 
 
 def _read_shape(path: Path) -> tuple[int, int]:
-    words = path.read_text(encoding='utf-8').split()
-    if len(words) != 2 or not all(word.isdigit() for word in words):
-        raise ValueError(f'{path}: expected two numbers, rows and width, found {words[:5]}')
-    return int(words[0]), int(words[1])
+    words = read_text(path).split()
+    if len(words) != 2:
+        raise wrong(Place(path), 'two numbers, rows and width', words)
+    return number(words[0], Place(path, 'rows')), number(words[1], Place(path, 'width'))
 
 
 def _read_dict(path: Path) -> dict[str, list[str]]:
     """A python dict of lists of strings, of which nothing is run."""
-    text = path.read_text(encoding='utf-8')
+    text, place = read_text(path), Place(path)
     content = _as_json(text)
     try:
         content = ast.literal_eval(text) if content is None else content
-    except (ValueError, SyntaxError, RecursionError) as error:
-        raise ValueError(f'{path} is not a python dict: {error}') from error
-    if not isinstance(content, dict):
-        raise ValueError(f'{path}: expected a dict, found {type(content).__name__}')
-    return {video: strings(own, f'{path}: {video!r}') for video, own in content.items()}
+    except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
+        raise problem(place, f'no python dict: {error}') from error
+    return {video: strings(own, place.key(video)) for video, own in mapping(content, place).items()}
 
 
 def _as_json(text: str) -> Any:
@@ -255,5 +292,5 @@ def _as_json(text: str) -> Any:
         return None
     try:
         return json.loads(text.replace("'", '"'))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None

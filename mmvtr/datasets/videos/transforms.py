@@ -12,6 +12,7 @@ from typing import Any, Optional, Sequence, Union
 import numpy as np
 from mmcv.transforms import BaseTransform
 
+from mmvtr.datasets.annotation_values import name_of
 from mmvtr.datasets.files import missing_files
 from mmvtr.datasets.videos.feature_stores import FeatureStore, open_store
 from mmvtr.datasets.videos.frame_sampling import sampling_named
@@ -47,11 +48,11 @@ class LoadVideo(BaseTransform):
 
     def check(self, videos: list[Results]) -> None:
         """Raise FileNotFoundError unless every video file exists (one listing a folder)."""
-        missing = [str(path) for path in missing_files(Path(v['path']) for v in videos)]
+        missing = missing_files(Path(v['path']) for v in videos)
         if missing:
             raise FileNotFoundError(
                 f'{len(missing)} of {len(videos)} video files are missing: '
-                + ', '.join(missing[:3])
+                + ', '.join(name_of(path, 100) for path in missing[:3])
                 + (', ...' if len(missing) > 3 else '')
             )
 

@@ -13,6 +13,16 @@ from pathlib import Path
 from typing import Any, Callable, Iterable, NamedTuple, Sequence, get_args
 
 from mmvtr.datasets.annotation_files import read_json
+from mmvtr.datasets.annotation_values import (
+    MOST,
+    Place,
+    field,
+    listing,
+    mapping,
+    name_of,
+    shown,
+    wrong,
+)
 from mmvtr.datasets.words.clauses import clauses
 from mmvtr.datasets.words.part_of_speech import Method, Tag, tag
 from mmvtr.datasets.words.word_forms import lemma
@@ -131,18 +141,16 @@ class _FromFile:
     def __call__(self, text: dict[str, Any]) -> Classes:
         text_id = text['text_id']
         if text_id not in self.content:
-            raise KeyError(f'{self.path} has no classes of text {text_id!r}')
+            raise KeyError(f'{name_of(self.path)} has no classes of text {shown(text_id)}')
         verbs, nouns = (self._numbers(text_id, kind) for kind in ('verb', 'noun'))
         return Classes(verbs, nouns, [(verb, noun) for verb in verbs for noun in nouns[:1]])
 
     def _numbers(self, text_id: str, kind: str) -> list[int]:
-        entry = self.content[text_id]
-        numbers = entry.get(kind) if isinstance(entry, dict) else None
-        if not isinstance(numbers, list) or any(type(n) is not int or n < 0 for n in numbers):
-            raise ValueError(
-                f'{self.path}: {kind!r} of {text_id!r}: expected a list of numbers from 0, found '
-                f'{numbers!r}'
-            )
+        place = Place(self.path).key(text_id)
+        numbers = field(mapping(self.content[text_id], place), kind, listing, place)
+        for value in numbers:
+            if type(value) is not int or not 0 <= value < MOST:
+                raise wrong(place.at(repr(kind)), 'a list of numbers from 0', numbers)
         return _each_once(numbers)
 
 

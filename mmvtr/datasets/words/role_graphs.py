@@ -17,6 +17,7 @@ from mmcv.transforms import BaseTransform
 from torch import Tensor
 
 from mmvtr.datasets.annotation_files import read_json
+from mmvtr.datasets.annotation_values import Place, name_of, problem, shown
 from mmvtr.datasets.words.clauses import clauses
 from mmvtr.datasets.words.part_of_speech import Method, tag, words
 from mmvtr.datasets.words.word_forms import lemma
@@ -167,23 +168,21 @@ class LoadRoleGraph(GraphTransform):
         missing = [sentence for sentence in sentences if sentence not in self.graphs]
         if missing:
             raise KeyError(
-                f'{self.graph_file}: no graph of {len(missing)} of {len(sentences)} sentences, '
-                f'e.g. {missing[:3]}'
+                f'{name_of(self.graph_file)}: no graph of {len(missing)} of {len(sentences)} '
+                f'sentences, e.g. {shown(missing[:3])}'
             )
         self.graphs = {sentence: self.graphs[sentence] for sentence in sentences}
 
     def parse(self, record: Results) -> tuple[list[str], RoleGraph]:
         sentence = record['text']
         if sentence not in self.graphs:
-            raise KeyError(f'{self.graph_file}: no graph of the sentence {sentence!r}')
+            raise KeyError(f'{name_of(self.graph_file)}: no graph of {shown(sentence)}')
         tokens = self.words_of(sentence)
         try:
             return tokens, _read_graph(*self.graphs[sentence], length=len(tokens))
-        except (TypeError, KeyError, ValueError, AttributeError) as error:
-            raise ValueError(
-                f'{self.graph_file}: the graph of {sentence!r} is not [nodes, edges] of HGR: '
-                f'{type(error).__name__} {error}'
-            ) from error
+        except (TypeError, KeyError, ValueError, AttributeError, IndexError) as error:
+            what = f'the graph is not [nodes, edges] of HGR: {type(error).__name__} {error}'
+            raise problem(Place(self.graph_file).key(sentence), what) from error
 
 
 def _read_graph(nodes: dict[str, dict[str, Any]], edges: list[list], *, length: int) -> RoleGraph:
@@ -210,10 +209,11 @@ def _read_graph(nodes: dict[str, dict[str, Any]], edges: list[list], *, length: 
 
 def _positions(node: dict[str, Any], length: int) -> list[int]:
     spans = node['spans']
-    if not spans or min(spans) < 0 or max(spans) >= length:
-        raise ValueError(f'spans {spans}, expected positions among {length} words')
+    if not spans or any(type(i) is not int or not 0 <= i < length for i in spans):
+        raise ValueError(f'spans {shown(spans)}, expected positions among {length} words')
     if len(node.get('words', spans)) != len(spans):
-        raise ValueError(f'spans {spans} of the words {node["words"]}, expected one for each')
+        what = f'spans {shown(spans)} of the words {shown(node["words"])}, expected one for each'
+        raise ValueError(what)
     return spans
 
 

@@ -9,6 +9,7 @@ from typing import Iterable, Mapping, Sequence
 import numpy as np
 
 from mmvtr.datasets.annotation_files import read_json
+from mmvtr.datasets.annotation_values import MOST, Place, wrong
 
 #: Ids 0, 1 and 2; padding is the batch's matter, so begin and end are never used.
 SPECIAL = ('<bos>', '<eos>', '<unk>')
@@ -24,10 +25,9 @@ def read_word_ids(path: Path) -> dict[str, int]:
     """
     ids = read_json(path, keys=())
     for word, number in ids.items():
-        if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-            raise ValueError(f'{path}: {word!r} has the id {number!r}, expected a number from 0')
-        if number <= UNKNOWN and not word.startswith('<'):
-            raise ValueError(f'{path}: {word!r} has the id {number}, expected 3 or more of a word')
+        least = 0 if word.startswith('<') else UNKNOWN + 1
+        if type(number) is not int or not least <= number < MOST:
+            raise wrong(Place(path).key(word), f'an id, a number from {least}', number)
     return ids
 
 

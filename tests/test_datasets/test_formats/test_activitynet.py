@@ -4,15 +4,9 @@ import json
 
 import pytest
 
+from miniatures import ACTIVITYNET, write_activitynet
 from mmvtr.datasets import ActivityNetDataset
 from mmvtr.datasets.formats.activitynet import SPLITS
-
-TRAIN = {
-    'v_b': dict(duration=9.0, timestamps=[[4, 9], [0, 4]], sentences=['It ends. ', ' It begins.']),
-    'v_a': dict(duration=5.0, timestamps=[[0, 5]], sentences=['A dog\nruns.']),
-}
-VAL1 = {'v_c': dict(duration=5.0, timestamps=[[0, 5]], sentences=['A cat sleeps.'])}
-VAL2 = {'v_c': dict(duration=5.0, timestamps=[[0, 5]], sentences=['The cat is tired.'])}
 
 
 def build(root, split, **kwargs) -> ActivityNetDataset:
@@ -23,9 +17,8 @@ def build(root, split, **kwargs) -> ActivityNetDataset:
 
 @pytest.fixture
 def mini(tmp_path):
-    """The official layout with two videos to train on and one to test on, described twice."""
-    for name, content in dict(train=TRAIN, val_1=VAL1, val_2=VAL2).items():
-        (tmp_path / f'{name}.json').write_text(json.dumps(content))
+    """Two videos to train on and one to test on, described twice."""
+    write_activitynet(tmp_path)
     return tmp_path
 
 
@@ -59,27 +52,33 @@ def test_a_list_chooses_and_orders(mini):
     listed.write_text('v_a\n')
     assert [video['video_id'] for video in build(mini, 'train').videos] == ['v_a']
     listed.write_text('v_a\nv_gone\n')
-    with pytest.raises(ValueError, match=r"know 1 of 2 videos, e.g. \['v_gone'\] .*train_list.txt"):
+    with pytest.raises(ValueError, match=r"no captions of 1 of 2 .*train_list.txt.*'v_gone'"):
         build(mini, 'train')
 
 
 @pytest.mark.parametrize('tested', ['val_1.json', 'val_2.json'])
 def test_training_videos_among_the_tested(mini, tested):
-    (mini / tested).write_text(json.dumps({'v_a': VAL1['v_c']}))
+    (mini / tested).write_text(json.dumps({'v_a': ACTIVITYNET['val_1']['v_c']}))
     with pytest.raises(ValueError, match=rf"1 videos of train.json are also in {tested}.*'v_a'"):
         build(mini, 'train')
 
 
 @pytest.mark.parametrize(
-    'entry', [dict(duration=5.0), dict(sentences='A dog.'), dict(sentences=['A', None]), ['A dog.']]
+    'entry, message',
+    [
+        (dict(duration=5.0), ": expected a key 'sentences', found .'duration'"),
+        (dict(sentences='A dog.'), ", 'sentences': expected a list of strings, found 'A dog.'"),
+        (dict(sentences=['A', None]), r", 'sentences': expected a list of strings, found \['A', N"),
+        (['A dog.'], r": expected an object of keys and values, found \['A dog"),
+    ],
 )
-def test_malformed_entry(mini, entry):
-    (mini / 'val_1.json').write_text(json.dumps({**VAL1, 'v_x': entry}))
-    with pytest.raises(ValueError, match="val_1.json: 'sentences' of 'v_x': expected a list of st"):
+def test_malformed_entry(mini, entry, message):
+    (mini / 'val_1.json').write_text(json.dumps({**ACTIVITYNET['val_1'], 'v_x': entry}))
+    with pytest.raises(ValueError, match=f"val_1.json: 'v_x'{message}"):
         build(mini, 'val1')
 
 
 def test_empty_paragraph(mini):
     (mini / 'val_1.json').write_text(json.dumps({'v_c': dict(sentences=[' ', ''])}))
-    with pytest.raises(ValueError, match=r"caption row 0 \(text_id 'v_c'\) is empty"):
+    with pytest.raises(ValueError, match="val_1.json: 'v_c': expected a caption, which"):
         build(mini, 'val1')

@@ -5,33 +5,15 @@ import json
 
 import pytest
 
+from miniatures import DIDEMO, write_didemo, write_didemo_rows
 from mmvtr.datasets import DiDeMoDataset
 from mmvtr.datasets.formats.didemo import SPLITS
-
-#: Of two videos each, rows not grouped by video.
-ROWS = {
-    'train': [
-        ('u@N0_1_a.mov', ' a man waves'),
-        ('u@N0_2_b.', 'a dog'),
-        ('u@N0_1_a.mov', 'he sits'),
-    ],
-    'val': [('u@N0_3_c.mp4', 'a cat')],
-    'test': [('u@N0_4_d.mp4', 'a car.'), ('u@N0_5_e.3gp', 'rain')],
-}
 
 
 def build(root, split, video_pipeline=(), **kwargs) -> DiDeMoDataset:
     return DiDeMoDataset(
         split, ann_root=str(root), video_pipeline=video_pipeline, text_pipeline=[], **kwargs
     )
-
-
-def write_rows(root, split: str, pairs: list[tuple[str, str]]) -> None:
-    rows = [
-        dict(num_segments=6, description=text, times=[[0, 0]], video=video, annotation_id=i)
-        for i, (video, text) in enumerate(pairs)
-    ]
-    (root / f'{split}_data.json').write_text(json.dumps(rows))
 
 
 def write_list(root, split: str, names: list[str]) -> None:
@@ -42,8 +24,7 @@ def write_list(root, split: str, names: list[str]) -> None:
 @pytest.fixture
 def mini(tmp_path):
     """The official json files, without lists."""
-    for split, pairs in ROWS.items():
-        write_rows(tmp_path, split, pairs)
+    write_didemo(tmp_path)
     return tmp_path
 
 
@@ -66,7 +47,7 @@ def test_counts_of_training(shared, tmp_path):
     for split in ('val', 'test'):
         (tmp_path / f'{split}_data.json').symlink_to(root / f'{split}_data.json')
     names = (root / 'collaborative-experts/train_list.txt').read_text().split()
-    write_rows(tmp_path, 'train', [(name, 'a dog') for name in names])
+    write_didemo_rows(tmp_path, 'train', [(name, 'a dog') for name in names])
     dataset = build(tmp_path, 'train')
     assert (len(dataset.videos), len(dataset.texts)) == SPLITS['train'][2:]
 
@@ -106,7 +87,7 @@ def test_frames_are_of_the_first_30_seconds(mini, write_video):
 
 
 def test_training_videos_among_the_tested(mini):
-    write_rows(mini, 'test', [*ROWS['test'], ROWS['train'][1]])
+    write_didemo_rows(mini, 'test', [*DIDEMO['test'], DIDEMO['train'][1]])
     with pytest.raises(
         ValueError, match=r"1 videos of train_data.json are also in test_data.json.*'u@N0_2_b.'"
     ):
@@ -116,14 +97,14 @@ def test_training_videos_among_the_tested(mini):
 def test_list_with_a_video_of_another_split(mini):
     write_list(mini, 'test', ['u@N0_4_d.mp4', 'u@N0_3_c.mp4'])
     with pytest.raises(
-        ValueError, match=r"do not know 1 of 2 videos, e.g. \['u@N0_3_c.mp4'\] .*te"
+        ValueError, match=r"no captions of 1 of 2 videos of .*test_list.txt in test.*'u@N0_3_c.mp4'"
     ):
         build(mini, 'test')
 
 
 def test_row_without_a_description(mini):
     (mini / 'val_data.json').write_text(json.dumps([dict(video='x', description=None)]))
-    with pytest.raises(ValueError, match="val_data.json: entry 0 has no 'description' .str"):
+    with pytest.raises(ValueError, match="val_data.json: entry 0, 'description': expected a str"):
         build(mini, 'val')
 
 

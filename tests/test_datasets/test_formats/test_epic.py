@@ -5,25 +5,9 @@ import csv
 import numpy as np
 import pytest
 
+from miniatures import EPIC_CLIPS, EPIC_HEADER, write_epic, write_epic_csv
 from mmvtr.datasets import EPICKitchensDataset, ItemKey
 from mmvtr.datasets.formats.epic import FOLDER, SPLITS, TEST, TEST_SENTENCES, TRAIN, TRAIN_SENTENCES
-
-HEADER = (
-    'narration_id,participant_id,video_id,narration_timestamp,start_timestamp,stop_timestamp,'
-    'start_frame,stop_frame,narration,verb,verb_class,noun,noun_class,all_nouns,all_noun_classes'
-)
-#: Clips 0 and 3 are of the same verb and nouns, these in another order; 1 and 2 share a noun.
-CLIPS = [
-    'P01_01_0,P01,P01_01,00:00:01.089,00:00:00.14,00:00:03.37,8,202,take plate and cup,take,0,'
-    'plate,2,"[\'plate\', \'cup\']","[2, 13]"',
-    'P01_01_1,P01,P01_01,,00:01:00.00,01:00:02.50,3600,180150,put down cup,put-down,1,'
-    "cup,13,['cup'],[13]",
-    'P02_101_7,P02,P02_101,,00:00:01.00,00:00:02.00,50,100,wash cup,wash,2,'
-    "cup,13,['cup'],[13]",
-    'P02_101_8,P02,P02_101,,00:00:03.00,00:00:04.00,150,200,grab cups and plates,grab,0,'
-    'cup,13,"[\'cup\', \'plate\', \'cup:coffee\']","[13, 2, 13]"',
-]  # fmt: skip
-SENTENCES = ['P01_01_0,take plate and cup', 'P01_01_1,put down cup', 'P02_101_7,put down cup']
 
 
 def build(root, split, **kwargs) -> EPICKitchensDataset:
@@ -31,20 +15,10 @@ def build(root, split, **kwargs) -> EPICKitchensDataset:
     return EPICKitchensDataset(split, ann_root=str(root), **kwargs)
 
 
-def write(root, name: str, *lines: str) -> None:
-    (root / FOLDER).mkdir(exist_ok=True)
-    (root / name).write_text('\n'.join(lines) + '\n')
-
-
 @pytest.fixture
 def mini(tmp_path):
-    """The official layout; clips to test on that are not those to train on."""
-    write(tmp_path, TRAIN, HEADER, *CLIPS)
-    write(tmp_path, TRAIN_SENTENCES, 'narration_id,narration', SENTENCES[1])
-    test = [clip.replace('P0', 'P3').replace('_101', '_102') for clip in CLIPS]
-    write(tmp_path, TEST, HEADER, *test)
-    sentences = [row.replace('P0', 'P3').replace('_101', '_102') for row in SENTENCES]
-    write(tmp_path, TEST_SENTENCES, 'narration_id,narration', *sentences)
+    """Clips to test on that are not those to train on."""
+    write_epic(tmp_path)
     return tmp_path
 
 
@@ -118,51 +92,63 @@ def test_repeated_words_are_two_texts(mini):
 
 
 def test_a_row_twice(mini):
-    write(mini, TEST_SENTENCES, 'narration_id,narration', *['P31_01_0,take plate'] * 2)
-    with pytest.raises(ValueError, match=r"1 text ids occur more than once, e.g. \['P31_01_0'\]"):
+    write_epic_csv(mini, TEST_SENTENCES, 'narration_id,narration', *['P31_01_0,take plate'] * 2)
+    with pytest.raises(ValueError, match=r"sentence.csv: line 3: a second text 'P31_01_0'"):
         build(mini, 'test')
-    write(mini, TRAIN, HEADER, CLIPS[0], CLIPS[0])
-    with pytest.raises(ValueError, match=r"video ids occur more than once, e.g. \['P01_01_0'\]"):
+    write_epic_csv(mini, TRAIN, EPIC_HEADER, EPIC_CLIPS[0], EPIC_CLIPS[0])
+    with pytest.raises(ValueError, match=r"train.csv: line 3: a second clip 'P01_01_0'"):
         build(mini, 'train')
 
 
 @pytest.mark.parametrize(
     'old, new, message',
     [
+        ('P01_01_0,', '7,', "expected an id 'PARTICIPANT_VIDEO_NUMBER', found '7'"),
         ('8,202', '202,8', 'ends before it begins: frames 202 to 8, 00:00:00.14 to'),
         ('8,202', '8,8', 'ends before it begins: frames 8 to 8'),
         ('00:00:03.37', '00:00:00.14', 'ends before it begins: frames 8 to 202, .* to 00:00:00.14'),
-        ('8,202', '8,many', "stop_frame 'many', expected a number"),
-        ('8,202', '-8,202', "start_frame '-8', expected a number"),
-        ('00:00:03.37', '3.37', "time '3.37', expected HH:MM:SS.ss"),
+        ('8,202', '8,many', "'stop_frame': expected a number from 0, found 'many'"),
+        ('8,202', '-8,202', "'start_frame': expected a number from 0, found '-8'"),
+        ('00:00:03.37', '3.37', "'stop_timestamp': expected a time HH:MM:SS.ss, found '3.37'"),
         ('00:00:03.37', '00:00:xx', "expected a time in seconds, found 'xx'"),
-        ('take,0,', 'take,,', "verb_class '', expected a number"),
-        ('plate,2,', 'plate,1.5,', "noun_class '1.5', expected a number"),
-        ('[2, 13]', '[]', r"all_noun_classes '\[\]', expected a list of int, not empty"),
-        ('[2, 13]', "['2']", 'all_noun_classes .*, expected a list of int'),
-        ('[2, 13]', '[True]', 'all_noun_classes .*, expected a list of int'),
-        ('[2, 13]', '2', "all_noun_classes '2', expected a list of int"),
-        ('[2, 13]', '[2, 13', 'all_noun_classes .*, expected a list of int'),
-        ("['plate', 'cup']", 'plate', "all_nouns 'plate', expected a list of str"),
-        ("['plate', 'cup']", "[print('x')]", 'all_nouns .*, expected a list of str'),
-        ("['plate', 'cup']", '[' * 9999, 'all_nouns .*, expected a list of str'),
+        ('take,0,', 'take,,', "'verb_class': expected a number from 0, found ''"),
+        ('plate,2,', 'plate,1.5,', "'noun_class': expected a number from 0, found '1.5'"),
+        (
+            '[2, 13]',
+            '[]',
+            r"'all_noun_classes': expected .*, not empty, found '\[\]",
+        ),
+        ('[2, 13]', "['2']", "'all_noun_classes': expected a list of numbers from 0"),
+        ('[2, 13]', '[True]', "'all_noun_classes': expected a list of numbers from 0"),
+        ('[2, 13]', '[-1]', "'all_noun_classes': expected a list of numbers from 0"),
+        ('[2, 13]', '2', "'all_noun_classes': expected a list of numbers .* found '2'"),
+        ('[2, 13]', '[2, 13', "'all_noun_classes': expected a list of numbers from 0"),
+        (
+            "['plate', 'cup']",
+            'plate',
+            "'all_nouns': expected a list of strings, .*found 'plate'",
+        ),
+        ("['plate', 'cup']", "[print('x')]", "'all_nouns': expected a list of strings"),
+        ("['plate', 'cup']", '[' * 9999, "'all_nouns': expected a list of strings"),
     ],
     ids=lambda value: value[:20],
 )
 def test_bad_rows(mini, capsys, old, new, message):
     """The error names file, row and clip; nothing that stands in a list is run."""
-    assert old in CLIPS[0]
-    write(mini, TRAIN, HEADER, CLIPS[1], CLIPS[0].replace(old, new))
-    with pytest.raises(ValueError, match=rf'retrieval_train.csv, row 2 \(P01_01_0\): .*{message}'):
+    assert old in EPIC_CLIPS[0]
+    write_epic_csv(mini, TRAIN, EPIC_HEADER, EPIC_CLIPS[1], EPIC_CLIPS[0].replace(old, new))
+    with pytest.raises(ValueError, match=rf'retrieval_train.csv: line 3, .*{message}'):
         build(mini, 'train')
     assert capsys.readouterr().out == ''
 
 
 def test_bad_files(mini):
-    write(mini, TEST_SENTENCES, 'narration_id,narration', 'P31_01_0,take it', 'P99_1_1,take it')
-    with pytest.raises(ValueError, match=r"test_sentence.csv, row 2: .*test.csv has no clip 'P99_"):
+    write_epic_csv(
+        mini, TEST_SENTENCES, 'narration_id,narration', 'P31_01_0,take it', 'P99_1_1,take it'
+    )
+    with pytest.raises(ValueError, match=r"sentence.csv: line 3: .*test.csv has no clip 'P99_"):
         build(mini, 'test')
-    write(mini, TRAIN, HEADER.replace('all_nouns', 'nouns'), *CLIPS)
+    write_epic_csv(mini, TRAIN, EPIC_HEADER.replace('all_nouns', 'nouns'), *EPIC_CLIPS)
     with pytest.raises(ValueError, match='expected columns .*all_nouns'):
         build(mini, 'train')
     (mini / TRAIN).unlink()
@@ -171,7 +157,7 @@ def test_bad_files(mini):
 
 
 def test_test_clips_are_not_trained_on(mini):
-    write(mini, TRAIN, HEADER, *CLIPS, CLIPS[0].replace('P0', 'P3'))
+    write_epic_csv(mini, TRAIN, EPIC_HEADER, *EPIC_CLIPS, EPIC_CLIPS[0].replace('P0', 'P3'))
     with pytest.raises(ValueError, match=r"1 videos of .*train.csv are also in .*\['P31_01_0'\]"):
         build(mini, 'train')
 
@@ -200,7 +186,7 @@ def published(shared, tmp_path_factory):
     for name in (TRAIN_SENTENCES, TEST, TEST_SENTENCES):
         (root / name).symlink_to(source / name)
     with open(source / 'EPIC_100_train_rebuilt.csv') as file, open(root / TRAIN, 'w') as out:
-        out.write(HEADER + '\n')
+        out.write(EPIC_HEADER + '\n')
         for row in csv.DictReader(file):
             out.write(
                 '{narration_id},P,{video_id},,{0},{1},{start_frame},{stop_frame},x,x,{verb_class},'

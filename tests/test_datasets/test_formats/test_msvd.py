@@ -7,16 +7,10 @@ import pickle
 import numpy as np
 import pytest
 
+from miniatures import MSVD_CAPTIONS as CAPTIONS
+from miniatures import write_msvd
 from mmvtr.datasets import MSVDDataset
 from mmvtr.datasets.formats.msvd import SPLITS
-
-CAPTIONS = {
-    'a_0_5': ['a cat runs', 'a cat is running', 'a cat runs'],
-    'b_1_9': ['a man sings'],
-    'c_2_7': ['two dogs', 'dogs play'],
-    'd_3_4': ['a car'],
-}
-LISTS = dict(train=['b_1_9', 'a_0_5'], val=['c_2_7'], test=['d_3_4'])
 
 
 def build(root, split, **kwargs) -> MSVDDataset:
@@ -25,11 +19,8 @@ def build(root, split, **kwargs) -> MSVDDataset:
 
 @pytest.fixture
 def mini(tmp_path):
-    """The official layout with four clips; the lists end with and without a line end."""
-    (tmp_path / 'captions_msvd.json').write_text(json.dumps(CAPTIONS))
-    for split, ids in LISTS.items():
-        end = '\r\n' if split == 'train' else ''
-        (tmp_path / f'{split}_list.txt').write_text('\n'.join(ids) + end)
+    """Four clips."""
+    write_msvd(tmp_path)
     return tmp_path
 
 
@@ -92,7 +83,7 @@ def test_a_pickle_that_runs_something_is_refused(mini):
             return (open, (str(mini / 'made_by_the_pickle'), 'w'))
 
     write_pickle(mini, dict(a=[Payload()]))
-    with pytest.raises(ValueError, match=r'raw-captions.pkl is not .*asks for .*io.*open'):
+    with pytest.raises(ValueError, match=r'raw-captions.pkl: no pickle .*asks for .*io.*open'):
         build(mini, 'train')
     assert not (mini / 'made_by_the_pickle').exists()
 
@@ -111,17 +102,20 @@ def test_a_pickle_that_runs_something_is_refused(mini):
 def test_a_pickle_of_something_else(mini, content):
     write_pickle(mini, {})
     (mini / 'raw-captions.pkl').write_bytes(content)
-    with pytest.raises(ValueError, match='raw-captions.pkl is not a pickle of plain captions: .'):
+    with pytest.raises(ValueError, match='raw-captions.pkl: no pickle of plain captions: .'):
         build(mini, 'train')
 
 
 @pytest.mark.parametrize(
     'content, message',
     [
-        ([1], 'raw-captions.pkl: expected a dict, found list'),
-        ({**CAPTIONS, 'a_0_5': 'a cat'}, "'a_0_5' should have a list of captions"),
-        ({**CAPTIONS, 'a_0_5': ['a', 7]}, "caption 1 of 'a_0_5': expected a list of strings"),
-        ({**CAPTIONS, 'a_0_5': [['a', b'b']]}, "caption 0 of 'a_0_5': expected a list of strings"),
+        ([1], 'raw-captions.pkl: expected an object of keys and values, found .1'),
+        ({**CAPTIONS, 'a_0_5': 'a cat'}, "pkl: 'a_0_5': expected a list, found 'a cat'"),
+        ({**CAPTIONS, 'a_0_5': ['a', 7]}, "pkl: 'a_0_5', caption 1: expected a list of strings"),
+        (
+            {**CAPTIONS, 'a_0_5': [['a', b'b']]},
+            "'a_0_5', caption 0: expected a list of strings",
+        ),
     ],
 )
 def test_malformed_captions(mini, content, message):
@@ -132,7 +126,7 @@ def test_malformed_captions(mini, content, message):
 
 def test_json_is_read_like_the_pickle(mini):
     (mini / 'captions_msvd.json').write_text(json.dumps({**CAPTIONS, 'a_0_5': {'0': 'a cat'}}))
-    with pytest.raises(ValueError, match="captions_msvd.json: 'a_0_5' should have a list"):
+    with pytest.raises(ValueError, match="captions_msvd.json: 'a_0_5': expected a list"):
         build(mini, 'val')
 
 

@@ -9,6 +9,7 @@ from mmengine.config import Config
 from mmengine.logging import MMLogger
 
 from children import ROOT
+from miniatures import write_prvr, write_prvr_captions
 from mmvtr.datasets import (
     ActivityNetMomentsDataset,
     CharadesSTADataset,
@@ -52,42 +53,9 @@ def log(monkeypatch):
 # -- hand-made miniatures ----------------------------------------------------------------------
 
 
-def write(root, cls, split='test', videos='ab'):
-    """Two videos of 10 s: moments 2-4 and 1-12 (too long) of the first, 5-5 of the second."""
-    first, second = videos
-    moments = [
-        (first, 2, 4, ' A dog runs. '),
-        (second, 5, 5, "It's a cat."),
-        (first, 1.0, 12.0, 'A dog sits.'),
-    ]
-    source = root / cls.splits[split].source
-    if cls is TVRDataset:
-        keys = ('vid_name', 'duration', 'ts', 'desc', 'type', 'desc_id')
-        rows = [(v, 10.0, [s, e], t, 'v', i) for i, (v, s, e, t) in enumerate(moments)]
-        source.write_text(''.join(json.dumps(dict(zip(keys, row))) + '\n' for row in rows))
-    elif cls is ActivityNetMomentsDataset:
-        content = {}
-        for v, start, end, text in moments:
-            entry = content.setdefault(v, dict(duration=10, timestamps=[], sentences=[]))
-            entry['timestamps'].append([start, end])
-            entry['sentences'].append(text)
-        source.write_text(json.dumps(content))
-    else:
-        source.write_text(''.join(f'{v} {s} {e}##{t}\n' for v, s, e, t in moments))
-        lengths = ''.join(f'{v},10\n' for v in videos)
-        (root / f'Charades_v1_{split}.csv').write_text(f'id,length\n{lengths}')
-
-
-def write_captions(root, name, text):
-    path = root / 'TextData' / f'{name}.caption.txt'
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(text)
-    return path
-
-
 @EVERY
 def test_official_annotations(tmp_path, cls, log):
-    write(tmp_path, cls)
+    write_prvr(tmp_path, cls)
     dataset = build(cls, tmp_path)
     assert [(v['video_id'], v['duration']) for v in dataset.videos] == [('a', 10), ('b', 10)]
     assert dataset.videos[0]['path'] == str(tmp_path / 'videos/a.mp4')
@@ -109,8 +77,8 @@ def test_official_annotations(tmp_path, cls, log):
 
 @EVERY
 def test_text_file_chooses_and_the_official_file_says_when(tmp_path, cls, log):
-    write(tmp_path, cls)
-    write_captions(
+    write_prvr(tmp_path, cls)
+    write_prvr_captions(
         tmp_path,
         f'{cls.collection}test',
         'b#enc#0 it s  a cat\r\n\nc#enc#0 a bird\na#enc#1  A dog sits\na#enc#0 Two dogs run.\n',
@@ -129,12 +97,12 @@ def test_text_file_chooses_and_the_official_file_says_when(tmp_path, cls, log):
 
 @EVERY
 def test_text_file_alone(tmp_path, cls, log):
-    write_captions(tmp_path, f'{cls.collection}val', 'a#enc#0 A dog runs.\n')
+    write_prvr_captions(tmp_path, f'{cls.collection}val', 'a#enc#0 A dog runs.\n')
     dataset = build(cls, tmp_path)
     assert dataset.texts == [dict(text_id='a#enc#0', text='A dog runs.', video_idx=[0])]
     assert dataset.moment_ratio() is None and 'duration' not in dataset.videos[0]
     assert f'there is no {cls.splits["test"].source} in {tmp_path}' in log[1]
-    write_captions(tmp_path, f'{cls.collection}test', 'b#enc#0 A cat sits.\n')
+    write_prvr_captions(tmp_path, f'{cls.collection}test', 'b#enc#0 A cat sits.\n')
     assert build(cls, tmp_path).videos[0]['video_id'] == 'b', 'test goes before val'
 
 
@@ -151,15 +119,15 @@ def test_neither_file(tmp_path, cls):
 
 @EVERY
 def test_training_videos_that_are_also_tested(tmp_path, cls):
-    write(tmp_path, cls, 'train', videos='ac')
-    write(tmp_path, cls, 'test', videos='ab')
+    write_prvr(tmp_path, cls, 'train', videos='ac')
+    write_prvr(tmp_path, cls, 'test', videos='ab')
     source = cls.splits['test'].source
     with pytest.raises(ValueError, match=rf"1 videos of .* are also in {source}, e.g. \['a'\]"):
         build(cls, tmp_path, 'train')
-    write_captions(tmp_path, f'{cls.collection}test', 'c#enc#0 A cat sits.\n')
+    write_prvr_captions(tmp_path, f'{cls.collection}test', 'c#enc#0 A cat sits.\n')
     with pytest.raises(ValueError, match=r"also in .*test.caption.txt, e.g. \['c'\]"):
         build(cls, tmp_path, 'train')
-    write_captions(tmp_path, f'{cls.collection}test', 'd#enc#0 A cat sits.\n')
+    write_prvr_captions(tmp_path, f'{cls.collection}test', 'd#enc#0 A cat sits.\n')
     assert len(build(cls, tmp_path, 'train').videos) == 2
 
 
@@ -170,11 +138,14 @@ def test_training_videos_that_are_also_tested(tmp_path, cls):
         ('a A dog.\n', "line 1: expected 'VIDEO#enc#N caption', found 'a A dog.'"),
         ('#enc#0 A dog.\n', 'line 1: expected'),
         ('\n \n', 'has no captions'),
-        ('a#enc#0 A dog.\na#enc#0 A cat.\n', r"1 text ids occur more than once.*'a#enc#0'"),
+        (
+            'a#enc#0 A dog.\na#enc#0 A cat.\n',
+            r"line 2: a second text 'a#enc#0', the first is",
+        ),
     ],
 )
 def test_malformed_text_file(tmp_path, text, message):
-    write_captions(tmp_path, 'tvrtest', text)
+    write_prvr_captions(tmp_path, 'tvrtest', text)
     with pytest.raises(ValueError, match=message):
         build(TVRDataset, tmp_path)
 
@@ -185,13 +156,13 @@ GOOD = dict(vid_name='a', duration=9, ts=[1, 2], desc='A dog.', desc_id=7)
 @pytest.mark.parametrize(
     'change, message',
     [
-        (dict(ts=[1]), r'desc_id 7: expected start and end, found \[1\]'),
-        (dict(ts=[-1, 2]), 'desc_id 7: expected a time in seconds, found -1'),
-        (dict(ts=[1, 'soon']), "desc_id 7: expected a time in seconds, found 'soon'"),
-        (dict(ts=[1, float('nan')]), 'desc_id 7: expected a time in seconds, found nan'),
-        (dict(duration=None), 'desc_id 7: expected a time in seconds, found None'),
-        (dict(vid_name=None), r"line 2 has no 'vid_name' \(str\)"),
-        (dict(desc=' '), r"caption row 1 \(text_id 'a#enc#1'\) is empty"),
+        (dict(ts=[1]), r'line 2: expected start and end, found \[1\]'),
+        (dict(ts=[-1, 2]), 'line 2: expected a time in seconds, found -1'),
+        (dict(ts=[1, 'soon']), "line 2: expected a time in seconds, found 'soon'"),
+        (dict(ts=[1, float('nan')]), 'line 2: expected a time in seconds, found nan'),
+        (dict(duration=None), "line 2, 'duration': expected a time in seconds, found None"),
+        (dict(vid_name=None), "line 2, 'vid_name': expected an id, a visible string .* found None"),
+        (dict(desc=' '), "line 2: expected a caption, which is not empty, found ' '"),
     ],
 )
 def test_malformed_tvr(tmp_path, change, message):
@@ -214,18 +185,24 @@ def test_a_moment_outside_its_video_goes_without_times(tmp_path, log, times):
 
 def test_tvr_that_is_no_json(tmp_path):
     (tmp_path / 'tvr_val_release.jsonl').write_text(f'\n{json.dumps(GOOD)}\n{{"vid_name": \n')
-    with pytest.raises(ValueError, match='tvr_val_release.jsonl, line 3 is not valid json'):
+    with pytest.raises(ValueError, match='tvr_val_release.jsonl: line 3: not valid json'):
         build(TVRDataset, tmp_path)
 
 
 @pytest.mark.parametrize(
     'entry, message',
     [
-        ([], "'x': expected duration, timestamps and sentences"),
-        (dict(duration=5, sentences='A dog.'), "'x', 'sentences': expected a list of strings"),
-        (dict(duration=5, sentences=['A.'], timestamps=[]), "'x': expected 1 'timestamps', one a"),
-        (dict(sentences=['A.'], timestamps=[[0, 1]]), "'x', 'duration': expected a time in sec"),
-        (dict(duration=5, sentences=['A.'], timestamps=[3]), "'x': expected start and end, found"),
+        ([], r"'x': expected an object of keys and values, found \["),
+        (dict(duration=5, sentences='A dog.'), "'x', 'sentences': expected a list, found 'A dog.'"),
+        (
+            dict(duration=5, sentences=['A.'], timestamps=[]),
+            "'x': expected 1 'timestamps', one a",
+        ),
+        (dict(sentences=['A.'], timestamps=[[0, 1]]), "'x': expected a key 'duration', found"),
+        (
+            dict(duration=5, sentences=['A.'], timestamps=[3]),
+            "'x', moment 0: expected start and end",
+        ),
     ],
 )
 def test_malformed_activitynet(tmp_path, entry, message):
@@ -240,11 +217,11 @@ def test_malformed_activitynet(tmp_path, entry, message):
         ('a 1.0 2.0 A dog.', "line 2: expected 'VIDEO start end##caption', found 'a 1.0 2.0 A"),
         ('a 1.0 x##A dog.', "line 2: expected a time in seconds, found 'x'"),
         ('z 1.0 2.0##A dog.', "line 2: Charades_v1_test.csv has no video 'z'"),
-        ('a 1.0 2.0##', r"caption row 1 \(text_id 'a#enc#1'\) is empty"),
+        ('a 1.0 2.0##', "line 2: expected a caption, which is not empty, found ''"),
     ],
 )
 def test_malformed_charades(tmp_path, line, message):
-    write(tmp_path, CharadesSTADataset)
+    write_prvr(tmp_path, CharadesSTADataset)
     path = tmp_path / 'charades_sta_test.txt'
     first, *others = path.read_text().splitlines()
     path.write_text('\n'.join([first, line, *others]))
@@ -253,7 +230,7 @@ def test_malformed_charades(tmp_path, line, message):
 
 
 def test_charades_without_lengths(tmp_path):
-    write(tmp_path, CharadesSTADataset)
+    write_prvr(tmp_path, CharadesSTADataset)
     (tmp_path / 'Charades_v1_test.csv').unlink()
     with pytest.raises(FileNotFoundError, match=r'needs .*Charades_v1_test.csv'):
         build(CharadesSTADataset, tmp_path)
@@ -293,8 +270,8 @@ def test_base_config(tmp_path, monkeypatch, cls, kind):
     register_all_modules()
     name = cls.collection
     write_features(tmp_path, name, kind)
-    write(tmp_path / 'data' / name, cls)
-    write_captions(tmp_path / 'data' / name, f'{name}train', 'c#enc#0 A bird.\n')
+    write_prvr(tmp_path / 'data' / name, cls)
+    write_prvr_captions(tmp_path / 'data' / name, f'{name}train', 'c#enc#0 A bird.\n')
     monkeypatch.chdir(tmp_path)
     suffix = '_clip' if kind == 'clip' else ''
     cfg = Config.fromfile(ROOT / f'configs/_base_/prvr_{name}{suffix}.py')
@@ -362,7 +339,7 @@ def test_ms_sls_ids_number_the_official_captions(shared, tmp_path, cls, log):
             (tmp_path / name).symlink_to(root / name)
     lines = open(f'{listed}.caption.txt', encoding='utf-8').read().splitlines()
     kept = [line for line in lines if line.split(' ')[0] in queries]
-    write_captions(tmp_path, f'{cls.collection}test', '\n'.join(kept))
+    write_prvr_captions(tmp_path, f'{cls.collection}test', '\n'.join(kept))
     dataset, official = build(cls, tmp_path), build(cls, root)
     videos, texts = cls.splits['test'][2:]
     assert len(dataset.videos) == videos

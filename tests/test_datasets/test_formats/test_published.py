@@ -8,8 +8,21 @@ import pytest
 from mmengine.config import Config
 from mmengine.logging import MMLogger
 
-from mmvtr.datasets import ActivityNetDataset, DiDeMoDataset, MSVDDataset, VATEXDataset
+from miniatures import EPIC_HEADER, write_epic, write_msrvtt, write_msvd
+from mmvtr.datasets import (
+    ActivityNetDataset,
+    ActivityNetMomentsDataset,
+    CharadesSTADataset,
+    DiDeMoDataset,
+    EPICKitchensDataset,
+    MSRVTTDataset,
+    MSVDDataset,
+    TVRDataset,
+    VATEXDataset,
+    YouCook2Dataset,
+)
 from mmvtr.datasets.annotation_files import read_ids
+from mmvtr.datasets.formats import epic
 from mmvtr.registry import DATASETS
 from mmvtr.utils import register_all_modules
 
@@ -78,7 +91,9 @@ def test_wrong_split_name(tmp_path, cls):
 
 @pytest.mark.parametrize('cls, split', EVALUATED)
 def test_missing_file_names_itself_and_the_layout(tmp_path, cls, split):
-    message = f'{cls.title} split {split!r} needs {tmp_path}/.*. Expected in {tmp_path}: .*; .*vid'
+    message = (
+        f'{cls.title} split {split!r} needs {tmp_path}/.*. Expected in {tmp_path}: .*; videos/'
+    )
     with pytest.raises(FileNotFoundError, match=message):
         build(cls, split, tmp_path)
 
@@ -97,7 +112,7 @@ def test_lists(tmp_path):
     path.write_bytes(b'\xef\xbb\xbfa b \r\n\r\n\tc\n')
     assert read_ids(path) == ['a b', 'c']
     path.write_text(' \n')
-    with pytest.raises(ValueError, match='list.txt lists no video'):
+    with pytest.raises(ValueError, match='list.txt: lists no video'):
         read_ids(path)
 
 
@@ -120,3 +135,52 @@ def test_base_config(tmp_path, name):
     long = 64 if name in ('activitynet', 'didemo') else None
     assert train.dataset.video_pipeline[0].num_frames == (long or 12)
     assert train.dataset.text_pipeline[0].context_length == (long or 32)
+
+
+EMPTY = [
+    (MSRVTTDataset, 'full_val', 'MSRVTT_val.full.csv', 'video_id\n', 'val.full.csv: has no rows'),
+    (MSRVTTDataset, '1kA_test', 'MSRVTT_JSFUSION_test.csv', 'key,video_id,sentence\n', 'JSFUSION'),
+    (
+        MSRVTTDataset,
+        'full_test',
+        'MSRVTT_data.json',
+        '{"videos": [], "sentences": []}',
+        'data.json',
+    ),
+    (MSVDDataset, 'val', 'val_list.txt', '\n', 'val_list.txt: lists no video'),
+    (MSVDDataset, 'val', 'captions_msvd.json', '{}', 'captions_msvd.json'),
+    (ActivityNetDataset, 'val1', 'val_1.json', '{}', 'val_1.json'),
+    (ActivityNetDataset, 'val1', 'val_1.json', '{"a": {"sentences": []}}', 'val_1.json'),
+    (VATEXDataset, 'train', 'vatex_training_v1.0.json', '[]', 'vatex_training_v1.0.json'),
+    (DiDeMoDataset, 'test', 'test_data.json', '[]', 'test_data.json'),
+    (TVRDataset, 'test', 'tvr_val_release.jsonl', '', 'tvr_val_release.jsonl'),
+    (ActivityNetMomentsDataset, 'test', 'val_1.json', '{}', 'val_1.json'),
+    (CharadesSTADataset, 'test', 'charades_sta_test.txt', '', 'charades_sta_test.txt'),
+    (
+        YouCook2Dataset,
+        'val',
+        'youcookii_annotations_trainval.json',
+        '{"database": {}}',
+        'youcookii',
+    ),
+    (EPICKitchensDataset, 'train', epic.TRAIN, f'{EPIC_HEADER}\n', 'retrieval_train.csv'),
+    (EPICKitchensDataset, 'test', epic.TEST_SENTENCES, 'narration_id,narration\n', 'sentence.csv'),
+]
+
+
+@pytest.mark.parametrize('cls, split, name, content, message', EMPTY)
+def test_empty_sets_are_errors(tmp_path, cls, split, name, content, message):
+    """By split and file; the rest of the layout is whole."""
+    wholes = {
+        MSRVTTDataset: write_msrvtt, MSVDDataset: write_msvd, EPICKitchensDataset: write_epic
+    }  # fmt: skip
+    wholes.get(cls, lambda root: None)(tmp_path)
+    (tmp_path / name).write_text(content)
+    for part in tmp_path.glob('MSRVTT_test.full.csv'):
+        part.unlink()
+    if cls is CharadesSTADataset:
+        (tmp_path / 'Charades_v1_test.csv').write_text('id,length\na,9\n')
+    with pytest.raises(ValueError, match=message) as caught:
+        build(cls, split, tmp_path)
+    text = str(caught.value)
+    assert len(text) <= 500 and (text.startswith((f'{cls.title} {split}', str(tmp_path))))

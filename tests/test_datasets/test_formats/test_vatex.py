@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from miniatures import vatex_entry, write_vatex, write_vatex_captions
 from mmvtr.datasets import VATEXDataset
 from mmvtr.datasets.formats.vatex import SPLITS, TRAINING, VALIDATION
 
@@ -12,22 +13,10 @@ def build(root, split, **kwargs) -> VATEXDataset:
     return VATEXDataset(split, ann_root=str(root), video_pipeline=[], text_pipeline=[], **kwargs)
 
 
-def entry(name: str) -> dict:
-    return dict(videoID=name, enCap=[f'{name} caption {n}' for n in range(10)], chCap=['一个人'])
-
-
-def write_captions(root, file: str, names: list[str]) -> None:
-    (root / file).write_text(json.dumps([entry(name) for name in names]))
-
-
 @pytest.fixture
 def mini(tmp_path):
-    """The official layout; the second test list mixes val and test."""
-    write_captions(tmp_path, TRAINING, ['a_000000_000010', 'b_000001_000011'])
-    write_captions(tmp_path, VALIDATION, ['c', 'd', 'e', 'f'])
-    lists = dict(val=['d', 'c'], test=['e', 'f'], test1k5_sec=['c', 'f'])
-    for name, ids in lists.items():
-        (tmp_path / f'{name}_list.txt').write_text('\n'.join(ids))
+    """The second test list mixes val and test."""
+    write_vatex(tmp_path)
     return tmp_path
 
 
@@ -43,7 +32,7 @@ def test_published_counts(shared, tmp_path, split):
         TRAINING: names['train_list.txt'],
         VALIDATION: sorted(names['val_list.txt'] + names['test_list.txt']),
     }
-    write_captions(tmp_path, SPLITS[split].source, official[SPLITS[split].source])
+    write_vatex_captions(tmp_path, SPLITS[split].source, official[SPLITS[split].source])
     dataset = build(tmp_path, split)
     assert (len(dataset.videos), len(dataset.texts)) == SPLITS[split][2:]
     assert [video['video_id'] for video in dataset.videos] == names[SPLITS[split].table]
@@ -92,23 +81,23 @@ def test_training_clips_among_the_tested(mini, listed_in):
 @pytest.mark.parametrize(
     'row, message',
     [
-        (dict(videoID='x'), "entry 1 has no 'enCap' .list"),
-        (dict(videoID=3, enCap=[]), "entry 1 has no 'videoID' .str"),
-        ('x', "entry 1 has no 'videoID'"),
-        (dict(videoID='x', enCap=['a', 1]), r"'enCap' of entry 1 \('x'\): expected a list of str"),
-        (entry('c'), "entry 1 is a second one of 'c'"),
+        (dict(videoID='x'), "entry 1: expected a key 'enCap', found"),
+        (dict(videoID=3, enCap=[]), "entry 1, 'videoID': expected an id, .* found 3"),
+        ('x', "entry 1: expected an object of keys and values, found 'x'"),
+        (dict(videoID='x', enCap=['a', 1]), "entry 1, 'enCap' 1: expected a string, found 1"),
+        (vatex_entry('c'), "entry 1: a second clip 'c', the first is entry 0"),
     ],
 )
 def test_malformed_entry(mini, row, message):
-    (mini / VALIDATION).write_text(json.dumps([entry('c'), row]))
+    (mini / VALIDATION).write_text(json.dumps([vatex_entry('c'), row]))
     with pytest.raises(ValueError, match=f'{VALIDATION}: {message}'):
         build(mini, 'val')
 
 
 def test_json_that_is_none(mini):
-    (mini / VALIDATION).write_text(json.dumps(dict(c=entry('c'))))
-    with pytest.raises(ValueError, match=f'{VALIDATION}: expected a list, found dict'):
+    (mini / VALIDATION).write_text(json.dumps(dict(c=vatex_entry('c'))))
+    with pytest.raises(ValueError, match=f'{VALIDATION}: expected a list of objects, found ..c'):
         build(mini, 'val')
     (mini / VALIDATION).write_bytes(b'[{"videoID": "\xff')
-    with pytest.raises(ValueError, match=f'{VALIDATION} is not valid json: .*utf-8'):
+    with pytest.raises(ValueError, match=f'{VALIDATION}: no UTF-8: .* at byte 14'):
         build(mini, 'val')

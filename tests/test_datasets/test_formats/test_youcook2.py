@@ -1,12 +1,12 @@
 """YouCook2: published counts from the published json, every pitfall on a miniature."""
 
-import json
 import logging
 
 import numpy as np
 import pytest
 from mmengine.logging import MMLogger
 
+from miniatures import write_youcook2, youcook2_database
 from mmvtr.datasets import YouCook2Dataset
 from mmvtr.datasets.formats.youcook2 import ANNOTATIONS, FRAMES, SPLITS
 
@@ -15,32 +15,16 @@ def build(root, split, **kwargs) -> YouCook2Dataset:
     return YouCook2Dataset(split, ann_root=str(root), video_pipeline=[], text_pipeline=[], **kwargs)
 
 
-def entry(subset: str, *segments: tuple[int, int]) -> dict:
-    annotations = [
-        dict(segment=list(segment), id=n, sentence=f' step {n} \n')
-        for n, segment in enumerate(segments)
-    ]
-    return dict(duration=99.5, subset=subset, recipe_type='113', annotations=annotations)
-
-
 @pytest.fixture
 def database():
-    return {
-        'a_-b': entry('training', (3, 13), (20, 24)),
-        'c': entry('validation', (0, 2)),
-        'd': entry('training', (5, 6)),
-    }
+    return youcook2_database()
 
 
 @pytest.fixture
 def mini(tmp_path, database):
     """The official layout."""
-    write(tmp_path, database)
+    write_youcook2(tmp_path, database)
     return tmp_path
-
-
-def write(root, database: dict) -> None:
-    (root / ANNOTATIONS).write_text(json.dumps(dict(database=database)))
 
 
 def test_records(mini):
@@ -83,9 +67,9 @@ def test_other_counts_than_published(mini, log):
 @pytest.mark.parametrize(
     'content, message',
     [
-        ('a_-b,9,90\n', r"lacks 1 videos, e.g. \['d'\]"),
-        ('a_-b,9\n', r'line 1: expected video, seconds and frames, found'),
-        ('a_-b,9,90\nd,0,9\n', "line 2: 'd' has no length"),
+        ('a_-b,9,90\n', r"lacks 1 videos of .*trainval.json, e.g. \['d'\]"),
+        ('a_-b,9\n', 'line 1: expected 3 fields, found'),
+        ('a_-b,9,90\nd,0,9\n', "line 2: expected a duration above 0 s, found '0'"),
         ('a_-b,nine,90\n', "line 1: expected a time in seconds, found 'nine'"),
     ],
 )
@@ -102,28 +86,28 @@ def test_bad_frames(mini, content, message):
         (dict(segment=[3, 3]), 'ends before it begins'),
         (dict(segment=[-1, 3]), 'expected a time in seconds, found -1'),
         (dict(segment=[3]), r'expected start and end, found \[3\]'),
-        (dict(sentence=None), 'expected a caption, found None'),
-        (dict(id=None), "'d': an annotation without an 'id'"),
+        (dict(sentence=None), 'expected a string, found None'),
+        (dict(id=None), "'d', annotation 0, 'id': expected a number from 0, found None"),
     ],
 )
 def test_bad_segments(mini, database, change, message):
     database['d']['annotations'][0].update(change)
-    write(mini, database)
+    write_youcook2(mini, database)
     with pytest.raises(ValueError, match=f'{ANNOTATIONS}: .*{message}'):
         build(mini, 'train')
 
 
 def test_bad_files(mini, database):
     database['d']['annotations'].append(database['d']['annotations'][0])
-    write(mini, database)
-    with pytest.raises(ValueError, match="'d' has two annotations of id 0"):
+    write_youcook2(mini, database)
+    with pytest.raises(ValueError, match="'d', annotation 1: a second segment 'd_0'"):
         build(mini, 'train')
     database['d'] = dict(subset='training')
-    write(mini, database)
-    with pytest.raises(ValueError, match="'d': expected 'subset' and a list of 'annotations'"):
+    write_youcook2(mini, database)
+    with pytest.raises(ValueError, match="'d': expected a key 'annotations', found .'subset'"):
         build(mini, 'train')
     (mini / ANNOTATIONS).write_text('{}')
-    with pytest.raises(ValueError, match='expected keys'):
+    with pytest.raises(ValueError, match="expected a key 'database'"):
         build(mini, 'train')
     (mini / ANNOTATIONS).unlink()
     with pytest.raises(

@@ -12,7 +12,7 @@ import pytest
 from torch.utils.data import DataLoader
 
 from mmvtr.datasets import BrokenVideoError, LoadFeatures
-from mmvtr.datasets.files import missing_files
+from mmvtr.datasets.files import file_of, is_file_name, missing_files
 from mmvtr.datasets.videos.feature_stores import BigFile, Hdf5File, NpyFolder, open_store
 
 #: Rows of the videos lie apart, out of order, and one belongs to nobody.
@@ -72,12 +72,14 @@ def test_other_spellings_of_the_dict(bigfile, features, literal):
 
 
 def test_a_video_without_rows(bigfile):
-    with pytest.raises(BrokenVideoError, match=r"features of 'none' are \(0, 3\), expected .F, D."):
+    with pytest.raises(BrokenVideoError, match=r"'none': expected .F, D. .* found \(0, 3"):
         LoadFeatures(str(bigfile)).transform(dict(video_id='none'))
 
 
 def test_videos_that_the_bigfile_lacks(bigfile):
-    with pytest.raises(KeyError, match=r"i3d: no features of 1 of 2 videos, e.g. \['lost'\]"):
+    with pytest.raises(
+        KeyError, match=r"i3d/video2frames.txt: no features of 1 of 2 videos, e.g. \['lost'\]"
+    ):
         LoadFeatures(str(bigfile)).check([dict(video_id='a'), dict(video_id='lost')])
 
 
@@ -89,9 +91,9 @@ def test_videos_that_the_bigfile_lacks(bigfile):
         ('id.txt', 'a_0 a_1', r'id.txt has 2 names for 5 rows'),
         ('video2frames.txt', "{'a': ['a_9']}", r"id.txt lacks 1 rows .* e.g. \['a_9'\]"),
         ('video2frames.txt', "{'a': 'a_0'}", r"video2frames.txt: 'a': expected a list of strings"),
-        ('video2frames.txt', "['a']", 'video2frames.txt: expected a dict, found list'),
-        ('video2frames.txt', "{'a': open('x')}", 'video2frames.txt is not a python dict'),
-        ('video2frames.txt', "{'a': [", 'video2frames.txt is not a python dict'),
+        ('video2frames.txt', "['a']", 'video2frames.txt: expected an object .* found ..a'),
+        ('video2frames.txt', "{'a': open('x')}", 'video2frames.txt: no python dict'),
+        ('video2frames.txt', "{'a': [", 'video2frames.txt: no python dict'),
     ],
 )
 def test_a_bigfile_that_does_not_fit(bigfile, name, content, message):
@@ -103,7 +105,7 @@ def test_a_bigfile_that_does_not_fit(bigfile, name, content, message):
 def test_nothing_of_a_dict_is_run(bigfile, tmp_path):
     target = tmp_path / 'made'
     (bigfile / 'video2frames.txt').write_text(f"{{'a': [open({str(target)!r}, 'w').name]}}")
-    with pytest.raises(ValueError, match='is not a python dict'):
+    with pytest.raises(ValueError, match='no python dict'):
         BigFile(bigfile).check(['a'], 'videos')
     assert not target.exists()
 
@@ -144,6 +146,72 @@ def test_damaged_npy_files_are_named(tmp_path, content):
         path.write_bytes(dict(cut=whole[:-4], header=whole[:40]).get(content, content))
     with pytest.raises(ValueError, match="features of 'a': "):
         NpyFolder(tmp_path).read('a')
+
+
+@pytest.mark.parametrize('arrays', [{}, dict(x=np.ones((2, 3))), dict(x=np.ones(2), y=np.ones(2))])
+def test_npz_under_the_name_of_an_npy(tmp_path, arrays):
+    with open(tmp_path / 'a.npy', 'wb') as file:
+        np.savez(file, **arrays)
+    with pytest.raises(ValueError, match="a.npy: features of 'a': .*is an npz file, expected what"):
+        NpyFolder(tmp_path).read('a')
+
+
+@pytest.mark.parametrize(
+    'array', [np.array([['a']]), np.ones((2, 3), complex), np.ones((2, 3), 'M8[s]')]
+)
+def test_arrays_of_no_numbers(tmp_path, array):
+    np.save(tmp_path / 'a.npy', array)
+    with pytest.raises(ValueError, match="a.npy: features of 'a': expected numbers, found dtype"):
+        NpyFolder(tmp_path).read('a')
+
+
+BAD_IDS = (
+    '',
+    ' ',
+    '.',
+    '..',
+    '../a',
+    'a/../../b',
+    '/a',
+    'a//b',
+    '..\\a',
+    '\\a',
+    'a\0',
+    'a\n',
+    '\u200b',
+)
+
+
+@pytest.mark.parametrize('name', BAD_IDS)
+def test_ids_that_would_leave_the_folder(tmp_path, name):
+    assert not is_file_name(name)
+    np.save(tmp_path / 'a.npy', np.ones((2, 3)))
+    (tmp_path / 'store').mkdir()
+    for call in (
+        lambda: file_of(tmp_path / 'store', name, '.npy'),
+        lambda: LoadFeatures(str(tmp_path / 'store')).check([dict(video_id=name)]),
+        lambda: NpyFolder(tmp_path / 'store').read(name),
+    ):
+        with pytest.raises(ValueError, match='store: an id that is no file name: '):
+            call()
+
+
+def test_ids_of_files(tmp_path):
+    for name in (
+        'a',
+        'a b',
+        'a/b',
+        '..a',
+        'a..',
+        'P01_01_0',
+        '-4wsuPCjDBc_5_15',
+        'u@N0_1.mov',
+        'é',
+        '一',
+    ):
+        assert is_file_name(name)
+        assert file_of(tmp_path, name, '.npy') == tmp_path / f'{name}.npy'
+    assert not is_file_name('x' * 256)
 
 
 def test_which_store_lies_there(bigfile, tmp_path):
@@ -193,9 +261,22 @@ def test_hdf5_in_workers_after_a_read_in_the_main_process(hdf5):
     assert (hdf5.read('v#enc#4') == 4).all(), 'the main process reads on'
 
 
+def test_hdf5_groups_and_names_that_it_lacks(tmp_path):
+    with h5py.File(tmp_path / 'x.h5', 'w') as file:
+        file['group/a'] = np.ones((2, 3))
+    store = Hdf5File(tmp_path / 'x.h5')
+    assert store.read('group/a').shape == (2, 3)
+    for name, message in {
+        'group': 'expected an array, found a group',
+        'b': 'not in the file',
+    }.items():
+        with pytest.raises(ValueError, match=f"x.h5: features of '{name}': {message}"):
+            store.read(name)
+
+
 def test_hdf5_that_is_no_hdf5(tmp_path):
     (tmp_path / 'words.hdf5').write_bytes(b'no hdf5')
-    with pytest.raises(OSError, match='words.hdf5|file signature'):
+    with pytest.raises(ValueError, match='words.hdf5: .*file signature'):
         Hdf5File(tmp_path / 'words.hdf5').check(['a'], 'texts')
     with pytest.raises(ValueError, match="words.hdf5: features of 'a'"):
         Hdf5File(tmp_path / 'words.hdf5').read('a')
@@ -217,18 +298,18 @@ def npy(array: np.ndarray, save=np.save) -> bytes:
 @pytest.mark.parametrize(
     'content, reason',
     [
-        (npy(np.ones((2, 3)), np.savez), r"no npy file, it begins with b'PK"),
-        (b'PK\x03\x04' + bytes(50), 'no npy file, it begins with'),
+        (npy(np.ones((2, 3)), np.savez), 'is an npz file'),
+        (b'PK\x03\x04' + bytes(50), 'is an npz file'),
         (b'', r"no npy file, it begins with b''"),
-        (npy(np.array([['a', 'b']])), 'are <U1, numbers expected'),
-        (npy(np.zeros((2, 2), [('x', 'f4')])), r'are ..*x.*, numbers expected'),
-        (npy(np.zeros((2, 2), complex)), 'are complex128, numbers expected'),
+        (npy(np.array([['a', 'b']])), 'expected numbers, found .*<U1'),
+        (npy(np.zeros((2, 2), [('x', 'f4')])), 'expected numbers, found .*x'),
+        (npy(np.zeros((2, 2), complex)), 'expected numbers, found .*complex128'),
         (npy(np.ones((2, 3))).replace(b'}', b'('), ''),  # a header that no bracket ends
     ],
 )
 def test_what_is_no_npy_file_of_features(tmp_path, content, reason):
     (tmp_path / 'a.npy').write_bytes(content)
-    with pytest.raises(BrokenVideoError, match=f"^{tmp_path}: features of 'a'.*{reason}"):
+    with pytest.raises(BrokenVideoError, match=f"^{tmp_path}/a.npy: features of 'a'.*{reason}"):
         LoadFeatures(str(tmp_path)).transform(dict(video_id='a'))
 
 

@@ -252,3 +252,15 @@ def test_a_broken_video_is_as_broken_as_it_was(tmp_path, videos):
         LoadFrames(path).transform(dict(bad))
     dataset = Clips([bad, *videos], LoadFrames(path, 2), on_broken='skip')
     assert dataset[0]['broken'][0] == 'bad' and 'video' in dataset[1]
+
+
+def test_pictures_stay_inside_the_shard(tmp_path, write_video):
+    """Whatever the ids are: a tar is unpacked by others, too."""
+    path = str(write_video(tmp_path / 'x.mp4', [0, 9]))
+    names = ('../evil', '/evil', 'a/b', '..', 'a\0b')
+    (tmp_path / 'store').mkdir()
+    videos = [dict(video_id=name, path=path) for name in names]
+    assert write_shard(tmp_path / 'store', '000000', videos, Settings(None, 90, None)) == 5
+    with tarfile.open(tmp_path / 'store/000000.tar') as tar:
+        members = tar.getnames()
+    assert len(members) == 10 and not any('/' in m or '\0' in m or '..' in m for m in members)

@@ -98,7 +98,7 @@ def test_load_features(store):
     assert whole.shape == (10, 4) and whole.dtype == np.float32
     some = LoadFeatures(store, num_frames=4).transform(dict(video_id='a'))['features']
     np.testing.assert_array_equal(some[:, 0], [0, 12, 24, 36])
-    with pytest.raises(BrokenVideoError, match="features of 'flat' are .4,., expected .F, D."):
+    with pytest.raises(BrokenVideoError, match="'flat': expected .F, D. with F > 0, found .4"):
         LoadFeatures(store).transform(dict(video_id='flat'))
 
 

@@ -110,10 +110,10 @@ def test_classes_of_a_file(tmp_path):
     'content, error, message',
     [
         ({'0#1': dict(verb=[], noun=[])}, KeyError, "classes.json has no classes of text '0#0'"),
-        ({'0#0': dict(verb=[1])}, ValueError, "'noun' of '0#0': expected a list of .* found None"),
-        ({'0#0': dict(verb=[-1], noun=[])}, ValueError, r"'verb' of '0#0': .* found \[-1\]"),
+        ({'0#0': dict(verb=[1])}, ValueError, "'0#0': expected a key 'noun', found .'verb'"),
+        ({'0#0': dict(verb=[-1], noun=[])}, ValueError, r"'0#0', 'verb': .* found \[-1\]"),
         ({'0#0': dict(verb=['a'], noun=[])}, ValueError, r"found \['a'\]"),
-        ({'0#0': [1, 2]}, ValueError, "'verb' of '0#0': expected a list"),
+        ({'0#0': [1, 2]}, ValueError, "'0#0': expected an object of keys and values"),
     ],
 )
 def test_bad_files(tmp_path, content, error, message):

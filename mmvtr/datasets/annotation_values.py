@@ -1,0 +1,239 @@
+"""What stands in annotation files, checked before it is used.
+
+A value is shown to one of the checks below with its :class:`Place`.  What does not fit becomes one
+kind of error, here alone: a ValueError that names the file and the row or key, says what was
+expected and how what came begins, in at most :data:`LONGEST` characters.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import reprlib
+import unicodedata
+from pathlib import Path
+from typing import Any, Callable, Iterable, Mapping, NamedTuple, TypeVar, Union
+
+from mmvtr.datasets.files import is_file_name
+
+#: Characters of a message, of what came, of a file's path (its end is shown).
+LONGEST, SHOWN, PATH = 500, 80, 200
+
+#: Numbers and times beyond these are no annotations: they would overflow what reckons with them.
+MOST = 10**15
+MOST_SECONDS = 1e9
+
+T = TypeVar('T')
+
+
+class Place(NamedTuple):
+    """Where a value stands: a file, and what leads to the value in it ("line 3, 'duration'")."""
+
+    file: Union[str, Path]
+    inside: str = ''
+
+    def at(self, step: str) -> Place:
+        """A row or a key of what stands here."""
+        return Place(self.file, f'{self.inside}, {step}' if self.inside else step)
+
+    def key(self, name: Any) -> Place:
+        """What stands here under a name, which may be of any length."""
+        return self.at(shown(name, 40))
+
+    def __str__(self) -> str:
+        file = name_of(self.file)
+        return f'{file}: {cut(self.inside, 120)}' if self.inside else file
+
+
+def wrong(place: Place, expected: str, found: Any) -> ValueError:
+    """The error of a value that is not what was expected."""
+    return problem(place, f'expected {expected}, found {shown(found)}')
+
+
+def problem(place: Place, what: str) -> ValueError:
+    """The error of something else that is wrong at a place."""
+    return ValueError(cut(f'{place}: {what}', LONGEST))
+
+
+def name_of(file: Union[str, Path], length: int = PATH) -> str:
+    """A path for a message: the end of a long one."""
+    path = str(file)
+    return path if len(path) <= length else f'...{path[-length:]}'
+
+
+def shown(value: Any, length: int = SHOWN) -> str:
+    """How a value begins, as python writes it: at most ``length`` characters and dots."""
+    begin = value[: length + 1] if isinstance(value, (str, bytes)) else value
+    try:
+        return cut(_REPR.repr(begin), length)
+    except (ValueError, RecursionError):  # an integer of more digits than python writes
+        return f'<{type(value).__name__}>'
+
+
+def present(entry: Mapping[str, Any], key: str, place: Place) -> Any:
+    """What an entry has under a key.
+
+    Raises:
+        ValueError: it has no such key.
+    """
+    if key not in entry:
+        raise wrong(place, f'a key {key!r}', list(entry)[:9])
+    return entry[key]
+
+
+def field(entry: Mapping[str, Any], key: str, check: Callable[[Any, Place], T], place: Place) -> T:
+    """What an entry has under a key, checked.
+
+    Raises:
+        ValueError: it has no such key, or ``check`` refuses what is there.
+    """
+    return check(present(entry, key, place), place.at(repr(key)))
+
+
+def mapping(value: Any, place: Place) -> dict[str, Any]:
+    """A dict whose keys are strings.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not isinstance(value, dict):
+        raise wrong(place, 'an object of keys and values', value)
+    for key in value:
+        if not isinstance(key, str):
+            raise wrong(place, 'keys that are strings', key)
+    return value
+
+
+def listing(value: Any, place: Place) -> list[Any]:
+    """A list.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not isinstance(value, list):
+        raise wrong(place, 'a list', value)
+    return value
+
+
+def string(value: Any, place: Place) -> str:
+    """A string that can be written as UTF-8, without null characters; it may be empty.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not isinstance(value, str):
+        raise wrong(place, 'a string', value)
+    if not value.isascii() and any('\ud800' <= char <= '\udfff' for char in value):
+        raise wrong(place, 'text without halves of a surrogate pair', value)
+    if '\0' in value:
+        raise wrong(place, 'text without null characters', value)
+    return value
+
+
+def strings(value: Any, place: Place) -> list[str]:
+    """A list of strings.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise wrong(place, 'a list of strings', value)
+    return [string(item, place) for item in value]
+
+
+def caption(value: Any, place: Place) -> str:
+    """A string with something to read.
+
+    Raises:
+        ValueError: it is none, or holds nothing but spaces and what no eye sees.
+    """
+    text = string(value, place)
+    # Of most captions the first character decides.
+    if not any(char.isalnum() or unicodedata.category(char)[0] in 'LNPS' for char in text):
+        raise wrong(place, 'a caption, which is not empty', value)
+    return text
+
+
+def identifier(value: Any, place: Place) -> str:
+    """The id of a video or a text: a string of which a file can have its name.
+
+    Raises:
+        ValueError: it is none, see :func:`~mmvtr.datasets.files.is_file_name`.
+    """
+    if not isinstance(value, str) or not is_file_name(value):
+        raise wrong(place, 'an id, a visible string that can be the name of a file', value)
+    return value
+
+
+def seconds(value: Any, place: Place) -> float:
+    """A time from a number or its digits.
+
+    Raises:
+        ValueError: negative, not finite, beyond 1e9, or no number.
+    """
+    if isinstance(value, str):
+        time = float(value) if _DIGITS.fullmatch(value) else math.nan
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        time = float(value) if -MOST < value < MOST else math.nan
+    else:
+        time = math.nan
+    if not 0 <= time <= MOST_SECONDS:
+        raise wrong(place, 'a time in seconds', value)
+    return time
+
+
+def duration(value: Any, place: Place) -> float:
+    """A time above 0, see :func:`seconds`.
+
+    Raises:
+        ValueError: it is none.
+    """
+    time = seconds(value, place)
+    if time == 0:
+        raise wrong(place, 'a duration above 0 s', value)
+    return time
+
+
+def number(value: Any, place: Place) -> int:
+    """A whole number from 0, or its digits.
+
+    Raises:
+        ValueError: it is none, or has 16 digits and more.
+    """
+    if isinstance(value, str) and len(value) < 16 and value.isascii() and value.isdecimal():
+        value = int(value)
+    if type(value) is not int or not 0 <= value < MOST:
+        raise wrong(place, 'a number from 0', value)
+    return value
+
+
+def once(names: Iterable[tuple[str, Place]], what: str) -> list[str]:
+    """Names that must differ, in their order.
+
+    Args:
+        names: each with its place.
+        what: they name, for the message: ``'video'`` or ``'text'``.
+
+    Raises:
+        ValueError: the place of a second one, and that of the first.
+    """
+    first: dict[str, Place] = {}
+    for name, place in names:
+        if name in first:
+            other = first[name]
+            where = other.inside if other.file == place.file else str(other)
+            raise problem(place, f'a second {what} {shown(name)}, the first is {cut(where, 120)}')
+        first[name] = place
+    return list(first)
+
+
+def cut(text: str, length: int = LONGEST) -> str:
+    """The beginning of a long text, and dots."""
+    return text if len(text) <= length else f'{text[: length - 3]}...'
+
+
+_DIGITS = re.compile(r'([0-9]{1,300}\.?[0-9]{0,300}|\.[0-9]{1,300})([eE][+-]?[0-9]{1,3})?')
+
+_REPR = reprlib.Repr()
+_REPR.maxlevel, _REPR.maxstring, _REPR.maxother, _REPR.maxlong = 4, 2 * SHOWN, 2 * SHOWN, SHOWN
+_REPR.maxlist = _REPR.maxdict = _REPR.maxtuple = _REPR.maxset = _REPR.maxfrozenset = 9
