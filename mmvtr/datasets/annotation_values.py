@@ -26,23 +26,39 @@ MOST_SECONDS = 1e9
 T = TypeVar('T')
 
 
+class Named(NamedTuple):
+    """A step to what stands under a name."""
+
+    name: Any
+
+
 class Place(NamedTuple):
-    """Where a value stands: a file, and what leads to the value in it ("line 3, 'duration'")."""
+    """Where a value stands: a file, and what leads to the value in it ("line 3, 'duration'").
+
+    Every value has one and few are ever shown, so names become words when they are.
+    """
 
     file: Union[str, Path]
-    inside: str = ''
+    begin: str = ''
+    steps: tuple[Union[str, Named], ...] = ()
 
     def at(self, step: str) -> Place:
         """A row or a key of what stands here."""
-        return Place(self.file, f'{self.inside}, {step}' if self.inside else step)
+        return Place(self.file, self.begin, (*self.steps, step))
 
     def key(self, name: Any) -> Place:
         """What stands here under a name, which may be of any length."""
-        return self.at(shown(name, 40))
+        return Place(self.file, self.begin, (*self.steps, Named(name)))
+
+    @property
+    def inside(self) -> str:
+        """What leads to the value."""
+        steps = [step if isinstance(step, str) else shown(step.name, 40) for step in self.steps]
+        return ', '.join([self.begin, *steps] if self.begin else steps)
 
     def __str__(self) -> str:
-        file = name_of(self.file)
-        return f'{file}: {cut(self.inside, 120)}' if self.inside else file
+        file, inside = name_of(self.file), self.inside
+        return f'{file}: {cut(inside, 120)}' if inside else file
 
 
 def wrong(place: Place, expected: str, found: Any) -> ValueError:
@@ -87,7 +103,11 @@ def field(entry: Mapping[str, Any], key: str, check: Callable[[Any, Place], T], 
     Raises:
         ValueError: it has no such key, or ``check`` refuses what is there.
     """
-    return check(present(entry, key, place), place.at(repr(key)))
+    value = present(entry, key, place)
+    try:
+        return check(value, place)
+    except ValueError:  # a place for each of a million values would cost more than all checks
+        return check(value, place.at(repr(key)))
 
 
 def mapping(value: Any, place: Place) -> dict[str, Any]:

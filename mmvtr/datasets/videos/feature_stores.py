@@ -80,18 +80,20 @@ class FeatureStore(ABC):
         Raises:
             ValueError: they cannot be read, are no numbers, or are of another shape.
         """
-        place = Place(self.file_of(name), f'features of {shown(name)}')
         try:
             features = self.load(name)
         except ImportError:
             raise
         except Exception as error:  # numpy and h5py raise anything where a file is damaged
-            raise problem(place, str(error)) from error
+            raise problem(self._place(name), str(error)) from error
         if features.dtype.kind not in 'fiub':
-            raise wrong(place, 'numbers', features.dtype)
+            raise wrong(self._place(name), 'numbers', features.dtype)
         if features.ndim != 2 or len(features) == 0:
-            raise problem(place, f'expected [F, D] with F > 0, found {features.shape}')
+            raise problem(self._place(name), f'expected [F, D] with F > 0, found {features.shape}')
         return features
+
+    def _place(self, name: str) -> Place:
+        return Place(self.file_of(name), f'features of {shown(name)}')
 
     @property
     def listed_in(self) -> Path:
