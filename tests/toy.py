@@ -177,6 +177,17 @@ class SlowHook(Hook):
             time.sleep(1000)
 
 
+@HOOKS.register_module()
+class MarkHook(Hook):
+    """A file ``validating`` in the work dir while the model is validated."""
+
+    def before_val_epoch(self, runner):
+        Path(runner.work_dir, 'validating').touch()
+
+    def after_val_epoch(self, runner, metrics=None):
+        Path(runner.work_dir, 'validating').unlink(missing_ok=True)
+
+
 def _point(name):
     return lambda self, *args, **kwargs: self.event(name)
 

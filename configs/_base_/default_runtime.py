@@ -3,8 +3,7 @@ default_scope = 'mmvtr'
 default_hooks = dict(
     timer=dict(type='IterTimerHook'),
     seed=dict(type='ExactSeedHook'),
-    # A line every 20 batches, and one after ten seconds of silence.
-    logger=dict(type='TimedLoggerHook', interval=20, seconds=10),
+    logger=dict(type='LoggerHook', interval=20),
     param_scheduler=dict(type='ParamSchedulerHook'),
     # The last epoch (to resume from) and the best one on val (to test).
     checkpoint=dict(

@@ -7,7 +7,7 @@ import logging
 import platform
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import torch
 from mmengine.logging import MMLogger
@@ -22,7 +22,8 @@ class ToolRunner(Runner):
     """A Runner whose console shows what is of this run; the log file has all that mmengine says.
 
     Environment, merged config, list of hooks and options of each parameter go to the file alone,
-    and the console says in a line where.  A log file that cannot be written is an error.
+    and the console says in a line where.  A log file that cannot be written is an error.  A
+    ``LoggerHook`` becomes a :class:`~mmvtr.engine.progress.TimedLoggerHook`.
 
     With ``fit_warmup = True`` in the config, a warm-up as long as the training or longer is
     shortened (:func:`~mmvtr.engine.schedule_checks.fit_warmup`).
@@ -49,6 +50,14 @@ class ToolRunner(Runner):
             handler.addFilter(_not_of_mmengine)
             handler.addFilter(_not_of_file_client)
         return logger
+
+    def register_default_hooks(self, hooks: Optional[dict[str, Any]] = None) -> None:
+        """mmengine's, with a logger that speaks when it has been silent for some seconds."""
+        hooks = dict(hooks or {})
+        logger = hooks.get('logger', dict(type='LoggerHook'))
+        if isinstance(logger, dict) and logger.get('type') == 'LoggerHook':
+            hooks['logger'] = dict(logger, type='mmvtr.TimedLoggerHook')
+        super().register_default_hooks(hooks)
 
     def build_optim_wrapper(self, optim_wrapper: Any) -> OptimWrapper:
         """mmengine's; what is said of each parameter goes to the file, the sums to the console."""
