@@ -7,6 +7,7 @@ in evaluation, and the metric goes up and down from epoch to epoch.
 import os
 import random
 import signal
+import time
 from pathlib import Path
 
 import numpy as np
@@ -161,6 +162,30 @@ class KillHook(Hook):
             return result
 
         setattr(module, name, patched)
+
+
+@HOOKS.register_module()
+class SlowHook(Hook):
+    """Waits at the end of each step once ``epoch`` epochs are over, and says so by a file."""
+
+    def __init__(self, epoch: int):
+        self.epoch = epoch
+
+    def after_train_iter(self, runner, batch_idx, data_batch=None, outputs=None):
+        if runner.epoch >= self.epoch:
+            Path(runner.work_dir, 'waiting').touch()
+            time.sleep(1000)
+
+
+@HOOKS.register_module()
+class MarkHook(Hook):
+    """A file ``validating`` in the work dir while the model is validated."""
+
+    def before_val_epoch(self, runner):
+        Path(runner.work_dir, 'validating').touch()
+
+    def after_val_epoch(self, runner, metrics=None):
+        Path(runner.work_dir, 'validating').unlink(missing_ok=True)
 
 
 def _point(name):

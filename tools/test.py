@@ -63,10 +63,11 @@ def main() -> None:
     # Only now what takes seconds to import.
     from mmengine.dist import is_main_process
     from mmengine.fileio import dump
-    from mmengine.runner import Runner
 
-    from mmvtr.engine import launch
+    from mmvtr.engine import ToolRunner, launch
+    from mmvtr.engine.config_checks import check_config
 
+    check_config(cfg, args.cfg_options or ())
     seeds, choices = zip(*map(origin, args.checkpoints))
     if seeds[0] is not None:
         cfg.merge_from_dict({'randomness.seed': seeds[0]})  # the protocol line states it
@@ -78,7 +79,7 @@ def main() -> None:
     launch.start_processes(cfg, args.launcher)
     launch.check_datasets(cfg, ['test_dataloader'])
     launch.pin_memory(cfg)
-    runner = Runner.from_cfg(cfg)
+    runner = ToolRunner.from_cfg(cfg)
     if len(seeds) > 1:
         load_members(launch.bare(runner.model), args.checkpoints)
     else:

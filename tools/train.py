@@ -8,9 +8,11 @@ from __future__ import annotations
 import argparse
 import copy
 import os
+import sys
 
 from mmengine.config import Config, DictAction
 
+from mmvtr.endings import Ending, check_writable
 from mmvtr.utils import load_config
 
 
@@ -103,14 +105,23 @@ def main() -> None:
     args = parse_args()
     cfg = load_config(args.config, args.cfg_options, args.work_dir)
     apply_args(cfg, args)
+    with Ending(cfg.work_dir, sys.argv, launched=args.launcher != 'none'):
+        train(cfg, args)
+
+
+def train(cfg: Config, args: argparse.Namespace) -> None:
+    """From a config to the table of its test."""
+    check_writable(cfg.work_dir)
 
     # Only now what takes seconds to import.
     from mmengine.dist import barrier
-    from mmengine.runner import Runner
 
-    from mmvtr.engine import launch
+    from mmvtr.engine import ToolRunner, launch
+    from mmvtr.engine.config_checks import check_config
+    from mmvtr.engine.metric_checks import check_metrics
     from mmvtr.engine.schedule_checks import check_joint_batch, check_warmup, linear_rule
 
+    check_config(cfg, args.cfg_options or ())
     check_warmup(cfg)
     if args.resume:
         launch.resume(cfg, args.resume, seed=args.seed)
@@ -118,11 +129,12 @@ def main() -> None:
     check_joint_batch(cfg)
     launch.check_datasets(cfg)
     launch.pin_memory(cfg)
-    runner = Runner.from_cfg(cfg)
+    runner = ToolRunner.from_cfg(cfg)
     runner.auto_scale_lr = linear_rule(cfg)
     if cfg.resume:
         checkpoint = launch.check_or_exit(runner.model, cfg.load_from)
         launch.check_optimizer(runner, checkpoint, cfg.load_from)
+    check_metrics(runner)
     runner.train()
     barrier()  # rank 0 may still be writing
     if cfg.get('test_dataloader') is not None:

@@ -11,3 +11,4 @@ param_scheduler = [
     dict(type='LinearLR', start_factor=0.1, end=2, convert_to_iter_based=True),
     dict(type='CosineAnnealingLR', begin=2, eta_min_ratio=0.01, convert_to_iter_based=True),
 ]
+fit_warmup = True  # where a training of one or two epochs is asked for, a tenth of it

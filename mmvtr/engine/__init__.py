@@ -11,7 +11,9 @@ from mmvtr.engine.members import MembersHook
 from mmvtr.engine.modality_gap import ModalityGapHook
 from mmvtr.engine.moments import MomentsHook
 from mmvtr.engine.optim import AutocastOptimWrapper, BertAdam, WarmupCosineLR
+from mmvtr.engine.progress import TimedLoggerHook
 from mmvtr.engine.query_queue import QueryQueueHook
+from mmvtr.engine.runner import ToolRunner
 from mmvtr.engine.score_transforms import (
     CSLSHook,
     DualSoftmaxHook,
@@ -47,5 +49,7 @@ __all__ = [
     'ScoresFileHook',
     'SigmaFileHook',
     'SinkhornHook',
+    'TimedLoggerHook',
+    'ToolRunner',
     'WarmupCosineLR',
 ]

@@ -33,11 +33,14 @@ class AtomicBackend(LocalBackend):
     def put(self, obj: bytes, filepath: Union[str, Path]) -> None:
         Path(filepath).parent.mkdir(parents=True, exist_ok=True)
         part = f'{filepath}.part'
-        with open(part, 'wb') as file:
-            file.write(obj)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, filepath)
+        try:
+            with open(part, 'wb') as file:
+                file.write(obj)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, filepath)
+        except OSError as error:  # of a full disk python does not know the file
+            raise OSError(error.errno, error.strerror, str(filepath)) from error
 
     def put_text(self, obj: str, filepath: Union[str, Path], encoding: str = 'utf-8') -> None:
         self.put(obj.encode(encoding), filepath)
@@ -63,6 +66,9 @@ class PlainCheckpointHook(CheckpointHook):
         backend_args: where files go; default this machine, atomically.
         **kwargs: as for mmengine's CheckpointHook (``interval``, ``max_keep_ckpts``, ``rule``).
     """
+
+    #: mmengine's hook would hand an unknown argument to the Runner when it saves.
+    option_names = ()
 
     def __init__(
         self,

@@ -180,6 +180,7 @@ class RetrievalLoop(BaseLoop):
             rows = slice(tile.start - tiles[0].start, tile.stop - tiles[0].start)
             for name in names:
                 block[name][rows] = matrices[name]
+            self.runner.call_hook('after_scored_tile', done=rows.stop, total=count)
         blocks = gather_object(block)
         if blocks is None or len(blocks) == 1:
             return blocks and blocks[0]

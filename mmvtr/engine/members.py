@@ -82,6 +82,12 @@ class MembersHook(Hook):
                 member.load_state_dict(weights)
             runner.logger.info(f'all {len(bare.members)} members start from {self.start}')
 
+    def reported(self, keys: set[str], runner: Runner) -> set[str]:
+        """Keys of its results, of those of metrics that read scores alone."""
+        model = runner.model.module if is_model_wrapper(runner.model) else runner.model
+        names = [f'member_{k}' for k in range(len(getattr(model, 'members', ())))]
+        return {f'{name}/{key}' for name in names for key in (*keys, 'transductive')}
+
     def after_scoring(self, runner: Runner, evaluation: Evaluation) -> None:
         """Called on rank 0."""
         model = evaluation.model

@@ -6,7 +6,7 @@ from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
 from mmvtr.engine.evaluation import Evaluation
-from mmvtr.functional.modality_gap import modality_gap
+from mmvtr.functional.modality_gap import ModalityGap, modality_gap
 from mmvtr.registry import HOOKS
 
 
@@ -17,6 +17,10 @@ class ModalityGapHook(Hook):
     Adds ``modality_gap/within_text``, ``within_video``, ``cross`` and ``distance`` (of the modal
     means) to the results.  For similarities that are one inner product (CosineSimilarity).
     """
+
+    def reported(self, keys: set[str], runner: Runner) -> set[str]:
+        """Keys of its results."""
+        return {f'modality_gap/{name}' for name in ModalityGap._fields}
 
     def after_scoring(self, runner: Runner, evaluation: Evaluation) -> None:
         """Called on rank 0."""

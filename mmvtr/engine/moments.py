@@ -85,6 +85,10 @@ class MomentsHook(Hook):
         model = runner.model.module if is_model_wrapper(runner.model) else runner.model
         refuse_without_frames(model)
 
+    def reported(self, keys: set[str], runner: Runner) -> set[str]:
+        """Keys of its results, where moments are annotated."""
+        return {'moment/t2v_pointing', 'moment/t2v_pointing_chance'}
+
     def after_scoring(self, runner: Runner, evaluation: Evaluation) -> None:
         """Called on rank 0."""
         tests = evaluation.mode == 'test'

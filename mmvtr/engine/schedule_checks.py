@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from mmengine.config import Config
@@ -50,11 +51,15 @@ def check_joint_batch(cfg: Config) -> None:
 def check_warmup(cfg: Config) -> None:
     """See that no scheduler begins when the training ends: a warm-up may be as long as it is.
 
+    Where the config sets ``fit_warmup``, it will be shortened (:func:`fit_warmup`).
+
     Raises:
         SystemExit: one does; says how long the warm-up and the training are, in epochs, and what
             to set.
     """
     epochs, given = cfg.train_cfg.get('max_epochs'), cfg.get('param_scheduler') or []
+    if cfg.get('fit_warmup'):
+        return
     schedulers = given if isinstance(given, (list, tuple)) else [given]
     for i, scheduler in enumerate(schedulers):
         begin = scheduler.get('begin', 0)
@@ -68,6 +73,43 @@ def check_warmup(cfg: Config) -> None:
             f'(param_scheduler.{i}) begins, but train_cfg.max_epochs is {epochs}. Train longer, or '
             f'--cfg-options {" ".join(f"{key}={epochs / 10:g}" for key in keys)}'
         )
+
+
+def fit_warmup(given: Any, *, epochs: int, steps: int) -> tuple[list[dict], str]:
+    """Schedulers for a training that is no longer than their warm-up.
+
+    The warm-up becomes a tenth of the training, at least two steps (of which the first has the
+    lowest rate); a training of two steps or fewer has none.  Longer trainings keep what they have.
+
+    Args:
+        given: ``param_scheduler`` of a config, in epochs with ``convert_to_iter_based``.
+        epochs: of the training.
+        steps: of an epoch.
+
+    Returns:
+        The schedulers, in steps where they were changed, and what to say of it ('' if nothing was).
+    """
+    schedulers = list(given) if isinstance(given, (list, tuple)) else [given]
+    in_epochs = [s for s in schedulers if isinstance(s, dict) and s.get('convert_to_iter_based')]
+    if all(s.get('begin', 0) < epochs for s in in_epochs):
+        return schedulers, ''
+    total, first = epochs * steps, max(s.get('begin', 0) for s in in_epochs)
+    warmup = max(2, round(total / 10)) if total > 2 else 0
+    fitted = []
+    for scheduler in schedulers:
+        if scheduler not in in_epochs:
+            fitted.append(scheduler)
+            continue
+        own = dict(scheduler, by_epoch=False)
+        own.pop('convert_to_iter_based')
+        own['begin'] = warmup if own.get('begin', 0) else 0
+        own['end'] = warmup if own.get('end', math.inf) <= first else total
+        if own['begin'] < own['end']:
+            fitted.append(own)
+    return fitted, (
+        f'the warm-up of {first:g} epochs does not fit into {epochs}: it takes {warmup} of the '
+        f'{total} steps'
+    )
 
 
 def linear_rule(cfg: Config) -> dict[str, Any] | None:

@@ -82,6 +82,10 @@ class ScoreTransformHook(Hook):
         """One direction: scores [Q, N] of queries with the gallery -> scores [Q, N]."""
         raise NotImplementedError(f'{type(self).__name__} must define transform()')
 
+    def reported(self, keys: set[str], runner: Runner) -> set[str]:
+        """Keys of its results, of those of metrics that read scores alone."""
+        return {f'{self.name}/{key}' for key in keys} | {f'{self.name}/transductive'}
+
     def after_scoring(self, runner: Runner, evaluation: Evaluation) -> None:
         """Add the transformed scores to the evaluation (called on rank 0)."""
         if not evaluation.exact:

@@ -105,6 +105,7 @@ class LengthBiasMetric(Metric):
     """
 
     prefix = 'length_bias'
+    keys_vary = True  # few of them where no lengths differ
 
     def __init__(
         self, *, train: Union[dict, VideoTextDataset], top: int = 20, min_gap: Gap = 60.0

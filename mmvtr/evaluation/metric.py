@@ -28,10 +28,12 @@ class Metric(ABC):
     Attributes:
         prefix: of its keys in a :class:`Report`.
         reads: names of the matrices it needs.
+        keys_vary: whether the keys depend on the set in other ways than by what is known of it.
     """
 
     prefix: str = 'retrieval'
     reads: Sequence[str] = ('scores',)
+    keys_vary: bool = False
 
     def __call__(self, matrices: Matrices, relation: Relation) -> dict[str, float]:
         """Measure, after a look at the matrices.

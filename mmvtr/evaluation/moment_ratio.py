@@ -39,6 +39,7 @@ class MomentRatioMetric(Metric):
     """
 
     prefix = 'moment_ratio'
+    keys_vary = True  # buckets that some texts fall into
 
     def __init__(
         self, *, edges: Sequence[float] = (0.2, 0.4), recall_at: Sequence[int] = (1, 5, 10, 100)

@@ -1,10 +1,15 @@
 """What is refused before a training: a batch or a length that its schedule is not for."""
 
+from pathlib import Path
+
 import pytest
+import torch
 from mmengine.config import Config
+from mmengine.optim import OptimWrapper
+from mmengine.registry import PARAM_SCHEDULERS
 
 from mmvtr.engine import schedule_checks
-from mmvtr.engine.schedule_checks import check_joint_batch, check_warmup, linear_rule
+from mmvtr.engine.schedule_checks import check_joint_batch, check_warmup, fit_warmup, linear_rule
 
 
 def config(batch=4, base=8, counts=1, **rule):
@@ -97,3 +102,50 @@ def test_what_fits_is_let_through():
     check_warmup(of_epochs(1, dict(type='StepLR', by_epoch=False, begin=100)))
     check_warmup(Config(dict(train_cfg=dict(max_epochs=1), param_scheduler=None)))
     check_warmup(Config(dict(train_cfg=dict(max_iters=10), param_scheduler=COSINE)))
+
+
+PLANTED = sorted((Path(__file__).parents[2] / 'configs').glob('*planted*.py'))
+
+
+@pytest.mark.parametrize('epochs', [1, 2])
+@pytest.mark.parametrize('path', PLANTED, ids=lambda path: path.stem)
+def test_every_planted_config_can_train_for_an_epoch(path, epochs):
+    """The rate goes up to the config's own and comes down; so it does in one of 19 steps."""
+    cfg = Config.fromfile(path)
+    cfg.train_cfg.max_epochs = epochs
+    check_warmup(cfg)
+    for steps in (19, 2, 1):
+        rates = rates_of(cfg, epochs, steps)
+        assert len(rates) == epochs * steps
+        assert max(rates) <= 1 + 1e-6
+        assert max(rates) > 0.9
+    assert 0 < rates_of(cfg, epochs, 19)[-1] < 0.2
+
+
+def rates_of(cfg, epochs, steps):
+    """The learning rate of each step, as a share of the config's own."""
+    weight = torch.nn.Parameter(torch.zeros(1))
+    wrapper = OptimWrapper(torch.optim.SGD([weight], lr=1.0))
+    given, said = fit_warmup(cfg.param_scheduler, epochs=epochs, steps=steps)
+    assert bool(said) == (given != list(cfg.param_scheduler))
+    schedulers = []
+    for scheduler in given:
+        own = dict(scheduler, optimizer=wrapper, epoch_length=steps)
+        own.setdefault('end', epochs if own.get('by_epoch', True) else epochs * steps)
+        schedulers.append(PARAM_SCHEDULERS.build(own))
+    rates = []
+    for _ in range(epochs * steps):
+        rates += wrapper.get_lr()['lr']
+        wrapper.step()
+        for scheduler in schedulers:
+            scheduler.step()
+    return rates
+
+
+def test_a_warmup_that_fits_is_left_alone():
+    given = [LINEAR, COSINE]
+    assert fit_warmup(given, epochs=3, steps=5) == (given, '')
+    assert fit_warmup(COSINE | dict(begin=0), epochs=1, steps=5)[1] == ''
+    fitted, said = fit_warmup(given, epochs=2, steps=50)
+    assert said == 'the warm-up of 2 epochs does not fit into 2: it takes 10 of the 100 steps'
+    assert [(s['begin'], s['end']) for s in fitted] == [(0, 10), (10, 100)]

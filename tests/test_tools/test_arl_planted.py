@@ -5,6 +5,7 @@ import re
 import runpy
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -32,8 +33,9 @@ TEXT = 'a small red star spins'
 
 
 def results(printed):
-    """Test numbers by name in the log of a tool."""
-    line = re.findall(r'Epoch\(test\) \[\d+/\d+\](.*)', printed)[-1]
+    """Test numbers by name in the log file of a tool."""
+    log = Path(re.findall(r'log, environment and hooks: (\S+)', printed)[-1]).read_text()
+    line = re.findall(r'Epoch\(test\) \[\d+/\d+\](.*)', log)[-1]
     numbers = dict(re.findall(r'(\S+): (\S+)', line))
     return {name: numbers[name] for name in numbers if '/' in name}
 

@@ -218,7 +218,7 @@ def test_config_that_is_no_python(tmp_path):
 
 @pytest.mark.parametrize('loader', ['train', 'val', 'test'])
 def test_missing_data_stop_before_the_model_is_built(tmp_path, loader):
-    toy.write_config(tmp_path, "model = dict(type='NoSuchModel')\n")
+    toy.write_config(tmp_path, "model = dict(type='ToyRetriever', width=-1)\n")
     printed = fails(
         tmp_path, 'train.py', 'toy_config.py',
         '--cfg-options', f'{loader}_dataloader.dataset.file=data/gone.json',

@@ -72,6 +72,9 @@ class PlantedDataset(VideoTextDataset):
         RuntimeError: a file of the corpus is of another version or was changed.
     """
 
+    #: What else than its parameters the constructor takes (engine/arguments.py).
+    option_names = tuple(field.name for field in fields(Knobs))
+
     def __init__(
         self,
         video_pipeline: Sequence[Any],

@@ -98,6 +98,8 @@ class Training(NamedTuple):
     def sha(self) -> str:
         """Of all configs that its cell depends on."""
         configs = [config_of(part).to_dict() for part in self.parts]
+        for config in configs:
+            config.pop('fit_warmup', None)  # read where a training has one or two epochs
         text = json.dumps([METHODS[self.method].transforms, configs], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 

@@ -1,0 +1,149 @@
+"""Which arguments a registered class or function takes, read from its signature."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from functools import cache
+from typing import Any, Callable, NamedTuple, Optional
+
+from torch import nn
+
+
+class Arguments(NamedTuple):
+    """What can be given by name.
+
+    Attributes:
+        names: all names that are known.
+        required: those without a default.
+        open: whether other names may be right too: they go where no signature tells of them.
+    """
+
+    names: frozenset[str]
+    required: frozenset[str]
+    open: bool
+
+
+class _Forwarding(NamedTuple):
+    """Where a function's ``**kwargs`` go; ``lost``: elsewhere than to the base, too."""
+
+    to_base: bool
+    lost: bool
+    filled: frozenset[str]
+    positions: int
+    read: frozenset[str]
+
+
+NOTHING = Arguments(frozenset(), frozenset(), False)
+ANYTHING = Arguments(frozenset(), frozenset(), True)
+
+
+@cache
+def arguments_of(component: Callable) -> Arguments:
+    """The arguments of a class or a function.
+
+    ``**kwargs`` that a constructor hands to ``super().__init__`` are those of the base, and so on
+    up; ``**kwargs`` that go elsewhere leave the answer open.  A class that knows better says in
+    ``option_names`` what else it takes, and it takes nothing else.
+    """
+    if not inspect.isclass(component):
+        return _of_function(component, skip=0, base=None)
+    if any('__new__' in vars(owner) for owner in _own(component)) and not _constructors(component):
+        return ANYTHING
+    found = _of_constructors(_constructors(component))
+    more = getattr(component, 'option_names', None)
+    return found if more is None else Arguments(found.names | {*more}, found.required, False)
+
+
+def _own(component: type) -> list[type]:
+    """A class and its bases, but for those that take nothing of their own."""
+    return [owner for owner in component.__mro__ if owner not in (object, nn.Module)]
+
+
+def _constructors(component: type) -> tuple[Callable, ...]:
+    """Each ``__init__`` of a class and its bases, the nearest first."""
+    return tuple(vars(owner)['__init__'] for owner in _own(component) if '__init__' in vars(owner))
+
+
+def _of_constructors(chain: tuple[Callable, ...]) -> Arguments:
+    if not chain:
+        return NOTHING
+    return _of_function(chain[0], skip=1, base=chain[1:])
+
+
+def _of_function(
+    function: Callable, *, skip: int, base: Optional[tuple[Callable, ...]]
+) -> Arguments:
+    """Of a function without its first ``skip`` parameters; ``base``: the constructors above it."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())[skip:]
+    except (TypeError, ValueError):  # written in C
+        return ANYTHING
+    by_name = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    names = frozenset(p.name for p in by_name)
+    required = frozenset(p.name for p in by_name if p.default is p.empty)
+    rest = next((p.name for p in parameters if p.kind == p.VAR_KEYWORD), None)
+    if rest is None:
+        return Arguments(names, required, False)
+    goes = _forwarding(function, rest)
+    if base is None or goes is None or not goes.to_base:
+        return Arguments(names, required, True)
+    above = _of_constructors(base)
+    given = goes.filled | frozenset(_first_names(base, goes.positions))
+    return Arguments(
+        names | goes.read | above.names,
+        required | (above.required - given),
+        above.open or goes.lost,
+    )
+
+
+def _first_names(chain: tuple[Callable, ...], count: int) -> list[str]:
+    """Names of the first parameters of the next constructor, without self."""
+    return list(inspect.signature(chain[0]).parameters)[1 : count + 1] if chain else []
+
+
+def _forwarding(function: Callable, rest: str) -> Optional[_Forwarding]:
+    """What a function does with its ``**rest``; None if its source is not there."""
+    try:
+        source = textwrap.dedent(inspect.getsource(inspect.unwrap(function)))
+        tree = ast.parse(source)
+    except (OSError, TypeError, SyntaxError):
+        return None
+    to_base, filled, positions, read, told = False, set(), 0, set(), 0
+    for node in ast.walk(tree):
+        name = _read_name(node, rest)
+        if name is not None:
+            read.add(name)
+            told += 1
+        elif _calls_base(node) and any(not k.arg and _is(k.value, rest) for k in node.keywords):
+            to_base = True
+            filled.update(k.arg for k in node.keywords if k.arg)
+            positions = sum(not isinstance(given, ast.Starred) for given in node.args)
+            told += 1
+    lost = sum(_is(node, rest) for node in ast.walk(tree)) > told
+    return _Forwarding(to_base, lost, frozenset(filled), positions, frozenset(read))
+
+
+def _calls_base(node: ast.AST) -> bool:
+    """Whether it is a call of an ``__init__``."""
+    is_method = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    return is_method and node.func.attr == '__init__'
+
+
+def _read_name(node: ast.AST, rest: str) -> Optional[str]:
+    """'x' of ``rest['x']``, ``rest.pop('x', ...)`` and its kin."""
+    if isinstance(node, ast.Subscript) and _is(node.value, rest):
+        return _text(node.slice)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if _is(node.func.value, rest) and node.args:
+            return _text(node.args[0])
+    return None
+
+
+def _is(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _text(node: ast.AST) -> Any:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None

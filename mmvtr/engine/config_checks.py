@@ -1,0 +1,416 @@
+"""Keys of a config that nothing reads, and names that nobody registered: told before a start.
+
+A config's components are known by their ``type``, and a component's arguments by its signature
+(:mod:`mmvtr.engine.arguments`).  What cannot be known is let through: a component that takes any
+argument, a value of a component from elsewhere.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import re
+from typing import Any, Callable, Iterable, Iterator, NamedTuple, Sequence
+
+import torch
+from mmengine import registry
+from mmengine.config import Config
+from mmengine.registry import Registry
+from mmengine.runner import LogProcessor, Runner
+from torch.utils.data import DataLoader
+
+from mmvtr.engine.arguments import arguments_of
+
+#: Top-level keys that are read: by the Runner's constructor, by the Runner later on, by mmengine's
+#: reader of configs, and by our tools.
+KNOWN = frozenset(inspect.signature(Runner.__init__).parameters) - {'self', 'cfg'} | {
+    'activation_checkpointing', 'compile', 'custom_imports', 'custom_keys',
+    'efficient_conv_bn_eval', 'find_unused_parameters', 'fit_warmup', 'model_wrapper_cfg',
+    'shortcuts', 'sync_bn',
+}  # fmt: skip
+
+#: How alike two names are if one is taken for a slip of the other.
+ALIKE = 0.75
+
+#: Keys of dicts that are no components.
+PLAIN = {
+    'env_cfg': ('cudnn_benchmark', 'dist_cfg', 'mp_cfg', 'resource_limit'),
+    'auto_scale_lr': ('base_batch_size', 'enable'),
+}
+PARAMWISE = {
+    'DefaultOptimWrapperConstructor': (
+        'bias_decay_mult', 'bias_lr_mult', 'bypass_duplicate', 'custom_keys', 'dcn_offset_lr_mult',
+        'dwconv_decay_mult', 'flat_decay_mult', 'norm_decay_mult',
+    ),
+    'MatrixDecayConstructor': ('custom_keys',),
+}  # fmt: skip
+
+#: Where a component that no place names may be registered.
+ANYWHERE = (
+    registry.MODELS,
+    registry.DATASETS,
+    registry.TRANSFORMS,
+    registry.TASK_UTILS,
+    registry.FUNCTIONS,
+    registry.METRICS,
+    registry.HOOKS,
+    registry.DATA_SAMPLERS,
+)
+
+#: Components inside of components get these from who builds them.
+HANDED_DOWN = {'heads': ('dim',), 'train': ('video_pipeline', 'text_pipeline')}
+HANDED_DOWN['test'] = HANDED_DOWN['train']
+
+
+class Place(NamedTuple):
+    """Where in a config a component stands.
+
+    Attributes:
+        key: its full key, as after ``--cfg-options``.
+        kinds: registries that it may come from.
+        certain: whether it is surely built from one of them.
+        supplied: arguments that its builder adds.
+        also: keys that its builder takes out.
+    """
+
+    key: str
+    kinds: Sequence[Registry]
+    certain: bool = True
+    supplied: Sequence[str] = ()
+    also: Sequence[str] = ()
+
+
+def check_config(cfg: Config, options: Iterable[str] = ()) -> None:
+    """Refuse a config with keys that nothing reads, or with components that there are not.
+
+    Args:
+        cfg: the merged config.
+        options: keys of ``--cfg-options``.
+
+    Raises:
+        SystemExit: names each of the first faults by its full key, with the nearest right name.
+    """
+    registry.init_default_scope(cfg.get('default_scope') or 'mmengine')
+    faults = [*key_faults(cfg, options), *component_faults(cfg)]
+    if faults:
+        shown = '\n'.join(f'error: {cfg.filename}: {fault}' for fault in faults[:5])
+        more = f'\n... and {len(faults) - 5} more' if len(faults) > 5 else ''
+        raise SystemExit(shown + more)
+
+
+# -- top-level keys ----------------------------------------------------------------------------
+
+
+def key_faults(cfg: Config, options: Iterable[str] = ()) -> Iterator[str]:
+    """Top-level keys that nothing reads.
+
+    A config file may hold helper variables: a name that the file itself uses, or that is like no
+    known key.  A key of ``--cfg-options`` must be known, or a key of the file that is no helper.
+    Names that begin with an underscore and those in ``custom_keys`` are the user's own.
+
+    Args:
+        cfg: the merged config.
+        options: keys of ``--cfg-options``, ``shortcuts`` among them.
+    """
+    own = {*(cfg.get('custom_keys') or ()), *(cfg.get('shortcuts') or ())}
+    uses = _uses(cfg.text or '')
+    free = KNOWN | own
+    given = list(dict.fromkeys(key.partition('.')[0] for key in options))
+    for key in given:
+        if key in free or key.startswith('_'):
+            continue
+        if key not in uses:
+            yield f'{key}: nothing reads this key{nearest(key, KNOWN)} ({_OWN})'
+        elif uses[key] > 1:
+            yield (
+                f'{key}: a variable of the config file, which is read before --cfg-options are: '
+                f'set the keys that it went to (tools/analysis_tools/print_config.py; {_OWN})'
+            )
+    for key in cfg:
+        alike = nearest(key, KNOWN)
+        used = uses.get(key, 0) > 1
+        if not (key in free or key in given or key.startswith('_') or used) and alike:
+            yield f'{key}: nothing reads this key{alike} ({_OWN})'
+
+
+_OWN = 'a key of your own goes into the list custom_keys of the config'
+
+
+def _uses(text: str) -> dict[str, int]:
+    """How often each word stands in the code of a config and its bases."""
+    code = re.sub(r'#.*', '', text)
+    uses: dict[str, int] = {}
+    for word in re.findall(r'[A-Za-z_]\w*', code):
+        uses[word] = uses.get(word, 0) + 1
+    return uses
+
+
+# -- components --------------------------------------------------------------------------------
+
+
+def component_faults(cfg: Config) -> Iterator[str]:
+    """Arguments that no component has, arguments that are missing, and types that there are not.
+
+    Args:
+        cfg: the merged config; its custom imports are done.
+    """
+    for key in ('model', 'data_preprocessor'):
+        yield from component(cfg.get(key), Place(key, [registry.MODELS]))
+    for split in ('train', 'val', 'test'):
+        yield from _together(cfg, split)
+        yield from _loader(cfg.get(f'{split}_dataloader'), f'{split}_dataloader')
+        yield from _loop(cfg.get(f'{split}_cfg'), split)
+        yield from _evaluator(cfg.get(f'{split}_evaluator'), f'{split}_evaluator')
+    hooks = cfg.get('default_hooks') or {}
+    yield from _named(hooks, Place('default_hooks', [registry.HOOKS]))
+    yield from component(cfg.get('custom_hooks'), Place('custom_hooks', [registry.HOOKS]))
+    yield from _optim_wrapper(cfg.get('optim_wrapper'))
+    schedulers = Place(
+        'param_scheduler',
+        [registry.PARAM_SCHEDULERS],
+        supplied=('optimizer',),
+        also=('convert_to_iter_based',),
+    )
+    yield from component(cfg.get('param_scheduler'), schedulers)
+    yield from _visualizer(cfg.get('visualizer'))
+    yield from _plain(cfg)
+
+
+def _together(cfg: Config, split: str) -> Iterator[str]:
+    """Keys of a split that go together: all are there, or none."""
+    last = 'optim_wrapper' if split == 'train' else f'{split}_evaluator'
+    keys = (f'{split}_dataloader', f'{split}_cfg', last)
+    missing = [key for key in keys if cfg.get(key) is None]
+    if 0 < len(missing) < len(keys):
+        there = ', '.join(key for key in keys if key not in missing)
+        yield f'{" and ".join(missing)}: missing; all of {", ".join(keys)} or none, got {there}'
+
+
+def component(value: Any, place: Place) -> Iterator[str]:
+    """Faults of a component's config, of a list of such, or of what lies inside."""
+    if isinstance(value, (list, tuple)):
+        for i, item in enumerate(value):
+            yield from component(item, place._replace(key=f'{place.key}.{i}'))
+    elif isinstance(value, dict) and 'type' in value:
+        yield from _typed(value, place)
+    elif isinstance(value, dict) and place.certain:
+        yield f'{place.key}: a component needs a type, got the keys {short(list(value))}'
+    elif isinstance(value, dict):
+        yield from _named(value, place)
+
+
+def _typed(value: dict, place: Place) -> Iterator[str]:
+    kind = value['type']
+    found = list(_lookup(kind, place.kinds)) or list(_lookup(kind, ANYWHERE))
+    if not found:
+        known = {name for one in place.kinds for name in _names(one)}
+        alike = nearest(str(kind), known)
+        if place.certain or alike:
+            yield f'{place.key}.type: nothing is registered as {short(kind)}{alike}'
+        return
+    given = [key for key in value if key not in ('type', '_scope_', *place.also)]
+    yield from _arguments(found, given, place)
+    ours = any(one.__module__.startswith('mmvtr.') for one in found)
+    for key in given:
+        if key == 'init_cfg':  # mmengine's initialisers, built by themselves
+            continue
+        inner = Place(
+            f'{place.key}.{key}', ANYWHERE, certain=False, supplied=HANDED_DOWN.get(key, ())
+        )
+        if isinstance(value[key], dict) and 'type' in value[key]:
+            inner = inner._replace(certain=ours)
+        elif isinstance(value[key], (list, tuple)) and ours:
+            inner = inner._replace(certain=all(_is_component(item) for item in value[key]))
+        yield from component(value[key], inner)
+
+
+def _arguments(found: Sequence[Callable], given: Sequence[str], place: Place) -> Iterator[str]:
+    """What one component, of those that a name stands for, does not take or lacks."""
+    one, takes = found[0], arguments_of(found[0])
+    for other in found[1:]:  # a name may stand in several registries
+        if not (set(given) - arguments_of(other).names):
+            one, takes = other, arguments_of(other)
+    for key in given:
+        if key not in takes.names and not takes.open:
+            right = takes.names - set(place.supplied)
+            yield (
+                f'{place.key}.{key}: {one.__name__} has no argument {short(key)}'
+                f'{nearest(key, right, otherwise=right)}'
+            )
+    missing = sorted(takes.required - set(given) - set(place.supplied))
+    if missing and place.certain:
+        yield f'{place.key}: {one.__name__} needs {", ".join(missing)}'
+
+
+def _named(value: dict, place: Place) -> Iterator[str]:
+    """Values by names of the user's choice: losses, hooks.  Where some have a type, all must."""
+    typed = [name for name, item in value.items() if _is_component(item)]
+    for name, item in value.items():
+        key = f'{place.key}.{name}'
+        if isinstance(item, dict) and 'type' not in item and typed:
+            yield f'{key}: has no type{nearest(str(name), typed, otherwise=typed)}'
+        elif item is not None:
+            certain = place.certain or _is_component(item)
+            yield from component(item, place._replace(key=key, certain=certain))
+
+
+def _is_component(value: Any) -> bool:
+    return isinstance(value, dict) and 'type' in value
+
+
+def _lookup(kind: Any, registries: Sequence[Registry]) -> Iterator[Callable]:
+    """What a type stands for in each of the registries."""
+    if not isinstance(kind, str):
+        yield from [kind] if callable(kind) else []
+        return
+    for one in registries:
+        with one.switch_scope_and_registry(None) as scoped:
+            found = scoped.get(kind)
+        if callable(found):
+            yield found
+
+
+def _names(one: Registry) -> Iterator[str]:
+    """All names that a registry knows in the current scope."""
+    with one.switch_scope_and_registry(None) as scoped:
+        while scoped is not None:
+            yield from scoped.module_dict
+            scoped = scoped.parent
+
+
+# -- components that the Runner builds in a way of its own ----------------------------------------
+
+
+def _loader(value: Any, key: str) -> Iterator[str]:
+    if not isinstance(value, dict):
+        return
+    own = {'num_batch_per_epoch', 'disable_subprocess_warning'}
+    parts = {
+        'dataset': (registry.DATASETS, ()),
+        'sampler': (registry.DATA_SAMPLERS, ('dataset', 'seed')),
+        'batch_sampler': (registry.DATA_SAMPLERS, ('sampler', 'batch_size')),
+        'collate_fn': (registry.FUNCTIONS, None),
+        'worker_init_fn': (registry.FUNCTIONS, None),
+    }
+    takes = arguments_of(DataLoader).names | own
+    for name in value:
+        if name not in takes:
+            yield f'{key}.{name}: DataLoader has no argument {short(name)}{nearest(name, takes)}'
+    if 'dataset' not in value:
+        yield f'{key}: has no dataset'
+    for name, (kind, supplied) in parts.items():
+        if not isinstance(value.get(name), dict):
+            continue
+        if supplied is None:  # a function of a list of items
+            supplied = _positional(value[name].get('type'), kind)
+        yield from component(value[name], Place(f'{key}.{name}', [kind], supplied=supplied))
+
+
+def _positional(kind: Any, one: Registry) -> Sequence[str]:
+    """Names of what a function must be called with."""
+    return [name for found in _lookup(kind, [one]) for name in arguments_of(found).required]
+
+
+def _loop(value: Any, split: str) -> Iterator[str]:
+    if not isinstance(value, dict):
+        return
+    value, key = dict(value), f'{split}_cfg'
+    if 'type' not in value:
+        loops = dict(val='ValLoop', test='TestLoop')
+        by_epoch = value.pop('by_epoch', True) if split == 'train' else None
+        value['type'] = loops.get(split, f'{"Epoch" if by_epoch else "Iter"}BasedTrainLoop')
+    supplied = ('runner', 'dataloader') + (() if split == 'train' else ('evaluator',))
+    yield from component(value, Place(key, [registry.LOOPS], supplied=supplied))
+
+
+def _evaluator(value: Any, key: str) -> Iterator[str]:
+    if isinstance(value, dict) and 'metrics' in value:
+        yield from component(value['metrics'], Place(f'{key}.metrics', [registry.METRICS]))
+    else:
+        yield from component(value, Place(key, [registry.METRICS]))
+
+
+def _optim_wrapper(value: Any) -> Iterator[str]:
+    if not isinstance(value, dict) or 'optimizer' not in value:
+        return
+    key = 'optim_wrapper'
+    shell = {'type': 'OptimWrapper', **value}
+    maker, paramwise = shell.pop('constructor', None), shell.pop('paramwise_cfg', None) or {}
+    optimizer, clip = shell.pop('optimizer'), shell.pop('clip_grad', None)
+    wrappers = Place(
+        key, [registry.OPTIM_WRAPPERS], supplied=('optimizer',), also=('constructor', 'clip_grad')
+    )
+    yield from component(shell, wrappers)
+    optimizers = Place(f'{key}.optimizer', [registry.OPTIMIZERS], supplied=('params',))
+    yield from component(optimizer, optimizers)
+    maker = maker or 'DefaultOptimWrapperConstructor'
+    if isinstance(maker, str) and not list(_lookup(maker, [registry.OPTIM_WRAPPER_CONSTRUCTORS])):
+        known = set(_names(registry.OPTIM_WRAPPER_CONSTRUCTORS))
+        yield f'{key}.constructor: nothing is registered as {short(maker)}{nearest(maker, known)}'
+    if str(maker).rpartition('.')[2] in PARAMWISE:
+        takes = PARAMWISE[str(maker).rpartition('.')[2]]
+        yield from _keys(paramwise, f'{key}.paramwise_cfg', takes)
+    if isinstance(clip, dict):
+        clips = dict(norm=torch.nn.utils.clip_grad_norm_, value=torch.nn.utils.clip_grad_value_)
+        chosen = clips.get(clip.get('type', 'norm'))
+        if chosen is not None:
+            takes = arguments_of(chosen).names - {'parameters'} | {'type'}
+            yield from _keys(clip, f'{key}.clip_grad', takes)
+
+
+def _visualizer(value: Any) -> Iterator[str]:
+    if not isinstance(value, dict):
+        return
+    own, backends = dict(value), value.get('vis_backends')
+    own.pop('vis_backends', None)
+    supplied = ('name', 'save_dir')
+    yield from component(own, Place('visualizer', [registry.VISUALIZERS], supplied=supplied))
+    where = Place('visualizer.vis_backends', [registry.VISBACKENDS], supplied=('save_dir',))
+    yield from component(backends, where)
+
+
+def _plain(cfg: Config) -> Iterator[str]:
+    """Dicts whose keys the Runner reads one by one."""
+    randomness = arguments_of(_without_self(Runner.set_randomness))
+    for key, takes in {**PLAIN, 'randomness': randomness.names}.items():
+        yield from _keys(cfg.get(key), key, takes)
+    log = cfg.get('log_processor')
+    if isinstance(log, dict):
+        yield from component(
+            {'type': LogProcessor, **log}, Place('log_processor', [registry.LOG_PROCESSORS])
+        )
+
+
+def _without_self(function: Callable) -> Callable:
+    """A method as it is called."""
+    return function.__get__(object())
+
+
+def _keys(value: Any, key: str, takes: Iterable[str]) -> Iterator[str]:
+    """Keys of a plain dict that are not among those that are read."""
+    for name in value if isinstance(value, dict) else ():
+        if name not in takes:
+            hint = nearest(str(name), takes, otherwise=takes)
+            yield f'{key}.{name}: nothing reads this key{hint}'
+
+
+# -- words -------------------------------------------------------------------------------------
+
+
+def nearest(name: str, known: Iterable[str], *, otherwise: Iterable[str] = ()) -> str:
+    """'; did you mean X?', or '; it knows A, B' of ``otherwise``; '' if there is neither."""
+    found = difflib.get_close_matches(name, sorted(set(known)), n=1, cutoff=ALIKE)
+    if found:
+        return f'; did you mean {found[0]}?'
+    listed = ', '.join(sorted(map(str, otherwise)))
+    return f'; there are {short_list(listed)}' if listed else ''
+
+
+def short_list(text: str, limit: int = 250) -> str:
+    return text if len(text) <= limit else f'{text[:limit].rpartition(",")[0]}, ...'
+
+
+def short(value: Any, limit: int = 80) -> str:
+    """A value's repr, or its beginning."""
+    shown = repr(value)
+    return shown if len(shown) <= limit else f'{shown[:limit]}...'

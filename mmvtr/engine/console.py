@@ -1,0 +1,50 @@
+"""What of a log the console shows.  The log file has all of it."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from contextlib import contextmanager
+from typing import Iterator
+
+
+def consoles(logger: logging.Logger) -> list[logging.Handler]:
+    """A logger's handlers that write to no file."""
+    return [h for h in logger.handlers if not isinstance(h, logging.FileHandler)]
+
+
+@contextmanager
+def file_only(logger: logging.Logger) -> Iterator[None]:
+    """Within it, what is no error goes to the log file alone."""
+
+    def errors(record: logging.LogRecord) -> bool:
+        return record.levelno >= logging.ERROR
+
+    shown = consoles(logger)
+    for handler in shown:
+        handler.addFilter(errors)
+    try:
+        yield
+    finally:
+        for handler in shown:
+            handler.removeFilter(errors)
+
+
+def raise_on_full_disk(logger: logging.Logger) -> None:
+    """Let a log that cannot be written end the run: ``logging`` would print a trace a line."""
+    for handler in logger.handlers:
+        if isinstance(handler, logging.FileHandler):
+            handler.handleError = _Raise(handler.baseFilename)
+
+
+class _Raise:
+    """Raises the error that is being handled, with the name of the file."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __call__(self, record: logging.LogRecord) -> None:
+        error = sys.exc_info()[1]
+        if isinstance(error, OSError):
+            raise OSError(error.errno, error.strerror, self.path) from error
+        raise error

@@ -1,0 +1,192 @@
+"""Can the metrics of a config be measured, and is the one that chooses among them?  Told before.
+
+What a metric reports is found by asking it: for a small made set where everything is known.
+"""
+
+from __future__ import annotations
+
+from typing import Iterator, Optional
+
+import torch
+from mmengine.hooks import CheckpointHook
+from mmengine.model import is_model_wrapper
+from mmengine.runner import Runner
+from torch.utils.data import Dataset
+
+from mmvtr.engine.checkpoint import random_states, set_random_states
+from mmvtr.engine.config_checks import nearest
+from mmvtr.engine.evaluation import encode_batch, to_device
+from mmvtr.engine.evaluation_loop import RetrievalLoop, lengths
+from mmvtr.evaluation import Metric, evaluate
+from mmvtr.structures import Relation
+
+#: Fields of a relation that a dataset may lack, and what stands for "not known".
+FIELDS = dict(truth=None, relevance=None, moment_ratio=None, video_lengths=None, text_actions=())
+
+#: One number an item, where the model has heads.
+SIGMAS = {'text_sigma', 'video_sigma'}
+
+
+def check_metrics(runner: Runner) -> None:
+    """See that val and test can be measured, and that ``save_best`` is among the numbers of val.
+
+    Evaluations by another loop than RetrievalLoop are let through.  Two videos and two texts of
+    each set go through the model; random states are as before.
+
+    Raises:
+        SystemExit: a metric or hook reads what neither dataset nor model gives, or nothing
+            reports ``save_best``.
+    """
+    for split, loop in (('val', runner.val_loop), ('test', runner.test_loop)):
+        if isinstance(loop, RetrievalLoop):
+            faults = [*_unknown(loop), *_unread(runner, loop)]
+            if split == 'val':
+                faults += _choice(runner, loop)
+            if faults:
+                raise SystemExit('\n'.join(f'error: {split}_evaluator: {f}' for f in faults[:5]))
+
+
+def _choice(runner: Runner, loop: RetrievalLoop) -> Iterator[str]:
+    """What is wrong with the checkpoint hook's ``save_best``."""
+    for hook in runner.hooks:
+        wanted = getattr(hook, 'save_best', None)
+        known = reported(runner, loop)
+        if isinstance(hook, CheckpointHook) and wanted and known is not None:
+            (key,) = wanted
+            if key not in known and not any(key.startswith(k) for k in known if k.endswith('/')):
+                yield (
+                    f'default_hooks.checkpoint.save_best={key!r} is not among its numbers'
+                    f'{nearest(key, known, otherwise=known)}'
+                )
+
+
+def reported(runner: Runner, loop: RetrievalLoop) -> Optional[set[str]]:
+    """Keys of all numbers of an evaluation; ``'prefix/'`` stands for any below.
+
+    None if a hook may add others: one that sees evaluations and has no method
+    ``reported(keys, runner) -> keys``, where ``keys`` are those of metrics that read scores alone.
+    """
+    keys: set[str] = set()
+    of_scores: set[str] = set()
+    for metric in loop.evaluator:
+        own = metric_keys(metric)
+        keys |= own
+        if set(metric.reads) == {'scores'}:
+            of_scores |= own
+    for hook in runner.hooks:
+        if hasattr(hook, 'reported'):
+            keys |= hook.reported(of_scores, runner)
+        elif hasattr(hook, 'after_scoring') and not type(hook).__module__.startswith('mmvtr.'):
+            return None
+    return keys
+
+
+def metric_keys(metric: Metric) -> set[str]:
+    """Keys of what a metric reports; ``{'prefix/'}`` if that depends on the data."""
+    try:
+        if not metric.keys_vary:
+            return set(evaluate([metric], *made(metric)).values)
+    except Exception:  # noqa: BLE001 - a metric from elsewhere may want any other data
+        pass
+    return {f'{metric.prefix}/'}
+
+
+def _unknown(loop: RetrievalLoop) -> Iterator[str]:
+    """Metrics that need to know of the set what its dataset cannot tell."""
+    for metric in loop.evaluator:
+        if metric_keys(metric) == {f'{metric.prefix}/'}:
+            continue
+        matrices, relation = made(metric)
+        for field, nothing in FIELDS.items():
+            try:
+                metric(matrices, relation._replace(**{field: nothing}))
+            except Exception as error:  # noqa: BLE001 - with the field it has worked
+                if not knows(loop.dataloader.dataset, field):
+                    yield f'{type(metric).__name__}: {str(error)[:300]}'
+
+
+def knows(dataset: Dataset, field: str) -> bool:
+    """Whether a dataset gives a field of :class:`~mmvtr.structures.Relation`."""
+    if field == 'video_lengths':
+        everything = torch.arange(len(dataset.videos))
+        return bool(lengths(dataset, _Index(everything)))
+    if field == 'text_actions':
+        return all('actions' in record for record in (*dataset.texts, *dataset.videos))
+    return getattr(dataset, field)() is not None
+
+
+class _Index:
+    """As much of an encoded set as :func:`lengths` reads."""
+
+    def __init__(self, index: torch.Tensor) -> None:
+        self.index = index
+
+
+def _unread(runner: Runner, loop: RetrievalLoop) -> Iterator[str]:
+    """Metrics and hooks that read matrices which the model does not give."""
+    given = given_matrices(runner, loop)
+    for reader in (*loop.evaluator, *runner.hooks):
+        missing = sorted(set(getattr(reader, 'reads', ())) - given)
+        if missing:
+            yield f'{type(reader).__name__} reads {missing}, the model gives {sorted(given)}'
+    for metric in loop.evaluator:
+        matrices, relation = made(metric)
+        if metric_keys(metric) == {f'{metric.prefix}/'}:
+            continue
+        for name in SIGMAS - given:
+            del matrices[name]
+        try:
+            metric(matrices, relation)
+        except Exception as error:  # noqa: BLE001 - with sigmas it has worked
+            yield f'{type(metric).__name__}: {" ".join(map(str, error.args))[:300]}'
+
+
+@torch.no_grad()
+def given_matrices(runner: Runner, loop: RetrievalLoop) -> set[str]:
+    """Names of the matrices that two texts and two videos of the set give."""
+    model = runner.model.module if is_model_wrapper(runner.model) else runner.model
+    before, training = random_states(), model.training
+    model.eval()
+    device, levels = torch.device(model.data_preprocessor.device), {}
+    for kind, loader in zip(('video', 'text'), loop.dataloader.loaders):
+        items = loader.dataset
+        batch = loader.collate_fn([items[i] for i in range(min(2, len(items)))])
+        if kind not in batch['inputs']:  # broken and left out: nothing is known
+            return {name for reader in loop.evaluator for name in reader.reads} | SIGMAS
+        levels[kind] = to_device(encode_batch(model, kind, batch, amp=False).levels, device)
+    names = set(model.score(levels['text'], levels['video'])) | {'temperature'}
+    names |= {f'{kind}_sigma' for kind in levels if 'gaussian' in levels[kind]}
+    model.train(training)
+    set_random_states(before)
+    return names
+
+
+def made(metric: Metric, size: int = 128) -> tuple[dict[str, torch.Tensor], Relation]:
+    """A set of ``size`` texts and videos of which all is known, and matrices that a metric reads.
+
+    Text i belongs to video i; text 0 says little and holds for many; text 1 also holds for
+    video 2.
+    """
+    generator = torch.Generator().manual_seed(0)
+    positives = torch.eye(size, dtype=torch.bool)
+    truth = positives.clone()
+    truth[0, : size // 8] = truth[1, 2] = True
+    actions = [((i % 8, i % 4),) for i in range(size)]
+    names = [str(i) for i in range(size)]
+    relation = Relation(
+        positives=positives,
+        truth=truth,
+        relevance=torch.where(positives, 1.0, truth / 2),
+        text_ids=names,
+        video_ids=names,
+        moment_ratio=torch.linspace(0.01, 1, size, dtype=torch.float64),
+        video_lengths=torch.linspace(1, 100, size, dtype=torch.float64),
+        length_unit='frames',
+        text_actions=actions,
+        video_actions=actions,
+    )
+    matrices = {
+        name: torch.rand(size, size, generator=generator) for name in {'scores', *metric.reads}
+    }
+    sigmas = {f'{kind}_sigma': torch.rand(size, generator=generator) for kind in ('text', 'video')}
+    return {**matrices, **sigmas, 'temperature': torch.tensor(0.05)}, relation

@@ -1,0 +1,113 @@
+"""mmengine's Runner as our tools run it: a start that fits on a screen, a warm-up that fits."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import platform
+from collections import Counter
+from pathlib import Path
+from typing import Any, Optional
+
+import torch
+from mmengine.logging import MMLogger
+from mmengine.optim import OptimWrapper
+from mmengine.runner import Runner
+
+from mmvtr.engine.console import consoles, file_only, raise_on_full_disk
+from mmvtr.engine.schedule_checks import fit_warmup
+
+
+class ToolRunner(Runner):
+    """A Runner whose console shows what is of this run; the log file has all that mmengine says.
+
+    Environment, merged config, list of hooks and options of each parameter go to the file alone,
+    and the console says in a line where.  A log file that cannot be written is an error.  A
+    ``LoggerHook`` becomes a :class:`~mmvtr.engine.progress.TimedLoggerHook`.
+
+    With ``fit_warmup = True`` in the config, a warm-up as long as the training or longer is
+    shortened (:func:`~mmvtr.engine.schedule_checks.fit_warmup`).
+
+    Raises:
+        OSError: the log cannot be written; names the file.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for handler in consoles(self.logger):
+            handler.removeFilter(_not_of_mmengine)
+        name = Path(self.cfg.filename).name if self.cfg.filename else f'{self.timestamp}.py'
+        logs = Path(self._log_dir, f'{self.timestamp}.log')
+        self.logger.info(f'log, environment and hooks: {logs}')
+        self.logger.info(f'merged config: {Path(self.work_dir, name)}')
+        self.logger.info(f'{machine()}, seed {self.seed}')
+
+    def build_logger(self, *args: Any, **kwargs: Any) -> MMLogger:
+        """mmengine's, on whose console the Runner is silent until it is made."""
+        logger = super().build_logger(*args, **kwargs)
+        raise_on_full_disk(logger)
+        for handler in consoles(logger):
+            handler.addFilter(_not_of_mmengine)
+            handler.addFilter(_not_of_file_client)
+        return logger
+
+    def register_default_hooks(self, hooks: Optional[dict[str, Any]] = None) -> None:
+        """mmengine's, with a logger that speaks when it has been silent for some seconds."""
+        hooks = dict(hooks or {})
+        logger = hooks.get('logger', dict(type='LoggerHook'))
+        if isinstance(logger, dict) and logger.get('type') == 'LoggerHook':
+            hooks['logger'] = dict(logger, type='mmvtr.TimedLoggerHook')
+        super().register_default_hooks(hooks)
+
+    def build_optim_wrapper(self, optim_wrapper: Any) -> OptimWrapper:
+        """mmengine's; what is said of each parameter goes to the file, the sums to the console."""
+        if isinstance(optim_wrapper, OptimWrapper):
+            return optim_wrapper
+        with file_only(self.logger):
+            built = super().build_optim_wrapper(optim_wrapper)
+        if isinstance(built, OptimWrapper):
+            kind = type(built.optimizer).__name__
+            self.logger.info(f'{kind} for {"; ".join(groups_in_words(built))}')
+        return built
+
+    def _build_param_scheduler(self, scheduler: Any, optim_wrapper: OptimWrapper) -> list:
+        if self.cfg.get('fit_warmup'):
+            steps = len(self.train_dataloader)
+            scheduler, said = fit_warmup(scheduler, epochs=self.max_epochs, steps=steps)
+            if said:
+                self.logger.info(said)
+        return super()._build_param_scheduler(scheduler, optim_wrapper)
+
+
+def _not_of_mmengine(record: logging.LogRecord) -> bool:
+    """Whether the console shows a message while the Runner is made."""
+    return record.levelno > logging.INFO or record.pathname != inspect.getfile(Runner)
+
+
+def _not_of_file_client(record: logging.LogRecord) -> bool:
+    """Not mmengine's warnings that it still calls its own old file client to write checkpoints.
+
+    They name no key that a config could change, and come at every start and first save.
+    """
+    return not record.getMessage().startswith(('"FileClient" will', '"HardDiskBackend" is'))
+
+
+def machine() -> str:
+    """Versions and devices, in a few words."""
+    count = torch.cuda.device_count()
+    device = f'{count} x {torch.cuda.get_device_name()}' if count else 'CPU'
+    threads = torch.get_num_threads()
+    return (
+        f'Python {platform.python_version()}, torch {torch.__version__}, {device}, '
+        f'{threads} thread{"s" * (threads > 1)}'
+    )
+
+
+def groups_in_words(wrapper: OptimWrapper) -> list[str]:
+    """'12 parameters: lr 0.001, weight_decay 0.05' of all that share these."""
+    counts: Counter = Counter()
+    for group in wrapper.param_groups:
+        own = ', '.join(f'{key} {group[key]:g}' for key in ('lr', 'weight_decay') if key in group)
+        for parameter in group['params']:
+            counts[own if parameter.requires_grad else 'fixed'] += 1
+    return [f'{count} parameters: {own}' for own, count in counts.most_common()]

@@ -1,0 +1,196 @@
+"""Keys that nothing reads are told by their full name; no config of the project is suspected."""
+
+from pathlib import Path
+
+import pytest
+from mmengine import registry
+from mmengine.config import Config, ConfigDict
+from mmengine.hooks import Hook
+from mmengine.registry import DefaultScope
+from torch import nn
+
+from mmvtr.engine.arguments import arguments_of
+from mmvtr.engine.config_checks import KNOWN, check_config, component_faults, key_faults
+from mmvtr.registry import HOOKS, MODELS
+from mmvtr.utils import load_config, register_all_modules
+
+FOLDER = Path(__file__).parents[2] / 'configs'
+PLANTED = str(FOLDER / 'dvtr_c2v_planted.py')
+
+
+@pytest.fixture(autouse=True)
+def scope():
+    register_all_modules()
+
+
+def test_no_config_of_the_project_is_suspected():
+    paths = sorted(FOLDER.glob('*.py'))
+    assert len(paths) > 150
+    for path in paths:
+        cfg = load_config(str(path))
+        assert [*key_faults(cfg), *component_faults(cfg)] == [], path.stem
+
+
+def test_every_top_level_key_of_the_runner_is_known():
+    assert {'model', 'train_cfg', 'custom_hooks', 'load_from', 'shortcuts'} <= KNOWN
+    assert not {'self', 'cfg', 'modle'} & KNOWN
+
+
+def refused(key, value=1, path=PLANTED):
+    """What is said of one option."""
+    cfg = load_config(path, {key: value})
+    with pytest.raises(SystemExit) as error:
+        check_config(cfg, [key])
+    said = str(error.value)
+    assert said.startswith(f'error: {path}: ') and len(said) < 500 and '\n' not in said
+    return said.removeprefix(f'error: {path}: ')
+
+
+@pytest.mark.parametrize(
+    ('key', 'said'),
+    [
+        ('modle.x', 'modle: nothing reads this key; did you mean model?'),
+        ('resum', 'resum: nothing reads this key; did you mean resume?'),
+        ('zebra', 'zebra: nothing reads this key (a key of your own'),
+        ('corpus.general', 'corpus: a variable of the config file, which is read before'),
+        ('train_dataloader.dataset.genral', "PlantedDataset has no argument 'genral'; did you"),
+        ('train_dataloader.bath_size', "no argument 'bath_size'; did you mean batch_size?"),
+        ('train_dataloader.dataset.video_pipeline.0.num_frame', 'did you mean num_frames?'),
+        ('train_dataloader.sampler.shufle', "EpochSampler has no argument 'shufle'"),
+        ('train_dataloader.dataset.text_pipeline.0.xyz', "WordTokenize has no argument 'xyz';"),
+        ('model.supervison.floor', 'did you mean supervision?'),
+        ('model.supervision.flor', "DVTRSupervision has no argument 'flor'; did you mean floor?"),
+        ('model.losses.contrastiv.loss_weight', 'has no type; did you mean contrastive?'),
+        ('default_hooks.loger.interval', 'default_hooks.loger: has no type; did you mean logger?'),
+        ('default_hooks.checkpoint.save_bst', 'did you mean save_best?'),
+        ('optim_wrapper.optimizer.weight_decy', "AdamW has no argument 'weight_decy'"),
+        ('optim_wrapper.clip_grad.max_nrm', 'did you mean max_norm?'),
+        ('optim_wrapper.paramwise_cfg.custom_key', 'did you mean custom_keys?'),
+        ('optim_wrapper.optimiser.lr', "OptimWrapper has no argument 'optimiser'"),
+        ('train_cfg.max_epoch', "EpochBasedTrainLoop has no argument 'max_epoch'"),
+        ('val_cfg.tile_row', "RetrievalLoop has no argument 'tile_row'"),
+        ('param_scheduler.0.begn', "LinearLR has no argument 'begn'"),
+        ('randomness.sed', 'randomness.sed: nothing reads this key; did you mean seed?'),
+        ('env_cfg.cudnn_benchmrk', 'did you mean cudnn_benchmark?'),
+        ('log_processor.windw_size', 'did you mean window_size?'),
+        ('visualizer.vis_backend', 'did you mean vis_backends?'),
+    ],
+)  # fmt: skip
+def test_a_key_that_nothing_reads(key, said):
+    found = refused(key)
+    assert said in found and found.startswith(key.partition('.')[0])
+
+
+@pytest.mark.parametrize(
+    ('key', 'wrong', 'right'),
+    [
+        ('model.type', 'VideoTextRetreiver', 'VideoTextRetriever'),
+        ('model.encoder.type', 'CLIP2Vido', 'CLIP2Video'),
+        ('train_dataloader.dataset.type', 'PlantedDatset', 'PlantedDataset'),
+        ('train_dataloader.collate_fn.type', 'colate_retrieval', 'collate_retrieval'),
+        ('test_evaluator.0.type', 'RetrivalMetric', 'RetrievalMetric'),
+        ('train_cfg.type', 'EpochBasedTrainLop', 'EpochBasedTrainLoop'),
+        ('optim_wrapper.optimizer.type', 'AdamWW', 'AdamW'),
+        ('param_scheduler.0.type', 'LinerLR', 'LinearLR'),
+    ],
+)
+def test_a_name_that_nobody_registered(key, wrong, right):
+    assert (
+        refused(key, wrong) == f'{key}: nothing is registered as {wrong!r}; did you mean {right}?'
+    )
+
+
+def test_what_is_missing_is_named():
+    cfg = Config.fromfile(PLANTED)
+    del cfg.train_dataloader.dataset['split']
+    del cfg.model.encoder['text']
+    del cfg.test_dataloader['dataset']
+    assert list(component_faults(cfg)) == [
+        'model.encoder: CLIP2Video needs text',
+        'train_dataloader.dataset: PlantedDataset needs split',
+        'test_dataloader: has no dataset',
+    ]
+
+
+def test_many_faults_are_told_in_a_few_lines():
+    options = {f'model.wrong{i}': 1 for i in range(9)}
+    with pytest.raises(SystemExit) as error:
+        check_config(load_config(PLANTED, options), options)
+    lines = str(error.value).splitlines()
+    assert len(lines) == 6 and lines[-1] == '... and 4 more'
+
+
+def test_keys_of_ones_own(tmp_path):
+    own = tmp_path / 'own.py'
+    own.write_text(
+        f"_base_ = ['{PLANTED}']\ncustom_keys = ['mine']\nvalidator = 3\n"
+        'modell = dict(x=1)  # a helper\nother = dict(modell, y=2)\n'
+    )
+    for options in ({}, {'mine.x': 1}, {'_mine': 1}, {'validator': 4}):
+        check_config(load_config(str(own), options), options)
+    assert 'modell: a variable of the config file' in refused('modell.x', path=str(own))
+    own.write_text(f"_base_ = ['{PLANTED}']\nmodle = dict(x=1)  # modle\n")
+    assert list(key_faults(load_config(str(own))))[0].startswith('modle: nothing reads this key')
+
+
+# -- downstream --------------------------------------------------------------------------------
+
+
+class Base(nn.Module):
+    def __init__(self, width, depth=2):
+        super().__init__()
+
+
+class Closed(Base):
+    def __init__(self, *args, extra=1, **kwargs):
+        self.mode = kwargs.pop('mode', None)
+        super().__init__(*args, **kwargs)
+
+
+class Fills(Base):
+    def __init__(self, **kwargs):
+        super().__init__(3, **kwargs)
+
+
+class Open(Base):
+    def __init__(self, **kwargs):
+        super().__init__(3)
+        self.options = kwargs
+
+
+class Picks(Base):
+    def __init__(self, **kwargs):
+        self.own = {name: kwargs.pop(name) for name in ('a', 'b')}
+        super().__init__(**kwargs)
+
+
+class Says(Picks):
+    option_names = ('a', 'b')
+
+
+@pytest.mark.parametrize(
+    ('component', 'names', 'required', 'is_open'),
+    [
+        (Base, {'width', 'depth'}, {'width'}, False),
+        (Closed, {'width', 'depth', 'extra', 'mode'}, {'width'}, False),
+        (Fills, {'width', 'depth'}, set(), False),
+        (Open, set(), set(), True),
+        (Picks, {'width', 'depth'}, {'width'}, True),
+        (Says, {'width', 'depth', 'a', 'b'}, {'width'}, False),
+        (nn.Module, set(), set(), False),
+    ],
+)
+def test_arguments_follow_kwargs_up(component, names, required, is_open):
+    assert arguments_of(component) == (names, required, is_open)
+
+
+def test_components_from_elsewhere():
+    """One with ``**kwargs`` takes anything; one in another scope is found."""
+    HOOKS.register_module(module=type('OwnHook', (Hook,), {'__init__': Open.__init__}), force=True)
+    MODELS.register_module(name='OwnOpen', module=Open, force=True)
+    cfg = Config.fromfile(PLANTED)
+    cfg.custom_hooks = [dict(type='OwnHook', anything=1), dict(type='mmvtr.OwnHook', x=dict(a=1))]
+    cfg.model.encoder = ConfigDict(type='OwnOpen', act=dict(type='no component of ours'))
+    assert list(component_faults(cfg)) == []
+    with DefaultScope.overwrite_default_scope('mmengine'):
+        assert registry.MODELS.get('mmvtr.OwnOpen') is Open
