@@ -1,18 +1,13 @@
-"""Faults of a disk, a config, a set and its metrics: each is refused in words, before it costs.
-
-python -m campaign.faults FOLDER      # with PYTHONPATH=.:tests
-"""
+"""Faults of a disk, a config, a set and its metrics: each is refused in words, before it costs."""
 
 from __future__ import annotations
 
 import random
 import resource
-import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from campaign.trial import Trial, count
-
+from campaign.trial import Trial
 from children import MP, ROOT, _call, _run_tool
 
 CONFIG = """
@@ -147,14 +142,3 @@ def judge(fault: Fault, code: int, printed: str) -> str:
     if len(message) > 500:
         return 'long'
     return 'refused' if fault.names in message else 'nameless'
-
-
-def main() -> None:
-    trials = run(60, 0, Path(sys.argv[1]))
-    for row, verdicts in count(trials).items():
-        print(row, {verdict: n for verdict, n in verdicts.items() if n})
-    print(*[trial.detail for trial in trials if trial.detail], sep='\n')
-
-
-if __name__ == '__main__':
-    main()

@@ -5,7 +5,6 @@ validation, or at any moment; a run is killed one to three times.  What must be 
 everything in the last checkpoint and in the best one (weights, optimizer, schedulers, random
 states, queues), the list of checkpoints, and the numbers of the test.
 
-    python -m campaign.kills 100 SEED FOLDER      # with PYTHONPATH=.:tests
 """
 
 from __future__ import annotations
@@ -14,14 +13,13 @@ import json
 import os
 import random
 import signal
-import sys
 import time
 from pathlib import Path
 from typing import Any, Callable, Iterator, NamedTuple, Optional
 
 import torch
-from campaign.trial import Trial, count
 
+from campaign.trial import Trial
 from children import MP, ROOT, _call, _run_tool
 from mmvtr.engine.checkpoint import latest_checkpoint, read_checkpoint
 
@@ -239,17 +237,3 @@ def differences(found: dict[str, Any], expected: dict[str, Any]) -> list[str]:
     """Names of what differs or is in one of them only."""
     names = [*expected, *(name for name in found if name not in expected)]
     return [n for n in names if found.get(n) != expected.get(n) or (n in found) != (n in expected)]
-
-
-def main() -> None:
-    number, seed, folder = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
-    begun = time.monotonic()
-    trials = run(number, seed, folder)
-    for row, verdicts in count(trials).items():
-        print(row, {verdict: n for verdict, n in verdicts.items() if n})
-    print(*[trial.detail for trial in trials if trial.detail], sep='\n')
-    print(f'{len(trials)} kills in {time.monotonic() - begun:.0f} s')
-
-
-if __name__ == '__main__':
-    main()

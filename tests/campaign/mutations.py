@@ -1,16 +1,10 @@
-"""Mutations of annotation files: each is refused in words, or read as something sound.
-
-python -m campaign.mutations 10000 --seed 0        (in tests/)
-"""
+"""Mutations of annotation files: each is refused in words, or read as something sound."""
 
 from __future__ import annotations
 
-import argparse
 import math
 import shutil
 import signal
-import tempfile
-import time
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +17,7 @@ from mmengine.logging import MMLogger
 
 from campaign.layouts import LAYOUTS, Layout
 from campaign.spoiled import spoil
-from campaign.trial import BAD, Trial, count
+from campaign.trial import Trial
 from mmvtr.datasets import BrokenVideoError, VideoTextDataset
 from mmvtr.utils import register_all_modules
 
@@ -204,23 +198,3 @@ def _in_time(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('count', type=int)
-    parser.add_argument('--seed', type=int, default=0)
-    args = parser.parse_args()
-    begin = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder:
-        trials = run(args.count, args.seed, Path(folder))
-    for trial in trials:
-        if trial.verdict in BAD:
-            print(f'{trial.row}: {trial.verdict}: {trial.detail[:700]}')
-    for row, verdicts in count(trials).items():
-        print(row, {verdict: number for verdict, number in verdicts.items() if number})
-    print(f'{len(trials)} mutations in {time.perf_counter() - begin:.0f} s')
-
-
-if __name__ == '__main__':
-    main()

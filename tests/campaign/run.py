@@ -1,6 +1,6 @@
 """The campaign as one command, and the page that it makes.
 
-    python -m tests.campaign.run [--kills 100] [--mutations 10000] ... [--out DIR] [--page FILE]
+    python tests/campaign/run.py [--kills 100] [--mutations 10000] ... [--out DIR] [--page FILE]
 
 A part with a count is run and its result kept as ``DIR/PART.json``; parts without one keep the
 result that is there.  ``--all`` gives every part the count of a whole campaign.  Exit status 1
@@ -19,10 +19,11 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.campaign.trial import BAD, GOOD, Trial, count
+TESTS = Path(__file__).resolve().parents[1]
+ROOT = TESTS.parent
+sys.path[:0] = [str(ROOT), str(TESTS)]  # as pytest has it
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
+from campaign.trial import BAD, GOOD, Trial, count  # noqa: E402
 
 
 class Part(NamedTuple):
@@ -66,7 +67,7 @@ PARTS = {
         'to the frames that PyAV alone gives.',
     ),
     'faults': Part(
-        30,
+        60,
         'A full disk, a folder that cannot be written, wrong keys in a config. Told in words that '
         'name the path or the key.',
     ),
@@ -107,7 +108,7 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
 
 def run_part(name: str, number: int, seed: int) -> dict[str, Any]:
     """The result of a part, as it is stored."""
-    module = importlib.import_module(f'tests.campaign.{name}')
+    module = importlib.import_module(f'campaign.{name}')
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix=f'campaign_{name}') as folder:
         trials = module.run(number, seed, Path(folder))
@@ -145,9 +146,9 @@ def summary(result: dict[str, Any]) -> str:
 
 HEAD = """# Reliability
 
-What happens to a run, a file or a config when something goes wrong. `python -m tests.campaign.run
---all --page docs/reliability.md` makes this page; each trial is a function of the seed, and the
-normal suite runs a small share of every part.
+What happens to a run, a file or a config when something goes wrong.
+`python tests/campaign/run.py --all --page docs/reliability.md` makes this page; each trial is a
+function of the seed, and the normal suite runs a small share of every part.
 
 *right*: there was nothing to refuse, and the result is the right one; *refused*: an error in words
 that names the file or key. The rest must be zero: *lost or silent* (a result or checkpoint is gone,

@@ -1,6 +1,7 @@
 """A small share of the faults, and what the judge calls them."""
 
 import pytest
+
 from campaign import faults
 
 

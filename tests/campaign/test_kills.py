@@ -1,6 +1,7 @@
 """A small share of the kills, and a look at what the comparison sees."""
 
 import pytest
+
 from campaign import kills
 from campaign.trial import count
 

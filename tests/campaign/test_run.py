@@ -8,8 +8,8 @@ import types
 
 import pytest
 
-from tests.campaign import run
-from tests.campaign.trial import Trial, count
+from campaign import run
+from campaign.trial import Trial, count
 
 
 @pytest.fixture
@@ -55,4 +55,4 @@ def test_an_unknown_verdict_is_an_error():
 
 @pytest.mark.parametrize('name', run.PARTS)
 def test_every_part_can_be_run(name):
-    assert callable(importlib.import_module(f'tests.campaign.{name}').run)
+    assert callable(importlib.import_module(f'campaign.{name}').run)

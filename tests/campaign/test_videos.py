@@ -2,10 +2,10 @@
 
 import pytest
 
+from campaign import videos
+from campaign.clips import CONTAINERS, tells
+from campaign.trial import BAD, count
 from mmvtr.datasets.videos import video_io
-from tests.campaign import videos
-from tests.campaign.clips import CONTAINERS, tells
-from tests.campaign.trial import BAD, count
 
 
 @pytest.fixture(autouse=True)

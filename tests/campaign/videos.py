@@ -1,6 +1,6 @@
 """Video files that are cut, damaged, renamed or no videos, each read as a dataset reads them.
 
-Clips are made in all containers of :mod:`tests.campaign.clips`; those of
+Clips are made in all containers of :mod:`campaign.clips`; those of
 ``$MMVTR_SHARED/data/videos`` join them where they are.  A whole file must give the frames that PyAV
 alone decodes.  Of one that was made worse, verdicts are:
 
@@ -30,10 +30,10 @@ from typing import Any, NamedTuple, Optional
 import av
 import numpy as np
 
+from campaign.clips import CONTAINERS, make_clip, tells
+from campaign.trial import Trial
 from mmvtr.datasets.videos.frame_sampling import uniform
 from mmvtr.datasets.videos.video_io import BrokenVideoError, read_frames
-from tests.campaign.clips import CONTAINERS, make_clip, tells
-from tests.campaign.trial import Trial
 
 #: Seconds in which a read must end.
 TIME_LIMIT = 60.0
