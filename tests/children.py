@@ -3,6 +3,7 @@
 A child may be killed or change global state without harm to the tests.
 """
 
+import itertools
 import multiprocessing
 import os
 import runpy
@@ -16,6 +17,7 @@ ROOMS = ('datasets', 'engine', 'evaluation', 'models')
 
 MP = multiprocessing.get_context('forkserver')
 MP.set_forkserver_preload(['toy', 'matplotlib.pyplot', *(f'mmvtr.{room}' for room in ROOMS)])
+_NUMBERS = itertools.count()
 _PATHS = [str(ROOT), str(ROOT / 'tests'), *os.environ.get('PYTHONPATH', '').split(os.pathsep)]
 os.environ['PYTHONPATH'] = os.pathsep.join(filter(None, _PATHS))  # for all child processes
 
@@ -55,6 +57,20 @@ def run_tool(folder: Path, tool: str, *arguments: Any) -> tuple[int, str]:
     log.unlink(missing_ok=True)
     code = in_child(log, _run_tool, folder, tool, list(map(str, arguments)))
     return code, log.read_text()
+
+
+def start_tool(folder: Path, tool: str, *arguments: Any) -> multiprocessing.Process:
+    """Start ``tools/<tool>`` in ``folder`` and go on; what it prints is in :func:`log_of`."""
+    name = f'start_{next(_NUMBERS)}'
+    call = (folder, tool, list(map(str, arguments)))
+    child = MP.Process(target=_call, args=(folder / f'{name}.txt', _run_tool, call, {}), name=name)
+    child.start()
+    return child
+
+
+def log_of(folder: Path, child: multiprocessing.Process) -> Path:
+    """The file of all that a process of :func:`start_tool` has printed."""
+    return folder / f'{child.name}.txt'
 
 
 def _run_tool(folder: Path, tool: str, arguments: list[str]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import copy
 import os
+from typing import Any
 
 from mmengine.config import Config, DictAction
 
@@ -105,34 +106,47 @@ def main() -> None:
     apply_args(cfg, args)
 
     # Only now what takes seconds to import.
-    from mmengine.dist import barrier
     from mmengine.runner import Runner
 
     from mmvtr.engine import launch
     from mmvtr.engine.schedule_checks import check_joint_batch, check_warmup, linear_rule
 
     check_warmup(cfg)
-    if args.resume:
-        launch.resume(cfg, args.resume, seed=args.seed)
     launch.start_processes(cfg, args.launcher)
-    check_joint_batch(cfg)
-    launch.check_datasets(cfg)
-    launch.pin_memory(cfg)
-    runner = Runner.from_cfg(cfg)
-    runner.auto_scale_lr = linear_rule(cfg)
-    if cfg.resume:
-        checkpoint = launch.check_or_exit(runner.model, cfg.load_from)
-        launch.check_optimizer(runner, checkpoint, cfg.load_from)
+    with launch.claim(cfg.work_dir):  # before anything in it is read
+        if args.resume or cfg.get('resume'):
+            launch.resume(cfg, args.resume or cfg.get('load_from') or 'auto', seed=args.seed)
+        check_joint_batch(cfg)
+        launch.check_datasets(cfg)
+        launch.pin_memory(cfg)
+        runner = Runner.from_cfg(cfg)
+        runner.auto_scale_lr = linear_rule(cfg)
+        if cfg.resume:
+            checkpoint = launch.check_or_exit(runner.model, cfg.load_from)
+            launch.check_order(runner, checkpoint, cfg.load_from)
+            launch.check_optimizer(runner, checkpoint, cfg.load_from)
+        else:
+            launch.start_from(runner, cfg)
+        train_and_test(runner)
+    launch.stop_processes()
+
+
+def train_and_test(runner: Any) -> None:
+    """Train; then the checkpoint that was best on val, or else the last epoch, is tested."""
+    from mmengine.dist import barrier
+
+    from mmvtr.engine import launch
+
     runner.train()
     barrier()  # rank 0 may still be writing
-    if cfg.get('test_dataloader') is not None:
+    if runner.cfg.get('test_dataloader') is not None:
         best = runner.message_hub.get_info('best_ckpt')
         if best is None:
             runner.logger.info('Testing the last epoch: no checkpoint was chosen on val')
         else:
             launch.load_best(runner, best)
         runner.test()
-    launch.stop_processes()
+    barrier()  # rank 0 holds the folder until all are through
 
 
 if __name__ == '__main__':
