@@ -32,5 +32,4 @@ visualizer = dict(type='Visualizer', vis_backends=[dict(type='LocalVisBackend')]
 
 randomness = dict(seed=0)
 load_from = None
-load_from_prefixes = None  # of the weights to load, e.g. ['encoder.frames.']; None: all
 resume = False
