@@ -10,7 +10,7 @@ import runpy
 import socket
 import sys
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, Mapping
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ('datasets', 'engine', 'evaluation', 'models')
@@ -59,10 +59,12 @@ def run_tool(folder: Path, tool: str, *arguments: Any) -> tuple[int, str]:
     return code, log.read_text()
 
 
-def start_tool(folder: Path, tool: str, *arguments: Any) -> multiprocessing.Process:
+def start_tool(
+    folder: Path, tool: str, *arguments: Any, environ: Mapping[str, str] = {}
+) -> multiprocessing.Process:
     """Start ``tools/<tool>`` in ``folder`` and go on; what it prints is in :func:`log_of`."""
     name = f'start_{next(_NUMBERS)}'
-    call = (folder, tool, list(map(str, arguments)))
+    call = (folder, tool, list(map(str, arguments)), dict(environ))
     child = MP.Process(target=_call, args=(folder / f'{name}.txt', _run_tool, call, {}), name=name)
     child.start()
     return child
@@ -73,7 +75,10 @@ def log_of(folder: Path, child: multiprocessing.Process) -> Path:
     return folder / f'{child.name}.txt'
 
 
-def _run_tool(folder: Path, tool: str, arguments: list[str]) -> None:
+def _run_tool(
+    folder: Path, tool: str, arguments: list[str], environ: Mapping[str, str] = {}
+) -> None:
     os.chdir(folder)
+    os.environ.update(environ)
     sys.argv = [tool, *arguments]
     runpy.run_path(str(ROOT / 'tools' / tool), run_name='__main__')

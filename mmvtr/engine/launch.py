@@ -197,8 +197,9 @@ def start_from(runner: Runner, cfg: Config) -> None:
     """
     path, prefixes = cfg.load_from, cfg.get('load_from_prefixes')
     if prefixes is not None:
-        prefixes = [prefixes] if isinstance(prefixes, str) else list(prefixes)
-        if not prefixes or not all(isinstance(prefix, str) and prefix for prefix in prefixes):
+        prefixes = [prefixes] if isinstance(prefixes, str) else prefixes
+        listed = isinstance(prefixes, (list, tuple)) and len(prefixes) > 0
+        if not listed or not all(isinstance(prefix, str) and prefix for prefix in prefixes):
             raise SystemExit(
                 'error: load_from_prefixes is a list of beginnings of weight names, such as '
                 f"['encoder.frames.'], not {str(prefixes)[:80]}"

@@ -10,6 +10,7 @@ import torch
 from mmengine.config import Config
 from mmengine.runner import Runner
 
+import children
 import toy
 from campaign.trial import Trial
 from mmvtr.engine.checkpoint import latest_checkpoint, read_checkpoint
@@ -23,7 +24,10 @@ def run(count: int, seed: int, folder: Path) -> list[Trial]:
     """
     draw = random.Random(seed)
     folder.mkdir(parents=True, exist_ok=True)
-    path = Path(train(folder))
+    log = folder / 'log.txt'
+    if children.in_child(log, train, folder):
+        raise RuntimeError(f'the toy cannot be trained: {log.read_text()}')
+    path = Path(latest_checkpoint(folder / 'work'))
     whole, expected = path.read_bytes(), read_checkpoint(path)
     directory = whole.rindex(b'PK\x05\x06')  # and the digest behind it
     flipped = folder / 'flipped.pth'
@@ -38,13 +42,11 @@ def run(count: int, seed: int, folder: Path) -> list[Trial]:
     return trials
 
 
-def train(folder: Path) -> str:
-    """One epoch of the toy; returns the path of the checkpoint that it wrote."""
+def train(folder: Path) -> None:
+    """One epoch of the toy."""
     cfg = Config.fromfile(toy.write_config(folder))
     cfg.merge_from_dict({'train_cfg.max_epochs': 1, 'work_dir': str(folder / 'work')})
-    cfg.experiment_name = f'flips_{folder.name}'
     Runner.from_cfg(cfg).train()
-    return latest_checkpoint(folder / 'work')
 
 
 def judge(row: str, path: Path, expected: Any, repeat: str) -> Trial:

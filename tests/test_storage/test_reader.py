@@ -2,6 +2,7 @@
 
 import io
 import logging
+import re
 import tarfile
 import zipfile
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 from campaign import flips
+from children import ROOT
 from mmvtr.storage import read_plain, seal, write_plain
 from mmvtr.storage.seal import digest_holds
 
@@ -152,3 +154,14 @@ def test_the_campaign_sees_what_passes(tmp_path, monkeypatch):
     monkeypatch.setattr('mmvtr.storage.reader.digest_holds', lambda file: True)
     trials = flips.run(60, 1, tmp_path)
     assert 'silent' in {trial.verdict for trial in trials}
+
+
+def test_it_is_the_only_one():
+    """Nothing else of the package or the tools reads a file with torch."""
+    found = [
+        str(path.relative_to(ROOT))
+        for folder in ('mmvtr', 'tools')
+        for path in sorted((ROOT / folder).rglob('*.py'))
+        if re.search(r'\btorch\.load\((?!\)`)|load_state_dict_from_url', path.read_text())
+    ]
+    assert found == ['mmvtr/storage/reader.py']

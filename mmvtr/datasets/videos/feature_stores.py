@@ -70,6 +70,8 @@ class FeatureStore(ABC):
             features = self.load(name)
         except (OSError, ValueError, EOFError) as error:
             raise ValueError(f'{self.path}: features of {name!r}: {error}') from error
+        if not isinstance(features, np.ndarray):  # np.load gives archives, too
+            raise ValueError(f'{self.path}: features of {name!r} are no array but a zip archive')
         if features.ndim != 2 or len(features) == 0:
             raise ValueError(
                 f'{self.path}: features of {name!r} are {features.shape}, '
