@@ -13,7 +13,7 @@ import signal
 import tempfile
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any, Optional, Sequence, Type
+from typing import Any, Callable, Optional, Sequence, Type
 
 #: Of these a full or read-only disk is the cause, wherever they come from.
 DISK = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EROFS)
@@ -33,6 +33,10 @@ class Ending:
         argv: the command, ``sys.argv``.
         launched: whether a launcher started it, which must be asked to go on.
 
+    Attributes:
+        release: is called before the end that a signal brings; gives back what other processes
+            wait for.
+
     Raises:
         SystemExit: (on leaving) a full or read-only disk, or a path that cannot be written: names
             it.
@@ -44,6 +48,7 @@ class Ending:
         self.launched = launched
         self.process = os.getpid()
         self.former: dict[int, Any] = {}
+        self.release: Callable[[], None] = lambda: None
 
     def __enter__(self) -> Ending:
         self.former = {number: signal.signal(number, self._stop) for number in SIGNALS}
@@ -101,6 +106,7 @@ class Ending:
             os.write(2, f'\nstopped by {name}. {self.words()}\n'.encode())
         for worker in multiprocessing.active_children():
             worker.kill()
+        self.release()
         os._exit(128 + number)
 
 

@@ -214,7 +214,7 @@ class GalleryIndex:
 
         Raises:
             FileNotFoundError: there is no index in that folder.
-            RuntimeError: its files do not belong together.
+            RuntimeError: its files do not belong together, or one is damaged.
         """
         folder = Path(folder)
         if not (folder / _META).is_file():
@@ -222,9 +222,7 @@ class GalleryIndex:
         meta = json.loads((folder / _META).read_text(encoding='utf-8'))
         normaliser = None
         if 'temperature' in meta:
-            with np.load(folder / _NORMALISER) as arrays:
-                tensors = {name: torch.from_numpy(arrays[name]) for name in arrays.files}
-            normaliser = Normaliser(**tensors, temperature=meta['temperature'])
+            normaliser = _read_normaliser(folder / _NORMALISER, meta['temperature'])
         index = cls(meta['dim'], normaliser=normaliser, about=meta['about'])
         found, expected = faiss.read_index(str(folder / _VECTORS)), index._vectors.d
         if (found.ntotal, found.d) != (len(meta['ids']), expected):
@@ -234,6 +232,17 @@ class GalleryIndex:
             )
         index._vectors, index.ids, index.paths = found, meta['ids'], meta['paths']
         return index
+
+
+def _read_normaliser(path: Path, temperature: float) -> Normaliser:
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            tensors = {name: torch.from_numpy(arrays[name]) for name in arrays.files}
+        return Normaliser(**tensors, temperature=temperature)
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # a damaged archive can raise anything
+        raise RuntimeError(f'{path} is damaged, or no normaliser: {str(error)[:200]}') from error
 
 
 def _with(vectors: Tensor, extra: Optional[Tensor]) -> np.ndarray:

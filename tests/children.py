@@ -3,19 +3,21 @@
 A child may be killed or change global state without harm to the tests.
 """
 
+import itertools
 import multiprocessing
 import os
 import runpy
 import socket
 import sys
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, Mapping
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ('datasets', 'engine', 'evaluation', 'models')
 
 MP = multiprocessing.get_context('forkserver')
 MP.set_forkserver_preload(['toy', 'matplotlib.pyplot', *(f'mmvtr.{room}' for room in ROOMS)])
+_NUMBERS = itertools.count()
 _PATHS = [str(ROOT), str(ROOT / 'tests'), *os.environ.get('PYTHONPATH', '').split(os.pathsep)]
 os.environ['PYTHONPATH'] = os.pathsep.join(filter(None, _PATHS))  # for all child processes
 
@@ -57,7 +59,26 @@ def run_tool(folder: Path, tool: str, *arguments: Any) -> tuple[int, str]:
     return code, log.read_text()
 
 
-def _run_tool(folder: Path, tool: str, arguments: list[str]) -> None:
+def start_tool(
+    folder: Path, tool: str, *arguments: Any, environ: Mapping[str, str] = {}
+) -> multiprocessing.Process:
+    """Start ``tools/<tool>`` in ``folder`` and go on; what it prints is in :func:`log_of`."""
+    name = f'start_{next(_NUMBERS)}'
+    call = (folder, tool, list(map(str, arguments)), dict(environ))
+    child = MP.Process(target=_call, args=(folder / f'{name}.txt', _run_tool, call, {}), name=name)
+    child.start()
+    return child
+
+
+def log_of(folder: Path, child: multiprocessing.Process) -> Path:
+    """The file of all that a process of :func:`start_tool` has printed."""
+    return folder / f'{child.name}.txt'
+
+
+def _run_tool(
+    folder: Path, tool: str, arguments: list[str], environ: Mapping[str, str] = {}
+) -> None:
     os.chdir(folder)
+    os.environ.update(environ)
     sys.argv = [tool, *arguments]
     runpy.run_path(str(ROOT / 'tools' / tool), run_name='__main__')

@@ -9,7 +9,6 @@ reads the file with ``queries='bank', bank_file=FILE``, tools/export_index.py wi
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 from typing import Any, Optional
 
@@ -68,11 +67,10 @@ def main() -> None:
 
 def export(args: argparse.Namespace, cfg: Config) -> None:
     """Encode the train set and write the bank."""
-    import torch
-
     from mmvtr.apis import as_tested, encode_set, load_retriever
     from mmvtr.engine.launch import check_datasets
     from mmvtr.registry import DATASETS
+    from mmvtr.storage import write_plain
 
     model, _ = load_retriever(cfg, args.checkpoint)
     loader = cfg.train_dataloader = as_tested(cfg, 'train')
@@ -82,10 +80,7 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
     items = dict(loader, dataset=Sample(dataset, args.max, seed))
     encoded = encode_set(model, items, progress=True)
     bank = {kind: queries_of(encoded[kind], kind, model, dataset).state() for kind in encoded}
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    part = args.out.with_name(f'{args.out.name}.part')
-    torch.save(bank, part)
-    os.replace(part, args.out)
+    write_plain(bank, args.out)
     sizes = ' and '.join(f'{len(items.ids)} {kind}s' for kind, items in encoded.items())
     print(f'{args.out}: {sizes} of the train set')
 

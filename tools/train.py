@@ -9,6 +9,7 @@ import argparse
 import copy
 import os
 import sys
+from typing import Any
 
 from mmengine.config import Config, DictAction
 
@@ -105,17 +106,15 @@ def main() -> None:
     args = parse_args()
     cfg = load_config(args.config, args.cfg_options, args.work_dir)
     apply_args(cfg, args)
-    with Ending(cfg.work_dir, sys.argv, launched=args.launcher != 'none'):
-        train(cfg, args)
+    with Ending(cfg.work_dir, sys.argv, launched=args.launcher != 'none') as ending:
+        train(cfg, args, ending)
 
 
-def train(cfg: Config, args: argparse.Namespace) -> None:
+def train(cfg: Config, args: argparse.Namespace, ending: Ending) -> None:
     """From a config to the table of its test."""
     check_writable(cfg.work_dir)
 
     # Only now what takes seconds to import.
-    from mmengine.dist import barrier
-
     from mmvtr.engine import ToolRunner, launch
     from mmvtr.engine.config_checks import check_config
     from mmvtr.engine.metric_checks import check_metrics
@@ -123,28 +122,43 @@ def train(cfg: Config, args: argparse.Namespace) -> None:
 
     check_config(cfg, args.cfg_options or ())
     check_warmup(cfg)
-    if args.resume:
-        launch.resume(cfg, args.resume, seed=args.seed)
     launch.start_processes(cfg, args.launcher)
-    check_joint_batch(cfg)
-    launch.check_datasets(cfg)
-    launch.pin_memory(cfg)
-    runner = ToolRunner.from_cfg(cfg)
-    runner.auto_scale_lr = linear_rule(cfg)
-    if cfg.resume:
-        checkpoint = launch.check_or_exit(runner.model, cfg.load_from)
-        launch.check_optimizer(runner, checkpoint, cfg.load_from)
-    check_metrics(runner)
+    with launch.claim(cfg.work_dir) as lock:  # before anything in it is read
+        ending.release = lock.release
+        if args.resume or cfg.get('resume'):
+            launch.resume(cfg, args.resume or cfg.get('load_from') or 'auto', seed=args.seed)
+        check_joint_batch(cfg)
+        launch.check_datasets(cfg)
+        launch.pin_memory(cfg)
+        runner = ToolRunner.from_cfg(cfg)
+        runner.auto_scale_lr = linear_rule(cfg)
+        if cfg.resume:
+            checkpoint = launch.check_or_exit(runner.model, cfg.load_from)
+            launch.check_order(runner, checkpoint, cfg.load_from)
+            launch.check_optimizer(runner, checkpoint, cfg.load_from)
+        else:
+            launch.start_from(runner, cfg)
+        check_metrics(runner)
+        train_and_test(runner)
+    launch.stop_processes()
+
+
+def train_and_test(runner: Any) -> None:
+    """Train; then the checkpoint that was best on val, or else the last epoch, is tested."""
+    from mmengine.dist import barrier
+
+    from mmvtr.engine import launch
+
     runner.train()
     barrier()  # rank 0 may still be writing
-    if cfg.get('test_dataloader') is not None:
+    if runner.cfg.get('test_dataloader') is not None:
         best = runner.message_hub.get_info('best_ckpt')
         if best is None:
             runner.logger.info('Testing the last epoch: no checkpoint was chosen on val')
         else:
             launch.load_best(runner, best)
         runner.test()
-    launch.stop_processes()
+    barrier()  # rank 0 holds the folder until all are through
 
 
 if __name__ == '__main__':

@@ -11,34 +11,40 @@ import logging
 import os
 import random
 from pathlib import Path
-from typing import Any, Optional, Union
+from typing import Any, BinaryIO, Optional, Sequence, Union
+from urllib.parse import urlsplit
 
 import numpy as np
 import torch
-from mmengine.dist import is_main_process
+from mmengine.dist import get_world_size, is_main_process
 from mmengine.fileio import LocalBackend, register_backend
 from mmengine.hooks import CheckpointHook
 from mmengine.logging import print_log
 from mmengine.runner import Runner
+from mmengine.runner.checkpoint import CheckpointLoader
 from torch import Tensor, nn
 
 from mmvtr.registry import HOOKS
+from mmvtr.storage import leftovers, read_plain, seal, write_atomically
+from mmvtr.storage.seal import ZIP
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.Size)
 
 
 class AtomicBackend(LocalBackend):
-    """mmengine's local files, written beside their place and moved there when complete."""
+    """mmengine's local files, written beside their place and moved there when complete.
+
+    Archives of ``torch.save`` get a digest (:mod:`mmvtr.storage.seal`).
+    """
 
     def put(self, obj: bytes, filepath: Union[str, Path]) -> None:
-        Path(filepath).parent.mkdir(parents=True, exist_ok=True)
-        part = f'{filepath}.part'
+        def write(file: BinaryIO) -> None:
+            file.write(obj)
+            if obj.startswith(ZIP):
+                seal(file)
+
         try:
-            with open(part, 'wb') as file:
-                file.write(obj)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(part, filepath)
+            write_atomically(filepath, write)
         except OSError as error:  # of a full disk python does not know the file
             raise OSError(error.errno, error.strerror, str(filepath)) from error
 
@@ -95,6 +101,7 @@ class PlainCheckpointHook(CheckpointHook):
             key: value for key, value in hub['resumed_keys'].items() if key in hub['runtime_info']
         }
         checkpoint['random_states'] = random_states()
+        checkpoint['meta']['order'] = data_order(runner)
         for key in checkpoint:
             checkpoint[key] = plain(checkpoint[key], key)
 
@@ -106,7 +113,7 @@ class PlainCheckpointHook(CheckpointHook):
     def before_train(self, runner: Runner) -> None:
         super().before_train(runner)
         hub = runner.message_hub
-        self._remove(hub.get_info('outdated_ckpts', []) + _torn(self.out_dir))
+        self._remove(hub.get_info('outdated_ckpts', []) + leftovers(self.out_dir))
         if runner.iter == 0:
             return
         self.last_ckpt = hub.get_info('last_ckpt')
@@ -206,6 +213,14 @@ class PlainCheckpointHook(CheckpointHook):
                 self.file_backend.remove(path)
 
 
+def data_order(runner: Runner) -> dict[str, int]:
+    """What the order of the training data depends on beside the seed: items, and items a step."""
+    loader = runner.train_dataloader
+    size = loader.batch_size or getattr(loader.batch_sampler, 'batch_size', 0)
+    counts = getattr(runner.optim_wrapper, '_accumulative_counts', 1)
+    return dict(items=len(loader.dataset), joint_batch=size * get_world_size(), accumulated=counts)
+
+
 def chosen_on(cfg: Any) -> str:
     """What a config chooses its checkpoint on: 'test', if it validates on that set, or 'val'."""
     loaders = [cfg.get(f'{name}_dataloader') or {} for name in ('val', 'test')]
@@ -246,11 +261,6 @@ def plain(value: Any, where: str) -> Any:
     )
 
 
-def _torn(folder: str) -> list[str]:
-    """Names of the incomplete files that a killed run left in ``folder``."""
-    return [path.name for path in Path(folder).glob('*.part')]
-
-
 def _drop_unplain(record: dict) -> None:
     """Leave out, with a warning, what is information only and cannot be stored plainly."""
     for key in list(record):
@@ -282,56 +292,108 @@ def set_random_states(states: dict[str, Any]) -> None:
         torch.cuda.set_rng_state_all([state.cpu() for state in states['cuda']])
 
 
-def read_plain(path: Union[str, Path], *, kind: str) -> dict[str, Any]:
-    """A file of plain data, on the CPU.
+def read_checkpoint(path: Union[str, Path], *, map_location: Any = 'cpu') -> dict[str, Any]:
+    """A checkpoint's content.
 
     Args:
         path: of the file.
-        kind: what error messages call it, e.g. 'checkpoint'.
+        map_location: as of ``torch.load``; default the CPU.
+
+    Returns:
+        The stored dict; a bare state_dict comes as dict(state_dict=...), and what DistributedData-
+        Parallel calls ``module.X`` as ``X``.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        RuntimeError: it is damaged, no dict, or holds more than plain data.
+        FileNotFoundError, RuntimeError: see :func:`~mmvtr.storage.read_plain`; no weights in it.
     """
-    if not os.path.isfile(path):
-        raise FileNotFoundError(f'{kind} {path} does not exist')
-    try:
-        content = torch.load(path, map_location='cpu', weights_only=True)
-    except Exception as error:  # a damaged pickle can raise anything
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise RuntimeError(f'{kind} {path} cannot be read: {reason}') from error
+    content = read_plain(path, kind='checkpoint', map_location=map_location)
     if not isinstance(content, dict):
-        raise RuntimeError(f'{kind} {path} holds a {type(content).__name__}, not a dict')
+        raise RuntimeError(f'checkpoint {path} holds a {type(content).__name__}, not a dict')
+    content = content if 'state_dict' in content else dict(state_dict=content)
+    weights = content['state_dict']
+    if not isinstance(weights, dict):
+        kind = type(weights).__name__
+        raise RuntimeError(f'checkpoint {path}: state_dict is a {kind}, expected a dict of tensors')
+    for name, weight in weights.items():
+        if not (isinstance(name, str) and isinstance(weight, Tensor)):
+            raise RuntimeError(
+                f'checkpoint {path}: its weights are to be tensors by name, but '
+                f'{str(name)[:80]!r} is a {type(weight).__name__}'
+            )
+    if weights and all(name.startswith('module.') for name in weights):
+        content['state_dict'] = {name[7:]: weight for name, weight in weights.items()}
     return content
 
 
-def read_checkpoint(path: Union[str, Path]) -> dict[str, Any]:
-    """A checkpoint's content, on the CPU; errors as of :func:`read_plain`.
+def load_from_plain_file(filename: str, map_location: Any = None) -> dict[str, Any]:
+    """What mmengine reads a checkpoint with (``load_from``, ``resume``, ``init_cfg``).
 
-    Returns:
-        The stored dict; a bare state_dict comes as dict(state_dict=...).
+    It would leave it to torch's version and environment whether a checkpoint may run code, and
+    runs the text of ``meta['config']``, which no checkpoint of ours has.
     """
-    content = read_plain(path, kind='checkpoint')
-    return content if 'state_dict' in content else dict(state_dict=content)
+    content = read_checkpoint(local_file(filename), map_location=map_location or 'cpu')
+    if isinstance(content.get('meta'), dict):
+        content['meta'].pop('config', None)
+    return content
 
 
-def check_weights(model: nn.Module, weights: dict[str, Tensor], path: Union[str, Path]) -> None:
+def local_file(name: str) -> str:
+    """Path of a checkpoint; one at a URL is downloaded, once, to torch.hub's folder.
+
+    Raises:
+        ValueError: a scheme other than http and https.
+    """
+    url = urlsplit(name)
+    if '://' not in name:
+        return os.path.expanduser(name)
+    if url.scheme not in ('http', 'https'):
+        raise ValueError(f'checkpoint {name[:200]}: download it, and give the path of the file')
+    path = Path(torch.hub.get_dir(), 'checkpoints', Path(url.path).name)
+    if not path.is_file():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        torch.hub.download_url_to_file(name, str(path))
+    return str(path)
+
+
+CheckpointLoader.register_scheme(
+    prefixes=[
+        *('', 'http://', 'https://', 'torchvision://', 'modelzoo://', 'open-mmlab://'),
+        *('openmmlab://', 'mmcls://', 'pavi://', r'(\S+\:)?s3://', r'(\S+\:)?petrel://'),
+    ],
+    loader=load_from_plain_file,
+    force=True,
+)
+
+
+def check_weights(
+    model: nn.Module,
+    weights: dict[str, Tensor],
+    path: Union[str, Path],
+    prefixes: Sequence[str] = ('',),
+) -> None:
     """See that ``weights`` are those of ``model``: the same names and shapes.
+
+    Args:
+        model: any.
+        weights: by name.
+        path: of their file, for the error.
+        prefixes: of the names to look at; default all.
 
     Raises:
         RuntimeError: lists the missing and unexpected names and the differing shapes.
     """
-    own = model.state_dict()
-    both = own.keys() & weights.keys()
-    shapes = [
-        f'{name} {tuple(weights[name].shape)} instead of {tuple(own[name].shape)}'
-        for name in own
-        if name in both and weights[name].shape != own[name].shape
-    ]
+    own, given = (
+        {name: tuple(x.shape) for name, x in every.items() if name.startswith(tuple(prefixes))}
+        for every in (model.state_dict(), weights)
+    )
     complaints = {
-        'missing': [name for name in own if name not in both],
-        'unexpected': [name for name in weights if name not in both],
-        'of another shape': shapes,
+        'missing': [name for name in own if name not in given],
+        'unexpected': [name for name in given if name not in own],
+        'of another shape': [
+            f'{name} {given[name]} instead of {shape}'
+            for name, shape in own.items()
+            if given.get(name, shape) != shape
+        ],
     }
     lines = [f'  {kind} ({len(n)}): {_first(n)}' for kind, n in complaints.items() if n]
     if lines:
@@ -340,14 +402,26 @@ def check_weights(model: nn.Module, weights: dict[str, Tensor], path: Union[str,
 
 
 def latest_checkpoint(work_dir: Union[str, Path]) -> Optional[str]:
-    """Path of the newest checkpoint of a training in ``work_dir``; None if it has none yet."""
+    """Path of the newest checkpoint of a training in ``work_dir``; None if it has none yet.
+
+    Raises:
+        ValueError: the file ``last_checkpoint`` holds no path.
+    """
     pointer = Path(work_dir, 'last_checkpoint')
     if not pointer.is_file():
         return None
-    path = Path(pointer.read_text().strip())
+    raw = pointer.read_bytes()
+    text = raw.decode(errors='replace').strip()
+    if not text or not text.isprintable() or '\ufffd' in text or len(text) > 4096:
+        raise ValueError(
+            f'{pointer} is damaged: expected the path of a checkpoint, found {raw[:80]!r}; '
+            'name the checkpoint to resume from'
+        )
+    path = Path(text)
     moved = Path(work_dir, path.name)
     return str(path if path.is_file() or not moved.is_file() else moved)
 
 
-def _first(names: list[str], limit: int = 8) -> str:
-    return ', '.join(names[:limit]) + (', ...' if len(names) > limit else '')
+def _first(names: list[str], limit: int = 2) -> str:
+    shown = ', '.join(name if len(name) < 80 else f'...{name[-75:]}' for name in names[:limit])
+    return shown + (', ...' if len(names) > limit else '')

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Optional, Sequence, Union
+from typing import Any, Iterator, Optional, Sequence, Union
 
 import torch
 import torch.distributed as dist
 from mmengine.config import Config
-from mmengine.dist import init_dist
+from mmengine.dist import broadcast_object_list, init_dist, is_main_process
+from mmengine.hooks import Hook
 from mmengine.model import is_model_wrapper
 from mmengine.registry import init_default_scope
-from mmengine.runner import Runner
+from mmengine.runner import EpochBasedTrainLoop, Runner
 from mmengine.utils.dl_utils import set_multi_processing
 from torch import nn
 
-from mmvtr.engine.checkpoint import check_weights, latest_checkpoint, read_checkpoint
+from mmvtr.engine.checkpoint import (
+    check_weights,
+    data_order,
+    latest_checkpoint,
+    local_file,
+    read_checkpoint,
+)
 from mmvtr.registry import DATASETS
+from mmvtr.storage import FolderInUse, FolderLock
 
 LOADERS = ('train_dataloader', 'val_dataloader', 'test_dataloader')
 
@@ -94,6 +104,34 @@ def check_datasets(cfg: Config, loaders: Sequence[str] = LOADERS) -> None:
             ) from error
 
 
+@contextmanager
+def claim(work_dir: Union[str, Path]) -> Iterator[FolderLock]:
+    """Be the only training in a folder, from before it is read until the end.
+
+    The main process holds the lock; the others go with it.
+
+    Raises:
+        SystemExit: another training is in that folder (says which one), or it cannot be written in.
+    """
+    lock, refusal = FolderLock(work_dir), None
+    if is_main_process():
+        try:
+            note = lock.take()
+            if note:
+                print(note, file=sys.stderr, flush=True)
+        except FolderInUse as error:
+            refusal = f'error: {error}'
+        except OSError as error:
+            refusal = f'error: work_dir {work_dir}: {error.strerror or error}'
+    told = [refusal]
+    broadcast_object_list(told)
+    if told[0] is not None:
+        stop_processes()
+        raise SystemExit(told[0] if is_main_process() else 1)
+    with lock:
+        yield lock
+
+
 def resume(cfg: Config, path: str, *, seed: Optional[int] = None) -> None:
     """Let ``cfg`` continue a training.
 
@@ -105,17 +143,112 @@ def resume(cfg: Config, path: str, *, seed: Optional[int] = None) -> None:
             data depends on it.
 
     Raises:
-        SystemExit: no such checkpoint, a damaged one, or one of another seed.
+        SystemExit: no such checkpoint, a damaged one, one of another seed, or one that holds
+            weights without the state of their training.
     """
-    found = latest_checkpoint(cfg.work_dir) if path == 'auto' else path
+    try:
+        found = latest_checkpoint(cfg.work_dir) if path == 'auto' else path
+    except ValueError as error:
+        raise SystemExit(f'error: {error}') from error
     if found is None:
+        cfg.resume = False
         return
-    trained = read_or_exit(found).get('meta', {}).get('seed')
+    checkpoint = read_or_exit(found)
+    missing = [name for name in _needed(cfg) if not _holds(checkpoint, name)]
+    if missing:
+        raise SystemExit(
+            f'error: {found} cannot be resumed: it holds no {", no ".join(missing)}.{_anew(found)}'
+        )
+    trained = checkpoint['meta'].get('seed')
     if seed is not None and trained is not None and seed != trained:
         raise SystemExit(f'error: {found} was trained with seed {trained}, not {seed}')
     if trained is not None:
         cfg.merge_from_dict({'randomness.seed': trained})
     cfg.load_from, cfg.resume = found, True
+
+
+def _needed(cfg: Config) -> list[str]:
+    """What a training needs to go on."""
+    schedule = ['param_schedulers'] if cfg.get('param_scheduler') else []
+    return ['meta.epoch', 'meta.iter', 'message_hub', 'optimizer.param_groups', *schedule]
+
+
+def _holds(content: Any, name: str) -> bool:
+    for key in name.split('.'):
+        if not isinstance(content, dict) or key not in content:
+            return False
+        content = content[key]
+    return True
+
+
+def _anew(path: Union[str, Path]) -> str:
+    return f' Its weights can start a new training: --cfg-options load_from={path}'
+
+
+def start_from(runner: Runner, cfg: Config) -> None:
+    """See that ``cfg.load_from`` fits the model that is to start from it, or the parts asked for.
+
+    ``load_from_prefixes`` of the config names them: a list of beginnings of weight names, such as
+    ``['encoder.frames.', 'encoder.text.']`` for the towers alone.  All weights of the model under
+    them come from the checkpoint, all others keep their start.
+
+    Raises:
+        SystemExit: no such checkpoint, a damaged one, one of another model (names what differs), or
+            a prefix that fits no weight.
+    """
+    path, prefixes = cfg.load_from, cfg.get('load_from_prefixes')
+    if prefixes is not None:
+        prefixes = [prefixes] if isinstance(prefixes, str) else prefixes
+        listed = isinstance(prefixes, (list, tuple)) and len(prefixes) > 0
+        if not listed or not all(isinstance(prefix, str) and prefix for prefix in prefixes):
+            raise SystemExit(
+                'error: load_from_prefixes is a list of beginnings of weight names, such as '
+                f"['encoder.frames.'], not {str(prefixes)[:80]}"
+            )
+    if path is None:
+        if prefixes is not None:
+            raise SystemExit('error: load_from_prefixes needs a load_from')
+        return
+    try:
+        path = local_file(path)
+    except (OSError, ValueError) as error:
+        raise SystemExit(f'error: load_from: {error}') from error
+    weights, model = read_or_exit(path)['state_dict'], bare(runner.model)
+    counts = {
+        prefix: sum(name.startswith(prefix) for name in weights) for prefix in prefixes or ['']
+    }
+    vain = [prefix for prefix, count in counts.items() if not count]
+    if vain:
+        raise SystemExit(
+            f'error: {path} holds no weight {vain[0][:80]}*; its weights are '
+            f'{", ".join(sorted({".".join(name.split(".")[:2]) for name in weights}))[:250]}'
+        )
+    try:
+        check_weights(model, weights, path, list(counts))
+    except RuntimeError as error:
+        advice = '' if prefixes else '\nA part of it can be loaded: see load_from_prefixes'
+        raise SystemExit(f'error: {error}{advice}') from error
+    if prefixes:
+        runner.register_hook(PartHook(list(counts)), 'HIGHEST')
+        parts = ', '.join(f'{count} {prefix}*' for prefix, count in counts.items())
+        runner.logger.info(f'From {path}: {parts}; all other weights keep their start')
+
+
+class PartHook(Hook):
+    """Of a checkpoint that a training starts from, keep the weights of some prefixes only."""
+
+    def __init__(self, prefixes: Sequence[str]) -> None:
+        self.prefixes = tuple(prefixes)
+        self.done = False
+
+    def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
+        if self.done:  # the best one, which is tested in the end
+            return
+        weights = checkpoint['state_dict']
+        kept = {name: x for name, x in weights.items() if name.startswith(self.prefixes)}
+        checkpoint.clear()  # of queues, averages and the like as well
+        checkpoint['state_dict'] = kept
+        self.done = True
 
 
 def read_or_exit(path: Union[str, Path]) -> dict[str, Any]:
@@ -166,6 +299,33 @@ def check_or_exit(model: nn.Module, path: Union[str, Path]) -> dict[str, Any]:
     return checkpoint
 
 
+def check_order(runner: Runner, checkpoint: dict[str, Any], path: Union[str, Path]) -> None:
+    """See that a training that goes on has the data in the order in which it would have had them.
+
+    Raises:
+        SystemExit: other numbers of items, of items in a joint batch, or of batches a step.
+    """
+    meta = checkpoint['meta']
+    trained = meta.get('order')
+    if trained is not None:
+        own = data_order(runner)
+    else:  # an older version wrote it
+        loop = runner.train_loop
+        if not isinstance(loop, EpochBasedTrainLoop) or not meta['epoch']:
+            return
+        trained = {'iterations an epoch': meta['iter'] / meta['epoch']}
+        own = {'iterations an epoch': len(loop.dataloader)}
+    if own != trained:
+        told = [
+            ', '.join(f'{value:g} {name.replace("_", " ")}' for name, value in order.items())
+            for order in (trained, own)
+        ]
+        raise SystemExit(
+            f'error: {path} cannot be resumed: it was trained with {told[0]}, this run has '
+            f'{told[1]}, so that the data would come in another order.{_anew(path)}'
+        )
+
+
 def check_optimizer(runner: Runner, checkpoint: dict[str, Any], path: Union[str, Path]) -> None:
     """See that a training can go on with the optimizer of a checkpoint.
 
@@ -184,8 +344,7 @@ def check_optimizer(runner: Runner, checkpoint: dict[str, Any], path: Union[str,
         raise SystemExit(
             f'error: {path} cannot be resumed: its optimizer has {len(stored)} groups of '
             f'{sum(stored)} parameters, that of this config {len(own)} of {sum(own)} (another '
-            'optim_wrapper.constructor or paramwise_cfg, or an older version). Its weights can '
-            f'start a new training: --cfg-options load_from={path}'
+            f'optim_wrapper.constructor or paramwise_cfg, or an older version).{_anew(path)}'
         )
 
 

@@ -12,12 +12,12 @@ from mmengine.hooks import Hook
 from mmengine.runner import Runner
 from torch import Tensor
 
-from mmvtr.engine.checkpoint import read_plain
 from mmvtr.engine.evaluation import Evaluation
 from mmvtr.engine.query_queue import Queries, QueryQueueHook
 from mmvtr.functional import score_transforms as fn
 from mmvtr.functional.tiles import Tiles, as_tiles
 from mmvtr.registry import HOOKS
+from mmvtr.storage import read_plain
 from mmvtr.structures import Directed
 
 SOURCES = ('train_queue', 'bank', 'test')
@@ -179,9 +179,13 @@ def read_bank(path: str) -> dict[str, Queries]:
         ValueError: an empty bank.
     """
     content = read_plain(path, kind='bank')
-    if not {'text', 'video'} <= content.keys():
-        raise RuntimeError(f"{path} is no bank: it holds {sorted(content)}, not 'text' and 'video'")
-    stored = {kind: Queries.of(content[kind]) for kind in ('text', 'video')}
+    if not isinstance(content, dict) or not {'text', 'video'} <= content.keys():
+        found = sorted(map(str, content)) if isinstance(content, dict) else type(content).__name__
+        raise RuntimeError(f"{path} is no bank: it holds {str(found)[:80]}, not 'text' and 'video'")
+    try:
+        stored = {kind: Queries.of(content[kind]) for kind in ('text', 'video')}
+    except (KeyError, TypeError, AttributeError) as error:
+        raise RuntimeError(f'{path} is no bank: its queries are of another form') from error
     for kind, queries in stored.items():
         if not len(queries.index):
             raise ValueError(f'{path}: the bank holds no {kind} queries')

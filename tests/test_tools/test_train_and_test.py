@@ -14,6 +14,7 @@ import torch
 import toy
 from children import ROOT, free_port, run_tool
 from mmvtr.engine.checkpoint import read_checkpoint
+from mmvtr.storage import FolderLock
 
 KILL = "custom_hooks = [dict(type='KillHook', at=70)]\n"  # in the third epoch
 
@@ -112,6 +113,16 @@ def test_two_processes_on_a_cpu(tmp_path):
     assert (tmp_path / 'work_dirs' / 'toy_config' / 'epoch_1.pth').is_file()
     # 12 texts over 2 processes in batches of 4: 2 steps a stage.
     assert 'Epoch(train) [1][4/4]' in printed
+
+
+def test_two_processes_are_refused_together(tmp_path):
+    toy.write_config(tmp_path)
+    work = tmp_path / 'work_dirs' / 'toy_config'
+    with FolderLock(work) as lock:
+        lock.take()
+        code, printed = on_two_processes(tmp_path)  # both end, or this takes too long
+        assert code != 0 and f'is in use by process {os.getpid()} of ' in printed
+        assert [path.name for path in work.iterdir()] == ['.lock']
 
 
 def test_two_processes_need_the_batch_that_the_rate_is_for(tmp_path):

@@ -11,9 +11,9 @@ from __future__ import annotations
 import argparse
 import os
 
-import torch
-
+from mmvtr.engine.checkpoint import read_checkpoint
 from mmvtr.models.converters.convert import PREFIXES, convert_checkpoint
+from mmvtr.storage import write_plain
 
 
 def main() -> None:
@@ -24,10 +24,14 @@ def main() -> None:
     parser.add_argument('source', help="official file, e.g. 'pytorch_model.bin.4'")
     parser.add_argument('target', help='file to write')
     args = parser.parse_args()
-    state = torch.load(args.source, map_location='cpu', weights_only=True)
-    converted = convert_checkpoint(state, args.method)
-    meta = dict(converted_from=os.path.basename(args.source), method=args.method)
-    torch.save(dict(state_dict=converted, meta=meta), args.target)
+    try:
+        # A bare state dict, as a checkpoint of ours would be one.
+        state = read_checkpoint(args.source)['state_dict']
+        converted = convert_checkpoint(state, args.method)
+        meta = dict(converted_from=os.path.basename(args.source), method=args.method)
+        write_plain(dict(state_dict=converted, meta=meta), args.target)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise SystemExit(f'error: {error}') from error
     print(f'{args.target}: {len(converted)} tensors')
 
 

@@ -9,7 +9,6 @@ Writes ``DIR/config.json`` and ``DIR/model.pth``, which every tool takes as any 
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 
 from mmengine.config import Config, DictAction
@@ -46,22 +45,19 @@ def main() -> None:
 
 def fuse(args: argparse.Namespace, cfg: Config) -> None:
     """Write the config and the checkpoint of all."""
-    import torch
-
     from mmvtr.apis import load_retriever
     from mmvtr.engine.members import fuse_config, read_fusion
     from mmvtr.models.backdoor import BackdoorRetriever
+    from mmvtr.storage import write_plain
 
     fusion = read_fusion(args.fusion)
     members = [load_retriever(cfg, path, device='cpu')[0] for path in args.checkpoints]
     fuse_config(cfg, args.checkpoints, fusion)
     model = BackdoorRetriever(members=members, fusion=fusion)
     args.out.mkdir(parents=True, exist_ok=True)
-    part = args.out / 'model.pth.part'
-    torch.save(dict(state_dict=model.state_dict()), part)
     cfg.pop('work_dir')  # the one of a single member
     cfg.dump(args.out / 'config.json')
-    os.replace(part, args.out / 'model.pth')
+    write_plain(dict(state_dict=model.state_dict()), args.out / 'model.pth')
     print(f'{args.out}: {len(members)} members, weights {[round(w, 4) for w in model.weights]}')
 
 

@@ -22,7 +22,11 @@ from huggingface_hub import constants, try_to_load_from_cache
 from open_clip.model import convert_to_custom_text_state_dict
 from torch import Tensor, nn
 
+from mmvtr.storage import read_plain
+
 _HUB_FILES = ('open_clip_model.safetensors', 'open_clip_pytorch_model.bin')
+#: Of formats that hold arrays only.
+_SAFE_SUFFIXES = ('.safetensors', '.npz', '.npy')
 _FILE_SUFFIXES = ('.pt', '.pth', '.bin', '.safetensors', '.npz')
 
 
@@ -163,6 +167,10 @@ def _load(clip: nn.Module, path: str, *, name: str) -> None:
         if _is_torchscript(path):
             clip.load_state_dict(_torchscript_state(path))
         else:
+            if not path.endswith(_SAFE_SUFFIXES):
+                # open_clip reads it as plain data too, but where that raises a TypeError, again
+                # without the check.  What passes here passes there.
+                read_plain(path, kind='pretrained')
             open_clip.load_checkpoint(clip, path)
     except (RuntimeError, KeyError, AttributeError) as error:
         raise ValueError(f'{path} does not hold weights of {name}: {error}') from error

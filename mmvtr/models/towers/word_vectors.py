@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from mmvtr.models.layers.pooling import mean_of_units
 from mmvtr.models.towers.base import check_text
 from mmvtr.registry import MODELS
+from mmvtr.storage import read_plain
 
 
 @MODELS.register_module()
@@ -26,7 +27,7 @@ class WordVectors(nn.Module):
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: it holds something else.
+        ValueError, RuntimeError: it holds something else.
     """
 
     def __init__(self, words: int, dim: int = 300, *, pretrained: Optional[str] = None) -> None:
@@ -53,9 +54,12 @@ class WordVectors(nn.Module):
 def read_vectors(path: Path, words: int, dim: int) -> Tensor:
     """The float32 [n, dim] of a file, n <= ``words``; errors as of :class:`WordVectors`."""
     if path.suffix == '.npy':
-        vectors = torch.from_numpy(np.load(path))
+        try:
+            vectors = torch.from_numpy(np.load(path, allow_pickle=False))
+        except (ValueError, EOFError, TypeError, AttributeError) as error:
+            raise ValueError(f'{path} is no npy file of numbers: {str(error)[:80]}') from error
     else:
-        vectors = torch.load(path, map_location='cpu', weights_only=True)
+        vectors = read_plain(path, kind='word vectors')
     shape = list(vectors.shape) if isinstance(vectors, Tensor) else type(vectors).__name__
     if not isinstance(vectors, Tensor) or vectors.shape[1:] != (dim,) or len(vectors) > words:
         raise ValueError(f'{path}: expected at most {words} vectors of width {dim}, found {shape}')

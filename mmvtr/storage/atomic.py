@@ -1,0 +1,61 @@
+"""Files that are written beside their place and moved there when they are complete."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from pathlib import Path
+from typing import BinaryIO, Callable, Union
+
+from mmvtr.storage.processes import lives, this_process
+
+#: Seconds after which a file that nobody has touched is nobody's, where its owner cannot be seen.
+ABANDONED = 300.0
+
+
+def write_atomically(path: Union[str, Path], write: Callable[[BinaryIO], None]) -> None:
+    """Let ``write`` fill a file that takes its place at ``path`` when it is complete and on disk.
+
+    Until then it is ``PATH.HOST-PLACE-PID.part``, so that two processes never share one.
+
+    Args:
+        path: of the file; its folder is made.
+        write: is given a binary file that is open for writing and reading.
+    """
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    part = part_name(path)
+    try:
+        with open(part, 'w+b') as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except BaseException:
+        Path(part).unlink(missing_ok=True)
+        raise
+
+
+def part_name(path: Union[str, Path]) -> str:
+    """Where this process writes what is to become ``path``."""
+    return f'{path}.{this_process().tag}.part'
+
+
+def leftovers(folder: Union[str, Path]) -> list[str]:
+    """Names of the incomplete files in ``folder`` whose writers live no longer.
+
+    Of a writer that cannot be seen from here (another machine, an older version) a file is one if
+    it has not been written to for :data:`ABANDONED` seconds.
+    """
+    return sorted(path.name for path in Path(folder).glob('*.part') if _is_left(path))
+
+
+def _is_left(path: Path) -> bool:
+    here = this_process()
+    ours = re.search(rf'\.{re.escape(here.host)}-{here.place}-(\d+)\.part$', path.name)
+    if ours:
+        return not lives(here._replace(pid=int(ours[1]), started=0))
+    try:
+        return time.time() - path.stat().st_mtime > ABANDONED
+    except FileNotFoundError:  # it has just taken its place
+        return False

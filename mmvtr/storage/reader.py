@@ -1,0 +1,96 @@
+"""The one place where a file of ``torch.save`` is read.
+
+Whatever the version of torch and its environment variables say, only tensors and plain data come
+out: never an object that the file asks for, never code that it brings.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any, BinaryIO, Optional, Union
+from zipfile import ZipFile
+
+import torch
+from mmengine.dist import is_main_process
+from mmengine.logging import print_log
+
+from mmvtr.storage.seal import ZIP, digest_holds, was_sealed
+
+#: How a file begins that ``torch.save`` wrote before torch 1.6: a pickled number.
+_LEGACY = b'\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.'
+
+
+def read_plain(path: Union[str, Path], *, kind: str, map_location: Any = 'cpu') -> Any:
+    """What a file of tensors and plain data holds.
+
+    A file with a digest (:mod:`mmvtr.storage.seal`) is read only if that holds.  One that never
+    had one is read with a warning: of an archive the checksums of its records must hold.
+
+    Args:
+        path: of the file.
+        kind: what error messages call it, e.g. 'checkpoint'.
+        map_location: as of ``torch.load``.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        RuntimeError: it cannot be read, is damaged, no file of ``torch.save``, or holds more than
+            tensors and plain data.
+    """
+    if not os.path.isfile(path):
+        raise FileNotFoundError(f'{kind} {path} does not exist')
+    try:
+        with open(path, 'rb') as file:
+            problem = _examine(file, f'{kind} {path}')
+            if problem is None:
+                file.seek(0)
+                # mmap=False: torch's own default may say otherwise, but that needs a path.
+                return torch.load(file, map_location=map_location, weights_only=True, mmap=False)
+    except OSError as error:
+        problem = error.strerror or type(error).__name__
+    except Exception as error:  # a damaged pickle can raise anything
+        raise RuntimeError(f'{kind} {path} cannot be read: {_reason(error)}') from error
+    raise RuntimeError(f'{kind} {path} cannot be read: {problem}')
+
+
+def _examine(file: BinaryIO, name: str) -> Optional[str]:
+    """What speaks against reading a file; warns of one without a digest."""
+    start = file.read(len(_LEGACY))
+    if start == _LEGACY:
+        _warn(f'{name} is of an old format: nothing tells whether it is damaged')
+        return None
+    if not start.startswith(ZIP):
+        return f'it is no file of torch.save, or damaged; it begins with {start!r}'
+    holds = digest_holds(file)
+    if holds is False:
+        return 'it is damaged: its bytes do not have the SHA-256 that it was written with'
+    with ZipFile(file) as archive:
+        names = archive.namelist()
+        if holds is None and was_sealed(archive):
+            return 'it is damaged: the SHA-256 at its end is gone'
+        if any(name.endswith('/constants.pkl') for name in names):
+            return 'it is a TorchScript archive, which is a program and no plain data'
+        wrong = None if holds else archive.testzip()
+    if wrong is not None:
+        return f'it is damaged: the checksum of its record {wrong[-80:]!r} does not hold'
+    if not holds:
+        _warn(f'{name} has no digest (an older version or others wrote it); its checksums hold')
+    return None
+
+
+@cache
+def _warn(text: str) -> None:
+    """Once for each file, by one process."""
+    if is_main_process():
+        print_log(text, 'current', logging.WARNING)
+
+
+def _reason(error: Exception) -> str:
+    """In our words: torch's advise to switch its check off."""
+    asked = re.search(r'GLOBAL (\S+)', str(error))
+    if asked:
+        return f'it asks for {asked[1][:80]}, and only tensors and plain data are read'
+    return f'it is damaged, or holds more than tensors and plain data ({type(error).__name__})'
