@@ -229,7 +229,7 @@ def chosen_on(cfg: Any) -> str:
 
 
 def plain(value: Any, where: str) -> Any:
-    """``value`` in types that ``torch.load(weights_only=True)`` accepts.
+    """``value`` in types that a load under ``weights_only=True`` accepts.
 
     numpy scalars become python's, arrays tensors, mappings dicts.  A state_dict keeps its type
     (it carries version numbers).
