@@ -205,7 +205,8 @@ def run(count: int, seed: int, folder: Path) -> list[Trial]:
         kind = draw.choice(list(payloads(target)))
         place = draw.choice(list(nestings(None)))
         layout = draw.choice(LAYOUTS)
-        if draw.random() < 0.1:
+        tool = number % 10 == 9
+        if draw.random() < 0.1 and not tool:
             # Nothing but text, which mmengine would run; a reader may well read the rest.
             kind, place, layout = 'text', 'config', 'zip'
             torch.save(with_code(target), path)
@@ -213,7 +214,7 @@ def run(count: int, seed: int, folder: Path) -> list[Trial]:
             write(nestings(payloads(target)[kind])[place], path, layout)
         repeat = f'{kind} in {place}, {layout}, {path}'
         with switched_off():
-            if number % 10 == 9:
+            if tool:
                 row = tools[number // 10 % len(tools)]
                 trials.append(through_tool(row, path, here, repeat))
             else:

@@ -173,7 +173,8 @@ def _load(clip: nn.Module, path: str, *, name: str) -> None:
                 read_plain(path, kind='pretrained')
             open_clip.load_checkpoint(clip, path)
     except (RuntimeError, KeyError, AttributeError) as error:
-        raise ValueError(f'{path} does not hold weights of {name}: {error}') from error
+        reason = str(error)[:300]  # it may list every key
+        raise ValueError(f'{path} does not hold weights of {name}: {reason}') from error
 
 
 def _is_torchscript(path: str) -> bool:
