@@ -43,6 +43,19 @@ def test_a_shortcut_stands_for_several(tmp_path):
             load_config(str(path), options)
 
 
+def test_a_shortcut_reaches_into_what_it_stands_for(tmp_path):
+    path = tmp_path / 'some.py'
+    path.write_text(
+        "shortcuts = dict(columns=['one.columns', 'two.columns'])\n"
+        "one = dict(columns=dict(video='a'))\ntwo = dict(columns=dict(video='a'))\n"
+    )
+    cfg = load_config(str(path), {'columns.video': 'b', 'columns.text': 'c'})
+    assert cfg.one == cfg.two == dict(columns=dict(video='b', text='c'))
+    assert 'columns' not in cfg
+    with pytest.raises(SystemExit, match='one.columns.video is set twice'):
+        load_config(str(path), {'columns.video': 'b', 'one.columns.video': 'b'})
+
+
 def test_work_dir(config):
     assert load_config(config).work_dir == str(Path('work_dirs', 'some'))
     assert load_config(config, dict(work_dir='theirs')).work_dir == 'theirs'
