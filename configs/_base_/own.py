@@ -29,11 +29,7 @@ train_dataloader = dict(
 val_dataloader = dict(**loader, batch_size=16, dataset=dict(**own, split='val'))
 test_dataloader = dict(**loader, batch_size=16, dataset=dict(**own, split='test'))
 val_cfg = test_cfg = dict(type='RetrievalLoop')
-val_evaluator = [dict(type='RetrievalMetric')]
-test_evaluator = [
-    dict(type='RetrievalMetric'),
-    dict(type='NormalisationMetric'),  # how evenly the gallery is retrieved
-]
+val_evaluator = test_evaluator = [dict(type='RetrievalMetric')]
 
 # One name on the command line for what all sets share.
 everywhere = ['own', *(f'{split}_dataloader.dataset' for split in ('train', 'val', 'test'))]

@@ -249,7 +249,7 @@ class RetrievalLoop(BaseLoop):
         return {
             'set': ' '.join(filter(None, (info['dataset'], info['split']))),
             'ids': info['ids_sha'],
-            'splits': info.get('drawn'),
+            'splits': info.get('splits'),
             'texts': len(relation.text_ids),
             'videos': len(relation.video_ids),
             'captions a video': span(relation.positives.sum(0)),

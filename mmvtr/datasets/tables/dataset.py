@@ -115,7 +115,9 @@ class TableDataset(VideoTextDataset):
         chosen = self._of_split(pairs, drawn='split' not in has)
         gone = [pair for pair in chosen if pair.source is None]
         if gone:
-            self._report_missing(gone, sources, len({pair.wanted for pair in chosen}))
+            self._report_missing(
+                gone, sources, len({(pair.name, pair.source is None) for pair in chosen})
+            )
         here = [pair for pair in chosen if pair.source is not None]
         if not here:
             raise problem(Place(self.table), f'of split {shown(self.split)} no row is left')
@@ -131,7 +133,7 @@ class TableDataset(VideoTextDataset):
     def protocol(self) -> dict[str, Any]:
         """As of the base, with how the split was drawn and what was left out."""
         return dict(
-            super().protocol(), table=self.table.name, drawn=self._drawn, left_out=self._left_out
+            super().protocol(), table=self.table.name, splits=self._drawn, left_out=self._left_out
         )
 
     def _check_kind(self, sources: Sources) -> None:
@@ -178,8 +180,8 @@ class TableDataset(VideoTextDataset):
         return chosen
 
     def _report_missing(self, gone: list[Pair], sources: Sources, total: int) -> None:
-        videos = list(dict.fromkeys(pair.wanted for pair in gone))
-        names = some([one.name + one.span for one in videos])
+        videos = {pair.name: pair.wanted for pair in reversed(gone)}
+        names = some([one.name + one.span for one in reversed(videos.values())])
         if self.missing == 'raise':
             begin = f'{name_of(self.table, 90)}, split {shown(self.split, 40)}'
             raise FileNotFoundError(

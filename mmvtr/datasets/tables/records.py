@@ -25,6 +25,11 @@ class Pair(NamedTuple):
     source: Optional[Source]
     key: str
 
+    @property
+    def name(self) -> str:
+        """Of the video, the same however the table writes it."""
+        return self.key + self.wanted.span
+
 
 def span_of(row: Row) -> str:
     """What the id of a part of a file ends in; '' of a whole file."""
@@ -63,7 +68,7 @@ def with_text_ids(pairs: Sequence[Pair]) -> list[Pair]:
     numbers: dict[str, Iterator[int]] = {}
     named = []
     for pair in pairs:
-        video_id = pair.source.video_id if pair.source else pair.key + pair.wanted.span
+        video_id = pair.source.video_id if pair.source else pair.name
         number = next(numbers.setdefault(video_id, itertools.count()))
         text_id = pair.row.text_id or f'{video_id}#{number}'
         named.append(pair._replace(row=pair.row._replace(text_id=text_id)))

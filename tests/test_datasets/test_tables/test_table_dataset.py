@@ -154,7 +154,7 @@ def test_splits_by_the_column(folder):
     table = 'video,text,split\na,x,train\nb,y,test\na,z,train\n'
     assert ids(build(folder, table, 'train')) == (['a'], ['a#0', 'a#1'])
     assert ids(build(folder, table, 'test')) == (['b'], ['b#0'])
-    assert build(folder, table, 'test').protocol()['drawn'] is None
+    assert build(folder, table, 'test').protocol()['splits'] is None
     with pytest.raises(ValueError, match=r"split 'val'; by its column 'split' it has train 2 rows"):
         build(folder, table, 'val')
 
@@ -166,7 +166,7 @@ def test_splits_by_lot(folder, caplog):
     assert [len(own) for own in files] == [1, 1, 1, 3] and set.union(*files[:3]) == files[3]
     texts = [text for name in parts if name != 'all' for text in ids(parts[name])[1]]
     assert sorted(texts) == sorted(ids(parts['all'])[1])
-    assert parts['val'].protocol()['drawn'] == 'drawn by video, seed 0'
+    assert parts['val'].protocol()['splits'] == 'drawn by video, seed 0'
     with pytest.raises(ValueError, match=r"no row of split 'dev'; drawn at random it has"):
         build(folder, table, 'dev')
     with pytest.raises(ValueError, match='fractions: '):
