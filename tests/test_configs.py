@@ -121,9 +121,11 @@ def test_config(path):
 
 
 def value_at(cfg, key):
-    for part in key.split('.'):
+    """None where the config leaves it to the default."""
+    *parts, last = key.split('.')
+    for part in parts:
         cfg = cfg[int(part) if part.isdigit() else part]
-    return cfg
+    return cfg.get(last)
 
 
 #: Combinations of methods, and those that only the planted corpus can have.

@@ -8,7 +8,6 @@ own = dict(
     fractions=dict(train=0.7, val=0.1, test=0.2),  # of a table without a column 'split'
     seed=0,
     missing='raise',
-    on_broken='raise',
     read_durations=True,
     video_pipeline=[
         dict(type='LoadVideo', sampling='per_second', num_frames=12),

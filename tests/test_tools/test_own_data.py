@@ -46,6 +46,8 @@ SAID = [
     ('export_index.py', r'debiased: 4 videos of the test set, sinkhorn with 15 texts'),
     ('extract_features.py', r'my_features: 20 videos to do'),
     ('train.py', r'Testing the weights of .*own_clip4clip_features'),
+    ('check_dataset.py', r'0 of 20 videos are broken'),
+    ('train.py', r'Testing the weights of '),
 ]
 
 

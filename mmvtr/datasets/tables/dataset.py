@@ -8,7 +8,7 @@ from typing import Any, Literal, Mapping, Optional, Sequence
 
 from mmengine.logging import MMLogger
 
-from mmvtr.datasets.annotation_values import Place, name_of, problem, shown
+from mmvtr.datasets.annotation_values import Place, cut, name_of, problem, shown
 from mmvtr.datasets.tables.division import check_fractions, divide
 from mmvtr.datasets.tables.files import Sources, Wanted, file_key, open_sources
 from mmvtr.datasets.tables.records import (
@@ -201,12 +201,18 @@ class TableDataset(VideoTextDataset):
         if not self.read_durations:
             return seconds
         paths = {pair.source.file: pair.source.path for pair in pairs if pair.source.path}
-        for file in paths.keys() - seconds.keys():
+        broken = []
+        for file in [file for file in paths if file not in seconds]:
             try:
                 seconds[file] = duration_of(paths[file])
-            except BrokenVideoError:
-                if self.on_broken == 'raise':
-                    raise  # else the item is left out and counted when it is read
+            except BrokenVideoError as error:
+                broken.append(str(error))
+        if broken and self.on_broken == 'raise':  # else they are left out and counted when read
+            first = '; '.join(cut(one, 120) for one in broken[:2])
+            raise BrokenVideoError(
+                f'{len(broken)} of {len(paths)} files are no videos: {first}'
+                f"{', ...' if broken[2:] else ''}; on_broken='skip' leaves them out"
+            )
         return seconds
 
     def _say(self, videos: list[dict], texts: list[dict], unnamed: list[str]) -> None:

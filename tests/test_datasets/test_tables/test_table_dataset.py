@@ -102,7 +102,7 @@ def test_durations_are_the_tables_or_the_files(folder):
 def test_a_file_that_is_no_video_is_found_when_durations_are_read(folder):
     (folder / 'clips/broken.mp4').write_bytes(b'nothing')
     table = 'video,text\na,x\nbroken,y\n'
-    with pytest.raises(BrokenVideoError, match='clips/broken.mp4'):
+    with pytest.raises(BrokenVideoError, match='1 of 2 files are no videos: clips/broken.mp4'):
         build(folder, table, read_durations=True)
     dataset = build(folder, table, read_durations=True, on_broken='skip')
     assert ['duration' in video for video in dataset.videos] == [True, False]
