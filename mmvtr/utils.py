@@ -58,7 +58,8 @@ def load_config(
     Args:
         path: the file.
         options: as ``--cfg-options`` gives them, ``{'model.width': 8}``.  A name that the config's
-            ``shortcuts`` knows stands for all keys that are listed there.
+            ``shortcuts`` knows stands for all keys that are listed there, and ``NAME.more`` for
+            ``more`` of each of them.
         work_dir: default: the config's own, else ``work_dirs/<stem of path>``.
 
     Raises:
@@ -88,7 +89,8 @@ def _unfold(options: dict[str, Any], shortcuts: dict[str, list[str]]) -> dict[st
     """Options in which each name of ``shortcuts`` has become the keys that it stands for."""
     unfolded: dict[str, Any] = {}
     for name, value in options.items():
-        for key in shortcuts.get(name, [name]):
+        first, dot, rest = name.partition('.')
+        for key in [f'{key}{dot}{rest}' for key in shortcuts.get(first, [first])]:
             if key in unfolded:
                 raise ValueError(f'{key} is set twice, by {name} and by itself or another name')
             unfolded[key] = value
@@ -108,3 +110,14 @@ def forget_pretrained(cfg: Any) -> None:
     elif isinstance(cfg, (list, tuple)):
         for part in cfg:
             forget_pretrained(part)
+
+
+def pretrained_weights(cfg: Any) -> list[str]:
+    """Every ``pretrained`` of a model's config: tags and files, in the config's order."""
+    if isinstance(cfg, dict):
+        own = cfg.get('pretrained')
+        found = [own] if isinstance(own, str) else []
+        return found + [name for part in cfg.values() for name in pretrained_weights(part)]
+    if isinstance(cfg, (list, tuple)):
+        return [name for part in cfg for name in pretrained_weights(part)]
+    return []

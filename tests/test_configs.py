@@ -14,7 +14,7 @@ from mmvtr import registry
 from mmvtr.datasets import collate_retrieval
 from mmvtr.engine.schedule_checks import check_warmup
 from mmvtr.models import ContrastiveLoss, NormalizedContrastiveLoss
-from mmvtr.utils import register_all_modules
+from mmvtr.utils import load_config, register_all_modules
 
 CONFIGS = sorted((Path(__file__).parents[1] / 'configs').glob('*.py'))
 REAL = [path for path in CONFIGS if 'planted' not in path.stem]
@@ -121,9 +121,11 @@ def test_config(path):
 
 
 def value_at(cfg, key):
-    for part in key.split('.'):
+    """None where the config leaves it to the default."""
+    *parts, last = key.split('.')
+    for part in parts:
         cfg = cfg[int(part) if part.isdigit() else part]
-    return cfg
+    return cfg.get(last)
 
 
 #: Combinations of methods, and those that only the planted corpus can have.
@@ -240,6 +242,8 @@ def rates(path):
         return (1e-4,) * 3
     if 'mmt' in (first, kind) or 'ssb' in (first, kind):
         return (5e-5,) * 3
+    if first == 'own':  # a few hundred steps
+        return 1e-5, 2e-5, 1e-4
     if first in ('arl', 'mssl', 'gmmformer'):
         rate = 3e-4 if 'tvr' in path.stem and first != 'mssl' else 2.5e-4
         return (rate,) * 3
@@ -251,7 +255,8 @@ def rates(path):
 
 def supervision_rate(path):
     """DVTR's slope and bias: the fewer steps a set has, the faster."""
-    steps = [rate for name, rate in (('activitynet', 1e-1), ('msvd', 3e-2)) if name in path.stem]
+    known = (('activitynet', 1e-1), ('own', 1e-1), ('msvd', 3e-2))
+    steps = [rate for name, rate in known if name in path.stem.split('_')]
     return steps[0] if steps else 1e-2
 
 
@@ -453,3 +458,16 @@ def test_all_rows_of_the_frame_length_paper_train_equally_long(dataset):
     rows = [p for p in CONFIGS if f'hgr_{dataset}' in p.stem]
     assert len(rows) >= 6
     assert {Config.fromfile(path).train_cfg.max_epochs for path in rows} == {100}
+
+
+@pytest.mark.parametrize('path', [p for p in REAL if family(p) == 'own'], ids=lambda p: p.stem)
+def test_two_values_reach_all_sets_of_own_data(path):
+    cfg = load_config(str(path), {'table': 'my.csv', 'videos': 'mine', 'columns.text': 'caption'})
+    sets = [cfg.own, *(cfg[f'{split}_dataloader'].dataset for split in ('train', 'val', 'test'))]
+    for one in sets:
+        assert (one.table, one.videos) == ('my.csv', 'mine')
+        assert one.columns == dict(video='video', text='caption')
+        step = one.video_pipeline[0]
+        assert step.get('path') == ('mine' if 'features' in path.stem else None)
+    assert [one.split for one in sets[1:]] == ['train', 'val', 'test']
+    assert load_config(str(path), {'batch': 64}).auto_scale_lr.base_batch_size == 64

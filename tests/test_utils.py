@@ -7,7 +7,12 @@ import pytest
 from mmengine.config import Config
 
 from children import in_child, run_tool
-from mmvtr.utils import forget_pretrained, load_config, register_all_modules
+from mmvtr.utils import (
+    forget_pretrained,
+    load_config,
+    pretrained_weights,
+    register_all_modules,
+)
 
 LOADERS = """
 train_dataloader = dict(num_workers=2, persistent_workers=True, prefetch_factor=2)
@@ -41,6 +46,19 @@ def test_a_shortcut_stands_for_several(tmp_path):
     for options in ({'width': 8, 'model.width': 9}, {'model.width': 9, 'width': 8}):
         with pytest.raises(SystemExit, match='some.py: .* model.width is set twice'):
             load_config(str(path), options)
+
+
+def test_a_shortcut_reaches_into_what_it_stands_for(tmp_path):
+    path = tmp_path / 'some.py'
+    path.write_text(
+        "shortcuts = dict(columns=['one.columns', 'two.columns'])\n"
+        "one = dict(columns=dict(video='a'))\ntwo = dict(columns=dict(video='a'))\n"
+    )
+    cfg = load_config(str(path), {'columns.video': 'b', 'columns.text': 'c'})
+    assert cfg.one == cfg.two == dict(columns=dict(video='b', text='c'))
+    assert 'columns' not in cfg
+    with pytest.raises(SystemExit, match='one.columns.video is set twice'):
+        load_config(str(path), {'columns.video': 'b', 'one.columns.video': 'b'})
 
 
 def test_work_dir(config):
@@ -106,5 +124,7 @@ def test_register_all_modules(tmp_path):
 def test_forget_pretrained():
     tower = dict(type='OpenCLIPFrames', pretrained='openai')
     cfg = dict(encoder=dict(frames=tower, parts=[dict(pretrained='x')]), pretrained=None)
+    assert pretrained_weights(cfg) == ['openai', 'x']
     forget_pretrained(cfg)
+    assert pretrained_weights(cfg) == []
     assert tower['pretrained'] is None and cfg['encoder']['parts'] == [dict(pretrained=None)]

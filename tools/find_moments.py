@@ -3,8 +3,8 @@
     python tools/find_moments.py CONFIG CHECKPOINT "a small red star spins" ["a dog" ...] [--k 5]
 
 Prints rank, id, score, begin and end, and file of the best videos of each text, for models that
-score a video by its best frame. Times are seconds from the begin of the video, or shares of it
-where its length is unknown.
+score a video by its best frame. Times are seconds from the begin of the file, or shares of the
+video where its length is unknown.
 """
 
 from __future__ import annotations
@@ -91,7 +91,8 @@ def spoken(span: Sequence[float], video: dict[str, Any]) -> str:
     """'12.5-15.0 s', or '0.500-0.600 of it' where nobody knows how long the video is."""
     if 'duration' not in video:
         return '{:.3f}-{:.3f} of it'.format(*span)
-    return '{:.1f}-{:.1f} s'.format(*(x * video['duration'] for x in span))
+    start = video.get('start', 0.0)  # of a video that is a part of its file
+    return '{:.1f}-{:.1f} s'.format(*(start + x * video['duration'] for x in span))
 
 
 if __name__ == '__main__':

@@ -2,9 +2,13 @@
 
     python tools/test.py CONFIG CHECKPOINT [--out metrics.json] [--cfg-options key=value ...]
     python tools/test.py CONFIG CHECKPOINT CHECKPOINT ... [--fusion .7 .3]
+    python tools/test.py CONFIG [--cfg-options key=value ...]
 
 Of several checkpoints of one config (trained on other splits, with other seeds) the scores are
 added, and each one's own numbers stand beside: member_0, member_1 ...
+
+Without a checkpoint the pretrained weights that the config names are tested as they are, untrained
+(zero-shot); the log says which parts of the model no such weights are for.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from typing import Any, Optional, Sequence
 
 from mmengine.config import Config, DictAction
 
-from mmvtr.utils import forget_pretrained, load_config
+from mmvtr.utils import forget_pretrained, load_config, pretrained_weights
 
 
 def parse_args() -> argparse.Namespace:
@@ -24,7 +28,7 @@ def parse_args() -> argparse.Namespace:
     )
     add = parser.add_argument
     add('config', help='config file')
-    add('checkpoints', nargs='+', metavar='CHECKPOINT', help='files of the same model')
+    add('checkpoints', nargs='*', metavar='CHECKPOINT', help='files of the same model')
     add(
         '--fusion',
         nargs='+',
@@ -47,7 +51,12 @@ def check_args(args: argparse.Namespace, cfg: Config) -> None:
     for path in args.checkpoints:
         if not os.path.isfile(path):
             raise SystemExit(f'error: checkpoint {path} does not exist')
-    if args.fusion is not None and len(args.checkpoints) == 1:
+    if not args.checkpoints and not pretrained_weights(cfg.model):
+        raise SystemExit(
+            f'error: no CHECKPOINT, and the model of {args.config} names no `pretrained` weights '
+            'to test in its place'
+        )
+    if args.fusion is not None and len(args.checkpoints) < 2:
         raise SystemExit('error: --fusion is for several checkpoints')
     if cfg.get('test_dataloader') is None:
         raise SystemExit(f'error: {args.config} has no test_dataloader')
@@ -68,27 +77,43 @@ def main() -> None:
     from mmvtr.engine.config_checks import check_config
 
     check_config(cfg, args.cfg_options or ())
-    seeds, choices = zip(*map(origin, args.checkpoints))
-    if seeds[0] is not None:
+    origins = [origin(path) for path in args.checkpoints]
+    seeds, choices = [seed for seed, _ in origins], [choice for _, choice in origins]
+    if seeds and seeds[0] is not None:
         cfg.merge_from_dict({'randomness.seed': seeds[0]})  # the protocol line states it
-    cfg.load_from, cfg.resume = args.checkpoints[0], False
+    cfg.load_from, cfg.resume = args.checkpoints[0] if len(seeds) == 1 else None, False
     if len(seeds) > 1:
-        cfg.load_from = None  # load_members does it
-        fuse(cfg, args, seeds)
-    forget_pretrained(cfg.model)
+        fuse(cfg, args, seeds)  # load_members loads them
+    if seeds:
+        forget_pretrained(cfg.model)
     launch.start_processes(cfg, args.launcher)
     launch.check_datasets(cfg, ['test_dataloader'])
     launch.pin_memory(cfg)
     runner = ToolRunner.from_cfg(cfg)
     if len(seeds) > 1:
         load_members(launch.bare(runner.model), args.checkpoints)
-    else:
+    elif seeds:
         launch.check_or_exit(runner.model, args.checkpoints[0])
+    else:
+        say_untrained(runner, pretrained_weights(cfg.model))
     launch.state_choice(runner, choices)
     metrics = runner.test()
     if args.out and is_main_process():
         dump(metrics, args.out)
     launch.stop_processes()
+
+
+def say_untrained(runner: Any, weights: Sequence[str]) -> None:
+    """Log what is tested in place of a checkpoint, and which parts of it nobody has trained."""
+    towers = ('encoder.frames.', 'encoder.text.', 'temperature.')
+    names = [name for name, _ in runner.model.named_parameters() if not name.startswith(towers)]
+    parts = sorted({'.'.join(name.split('.')[:2]) for name in names})
+    runner.logger.info(f'No checkpoint: testing the pretrained weights {sorted(set(weights))}')
+    if parts:
+        runner.logger.warning(
+            f'{len(parts)} parts beside the towers have random weights: {", ".join(parts[:5])}'
+            f'{", ..." if len(parts) > 5 else ""}. These numbers say little before a training.'
+        )
 
 
 def origin(path: str) -> tuple[Optional[int], Optional[str]]:

@@ -22,6 +22,7 @@ from mmvtr.datasets.sampling.environments import (
 )
 from mmvtr.datasets.sampling.samplers import EpochSampler, ItemKey
 from mmvtr.datasets.sampling.scene_sampler import SceneBatchSampler
+from mmvtr.datasets.tables.dataset import TableDataset
 from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.datasets.videos.expert_features import LoadExperts
 from mmvtr.datasets.videos.feature_transforms import LoadTextFeatures, PoolFeatures, TrimFeatures
@@ -74,6 +75,7 @@ __all__ = [
     'ResizeShortSide',
     'SceneBatchSampler',
     'TVRDataset',
+    'TableDataset',
     'TrimFeatures',
     'VATEXDataset',
     'VerbNounGraph',

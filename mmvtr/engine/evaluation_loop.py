@@ -249,12 +249,14 @@ class RetrievalLoop(BaseLoop):
         return {
             'set': ' '.join(filter(None, (info['dataset'], info['split']))),
             'ids': info['ids_sha'],
+            'splits': info.get('splits'),
             'texts': len(relation.text_ids),
             'videos': len(relation.video_ids),
             'captions a video': span(relation.positives.sum(0)),
             'broken and left out': f'{len(broken)} videos ({some}): not the whole set'
             if broken
             else None,
+            'missing and left out': info.get('left_out'),
             'frames a video': span(videos.lengths),
             'ties': 'mean rank',
             **training_protocol(self.runner),

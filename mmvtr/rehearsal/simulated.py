@@ -7,6 +7,7 @@ number of steps stay the config's own.
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from typing import Any, Iterator, NamedTuple, Optional
 
 from mmengine.config import Config, ConfigDict
@@ -14,6 +15,7 @@ from mmengine.config import Config, ConfigDict
 from mmvtr.datasets.formats.epic import EPICKitchensDataset
 from mmvtr.datasets.formats.prvr import PRVRDataset
 from mmvtr.datasets.formats.published import PublishedDataset
+from mmvtr.datasets.tables.dataset import FRACTIONS, TableDataset
 from mmvtr.registry import DATASETS
 from mmvtr.rehearsal.world import VOCABULARY
 
@@ -22,6 +24,8 @@ KNOWN_WIDTHS = {'bert-base-cased': 768, 'bert-base-uncased': 768, 't5-base': 768
 #: Number of the first video of a test set: no training set reaches it.
 TEST_FIRST = 10_000_000
 TEST_VIDEOS = 300
+#: Size of a table of one's own, where there is none yet: its videos, and the texts of each.
+OWN_VIDEOS, OWN_TEXTS = 200, 2
 
 
 class Size(NamedTuple):
@@ -311,19 +315,14 @@ def _dataset(
     first: int = 0,
 ) -> ConfigDict:
     kind = DATASETS.get(dataset.type)
-    if kind is None or not issubclass(kind, PublishedDataset):
-        raise Unknown(
-            f'the simulator takes the size of a set from a published split; {dataset.type!r} is '
-            'none: it knows subclasses of PublishedDataset'
-        )
-    split = kind.splits[dataset.split]
+    split = _size_of(kind, dataset, notes)
     videos, texts = max(2, round(split.videos * share)), max(2, round(split.texts * share))
     if first:  # a small gallery with as many captions a video
         videos, texts = min(videos, TEST_VIDEOS), texts * min(videos, TEST_VIDEOS) // videos
         texts = min(texts, 5 * videos)
     made = ConfigDict(
         type='SimulatedDataset',
-        name=f'{kind.title} {dataset.split}',
+        name=f'{getattr(kind, "title", kind.__name__)} {dataset.split}',
         videos=videos,
         texts=max(texts, 2),
         width=inputs.width,
@@ -345,6 +344,33 @@ def _dataset(
     if dataset.get('environments') is not None:
         made.environments = _environments(dataset.environments, made)
     return made
+
+
+class Count(NamedTuple):
+    """Videos and texts of a set."""
+
+    videos: int
+    texts: int
+
+
+def _size_of(kind: Optional[type], dataset: ConfigDict, notes: list[str]) -> Count:
+    """As published; or as the table says, if it is there."""
+    if kind is not None and issubclass(kind, PublishedDataset):
+        split = kind.splits[dataset.split]
+        return Count(split.videos, split.texts)
+    if kind is None or not issubclass(kind, TableDataset):
+        raise Unknown(
+            f'the simulator takes the size of a set from a published split or from a table; '
+            f'{dataset.type!r} has neither: it knows subclasses of PublishedDataset and of '
+            'TableDataset'
+        )
+    if Path(dataset.table).is_file():
+        unread = dict(video_pipeline=[], text_pipeline=[], read_durations=False)
+        made = DATASETS.build(ConfigDict({**dataset, **unread}))
+        return Count(len(made.videos), len(made.texts))
+    videos = round(OWN_VIDEOS * dataset.get('fractions', FRACTIONS).get(dataset.split, 1))
+    notes.append(f'{videos} videos of {OWN_TEXTS} texts in place of {dataset.table}, not there')
+    return Count(videos, OWN_TEXTS * videos)
 
 
 def _environments(component: ConfigDict, train: ConfigDict) -> ConfigDict:

@@ -21,7 +21,7 @@ FAMILIES = (
     *('dvtr_c2v_msrvtt', 'dvtr_c2v_msrvtt_bert', 'ncl_clip4clip_msvd', 'uatvr_vitb16_msrvtt'),
     *('ncl_ssb_msrvtt', 'arl_tvr_i3d', 'gmmformer_tvr_i3d', 'mssl_charades_i3d'),
     *('causal_ranp_hgr_epic', 'hgr_epic_rmvall', 'mmt_msrvtt', 'egonce_clip_epic'),
-    *('egovlp_mm_clip_epic',),
+    *('egovlp_mm_clip_epic', 'own_clip4clip', 'own_dvtr_c2v', 'own_clip4clip_features'),
 )
 
 
@@ -61,6 +61,24 @@ def test_the_schedule_is_the_configs_own():
     # The mean of CLIP4Clip's factor: up over a tenth, then (1 + cos(pi x)) / 2 from .1 to 1.
     mean = 0.1 / 2 + 0.9 / 2 - math.sin(0.1 * math.pi) / (2 * math.pi)
     assert record.bounds['supervision.slope'] == pytest.approx(rate * record.total * mean, rel=0.01)
+
+
+def test_a_table_of_ones_own_is_as_large_as_it_is(tmp_path):
+    cfg = config('own_clip4clip')
+    gone = '{} videos of 2 texts in place of data/own/captions.csv, not there'
+    assert {gone.format(140), gone.format(40)} <= set(simulate(cfg, TINY).notes)
+    (tmp_path / 'clips').mkdir()
+    for i in range(10):
+        (tmp_path / f'clips/v{i}.mp4').touch()
+    rows = [f'v{i},text {i} {n}\n' for i in range(10) for n in range(3)]
+    (tmp_path / 'my.csv').write_text(''.join(['video,text\n', *rows]))
+    for split in ('train', 'test'):
+        cfg[f'{split}_dataloader'].dataset.update(
+            table=str(tmp_path / 'my.csv'), videos=str(tmp_path / 'clips')
+        )
+    made = simulate(cfg, Size()).cfg
+    assert (made.train_dataloader.dataset.videos, made.train_dataloader.dataset.texts) == (7, 21)
+    assert (made.test_dataloader.dataset.videos, made.test_dataloader.dataset.texts) == (2, 6)
 
 
 # -- constructed faults ----------------------------------------------------------------------------

@@ -125,6 +125,8 @@ def test_moments_of_free_texts(tool, trained):
     assert 'train_0000' in tool(TEXT, '--k', '9', '--split', 'train')
     spoken = runpy.run_path(str(ROOT / 'tools/find_moments.py'))['spoken']
     assert spoken((0.25, 0.5), {}) == '0.250-0.500 of it'  # of unknown length
+    assert spoken((0.25, 0.5), dict(duration=4.0)) == '1.0-2.0 s'
+    assert spoken((0.25, 0.5), dict(duration=4.0, start=9.0)) == '10.0-11.0 s'
 
 
 def test_what_find_moments_refuses(tool, trained, capsys):

@@ -1,0 +1,1 @@
+"""Videos and captions of one's own, told by a table."""

@@ -1,0 +1,82 @@
+"""Which video of a table is for training and which to test on, if the table does not say it.
+
+A video is of one split, and so are videos that share a text.  The same table and seed give the same
+splits on any machine and in any order of the rows, and a few rows more move few videos.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from typing import Iterable, Mapping
+
+
+def divide(pairs: Iterable[tuple[str, str]], fractions: Mapping[str, float], seed: int) -> dict:
+    """Draw the split of each video.
+
+    Args:
+        pairs: video and text of each row.
+        fractions: by split its share of the videos (of groups of videos that share texts); 0 or
+            more, 1 in all.
+        seed: another one draws others.
+
+    Returns:
+        From each video to the name of its split.
+
+    Raises:
+        ValueError: fractions that are none, or more splits than there are groups.
+    """
+    check_fractions(fractions)
+    groups = _groups(pairs)
+    ordered = sorted(
+        groups, key=lambda group: hashlib.sha256(f'{seed} {group[0]}'.encode()).digest()
+    )
+    counts = _counts(len(groups), fractions)
+    names = (name for name, count in counts.items() for _ in range(count))
+    return {video: name for group, name in zip(ordered, names) for video in group}
+
+
+def check_fractions(fractions: Mapping[str, float]) -> None:
+    """Raise ValueError unless they are 0 or more each and 1 in all."""
+    numbers = all(isinstance(x, (int, float)) and 0 <= x <= 1 for x in fractions.values())
+    if not numbers or not math.isclose(sum(fractions.values()), 1, abs_tol=1e-6):
+        raise ValueError(
+            f'fractions: expected a share of 0 to 1 of each split, 1 in all, found '
+            f'{str(dict(fractions))[:80]}'
+        )
+
+
+def _groups(pairs: Iterable[tuple[str, str]]) -> list[list[str]]:
+    """Videos that share texts, directly or by others between them; sorted in a group."""
+    leader: dict[str, str] = {}
+
+    def find(video: str) -> str:
+        while leader[video] != video:
+            leader[video] = leader[leader[video]]
+            video = leader[video]
+        return video
+
+    owner: dict[str, str] = {}
+    for video, text in pairs:
+        leader.setdefault(video, video)
+        leader[find(video)] = find(owner.setdefault(text, video))
+    groups: dict[str, list[str]] = {}
+    for video in sorted(leader):
+        groups.setdefault(find(video), []).append(video)
+    return list(groups.values())
+
+
+def _counts(total: int, fractions: Mapping[str, float]) -> dict[str, int]:
+    """How many groups each split has: its share rounded down, at least 1; the largest the rest."""
+    wanted = {name: share for name, share in fractions.items() if share > 0}
+    if total < len(wanted):
+        raise ValueError(
+            f'{total} videos (those that share a text counted as one) cannot be divided into '
+            f"{len(wanted)} splits {list(wanted)}; give the table a 'split' column, or test on all "
+            "of it with split='all'"
+        )
+    counts = {name: max(1, math.floor(share * total + 1e-9)) for name, share in wanted.items()}
+    while (spare := total - sum(counts.values())) < 0:
+        counts[max(counts, key=counts.__getitem__)] -= 1
+    counts[max(wanted, key=wanted.__getitem__)] += spare
+    return counts

@@ -1,0 +1,224 @@
+"""The rows of a table of videos and captions: csv, tsv, jsonl or parquet, checked one by one."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from pathlib import Path
+from typing import Any, Mapping, NamedTuple, NoReturn, Optional, Sequence
+
+from mmvtr.datasets.annotation_files import read_json_lines, read_table
+from mmvtr.datasets.annotation_values import (
+    Place,
+    caption,
+    name_of,
+    problem,
+    seconds,
+    shown,
+    string,
+    wrong,
+)
+
+#: Columns that a table may have, and whether it must have them.
+COLUMNS = dict(
+    video=True, text=True, start=False, end=False, text_id=False, split=False, duration=False
+)
+#: What tables call the two that they must have, to say which option reads them.
+USUAL = dict(
+    video=('file', 'filename', 'file_name', 'path', 'clip', 'video_id', 'video_path', 'name', 'id'),
+    text=('caption', 'captions', 'sentence', 'description', 'title', 'query', 'label'),
+)
+#: Suffixes of tables that are read as csv, and of all others.
+CSV = ('.csv', '.tsv')
+TABLES = (*CSV, '.jsonl', '.parquet')
+#: Columns of names, and of seconds.
+NAMES, TIMES = ('video', 'text_id', 'split'), ('start', 'end', 'duration')
+
+
+class Row(NamedTuple):
+    """One text of one video.
+
+    Attributes:
+        place: file and line, of parquet files the row from 1.
+        video: what the table calls the video.
+        text: not empty.
+        text_id: None, if the table has none.
+        start, end: seconds, the part of the file that the text tells of; None = begin, end.
+        duration: seconds of the whole file, if the table says it.
+        split: if the table says it.
+    """
+
+    place: Place
+    video: str
+    text: str
+    text_id: Optional[str] = None
+    start: Optional[float] = None
+    end: Optional[float] = None
+    duration: Optional[float] = None
+    split: Optional[str] = None
+
+
+class Table(NamedTuple):
+    """All rows, and which of our columns the table has."""
+
+    rows: list[Row]
+    columns: set[str]
+
+
+def read_rows(path: Path, columns: Mapping[str, str]) -> Table:
+    """Read a table.
+
+    In jsonl and parquet files ``text`` may be a list of texts; of a ``text_id`` ``ID`` they are
+    then ``ID#0``, ``ID#1`` ...
+
+    Args:
+        path: a .csv, .tsv, .jsonl or .parquet file.
+        columns: from our name of a column (:data:`COLUMNS`) to the table's, where it differs.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ImportError: a parquet file, and pyarrow is not installed.
+        ValueError: an unknown suffix or column; a table without rows or without a column that it
+            must have; a row with an empty or unfit value, or whose times do not fit each other.
+    """
+    unknown = [name for name in columns if name not in COLUMNS]
+    if unknown:
+        raise ValueError(
+            f'columns: no column is called {shown(unknown[0])}; expected some of {[*COLUMNS]}'
+        )
+    if not path.is_file():
+        raise FileNotFoundError(
+            f'no such table: {name_of(path)} (one of {", ".join(TABLES)} files)'
+        )
+    if path.suffix.lower() not in TABLES:
+        raise wrong(Place(path), f'a table, one of {", ".join(TABLES)} files', path.suffix)
+    raw = _read(path)
+    if not raw:
+        raise problem(Place(path), 'has no rows')
+    ours = _ours(path, list(dict.fromkeys(name for _, row in raw for name in row)), columns)
+    rows = [
+        one
+        for place, row in raw
+        for one in _rows_of({name: row.get(theirs) for name, theirs in ours.items()}, place)
+    ]
+    return Table(rows, set(ours))
+
+
+def refuse(place: Place, what: str, expected: str, found: Any) -> NoReturn:
+    """Raise the ValueError of a value that does not fit what else is known."""
+    raise problem(place, f'{what}; expected {expected}, found {shown(found)}')
+
+
+def some(names: Sequence[str], most: int = 3) -> str:
+    """The first few names, each cut to 40 characters."""
+    cut = [name if len(name) <= 40 else f'{name[:37]}...' for name in names[:most]]
+    return ', '.join(cut) + (', ...' if len(names) > most else '')
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+def _is_csv(path: Path) -> bool:
+    return path.suffix.lower() in CSV
+
+
+def _read(path: Path) -> list[tuple[Place, dict[str, Any]]]:
+    if _is_csv(path):
+        return read_table(path, ())
+    return _read_parquet(path) if path.suffix.lower() == '.parquet' else read_json_lines(path)
+
+
+def _read_parquet(path: Path) -> list[tuple[Place, dict[str, Any]]]:
+    try:
+        from pyarrow import ArrowException, parquet  # an extra: large, and few tables need it
+    except ImportError as error:
+        raise ImportError(
+            f"{path}: reading parquet needs `pip install -e '.[parquet]'` (pyarrow)"
+        ) from error
+    try:
+        rows = parquet.read_table(path).to_pylist()
+    except (ArrowException, OSError) as error:
+        raise problem(Place(path), f'no parquet file: {error}') from error
+    return [(Place(path, f'row {number}'), row) for number, row in enumerate(rows, 1)]
+
+
+def _ours(path: Path, found: list[str], columns: Mapping[str, str]) -> dict[str, str]:
+    """From our names of columns to the table's, of those that it has."""
+    ours = {}
+    for name, needed in COLUMNS.items():
+        theirs = columns.get(name, name)
+        if theirs in found:
+            ours[name] = theirs
+        elif needed or name in columns:
+            near = _nearest(name, theirs, found)
+            hint = f'; `columns.{name}={near}` reads the nearest' if near else ''
+            raise problem(
+                Place(path),
+                f'no column {shown(theirs)} for {name!r}; the table has {shown(found)}{hint}',
+            )
+    return ours
+
+
+def _nearest(name: str, wanted: str, found: Sequence[str]) -> Optional[str]:
+    """A column that may be meant: one that is written alike, or a usual name."""
+    small = {str(one).strip().lower(): str(one) for one in found}
+    alike = difflib.get_close_matches(wanted.lower(), small, n=1)
+    usual = [one for one in USUAL.get(name, ()) if one in small]
+    return next((small[one] for one in (*alike, *usual)), None)
+
+
+# -- values ----------------------------------------------------------------------------------------
+
+
+def _rows_of(row: dict[str, Any], place: Place) -> list[Row]:
+    """The rows of one row of the table: one for each of its texts."""
+    texts = row['text'] if isinstance(row['text'], list) else [row['text']]
+    if not texts:
+        raise wrong(place.at("'text'"), 'a text, or several', texts)
+    names = {name: _name(row[name], place.at(repr(name))) for name in NAMES if name in row}
+    times = {name: _time(row.get(name), place.at(repr(name))) for name in TIMES}
+    _check_times(**times, place=place)
+    text_id = names.pop('text_id', None)
+    return [
+        Row(
+            place,
+            text=caption(text, place.at("'text'")).strip(),
+            text_id=text_id if text_id is None or len(texts) == 1 else f'{text_id}#{n}',
+            **names,
+            **times,
+        )
+        for n, text in enumerate(texts)
+    ]
+
+
+def _name(value: Any, place: Place) -> str:
+    """A string or whole number as a string, not empty."""
+    if type(value) is int:
+        return str(value)
+    if _is_empty(value) or not isinstance(value, str):
+        raise wrong(place, 'a name or a whole number, not empty', value)
+    return string(value, place).strip()
+
+
+def _time(value: Any, place: Place) -> Optional[float]:
+    """Seconds from a number or its digits; None of an empty value."""
+    return None if _is_empty(value) else seconds(value, place)
+
+
+def _is_empty(value: Any) -> bool:
+    """Nothing, spaces, or what pandas writes for an empty cell."""
+    nan = isinstance(value, float) and math.isnan(value)
+    return value is None or nan or (isinstance(value, str) and not value.strip())
+
+
+def _check_times(
+    start: Optional[float], end: Optional[float], duration: Optional[float], place: Place
+) -> None:
+    if duration == 0:
+        raise wrong(place.at("'duration'"), 'a duration above 0 s', duration)
+    if end is not None and (start or 0.0) >= end:
+        refuse(place, 'the clip ends before it begins', "'start' below 'end'", [start, end])
+    if duration is not None and (start or 0.0) >= duration:
+        refuse(
+            place, 'the clip begins after its file', "'start' below 'duration'", [start, duration]
+        )
