@@ -25,8 +25,8 @@ from mmvtr.engine.arguments import arguments_of
 #: reader of configs, and by our tools.
 KNOWN = frozenset(inspect.signature(Runner.__init__).parameters) - {'self', 'cfg'} | {
     'activation_checkpointing', 'compile', 'custom_imports', 'custom_keys',
-    'efficient_conv_bn_eval', 'find_unused_parameters', 'fit_warmup', 'model_wrapper_cfg',
-    'shortcuts', 'sync_bn',
+    'efficient_conv_bn_eval', 'find_unused_parameters', 'fit_warmup', 'load_from_prefixes',
+    'model_wrapper_cfg', 'shortcuts', 'sync_bn',
 }  # fmt: skip
 
 #: How alike two names are if one is taken for a slip of the other.
