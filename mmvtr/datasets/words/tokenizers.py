@@ -40,14 +40,7 @@ class CLIPTokenize(BaseTransform):
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """L ids -> L words or parts of words, a part that another one follows with a hyphen."""
-        known = {self.tokenizer.sot_token_id: '[SOT]', self.tokenizer.eot_token_id: '[EOT]'}
-        return [known[i] if i in known else self._piece(i) for i in map(int, ids)]
-
-    def _piece(self, number: int) -> str:
-        symbol = self.tokenizer.decoder[number]
-        letters = symbol.removesuffix('</w>')
-        word = bytes(self.tokenizer.byte_decoder[c] for c in letters).decode(errors='replace')
-        return word + ('' if symbol.endswith('</w>') else '-')
+        return clip_pieces(self.tokenizer, ids)
 
 
 @TRANSFORMS.register_module()
@@ -130,3 +123,16 @@ class HFTokenize(BaseTransform):
 
 def _enclose(sot: int, words: list[int], eot: int, context_length: int) -> np.ndarray:
     return np.array([sot, *words[: context_length - 2], eot], dtype=np.int64)
+
+
+def clip_pieces(tokenizer: Any, ids: Sequence[int]) -> list[str]:
+    """L ids of open_clip's SimpleTokenizer -> L pieces, see :meth:`CLIPTokenize.pieces`."""
+    known = {tokenizer.sot_token_id: '[SOT]', tokenizer.eot_token_id: '[EOT]'}
+    return [known[i] if i in known else _piece(tokenizer, i) for i in map(int, ids)]
+
+
+def _piece(tokenizer: Any, number: int) -> str:
+    symbol = tokenizer.decoder[number]
+    letters = symbol.removesuffix('</w>')
+    word = bytes(tokenizer.byte_decoder[c] for c in letters).decode(errors='replace')
+    return word + ('' if symbol.endswith('</w>') else '-')

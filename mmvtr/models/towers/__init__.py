@@ -2,7 +2,8 @@
 
 from mmvtr.models.towers.feature_frames import FeatureFrames
 from mmvtr.models.towers.feature_words import FeatureWords
-from mmvtr.models.towers.open_clip import OpenCLIPFrames, OpenCLIPText
+from mmvtr.models.towers.open_clip import OpenCLIPFrames
+from mmvtr.models.towers.open_clip_text import OpenCLIPText
 from mmvtr.models.towers.transformers_text import TransformersText
 from mmvtr.models.towers.word_vectors import WordVectors
 
