@@ -2,6 +2,7 @@
 
     python tools/test.py CONFIG CHECKPOINT [--out metrics.json] [--cfg-options key=value ...]
     python tools/test.py CONFIG CHECKPOINT CHECKPOINT ... [--fusion .7 .3]
+    python tools/test.py CONFIG                      # zero-shot: the pretrained model, untrained
 
 Of several checkpoints of one config (trained on other splits, with other seeds) the scores are
 added, and each one's own numbers stand beside: member_0, member_1 ...
@@ -24,7 +25,13 @@ def parse_args() -> argparse.Namespace:
     )
     add = parser.add_argument
     add('config', help='config file')
-    add('checkpoints', nargs='+', metavar='CHECKPOINT', help='files of the same model')
+    add(
+        'checkpoints',
+        nargs='*',
+        metavar='CHECKPOINT',
+        help='files of the same model; none: as the config builds it, with its pretrained weights',
+    )
+    add('--random-weights', action='store_true', help='without a checkpoint: test a random model')
     add(
         '--fusion',
         nargs='+',
@@ -44,11 +51,15 @@ def parse_args() -> argparse.Namespace:
 
 def check_args(args: argparse.Namespace, cfg: Config) -> None:
     """Refuse what cannot be tested, before anything slow."""
+    if not args.checkpoints and cfg.get('load_from'):
+        args.checkpoints = [cfg.load_from]
     for path in args.checkpoints:
         if not os.path.isfile(path):
             raise SystemExit(f'error: checkpoint {path} does not exist')
-    if args.fusion is not None and len(args.checkpoints) == 1:
+    if args.fusion is not None and len(args.checkpoints) < 2:
         raise SystemExit('error: --fusion is for several checkpoints')
+    if args.random_weights and args.checkpoints:
+        raise SystemExit('error: --random-weights is for a test without a checkpoint')
     if cfg.get('test_dataloader') is None:
         raise SystemExit(f'error: {args.config} has no test_dataloader')
 
@@ -66,24 +77,27 @@ def main() -> None:
 
     from mmvtr.engine import ToolRunner, launch
     from mmvtr.engine.config_checks import check_config
+    from mmvtr.engine.zero_shot import state_zero_shot
 
     check_config(cfg, args.cfg_options or ())
-    seeds, choices = zip(*map(origin, args.checkpoints))
-    if seeds[0] is not None:
+    seeds, choices = zip(*map(origin, args.checkpoints)) if args.checkpoints else ((), ())
+    if seeds and seeds[0] is not None:
         cfg.merge_from_dict({'randomness.seed': seeds[0]})  # the protocol line states it
-    cfg.load_from, cfg.resume = args.checkpoints[0], False
+    cfg.load_from, cfg.resume = args.checkpoints[0] if len(seeds) == 1 else None, False
     if len(seeds) > 1:
-        cfg.load_from = None  # load_members does it
-        fuse(cfg, args, seeds)
-    forget_pretrained(cfg.model)
+        fuse(cfg, args, seeds)  # load_members fills them
+    if seeds:
+        forget_pretrained(cfg.model)
     launch.start_processes(cfg, args.launcher)
     launch.check_datasets(cfg, ['test_dataloader'])
     launch.pin_memory(cfg)
     runner = ToolRunner.from_cfg(cfg)
     if len(seeds) > 1:
         load_members(launch.bare(runner.model), args.checkpoints)
-    else:
+    elif seeds:
         launch.check_or_exit(runner.model, args.checkpoints[0])
+    else:
+        state_zero_shot(runner, random=args.random_weights)
     launch.state_choice(runner, choices)
     metrics = runner.test()
     if args.out and is_main_process():
