@@ -13,7 +13,7 @@ from torch import nn
 from mmvtr.engine.launch import bare
 
 #: Towers that are pretrained where ``model`` is a name or a folder, and random where it is a dict.
-_BY_NAME = ('TransformersText',)
+_BY_NAME = ('TransformersText', 'TransformersFrames', 'TransformersDualText', 'XCLIPEncoder')
 
 
 def pretrained_parts(model: Any, path: str = '') -> Iterator[str]:

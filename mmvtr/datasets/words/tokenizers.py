@@ -96,9 +96,11 @@ class HFTokenize(BaseTransform):
     Args:
         model: name on the hub, or a local folder.
         max_length: at most so many ids, special tokens included.
+        padded: pad each text to ``max_length``, for a tower that reads its padding (SigLIP);
+            ``text_extra['words']`` says how many ids are no padding.
     """
 
-    def __init__(self, model: str, max_length: int = 32) -> None:
+    def __init__(self, model: str, max_length: int = 32, *, padded: bool = False) -> None:
         from transformers import AutoTokenizer  # imports in seconds: only where it is used
 
         try:
@@ -109,11 +111,21 @@ class HFTokenize(BaseTransform):
                 'be downloaded'
             ) from error
         self.max_length = max_length
+        self.padded = padded
 
     def transform(self, results: Results) -> Results:
-        """``text`` -> ``token_ids``."""
-        ids = self.tokenizer(results['text'], truncation=True, max_length=self.max_length)
-        results['token_ids'] = np.array(ids['input_ids'], dtype=np.int64)
+        """``text`` -> ``token_ids``, and ``text_extra`` where they are padded."""
+        known = self.tokenizer(
+            results['text'],
+            truncation=True,
+            max_length=self.max_length,
+            padding='max_length' if self.padded else False,
+            return_attention_mask=True,
+        )
+        results['token_ids'] = np.array(known['input_ids'], dtype=np.int64)
+        if self.padded:
+            words = sum(known['attention_mask'])
+            results['text_extra'] = {**results.get('text_extra', {}), 'words': words}
         return results
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
