@@ -110,14 +110,3 @@ def forget_pretrained(cfg: Any) -> None:
     elif isinstance(cfg, (list, tuple)):
         for part in cfg:
             forget_pretrained(part)
-
-
-def pretrained_weights(cfg: Any) -> list[str]:
-    """Every ``pretrained`` of a model's config: tags and files, in the config's order."""
-    if isinstance(cfg, dict):
-        own = cfg.get('pretrained')
-        found = [own] if isinstance(own, str) else []
-        return found + [name for part in cfg.values() for name in pretrained_weights(part)]
-    if isinstance(cfg, (list, tuple)):
-        return [name for part in cfg for name in pretrained_weights(part)]
-    return []

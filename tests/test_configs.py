@@ -16,7 +16,8 @@ from mmvtr.engine.schedule_checks import check_warmup
 from mmvtr.models import ContrastiveLoss, NormalizedContrastiveLoss
 from mmvtr.utils import load_config, register_all_modules
 
-CONFIGS = sorted((Path(__file__).parents[1] / 'configs').glob('*.py'))
+ALL = sorted((Path(__file__).parents[1] / 'configs').glob('*.py'))
+CONFIGS = [path for path in ALL if 'zeroshot' not in path.stem]  # what is trained
 REAL = [path for path in CONFIGS if 'planted' not in path.stem]
 
 

@@ -1,10 +1,13 @@
 """Write the frame features of a config's videos, to train on in place of the videos.
 
-    python tools/extract_features.py CONFIG [CHECKPOINT] --out DIR [--format npy|hdf5]
+    python tools/extract_features.py CONFIG [CHECKPOINT] --out DIR [--format npy|hdf5] [--texts]
 
 The frame tower ``model.encoder.frames`` sees the frames of the test dataset's video pipeline, for
 the videos of the train, val and test datasets alike. ``LoadFeatures`` reads the result: ``DIR``
 (npy: ``VIDEO_ID.npy``, float32 [F, D]) or ``DIR/features.h5``. What is there is not made again.
+
+With ``--texts`` the text tower ``model.encoder.text`` sees their texts instead: ``TEXT_ID.npy``,
+float32 [L, D], its words and special tokens, which ``LoadTextFeatures`` reads.
 """
 
 from __future__ import annotations
@@ -29,7 +32,8 @@ def parse_args() -> argparse.Namespace:
     add('checkpoint', nargs='?', help="default: the tower's own (pretrained) weights")
     add('--out', required=True, metavar='DIR', type=Path)
     add('--format', choices=['npy', 'hdf5'], default='npy')
-    add('--batch-size', type=int, default=8, metavar='VIDEOS')
+    add('--texts', action='store_true', help='word features of the texts, not of the videos')
+    add('--batch-size', type=int, default=8, metavar='ITEMS')
     add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
     return parser.parse_args()
 
@@ -44,7 +48,7 @@ class NpyStore:
         return self._path(video_id).is_file()
 
     def write(self, video_id: str, features: Any) -> None:
-        """Store float32 [F, D]."""
+        """Store float32 [F, D] of a video, or [L, D] of a text."""
         import numpy as np
 
         path = self._path(video_id)
@@ -109,23 +113,26 @@ class Hdf5Store:
 def main() -> None:
     args = parse_args()
     cfg = load_config(args.config, args.cfg_options)
+    kind = 'text' if args.texts else 'video'
 
     from mmengine.utils import ProgressBar
 
     model = build_model(cfg, args.checkpoint)
-    datasets = build_datasets(cfg)
+    datasets = build_datasets(cfg, kind)
     args.out.mkdir(parents=True, exist_ok=True)
-    check_origin(args.out / 'origin.txt', model.encoder.frames, cfg)
+    tower = model.encoder.text if args.texts else model.encoder.frames
+    check_origin(args.out / 'origin.txt', tower, cfg.test_dataloader.dataset[f'{kind}_pipeline'])
     store = NpyStore(args.out) if args.format == 'npy' else Hdf5Store(args.out)
-    todo = missing(datasets, store)
+    todo = missing(datasets, store, kind)
     count = sum(len(indices) for _, indices in todo)
-    print(f'{args.out}: {count} videos to do, {num_videos(datasets) - count} are there')
+    print(f'{args.out}: {count} {kind}s to do, {num_items(datasets, kind) - count} are there')
     bar, broken = ProgressBar(count), []
+    loader = cfg.get('train_dataloader') or cfg.test_dataloader
     for dataset, indices in todo:
-        for batch in batches(dataset, indices, args.batch_size, cfg.train_dataloader):
+        for batch in batches(dataset.view(kind), indices, args.batch_size, loader):
             broken += batch['data_samples']['broken']
-            for video_id, features in encode(model, batch):
-                store.write(video_id, features)
+            for name, features in encode(model, batch, kind):
+                store.write(name, features)
                 bar.update()
     store.finish()
     print(f'\n{args.out}: done, {len(broken)} broken videos left out')
@@ -143,28 +150,33 @@ def build_model(cfg: Config, checkpoint: str | None) -> Any:
         raise SystemExit(f'error: {error}') from error
 
 
-def build_datasets(cfg: Config) -> list[Any]:
-    """The datasets of all dataloaders, with the video pipeline of the test dataset."""
+def build_datasets(cfg: Config, kind: str) -> list[Any]:
+    """The datasets of all dataloaders, with the pipeline of the test dataset for their items.
+
+    The others are not looked at: who reads texts needs no videos.
+    """
     from mmvtr.engine.launch import LOADERS, check_datasets
     from mmvtr.registry import DATASETS
 
-    pipeline = cfg.test_dataloader.dataset.video_pipeline
+    pipelines = {'video_pipeline': [], 'text_pipeline': []}
+    own = f'{kind}_pipeline'
+    pipelines[own] = cfg.test_dataloader.dataset[own]
     for loader in filter(cfg.get, LOADERS):
-        cfg[loader].dataset.video_pipeline = pipeline
+        cfg[loader].dataset.update(pipelines)
     check_datasets(cfg)
     return [DATASETS.build(cfg[loader].dataset) for loader in filter(cfg.get, LOADERS)]
 
 
-def check_origin(path: Path, tower: Any, cfg: Config) -> None:
-    """See that the features already in a folder are of the same tower and the same frames.
+def check_origin(path: Path, tower: Any, pipeline: list[Any]) -> None:
+    """See that the features already in a folder are of the same tower and the same input.
 
     Raises:
         SystemExit: they are of others.
     """
     from mmvtr.apis import fingerprint
 
-    pipeline = '\n'.join(str(step) for step in cfg.test_dataloader.dataset.video_pipeline)
-    origin = f'{type(tower).__name__}, weights {fingerprint(tower)}\n{pipeline}\n'
+    steps = '\n'.join(map(str, pipeline))
+    origin = f'{type(tower).__name__}, weights {fingerprint(tower)}\n{steps}\n'
     if not path.is_file():
         path.write_text(origin)
     elif path.read_text() != origin:
@@ -174,8 +186,8 @@ def check_origin(path: Path, tower: Any, cfg: Config) -> None:
         )
 
 
-def missing(datasets: list[Any], store: Any) -> list[tuple[Any, list[int]]]:
-    """For each dataset the indices of its videos that are not stored, each video once.
+def missing(datasets: list[Any], store: Any, kind: str) -> list[tuple[Any, list[int]]]:
+    """For each dataset the indices of its items that are not stored, each item once.
 
     Raises:
         SystemExit: an id by which nothing can be stored, as its file would lie elsewhere.
@@ -183,9 +195,9 @@ def missing(datasets: list[Any], store: Any) -> list[tuple[Any, list[int]]]:
     seen: set[str] = set()
     todo = []
     for dataset in datasets:
-        names = [video['video_id'] for video in dataset.videos]
+        names = ids(dataset, kind)
         try:
-            new = [v for v, n in enumerate(names) if n not in seen and n not in store]
+            new = [i for i, n in enumerate(names) if n not in seen and n not in store]
         except ValueError as error:
             raise SystemExit(f'error: {error}') from error
         todo.append((dataset, new))
@@ -193,22 +205,27 @@ def missing(datasets: list[Any], store: Any) -> list[tuple[Any, list[int]]]:
     return todo
 
 
-def num_videos(datasets: list[Any]) -> int:
-    """Different videos of all datasets."""
-    return len({video['video_id'] for dataset in datasets for video in dataset.videos})
+def num_items(datasets: list[Any], kind: str) -> int:
+    """Different videos, or texts, of all datasets."""
+    return len({name for dataset in datasets for name in ids(dataset, kind)})
+
+
+def ids(dataset: Any, kind: str) -> list[str]:
+    """Of all videos, or texts, of a dataset."""
+    return [record[f'{kind}_id'] for record in getattr(dataset, f'{kind}s')]
 
 
 def batches(
-    dataset: Any, indices: list[int], batch_size: int, loader: Config
+    items: Any, indices: list[int], batch_size: int, loader: Config
 ) -> Iterator[dict[str, Any]]:
-    """The videos ``indices`` of a dataset, collated."""
+    """The ``indices`` of a dataset's videos or texts, collated."""
     from torch.utils.data import DataLoader
 
     from mmvtr.datasets import collate_retrieval
 
     return iter(
         DataLoader(
-            dataset.view('video'),
+            items,
             sampler=indices,
             batch_size=batch_size,
             num_workers=loader.get('num_workers', 0),
@@ -217,19 +234,22 @@ def batches(
     )
 
 
-def encode(model: Any, batch: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Ids and features float32 [F, D] of the videos of a batch."""
+def encode(model: Any, batch: dict[str, Any], kind: str) -> Iterator[tuple[str, Any]]:
+    """Ids and features, float32 [F, D] of the videos of a batch or [L, D] of its texts."""
     import torch
 
-    if 'video' not in batch['inputs']:  # all are broken
+    if kind not in batch['inputs']:  # all are broken
         return
-    ids = batch['data_samples']['video_ids']
+    names = batch['data_samples'][f'{kind}_ids']
     inputs = model.data_preprocessor(batch, False)['inputs']
-    mask = inputs['frame_mask']
+    mask = inputs['frame_mask' if kind == 'video' else 'text_mask']
     with torch.no_grad():
-        features = model.encoder.frames(inputs['video'][mask]).float().cpu()
-    for video_id, rows in zip(ids, features.split(mask.sum(1).tolist())):
-        yield video_id, rows.numpy()
+        if kind == 'video':
+            features = model.encoder.frames(inputs['video'][mask])
+        else:
+            features = model.encoder.text(inputs['text'], mask)[0][mask]
+    rows = features.float().cpu().split(mask.sum(1).tolist())
+    yield from ((name, row.numpy()) for name, row in zip(names, rows))
 
 
 if __name__ == '__main__':

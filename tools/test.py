@@ -2,7 +2,7 @@
 
     python tools/test.py CONFIG CHECKPOINT [--out metrics.json] [--cfg-options key=value ...]
     python tools/test.py CONFIG CHECKPOINT CHECKPOINT ... [--fusion .7 .3]
-    python tools/test.py CONFIG [--cfg-options key=value ...]
+    python tools/test.py CONFIG                      # zero-shot: the pretrained model, untrained
 
 Of several checkpoints of one config (trained on other splits, with other seeds) the scores are
 added, and each one's own numbers stand beside: member_0, member_1 ...
@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import Any, Optional, Sequence
+from typing import Optional, Sequence
 
 from mmengine.config import Config, DictAction
 
-from mmvtr.utils import forget_pretrained, load_config, pretrained_weights
+from mmvtr.utils import forget_pretrained, load_config
 
 
 def parse_args() -> argparse.Namespace:
@@ -28,7 +28,13 @@ def parse_args() -> argparse.Namespace:
     )
     add = parser.add_argument
     add('config', help='config file')
-    add('checkpoints', nargs='*', metavar='CHECKPOINT', help='files of the same model')
+    add(
+        'checkpoints',
+        nargs='*',
+        metavar='CHECKPOINT',
+        help='files of the same model; none: as the config builds it, with its pretrained weights',
+    )
+    add('--random-weights', action='store_true', help='without a checkpoint: test a random model')
     add(
         '--fusion',
         nargs='+',
@@ -48,16 +54,15 @@ def parse_args() -> argparse.Namespace:
 
 def check_args(args: argparse.Namespace, cfg: Config) -> None:
     """Refuse what cannot be tested, before anything slow."""
+    if not args.checkpoints and cfg.get('load_from'):
+        args.checkpoints = [cfg.load_from]
     for path in args.checkpoints:
         if not os.path.isfile(path):
             raise SystemExit(f'error: checkpoint {path} does not exist')
-    if not args.checkpoints and not pretrained_weights(cfg.model):
-        raise SystemExit(
-            f'error: no CHECKPOINT, and the model of {args.config} names no `pretrained` weights '
-            'to test in its place'
-        )
     if args.fusion is not None and len(args.checkpoints) < 2:
         raise SystemExit('error: --fusion is for several checkpoints')
+    if args.random_weights and args.checkpoints:
+        raise SystemExit('error: --random-weights is for a test without a checkpoint')
     if cfg.get('test_dataloader') is None:
         raise SystemExit(f'error: {args.config} has no test_dataloader')
 
@@ -75,15 +80,15 @@ def main() -> None:
 
     from mmvtr.engine import ToolRunner, launch
     from mmvtr.engine.config_checks import check_config
+    from mmvtr.engine.zero_shot import state_zero_shot
 
     check_config(cfg, args.cfg_options or ())
-    origins = [origin(path) for path in args.checkpoints]
-    seeds, choices = [seed for seed, _ in origins], [choice for _, choice in origins]
+    seeds, choices = zip(*map(origin, args.checkpoints)) if args.checkpoints else ((), ())
     if seeds and seeds[0] is not None:
         cfg.merge_from_dict({'randomness.seed': seeds[0]})  # the protocol line states it
     cfg.load_from, cfg.resume = args.checkpoints[0] if len(seeds) == 1 else None, False
     if len(seeds) > 1:
-        fuse(cfg, args, seeds)  # load_members loads them
+        fuse(cfg, args, seeds)  # load_members fills them
     if seeds:
         forget_pretrained(cfg.model)
     launch.start_processes(cfg, args.launcher)
@@ -95,25 +100,12 @@ def main() -> None:
     elif seeds:
         launch.check_or_exit(runner.model, args.checkpoints[0])
     else:
-        say_untrained(runner, pretrained_weights(cfg.model))
+        state_zero_shot(runner, random=args.random_weights)
     launch.state_choice(runner, choices)
     metrics = runner.test()
     if args.out and is_main_process():
         dump(metrics, args.out)
     launch.stop_processes()
-
-
-def say_untrained(runner: Any, weights: Sequence[str]) -> None:
-    """Log what is tested in place of a checkpoint, and which parts of it nobody has trained."""
-    towers = ('encoder.frames.', 'encoder.text.', 'temperature.')
-    names = [name for name, _ in runner.model.named_parameters() if not name.startswith(towers)]
-    parts = sorted({'.'.join(name.split('.')[:2]) for name in names})
-    runner.logger.info(f'No checkpoint: testing the pretrained weights {sorted(set(weights))}')
-    if parts:
-        runner.logger.warning(
-            f'{len(parts)} parts beside the towers have random weights: {", ".join(parts[:5])}'
-            f'{", ..." if len(parts) > 5 else ""}. These numbers say little before a training.'
-        )
 
 
 def origin(path: str) -> tuple[Optional[int], Optional[str]]:

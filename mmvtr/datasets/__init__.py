@@ -26,6 +26,7 @@ from mmvtr.datasets.tables.dataset import TableDataset
 from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.datasets.videos.expert_features import LoadExperts
 from mmvtr.datasets.videos.feature_transforms import LoadTextFeatures, PoolFeatures, TrimFeatures
+from mmvtr.datasets.videos.open_clip_frames import OpenCLIPResize
 from mmvtr.datasets.videos.transforms import (
     CenterCrop,
     LoadFeatures,
@@ -37,6 +38,7 @@ from mmvtr.datasets.videos.transforms import (
 from mmvtr.datasets.videos.video_io import BrokenVideoError, read_frames
 from mmvtr.datasets.words.caption_agreement import CaptionAgreement
 from mmvtr.datasets.words.caption_classes import CaptionClasses
+from mmvtr.datasets.words.open_clip_tokens import OpenCLIPTokenize
 from mmvtr.datasets.words.role_graphs import LoadRoleGraph, PartOfSpeechGraph, VerbNounGraph
 from mmvtr.datasets.words.tokenizers import CLIPTokenize, HFTokenize, WordTokenize
 
@@ -64,6 +66,8 @@ __all__ = [
     'LoadVideo',
     'MSRVTTDataset',
     'MSVDDataset',
+    'OpenCLIPResize',
+    'OpenCLIPTokenize',
     'PRVRDataset',
     'PartOfSpeechGraph',
     'PlantedDataset',

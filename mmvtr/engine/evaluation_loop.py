@@ -261,6 +261,7 @@ class RetrievalLoop(BaseLoop):
             'ties': 'mean rank',
             **training_protocol(self.runner),
             'checkpoint': chosen and f'chosen on {chosen}',
+            'zero-shot:': self.runner.message_hub.get_info('zero_shot'),
             'seed': self.runner.seed,
         }
 

@@ -13,6 +13,7 @@ from mmvtr.models.encoders import (
     MSSLEncoder,
     SSBEncoder,
     TwoBranches,
+    XCLIPEncoder,
 )
 from mmvtr.models.heads import GaussianHead, HierarchicalGaussianHead, PCMEGaussianHead
 from mmvtr.models.losses import (
@@ -56,6 +57,8 @@ from mmvtr.models.towers import (
     FeatureWords,
     OpenCLIPFrames,
     OpenCLIPText,
+    TransformersDualText,
+    TransformersFrames,
     TransformersText,
     WordVectors,
 )
@@ -108,10 +111,13 @@ __all__ = [
     'Target',
     'Temperature',
     'TokenSimilarity',
+    'TransformersDualText',
+    'TransformersFrames',
     'TransformersText',
     'TwoBranches',
     'UATVR',
     'VideoTextDataPreprocessor',
     'VideoTextRetriever',
     'WordVectors',
+    'XCLIPEncoder',
 ]

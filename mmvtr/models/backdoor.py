@@ -139,6 +139,8 @@ class BackdoorRetriever(BaseModel):
         preprocessor = data_preprocessor or preprocessor_of(members)
         super().__init__(data_preprocessor=preprocessor, init_cfg=init_cfg)
         self.members = ModuleList([build(member) for member in members])
+        if getattr(self.data_preprocessor, 'of_tower', False):
+            self.data_preprocessor = self.members[0].data_preprocessor
         refuse_shortlists(self.members)
         self.fusion = fusion
         self.register_buffer('seen', torch.zeros(len(members), dtype=torch.long))

@@ -6,7 +6,7 @@ from typing import Optional, Sequence
 
 import torch
 from mmengine.model import BaseDataPreprocessor
-from torch import Tensor
+from torch import Tensor, nn
 
 from mmvtr.registry import MODELS
 
@@ -16,29 +16,61 @@ class VideoTextDataPreprocessor(BaseDataPreprocessor):
     """uint8 frames -> normalised float; frames and words padded, with masks.
 
     Args:
-        mean, std: per RGB channel, in 0-255; unused where videos are precomputed features.
+        mean, std: per RGB channel, in 0-255; unused where videos are precomputed features.  None:
+            those of the frame tower, which the retriever hands over (:meth:`normalise_as`) and
+            checkpoints keep.
         max_frames: pad to this number instead of the longest video of the batch.
 
     Call: the dict of ``collate_retrieval`` -> the same dict with ``inputs`` of
 
     - ``video`` float [V, F, 3, H, W] or [V, F, D], ``frame_mask`` bool [V, F];
-    - ``text`` int64 [T, L] (pad id 0) or float [T, L, D], ``text_mask`` bool [T, L];
+    - ``text`` int64 [T, L] (pad id 0) or float [T, L, D], ``text_mask`` bool [T, L]; of texts that
+      come with padding of their own (``text_words``, OpenCLIPTokenize) False on it;
 
     each pair only where the batch holds videos or texts; ``video_<name>`` and ``text_<name>``, of
     one shape for all items, are stacked.
+
+    Raises:
+        ValueError: only one of ``mean`` and ``std`` is None.
     """
 
     def __init__(
         self,
         *,
-        mean: Sequence[float] = (122.7709, 116.7460, 104.0937),
-        std: Sequence[float] = (68.5005, 66.6322, 70.3232),
+        mean: Optional[Sequence[float]] = (122.7709, 116.7460, 104.0937),
+        std: Optional[Sequence[float]] = (68.5005, 66.6322, 70.3232),
         max_frames: Optional[int] = None,
     ) -> None:
         super().__init__()
-        self.register_buffer('mean', torch.tensor(mean).view(3, 1, 1), persistent=False)
-        self.register_buffer('std', torch.tensor(std).view(3, 1, 1), persistent=False)
+        if (mean is None) != (std is None):
+            raise ValueError(f'mean and std: both or none, not mean={mean}, std={std}')
+        self.of_tower = mean is None
+        for name, values in (('mean', mean), ('std', std)):
+            values = [torch.nan] * 3 if values is None else values
+            values = torch.tensor(values).view(3, 1, 1)
+            self.register_buffer(name, values, persistent=self.of_tower)
         self.max_frames = max_frames
+
+    def normalise_as(self, frames: nn.Module) -> None:
+        """Where ``mean`` and ``std`` are None, take those of a frame tower.
+
+        Args:
+            frames: with ``image_mean`` and ``image_std``, 3 floats each, of values in 0-1.
+
+        Raises:
+            ValueError: it has none, or does not know them.
+        """
+        if not self.of_tower:
+            return
+        known = getattr(frames, 'image_mean', None), getattr(frames, 'image_std', None)
+        if None in known:
+            raise ValueError(
+                f'data_preprocessor with mean=None: {type(frames).__name__} does not say how its '
+                'weights want frames normalised (of a local file of a model whose weights differ '
+                'in it: nobody does); give mean and std, 3 numbers each, in 0-255'
+            )
+        for buffer, values in zip((self.mean, self.std), known):
+            buffer.copy_(torch.tensor(values).view(3, 1, 1) * 255)
 
     def forward(self, data: dict, training: bool = False) -> dict:
         data = self.cast_data(data)
@@ -50,7 +82,13 @@ class VideoTextDataPreprocessor(BaseDataPreprocessor):
             inputs['video'] = video
         if 'text' in data['inputs']:
             inputs['text'], inputs['text_mask'] = pad(data['inputs']['text'])
-        further = {name: x for name, x in data['inputs'].items() if name not in ('video', 'text')}
+        known = {'video', 'text'}
+        if 'text_words' in data['inputs']:
+            words = torch.stack(data['inputs']['text_words']).to(inputs['text_mask'].device)
+            positions = torch.arange(inputs['text_mask'].shape[1], device=words.device)
+            inputs['text_mask'] &= positions < words[:, None]
+            known.add('text_words')
+        further = {name: x for name, x in data['inputs'].items() if name not in known}
         inputs.update((name, stack(name, x)) for name, x in further.items())
         return dict(inputs=inputs, data_samples=data['data_samples'])
 

@@ -74,6 +74,8 @@ class VideoTextRetriever(BaseModel):
     ) -> None:
         super().__init__(data_preprocessor=data_preprocessor, init_cfg=init_cfg)
         self.encoder = build(encoder)
+        if hasattr(self.data_preprocessor, 'normalise_as'):
+            self.data_preprocessor.normalise_as(getattr(self.encoder, 'frames', None))
         self.similarity = build(similarity)
         self.temperature = build(temperature)
         self.losses = nn.ModuleDict({name: build(loss) for name, loss in losses.items()})

@@ -6,7 +6,8 @@ import torch
 
 import toy
 from children import run_tool
-from mmvtr.datasets import LoadFeatures
+from mmvtr.datasets import LoadFeatures, LoadTextFeatures
+from mmvtr.models import TransformersText
 
 CONFIG = toy.RETRIEVER + """
 text_pipeline = [dict(type='ToySay')]
@@ -126,3 +127,38 @@ def test_nothing_is_written_outside_the_folder(folder, write_video, kind):
     assert code == 1 and 'Traceback' not in printed
     assert 'error: ' in printed and "'../evil'" in printed
     assert not [*folder.parent.rglob('evil.npy'), *folder.rglob('*.npy'), *folder.rglob('*.h5')]
+
+
+BERT = dict(
+    model_type='roberta',
+    hidden_size=16,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=16,
+    vocab_size=8,
+    max_position_embeddings=40,
+)
+
+
+@torch.no_grad()
+def test_words_of_all_texts(folder):
+    """Of a pretrained text encoder, as PRVR's RoBERTa; no video is looked at."""
+    torch.manual_seed(0)
+    tower = TransformersText(BERT, dim=None).eval()
+    tower.transformer.save_pretrained(folder / 'roberta')
+    text = "text=dict(_delete_=True, type='TransformersText', model='roberta', dim=None)"
+    frames = "frames=dict(_delete_=True, type='FeatureFrames', in_dim=16)"
+    changed = f'model = dict(encoder=dict({text}, {frames}))\n'
+    (folder / 'base.py').write_text(CONFIG)
+    (folder / 'config.py').write_text(f"_base_ = ['base.py']\n{changed}")
+    for name in NAMES:
+        (folder / f'{name}.mp4').unlink()
+    code, printed = extract(folder, '--texts')
+    assert code == 0, printed
+    assert '3 texts to do, 0 are there' in printed
+    load = LoadTextFeatures(str(folder / 'features'))
+    for name in NAMES:
+        words = load.transform(dict(text_id=name))['token_features']
+        ids = torch.tensor([[ord(name) % 8]])
+        expected = tower(ids, torch.ones_like(ids, dtype=torch.bool))[0][0]
+        np.testing.assert_allclose(words, expected.numpy(), atol=1e-5)

@@ -196,12 +196,7 @@ class ResizeShortSide(BaseTransform):
 
     def transform(self, results: Results) -> Results:
         """``imgs`` [H, W, 3] -> [H', W', 3], min(H', W') = size."""
-        stored = results.get('stored_size')
-        if stored is not None and stored < self.size:
-            raise ValueError(
-                f'ResizeShortSide({self.size}): the frames of {results["video_id"]!r} were stored '
-                f'with a short side of {stored} pixels; extract them with --size {self.size}'
-            )
+        refuse_smaller_store(results, self.size, f'ResizeShortSide({self.size})')
         results['imgs'] = resize_short_side(results['imgs'], self.size)
         return results
 
@@ -234,3 +229,13 @@ class RandomRoll(BaseTransform):
         shift = np.random.randint(results['imgs'][0].shape[:2])
         results['imgs'] = [np.roll(img, shift, axis=(0, 1)) for img in results['imgs']]
         return results
+
+
+def refuse_smaller_store(results: Results, size: int, name: str) -> None:
+    """Raise ValueError where frames would be enlarged that were stored smaller than ``size``."""
+    stored = results.get('stored_size')
+    if stored is not None and stored < size:
+        raise ValueError(
+            f'{name}: the frames of {results["video_id"]!r} were stored with a short side of '
+            f'{stored} pixels; extract them with --size {size}'
+        )

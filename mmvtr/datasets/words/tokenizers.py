@@ -40,14 +40,7 @@ class CLIPTokenize(BaseTransform):
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """L ids -> L words or parts of words, a part that another one follows with a hyphen."""
-        known = {self.tokenizer.sot_token_id: '[SOT]', self.tokenizer.eot_token_id: '[EOT]'}
-        return [known[i] if i in known else self._piece(i) for i in map(int, ids)]
-
-    def _piece(self, number: int) -> str:
-        symbol = self.tokenizer.decoder[number]
-        letters = symbol.removesuffix('</w>')
-        word = bytes(self.tokenizer.byte_decoder[c] for c in letters).decode(errors='replace')
-        return word + ('' if symbol.endswith('</w>') else '-')
+        return clip_pieces(self.tokenizer, ids)
 
 
 @TRANSFORMS.register_module()
@@ -103,9 +96,11 @@ class HFTokenize(BaseTransform):
     Args:
         model: name on the hub, or a local folder.
         max_length: at most so many ids, special tokens included.
+        padded: pad each text to ``max_length``, for a tower that reads its padding (SigLIP);
+            ``text_extra['words']`` says how many ids are no padding.
     """
 
-    def __init__(self, model: str, max_length: int = 32) -> None:
+    def __init__(self, model: str, max_length: int = 32, *, padded: bool = False) -> None:
         from transformers import AutoTokenizer  # imports in seconds: only where it is used
 
         try:
@@ -116,11 +111,21 @@ class HFTokenize(BaseTransform):
                 'be downloaded'
             ) from error
         self.max_length = max_length
+        self.padded = padded
 
     def transform(self, results: Results) -> Results:
-        """``text`` -> ``token_ids``."""
-        ids = self.tokenizer(results['text'], truncation=True, max_length=self.max_length)
-        results['token_ids'] = np.array(ids['input_ids'], dtype=np.int64)
+        """``text`` -> ``token_ids``, and ``text_extra`` where they are padded."""
+        known = self.tokenizer(
+            results['text'],
+            truncation=True,
+            max_length=self.max_length,
+            padding='max_length' if self.padded else False,
+            return_attention_mask=True,
+        )
+        results['token_ids'] = np.array(known['input_ids'], dtype=np.int64)
+        if self.padded:
+            words = sum(known['attention_mask'])
+            results['text_extra'] = {**results.get('text_extra', {}), 'words': words}
         return results
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
@@ -130,3 +135,16 @@ class HFTokenize(BaseTransform):
 
 def _enclose(sot: int, words: list[int], eot: int, context_length: int) -> np.ndarray:
     return np.array([sot, *words[: context_length - 2], eot], dtype=np.int64)
+
+
+def clip_pieces(tokenizer: Any, ids: Sequence[int]) -> list[str]:
+    """L ids of open_clip's SimpleTokenizer -> L pieces, see :meth:`CLIPTokenize.pieces`."""
+    known = {tokenizer.sot_token_id: '[SOT]', tokenizer.eot_token_id: '[EOT]'}
+    return [known[i] if i in known else _piece(tokenizer, i) for i in map(int, ids)]
+
+
+def _piece(tokenizer: Any, number: int) -> str:
+    symbol = tokenizer.decoder[number]
+    letters = symbol.removesuffix('</w>')
+    word = bytes(tokenizer.byte_decoder[c] for c in letters).decode(errors='replace')
+    return word + ('' if symbol.endswith('</w>') else '-')

@@ -13,7 +13,8 @@ from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.similarities.token import TokenSimilarity
 from mmvtr.models.temperature import Temperature
-from mmvtr.models.towers.open_clip import OpenCLIPFrames, OpenCLIPText
+from mmvtr.models.towers.open_clip import OpenCLIPFrames
+from mmvtr.models.towers.open_clip_text import OpenCLIPText
 
 Towers = tuple[nn.Module, nn.Module]
 State = Mapping[str, Tensor]

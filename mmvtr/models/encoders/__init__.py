@@ -8,6 +8,7 @@ from mmvtr.models.encoders.mmt import MMTEncoder
 from mmvtr.models.encoders.prvr import ARLEncoder, TwoBranches
 from mmvtr.models.encoders.ssb import SSBEncoder
 from mmvtr.models.encoders.uatvr import UATVR
+from mmvtr.models.encoders.xclip import XCLIPEncoder
 
 __all__ = [
     'ARLEncoder',
@@ -20,4 +21,5 @@ __all__ = [
     'SSBEncoder',
     'TwoBranches',
     'UATVR',
+    'XCLIPEncoder',
 ]

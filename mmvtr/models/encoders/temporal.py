@@ -8,7 +8,7 @@ from typing import Optional
 import torch
 from torch import Tensor, nn
 
-from mmvtr.models.towers.open_clip import OpenCLIPText
+from mmvtr.models.towers.open_clip_text import OpenCLIPText
 
 #: Epsilon of the LayerNorms in the official temporal blocks (CLIP's own have 1e-5).
 EPSILON = 1e-12
@@ -142,4 +142,5 @@ class FramePositions(nn.Module):
 
 
 def _same_width(text: nn.Module, dim: int) -> bool:
-    return isinstance(text, OpenCLIPText) and text.positional_embedding.shape[1] == dim
+    clips = isinstance(text, OpenCLIPText) and text.kind == 'causal'
+    return clips and text.positional_embedding.shape[1] == dim

@@ -6,8 +6,6 @@ mismatches, no network, checkpoints of another model.
 
 from __future__ import annotations
 
-import copy
-import difflib
 import os
 import ssl
 import urllib.error
@@ -22,6 +20,7 @@ from huggingface_hub import constants, try_to_load_from_cache
 from open_clip.model import convert_to_custom_text_state_dict
 from torch import Tensor, nn
 
+from mmvtr.open_clip_configs import model_config, preprocessings, tag_config
 from mmvtr.storage import read_plain
 
 _HUB_FILES = ('open_clip_model.safetensors', 'open_clip_pytorch_model.bin')
@@ -33,89 +32,78 @@ _FILE_SUFFIXES = ('.pt', '.pth', '.bin', '.safetensors', '.npz')
 class OpenCLIP(NamedTuple):
     """A CLIP with separate towers ``clip.visual`` and ``clip.text``, float32, on the CPU.
 
-    ``mean`` and ``std``: per RGB channel, of values in 0-1, that the frames are normalised with.
+    ``mean`` and ``std``: per RGB channel, of values in 0-1, that the frames are normalised with;
+    None of a local file, where the tags of its model's name differ in them.
     """
 
     clip: nn.Module
     embed_dim: int
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
+    mean: Optional[tuple[float, ...]]
+    std: Optional[tuple[float, ...]]
 
 
 def build_open_clip(model: str | dict, pretrained: Optional[str] = None) -> OpenCLIP:
     """Build a CLIP and load its weights.
 
     Args:
-        model: a name in ``open_clip.list_models()``, or a config dict as open_clip's JSON files
-            hold it (``embed_dim``, ``vision_cfg``, ``text_cfg``, ``quick_gelu``).
+        model: see :func:`~mmvtr.open_clip_configs.model_config`.
         pretrained: tag of that model (``'openai'``), local checkpoint of a whole CLIP (in
             open_clip's or OpenAI's own format), or None for random weights.
 
     Raises:
         ValueError: unknown model or tag, QuickGELU mismatch, or weights of another model.
         FileNotFoundError: ``pretrained`` looks like a file and is none.
-        RuntimeError: the tag cannot be downloaded.
+        RuntimeError: the tag, or the config of a text tower of transformers, cannot be downloaded.
     """
     config = model_config(model)
-    tag = {}
+    path, tag = pretrained, None
     if pretrained is not None and not os.path.isfile(pretrained):
-        tag = _tag_config(model, pretrained, config)
+        tag = _checked_tag(model, pretrained, config)
         path = _fetch(model, pretrained, tag)
-    else:
-        path = pretrained
     clip = _build(config)
     if path is not None:
         if _is_torchscript(path) and not config.get('quick_gelu', False):
             raise ValueError(f"{path} is OpenAI's, trained with QuickGELU: use a quickgelu model")
         _load(clip, path, name=model if isinstance(model, str) else 'the given config')
-    mean = tag.get('mean', open_clip.OPENAI_DATASET_MEAN)
-    std = tag.get('std', open_clip.OPENAI_DATASET_STD)
-    return OpenCLIP(clip, config['embed_dim'], tuple(mean), tuple(std))
+    return OpenCLIP(clip, config['embed_dim'], *_mean_and_std(model, tag, weights=path is not None))
 
 
-def model_config(model: str | dict) -> dict:
-    """open_clip's config of a named model, or a copy of the given one.
-
-    Raises:
-        ValueError: the name is unknown (the closest ones are listed), the dict is incomplete, or
-            the model is not a plain CLIP.
-    """
-    if isinstance(model, str):
-        name = model.replace('/', '-')
-        if name not in open_clip.list_models():
-            close = difflib.get_close_matches(name, open_clip.list_models(), n=5, cutoff=0.4)
-            raise ValueError(f'open_clip has no model {model!r}; close names: {close}')
-        config = open_clip.get_model_config(name)
-    else:
-        config = {key: copy.deepcopy(value) for key, value in model.items()}
-    missing = {'embed_dim', 'vision_cfg', 'text_cfg'} - set(config)
-    if missing:
-        raise ValueError(f'an open_clip config needs {sorted(missing)}, got {sorted(config)}')
-    if 'multimodal_cfg' in config or config['text_cfg'].get('hf_model_name'):
-        raise ValueError(f'{model!r} is CoCa or has a Hugging Face text tower: take a plain CLIP')
-    return config
+def _mean_and_std(
+    model: str | dict, tag: Optional[dict], *, weights: bool
+) -> tuple[Optional[tuple[float, ...]], Optional[tuple[float, ...]]]:
+    if tag is not None:
+        return tuple(tag['mean']), tuple(tag['std'])
+    known = list(dict.fromkeys((known.mean, known.std) for known in preprocessings(model)))
+    return (None, None) if weights and len(known) > 1 else known[0]
 
 
 def _build(config: dict) -> nn.Module:
+    """Both towers of a config, with random weights."""
+    config = {key: value for key, value in config.items() if key != 'custom_text'}
+    if config['text_cfg'].get('hf_model_name'):
+        # Else it downloads weights that those of the whole CLIP replace.
+        config['text_cfg'] = {**config['text_cfg'], 'hf_model_pretrained': False}
+    kind = open_clip.CoCa if 'multimodal_cfg' in config else open_clip.CustomTextCLIP
     try:
-        return open_clip.CustomTextCLIP(
-            **{key: value for key, value in config.items() if key != 'custom_text'}
-        )
+        return kind(**config)
     except TypeError as error:
-        raise ValueError(f'open_clip cannot build {config}: {error}') from error
+        raise ValueError(f'open_clip cannot build {str(config)[:200]}: {error}') from error
+    except OSError as error:
+        name = config['text_cfg'].get('hf_model_name')
+        raise RuntimeError(
+            f'the config of the text tower {name!r} is neither in the Hugging Face cache '
+            f'({constants.HF_HUB_CACHE}) nor can it be downloaded: {str(error)[:80]} ... Either\n'
+            '  - fill the cache on a machine with network, and copy it here\n'
+            "  - or set text_cfg.hf_model_name of the model's config to a local folder\n"
+            '  - or choose a model whose text tower is not of transformers'
+        ) from error
 
 
-def _tag_config(model: str | dict, tag: str, config: dict) -> dict:
+def _checked_tag(model: str | dict, tag: str, config: dict) -> dict:
     """open_clip's entry of a pretrained tag, checked against the model."""
     if '/' in tag or os.path.splitext(tag)[1] in _FILE_SUFFIXES:
         raise FileNotFoundError(f'pretrained={tag!r}: there is no such file')
-    if not isinstance(model, str):
-        raise ValueError(f'pretrained={tag!r}: a config dict has no tags, give a local file')
-    name = model.replace('/', '-')
-    found = open_clip.get_pretrained_cfg(name, tag)
-    if not found:
-        tags = open_clip.list_pretrained_tags_by_model(name)
-        raise ValueError(f'open_clip model {model!r} has no tag {tag!r}; its tags: {tags}')
+    found = tag_config(model, tag)
     trained, built = found.get('quick_gelu', False), config.get('quick_gelu', False)
     if trained != built:
         other = f'{model}-quickgelu' if trained else model.replace('-quickgelu', '')

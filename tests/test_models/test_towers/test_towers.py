@@ -205,8 +205,8 @@ def test_bad_frames_and_models(tmp_path):
         OpenCLIPFrames({k: v for k, v in VIT.items() if k != 'text_cfg'})
     with pytest.raises(ValueError, match='cannot build.*depth'):
         OpenCLIPFrames({**VIT, 'vision_cfg': dict(depth=3)})
-    with pytest.raises(ValueError, match='causal'):
-        OpenCLIPText({**VIT, 'text_cfg': {**VIT['text_cfg'], 'no_causal_mask': True}})
+    with pytest.raises(ValueError, match="pool_type='none' gives no vector"):
+        OpenCLIPText({**VIT, 'text_cfg': {**VIT['text_cfg'], 'pool_type': 'none'}})
     original(RESNET, tmp_path / 'resnet.pt')
     with pytest.raises(ValueError, match='resnet.pt does not hold weights of the given config'):
         OpenCLIPFrames(VIT, str(tmp_path / 'resnet.pt'))

@@ -1,0 +1,160 @@
+"""The two towers of transformers' dual encoders: CLIP, SigLIP and X-CLIP (Ni et al.)."""
+
+from __future__ import annotations
+
+from typing import Optional, Sequence
+
+from torch import Tensor, nn
+
+from mmvtr.models.towers.base import Tower, check_text
+from mmvtr.models.towers.transformers_text import load_transformer
+from mmvtr.registry import MODELS
+
+
+@MODELS.register_module()
+class TransformersFrames(Tower):
+    """The image tower of transformers' CLIPModel or SiglipModel: one vector a frame.
+
+    Args:
+        model: name on the hub, local folder, or a dict for ``AutoConfig.for_model``, which gives
+            random weights.
+        frozen: no gradients, always in eval mode.
+        grad_checkpointing: recompute activations in the backward pass.
+
+    Attributes:
+        dim: D.
+        image_size: (height, width) of the frames, pixels.
+        image_mean, image_std: 3 floats each, RGB, of values in 0-1, of the model's image processor;
+            None of a dict.
+
+    Raises:
+        ValueError: a model of another type.
+        RuntimeError: the model is neither a local folder nor cached nor can it be downloaded.
+    """
+
+    def __init__(
+        self, model: str | dict, *, frozen: bool = False, grad_checkpointing: bool = False
+    ) -> None:
+        super().__init__(frozen=frozen)
+        dual = load_dual(model, ('clip', 'siglip'), grad_checkpointing=grad_checkpointing)
+        config = dual.config.vision_config
+        self.vision_model = dual.vision_model
+        self.projection = getattr(dual, 'visual_projection', None) or nn.Identity()
+        clips = dual.config.model_type == 'clip'
+        self.dim = dual.config.projection_dim if clips else config.hidden_size
+        self.image_size = (config.image_size, config.image_size)
+        self.image_mean, self.image_std = _statistics(model)
+        self.freeze_if_asked()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Frames float [N, 3, H, W], normalised -> float [N, D], not of unit length.
+
+        Raises:
+            ValueError: the frames are not of ``image_size``.
+        """
+        if x.shape[1:] != (3, *self.image_size):
+            raise ValueError(
+                f'the frame tower takes [3, {self.image_size[0]}, {self.image_size[1]}] frames, '
+                f'got {list(x.shape[1:])}: set the size in the video pipeline'
+            )
+        return self.projection(self.vision_model(pixel_values=x).pooler_output)
+
+
+@MODELS.register_module()
+class TransformersDualText(Tower):
+    """The text tower of transformers' CLIPModel, XCLIPModel or SiglipModel.
+
+    SigLIP's reads the padding of a text, as in its training: it wants texts from
+    ``HFTokenize(model, max_length=64, padded=True)``.
+
+    Args:
+        model: as in :class:`TransformersFrames`, or the whole model, built.
+        frozen, grad_checkpointing: as there.
+
+    Attributes:
+        dim: D, of the joint space.
+
+    Raises:
+        ValueError, RuntimeError: see there.
+    """
+
+    def __init__(
+        self,
+        model: str | dict | nn.Module,
+        *,
+        frozen: bool = False,
+        grad_checkpointing: bool = False,
+    ) -> None:
+        super().__init__(frozen=frozen)
+        types = ('clip', 'siglip', 'xclip')
+        dual = load_dual(model, types, grad_checkpointing=grad_checkpointing)
+        self.config = dual.config.text_config
+        self.text_model = dual.text_model
+        self.padded = dual.config.model_type == 'siglip'
+        self.projection = nn.Identity() if self.padded else dual.text_projection
+        # SigLIP's own is called head, and is a part of its text_model.
+        self.dim = self.text_model.head.out_features if self.padded else dual.config.projection_dim
+        self.freeze_if_asked()
+
+    def forward(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Encode T texts.
+
+        Args:
+            ids: int64 [T, L]; for SigLIP L is its number of positions.
+            mask: bool [T, L], True on the words.
+
+        Returns:
+            tokens float [T, L, D], every hidden state through the projection, and pooled float
+            [T, D], what ``get_text_features`` gives.
+
+        Raises:
+            ValueError: a text without its padding, or see
+                :func:`~mmvtr.models.towers.base.check_text`.
+        """
+        positions = self.config.max_position_embeddings
+        name = f'TransformersDualText ({self.config.model_type})'
+        check_text(ids, mask, positions=positions, vocabulary=self.config.vocab_size, name=name)
+        if not self.padded:
+            out = self.text_model(input_ids=ids, attention_mask=mask.long())
+            return self.projection(out.last_hidden_state), self.projection(out.pooler_output)
+        if ids.shape[1] != positions:
+            raise ValueError(
+                f'{name} reads texts with their padding, {positions} tokens, and got '
+                f'{ids.shape[1]}: take HFTokenize(..., max_length={positions}, padded=True)'
+            )
+        out = self.text_model(input_ids=ids)
+        return self.text_model.head(out.last_hidden_state), out.pooler_output
+
+
+def load_dual(
+    model: str | dict | nn.Module, types: Sequence[str], *, grad_checkpointing: bool = False
+) -> nn.Module:
+    """A dual encoder of transformers, of one of ``types``; one that is built passes through.
+
+    Raises:
+        ValueError: of another.
+        RuntimeError: see :func:`~mmvtr.models.towers.transformers_text.load_transformer`.
+    """
+    dual = model if isinstance(model, nn.Module) else load_transformer(model)
+    if dual.config.model_type not in types:
+        raise ValueError(
+            f'{str(model)[:80]} is a model of type {dual.config.model_type!r}, not of '
+            f'{", ".join(types)}'
+        )
+    if grad_checkpointing:
+        dual.gradient_checkpointing_enable()
+    return dual
+
+
+def _statistics(
+    model: str | dict,
+) -> tuple[Optional[tuple[float, ...]], Optional[tuple[float, ...]]]:
+    if not isinstance(model, str):
+        return None, None
+    from transformers import AutoImageProcessor  # only configs with such a model need it
+
+    try:
+        processor = AutoImageProcessor.from_pretrained(model)
+    except OSError:  # a folder of weights alone: the preprocessor asks for numbers
+        return None, None
+    return tuple(processor.image_mean), tuple(processor.image_std)

@@ -1,0 +1,174 @@
+"""What open_clip says of a model without building it: its config, its frames, its tokens."""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import json
+from pathlib import Path
+from typing import Any, Callable, NamedTuple, Optional
+
+import open_clip
+
+#: How a model is named that lies in a folder with ``open_clip_config.json``.
+FOLDER = 'local-dir:'
+
+#: What open_clip does with the image of a model of which it has no weights.
+_DEFAULT = dict(
+    mean=open_clip.OPENAI_DATASET_MEAN,
+    std=open_clip.OPENAI_DATASET_STD,
+    interpolation='bicubic',
+    resize_mode='shortest',
+)
+
+
+class Preprocessing(NamedTuple):
+    """How a model wants its frames.
+
+    ``size`` is height and width in pixels; ``mean`` and ``std`` are of RGB in 0-1;
+    ``interpolation`` is 'bicubic' or 'bilinear'; ``resize_mode`` is 'shortest' (the short side is
+    scaled, then the centre is cut) or 'squash' (both sides are scaled).
+    """
+
+    size: tuple[int, int]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    interpolation: str
+    resize_mode: str
+
+
+def model_config(model: str | dict) -> dict[str, Any]:
+    """open_clip's config of a model, to be changed freely.
+
+    Args:
+        model: a name in ``open_clip.list_models()``, ``local-dir:FOLDER`` with an
+            ``open_clip_config.json`` in it, or a config dict (``embed_dim``, ``vision_cfg``,
+            ``text_cfg``, ``quick_gelu`` ...).
+
+    Raises:
+        ValueError: the name is unknown (the closest ones are listed), or the config is incomplete.
+        FileNotFoundError: the folder has no config.
+    """
+    if not isinstance(model, str):
+        config = {key: copy.deepcopy(value) for key, value in model.items()}
+    elif model.startswith(FOLDER):
+        config = _folder_config(model)['model_cfg']
+    else:
+        name = model.replace('/', '-')
+        if name not in open_clip.list_models():
+            close = difflib.get_close_matches(name, open_clip.list_models(), n=5, cutoff=0.4)
+            raise ValueError(f'open_clip has no model {model!r}; close names: {close}')
+        config = open_clip.get_model_config(name)
+    missing = {'embed_dim', 'vision_cfg', 'text_cfg'} - set(config)
+    if missing:
+        raise ValueError(f'an open_clip config needs {sorted(missing)}, got {sorted(config)}')
+    return config
+
+
+def tag_config(model: str | dict, tag: str) -> dict[str, Any]:
+    """open_clip's entry of a pretrained tag: where its weights are, how it wants its frames.
+
+    Raises:
+        ValueError: the model has no such tag (its own are listed), or is no name.
+    """
+    if not isinstance(model, str) or model.startswith(FOLDER):
+        kind = 'a folder' if isinstance(model, str) else 'a config dict'
+        raise ValueError(f'{tag!r}: {kind} has no tags, give a local file')
+    name = model.replace('/', '-')
+    found = open_clip.get_pretrained_cfg(name, tag)
+    if not found:
+        tags = open_clip.list_pretrained_tags_by_model(name)
+        raise ValueError(f'open_clip model {model!r} has no tag {tag!r}; its tags: {tags}')
+    return found
+
+
+def preprocessings(model: str | dict) -> dict[Preprocessing, list[str]]:
+    """How the weights that open_clip has of a model want their frames, and which tags these are.
+
+    Of a model without tags, what open_clip takes then: CLIP's.
+
+    Raises:
+        ValueError, FileNotFoundError: see :func:`model_config`.
+    """
+    size = model_config(model)['vision_cfg'].get('image_size', 224)
+    size = (size, size) if isinstance(size, int) else tuple(size)
+    found: dict[Preprocessing, list[str]] = {}
+    if isinstance(model, str) and model.startswith(FOLDER):
+        return {_preprocessing(size, _folder_config(model).get('preprocess_cfg', {})): []}
+    if isinstance(model, str):
+        for tag in open_clip.list_pretrained_tags_by_model(model.replace('/', '-')):
+            found.setdefault(_preprocessing(size, tag_config(model, tag)), []).append(tag)
+    return found or {_preprocessing(size, {}): []}
+
+
+def preprocessing(model: str | dict, tag: Optional[str] = None) -> Preprocessing:
+    """How a model wants its frames.
+
+    Args:
+        model: see :func:`model_config`.
+        tag: of its weights; None where all of its tags want the same.
+
+    Raises:
+        ValueError: no tag is given and they differ, or an unknown one.
+        FileNotFoundError: see :func:`model_config`.
+    """
+    known = preprocessings(model)
+    if tag is not None:
+        size = next(iter(known)).size
+        return _preprocessing(size, tag_config(model, tag))
+    if len(known) > 1:
+        ways = ' or '.join(', '.join(tags[:2]) for tags in known.values())
+        raise ValueError(f'the weights of {model!r} want their frames differently: tag={ways}?')
+    return next(iter(known))
+
+
+def context_length(model: str | dict) -> int:
+    """How many tokens a text of the model may have, start and end included."""
+    return model_config(model)['text_cfg'].get(
+        'context_length', open_clip.tokenizer.DEFAULT_CONTEXT_LENGTH
+    )
+
+
+def attends_to_padding(model: str | dict) -> bool:
+    """Whether the text tower reads a text together with its padding up to the context length.
+
+    Causal towers that pool the end of the text never see what is behind it, and transformers'
+    towers mask it.  SigLIP's, MobileCLIP's, CLIPA's and CoCa's see it, as in their training.
+    """
+    text = model_config(model)['text_cfg']
+    if text.get('hf_model_name'):
+        return False
+    hidden = not text.get('no_causal_mask', False) and not text.get('embed_cls', False)
+    return not (hidden and text.get('pool_type', 'argmax') in ('argmax', 'eos'))
+
+
+def tokenizer(model: str | dict) -> Callable[[list[str]], Any]:
+    """The model's own tokenizer: T texts -> int64 [T, context length], padded.
+
+    Raises:
+        OSError: it is on the hub and cannot be downloaded.
+        ValueError, FileNotFoundError: see :func:`model_config`.
+    """
+    text = model_config(model)['text_cfg']
+    if isinstance(model, str):
+        name = model if model.startswith(FOLDER) else model.replace('/', '-')
+        return open_clip.get_tokenizer(name)
+    settings = dict(text.get('tokenizer_kwargs') or {}, context_length=context_length(model))
+    if text.get('hf_tokenizer_name'):
+        settings['tokenizer_mode'] = text.get('tokenizer_mode')
+        return open_clip.tokenizer.HFTokenizer(text['hf_tokenizer_name'], **settings)
+    return open_clip.SimpleTokenizer(**settings)
+
+
+def _preprocessing(size: tuple[int, int], entry: dict[str, Any]) -> Preprocessing:
+    known = {**_DEFAULT, **{key: entry[key] for key in _DEFAULT.keys() & entry.keys()}}
+    mean, std = tuple(known['mean']), tuple(known['std'])
+    return Preprocessing(size, mean, std, known['interpolation'], known['resize_mode'])
+
+
+def _folder_config(model: str) -> dict[str, Any]:
+    path = Path(model.removeprefix(FOLDER), 'open_clip_config.json')
+    if not path.is_file():
+        raise FileNotFoundError(f'{model!r}: there is no {path}')
+    config = json.loads(path.read_text(encoding='utf-8'))
+    return config if 'model_cfg' in config else dict(model_cfg=config)

@@ -1,0 +1,187 @@
+"""tools/test.py without a checkpoint: the pretrained model as the config builds it."""
+
+import json
+import re
+
+import numpy as np
+import open_clip
+import pytest
+import torch
+from mmengine.config import Config
+from PIL import Image
+
+from children import ROOT, run_tool
+from mmvtr import registry
+from mmvtr.datasets import read_frames
+from mmvtr.engine.zero_shot import pretrained_parts, untrained_parts
+from mmvtr.utils import load_config, register_all_modules
+
+CONFIGS = sorted((ROOT / 'configs').glob('zeroshot_*.py'))
+
+CONFIG = f"""
+_base_ = ['{ROOT}/configs/_base_/default_runtime.py', '{ROOT}/configs/_base_/zeroshot.py']
+custom_imports = dict(imports=['toy'], allow_failed_imports=False)
+name = 'local-dir:clip'
+model = dict(encoder=dict(frames=dict(model=name), text=dict(model=name)))
+test_dataloader = dict(
+    batch_size=2,
+    num_workers=0,
+    collate_fn=dict(type='mmvtr.collate_retrieval'),
+    dataset=dict(
+        type='ToyVideos',
+        names=['a', 'b', 'c'],
+        video_pipeline=[
+            dict(type='LoadVideo', num_frames=2),
+            dict(type='OpenCLIPResize', model=name),
+        ],
+        text_pipeline=[dict(type='OpenCLIPTokenize', model=name)],
+    ),
+)
+test_cfg = dict(type='RetrievalLoop')
+test_evaluator = [dict(type='RetrievalMetric')]
+custom_hooks = [dict(type='ScoresFileHook')]
+"""
+#: A text tower that reads its padding, and frames that are squashed.
+MODEL = dict(
+    embed_dim=32,
+    vision_cfg=dict(layers=2, width=32, head_width=16, patch_size=16, image_size=32),
+    text_cfg=dict(context_length=9, width=32, heads=2, layers=2, no_causal_mask=True),
+    custom_text=True,
+)
+PREPROCESSING = dict(
+    mean=(0.5, 0.4, 0.3), std=(0.2, 0.3, 0.4), interpolation='bilinear', resize_mode='squash'
+)
+
+
+@pytest.fixture
+def folder(tmp_path, write_video):
+    """A folder with a config, its model's ``clip/``, weights ``clip.pt`` and three videos."""
+    (tmp_path / 'r.py').write_text(CONFIG)
+    (tmp_path / 'clip').mkdir()
+    whole = dict(model_cfg=MODEL, preprocess_cfg=PREPROCESSING)
+    (tmp_path / 'clip' / 'open_clip_config.json').write_text(json.dumps(whole))
+    for number, name in enumerate('abc'):
+        write_video(tmp_path / f'{name}.mp4', [70 * number, 250 - 90 * number])
+    torch.manual_seed(5)
+    clip = open_clip.create_model(f'local-dir:{tmp_path / "clip"}', load_weights=False)
+    torch.save(clip.state_dict(), tmp_path / 'clip.pt')
+    return tmp_path
+
+
+def protocol(printed):
+    found = re.search(r'^protocol: .*(?:\n {10}.*)*', printed, flags=re.MULTILINE)
+    return re.sub(r'\n +', ' ', found[0])
+
+
+WEIGHTS = ('--cfg-options', 'weights=clip.pt')
+
+
+@torch.no_grad()
+def test_scores_are_open_clips(folder):
+    code, printed = run_tool(folder, 'test.py', 'r.py', '--work-dir', 'w', *WEIGHTS)
+    assert code == 0, printed
+    assert 'zero-shot: weights as the config builds them' in protocol(printed)
+    assert 'random in' not in protocol(printed)
+    model, _, preprocess = open_clip.create_model_and_transforms(
+        f'local-dir:{folder / "clip"}', load_weights=False
+    )
+    model.load_state_dict(torch.load(folder / 'clip.pt'))
+    model.eval()
+    texts = model.encode_text(open_clip.get_tokenizer(f'local-dir:{folder / "clip"}')([*'abc']))
+    videos = []
+    for name in 'abc':
+        images = read_frames(str(folder / f'{name}.mp4'), lambda times: np.arange(2))
+        frames = torch.stack([preprocess(Image.fromarray(image)) for image in images])
+        unit = torch.nn.functional.normalize(model.encode_image(frames), dim=-1)
+        videos.append(unit.mean(0))
+    expected = torch.cosine_similarity(texts[:, None], torch.stack(videos)[None], dim=-1)
+    scores = np.load(folder / 'w' / 'scores_test.npy')
+    np.testing.assert_allclose(scores, expected.numpy(), atol=1e-4)
+
+
+def test_a_transform_by_one_option(folder):
+    options = ('transform=SinkhornHook', 'queries=test')
+    code, printed = run_tool(folder, 'test.py', 'r.py', '--out', 'm.json', *WEIGHTS, *options)
+    assert code == 0, printed
+    assert 'sinkhorn_oracle/retrieval/t2v_R1' in json.loads((folder / 'm.json').read_text())
+
+
+def test_a_random_model_is_refused(folder):
+    code, printed = run_tool(folder, 'test.py', 'r.py')
+    assert code == 1 and 'Traceback' not in printed
+    assert 'names no pretrained weights' in printed and '--random-weights' in printed
+    code, printed = run_tool(folder, 'test.py', 'r.py', '--random-weights')
+    assert code == 0, printed
+    assert 'random in encoder.frames, encoder.text' in protocol(printed)
+    code, printed = run_tool(folder, 'test.py', 'r.py', 'clip.pt', '--random-weights')
+    assert code == 1 and '--random-weights is for a test without a checkpoint' in printed
+
+
+def test_what_is_random_beside_pretrained_towers_is_said(folder):
+    code, printed = run_tool(
+        folder, 'test.py', 'r.py', *WEIGHTS,
+        'model.encoder.aggregator=transformer', 'model.encoder.temporal_layers=1',
+    )  # fmt: skip
+    assert code == 0, printed
+    expected = 'config builds them, random in encoder.position, encoder.temporal'
+    assert expected in protocol(printed)
+
+
+def test_a_file_that_is_not_there(folder):
+    code, printed = run_tool(folder, 'test.py', 'r.py', '--cfg-options', 'weights=gone/clip.pt')
+    assert code == 1 and "pretrained='gone/clip.pt': there is no such file" in printed
+
+
+def test_pretrained_parts_and_the_rest():
+    tower = dict(type='OpenCLIPFrames', model=MODEL)
+    named = dict(
+        encoder=dict(frames=dict(tower, pretrained='openai'), text=tower),
+        objectives=[dict(a=dict(pretrained=None)), dict(type='TransformersText', model='bert')],
+    )
+    assert [*pretrained_parts(named)] == ['encoder.frames', 'objectives.1']
+    for members in (dict(member=named), dict(members=[named, named])):
+        assert set(pretrained_parts(members)) == {'encoder.frames', 'objectives.1'}
+    register_all_modules()
+    random = dict(
+        type='VideoTextRetriever',
+        encoder=dict(type='CLIP4Clip', frames=tower, text=dict(type='OpenCLIPText', model=MODEL)),
+        similarity=dict(type='CosineSimilarity'),
+        temperature=dict(type='Temperature', learnable=True),
+        losses={},
+    )
+    several = registry.MODELS.build(dict(type='BackdoorRetriever', member=random))
+    assert untrained_parts(several, {'encoder.frames'}) == ['encoder.text']
+    assert untrained_parts(several, {'encoder.frames', 'encoder.text'}) == []
+    assert untrained_parts(several, set()) == ['encoder.frames', 'encoder.text']
+
+
+@pytest.mark.parametrize('path', CONFIGS, ids=lambda path: path.stem)
+def test_config(path):
+    """One model everywhere; it can be built, and its parts are registered."""
+    register_all_modules()
+    options = dict(weights='/w.pt', transform='SinkhornHook', queries='test')
+    cfg = load_config(str(path), options)
+    encoder, dataset = cfg.model.encoder, cfg.test_dataloader.dataset
+    assert encoder.frames.pretrained == encoder.text.pretrained == '/w.pt'
+    load, resize = dataset.video_pipeline
+    (tokenize,) = dataset.text_pipeline
+    names = {encoder.frames.model, encoder.text.model, resize.model, tokenize.model}
+    assert len(names) == 1 and (load.num_frames, load.sampling) == (12, 'per_second')
+    (name,) = names
+    tag = Config.fromfile(path).model.encoder.frames.pretrained
+    assert tag in open_clip.list_pretrained_tags_by_model(name)
+    assert registry.TRANSFORMS.build(resize).size
+    for part in ('train', 'val'):
+        assert cfg.get(f'{part}_dataloader') is None
+    assert set(pretrained_parts(cfg.model)) == {'encoder.frames', 'encoder.text'}
+    for hook in cfg.default_hooks.values():
+        registry.HOOKS.build(hook)
+    encoder.frames.pretrained = encoder.text.pretrained = None
+    with torch.device('meta'):
+        model = registry.MODELS.build(cfg.model)
+    assert model.encoder.frames.image_size == registry.TRANSFORMS.build(resize).size
+
+
+def test_configs_of_two_sets():
+    names = [path.stem.split('_')[1:] for path in CONFIGS]
+    assert {d for _, d in names} == {'msrvtt', 'msvd'} and len(names) == 8
