@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import Optional, Sequence
+from typing import Any, Optional, Sequence
 
 from mmengine.config import Config, DictAction
 

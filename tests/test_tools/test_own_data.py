@@ -33,7 +33,7 @@ train_cfg = dict(max_epochs=2)
 #: What each command of the page prints, in the page's order.
 SAID = [
     ('check_dataset.py', r'train: dataset TableDataset, split train, .*videos 14, texts 15'),
-    ('test.py', r"testing the pretrained weights \['tiny.pt'\][\s\S]*set TableDataset all"),
+    ('test.py', r'set TableDataset all[\s\S]*zero-shot: weights as the config builds them'),
     ('train.py', r'Testing the weights of [\s\S]*splits drawn by video, seed 0'),
     ('test.py', r'checkpoint chosen on val'),
     ('rehearse.py', r'own_dvtr_c2v: 2 of 2 steps'),
@@ -167,4 +167,4 @@ def test_what_is_random_is_said(folder):
         folder, 'test.py', 'configs/own_dvtr_c2v.py', '--cfg-options', *options
     )
     assert code == 0, printed
-    assert 'Nothing pretrained fills encoder.action' in ' '.join(printed.split())
+    assert 'Nothing pretrained fills encoder.difference' in ' '.join(printed.split())
