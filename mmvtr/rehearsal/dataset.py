@@ -40,6 +40,7 @@ class SimulatedDataset(VideoTextDataset):
         roles: texts come with role graphs.
         classes: videos and texts come with classes of verbs and nouns, and actions.
         group: a text belongs to up to so many videos of the same verb and noun.
+        recording: so many clips in a row are cut from one file, each where the last one ended.
         related: as of EPIC's dataset, hand a video any text that shares its verb or its noun.
         first: number of the first video: splits of one world do not overlap.
         seed: of the world.
@@ -61,6 +62,7 @@ class SimulatedDataset(VideoTextDataset):
         roles: bool = False,
         has_classes: bool = False,
         group: int = 1,
+        recording: Optional[int] = None,
         related: Optional[float] = None,
         first: int = 0,
         seed: int = 0,
@@ -73,7 +75,7 @@ class SimulatedDataset(VideoTextDataset):
         self.experts = None if experts is None else dict(sorted(experts.items()))
         self.expert_rows = expert_rows
         self.roles, self.has_classes, self.group, self.related = roles, has_classes, group, related
-        self.first = first
+        self.first, self.recording = first, recording
         self._by_class: dict[tuple[str, int], list[int]] = {}
         kwargs.pop('video_pipeline', None), kwargs.pop('text_pipeline', None)
         super().__init__([], [], **kwargs)
@@ -95,6 +97,11 @@ class SimulatedDataset(VideoTextDataset):
             )
             for number, duration in zip(numbers, seconds)
         ]
+        if self.recording is not None:
+            ends = np.cumsum(seconds)
+            for record, end in zip(records, ends):
+                path = f'recording{record["number"] // self.recording}'
+                record.update(path=path, start=float(end - record['duration']))
         members = _members(facts, texts, self.group) if self.group > 1 else None
         owner = np.arange(texts) % videos if members is None else np.array([m[0] for m in members])
         text_numbers = self.first * 64 + np.arange(texts)

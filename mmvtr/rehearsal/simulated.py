@@ -24,6 +24,8 @@ KNOWN_WIDTHS = {'bert-base-cased': 768, 'bert-base-uncased': 768, 't5-base': 768
 #: Number of the first video of a test set: no training set reaches it.
 TEST_FIRST = 10_000_000
 TEST_VIDEOS = 300
+#: Clips that EPIC-KITCHENS-100 has of a recording: 67,217 of 495.
+RECORDING = 136
 #: Size of a table of one's own, where there is none yet: its videos, and the texts of each.
 OWN_VIDEOS, OWN_TEXTS = 200, 2
 
@@ -334,6 +336,8 @@ def _dataset(
     )
     if issubclass(kind, PRVRDataset):
         made.moments = 4
+    if issubclass(kind, EPICKitchensDataset):
+        made.recording = RECORDING
     if inputs.experts is not None:
         made.update(experts=inputs.experts, expert_rows=2 if size.width else 8)
     if split.texts < split.videos and not first:
