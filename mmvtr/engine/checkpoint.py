@@ -123,6 +123,9 @@ class PlainCheckpointHook(CheckpointHook):
             set_random_states(self._random_states)
         if self._misses_validation(runner):
             runner.logger.info(f'Validating the resumed epoch {runner.epoch} before going on.')
+            # What a best checkpoint says of where it was written: as after the epoch itself.
+            hub.update_info('epoch', runner.epoch - 1)
+            hub.update_info('iter', runner.iter - 1)
             runner.val_loop.run()
 
     def _find_best(self, runner: Runner) -> None:

@@ -209,11 +209,10 @@ def outcome(work: Path) -> dict[str, Any]:
     return found
 
 
-#: What is compared of ``meta`` and of the message hub; the rest are paths, times, logs, and
-#: counters that a resumed run writes anew at its start.
+#: What is compared of ``meta`` and of the message hub; the rest are paths, times and logs.
 TOLD = dict(
     meta=('epoch', 'iter', 'seed'),
-    runtime_info=('best_score', 'last_validated_epoch', 'chosen_on'),
+    runtime_info=('best_score', 'chosen_on', 'epoch', 'iter', 'last_validated_epoch'),
 )
 
 
