@@ -102,6 +102,8 @@ def hits_of(printed):
     """{text: [(id, score, file) by rank]} from what search.py prints."""
     hits, text = {}, None
     for line in printed.splitlines():
+        if ' - WARNING - ' in line:  # of weights without a digest
+            continue
         match = re.fullmatch(r' +(\d+)  (\w+)  (-?\d+\.\d{4})  (\S+)', line)
         if match is None:
             hits[text := line] = []

@@ -119,14 +119,14 @@ def test_missing_video(folder):
 def test_nothing_is_written_outside_the_folder(folder, write_video, kind):
     """The id is a path to a video that is there."""
     (folder / 'deep').mkdir()
-    write_video(folder.parent / 'evil.mp4', [0, 9])
+    write_video(folder.parent / 'outsider.mp4', [0, 9])
     code, printed = run_tool(
         folder, 'extract_features.py', 'config.py', '--out', 'deep/features', '--format', kind,
-        '--cfg-options', "test_dataloader.dataset.names=['../evil']",
+        '--cfg-options', "test_dataloader.dataset.names=['../outsider']",
     )  # fmt: skip
     assert code == 1 and 'Traceback' not in printed
-    assert 'error: ' in printed and "'../evil'" in printed
-    assert not [*folder.parent.rglob('evil.npy'), *folder.rglob('*.npy'), *folder.rglob('*.h5')]
+    assert 'error: ' in printed and "'../outsider'" in printed
+    assert not [*folder.parent.rglob('outsider.npy'), *folder.rglob('*.npy'), *folder.rglob('*.h5')]
 
 
 BERT = dict(

@@ -162,11 +162,11 @@ def test_a_run_that_was_killed_or_lives(tmp_path):
         os.kill(living.pid, signal.SIGCONT)
         living.terminate()
         living.join(60)
-    assert living.exitcode == -signal.SIGTERM and not (work / '.lock').exists()
+    assert living.exitcode == 128 + signal.SIGTERM and not (work / '.lock').exists()
 
 
 def test_a_work_dir_that_is_a_file(tmp_path):
     toy.write_config(tmp_path)
     (tmp_path / 'file').write_text('')
     code, printed = run_tool(tmp_path, 'train.py', 'toy_config.py', '--work-dir', 'file')
-    assert code == 1 and 'error: work_dir file: ' in printed and 'Traceback' not in printed
+    assert code == 1 and 'error: work dir file cannot be written' in printed and 'Traceback' not in printed
