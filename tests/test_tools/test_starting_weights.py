@@ -169,4 +169,5 @@ def test_a_work_dir_that_is_a_file(tmp_path):
     toy.write_config(tmp_path)
     (tmp_path / 'file').write_text('')
     code, printed = run_tool(tmp_path, 'train.py', 'toy_config.py', '--work-dir', 'file')
-    assert code == 1 and 'error: work dir file cannot be written' in printed and 'Traceback' not in printed
+    assert code == 1 and 'Traceback' not in printed
+    assert 'error: work dir file cannot be written' in printed
