@@ -405,6 +405,10 @@ def _quiet(cfg: Config, notes: list[str]) -> None:
     cfg.val_dataloader = cfg.val_cfg = cfg.val_evaluator = None
     cfg.default_hooks.checkpoint = None
     cfg.load_from, cfg.resume = None, False
+    for hook in cfg.get('custom_hooks') or []:
+        if hook.type == 'MembersHook' and hook.get('start') is not None:
+            notes.append(f'members that start untrained in place of {hook.start}')
+            hook.start = None
     cfg.custom_imports = dict(
         imports=[*(cfg.get('custom_imports') or {}).get('imports', []), 'mmvtr.rehearsal'],
         allow_failed_imports=False,

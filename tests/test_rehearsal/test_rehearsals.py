@@ -63,6 +63,12 @@ def test_the_schedule_is_the_configs_own():
     assert record.bounds['supervision.slope'] == pytest.approx(rate * record.total * mean, rel=0.01)
 
 
+def test_members_that_start_from_a_checkpoint_start_untrained():
+    made, notes = simulate(config('causal_hgr_epic_finetuned'), TINY)
+    assert 'members that start untrained in place of work_dirs/hgr_epic/epoch_100.pth' in notes
+    assert [hook.start for hook in made.custom_hooks if hook.type == 'MembersHook'] == [None]
+
+
 def test_a_table_of_ones_own_is_as_large_as_it_is(tmp_path):
     cfg = config('own_clip4clip')
     gone = '{} videos of 2 texts in place of data/own/captions.csv, not there'
