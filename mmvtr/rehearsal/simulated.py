@@ -346,7 +346,7 @@ def _dataset(
         if dataset.get(key) is not None:
             made[key] = dataset[key]
     if dataset.get('environments') is not None:
-        made.environments = _environments(dataset.environments, made)
+        made.environments = _environments(dataset.environments, made, notes)
     return made
 
 
@@ -377,10 +377,13 @@ def _size_of(kind: Optional[type], dataset: ConfigDict, notes: list[str]) -> Cou
     return Count(videos, OWN_TEXTS * videos)
 
 
-def _environments(component: ConfigDict, train: ConfigDict) -> ConfigDict:
-    """Those that read a test set read a simulated one."""
+def _environments(component: ConfigDict, train: ConfigDict, notes: list[str]) -> ConfigDict:
+    """Those that read a test set read a simulated one, which has classes of its own."""
     component = copy.deepcopy(component)
     for part in (component, component.get('like') or {}):
+        if part.get('action') is not None:
+            notes.append(f'all classes are thinned out in place of {tuple(part.action)}')
+            part.action = None
         if part.get('test') is not None:
             part.test = ConfigDict(
                 {**train, 'first': TEST_FIRST, 'videos': train.videos // 7 + 2},

@@ -20,7 +20,7 @@ TINY = Size(width=16, batch=4, frames=8, layers=1)
 FAMILIES = (
     *('dvtr_c2v_msrvtt', 'dvtr_c2v_msrvtt_bert', 'ncl_clip4clip_msvd', 'uatvr_vitb16_msrvtt'),
     *('ncl_ssb_msrvtt', 'arl_tvr_i3d', 'gmmformer_tvr_i3d', 'mssl_charades_i3d'),
-    *('causal_ranp_hgr_epic', 'hgr_epic_rmvall', 'mmt_msrvtt', 'egonce_clip_epic_scene'),
+    *('causal_ranp_hgr_epic', 'hgr_epic_rmvone', 'mmt_msrvtt', 'egonce_clip_epic_scene'),
     *('egovlp_mm_clip_epic', 'own_clip4clip', 'own_dvtr_c2v', 'own_clip4clip_features'),
 )
 
