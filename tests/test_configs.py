@@ -299,8 +299,8 @@ def test_values_of_dvtr(path):
         supervision = cfg.model.supervision
         assert supervision.num_samples == 7
         assert supervision.floor == 0  # Eq. 13 has none
-        short = 'activitynet' in path.stem  # 395 steps
-        assert (supervision.reference, supervision.sharpness) == ('mean', 12.0 if short else 2.0)
+        sharpness = {'dvtr_c2v_activitynet': 12.0, 'dvtr_c2v_msrvtt_bert': 4.0}.get(path.stem, 2.0)
+        assert (supervision.reference, supervision.sharpness) == ('mean', sharpness)
         assert supervision.ramp == (0.33, 0.67)
         pcme = 'pcme' in path.stem
         assert cfg.model.heads.type == ('PCMEGaussianHead' if pcme else 'HierarchicalGaussianHead')
