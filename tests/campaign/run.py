@@ -52,7 +52,7 @@ PARTS = {
         'equal bit for bit.',
     ),
     'pickles': Part(
-        30,
+        120,
         'A pickle that would run a command, wherever a file is read. It does not run, and the file '
         'is refused in words.',
     ),

@@ -56,3 +56,11 @@ def test_an_unknown_verdict_is_an_error():
 @pytest.mark.parametrize('name', run.PARTS)
 def test_every_part_can_be_run(name):
     assert callable(importlib.import_module(f'campaign.{name}').run)
+
+
+def test_the_committed_page_is_made_of_the_committed_results():
+    docs = run.ROOT / 'docs'
+    results = run.stored(docs / 'reliability')
+    assert list(results) == list(run.PARTS)
+    assert run.page(results) == (docs / 'reliability.md').read_text()
+    assert [line for result in results.values() for line in result['bad']] == []
