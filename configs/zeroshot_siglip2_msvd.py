@@ -1,15 +1,5 @@
 # SigLIP 2 ViT-B/16 on MSVD, zero-shot.
 _base_ = ['_base_/zeroshot_msvd.py']
 
-name, weights = 'ViT-B-16-SigLIP2', 'webli'
-frames = [
-    dict(type='LoadVideo', sampling='per_second', num_frames=12),
-    dict(type='OpenCLIPResize', model=name),
-]
-words = [dict(type='OpenCLIPTokenize', model=name)]
-model = dict(
-    encoder=dict(
-        frames=dict(model=name, pretrained=weights), text=dict(model=name, pretrained=weights)
-    )
-)
-test_dataloader = dict(dataset=dict(video_pipeline=frames, text_pipeline=words))
+model = dict(encoder=_base_.encoders.siglip2)
+test_dataloader = dict(dataset=_base_.reads.siglip2)

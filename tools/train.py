@@ -119,6 +119,7 @@ def train(cfg: Config, args: argparse.Namespace, ending: Ending) -> None:
     from mmvtr.engine.config_checks import check_config
     from mmvtr.engine.metric_checks import check_metrics
     from mmvtr.engine.schedule_checks import check_joint_batch, check_warmup, linear_rule
+    from mmvtr.engine.starting_weights import start_from
 
     check_config(cfg, args.cfg_options or ())
     check_warmup(cfg)
@@ -137,7 +138,7 @@ def train(cfg: Config, args: argparse.Namespace, ending: Ending) -> None:
             launch.check_order(runner, checkpoint, cfg.load_from)
             launch.check_optimizer(runner, checkpoint, cfg.load_from)
         else:
-            launch.start_from(runner, cfg)
+            start_from(runner, cfg)
         check_metrics(runner)
         train_and_test(runner)
     launch.stop_processes()

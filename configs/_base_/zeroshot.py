@@ -10,6 +10,28 @@ model = dict(
     temperature=dict(type='Temperature', init=0.01),  # what a transform of the scores takes
     losses=dict(contrastive=dict(type='ContrastiveLoss')),
 )
+# By the name that configs go by: open_clip's name and tag, and what they ask of the encoder and of
+# the data.
+towers = dict(
+    vitb32=('ViT-B-32-quickgelu', 'openai'),
+    vitl14=('ViT-L-14-quickgelu', 'openai'),
+    siglip2=('ViT-B-16-SigLIP2', 'webli'),
+    pe=('PE-Core-B-16', 'meta'),
+)
+encoders = {
+    key: {kind: dict(model=name, pretrained=tag) for kind in ('frames', 'text')}
+    for key, (name, tag) in towers.items()
+}
+reads = {
+    key: dict(
+        video_pipeline=[
+            dict(type='LoadVideo', sampling='per_second', num_frames=12),
+            dict(type='OpenCLIPResize', model=name),
+        ],
+        text_pipeline=[dict(type='OpenCLIPTokenize', model=name)],
+    )
+    for key, (name, _) in towers.items()
+}
 # --cfg-options weights=/path/to/checkpoint transform=SinkhornHook queries=test
 shortcuts = dict(
     weights=['model.encoder.frames.pretrained', 'model.encoder.text.pretrained'],

@@ -12,7 +12,6 @@ import torch
 import torch.distributed as dist
 from mmengine.config import Config
 from mmengine.dist import broadcast_object_list, init_dist, is_main_process
-from mmengine.hooks import Hook
 from mmengine.model import is_model_wrapper
 from mmengine.registry import init_default_scope
 from mmengine.runner import EpochBasedTrainLoop, Runner
@@ -23,7 +22,6 @@ from mmvtr.engine.checkpoint import (
     check_weights,
     data_order,
     latest_checkpoint,
-    local_file,
     read_checkpoint,
 )
 from mmvtr.registry import DATASETS
@@ -157,7 +155,7 @@ def resume(cfg: Config, path: str, *, seed: Optional[int] = None) -> None:
     missing = [name for name in _needed(cfg) if not _holds(checkpoint, name)]
     if missing:
         raise SystemExit(
-            f'error: {found} cannot be resumed: it holds no {", no ".join(missing)}.{_anew(found)}'
+            f'error: {found} cannot be resumed: it holds no {", no ".join(missing)}.{anew(found)}'
         )
     trained = checkpoint['meta'].get('seed')
     if seed is not None and trained is not None and seed != trained:
@@ -181,74 +179,9 @@ def _holds(content: Any, name: str) -> bool:
     return True
 
 
-def _anew(path: Union[str, Path]) -> str:
+def anew(path: Union[str, Path]) -> str:
+    """What else a checkpoint that cannot be resumed is good for, as the end of an error."""
     return f' Its weights can start a new training: --cfg-options load_from={path}'
-
-
-def start_from(runner: Runner, cfg: Config) -> None:
-    """See that ``cfg.load_from`` fits the model that is to start from it, or the parts asked for.
-
-    ``load_from_prefixes`` of the config names them: a list of beginnings of weight names, such as
-    ``['encoder.frames.', 'encoder.text.']`` for the towers alone.  All weights of the model under
-    them come from the checkpoint, all others keep their start.
-
-    Raises:
-        SystemExit: no such checkpoint, a damaged one, one of another model (names what differs), or
-            a prefix that fits no weight.
-    """
-    path, prefixes = cfg.load_from, cfg.get('load_from_prefixes')
-    if prefixes is not None:
-        prefixes = [prefixes] if isinstance(prefixes, str) else prefixes
-        listed = isinstance(prefixes, (list, tuple)) and len(prefixes) > 0
-        if not listed or not all(isinstance(prefix, str) and prefix for prefix in prefixes):
-            raise SystemExit(
-                'error: load_from_prefixes is a list of beginnings of weight names, such as '
-                f"['encoder.frames.'], not {str(prefixes)[:80]}"
-            )
-    if path is None:
-        if prefixes is not None:
-            raise SystemExit('error: load_from_prefixes needs a load_from')
-        return
-    try:
-        path = local_file(path)
-    except (OSError, ValueError) as error:
-        raise SystemExit(f'error: load_from: {error}') from error
-    weights, model = read_or_exit(path)['state_dict'], bare(runner.model)
-    counts = {
-        prefix: sum(name.startswith(prefix) for name in weights) for prefix in prefixes or ['']
-    }
-    vain = [prefix for prefix, count in counts.items() if not count]
-    if vain:
-        raise SystemExit(
-            f'error: {path} holds no weight {vain[0][:80]}*; its weights are '
-            f'{", ".join(sorted({".".join(name.split(".")[:2]) for name in weights}))[:250]}'
-        )
-    try:
-        check_weights(model, weights, path, list(counts))
-    except RuntimeError as error:
-        advice = '' if prefixes else '\nA part of it can be loaded: see load_from_prefixes'
-        raise SystemExit(f'error: {error}{advice}') from error
-    if prefixes:
-        runner.register_hook(PartHook(list(counts)), 'HIGHEST')
-        parts = ', '.join(f'{count} {prefix}*' for prefix, count in counts.items())
-        runner.logger.info(f'From {path}: {parts}; all other weights keep their start')
-
-
-class PartHook(Hook):
-    """Of a checkpoint that a training starts from, keep the weights of some prefixes only."""
-
-    def __init__(self, prefixes: Sequence[str]) -> None:
-        self.prefixes = tuple(prefixes)
-        self.done = False
-
-    def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
-        if self.done:  # the best one, which is tested in the end
-            return
-        weights = checkpoint['state_dict']
-        kept = {name: x for name, x in weights.items() if name.startswith(self.prefixes)}
-        checkpoint.clear()  # of queues, averages and the like as well
-        checkpoint['state_dict'] = kept
-        self.done = True
 
 
 def read_or_exit(path: Union[str, Path]) -> dict[str, Any]:
@@ -322,7 +255,7 @@ def check_order(runner: Runner, checkpoint: dict[str, Any], path: Union[str, Pat
         ]
         raise SystemExit(
             f'error: {path} cannot be resumed: it was trained with {told[0]}, this run has '
-            f'{told[1]}, so that the data would come in another order.{_anew(path)}'
+            f'{told[1]}, so that the data would come in another order.{anew(path)}'
         )
 
 
@@ -344,7 +277,7 @@ def check_optimizer(runner: Runner, checkpoint: dict[str, Any], path: Union[str,
         raise SystemExit(
             f'error: {path} cannot be resumed: its optimizer has {len(stored)} groups of '
             f'{sum(stored)} parameters, that of this config {len(own)} of {sum(own)} (another '
-            f'optim_wrapper.constructor or paramwise_cfg, or an older version).{_anew(path)}'
+            f'optim_wrapper.constructor or paramwise_cfg, or an older version).{anew(path)}'
         )
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import signal
 import sys
 import threading
 import time
@@ -60,8 +59,6 @@ class FolderLock:
     def take(self) -> Optional[str]:
         """Hold the lock from now on.
 
-        SIGTERM then releases it before it ends the process, where nothing else was to happen.
-
         Returns:
             What to say of a holder that is gone and whose lock was taken over, else None.
 
@@ -79,9 +76,6 @@ class FolderLock:
         self._owner = os.getpid()
         self._thread = threading.Thread(target=self._keep, daemon=True)
         self._thread.start()
-        in_main = threading.current_thread() is threading.main_thread()
-        if in_main and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
-            signal.signal(signal.SIGTERM, self._terminate)
         return note
 
     def release(self) -> None:
@@ -91,8 +85,6 @@ class FolderLock:
         self._owner = None
         self._ended.set()
         self._thread.join(5)  # more only if the file server is away
-        if signal.getsignal(signal.SIGTERM) == self._terminate:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
         if _read(self.path) == self._text:
             self.path.unlink(missing_ok=True)
 
@@ -172,11 +164,6 @@ class FolderLock:
             who = 'an unknown process' if holder is None else _name(*holder)
             print(f'error: {self.path.parent} was taken over by {who}', file=sys.stderr, flush=True)
             os._exit(1)
-
-    def _terminate(self, number: int, frame: Any) -> None:
-        self.release()
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
 
     def __enter__(self) -> FolderLock:
         return self

@@ -9,6 +9,7 @@ import time
 import pytest
 
 from children import MP, in_child
+from mmvtr.endings import Ending
 from mmvtr.storage import FolderInUse, FolderLock
 from mmvtr.storage.processes import lives, this_process
 
@@ -158,14 +159,23 @@ def in_child_log(log, function, *args):
     function(*args)
 
 
+def hold_as_a_training(folder):
+    """With the last words of a training, which give the lock back."""
+    with Ending(str(folder), ['train.py']) as ending, FolderLock(folder) as lock:
+        ending.release = lock.release
+        lock.take()
+        folder.with_name('held').touch()
+        time.sleep(60)
+
+
 @pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGKILL])
 def test_ended_from_outside(tmp_path, number):
-    child = MP.Process(target=hold, args=(tmp_path / 'work',))
+    child = MP.Process(target=hold_as_a_training, args=(tmp_path / 'work',))
     child.start()
     wait_until((tmp_path / 'held').exists)
     os.kill(child.pid, number)
     child.join(20)
-    assert child.exitcode == -number
+    assert child.exitcode == (143 if number == signal.SIGTERM else -number)
     left = [path.name for path in (tmp_path / 'work').iterdir()]
     assert left == ([] if number == signal.SIGTERM else ['.lock'])
     with FolderLock(tmp_path / 'work') as lock:

@@ -1,4 +1,4 @@
-"""What all towers share: freezing that survives ``.train()``, and checks of their text input."""
+"""What all towers share: freezing that survives ``.train()``, and checks of their input."""
 
 from __future__ import annotations
 
@@ -41,6 +41,23 @@ class Tower(nn.Module):
         if self.frozen:
             nn.Module.train(self.backbone, False)
         return self
+
+
+def check_frames(x: Tensor, size: tuple[int, int]) -> None:
+    """Refuse frames that a frame tower was not made for.
+
+    Args:
+        x: [N, 3, H, W].
+        size: (H, W) of the tower.
+
+    Raises:
+        ValueError: another shape.
+    """
+    if x.shape[1:] != (3, *size):
+        raise ValueError(
+            f'the frame tower takes [3, {size[0]}, {size[1]}] frames, got {list(x.shape[1:])}: set '
+            'the size in the video pipeline'
+        )
 
 
 def check_text(

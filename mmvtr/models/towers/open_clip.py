@@ -8,7 +8,7 @@ from open_clip.modified_resnet import ModifiedResNet
 from open_clip.timm_model import TimmModel
 from torch import Tensor, nn
 
-from mmvtr.models.towers.base import Tower
+from mmvtr.models.towers.base import Tower, check_frames
 from mmvtr.models.towers.open_clip_weights import build_open_clip
 from mmvtr.registry import MODELS
 
@@ -61,11 +61,7 @@ class OpenCLIPFrames(Tower):
         Raises:
             ValueError: the frames are not of ``image_size``.
         """
-        if x.shape[1:] != (3, *self.image_size):
-            raise ValueError(
-                f'the frame tower takes [3, {self.image_size[0]}, {self.image_size[1]}] frames, '
-                f'got {list(x.shape[1:])}: set the size in the video pipeline'
-            )
+        check_frames(x, self.image_size)
         return self.visual(x)
 
 

@@ -6,7 +6,7 @@ from typing import Optional, Sequence
 
 from torch import Tensor, nn
 
-from mmvtr.models.towers.base import Tower, check_text
+from mmvtr.models.towers.base import Tower, check_frames, check_text
 from mmvtr.models.towers.transformers_text import load_transformer
 from mmvtr.registry import MODELS
 
@@ -52,11 +52,7 @@ class TransformersFrames(Tower):
         Raises:
             ValueError: the frames are not of ``image_size``.
         """
-        if x.shape[1:] != (3, *self.image_size):
-            raise ValueError(
-                f'the frame tower takes [3, {self.image_size[0]}, {self.image_size[1]}] frames, '
-                f'got {list(x.shape[1:])}: set the size in the video pipeline'
-            )
+        check_frames(x, self.image_size)
         return self.projection(self.vision_model(pixel_values=x).pooler_output)
 
 
