@@ -454,19 +454,30 @@ def _texts_of(texts: list[dict[str, Any]], num_videos: int) -> list[list[int]]:
 
 
 def _check_ids(kind: str, records: list[dict[str, Any]], place: Place) -> None:
-    rows = ((record[f'{kind}_id'], place.at(f'{kind} {n}')) for n, record in enumerate(records))
-    once(((string(name, row), row) for name, row in rows), kind)
+    try:
+        distinct = len({string(record[f'{kind}_id'], place) for record in records})
+    except ValueError:
+        distinct = -1
+    if distinct < len(records):  # only now a place for each
+        rows = ((record[f'{kind}_id'], place.at(f'{kind} {n}')) for n, record in enumerate(records))
+        once(((string(name, row), row) for name, row in rows), kind)
 
 
 def _check_texts(texts: list[dict[str, Any]], num_videos: int, place: Place) -> None:
     for n, text in enumerate(texts):
-        row = place.at(f'text {n} ({text["text_id"]!r})')
-        caption(text['text'], row)
-        if not text['video_idx']:
-            raise problem(row, 'belongs to no video')
-        unknown = [v for v in text['video_idx'] if not 0 <= v < num_videos]
-        if unknown:
-            raise problem(row, f'belongs to video {unknown[0]}, but there are {num_videos}')
+        try:
+            _check_text(text, num_videos, place)
+        except ValueError:  # only now a place of its own
+            _check_text(text, num_videos, place.at(f'text {n} ({text["text_id"]!r})'))
+
+
+def _check_text(text: dict[str, Any], num_videos: int, place: Place) -> None:
+    caption(text['text'], place)
+    if not text['video_idx']:
+        raise problem(place, 'belongs to no video')
+    unknown = [v for v in text['video_idx'] if not 0 <= v < num_videos]
+    if unknown:
+        raise problem(place, f'belongs to video {unknown[0]}, but there are {num_videos}')
 
 
 def _require(condition: bool, message: str) -> None:
