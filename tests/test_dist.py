@@ -107,10 +107,12 @@ def run(model, batch):
     )
 
 
-def worker(rank, folder, literal, split):
+def worker(rank, folder, literal, split, micro_batch):
     dist.init_process_group('gloo', init_method=f'file://{folder}/store', rank=rank, world_size=2)
     try:
-        model = DistributedDataParallel(make_model(literal))
+        model = make_model(literal)
+        model.micro_batch = micro_batch
+        model = DistributedDataParallel(model)
         result = run(model, make_batch(*split[rank]))
         torch.save(result, f'{folder}/rank{rank}.pt')
         dist.barrier()
@@ -122,16 +124,18 @@ UNEQUAL = [(slice(0, 3), slice(0, 2)), (slice(3, 5), slice(2, 7))]
 ONE_EMPTY = [(slice(0, 5), slice(0, 7)), (slice(5, 5), slice(7, 7))]
 
 
+@pytest.mark.parametrize('micro_batch', [None, 2], ids=['whole', 'parts'])
 @pytest.mark.parametrize('literal', [False, True], ids=['sound', 'literal'])
 @pytest.mark.parametrize('split', [UNEQUAL, ONE_EMPTY], ids=['unequal', 'one_empty'])
-def test_two_processes_equal_one(tmp_path, literal, split):
+def test_two_processes_equal_one(tmp_path, literal, split, micro_batch):
     expected_losses, expected_grads, expected_queues = run(
         make_model(literal), make_batch(slice(0, 5), slice(0, 7))
     )
     assert expected_queues['text']['index'].tolist() == [1, 2, 3, 4, 5, 6]
     assert expected_queues['video']['video'].tolist() == [3, 1, 4, 3, 9]
     assert all(g is not None and g.abs().max() > 0 for g in expected_grads.values())
-    mp.start_processes(worker, (tmp_path, literal, split), nprocs=2, start_method='forkserver')
+    arguments = (tmp_path, literal, split, micro_batch)
+    mp.start_processes(worker, arguments, nprocs=2, start_method='forkserver')
     for rank in range(2):
         losses, grads, queues = torch.load(tmp_path / f'rank{rank}.pt')
         for name, value in expected_losses.items():

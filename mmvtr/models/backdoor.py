@@ -109,6 +109,7 @@ class BackdoorRetriever(BaseModel):
         fusion: ``'sum'``: equal weights (Fig. 4; the ranking of the paper's sum, whatever M);
             ``'prior'``: P(L_k) of Eq. 5, the share of the items of environment k among those
             trained on; or M weights.  They are normalised to sum to 1.
+        micro_batch: of all members (see VideoTextRetriever); None: their own.
         data_preprocessor: one for all; default: the members'.
         init_cfg: as in mmengine.
 
@@ -131,6 +132,7 @@ class BackdoorRetriever(BaseModel):
         member: Optional[dict] = None,
         copies: int = 2,
         fusion: Union[str, Sequence[float]] = 'sum',
+        micro_batch: Optional[int] = None,
         data_preprocessor: Optional[dict] = None,
         init_cfg: Optional[dict] = None,
     ) -> None:
@@ -142,6 +144,8 @@ class BackdoorRetriever(BaseModel):
         if getattr(self.data_preprocessor, 'of_tower', False):
             self.data_preprocessor = self.members[0].data_preprocessor
         refuse_shortlists(self.members)
+        if micro_batch is not None:
+            self.micro_batch = micro_batch
         self.fusion = fusion
         self.register_buffer('seen', torch.zeros(len(members), dtype=torch.long))
 
@@ -165,6 +169,16 @@ class BackdoorRetriever(BaseModel):
         return [part / sum(parts) for part in parts]
 
     # -- training -------------------------------------------------------------------------
+
+    @property
+    def micro_batch(self) -> Optional[int]:
+        """The members', of which each step is one's."""
+        return self.members[0].micro_batch
+
+    @micro_batch.setter
+    def micro_batch(self, size: Optional[int]) -> None:
+        for member in self.members:
+            member.micro_batch = size
 
     def forward(
         self, inputs: dict[str, Tensor], data_samples: Optional[dict] = None, mode: str = 'tensor'

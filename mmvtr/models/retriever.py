@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from mmvtr.dist import gather_levels
 from mmvtr.functional.gaussian import geometric_sigma
 from mmvtr.models.annotation import annotated_target, own_match
+from mmvtr.models.gradient_cache import each_once, encode_in_parts
 from mmvtr.models.layers.pooling import empty_levels
 from mmvtr.models.similarities.cosine import token_levels
 from mmvtr.models.target import LocalBatch, Target
@@ -48,9 +49,16 @@ class VideoTextRetriever(BaseModel):
             batch (the annotated one where a supervision makes one a matrix), and this process' own
             :class:`~mmvtr.models.target.LocalBatch`; returns a dict of losses, logged as
             ``<name>_<key>``.
+        micro_batch: train in the memory of so many videos (or texts) at a time: they are encoded in
+            parts, and each part once more in the backward pass
+            (:mod:`mmvtr.models.gradient_cache`).  The loss stays that of the whole batch, and so
+            do the gradients.  None: all at once.
         data_preprocessor, init_cfg: as in mmengine.
 
     Components are dicts for the registry or built modules.
+
+    Raises:
+        ValueError: ``micro_batch`` below 1, or (in training) with an encoder that it does not suit.
 
     ``stage`` selects one half of DVTR's Algorithm 1 (the AlternatingTrainLoop sets it):
     ``'uncertainty'`` trains heads and supervision (and the encoders unless ``detach_heads``),
@@ -69,10 +77,12 @@ class VideoTextRetriever(BaseModel):
         detach_heads: bool = True,
         supervision: Optional[dict | nn.Module] = None,
         objectives: Optional[dict[str, dict | nn.Module]] = None,
+        micro_batch: Optional[int] = None,
         data_preprocessor: Optional[dict] = None,
         init_cfg: Optional[dict] = None,
     ) -> None:
         super().__init__(data_preprocessor=data_preprocessor, init_cfg=init_cfg)
+        self.micro_batch = micro_batch
         self.encoder = build(encoder)
         if hasattr(self.data_preprocessor, 'normalise_as'):
             self.data_preprocessor.normalise_as(getattr(self.encoder, 'frames', None))
@@ -141,12 +151,23 @@ class VideoTextRetriever(BaseModel):
         of texts and of videos.  ``inputs`` come from the data preprocessor."""
         if mode not in ('loss', 'predict', 'tensor'):
             raise ValueError(f"mode must be 'loss', 'predict' or 'tensor', not {mode!r}")
-        texts, videos = self.encode_text(inputs), self.encode_video(inputs)
+        if mode == 'loss' and self.micro_batch is not None:
+            texts, videos = self._encode_in_parts(inputs)
+        else:
+            texts, videos = self.encode_text(inputs), self.encode_video(inputs)
         if mode == 'tensor':
             return texts, videos
         if mode == 'loss':
             return self._loss(inputs, texts, videos, data_samples)
         return self._predict(texts, videos, data_samples)
+
+    def _encode_in_parts(self, inputs: dict[str, Tensor]) -> tuple[Levels, Levels]:
+        """Levels of texts and of videos, in the memory of ``micro_batch`` of them."""
+        with each_once(self):
+            return (
+                encode_in_parts(self.encode_text, of_side(inputs, 'text'), self.micro_batch),
+                encode_in_parts(self.encode_video, of_side(inputs, 'video'), self.micro_batch),
+            )
 
     def _loss(
         self, inputs: dict[str, Tensor], own_texts: Levels, own_videos: Levels, data_samples: dict
@@ -177,7 +198,8 @@ class VideoTextRetriever(BaseModel):
                 losses.update({f'{name}_{key}': value for key, value in values.items()})
         for side, head in self.heads.items():
             if hasattr(head, 'clamped'):
-                losses[f'clamped_{side}'] = head.clamped
+                own = dict(text=own_texts, video=own_videos)[side]
+                losses[f'clamped_{side}'] = head.clamped(own['gaussian'])
         check_finite(losses, data_samples)
         return losses
 
@@ -207,6 +229,17 @@ class VideoTextRetriever(BaseModel):
                 sample.set_data(dict(text_sigma=sigma, video_sigma=video_sigma))
         return samples
 
+    @property
+    def micro_batch(self) -> Optional[int]:
+        """Items that are encoded at a time in training; None: all."""
+        return self._micro_batch
+
+    @micro_batch.setter
+    def micro_batch(self, size: Optional[int]) -> None:
+        if size is not None and size < 1:
+            raise ValueError(f'micro_batch must be at least 1, not {size}')
+        self._micro_batch = size
+
     # -- DVTR's Algorithm 1 ---------------------------------------------------------------
 
     @property
@@ -234,6 +267,12 @@ def build(component: dict | nn.Module, **defaults) -> nn.Module:
     if isinstance(component, nn.Module):
         return component
     return MODELS.build({**defaults, **component})
+
+
+def of_side(inputs: dict[str, Tensor], side: str) -> dict[str, Tensor]:
+    """What ``inputs`` hold of the texts (``'text'``), or of the videos."""
+    keys = (side, 'frame_mask' if side == 'video' else 'text_mask')
+    return {k: x for k, x in inputs.items() if k in keys or k.startswith(f'{side}_')}
 
 
 def extras(inputs: dict[str, Tensor], side: str) -> dict[str, Tensor]:

@@ -25,9 +25,6 @@ class UnitMeanHead(nn.Module):
 
     Args:
         log_std_range: log_std is clamped to it; beyond it only gradients that lead back pass.
-
-    Attributes:
-        clamped: share of the last batch's log_std that was beyond the range, a 0-dim tensor.
     """
 
     def __init__(self, *, log_std_range: tuple[float, float] = (-7.0, 7.0)) -> None:
@@ -36,15 +33,18 @@ class UnitMeanHead(nn.Module):
         if not low < high:
             raise ValueError(f'log_std_range must be (low, high), not {log_std_range}')
         self.log_std_range = (low, high)
-        self.clamped = torch.zeros(())
 
     def gaussian(self, mean: Tensor, log_std: Tensor) -> Embedding:
         """Two float [N, D] -> Embedding in float32."""
         low, high = self.log_std_range
         mean, log_std = at_least_float32(mean), at_least_float32(log_std)
-        beyond = ((log_std < low) | (log_std > high)).sum()
-        self.clamped = beyond / max(log_std.numel(), 1)
         return Embedding(F.normalize(mean, dim=-1), log_std=bounded(log_std, low, high))
+
+    def clamped(self, embedding: Embedding) -> Tensor:
+        """Share of an embedding's log_std that was held at an end of the range, a 0-dim tensor."""
+        low, high = self.log_std_range
+        held = (embedding.log_std <= low) | (embedding.log_std >= high)
+        return held.sum() / max(held.numel(), 1)
 
 
 @MODELS.register_module()
