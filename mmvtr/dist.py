@@ -20,6 +20,11 @@ def world_size() -> int:
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
+def rank() -> int:
+    """Number of this process, from 0."""
+    return dist.get_rank() if world_size() > 1 else 0
+
+
 class _GatherRows(torch.autograd.Function):
     """Concatenate the rows of all processes; ranks may hold different numbers, even none."""
 
@@ -38,7 +43,7 @@ class _GatherRows(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad: Tensor) -> Tensor:
-        grad = grad.contiguous()
+        grad = grad.clone(memory_format=torch.contiguous_format)  # others may hold it, too
         dist.all_reduce(grad)
         return grad[ctx.start : ctx.start + ctx.length]
 

@@ -44,6 +44,7 @@ Similarities:
 Normalisation and test-time transforms:
 
     sinkhorn                biases that give each query and item its share (NCL)
+    sinkhorn_by_rows        the same from strips of rows, over processes
     column_biases           biases of further columns for fixed row biases
     Biases                  of rows and of columns
     sinkhorn_scores         scores with the biases of a bank (NCL)
@@ -63,6 +64,7 @@ Uncertainty:
     sample                  reparameterised samples
     bounded                 a clamp that can come back
     mean_sample_cosine      mean cosine of all sample pairs
+    mean_unit_sample        mean direction of an item's samples (DVTR)
     mean_sample_dot         mean inner product of all sample pairs (DVTR)
     match_log_probability   log p and log(1 - p) of a match (PCME)
     dataset_uncertainty     mean cosine of each text and frame with the other side (ARL)
@@ -163,6 +165,7 @@ if TYPE_CHECKING:
         kl_to_unit,
         mean_sample_cosine,
         mean_sample_dot,
+        mean_unit_sample,
         sample,
         squared_distances,
         wasserstein2,
@@ -216,7 +219,7 @@ if TYPE_CHECKING:
         sinkhorn_scores,
     )
     from mmvtr.functional.selection import highest
-    from mmvtr.functional.sinkhorn import Biases, column_biases, sinkhorn
+    from mmvtr.functional.sinkhorn import Biases, column_biases, sinkhorn, sinkhorn_by_rows
     from mmvtr.functional.soft_contrast import match_log_probability, soft_contrast
     from mmvtr.functional.text_frame import Side, TextFrame, matched_frames, text_frame
     from mmvtr.functional.tiles import Tiles, as_tiles, inner_products
@@ -241,6 +244,7 @@ _NAMES = {
     'dataset_uncertainty': 'PairMoments Uncertainty UnitMean dataset_uncertainty mean_cosines',
     'gaussian': (
         'bounded geometric_sigma kl_divergence kl_to_unit mean_sample_cosine '
+        'mean_unit_sample '
         'mean_sample_dot sample squared_distances wasserstein2'
     ),
     'graded_relevance': 'Graded graded_chance graded_values mean_over_queries',
@@ -262,7 +266,7 @@ _NAMES = {
     'risk_coverage': 'rejection_ratio risk_coverage spearman',
     'score_transforms': 'activation_set csls dual_softmax inverted_softmax qb_norm sinkhorn_scores',
     'selection': 'highest',
-    'sinkhorn': 'Biases column_biases sinkhorn',
+    'sinkhorn': 'Biases column_biases sinkhorn sinkhorn_by_rows',
     'soft_contrast': 'match_log_probability soft_contrast',
     'text_frame': 'Side TextFrame matched_frames text_frame',
     'tiles': 'Tiles as_tiles inner_products',

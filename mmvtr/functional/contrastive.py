@@ -13,13 +13,9 @@ from __future__ import annotations
 
 from typing import Optional
 
-import torch
 from torch import Tensor
 
-from mmvtr.functional.precision import at_least_float32
-
-#: Stands for log(0).  Finite, so that a row without negatives has a loss of 0 and no NaN gradient.
-LOG_ZERO = -1e30
+from mmvtr.functional.log_sums import from_sums, log_sums, weighted_logits
 
 
 def contrastive(
@@ -76,44 +72,25 @@ def contrastive(
         raise ValueError(
             f'scores {tuple(scores.shape)} and positives {tuple(positives.shape)} differ'
         )
+    refuse_ambiguous(ambiguous, form)
+    directions = ('t2v', 'v2t') if direction == 'both' else (direction,)
+    logits, negatives = weighted_logits(scores, positives, temperature, weights)
+    pairs = positives.nonzero(as_tuple=True) if form == 'own_pair' else None
+    losses = []
+    for one in directions:
+        sums = log_sums(logits, negatives, positives, form, one, ambiguous=ambiguous)
+        own = None if pairs is None else (logits[pairs], pairs[one == 'v2t'])
+        losses.append(from_sums(sums, form, own=own))
+    return sum(losses) / len(losses)
+
+
+def refuse_ambiguous(ambiguous: Optional[Tensor], form: str) -> None:
+    """Raise ValueError where there are ambiguous pairs, bool [T, V], that a form does not read.
+
+    Example:
+        ::
+
+            >>> refuse_ambiguous(None, 'pooled')
+    """
     if ambiguous is not None and form != 'own_pair':
         raise ValueError(f"ambiguous pairs need form='own_pair', not {form!r}")
-    logits = at_least_float32(scores) / temperature
-    if weights is None:
-        negatives = logits.masked_fill(positives, LOG_ZERO)
-    else:
-        absent = positives | (weights == 0)
-        negatives = logits + weights.masked_fill(absent, 1.0).log()
-        negatives = negatives.masked_fill(absent, LOG_ZERO)
-    ambiguous = torch.zeros_like(positives) if ambiguous is None else ambiguous
-    t2v = (logits, negatives, positives, ambiguous)
-    v2t = tuple(x.t() for x in t2v)
-    if direction == 'both':
-        return (_rows(*t2v, form) + _rows(*v2t, form)) / 2
-    if direction not in ('t2v', 'v2t'):
-        raise ValueError(f"direction must be 't2v', 'v2t' or 'both', not {direction!r}")
-    return _rows(*(t2v if direction == 't2v' else v2t), form)
-
-
-def _rows(
-    logits: Tensor, negatives: Tensor, positives: Tensor, ambiguous: Tensor, form: str
-) -> Tensor:
-    """The loss of each row (each pair for ``own_pair``), averaged."""
-    valid = positives.any(1)
-    if not valid.any():
-        return logits.sum() * 0.0
-    negative = torch.logsumexp(negatives, 1)
-    if form == 'own_pair':
-        row, column = positives.nonzero(as_tuple=True)
-        own = logits[row, column]
-        shared = torch.logsumexp(negatives.masked_fill(~ambiguous, LOG_ZERO), 1)
-        numerator = torch.logaddexp(own, shared[row])
-        return (torch.logaddexp(own, negative[row]) - numerator).mean()
-    positive = torch.logsumexp(logits.masked_fill(~positives, LOG_ZERO), 1)
-    total = torch.logaddexp(positive, negative)
-    if form == 'pooled':
-        return (total - positive)[valid].mean()
-    if form == 'outer_sum':
-        mean = logits.masked_fill(~positives, 0.0).sum(1) / positives.sum(1).clamp_min(1)
-        return (total - mean)[valid].mean()
-    raise ValueError(f"form must be 'pooled', 'own_pair' or 'outer_sum', not {form!r}")

@@ -11,6 +11,7 @@ from typing import Optional
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 
 def wasserstein2(mean_t: Tensor, log_std_t: Tensor, mean_v: Tensor, log_std_v: Tensor) -> Tensor:
@@ -136,6 +137,48 @@ def check_num_samples(num_samples: int) -> None:
     """
     if num_samples < 1:
         raise ValueError(f'num_samples (K) must be at least 1, not {num_samples}')
+
+
+def mean_unit_sample(
+    mean: Tensor,
+    log_std: Tensor,
+    num_samples: int,
+    generator: torch.Generator,
+    *,
+    entries: int = 2**22,
+) -> Tensor:
+    """Mean of the unit vectors of an item's samples; of two items their inner product is Eq. 8's.
+
+    The mean cosine over all S x S sample pairs of two items is the inner product of these means.
+    Many items are done in parts, which are drawn once more in the backward pass: the samples of all
+    are never held.
+
+    Args:
+        mean, log_std, num_samples, generator: see :func:`sample`.
+        entries: numbers that the samples of a part may have.
+
+    Returns:
+        float [N, D].
+
+    Example:
+        A sigma of 0 leaves the mean's direction. ::
+
+            >>> mean, log_std = torch.tensor([[3.0, 4.0]]), torch.full((1, 2), -torch.inf)
+            >>> mean_unit_sample(mean, log_std, 2, torch.Generator().manual_seed(0))
+            tensor([[0.6000, 0.8000]])
+    """
+    size = max(1, entries // max(1, num_samples * mean.shape[-1]))
+
+    def draw(mean: Tensor, log_std: Tensor, state: Tensor) -> Tensor:
+        generator.set_state(state)
+        return F.normalize(sample(mean, log_std, num_samples, generator), dim=-1).mean(1)
+
+    if len(mean) <= size:
+        return draw(mean, log_std, generator.get_state())
+    parts = []
+    for part in zip(mean.split(size), log_std.split(size)):
+        parts.append(checkpoint(draw, *part, generator.get_state(), use_reentrant=False))
+    return torch.cat(parts)
 
 
 def mean_sample_cosine(t: Tensor, v: Tensor) -> Tensor:

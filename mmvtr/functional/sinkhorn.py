@@ -7,7 +7,7 @@ summing to given marginals, no gallery item is retrieved more often than it shou
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Optional
+from typing import Callable, Iterable, NamedTuple, Optional
 
 import torch
 from torch import Tensor
@@ -86,6 +86,55 @@ def sinkhorn(
             break
     log_beta = log_c - _log_column_sums(tiles, scale, log_alpha)
     return Biases(log_alpha.log_softmax(0) / scale, log_beta.log_softmax(0) / scale)
+
+
+def sinkhorn_by_rows(
+    strips: Callable[[], Iterable[Tensor]],
+    *,
+    temperature: float | Tensor,
+    iterations: int = 4,
+    column_marginals: Optional[Tensor] = None,
+    whole: Callable[[Tensor], Tensor] = lambda rows: rows,
+    joint: Callable[[Tensor], Tensor] = lambda log_sums: log_sums,
+) -> Biases:
+    """As :func:`sinkhorn`, from strips of rows, which several processes may share.
+
+    Each iteration is one pass: for the beta at hand the alpha of a strip's rows is exact at once,
+    and the strip's share of the column sums can follow.
+
+    Args:
+        strips: called for each pass; gives the float scores [q, N] of this process' rows.
+        temperature, iterations, column_marginals: see :func:`sinkhorn`; rows are uniform.
+        whole: from a float [own rows] to that of all rows [Q], over processes.
+        joint: from the logs of column sums over own rows, float [N], to those over all rows.
+
+    Returns:
+        Biases of all Q rows and of N columns; not finite where a score is not.
+
+    Example:
+        ::
+
+            >>> scores = torch.tensor([[.9, .1], [.8, .7]])
+            >>> biases = sinkhorn_by_rows(lambda: scores.split(1), temperature=.05)
+            >>> torch.allclose(biases.columns, sinkhorn(scores, temperature=.05).columns)
+            True
+    """
+    log_sums, log_alpha = [], []
+    for strip in strips():
+        scale = _inverse(temperature, strip)
+        log_sums.append((strip * scale).logsumexp(0))
+        log_alpha.append(strip.new_zeros(len(strip)))
+    total = joint(torch.stack(log_sums).logsumexp(0))
+    log_c = _log_marginals(column_marginals, len(total), 'column_marginals', total)
+    for _ in range(iterations):
+        log_beta, log_sums, log_alpha = log_c - total, [], []
+        for strip in strips():
+            x = strip * scale
+            log_alpha.append(-(x + log_beta).logsumexp(1))
+            log_sums.append((x + log_alpha[-1][:, None]).logsumexp(0))
+        total = joint(torch.stack(log_sums).logsumexp(0))
+    rows = whole(torch.cat(log_alpha))
+    return Biases(rows.log_softmax(0) / scale, (log_c - total).log_softmax(0) / scale)
 
 
 def column_biases(

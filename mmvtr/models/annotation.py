@@ -22,28 +22,59 @@ def annotated_target(data_samples: dict[str, Any], device: torch.device) -> Targ
     Relevance and overlap where the dataset has classes, agreement where it has that, truth where it
     is an oracle's.
     """
-    known = Target(match(data_samples, device))
-    if 'text_true_videos' in data_samples:
-        known = known._replace(truth=match(data_samples, device, 'text_true_videos'))
-    if 'text_agreement' in data_samples:
-        texts, videos = (
-            gather_rows(data_samples[f'{side}_agreement'].to(device)) for side in ('text', 'video')
-        )
-        with torch.autocast(device.type, enabled=False):  # a sum of both signs cancels
-            known = known._replace(agreement=texts @ videos.t())
-    if 'text_classes' not in data_samples or 'video_classes' not in data_samples:
-        return known
-    text_classes, video_classes = (
-        {
-            kind: gather_padded(sets.to(device), fill=-1)
-            for kind, sets in sorted(data_samples[f'{side}_classes'].items())  # on all processes
+    return Annotation(data_samples, device).target()
+
+
+class Annotation:
+    """Ids and classes of the joint batch, gathered once; gives the target of any of its texts.
+
+    Args:
+        data_samples: of this process.
+        device: where targets are made.
+
+    Attributes:
+        shape: (T, V) of the joint batch.
+    """
+
+    def __init__(self, data_samples: dict[str, Any], device: torch.device) -> None:
+        self._video_idx = gather_rows(data_samples['video_idx'].to(device))
+        self._videos_of = {
+            field: gather_padded(data_samples[key].to(device), fill=-1)
+            for field, key in (('positives', 'text_videos'), ('truth', 'text_true_videos'))
+            if key in data_samples
         }
-        for side in ('text', 'video')
-    )
-    return known._replace(
-        relevance=class_relevance(text_classes, video_classes),
-        overlap=class_overlap(text_classes, video_classes),
-    )
+        self._agreement = self._classes = None
+        if 'text_agreement' in data_samples:
+            self._agreement = [
+                gather_rows(data_samples[f'{side}_agreement'].to(device))
+                for side in ('text', 'video')
+            ]
+        if 'text_classes' in data_samples and 'video_classes' in data_samples:
+            self._classes = [
+                {
+                    kind: gather_padded(sets.to(device), fill=-1)
+                    for kind, sets in sorted(data_samples[f'{side}_classes'].items())  # everywhere
+                }
+                for side in ('text', 'video')
+            ]
+        self.shape = len(self._videos_of['positives']), len(self._video_idx)
+
+    def target(self, rows: slice = slice(None)) -> Target:
+        """What the annotation says of some texts (all) against all videos."""
+        known = {
+            field: _matches(videos[rows], self._video_idx)
+            for field, videos in self._videos_of.items()
+        }
+        if self._agreement is not None:
+            texts, videos = self._agreement
+            with torch.autocast(videos.device.type, enabled=False):  # a sum of both signs cancels
+                known['agreement'] = texts[rows] @ videos.t()
+        if self._classes is not None:
+            texts, videos = self._classes
+            some = {kind: sets[rows] for kind, sets in texts.items()}
+            known['relevance'] = class_relevance(some, videos)
+            known['overlap'] = class_overlap(some, videos)
+        return Target(**known)
 
 
 def match(data_samples: dict[str, Any], device: torch.device, key: str = 'text_videos') -> Tensor:

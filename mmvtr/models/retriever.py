@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Callable, Optional, Sequence
 
 import torch
+from mmengine.logging import print_log
 from mmengine.model import BaseModel
 from mmengine.structures import BaseDataElement
 from torch import Tensor, nn
 
 from mmvtr.dist import gather_levels
 from mmvtr.functional.gaussian import geometric_sigma
-from mmvtr.models.annotation import annotated_target, own_match
+from mmvtr.models.annotation import Annotation, own_match
 from mmvtr.models.gradient_cache import each_once, encode_in_parts
 from mmvtr.models.layers.pooling import empty_levels
 from mmvtr.models.similarities.cosine import token_levels
+from mmvtr.models.sweep import losses_in_strips, whole_needed
 from mmvtr.models.target import LocalBatch, Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels, drop_tokens
@@ -53,12 +56,17 @@ class VideoTextRetriever(BaseModel):
             parts, and each part once more in the backward pass
             (:mod:`mmvtr.models.gradient_cache`).  The loss stays that of the whole batch, and so
             do the gradients.  None: all at once.
+        strip: make the score matrix of the joint batch in strips of so many texts, each process its
+            share (:mod:`mmvtr.models.sweep`): memory grows with the batch instead of its square.
+            Losses and gradients stay the same.  Where a component has no such form the whole matrix
+            is made, and the log says so once.  None: the whole matrix, in each process.
         data_preprocessor, init_cfg: as in mmengine.
 
     Components are dicts for the registry or built modules.
 
     Raises:
-        ValueError: ``micro_batch`` below 1, or (in training) with an encoder that it does not suit.
+        ValueError: ``micro_batch`` or ``strip`` below 1; in training: an encoder that
+            ``micro_batch`` does not suit.
 
     ``stage`` selects one half of DVTR's Algorithm 1 (the AlternatingTrainLoop sets it):
     ``'uncertainty'`` trains heads and supervision (and the encoders unless ``detach_heads``),
@@ -78,11 +86,16 @@ class VideoTextRetriever(BaseModel):
         supervision: Optional[dict | nn.Module] = None,
         objectives: Optional[dict[str, dict | nn.Module]] = None,
         micro_batch: Optional[int] = None,
+        strip: Optional[int] = None,
         data_preprocessor: Optional[dict] = None,
         init_cfg: Optional[dict] = None,
     ) -> None:
         super().__init__(data_preprocessor=data_preprocessor, init_cfg=init_cfg)
         self.micro_batch = micro_batch
+        if strip is not None and strip < 1:
+            raise ValueError(f'strip must be at least 1, not {strip}')
+        self.strip = strip
+        self._told = False
         self.encoder = build(encoder)
         if hasattr(self.data_preprocessor, 'normalise_as'):
             self.data_preprocessor.normalise_as(getattr(self.encoder, 'frames', None))
@@ -177,31 +190,54 @@ class VideoTextRetriever(BaseModel):
             for side in (own_texts, own_videos)
         )
         device = next(iter(texts.values())).mean.device
-        target = annotated = annotated_target(data_samples, device)
+        known = Annotation(data_samples, device)
         self._show(texts, videos, data_samples)
-        losses: dict[str, Tensor] = {}
-        if self.supervision is not None:
-            target, losses = self.supervision(texts, videos, target)
-            if self.stage == 'retrieval':
-                losses = {k: v for k, v in losses.items() if 'loss' not in k}
-        losses = dict(losses)
-        if self.stage != 'uncertainty':
-            temperature = self.temperature()
-            matrices = self.similarity(texts, videos)
-            for name, loss in self.losses.items():
-                losses[f'loss_{name}'] = loss(matrices, target, temperature)
-            losses['temperature'] = temperature.detach()
+        if self._in_strips():
+            how = dict(height=self.strip, retrieval=self.stage != 'uncertainty')
+            losses = losses_in_strips(self, texts, videos, known, **how)
+        else:
             own = LocalBatch(inputs, own_texts, own_videos, own_match(data_samples, device))
-            one = target if isinstance(target, Target) else annotated
-            for name, objective in self.objectives.items():
-                values = objective(texts, videos, one, own)
-                losses.update({f'{name}_{key}': value for key, value in values.items()})
+            losses = self._losses_of_matrix(texts, videos, known.target(), own)
+        if self.stage == 'retrieval':
+            alone = {f'loss_{name}' for name in self.losses}
+            losses = {k: v for k, v in losses.items() if k in alone or 'loss' not in k}
+        if self.stage != 'uncertainty':
+            losses['temperature'] = self.temperature().detach()
         for side, head in self.heads.items():
             if hasattr(head, 'clamped'):
                 own = dict(text=own_texts, video=own_videos)[side]
                 losses[f'clamped_{side}'] = head.clamped(own['gaussian'])
         check_finite(losses, data_samples)
         return losses
+
+    def _losses_of_matrix(
+        self, texts: Levels, videos: Levels, annotated: Target, own: LocalBatch
+    ) -> dict[str, Tensor]:
+        """Losses of supervision, losses and objectives from whole matrices of the joint batch."""
+        target, losses = annotated, {}
+        if self.supervision is not None:
+            target, losses = self.supervision(texts, videos, target)
+        losses = dict(losses)
+        if self.stage != 'uncertainty':
+            temperature = self.temperature()
+            matrices = self.similarity(texts, videos)
+            for name, loss in self.losses.items():
+                losses[f'loss_{name}'] = loss(matrices, target, temperature)
+            one = target if isinstance(target, Target) else annotated
+            for name, objective in self.objectives.items():
+                values = objective(texts, videos, one, own)
+                losses.update({f'{name}_{key}': value for key, value in values.items()})
+        return losses
+
+    def _in_strips(self) -> bool:
+        """Whether the losses are made in strips; says once why not, where that was asked for."""
+        if self.strip is None:
+            return False
+        reason = whole_needed(self)
+        if reason and not self._told:
+            self._told = True
+            print_log(f'strip={self.strip} has no effect: {reason}', 'current', logging.WARNING)
+        return not reason
 
     def _show(self, texts: Levels, videos: Levels, data_samples: dict) -> None:
         """Let the watchers see a training batch."""

@@ -20,7 +20,7 @@ PACKAGE = Path(functional.__file__).parent
 TREES = {path.stem: ast.parse(path.read_text()) for path in sorted(PACKAGE.glob('*.py'))}
 FRONT = TREES.pop('__init__')
 #: What functions share, with docstrings like theirs, is not for the door: no equation, no answer.
-MACHINERY = ('precision', 'tied_rankings')
+MACHINERY = ('log_sums', 'precision', 'tied_rankings')
 GUARD = re.compile('check_|refuse_|first_nan')
 SHAPE = re.compile(r'\[(\.\.\.|[A-Z])|(float|int|bool)\d* \[|0-dim')
 NAMESAKES = sorted(set(TREES) & set(functional.__all__))
@@ -109,7 +109,8 @@ def test_a_name_loads_what_it_needs():
         'from mmvtr.functional import *; assert callable(ranks) and callable(csls)',
     )
     assert not {'torch', 'numpy', 'mmengine', 'mmvtr.functional.contrastive'} & nothing
-    modules = {'mmvtr.functional.contrastive', 'mmvtr.functional.precision'}
+    parts = ('contrastive', 'log_sums', 'precision')
+    modules = {f'mmvtr.functional.{name}' for name in parts}
     assert {name for name in one - nothing if name.startswith('mmvtr')} == modules
     further = {name.split('.')[0] for name in all_of_it - torch_alone}
     assert further - set(sys.stdlib_module_names) <= {'mmvtr', 'torch'}

@@ -7,14 +7,17 @@ aligned).
 
 from __future__ import annotations
 
-from typing import Optional, Sequence
+from typing import Any, Optional, Sequence
 
 import torch
 from torch import Tensor, nn
 
-from mmvtr.functional.contrastive import contrastive
+from mmvtr.dist import gather_rows
+from mmvtr.functional.contrastive import contrastive, refuse_ambiguous
+from mmvtr.functional.log_sums import from_sums, log_sums, weighted_logits
 from mmvtr.functional.ranking import ranking
-from mmvtr.functional.sinkhorn import sinkhorn
+from mmvtr.functional.sinkhorn import Biases, sinkhorn, sinkhorn_by_rows
+from mmvtr.models.strips import Pairs, Reduction, Sweep
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 
@@ -42,14 +45,23 @@ class MatrixLoss(nn.Module):
 
         ``target`` is one for all matrices, or a dict with one for each that is read.
         """
+        reads = self.known(matrices)
+        targets = {n: target if isinstance(target, Target) else target[n] for n in reads}
+        values = [self.compute(matrices[n], targets[n], temperature) for n in reads]
+        return self.loss_weight * torch.stack(values).mean()
+
+    def known(self, matrices: dict[str, Tensor]) -> tuple[str, ...]:
+        """``reads``, if all of them are there.
+
+        Raises:
+            KeyError: names those that are not.
+        """
         unknown = [name for name in self.reads if name not in matrices]
         if unknown:
             raise KeyError(
                 f'{type(self).__name__} reads {unknown}, the model offers {sorted(matrices)}'
             )
-        targets = {n: target if isinstance(target, Target) else target[n] for n in self.reads}
-        values = [self.compute(matrices[n], targets[n], temperature) for n in self.reads]
-        return self.loss_weight * torch.stack(values).mean()
+        return self.reads
 
     def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
         raise NotImplementedError(f'{type(self).__name__} must define compute()')
@@ -97,6 +109,55 @@ class ContrastiveLoss(MatrixLoss):
             for direction in directions
         ]
         return sum(values) / len(values)
+
+    # -- in strips: some texts against all videos at a time (models/strips.py) ------------------
+
+    def begin(self, sweep: Sweep, pairs: Pairs, temperature: Tensor) -> Any:
+        """What all strips need to know; nothing here."""
+
+    def strip(
+        self,
+        begun: Any,
+        rows: slice,
+        matrices: dict[str, Tensor],
+        target: Target,
+        temperature: Tensor | float,
+    ) -> dict[str, Reduction]:
+        """By the name of the matrix: what of the texts ``rows`` the loss has to know."""
+        return {
+            name: self._reduce(self.biased(begun, rows, name, matrices), rows, target, temperature)
+            for name in self.known(matrices)
+        }
+
+    def biased(self, begun: Any, rows: slice, name: str, matrices: dict[str, Tensor]) -> Tensor:
+        """The scores that are compared, float [R, V]."""
+        return matrices[name]
+
+    def _reduce(
+        self, scores: Tensor, rows: slice, target: Target, temperature: Tensor | float
+    ) -> Reduction:
+        positives, sums = target.positives, {}
+        refuse_ambiguous(target.ambiguous, self.form)
+        for direction in ('t2v', 'v2t'):
+            if self.direction not in ('both', direction):
+                sums[direction] = None
+                continue
+            weights = target.weights if self.weighted in ('both', direction) else None
+            logits = weighted_logits(scores, positives, temperature, weights)
+            how = dict(ambiguous=target.ambiguous)
+            sums[direction] = log_sums(*logits, positives, self.form, direction, **how)
+        row, column = positives.nonzero(as_tuple=True)
+        own = scores[row, column] / temperature
+        return Reduction(sums['t2v'], sums['v2t'], own, row + (rows.start or 0), column)
+
+    def finish(self, reductions: dict[str, Reduction]) -> Tensor:
+        """What all strips of all processes have left, by matrix -> 0-dim loss."""
+        values = []
+        for one in reductions.values():
+            for sums, anchors in ((one.texts, one.rows), (one.videos, one.columns)):
+                if sums is not None:
+                    values.append(from_sums(sums, self.form, own=(one.own, anchors)))
+        return self.loss_weight * torch.stack(values).mean()
 
 
 @MODELS.register_module()
@@ -148,15 +209,50 @@ class NormalizedContrastiveLoss(ContrastiveLoss):
                 scores,
                 temperature=temperature,
                 iterations=self.iterations,
-                column_marginals=self._video_marginals(positives),
+                column_marginals=self._video_marginals(Pairs.of(positives)),
             )
         return scores + a[:, None] + b
 
-    def _video_marginals(self, positives: Tensor) -> Optional[Tensor]:
-        if self.marginals == 'uniform':
+    def _video_marginals(self, pairs: Pairs) -> Optional[Tensor]:
+        if self.marginals == 'uniform' or not len(pairs.rows):
             return None
-        shares = positives.float() / positives.sum(1, keepdim=True).clamp(min=1)
-        return shares.sum(0) / shares.sum()
+        texts, videos = pairs.shape
+        share = 1 / pairs.rows.bincount(minlength=texts)[pairs.rows].float()
+        shares = share.new_zeros(videos).index_add(0, pairs.columns, share)
+        return shares / shares.sum()
+
+    # -- in strips ------------------------------------------------------------------------------
+
+    @property
+    def whole(self) -> str:
+        """Why it wants the whole matrix; '' where strips will do."""
+        return 'differentiable=True lets gradients pass through Sinkhorn-Knopp' * (
+            self.differentiable
+        )
+
+    @torch.no_grad()
+    def begin(self, sweep: Sweep, pairs: Pairs, temperature: Tensor) -> Optional[dict[str, Biases]]:
+        """Sinkhorn's biases of the joint batch; None where a score is not finite."""
+        if not all(pairs.shape):
+            return None
+        biases = {}
+        for name in self.reads:
+            biases[name] = sinkhorn_by_rows(
+                lambda name=name: sweep.scores(name),
+                temperature=temperature,
+                iterations=self.iterations,
+                column_marginals=self._video_marginals(pairs),
+                whole=gather_rows,
+                joint=sweep.joint,
+            )
+            if not biases[name].columns.isfinite().all():
+                return None
+        return biases
+
+    def biased(self, begun: Any, rows: slice, name: str, matrices: dict[str, Tensor]) -> Tensor:
+        if begun is None:
+            return matrices[name]
+        return matrices[name] + begun[name].rows[rows, None] + begun[name].columns
 
 
 @MODELS.register_module()

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from mmvtr.functional.precision import at_least_float32
 from mmvtr.registry import MODELS
-from mmvtr.structures import Levels
+from mmvtr.structures import Embedding, Levels
 
 
 @MODELS.register_module()
@@ -53,13 +53,22 @@ class CosineSimilarity(nn.Module):
 
     def forward(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
         """Levels of T texts and of V videos -> ``{level: [T, V]}`` and ``'scores'``, in float32."""
+        return self.compare(self.prepare(texts), self.prepare(videos))
+
+    def prepare(self, items: Levels) -> Levels:
+        """What can be done item by item: unit vectors of the levels that are read, in float32."""
+        means = {name: at_least_float32(items[name].mean) for name in self.weights}
+        return {name: Embedding(F.normalize(x, dim=-1)) for name, x in means.items()}
+
+    def compare(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
+        """As :meth:`forward`, of prepared levels."""
         device = next(iter(texts.values())).mean.device.type
         with torch.autocast(device, enabled=False):
-            matrices = {}
-            for name in self.weights:
-                t, v = (at_least_float32(side[name].mean) for side in (texts, videos))
-                matrices[name] = F.normalize(t, dim=-1) @ F.normalize(v, dim=-1).t()
-            matrices['scores'] = sum(w * matrices[name] for name, w in self.weights.items())
+            matrices = {name: texts[name].mean @ videos[name].mean.t() for name in self.weights}
+            if len(matrices) == 1:
+                matrices['scores'] = next(iter(matrices.values()))
+            else:
+                matrices['scores'] = sum(w * matrices[name] for name, w in self.weights.items())
         return matrices
 
 

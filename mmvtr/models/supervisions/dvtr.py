@@ -7,22 +7,41 @@ returns a new target together with the losses by which it trains its own paramet
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmvtr.functional import gaussian
-from mmvtr.functional.pairwise import bernoulli, masked_mean
+from mmvtr.functional.pairwise import bernoulli
+from mmvtr.models.strips import Pairs, of_pairs
 from mmvtr.models.supervisions.ramp import checked_ramp, ramp_at
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
-from mmvtr.structures import Levels
+from mmvtr.structures import Embedding, Levels
 
 #: What p of a pair can be compared with, see :func:`relative_uncertainty`.
 REFERENCES = ('max', 'mean', 'min', 'text', 'video')
 #: Above it a negative counts as sure (DVTR Fig. 4: over 95 % of them).
 SURE = 0.9
+
+
+class Begun(NamedTuple):
+    """What the strips of a joint batch share.
+
+    Attributes:
+        texts, videos: what pairs are compared by, float [T, ...] and [V, ...].
+        best_of_texts, best_of_videos: best match probability with an own partner, float [T] and
+            [V]; 0 where there is none.
+        align: Eq. 8, 0-dim.
+    """
+
+    texts: Tensor
+    videos: Tensor
+    best_of_texts: Tensor
+    best_of_videos: Tensor
+    align: Tensor
 
 
 @MODELS.register_module()
@@ -105,9 +124,7 @@ class DVTRSupervision(nn.Module):
 
     def match_logits(self, texts: Levels, videos: Levels) -> Tensor:
         """Log odds of a match, [T, V] (Eq. 9-10)."""
-        t, v = texts[self.level], videos[self.level]
-        w2 = gaussian.wasserstein2(t.mean, t.log_std, v.mean, v.log_std)
-        return self.bias - F.softplus(self.slope) * w2 / t.mean.shape[-1]
+        return self._logits(*self._prepared(texts, videos))
 
     def matrices(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
         """``eta`` [T, V] for evaluation: 1 - p, as no annotated partner is known there."""
@@ -117,38 +134,81 @@ class DVTRSupervision(nn.Module):
         self, texts: Levels, videos: Levels, target: Target
     ) -> tuple[Target, dict[str, Tensor]]:
         """Levels of the joint batch -> target with weights, and losses and figures for the log."""
-        logits = self.match_logits(texts, videos)
-        weights, figures = self._judge(logits, target.positives)
-        losses = dict(
-            loss_match=self.match_weight * bernoulli(logits, target.positives),
-            loss_align=self.align_weight * self._align(texts, videos, target.positives),
-            **figures,
-        )
-        return target._replace(weights=weights), losses
+        begun = self.begin(texts, videos, Pairs.of(target.positives))
+        target, sums = self.strip(begun, slice(None), target)
+        return target, self.finish(begun, sums)
 
-    def _judge(self, logits: Tensor, positives: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """Weights [T, V] as far as the ramp is up, and figures for the log."""
+    # -- in strips: some texts against all videos at a time (models/strips.py) ------------------
+
+    def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> Begun:
+        """Once for a joint batch: what its strips share, and Eq. 8, which is of pairs only."""
+        t, v = self._prepared(texts, videos)
+        with torch.no_grad():
+            p = of_pairs(self._logits_of_pairs, t, v, pairs).sigmoid()
+        best = (best.clamp_min(0) for best in pairs.best(p))
+        return Begun(t, v, *best, self._align(t, v, texts, videos, pairs))
+
+    def strip(self, begun: Begun, rows: slice, target: Target) -> tuple[Target, dict[str, Tensor]]:
+        """The target of the texts ``rows`` -> the same with weights, and sums over its entries."""
+        logits = self._logits(begun.texts[rows], begun.videos)
         p, ramp = logits.detach().sigmoid(), ramp_at(self.progress, self.ramp)
-        eta = relative_uncertainty(
+        eta = uncertainty(
             p,
-            positives,
+            begun.best_of_texts[rows, None],
+            begun.best_of_videos,
             floor=self.floor,
             sharpness=self.sharpness,
             reference=self.reference,
         )
-        return 1 - ramp * (1 - eta), eta_log(eta, p, positives, ramp)
+        positives = target.positives
+        loss = bernoulli(logits, positives) * logits.numel()
+        sums = dict(loss_match=loss, entries=loss.new_tensor(logits.numel()))
+        sums.update(eta_sums(eta, p, positives))
+        return target._replace(weights=1 - ramp * (1 - eta)), sums
 
-    def _align(self, texts: Levels, videos: Levels, positives: Tensor) -> Tensor:
+    def finish(self, begun: Begun, sums: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Sums over all strips -> losses, and figures for the log."""
+        return dict(
+            loss_match=self.match_weight * sums['loss_match'] / sums['entries'].clamp_min(1),
+            loss_align=self.align_weight * begun.align,
+            **eta_figures(sums),
+            eta_ramp=sums['eta'].new_tensor(ramp_at(self.progress, self.ramp)),
+        )
+
+    # -- what PCME has otherwise -----------------------------------------------------------------
+
+    def _prepared(self, texts: Levels, videos: Levels) -> tuple[Tensor, Tensor]:
+        """What pairs are compared by: [mu, sigma], float [T, 2D] and [V, 2D] (Eq. 9)."""
+        t, v = texts[self.level], videos[self.level]
+        return tuple(torch.cat([e.mean, e.log_std.exp()], -1) for e in (t, v))
+
+    def _logits(self, t: Tensor, v: Tensor) -> Tensor:
+        """Log odds of a match of all pairs, [T, V]."""
+        return self._of_distance(gaussian.squared_distances(t, v), t.shape[-1] // 2)
+
+    def _logits_of_pairs(self, t: Tensor, v: Tensor) -> Tensor:
+        """Of row p with row p: [P]."""
+        return self._of_distance((t - v).square().sum(-1), t.shape[-1] // 2)
+
+    def _of_distance(self, w2: Tensor, dim: int) -> Tensor:
+        return self.bias - F.softplus(self.slope) * w2 / dim
+
+    def _align(self, t: Tensor, v: Tensor, texts: Levels, videos: Levels, pairs: Pairs) -> Tensor:
         """Eq. 8 over the annotated pairs: W / D less the mean cosine of K x K samples."""
-        row, column = positives.nonzero(as_tuple=True)
         generator = torch.Generator().manual_seed(int(self.step))
         self.step += self.training
-        t, v = texts[self.level], videos[self.level]
-        samples = [gaussian.sample(e.mean, e.log_std, self.num_samples, generator) for e in (t, v)]
-        cosine = gaussian.mean_sample_cosine(samples[0][row], samples[1][column])
-        w2 = (t.mean[row] - v.mean[column]).square().mean(-1)
-        w2 = w2 + (t.log_std[row].exp() - v.log_std[column].exp()).square().mean(-1)
-        return (w2 - cosine).sum() / max(len(row), 1)
+        units = (
+            gaussian.mean_unit_sample(e.mean, e.log_std, self.num_samples, generator)
+            for e in (texts[self.level], videos[self.level])
+        )
+        of_texts, of_videos = (torch.cat([x, unit], -1) for x, unit in zip((t, v), units))
+        dim = t.shape[-1] // 2
+
+        def term(one: Tensor, other: Tensor) -> Tensor:
+            distance = (one[:, : 2 * dim] - other[:, : 2 * dim]).square().sum(-1) / dim
+            return distance - (one[:, 2 * dim :] * other[:, 2 * dim :]).sum(-1)
+
+        return of_pairs(term, of_texts, of_videos, pairs).sum() / max(len(pairs.rows), 1)
 
 
 @MODELS.register_module()
@@ -177,26 +237,51 @@ class LiteralDVTRSupervision(nn.Module):
     def matrices(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
         """``eta`` [T, V] (Eq. 10)."""
         t, v = texts[self.level], videos[self.level]
-        w2 = gaussian.wasserstein2(t.mean, t.log_std, v.mean, v.log_std)
-        return {'eta': (-self.mlp(w2[..., None]).squeeze(-1)).sigmoid()}
+        return {'eta': self._eta(t.mean, t.log_std, v)}
 
     def forward(
         self, texts: Levels, videos: Levels, target: Target
     ) -> tuple[Target, dict[str, Tensor]]:
         """As :meth:`DVTRSupervision.forward`."""
-        eta = self.matrices(texts, videos)['eta']
-        row, column = target.positives.nonzero(as_tuple=True)
-        losses = dict(
-            loss_match=-masked_mean(eta, target.positives),
-            loss_align=self._align(texts, videos, row, column),
-            **eta_log(eta.detach(), 1 - eta.detach(), target.positives, 1.0),
-        )
-        return target._replace(weights=eta), losses
+        begun = self.begin(texts, videos, Pairs.of(target.positives))
+        target, sums = self.strip(begun, slice(None), target)
+        return target, self.finish(begun, sums)
 
-    def _align(self, texts: Levels, videos: Levels, row: Tensor, column: Tensor) -> Tensor:
+    def begin(
+        self, texts: Levels, videos: Levels, pairs: Pairs
+    ) -> tuple[Embedding, Embedding, Tensor]:
+        """The Gaussians of texts and of videos, and Eq. 8."""
+        t, v = texts[self.level], videos[self.level]
+        return t, v, self._align(t, v, pairs.rows, pairs.columns)
+
+    def strip(
+        self, begun: tuple[Embedding, Embedding, Tensor], rows: slice, target: Target
+    ) -> tuple[Target, dict[str, Tensor]]:
+        """The target of the texts ``rows`` -> the same with weights, and sums over its entries."""
+        t, v, _ = begun
+        eta = self._eta(t.mean[rows], t.log_std[rows], v)
+        sums = eta_sums(eta.detach(), 1 - eta.detach(), target.positives)
+        sums['own'] = eta.masked_fill(~target.positives, 0.0).sum()
+        return target._replace(weights=eta), sums
+
+    def finish(
+        self, begun: tuple[Embedding, Embedding, Tensor], sums: dict[str, Tensor]
+    ) -> dict[str, Tensor]:
+        """Sums over all strips -> losses, and figures for the log."""
+        return dict(
+            loss_match=-sums['own'] / sums['positives'].clamp_min(1),
+            loss_align=begun[2],
+            **eta_figures(sums),
+            eta_ramp=sums['own'].new_tensor(1.0),
+        )
+
+    def _eta(self, mean: Tensor, log_std: Tensor, videos: Embedding) -> Tensor:
+        w2 = gaussian.wasserstein2(mean, log_std, videos.mean, videos.log_std)
+        return (-self.mlp(w2[..., None]).squeeze(-1)).sigmoid()
+
+    def _align(self, t: Embedding, v: Embedding, row: Tensor, column: Tensor) -> Tensor:
         generator = torch.Generator().manual_seed(int(self.step))
         self.step += self.training
-        t, v = texts[self.level], videos[self.level]
         samples = [gaussian.sample(e.mean, e.log_std, self.num_samples, generator) for e in (t, v)]
         dot = gaussian.mean_sample_dot(samples[0][row], samples[1][column])
         kl = gaussian.kl_divergence(t.mean[row], t.log_std[row], v.mean[column], v.log_std[column])
@@ -227,34 +312,54 @@ def relative_uncertainty(
     Raises:
         ValueError: unknown reference.
     """
+    pairs = Pairs.of(positives)
+    text, video = (best.clamp_min(0) for best in pairs.best(p[pairs.rows, pairs.columns]))
+    how = dict(floor=floor, sharpness=sharpness, reference=reference)
+    return uncertainty(p, text[:, None], video, **how)
+
+
+def uncertainty(
+    p: Tensor, text: Tensor, video: Tensor, *, floor: float, sharpness: float, reference: str
+) -> Tensor:
+    """As :func:`relative_uncertainty`, from p_t, float [T, 1], and p_v, float [V]; 0: none."""
     if reference not in REFERENCES:
         raise ValueError(f'reference must be one of {REFERENCES}, not {reference!r}')
-    if not p.numel():
-        return p
-    own = p.masked_fill(~positives, 0.0)
-    text, video = own.amax(1, keepdim=True), own.amax(0, keepdim=True)
     text, video = torch.where(text > 0, text, video), torch.where(video > 0, video, text)
     best = dict(
-        max=torch.maximum(text, video),
-        mean=(text + video) / 2,
-        min=torch.minimum(text, video),
-        text=text,
-        video=video,
-    )[reference]
+        max=torch.maximum,
+        mean=lambda t, v: (t + v) / 2,
+        min=torch.minimum,
+        text=lambda t, v: t,
+        video=lambda t, v: v,
+    )[reference](text, video)
     best = torch.where(best > 0, best, torch.ones_like(best))
     return (1 - (p / best).pow(sharpness)).clamp(floor, 1.0)
 
 
-def eta_log(eta: Tensor, p: Tensor, positives: Tensor, ramp: float) -> dict[str, Tensor]:
+def eta_sums(eta: Tensor, p: Tensor, positives: Tensor) -> dict[str, Tensor]:
+    """Sums over a strip that :func:`eta_figures` reads: float [T, V] twice, bool [T, V]."""
+    found = positives.sum()
+    own, p_own = (x.masked_fill(~positives, 0.0).sum() for x in (eta, p))
+    return dict(
+        eta=eta.sum() - own,
+        sure=((eta > SURE) & ~positives).sum().to(eta.dtype),
+        match_positive=p_own,
+        match_negative=p.sum() - p_own,
+        positives=found.to(eta.dtype),
+        negatives=(positives.numel() - found).to(eta.dtype),
+    )
+
+
+def eta_figures(sums: dict[str, Tensor]) -> dict[str, Tensor]:
     """What the log and the eta monitor want to know.
 
     Mean eta of negatives and the share of them above :data:`SURE`, mean match probability of
-    positives and of negatives, and the share of eta in the weight.
+    positives and of negatives.
     """
+    positives, negatives = (sums[name].clamp_min(1) for name in ('positives', 'negatives'))
     return dict(
-        eta_negative=masked_mean(eta, ~positives),
-        eta_sure=masked_mean((eta > SURE).to(eta.dtype), ~positives),
-        match_positive=masked_mean(p, positives),
-        match_negative=masked_mean(p, ~positives),
-        eta_ramp=eta.new_tensor(ramp),
+        eta_negative=sums['eta'] / negatives,
+        eta_sure=sums['sure'] / negatives,
+        match_positive=sums['match_positive'] / positives,
+        match_negative=sums['match_negative'] / negatives,
     )

@@ -10,10 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mmvtr.functional.gaussian import sample
-from mmvtr.functional.pairwise import bernoulli
-from mmvtr.functional.soft_contrast import match_log_probability
-from mmvtr.models.supervisions.dvtr import DVTRSupervision
-from mmvtr.models.target import Target
+from mmvtr.functional.soft_contrast import EPS, match_log_probability
+from mmvtr.models.strips import Pairs
+from mmvtr.models.supervisions.dvtr import Begun, DVTRSupervision
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
 
@@ -40,22 +39,31 @@ class PCMESupervision(DVTRSupervision):
             self.slope.fill_(math.log(math.expm1(10.0)))
             self.bias.fill_(10.0)
 
-    def match_logits(self, texts: Levels, videos: Levels) -> Tensor:
-        """Log odds of a match, [T, V]."""
+    def _prepared(self, texts: Levels, videos: Levels) -> tuple[Tensor, Tensor]:
+        """K samples of each item, float [T, K, D] and [V, K, D]."""
         generator = torch.Generator().manual_seed(int(self.step))
-        t, v = (self._samples(side[self.level], generator) for side in (texts, videos))
+        return tuple(self._samples(side[self.level], generator) for side in (texts, videos))
+
+    def _logits(self, t: Tensor, v: Tensor) -> Tensor:
         yes, no = match_log_probability(t, v, slope=F.softplus(self.slope), bias=self.bias)
         return yes - no
 
-    def forward(
-        self, texts: Levels, videos: Levels, target: Target
-    ) -> tuple[Target, dict[str, Tensor]]:
-        """As :meth:`DVTRSupervision.forward`."""
-        logits = self.match_logits(texts, videos)
+    def _logits_of_pairs(self, t: Tensor, v: Tensor) -> Tensor:
+        distances = (t[:, :, None] - v[:, None]).square().sum(-1)
+        logits = self.bias - F.softplus(self.slope) * (distances + EPS).sqrt()
+        yes, no = (F.logsigmoid(x).logsumexp((1, 2)) for x in (logits, -logits))
+        return yes - no
+
+    def _align(self, t: Tensor, v: Tensor, texts: Levels, videos: Levels, pairs: Pairs) -> Tensor:
+        """Eq. 8 is left out; the step is counted."""
         self.step += self.training
-        weights, figures = self._judge(logits, target.positives)
-        loss = self.match_weight * bernoulli(logits, target.positives)
-        return target._replace(weights=weights), dict(loss_match=loss, **figures)
+        return pairs.rows.new_zeros((), dtype=torch.float32)
+
+    def finish(self, begun: Begun, sums: dict[str, Tensor]) -> dict[str, Tensor]:
+        """As :meth:`DVTRSupervision.finish`, without Eq. 8."""
+        losses = super().finish(begun, sums)
+        del losses['loss_align']
+        return losses
 
     def _samples(self, items: Embedding, generator: torch.Generator) -> Tensor:
         unit = items.mean.new_zeros(1, items.mean.shape[-1])

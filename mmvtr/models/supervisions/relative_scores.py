@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Sequence
+from typing import NamedTuple, Sequence
 
 import torch
 from torch import Tensor, nn
 
-from mmvtr.functional.pairwise import masked_mean
 from mmvtr.functional.precision import at_least_float32
 from mmvtr.models.similarities.cosine import CosineSimilarity
+from mmvtr.models.strips import Pairs
 from mmvtr.models.supervisions.ramp import checked_ramp, ramp_at
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
-from mmvtr.structures import Levels
+from mmvtr.structures import Levels, take
+
+
+class Begun(NamedTuple):
+    """What the strips of a joint batch share.
+
+    Attributes:
+        texts, videos: unit vectors by level.
+        best_of_texts, best_of_videos: best score with an own partner, float [T] and [V]; -inf where
+            there is none.
+    """
+
+    texts: Levels
+    videos: Levels
+    best_of_texts: Tensor
+    best_of_videos: Tensor
 
 
 @MODELS.register_module()
@@ -77,16 +92,45 @@ class RelativeScoreSupervision(nn.Module):
         self, texts: Levels, videos: Levels, target: Target
     ) -> tuple[Target, dict[str, Tensor]]:
         """Levels of the joint batch -> target with weights [T, V], and figures for the log."""
-        scores = self.similarity(texts, videos)['scores']
-        how = dict(slack=self._slack(target), softness=self.softness)
-        eta = relative_eta(scores, target.positives, **how).clamp_min(self.floor)
+        begun = self.begin(texts, videos, Pairs.of(target.positives))
+        target, sums = self.strip(begun, slice(None), target)
+        return target, self.finish(begun, sums)
+
+    # -- in strips (models/strips.py) ------------------------------------------------------------
+
+    @torch.no_grad()
+    def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> Begun:
+        """Once for a joint batch: unit vectors, and what annotated pairs score."""
+        t, v = (self.similarity.prepare(side) for side in (texts, videos))
+        of_pairs = sum(
+            weight * (t[name].mean[pairs.rows] * v[name].mean[pairs.columns]).sum(-1)
+            for name, weight in self.similarity.weights.items()
+        )
+        return Begun(t, v, *pairs.best(of_pairs))
+
+    @torch.no_grad()
+    def strip(self, begun: Begun, rows: slice, target: Target) -> tuple[Target, dict[str, Tensor]]:
+        """The target of the texts ``rows`` -> the same with weights, and sums over its entries."""
+        scores = self.similarity.compare(take(begun.texts, rows), begun.videos)['scores']
+        references = (begun.best_of_texts[rows, None], begun.best_of_videos)
+        eta = eta_of(scores, *references, slack=self._slack(target), softness=self.softness)
+        eta = eta.clamp_min(self.floor)
         weights = 1 - ramp_at(self.progress, self.ramp) * (1 - eta)
         negatives = ~target.positives
-        logs = {
-            'eta_negative': masked_mean(eta, negatives),
-            'spared_per_text': (eta[negatives] < 0.5).sum() / max(len(eta), 1),
+        sums = dict(
+            eta=eta.masked_fill(target.positives, 0.0).sum(),
+            negatives=negatives.sum().to(eta.dtype),
+            spared=((eta < 0.5) & negatives).sum().to(eta.dtype),
+            texts=eta.new_tensor(len(eta)),
+        )
+        return target._replace(weights=weights), sums
+
+    def finish(self, begun: Begun, sums: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Sums over all strips -> figures for the log."""
+        return {
+            'eta_negative': sums['eta'] / sums['negatives'].clamp_min(1),
+            'spared_per_text': sums['spared'] / sums['texts'].clamp_min(1),
         }
-        return target._replace(weights=weights), logs
 
     def _slack(self, target: Target) -> Tensor | float:
         """What is added to the scores."""
@@ -124,11 +168,17 @@ def relative_eta(
             tensor([[0.0000, 0.0000],
                     [0.9817, 0.0000]])
     """
+    pairs = Pairs.of(positives)
     scores = at_least_float32(scores)
-    if not scores.numel():
-        return scores
-    own = scores.masked_fill(~positives, -torch.inf)
-    reference = (own.amax(1, keepdim=True) + own.amax(0, keepdim=True)) / 2
+    text, video = pairs.best(scores[pairs.rows, pairs.columns])
+    return eta_of(scores, text[:, None], video, softness=softness, slack=slack)
+
+
+def eta_of(
+    scores: Tensor, text: Tensor, video: Tensor, *, softness: float, slack: Tensor | float
+) -> Tensor:
+    """As :func:`relative_eta`, from s_t, float [T, 1], and s_v, float [V]; -inf: none."""
+    reference = (text + video) / 2
     unknown = reference.isinf()
     lead = (scores + slack - reference.masked_fill(unknown, 0.0)) / softness
     return (1 - lead.exp().clamp(max=1.0)).masked_fill(unknown, 1.0)

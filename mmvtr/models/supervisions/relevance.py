@@ -8,6 +8,7 @@ from typing import Optional
 import torch
 from torch import Tensor, nn
 
+from mmvtr.models.strips import Pairs
 from mmvtr.models.target import Target, check_threshold, from_classes
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels
@@ -58,12 +59,31 @@ class RelevanceSupervision(nn.Module):
         self, texts: Levels, videos: Levels, target: Target
     ) -> tuple[Target, dict[str, Tensor]]:
         """Target of the joint batch -> the same with weights, and the figure for the log."""
+        target, sums = self.strip(None, slice(None), target)
+        return target, self.finish(None, sums)
+
+    # -- in strips (models/strips.py) ------------------------------------------------------------
+
+    @property
+    def whole(self) -> str:
+        """Why it wants the whole matrix; '' where strips will do."""
+        return '' if self.quantile is None else 'a quantile is one of all entries of the batch'
+
+    def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> None:
+        """There is nothing that strips share."""
+
+    def strip(self, begun: None, rows: slice, target: Target) -> tuple[Target, dict[str, Tensor]]:
+        """The target of some texts -> the same with weights, and sums."""
         relevance = from_classes(target, 'relevance', self)
         relevant = self._enough(relevance, ~target.positives) & ~target.positives
         weights = torch.ones_like(relevance) if target.weights is None else target.weights
-        logs = {'relevant_per_text': relevant.sum() / max(len(relevant), 1)}
+        sums = dict(relevant=relevant.sum().float(), texts=relevance.new_tensor(len(relevant)))
         weights = weights.masked_fill(relevant, 0.0)
-        return target._replace(weights=weights, relevant=relevant), logs
+        return target._replace(weights=weights, relevant=relevant), sums
+
+    def finish(self, begun: None, sums: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The figure for the log."""
+        return {'relevant_per_text': sums['relevant'] / sums['texts'].clamp_min(1)}
 
     def _enough(self, relevance: Tensor, unannotated: Tensor) -> Tensor:
         if self.quantile is None:

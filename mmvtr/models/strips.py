@@ -1,0 +1,162 @@
+"""What a strip of the score matrix leaves behind when it is forgotten: vectors, never a matrix.
+
+A strip is some texts against all videos of the joint batch.  Its sums over the entries of a text
+are complete; those over the entries of a video are a share, to be joined with the other strips'.
+"""
+
+from __future__ import annotations
+
+from typing import Callable, Iterator, NamedTuple, Optional, Sequence
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from mmvtr.dist import gather_rows, rank, world_size
+from mmvtr.functional.log_sums import LogSums, join_entries
+
+
+class Reduction(NamedTuple):
+    """Sums of a contrastive loss over a strip, or over several that follow each other.
+
+    Attributes:
+        texts: of its R texts, or None where the loss does not look that way.
+        videos: of all V videos over its texts, or None.
+        own: float [P], the logits of its annotated pairs, for ``form='own_pair'``.
+        rows, columns: int64 [P], which text and which video of the joint batch they are.
+    """
+
+    texts: Optional[LogSums]
+    videos: Optional[LogSums]
+    own: Tensor
+    rows: Tensor
+    columns: Tensor
+
+
+def join(parts: Sequence[Reduction]) -> Reduction:
+    """Of strips in the order of their texts."""
+    texts = [part.texts for part in parts]
+    videos = [part.videos for part in parts]
+    return Reduction(
+        None if texts[0] is None else _cat(texts),
+        None if videos[0] is None else join_entries(videos),
+        *(torch.cat(field) for field in zip(*(part[2:] for part in parts))),
+    )
+
+
+def _cat(parts: Sequence[LogSums]) -> LogSums:
+    fields = zip(*parts)
+    return LogSums(*(None if field[0] is None else torch.cat(field) for field in fields))
+
+
+def gather(own: Reduction) -> Reduction:
+    """Of all processes, whose texts follow each other by rank; gradients as of ``gather_rows``."""
+    if world_size() == 1:
+        return own
+    texts = own.texts
+    if texts is not None:
+        texts = LogSums(*(None if x is None else gather_rows(x) for x in texts))
+    videos = own.videos
+    if videos is not None:
+        shares = [None if x is None else gather_rows(x[None]) for x in videos]
+        videos = join_entries(
+            [
+                LogSums(*(None if share is None else share[rank] for share in shares))
+                for rank in range(world_size())
+            ]
+        )
+    return Reduction(texts, videos, *map(gather_rows, own[2:]))
+
+
+class Pairs(NamedTuple):
+    """The P annotated pairs of a joint batch of T texts and V videos.
+
+    Attributes:
+        rows, columns: int64 [P], by text.
+        shape: (T, V).
+    """
+
+    rows: Tensor
+    columns: Tensor
+    shape: tuple[int, int]
+
+    @classmethod
+    def of(cls, positives: Tensor) -> 'Pairs':
+        """Of positives bool [T, V]."""
+        return cls(*positives.nonzero(as_tuple=True), tuple(positives.shape))
+
+    def best(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Largest value of each text and of each video, -inf where it has no pair.
+
+        float [P] -> float [T], [V].
+        """
+        best = []
+        for index, size in zip((self.rows, self.columns), self.shape):
+            none = values.new_full((size,), -torch.inf)
+            best.append(none.scatter_reduce(0, index, values, 'amax'))
+        return best[0], best[1]
+
+
+def of_pairs(
+    function: Callable[[Tensor, Tensor], Tensor],
+    texts: Tensor,
+    videos: Tensor,
+    pairs: Pairs,
+    *,
+    entries: int = 2**22,
+) -> Tensor:
+    """``function`` of the annotated pairs' rows, some at a time where they are many.
+
+    Args:
+        function: float [p, ...] twice -> float [p].
+        texts, videos: float [T, ...] and [V, ...].
+        entries: numbers of a side that are taken at a time.
+
+    Returns:
+        float [P].
+    """
+    size = max(1, entries // max(1, texts[:1].numel()))
+    if len(pairs.rows) <= size:
+        return function(texts[pairs.rows], videos[pairs.columns])
+
+    def part(rows: Tensor, columns: Tensor) -> Tensor:
+        return function(texts[rows], videos[columns])
+
+    parts = zip(pairs.rows.split(size), pairs.columns.split(size))
+    return torch.cat([checkpoint(part, *some, use_reentrant=False) for some in parts])
+
+
+class Sweep:
+    """This process' share of the texts of a joint batch, in strips.
+
+    Shares are of one size to a text, wherever the texts come from.
+
+    Args:
+        shape: (T, V) of the joint batch.
+        height: texts a strip, at most.
+        matrices: from some texts to their score matrices [R, V], by name.
+
+    Attributes:
+        strips: slices of the T texts; one of no text where there is none to do.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int],
+        height: int,
+        matrices: Callable[[slice], dict[str, Tensor]],
+    ) -> None:
+        first, last = (shape[0] * (rank() + i) // world_size() for i in range(2))
+        starts = range(first, last, height) or [first]
+        self.strips = [slice(start, min(start + height, last)) for start in starts]
+        self.matrices = matrices
+
+    def scores(self, name: str) -> Iterator[Tensor]:
+        """Float [R, V] of each strip."""
+        for rows in self.strips:
+            yield self.matrices(rows)[name]
+
+    @staticmethod
+    def joint(log_sums: Tensor) -> Tensor:
+        """Logs of sums over all processes, float [V] -> [V]."""
+        return gather_rows(log_sums[None]).logsumexp(0)

@@ -1,0 +1,288 @@
+"""Losses in strips equal those of the whole matrix, on one process and on several."""
+
+import copy
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.profiler import ProfilerActivity, profile
+
+import children  # noqa: F401 - the server that forks the processes has imported all
+from mmvtr.models.losses.matrix import (
+    ContrastiveLoss,
+    NormalizedContrastiveLoss,
+    RankingLoss,
+)
+from mmvtr.models.retriever import VideoTextRetriever
+from mmvtr.models.similarities.cosine import CosineSimilarity
+from mmvtr.models.supervisions.adaptive_margin import AdaptiveMarginSupervision
+from mmvtr.models.supervisions.dvtr import DVTRSupervision, LiteralDVTRSupervision
+from mmvtr.models.supervisions.oracle import OracleSupervision
+from mmvtr.models.supervisions.pcme import PCMESupervision
+from mmvtr.models.supervisions.relative_scores import RelativeScoreSupervision
+from mmvtr.models.supervisions.relevance import RelevanceSupervision
+from mmvtr.models.sweep import whole_needed
+from mmvtr.models.temperature import Temperature
+from mmvtr.structures import Embedding
+
+D, T, V = 6, 11, 9
+
+
+class Linear(nn.Module):
+    """Two levels, each a linear map of an item's numbers."""
+
+    dim = D
+    level_names = ('global', 'aligned')
+
+    def __init__(self):
+        super().__init__()
+        self.maps = nn.ModuleDict({name: nn.Linear(4, D) for name in ('va', 'vb', 'ta', 'tb')})
+
+    def _levels(self, x, side):
+        x = x.mean(1)
+        means = [self.maps[f'{side}{which}'](x) for which in 'ab']
+        return {name: Embedding(mean) for name, mean in zip(self.level_names, means)}
+
+    def encode_video(self, video, frame_mask):
+        return self._levels(video, 'v')
+
+    def encode_text(self, text, text_mask):
+        return self._levels(text, 't')
+
+
+SUPERVISIONS = dict(
+    none=lambda: None,
+    dvtr=lambda: DVTRSupervision(sharpness=2.0, floor=0.05),
+    dvtr_text=lambda: DVTRSupervision(reference='text', ramp=(0.0, 0.5)),
+    literal=lambda: LiteralDVTRSupervision(),
+    pcme=lambda: PCMESupervision(num_samples=3),
+    relative=lambda: RelativeScoreSupervision(
+        levels=('global', 'aligned'), slack=0.1, agreement=0.2, softness=0.3, ramp=(0, 0)
+    ),
+    relevance=lambda: RelevanceSupervision(negatives_below=0.5),
+    oracle=lambda: OracleSupervision(floor=0.3),
+)
+
+LOSSES = dict(
+    pooled=lambda: ContrastiveLoss(reads=('global', 'aligned')),
+    outer=lambda: ContrastiveLoss(form='outer_sum', weighted='v2t', loss_weight=0.7),
+    own=lambda: ContrastiveLoss(form='own_pair', direction='v2t'),
+    ncl=lambda: NormalizedContrastiveLoss(reads=('aligned',), iterations=3),
+    ncl_shares=lambda: NormalizedContrastiveLoss(marginals='positives'),
+)
+
+
+def make_model(supervision, losses=tuple(LOSSES), strip=None):
+    torch.manual_seed(0)
+    made = SUPERVISIONS[supervision]() if isinstance(supervision, str) else supervision
+    model = VideoTextRetriever(
+        encoder=Linear(),
+        similarity=CosineSimilarity(levels=('global', 'aligned'), weights=(0.3, 0.7)),
+        temperature=Temperature(init=0.2, learnable=True),
+        heads=dict(type='mmvtr.GaussianHead'),
+        detach_heads=False,
+        supervision=made,
+        losses={
+            name if isinstance(name, str) else 'loss': LOSSES[name]()
+            if isinstance(name, str)
+            else name
+            for name in losses
+        },
+        strip=strip,
+    )
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(0.1 * torch.randn_like(p))
+    return model.double()
+
+
+def make_batch(videos=slice(0, V), texts=slice(0, T)):
+    """Videos with several captions, one twice in the batch, and a text whose video is missing."""
+    generator = torch.Generator().manual_seed(1)
+
+    def draw(*shape):
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    video, text, text_agreement, video_agreement = (
+        draw(V, 3, 4),
+        draw(T, 3, 4),
+        draw(T, 5),
+        draw(V, 5),
+    )
+    video_idx = torch.tensor([0, 1, 2, 3, 4, 5, 6, 7, 0])
+    owner = torch.tensor([0, 0, 1, 2, 3, 4, 5, 6, 7, 5, 99])
+    classes = {
+        side: {
+            kind: torch.randint(0, 3, (count, 2), generator=generator) for kind in ('noun', 'verb')
+        }
+        for side, count in (('text', T), ('video', V))
+    }
+    true = torch.stack([owner, (owner + 1) % 8], 1)
+    inputs = dict(
+        video=video[videos],
+        frame_mask=torch.ones(V, 3, dtype=torch.bool)[videos],
+        text=text[texts],
+        text_mask=torch.ones(T, 3, dtype=torch.bool)[texts],
+    )
+    if not len(inputs['video']):
+        del inputs['video'], inputs['frame_mask']
+    if not len(inputs['text']):
+        del inputs['text'], inputs['text_mask']
+    samples = dict(
+        text_idx=torch.arange(T)[texts],
+        video_idx=video_idx[videos],
+        text_videos=owner[texts, None],
+        text_true_videos=true[texts],
+        text_agreement=text_agreement[texts],
+        video_agreement=video_agreement[videos],
+        text_classes={kind: sets[texts] for kind, sets in classes['text'].items()},
+        video_classes={kind: sets[videos] for kind, sets in classes['video'].items()},
+        video_ids=[str(i) for i in video_idx[videos].tolist()],
+        text_ids=[str(i) for i in range(T)][texts],
+    )
+    return inputs, samples
+
+
+def run(model, batch):
+    module = getattr(model, 'module', model)
+    losses = model(*batch, mode='loss')
+    sum(value for name, value in losses.items() if 'loss' in name).backward()
+    grads = {name: p.grad for name, p in module.named_parameters() if p.grad is not None}
+    steps = {name: x.clone() for name, x in module.named_buffers() if 'step' in name}
+    return {name: value.detach() for name, value in losses.items()}, grads, steps
+
+
+def same(found, expected):
+    for mine, theirs in zip(found, expected):
+        assert mine.keys() == theirs.keys()
+        for name, x in theirs.items():
+            torch.testing.assert_close(mine[name], x, rtol=1e-11, atol=1e-12, msg=name)
+
+
+@pytest.mark.parametrize('strip', [1, 4, 100])
+@pytest.mark.parametrize('supervision', SUPERVISIONS)
+def test_strips_equal_the_matrix(supervision, strip):
+    expected = run(make_model(supervision), make_batch())
+    model = make_model(supervision, strip=strip)
+    assert whole_needed(model) == ''
+    same(run(model, make_batch()), expected)
+    assert all(g.abs().max() > 0 for n, g in expected[1].items() if n.startswith('encoder'))
+
+
+def test_a_batch_without_a_pair_and_one_stage_only():
+    lonely = make_batch(videos=slice(0, 4), texts=slice(10, 11))
+    same(run(make_model('dvtr', strip=2), lonely), run(make_model('dvtr'), copy.deepcopy(lonely)))
+    for stage in ('uncertainty', 'retrieval'):
+        found, expected = make_model('dvtr', strip=4), make_model('dvtr')
+        found.stage = expected.stage = stage
+        same(run(found, make_batch()), run(expected, make_batch()))
+
+
+SPLITS = [
+    (slice(0, 2), slice(0, 7)),
+    (slice(2, 2), slice(7, 7)),  # all videos of this process are broken
+    (slice(2, 8), slice(7, 8)),
+    (slice(8, 9), slice(8, 11)),
+]
+
+
+def worker(rank, folder):
+    dist.init_process_group('gloo', init_method=f'file://{folder}/store', rank=rank, world_size=4)
+    try:
+        results = {}
+        for name in SUPERVISIONS:
+            model = make_model(name, strip=2)
+            model = DistributedDataParallel(model, find_unused_parameters=True)
+            results[name] = run(model, make_batch(*SPLITS[rank]))
+        torch.save(results, f'{folder}/rank{rank}.pt')
+        dist.barrier()
+    finally:
+        dist.destroy_process_group()
+
+
+def test_four_processes_equal_one(tmp_path):
+    mp.start_processes(worker, (tmp_path,), nprocs=4, start_method='forkserver')
+    for name in SUPERVISIONS:
+        expected = run(make_model(name), make_batch())
+        for rank in range(4):
+            found = torch.load(tmp_path / f'rank{rank}.pt')[name]
+            same(found, expected)
+
+
+class Squared(ContrastiveLoss):
+    """Another dense form without a strip of its own."""
+
+    def compute(self, scores, target, temperature):
+        return super().compute(scores.square(), target, temperature)
+
+
+class Doubled(DVTRSupervision):
+    """Likewise."""
+
+    def forward(self, texts, videos, target):
+        target, losses = super().forward(texts, videos, target)
+        return target._replace(weights=target.weights / 2), losses
+
+
+@pytest.mark.parametrize(
+    'model, reason',
+    [
+        (lambda s: make_model('none', (RankingLoss(),), s), 'RankingLoss: it has no strip'),
+        (lambda s: make_model('none', (Squared(),), s), 'Squared: it has no strip'),
+        (lambda s: make_model(Doubled(), ('pooled',), s), 'Doubled: it has no strip'),
+        (
+            lambda s: make_model(
+                RelevanceSupervision(negatives_below=None, quantile=0.9), ('own',), s
+            ),
+            'RelevanceSupervision: a quantile',
+        ),
+        (
+            lambda s: make_model(OracleSupervision(treat='positive'), ('own',), s),
+            'OracleSupervision: it adds positives',
+        ),
+        (
+            lambda s: make_model('none', (NormalizedContrastiveLoss(differentiable=True),), s),
+            'NormalizedContrastiveLoss: differentiable=True',
+        ),
+    ],
+)
+def test_what_needs_the_matrix_gets_it_and_the_log_says_why(model, reason, monkeypatch):
+    said = []
+    monkeypatch.setattr('mmvtr.models.retriever.print_log', lambda text, *rest: said.append(text))
+    made = model(3)
+    same(run(made, make_batch()), run(model(None), make_batch()))
+    made(*make_batch(), mode='loss')
+    assert len(said) == 1 and said[0].startswith(f'strip=3 has no effect: {reason}')
+
+
+def test_margins_of_a_supervision_without_strips():
+    model = make_model(AdaptiveMarginSupervision(), (RankingLoss(),), 3)
+    assert whole_needed(model).startswith('AdaptiveMarginSupervision: it has no strip')
+    with pytest.raises(ValueError, match='strip must be at least 1, not 0'):
+        make_model('none', strip=0)
+
+
+def test_memory_grows_with_the_batch_only():
+    size = 1024
+    model = make_model('dvtr', ('pooled',)).float()
+    torch.manual_seed(0)
+    inputs = dict(video=torch.randn(size, 3, 4), text=torch.randn(size, 3, 4))
+    masks = {f'{x}_mask': torch.ones(size, 3, dtype=torch.bool) for x in ('frame', 'text')}
+    index = torch.arange(size)
+    samples = dict(text_idx=index, video_idx=index, text_videos=index[:, None])
+    samples.update(text_ids=['t'] * size, video_ids=['v'] * size)
+
+    def peak(strip):
+        model.strip = strip
+        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
+            run(model, (dict(inputs, **masks), samples))
+        events = [e for e in record.profiler.kineto_results.events() if e.name() == '[memory]']
+        held = torch.tensor([e.nbytes() for e in sorted(events, key=lambda e: e.start_ns())])
+        return int(held.cumsum(0).max())
+
+    peak(64)  # gradients are there
+    whole, strips = peak(None), peak(32)
+    assert strips < 0.1 * whole, f'{strips / 2**20:.1f} of {whole / 2**20:.1f} MiB'
