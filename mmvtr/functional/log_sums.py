@@ -58,7 +58,11 @@ def weighted_logits(
     logits = at_least_float32(scores) / temperature
     if weights is None:
         return logits, logits.masked_fill(positives, LOG_ZERO)
-    absent = positives | (weights == 0)
+    weights = at_least_float32(weights)
+    if not weights.requires_grad:
+        log_weights = weights.log().clamp_min(LOG_ZERO)
+        return logits, (logits + log_weights).masked_fill(positives, LOG_ZERO)
+    absent = positives | (weights == 0)  # the gradient of log 0 is not to be met
     negatives = logits + weights.masked_fill(absent, 1.0).log()
     return logits, negatives.masked_fill(absent, LOG_ZERO)
 
@@ -96,14 +100,19 @@ def log_sums(
     if form not in ('pooled', 'own_pair', 'outer_sum'):
         raise ValueError(f"form must be 'pooled', 'own_pair' or 'outer_sum', not {form!r}")
     dim = 1 if direction == 't2v' else 0
-    found = dict(count=positives.sum(dim), negative=_logsumexp(negatives, dim))
+    found = dict(negative=_logsumexp(negatives, dim))
     if form == 'own_pair':
-        none = torch.zeros_like(positives) if ambiguous is None else ambiguous
-        found['shared'] = _logsumexp(negatives.masked_fill(~none, LOG_ZERO), dim)
-    else:
-        found['positive'] = _logsumexp(logits.masked_fill(~positives, LOG_ZERO), dim)
+        found['shared'] = torch.full_like(found['negative'], LOG_ZERO)
+        if ambiguous is not None:
+            found['shared'] = _logsumexp(negatives.masked_fill(~ambiguous, LOG_ZERO), dim)
+    pairs = positives.nonzero(as_tuple=True)  # few: they are summed one by one
+    own, anchor = logits[pairs], pairs[1 - dim]
+    none = torch.zeros_like(found['negative'])
+    found['count'] = none.long().index_add(0, anchor, torch.ones_like(anchor))
+    if form != 'own_pair':
+        found['positive'] = _sparse_logsumexp(own, anchor, none)
     if form == 'outer_sum':
-        found['total'] = logits.masked_fill(~positives, 0.0).sum(dim)
+        found['total'] = none.index_add(0, anchor, own)
     return LogSums(**found)
 
 
@@ -111,6 +120,13 @@ def _logsumexp(x: Tensor, dim: int) -> Tensor:
     if not x.shape[dim]:  # of no entry: zero, in logarithms
         return x.sum(dim) + LOG_ZERO
     return x.logsumexp(dim)
+
+
+def _sparse_logsumexp(x: Tensor, anchor: Tensor, none: Tensor) -> Tensor:
+    """Of the entries x [P] of anchors [P], LOG_ZERO where there is none; ``none`` is zeros [N]."""
+    largest = torch.full_like(none, LOG_ZERO).scatter_reduce(0, anchor, x.detach(), 'amax')
+    sums = none.index_add(0, anchor, (x - largest[anchor]).exp())
+    return largest + sums.masked_fill(sums == 0, 1.0).log()
 
 
 def join_entries(parts: Sequence[LogSums]) -> LogSums:

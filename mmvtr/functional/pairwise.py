@@ -30,8 +30,8 @@ def bernoulli(logits: Tensor, positives: Tensor) -> Tensor:
             tensor(0.6931)
     """
     logits = at_least_float32(logits)
-    labels = positives.to(logits.dtype)
-    total = F.binary_cross_entropy_with_logits(logits, labels, reduction='sum')
+    # -log(1 - p) of every entry, and -log p + log(1 - p) = -logit of the few positives.
+    total = F.softplus(logits, threshold=40).sum() - logits[positives].sum()
     return total / max(logits.numel(), 1)
 
 

@@ -261,7 +261,7 @@ class LiteralDVTRSupervision(nn.Module):
         t, v, _ = begun
         eta = self._eta(t.mean[rows], t.log_std[rows], v)
         sums = eta_sums(eta.detach(), 1 - eta.detach(), target.positives)
-        sums['own'] = eta.masked_fill(~target.positives, 0.0).sum()
+        sums['own'] = eta[target.positives].sum()
         return target._replace(weights=eta), sums
 
     def finish(
@@ -338,15 +338,15 @@ def uncertainty(
 
 def eta_sums(eta: Tensor, p: Tensor, positives: Tensor) -> dict[str, Tensor]:
     """Sums over a strip that :func:`eta_figures` reads: float [T, V] twice, bool [T, V]."""
-    found = positives.sum()
-    own, p_own = (x.masked_fill(~positives, 0.0).sum() for x in (eta, p))
+    own, p_own = eta[positives], p[positives]
+    sure = (eta > SURE).sum() - (own > SURE).sum()
     return dict(
-        eta=eta.sum() - own,
-        sure=((eta > SURE) & ~positives).sum().to(eta.dtype),
-        match_positive=p_own,
-        match_negative=p.sum() - p_own,
-        positives=found.to(eta.dtype),
-        negatives=(positives.numel() - found).to(eta.dtype),
+        eta=eta.sum() - own.sum(),
+        sure=sure.to(eta.dtype),
+        match_positive=p_own.sum(),
+        match_negative=p.sum() - p_own.sum(),
+        positives=eta.new_tensor(len(own)),
+        negatives=eta.new_tensor(eta.numel() - len(own)),
     )
 
 
