@@ -8,6 +8,7 @@ Losses:
     contrastive             InfoNCE, debiased (DVTR), SupCon and ARL's contrast of a score matrix
     ranking                 margin ranking: triplet, debiased, hardest or random negatives, ARL's
     bernoulli               binary cross-entropy of match logits (DVTR)
+    bernoulli_sum           the same, summed, from pairs
     multi_instance          contrast of the samples of texts and videos (UATVR)
     soft_contrast           soft contrastive loss of two sets of samples (PCME)
     kl_to_unit              KL of a Gaussian to N(0, I) (UATVR)
@@ -193,7 +194,7 @@ if TYPE_CHECKING:
     )
     from mmvtr.functional.modality_gap import ModalityGap, modality_gap
     from mmvtr.functional.multi_instance import multi_instance, over_samples, sample_scores
-    from mmvtr.functional.pairwise import bernoulli, masked_mean
+    from mmvtr.functional.pairwise import bernoulli, bernoulli_sum, masked_mean
     from mmvtr.functional.proposals import clip_pooling, proposal_pooling, proposal_windows
     from mmvtr.functional.ranking import ranking
     from mmvtr.functional.ranks import (
@@ -255,7 +256,7 @@ _NAMES = {
     'length_bias': 'chance_of_top length_correlation mean_of_top nearer_to_train',
     'modality_gap': 'ModalityGap modality_gap',
     'multi_instance': 'multi_instance over_samples sample_scores',
-    'pairwise': 'bernoulli masked_mean',
+    'pairwise': 'bernoulli bernoulli_sum masked_mean',
     'proposals': 'clip_pooling proposal_pooling proposal_windows',
     'ranking': 'ranking',
     'ranks': (

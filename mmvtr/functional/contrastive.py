@@ -75,12 +75,12 @@ def contrastive(
     refuse_ambiguous(ambiguous, form)
     directions = ('t2v', 'v2t') if direction == 'both' else (direction,)
     logits, negatives = weighted_logits(scores, positives, temperature, weights)
-    pairs = positives.nonzero(as_tuple=True) if form == 'own_pair' else None
+    pairs = positives.nonzero(as_tuple=True)
     losses = []
     for one in directions:
-        sums = log_sums(logits, negatives, positives, form, one, ambiguous=ambiguous)
-        own = None if pairs is None else (logits[pairs], pairs[one == 'v2t'])
-        losses.append(from_sums(sums, form, own=own))
+        how = dict(ambiguous=ambiguous, pairs=pairs)
+        sums = log_sums(logits, negatives, positives, form, one, **how)
+        losses.append(from_sums(sums, form, own=(logits[pairs], pairs[one == 'v2t'])))
     return sum(losses) / len(losses)
 
 

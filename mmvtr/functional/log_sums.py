@@ -75,6 +75,7 @@ def log_sums(
     direction: str,
     *,
     ambiguous: Optional[Tensor] = None,
+    pairs: Optional[tuple[Tensor, Tensor]] = None,
 ) -> LogSums:
     """Sums over the entries of each text (``'t2v'``) or of each video (``'v2t'``).
 
@@ -83,6 +84,7 @@ def log_sums(
         positives, ambiguous: bool [T, V], see :func:`contrastive`.
         form: likewise; decides which sums are made.
         direction: ``'t2v'`` or ``'v2t'``.
+        pairs: ``positives.nonzero(as_tuple=True)``, of whom has it.
 
     Raises:
         ValueError: unknown form or direction.
@@ -105,7 +107,8 @@ def log_sums(
         found['shared'] = torch.full_like(found['negative'], LOG_ZERO)
         if ambiguous is not None:
             found['shared'] = _logsumexp(negatives.masked_fill(~ambiguous, LOG_ZERO), dim)
-    pairs = positives.nonzero(as_tuple=True)  # few: they are summed one by one
+    # Positives are few: they are summed one by one.
+    pairs = positives.nonzero(as_tuple=True) if pairs is None else pairs
     own, anchor = logits[pairs], pairs[1 - dim]
     none = torch.zeros_like(found['negative'])
     found['count'] = none.long().index_add(0, anchor, torch.ones_like(anchor))

@@ -29,10 +29,22 @@ def bernoulli(logits: Tensor, positives: Tensor) -> Tensor:
             >>> bernoulli(torch.zeros(2, 2), torch.eye(2).bool())
             tensor(0.6931)
     """
+    total = bernoulli_sum(logits, positives.nonzero(as_tuple=True))
+    return total / max(logits.numel(), 1)
+
+
+def bernoulli_sum(logits: Tensor, pairs: tuple[Tensor, Tensor]) -> Tensor:
+    """As :func:`bernoulli`, summed, from the rows and columns of the positives, int64 [P] each.
+
+    Example:
+        ::
+
+            >>> bernoulli_sum(torch.zeros(2, 2), torch.eye(2).nonzero(as_tuple=True))  # 4 log 2
+            tensor(2.7726)
+    """
     logits = at_least_float32(logits)
     # -log(1 - p) of every entry, and -log p + log(1 - p) = -logit of the few positives.
-    total = F.softplus(logits, threshold=40).sum() - logits[positives].sum()
-    return total / max(logits.numel(), 1)
+    return F.softplus(logits, threshold=40).sum() - logits[pairs].sum()
 
 
 def masked_mean(x: Tensor, mask: Tensor) -> Tensor:

@@ -137,6 +137,7 @@ class ContrastiveLoss(MatrixLoss):
         self, scores: Tensor, rows: slice, target: Target, temperature: Tensor | float
     ) -> Reduction:
         positives, sums = target.positives, {}
+        pairs = positives.nonzero(as_tuple=True)
         refuse_ambiguous(target.ambiguous, self.form)
         for direction in ('t2v', 'v2t'):
             if self.direction not in ('both', direction):
@@ -144,11 +145,10 @@ class ContrastiveLoss(MatrixLoss):
                 continue
             weights = target.weights if self.weighted in ('both', direction) else None
             logits = weighted_logits(scores, positives, temperature, weights)
-            how = dict(ambiguous=target.ambiguous)
+            how = dict(ambiguous=target.ambiguous, pairs=pairs)
             sums[direction] = log_sums(*logits, positives, self.form, direction, **how)
-        row, column = positives.nonzero(as_tuple=True)
-        own = scores[row, column] / temperature
-        return Reduction(sums['t2v'], sums['v2t'], own, row + (rows.start or 0), column)
+        own = scores[pairs] / temperature
+        return Reduction(sums['t2v'], sums['v2t'], own, pairs[0] + (rows.start or 0), pairs[1])
 
     def finish(self, reductions: dict[str, Reduction]) -> Tensor:
         """What all strips of all processes have left, by matrix -> 0-dim loss."""

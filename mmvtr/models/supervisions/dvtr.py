@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmvtr.functional import gaussian
-from mmvtr.functional.pairwise import bernoulli
+from mmvtr.functional.pairwise import bernoulli_sum
 from mmvtr.models.strips import Pairs, of_pairs
 from mmvtr.models.supervisions.ramp import checked_ramp, ramp_at
 from mmvtr.models.target import Target
@@ -160,10 +160,10 @@ class DVTRSupervision(nn.Module):
             sharpness=self.sharpness,
             reference=self.reference,
         )
-        positives = target.positives
-        loss = bernoulli(logits, positives) * logits.numel()
+        pairs = target.positives.nonzero(as_tuple=True)
+        loss = bernoulli_sum(logits, pairs)
         sums = dict(loss_match=loss, entries=loss.new_tensor(logits.numel()))
-        sums.update(eta_sums(eta, p, positives))
+        sums.update(eta_sums(eta, p, pairs))
         return target._replace(weights=1 - ramp * (1 - eta)), sums
 
     def finish(self, begun: Begun, sums: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -260,8 +260,9 @@ class LiteralDVTRSupervision(nn.Module):
         """The target of the texts ``rows`` -> the same with weights, and sums over its entries."""
         t, v, _ = begun
         eta = self._eta(t.mean[rows], t.log_std[rows], v)
-        sums = eta_sums(eta.detach(), 1 - eta.detach(), target.positives)
-        sums['own'] = eta[target.positives].sum()
+        pairs = target.positives.nonzero(as_tuple=True)
+        sums = eta_sums(eta.detach(), 1 - eta.detach(), pairs)
+        sums['own'] = eta[pairs].sum()
         return target._replace(weights=eta), sums
 
     def finish(
@@ -336,9 +337,9 @@ def uncertainty(
     return (1 - (p / best).pow(sharpness)).clamp(floor, 1.0)
 
 
-def eta_sums(eta: Tensor, p: Tensor, positives: Tensor) -> dict[str, Tensor]:
-    """Sums over a strip that :func:`eta_figures` reads: float [T, V] twice, bool [T, V]."""
-    own, p_own = eta[positives], p[positives]
+def eta_sums(eta: Tensor, p: Tensor, pairs: tuple[Tensor, Tensor]) -> dict[str, Tensor]:
+    """Sums over a strip for :func:`eta_figures`: float [T, V] twice, rows and columns of positives."""
+    own, p_own = eta[pairs], p[pairs]
     sure = (eta > SURE).sum() - (own > SURE).sum()
     return dict(
         eta=eta.sum() - own.sum(),
