@@ -338,7 +338,7 @@ def uncertainty(
 
 
 def eta_sums(eta: Tensor, p: Tensor, pairs: tuple[Tensor, Tensor]) -> dict[str, Tensor]:
-    """Sums over a strip for :func:`eta_figures`: float [T, V] twice, rows and columns of positives."""
+    """Sums over a strip for :func:`eta_figures`: float [T, V] twice, and where positives are."""
     own, p_own = eta[pairs], p[pairs]
     sure = (eta > SURE).sum() - (own > SURE).sum()
     return dict(
