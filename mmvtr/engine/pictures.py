@@ -278,7 +278,8 @@ def training_weights(scene: Scene, rows: Sequence[int], columns: Sequence[int]) 
     """How hard the model's supervision would push these pairs, were they one training batch.
 
     Float [len(rows), len(columns)]; None where it has none, says nothing of negatives, or reads
-    what only a training batch brings (agreement, an oracle's truth); the log says the last.
+    what only a training batch brings (agreement, an oracle's truth); the log says the last.  A test
+    has the weights of the end of a training, a validation those of where it stands.
     """
     evaluation = scene.evaluation
     supervision = getattr(evaluation.model, 'supervision', None)
@@ -289,11 +290,17 @@ def training_weights(scene: Scene, rows: Sequence[int], columns: Sequence[int]) 
         for items, places in ((evaluation.texts, rows), (evaluation.videos, columns))
     )
     known = annotated_block(scene, rows, columns)
+    progress = getattr(supervision, 'progress', None)
+    if evaluation.mode == 'test' and progress is not None:
+        supervision.progress = 1.0
     try:
         made, _ = supervision(texts, videos, known)
     except ValueError as error:
         print_log(f'score_matrix is drawn without weights: {error}', 'current')
         return None
+    finally:
+        if progress is not None:
+            supervision.progress = progress
     targets = [made] if isinstance(made, Target) else list(made.values())
     judging = [target for target in targets if judges(target, known)]
     return pushed(judging[0], known) if judging else None

@@ -37,7 +37,8 @@ def score_matrix(
     Args:
         scores: [T, V].
         positives: bool [T, V], annotated pairs.
-        weights: [T, V], how hard each pair is pushed as a negative, 1 = in full; or None.
+        weights: [T, V], how hard each pair is pushed as a negative, 1 = in full; or None.  Those of
+            annotated pairs are not drawn.
         truth: bool [T, V]: pairs that truly hold; those that nobody annotated get a dot.
         rows, columns: places of the texts and videos to draw, in this order; default the first
             ``MOST`` of each.  A note says what the picture was cut from.
@@ -61,18 +62,21 @@ def score_matrix(
     ]
     block = np.ix_(*chosen)
     panels = [('score', scores[block])]
-    panels += [] if weights is None else [('weight as a negative', weights[block])]
+    if weights is not None:  # an annotated pair is no negative
+        others = np.ma.masked_where(positives[block], weights[block])
+        panels.append(('weight as a negative', others))
     tall, wide = panels[0][1].shape
     side = (7.6 if names[0] is None else 5.4) / len(panels)
     height = np.clip(side * tall / wide, 2.0, 7.5) + (1.2 if names[1] is None else 2.0)
     figure = new_figure(float(height))
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axis, (title, values) in zip(axes, panels):
-        limits = dict(vmin=0.0, vmax=max(1.0, values.max())) if title != 'score' else {}
+        limits = {} if axis is axes[0] else dict(vmin=0.0, vmax=max(1.0, weights.max()))
         image = axis.imshow(values, cmap='Blues', aspect='auto', interpolation='nearest', **limits)
         figure.colorbar(image, ax=axis, shrink=0.8).ax.tick_params(labelsize=8)
         style(axis, title, 'video', 'text' if axis is axes[0] else '')
         axis.grid(visible=False)
+        axis.set_facecolor('0.9')
         _outline(axis, positives[block])
         if soft is not None:
             row, column = soft[block].nonzero()

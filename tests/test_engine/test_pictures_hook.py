@@ -119,9 +119,22 @@ def test_weights_are_those_of_a_training_batch(evaluation, dataset):
         p = evaluation.model.supervision.match_logits(*levels).sigmoid()
     known = evaluation.relation
     expected = relative_uncertainty(part(p), part(known.positives), floor=0.0)
-    np.testing.assert_allclose(weights.images[0].get_array(), expected, atol=1e-6)
+    np.testing.assert_allclose(weights.images[0].get_array().data, expected, atol=1e-6)
     soft = (part(known.truth) & ~part(known.positives)).nonzero().flip(1)
     assert scores.collections[0].get_offsets().tolist() == soft.tolist()
+
+
+def test_weights_go_with_the_training(evaluation, dataset):
+    """A validation during the ramp, and a test at the end."""
+    supervision = evaluation.model.supervision = DVTRSupervision(floor=0.0, ramp=(0.2, 0.6))
+    supervision.progress = 0.4
+    means = {}
+    for mode in ('val', 'test'):
+        evaluation.mode = mode
+        figure = drawn(evaluation, dataset, 3, ['score_matrix'])[0]['score_matrix']
+        means[mode] = 1 - figure.axes[1].images[0].get_array().data.mean()
+        assert supervision.progress == 0.4
+    assert 0 < means['val'] == pytest.approx(means['test'] / 2)
 
 
 @pytest.mark.parametrize('agreement', [None, 0.0, 0.1])

@@ -64,7 +64,9 @@ def test_matrix(scores, positives):
     )
     left, right = figure.axes[:2]
     np.testing.assert_array_equal(left.images[0].get_array(), scores[rows][:, columns])
-    np.testing.assert_allclose(right.images[0].get_array(), weights[rows][:, columns], atol=4e-3)
+    drawn = right.images[0].get_array()
+    np.testing.assert_array_equal(drawn.mask, positives[rows][:, columns])
+    np.testing.assert_allclose(drawn.data, weights[rows][:, columns], atol=4e-3)
     assert right.images[0].get_clim() == (0, 1)
     for axis in (left, right):
         assert outlined(axis) == {(0, 1), (1, 0), (2, 2)}
