@@ -11,6 +11,7 @@ from mmvtr.engine.members import MembersHook
 from mmvtr.engine.modality_gap import ModalityGapHook
 from mmvtr.engine.moments import MomentsHook
 from mmvtr.engine.optim import AutocastOptimWrapper, BertAdam, WarmupCosineLR
+from mmvtr.engine.pictures_hook import PicturesHook
 from mmvtr.engine.progress import TimedLoggerHook
 from mmvtr.engine.query_queue import QueryQueueHook
 from mmvtr.engine.runner import ToolRunner
@@ -41,6 +42,7 @@ __all__ = [
     'MembersHook',
     'ModalityGapHook',
     'MomentsHook',
+    'PicturesHook',
     'PlainCheckpointHook',
     'ProgressHook',
     'QBNormHook',

@@ -70,6 +70,15 @@ class FusedSimilarity:
 
         Exists where every member is one.
         """
+        return self._at_frames().paired_matches
+
+    @property
+    def frame_scores(self) -> Callable[[Levels, Levels], Tensor]:
+        """As BestFrameSimilarity's, over all members, each of which is one where this exists."""
+        return self._at_frames().frame_scores
+
+    def _at_frames(self) -> BestFrameSimilarity:
+        """The members, read at one frame."""
         if not all(isinstance(part, BestFrameSimilarity) for part in self.parts):
             raise AttributeError('not every member matches at a frame')
         weights = {
@@ -77,8 +86,7 @@ class FusedSimilarity:
             for k, (part, weight) in enumerate(zip(self.parts, self.weights))
             for name, share in part.weights.items()
         }
-        together = BestFrameSimilarity(levels=[*weights], weights=[*weights.values()])
-        return together.paired_matches
+        return BestFrameSimilarity(levels=[*weights], weights=[*weights.values()])
 
     def __call__(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
         """Levels of T texts and of V videos -> matrices [T, V], see :func:`fuse`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Optional
 
+import torch
 from torch import Tensor, nn
 
 from mmvtr.structures import Levels
@@ -53,6 +54,36 @@ class LocalBatch(NamedTuple):
     texts: Levels
     videos: Levels
     positives: Tensor
+
+
+def judges(target: Target, known: Target) -> bool:
+    """Whether a supervision's target says of negatives how hard they are pushed.
+
+    Args:
+        target: what it made.
+        known: what was annotated.
+    """
+    return (
+        target.weights is not None
+        or target.ambiguous is not None
+        or not torch.equal(target.positives, known.positives)
+    )
+
+
+def pushed(target: Target, known: Target) -> Tensor:
+    """float [T, V]: how hard a pair is pushed; 0 for what counts as a match or as ambiguous.
+
+    Args:
+        target: what a supervision made.
+        known: what was annotated.
+    """
+    weights = torch.ones(known.positives.shape, device=known.positives.device)
+    if target.weights is not None:
+        weights = target.weights.float()
+    spared = target.positives & ~known.positives
+    if target.ambiguous is not None:
+        spared = spared | target.ambiguous
+    return weights.masked_fill(spared, 0.0)
 
 
 def from_classes(target: Target, field: str, reader: nn.Module) -> Tensor:

@@ -469,4 +469,7 @@ def test_members_match_at_one_frame():
     )
     expected = cosines.masked_fill(~mask[columns], -9).argmax(1)
     assert similarity.paired_matches(texts, videos, rows, columns).frame.equal(expected)
-    assert not hasattr(FusedSimilarity([*parts, CosineSimilarity()], [1, 1, 1]), 'paired_matches')
+    curve = similarity.frame_scores(texts, videos)[rows, columns]
+    torch.testing.assert_close(curve, cosines.masked_fill(~mask[columns], -torch.inf))
+    for name in ('paired_matches', 'frame_scores'):
+        assert not hasattr(FusedSimilarity([*parts, CosineSimilarity()], [1, 1, 1]), name)

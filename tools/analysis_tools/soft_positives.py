@@ -23,7 +23,7 @@ from mmvtr.apis import load_retriever
 from mmvtr.datasets import PlantedDataset
 from mmvtr.evaluation import SoftPositiveMetric, evaluate, results_table
 from mmvtr.models.annotation import annotated_target
-from mmvtr.models.target import Target
+from mmvtr.models.target import Target, judges, pushed
 from mmvtr.registry import DATASETS
 from mmvtr.structures import Relation
 from mmvtr.utils import load_config
@@ -114,7 +114,7 @@ def judge(
         for name, target in ({'supervision': made} if isinstance(made, Target) else made).items():
             if judges(target, known):
                 judging.add(name)
-            parts = (weights(target, known), scores, known.positives, known.truth)
+            parts = (pushed(target, known), scores, known.positives, known.truth)
             rows.setdefault(name, []).append(tuple(part.flatten().cpu() for part in parts))
     if not judging:
         raise ValueError(
@@ -126,26 +126,6 @@ def judge(
         eta, scores, positives, truth = (torch.cat(part)[None] for part in zip(*rows[name]))
         judged[name] = (dict(eta=eta, scores=scores), Relation(positives, truth=truth))
     return judged
-
-
-def judges(target: Target, known: Target) -> bool:
-    """Whether a target says of negatives how hard they are pushed."""
-    return (
-        target.weights is not None
-        or target.ambiguous is not None
-        or not torch.equal(target.positives, known.positives)
-    )
-
-
-def weights(target: Target, known: Target) -> Tensor:
-    """float [T, V]: how hard a pair is pushed; 0 for what counts as a match or as ambiguous."""
-    pushed = torch.ones(known.positives.shape, device=known.positives.device)
-    if target.weights is not None:
-        pushed = target.weights.float()
-    spared = target.positives & ~known.positives
-    if target.ambiguous is not None:
-        spared = spared | target.ambiguous
-    return pushed.masked_fill(spared, 0.0)
 
 
 if __name__ == '__main__':

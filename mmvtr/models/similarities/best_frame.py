@@ -177,6 +177,17 @@ class BestFrameSimilarity(nn.Module):
         count = mask.sum(1)[columns, None].double()
         return Matches(place, torch.stack([place, place + 1], -1) / count)
 
+    @torch.no_grad()
+    def frame_scores(self, texts: Levels, videos: Levels) -> Tensor:
+        """What :meth:`matched_frames` compares: weighted mean of cosines with each frame.
+
+        Returns:
+            float [T, V, L], -inf at padding; the matched frame has the largest.
+        """
+        frames, mask = self._flat(videos)
+        scores = torch.einsum('td,vld->tvl', self.flat_texts(texts), frames)
+        return scores.masked_fill(~mask, -math.inf)
+
     def flat_texts(self, texts: Levels) -> Tensor:
         """The one vector a text that meets :meth:`flat_frames`, float [T, D']."""
         parts = [_unit(texts[name]) * weight**0.5 for name, weight in self.weights.items()]

@@ -85,6 +85,11 @@ def test_two_branches_against_loops(entries):
     for chosen in (similarity, one_frame):
         found = chosen.matched_frames(texts, videos)
         assert found.dtype == torch.long and found.tolist() == best
+        scores = chosen.frame_scores(texts, videos)
+        for v, place in enumerate(places):
+            expected = torch.tensor([row[v] for row in both], dtype=scores.dtype)
+            torch.testing.assert_close(scores[:, v, place], expected)
+        assert scores.isfinite().equal(videos['a'].mask.expand_as(scores))
     for name, chosen, expected in (('means', similarity, means), ('one', one_frame, shared)):
         found = chosen.search(texts, chosen.gallery(videos))
         torch.testing.assert_close(found, expected, msg=name)

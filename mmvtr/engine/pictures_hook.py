@@ -1,0 +1,197 @@
+"""Draws an evaluation where people look: in TensorBoard, WandB, MLflow or a folder."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Iterator, Optional, Sequence, Union
+
+from mmengine.hooks import Hook
+from mmengine.model import is_model_wrapper
+from mmengine.runner import BaseLoop, EpochBasedTrainLoop, Runner
+
+from mmvtr.datasets import VideoTextDataset
+from mmvtr.engine.evaluation import Evaluation
+from mmvtr.engine.pictures import PICTURES, Scene, check_pictures, lacking
+from mmvtr.engine.score_transforms import ScoreTransformHook
+from mmvtr.registry import HOOKS
+from mmvtr.visualization import save, show
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Most queries whose hits are drawn at an evaluation.
+MOST = 50
+
+
+@HOOKS.register_module()
+class PicturesHook(Hook):
+    """Shows pictures of each evaluation through the runner's visualizer (docs/pictures.md).
+
+    Pictures that the model has not got what it takes for are left out, and the log says so when a
+    run starts.  They are called ``val_hubs``, ``test_sheet_0`` and so on; their step is the epoch,
+    or the iteration where a training counts these.
+
+    Args:
+        pictures: names, some of :data:`mmvtr.engine.pictures.PICTURES`.
+        queries: ids of the texts whose hits are drawn, or how many texts to draw by ``seed``.
+        interval: of how many validations one is drawn; the last one of a training always is.
+        modes: evaluations to draw, some of 'val' and 'test'.
+        top: hits of a query.
+        seed: of the draws: of queries, of the part of the score matrix, of points.
+        out: folder for png files in place of the visualizer.
+
+    Raises:
+        ValueError: an unknown picture or mode, an argument outside its range; (before a run) a
+            query that no evaluated set has.
+    """
+
+    priority = 'LOWEST'  # after the hooks that transform scores
+
+    def __init__(
+        self,
+        *,
+        pictures: Sequence[str] = tuple(PICTURES),
+        queries: Union[int, Sequence[str]] = 3,
+        interval: int = 1,
+        modes: Sequence[str] = ('val', 'test'),
+        top: int = 5,
+        seed: int = 0,
+        out: Optional[str] = None,
+    ) -> None:
+        self.pictures = check_pictures(pictures)
+        self.queries = checked_queries(queries)
+        modes = [modes] if isinstance(modes, str) else modes
+        if not modes or not set(modes) <= {'val', 'test'}:
+            raise ValueError(f"PicturesHook: modes: some of ('val', 'test'), not {modes!r:.80}")
+        for name, value, most in (('interval', interval, None), ('top', top, 20)):
+            if value < 1 or (most and value > most):
+                limit = f'1 to {most}' if most else 'at least 1'
+                raise ValueError(f'PicturesHook: {name} must be {limit}, not {value}')
+        if seed < 0:
+            raise ValueError(f'PicturesHook: seed must be at least 0, not {seed}')
+        self.interval = interval
+        self.modes = tuple(modes)
+        self.top = top
+        self.seed = seed
+        self.out = None if out is None else Path(out)
+        self._told = False
+
+    def before_run(self, runner: Runner) -> None:
+        model = runner.model.module if is_model_wrapper(runner.model) else runner.model
+        left_out = lacking(model)
+        said = [f'{name} (needs {left_out[name]})' for name in self.pictures if name in left_out]
+        if said and not self._told:
+            self._told = True
+            runner.logger.info(f'pictures left out: {", ".join(said)}')
+        loops = [x for x in (runner._val_loop, runner._test_loop) if isinstance(x, BaseLoop)]
+        if loops and not isinstance(self.queries, int):
+            texts = [text for loop in loops for text in loop.dataloader.dataset.texts]
+            refuse_unknown(self.queries, {text['text_id'] for text in texts})
+
+    def after_scoring(self, runner: Runner, evaluation: Evaluation) -> None:
+        """Called on rank 0."""
+        if evaluation.mode not in self.modes or not self._due(runner, evaluation.mode):
+            return
+        start = time.perf_counter()
+        loop = runner.test_loop if evaluation.mode == 'test' else runner.val_loop
+        hooks = [hook for hook in runner.hooks if isinstance(hook, ScoreTransformHook)]
+        scene = make_scene(
+            evaluation,
+            loop.dataloader.dataset,
+            self.queries,
+            transforms=[hook.name for hook in hooks if hook.name in evaluation.transformed],
+            top=self.top,
+            seed=self.seed,
+        )
+        names = []
+        for name, figure in figures(scene, self.pictures, runner.logger.warning):
+            names.append(name)
+            if self.out is not None:
+                save(figure, self.out / f'{name}.png')
+            else:
+                show(runner.visualizer, f'{evaluation.mode}_{name}', figure, step(runner))
+        took = time.perf_counter() - start
+        runner.logger.info(f'{len(names)} pictures in {took:.1f} s: {", ".join(names)}')
+
+    def _due(self, runner: Runner, mode: str) -> bool:
+        loop = runner._train_loop
+        if mode == 'test' or not isinstance(loop, BaseLoop):
+            return True
+        done, epochs = step(runner), isinstance(loop, EpochBasedTrainLoop)
+        last = runner.max_epochs if epochs else runner.max_iters
+        return done >= last or done // loop.val_interval % self.interval == 0
+
+
+def checked_queries(queries: Union[int, str, Sequence[Union[int, str]]]) -> Union[int, list[str]]:
+    """A number of texts, or ids of some.
+
+    Raises:
+        ValueError: fewer than 1 or more than ``MOST``, or an id twice.
+    """
+    if isinstance(queries, str):
+        queries = [queries]
+    ids = queries if isinstance(queries, int) else [str(one) for one in queries]
+    count = ids if isinstance(ids, int) else len(ids)
+    if not 1 <= count <= MOST:
+        raise ValueError(
+            f'queries: 1 to {MOST}, not {count} (ids of texts stand in a list, [7010])'
+        )
+    if not isinstance(ids, int) and len(set(ids)) < count:
+        raise ValueError(f'queries: an id occurs twice in {ids!r:.80}')
+    return ids
+
+
+def refuse_unknown(queries: Sequence[str], known: set[str]) -> None:
+    """Raise ValueError for ids of texts that there are not."""
+    unknown = [query for query in queries if query not in known]
+    if unknown:
+        some = ', '.join(sorted(known)[:3])
+        raise ValueError(
+            f'queries: no text has the id {unknown[0]!r:.80}; the {len(known):,} that there are: '
+            f'{some:.120} ...'
+        )
+
+
+def make_scene(
+    evaluation: Evaluation,
+    dataset: VideoTextDataset,
+    queries: Union[int, Sequence[str]],
+    *,
+    transforms: Sequence[str] = (),
+    top: int = 5,
+    seed: int = 0,
+) -> Scene:
+    """An evaluation and the texts of it that are asked for; see :class:`PicturesHook`."""
+    scene = Scene(evaluation, dataset, (), transforms, top, seed)
+    ids = evaluation.texts.ids
+    if isinstance(queries, int):
+        return scene._replace(queries=scene.drawn(queries, len(ids)))
+    place = {text_id: row for row, text_id in enumerate(ids)}
+    return scene._replace(queries=[place[query] for query in queries if query in place])
+
+
+def figures(scene: Scene, pictures: Sequence[str], warn) -> Iterator[tuple[str, 'Figure']]:
+    """(Name, figure) of all that can be drawn; what goes wrong with a picture is told to ``warn``.
+
+    A collapsed model, say, is for the log to show, not a reason to end its training.
+    """
+    evaluation = scene.evaluation
+    left_out = lacking(evaluation.model)
+    if not evaluation.exact:  # most scores of a shortlist are none
+        left_out |= dict.fromkeys(('score_matrix', 'hubs', 'eta', 'sigma'), 'all scores')
+    for picture in pictures:
+        if picture in left_out:
+            continue
+        try:
+            yield from PICTURES[picture](scene)
+        except ValueError as error:
+            warn(f'picture {picture} is left out: {error}')
+
+
+def step(runner: Runner) -> int:
+    """Epochs done, or iterations in a training that counts these; 0 without one."""
+    loop = runner._train_loop
+    if not isinstance(loop, BaseLoop):
+        return 0
+    return runner.epoch if isinstance(loop, EpochBasedTrainLoop) else runner.iter

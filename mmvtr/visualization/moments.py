@@ -1,0 +1,72 @@
+"""Where along a video a text matches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Optional
+
+import numpy as np
+
+from mmvtr.visualization.canvas import (
+    ANNOTATED,
+    BLUE,
+    ORANGE,
+    array,
+    new_figure,
+    style,
+    words,
+    wrapped,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def moment_curve(
+    curve: Any,
+    *,
+    matched: Optional[tuple[float, float]] = None,
+    annotated: Optional[tuple[float, float]] = None,
+    duration: Optional[float] = None,
+    text: str = '',
+    video: str = '',
+) -> 'Figure':
+    """The score of a text with each frame of a video, and the moments that are known.
+
+    Args:
+        curve: [F], scores of the frames, which share the video evenly.
+        matched: begin and end of the moment that the model points at, as shares of the video.
+        annotated: those of the annotated moment.
+        duration: of the video in seconds; None = the axis has shares.
+        text, video: for the title.
+
+    Raises:
+        ValueError: no frame, a number that is not finite, a moment outside the video, or a duration
+            that is not positive.
+    """
+    curve = array('curve', curve, (None,)).astype(float)
+    if duration is not None and not (np.isfinite(duration) and duration > 0):
+        raise ValueError(f'duration must be positive, not {duration}')
+    length = 1.0 if duration is None else float(duration)
+    figure = new_figure(3.9)
+    axis = figure.subplots()
+    edges = np.linspace(0, length, len(curve) + 1)
+    axis.stairs(curve, edges, baseline=None, color=BLUE, linewidth=2, label='score of a frame')
+    for name, span, look in (
+        ('annotated moment', annotated, dict(facecolor=ANNOTATED, alpha=0.22)),
+        ('matched moment', matched, dict(facecolor='none', edgecolor=ORANGE, hatch='///',
+                                         linewidth=1.5)),
+    ):  # fmt: skip
+        if span is None:
+            continue
+        begin, end = span
+        if not 0 <= begin <= end <= 1.001:
+            raise ValueError(f'{name} {span!r:.80} must lie within the video, [0, 1]')
+        axis.axvspan(begin * length, min(end, 1.0) * length, label=name, **look)
+    spread = max(float(np.ptp(curve)), 1e-6)
+    axis.set(xlim=(0, length), ylim=(curve.min() - 0.1 * spread, curve.max() + 0.1 * spread))
+    said = [f'"{wrapped(text, 90, 2)}"'] if text else []
+    said += [f'along the video {words(video, 70)}'] if video else []
+    where = 'share of the video' if duration is None else 'seconds of the video'
+    style(axis, '\n'.join(said) or 'A text along a video', where, 'score')
+    figure.legend(loc='outside lower center', ncols=3, fontsize=9, frameon=False)
+    return figure

@@ -1,0 +1,146 @@
+"""What a model's own doubts are worth, pair by pair and text by text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from mmvtr.functional.relevance import auc
+from mmvtr.functional.risk_coverage import spearman
+from mmvtr.visualization.canvas import (
+    ANNOTATED,
+    BLUE,
+    ORANGE,
+    OTHER,
+    TRUE,
+    array,
+    mask,
+    new_figure,
+    plain,
+    style,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Points of a kind that are drawn; of more, so many are.
+MOST = 3000
+#: Groups of texts whose median is drawn.
+GROUPS = 8
+
+
+def eta_against_loss(
+    eta: Any, loss: Any, positives: Any, truth: Any = None, *, seed: int = 0
+) -> 'Figure':
+    """The matching uncertainty of pairs against what each would cost as a match.
+
+    A detector that takes pairs of small loss for right ones sees the horizontal axis alone.  Where
+    the truth is known, the title says how well each of the two tells the pairs that nobody
+    annotated, though they hold, from the true negatives (area under the ROC curve).
+
+    Args:
+        eta: N numbers in any shape, DVTR's eta (1 = surely no match, 0 = surely one).
+        loss: N, -log of the probability that the model gives the pair, as a match.
+        positives: bool, N, annotated pairs.
+        truth: bool, N, pairs that truly hold; None = not known.
+        seed: of the draw where there are more than ``MOST`` points of a kind.
+
+    Raises:
+        ValueError: not one number a pair, one that is not finite, no pairs.
+    """
+    eta, loss = (np.ravel(plain(x)) for x in (eta, loss))
+    eta = array('eta', eta, (None,))
+    loss = array('loss', loss, eta.shape)
+    known = mask('positives', np.ravel(plain(positives)), eta.shape)
+    if truth is None:
+        kinds = [('not annotated', ~known, OTHER, '.')]
+    else:
+        holds = mask('truth', np.ravel(plain(truth)), eta.shape)
+        kinds = [
+            ('true negatives', ~holds & ~known, OTHER, '.'),
+            ('true, not annotated', holds & ~known, TRUE, '^'),
+        ]
+    kinds.append(('annotated', known, ANNOTATED, 's'))
+    generator = np.random.default_rng(seed)
+    figure = new_figure(5.2)
+    axis = figure.subplots()
+    for name, members, colour, marker in kinds:
+        places = np.flatnonzero(members)
+        if not len(places):
+            continue
+        drawn = np.sort(generator.permutation(places)[:MOST])
+        some = f'{len(drawn):,} of ' if len(drawn) < len(places) else ''
+        label = f'{name} ({some}{len(places):,})'
+        size, alpha = (16, 0.4) if marker == '.' else (22, 0.65)
+        axis.scatter(
+            loss[drawn], eta[drawn], s=size, alpha=alpha, color=colour, marker=marker, label=label,
+            linewidths=0,
+        )  # fmt: skip
+    title = 'What DVTR spares (small eta) and what a small-loss detector would take'
+    if truth is not None and kinds[0][1].any() and kinds[1][1].any():
+        areas = [_area(-x, kinds[1][1], kinds[0][1]) for x in (eta, loss)]
+        title += (
+            '\ntrue, not annotated pairs told from true negatives: '
+            f'AUC {areas[0]:.3f} by eta, {areas[1]:.3f} by loss'
+        )
+    style(axis, title, 'loss of the pair as a match (nats)', 'eta: uncertainty of the mismatch')
+    legend = figure.legend(loc='outside lower center', ncols=3, fontsize=9, frameon=False)
+    for handle in legend.legend_handles:
+        handle.set_alpha(1)
+    return figure
+
+
+def sigma_against_generality(sigma: Any, generality: Any, *, measured_by: str) -> 'Figure':
+    """How uncertain the model is of each text, against how much the text could mean.
+
+    Args:
+        sigma: [T], predicted uncertainty.
+        generality: [T], how many videos a text fits, or how general its scores are; positive.
+        measured_by: what that is, for the axis.
+
+    Raises:
+        ValueError: lengths that differ, a number that is not finite, a generality that is not
+            positive, no texts.
+    """
+    sigma = array('sigma', sigma, (None,))
+    generality = array('generality', generality, sigma.shape)
+    if not (generality > 0).all():
+        text = int(np.flatnonzero(generality <= 0)[0])
+        raise ValueError(f'generality of text {text} is {generality[text]:g}, expected above 0')
+    from matplotlib.ticker import LogLocator
+
+    rank = float(spearman(*map(torch.from_numpy, (generality, sigma))))
+    figure = new_figure(4.8)
+    axis = figure.subplots()
+    axis.scatter(generality, sigma, s=16, alpha=0.45, color=BLUE, linewidths=0, label='a text')
+    groups = _groups(generality)
+    middle = [[np.median(x[group]) for group in groups] for x in (generality, sigma)]
+    label = f'medians of {len(groups)} groups of texts'
+    axis.plot(*middle, color=ORANGE, marker='o', markersize=5, linewidth=1.6, label=label)
+    if generality.max() > 3 * generality.min():
+        axis.set_xscale('log')
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.xaxis.set_major_formatter('{x:g}')
+        axis.xaxis.set_minor_formatter('')
+    style(
+        axis,
+        f"Is the model less certain of general texts? Spearman's rank correlation {rank:+.2f} "
+        f'({len(sigma):,} texts)',
+        measured_by,
+        'sigma of the text',
+    )
+    figure.legend(loc='outside lower center', ncols=2, fontsize=9, frameon=False)
+    return figure
+
+
+def _groups(x: np.ndarray) -> list[np.ndarray]:
+    """Places of at most ``GROUPS`` groups of neighbours; equal numbers stay together."""
+    borders = np.unique(np.quantile(x, np.arange(1, GROUPS) / GROUPS))
+    group = np.searchsorted(borders, x, side='left')
+    return [np.flatnonzero(group == number) for number in np.unique(group)]
+
+
+def _area(score: np.ndarray, right: np.ndarray, wrong: np.ndarray) -> float:
+    return float(auc(*(torch.from_numpy(score[members]) for members in (right, wrong))))

@@ -1,0 +1,207 @@
+"""The best hits of a query, to be looked at: film strips, what is annotated, what was scored."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Sequence, Union
+
+import numpy as np
+
+from mmvtr.visualization.canvas import ANNOTATED, GREY, ORANGE, new_figure, words, wrapped
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: What may be said of a hit: the colour of its tick, and how the legend calls it.
+RIGHT = dict(
+    annotated=(ANNOTATED, 'annotated'),
+    judged=(GREY, 'judged right, or known to hold, but not annotated'),
+)
+#: Most rows of a sheet.
+MOST = 20
+
+
+class SheetItem(NamedTuple):
+    """A hit.
+
+    Attributes:
+        title: its id, or its caption.
+        frames: uint8 [F, H, W, 3], spread evenly over the video; none (F = 0) where there is
+            nothing to show.
+        score: raw.
+        right: ``'annotated'``, ``'judged'`` (who judged, or the truth of planted data, says that it
+            is right) or None.
+        bias: what a test-time transform adds to the score.
+        sigma: how uncertain the model is of the item.
+        moment: begin and end of what the query matches, in seconds where ``duration`` is given,
+            else as shares of the video.
+        duration: of the video, in seconds.
+        lacking: why there are no frames.
+    """
+
+    title: str
+    frames: np.ndarray
+    score: float
+    right: Optional[str] = None
+    bias: Optional[float] = None
+    sigma: Optional[float] = None
+    moment: Optional[tuple[float, float]] = None
+    duration: Optional[float] = None
+    lacking: str = 'no frames'
+
+
+def retrieval_sheet(
+    query: Union[str, np.ndarray],
+    items: Sequence[SheetItem],
+    *,
+    said: str = '',
+    sigma: Optional[float] = None,
+) -> 'Figure':
+    """A query and its hits, one row each, the best first.
+
+    Args:
+        query: a text, or the frames of a video, uint8 [F, H, W, 3].
+        items: the hits in their order.
+        said: a line on what was searched, for whom it is shown to.
+        sigma: how uncertain the model is of the query.
+
+    Raises:
+        ValueError: an empty query, no items or more than ``MOST``, frames that are no uint8
+            [F, H, W, 3], a number that is not finite, another ``right``, a moment that is not
+            within its video; names the item.
+    """
+    if not 0 < len(items) <= MOST:
+        raise ValueError(f'{len(items)} items, expected 1 to {MOST}')
+    items = [
+        _checked(item, f'item {number} ({str(item.title)[:80]!r})')
+        for number, item in enumerate(items, 1)
+    ]
+    if isinstance(query, str):
+        if not query.strip():
+            raise ValueError('the query is an empty text')
+        rows, named = list(items), f'"{wrapped(query, 90, 2)}"'
+    else:
+        frames = _frames(query, 'query')
+        if not len(frames):
+            raise ValueError('the query is a video without frames')
+        rows, named = [SheetItem('', frames, 0.0), *items], 'The query is a video'
+    # Texts found for a video have the whole width.
+    whole = len(rows) > len(items) and not any(len(item.frames) for item in items)
+    heights = [_height(row, whole and place > 0) for place, row in enumerate(rows)]
+    heading = ['' if sigma is None else f'sigma of the query {sigma:.3g}', said]
+    heading = '\n'.join([named, ', '.join(filter(None, heading))]).rstrip()
+    figure = new_figure(sum(heights) + 0.21 * heading.count('\n') + 0.85)
+    figure.suptitle(heading, fontsize=11)
+    grid = figure.add_gridspec(len(rows), 2, width_ratios=(2.5, 6.5), height_ratios=heights)
+    for place, row in enumerate(rows):
+        rank = place + 1 - (len(rows) - len(items))
+        alone = whole and rank > 0
+        left = figure.add_subplot(grid[place, :] if alone else grid[place, 0])
+        _words(left, rank, row, whole=alone)
+        if not alone:
+            _strip(figure.add_subplot(grid[place, 1]), row)
+    _legend(figure, items)
+    return figure
+
+
+def _checked(item: SheetItem, name: str) -> SheetItem:
+    for field in ('score', 'bias', 'sigma', 'duration'):
+        value = getattr(item, field)
+        if (value is not None or field == 'score') and not _finite(value):
+            raise ValueError(f'{name}: {field} must be a finite number, not {value!r:.80}')
+    if item.right is not None and item.right not in RIGHT:
+        raise ValueError(f'{name}: right must be one of {[*RIGHT]} or None, not {item.right!r:.80}')
+    if item.moment is not None:
+        length = 1.0 if item.duration is None else item.duration
+        begin, end = item.moment
+        if not (_finite(begin) and _finite(end) and 0 <= begin <= end <= length * 1.001):
+            unit = 'shares of the video' if item.duration is None else 'seconds'
+            raise ValueError(
+                f'{name}: the moment {item.moment!r:.80} must lie in [0, {length:g}], {unit}'
+            )
+    return item._replace(frames=_frames(item.frames, name))
+
+
+def _finite(value: Any) -> bool:
+    try:
+        return bool(np.isfinite(float(value)))
+    except (TypeError, ValueError):
+        return False
+
+
+def _frames(frames: Any, name: str) -> np.ndarray:
+    """The frames, if they are some."""
+    frames = np.asarray(frames)
+    none = frames.shape[:1] == (0,)
+    pictures = frames.ndim == 4 and frames.shape[-1] == 3 and frames.dtype == np.uint8
+    if not none and not (pictures and frames.size):
+        raise ValueError(
+            f'{name}: frames must be uint8 [F, H, W, 3], not {frames.dtype} {list(frames.shape)}'
+        )
+    return frames
+
+
+def _height(item: SheetItem, whole: bool) -> float:
+    """Inches of a row: that of the strip at its own aspect, within bounds."""
+    if whole:
+        return 0.5
+    if not len(item.frames):
+        return 0.87
+    count, height, width = item.frames.shape[:3]
+    return float(np.clip(5.9 * height / (width * count), 0.75, 1.5)) + 0.12
+
+
+def _words(axis: 'Axes', rank: int, item: SheetItem, *, whole: bool) -> None:
+    """Rank, tick and title of a hit, and its numbers; the query itself has rank 0."""
+    axis.axis('off')
+    axis.set(xlim=(0, 1), ylim=(0, 1))
+    indent = 0.035 if whole else 0.1
+    if rank == 0:
+        axis.text(indent, 0.5, 'the query', va='center', fontsize=10)
+        return
+    lines = [wrapped(f'{rank}. {item.title}', 118 if whole else 30, 1 if whole else 2)]
+    numbers = [f'score {item.score:.3f}']
+    numbers += [] if item.bias is None else [f'bias {item.bias:+.3f}']
+    numbers += [] if item.sigma is None else [f'sigma {item.sigma:.3g}']
+    lines.append(', '.join(numbers))
+    if item.moment is not None:
+        begin, end = item.moment
+        seconds = item.duration is not None
+        lines.append(f'{begin:.1f} to {end:.1f} s' if seconds else f'{begin:.0%} to {end:.0%}')
+    if item.right is not None:
+        colour = RIGHT[item.right][0]
+        axis.text(0, 0.5, '✓', color=colour, fontsize=17, va='center', fontweight='bold')
+    axis.text(indent, 0.5, '\n'.join(lines), va='center', fontsize=9, linespacing=1.35)
+
+
+def _strip(axis: 'Axes', item: SheetItem) -> None:
+    """Frames side by side, beginning to end, and below them where the query matches."""
+    axis.axis('off')
+    if not len(item.frames):
+        axis.axvspan(0, 1, 0.12 / 1.12, 1, facecolor='0.9', edgecolor='0.6')
+        axis.text(0.5, 0.45, words(item.lacking, 80), ha='center', va='center', fontsize=10)
+    for place, frame in enumerate(item.frames):
+        left, right = (place + 0.02) / len(item.frames), (place + 0.98) / len(item.frames)
+        axis.imshow(frame, extent=(left, right, 0, 1), aspect='auto')
+    if item.moment is not None:
+        length = 1.0 if item.duration is None else item.duration
+        bar = dict(linewidth=4, solid_capstyle='butt')
+        axis.plot((0, 1), (-0.06, -0.06), color='0.8', **bar)
+        axis.plot([x / length for x in item.moment], (-0.06, -0.06), color=ORANGE, **bar)
+    axis.set(xlim=(0, 1), ylim=(-0.12, 1))
+
+
+def _legend(figure: 'Figure', items: Sequence[SheetItem]) -> None:
+    """What the ticks and the bars that are there mean."""
+    from matplotlib.lines import Line2D
+
+    handles = [
+        Line2D([], [], color=colour, marker='$✓$', markersize=9, linestyle='', label=label)
+        for name, (colour, label) in RIGHT.items()
+        if any(item.right == name for item in items)
+    ]
+    if any(item.moment is not None for item in items):
+        handles.append(Line2D([], [], color=ORANGE, linewidth=4, label='where it matches'))
+    if handles:
+        look = dict(ncols=3, fontsize=9, frameon=False)
+        figure.legend(handles=handles, loc='outside lower center', **look)

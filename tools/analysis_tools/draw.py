@@ -1,0 +1,162 @@
+"""Pictures of a model's test: what it finds, what it doubts, where its hubs are (docs/pictures.md).
+
+    python tools/analysis_tools/draw.py CONFIG CHECKPOINT --out DIR
+    python tools/analysis_tools/draw.py CONFIG CHECKPOINT --out DIR --pictures sheet --queries ret7
+    python tools/analysis_tools/draw.py CONFIG --out DIR               # zero-shot, as tools/test.py
+    python tools/analysis_tools/draw.py CONFIG --scores SCORES.npy --out DIR          # of any model
+
+The same pictures as PicturesHook shows in a training, as DIR/hubs.png, DIR/sheet_0.png ...  Of
+scores alone, float [T, V] in the order of the config's test set, those that need no model.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Optional
+
+from mmengine.config import Config, DictAction
+
+from mmvtr.utils import forget_pretrained, load_config
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add('config', help='config file')
+    add('checkpoint', nargs='?', help='weights of the whole model; none: as the config builds it')
+    add('--out', type=Path, required=True, metavar='DIR', help='for the pictures, made if need be')
+    add('--pictures', nargs='+', metavar='NAME', help='default: all that the model can give')
+    add('--queries', nargs='+', metavar='ID', help='texts whose hits are drawn (default: 3 drawn)')
+    add('--top', type=int, default=5, help='hits of a query (default: 5)')
+    add('--seed', type=int, default=0, help='of the draws')
+    add(
+        '--scores', metavar='FILE', help='.npy of ScoresFileHook or of another model: no model runs'
+    )
+    add('--random-weights', action='store_true', help='without a checkpoint: draw a random model')
+    add('--work-dir', help='for the log; default work_dirs/<config name>')
+    add('--cfg-options', nargs='+', action=DictAction, default={})
+    args = parser.parse_args()
+    if args.scores and args.checkpoint:
+        raise SystemExit('error: --scores are drawn without a model: leave out the CHECKPOINT')
+    return args
+
+
+def main() -> None:
+    args = parse_args()
+    cfg = load_config(args.config, args.cfg_options, args.work_dir)
+    if cfg.get('test_dataloader') is None:
+        raise SystemExit(f'error: {args.config} has no test_dataloader')
+    try:
+        if args.scores:
+            draw_scores(cfg, args)
+        else:
+            draw_model(cfg, args)
+    except ValueError as error:
+        raise SystemExit(f'error: {error}') from error
+
+
+def draw_model(cfg: Config, args: argparse.Namespace) -> None:
+    """Test the model as tools/test.py does, with a hook that draws."""
+    # Only now what takes seconds to import.
+    from mmvtr.engine import ToolRunner, launch
+    from mmvtr.engine.config_checks import check_config
+    from mmvtr.engine.zero_shot import state_zero_shot
+
+    check_config(cfg, args.cfg_options)
+    hook = make_hook(args)
+    checkpoint: Optional[str] = args.checkpoint or cfg.get('load_from')
+    cfg.load_from, cfg.resume = checkpoint, False
+    if checkpoint:
+        seed = launch.read_or_exit(checkpoint).get('meta', {}).get('seed')
+        if seed is not None:
+            cfg.merge_from_dict({'randomness.seed': seed})  # the protocol line states it
+        forget_pretrained(cfg.model)
+    launch.check_datasets(cfg, ['test_dataloader'])
+    launch.pin_memory(cfg)
+    runner = ToolRunner.from_cfg(cfg)
+    runner.register_hook(hook)
+    if checkpoint:
+        launch.check_or_exit(runner.model, checkpoint)
+    else:
+        state_zero_shot(runner, random=args.random_weights)
+    runner.test()
+
+
+def make_hook(args: argparse.Namespace):
+    """A PicturesHook for what was asked for."""
+    from mmvtr.engine import PicturesHook
+
+    chosen = {name: getattr(args, name) for name in ('pictures', 'queries') if getattr(args, name)}
+    return PicturesHook(**chosen, top=args.top, seed=args.seed, out=str(args.out))
+
+
+def draw_scores(cfg: Config, args: argparse.Namespace) -> None:
+    """Draw what scores alone can show.
+
+    Raises:
+        ValueError: no file of float [T, V] of the test set, or unknown queries.
+    """
+    import torch
+    from mmengine.registry import init_default_scope
+
+    from mmvtr.engine import Evaluation, launch
+    from mmvtr.engine.evaluation import Encoded
+    from mmvtr.engine.evaluation_loop import relation_of
+    from mmvtr.engine.pictures import lacking
+    from mmvtr.engine.pictures_hook import figures, make_scene, refuse_unknown
+    from mmvtr.registry import DATASETS
+    from mmvtr.visualization import save
+
+    hook = make_hook(args)
+    launch.check_datasets(cfg, ['test_dataloader'])
+    init_default_scope(cfg.get('default_scope', 'mmvtr'))
+    dataset = DATASETS.build(cfg.test_dataloader.dataset)
+    texts, videos = (
+        Encoded(torch.arange(len(items)), [item[key] for item in items], {}, torch.zeros(0))
+        for items, key in ((dataset.texts, 'text_id'), (dataset.videos, 'video_id'))
+    )
+    scores = read_scores(args.scores, (len(texts.ids), len(videos.ids)))
+    relation = relation_of(dataset, texts, videos)
+    evaluation = Evaluation(None, torch.device('cpu'), texts, videos, dict(scores=scores), relation)
+    if not isinstance(hook.queries, int):
+        refuse_unknown(hook.queries, set(texts.ids))
+    scene = make_scene(evaluation, dataset, hook.queries, top=hook.top, seed=hook.seed)
+    without = [name for name in hook.pictures if name in lacking(None)]
+    if args.pictures and without:
+        raise ValueError(f'{", ".join(without)}: needs a model, not scores alone')
+    for name, figure in figures(scene, hook.pictures, print):
+        save(figure, args.out / f'{name}.png')
+        print(args.out / f'{name}.png')
+
+
+def read_scores(path: str, shape: tuple[int, int]):
+    """float32 [T, V] of a .npy file.
+
+    Raises:
+        ValueError: no such file, or one that holds another array.
+    """
+    import numpy as np
+    import torch
+
+    try:
+        scores = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise ValueError(f'{path}: no .npy file can be read there: {str(error):.80}') from error
+    if getattr(scores, 'shape', None) != shape or scores.dtype.kind not in 'iuf':
+        found = f'{scores.dtype} {list(scores.shape)}' if hasattr(scores, 'shape') else 'an archive'
+        raise ValueError(
+            f'{path}: numbers {list(shape)} expected, a row for each text and a column for each '
+            f'video of the test set, got {found}'
+        )
+    scores = torch.from_numpy(scores.astype(np.float32))
+    if not scores.isfinite().all():
+        row, column = (~scores.isfinite()).nonzero()[0].tolist()
+        raise ValueError(f'{path}: {scores[row, column]} in row {row}, column {column}')
+    return scores
+
+
+if __name__ == '__main__':
+    main()
