@@ -1,0 +1,15 @@
+"""A retriever as a folder that others can load: weights, config and card, and no code."""
+
+from mmvtr.pretrained.folder import Saved, read_saved, save_pretrained
+from mmvtr.pretrained.transfer import fetch, from_pretrained, load_saved, local_folder, push_to_hub
+
+__all__ = [
+    'Saved',
+    'fetch',
+    'from_pretrained',
+    'load_saved',
+    'local_folder',
+    'push_to_hub',
+    'read_saved',
+    'save_pretrained',
+]
