@@ -41,8 +41,14 @@ from mmvtr.inferencer.ranking import (
     rank,
 )
 from mmvtr.inferencer.sheets import draw_sheet, files_of, film_strip, save_figure
-from mmvtr.pretrained import load_saved, local_folder, push_to_hub, read_saved, save_pretrained
-from mmvtr.pretrained.transfer import is_repo_id
+from mmvtr.pretrained import (
+    is_repo_id,
+    load_saved,
+    local_folder,
+    push_to_hub,
+    read_saved,
+    save_pretrained,
+)
 from mmvtr.storage import write_atomically
 from mmvtr.utils import config_names, named_config
 

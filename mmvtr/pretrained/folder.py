@@ -16,7 +16,7 @@ from mmvtr.pretrained.card import VERSION, model_card, read_results
 from mmvtr.pretrained.plain_config import FILES, as_data, from_data
 from mmvtr.storage import write_atomically, write_tensors
 
-CONFIG, WEIGHTS, ABOUT, CARD = 'config.json', 'model.safetensors', 'mmvtr.json', 'README.md'
+CONFIG, WEIGHTS, ABOUT, CARD = 'config.json', 'model.safetensors', 'retriever.json', 'README.md'
 #: Of the folder; a change that an older version could not read is another number.
 FORMAT = 1
 
@@ -47,8 +47,8 @@ def save_pretrained(
     """Write a retriever that ``from_pretrained`` reads: no pickle, no code, all it needs.
 
     ``model.safetensors`` has the weights, ``config.json`` the config as data, ``files/`` what that
-    names beside them (a vocabulary), ``README.md`` a model card, and ``mmvtr.json``, written last,
-    the version and the SHA-256 of the weights.
+    names beside them (a vocabulary), ``README.md`` a model card, and ``retriever.json``, which is
+    written last, the version and the SHA-256 of the weights.
 
     Args:
         model: a retriever.
@@ -134,7 +134,9 @@ def _check_about(about: Any, path: Path) -> None:
             f'{str(about)[:80]}'
         )
     own = (WEIGHTS, CONFIG, CARD)
-    strange = [x for x in files if x not in own and not re.fullmatch(rf'{FILES}/[a-zA-Z0-9_.-]+', x)]
+    strange = [
+        x for x in files if x not in own and not re.fullmatch(rf'{FILES}/[a-zA-Z0-9_.-]+', x)
+    ]
     if strange:
         raise ValueError(
             f'{path}: expected {", ".join(own)} and texts in {FILES}/, found {strange[0][:80]!r}'

@@ -163,7 +163,9 @@ def _plain(value: Any, where: str) -> Any:
     if isinstance(value, dict):
         strange = [key for key in value if not isinstance(key, str)]
         if strange:
-            raise ValueError(f'{where or "config"}: json has no key {str(strange[0])[:80]!r}')
+            raise ValueError(
+                f'{where or "config"}: json has no key {str(strange[0])[:80]}, only strings'
+            )
         return {key: _plain(x, f'{where}.{key}' if where else key) for key, x in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(x, f'{where}[{i}]') for i, x in enumerate(value)]

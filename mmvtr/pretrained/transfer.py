@@ -27,6 +27,12 @@ def is_repo_id(name: str) -> bool:
     return re.fullmatch(f'{_WORD}/{_WORD}', name) is not None
 
 
+def check_repo_id(name: str) -> None:
+    """Raise ValueError unless a name may be that of a repository."""
+    if not is_repo_id(name):
+        raise ValueError(f"a repository 'NAME/MODEL' expected, found {name[:80]!r}")
+
+
 def local_folder(source: Union[str, Path], *, revision: Optional[str] = None) -> Path:
     """A folder as it is; of a repository the folder to which it was fetched.
 
@@ -131,8 +137,7 @@ def push_to_hub(
             config, a folder with one, or no id of a repository.
         OSError: the hub refuses, or cannot be reached.
     """
-    if not is_repo_id(repo_id):
-        raise ValueError(f"a repository 'NAME/MODEL' expected, found {repo_id[:80]!r}")
+    check_repo_id(repo_id)
     if isinstance(source, nn.Module):
         if cfg is None:
             raise ValueError('push_to_hub needs the cfg of a retriever')

@@ -308,7 +308,7 @@ def test_models_that_are_none(folder, tmp_path):
         ('qqqq', ValueError, r"no config 'qqqq', only \d+ others"),
         ('configs/none.py', FileNotFoundError, 'no config file, and no folder: configs/none.py'),
         (None, TypeError, 'expected, found a NoneType'),
-        (tmp_path, FileNotFoundError, 'holds no retriever: mmvtr.json is missing'),
+        (tmp_path, FileNotFoundError, 'holds no retriever: retriever.json is missing'),
     ]
     for model, kind, message in cases:
         with pytest.raises(kind, match=message):

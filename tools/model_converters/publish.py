@@ -45,9 +45,13 @@ def main() -> None:
     cfg = load_config(args.config, args.cfg_options)
     try:
         protocol = read_protocol(args.protocol)
-        from mmvtr.apis import load_retriever
-        from mmvtr.pretrained import push_to_hub, save_pretrained
 
+        # Only now what takes seconds to import.
+        from mmvtr.apis import load_retriever
+        from mmvtr.pretrained import check_repo_id, push_to_hub, save_pretrained
+
+        if args.push:
+            check_repo_id(args.push)
         model, _ = load_retriever(cfg, args.checkpoint, device='cpu')
         name = args.name or args.push
         save_pretrained(model, cfg, args.out, results=args.results, protocol=protocol, name=name)
