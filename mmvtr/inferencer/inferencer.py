@@ -247,8 +247,9 @@ class VideoRetrievalInferencer(BaseInferencer):
             ``kind``, ``hits``, and of a probabilistic model ``sigma``.  A hit has ``rank``, ``id``,
             ``item`` (file or text), ``score``; of a gallery with a transform also ``raw_score`` and
             ``bias``; of a probabilistic model ``sigma``; of a model that matches at a moment
-            ``moment``, its begin and end, and ``moment_unit``: 'seconds', or 'share' of a video
-            whose file is not known.  ``visualization``: a matplotlib figure for each, or None.
+            ``moment``, its begin and end, and ``moment_unit``: 'seconds' with the ``duration`` of
+            the video, or 'share' where its file is not known.  ``visualization``: a matplotlib
+            figure for each, or None.
 
         Raises:
             BrokenVideoError, FileNotFoundError: a video cannot be read, or is missing.
@@ -277,7 +278,7 @@ class VideoRetrievalInferencer(BaseInferencer):
     def preprocess(self, inputs: Given, batch_size: Optional[int] = None) -> Items:
         """Queries, encoded as those of the test set."""
         _, items = self.pipeline(inputs, batch_size)
-        check_items(self.model, items, 'the queries')
+        check_items(self.model, items, 'the queries', self.gallery.items)
         return items
 
     def forward(self, inputs: tuple[Given, Items], topk: int = 10) -> list[RankingSample]:
@@ -469,9 +470,11 @@ def _in_words(sample: RankingSample, seconds: dict[str, float]) -> dict[str, Any
         path = sample.query if sample.kind == 'video' else hit['item']
         if path is not None and path not in seconds:
             seconds[path] = duration_of(path)
-        scale = 1.0 if path is None else seconds[path]
-        hit['moment'] = tuple(x * scale for x in span)
+        length = 1.0 if path is None else seconds[path]
+        hit['moment'] = tuple(x * length for x in span)
         hit['moment_unit'] = 'share' if path is None else 'seconds'
+        if path is not None:
+            hit['duration'] = length
     told = dict(query_id=sample.query_id, query=sample.query, kind=sample.kind, hits=hits)
     return told | (dict(sigma=sample.sigma.item()) if 'sigma' in sample else {})
 

@@ -67,8 +67,8 @@ def rows_of(items: Items, rows: slice) -> Items:
     return items[rows] if isinstance(items, Tensor) else take(items, rows)
 
 
-def check_items(model: nn.Module, items: Items, name: str) -> None:
-    """Raise ValueError where items that came encoded are not of this model."""
+def check_items(model: nn.Module, items: Items, name: str, gallery: Optional[Items] = None) -> None:
+    """Raise ValueError where items that came encoded are not of this model, or of the gallery's."""
     if isinstance(items, Tensor):
         refuse_without_vectors(model)
         return
@@ -78,6 +78,14 @@ def check_items(model: nn.Module, items: Items, name: str) -> None:
             raise ValueError(
                 f'{name}: they have the levels {sorted(items)}, but {type(similarity).__name__} '
                 f'reads {level!r}: they are of another model'
+            )
+        if gallery is None or isinstance(gallery, Tensor):
+            continue
+        own, other = (x[level].mean.shape[1] for x in (items, gallery))
+        if own != other:
+            raise ValueError(
+                f'{name} are {own} wide at level {level!r}, the gallery {other}: one of them is of '
+                'another model'
             )
 
 
@@ -109,6 +117,7 @@ def score(model: nn.Module, kind: str, queries: Items, gallery: Items) -> Tensor
     return scores
 
 
+@torch.no_grad()
 def bank_biases(
     model: nn.Module,
     kind: str,

@@ -39,18 +39,18 @@ def draw_sheet(prediction: dict[str, Any], strips: dict[str, np.ndarray]) -> Any
     of_texts = prediction['kind'] == 'text'
     hits = [
         drawing.SheetItem(
-            title=hit['id'] if of_texts else hit['item'],
+            title=hit['id'] if of_texts else hit['item'] or hit['id'],
             frames=strips[hit['item']] if of_texts else np.zeros((0, 1, 1, 3), np.uint8),
-            right=None,
-            score=hit['score'],
+            score=hit.get('raw_score', hit['score']),
             bias=hit.get('bias'),
             sigma=hit.get('sigma'),
-            moment=hit.get('moment') if hit.get('moment_unit') == 'seconds' else None,
+            moment=hit.get('moment'),
+            duration=hit.get('duration'),
         )
         for hit in prediction['hits']
     ]
-    query = prediction['query']
-    return drawing.retrieval_sheet(query if of_texts else strips[query], hits)
+    query = prediction['query'] if of_texts else strips[prediction['query']]
+    return drawing.retrieval_sheet(query, hits, sigma=prediction.get('sigma'))
 
 
 def files_of(prediction: dict[str, Any]) -> list[Optional[str]]:

@@ -12,6 +12,7 @@ from typing import Any, Mapping, NamedTuple, Optional, Union
 from mmengine.config import Config
 from torch import nn
 
+from mmvtr.datasets.annotation_values import name_of
 from mmvtr.pretrained.card import VERSION, model_card, read_results
 from mmvtr.pretrained.plain_config import FILES, as_data, from_data
 from mmvtr.storage import write_atomically, write_tensors
@@ -19,6 +20,7 @@ from mmvtr.storage import write_atomically, write_tensors
 CONFIG, WEIGHTS, ABOUT, CARD = 'config.json', 'model.safetensors', 'retriever.json', 'README.md'
 #: Of the folder; a change that an older version could not read is another number.
 FORMAT = 1
+_CHUNK = 1 << 20
 
 
 class Saved(NamedTuple):
@@ -98,19 +100,23 @@ def read_saved(folder: Union[str, Path]) -> Saved:
     if not (folder / ABOUT).is_file():
         there = sorted(path.name for path in folder.iterdir())[:5] if folder.is_dir() else []
         raise FileNotFoundError(
-            f'{folder} holds no retriever: {ABOUT} is missing, which save_pretrained writes last; '
-            f'it has {str(there)[:80] if there else "nothing"}'
+            f'{name_of(folder)} holds no retriever: {ABOUT} is missing, which save_pretrained '
+            f'writes last; it has {str(there)[:80] if there else "nothing"}'
         )
     about = _read_json(folder / ABOUT)
     _check_about(about, folder / ABOUT)
-    config = from_data(_read_json(folder / CONFIG), folder, name=str(folder / CONFIG))
+    path = folder / CONFIG
+    try:
+        config = from_data(_read_json(path), folder, name=name_of(path))
+    except RecursionError as error:
+        raise ValueError(f'{name_of(path)} is damaged: too many brackets') from error
     weights = folder / WEIGHTS
     if not weights.is_file():
-        raise FileNotFoundError(f'{weights} is missing: fetch or save the folder again')
+        raise FileNotFoundError(f'{name_of(weights)} is missing: fetch or save the folder again')
     if _digest(weights) != about['weights']['sha256']:
         raise RuntimeError(
-            f'{weights} is damaged, or of another model: its SHA-256 is not the one that {ABOUT} '
-            'was written with; fetch or save the folder again'
+            f'{name_of(weights)} is damaged, or of another model: its SHA-256 is not the one that '
+            f'{ABOUT} was written with; fetch or save the folder again'
         )
     return Saved(config, weights, [*about['files'], ABOUT])
 
@@ -119,10 +125,12 @@ def _check_about(about: Any, path: Path) -> None:
     """Of this format, and with all that is read of it."""
     known = isinstance(about, dict) and isinstance(about.get('format'), int)
     if not known:
-        raise ValueError(f"{path}: expected an object with 'format', found {str(about)[:80]}")
+        raise ValueError(
+            f"{name_of(path)}: expected an object with 'format', found {str(about)[:80]}"
+        )
     if about['format'] != FORMAT:
         raise RuntimeError(
-            f'{path} was written by mmvtr {str(about.get("version"))[:20]} in format '
+            f'{name_of(path)} was written by mmvtr {str(about.get("version"))[:20]} in format '
             f'{about["format"]}; this is mmvtr {VERSION}, which reads format {FORMAT}: install '
             'that version, or save the folder again with this one'
         )
@@ -130,7 +138,7 @@ def _check_about(about: Any, path: Path) -> None:
     whole = isinstance(weights, dict) and isinstance(weights.get('sha256'), str)
     if not whole or not isinstance(files, list) or not all(isinstance(x, str) for x in files):
         raise ValueError(
-            f"{path}: expected 'weights' with a 'sha256' and a list 'files', found "
+            f"{name_of(path)}: expected 'weights' with a 'sha256' and a list 'files', found "
             f'{str(about)[:80]}'
         )
     own = (WEIGHTS, CONFIG, CARD)
@@ -139,7 +147,8 @@ def _check_about(about: Any, path: Path) -> None:
     ]
     if strange:
         raise ValueError(
-            f'{path}: expected {", ".join(own)} and texts in {FILES}/, found {strange[0][:80]!r}'
+            f'{name_of(path)}: expected {", ".join(own)} and texts in {FILES}/, found '
+            f'{strange[0][:80]!r}'
         )
 
 
@@ -149,14 +158,19 @@ def _write(path: Path, text: str) -> None:
 
 def _read_json(path: Path) -> Any:
     if not path.is_file():
-        raise FileNotFoundError(f'{path} is missing: fetch or save the folder again')
+        raise FileNotFoundError(f'{name_of(path)} is missing: fetch or save the folder again')
     raw = path.read_bytes()
     try:
         return json.loads(raw)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f'{path} is damaged: expected json, found {raw[:80]!r}') from error
+        raise ValueError(
+            f'{name_of(path)} is damaged: expected json, found {raw[:80]!r}'
+        ) from error
 
 
 def _digest(path: Path) -> str:
+    digest = hashlib.sha256()
     with open(path, 'rb') as file:
-        return hashlib.file_digest(file, 'sha256').hexdigest()
+        while piece := file.read(_CHUNK):
+            digest.update(piece)
+    return digest.hexdigest()

@@ -95,7 +95,10 @@ def from_data(data: Any, folder: Path, *, name: str) -> Config:
         if not path.is_file():
             raise FileNotFoundError(f'{name}: {where} names {entry[key]}, which is missing')
         entry[key] = str(path)
-    return Config(data)
+    try:
+        return Config(data)
+    except KeyError as error:  # a name that mmengine keeps for itself
+        raise ValueError(f'{name}: {str(error.args[0])[:200]}') from error
 
 
 def refuse_code(data: Mapping[str, Any], name: str) -> None:
@@ -112,8 +115,11 @@ def refuse_code(data: Mapping[str, Any], name: str) -> None:
     if '_base_' in data:
         raise ValueError(f'{name} inherits from {str(data["_base_"])[:80]}: a whole one expected')
     imports = data.get('custom_imports') or {}
-    modules = imports.get('imports', []) if isinstance(imports, dict) else imports
-    for module in [modules] if isinstance(modules, str) else modules:
+    modules = imports.get('imports') if isinstance(imports, dict) else imports
+    modules = [modules] if isinstance(modules, str) else modules or []
+    if not isinstance(modules, (list, tuple)):
+        raise ValueError(f'{name}: custom_imports expected modules, found {str(modules)[:80]}')
+    for module in modules:
         if str(module).split('.')[0] != 'mmvtr' and str(module) not in sys.modules:
             raise ValueError(
                 f'{name} needs the module {str(module)[:80]!r}, which is code: look at it, and '
@@ -126,7 +132,9 @@ def refuse_code(data: Mapping[str, Any], name: str) -> None:
     for place, part in [('model', data['model']), ('test_dataloader', loader)]:
         asked += [(f'{name}: {w}', x['_scope_']) for w, x in _walk(part, place) if '_scope_' in x]
     for where, scope in asked:
-        if scope not in scopes:  # mmengine would import SCOPE.registry
+        if (
+            not isinstance(scope, str) or scope not in scopes
+        ):  # mmengine would import SCOPE.registry
             raise ValueError(f'{where} is of the scope {str(scope)[:80]!r}: not known here')
     parts = (
         ('model', (MODELS, WEIGHT_INITIALIZERS), data['model']),
@@ -136,7 +144,7 @@ def refuse_code(data: Mapping[str, Any], name: str) -> None:
     for place, registries, part in parts:
         known = set().union(*map(_names, registries))
         for where, found in _types(part, place):
-            if found not in known:
+            if not isinstance(found, str) or found not in known:
                 raise ValueError(
                     f'{name}: {where} is {str(found)[:80]!r}, which is no registered component of '
                     'this version; one of another project is registered when its module is imported'
@@ -182,7 +190,9 @@ def _walk(value: Any, where: str) -> Iterator[tuple[str, dict]]:
     """All dicts in a value."""
     if isinstance(value, dict):
         yield where, value
-    items = value.items() if isinstance(value, dict) else enumerate(value)
+        items = value.items()
+    else:
+        items = enumerate(value) if isinstance(value, list) else ()
     for key, x in items:
         if isinstance(x, (dict, list)):
             yield from _walk(x, f'{where}.{key}' if isinstance(key, str) else f'{where}[{key}]')

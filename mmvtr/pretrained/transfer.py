@@ -13,6 +13,7 @@ from mmengine.config import Config
 from torch import nn
 
 from mmvtr.apis import load_retriever
+from mmvtr.datasets.annotation_values import name_of
 from mmvtr.pretrained.card import VERSION
 from mmvtr.pretrained.folder import ABOUT, CARD, CONFIG, WEIGHTS, Saved, read_saved, save_pretrained
 from mmvtr.pretrained.plain_config import FILES
@@ -78,9 +79,10 @@ def load_saved(
     """The retriever of a folder that :func:`read_saved` found whole; errors as there."""
     try:
         return load_retriever(saved.config, saved.weights, device=device)
-    except (TypeError, KeyError) as error:  # an argument that this version does not know
+    except (AssertionError, AttributeError, KeyError, TypeError) as error:
+        # An argument, or a value of one, that this version does not know.
         raise RuntimeError(
-            f'{saved.weights.parent}: its model cannot be built by mmvtr {VERSION}: '
+            f'{name_of(saved.weights.parent)}: its model cannot be built by mmvtr {VERSION}: '
             f'{str(error)[:200]}'
         ) from error
 

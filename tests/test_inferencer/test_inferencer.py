@@ -142,6 +142,7 @@ def test_moments_are_seconds_of_the_file(make):
             expected = spans[t, NAMES.index(hit['id'])] * lengths[hit['id']]
             assert hit['moment'] == pytest.approx(expected.tolist(), abs=1e-3)
             assert hit['moment_unit'] == 'seconds'
+            assert hit['duration'] == pytest.approx(lengths[hit['id']], abs=1e-3)
             seen.add(hit['moment'])
     assert len(seen) > 5
     find.set_gallery(videos)  # encoded, so that nobody knows a file
@@ -149,7 +150,7 @@ def test_moments_are_seconds_of_the_file(make):
     for hit in prediction['hits']:
         expected = spans[1, NAMES.index(hit['id'])].tolist()
         assert hit['moment'] == pytest.approx(expected) and hit['moment_unit'] == 'share'
-        assert hit['item'] is None
+        assert hit['item'] is None and 'duration' not in hit
     find.set_gallery(TEXTS, kind='text')
     for hit in find(videos='clips/d.mp4')['predictions'][0]['hits']:
         expected = spans[int(hit['id']), 3] * lengths['d']
@@ -288,9 +289,24 @@ def test_sheets_are_drawn(make, tmp_path):
     figure = find('red dog', topk=3, visualize=True, out_dir=tmp_path)['visualization'][0]
     assert (tmp_path / 'vis/0.png').stat().st_size > 5000
     said = ' '.join(text.get_text() for text in figure.findobj(lambda x: hasattr(x, 'get_text')))
-    assert 'red dog' in said and 'b' in said
+    hit = find('red dog')['predictions'][0]['hits'][0]
+    begin, end = hit['moment']
+    expected = (
+        '"red dog"',
+        f'1. {hit["id"]}',
+        f'{hit["score"]:.3f}',
+        f'{begin:.1f} to {end:.1f} s',
+    )
+    assert all(text in said for text in expected), said
     find.set_gallery(TEXTS, kind='text')
-    assert find(videos='clips/a.mp4', topk=2, visualize=True)['visualization'][0] is not None
+    found = find(videos='clips/a.mp4', topk=2, visualize=True)
+    said = [
+        x.get_text() for x in found['visualization'][0].findobj(lambda x: hasattr(x, 'get_text'))
+    ]
+    assert any(f'1. {found["predictions"][0]["hits"][0]["item"]}' in text for text in said)
+    find = make('uatvr_planted', gallery='clips')
+    figure = find('red dog', topk=3, visualize=True)['visualization'][0]
+    assert any('sigma of the query' in x for x in map(str, figure.findobj()))
 
 
 def test_no_sheet_without_files(make):
@@ -368,6 +384,11 @@ def test_galleries_that_are_none(make, folder, tmp_path):
     levels = {'other': encoded.levels['global']}
     with pytest.raises(ValueError, match=r"levels \['other'\], but .* reads 'global'"):
         find.set_gallery(encoded._replace(levels=levels))
+    find.set_gallery('clips')
+    level = by_hand('toy')[1].levels['global']
+    wide = level._replace(mean=torch.ones(5, 3))
+    with pytest.raises(ValueError, match="queries are 3 wide at level 'global', the gallery 2"):
+        find(vectors=encoded._replace(levels={'global': wide}))
     with pytest.raises(ValueError, match='no inner products of one vector'):
         make('uatvr_planted', gallery=torch.ones(2, 3))
     with pytest.raises(ValueError, match='transform: of a gallery, but none was given'):

@@ -310,11 +310,18 @@ def test_files_outside_the_folder(saved):
 
 
 def test_configs_that_are_none(saved):
+    whole = json.loads((saved / 'config.json').read_text())
     for content, message in (
         ('{"a": ', r'config.json is damaged: expected json, found b'),
         ([1], 'expected a config, found a list'),
         ({'model': 1}, 'has no model'),
         ({'model': {'type': 'X'}}, 'has no test_dataloader'),
+        ('[' * 900 + ']' * 900, 'expected a config, found a list'),
+        ('{"a":' + '[' * 900 + ']' * 900 + '}', 'has no model|too many brackets'),
+        (dict(whole, filename='x.py'), 'config.json: filename is reserved'),
+        (dict(whole, custom_imports=7), 'custom_imports expected modules, found 7'),
+        (dict(whole, default_scope=['mmvtr']), r"is of the scope .\['mmvtr'\]"),
+        (dict(whole, model=dict(whole['model'], type=[])), 'no registered component'),
     ):
         write(saved / 'config.json', content)
         with pytest.raises(ValueError, match=message):
@@ -406,7 +413,9 @@ def hub(monkeypatch, tmp_path):
     return calls
 
 
-OURS = ['README.md', 'config.json', 'files/my_vocab.txt', 'retriever.json', 'model.safetensors']
+OURS = sorted(
+    ['README.md', 'config.json', 'files/my_vocab.txt', 'retriever.json', 'model.safetensors']
+)
 
 
 def test_a_folder_is_uploaded_without_strangers(saved, hub):
