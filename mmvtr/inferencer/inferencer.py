@@ -37,6 +37,7 @@ from mmvtr.inferencer.ranking import (
     RankingSample,
     bank_biases,
     check_items,
+    flat_of,
     items_of,
     rank,
 )
@@ -210,7 +211,7 @@ class VideoRetrievalInferencer(BaseInferencer):
                 temperature=temperature,
                 iterations=iterations,
             )
-        self.gallery = Gallery(given, items, biases)
+        self.gallery = Gallery(given, items, flat_of(self.model, items), biases)
 
     # -- asking ---------------------------------------------------------------------------
 

@@ -32,11 +32,14 @@ class Gallery(NamedTuple):
     Attributes:
         given: the N items.
         items: their levels, or flat vectors float [N, D'].
+        flat: float32 [N, D'], of a model whose scores are inner products: made once, as to
+            normalise all items for each query takes longer than to score them.
         biases: float32 [N], of a test-time transform; added to the raw scores.
     """
 
     given: Given
     items: Items
+    flat: Optional[Tensor] = None
     biases: Optional[Tensor] = None
 
 
@@ -55,6 +58,16 @@ def items_of(given: Given, encoded: Optional[Encoded]) -> Items:
     """What is scored of items that were encoded, or came so."""
     source = given.vectors if encoded is None else encoded
     return source.levels if isinstance(source, Encoded) else source
+
+
+@torch.no_grad()
+def flat_of(model: nn.Module, items: Items) -> Optional[Tensor]:
+    """The one vector an item whose inner products are the scores, where there are such."""
+    if isinstance(items, Tensor):
+        return items
+    similarity = model.similarity
+    has = hasattr(similarity, 'flat') and getattr(similarity, 'exact', True)
+    return vectors(model, items) if has else None
 
 
 def length(items: Items) -> int:
@@ -178,10 +191,11 @@ def rank(
     """
     topk = min(topk, length(gallery.items))
     item_sigma = sigma(gallery.items)
+    searched = gallery.items if gallery.flat is None else gallery.flat
     for start in range(0, length(queries), QUERIES):
         rows = slice(start, start + QUERIES)
         some = rows_of(queries, rows)
-        raw = score(model, given.kind, some, gallery.items)
+        raw = score(model, given.kind, some, searched)
         final = raw if gallery.biases is None else raw + gallery.biases
         best = final.topk(topk, dim=1)
         spans = moments(model, given.kind, some, gallery.items, best.indices)
