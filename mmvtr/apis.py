@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from mmvtr.datasets import VideoTextDataset
+from mmvtr.datasets.videos.broken_list import OnBroken
 from mmvtr.engine.checkpoint import check_weights, read_checkpoint
 from mmvtr.engine.evaluation import Encoded, encode_batch
 from mmvtr.engine.evaluation_loop import TwoPassLoader, gather
@@ -119,13 +120,16 @@ def encode_set(
     return {kind: gather(parts[kind], kind) for kind in kinds}
 
 
-def encode_texts(model: nn.Module, cfg: Config, texts: Sequence[str]) -> Encoded:
+def encode_texts(
+    model: nn.Module, cfg: Config, texts: Sequence[str], *, progress: bool = False
+) -> Encoded:
     """Encode texts as those of the test set.
 
     Args:
         model: a retriever in eval mode.
         cfg: its config.
         texts: T of them.
+        progress: show a bar.
 
     Returns:
         T items in that order; their ids are '0', '1' ...
@@ -139,7 +143,8 @@ def encode_texts(model: nn.Module, cfg: Config, texts: Sequence[str]) -> Encoded
     dataset = _Loose(texts=texts, text_pipeline=cfg.test_dataloader.dataset.text_pipeline)
     keys = {'batch_size', 'collate_fn'} & cfg.test_dataloader.keys()  # workers cost more than texts
     loader = {key: cfg.test_dataloader[key] for key in keys}
-    return encode_set(model, dict(loader, dataset=dataset), kinds=['text'])['text']
+    loader = dict(loader, dataset=dataset)
+    return encode_set(model, loader, kinds=['text'], progress=progress)['text']
 
 
 def encode_videos(
@@ -148,6 +153,8 @@ def encode_videos(
     paths: Sequence[Union[str, Path]],
     *,
     ids: Optional[Sequence[str]] = None,
+    on_broken: OnBroken = 'raise',
+    progress: bool = False,
 ) -> Encoded:
     """Encode video files as those of the test set.
 
@@ -156,23 +163,28 @@ def encode_videos(
         cfg: its config.
         paths: V files.
         ids: one each; default the file names without suffix.
+        on_broken: 'raise', or 'skip': videos that cannot be read are missing from the result, and a
+            warning names them.
+        progress: show a bar.
 
     Returns:
         V items in that order.
 
     Raises:
-        ValueError: no paths, an id that occurs twice, or not one id a path.
+        ValueError: no paths, an id that occurs twice, not one id a path, or no readable video.
         TypeError: one string instead of several.
         FileNotFoundError: a file is missing.
-        BrokenVideoError: a video cannot be read.
+        BrokenVideoError: a video cannot be read and ``on_broken='raise'``.
     """
     _refuse_string(paths)
     ids = [Path(path).stem for path in paths] if ids is None else list(ids)
     if len(ids) != len(paths):
         raise ValueError(f'one id a video expected: {len(paths)} paths, {len(ids)} ids')
     pipeline = cfg.test_dataloader.dataset.video_pipeline
-    dataset = _Loose(videos=zip(ids, map(str, paths)), video_pipeline=pipeline)
-    return encode_set(model, dict(cfg.test_dataloader, dataset=dataset), kinds=['video'])['video']
+    videos = zip(ids, map(str, paths))
+    dataset = _Loose(videos=videos, video_pipeline=pipeline, on_broken=on_broken)
+    loader = dict(cfg.test_dataloader, dataset=dataset)
+    return encode_set(model, loader, kinds=['video'], progress=progress)['video']
 
 
 def vectors(model: nn.Module, levels: Levels) -> Tensor:
@@ -205,6 +217,16 @@ def refuse_without_vectors(model: nn.Module) -> None:
         raise ValueError(
             f'the scores of {type(similarity).__name__} are no inner products of one vector an '
             'item, which an index of nearest neighbours needs'
+        )
+
+
+def refuse_stored_words(cfg: Config) -> None:
+    """Raise ValueError where a text is looked up by its id: a free text has none."""
+    steps = cfg.test_dataloader.dataset.text_pipeline if cfg.get('test_dataloader') else []
+    if any('LoadTextFeatures' in str(step['type']) for step in steps):
+        raise ValueError(
+            f'{cfg.filename} reads stored word features, which free texts do not have: take a '
+            'config with a text tower'
         )
 
 
@@ -247,11 +269,12 @@ class _Loose(VideoTextDataset):
         videos: Iterable[tuple[str, str]] = (),
         text_pipeline: Sequence[Any] = (),
         video_pipeline: Sequence[Any] = (),
+        on_broken: OnBroken = 'raise',
     ) -> None:
         self._given = list(texts), [dict(video_id=name, path=path) for name, path in videos]
         if not any(self._given):
             raise ValueError('nothing to encode: no text and no video')
-        super().__init__(video_pipeline, text_pipeline)
+        super().__init__(video_pipeline, text_pipeline, on_broken=on_broken)
 
     def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         texts, videos = self._given

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from importlib import import_module
 from pathlib import Path
@@ -48,6 +49,43 @@ class OnceFormatted(Config):
         if known is None or known[0] != content:
             known = self.__dict__['_formatted'] = content, super().pretty_text
         return known[1]
+
+
+def config_folder() -> Path:
+    """Where the package's own configs are: ``.mim/configs`` of a wheel, or those of a checkout.
+
+    Raises:
+        FileNotFoundError: neither is there.
+    """
+    package = Path(__file__).parent
+    folders = [package / '.mim/configs', package.parent / 'configs']
+    for folder in folders:
+        if (folder / '_base_/default_runtime.py').is_file():  # `configs` may be anybody's
+            return folder
+    raise FileNotFoundError(f'no configs of mmvtr: looked in {" and ".join(map(str, folders))}')
+
+
+def config_names() -> list[str]:
+    """Names of the package's own configs, as :func:`named_config` takes them, sorted."""
+    return sorted(path.stem for path in config_folder().glob('*.py'))
+
+
+def named_config(name: str) -> Path:
+    """The file of one of the package's own configs.
+
+    Args:
+        name: of the file, without folder and suffix: ``'dvtr_c2v_msrvtt'``.
+
+    Raises:
+        ValueError: there is no such config (names those that come near).
+        FileNotFoundError: the package has no configs.
+    """
+    names = config_names()
+    if name not in names:
+        near = difflib.get_close_matches(name, names, n=3)
+        hint = f'; near it: {", ".join(near)}' if near else f', only {len(names)} others'
+        raise ValueError(f'mmvtr has no config {name[:80]!r}{hint}')
+    return config_folder() / f'{name}.py'
 
 
 def load_config(

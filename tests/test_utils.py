@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from mmengine.config import Config
 
-from children import in_child, run_tool
+from children import ROOT, in_child, run_tool
+from mmvtr import utils
 from mmvtr.utils import (
     forget_pretrained,
     load_config,
@@ -125,3 +126,20 @@ def test_forget_pretrained():
     cfg = dict(encoder=dict(frames=tower, parts=[dict(pretrained='x')]), pretrained=None)
     forget_pretrained(cfg)
     assert tower['pretrained'] is None and cfg['encoder']['parts'] == [dict(pretrained=None)]
+
+
+def test_the_configs_of_a_checkout_and_of_a_wheel(tmp_path, monkeypatch):
+    assert utils.named_config('dvtr_c2v_msrvtt').samefile(ROOT / 'configs/dvtr_c2v_msrvtt.py')
+    assert 'clip2video' not in utils.config_names() and 'own_dvtr_c2v' in utils.config_names()
+    package = tmp_path / 'lib/mmvtr'
+    (tmp_path / 'lib/configs').mkdir(parents=True)  # another project's
+    monkeypatch.setattr(utils, '__file__', str(package / 'utils.py'))
+    with pytest.raises(FileNotFoundError, match='no configs of mmvtr: looked in .*.mim/configs'):
+        utils.named_config('mine')
+    for folder in (package / '.mim/configs', tmp_path / 'lib/configs'):
+        (folder / '_base_').mkdir(parents=True)
+        (folder / '_base_/default_runtime.py').touch()
+        (folder / f'{"mine" if ".mim" in folder.parts else "theirs"}.py').touch()
+    assert utils.named_config('mine') == package / '.mim/configs/mine.py'
+    with pytest.raises(ValueError, match="no config 'mime'; near it: mine"):
+        utils.named_config('mime')

@@ -50,7 +50,7 @@ def find(args: argparse.Namespace, cfg: Config) -> None:
     from mmvtr.engine.moments import find_moments, refuse_without_frames
     from mmvtr.registry import DATASETS
 
-    refuse_stored_words(cfg)
+    apis.refuse_stored_words(cfg)
     model, _ = apis.load_retriever(cfg, args.checkpoint)
     refuse_without_frames(model)
     texts = apis.encode_texts(model, cfg, args.texts).levels  # first: they may be unknown words
@@ -62,16 +62,6 @@ def find(args: argparse.Namespace, cfg: Config) -> None:
     scores = model.score(*(to_device(side, device) for side in (texts, videos.levels)))['scores']
     found = find_moments(model, texts, videos.levels, scores, top=args.k)
     show(args.texts, found, [dataset.videos[v] for v in videos.index.tolist()])
-
-
-def refuse_stored_words(cfg: Config) -> None:
-    """Raise ValueError where a text is looked up by its id: a free text has none."""
-    steps = cfg.test_dataloader.dataset.text_pipeline if cfg.get('test_dataloader') else []
-    if any('LoadTextFeatures' in str(step['type']) for step in steps):
-        raise ValueError(
-            f'{cfg.filename} reads stored word features, which free texts do not have: take a '
-            'config with a text tower'
-        )
 
 
 def show(texts: Sequence[str], found: Any, records: Sequence[dict[str, Any]]) -> None:

@@ -25,8 +25,9 @@ from mmengine.runner.checkpoint import CheckpointLoader
 from torch import Tensor, nn
 
 from mmvtr.registry import HOOKS
-from mmvtr.storage import leftovers, read_plain, seal, write_atomically
+from mmvtr.storage import leftovers, read_plain, read_tensors, seal, write_atomically
 from mmvtr.storage.seal import ZIP
+from mmvtr.storage.tensors import SAFETENSORS
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.Size)
 
@@ -299,7 +300,7 @@ def read_checkpoint(path: Union[str, Path], *, map_location: Any = 'cpu') -> dic
     """A checkpoint's content.
 
     Args:
-        path: of the file.
+        path: of the file; one that ends in ``.safetensors`` holds weights alone.
         map_location: as of ``torch.load``; default the CPU.
 
     Returns:
@@ -307,8 +308,11 @@ def read_checkpoint(path: Union[str, Path], *, map_location: Any = 'cpu') -> dic
         Parallel calls ``module.X`` as ``X``.
 
     Raises:
-        FileNotFoundError, RuntimeError: see :func:`~mmvtr.storage.read_plain`; no weights in it.
+        FileNotFoundError, RuntimeError: see :func:`~mmvtr.storage.read_plain` and
+            :func:`~mmvtr.storage.read_tensors`; no weights in it.
     """
+    if Path(path).suffix == SAFETENSORS:
+        return dict(state_dict=read_tensors(path, kind='checkpoint', device=map_location))
     content = read_plain(path, kind='checkpoint', map_location=map_location)
     if not isinstance(content, dict):
         raise RuntimeError(f'checkpoint {path} holds a {type(content).__name__}, not a dict')

@@ -83,42 +83,68 @@ class Evaluation:
             ValueError: the queries lack a level that the similarity reads, or are of another width.
         """
         gallery = self.videos if kind == 'text' else self.texts
-        self._check(kind, queries, gallery.levels)
-        queries = to_device(queries, self.device)
+        refuse_other_levels(self.model, kind, queries, gallery.levels)
+        tiles = score_tiles(self.model, self.device, kind, queries, gallery.levels)
+        return tiles._replace(name=f'{kind} bank')
 
-        def columns(part: slice) -> Tensor:
-            items = to_device(take(gallery.levels, part), self.device)
-            if kind == 'text':
-                return self._all_scores(queries, items)
-            return self._all_scores(items, queries).t()
 
-        count = len(next(iter(queries.values())).mean)
-        return Tiles((count, len(gallery.ids)), columns, max(1, ENTRIES // count), f'{kind} bank')
+def refuse_other_levels(model: nn.Module, kind: str, queries: Levels, gallery: Levels) -> None:
+    """Raise ValueError where a bank of queries is not of the model that a gallery is of.
 
-    def _check(self, kind: str, queries: Levels, gallery: Levels) -> None:
-        for level in self.model.similarity.levels:
-            if level not in queries:
-                raise ValueError(
-                    f'the {kind} bank has the levels {sorted(queries)}, the model reads {level!r}'
-                )
-            widths = [side[level].mean.shape[1] for side in (queries, gallery)]
-            if widths[0] != widths[1]:
-                raise ValueError(
-                    f'the {kind} bank is {widths[0]} wide at level {level!r}, the model '
-                    f'{widths[1]}: it was made with another model'
-                )
+    Args:
+        model: a retriever.
+        kind: 'text' or 'video', what the queries are.
+        queries, gallery: their levels.
+    """
+    for level in model.similarity.levels:
+        if level not in queries:
+            raise ValueError(
+                f'the {kind} bank has the levels {sorted(queries)}, the model reads {level!r}'
+            )
+        widths = [side[level].mean.shape[1] for side in (queries, gallery)]
+        if widths[0] != widths[1]:
+            raise ValueError(
+                f'the {kind} bank is {widths[0]} wide at level {level!r}, the model '
+                f'{widths[1]}: it was made with another model'
+            )
 
-    def _all_scores(self, texts: Levels, videos: Levels) -> Tensor:
-        """Scores of every pair, also where the similarity would rank a shortlist."""
-        similarity = self.model.similarity
-        shortlist = getattr(similarity, 'shortlist', None)
-        if shortlist is None:
-            return similarity(texts, videos)['scores']
-        similarity.shortlist = None
-        try:
-            return similarity(texts, videos)['scores']
-        finally:
-            similarity.shortlist = shortlist
+
+def score_tiles(
+    model: nn.Module, device: torch.device, kind: str, queries: Levels, gallery: Levels
+) -> Tiles:
+    """Scores of Q queries with N gallery items, of every pair, made in tiles.
+
+    Args:
+        model: a retriever.
+        device: where tiles are made.
+        kind: ``'text'``: queries are texts and the gallery is videos; ``'video'``: the other way.
+        queries, gallery: their levels, on any device.
+
+    Returns:
+        float32 [Q, N].
+    """
+    queries = to_device(queries, device)
+
+    def columns(part: slice) -> Tensor:
+        items = to_device(take(gallery, part), device)
+        if kind == 'text':
+            return all_scores(model.similarity, queries, items)
+        return all_scores(model.similarity, items, queries).t()
+
+    count, size = (len(next(iter(side.values())).mean) for side in (queries, gallery))
+    return Tiles((count, size), columns, max(1, ENTRIES // max(1, count)))
+
+
+def all_scores(similarity: Any, texts: Levels, videos: Levels) -> Tensor:
+    """Scores [T, V] of every pair, also where the similarity would rank a shortlist."""
+    shortlist = getattr(similarity, 'shortlist', None)
+    if shortlist is None:
+        return similarity(texts, videos)['scores']
+    similarity.shortlist = None
+    try:
+        return similarity(texts, videos)['scores']
+    finally:
+        similarity.shortlist = shortlist
 
 
 def to_device(levels: Levels, device: torch.device) -> Levels:

@@ -4,13 +4,16 @@ from mmvtr.storage.atomic import leftovers, write_atomically
 from mmvtr.storage.lock import FolderInUse, FolderLock
 from mmvtr.storage.reader import read_plain
 from mmvtr.storage.seal import seal, write_plain
+from mmvtr.storage.tensors import read_tensors, write_tensors
 
 __all__ = [
     'FolderInUse',
     'FolderLock',
     'leftovers',
     'read_plain',
+    'read_tensors',
     'seal',
     'write_atomically',
     'write_plain',
+    'write_tensors',
 ]

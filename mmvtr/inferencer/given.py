@@ -1,0 +1,186 @@
+"""What users give as queries or as a gallery - texts, videos, vectors - in one form."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
+
+import torch
+from mmengine.config import Config
+from torch import Tensor
+
+from mmvtr.datasets.annotation_values import Place, shown
+from mmvtr.datasets.tables.files import FEATURES, VIDEOS, Wanted, open_sources
+from mmvtr.engine.evaluation import Encoded
+
+Texts = Union[str, Sequence[str], Mapping[str, str]]
+Videos = Union[str, Path, Sequence[Union[str, Path]], Mapping[str, Union[str, Path]]]
+Vectors = Union[Encoded, Tensor]
+
+OTHER = dict(text='video', video='text')
+
+
+class Given(NamedTuple):
+    """N texts or videos.
+
+    Attributes:
+        kind: 'text' or 'video'.
+        ids: N of them.
+        sources: N texts, or files of videos; None where nobody knows them.
+        vectors: of items that come encoded: their levels, or float [N, D'].
+        store: a folder of features to read in place of the config's.
+    """
+
+    kind: str
+    ids: list[str]
+    sources: list[Optional[str]]
+    vectors: Optional[Vectors] = None
+    store: Optional[str] = None
+
+    def keep(self, ids: Sequence[str]) -> Given:
+        """Those that were encoded: broken videos are not."""
+        source = dict(zip(self.ids, self.sources))
+        return self._replace(ids=list(ids), sources=[source[name] for name in ids])
+
+
+def given_texts(texts: Texts) -> Given:
+    """One text, several, or a dict id -> text; ids of the first two are '0', '1' ...
+
+    Raises:
+        TypeError: something else.
+        ValueError: none, or an empty one.
+    """
+    if isinstance(texts, str):
+        texts = [texts]
+    listed = _listed(texts, 'texts', 'a text, a list of texts or a dict id -> text')
+    for name, text in listed.items():
+        if not isinstance(text, str):
+            raise TypeError(f'texts: a string expected, item {name!r} is a {type(text).__name__}')
+        if not text.strip():
+            raise ValueError(f'texts: item {name!r} is empty')
+    return Given('text', list(listed), list(listed.values()))
+
+
+def given_videos(videos: Videos, cfg: Config) -> Given:
+    """Videos as the test set's pipeline reads them.
+
+    Args:
+        videos: a file; a folder of videos in any depth; a list of files, whose ids are their names
+            without suffix; a dict id -> file.  Where the pipeline reads features or stored frames:
+            a list of ids, or a folder of npy files.
+        cfg: of the retriever.
+
+    Raises:
+        FileNotFoundError: a file is missing (names the first ones and how many).
+        TypeError: something else.
+        ValueError: none, an id that occurs twice, a folder of another kind or without videos.
+    """
+    first = str(cfg.test_dataloader.dataset.video_pipeline[0]['type']).rpartition('.')[2]
+    from_files = first not in ('LoadFeatures', 'LoadFrames', 'LoadExperts')
+    if isinstance(videos, (str, Path)):
+        if os.path.isdir(videos):
+            return _of_folder(Path(videos), first)
+        videos = [videos]
+    listed = _listed(videos, 'videos', 'a file, a folder, a list of files or a dict id -> file')
+    for name, path in listed.items():
+        if not isinstance(path, (str, Path)) or not str(path):
+            raise TypeError(
+                f'videos: a path expected, item {name!r} is {shown(path)} ({type(path).__name__})'
+            )
+    if not isinstance(videos, Mapping):
+        names = [str(path) if not from_files else Path(path).stem for path in listed.values()]
+        name, count = Counter(names).most_common(1)[0]
+        if count > 1:
+            raise ValueError(
+                f'videos: {count} are called {name[:80]!r}; give them ids: a dict id -> file'
+            )
+        listed = dict(zip(names, listed.values()))
+    if not from_files:
+        return Given('video', list(listed), [None] * len(listed))
+    missing = [str(path) for path in listed.values() if not os.path.isfile(path)]
+    if missing:
+        raise FileNotFoundError(
+            f'{len(missing)} of {len(listed)} videos do not exist: '
+            f'{", ".join(path[-100:] for path in missing[:3])}'
+        )
+    return Given('video', list(listed), [str(path) for path in listed.values()])
+
+
+def given_vectors(vectors: Any, kind: str) -> Given:
+    """Items that are encoded already.
+
+    Args:
+        vectors: :class:`~mmvtr.engine.evaluation.Encoded` items, as ``encode_texts`` and
+            ``encode_videos`` give them, or their flat vectors, float [N, D'], as
+            :func:`mmvtr.apis.vectors` makes them.
+        kind: 'text' or 'video', what they are of.
+
+    Raises:
+        TypeError: something else.
+        ValueError: none, an id that occurs twice, or vectors that are no finite float [N, D'].
+    """
+    if isinstance(vectors, Encoded):
+        ids = list(vectors.ids)
+    elif isinstance(vectors, Tensor):
+        if vectors.dim() != 2 or not vectors.is_floating_point():
+            raise ValueError(
+                f'vectors: float [N, D] expected, found {vectors.dtype} {list(vectors.shape)}'
+            )
+        if not torch.isfinite(vectors).all():
+            row = int((~vectors.isfinite().all(1)).nonzero()[0])
+            raise ValueError(f'vectors: that of item {row} is not finite')
+        ids = [str(i) for i in range(len(vectors))]
+    else:
+        raise TypeError(
+            'vectors: Encoded items (mmvtr.apis.encode_texts, encode_videos) or a float tensor '
+            f'[N, D] expected, found a {type(vectors).__name__}'
+        )
+    if not ids:
+        raise ValueError('vectors: none at all')
+    name, count = Counter(ids).most_common(1)[0]
+    if count > 1:
+        raise ValueError(f'vectors: {count} have the id {name[:80]!r}')
+    return Given(kind, ids, [None] * len(ids), vectors)
+
+
+def refuse_paths(texts: Given) -> None:
+    """Raise ValueError where a text is the path of a video: it was meant as one."""
+    for text in texts.sources:
+        if Path(text).suffix.lower() in VIDEOS and os.path.isfile(text):
+            raise ValueError(f'{text[:200]!r} is a file, not a text: say videos=...')
+
+
+def _listed(items: Any, name: str, expected: str) -> dict[str, Any]:
+    """By id: the keys of a dict, or the places in a list."""
+    if isinstance(items, Mapping):
+        strange = [key for key in items if not isinstance(key, str)]
+        if strange:
+            raise TypeError(f'{name}: ids are strings, found {shown(strange[0])}')
+        listed = dict(items)
+    elif isinstance(items, (list, tuple)):
+        listed = {str(i): item for i, item in enumerate(items)}
+    else:
+        raise TypeError(f'{name}: expected {expected}, found a {type(items).__name__}')
+    if not listed:
+        raise ValueError(f'{name}: none at all')
+    return listed
+
+
+def _of_folder(folder: Path, first: str) -> Given:
+    """All videos, or all features, in a folder; their ids are their paths in it without suffix."""
+    sources = open_sources(folder)
+    expected = dict(LoadVideo='clips', LoadFeatures='features').get(first)
+    if sources.kind != expected:
+        raise ValueError(
+            f'{str(folder)[-200:]} holds {sources.kind}, but the video pipeline of the config '
+            f'begins with {first}'
+        )
+    names = sources.others([])
+    if expected == 'features':
+        ids = [name.removesuffix(FEATURES) for name in names]
+        return Given('video', ids, [None] * len(ids), store=str(folder))
+    found = sources.find({Wanted(name): Place(folder) for name in names})
+    ordered = [found[Wanted(name)] for name in names]
+    return Given('video', [one.video_id for one in ordered], [one.path for one in ordered])

@@ -1,0 +1,251 @@
+"""A gallery, and the best of it for each query: scores in tiles, biases, moments, uncertainty."""
+
+from __future__ import annotations
+
+from typing import Iterator, NamedTuple, Optional, Union
+
+import torch
+from mmengine.structures import BaseDataElement
+from torch import Tensor, nn
+
+from mmvtr.apis import refuse_without_vectors, vectors
+from mmvtr.engine.evaluation import Encoded, refuse_other_levels, score_tiles
+from mmvtr.engine.moments import matches_of
+from mmvtr.engine.score_transforms import read_bank
+from mmvtr.functional.gaussian import geometric_sigma
+from mmvtr.functional.sinkhorn import column_biases, sinkhorn
+from mmvtr.functional.tiles import inner_products
+from mmvtr.inferencer.given import OTHER, Given
+from mmvtr.structures import Levels, take
+
+TRANSFORMS = ('sinkhorn', 'inverted_softmax')
+#: Queries that are scored at a time, and items of the gallery on the device at a time.
+QUERIES, ITEMS = 512, 4096
+
+#: What a model makes of items: levels, or of vectors that were given, these.
+Items = Union[Levels, Tensor]
+
+
+class Gallery(NamedTuple):
+    """What is searched.
+
+    Attributes:
+        given: the N items.
+        items: their levels, or flat vectors float [N, D'].
+        flat: float32 [N, D'], of a model whose scores are inner products: made once, as to
+            normalise all items for each query takes longer than to score them.
+        biases: float32 [N], of a test-time transform; added to the raw scores.
+    """
+
+    given: Given
+    items: Items
+    flat: Optional[Tensor] = None
+    biases: Optional[Tensor] = None
+
+
+class RankingSample(BaseDataElement):
+    """The K best of a gallery for one query, best first.
+
+    Meta fields: ``query_id``, ``query`` (text or file; None where unknown), ``kind`` of the
+    query ('text' or 'video'), ``ids`` of the K items, ``sources`` (their texts or files).  Data
+    fields: ``scores`` float [K]; of a gallery with biases also ``raw_scores`` and ``biases`` [K];
+    where the model has them ``sigma`` (0-dim, of the query) and ``item_sigma`` [K], and ``moments``
+    float64 [K, 2]: begin and end of the match as shares of the video.
+    """
+
+
+def items_of(given: Given, encoded: Optional[Encoded]) -> Items:
+    """What is scored of items that were encoded, or came so."""
+    source = given.vectors if encoded is None else encoded
+    return source.levels if isinstance(source, Encoded) else source
+
+
+@torch.no_grad()
+def flat_of(model: nn.Module, items: Items) -> Optional[Tensor]:
+    """The one vector an item whose inner products are the scores, where there are such."""
+    if isinstance(items, Tensor):
+        return items
+    similarity = model.similarity
+    has = hasattr(similarity, 'flat') and getattr(similarity, 'exact', True)
+    return vectors(model, items) if has else None
+
+
+def length(items: Items) -> int:
+    """How many there are."""
+    return len(items if isinstance(items, Tensor) else next(iter(items.values())).mean)
+
+
+def rows_of(items: Items, rows: slice) -> Items:
+    """Some of them."""
+    return items[rows] if isinstance(items, Tensor) else take(items, rows)
+
+
+def check_items(model: nn.Module, items: Items, name: str, gallery: Optional[Items] = None) -> None:
+    """Raise ValueError where items that came encoded are not of this model, or of the gallery's."""
+    if isinstance(items, Tensor):
+        refuse_without_vectors(model)
+        return
+    similarity = model.similarity
+    for level in similarity.levels:
+        if level not in items:
+            raise ValueError(
+                f'{name}: they have the levels {sorted(items)}, but {type(similarity).__name__} '
+                f'reads {level!r}: they are of another model'
+            )
+        if gallery is None or isinstance(gallery, Tensor):
+            continue
+        own, other = (x[level].mean.shape[1] for x in (items, gallery))
+        if own != other:
+            raise ValueError(
+                f'{name} are {own} wide at level {level!r}, the gallery {other}: one of them is of '
+                'another model'
+            )
+
+
+def score(model: nn.Module, kind: str, queries: Items, gallery: Items) -> Tensor:
+    """Raw scores of every pair.
+
+    Args:
+        model: a retriever.
+        kind: of the queries, 'text' or 'video'.
+        queries: Q, levels or flat vectors.
+        gallery: N, of the other kind.
+
+    Returns:
+        float32 [Q, N] on the CPU.
+
+    Raises:
+        ValueError: widths that differ, or a score that is not finite.
+    """
+    device = torch.device(model.data_preprocessor.device)
+    if isinstance(queries, Tensor) or isinstance(gallery, Tensor):
+        sides = (x if isinstance(x, Tensor) else vectors(model, x) for x in (queries, gallery))
+        tiles = inner_products(*sides, device=device)
+    else:
+        tiles = score_tiles(model, device, kind, queries, gallery)
+    tiles = tiles._replace(width=min(tiles.width, ITEMS), name='scores').finite()
+    scores = torch.empty(tiles.shape)
+    for part, tile in tiles.parts():
+        scores[:, part] = tile.cpu()
+    return scores
+
+
+@torch.no_grad()
+def bank_biases(
+    model: nn.Module,
+    kind: str,
+    gallery: Items,
+    *,
+    bank: str,
+    transform: str,
+    temperature: Optional[float],
+    iterations: int,
+) -> Tensor:
+    """What a test-time transform adds to the score of each gallery item.
+
+    Args:
+        model: a retriever.
+        kind: of the gallery.
+        gallery: N encoded items.
+        bank: a file of tools/export_bank.py, whose queries are of the other kind.
+        transform: ``'sinkhorn'`` or ``'inverted_softmax'``: the same scores as those of
+            SinkhornHook and InvertedSoftmaxHook with this bank.
+        temperature: positive; None = the model's.
+        iterations: of Sinkhorn-Knopp.
+
+    Returns:
+        float32 [N] on the CPU.
+
+    Raises:
+        FileNotFoundError, RuntimeError: no such bank, or none.
+        ValueError: an unknown transform, a temperature that is not positive, negative iterations,
+            a bank of another model.
+    """
+    if transform not in TRANSFORMS:
+        raise ValueError(f'transform must be one of {TRANSFORMS}, not {str(transform)[:80]!r}')
+    if isinstance(gallery, Tensor):
+        raise ValueError('a transform needs Encoded items as its gallery, not flat vectors')
+    device = torch.device(model.data_preprocessor.device)
+    queries = read_bank(bank)[OTHER[kind]].levels
+    refuse_other_levels(model, OTHER[kind], queries, gallery)
+    tiles = score_tiles(model, device, OTHER[kind], queries, gallery)._replace(name='bank')
+    temperature = model.temperature().item() if temperature is None else temperature
+    if transform == 'sinkhorn':
+        return sinkhorn(tiles, temperature=temperature, iterations=iterations).columns.cpu()
+    rows = torch.zeros(tiles.shape[0], device=device)
+    return column_biases(tiles, rows, temperature=temperature).cpu()
+
+
+@torch.no_grad()
+def rank(
+    model: nn.Module, given: Given, queries: Items, gallery: Gallery, topk: int
+) -> Iterator[RankingSample]:
+    """The best of the gallery for each query.
+
+    Args:
+        model: a retriever.
+        given: the Q queries, of the other kind than the gallery.
+        queries: their levels or flat vectors.
+        gallery: what is searched.
+        topk: how many, at most as many as there are.
+    """
+    topk = min(topk, length(gallery.items))
+    item_sigma = sigma(gallery.items)
+    searched = gallery.items if gallery.flat is None else gallery.flat
+    for start in range(0, length(queries), QUERIES):
+        rows = slice(start, start + QUERIES)
+        some = rows_of(queries, rows)
+        raw = score(model, given.kind, some, searched)
+        final = raw if gallery.biases is None else raw + gallery.biases
+        best = final.topk(topk, dim=1)
+        spans = moments(model, given.kind, some, gallery.items, best.indices)
+        own_sigma = sigma(some)
+        for q, columns in enumerate(best.indices):
+            data = dict(scores=best.values[q])
+            if gallery.biases is not None:
+                data.update(raw_scores=raw[q, columns], biases=gallery.biases[columns])
+            if own_sigma is not None:
+                data.update(sigma=own_sigma[q])
+            if item_sigma is not None:
+                data.update(item_sigma=item_sigma[columns])
+            if spans is not None:
+                data.update(moments=spans[q])
+            meta = dict(
+                query_id=given.ids[start + q],
+                query=given.sources[start + q],
+                kind=given.kind,
+                ids=[gallery.given.ids[c] for c in columns.tolist()],
+                sources=[gallery.given.sources[c] for c in columns.tolist()],
+            )
+            yield RankingSample(metainfo=meta, **data)
+
+
+def sigma(items: Items) -> Optional[Tensor]:
+    """How uncertain a probabilistic model is of each item, float [N] (UATVR Fig. 3)."""
+    if isinstance(items, Tensor) or 'gaussian' not in items:
+        return None
+    return geometric_sigma(items['gaussian'].log_std).cpu()
+
+
+def moments(
+    model: nn.Module, kind: str, queries: Items, gallery: Items, columns: Tensor
+) -> Optional[Tensor]:
+    """Where in the video each of Q K pairs matches, as shares of it.
+
+    Args:
+        model: a retriever.
+        kind: of the queries.
+        queries, gallery: their items.
+        columns: int64 [Q, K], places in the gallery.
+
+    Returns:
+        float64 [Q, K, 2], or None of a model that compares whole videos.
+    """
+    flat = isinstance(queries, Tensor) or isinstance(gallery, Tensor)
+    if flat or not hasattr(model.similarity, 'paired_matches'):
+        return None
+    rows = torch.arange(len(columns)).repeat_interleave(columns.shape[1])
+    pairs = (rows, columns.flatten())
+    if kind == 'video':
+        queries, gallery, pairs = gallery, queries, pairs[::-1]
+    return matches_of(model, queries, gallery, *pairs).span.view(*columns.shape, 2)

@@ -1,0 +1,154 @@
+"""A model card: what a retriever is, how to use it, and what was measured with it."""
+
+from __future__ import annotations
+
+import json
+import math
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Mapping, Optional, Union
+
+import yaml
+
+#: Of this package, whose ``__init__`` is no room of the house.
+VERSION: str = import_module('mmvtr').__version__
+
+
+_CARD = """---
+{front}---
+
+# {name}
+
+A text-video retriever of mmvtr {version}: encoder `{encoder}`,
+similarity `{similarity}`.
+
+```python
+from mmvtr.inferencer import VideoRetrievalInferencer
+
+inferencer = VideoRetrievalInferencer.from_pretrained('{source}', gallery='my_videos')
+inferencer('a dog runs over a meadow', topk=5)
+```
+
+The weights are safetensors, the config is json, and loading runs no code of this repository.
+
+## Results
+
+{results}
+"""
+_READ_ALL = '/transductive'
+_WITHOUT = 'None were given.'
+_NO_PROTOCOL = (
+    'Protocol: not stated. Without it (split, ids, ties, seed) these numbers compare with no '
+    'others.'
+)
+
+
+def read_results(
+    results: Optional[Union[str, Path, Mapping[str, float]]], protocol: Optional[str]
+) -> dict[str, float]:
+    """Numbers by key, of a mapping or of a json file.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: a file that is no json, something else than finite numbers by key, or a protocol
+            without results.
+    """
+    if results is None:
+        if protocol is not None:
+            raise ValueError('a protocol was given, but no results that it is of')
+        return {}
+    name = 'results'
+    if isinstance(results, (str, Path)):
+        name, path = str(results), Path(results)
+        if not path.is_file():
+            raise FileNotFoundError(f'results {path} do not exist')
+        raw = path.read_bytes()
+        try:
+            results = json.loads(raw)
+        except ValueError as error:
+            raise ValueError(f'{path}: expected json, found {raw[:80]!r}') from error
+    if not isinstance(results, Mapping) or not results:
+        raise ValueError(f'{name}: expected numbers by key, found {str(results)[:80]}')
+    for key, value in results.items():
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not isinstance(key, str) or not number or not math.isfinite(value):
+            raise ValueError(
+                f'{name}: expected a finite number for {str(key)[:80]!r}, found {str(value)[:80]!r}'
+            )
+    return {key: float(value) for key, value in results.items()}
+
+
+def model_card(
+    name: str,
+    data: Mapping[str, Any],
+    *,
+    results: Mapping[str, float],
+    protocol: Optional[str] = None,
+) -> str:
+    """The text of ``README.md``: YAML that the hub reads, and a page for people.
+
+    Args:
+        name: of the model; that of a repository if it has a slash.
+        data: its config as plain data.
+        results: numbers by key, see :func:`read_results`.
+        protocol: how they were measured.
+    """
+    model, dataset = data['model'], data['test_dataloader']['dataset']
+    similarity, encoder = (_type_in(model, key) for key in ('similarity', 'encoder'))
+    front: dict[str, Any] = dict(
+        library_name='mmvtr',
+        pipeline_tag='feature-extraction',  # the hub has no tag of its own for retrieval
+        tags=['text-video-retrieval', 'video-retrieval', 'mmengine', encoder],
+    )
+    if results:
+        kind, split = str(dataset.get('type')).rpartition('.')[2], dataset.get('split')
+        shown = ' '.join(filter(None, (kind, split)))
+        measured = [dict(type=key, value=x, name=key) for key, x in _measured(results).items()]
+        front['model-index'] = [
+            dict(
+                name=name,
+                results=[
+                    dict(
+                        task=dict(type='text-video-retrieval', name='Text-video retrieval'),
+                        dataset=dict(type=kind, name=shown),
+                        metrics=measured,
+                    )
+                ],
+            )
+        ]
+    return _CARD.format(
+        front=yaml.safe_dump(front, sort_keys=False, allow_unicode=True),
+        name=name,
+        source=name if '/' in name else 'path/of/this/folder',
+        version=VERSION,
+        encoder=encoder,
+        similarity=similarity,
+        results=_table(results, protocol) if results else _WITHOUT,
+    )
+
+
+def _type_in(model: Any, key: str) -> str:
+    """The type of a retriever's part, or of that of its first member."""
+    while isinstance(model, dict) and key not in model:
+        model = model.get('member') or next(iter(model.get('members') or []), None)
+    return str(model[key]['type']).rpartition('.')[2] if isinstance(model, dict) else 'unknown'
+
+
+def _measured(results: Mapping[str, float]) -> dict[str, float]:
+    """Without what says how a number was measured."""
+    return {key: x for key, x in results.items() if not key.endswith(_READ_ALL)}
+
+
+def _table(results: Mapping[str, float], protocol: Optional[str]) -> str:
+    rows = [f'| `{key}` | {value:.4g} |' for key, value in _measured(results).items()]
+    lines = ['| metric | value |', '|---|---|', *rows, '']
+    read_all = [
+        key.removesuffix(_READ_ALL)
+        for key, value in results.items()
+        if key.endswith(_READ_ALL) and value
+    ]
+    if read_all:
+        lines += [f'{", ".join(read_all)}: has read all test queries at once (transductive).', '']
+    if protocol is None:
+        return '\n'.join([*lines, _NO_PROTOCOL])
+    return '\n'.join([*lines, '```', ' '.join(protocol.split()), '```'])

@@ -1,0 +1,87 @@
+"""Write a trained retriever as a folder that others can load, and upload it to the hub.
+
+    python tools/model_converters/publish.py CONFIG CHECKPOINT --out FOLDER [--results metrics.json]
+        [--protocol work_dirs/NAME/DATE/DATE.log] [--push NAME/MODEL]
+
+The folder has safetensors, json and a model card, and no code (docs/inferencer.md).  Results are
+what ``tools/test.py --out`` wrote; the protocol is the line that stands below their table, or the
+log that has it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+from typing import Optional
+
+from mmengine.config import DictAction
+
+from mmvtr.utils import load_config
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add('config', help='config file')
+    add('checkpoint', help='checkpoint file of the same model')
+    add('--out', required=True, metavar='FOLDER', type=Path)
+    add('--results', metavar='FILE', help='json of tools/test.py --out, for the model card')
+    add('--protocol', metavar='LINE', help='of these results, or the log file that has it')
+    add('--name', help="of the model in its card; default: the repository's, or the config's")
+    add('--push', metavar='REPO', help="upload to this repository of the hub, 'NAME/MODEL'")
+    add('--private', action='store_true', help='make the repository a private one')
+    add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
+    args = parser.parse_args()
+    if args.private and not args.push:
+        parser.error('--private is of a repository: --push NAME/MODEL')
+    return args
+
+
+def main() -> None:
+    args = parse_args()
+    cfg = load_config(args.config, args.cfg_options)
+    try:
+        protocol = read_protocol(args.protocol)
+
+        # Only now what takes seconds to import.
+        from mmvtr.apis import load_retriever
+        from mmvtr.pretrained import check_repo_id, push_to_hub, save_pretrained
+
+        if args.push:
+            check_repo_id(args.push)
+        model, _ = load_retriever(cfg, args.checkpoint, device='cpu')
+        name = args.name or args.push
+        save_pretrained(model, cfg, args.out, results=args.results, protocol=protocol, name=name)
+        print(f'{args.out}: {sum(p.numel() for p in model.parameters()):,} parameters')
+        if args.results and protocol is None:
+            print('warning: the card has results without their protocol: see --protocol')
+        if args.push:
+            print(push_to_hub(args.out, args.push, private=args.private or None))
+    except (OSError, RuntimeError, TypeError, ValueError) as error:
+        raise SystemExit(f'error: {error}') from error
+
+
+def read_protocol(given: Optional[str]) -> Optional[str]:
+    """The line as it was given, or the last one of a log file.
+
+    Raises:
+        ValueError: a file without such a line, or a text that is neither.
+    """
+    if given is None or given.startswith('protocol:'):
+        return given
+    if not Path(given).is_file():
+        raise ValueError(
+            f"--protocol: expected 'protocol: ...' or a log file that exists, found {given[:80]!r}"
+        )
+    text = Path(given).read_text(encoding='utf-8', errors='replace')
+    found = re.findall(r'^protocol: .*(?:\n {10}\S.*)*', text, flags=re.MULTILINE)
+    if not found:
+        raise ValueError(f'{given} has no protocol line: it is the log of no test')
+    return ' '.join(found[-1].split())
+
+
+if __name__ == '__main__':
+    main()
