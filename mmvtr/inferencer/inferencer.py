@@ -18,6 +18,7 @@ from torch import nn
 
 from mmvtr.apis import encode_texts, encode_videos, load_retriever, refuse_stored_words
 from mmvtr.datasets.videos.durations import duration_of
+from mmvtr.datasets.videos.film_strip import film_strip
 from mmvtr.engine.evaluation import Encoded
 from mmvtr.engine.zero_shot import pretrained_parts, untrained_parts
 from mmvtr.inferencer.given import (
@@ -41,7 +42,7 @@ from mmvtr.inferencer.ranking import (
     items_of,
     rank,
 )
-from mmvtr.inferencer.sheets import draw_sheet, files_of, film_strip, save_figure
+from mmvtr.inferencer.sheets import draw_sheet, files_of
 from mmvtr.pretrained import (
     is_repo_id,
     load_saved,
@@ -52,6 +53,7 @@ from mmvtr.pretrained import (
 )
 from mmvtr.storage import write_atomically
 from mmvtr.utils import config_names, named_config
+from mmvtr.visualization import save
 
 Kind = Literal['text', 'video']
 
@@ -303,7 +305,10 @@ class VideoRetrievalInferencer(BaseInferencer):
                 'a sheet shows frames, but the files of some videos are not known: give them as '
                 'files, not as vectors or features'
             )
-        strips = {file: film_strip(file, num_frames) for file in dict.fromkeys(files)}
+        strips = {
+            file: film_strip(dict(path=file), (), num_frames=num_frames)
+            for file in dict.fromkeys(files)
+        }
         figures = [draw_sheet(prediction, strips) for prediction in preds]
         if show:
             for figure in figures:
@@ -324,7 +329,7 @@ class VideoRetrievalInferencer(BaseInferencer):
             path = Path(out_dir, 'predictions.json')
             write_atomically(path, lambda file: file.write(text.encode()))
             for number, figure in enumerate(visualization or []):
-                save_figure(figure, Path(out_dir, 'vis', f'{number}.png'))
+                save(figure, Path(out_dir, 'vis', f'{number}.png'))
         return dict(predictions=preds, visualization=visualization)
 
     # -- what mmengine's inferencer asks for ----------------------------------------------

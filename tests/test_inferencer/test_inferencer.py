@@ -1,7 +1,6 @@
 """The inferencer against encoding and scoring by hand, for three kinds of similarity."""
 
 import json
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -259,31 +258,23 @@ def test_names_of_the_package(tmp_path, monkeypatch, folder):
 def test_what_a_sheet_is_given(make, tmp_path, monkeypatch):
     sheets = []
 
-    class Figure:
-        def savefig(self, file, format):
-            file.write(b'png')
-
     def draw(prediction, strips):
         sheets.append((prediction, strips))
-        return Figure()
+        return draw_sheet(prediction, strips)
 
     monkeypatch.setattr('mmvtr.inferencer.inferencer.draw_sheet', draw)
     find = make(gallery='clips')
     found = find(TEXTS[:2], topk=2, visualize=True, num_frames=3, out_dir=tmp_path)
     assert len(found['visualization']) == len(sheets) == 2
     for n, (prediction, strips) in enumerate(sheets):
-        assert (tmp_path / f'vis/{n}.png').read_bytes() == b'png'
+        assert (tmp_path / f'vis/{n}.png').stat().st_size > 5000
         assert prediction == found['predictions'][n]
         for hit in prediction['hits']:
-            strip = strips[hit['item']]
-            assert strip.dtype == np.uint8 and strip.shape == (3, 144, 144, 3)
-    first = float(strips['clips/b.mp4' if 'clips/b.mp4' in strips else hit['item']][0].mean())
-    assert first < 255 and len({strip.mean() for strip in strips.values()}) > 1
+            frames, lacking = strips[hit['item']]
+            assert frames.dtype == np.uint8 and frames.shape[::3] == (3, 3) and not lacking
+    assert len({strip.frames.mean() for strip in strips.values()}) > 1
 
 
-@pytest.mark.skipif(
-    find_spec('mmvtr.visualization') is None, reason='mmvtr.visualization is not there'
-)
 def test_sheets_are_drawn(make, tmp_path):
     find = make('arl_planted', gallery='clips')
     figure = find('red dog', topk=3, visualize=True, out_dir=tmp_path)['visualization'][0]
