@@ -25,6 +25,8 @@ from mmengine.registry import VISBACKENDS as MMENGINE_VISBACKENDS
 from mmengine.registry import VISUALIZERS as MMENGINE_VISUALIZERS
 from mmengine.registry import Registry
 
+import mmvtr.hub  # noqa: F401 - mmengine's readers of configs know `mmvtr::`
+
 MODELS = Registry('model', parent=MMENGINE_MODELS, locations=['mmvtr.models'])
 DATASETS = Registry('dataset', parent=MMENGINE_DATASETS, locations=['mmvtr.datasets'])
 DATA_SAMPLERS = Registry(
