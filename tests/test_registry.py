@@ -1,14 +1,21 @@
 """Names without a scope: in ours, in that of a project, and in ours laid over a project's."""
 
+import re
+
 import pytest
+from mmengine.config import Config
 from mmengine.model import ImgDataPreprocessor
 from mmengine.registry import MODELS as ROOT_MODELS
 from mmengine.registry import DefaultScope
 from mmengine.registry import Registry as MMEngineRegistry
 from torch import nn
 
+from children import ROOT
+from mmvtr import registry
+from mmvtr.engine.config_checks import component_faults
 from mmvtr.models import CosineSimilarity, RankingLoss
 from mmvtr.registry import MODELS, TRANSFORMS, bare_name, without_scopes
+from mmvtr.utils import register_all_modules
 
 
 class OwnLoss(nn.Module):
@@ -85,3 +92,33 @@ def test_names_without_scope():
     assert bare_name(None) == bare_name({}) == ''
     cfg = dict(hooks=[dict(type='mmvtr.A', n=1)], collate_fn=dict(type='mmvtr.b'), text='mmvtr.c')
     assert without_scopes(cfg) == dict(cfg, hooks=[dict(type='A', n=1)])
+
+
+def test_configs_name_what_the_runner_builds_with_its_scope():
+    kinds = ('DATASETS', 'DATA_SAMPLERS', 'HOOKS', 'LOOPS', 'METRICS', 'OPTIMIZERS')
+    kinds += ('OPTIM_WRAPPERS', 'OPTIM_WRAPPER_CONSTRUCTORS', 'PARAM_SCHEDULERS')
+    register_all_modules(init_default_scope=False)
+    names = {'VideoTextRetriever', 'BackdoorRetriever', 'VideoTextDataPreprocessor'}
+    names.update(name for kind in kinds for name in getattr(registry, kind).module_dict)
+    for path in sorted((ROOT / 'configs').rglob('*.py')):
+        bare = re.findall(r"(?:type|constructor)='(\w+)'", path.read_text())
+        assert not names.intersection(bare), path.name
+
+
+@pytest.mark.parametrize('name', ['dvtr_c2v_planted', 'causal_ran_hgr_epic', 'arl_tvr_clip'])
+def test_a_config_is_inherited_in_another_scope(name):
+    """By its path: all that it names is found as the Runner and our components look for it."""
+    cfg = Config.fromfile(ROOT / 'configs' / f'{name}.py')
+    with DefaultScope.overwrite_default_scope('nobody'):
+        assert list(component_faults(cfg)) == []
+
+
+def test_what_lacks_our_scope_is_told():
+    cfg = Config.fromfile(ROOT / 'configs/c2v_planted.py')
+    cfg.val_evaluator = [dict(type='RetrievalMetric')]
+    with DefaultScope.overwrite_default_scope('mine'):
+        (fault,) = component_faults(cfg)
+    assert fault == (
+        "val_evaluator.0.type: nothing is registered as 'RetrievalMetric'; "
+        'did you mean mmvtr.RetrievalMetric?'
+    )

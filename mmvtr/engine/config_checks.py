@@ -205,7 +205,9 @@ def component(value: Any, place: Place) -> Iterator[str]:
 def _typed(value: dict, place: Place) -> Iterator[str]:
     kind = value['type']
     scope = value.get('_scope_')
-    found = list(_lookup(kind, place.kinds, scope)) or list(_lookup(kind, ANYWHERE, scope))
+    # A component inside of another is looked for as ours do it, the others as the Runner does.
+    elsewhere = ANYWHERE if place.kinds is ANYWHERE else [one.parent for one in ANYWHERE]
+    found = list(_lookup(kind, place.kinds, scope)) or list(_lookup(kind, elsewhere, scope))
     if not found:
         known = {name for one in place.kinds for name in _names(one, kind)}
         alike = nearest(str(kind), known)
@@ -280,13 +282,17 @@ def _lookup(
 
 
 def _names(one: Registry, kind: Any) -> Iterator[str]:
-    """All names that a registry knows in the current scope, or in that of ``kind``."""
-    scope, dot, _ = str(kind).rpartition('.')
-    with one.switch_scope_and_registry(scope if scope == SCOPE else None) as scoped:
-        for start in (scoped, one):
-            while start is not None:
-                yield from (f'{scope}{dot}{name}' for name in start.module_dict)
-                start = start.parent
+    """All names that a registry knows in the current scope, and those of ours."""
+    yield from (f'{SCOPE}.{name}' for name in _ours(one).module_dict)
+    if '.' not in str(kind):
+        with one.switch_scope_and_registry(None) as scoped:
+            while scoped is not None:
+                yield from scoped.module_dict
+                scoped = scoped.parent
+
+
+def _ours(one: Registry) -> Registry:
+    return one if isinstance(one, OurRegistry) else one.children.get(SCOPE, one)
 
 
 # -- components that the Runner builds in a way of its own ----------------------------------------
