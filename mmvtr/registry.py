@@ -16,6 +16,7 @@ short as it was, and lets a project put its own ``dict(type='MyLoss')`` into our
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any, Iterator, Optional, Union
 
 from mmengine.registry import DATA_SAMPLERS as MMENGINE_DATA_SAMPLERS
@@ -71,9 +72,9 @@ class Registry(MMEngineRegistry):
         kind = cfg.get('type') if isinstance(cfg, dict) else None
         if not isinstance(kind, str) or '.' in kind or '_scope_' in cfg:
             return cfg
-        with self.switch_scope_and_registry(None) as current:
-            others = current is not self and not _has(current, kind)
-        if not others or not _has(self, kind):
+        scope = next(_scopes(), None)
+        current = None if scope is None else self._of(scope)
+        if current in (None, self) or _has(current, kind) or not _has(self, kind):
             return cfg
         found = cfg.copy()  # a ConfigDict stays one
         found['type'] = f'{SCOPE}.{kind}'
@@ -82,11 +83,18 @@ class Registry(MMEngineRegistry):
     def get(self, key: str) -> Optional[type]:
         """See mmengine."""
         if '.' not in key and not _has(self, key) and not _has(self._get_root_registry(), key):
-            for scope in list(_scopes()):
-                with self.switch_scope_and_registry(scope) as other:
-                    if other is not self and _has(other, key):
-                        return other.get(key)
+            for other in map(self._of, _scopes()):
+                if other is not None and other is not self and _has(other, key):
+                    return other.get(key)
         return super().get(key)
+
+    def _of(self, scope: str) -> Optional[MMEngineRegistry]:
+        """What holds a scope's names of this kind; None: it has none, which mmengine warns of."""
+        try:
+            import_module(f'{scope}.registry')
+        except ImportError:
+            pass  # a scope needs no such module
+        return self._get_root_registry()._search_child(scope)
 
 
 def _has(registry: MMEngineRegistry, name: str) -> bool:
