@@ -2,4 +2,4 @@
 _base_ = ['maxframe_planted_features.py']
 
 model = dict(supervision=dict(_delete_=True, type='ARLSupervision', dim=128, warmup=0.75, cap=1))
-custom_hooks = [dict(type='AmbiguityHook'), dict(type='MomentsHook')]
+custom_hooks = [dict(type='mmvtr.AmbiguityHook'), dict(type='mmvtr.MomentsHook')]

@@ -2,4 +2,4 @@
 _base_ = ['arl_tvr_clip.py']
 
 model = dict(supervision=None)
-custom_hooks = [dict(type='MomentsHook')]
+custom_hooks = [dict(type='mmvtr.MomentsHook')]

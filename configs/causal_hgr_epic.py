@@ -4,5 +4,5 @@
 # are `train_dataloader.dataset.environments.rule=equal`; each part alone is member_0, member_1.
 _base_ = ['hgr_epic.py', '_base_/causal.py']
 
-model = dict(_delete_=True, type='BackdoorRetriever', member=_base_.model, copies=2)
+model = dict(_delete_=True, type='mmvtr.BackdoorRetriever', member=_base_.model, copies=2)
 train_dataloader = _base_.by_length

@@ -2,5 +2,5 @@
 # causal_hgr_youcook2.py.
 _base_ = ['hgr_msrvtt.py', '_base_/causal_msrvtt.py']
 
-model = dict(_delete_=True, type='BackdoorRetriever', member=_base_.model, copies=2)
+model = dict(_delete_=True, type='mmvtr.BackdoorRetriever', member=_base_.model, copies=2)
 train_dataloader = _base_.by_length

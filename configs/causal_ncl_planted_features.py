@@ -6,4 +6,4 @@ losses = dict(
     contrastive=dict(type='NormalizedContrastiveLoss', reads=('global', 'aligned'), iterations=4)
 )
 model = dict(members=[{**_base_.model.members[0], 'losses': losses}] * 2)
-custom_hooks = [dict(type='MembersHook'), dict(type='SinkhornHook', queries='test')]
+custom_hooks = [dict(type='mmvtr.MembersHook'), dict(type='mmvtr.SinkhornHook', queries='test')]

@@ -2,10 +2,10 @@
 # ones, and their scores are summed.  The split is at the mean train length.
 _base_ = ['c2v_planted_confound_features.py']
 
-model = dict(_delete_=True, type='BackdoorRetriever', members=[{{_base_.model}}] * 2)
+model = dict(_delete_=True, type='mmvtr.BackdoorRetriever', members=[{{_base_.model}}] * 2)
 train_dataloader = dict(
-    batch_sampler=dict(type='EnvironmentBatchSampler'),
+    batch_sampler=dict(type='mmvtr.EnvironmentBatchSampler'),
     dataset=dict(environments=dict(type='LengthSplit', parts=2)),
 )
-custom_hooks = [dict(type='MembersHook')]  # each member alone beside the sum
+custom_hooks = [dict(type='mmvtr.MembersHook')]  # each member alone beside the sum
 find_unused_parameters = True  # a step trains one member

@@ -1,5 +1,5 @@
 # Causal intervention on frame length over RAN, MSR-VTT Full (Tab. 9).
 _base_ = ['ran_hgr_msrvtt_full.py', '_base_/causal_msrvtt.py']
 
-model = dict(_delete_=True, type='BackdoorRetriever', member=_base_.model, copies=2)
+model = dict(_delete_=True, type='mmvtr.BackdoorRetriever', member=_base_.model, copies=2)
 train_dataloader = _base_.by_length

@@ -11,4 +11,4 @@ model = dict(losses=dict(contrastive=dict(type='ContrastiveLoss')))
 
 # 3 epochs without warm-up (NCL App. B).
 train_cfg = dict(max_epochs=3)
-param_scheduler = [dict(type='WarmupCosineLR', warmup=0.0, by_epoch=False)]
+param_scheduler = [dict(type='mmvtr.WarmupCosineLR', warmup=0.0, by_epoch=False)]

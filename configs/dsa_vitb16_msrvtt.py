@@ -2,4 +2,4 @@
 _base_ = ['uatvr_vitb16_msrvtt.py']
 
 model = dict(heads=None, objectives=dict(_delete_=True))
-test_evaluator = [dict(type='RetrievalMetric')]
+test_evaluator = [dict(type='mmvtr.RetrievalMetric')]

@@ -14,8 +14,8 @@ model = dict(
     losses=dict(contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'))),  # Eq. 13
 )
 test_evaluator = [
-    dict(type='RetrievalMetric'),
-    dict(type='SemanticMetric'),
-    dict(type='SoftPositiveMetric'),
+    dict(type='mmvtr.RetrievalMetric'),
+    dict(type='mmvtr.SemanticMetric'),
+    dict(type='mmvtr.SoftPositiveMetric'),
 ]
 train_cfg = dict(max_epochs=10, val_interval=5)  # 12 on features, which cost little

@@ -14,9 +14,9 @@ model = dict(
     losses=dict(contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'))),
 )
 find_unused_parameters = True  # a stage trains a part of the model
-train_cfg = dict(type='AlternatingTrainLoop', stages=('uncertainty', 'retrieval'))
+train_cfg = dict(type='mmvtr.AlternatingTrainLoop', stages=('uncertainty', 'retrieval'))
 test_evaluator = [
-    dict(type='RetrievalMetric'),
-    dict(type='SemanticMetric'),
-    dict(type='SoftPositiveMetric'),
+    dict(type='mmvtr.RetrievalMetric'),
+    dict(type='mmvtr.SemanticMetric'),
+    dict(type='mmvtr.SoftPositiveMetric'),
 ]

@@ -15,10 +15,13 @@ model = dict(
 )
 find_unused_parameters = True  # a stage trains a part of the model
 train_cfg = dict(
-    type='AlternatingTrainLoop', stages=('uncertainty', 'retrieval'), max_epochs=10, val_interval=5
+    type='mmvtr.AlternatingTrainLoop',
+    stages=('uncertainty', 'retrieval'),
+    max_epochs=10,
+    val_interval=5,
 )
 test_evaluator = [
-    dict(type='RetrievalMetric'),
-    dict(type='SemanticMetric'),
-    dict(type='SoftPositiveMetric'),
+    dict(type='mmvtr.RetrievalMetric'),
+    dict(type='mmvtr.SemanticMetric'),
+    dict(type='mmvtr.SoftPositiveMetric'),
 ]

@@ -3,4 +3,4 @@
 # steps.
 _base_ = ['egonce_clip_epic.py']
 
-train_dataloader = dict(batch_sampler=dict(type='SceneBatchSampler', window=60.0))
+train_dataloader = dict(batch_sampler=dict(type='mmvtr.SceneBatchSampler', window=60.0))

@@ -4,6 +4,9 @@
 _base_ = ['hgr_epic.py']
 
 removal = dict(
-    type='RemoveByLength', alpha=60, delta=10.0, test=dict(type='EPICKitchensDataset', split='test')
+    type='RemoveByLength',
+    alpha=60,
+    delta=10.0,
+    test=dict(type='mmvtr.EPICKitchensDataset', split='test'),
 )
 train_dataloader = dict(dataset=dict(environments=removal))

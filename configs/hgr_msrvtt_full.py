@@ -7,9 +7,9 @@ train = dict(split='full_train')
 train_dataloader = dict(dataset=train)
 val_dataloader = dict(loader, dataset=dict(_base_.common, split='full_val'))
 test_dataloader = dict(dataset=dict(split='full_test'))
-val_cfg = dict(type='RetrievalLoop')
-val_evaluator = [dict(type='RetrievalMetric'), dict(type='RelevanceMetric')]
+val_cfg = dict(type='mmvtr.RetrievalLoop')
+val_evaluator = [dict(type='mmvtr.RetrievalMetric'), dict(type='mmvtr.RelevanceMetric')]
 test_evaluator = [
     *val_evaluator,
-    dict(type='LengthBiasMetric', min_gap=1, train=dict(_base_.common, **train)),  # seconds
+    dict(type='mmvtr.LengthBiasMetric', min_gap=1, train=dict(_base_.common, **train)),  # seconds
 ]

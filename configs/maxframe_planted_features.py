@@ -28,5 +28,5 @@ model = dict(
     ),
 )
 default_hooks = dict(checkpoint=dict(save_best='retrieval/t2v_SumR'))
-custom_hooks = [dict(type='MomentsHook')]
+custom_hooks = [dict(type='mmvtr.MomentsHook')]
 train_cfg = dict(max_epochs=12, val_interval=6)

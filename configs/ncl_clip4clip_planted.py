@@ -3,8 +3,8 @@ _base_ = ['clip4clip_planted.py', '_base_/train_queue_planted.py']
 
 model = dict(losses=dict(contrastive=dict(type='NormalizedContrastiveLoss', iterations=4)))
 test_evaluator = [
-    dict(type='RetrievalMetric'),
-    dict(type='SemanticMetric'),
-    dict(type='NormalisationMetric'),
+    dict(type='mmvtr.RetrievalMetric'),
+    dict(type='mmvtr.SemanticMetric'),
+    dict(type='mmvtr.NormalisationMetric'),
 ]
 default_hooks = dict(checkpoint=dict(save_best='sinkhorn/retrieval/rsum'))

@@ -20,8 +20,8 @@ model = dict(
     ),
 )
 test_evaluator = [
-    dict(type='RetrievalMetric'),
-    dict(type='SemanticMetric'),
-    dict(type='UncertaintyMetric'),
-    dict(type='GeneralCaptionMetric'),
+    dict(type='mmvtr.RetrievalMetric'),
+    dict(type='mmvtr.SemanticMetric'),
+    dict(type='mmvtr.UncertaintyMetric'),
+    dict(type='mmvtr.GeneralCaptionMetric'),
 ]

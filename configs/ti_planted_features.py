@@ -5,5 +5,5 @@ _base_ = ['uatvr_planted_features.py']
 model = dict(
     encoder=dict(extra_frames=0, extra_words=0), heads=None, objectives=dict(_delete_=True)
 )
-test_evaluator = [dict(type='RetrievalMetric'), dict(type='SemanticMetric')]
+test_evaluator = [dict(type='mmvtr.RetrievalMetric'), dict(type='mmvtr.SemanticMetric')]
 custom_hooks = []

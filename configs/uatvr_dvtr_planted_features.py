@@ -11,9 +11,9 @@ model = dict(
     ),
 )
 test_evaluator = [
-    dict(type='RetrievalMetric'),
-    dict(type='SemanticMetric'),
-    dict(type='UncertaintyMetric'),
-    dict(type='GeneralCaptionMetric'),
-    dict(type='SoftPositiveMetric'),
+    dict(type='mmvtr.RetrievalMetric'),
+    dict(type='mmvtr.SemanticMetric'),
+    dict(type='mmvtr.UncertaintyMetric'),
+    dict(type='mmvtr.GeneralCaptionMetric'),
+    dict(type='mmvtr.SoftPositiveMetric'),
 ]

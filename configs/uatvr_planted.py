@@ -7,9 +7,9 @@ _base_ = [
 ]
 
 test_evaluator = [
-    dict(type='RetrievalMetric'),
-    dict(type='SemanticMetric'),
-    dict(type='UncertaintyMetric'),
-    dict(type='GeneralCaptionMetric'),
+    dict(type='mmvtr.RetrievalMetric'),
+    dict(type='mmvtr.SemanticMetric'),
+    dict(type='mmvtr.UncertaintyMetric'),
+    dict(type='mmvtr.GeneralCaptionMetric'),
 ]
 train_cfg = dict(max_epochs=10, val_interval=5)  # 12 on features, which cost little

@@ -8,9 +8,9 @@ _base_ = [
 
 model = dict(encoder=dict(frames=dict(_delete_=True, type='FeatureFrames', in_dim=128)))
 test_evaluator = [
-    dict(type='RetrievalMetric'),
-    dict(type='SemanticMetric'),
-    dict(type='UncertaintyMetric'),
-    dict(type='GeneralCaptionMetric'),
+    dict(type='mmvtr.RetrievalMetric'),
+    dict(type='mmvtr.SemanticMetric'),
+    dict(type='mmvtr.UncertaintyMetric'),
+    dict(type='mmvtr.GeneralCaptionMetric'),
 ]
-custom_hooks = [dict(type='SigmaFileHook')]
+custom_hooks = [dict(type='mmvtr.SigmaFileHook')]

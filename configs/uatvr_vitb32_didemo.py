@@ -16,4 +16,7 @@ model = dict(
     )
 )
 train_dataloader = dict(batch_size=64)
-val_evaluator = test_evaluator = [dict(type='RetrievalMetric'), dict(type='UncertaintyMetric')]
+val_evaluator = test_evaluator = [
+    dict(type='mmvtr.RetrievalMetric'),
+    dict(type='mmvtr.UncertaintyMetric'),
+]

@@ -7,7 +7,7 @@ _base_ = [
 ]
 
 train_dataloader = dict(batch_size=64)
-test_evaluator = [dict(type='RetrievalMetric'), dict(type='UncertaintyMetric')]
+test_evaluator = [dict(type='mmvtr.RetrievalMetric'), dict(type='mmvtr.UncertaintyMetric')]
 # `--cfg-options num_frames=16` (Tab. 5) sets all of these.
 shortcuts = dict(
     num_frames=[

@@ -7,4 +7,7 @@ _base_ = [
 ]
 
 train_dataloader = dict(batch_size=64)
-val_evaluator = test_evaluator = [dict(type='RetrievalMetric'), dict(type='UncertaintyMetric')]
+val_evaluator = test_evaluator = [
+    dict(type='mmvtr.RetrievalMetric'),
+    dict(type='mmvtr.UncertaintyMetric'),
+]

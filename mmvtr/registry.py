@@ -5,7 +5,19 @@ Each one imports its ``locations`` on the first ``build``, so that importing
 ``custom_imports = dict(imports=['mmvtr.registry'])`` to write
 ``type='mmvtr.X'``.  Losses, heads and supervisions are models.  The last three hold nothing of
 their own: without them mmengine warns at each start that the scope lacks them.
+
+Our configs are inherited by projects with a ``default_scope`` of their own.  So what mmengine's
+Runner builds is named with its scope there (``type='mmvtr.RetrievalMetric'``: the model and its
+data preprocessor, datasets, samplers, loops, hooks, metrics, optimizers).  What is inside of a
+component of ours is built by one of these registries, and needs none: they look for a name in the
+scope of the moment, then among ours, then in the scopes around it.  That keeps most of a config as
+short as it was, and lets a project put its own ``dict(type='MyLoss')`` into our model.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Iterator, Optional, Union
 
 from mmengine.registry import DATA_SAMPLERS as MMENGINE_DATA_SAMPLERS
 from mmengine.registry import DATASETS as MMENGINE_DATASETS
@@ -23,7 +35,120 @@ from mmengine.registry import TASK_UTILS as MMENGINE_TASK_UTILS
 from mmengine.registry import TRANSFORMS as MMENGINE_TRANSFORMS
 from mmengine.registry import VISBACKENDS as MMENGINE_VISBACKENDS
 from mmengine.registry import VISUALIZERS as MMENGINE_VISUALIZERS
-from mmengine.registry import Registry
+from mmengine.registry import DefaultScope
+from mmengine.registry import Registry as MMEngineRegistry
+
+import mmvtr.hub  # noqa: F401 - mmengine's readers of configs know `mmvtr::`
+
+SCOPE = 'mmvtr'
+
+
+class Registry(MMEngineRegistry):
+    """A registry of ours, which knows what to do with a name without a scope in any scope.
+
+    :meth:`build` takes it from the default scope if that has it, else from here.  :meth:`get` looks
+    here and in mmengine's root, then in the scopes that the default scope was laid over: a base
+    config that is inherited as ``mmvtr::NAME`` puts its components into our scope, with all that a
+    project adds inside of them.
+    """
+
+    def build(self, cfg: Any, *args: Any, **kwargs: Any) -> Any:
+        """See mmengine; ``cfg`` is a dict, or for models a list of dicts."""
+        found = [self._found(c) for c in cfg] if isinstance(cfg, list) else self._found(cfg)
+        return super().build(found, *args, **kwargs)
+
+    def find(self, name: str, scope: Optional[str] = None) -> Optional[type]:
+        """What :meth:`build` takes ``dict(type=name)`` for in a scope; None: nothing has the name.
+
+        Args:
+            name: a ``type``, with or without a scope.
+            scope: default: the scope of the moment.
+        """
+        with self.switch_scope_and_registry(scope) as current:
+            return current.get(self._found(dict(type=name))['type'])
+
+    def _found(self, cfg: Any) -> Any:
+        """The same config, with our scope before a name that is ours alone."""
+        kind = cfg.get('type') if isinstance(cfg, dict) else None
+        if not isinstance(kind, str) or '.' in kind or '_scope_' in cfg:
+            return cfg
+        scope = next(_scopes(), None)
+        current = None if scope is None else self._of(scope)
+        if current in (None, self) or _has(current, kind) or not _has(self, kind):
+            return cfg
+        found = cfg.copy()  # a ConfigDict stays one
+        found['type'] = f'{SCOPE}.{kind}'
+        return found
+
+    def get(self, key: str) -> Optional[type]:
+        """See mmengine."""
+        if '.' not in key and not _has(self, key) and not _has(self._get_root_registry(), key):
+            for other in map(self._of, _scopes()):
+                if other is not None and other is not self and _has(other, key):
+                    return other.get(key)
+        return super().get(key)
+
+    def _of(self, scope: str) -> Optional[MMEngineRegistry]:
+        """What holds a scope's names of this kind; None: it has none, which mmengine warns of."""
+        try:
+            import_module(f'{scope}.registry')
+        except ImportError:
+            pass  # a scope needs no such module
+        return self._get_root_registry()._search_child(scope)
+
+
+def _has(registry: MMEngineRegistry, name: str) -> bool:
+    """Whether a name is registered in this very registry."""
+    registry.import_from_location()
+    return name in registry.module_dict
+
+
+def _scopes() -> Iterator[str]:
+    """The default scope, then those that it was laid over for the moment, inmost first."""
+    for name, instance in reversed(list(DefaultScope._instance_dict.items())):
+        yield instance.scope_name
+        if not name.startswith('overwrite-'):  # mmengine's name of one for the moment
+            return
+
+
+def bare_name(component: Union[dict, str, type, None]) -> str:
+    """The name of a component of ours as it is registered, with or without our scope.
+
+    Args:
+        component: its config, or the ``type`` of it.
+
+    Returns:
+        ``'RankingLoss'`` of ``'mmvtr.RankingLoss'``, of ``'RankingLoss'`` and of the class; a name
+        in the scope of another project as it is; ``''`` of none.
+    """
+    kind = component.get('type') if isinstance(component, dict) else component
+    if isinstance(kind, str):
+        return kind.rpartition('.')[2] if kind.startswith(f'{SCOPE}.') else kind
+    return getattr(kind, '__name__', '')
+
+
+def without_scopes(value: Any) -> Any:
+    """A config in which our names stand without our scope: what its fingerprint is made of.
+
+    With or without it a config is the same.  A ``collate_fn`` keeps it: mmengine looks that name up
+    in no scope, so it never could be without.
+
+    Args:
+        value: a config as a dict, or a part of it.
+    """
+    if isinstance(value, dict):
+        return {
+            key: part
+            if key == 'collate_fn'
+            else bare_name(part)
+            if key in ('type', 'constructor') and isinstance(part, str)
+            else without_scopes(part)
+            for key, part in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [without_scopes(part) for part in value]
+    return value
+
 
 MODELS = Registry('model', parent=MMENGINE_MODELS, locations=['mmvtr.models'])
 DATASETS = Registry('dataset', parent=MMENGINE_DATASETS, locations=['mmvtr.datasets'])

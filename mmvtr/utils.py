@@ -11,6 +11,8 @@ from typing import Any, Optional
 from mmengine import registry
 from mmengine.config import Config
 
+import mmvtr.hub  # noqa: F401 - mmengine's readers of configs know `mmvtr::`
+
 
 def register_all_modules(init_default_scope: bool = True) -> None:
     """Import everything that registers itself in mmvtr's registries.

@@ -11,6 +11,8 @@ import av
 import numpy as np
 import pytest
 
+from installation import Installation, install
+
 
 @pytest.fixture(scope='session')
 def shared() -> Path:
@@ -20,6 +22,12 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip(f'no reference data at {folder} (set MMVTR_SHARED)')
     return folder
+
+
+@pytest.fixture(scope='session')
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    """The project built as a wheel and installed where no checkout is in sight."""
+    return install(tmp_path_factory.mktemp('installed'))
 
 
 @pytest.fixture(scope='session')

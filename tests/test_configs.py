@@ -14,6 +14,7 @@ from mmvtr import registry
 from mmvtr.datasets import collate_retrieval
 from mmvtr.engine.schedule_checks import check_warmup
 from mmvtr.models import ContrastiveLoss, NormalizedContrastiveLoss
+from mmvtr.registry import bare_name
 from mmvtr.utils import load_config, register_all_modules
 
 ALL = sorted((Path(__file__).parents[1] / 'configs').glob('*.py'))
@@ -82,7 +83,7 @@ def test_config(path):
     batches = dict(causal='EnvironmentBatchSampler', scene='SceneBatchSampler')
     kinds = [batches[part] for part in path.stem.split('_') if part in batches]
     assert (
-        [cfg.train_dataloader.batch_sampler.type] == kinds
+        [bare_name(cfg.train_dataloader.batch_sampler)] == kinds
         if kinds
         else ('batch_sampler' not in cfg.train_dataloader)
     )
@@ -109,10 +110,10 @@ def test_config(path):
         registry.METRICS.build(metric)
     for hook in (*cfg.default_hooks.values(), *cfg.get('custom_hooks', [])):
         registry.HOOKS.build(hook)
-    if 'MomentsHook' in [hook.type for hook in cfg.get('custom_hooks', [])]:
+    if 'MomentsHook' in [bare_name(hook) for hook in cfg.get('custom_hooks', [])]:
         assert hasattr(model.similarity, 'paired_matches')
     if family(path) == 'ncl':
-        assert [h.type for h in cfg.custom_hooks[:2]] == ['QueryQueueHook', 'SinkhornHook']
+        assert [bare_name(h) for h in cfg.custom_hooks[:2]] == ['QueryQueueHook', 'SinkhornHook']
     assert registry.LOOPS.get(cfg.train_cfg.type) is not None
     optimizer = cfg.optim_wrapper.optimizer
     assert registry.OPTIMIZERS.get(optimizer.type) is not None
@@ -408,7 +409,7 @@ def test_values_of_ncl(path):
         assert cfg.model.encoder.get('aggregator', 'mean') == aggregator
     (scheduler,) = cfg.param_scheduler
     warmup = 0.0 if dataset == 'msvd' and 'ssb' not in parts else 0.1
-    assert scheduler == dict(type='WarmupCosineLR', warmup=warmup, by_epoch=False)
+    assert scheduler == dict(type='mmvtr.WarmupCosineLR', warmup=warmup, by_epoch=False)
 
 
 #: NCL on real data, and what it is compared with.
@@ -422,15 +423,15 @@ def test_ncl_and_its_baseline_are_tested_alike(name):
         Config.fromfile(CONFIGS[0].parent / f'{stem}.py') for stem in (name, name[len('ncl_') :])
     )
     for one in (cfg, baseline):
-        hooks = {hook.type: hook for hook in one.custom_hooks}
+        hooks = {bare_name(hook): hook for hook in one.custom_hooks}
         assert hooks['QueryQueueHook'].size == 16384
-        of_test = [h for h in one.custom_hooks if h.type == 'SinkhornHook']
+        of_test = [h for h in one.custom_hooks if bare_name(h) == 'SinkhornHook']
         assert [h.queries for h in of_test] == ['train_queue', 'test']
         assert [h.iterations for h in of_test] == [4, 4]
         assert hooks['InvertedSoftmaxHook'].queries == 'train_queue'
         assert 'ScoresFileHook' in hooks
         assert ('ModalityGapHook' in hooks) == ('mmt' not in name)  # one vector an item
-        assert 'NormalisationMetric' in [metric.type for metric in one.test_evaluator]
+        assert 'NormalisationMetric' in [bare_name(metric) for metric in one.test_evaluator]
     (loss,) = cfg.model.losses.values()
     assert loss.get('iterations', 4) == 4
     chosen = cfg.default_hooks.checkpoint.save_best

@@ -243,5 +243,5 @@ class Clips:
 def test_scene_aware_batches_of_egovlp():
     cfg, plain = load('egonce_clip_epic_scene'), load('egonce_clip_epic')
     loader = cfg.train_dataloader
-    assert loader.pop('batch_sampler') == dict(type='SceneBatchSampler', window=60.0)
+    assert loader.pop('batch_sampler') == dict(type='mmvtr.SceneBatchSampler', window=60.0)
     assert loader == plain.train_dataloader and loader.batch_size == 128

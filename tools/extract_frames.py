@@ -73,12 +73,13 @@ def settings_of(cfg: Config, args: argparse.Namespace) -> Any:
     """How frames are stored, by the arguments and the config's video pipelines."""
     from mmvtr.datasets.videos.frame_store import Settings
     from mmvtr.engine.launch import LOADERS
+    from mmvtr.registry import bare_name
 
     steps = [step for name in filter(cfg.get, LOADERS) for step in cfg[name].dataset.video_pipeline]
-    samplings = {s.get('sampling', 'uniform') for s in steps if s['type'] == 'LoadVideo'}
+    samplings = {s.get('sampling', 'uniform') for s in steps if bare_name(s) == 'LoadVideo'}
     if not samplings:
         raise SystemExit(f'error: no video pipeline of {args.config} has LoadVideo')
-    size = max([s.size for s in steps if s['type'] == 'ResizeShortSide'], default=None)
+    size = max([s.size for s in steps if bare_name(s) == 'ResizeShortSide'], default=None)
     needed = 1 if samplings == {'per_second'} else None
     fps = args.fps or needed
     print(f'sampling {", ".join(sorted(samplings))}: {f"{fps} frames a second" if fps else "all"}')

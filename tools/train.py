@@ -93,9 +93,11 @@ def choose_on_test(cfg: Config) -> None:
 
 def use_amp(cfg: Config) -> None:
     """Make the optimizer wrapper run in bfloat16, unless it already has a low precision."""
-    kind = cfg.optim_wrapper.setdefault('type', 'OptimWrapper')
+    from mmvtr.registry import bare_name
+
+    kind = bare_name(cfg.optim_wrapper.setdefault('type', 'OptimWrapper'))
     if kind == 'OptimWrapper':
-        cfg.optim_wrapper.type = 'AutocastOptimWrapper'
+        cfg.optim_wrapper.type = 'mmvtr.AutocastOptimWrapper'
     elif kind == 'AmpOptimWrapper':
         cfg.optim_wrapper.setdefault('dtype', 'bfloat16')
     elif kind != 'AutocastOptimWrapper':

@@ -12,22 +12,22 @@ train_dataloader = dict(
     **loader,
     batch_size=128,  # pairs of 64 frames, on one process; on 8 processes 16 each
     persistent_workers=True,
-    sampler=dict(type='EpochSampler'),
+    sampler=dict(type='mmvtr.EpochSampler'),
     dataset=dict(
-        type='ActivityNetDataset', split='train', video_pipeline=frames, text_pipeline=words
+        type='mmvtr.ActivityNetDataset', split='train', video_pipeline=frames, text_pipeline=words
     ),
 )
 test_dataloader = dict(
     **loader,
     batch_size=16,
     dataset=dict(
-        type='ActivityNetDataset', split='val1', video_pipeline=frames, text_pipeline=words
+        type='mmvtr.ActivityNetDataset', split='val1', video_pipeline=frames, text_pipeline=words
     ),
 )
-test_cfg = dict(type='RetrievalLoop')
+test_cfg = dict(type='mmvtr.RetrievalLoop')
 test_evaluator = [
-    dict(type='RetrievalMetric', also_recall_at=(50,)),
-    dict(type='NormalisationMetric'),  # NCL Fig. 2 and 3
+    dict(type='mmvtr.RetrievalMetric', also_recall_at=(50,)),
+    dict(type='mmvtr.NormalisationMetric'),  # NCL Fig. 2 and 3
 ]
 # The field tests on val1 and validates on nothing: the last epoch is tested here, nothing is chosen
 # on the test set.

@@ -4,8 +4,8 @@
 # model.encoder.encoder.{frames,text}.in_dim.  Scores are Eq. 13.  The paper names no temperature,
 # lambda_nce, m, m_a, warm-up or sampling; these follow its lineage or are ours (docs/arl.md).
 model = dict(
-    type='VideoTextRetriever',
-    data_preprocessor=dict(type='VideoTextDataPreprocessor'),
+    type='mmvtr.VideoTextRetriever',
+    data_preprocessor=dict(type='mmvtr.VideoTextDataPreprocessor'),
     encoder=dict(
         type='TwoBranches',
         encoder=dict(
@@ -46,4 +46,4 @@ model = dict(
         ),
     ),
 )
-custom_hooks = [dict(type='AmbiguityHook'), dict(type='MomentsHook')]
+custom_hooks = [dict(type='mmvtr.AmbiguityHook'), dict(type='mmvtr.MomentsHook')]

@@ -5,8 +5,8 @@ clip = dict(
     text_cfg=dict(context_length=32, vocab_size=78, width=128, heads=4, layers=2),
 )
 model = dict(
-    type='VideoTextRetriever',
-    data_preprocessor=dict(type='VideoTextDataPreprocessor'),
+    type='mmvtr.VideoTextRetriever',
+    data_preprocessor=dict(type='mmvtr.VideoTextDataPreprocessor'),
     encoder=dict(
         type='CLIP2Video',
         frames=dict(type='OpenCLIPFrames', model=clip),

@@ -1,7 +1,7 @@
 # CLIP2Video over CLIP ViT-B/16 (DVTR Sec. V-A.2: 12 frames, 32 tokens, tau = .07).
 model = dict(
-    type='VideoTextRetriever',
-    data_preprocessor=dict(type='VideoTextDataPreprocessor'),
+    type='mmvtr.VideoTextRetriever',
+    data_preprocessor=dict(type='mmvtr.VideoTextDataPreprocessor'),
     encoder=dict(
         type='CLIP2Video',
         frames=dict(

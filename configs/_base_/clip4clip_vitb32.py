@@ -1,8 +1,8 @@
 # CLIP4Clip (meanP) over CLIP ViT-B/32, as NCL takes it (NCL Sec. 4, App. B); the temperature is
 # CLIP's own, trained and kept >= 0.01.
 model = dict(
-    type='VideoTextRetriever',
-    data_preprocessor=dict(type='VideoTextDataPreprocessor'),
+    type='mmvtr.VideoTextRetriever',
+    data_preprocessor=dict(type='mmvtr.VideoTextDataPreprocessor'),
     encoder=dict(
         type='CLIP4Clip',
         frames=dict(

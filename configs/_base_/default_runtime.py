@@ -2,21 +2,21 @@ default_scope = 'mmvtr'
 
 default_hooks = dict(
     timer=dict(type='IterTimerHook'),
-    seed=dict(type='ExactSeedHook'),
+    seed=dict(type='mmvtr.ExactSeedHook'),
     logger=dict(type='LoggerHook', interval=20),
     param_scheduler=dict(type='ParamSchedulerHook'),
     # The last epoch (to resume from) and the best one on val (to test).
     checkpoint=dict(
-        type='PlainCheckpointHook',
+        type='mmvtr.PlainCheckpointHook',
         interval=1,
         max_keep_ckpts=1,
         save_best='retrieval/rsum',
         rule='greater',
     ),
     sampler_seed=dict(type='DistSamplerSeedHook'),
-    broken=dict(type='BrokenVideoHook'),
-    progress=dict(type='ProgressHook'),
-    eta=dict(type='EtaMonitorHook'),
+    broken=dict(type='mmvtr.BrokenVideoHook'),
+    progress=dict(type='mmvtr.ProgressHook'),
+    eta=dict(type='mmvtr.EtaMonitorHook'),
 )
 
 # `python tools/train.py` on a CPU with --launcher pytorch takes gloo instead of nccl.

@@ -12,18 +12,24 @@ train_dataloader = dict(
     **loader,
     batch_size=128,  # pairs of up to 30 frames, on one process; on 8 processes 16 each
     persistent_workers=True,
-    sampler=dict(type='EpochSampler'),
-    dataset=dict(type='DiDeMoDataset', split='train', video_pipeline=frames, text_pipeline=words),
+    sampler=dict(type='mmvtr.EpochSampler'),
+    dataset=dict(
+        type='mmvtr.DiDeMoDataset', split='train', video_pipeline=frames, text_pipeline=words
+    ),
 )
 val_dataloader = dict(
     **loader,
     batch_size=16,
-    dataset=dict(type='DiDeMoDataset', split='val', video_pipeline=frames, text_pipeline=words),
+    dataset=dict(
+        type='mmvtr.DiDeMoDataset', split='val', video_pipeline=frames, text_pipeline=words
+    ),
 )
 test_dataloader = dict(
     **loader,
     batch_size=16,
-    dataset=dict(type='DiDeMoDataset', split='test', video_pipeline=frames, text_pipeline=words),
+    dataset=dict(
+        type='mmvtr.DiDeMoDataset', split='test', video_pipeline=frames, text_pipeline=words
+    ),
 )
-val_cfg = test_cfg = dict(type='RetrievalLoop')
-val_evaluator = test_evaluator = [dict(type='RetrievalMetric')]
+val_cfg = test_cfg = dict(type='mmvtr.RetrievalLoop')
+val_evaluator = test_evaluator = [dict(type='mmvtr.RetrievalMetric')]

@@ -14,26 +14,28 @@ train_dataloader = dict(
     **loader,
     batch_size=64,
     persistent_workers=True,
-    sampler=dict(type='EpochSampler'),
+    sampler=dict(type='mmvtr.EpochSampler'),
     dataset=dict(
-        type='EPICKitchensDataset', split='train', video_pipeline=frames, text_pipeline=words
+        type='mmvtr.EPICKitchensDataset', split='train', video_pipeline=frames, text_pipeline=words
     ),
 )
 test_dataloader = dict(
     **loader,
     batch_size=64,
     dataset=dict(
-        type='EPICKitchensDataset', split='test', video_pipeline=frames, text_pipeline=words
+        type='mmvtr.EPICKitchensDataset', split='test', video_pipeline=frames, text_pipeline=words
     ),
 )
-test_cfg = dict(type='RetrievalLoop')
+test_cfg = dict(type='mmvtr.RetrievalLoop')
 test_evaluator = [
-    dict(type='RetrievalMetric'),
-    dict(type='RelevanceMetric'),
+    dict(type='mmvtr.RetrievalMetric'),
+    dict(type='mmvtr.RelevanceMetric'),
     dict(
-        type='LengthBiasMetric',
+        type='mmvtr.LengthBiasMetric',
         min_gap=60,
-        train=dict(type='EPICKitchensDataset', split='train', video_pipeline=[], text_pipeline=[]),
+        train=dict(
+            type='mmvtr.EPICKitchensDataset', split='train', video_pipeline=[], text_pipeline=[]
+        ),
     ),  # frames
 ]
 # The relevance of a validation set is not published: the last epoch is tested.

@@ -2,8 +2,8 @@
 # features are the dataset's: model.encoder.{frames,text}.in_dim.  Charades-STA takes dropout .15.
 # Its contrastive losses read inner products as they are ('clip_dot', 'frame_dot'): temperature 1.
 model = dict(
-    type='VideoTextRetriever',
-    data_preprocessor=dict(type='VideoTextDataPreprocessor'),
+    type='mmvtr.VideoTextRetriever',
+    data_preprocessor=dict(type='mmvtr.VideoTextDataPreprocessor'),
     encoder=dict(
         type='GMMFormerEncoder',
         frames=dict(type='FeatureFrames'),
@@ -49,4 +49,4 @@ model = dict(
         diversity=dict(type='QueryDiversity', margin=0.2, scale=32.0, loss_weight=0.015)
     ),
 )
-custom_hooks = [dict(type='MomentsHook')]
+custom_hooks = [dict(type='mmvtr.MomentsHook')]

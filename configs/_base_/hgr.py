@@ -4,8 +4,8 @@
 # negative of its batch.  GloVe's vectors start the word table (model.encoder.text.pretrained, None
 # for random ones): tools/dataset_converters/word_vocabulary.py numbers the words and finds them.
 model = dict(
-    type='VideoTextRetriever',
-    data_preprocessor=dict(type='VideoTextDataPreprocessor'),
+    type='mmvtr.VideoTextRetriever',
+    data_preprocessor=dict(type='mmvtr.VideoTextDataPreprocessor'),
     encoder=dict(
         type='HGREncoder',
         frames=dict(type='FeatureFrames'),
@@ -22,7 +22,7 @@ model = dict(
 # Where there is a validation set the epoch of its best rsum is tested, elsewhere the last.
 optim_wrapper = dict(
     type='OptimWrapper',
-    constructor='MatrixDecayConstructor',
+    constructor='mmvtr.MatrixDecayConstructor',
     optimizer=dict(type='Adam', lr=1e-4),
 )
 train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=100, val_interval=1)

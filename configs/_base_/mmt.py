@@ -4,8 +4,8 @@
 # negatives and directions (a factor of 62, which Adam does not see); 32 seconds in the table of
 # times.  Which experts there are, and their widths, is the dataset's: model.encoder.experts.
 model = dict(
-    type='VideoTextRetriever',
-    data_preprocessor=dict(type='VideoTextDataPreprocessor'),
+    type='mmvtr.VideoTextRetriever',
+    data_preprocessor=dict(type='mmvtr.VideoTextDataPreprocessor'),
     encoder=dict(
         type='MMTEncoder',
         text=dict(type='TransformersText', model='bert-base-cased', dim=None),
@@ -22,7 +22,7 @@ model = dict(
 
 optim_wrapper = dict(
     type='OptimWrapper',
-    constructor='MatrixDecayConstructor',
+    constructor='mmvtr.MatrixDecayConstructor',
     optimizer=dict(type='Adam', lr=5e-5),
 )
 param_scheduler = [dict(type='StepLR', by_epoch=False, step_size=1000, gamma=0.95)]

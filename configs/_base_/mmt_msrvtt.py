@@ -25,7 +25,7 @@ known = dict(
 )
 train_dataloader = dict(batch_size=32, dataset=known)
 test_dataloader = dict(dataset=known)
-test_evaluator = [dict(type='RetrievalMetric'), dict(type='RelevanceMetric')]
+test_evaluator = [dict(type='mmvtr.RetrievalMetric'), dict(type='mmvtr.RelevanceMetric')]
 
 model = dict(encoder=dict(experts={name: expert['dim'] for name, expert in experts.items()}))
 train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=9, val_interval=1)

@@ -11,21 +11,21 @@ train_dataloader = dict(
     **loader,
     batch_size=128,  # pairs, on one process; on 8 processes 16 each
     persistent_workers=True,
-    sampler=dict(type='EpochSampler'),
+    sampler=dict(type='mmvtr.EpochSampler'),
     dataset=dict(
-        type='MSRVTTDataset', split='1kA_train9k', video_pipeline=frames, text_pipeline=words
+        type='mmvtr.MSRVTTDataset', split='1kA_train9k', video_pipeline=frames, text_pipeline=words
     ),
 )
 test_dataloader = dict(
     **loader,
     batch_size=64,
     dataset=dict(
-        type='MSRVTTDataset', split='1kA_test', video_pipeline=frames, text_pipeline=words
+        type='mmvtr.MSRVTTDataset', split='1kA_test', video_pipeline=frames, text_pipeline=words
     ),
 )
-test_cfg = dict(type='RetrievalLoop')
+test_cfg = dict(type='mmvtr.RetrievalLoop')
 test_evaluator = [
-    dict(type='RetrievalMetric'),
-    dict(type='NormalisationMetric'),  # NCL Fig. 2 and 3
+    dict(type='mmvtr.RetrievalMetric'),
+    dict(type='mmvtr.NormalisationMetric'),  # NCL Fig. 2 and 3
 ]
 # 1k-A has no validation set: the last epoch is tested, and nothing is chosen on the test set.

@@ -11,24 +11,24 @@ train_dataloader = dict(
     **loader,
     batch_size=128,  # pairs, on one process; on 8 processes 16 each
     persistent_workers=True,
-    sampler=dict(type='EpochSampler'),
+    sampler=dict(type='mmvtr.EpochSampler'),
     dataset=dict(
-        type='MSRVTTDataset', split='full_train', video_pipeline=frames, text_pipeline=words
+        type='mmvtr.MSRVTTDataset', split='full_train', video_pipeline=frames, text_pipeline=words
     ),
 )
 val_dataloader = dict(
     **loader,
     batch_size=64,
     dataset=dict(
-        type='MSRVTTDataset', split='full_val', video_pipeline=frames, text_pipeline=words
+        type='mmvtr.MSRVTTDataset', split='full_val', video_pipeline=frames, text_pipeline=words
     ),
 )
 test_dataloader = dict(
     **loader,
     batch_size=64,
     dataset=dict(
-        type='MSRVTTDataset', split='full_test', video_pipeline=frames, text_pipeline=words
+        type='mmvtr.MSRVTTDataset', split='full_test', video_pipeline=frames, text_pipeline=words
     ),
 )
-val_cfg = test_cfg = dict(type='RetrievalLoop')
-val_evaluator = test_evaluator = [dict(type='RetrievalMetric')]
+val_cfg = test_cfg = dict(type='mmvtr.RetrievalLoop')
+val_evaluator = test_evaluator = [dict(type='mmvtr.RetrievalMetric')]

@@ -14,7 +14,7 @@ words = [
 ]
 loader = dict(num_workers=4, collate_fn=dict(type='mmvtr.collate_retrieval'))
 common = dict(
-    type='MSRVTTDataset',
+    type='mmvtr.MSRVTTDataset',
     video_pipeline=frames,
     text_pipeline=words,
     classes=dict(type='CaptionClasses', parser='rules'),
@@ -24,14 +24,16 @@ train_dataloader = dict(
     **loader,
     batch_size=64,
     persistent_workers=True,
-    sampler=dict(type='EpochSampler'),
+    sampler=dict(type='mmvtr.EpochSampler'),
     dataset=dict(**common, split='1kA_train9k'),
 )
 test_dataloader = dict(**loader, batch_size=64, dataset=dict(**common, split='1kA_test'))
-test_cfg = dict(type='RetrievalLoop')
+test_cfg = dict(type='mmvtr.RetrievalLoop')
 test_evaluator = [
-    dict(type='RetrievalMetric'),
-    dict(type='RelevanceMetric'),
-    dict(type='LengthBiasMetric', min_gap=1, train=dict(**common, split='1kA_train9k')),  # seconds
+    dict(type='mmvtr.RetrievalMetric'),
+    dict(type='mmvtr.RelevanceMetric'),
+    dict(  # min_gap: seconds
+        type='mmvtr.LengthBiasMetric', min_gap=1, train=dict(**common, split='1kA_train9k')
+    ),
 ]
 # 1k-A has no validation set: the last epoch is tested, and nothing is chosen on the test set.

@@ -2,8 +2,8 @@
 # are the dataset's: model.encoder.{frames,text}.in_dim.  Charades-STA takes weights (.5, .5).  Its
 # contrastive losses read inner products as they are ('clip_dot', 'frame_dot'): temperature 1.
 model = dict(
-    type='VideoTextRetriever',
-    data_preprocessor=dict(type='VideoTextDataPreprocessor'),
+    type='mmvtr.VideoTextRetriever',
+    data_preprocessor=dict(type='mmvtr.VideoTextDataPreprocessor'),
     encoder=dict(
         type='MSSLEncoder',
         frames=dict(type='FeatureFrames'),

@@ -11,22 +11,26 @@ train_dataloader = dict(
     **loader,
     batch_size=128,  # pairs, on one process; on 8 processes 16 each
     persistent_workers=True,
-    sampler=dict(type='EpochSampler'),
-    dataset=dict(type='MSVDDataset', split='train', video_pipeline=frames, text_pipeline=words),
+    sampler=dict(type='mmvtr.EpochSampler'),
+    dataset=dict(
+        type='mmvtr.MSVDDataset', split='train', video_pipeline=frames, text_pipeline=words
+    ),
 )
 val_dataloader = dict(
     **loader,
     batch_size=64,
-    dataset=dict(type='MSVDDataset', split='val', video_pipeline=frames, text_pipeline=words),
+    dataset=dict(type='mmvtr.MSVDDataset', split='val', video_pipeline=frames, text_pipeline=words),
 )
 test_dataloader = dict(
     **loader,
     batch_size=64,
-    dataset=dict(type='MSVDDataset', split='test', video_pipeline=frames, text_pipeline=words),
+    dataset=dict(
+        type='mmvtr.MSVDDataset', split='test', video_pipeline=frames, text_pipeline=words
+    ),
 )
-val_cfg = test_cfg = dict(type='RetrievalLoop')
-val_evaluator = [dict(type='RetrievalMetric')]
+val_cfg = test_cfg = dict(type='mmvtr.RetrievalLoop')
+val_evaluator = [dict(type='mmvtr.RetrievalMetric')]
 test_evaluator = [
-    dict(type='RetrievalMetric'),
-    dict(type='NormalisationMetric'),  # NCL Fig. 2 and 3
+    dict(type='mmvtr.RetrievalMetric'),
+    dict(type='mmvtr.NormalisationMetric'),  # NCL Fig. 2 and 3
 ]

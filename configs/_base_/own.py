@@ -1,7 +1,7 @@
 # Videos and captions of your own: a table beside a folder of videos (docs/own_data.md).
 #     --cfg-options table=my.csv videos=my_clips
 own = dict(
-    type='TableDataset',
+    type='mmvtr.TableDataset',
     table='data/own/captions.csv',
     videos='data/own/videos',
     columns=dict(video='video', text='text'),
@@ -22,13 +22,13 @@ train_dataloader = dict(
     **loader,
     batch_size=16,  # pairs; an epoch of fewer is one batch
     persistent_workers=True,
-    sampler=dict(type='EpochSampler'),
+    sampler=dict(type='mmvtr.EpochSampler'),
     dataset=dict(**own, split='train'),
 )
 val_dataloader = dict(**loader, batch_size=16, dataset=dict(**own, split='val'))
 test_dataloader = dict(**loader, batch_size=16, dataset=dict(**own, split='test'))
-val_cfg = test_cfg = dict(type='RetrievalLoop')
-val_evaluator = test_evaluator = [dict(type='RetrievalMetric')]
+val_cfg = test_cfg = dict(type='mmvtr.RetrievalLoop')
+val_evaluator = test_evaluator = [dict(type='mmvtr.RetrievalMetric')]
 
 # One name on the command line for what all sets share.
 everywhere = ['own', *(f'{split}_dataloader.dataset' for split in ('train', 'val', 'test'))]

@@ -1,12 +1,12 @@
 # The planted corpus: real clips of moving shapes, made on first use (docs/data.md).
-corpus = dict(type='PlantedDataset', data_root='data/planted')
+corpus = dict(type='mmvtr.PlantedDataset', data_root='data/planted')
 text_pipeline = [dict(type='WordTokenize', vocab_file='data/planted/vocab.txt')]
 
 train_dataloader = dict(
     batch_size=64,
     num_workers=1,
     persistent_workers=True,
-    sampler=dict(type='EpochSampler'),
+    sampler=dict(type='mmvtr.EpochSampler'),
     collate_fn=dict(type='mmvtr.collate_retrieval'),
     dataset=dict(
         **corpus,
@@ -32,7 +32,7 @@ val_dataloader = dict(
 )
 test_dataloader = val_dataloader | dict(dataset=val_dataloader['dataset'] | dict(split='test'))
 
-val_cfg = dict(type='RetrievalLoop')
-test_cfg = dict(type='RetrievalLoop')
-val_evaluator = [dict(type='RetrievalMetric'), dict(type='SemanticMetric')]
+val_cfg = dict(type='mmvtr.RetrievalLoop')
+test_cfg = dict(type='mmvtr.RetrievalLoop')
+val_evaluator = [dict(type='mmvtr.RetrievalMetric'), dict(type='mmvtr.SemanticMetric')]
 test_evaluator = val_evaluator

@@ -1,7 +1,9 @@
 # The planted corpus where length tells of the action: in train and val 90 % of the clips of half
 # the actions are long and 90 % of the others short; in test it is the other way round.  Every
 # caption names the action.  Cached features of 12 frames (docs/data.md): a training takes minutes.
-corpus = dict(type='PlantedDataset', data_root='data/planted', general=0.0, length_confound=0.9)
+corpus = dict(
+    type='mmvtr.PlantedDataset', data_root='data/planted', general=0.0, length_confound=0.9
+)
 pipelines = dict(
     video_pipeline=[dict(type='LoadFeatures', path='data/planted_features/confound90')],
     text_pipeline=[dict(type='WordTokenize', vocab_file='data/planted/vocab.txt')],
@@ -10,7 +12,7 @@ collate_fn = dict(type='mmvtr.collate_retrieval')
 
 train_dataloader = dict(
     batch_size=64,
-    sampler=dict(type='EpochSampler'),
+    sampler=dict(type='mmvtr.EpochSampler'),
     collate_fn=collate_fn,
     dataset=dict(**corpus, **pipelines, split='train', epoch_unit='video'),
 )
@@ -21,14 +23,14 @@ test_dataloader = dict(
     batch_size=64, collate_fn=collate_fn, dataset=dict(**corpus, **pipelines, split='test')
 )
 
-val_cfg = dict(type='RetrievalLoop')
-test_cfg = dict(type='RetrievalLoop')
-val_evaluator = [dict(type='RetrievalMetric')]
+val_cfg = dict(type='mmvtr.RetrievalLoop')
+test_cfg = dict(type='mmvtr.RetrievalLoop')
+val_evaluator = [dict(type='mmvtr.RetrievalMetric')]
 test_evaluator = [
-    dict(type='RetrievalMetric'),
-    dict(type='SemanticMetric'),
+    dict(type='mmvtr.RetrievalMetric'),
+    dict(type='mmvtr.SemanticMetric'),
     dict(
-        type='LengthBiasMetric',
+        type='mmvtr.LengthBiasMetric',
         min_gap=8,
         train=dict(**corpus, split='train', video_pipeline=[], text_pipeline=[]),
     ),

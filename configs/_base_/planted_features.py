@@ -1,7 +1,7 @@
 # The planted corpus with 60 % general captions, from cached frame features: a training takes about
 # a minute, which is how methods are compared over seeds.  tools/benchmark/dvtr_planted.py makes the
 # features, with a frame tower trained on a sister corpus.
-corpus = dict(type='PlantedDataset', data_root='data/planted', general=0.6)
+corpus = dict(type='mmvtr.PlantedDataset', data_root='data/planted', general=0.6)
 pipelines = dict(
     video_pipeline=[dict(type='LoadFeatures', path='data/planted_features/clips')],
     text_pipeline=[dict(type='WordTokenize', vocab_file='data/planted/vocab.txt')],
@@ -10,7 +10,7 @@ collate_fn = dict(type='mmvtr.collate_retrieval')
 
 train_dataloader = dict(
     batch_size=64,
-    sampler=dict(type='EpochSampler'),
+    sampler=dict(type='mmvtr.EpochSampler'),
     collate_fn=collate_fn,
     dataset=dict(**corpus, **pipelines, split='train', epoch_unit='video'),
 )
@@ -21,7 +21,7 @@ test_dataloader = dict(
     batch_size=64, collate_fn=collate_fn, dataset=dict(**corpus, **pipelines, split='test')
 )
 
-val_cfg = dict(type='RetrievalLoop')
-test_cfg = dict(type='RetrievalLoop')
-val_evaluator = [dict(type='RetrievalMetric'), dict(type='SemanticMetric')]
+val_cfg = dict(type='mmvtr.RetrievalLoop')
+test_cfg = dict(type='mmvtr.RetrievalLoop')
+val_evaluator = [dict(type='mmvtr.RetrievalMetric'), dict(type='mmvtr.SemanticMetric')]
 test_evaluator = val_evaluator

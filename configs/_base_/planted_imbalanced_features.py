@@ -1,7 +1,7 @@
 # The planted corpus with unequal numbers of captions (1 to 50 a training clip, 5 on average), from
 # cached frame features: a training takes about a minute.  tools/benchmark/ncl_planted.py makes the
 # features, with a frame tower trained on a sister corpus.
-corpus = dict(type='PlantedDataset', data_root='data/planted', captions=5, imbalance=0.5)
+corpus = dict(type='mmvtr.PlantedDataset', data_root='data/planted', captions=5, imbalance=0.5)
 pipelines = dict(
     video_pipeline=[dict(type='LoadFeatures', path='data/planted_features/clips')],
     text_pipeline=[dict(type='WordTokenize', vocab_file='data/planted/vocab.txt')],
@@ -10,7 +10,7 @@ collate_fn = dict(type='mmvtr.collate_retrieval')
 
 train_dataloader = dict(
     batch_size=64,
-    sampler=dict(type='EpochSampler'),
+    sampler=dict(type='mmvtr.EpochSampler'),
     collate_fn=collate_fn,
     dataset=dict(**corpus, **pipelines, split='train'),
 )
@@ -21,11 +21,11 @@ test_dataloader = dict(
     batch_size=64, collate_fn=collate_fn, dataset=dict(**corpus, **pipelines, split='test')
 )
 
-val_cfg = dict(type='RetrievalLoop')
-test_cfg = dict(type='RetrievalLoop')
-val_evaluator = [dict(type='RetrievalMetric')]
+val_cfg = dict(type='mmvtr.RetrievalLoop')
+test_cfg = dict(type='mmvtr.RetrievalLoop')
+val_evaluator = [dict(type='mmvtr.RetrievalMetric')]
 test_evaluator = [
-    dict(type='RetrievalMetric'),
-    dict(type='SemanticMetric'),
-    dict(type='NormalisationMetric'),
+    dict(type='mmvtr.RetrievalMetric'),
+    dict(type='mmvtr.SemanticMetric'),
+    dict(type='mmvtr.NormalisationMetric'),
 ]

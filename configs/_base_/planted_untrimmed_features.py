@@ -1,7 +1,7 @@
 # The planted corpus with three moments a clip, each told of by captions of its own, from cached
 # features of 24 frames a clip, at least 6 a moment.  docs/data.md says how the features are made.
 corpus = dict(
-    type='PlantedDataset', data_root='data/planted', untrimmed=3, captions=6, test_captions=3
+    type='mmvtr.PlantedDataset', data_root='data/planted', untrimmed=3, captions=6, test_captions=3
 )
 pipelines = dict(
     video_pipeline=[dict(type='LoadFeatures', path='data/planted_features/untrimmed')],
@@ -11,7 +11,7 @@ collate_fn = dict(type='mmvtr.collate_retrieval')
 
 train_dataloader = dict(
     batch_size=64,
-    sampler=dict(type='EpochSampler'),
+    sampler=dict(type='mmvtr.EpochSampler'),
     collate_fn=collate_fn,
     dataset=dict(**corpus, **pipelines, split='train', epoch_unit='video_with_all_texts'),
 )
@@ -22,10 +22,10 @@ test_dataloader = dict(
     batch_size=64, collate_fn=collate_fn, dataset=dict(**corpus, **pipelines, split='test')
 )
 
-val_cfg = dict(type='RetrievalLoop')
-test_cfg = dict(type='RetrievalLoop')
+val_cfg = dict(type='mmvtr.RetrievalLoop')
+test_cfg = dict(type='mmvtr.RetrievalLoop')
 val_evaluator = [
-    dict(type='RetrievalMetric', recall_at=(1, 5, 10, 100), v2t_protocols=()),
-    dict(type='SemanticMetric'),
+    dict(type='mmvtr.RetrievalMetric', recall_at=(1, 5, 10, 100), v2t_protocols=()),
+    dict(type='mmvtr.SemanticMetric'),
 ]
 test_evaluator = val_evaluator

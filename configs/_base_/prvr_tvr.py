@@ -17,9 +17,9 @@ loader = dict(num_workers=4, batch_size=128, collate_fn=dict(type='mmvtr.collate
 train_dataloader = dict(
     **loader,
     persistent_workers=True,
-    sampler=dict(type='EpochSampler'),
+    sampler=dict(type='mmvtr.EpochSampler'),
     dataset=dict(
-        type='TVRDataset',
+        type='mmvtr.TVRDataset',
         split='train',
         epoch_unit='video_with_all_texts',  # a batch is 128 clips and about 640 captions
         video_pipeline=frames,
@@ -28,11 +28,11 @@ train_dataloader = dict(
 )
 test_dataloader = dict(
     **loader,
-    dataset=dict(type='TVRDataset', split='test', video_pipeline=frames, text_pipeline=words),
+    dataset=dict(type='mmvtr.TVRDataset', split='test', video_pipeline=frames, text_pipeline=words),
 )
-test_cfg = dict(type='RetrievalLoop')
+test_cfg = dict(type='mmvtr.RetrievalLoop')
 test_evaluator = [
-    dict(type='RetrievalMetric', recall_at=(1, 5, 10, 100), v2t_protocols=()),
-    dict(type='MomentRatioMetric'),
+    dict(type='mmvtr.RetrievalMetric', recall_at=(1, 5, 10, 100), v2t_protocols=()),
+    dict(type='mmvtr.MomentRatioMetric'),
 ]
 # The field chooses its epoch on the set that it tests on; here the last epoch is tested.

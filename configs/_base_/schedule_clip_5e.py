@@ -4,7 +4,7 @@
 # 1e-6 is what trains.  `--amp` computes in bfloat16 and leaves the weights in fp32.
 optim_wrapper = dict(
     type='OptimWrapper',
-    constructor='MatrixDecayConstructor',  # no decay of norms, biases, positions, temperature
+    constructor='mmvtr.MatrixDecayConstructor',  # no decay of norms, biases, positions, temperature
     optimizer=dict(type='AdamW', lr=1e-4, betas=(0.9, 0.98), eps=1e-6, weight_decay=0.2),
     clip_grad=dict(max_norm=1.0),
     paramwise_cfg=dict(
@@ -16,6 +16,7 @@ optim_wrapper = dict(
     ),
 )
 train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=5, val_interval=1)
-param_scheduler = [dict(type='WarmupCosineLR', warmup=0.1, by_epoch=False)]  # shares of the run
+# In shares of the run.
+param_scheduler = [dict(type='mmvtr.WarmupCosineLR', warmup=0.1, by_epoch=False)]
 # Pairs a step, over all processes, that the learning rate is for: tools/train.py refuses others.
 auto_scale_lr = dict(enable=False, base_batch_size=128)

@@ -4,7 +4,7 @@
 # to go (docs/dvtr.md).
 optim_wrapper = dict(
     type='OptimWrapper',
-    constructor='MatrixDecayConstructor',
+    constructor='mmvtr.MatrixDecayConstructor',
     optimizer=dict(type='AdamW', lr=1e-4, betas=(0.9, 0.98), eps=1e-6, weight_decay=0.2),
     clip_grad=dict(max_norm=1.0),
     paramwise_cfg=dict(
@@ -14,5 +14,6 @@ optim_wrapper = dict(
     ),
 )
 train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=20, val_interval=1)
-param_scheduler = [dict(type='WarmupCosineLR', warmup=0.1, by_epoch=False)]  # shares of the run
+# In shares of the run.
+param_scheduler = [dict(type='mmvtr.WarmupCosineLR', warmup=0.1, by_epoch=False)]
 auto_scale_lr = dict(enable=False, base_batch_size=16)

@@ -2,8 +2,8 @@
 # after 10 epochs without progress on the set that they test on; here all 100 are run.
 optim_wrapper = dict(
     type='OptimWrapper',
-    constructor='MatrixDecayConstructor',
-    optimizer=dict(type='BertAdam', lr=2.5e-4, weight_decay=0.01),
+    constructor='mmvtr.MatrixDecayConstructor',
+    optimizer=dict(type='mmvtr.BertAdam', lr=2.5e-4, weight_decay=0.01),
 )
 train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=100, val_interval=1)
 param_scheduler = [

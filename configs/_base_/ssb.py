@@ -6,8 +6,8 @@
 # is our reading, not stated.  The margin is VSE++'s.
 width = 1024
 model = dict(
-    type='VideoTextRetriever',
-    data_preprocessor=dict(type='VideoTextDataPreprocessor'),
+    type='mmvtr.VideoTextRetriever',
+    data_preprocessor=dict(type='mmvtr.VideoTextDataPreprocessor'),
     encoder=dict(
         type='SSBEncoder',
         text=dict(type='TransformersText', model='t5-base', dim=None),

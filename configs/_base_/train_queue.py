@@ -3,10 +3,10 @@
 # control), and an oracle that reads the test queries.  NormalisationMetric says the errors of Fig.
 # 2 and 3 of each; `eval_scores.py --plot` draws Fig. 3 from the scores in the work dir.
 custom_hooks = [
-    dict(type='QueryQueueHook', size=16384),
-    dict(type='SinkhornHook', queries='train_queue', iterations=4),
-    dict(type='InvertedSoftmaxHook', queries='train_queue'),
-    dict(type='SinkhornHook', queries='test', iterations=4),
-    dict(type='ScoresFileHook'),
-    dict(type='ModalityGapHook'),  # App. D; the last one, mmt_msrvtt.py leaves it out
+    dict(type='mmvtr.QueryQueueHook', size=16384),
+    dict(type='mmvtr.SinkhornHook', queries='train_queue', iterations=4),
+    dict(type='mmvtr.InvertedSoftmaxHook', queries='train_queue'),
+    dict(type='mmvtr.SinkhornHook', queries='test', iterations=4),
+    dict(type='mmvtr.ScoresFileHook'),
+    dict(type='mmvtr.ModalityGapHook'),  # App. D; the last one, mmt_msrvtt.py leaves it out
 ]

@@ -2,9 +2,9 @@
 # reads the test queries.  2,048 of each modality: more than the 400 test clips they normalise, few
 # enough to be of the last epoch.
 custom_hooks = [
-    dict(type='QueryQueueHook', size=2048),
-    dict(type='SinkhornHook', queries='train_queue'),
-    dict(type='InvertedSoftmaxHook', queries='train_queue'),
-    dict(type='SinkhornHook', queries='test'),
-    dict(type='ModalityGapHook'),  # App. D
+    dict(type='mmvtr.QueryQueueHook', size=2048),
+    dict(type='mmvtr.SinkhornHook', queries='train_queue'),
+    dict(type='mmvtr.InvertedSoftmaxHook', queries='train_queue'),
+    dict(type='mmvtr.SinkhornHook', queries='test'),
+    dict(type='mmvtr.ModalityGapHook'),  # App. D
 ]

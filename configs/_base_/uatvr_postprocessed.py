@@ -4,7 +4,8 @@ custom_hooks = [
     # Queries bring their tokens, 34 x 512 numbers a text and 15 x 512 a video: 2,048 of each are .2
     # GB on the GPU and in each checkpoint, NCL's 16,384 would be 1.7 GB.  More than the 1,000 test
     # items that they normalise is enough here.
-    dict(type='QueryQueueHook', size=2048),
-    dict(type='QBNormHook', queries='train_queue', temperature=1 / 20),  # beta of QB-Norm's code
-    dict(type='DualSoftmaxHook', queries='test'),  # UATVR's code: at the model's temperature
+    dict(type='mmvtr.QueryQueueHook', size=2048),
+    # beta of QB-Norm's code
+    dict(type='mmvtr.QBNormHook', queries='train_queue', temperature=1 / 20),
+    dict(type='mmvtr.DualSoftmaxHook', queries='test'),  # UATVR's code: at the model's temperature
 ]

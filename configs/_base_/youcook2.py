@@ -14,7 +14,7 @@ words = [
 ]
 loader = dict(num_workers=4, collate_fn=dict(type='mmvtr.collate_retrieval'))
 common = dict(
-    type='YouCook2Dataset',
+    type='mmvtr.YouCook2Dataset',
     video_pipeline=frames,
     text_pipeline=words,
     classes=dict(type='CaptionClasses', parser='rules'),
@@ -24,16 +24,16 @@ train_dataloader = dict(
     **loader,
     batch_size=64,
     persistent_workers=True,
-    sampler=dict(type='EpochSampler'),
+    sampler=dict(type='mmvtr.EpochSampler'),
     dataset=dict(**common, split='train'),
 )
 test_dataloader = dict(**loader, batch_size=64, dataset=dict(**common, split='val'))
-test_cfg = dict(type='RetrievalLoop')
+test_cfg = dict(type='mmvtr.RetrievalLoop')
 test_evaluator = [
-    dict(type='RetrievalMetric'),
-    dict(type='RelevanceMetric'),
+    dict(type='mmvtr.RetrievalMetric'),
+    dict(type='mmvtr.RelevanceMetric'),
     dict(
-        type='LengthBiasMetric',
+        type='mmvtr.LengthBiasMetric',
         min_gap=dict(frames=60, seconds=2),
         train=dict(**common, split='train'),
     ),

@@ -1,8 +1,8 @@
 # A pretrained dual encoder as it is: cosine of a text with the mean of its unit frames (meanP of
 # CLIP4Clip, without training).  Size, mean and std of the frames and the tokens are the model's.
 model = dict(
-    type='VideoTextRetriever',
-    data_preprocessor=dict(type='VideoTextDataPreprocessor', mean=None, std=None),
+    type='mmvtr.VideoTextRetriever',
+    data_preprocessor=dict(type='mmvtr.VideoTextDataPreprocessor', mean=None, std=None),
     encoder=dict(
         type='CLIP4Clip', frames=dict(type='OpenCLIPFrames'), text=dict(type='OpenCLIPText')
     ),

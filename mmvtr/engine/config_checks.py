@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import re
-from typing import Any, Callable, Iterable, Iterator, NamedTuple, Sequence
+from typing import Any, Callable, Iterable, Iterator, NamedTuple, Optional, Sequence
 
 import torch
 from mmengine import registry
@@ -20,6 +20,18 @@ from mmengine.runner import LogProcessor, Runner
 from torch.utils.data import DataLoader
 
 from mmvtr.engine.arguments import arguments_of
+from mmvtr.registry import (
+    DATA_SAMPLERS,
+    DATASETS,
+    FUNCTIONS,
+    HOOKS,
+    METRICS,
+    MODELS,
+    SCOPE,
+    TASK_UTILS,
+    TRANSFORMS,
+)
+from mmvtr.registry import Registry as OurRegistry
 
 #: Top-level keys that are read: by the Runner's constructor, by the Runner later on, by mmengine's
 #: reader of configs, and by our tools.
@@ -46,16 +58,7 @@ PARAMWISE = {
 }  # fmt: skip
 
 #: Where a component that no place names may be registered.
-ANYWHERE = (
-    registry.MODELS,
-    registry.DATASETS,
-    registry.TRANSFORMS,
-    registry.TASK_UTILS,
-    registry.FUNCTIONS,
-    registry.METRICS,
-    registry.HOOKS,
-    registry.DATA_SAMPLERS,
-)
+ANYWHERE = (MODELS, DATASETS, TRANSFORMS, TASK_UTILS, FUNCTIONS, METRICS, HOOKS, DATA_SAMPLERS)
 
 #: Components inside of components get these from who builds them.
 HANDED_DOWN = {'heads': ('dim',), 'train': ('video_pipeline', 'text_pipeline')}
@@ -201,9 +204,12 @@ def component(value: Any, place: Place) -> Iterator[str]:
 
 def _typed(value: dict, place: Place) -> Iterator[str]:
     kind = value['type']
-    found = list(_lookup(kind, place.kinds)) or list(_lookup(kind, ANYWHERE))
+    scope = value.get('_scope_')
+    # A component inside of another is looked for as ours do it, the others as the Runner does.
+    elsewhere = ANYWHERE if place.kinds is ANYWHERE else [one.parent for one in ANYWHERE]
+    found = list(_lookup(kind, place.kinds, scope)) or list(_lookup(kind, elsewhere, scope))
     if not found:
-        known = {name for one in place.kinds for name in _names(one)}
+        known = {name for one in place.kinds for name in _names(one, kind)}
         alike = nearest(str(kind), known)
         if place.certain or alike:
             yield f'{place.key}.type: nothing is registered as {short(kind)}{alike}'
@@ -258,24 +264,35 @@ def _is_component(value: Any) -> bool:
     return isinstance(value, dict) and 'type' in value
 
 
-def _lookup(kind: Any, registries: Sequence[Registry]) -> Iterator[Callable]:
+def _lookup(
+    kind: Any, registries: Sequence[Registry], scope: Optional[str] = None
+) -> Iterator[Callable]:
     """What a type stands for in each of the registries."""
     if not isinstance(kind, str):
         yield from [kind] if callable(kind) else []
         return
     for one in registries:
-        with one.switch_scope_and_registry(None) as scoped:
-            found = scoped.get(kind)
+        if isinstance(one, OurRegistry):
+            found = one.find(kind, scope)
+        else:
+            with one.switch_scope_and_registry(scope) as scoped:
+                found = scoped.get(kind)
         if callable(found):
             yield found
 
 
-def _names(one: Registry) -> Iterator[str]:
-    """All names that a registry knows in the current scope."""
-    with one.switch_scope_and_registry(None) as scoped:
-        while scoped is not None:
-            yield from scoped.module_dict
-            scoped = scoped.parent
+def _names(one: Registry, kind: Any) -> Iterator[str]:
+    """All names that a registry knows in the current scope, and those of ours."""
+    yield from (f'{SCOPE}.{name}' for name in _ours(one).module_dict)
+    if '.' not in str(kind):
+        with one.switch_scope_and_registry(None) as scoped:
+            while scoped is not None:
+                yield from scoped.module_dict
+                scoped = scoped.parent
+
+
+def _ours(one: Registry) -> Registry:
+    return one if isinstance(one, OurRegistry) else one.children.get(SCOPE, one)
 
 
 # -- components that the Runner builds in a way of its own ----------------------------------------

@@ -34,7 +34,7 @@ from mmvtr.evaluation import (
     transforms_table,
 )
 from mmvtr.functional.gaussian import geometric_sigma
-from mmvtr.registry import DATASETS, FUNCTIONS, LOOPS, METRICS
+from mmvtr.registry import DATASETS, FUNCTIONS, LOOPS, METRICS, bare_name
 from mmvtr.structures import Relation, cat_levels, take
 
 
@@ -59,6 +59,7 @@ class TwoPassLoader:
         self.dataset = DATASETS.build(dataset) if isinstance(dataset, dict) else dataset
         collate = dict(cfg.pop('collate_fn', dict(type='collate_retrieval')))
         function = collate.pop('type')
+        collate.pop('_scope_', None)
         function = FUNCTIONS.get(function) if isinstance(function, str) else function
         cfg['collate_fn'] = partial(function, **collate)
         self.loaders = [self._loader(self.dataset.view(kind), cfg) for kind in ('video', 'text')]
@@ -362,10 +363,10 @@ def in_words(component: dict) -> str:
     given = [
         f'{name}={in_words(value) if isinstance(value, dict) else value}'
         for name, value in component.items()
-        if name not in ('type', 'test')
+        if name not in ('type', '_scope_', 'test')
     ]
     source = ' with test statistics' if 'test' in component else ''
-    return f'{component["type"]}({", ".join(given)}){source}'
+    return f'{bare_name(component)}({", ".join(given)}){source}'
 
 
 def on_rank_0(function: Callable[[], Any]) -> Any:

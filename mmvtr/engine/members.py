@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 from mmvtr.engine.checkpoint import check_weights, read_checkpoint
 from mmvtr.engine.evaluation import Evaluation
 from mmvtr.models.backdoor import BackdoorRetriever, check_fusion
-from mmvtr.registry import HOOKS
+from mmvtr.registry import HOOKS, bare_name
 from mmvtr.structures import Directed
 
 #: Hooks that do nothing in an evaluation, and refuse a model that they do not know.
@@ -125,7 +125,7 @@ def fuse_config(
         ValueError: a fusion that is neither, or a hook that reads the queue of one training.
     """
     check_fusion(fusion, len(origins))
-    hooks = [hook for hook in cfg.get('custom_hooks') or [] if base_type(hook) not in TRAINING_ONLY]
+    hooks = [hook for hook in cfg.get('custom_hooks') or [] if bare_name(hook) not in TRAINING_ONLY]
     for hook in hooks:
         if hook.get('queries') == 'train_queue':
             raise ValueError(
@@ -136,11 +136,6 @@ def fuse_config(
     cfg.model = dict(type='mmvtr.BackdoorRetriever', members=members, fusion=fusion)
     hook = dict(type='mmvtr.MembersHook', origins=list(origins))
     cfg.custom_hooks = [*hooks, hook]
-
-
-def base_type(cfg: dict) -> str:
-    """The name in a config, without scope."""
-    return str(cfg['type']).rpartition('.')[2]
 
 
 def read_fusion(words: Optional[Sequence[str]]) -> Union[str, list[float]]:

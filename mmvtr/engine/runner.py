@@ -16,6 +16,7 @@ from mmengine.runner import Runner
 
 from mmvtr.engine.console import consoles, file_only, raise_on_full_disk
 from mmvtr.engine.schedule_checks import fit_warmup
+from mmvtr.registry import bare_name
 
 
 class ToolRunner(Runner):
@@ -55,7 +56,7 @@ class ToolRunner(Runner):
         """mmengine's, with a logger that speaks when it has been silent for some seconds."""
         hooks = dict(hooks or {})
         logger = hooks.get('logger', dict(type='LoggerHook'))
-        if isinstance(logger, dict) and logger.get('type') == 'LoggerHook':
+        if isinstance(logger, dict) and bare_name(logger) == 'LoggerHook':
             hooks['logger'] = dict(logger, type='mmvtr.TimedLoggerHook')
         super().register_default_hooks(hooks)
 

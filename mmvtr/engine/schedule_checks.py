@@ -8,6 +8,8 @@ from typing import Any
 from mmengine.config import Config
 from mmengine.dist import get_world_size
 
+from mmvtr.registry import bare_name
+
 
 def accumulated(cfg: Config) -> int:
     """Batches whose gradients make one step."""
@@ -66,12 +68,13 @@ def check_warmup(cfg: Config) -> None:
         if epochs is None or not scheduler.get('by_epoch', True) or begin < epochs:
             continue
         warmups = {j: s for j, s in enumerate(schedulers) if s.get('end', 0) >= epochs}
-        ends = ''.join(f'{s.type} (param_scheduler.{j}) ends, ' for j, s in warmups.items())
+        ends = ''.join(f'{bare_name(s)} (param_scheduler.{j}) ends, ' for j, s in warmups.items())
         keys = [*(f'param_scheduler.{j}.end' for j in warmups), f'param_scheduler.{i}.begin']
         raise SystemExit(
-            f'error: {cfg.filename}: at epoch {begin:g} the warm-up, {ends}and {scheduler.type} '
-            f'(param_scheduler.{i}) begins, but train_cfg.max_epochs is {epochs}. Train longer, or '
-            f'--cfg-options {" ".join(f"{key}={epochs / 10:g}" for key in keys)}'
+            f'error: {cfg.filename}: at epoch {begin:g} the warm-up, {ends}and '
+            f'{bare_name(scheduler)} (param_scheduler.{i}) begins, but train_cfg.max_epochs is '
+            f'{epochs}. Train longer, or --cfg-options '
+            f'{" ".join(f"{key}={epochs / 10:g}" for key in keys)}'
         )
 
 

@@ -11,6 +11,7 @@ from mmengine.runner import Runner
 from torch import nn
 
 from mmvtr.engine.launch import bare
+from mmvtr.registry import bare_name
 
 #: Towers that are pretrained where ``model`` is a name or a folder, and random where it is a dict.
 _BY_NAME = ('TransformersText', 'TransformersFrames', 'TransformersDualText', 'XCLIPEncoder')
@@ -22,7 +23,7 @@ def pretrained_parts(model: Any, path: str = '') -> Iterator[str]:
     The members of a BackdoorRetriever are one: their number is left out.
     """
     if isinstance(model, dict):
-        by_name = str(model.get('type', '')).split('.')[-1] in _BY_NAME
+        by_name = bare_name(model) in _BY_NAME
         if isinstance(model.get('pretrained'), str) or (
             by_name and isinstance(model['model'], str)
         ):

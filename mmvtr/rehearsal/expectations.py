@@ -14,6 +14,8 @@ from typing import Any, Callable, Iterator, NamedTuple, Optional
 
 from mmengine.config import Config, ConfigDict
 
+from mmvtr.registry import bare_name
+
 Part = dict[str, Any]
 
 #: DVTR Fig. 4: "over 95 % of negatives have an uncertainty over .9".
@@ -279,12 +281,12 @@ def overlap(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]:
 
 
 def _supervised(*types: str) -> Callable[[Config, ConfigDict], bool]:
-    return lambda cfg, model: (model.get('supervision') or {}).get('type') in types
+    return lambda cfg, model: bare_name(model.get('supervision')) in types
 
 
 def _has(name: str, *types: str) -> Callable[[Config, ConfigDict], bool]:
     return lambda cfg, model: any(
-        part.get('type') in types for part in (model.get(name) or {}).values()
+        bare_name(part) in types for part in (model.get(name) or {}).values()
     )
 
 
@@ -293,7 +295,7 @@ def _has_members(cfg: Config, model: ConfigDict) -> bool:
 
 
 def _has_queue(cfg: Config, model: ConfigDict) -> bool:
-    return any(hook['type'] == 'QueryQueueHook' for hook in cfg.get('custom_hooks') or [])
+    return any(bare_name(hook) == 'QueryQueueHook' for hook in cfg.get('custom_hooks') or [])
 
 
 #: Whether an expectation applies, and the expectation.

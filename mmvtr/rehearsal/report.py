@@ -9,10 +9,12 @@ from typing import Any, Mapping, Sequence
 
 from mmengine.config import Config
 
+from mmvtr.registry import without_scopes
+
 
 def fingerprint(cfg: Config) -> str:
-    """Of a config's content."""
-    content = json.dumps(cfg.to_dict(), sort_keys=True, default=str)
+    """Of a config's content; whether our names have our scope is no part of it."""
+    content = json.dumps(without_scopes(cfg.to_dict()), sort_keys=True, default=str)
     return hashlib.sha256(content.encode()).hexdigest()[:12]
 
 

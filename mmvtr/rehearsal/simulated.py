@@ -16,7 +16,7 @@ from mmvtr.datasets.formats.epic import EPICKitchensDataset
 from mmvtr.datasets.formats.prvr import PRVRDataset
 from mmvtr.datasets.formats.published import PublishedDataset
 from mmvtr.datasets.tables.dataset import FRACTIONS, TableDataset
-from mmvtr.registry import DATASETS
+from mmvtr.registry import DATASETS, bare_name
 from mmvtr.rehearsal.world import VOCABULARY
 
 #: Hidden width of the transformers that configs name.
@@ -132,15 +132,15 @@ class Inputs(NamedTuple):
 def _simulate_model(model: ConfigDict, size: Size) -> Inputs:
     """Replace the towers of one retriever in place."""
     encoder = model.encoder
-    inner = encoder.encoder if encoder.type == 'TwoBranches' else encoder
-    if inner.type not in ENCODERS:
+    inner = encoder.encoder if bare_name(encoder) == 'TwoBranches' else encoder
+    if bare_name(inner) not in ENCODERS:
         raise Unknown(
             f'the simulator does not know encoder {inner.type!r}: it knows {sorted(ENCODERS)}. '
             'Give it a function in mmvtr/rehearsal/simulated.py that replaces its towers and says '
             'what they read'
         )
     before = inner.get('dim')
-    inputs = ENCODERS[inner.type](inner, size)
+    inputs = ENCODERS[bare_name(inner)](inner, size)
     after = inner.get('dim') or inner.frames.dim
     readers = [model.get('similarity'), model.get('supervision'), *_parts(model, 'objectives')]
     for reader in (part for part in readers if part):
@@ -162,16 +162,17 @@ def _dual(encoder: ConfigDict, size: Size) -> Inputs:
         type='SimulatedFrames', dim=width, trained=not encoder.frames.get('frozen', False)
     )
     text = encoder.text
-    own = width if text.type == 'OpenCLIPText' else size.width or _hidden(text)
-    if size.layers and encoder.type in ('CLIP2Video', 'UATVR'):
+    clips = bare_name(text) == 'OpenCLIPText'
+    own = width if clips else size.width or _hidden(text)
+    if size.layers and bare_name(encoder) in ('CLIP2Video', 'UATVR'):
         encoder.temporal_layers = size.layers
     encoder.text = dict(
         type='SimulatedText',
         dim=own,
         trained=not text.get('frozen', False),
-        projected=None if text.type == 'OpenCLIPText' else width,
-        aligned=text.type == 'OpenCLIPText',
-        sentence='last' if text.type == 'OpenCLIPText' else 'first',
+        projected=None if clips else width,
+        aligned=clips,
+        sentence='last' if clips else 'first',
     )
     return Inputs(width)
 
@@ -241,9 +242,9 @@ ENCODERS = dict(
 def _joint_width(encoder: ConfigDict) -> int:
     """Width of the space of two towers."""
     frames = encoder.frames
-    if frames.type == 'FeatureFrames':
+    if bare_name(frames) == 'FeatureFrames':
         return frames.get('dim') or frames.in_dim
-    if frames.type != 'OpenCLIPFrames':
+    if bare_name(frames) != 'OpenCLIPFrames':
         raise Unknown(f'the simulator does not know frame tower {frames.type!r}')
     if isinstance(frames.model, dict):
         return frames.model['embed_dim']
@@ -409,7 +410,7 @@ def _quiet(cfg: Config, notes: list[str]) -> None:
     cfg.default_hooks.checkpoint = None
     cfg.load_from, cfg.resume = None, False
     for hook in cfg.get('custom_hooks') or []:
-        if hook.type == 'MembersHook' and hook.get('start') is not None:
+        if bare_name(hook) == 'MembersHook' and hook.get('start') is not None:
             notes.append(f'members that start untrained in place of {hook.start}')
             hook.start = None
     cfg.custom_imports = dict(

@@ -18,6 +18,7 @@ from mmvtr.engine.query_queue import Queries
 from mmvtr.functional.gaussian import geometric_sigma
 from mmvtr.functional.score_transforms import inverted_softmax, sinkhorn_scores
 from mmvtr.inferencer import RankingSample, VideoRetrievalInferencer
+from mmvtr.inferencer.sheets import draw_sheet
 from mmvtr.storage import write_plain
 from mmvtr.structures import take
 

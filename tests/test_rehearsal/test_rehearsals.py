@@ -10,6 +10,7 @@ import pytest
 import torch
 from mmengine.config import Config
 
+from mmvtr.registry import bare_name
 from mmvtr.rehearsal.expectations import check
 from mmvtr.rehearsal.report import page, summary
 from mmvtr.rehearsal.run import as_dict, rehearse
@@ -66,7 +67,7 @@ def test_the_schedule_is_the_configs_own():
 def test_members_that_start_from_a_checkpoint_start_untrained():
     made, notes = simulate(config('causal_hgr_epic_finetuned'), TINY)
     assert 'members that start untrained in place of work_dirs/hgr_epic/epoch_100.pth' in notes
-    assert [hook.start for hook in made.custom_hooks if hook.type == 'MembersHook'] == [None]
+    assert [hook.start for hook in made.custom_hooks if bare_name(hook) == 'MembersHook'] == [None]
 
 
 def test_a_table_of_ones_own_is_as_large_as_it_is(tmp_path):

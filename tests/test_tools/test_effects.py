@@ -11,6 +11,7 @@ import pytest
 from mmengine.config import Config
 
 from children import ROOT
+from mmvtr.registry import bare_name
 
 
 @pytest.fixture
@@ -98,7 +99,7 @@ def test_every_training_has_a_config(tool, plan_of):
                 assert not dataset.get('oracle') or kind == 'train'
             assert cfg.optim_wrapper.optimizer.lr == 0.002
             assert cfg.randomness.seed == 3
-            kinds = [hook.type for hook in cfg.custom_hooks]
+            kinds = [bare_name(hook) for hook in cfg.custom_hooks]
             assert ('AmbiguityHook' in kinds) == method.startswith('arl')
             transforms = tool.METHODS[method].transforms
             assert kinds.count('SinkhornHook') == sum('sinkhorn' in name for name in transforms)

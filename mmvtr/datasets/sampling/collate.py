@@ -6,7 +6,7 @@ video give two columns, and the ids say that both are positives.
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Any, Optional, Sequence
 
 import torch
 from torch import Tensor
@@ -15,7 +15,9 @@ from mmvtr.registry import FUNCTIONS
 
 
 @FUNCTIONS.register_module()
-def collate_retrieval(items: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def collate_retrieval(
+    items: Sequence[dict[str, Any]], *, _scope_: Optional[str] = None
+) -> dict[str, Any]:
     """Collate dataset items, or the halves that ``dataset.view`` gives.
 
     In a config: ``collate_fn=dict(type='mmvtr.collate_retrieval')`` (mmengine looks a collate
@@ -23,6 +25,8 @@ def collate_retrieval(items: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
     Args:
         items: dicts from :class:`~mmvtr.datasets.VideoTextDataset` or its views.
+        _scope_: unused; of a base config that is inherited as ``mmvtr::NAME``, mmengine hands it
+            on with what else the config says.
 
     Returns:
         ``inputs``: ``video`` = list of V tensors, uint8 [F, 3, H, W] or float32 [F, D], ``text`` =

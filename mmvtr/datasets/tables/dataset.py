@@ -24,7 +24,7 @@ from mmvtr.datasets.tables.rows import read_rows, some
 from mmvtr.datasets.video_text import Transform, VideoTextDataset
 from mmvtr.datasets.videos.durations import duration_of
 from mmvtr.datasets.videos.video_io import BrokenVideoError
-from mmvtr.registry import DATASETS
+from mmvtr.registry import DATASETS, bare_name
 
 #: Share of the videos of each split, where the table has no column 'split'.
 FRACTIONS = dict(train=0.7, val=0.1, test=0.2)
@@ -141,7 +141,7 @@ class TableDataset(VideoTextDataset):
         first = self._pipeline[0] if self._pipeline else {}
         if not isinstance(first, dict):
             return
-        kind = str(first.get('type')).rpartition('.')[2]
+        kind = bare_name(first)
         if sources.kind == 'features' and kind in ('LoadVideo', 'LoadFrames'):
             raise problem(
                 Place(self.root),

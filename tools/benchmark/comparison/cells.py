@@ -34,7 +34,7 @@ from mmvtr.engine.evaluation import Encoded
 from mmvtr.engine.evaluation_loop import relation_of
 from mmvtr.functional.ranks import caption_max, rank_counts
 from mmvtr.functional.relevance import precision_at_1
-from mmvtr.registry import DATASETS, METRICS
+from mmvtr.registry import DATASETS, METRICS, bare_name, without_scopes
 from mmvtr.structures import Directed, Relation
 from mmvtr.utils import load_config
 
@@ -100,7 +100,8 @@ class Training(NamedTuple):
         configs = [config_of(part).to_dict() for part in self.parts]
         for config in configs:
             config.pop('fit_warmup', None)  # read where a training has one or two epochs
-        text = json.dumps([METHODS[self.method].transforms, configs], sort_keys=True)
+        parts = [METHODS[self.method].transforms, without_scopes(configs)]
+        text = json.dumps(parts, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
@@ -119,7 +120,7 @@ def config_of(training: Training) -> Config:
     cfg.default_hooks.checkpoint.save_best = method.chosen_by
     cfg.val_evaluator = [dict(type='RetrievalMetric')]
     cfg.test_evaluator = evaluators(condition, cfg)
-    hooks = [hook for hook in cfg.get('custom_hooks', []) if hook['type'] in KEPT_HOOKS]
+    hooks = [hook for hook in cfg.get('custom_hooks', []) if bare_name(hook) in KEPT_HOOKS]
     if method.transforms:
         hooks.append(dict(type='QueryQueueHook', size=QUEUE))
         hooks += [HOOKS[name] for name in method.transforms]
@@ -165,7 +166,7 @@ def evaluators(condition: Condition, cfg: Config) -> list[dict]:
 def _everywhere(node: Any, kind: str, changes: Mapping[str, Any]) -> None:
     """Change every dict of a type, however deep it lies."""
     if isinstance(node, dict):
-        if node.get('type') == kind:
+        if bare_name(node) == kind:
             node.update(changes)
         node = list(node.values())
     if isinstance(node, (list, tuple)):

@@ -1,0 +1,50 @@
+"""``mmvtr::NAME``: configs and base files of ours by the name that mmengine's hub has for them.
+
+``_base_ = 'mmvtr::_base_/clip4clip_tiny.py'`` and ``mmengine.hub.get_config('mmvtr::NAME.py')``
+work once this module is imported, as ``mmvtr.registry`` and ``mmvtr.utils`` do.  mmengine by itself
+has a closed list of packages, wants a slash in each name, and looks for a package by way of
+pkg_resources, which setuptools has dropped (82) and which does not know where an editable install
+lies.  So its three functions for that are answered here where they ask for mmvtr; all other
+questions go to mmengine's own.  The files are in ``mmvtr/.mim``, as in any package of OpenMMLab: in
+a checkout links to ``configs/``, ``tools/`` and ``model-index.yml``, in a wheel the files.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Callable
+
+import mmengine.config.utils
+import mmengine.utils.package_utils
+
+PACKAGE = 'mmvtr'
+
+
+def _package_and_path(theirs: Callable, cfg_path: str) -> tuple[str, str]:
+    package, mark, path = cfg_path.partition('::')
+    return (package, path) if mark and package == PACKAGE else theirs(cfg_path)
+
+
+def _is_installed(theirs: Callable, package: str) -> bool:
+    return package == PACKAGE or theirs(package)
+
+
+def _installed_path(theirs: Callable, package: str) -> str:
+    return str(Path(__file__).parent) if package == PACKAGE else theirs(package)
+
+
+def _answer(home: ModuleType, name: str, answer: Callable[..., Any]) -> None:
+    """Put ``answer(theirs, ...)`` in place of a function of mmengine, wherever it was imported."""
+    theirs = getattr(home, name)
+    ours = functools.wraps(theirs)(functools.partial(answer, theirs))
+    for key, module in list(sys.modules.items()):
+        if key.partition('.')[0] == 'mmengine' and vars(module).get(name) is theirs:
+            setattr(module, name, ours)
+
+
+_answer(mmengine.config.utils, '_get_package_and_cfg_path', _package_and_path)
+_answer(mmengine.utils.package_utils, 'is_installed', _is_installed)
+_answer(mmengine.utils.package_utils, 'get_installed_path', _installed_path)

@@ -1,0 +1,90 @@
+"""The project as its users have it: a wheel, installed where no checkout is in sight."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple, Union
+
+from children import ROOT
+
+#: What a source distribution is made of.
+SOURCES = ('LICENSE', 'MANIFEST.in', 'README.md', 'model-index.yml', 'pyproject.toml', 'setup.cfg')
+FOLDERS = ('configs', 'docs', 'mmvtr', 'tests', 'tools')
+PIP = [sys.executable, '-m', 'pip', '--disable-pip-version-check', '--quiet', '--no-input']
+
+
+class Installation(NamedTuple):
+    """A wheel, and a folder that it is installed in.
+
+    Attributes:
+        wheel: the file.
+        site: what PYTHONPATH names: of the project nothing else is on a child's path.  The heavy
+            dependencies are those of this Python.
+    """
+
+    wheel: Path
+    site: Path
+
+    @property
+    def mim(self) -> Path:
+        """The folder of ``configs/``, ``tools/`` and ``model-index.yml``."""
+        return self.site / 'mmvtr' / '.mim'
+
+    def run(self, folder: Path, *command: Union[str, Path], timeout: float = 300) -> str:
+        """Run a command in a folder; ``python`` and ``torchrun`` are those of this Python.
+
+        Returns:
+            All that it printed, on stdout and stderr.
+
+        Raises:
+            AssertionError: it failed; with the end of what it printed.
+        """
+        done = subprocess.run(
+            [str(part) for part in command],
+            cwd=folder,
+            env=self.environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=timeout,
+        )
+        assert done.returncode == 0, f'{command}: {done.stdout[-4000:]}'
+        return done.stdout
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """The environment of a command: this process', with the installed project."""
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ['PATH']])
+        return dict(os.environ, PATH=path, PYTHONPATH=str(self.site), OMP_NUM_THREADS='1')
+
+
+def copy_sources(folder: Path) -> Path:
+    """Copy what the project is built from: a build leaves files beside its sources."""
+    folder.mkdir()
+    for name in SOURCES:
+        shutil.copy2(ROOT / name, folder)
+    left_out = shutil.ignore_patterns('__pycache__', '*.pyc', 'images', '*.json')
+    for name in FOLDERS:
+        shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=left_out)
+    return folder
+
+
+def build_wheel(sources: Path, folder: Path) -> Path:
+    """``pip wheel`` without a network: with this Python's setuptools."""
+    options = ['--no-deps', '--no-index', '--no-build-isolation', '--wheel-dir', str(folder)]
+    subprocess.run([*PIP, 'wheel', str(sources), *options], check=True)
+    (wheel,) = folder.glob('*.whl')
+    return wheel
+
+
+def install(folder: Path) -> Installation:
+    """Build the wheel and install it, both below ``folder``."""
+    wheel = build_wheel(copy_sources(folder / 'sources'), folder / 'wheel')
+    site = folder / 'site'
+    options = ['--no-deps', '--no-index', '--no-compile', '--target', str(site)]
+    subprocess.run([*PIP, 'install', str(wheel), *options], check=True)
+    return Installation(wheel, site)

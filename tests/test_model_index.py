@@ -1,0 +1,50 @@
+"""model-index.yml and the metafiles: every real config once, and where each number is from."""
+
+from collections import Counter
+
+import pytest
+import yaml
+
+from children import ROOT
+
+INDEX = yaml.safe_load((ROOT / 'model-index.yml').read_text())
+FILES = {path: yaml.safe_load((ROOT / path).read_text()) for path in INDEX['Import']}
+REAL = {path.stem for path in (ROOT / 'configs').glob('*.py') if 'planted' not in path.stem}
+#: A table of a paper, as in ``reported (DVTR, Table III)``.
+PAPERS = ('DVTR', 'NCL', 'UATVR', 'ARL', 'frame-length paper')
+
+
+def test_every_real_config_is_in_one_metafile():
+    found = Counter(model['Config'] for file in FILES.values() for model in file['Models'])
+    assert found == Counter(f'configs/{name}.py' for name in REAL)
+    written = {f'configs/metafiles/{path.name}' for path in (ROOT / 'configs').glob('*/*.yml')}
+    assert written == set(FILES) and INDEX['Import'] == sorted(FILES)
+
+
+@pytest.mark.parametrize('path', FILES)
+def test_collections(path):
+    for collection in FILES[path]['Collections']:
+        assert collection['Paper'].keys() == {'Title', 'URL'}
+        assert collection['Paper']['URL'].startswith('https://')
+        assert 2018 <= collection['Year'] <= 2030
+        assert (ROOT / collection['README']).is_file()
+
+
+@pytest.mark.parametrize('path', FILES)
+def test_numbers_say_where_they_are_from(path):
+    known = {collection['Name'] for collection in FILES[path]['Collections']}
+    for model in FILES[path]['Models']:
+        assert model['Config'] == f'configs/{model["Name"]}.py' and model['In Collection'] in known
+        assert 'Weights' not in model  # we have none to give
+        (result,) = model['Results']
+        metrics = dict(result['Metrics'])
+        assert result['Task'] and result['Dataset'] and metrics.pop('ours') == 'not measured'
+        if metrics.pop('reported', None) is not None:
+            assert not metrics
+            continue
+        assert metrics
+        for source, numbers in metrics.items():
+            paper, _, table = source.removeprefix('reported (').removesuffix(')').rpartition(', ')
+            assert paper in PAPERS and table.startswith('Table ')
+            assert all(isinstance(number, (int, float)) for number in numbers.values()) and numbers
+            assert not any(number > 100 for name, number in numbers.items() if 'R@' in name)
