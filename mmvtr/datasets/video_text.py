@@ -65,7 +65,8 @@ class VideoTextDataset(Dataset):
 
     Args:
         video_pipeline: transforms (configs or callables) from a video record to ``imgs`` (list of
-            uint8 RGB [H, W, 3], all of one size) or ``features`` (float32 [F, D]).
+            uint8 RGB [H, W, 3], all of one size), ``clips`` (uint8 [F, L, 3, H, W], F windows of L
+            frames) or ``features`` (float32 [F, D]).
         text_pipeline: transforms from a text record to ``token_ids`` (int64 [L], no padding) or
             ``token_features`` (float32 [L, D]).
         epoch_unit: 'text' = an epoch visits every text (with a random one of its videos), 'video'
@@ -270,9 +271,9 @@ class VideoTextDataset(Dataset):
         """Video ``v``, its random transforms drawn from ``key`` (default: seed 0, epoch 0).
 
         Returns:
-            dict(video_idx, video_id, frames = uint8 [F, 3, H, W] or float32 [F, D]; where known
-            also classes, agreement, environment, extra), or dict(broken=(video_id, reason)) if
-            ``on_broken='skip'``.
+            dict(video_idx, video_id, frames = uint8 [F, 3, H, W] or [F, L, 3, H, W], or float32
+            [F, D]; where known also classes, agreement, environment, extra), or
+            dict(broken=(video_id, reason)) if ``on_broken='skip'``.
 
         Raises:
             BrokenVideoError: the video cannot be read and ``on_broken='raise'``.
@@ -460,7 +461,9 @@ def _checked(steps: Sequence[Callable], records: list[dict[str, Any]]) -> Compos
 
 
 def _frames(results: dict[str, Any]) -> torch.Tensor:
-    """``imgs`` as uint8 [F, 3, H, W], or ``features`` as float32 [F, D]."""
+    """``imgs`` as uint8 [F, 3, H, W], ``clips`` as they are, or ``features`` as float32 [F, D]."""
+    if 'clips' in results:
+        return results['clips']
     if 'features' in results:
         return torch.as_tensor(results['features'], dtype=torch.float32)
     sizes = {img.shape for img in results['imgs']}

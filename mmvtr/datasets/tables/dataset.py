@@ -132,7 +132,7 @@ class TableDataset(VideoTextDataset):
         if not isinstance(first, dict):
             return
         kind = str(first.get('type')).rpartition('.')[2]
-        if sources.kind == 'features' and kind in ('LoadVideo', 'LoadFrames'):
+        if sources.kind == 'features' and kind in ('LoadVideo', 'LoadClips', 'LoadFrames'):
             raise problem(
                 Place(self.root),
                 f'holds features, but the video pipeline begins with {kind}: take a '
