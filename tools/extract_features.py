@@ -5,6 +5,7 @@
 The frame tower ``model.encoder.frames`` sees the frames of the test dataset's video pipeline, for
 the videos of the train, val and test datasets alike. ``LoadFeatures`` reads the result: ``DIR``
 (npy: ``VIDEO_ID.npy``, float32 [F, D]) or ``DIR/features.h5``. What is there is not made again.
+Of a tower of windows (``TorchvisionClips``, with ``LoadClips``) a row is one window.
 
 With ``--texts`` the text tower ``model.encoder.text`` sees their texts instead: ``TEXT_ID.npy``,
 float32 [L, D], its words and special tokens, which ``LoadTextFeatures`` reads.
@@ -36,6 +37,10 @@ def parse_args() -> argparse.Namespace:
     add('--batch-size', type=int, default=8, metavar='ITEMS')
     add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
     return parser.parse_args()
+
+
+#: Numbers of normalised frames in one go: 256 MiB, 445 frames of 224 x 224.
+AT_ONCE = 1 << 26
 
 
 class NpyStore:
@@ -241,15 +246,38 @@ def encode(model: Any, batch: dict[str, Any], kind: str) -> Iterator[tuple[str, 
     if kind not in batch['inputs']:  # all are broken
         return
     names = batch['data_samples'][f'{kind}_ids']
-    inputs = model.data_preprocessor(batch, False)['inputs']
-    mask = inputs['frame_mask' if kind == 'video' else 'text_mask']
     with torch.no_grad():
         if kind == 'video':
-            features = model.encoder.frames(inputs['video'][mask])
+            videos = batch['inputs']['video']
+            rows = encode_videos(model, videos).split([len(frames) for frames in videos])
         else:
+            inputs = model.data_preprocessor(batch, False)['inputs']
+            mask = inputs['text_mask']
             features = model.encoder.text(inputs['text'], mask)[0][mask]
-    rows = features.float().cpu().split(mask.sum(1).tolist())
+            rows = features.float().cpu().split(mask.sum(1).tolist())
     yield from ((name, row.numpy()) for name, row in zip(names, rows))
+
+
+def encode_videos(model: Any, videos: list[Any]) -> Any:
+    """Frames [F, 3, H, W], or windows of them, of each video -> float32 [sum of F, D].
+
+    Some frames at a time, as a long video of windows takes more memory than there is.
+
+    Raises:
+        ValueError: frames of several sizes.
+    """
+    import torch
+
+    sizes = {tuple(frames.shape[1:]) for frames in videos}
+    if len(sizes) > 1:
+        raise ValueError(f'frames of one batch are of different shapes: {sorted(sizes)}')
+    frames, parts = torch.cat(videos), []
+    for some in frames.split(max(1, AT_ONCE // frames[0].numel())):
+        data = dict(inputs=dict(video=[some]), data_samples={})
+        inputs = model.data_preprocessor(data, False)['inputs']
+        features = model.encoder.frames(inputs['video'][inputs['frame_mask']])
+        parts.append(features.float().cpu())
+    return torch.cat(parts)
 
 
 if __name__ == '__main__':

@@ -24,6 +24,7 @@ from mmvtr.datasets.sampling.samplers import EpochSampler, ItemKey
 from mmvtr.datasets.sampling.scene_sampler import SceneBatchSampler
 from mmvtr.datasets.tables.dataset import TableDataset
 from mmvtr.datasets.video_text import VideoTextDataset
+from mmvtr.datasets.videos.clips import LoadClips
 from mmvtr.datasets.videos.expert_features import LoadExperts
 from mmvtr.datasets.videos.feature_transforms import LoadTextFeatures, PoolFeatures, TrimFeatures
 from mmvtr.datasets.videos.open_clip_frames import OpenCLIPResize
@@ -58,6 +59,7 @@ __all__ = [
     'HFTokenize',
     'ItemKey',
     'LengthSplit',
+    'LoadClips',
     'LoadExperts',
     'LoadFeatures',
     'LoadFrames',

@@ -19,9 +19,28 @@ from mmengine.logging import MMLogger
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset
 
-from mmvtr.datasets.annotation_values import Place, caption, cut, once, problem, shown, string
+from mmvtr.datasets.annotation_values import (
+    LONGEST,
+    Place,
+    caption,
+    cut,
+    once,
+    problem,
+    shown,
+    string,
+)
 from mmvtr.datasets.sampling.samplers import ItemKey
 from mmvtr.datasets.videos.broken_list import OnBroken, read_on_broken
+from mmvtr.datasets.videos.missing import (
+    SKIP_ADVICE,
+    LeftOut,
+    Missing,
+    check_missing,
+    keep,
+    not_there,
+    refuse_other_lists,
+    report,
+)
 from mmvtr.datasets.videos.video_io import BrokenVideoError
 from mmvtr.functional.class_relevance import class_relevance
 from mmvtr.registry import TASK_UTILS, TRANSFORMS
@@ -46,7 +65,8 @@ class VideoTextDataset(Dataset):
 
     Args:
         video_pipeline: transforms (configs or callables) from a video record to ``imgs`` (list of
-            uint8 RGB [H, W, 3], all of one size) or ``features`` (float32 [F, D]).
+            uint8 RGB [H, W, 3], all of one size), ``clips`` (uint8 [F, L, 3, H, W], F windows of L
+            frames) or ``features`` (float32 [F, D]).
         text_pipeline: transforms from a text record to ``token_ids`` (int64 [L], no padding) or
             ``token_features`` (float32 [L, D]).
         epoch_unit: 'text' = an epoch visits every text (with a random one of its videos), 'video'
@@ -56,6 +76,9 @@ class VideoTextDataset(Dataset):
             batch's ``data_samples['broken']``; ``dict(skip=FILE)`` so skips the videos listed in a
             file (:mod:`mmvtr.datasets.videos.broken_list`) without reading them, and raises for any
             other.
+        missing: 'raise' where the video pipeline finds no file (or no features) of a video, or
+            'skip' it, and texts without any other video: the log, the protocol of a result and its
+            numbers say how many.  Videos that ``on_broken`` lists are not looked for.
         classes: component (config or callable) that gives videos and texts their ``classes`` and
             ``actions``, as ``classes(videos, texts)``; None = those of the annotations, if any.
         agreement: component (config or callable) that gives them vectors ``agreement``, the same
@@ -67,11 +90,14 @@ class VideoTextDataset(Dataset):
     Attributes:
         environments: int64 [V], the environment of each video, or None.
         known_broken: of videos that ``on_broken`` lists, the reason by video id.
+        left_out: what ``missing='skip'`` has left out; None = nothing.
 
     Raises:
-        FileNotFoundError: no such list of broken videos.
-        ValueError: no video, duplicate ids, an id that is no string, empty caption, caption without
-            or of an unknown video, not one environment a video, a malformed list of broken videos.
+        FileNotFoundError: no such list of broken videos; videos are missing.
+        KeyError: features of videos are missing.
+        ValueError: all videos are missing, or other ones on other processes; no video, duplicate
+            ids, an id that is no string, empty caption, caption without or of an unknown video, not
+            one environment a video, a malformed list of broken videos.
     """
 
     def __init__(
@@ -81,6 +107,7 @@ class VideoTextDataset(Dataset):
         *,
         epoch_unit: EpochUnit = 'text',
         on_broken: OnBroken = 'raise',
+        missing: Missing = 'raise',
         classes: Optional[Component] = None,
         agreement: Optional[Component] = None,
         environments: Optional[Component] = None,
@@ -88,8 +115,11 @@ class VideoTextDataset(Dataset):
         units = get_args(EpochUnit)
         _require(epoch_unit in units, f'epoch_unit: one of {units}, not {epoch_unit!r}')
         listed = read_on_broken(on_broken)
+        check_missing(missing)
         self.epoch_unit = epoch_unit
         self.on_broken = on_broken
+        self.missing = missing
+        self.left_out: Optional[LeftOut] = None
         self.videos, self.texts = self.load_annotations()
         place = Place(self.origin())
         if not self.videos:
@@ -97,6 +127,9 @@ class VideoTextDataset(Dataset):
         _check_ids('video', self.videos, place)
         _check_ids('text', self.texts, place)
         _check_texts(self.texts, len(self.videos), place)
+        steps = _steps(video_pipeline)
+        if missing == 'skip':
+            self._leave_missing(steps, listed)
         if classes is not None:
             with self._naming_origin():
                 _component(classes)(self.videos, self.texts)
@@ -110,9 +143,10 @@ class VideoTextDataset(Dataset):
         self.known_broken = self._leave_out(listed)
         self.videos_with_text = [v for v, texts in enumerate(self.texts_of) if texts]
         read = [video for video in self.videos if video['video_id'] not in self.known_broken]
+        with self._naming_origin(lambda: _advice(steps, read)):
+            self.video_pipeline = _checked(steps, read)
         with self._naming_origin():
-            self.video_pipeline = _build(video_pipeline, read)
-            self.text_pipeline = _build(text_pipeline, self.texts)
+            self.text_pipeline = _checked(_steps(text_pipeline), self.texts)
 
     def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Read the annotation files.
@@ -133,13 +167,15 @@ class VideoTextDataset(Dataset):
         return f'{type(self).__name__} {getattr(self, "split", "")}'.rstrip()
 
     @contextmanager
-    def _naming_origin(self) -> Iterator[None]:
+    def _naming_origin(self, advice: Callable[[], str] = str) -> Iterator[None]:
         """Who lacks something of an item does not know which files told of the item."""
         try:
             yield
         except (KeyError, FileNotFoundError) as error:
             reason = error.args[0] if isinstance(error, KeyError) else error
-            raise type(error)(cut(f'{reason} ({self.origin()})')) from error
+            end = advice()
+            what = cut(f'{reason} ({self.origin()})', LONGEST - len(end))
+            raise type(error)(f'{what}{end}') from error
 
     def truth(self) -> Optional[np.ndarray]:
         """Bool [T, V], whether the text truly holds for the video; None = not known."""
@@ -201,6 +237,7 @@ class VideoTextDataset(Dataset):
             ),
             epoch_unit=self.epoch_unit,
             environments=self._environments_note,
+            left_out=self.left_out and str(self.left_out),
         )
 
     @property
@@ -234,9 +271,9 @@ class VideoTextDataset(Dataset):
         """Video ``v``, its random transforms drawn from ``key`` (default: seed 0, epoch 0).
 
         Returns:
-            dict(video_idx, video_id, frames = uint8 [F, 3, H, W] or float32 [F, D]; where known
-            also classes, agreement, environment, extra), or dict(broken=(video_id, reason)) if
-            ``on_broken='skip'``.
+            dict(video_idx, video_id, frames = uint8 [F, 3, H, W] or [F, L, 3, H, W], or float32
+            [F, D]; where known also classes, agreement, environment, extra), or
+            dict(broken=(video_id, reason)) if ``on_broken='skip'``.
 
         Raises:
             BrokenVideoError: the video cannot be read and ``on_broken='raise'``.
@@ -263,15 +300,34 @@ class VideoTextDataset(Dataset):
         )
         stay = np.flatnonzero(groups >= 0)
         _require(len(stay) > 0, f'{type(self).__name__}: environments leave no video')
-        place = dict(zip(stay.tolist(), range(len(stay))))
-        for text in self.texts:
-            text['video_idx'] = [place[v] for v in text['video_idx'] if v in place]
-        self.texts = [text for text in self.texts if text['video_idx']]
-        self.videos = [self.videos[v] for v in stay]
+        self.videos, self.texts = keep(self.videos, self.texts, stay.tolist())
         self.environments = groups[stay]
         note = getattr(component, 'note', repr(component))
         self._environments_note = note
         MMLogger.get_current_instance().info(f'environments: {note}')
+
+    def _leave_missing(self, steps: Sequence[Callable], listed: dict[str, str]) -> None:
+        """Videos that the pipeline does not find leave, and texts that then have no video."""
+        before = self.left_out or LeftOut((), 0, len(self.videos), len(self.texts))
+        looked_for = [video for video in self.videos if video['video_id'] not in listed]
+        with self._naming_origin():
+            gone = not_there(steps, looked_for)
+        stay = [v for v, video in enumerate(self.videos) if video['video_id'] not in gone]
+        names = [video['video_id'] for video in self.videos if video['video_id'] in gone]
+        texts = len(self.texts)
+        self.videos, self.texts = keep(self.videos, self.texts, stay)
+        left_out = before._replace(
+            names=(*before.names, *names), texts=before.texts + texts - len(self.texts)
+        )
+        refuse_other_lists(left_out.names, self.origin())
+        if not self.videos or not self.texts:
+            raise problem(
+                Place(self.origin()),
+                f'{left_out} are missing, so nothing is left, e.g. {shown(left_out.names[:3])}',
+            )
+        if left_out.names:
+            self.left_out = left_out
+            report(left_out, self.origin())
 
     def _leave_out(self, listed: dict[str, str]) -> dict[str, str]:
         """Those of the listed videos that are here; nobody may miss it in a test set."""
@@ -384,16 +440,30 @@ def _seeded(key: ItemKey) -> Iterator[None]:
         _SPARE.append(own)
 
 
-def _build(pipeline: Sequence[Transform], records: list[dict[str, Any]]) -> Compose:
-    steps = [TRANSFORMS.build(step) if isinstance(step, dict) else step for step in pipeline]
+def _steps(pipeline: Sequence[Transform]) -> list[Callable[[dict], dict]]:
+    return [TRANSFORMS.build(step) if isinstance(step, dict) else step for step in pipeline]
+
+
+def _advice(steps: Sequence[Callable], videos: list[dict[str, Any]]) -> str:
+    """The end of an error, where a part of the videos is missing."""
+    try:
+        some = 0 < len(not_there(steps, videos)) < len(videos)
+    except (KeyError, FileNotFoundError):  # the whole store
+        some = False
+    return f'; {SKIP_ADVICE}' if some else ''
+
+
+def _checked(steps: Sequence[Callable], records: list[dict[str, Any]]) -> Compose:
     for step in steps:
         if hasattr(step, 'check'):
             step.check(records)
-    return Compose(steps)
+    return Compose(list(steps))
 
 
 def _frames(results: dict[str, Any]) -> torch.Tensor:
-    """``imgs`` as uint8 [F, 3, H, W], or ``features`` as float32 [F, D]."""
+    """``imgs`` as uint8 [F, 3, H, W], ``clips`` as they are, or ``features`` as float32 [F, D]."""
+    if 'clips' in results:
+        return results['clips']
     if 'features' in results:
         return torch.as_tensor(results['features'], dtype=torch.float32)
     sizes = {img.shape for img in results['imgs']}

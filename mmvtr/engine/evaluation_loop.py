@@ -25,6 +25,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from mmvtr.datasets.video_text import LENGTHS
 from mmvtr.engine.evaluation import Encoded, Evaluation, encode_batch, to_device
+from mmvtr.engine.part_of_set import Part, counted, left_out_of, part_of
 from mmvtr.evaluation import (
     Metric,
     Report,
@@ -85,8 +86,11 @@ class RetrievalLoop(BaseLoop):
     :class:`~mmvtr.engine.evaluation.Evaluation` on rank 0 and may add transformed scores, whose
     numbers stand beside the raw ones as ``<name>/retrieval/t2v_R1``.
 
-    Broken videos that the dataset skips leave the gallery; the log and the protocol line say how
-    many and which. The table and the protocol line go to the log, the numbers to the hooks.
+    Broken videos that the dataset skips leave the gallery, and missing ones are not in the set.
+    Then the table, the log and the protocol line say how many and which; so do the numbers
+    ``set/videos``, ``set/videos_broken``, ``set/videos_missing``, ``set/texts`` (those with a video
+    here) and ``set/texts_without_video``, which a whole set does not have. The table and the
+    protocol line go to the log, the numbers to the hooks.
 
     Args:
         runner: the runner.
@@ -218,20 +222,21 @@ class RetrievalLoop(BaseLoop):
                 'nothing and are left out.'
             )
         self.report = report._replace(values={**report.values, **evaluation.numbers})
+        part = part_of(self.dataloader.dataset, relation, broken)
         if broken:
             names = ''.join(f'\n  {video_id}: {reason}' for video_id, reason in broken)
             self.runner.logger.warning(
                 f'{len(broken)} broken videos are left out of the gallery: these results are not '
                 f'those of the whole set, and do not compare with them.{names}'
             )
-        tables = [results_table(self.report)]
+        tables = [results_table(self.report, part and part.in_words())]
         if evaluation.transformed:
             notes = '\n'.join(f'{name}: {note}' for name, note in evaluation.notes.items())
             tables += [transforms_table(self.report), notes]
-        tables.append(protocol_line(self._protocol(relation, videos, broken)))
+        tables.append(protocol_line(self._protocol(relation, videos, broken, part)))
         shown = '\n\n'.join(tables)
         self.runner.logger.info(f'results on {self.mode}\n\n{shown}\n')
-        return self._numbers(evaluation)
+        return {**self._numbers(evaluation), **(part.numbers() if part else {})}
 
     def _numbers(self, evaluation: Evaluation) -> dict[str, float]:
         """All results by key; those of a transform behind its name."""
@@ -242,11 +247,15 @@ class RetrievalLoop(BaseLoop):
         return numbers
 
     def _protocol(
-        self, relation: Relation, videos: Encoded, broken: Sequence[tuple[str, str]]
+        self,
+        relation: Relation,
+        videos: Encoded,
+        broken: Sequence[tuple[str, str]],
+        part: Optional[Part],
     ) -> dict[str, Any]:
         info = self.dataloader.dataset.protocol()
         chosen = self.runner.message_hub.get_info('chosen_on')
-        some = ', '.join([video_id for video_id, _ in broken[:3]] + ['...'] * (len(broken) > 3))
+        missing = left_out.names if (left_out := left_out_of(self.dataloader.dataset)) else ()
         return {
             'set': ' '.join(filter(None, (info['dataset'], info['split']))),
             'ids': info['ids_sha'],
@@ -254,10 +263,9 @@ class RetrievalLoop(BaseLoop):
             'texts': len(relation.text_ids),
             'videos': len(relation.video_ids),
             'captions a video': span(relation.positives.sum(0)),
-            'broken and left out': f'{len(broken)} videos ({some}): not the whole set'
-            if broken
-            else None,
-            'missing and left out': info.get('left_out'),
+            'tested on': part and part.in_words(),
+            'broken and left out': counted([video_id for video_id, _ in broken]),
+            'missing and left out': counted(missing),
             'frames a video': span(videos.lengths),
             'ties': 'mean rank',
             **training_protocol(self.runner),

@@ -26,10 +26,14 @@ class _Row(NamedTuple):
     keys: dict[str, str]
 
 
-def results_table(report: Report) -> str:
+def results_table(report: Report, of: Optional[str] = None) -> str:
     """A plain-text table: metrics down, directions across, each with value, chance and ceiling.
 
     The ceiling is left away where the truth of the set is not known.
+
+    Args:
+        report: the numbers.
+        of: what part of a set they are of, for a first line; None = the whole.
 
     Example:
         ::
@@ -49,7 +53,8 @@ def results_table(report: Report) -> str:
         _block(directed, present, columns),
         _block([row for row in rows if '' in row.keys], [''], columns),
     ]
-    return '\n\n'.join(block for block in blocks if block)
+    head = [f'on {of}'] if of else []
+    return '\n\n'.join([*head, *(block for block in blocks if block)])
 
 
 def transforms_table(report: Report) -> str:

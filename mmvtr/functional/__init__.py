@@ -117,6 +117,7 @@ Hubness, modality gap and length bias:
     error_rates_by_mass     false negatives and positives by mass (NCL)
     ErrorRates              these rates
     k_occurrence            how many queries have an item among their k best
+    generality              among how many items a query divides itself
     skewness                third standardised moment
     modality_gap            mean cosines within and between the modalities (NCL)
     ModalityGap             these cosines, and the gap
@@ -180,6 +181,7 @@ if TYPE_CHECKING:
     from mmvtr.functional.hubness import (
         ErrorRates,
         error_rates_by_mass,
+        generality,
         k_occurrence,
         normalisation_error,
         relative_mass,
@@ -250,8 +252,8 @@ _NAMES = {
     ),
     'graded_relevance': 'Graded graded_chance graded_values mean_over_queries',
     'hubness': (
-        'ErrorRates error_rates_by_mass k_occurrence normalisation_error relative_mass '
-        'retrieval_mass skewness'
+        'ErrorRates error_rates_by_mass generality k_occurrence normalisation_error '
+        'relative_mass retrieval_mass skewness'
     ),
     'length_bias': 'chance_of_top length_correlation mean_of_top nearer_to_train',
     'modality_gap': 'ModalityGap modality_gap',

@@ -113,6 +113,39 @@ def normalisation_error(scores: Tensor, *, temperature: float | Tensor, dim: int
     return (1 - relative_mass(scores, temperature=temperature, dim=dim)).abs().mean()
 
 
+def generality(scores: Tensor, *, temperature: float | Tensor, dim: int = 1) -> Tensor:
+    """Among how many gallery items each query divides itself: how general it is.
+
+    The perplexity of a query's ``softmax(scores / temperature)`` over the gallery: 1 where one item
+    takes it all, N where no item is better than another.
+
+    Args:
+        scores: float [T, V], unscaled: the temperature divides them here.
+        temperature: positive.
+        dim: dimension of the gallery; the queries are along the other one.
+
+    Returns:
+        float64 [Q] in [1, N], one a query.
+
+    Raises:
+        ValueError: as :func:`retrieval_mass`.
+
+    Example:
+        Text 1 fits both videos, text 0 one of them. ::
+
+            >>> generality(torch.tensor([[1.0, 0.0], [0.5, 0.5]]), temperature=0.1)
+            tensor([1.0005, 2.0000], dtype=torch.float64)
+    """
+    if not temperature > 0:
+        raise ValueError(f'temperature must be positive, not {float(temperature)}')
+    _zeros(scores, dim)  # refuses what has no gallery
+    parts = []
+    for (part,) in _queries(dim, scores):
+        log = (part.double() / temperature).log_softmax(1)
+        parts.append((-(log.exp() * log).sum(1)).exp())
+    return torch.cat(parts)
+
+
 def k_occurrence(scores: Tensor, *, k: int, dim: int = 1) -> Tensor:
     """How many queries have each gallery item among their ``k`` best (Radovanovic et al. 2010).
 

@@ -23,7 +23,7 @@ class VideoTextDataPreprocessor(BaseDataPreprocessor):
 
     Call: the dict of ``collate_retrieval`` -> the same dict with ``inputs`` of
 
-    - ``video`` float [V, F, 3, H, W] or [V, F, D], ``frame_mask`` bool [V, F];
+    - ``video`` float [V, F, 3, H, W], [V, F, L, 3, H, W] or [V, F, D], ``frame_mask`` bool [V, F];
     - ``text`` int64 [T, L] (pad id 0) or float [T, L, D], ``text_mask`` bool [T, L]; of texts that
       come with padding of their own (``text_words``, OpenCLIPTokenize) False on it;
 

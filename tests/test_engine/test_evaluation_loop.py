@@ -17,6 +17,7 @@ from torch import nn
 
 import children  # noqa: F401 - the server that forks the processes has imported all
 from mmvtr.datasets.video_text import VideoTextDataset
+from mmvtr.datasets.videos.missing import LeftOut
 from mmvtr.engine.evaluation import to_cpu
 from mmvtr.engine.evaluation_loop import (
     RetrievalLoop,
@@ -237,6 +238,31 @@ def test_broken_videos_leave_the_gallery_and_are_named(tmp_path):
     assert '3 broken videos are left out of the gallery' in log
     assert 'video4: no stream' in log
     assert 'broken and left out 3 videos (video0, video1, video4): not the whole set' in log
+    assert 'on 2 of 5 clips and 2 of 7 texts\n' in log
+
+
+def test_broken_and_missing_videos_add_up(tmp_path):
+    """Of a set of 9 clips and 12 texts 4 are gone, with 5 texts, and 3 cannot be read."""
+    dataset = FakeDataset(broken=(0, 1, 4))
+    dataset.left_out = LeftOut(('p', 'q', 'r', 's'), 5, 9, 12)
+    metrics = make_runner(tmp_path, dataset=dataset).test()
+    sizes = {key: value for key, value in metrics.items() if key.startswith('set/')}
+    assert sizes == {
+        'set/videos': 2,
+        'set/videos_broken': 3,
+        'set/videos_missing': 4,
+        'set/texts': 2,
+        'set/texts_without_video': 10,
+    }
+    log = log_of(tmp_path)
+    assert 'results on test\n\non 2 of 9 clips and 2 of 12 texts\n' in log
+    assert '| tested on 2 of 9 clips and 2 of 12 texts |' in log
+    assert 'missing and left out 4 videos (p, q, r, ...): not the whole set' in log
+    (scalars,) = tmp_path.glob('*/*.json')
+    assert json.loads(scalars.read_text())['set/videos_missing'] == 4
+    whole = make_runner(tmp_path / 'whole').test()
+    assert not any(key.startswith('set/') for key in whole)
+    assert ' clips and ' not in log_of(tmp_path / 'whole')
 
 
 def test_a_nan_names_its_ids(tmp_path):

@@ -229,3 +229,30 @@ def test_bad_arguments_are_named():
         fn.error_rates_by_mass(scores, some_positives()[:, 1:], temperature=1.0)
     with pytest.raises(ValueError, match=r'edges must increase: \[1.0, 1.0\]'):
         fn.error_rates_by_mass(scores, some_positives(), temperature=1.0, edges=(1.0, 1.0))
+
+
+# -- general queries ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize('dim', [0, 1])
+def test_generality_is_the_perplexity_of_a_query(dim):
+    scores = draw()
+    found = fn.generality(scores, temperature=TEMPERATURE, dim=dim)
+    for row, value in zip(as_queries(scores, dim), found):
+        weights = np.exp((row - row.max()) / TEMPERATURE)
+        expected = np.exp(scipy.stats.entropy(weights))
+        assert float(value) == pytest.approx(expected, rel=1e-5)
+    assert found.dtype == torch.float64 and len(found) == scores.shape[1 - dim]
+
+
+def test_generality_at_its_ends_and_of_bad_input():
+    same = fn.generality(torch.zeros(3, 7), temperature=0.01)
+    torch.testing.assert_close(same, torch.full((3,), 7.0, dtype=torch.float64))
+    sharp = fn.generality(torch.eye(4) * 1e4, temperature=0.01)
+    torch.testing.assert_close(sharp, torch.ones(4, dtype=torch.float64))
+    with pytest.raises(ValueError, match='temperature must be positive, not 0.0'):
+        fn.generality(torch.zeros(3, 7), temperature=0)
+    with pytest.raises(ValueError, match='none of them 0'):
+        fn.generality(torch.zeros(3, 0), temperature=1)
+    with pytest.raises(ValueError, match='nan'):
+        fn.generality(torch.tensor([[0.0, torch.nan]]), temperature=1)

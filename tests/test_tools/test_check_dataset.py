@@ -92,6 +92,20 @@ def cut(config: Path, *numbers: int) -> None:
         path.write_bytes(path.read_bytes()[:-200])
 
 
+def test_missing_videos_are_counted(many, monkeypatch, capsys):
+    for number in (3, 5):
+        (many.parent / f'videos/video{number}.mp4').unlink()
+    assert check(monkeypatch, many) == 1
+    printed = capsys.readouterr().out
+    assert '2 of 40 video files are missing' in printed
+    assert "; missing='skip' leaves them out" in printed
+    skip = ('--cfg-options', 'test_dataloader.dataset.missing=skip')
+    assert check(monkeypatch, many, *skip) == 0
+    printed = capsys.readouterr().out
+    assert 'videos 38, texts 38' in printed
+    assert '2 of 40 clips and 2 of 40 texts are missing and LEFT OUT' in printed
+
+
 def test_some_items_are_tried(many, monkeypatch, capsys):
     """The same 16 each time, the first among them."""
     assert check(monkeypatch, many) == 0

@@ -118,6 +118,8 @@ def describe(part: str, cfg: Config, samples: int) -> str:
         )
     facts = ', '.join(f'{key} {value}' for key, value in dataset.protocol().items())
     lines = [facts]
+    if dataset.left_out:
+        lines.append(f'{dataset.left_out} are missing and LEFT OUT')
     if dataset.known_broken:
         lines.append(f'{len(dataset.known_broken)} listed as broken and LEFT OUT')
     if videos and texts:

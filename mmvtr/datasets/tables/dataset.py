@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any, Literal, Mapping, Optional, Sequence
+from typing import Any, Mapping, Optional, Sequence
 
 from mmengine.logging import MMLogger
 
@@ -23,6 +23,7 @@ from mmvtr.datasets.tables.records import (
 from mmvtr.datasets.tables.rows import read_rows, some
 from mmvtr.datasets.video_text import Transform, VideoTextDataset
 from mmvtr.datasets.videos.durations import duration_of
+from mmvtr.datasets.videos.missing import SKIP_ADVICE, LeftOut
 from mmvtr.datasets.videos.video_io import BrokenVideoError
 from mmvtr.registry import DATASETS, bare_name
 
@@ -56,8 +57,6 @@ class TableDataset(VideoTextDataset):
             ``dict(video='filename', text='caption')``.
         fractions: of the videos by split, where the table has no column ``split``.
         seed: which videos these are.
-        missing: 'raise' where a file is missing, or 'skip' its rows, which the log and the
-            protocol of a result say.
         read_durations: read the seconds of files that the table does not tell, for results of
             moments; opens each video once.
         **kwargs: of :class:`VideoTextDataset`.
@@ -78,13 +77,10 @@ class TableDataset(VideoTextDataset):
         columns: Optional[Mapping[str, str]] = None,
         fractions: Mapping[str, float] = FRACTIONS,
         seed: int = 0,
-        missing: Literal['raise', 'skip'] = 'raise',
         read_durations: bool = False,
         video_pipeline: Sequence[Transform],
         **kwargs: Any,
     ) -> None:
-        if missing not in ('raise', 'skip'):
-            raise ValueError(f"missing: 'raise' or 'skip', not {shown(missing)}")
         check_fractions(fractions)
         self.split = split
         self.table = Path(table)
@@ -92,10 +88,8 @@ class TableDataset(VideoTextDataset):
         self.columns = dict(columns or {})
         self.fractions = dict(fractions)
         self.seed = seed
-        self.missing = missing
         self.read_durations = read_durations
         self._pipeline = video_pipeline
-        self._left_out: Optional[str] = None
         self._drawn: Optional[str] = None
         super().__init__(video_pipeline, **kwargs)
 
@@ -115,9 +109,7 @@ class TableDataset(VideoTextDataset):
         chosen = self._of_split(pairs, drawn='split' not in has)
         gone = [pair for pair in chosen if pair.source is None]
         if gone:
-            self._report_missing(
-                gone, sources, len({(pair.name, pair.source is None) for pair in chosen})
-            )
+            self._leave_rows(gone, chosen, sources)
         here = [pair for pair in chosen if pair.source is not None]
         if not here:
             raise problem(Place(self.table), f'of split {shown(self.split)} no row is left')
@@ -131,10 +123,8 @@ class TableDataset(VideoTextDataset):
         return f'{type(self).__name__} {self.split} by {name_of(self.table)}'
 
     def protocol(self) -> dict[str, Any]:
-        """As of the base, with how the split was drawn and what was left out."""
-        return dict(
-            super().protocol(), table=self.table.name, splits=self._drawn, left_out=self._left_out
-        )
+        """As of the base, with how the split was drawn."""
+        return dict(super().protocol(), table=self.table.name, splits=self._drawn)
 
     def _check_kind(self, sources: Sources) -> None:
         """Say it in words where the pipeline reads another kind than there is."""
@@ -142,7 +132,7 @@ class TableDataset(VideoTextDataset):
         if not isinstance(first, dict):
             return
         kind = bare_name(first)
-        if sources.kind == 'features' and kind in ('LoadVideo', 'LoadFrames'):
+        if sources.kind == 'features' and kind in ('LoadVideo', 'LoadClips', 'LoadFrames'):
             raise problem(
                 Place(self.root),
                 f'holds features, but the video pipeline begins with {kind}: take a '
@@ -179,21 +169,21 @@ class TableDataset(VideoTextDataset):
             raise problem(Place(self.table), what)
         return chosen
 
-    def _report_missing(self, gone: list[Pair], sources: Sources, total: int) -> None:
+    def _leave_rows(self, gone: list[Pair], chosen: list[Pair], sources: Sources) -> None:
+        """Refuse the rows of files that are missing, or let the base say what is left out."""
         videos = {pair.name: pair.wanted for pair in reversed(gone)}
-        names = some([one.name + one.span for one in reversed(videos.values())])
+        names = [one.name + one.span for one in reversed(videos.values())]
+        total = len({(pair.name, pair.source is None) for pair in chosen})
         if self.missing == 'raise':
             begin = f'{name_of(self.table, 90)}, split {shown(self.split, 40)}'
             raise FileNotFoundError(
                 f'{begin}: {len(videos)} of {total} videos are not in {name_of(self.root, 90)}: '
-                f'{names} (first in {gone[0].row.place.inside}){sources.hint(gone[0].wanted)}; '
-                "missing='skip' leaves them out"
+                f'{some(names)} (first in {gone[0].row.place.inside}){sources.hint(gone[0].wanted)}'
+                f'; {SKIP_ADVICE}'
             )
-        self._left_out = f'{len(videos)} videos without a file, {len(gone)} rows'
-        MMLogger.get_current_instance().warning(
-            f'{self.table}, {self.split}: left out {self._left_out}, as they are not in '
-            f'{self.root}: {names}'
-        )
+        texts = {pair.row.text_id for pair in chosen}
+        lost = texts - {pair.row.text_id for pair in chosen if pair.source is not None}
+        self.left_out = LeftOut(tuple(names), len(lost), total, len(texts))
 
     def _seconds(self, pairs: list[Pair]) -> dict[str, float]:
         """Seconds of whole files, by the table or else by the files."""

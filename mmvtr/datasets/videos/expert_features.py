@@ -71,10 +71,7 @@ class LoadExperts(BaseTransform):
             ValueError: files of a store do not fit each other.
         """
         ids = [video['video_id'] for video in videos]
-        for expert in self.experts.values():
-            expert.store.check([], 'videos')
-            expert.lacking.update(expert.store.missing(ids))
-        nothing = set(ids).intersection(*(expert.lacking for expert in self.experts.values()))
+        nothing = self.missing(videos)
         if nothing:
             raise KeyError(
                 f'none of the experts {list(self.experts)} has features of {len(nothing)} of '
@@ -83,6 +80,20 @@ class LoadExperts(BaseTransform):
         counts = {name: len(set(ids) - expert.lacking) for name, expert in self.experts.items()}
         shown = ', '.join(f'{name} {count}' for name, count in counts.items())
         MMLogger.get_current_instance().info(f'experts of {len(ids)} videos: {shown}.')
+
+    def missing(self, videos: list[Results]) -> list[str]:
+        """Ids of the videos of which no expert has features.
+
+        Raises:
+            FileNotFoundError: no such store.
+            ValueError: files of a store do not fit each other.
+        """
+        ids = [video['video_id'] for video in videos]
+        for expert in self.experts.values():
+            expert.store.check([], 'videos')
+            expert.lacking.update(expert.store.missing(ids))
+        nothing = set(ids).intersection(*(expert.lacking for expert in self.experts.values()))
+        return [name for name in ids if name in nothing]
 
     def transform(self, results: Results) -> Results:
         """``video_id`` -> ``features`` and ``video_extra``.

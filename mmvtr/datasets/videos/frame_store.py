@@ -111,8 +111,7 @@ class FrameStore:
             KeyError: clips are missing.
             ValueError: a shard is cut short; a clip was stored with another start or end.
         """
-        self.settings  # noqa: B018 - is there a store at all
-        missing = [v['video_id'] for v in videos if v['video_id'] not in self.clips]
+        missing = self.missing(videos)
         if missing:
             raise KeyError(
                 f'{self.path}: no frames of {len(missing)} of {len(videos)} videos, '
@@ -120,6 +119,16 @@ class FrameStore:
             )
         for video in videos:
             self._find(video)
+
+    def missing(self, videos: Sequence[dict[str, Any]]) -> list[str]:
+        """Ids of the videos that are not stored.
+
+        Raises:
+            FileNotFoundError: no such store.
+            ValueError: a shard is cut short.
+        """
+        self.settings  # noqa: B018 - is there a store at all
+        return [v['video_id'] for v in videos if v['video_id'] not in self.clips]
 
     def read(self, video: dict[str, Any], select: Select) -> list[np.ndarray]:
         """Pictures of a clip.

@@ -56,6 +56,11 @@ class LoadVideo(BaseTransform):
                 + (', ...' if len(missing) > 3 else '')
             )
 
+    def missing(self, videos: list[Results]) -> list[str]:
+        """Ids of the videos that have no file."""
+        missing = set(missing_files(Path(v['path']) for v in videos))
+        return [v['video_id'] for v in videos if Path(v['path']) in missing]
+
     def transform(self, results: Results) -> Results:
         """``path`` -> ``imgs``; raises :class:`BrokenVideoError`."""
         results['imgs'] = read_frames(
@@ -88,6 +93,10 @@ class LoadFrames(BaseTransform):
     def check(self, videos: list[Results]) -> None:
         """Raise FileNotFoundError, KeyError or ValueError unless all clips are whole and there."""
         self.store.check(videos)
+
+    def missing(self, videos: list[Results]) -> list[str]:
+        """Ids of the videos that are not stored; FileNotFoundError if there is no store."""
+        return self.store.missing(videos)
 
     def transform(self, results: Results) -> Results:
         """``video_id`` -> ``imgs``, ``stored_size``; raises :class:`BrokenVideoError`."""
@@ -142,6 +151,15 @@ class LoadFeatures(BaseTransform):
         """Raise FileNotFoundError or KeyError unless every video has its features."""
         for store in self.stores:
             store.check([video['video_id'] for video in videos], 'videos')
+
+    def missing(self, videos: list[Results]) -> list[str]:
+        """Ids of the videos that a store lacks; FileNotFoundError if there is no such store."""
+        ids = [video['video_id'] for video in videos]
+        lacking: set[str] = set()
+        for store in self.stores:
+            store.check([], 'videos')
+            lacking.update(store.missing(ids))
+        return [name for name in ids if name in lacking]
 
     def transform(self, results: Results) -> Results:
         """``video_id`` -> ``features``; raises :class:`BrokenVideoError`."""

@@ -51,7 +51,7 @@ class CLIPDualEncoder(nn.Module):
         Raises:
             ValueError: a video without a valid frame, or more frames than positions.
         """
-        if not len(video):
+        if not video.shape[0]:
             return empty_levels(self, video.shape[1])
         return self._pool_frames(encode_frames(self.frames, video, frame_mask), frame_mask)
 
@@ -68,7 +68,7 @@ class CLIPDualEncoder(nn.Module):
         Raises:
             ValueError: a text without a token, or longer than the text tower takes.
         """
-        if not len(text):
+        if not text.shape[0]:
             return empty_levels(self, text.shape[1])
         tokens, pooled = self.text(text, text_mask)
         return self._pool_words(masked(tokens, text_mask), pooled, text_mask)

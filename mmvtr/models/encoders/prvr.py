@@ -111,7 +111,7 @@ def run_frames(tower: nn.Module, video: Tensor, frame_mask: Tensor) -> Tensor:
     Raises:
         ValueError: a video has no valid frame (its index is named).
     """
-    return encode_frames(tower, video, frame_mask) if len(video) else _none(tower, video)
+    return encode_frames(tower, video, frame_mask) if video.shape[0] else _none(tower, video)
 
 
 def run_words(tower: nn.Module, text: Tensor, text_mask: Tensor) -> Tensor:
@@ -121,7 +121,7 @@ def run_words(tower: nn.Module, text: Tensor, text_mask: Tensor) -> Tensor:
         ValueError: a text has no valid word (its index is named).
     """
     check_mask(text_mask, 'text_mask')
-    return masked(tower(text, text_mask)[0], text_mask) if len(text) else _none(tower, text)
+    return masked(tower(text, text_mask)[0], text_mask) if text.shape[0] else _none(tower, text)
 
 
 def _none(tower: nn.Module, items: Tensor) -> Tensor:

@@ -88,7 +88,7 @@ class SSBEncoder(nn.Module):
                 f'SSBEncoder takes features [V, F, {self.rnn.input_size}], got '
                 f'{list(video.shape)}: in_dim must be the width of the stored features'
             )
-        if not len(video):
+        if not video.shape[0]:
             return empty_levels(self, video.shape[1])
         check_mask(frame_mask, 'frame_mask')
         _check_order(frame_mask)
@@ -114,7 +114,7 @@ class SSBEncoder(nn.Module):
         Raises:
             ValueError: see :func:`~mmvtr.models.towers.base.check_text`.
         """
-        if not len(text):
+        if not text.shape[0]:
             return empty_levels(self, text.shape[1])
         words, _ = self.text(text, text_mask)
         # Zeros at padding are what the convolution sees beyond the end of a lone text.
@@ -149,7 +149,7 @@ class TransformerPooling(nn.Module):
 
         What stands at invalid tokens has no meaning.
         """
-        query = self.query.to(tokens.dtype).expand(len(tokens), 1, -1)
+        query = self.query.to(tokens.dtype).expand(tokens.shape[0], 1, -1)
         padding = torch.cat([torch.zeros_like(mask[:, :1]), ~mask], 1)
         x = torch.cat([query, tokens], 1)
         for block in self.blocks:

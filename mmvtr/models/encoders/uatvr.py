@@ -71,8 +71,8 @@ class ExtraTokens(nn.Module):
             x = pad_tokens(x, self.length + self.count)
         x = x + self.position[: x.shape[1]]
         if self.tokens is not None:
-            x = torch.cat([x, self.tokens.expand(len(x), -1, -1)], 1)
-        return x, torch.cat([mask, mask.new_ones(len(mask), self.count)], 1)
+            x = torch.cat([x, self.tokens.expand(x.shape[0], -1, -1)], 1)
+        return x, torch.cat([mask, mask.new_ones(mask.shape[0], self.count)], 1)
 
 
 @MODELS.register_module()

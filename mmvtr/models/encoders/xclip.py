@@ -53,7 +53,7 @@ class XCLIPEncoder(nn.Module):
         Raises:
             ValueError: a video of another number of frames.
         """
-        if not len(video):
+        if not video.shape[0]:
             return empty_levels(self, video.shape[1])
         counts = frame_mask.sum(1)
         if video.shape[1] != self.num_frames or not frame_mask.all():
@@ -73,7 +73,7 @@ class XCLIPEncoder(nn.Module):
         Raises:
             ValueError: see :func:`~mmvtr.models.towers.base.check_text`.
         """
-        if not len(text):
+        if not text.shape[0]:
             return empty_levels(self, text.shape[1])
         tokens, pooled = self.text(text, text_mask)
         return {'global': Embedding(unit(pooled), masked(tokens, text_mask), text_mask)}

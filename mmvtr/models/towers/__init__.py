@@ -4,6 +4,7 @@ from mmvtr.models.towers.feature_frames import FeatureFrames
 from mmvtr.models.towers.feature_words import FeatureWords
 from mmvtr.models.towers.open_clip import OpenCLIPFrames
 from mmvtr.models.towers.open_clip_text import OpenCLIPText
+from mmvtr.models.towers.torchvision_clips import TorchvisionClips
 from mmvtr.models.towers.transformers_dual import TransformersDualText, TransformersFrames
 from mmvtr.models.towers.transformers_text import TransformersText
 from mmvtr.models.towers.word_vectors import WordVectors
@@ -13,6 +14,7 @@ __all__ = [
     'FeatureWords',
     'OpenCLIPFrames',
     'OpenCLIPText',
+    'TorchvisionClips',
     'TransformersDualText',
     'TransformersFrames',
     'TransformersText',

@@ -109,7 +109,8 @@ class OpenCLIPText(Tower):
         x = self.token_embedding(ids) + self.positional_embedding[:length]
         x = self.ln_final(self.transformer(x, attn_mask=_causal_mask(x)))
         tokens = self._project(x)
-        return tokens, tokens[torch.arange(len(ids), device=ids.device), last_valid(mask)]
+        # shape[0], as len() would be a constant of a graph that is exported.
+        return tokens, tokens[torch.arange(ids.shape[0], device=ids.device), last_valid(mask)]
 
     def _padded(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         self._check(ids, mask, self.context_length)
@@ -131,10 +132,12 @@ class OpenCLIPText(Tower):
         Its weights were trained with a padding mask that is late by one position: the first key is
         never masked, and key i + 1 is where token i is padding.
         """
-        last = self.cls_emb.expand(len(ids), 1, -1)
+        last = self.cls_emb.expand(ids.shape[0], 1, -1)
         x = torch.cat([self.token_embedding(ids), last], 1) + self.positional_embedding
         hidden = nn.functional.pad(ids == self.pad_id, (1, 0))[:, None]
-        attention = x.new_zeros(len(ids), x.shape[1], x.shape[1]).masked_fill(hidden, -torch.inf)
+        attention = x.new_zeros(ids.shape[0], x.shape[1], x.shape[1]).masked_fill(
+            hidden, -torch.inf
+        )
         if self.causal:
             attention = attention + _causal_mask(x)
         x = self.transformer(x, attn_mask=attention.repeat_interleave(self.heads, 0))

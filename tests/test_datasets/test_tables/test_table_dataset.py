@@ -220,9 +220,12 @@ def test_missing_files_are_an_error_or_are_left_out_and_said(folder, said):
         build(folder, 'video,text\na,x\nb.mp4,x\n'.replace('b.mp4', 'my_clips/a.mp4'))
     dataset = build(folder, table, missing='skip')
     assert ids(dataset) == (['a'], ['a#0'])
-    assert dataset.protocol()['left_out'] == '4 videos without a file, 5 rows'
-    assert ('WARNING', 'my.csv, all: left out 4 videos without a file, 5 rows, as they are not in '
-            'clips: z.mp4, a.avi, y, ...') in said  # fmt: skip
+    assert dataset.protocol()['left_out'] == '4 of 5 clips and 5 of 6 texts'
+    assert (
+        'WARNING',
+        'TableDataset all by my.csv: 4 of 5 clips and 5 of 6 texts are missing and left out '
+        '(z.mp4, a.avi, y, ...). A result without them is not one on the whole set.',
+    ) in said
     with pytest.raises(ValueError, match="of split 'all' no row is left"):
         build(folder, 'video,text\nz,x\n', missing='skip')
     with pytest.raises(ValueError, match="missing: 'raise' or 'skip', not 'no'"):

@@ -1,0 +1,91 @@
+"""Videos that annotations tell of and nobody has any more: refused, or left out and counted."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Literal, NamedTuple, Sequence
+
+from mmengine.dist import all_gather_object
+from mmengine.logging import MMLogger
+
+from mmvtr.datasets.annotation_values import shown
+
+#: What a dataset may do about videos without a file.
+Missing = Literal['raise', 'skip']
+#: What to do about them, for an error.
+SKIP_ADVICE = "missing='skip' leaves them out"
+
+Records = list[dict[str, Any]]
+
+
+class LeftOut(NamedTuple):
+    """What a set lacks of the whole one.
+
+    Attributes:
+        names: of the videos without a file.
+        texts: how many texts have no video but these.
+        of_videos, of_texts: how many the whole set has.
+    """
+
+    names: tuple[str, ...]
+    texts: int
+    of_videos: int
+    of_texts: int
+
+    def __str__(self) -> str:
+        return (
+            f'{len(self.names):,} of {self.of_videos:,} clips and '
+            f'{self.texts:,} of {self.of_texts:,} texts'
+        )
+
+
+def check_missing(missing: Any) -> None:
+    """Raise ValueError unless it is 'raise' or 'skip'."""
+    if missing not in ('raise', 'skip'):
+        raise ValueError(f"missing: 'raise' or 'skip', not {shown(missing)}")
+
+
+def not_there(steps: Sequence[Callable], videos: Records) -> set[str]:
+    """Ids of the videos that a step of a pipeline does not find.
+
+    Args:
+        steps: of the pipeline; those that read files have a method ``missing(videos)``.
+        videos: their records.
+
+    Raises:
+        FileNotFoundError: not even the store, where a step reads one.
+    """
+    return {name for step in steps if hasattr(step, 'missing') for name in step.missing(videos)}
+
+
+def keep(videos: Records, texts: Records, stay: Sequence[int]) -> tuple[Records, Records]:
+    """The videos at these positions, and the texts of any of them, which now count from 0."""
+    place = {v: new for new, v in enumerate(stay)}
+    for text in texts:
+        text['video_idx'] = [place[v] for v in text['video_idx'] if v in place]
+    return [videos[v] for v in stay], [text for text in texts if text['video_idx']]
+
+
+def report(left_out: LeftOut, origin: str) -> None:
+    """Say in the log what is left out of which set."""
+    more = ', ...' if len(left_out.names) > 3 else ''
+    MMLogger.get_current_instance().warning(
+        f'{origin}: {left_out} are missing and left out ({", ".join(left_out.names[:3])}{more}). '
+        'A result without them is not one on the whole set.'
+    )
+
+
+def refuse_other_lists(names: Sequence[str], origin: str) -> None:
+    """See that all processes miss the same videos, as each takes its share of one list.
+
+    Raises:
+        ValueError: they do not; on every process.
+    """
+    lists = [set(own) for own in all_gather_object(sorted(names))]
+    for rank, own in enumerate(lists):
+        other = own ^ lists[0]
+        if other:
+            raise ValueError(
+                f"{origin[:200]}, missing='skip': process {rank} lacks {len(own)} videos and "
+                f'process 0 {len(lists[0])}, which differ in {len(other)}, e.g. '
+                f'{shown(sorted(other)[:3])}: all machines must have the same files'
+            )

@@ -1,0 +1,58 @@
+"""Write a retriever as two ONNX graphs: frames to the vector of a video, tokens to that of a text.
+
+    python tools/deployment/export_onnx.py CONFIG [CHECKPOINT] --out DIR
+
+Scores are inner products of these vectors, as in tools/export_index.py. ``DIR/retriever.json`` says
+how frames and tokens are made, for files are decoded and texts tokenized outside. Each graph is
+compared with PyTorch, on other batches than the traced one, before this is done (needs onnx,
+onnxruntime and onnxscript: ``pip install -e '.[onnx]'``).
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from mmengine.config import DictAction
+
+from mmvtr.utils import load_config
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add('config', help='config file')
+    add('checkpoint', nargs='?', help='default: (pretrained) weights as the config builds them')
+    add('--out', required=True, metavar='DIR', type=Path)
+    add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = parse_args()
+    cfg = load_config(args.config, args.cfg_options)
+
+    # Only now what takes seconds to import.
+    from mmvtr.apis import load_retriever
+    from mmvtr.onnx_export import export_onnx, need_packages
+
+    try:
+        need_packages()
+        model, _ = load_retriever(cfg, args.checkpoint, device='cpu')
+        said = export_onnx(model, cfg, args.out, checkpoint=args.checkpoint)
+    except (ImportError, OSError, RuntimeError, ValueError) as error:
+        raise SystemExit(f'error: {error}') from error
+    for kind in ('video', 'text'):
+        side = said[kind]
+        shapes = ', '.join(f'{name} {shape}' for name, shape in side['inputs'].items())
+        print(
+            f'{args.out / side["file"]}: {shapes} -> {side["output"]["vectors"]}; at most '
+            f'{side["difference_to_pytorch"]:.1g} from PyTorch'
+        )
+    print(f'{args.out / "retriever.json"}: preprocessing, weights {said["fingerprint"]}')
+
+
+if __name__ == '__main__':
+    main()
