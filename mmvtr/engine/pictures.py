@@ -10,8 +10,8 @@ from mmengine.logging import print_log
 from torch import Tensor, nn
 
 from mmvtr.datasets.video_text import VideoTextDataset, class_table
-from mmvtr.datasets.videos.film_strip import film_strip
 from mmvtr.engine.evaluation import Evaluation, to_device
+from mmvtr.engine.film_strip import film_strip
 from mmvtr.engine.moments import annotated, matches_of
 from mmvtr.functional.class_relevance import class_overlap, class_relevance
 from mmvtr.models.target import Target, judges, pushed

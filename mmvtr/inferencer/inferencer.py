@@ -18,8 +18,8 @@ from torch import nn
 
 from mmvtr.apis import encode_texts, encode_videos, load_retriever, refuse_stored_words
 from mmvtr.datasets.videos.durations import duration_of
-from mmvtr.datasets.videos.film_strip import film_strip
 from mmvtr.engine.evaluation import Encoded
+from mmvtr.engine.film_strip import film_strip
 from mmvtr.engine.zero_shot import pretrained_parts, untrained_parts
 from mmvtr.inferencer.given import (
     OTHER,
