@@ -13,6 +13,7 @@ from torch import Tensor
 
 from mmvtr.dist import gather_padded, gather_rows
 from mmvtr.functional.class_relevance import class_overlap, class_relevance
+from mmvtr.models.strips import Pairs
 from mmvtr.models.target import Target
 
 
@@ -75,6 +76,23 @@ class Annotation:
             known['relevance'] = class_relevance(some, videos)
             known['overlap'] = class_overlap(some, videos)
         return Target(**known)
+
+    def pairs(self) -> Pairs:
+        """The annotated pairs, in the order of texts, without a matrix."""
+        videos = self._videos_of['positives']
+        order = self._video_idx.argsort(stable=True)
+        known = self._video_idx[order]
+        first, last = (torch.searchsorted(known, videos, right=right) for right in (False, True))
+        counts = (last - first).masked_fill(videos < 0, 0).flatten()
+        # One row a listed video, and within it one for each column that shows it.
+        place = torch.arange(int(counts.sum()), device=counts.device)
+        place = place - (counts.cumsum(0) - counts).repeat_interleave(counts)
+        columns = order[first.flatten().repeat_interleave(counts) + place]
+        texts = torch.arange(len(videos), device=counts.device)
+        rows = texts.repeat_interleave(videos.shape[1]).repeat_interleave(counts)
+        unique = (rows * len(known) + columns).unique()  # a text may list a video twice
+        columns = unique % max(len(known), 1)
+        return Pairs(unique // max(len(known), 1), columns, self.shape)
 
 
 def match(data_samples: dict[str, Any], device: torch.device, key: str = 'text_videos') -> Tensor:

@@ -1,10 +1,10 @@
 """The losses of a joint batch without its matrix: strip by strip, each process its share.
 
 A strip, some texts against all videos, is made, reduced to vectors (:mod:`mmvtr.models.strips`) and
-forgotten; in the backward pass it is made again (a checkpoint of the autograd graph).  So memory
-grows with the batch, not with its square, and W processes do 1 / W of the work each.  What is
-reduced is gathered like embeddings are: all processes end with the same loss, and with the
-gradients of one process that holds the joint batch.
+forgotten; in the backward pass it is made again.  So memory grows with the batch, not with its
+square, and W processes do 1 / W of the work each.  What is reduced is gathered like embeddings are:
+all processes end with the same loss, and with the gradients of one process that holds the joint
+batch.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from mmvtr.dist import gather_rows
 from mmvtr.models.annotation import Annotation
-from mmvtr.models.strips import Pairs, Reduction, Sweep, gather, join
+from mmvtr.models.in_turn import in_turn
+from mmvtr.models.strips import Reduction, Sweep, gather, join
 from mmvtr.structures import Levels, take
 
 
@@ -83,24 +83,29 @@ def losses_in_strips(
     t, v = prepared(similarity, texts), prepared(similarity, videos)
     compare = getattr(similarity, 'compare', similarity)
     sweep = Sweep(known.shape, height, lambda rows: compare(take(t, rows), v))
-    pairs = all_pairs(sweep, known)
+    pairs = known.pairs()
     supervision = model.supervision
     begun = None if supervision is None else supervision.begin(texts, videos, pairs)
     losses = dict(model.losses) if retrieval else {}
     starts = {name: loss.begin(sweep, pairs, temperature) for name, loss in losses.items()}
 
-    def strip(rows: slice) -> Strip:
+    def strip(state: tuple, rows: slice) -> Strip:
+        t, v, begun, starts, temperature = state
         target, sums = known.target(rows), {}
         if supervision is not None:
             target, sums = supervision.strip(begun, rows, target)
-        matrices = sweep.matrices(rows) if losses else {}
+        matrices = compare(take(t, rows), v) if losses else {}
         reductions = {
             name: loss.strip(starts[name], rows, matrices, target, temperature)
             for name, loss in losses.items()
         }
         return Strip(sums, reductions)
 
-    strips = [checkpoint(strip, rows, use_reentrant=False) for rows in sweep.strips]
+    state = (t, v, begun, starts, temperature)
+    readers = nn.ModuleList([similarity, *losses.values()])
+    if supervision is not None:
+        readers.append(supervision)
+    strips = in_turn(strip, state, sweep.strips, readers.parameters())
     found: dict[str, Tensor] = {}
     if supervision is not None:
         names = strips[0].sums
@@ -119,13 +124,3 @@ def prepared(similarity: nn.Module, levels: Levels) -> Levels:
     """What a similarity can do item by item, once for all strips."""
     prepare = getattr(similarity, 'prepare', None)
     return levels if prepare is None else prepare(levels)
-
-
-def all_pairs(sweep: Sweep, known: Annotation) -> Pairs:
-    """The annotated pairs of the joint batch; each process looks through its share."""
-    rows, columns = [], []
-    for part in sweep.strips:
-        row, column = known.target(part).positives.nonzero(as_tuple=True)
-        rows.append(row + part.start)
-        columns.append(column)
-    return Pairs(*(gather_rows(torch.cat(x)) for x in (rows, columns)), known.shape)

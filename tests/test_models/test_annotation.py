@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mmvtr.datasets import collate_retrieval
-from mmvtr.models.annotation import annotated_target, match, own_match
+from mmvtr.models.annotation import Annotation, annotated_target, match, own_match
 
 CPU = torch.device('cpu')
 
@@ -104,3 +104,18 @@ def test_a_batch_of_broken_videos(known):
     assert target.positives.shape == (0, 0) and target.positives.dtype == torch.bool
     for matrix, dtype in ((target.relevance, torch.float32), (target.overlap, torch.bool)):
         assert matrix.shape == (0, 0) and matrix.dtype == dtype if known else matrix is None
+
+
+def test_pairs_are_those_of_the_matrix():
+    torch.manual_seed(0)
+    for texts, videos in ((7, 5), (3, 0), (0, 4), (1, 1), (40, 30)):
+        samples = dict(
+            video_idx=torch.randint(0, 6, (videos,)), text_videos=torch.randint(-1, 8, (texts, 3))
+        )
+        known = Annotation(samples, CPU)
+        pairs, expected = known.pairs(), known.target().positives
+        rows, columns = expected.nonzero(as_tuple=True)
+        assert torch.equal(pairs.rows, rows) and torch.equal(pairs.columns, columns)
+        assert pairs.shape == (texts, videos)
+        part = known.target(slice(1, 3)).positives
+        assert torch.equal(part, expected[1:3])

@@ -1,0 +1,132 @@
+"""A function of one strip after the other, whose graph is made when its gradient is due.
+
+``torch.utils.checkpoint`` does that for one call.  For hundreds of them what each leaves behind
+would lie between the large tensors of the next ones, as holes in the heap in which these find no
+room: a process grew by a strip a strip, to 22 GB where 1 was needed.  Here it lies in blocks.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any, Callable, Iterable, Sequence
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+
+def in_turn(
+    function: Callable[[Any, slice], Any],
+    state: Any,
+    strips: Sequence[slice],
+    parameters: Iterable[Tensor],
+) -> list[Any]:
+    """``[function(state, strip) for strip in strips]``.
+
+    Args:
+        function: gives nested tuples and dicts of tensors [...] or None, which are of one structure
+            for all strips.  Called twice for each: it must be deterministic.
+        state: nested tuples and dicts of all tensors that it reads and that somebody has computed.
+        strips: rows of each, one or more.
+        parameters: those that it reads beside the state, or more.
+    """
+    leaves, structure = tree_flatten(state)
+    turns = _Turns(function, structure, leaves, strips)
+    learnt = [p for p in parameters if p.requires_grad]
+    flat = _InTurn.apply(turns, len(turns.given), *turns.given, *learnt)
+    count = len(flat) // len(strips)
+    return [
+        tree_unflatten(list(flat[start : start + count]), turns.result)
+        for start in range(0, len(flat), count)
+    ]
+
+
+class _Turns:
+    """A function, its state and its strips; computes as autocast had it when this was made.
+
+    Attributes:
+        given: tensors of the state through which gradients leave.
+        result: how what the function gives is nested.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[Any, slice], Any],
+        structure: Any,
+        leaves: list[Any],
+        strips: Sequence[slice],
+    ) -> None:
+        self.function, self.structure, self.leaves = function, structure, leaves
+        self.strips = strips
+        self.places = [i for i, x in enumerate(leaves) if isinstance(x, Tensor) and x.requires_grad]
+        self.given = [leaves[i] for i in self.places]
+        self.result: Any = None
+        devices = [name for name in ('cpu', 'cuda') if torch.is_autocast_enabled(name)]
+        self.casts = [(name, torch.get_autocast_dtype(name)) for name in devices]
+
+    def call(self, given: Sequence[Tensor], rows: slice) -> list[Any]:
+        """What the function makes of a strip, flat, with ``given`` in the state."""
+        leaves = list(self.leaves)
+        for i, x in zip(self.places, given):
+            leaves[i] = x
+        with ExitStack() as stack:
+            for device, dtype in self.casts:
+                stack.enter_context(torch.autocast(device, dtype=dtype))
+            found = self.function(tree_unflatten(leaves, self.structure), rows)
+        flat, self.result = tree_flatten(found)
+        return flat
+
+
+class _Block:
+    """Where one tensor of each strip is kept: as large as if all were like the first."""
+
+    def __init__(self, first: Tensor, strips: int) -> None:
+        self.free = first.new_empty(first.numel() * strips)
+
+    def keep(self, x: Tensor) -> Tensor:
+        if x.numel() > len(self.free):  # more than the first had
+            return x.clone()
+        place, self.free = self.free[: x.numel()], self.free[x.numel() :]
+        return place.view(x.shape).copy_(x)
+
+
+class _InTurn(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, turns: _Turns, count: int, *read: Tensor) -> tuple[Any, ...]:
+        ctx.turns, ctx.count = turns, count
+        ctx.set_materialize_grads(False)
+        blocks: list[Any] = []
+        kept: list[Any] = []
+        for rows in turns.strips:
+            found = turns.call(read[:count], rows)
+            if not blocks:
+                blocks = [None if x is None else _Block(x, len(turns.strips)) for x in found]
+            kept += [None if x is None else block.keep(x) for x, block in zip(found, blocks)]
+        whole = [x for x in kept if x is not None and not x.is_floating_point()]
+        ctx.mark_non_differentiable(*whole)
+        ctx.save_for_backward(*read)
+        return tuple(kept)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
+        turns, read = ctx.turns, ctx.saved_tensors
+        given = [x.detach().requires_grad_() for x in read[: ctx.count]]
+        inputs = [*given, *read[ctx.count :]]
+        sums: list[Any] = [None] * len(read)
+        width = len(grads) // len(turns.strips)
+        for turn, rows in enumerate(turns.strips):
+            with torch.enable_grad():
+                found = turns.call(given, rows)
+            due = [
+                (x, grad)
+                for x, grad in zip(found, grads[turn * width : (turn + 1) * width])
+                if grad is not None and x.requires_grad
+            ]
+            if due:
+                outputs, into = zip(*due)
+                parts = torch.autograd.grad(outputs, inputs, into, allow_unused=True)
+                for i, part in enumerate(parts):
+                    if part is not None:
+                        sums[i] = torch.zeros_like(read[i]) if sums[i] is None else sums[i]
+                        sums[i] += part
+        return (None, None, *sums)
