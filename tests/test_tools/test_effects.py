@@ -45,6 +45,7 @@ def run(folder, *arguments):
     return done.stdout
 
 
+@pytest.mark.nightly
 def test_runs_restarts_and_does_not_depend_on_jobs(tmp_path):
     first, second = tmp_path / 'a', tmp_path / 'b'
     first.mkdir()
