@@ -98,9 +98,9 @@ class Pairs(NamedTuple):
 
 
 def of_pairs(
-    function: Callable[[Tensor, Tensor], Tensor],
-    texts: Tensor,
-    videos: Tensor,
+    function: Callable[..., Tensor],
+    texts: Sequence[Tensor],
+    videos: Sequence[Tensor],
     pairs: Pairs,
     *,
     entries: int = 2**22,
@@ -108,22 +108,22 @@ def of_pairs(
     """``function`` of the annotated pairs' rows, some at a time where they are many.
 
     Args:
-        function: float [p, ...] twice -> float [p].
-        texts, videos: float [T, ...] and [V, ...].
-        entries: numbers of a side that are taken at a time.
+        function: of rows of all ``texts``, then of all ``videos``, float [p, ...] each -> float [p].
+        texts, videos: float [T, ...] and [V, ...] each.
+        entries: numbers of a tensor that are taken at a time.
 
     Returns:
         float [P].
     """
-    size = max(1, entries // max(1, texts[:1].numel()))
+
+    def some(rows: Tensor, columns: Tensor) -> Tensor:
+        return function(*(x[rows] for x in texts), *(x[columns] for x in videos))
+
+    size = max(1, entries // max(1, texts[0][:1].numel()))
     if len(pairs.rows) <= size:
-        return function(texts[pairs.rows], videos[pairs.columns])
-
-    def part(rows: Tensor, columns: Tensor) -> Tensor:
-        return function(texts[rows], videos[columns])
-
+        return some(pairs.rows, pairs.columns)
     parts = zip(pairs.rows.split(size), pairs.columns.split(size))
-    return torch.cat([checkpoint(part, *some, use_reentrant=False) for some in parts])
+    return torch.cat([checkpoint(some, *part, use_reentrant=False) for part in parts])
 
 
 class Sweep:

@@ -144,7 +144,7 @@ class DVTRSupervision(nn.Module):
         """Once for a joint batch: what its strips share, and Eq. 8, which is of pairs only."""
         t, v = self._prepared(texts, videos)
         with torch.no_grad():
-            p = of_pairs(self._logits_of_pairs, t, v, pairs).sigmoid()
+            p = of_pairs(self._logits_of_pairs, (t,), (v,), pairs).sigmoid()
         best = (best.clamp_min(0) for best in pairs.best(p))
         return Begun(t, v, *best, self._align(t, v, texts, videos, pairs))
 
@@ -201,14 +201,14 @@ class DVTRSupervision(nn.Module):
             gaussian.mean_unit_sample(e.mean, e.log_std, self.num_samples, generator)
             for e in (texts[self.level], videos[self.level])
         )
-        of_texts, of_videos = (torch.cat([x, unit], -1) for x, unit in zip((t, v), units))
-        dim = t.shape[-1] // 2
+        of_texts, of_videos = zip((t, v), units)
+        terms = of_pairs(_distance_less_cosine, of_texts, of_videos, pairs)
+        return terms.sum() / max(len(pairs.rows), 1)
 
-        def term(one: Tensor, other: Tensor) -> Tensor:
-            distance = (one[:, : 2 * dim] - other[:, : 2 * dim]).square().sum(-1) / dim
-            return distance - (one[:, 2 * dim :] * other[:, 2 * dim :]).sum(-1)
 
-        return of_pairs(term, of_texts, of_videos, pairs).sum() / max(len(pairs.rows), 1)
+def _distance_less_cosine(t: Tensor, unit_t: Tensor, v: Tensor, unit_v: Tensor) -> Tensor:
+    """Eq. 8 of P pairs, from [mu, sigma] and the mean unit samples: [P, 2D], [P, D] ... -> [P]."""
+    return (t - v).square().sum(-1) / unit_t.shape[-1] - (unit_t * unit_v).sum(-1)
 
 
 @MODELS.register_module()
