@@ -108,7 +108,7 @@ def of_pairs(
     """``function`` of the annotated pairs' rows, some at a time where they are many.
 
     Args:
-        function: of rows of all ``texts``, then of all ``videos``, float [p, ...] each -> float [p].
+        function: of rows of all ``texts``, then of all ``videos``, float [p, ...] each; gives [p].
         texts, videos: float [T, ...] and [V, ...] each.
         entries: numbers of a tensor that are taken at a time.
 
