@@ -11,10 +11,15 @@ from elsewhere import Elsewhere, elsewhere
 from mmvtr.functional import (
     UnitMean,
     contrastive,
+    csls,
     dissimilarities,
+    dual_softmax,
     expected_median_rank,
+    inverted_softmax,
     paired_best_frames,
+    qb_norm,
     rank_counts,
+    sinkhorn_scores,
     token_matches,
     wasserstein2,
 )
@@ -91,6 +96,18 @@ def test_what_is_made_lies_where_the_inputs_are():
         mean = UnitMean(2)  # on the CPU; what it meets need not be
         mean.add(texts)
         assert mean.mean.tolist() == [0.5, 0.5]
+
+
+def test_a_bank_that_was_read_from_a_file_may_stay_on_the_cpu():
+    generator = torch.Generator().manual_seed(0)
+    scores, bank = torch.randn(60, 30, generator=generator).split([20, 40])
+    with elsewhere() as device:
+        away = scores.to(device)
+        for transform in (csls, dual_softmax, inverted_softmax, qb_norm, sinkhorn_scores):
+            how = {} if transform is csls else dict(temperature=0.1)
+            found = transform(away, bank, **how)
+            assert found.device == device
+            torch.testing.assert_close(found.cpu(), transform(scores, bank, **how))
 
 
 def test_half_precision_is_no_matter_of_small_differences():
