@@ -35,8 +35,10 @@ def dissimilarities(
     text_cosines, video_cosines = at_least_float32(text_cosines), at_least_float32(video_cosines)
     own = positives.to(text_cosines.dtype)
     # A mean over the own ones is a product with rows (columns) of sum 1; 0 / 0 is NaN.
-    omega = 1 - (own @ video_cosines) / own.sum(1, keepdim=True)
-    tau = 1 - (text_cosines @ own) / own.sum(0)
+    # Near 1 half precision knows three digits of a cosine, and two of what is left of it.
+    with torch.autocast(own.device.type, enabled=False):
+        omega = 1 - (own @ video_cosines) / own.sum(1, keepdim=True)
+        tau = 1 - (text_cosines @ own) / own.sum(0)
     return omega, tau
 
 

@@ -113,7 +113,8 @@ def paired_best_frames(
         best = cosines.masked_fill(~_take(mask, v)[:, None], -math.inf).max(-1)
         found.append([x[real.to(x.device)] for x in best])
     if not found:
-        return BestFrames(torch.zeros(0), torch.zeros(0, dtype=torch.long))
+        none = torch.zeros(0, device=texts.device if isinstance(texts, Tensor) else None)
+        return BestFrames(none, none.long())
     back = order.argsort().to(found[0][0].device)
     return BestFrames(*(torch.cat(x)[back] for x in zip(*found)))
 

@@ -85,7 +85,7 @@ class UnitMean:
         cosines = None if against is None else _empty_cosines(x)
         totals = torch.zeros_like(self.totals)
         for block in _blocks(x, mask, len(self.sum)):
-            totals[:-1] += _product(block.scale, block.vectors)
+            totals[:-1] += _product(block.scale, block.vectors).to(totals.device)
             totals[-1] += len(block.vectors)
             if cosines is not None:
                 _write_cosines(cosines, block, against)

@@ -13,6 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from mmvtr.functional.precision import at_least_float32
+
 
 def wasserstein2(mean_t: Tensor, log_std_t: Tensor, mean_v: Tensor, log_std_v: Tensor) -> Tensor:
     """Squared 2-Wasserstein distance of all pairs (DVTR Eq. 9).
@@ -21,7 +23,7 @@ def wasserstein2(mean_t: Tensor, log_std_t: Tensor, mean_v: Tensor, log_std_v: T
     ``[mu, sigma]``, so one matrix product.
 
     Args:
-        mean_t, log_std_t: float [T, D].
+        mean_t, log_std_t: float [T, D]; half precision is computed in float32.
         mean_v, log_std_v: float [V, D].
 
     Returns:
@@ -34,8 +36,11 @@ def wasserstein2(mean_t: Tensor, log_std_t: Tensor, mean_v: Tensor, log_std_v: T
             >>> wasserstein2(torch.zeros(1, 2), torch.zeros(1, 2), mean_v, log_std_v)
             tensor([[27.]])
     """
-    t = torch.cat([mean_t, log_std_t.exp()], -1)
-    return squared_distances(t, torch.cat([mean_v, log_std_v.exp()], -1))
+    t, v = (
+        torch.cat([at_least_float32(mean), at_least_float32(log_std).exp()], -1)
+        for mean, log_std in ((mean_t, log_std_t), (mean_v, log_std_v))
+    )
+    return squared_distances(t, v)
 
 
 def squared_distances(t: Tensor, v: Tensor) -> Tensor:
@@ -47,7 +52,8 @@ def squared_distances(t: Tensor, v: Tensor) -> Tensor:
             >>> squared_distances(torch.zeros(1, 2), torch.tensor([[3.0, 4.0], [0.0, 1.0]]))
             tensor([[25.,  1.]])
     """
-    # A small difference of large sums: not a matter for autocast's half precision.
+    # A small difference of large sums: not a matter for half precision.
+    t, v = at_least_float32(t), at_least_float32(v)
     with torch.autocast(t.device.type, enabled=False):
         squared = t.square().sum(-1)[:, None] + v.square().sum(-1)[None] - 2 * t @ v.t()
     return squared.clamp_min(0)

@@ -250,7 +250,7 @@ def expected_median_rank(counts: RankCounts) -> Tensor:
     slack = 1e-9  # what log-gamma loses of an exact half
     low = _first_rank(counts, 0.5 - slack)
     high = _first_rank(counts, 0.5 + slack)
-    return torch.tensor((low + high) / 2, dtype=torch.float64)
+    return counts.above.new_tensor((low + high) / 2)
 
 
 def refuse_nan(scores: Tensor) -> None:

@@ -75,7 +75,8 @@ def token_matches(
     for kind, mask in (('text', word_mask), ('video', frame_mask)):
         if not mask.any(1).all():
             raise ValueError(f'{kind} {int(mask.any(1).int().argmin())} has no valid token')
-    sims = torch.einsum('tld,vfd->tvlf', at_least_float32(words), at_least_float32(frames))
+    with torch.autocast(words.device.type, enabled=False):
+        sims = torch.einsum('tld,vfd->tvlf', at_least_float32(words), at_least_float32(frames))
     valid = word_mask[:, None, :, None] & frame_mask[None, :, None, :]
     sims = sims.masked_fill(~valid, 0.0 if official_mask else -math.inf)
     half = 0.5 if side == 'both' else 1.0

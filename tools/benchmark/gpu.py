@@ -1,0 +1,94 @@
+"""Does all of it run on this GPU, is it right there, and how fast?  No data, no network.
+
+    python tools/benchmark/gpu.py [--out DIR] [--only correctness] [--device cuda|cpu] [--smoke]
+
+Writes DIR/cuda.json and DIR/cuda.md and prints the page.  Exit status 1 where a correctness bar is
+not met or a section of them fails.
+
+(Not called cuda.py: torch imports NVIDIA's package ``cuda``, and would find a file of that name.)
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Callable
+
+import torch
+
+from gpu_check.functional import autocast, compiled, float32
+from gpu_check.loss_figures import loss
+from gpu_check.processes import processes
+from gpu_check.report import Part, Verdict, brief, machine, write
+from gpu_check.score_figures import scores
+from gpu_check.setting import Setting
+from gpu_check.step_figures import step_time
+from gpu_check.steps import steps
+from gpu_check.timing import free
+from gpu_check.video_figures import decode, towers
+
+Section = Callable[[Setting], Part]
+GROUPS: dict[str, dict[str, Section]] = {
+    'correctness': dict(
+        float32=float32, autocast=autocast, compiled=compiled, steps=steps, processes=processes
+    ),
+    'figures': dict(step_time=step_time, loss=loss, scores=scores, decode=decode, towers=towers),
+}
+SECTIONS = {name: section for group in GROUPS.values() for name, section in group.items()}
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add('--out', type=Path, default=Path('work_dirs/cuda'), help='folder of cuda.json and cuda.md')
+    add('--device', choices=('cuda', 'cpu'), default='cuda')
+    add('--smoke', action='store_true', help='tiny sizes: shows that it runs, and no speed')
+    add('--only', nargs='+', choices=(*GROUPS, *SECTIONS), default=tuple(GROUPS))
+    return parser.parse_args()
+
+
+def main() -> int:
+    args = parse_args()
+    if args.device == 'cuda' and not torch.cuda.is_available():
+        print('error: torch finds no CUDA device here; --device cpu --smoke shows what would run')
+        return 2
+    torch.set_float32_matmul_precision('highest')
+    setting = Setting(torch.device(args.device), args.smoke)
+    parts = {name: isolated(name, setting) for name in chosen(args.only)}
+    page = write(args.out, machine(setting.device), parts)
+    print(page)
+    print(f'{args.out / "cuda.md"} and {args.out / "cuda.json"} hold this page and its numbers.')
+    missed = [v for part in parts.values() for v in part.verdicts if v.binding and not v.met]
+    return int(bool(missed))
+
+
+def chosen(only: list[str]) -> list[str]:
+    """Names of sections, in their order."""
+    asked = {name for choice in only for name in GROUPS.get(choice, {choice: None})}
+    return [name for name in SECTIONS if name in asked]
+
+
+def isolated(name: str, setting: Setting) -> Part:
+    """A section; one that fails says why, and the others go on."""
+    start = time.perf_counter()
+    print(f'{name} ...', end=' ', flush=True)
+    try:
+        part = SECTIONS[name](setting)
+    except Exception as error:
+        traceback.print_exc()
+        reason = brief(error)
+        binding = name in GROUPS['correctness']
+        verdict = Verdict(f'{name} runs', False, reason, binding)
+        part = Part(name, [f'This section failed: {reason}'], verdicts=[verdict])
+    free(setting.device)
+    print(f'{time.perf_counter() - start:.1f} s', flush=True)
+    return part
+
+
+if __name__ == '__main__':
+    sys.exit(main())

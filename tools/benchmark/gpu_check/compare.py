@@ -1,0 +1,124 @@
+"""A case on a device and in a precision, beside the same in float64 on the CPU."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any, Callable, NamedTuple, Optional
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
+
+from gpu_check.cases import Case
+
+#: Largest error of a value or gradient, over the largest entry of the reference.
+BAR = 1e-4
+#: The same under autocast, from inputs that are rounded before both compute: 2^-8 and 2^-11 are
+#: half a step of one rounding.
+LOW_BARS = {torch.bfloat16: 2e-2, torch.float16: 5e-3}
+
+
+class Found(NamedTuple):
+    """Outputs, and gradients of the inputs that have one: plain tensors on the CPU."""
+
+    values: list[Tensor]
+    gradients: dict[str, Tensor]
+
+
+def run(
+    case: Case,
+    device: torch.device,
+    dtype: torch.dtype,
+    *,
+    autocast: Optional[torch.dtype] = None,
+    call: Optional[Callable] = None,
+) -> Found:
+    """The case there, from inputs of ``dtype``.
+
+    Args:
+        autocast: under torch.autocast of it, from inputs rounded to it.
+        call: in place of the case's own, of the same inputs.
+    """
+    inputs = {}
+    for name, x in case.inputs.items():
+        if x.is_floating_point():
+            x = x.to(device, dtype).requires_grad_(case.differentiable)
+        inputs[name] = x.to(device)
+    how = nullcontext() if autocast is None else torch.autocast(device.type, autocast)
+    with how:
+        out = (call or case.call)(SimpleNamespace(**inputs))
+    values = [x for x in tree_leaves(out) if isinstance(x, Tensor)]
+    terms = [_weighted(x) for x in values if x.requires_grad]
+    gradients = {}
+    leaves = {name: x for name, x in inputs.items() if x.requires_grad}
+    if terms:
+        found = torch.autograd.grad(sum(terms), list(leaves.values()), allow_unused=True)
+        gradients = {name: x.cpu() for name, x in zip(leaves, found) if x is not None}
+    return Found([x.detach().cpu() for x in values], gradients)
+
+
+def _weighted(x: Tensor) -> Tensor:
+    """A sum that tells every entry from every other; those that are not finite do not count."""
+    weight = torch.linspace(1, 2, max(x.numel(), 1), device=x.device)[: x.numel()].view(x.shape)
+    x = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+    return (x.masked_fill(~x.isfinite(), 0.0) * weight.to(x.dtype)).sum()
+
+
+def rounded(case: Case, dtype: torch.dtype) -> Case:
+    """The same case from inputs that ``dtype`` can hold."""
+    inputs = {
+        name: x.to(dtype).double() if x.is_floating_point() else x
+        for name, x in case.inputs.items()
+    }
+    return case._replace(inputs=inputs)
+
+
+def error(mine: Found, reference: Found) -> dict[str, float]:
+    """Largest relative error of the values and of the gradients; infinite where they do not fit."""
+    values = [_error(a, b) for a, b in zip(mine.values, reference.values)]
+    if len(mine.values) != len(reference.values):
+        values = [float('inf')]
+    errors = dict(value=max(values, default=0.0))
+    if mine.gradients.keys() != reference.gradients.keys():
+        errors['gradient'] = float('inf')
+    elif mine.gradients:
+        # One scale for all: a gradient that is zero but for rounding has none of its own.
+        largest = max(float(x.abs().max()) for x in reference.gradients.values())
+        errors['gradient'] = max(
+            _error(mine.gradients[name], x, floor=largest / 1e3)
+            for name, x in reference.gradients.items()
+        )
+    return errors
+
+
+def _error(mine: Tensor, reference: Tensor, floor: float = 0.0) -> float:
+    if mine.shape != reference.shape:
+        return float('inf')
+    if not reference.numel():
+        return 0.0
+    mine, reference = mine.double(), reference.double()
+    odd = ~reference.isfinite()
+    if not torch.equal(mine[odd].nan_to_num(nan=0.5), reference[odd].nan_to_num(nan=0.5)):
+        return float('inf')
+    mine, reference = mine[~odd], reference[~odd]
+    if not mine.isfinite().all():
+        return float('inf')
+    if not reference.numel():
+        return 0.0
+    scale = max(float(reference.abs().max()), floor, 1e-30)
+    return float((mine - reference).abs().max()) / scale
+
+
+def check(case: Case, device: torch.device) -> dict[str, Any]:
+    """float32 there against the reference on the CPU."""
+    cpu = torch.device('cpu')
+    reference = run(case, cpu, case.reference)
+    return error(run(case, device, torch.float32), reference)
+
+
+def check_low(case: Case, device: torch.device, dtype: torch.dtype) -> dict[str, Any]:
+    """Under autocast, from inputs in ``dtype``."""
+    case = rounded(case, dtype)
+    reference = run(case, torch.device('cpu'), torch.float64)
+    return error(run(case, device, dtype, autocast=dtype), reference)

@@ -1,0 +1,119 @@
+"""mmvtr.functional on the device: float32, autocast, compiled."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Callable
+
+import torch
+
+from gpu_check.cases import Case, cases
+from gpu_check.compare import BAR, LOW_BARS, check, check_low, error, run
+from gpu_check.report import Part, Row, Table, Verdict, brief
+from gpu_check.setting import Setting
+from mmvtr.functional import contrastive, ranking
+
+
+def float32(setting: Setting) -> Part:
+    """Values and gradients beside float64 on the CPU."""
+    rows, values, failed = _rows(cases(), lambda case: check(case, setting.device), BAR)
+    worst = max((max(x.values()) for x in values.values() if 'failure' not in x), default=0.0)
+    return Part(
+        'Functions in float32',
+        [
+            'Each function from seeded inputs in float32 on the device, beside float64 on the CPU '
+            '(float32 on the CPU where random numbers are drawn in the precision of the inputs). '
+            f'Largest difference over the largest entry; the bar is {BAR:g}.'
+        ],
+        [Table(('case', 'value', 'gradient'), rows)],
+        [_verdict(f'functions in float32 within {BAR:g}', failed, worst)],
+        values,
+    )
+
+
+def autocast(setting: Setting) -> Part:
+    """The functions that training meets, from low-precision inputs under autocast."""
+    some = [case for case in cases() if case.low]
+    tables, verdicts, values = [], [], {}
+    for dtype in setting.low:
+        name, bar = str(dtype).removeprefix('torch.'), LOW_BARS[dtype]
+
+        def one(case: Case, dtype: torch.dtype = dtype) -> dict[str, float]:
+            return check_low(case, setting.device, dtype)
+
+        rows, found, failed = _rows(some, one, bar)
+        worst = max((max(x.values()) for x in found.values() if 'failure' not in x), default=0.0)
+        tables.append(Table((f'case, {name}', 'value', 'gradient'), rows))
+        verdicts.append(_verdict(f'functions under {name} autocast within {bar:g}', failed, worst))
+        values[name] = found
+    about = (
+        'Inputs are rounded to the precision before both compute; the reference is float64 on the '
+        'CPU. What is not finite there must not be finite here, and the other way round.'
+    )
+    return Part('Functions under autocast', [about], tables, verdicts, values)
+
+
+def _rows(
+    some: list[Case], one: Callable[[Case], dict[str, float]], bar: float
+) -> tuple[list[Row], dict[str, dict], list[str]]:
+    """Cells, numbers, and names of those that miss the bar."""
+    rows, values, failed = [], {}, []
+    for case in some:
+        try:
+            found = one(case)
+        except Exception as problem:
+            reason = brief(problem)
+            rows.append((case.name, f'fails: {reason}', ''))
+            values[case.name] = dict(failure=reason)
+            failed.append(f'{case.name} ({reason})')
+            continue
+        values[case.name] = found
+        cells = (f'{found["value"]:.1e}', f'{found["gradient"]:.1e}' if 'gradient' in found else '')
+        rows.append((case.name, *cells))
+        if not max(found.values()) <= bar:
+            failed.append(f'{case.name} {max(found.values()):.1e}')
+    return rows, values, failed
+
+
+def _verdict(bar: str, failed: list[str], worst: float) -> Verdict:
+    return Verdict(bar, not failed, '; '.join(failed) or f'largest {worst:.1e}')
+
+
+def compiled(setting: Setting) -> Part:
+    """The two losses through torch.compile; where that fails the page says why."""
+    losses: dict[str, Callable[[SimpleNamespace], torch.Tensor]] = {}
+    whole = {x.name: x for x in cases()}
+    for name, loss in (('contrastive', contrastive), ('ranking/all', ranking)):
+        fast = torch.compile(loss, backend='aot_eager' if setting.smoke else 'inductor')
+        losses[name] = lambda i, fast=fast: fast(i.scores, i.positives, weights=i.weights)
+    rows, values, failed = [], {}, []
+    for name, call in losses.items():
+        torch._dynamo.reset()
+        plain = {'contrastive': contrastive, 'ranking/all': ranking}[name]
+        case = whole[name]._replace(
+            call=lambda i, plain=plain: plain(i.scores, i.positives, weights=i.weights)
+        )
+        reference = run(case, torch.device('cpu'), torch.float64)
+        try:
+            found = error(run(case, setting.device, torch.float32, call=call), reference)
+        except Exception as problem:
+            values[name] = dict(failure=brief(problem))
+            rows.append((name, f'not compiled: {brief(problem)}', ''))
+            continue
+        values[name] = found
+        rows.append((name, *(f'{x:.1e}' for x in found.values())))
+        if not max(found.values()) <= BAR:
+            failed.append(f'{name} {max(found.values()):.1e}')
+    return Part(
+        'Compiled losses',
+        ['Through torch.compile, beside float64 without it. What is not compiled fails no bar.'],
+        [Table(('case', 'value', 'gradient'), rows)],
+        [
+            Verdict(
+                f'compiled losses within {BAR:g}',
+                not failed,
+                '; '.join(failed) or '; '.join(': '.join(row[:2]) for row in rows),
+            )
+        ],
+        values,
+    )

@@ -1,0 +1,79 @@
+"""Training steps on the device: in parts and in strips they equal the plain one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gpu_check.models import clips, dvtr, loss_alone, step, vectors, without_dropout
+from gpu_check.report import Part, Table, Verdict
+from gpu_check.setting import Setting
+from mmvtr.models.retriever import VideoTextRetriever
+
+#: float32 sums in another order: of the loss, and of a gradient over the largest of all.
+BAR = 1e-3
+
+
+def steps(setting: Setting) -> Part:
+    """micro_batch and strip beside the plain step, of a whole retriever and of the loss alone."""
+    tiny = Setting(setting.device, smoke=True)  # what is equal here is no matter of size
+    model = dvtr(tiny)
+    without_dropout(model)
+    alone = loss_alone(64).to(setting.device).train()
+    rows, values, failed = [], {}, []
+    for title, one, batch in (
+        ('DVTR on CLIP2Video', model, clips(tiny, 13)),
+        ('contrastive loss', alone, vectors(500, 64, setting.device)),
+    ):
+        plain = step(one, batch)
+        for way, change in (
+            ('micro_batch', dict(micro_batch=4)),
+            ('strip', dict(strip=5)),
+            ('both', dict(micro_batch=4, strip=5)),
+        ):
+            off = differences(_changed(one, batch, change), plain)
+            rows.append((title, way, *(f'{x:.1e}' for x in off.values())))
+            values[f'{title}, {way}'] = off
+            if not max(off.values()) <= BAR:
+                failed.append(f'{title}, {way} {max(off.values()):.1e}')
+    worst = max(max(x.values()) for x in values.values())
+    return Part(
+        'Training steps',
+        [
+            'Loss and gradients of a step in parts (micro_batch) and in strips (strip), beside the '
+            f'plain step on the device, in float32. The bar is {BAR:g}.'
+        ],
+        [Table(('model', 'way', 'loss', 'gradients'), rows)],
+        [Verdict(f'steps within {BAR:g}', not failed, '; '.join(failed) or f'largest {worst:.1e}')],
+        values,
+    )
+
+
+def _changed(
+    model: VideoTextRetriever, batch: dict[str, Any], change: dict[str, int]
+) -> tuple[Tensor, dict[str, Tensor]]:
+    try:
+        for name, value in change.items():
+            setattr(model, name, value)
+        return step(model, batch)
+    finally:
+        for name in change:
+            setattr(model, name, None)
+
+
+def differences(
+    mine: tuple[Tensor, dict[str, Tensor]], reference: tuple[Tensor, dict[str, Tensor]]
+) -> dict[str, float]:
+    """Of the loss, relatively; of the gradients, over the largest entry of all."""
+    (loss, gradients), (expected, known) = mine, reference
+    if gradients.keys() != known.keys():
+        return dict(loss=float('inf'), gradients=float('inf'))
+    largest = max(float(x.abs().max()) for x in known.values())
+    worst = max(float((gradients[name] - x).abs().max()) for name, x in known.items())
+    off = float((loss - expected).abs() / expected.abs())
+    return {
+        'loss': off if torch.isfinite(loss) else float('inf'),
+        'gradients': worst / largest if worst == worst else float('inf'),
+    }
