@@ -616,6 +616,7 @@ def _hubness_and_lengths(x: SimpleNamespace) -> list[Case]:
             'scores positives',
             lambda i: tuple(f.error_rates_by_mass(i.scores, i.positives, temperature=TAU)),
         ),
+        ('generality', 'scores', lambda i: f.generality(i.scores, temperature=TAU)),
         ('k_occurrence', 'scores', lambda i: f.k_occurrence(i.scores, k=3)),
         ('skewness', 'lengths', lambda i: f.skewness(i.lengths)),
         ('modality_gap', 'texts videos', lambda i: tuple(f.modality_gap(i.texts, i.videos))),
