@@ -120,7 +120,7 @@ def main() -> None:
     cfg = load_config(args.config, args.cfg_options)
     kind = 'text' if args.texts else 'video'
 
-    from mmengine.utils import ProgressBar
+    from mmvtr.progress import show_progress
 
     model = build_model(cfg, args.checkpoint)
     datasets = build_datasets(cfg, kind)
@@ -131,16 +131,17 @@ def main() -> None:
     todo = missing(datasets, store, kind)
     count = sum(len(indices) for _, indices in todo)
     print(f'{args.out}: {count} {kind}s to do, {num_items(datasets, kind) - count} are there')
-    bar, broken = ProgressBar(count), []
+    broken = []
     loader = cfg.get('train_dataloader') or cfg.test_dataloader
-    for dataset, indices in todo:
-        for batch in batches(dataset.view(kind), indices, args.batch_size, loader):
-            broken += batch['data_samples']['broken']
-            for name, features in encode(model, batch, kind):
-                store.write(name, features)
-                bar.update()
+    with show_progress(f'{kind}s encoded', count) as advance:
+        for dataset, indices in todo:
+            for batch in batches(dataset.view(kind), indices, args.batch_size, loader):
+                broken += batch['data_samples']['broken']
+                for name, features in encode(model, batch, kind):
+                    store.write(name, features)
+                    advance()
     store.finish()
-    print(f'\n{args.out}: done, {len(broken)} broken videos left out')
+    print(f'{args.out}: done, {len(broken)} broken videos left out')
     for video_id, reason in broken:
         print(f'  {video_id}: {reason}')
 

@@ -68,7 +68,6 @@ def show(texts: Sequence[str], found: Any, records: Sequence[dict[str, Any]]) ->
     """A block for each text, a line for each of its videos."""
     shape = found.column.shape
     spans = found.matches.span.view(*shape, 2)
-    print()
     for text, *hits in zip(texts, found.column.tolist(), found.score.tolist(), spans.tolist()):
         print(text)
         for rank, (column, score, span) in enumerate(zip(*hits), 1):
