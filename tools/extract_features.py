@@ -31,10 +31,21 @@ def parse_args() -> argparse.Namespace:
     add = parser.add_argument
     add('config', help='config file')
     add('checkpoint', nargs='?', help="default: the tower's own (pretrained) weights")
-    add('--out', required=True, metavar='DIR', type=Path)
-    add('--format', choices=['npy', 'hdf5'], default='npy')
+    add(
+        '--out',
+        required=True,
+        metavar='DIR',
+        type=Path,
+        help='folder to write; what is there already is not done again',
+    )
+    add(
+        '--format',
+        choices=['npy', 'hdf5'],
+        default='npy',
+        help='a file for each item, or one for all (default: npy)',
+    )
     add('--texts', action='store_true', help='word features of the texts, not of the videos')
-    add('--batch-size', type=int, default=8, metavar='ITEMS')
+    add('--batch-size', type=int, default=8, metavar='ITEMS', help='encoded at a time (default: 8)')
     add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
     return parser.parse_args()
 

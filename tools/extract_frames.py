@@ -35,16 +35,28 @@ def parse_args() -> argparse.Namespace:
     )
     add = parser.add_argument
     add('config', help='config file, whose video pipelines begin with LoadVideo')
-    add('--out', required=True, metavar='DIR', type=Path)
+    add(
+        '--out',
+        required=True,
+        metavar='DIR',
+        type=Path,
+        help='folder to write; the same command goes on',
+    )
     add(
         '--size',
         type=int,
         metavar='PIXELS',
         help="short side of larger frames; default: the config's ResizeShortSide, else as they are",
     )
-    add('--quality', type=int, default=90, help='of the JPEGs, 1 to 100')
+    add('--quality', type=int, default=90, help='of the JPEGs, 1 to 100 (default: 90)')
     add('--fps', type=int, help="frames a second; default: what the config's sampling needs")
-    add('--shard-size', type=int, default=256, metavar='VIDEOS', help='videos a shard')
+    add(
+        '--shard-size',
+        type=int,
+        default=256,
+        metavar='VIDEOS',
+        help='videos a shard (default: 256)',
+    )
     add('--processes', type=int, default=len(os.sched_getaffinity(0)), help='default: all cores')
     add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
     args = parser.parse_args()

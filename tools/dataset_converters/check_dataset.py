@@ -54,7 +54,7 @@ def parse_args() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add('config')
+    add('config', help='config file')
     add('--samples', type=int, default=16, help='items of each set to read (default: 16)')
     add('--decode', action='store_true', help='read all videos, and list those that are broken')
     add(
@@ -70,7 +70,14 @@ def parse_args() -> argparse.Namespace:
         default=len(os.sched_getaffinity(0)),
         help='processes of --decode (default: all cores)',
     )
-    add('--cfg-options', nargs='+', action=DictAction, default={})
+    add(
+        '--cfg-options',
+        nargs='+',
+        action=DictAction,
+        default={},
+        metavar='KEY=VALUE',
+        help='config changes',
+    )
     args = parser.parse_args()
     for name in ('samples', 'workers'):
         if getattr(args, name) < 1:
