@@ -14,10 +14,9 @@ from typing import Any, Iterable, Optional, Sequence, Union
 import torch
 from mmengine.config import Config
 from mmengine.device import get_device
-from mmengine.dist import all_gather_object
+from mmengine.dist import all_gather_object, is_main_process
 from mmengine.logging import print_log
 from mmengine.registry import init_default_scope
-from mmengine.utils import track_iter_progress
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
@@ -26,6 +25,7 @@ from mmvtr.datasets.videos.broken_list import OnBroken
 from mmvtr.engine.checkpoint import check_weights, read_checkpoint
 from mmvtr.engine.evaluation import Encoded, encode_batch
 from mmvtr.engine.evaluation_loop import TwoPassLoader, gather
+from mmvtr.progress import show_progress
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels
 from mmvtr.utils import forget_pretrained
@@ -110,12 +110,16 @@ def encode_set(
     loaders = dict(zip(('video', 'text'), loader.loaders))
     parts: dict[str, list[Encoded]] = {kind: [] for kind in kinds}
     broken: list[tuple[str, str]] = []
+    shown = progress and is_main_process()
     for kind in kinds:
         batches = loaders[kind]
-        for batch in track_iter_progress((batches, len(batches))) if progress else batches:
-            broken += batch['data_samples']['broken']
-            if kind in batch['inputs']:  # not all videos of the batch are broken
-                parts[kind].append(encode_batch(model, kind, batch, amp=False))
+        words = f'batches of {kind}s encoded'
+        with show_progress(words, len(batches), shown=shown) as advance:
+            for batch in batches:
+                broken += batch['data_samples']['broken']
+                if kind in batch['inputs']:  # not all videos of the batch are broken
+                    parts[kind].append(encode_batch(model, kind, batch, amp=False))
+                advance()
     _report(sum(all_gather_object(broken), []))
     return {kind: gather(parts[kind], kind) for kind in kinds}
 

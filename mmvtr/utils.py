@@ -59,12 +59,26 @@ def config_folder() -> Path:
     Raises:
         FileNotFoundError: neither is there.
     """
+    return _folder_of('configs', '_base_/default_runtime.py')
+
+
+def tool_folder() -> Path:
+    """Where the package's command-line tools are: as :func:`config_folder`.
+
+    Raises:
+        FileNotFoundError: they are not there.
+    """
+    return _folder_of('tools', 'dataset_converters/check_dataset.py')
+
+
+def _folder_of(name: str, holds: str) -> Path:
+    """The folder of that name that holds a certain file: `configs` may be anybody's."""
     package = Path(__file__).parent
-    folders = [package / '.mim/configs', package.parent / 'configs']
+    folders = [package / '.mim' / name, package.parent / name]
     for folder in folders:
-        if (folder / '_base_/default_runtime.py').is_file():  # `configs` may be anybody's
+        if (folder / holds).is_file():
             return folder
-    raise FileNotFoundError(f'no configs of mmvtr: looked in {" and ".join(map(str, folders))}')
+    raise FileNotFoundError(f'no {name} of mmvtr: looked in {" and ".join(map(str, folders))}')
 
 
 def config_names() -> list[str]:
@@ -96,7 +110,7 @@ def load_config(
     """A config file with the command line's changes, ready for a Runner.
 
     Args:
-        path: the file.
+        path: the file, or the name of one of the package's own (:func:`named_config`).
         options: as ``--cfg-options`` gives them, ``{'model.width': 8}``.  A name that the config's
             ``shortcuts`` knows stands for all keys that are listed there, and ``NAME.more`` for
             ``more`` of each of them.
@@ -108,10 +122,9 @@ def load_config(
     # OpenMP threads that spin for long while they wait take the cores from the data workers: where
     # cores are scarce, the default makes a step several times slower.  Read when torch is loaded.
     os.environ.setdefault('GOMP_SPINCOUNT', '2000')
-    if not Path(path).is_file():
-        raise SystemExit(f'error: config {path} does not exist')
+    file = _file_or_name(path)
     try:
-        cfg = OnceFormatted.of(Config.fromfile(path))
+        cfg = OnceFormatted.of(Config.fromfile(file))
         cfg.merge_from_dict(_unfold(options or {}, cfg.get('shortcuts', {})))
     except Exception as error:  # configs are code: anything can be wrong in one
         raise SystemExit(f'error: config {path}: {type(error).__name__}: {error}') from error
@@ -123,6 +136,25 @@ def load_config(
             loader.pop('persistent_workers', None)
             loader.pop('prefetch_factor', None)
     return cfg
+
+
+def _file_or_name(path: str) -> Path:
+    """The file of a config that the command line names.
+
+    Raises:
+        SystemExit: there is no such file, and no config of the package of that name.
+    """
+    file, hint = Path(path), ''
+    if file.is_file():
+        return file
+    try:
+        if file.name == path and not file.suffix:  # a bare name, as own_clip4clip
+            return named_config(path)
+        if file.stem in config_names():
+            hint = f'; mmvtr has one of its own by the name {file.stem}'
+    except (ValueError, FileNotFoundError) as error:
+        hint = f'; {error}'
+    raise SystemExit(f'error: config {path} does not exist{hint}')
 
 
 def _unfold(options: dict[str, Any], shortcuts: dict[str, list[str]]) -> dict[str, Any]:

@@ -12,8 +12,9 @@ import sys
 from pathlib import Path
 from typing import Any, Callable, Mapping
 
+from serve_tools import ROOMS, settle
+
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = ('datasets', 'engine', 'evaluation', 'models')
 
 MP = multiprocessing.get_context('forkserver')
 MP.set_forkserver_preload(['toy', 'matplotlib.pyplot', *(f'mmvtr.{room}' for room in ROOMS)])
@@ -31,16 +32,7 @@ def in_child(log: Path, function: Callable, *args: Any, **kwargs: Any) -> int:
 
 
 def _call(log: Path, function: Callable, args: tuple, kwargs: dict) -> None:
-    import torch
-    from mmengine.config import Config
-    from mmengine.runner import Runner
-
-    with open(log, 'a') as file:
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
-    torch.set_num_threads(1)
-    Runner._log_env = lambda *args: None  # half a second of shell commands
-    Config.pretty_text = property(repr)  # a tenth of a second for each checkpoint
+    settle(log)
     function(*args, **kwargs)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple, Union
+from typing import Any, Callable, Iterator, NamedTuple, Union
 
 from children import ROOT
 
@@ -54,6 +56,40 @@ class Installation(NamedTuple):
         )
         assert done.returncode == 0, f'{command}: {done.stdout[-4000:]}'
         return done.stdout
+
+    @contextmanager
+    def tools(self, folder: Path) -> Iterator[Callable[..., tuple[int, str]]]:
+        """``run(folder, 'train', ...)`` as ``python -m mmvtr train ...``, without its imports.
+
+        Args:
+            folder: where the process that has imported all is; an empty one.
+
+        Yields:
+            A function that gives the exit code and all that was printed.
+        """
+        server = subprocess.Popen(
+            [sys.executable, str(ROOT / 'tests' / 'serve_tools.py')],
+            cwd=folder,
+            env=self.environ,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+        def run(folder: Path, *arguments: Any) -> tuple[int, str]:
+            log = folder / 'printed.txt'
+            log.unlink(missing_ok=True)
+            print(
+                json.dumps([str(folder), list(map(str, arguments)), str(log)]),
+                file=server.stdin,
+                flush=True,
+            )
+            return int(server.stdout.readline()), log.read_text()
+
+        with server:
+            assert server.stdout.readline().strip() == str(self.site / 'mmvtr' / '__init__.py')
+            yield run
+            server.stdin.close()
 
     @property
     def environ(self) -> dict[str, str]:

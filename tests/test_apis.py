@@ -1,6 +1,7 @@
 """Loading, encoding and comparing by hand, against what an evaluation encodes."""
 
 import logging
+import re
 
 import pytest
 import torch
@@ -129,10 +130,13 @@ def test_a_set_is_encoded_once_in_its_order(retriever):
     torch.testing.assert_close(F.normalize(texts.levels['global'].mean, dim=-1), expected)
 
 
-def test_of_a_set_one_kind(retriever):
+def test_of_a_set_one_kind(retriever, capsys):
     model, cfg = retriever
     encoded = encode_set(model, cfg.test_dataloader, kinds=['text'], progress=True)
     assert list(encoded) == ['text'] and encoded['text'].ids == ['b', 'c', 'd']
+    assert re.fullmatch(
+        r'batches of texts encoded: (\d) of \1 in \d\.\d s\n', capsys.readouterr().out
+    )
 
 
 def test_a_dataset_does_as_well_as_a_loader(retriever):

@@ -24,7 +24,7 @@ def parse_args() -> argparse.Namespace:
     add = parser.add_argument
     add('config', help='config file')
     add('checkpoint', help='checkpoint file of the same model')
-    add('--out', required=True, metavar='FILE', type=Path)
+    add('--out', required=True, metavar='FILE', type=Path, help='.pth file to write')
     add(
         '--max',
         type=int,

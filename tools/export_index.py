@@ -27,7 +27,7 @@ def parse_args() -> argparse.Namespace:
     add = parser.add_argument
     add('config', help='config file')
     add('checkpoint', help='checkpoint file of the same model')
-    add('--out', required=True, metavar='DIR', type=Path)
+    add('--out', required=True, metavar='DIR', type=Path, help='folder to write')
     add('--transform', choices=['sinkhorn', 'inverted_softmax'], help='default: raw scores')
     add(
         '--queries',
@@ -37,7 +37,12 @@ def parse_args() -> argparse.Namespace:
     add('--bank', metavar='FILE', help='of tools/export_bank.py')
     add('--temperature', type=float, metavar='X', help="of the transform; default: the model's")
     add('--iters', type=int, metavar='N', help='of Sinkhorn-Knopp; default: 4')
-    add('--split', choices=['train', 'val', 'test'], default='test', help='whose videos')
+    add(
+        '--split',
+        choices=['train', 'val', 'test'],
+        default='test',
+        help='whose videos (default: test)',
+    )
     add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
     return parser.parse_args()
 

@@ -31,10 +31,21 @@ def parse_args() -> argparse.Namespace:
     add = parser.add_argument
     add('config', help='config file')
     add('checkpoint', nargs='?', help="default: the tower's own (pretrained) weights")
-    add('--out', required=True, metavar='DIR', type=Path)
-    add('--format', choices=['npy', 'hdf5'], default='npy')
+    add(
+        '--out',
+        required=True,
+        metavar='DIR',
+        type=Path,
+        help='folder to write; what is there already is not done again',
+    )
+    add(
+        '--format',
+        choices=['npy', 'hdf5'],
+        default='npy',
+        help='a file for each item, or one for all (default: npy)',
+    )
     add('--texts', action='store_true', help='word features of the texts, not of the videos')
-    add('--batch-size', type=int, default=8, metavar='ITEMS')
+    add('--batch-size', type=int, default=8, metavar='ITEMS', help='encoded at a time (default: 8)')
     add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
     return parser.parse_args()
 
@@ -120,7 +131,7 @@ def main() -> None:
     cfg = load_config(args.config, args.cfg_options)
     kind = 'text' if args.texts else 'video'
 
-    from mmengine.utils import ProgressBar
+    from mmvtr.progress import show_progress
 
     model = build_model(cfg, args.checkpoint)
     datasets = build_datasets(cfg, kind)
@@ -131,16 +142,17 @@ def main() -> None:
     todo = missing(datasets, store, kind)
     count = sum(len(indices) for _, indices in todo)
     print(f'{args.out}: {count} {kind}s to do, {num_items(datasets, kind) - count} are there')
-    bar, broken = ProgressBar(count), []
+    broken = []
     loader = cfg.get('train_dataloader') or cfg.test_dataloader
-    for dataset, indices in todo:
-        for batch in batches(dataset.view(kind), indices, args.batch_size, loader):
-            broken += batch['data_samples']['broken']
-            for name, features in encode(model, batch, kind):
-                store.write(name, features)
-                bar.update()
+    with show_progress(f'{kind}s encoded', count) as advance:
+        for dataset, indices in todo:
+            for batch in batches(dataset.view(kind), indices, args.batch_size, loader):
+                broken += batch['data_samples']['broken']
+                for name, features in encode(model, batch, kind):
+                    store.write(name, features)
+                    advance()
     store.finish()
-    print(f'\n{args.out}: done, {len(broken)} broken videos left out')
+    print(f'{args.out}: done, {len(broken)} broken videos left out')
     for video_id, reason in broken:
         print(f'  {video_id}: {reason}')
 

@@ -35,16 +35,28 @@ def parse_args() -> argparse.Namespace:
     )
     add = parser.add_argument
     add('config', help='config file, whose video pipelines begin with LoadVideo')
-    add('--out', required=True, metavar='DIR', type=Path)
+    add(
+        '--out',
+        required=True,
+        metavar='DIR',
+        type=Path,
+        help='folder to write; the same command goes on',
+    )
     add(
         '--size',
         type=int,
         metavar='PIXELS',
         help="short side of larger frames; default: the config's ResizeShortSide, else as they are",
     )
-    add('--quality', type=int, default=90, help='of the JPEGs, 1 to 100')
+    add('--quality', type=int, default=90, help='of the JPEGs, 1 to 100 (default: 90)')
     add('--fps', type=int, help="frames a second; default: what the config's sampling needs")
-    add('--shard-size', type=int, default=256, metavar='VIDEOS', help='videos a shard')
+    add(
+        '--shard-size',
+        type=int,
+        default=256,
+        metavar='VIDEOS',
+        help='videos a shard (default: 256)',
+    )
     add('--processes', type=int, default=len(os.sched_getaffinity(0)), help='default: all cores')
     add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
     args = parser.parse_args()
@@ -153,7 +165,7 @@ def extract(args: argparse.Namespace, videos: list[dict[str, Any]], settings: An
         write_shards(args, todo, settings)
     clips = FrameStore(args.out).clips
     broken = [clips[v['video_id']].reason for v in videos if clips[v['video_id']].reason]
-    print(f'\n{args.out}: done, {len(broken)} broken videos stored as such')
+    print(f'{args.out}: done, {len(broken)} broken videos stored as such')
     for reason in broken:
         print(f'  {reason}')
 
@@ -170,23 +182,22 @@ def remove_torn(folder: Path) -> None:
 
 def write_shards(args: argparse.Namespace, todo: list[dict[str, Any]], settings: Any) -> None:
     """Write all, under names that are free."""
-    from mmengine.utils import ProgressBar
-
     from mmvtr.datasets.videos.frame_store import complete, write_shard
+    from mmvtr.progress import show_progress
 
     done = {path.stem for path in complete(args.out)}
     names = (name for name in map('{:06d}'.format, count()) if name not in done)
     parts = [todo[i : i + args.shard_size] for i in range(0, len(todo), args.shard_size)]
-    bar = ProgressBar(len(todo))
     forked = multiprocessing.get_context('fork')  # has imported all
-    with ProcessPoolExecutor(args.processes, forked, initializer=start_process) as executor:
+    pool = ProcessPoolExecutor(args.processes, forked, initializer=start_process)
+    with show_progress('videos decoded', len(todo)) as advance, pool as executor:
         jobs = [
             executor.submit(write_shard, args.out, name, part, settings)
             for name, part in zip(names, parts)
         ]
         try:
             for job in as_completed(jobs):
-                bar.update(job.result())
+                advance(job.result())
         except BrokenProcessPool:
             raise SystemExit(
                 'error: a process was killed (out of memory?); the same command goes on'

@@ -24,9 +24,14 @@ def parse_args() -> argparse.Namespace:
     add = parser.add_argument
     add('config', help='config file')
     add('checkpoint', help='checkpoint file of the same model')
-    add('texts', nargs='+', metavar='TEXT')
+    add('texts', nargs='+', metavar='TEXT', help='what to look for')
     add('--k', type=int, default=5, help='videos a text (default: 5)')
-    add('--split', choices=['train', 'val', 'test'], default='test', help='whose videos')
+    add(
+        '--split',
+        choices=['train', 'val', 'test'],
+        default='test',
+        help='whose videos (default: test)',
+    )
     add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
     args = parser.parse_args()
     if args.k < 1:
@@ -68,7 +73,6 @@ def show(texts: Sequence[str], found: Any, records: Sequence[dict[str, Any]]) ->
     """A block for each text, a line for each of its videos."""
     shape = found.column.shape
     spans = found.matches.span.view(*shape, 2)
-    print()
     for text, *hits in zip(texts, found.column.tolist(), found.score.tolist(), spans.tolist()):
         print(text)
         for rank, (column, score, span) in enumerate(zip(*hits), 1):

@@ -31,12 +31,24 @@ def parse_args() -> argparse.Namespace:
     add('config', nargs='?', help='config file of a real training')
     add('--all', action='store_true', help='every config under configs/ that is not planted')
     add('--steps', type=int, help='stop (b) after so many steps of the own schedule')
-    add('--minutes', type=float, default=5.0, help='stop (b) after so much CPU time')
-    add('--jobs', type=int, default=2, help='of --all, one thread each')
-    add('--out', type=Path, default=Path('work_dirs/rehearsal'), help='for json and png')
+    add('--minutes', type=float, default=5.0, help='stop (b) after so much CPU time (default: 5)')
+    add('--jobs', type=int, default=2, help='of --all, one thread each (default: 2)')
+    add(
+        '--out',
+        type=Path,
+        default=Path('work_dirs/rehearsal'),
+        help='for json and png (default: work_dirs/rehearsal)',
+    )
     add('--page', type=Path, help='with --all: write the table of all results here')
     add('--only-page', action='store_true', help='with --page: train nothing')
-    add('--cfg-options', nargs='+', action=DictAction, default={}, metavar='KEY=VALUE')
+    add(
+        '--cfg-options',
+        nargs='+',
+        action=DictAction,
+        default={},
+        metavar='KEY=VALUE',
+        help='config changes',
+    )
     args = parser.parse_args()
     if args.all == (args.config is not None):
         parser.error('give a CONFIG or --all')

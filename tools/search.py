@@ -19,7 +19,7 @@ def parse_args() -> argparse.Namespace:
     )
     add = parser.add_argument
     add('index', metavar='DIR', type=Path, help='folder of the index')
-    add('texts', nargs='*', metavar='TEXT')
+    add('texts', nargs='*', metavar='TEXT', help='what to search for')
     add('--k', type=int, default=10, help='videos a text (default: 10)')
     add('--add', nargs='+', default=[], metavar='VIDEO', help='files to add first, for good')
     add('--checkpoint', metavar='FILE', help='where it is now, if it has moved since the export')

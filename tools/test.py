@@ -45,7 +45,12 @@ def parse_args() -> argparse.Namespace:
     add('--out', metavar='FILE', help='write the metrics to this .json, .yaml or .pkl file')
     add('--amp', action='store_true', help='encode in bfloat16 (scores stay float32)')
     add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
-    add('--launcher', choices=['none', 'pytorch', 'slurm', 'mpi'], default='none')
+    add(
+        '--launcher',
+        choices=['none', 'pytorch', 'slurm', 'mpi'],
+        default='none',
+        help='who has started the processes (default: none, a single one)',
+    )
     add('--local_rank', '--local-rank', type=int, default=0, help='set by launchers')
     args = parser.parse_args()
     os.environ.setdefault('LOCAL_RANK', str(args.local_rank))

@@ -39,12 +39,21 @@ def parse_args() -> argparse.Namespace:
         help='validate on the test set, keep every epoch and report the best one, as papers do',
     )
     add('--auto-scale-lr', action='store_true', help='scale the learning rate to the batch size')
-    add('--no-persistent-workers', action='store_true')
+    add(
+        '--no-persistent-workers',
+        action='store_true',
+        help='start the data workers anew for each epoch',
+    )
     add('--seed', type=int, help="default: the config's randomness.seed")
     add('--diff-rank-seed', action='store_true', help='another seed for each process')
     add('--deterministic', action='store_true', help='deterministic cuDNN algorithms')
     add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
-    add('--launcher', choices=['none', 'pytorch', 'slurm', 'mpi'], default='none')
+    add(
+        '--launcher',
+        choices=['none', 'pytorch', 'slurm', 'mpi'],
+        default='none',
+        help='who has started the processes (default: none, a single one)',
+    )
     add('--local_rank', '--local-rank', type=int, default=0, help='set by launchers')
     args = parser.parse_args()
     os.environ.setdefault('LOCAL_RANK', str(args.local_rank))

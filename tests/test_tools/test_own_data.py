@@ -1,7 +1,8 @@
-"""docs/own_data.md: each of its commands, on twenty clips and a csv, with a tiny CLIP."""
+"""docs/own_data.md: each of its commands, from the wheel, on twenty clips and a csv."""
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -10,7 +11,7 @@ import open_clip
 import pytest
 import torch
 
-from children import ROOT, in_child, run_tool
+from children import ROOT, in_child
 
 PAGE = (ROOT / 'docs/own_data.md').read_text()
 CLIP = dict(
@@ -18,52 +19,71 @@ CLIP = dict(
     vision_cfg=dict(layers=1, width=8, head_width=4, patch_size=112, image_size=224),
     text_cfg=dict(context_length=32, vocab_size=49408, width=16, heads=2, layers=1),
 )
-#: The page's configs, with that CLIP, in a moment.
-CONFIG = """
-_base_ = ['{root}/configs/{name}.py']
-
-clip = dict({clip}, _delete_=True)
-tower = dict(model=clip, pretrained='tiny.pt')
-model = dict(encoder=dict(frames={frames}, text=tower))
-train_dataloader = dict(num_workers=0)
-val_dataloader = dict(num_workers=0)
-test_dataloader = dict(num_workers=0)
-train_cfg = dict(max_epochs=2)
-"""
+#: What the page's commands get beside what it says: that CLIP, in a moment.
+QUICK = {f'{part}_dataloader.num_workers': 0 for part in ('train', 'val', 'test')}
+QUICK |= {'train_cfg.max_epochs': 2, 'pretrained': 'tiny.pt'}
+QUICK |= {'model.encoder.text.model': 'local-dir:tiny'}
+FEATURES = QUICK | {'model.encoder.frames.in_dim': 16}
+QUICK |= {'model.encoder.frames.model': 'local-dir:tiny'}
+STEPS = ('video_pipeline.1', 'text_pipeline.0')
+ZEROSHOT = {f'test_dataloader.dataset.{step}.model': 'local-dir:tiny' for step in STEPS}
+ZEROSHOT |= {f'model.encoder.{tower}.model': 'local-dir:tiny' for tower in ('frames', 'text')}
+ZEROSHOT |= {'weights': 'tiny.pt', 'test_dataloader.num_workers': 0}
 #: What each command of the page prints, in the page's order.
 SAID = [
-    ('check_dataset.py', r'train: dataset TableDataset, split train, .*videos 14, texts 15'),
-    ('test.py', r'set TableDataset all[\s\S]*zero-shot: weights as the config builds them'),
-    ('train.py', r'Testing the weights of [\s\S]*splits drawn by video, seed 0'),
-    ('test.py', r'checkpoint chosen on val'),
-    ('rehearse.py', r'own_dvtr_c2v: 2 of 2 steps'),
-    ('train.py', r'Testing the weights of .*own_dvtr_c2v'),
-    ('export_index.py', r'index: 20 videos of the test set, raw scores'),
-    ('search.py', r'a dog runs\n +1  (more/)?clip\d+  [-\d.]+  my_clips/'),
-    ('search.py', r'index: 21 videos, 1 of them new'),
-    ('find_moments.py', r'a dog runs\n +1  (more/)?clip\d+  [-\d.]+  \d\.\d-\d\.\d s  my_clips/'),
-    ('export_bank.py', r'bank.pth: 15 texts and 14 videos of the train set'),
-    ('export_index.py', r'debiased: 4 videos of the test set, sinkhorn with 15 texts'),
-    ('extract_features.py', r'my_features: 20 videos to do'),
-    ('train.py', r'Testing the weights of .*own_clip4clip_features'),
-    ('check_dataset.py', r'0 of 20 videos are broken'),
-    ('train.py', r'Testing the weights of '),
+    ('check_dataset', r'train: dataset TableDataset, split train, .*videos 14, texts 15'),
+    ('test', r'set TableDataset all[\s\S]*weights as the config builds them'),
+    ('test', r'set TableDataset all[\s\S]*weights as the config builds them'),
+    ('train', r'Testing the weights of [\s\S]*splits drawn by video, seed 0'),
+    ('test', r'checkpoint chosen on val'),
+    ('rehearse', r'own_dvtr_c2v: 2 of 2 steps'),
+    ('train', r'Testing the weights of .*own_dvtr_c2v'),
+    ('export_index', r'index: 20 videos of the test set, raw scores'),
+    ('search', r'a dog runs\n +1  (more/)?clip\d+  [-\d.]+  my_clips/'),
+    ('search', r'index: 21 videos, 1 of them new'),
+    ('find_moments', r'a dog runs\n +1  (more/)?clip\d+  [-\d.]+  \d\.\d-\d\.\d s  my_clips/'),
+    ('export_bank', r'bank.pth: 15 texts and 14 videos of the train set'),
+    ('export_index', r'debiased: 4 videos of the test set, sinkhorn with 15 texts'),
+    ('draw', r'3 pictures in .* s: sheet_0, sheet_1, sheet_2'),
+    ('extract_features', r'my_features: 20 videos to do'),
+    ('train', r'Testing the weights of .*own_clip4clip_features'),
+    ('check_dataset', r'0 of 20 videos are broken'),
+    ('train', r'Testing the weights of '),
 ]
+
+
+def words(options: dict) -> str:
+    return ' '.join(f'{key}={value}' for key, value in options.items())
 
 
 def commands() -> list[list[str]]:
     """Tool and arguments of each command of the page, in which $own stands for what it says."""
     lines = ''.join(re.findall(r'```bash\n(.*?)```', PAGE, flags=re.DOTALL)).splitlines()
-    (own,) = [line for line in lines if not line.startswith('python tools/')]
+    (own,) = [line for line in lines if not line.startswith('python -m mmvtr ')]
     name, value = shlex.split(own)[0].split('=', 1)
     assert name == 'own'
-    lines = [line.replace('$own', value) for line in lines if line != own]
-    return [shlex.split(line.removeprefix('python tools/')) for line in lines]
+    lines = [line.removeprefix('python -m mmvtr ') for line in lines if line != own]
+    return [shlex.split(f'{line.replace("$own", value)} {quick(line)}') for line in lines]
+
+
+def quick(line: str) -> str:
+    """What is added to a command that reads a config."""
+    if ' --cfg-options ' not in line:
+        return ''
+    if 'zeroshot_' in line:
+        return words(ZEROSHOT)
+    return words(FEATURES if 'own_clip4clip_features ' in line else QUICK)
+
+
+@pytest.fixture(scope='module')
+def tools(installed, tmp_path_factory):
+    with installed.tools(tmp_path_factory.mktemp('server')) as run:
+        yield run
 
 
 @pytest.fixture(scope='module')
 def folder(tmp_path_factory, write_video) -> Path:
-    """Clips in a folder and one below, of two suffixes; a table; weights; the page's configs."""
+    """Clips in a folder and one below, of two suffixes; a table; a tiny CLIP."""
     folder = tmp_path_factory.mktemp('own')
     (folder / 'my_clips/more').mkdir(parents=True)
     rows = ['video,text']
@@ -75,11 +95,9 @@ def folder(tmp_path_factory, write_video) -> Path:
     write_video(folder / 'new.mp4', range(0, 200, 20))
     torch.manual_seed(0)
     torch.save(open_clip.CustomTextCLIP(**CLIP).state_dict(), folder / 'tiny.pt')
-    (folder / 'configs').mkdir()
-    for path in (ROOT / 'configs').glob('own_*.py'):
-        frames = 'dict(in_dim=16)' if 'features' in path.stem else 'tower'
-        text = CONFIG.format(root=ROOT, name=path.stem, clip=f'**{CLIP}', frames=frames)
-        (folder / 'configs' / path.name).write_text(text)
+    (folder / 'tiny').mkdir()
+    whole = json.dumps(dict(model_cfg=CLIP, preprocess_cfg={}))
+    (folder / 'tiny/open_clip_config.json').write_text(whole)
     return folder
 
 
@@ -93,15 +111,16 @@ def spelt_out(folder: Path, arguments: list[str]) -> list[str]:
     return found
 
 
-def test_every_command_of_the_page_in_its_order(folder):
+def test_every_command_of_the_page_in_its_order(tools, folder):
     pytest.importorskip('faiss')
     todo = commands()
-    assert [Path(tool).name for tool, *_ in todo] == [tool for tool, _ in SAID]
+    assert [tool for tool, *_ in todo] == [tool for tool, _ in SAID]
     for (tool, *arguments), (_, said) in zip(todo, SAID):
-        code, printed = run_tool(folder, tool, *spelt_out(folder, arguments))
+        code, printed = tools(folder, tool, *spelt_out(folder, arguments))
         # Two steps of a rehearsal meet nothing, which its status says.
-        assert code == (1 if tool == 'rehearse.py' else 0), printed
+        assert code == (1 if tool == 'rehearse' else 0), printed
         assert re.search(said, printed), printed
+    assert list((folder / 'pictures').glob('sheet_*.png'))
 
 
 def _run(source: str) -> None:
@@ -111,6 +130,8 @@ def _run(source: str) -> None:
 def test_the_lines_of_python(folder, monkeypatch):
     monkeypatch.chdir(folder)
     (source,) = re.findall(r'```python\n(.*?)```', PAGE, flags=re.DOTALL)
+    assert source.count("'my_clips'}") == 1
+    source = source.replace("'my_clips'}", f"'my_clips', **{QUICK}}}")
     log = folder / 'python.txt'
     assert in_child(log, _run, source) == 0, log.read_text()
     assert 'captions.csv, train: 14 videos' in log.read_text()
@@ -131,42 +152,88 @@ def test_the_lines_of_python(folder, monkeypatch):
         ),
     ],
 )
-def test_what_a_training_refuses_before_it_starts(folder, options, said):
-    code, printed = run_tool(
-        folder, 'train.py', 'configs/own_clip4clip.py', '--cfg-options', *options
-    )
+def test_what_a_training_refuses_before_it_starts(tools, folder, options, said):
+    code, printed = tools(folder, 'train', *own(*options))
     assert code == 1 and 'Traceback' not in printed
     assert re.search(said, printed), printed
 
 
-def test_missing_files_are_stated_with_a_result(folder):
-    options = ['table=captions.csv', 'videos=my_clips/more', 'missing=skip']
-    options += ['test_dataloader.dataset.split=all']
-    arguments = 'configs/own_clip4clip.py', '--cfg-options', *options
-    code, printed = run_tool(folder, 'test.py', *arguments)
+def own(*options: str, config: str = 'own_clip4clip') -> list[str]:
+    return [config, '--cfg-options', *shlex.split(words(QUICK)), *options]
+
+
+def test_missing_files_are_stated_with_a_result(tools, folder):
+    options = ['videos=my_clips/more', 'missing=skip', 'test_dataloader.dataset.split=all']
+    code, printed = tools(folder, 'test', *own('table=captions.csv', *options))
     assert code == 1 and "of split 'all' no row is left" in printed  # more/clip0 is clip0 there
     table = (folder / 'captions.csv').read_text().replace('more/', '')
     (folder / 'flat.csv').write_text(table)
-    options[0] = 'table=flat.csv'
-    code, printed = run_tool(folder, 'test.py', arguments[0], '--cfg-options', *options)
+    code, printed = tools(folder, 'test', *own('table=flat.csv', *options))
     assert code == 0, printed
     printed = ' '.join(printed.split())
     assert ' on 4 of 20 clips and 5 of 21 texts ' in printed
     assert 'missing and left out 16 videos (' in printed
 
 
-def test_a_model_without_pretrained_weights_needs_a_checkpoint(folder):
-    options = ['table=captions.csv', 'videos=my_clips', 'pretrained=None']
-    code, printed = run_tool(
-        folder, 'test.py', 'configs/own_clip4clip.py', '--cfg-options', *options
-    )
+def test_a_model_without_pretrained_weights_needs_a_checkpoint(tools, folder):
+    options = own('table=captions.csv', 'videos=my_clips', 'pretrained=None')
+    code, printed = tools(folder, 'test', *options)
     assert code == 1 and 'own_clip4clip.py names no pretrained weights' in printed
 
 
-def test_what_is_random_is_said(folder):
-    options = ['table=captions.csv', 'videos=my_clips']
-    code, printed = run_tool(
-        folder, 'test.py', 'configs/own_dvtr_c2v.py', '--cfg-options', *options
-    )
+def test_what_is_random_is_said(tools, folder):
+    options = own('table=captions.csv', 'videos=my_clips', config='own_dvtr_c2v')
+    code, printed = tools(folder, 'test', *options)
     assert code == 0, printed
     assert 'Nothing pretrained fills encoder.difference' in ' '.join(printed.split())
+
+
+def test_real_videos_of_which_some_are_broken(tools, folder, shared):
+    """Files that other projects test their decoders with; two have no video stream."""
+    videos = shared / 'data/videos'
+    if not videos.is_dir():
+        pytest.skip(f'no videos at {videos}')
+    paths = sorted(videos.iterdir())
+    broken = {'tiny_Mpeg4', 'tiny_mp4-with-audio'}
+    (folder / 'real.csv').write_text(
+        '\n'.join(['video,text', *(f'{path.name},a clip by {path.stem}' for path in paths), ''])
+    )
+    data = 'table=real.csv', f'videos={videos}', 'test_dataloader.dataset.split=all'
+    code, printed = tools(folder, 'check_dataset', *own(*data, 'on_broken=skip'), '--decode')
+    assert code == 1 and f'2 of {len(paths)} videos are broken' in printed, printed
+    listed = (folder / 'broken_videos.txt').read_text()
+    assert {name for name in broken if name in listed} == broken
+    code, printed = tools(folder, 'test', *own(*data, 'on_broken.skip=broken_videos.txt'))
+    assert code == 0, printed
+    printed = ' '.join(printed.split())
+    left = len(paths) - 2
+    assert f'on {left} of {len(paths)} clips and {left} of {len(paths)} texts ' in printed
+    assert f'broken and left out 2 videos ({", ".join(sorted(broken))})' in printed
+
+
+@pytest.mark.parametrize(
+    'command, said',
+    [
+        (['trian'], r"^error: mmvtr has no tool 'trian'; near it: train$"),
+        (['xxxxx'], r"^error: mmvtr has no tool 'xxxxx'; python -m mmvtr lists them$"),
+        (['test', 'own_clip'], r'^error: config own_clip does not exist; .*near it: own_clip4clip'),
+        (
+            ['test', 'configs/own_dvtr_c2v.py'],
+            '^error: config .* does not exist; mmvtr has one of its own by the name own_dvtr_c2v$',
+        ),
+    ],
+)
+def test_names_that_there_are_not(tools, folder, command, said):
+    code, printed = tools(folder, *command)
+    assert code == 1 and len(printed.splitlines()) == 1
+    assert re.search(said, printed), printed
+
+
+def test_the_list_of_tools(tools, folder):
+    code, printed = tools(folder)
+    assert code == 0
+    listed = dict(re.findall(r'^  (\w+) +(\S.*)$', printed, flags=re.MULTILINE))
+    files = [path for path in (ROOT / 'tools').rglob('*.py') if 'benchmark' not in path.parts]
+    assert listed.keys() == {path.stem for path in files}  # no two of one name
+    assert len(files) == len(listed)
+    assert listed['train'] == 'Train a retriever, then test the checkpoint that was best on val.'

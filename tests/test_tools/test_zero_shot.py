@@ -182,6 +182,20 @@ def test_config(path):
     assert model.encoder.frames.image_size == registry.TRANSFORMS.build(resize).size
 
 
-def test_configs_of_two_sets():
+def test_configs_of_three_sets():
     names = [path.stem.split('_')[1:] for path in CONFIGS]
-    assert {d for _, d in names} == {'msrvtt', 'msvd'} and len(names) == 8
+    assert {d for _, d in names} == {'msrvtt', 'msvd', 'own'} and len(names) == 12
+
+
+OWN = [path for path in CONFIGS if path.stem.endswith('_own')]
+
+
+@pytest.mark.parametrize('path', OWN, ids=lambda path: path.stem)
+def test_all_of_your_own_table(path):
+    """The shortcuts of own.py reach the one set that there is; none names a set that is gone."""
+    cfg = Config.fromfile(path)
+    options = dict.fromkeys(('table', 'videos', 'missing', 'on_broken', 'split_seed'), 'x')
+    assert options.keys() < cfg.shortcuts.keys() and 'batch' not in cfg.shortcuts
+    dataset = load_config(str(path), options | {'columns.text': 'txt'}).test_dataloader.dataset
+    assert dataset.split == 'all' and dataset.columns == dict(video='video', text='txt')
+    assert all(dataset[key] == 'x' for key in ('table', 'videos', 'missing', 'on_broken', 'seed'))

@@ -82,8 +82,15 @@ def parse_args() -> argparse.Namespace:
     add('--out', type=Path, metavar='DIR', required=True, help='made if need be')
     add('--videos', type=int, default=1000, help='of the training set, drawn (default: 1000)')
     add('--texts', type=int, default=20, help='texts in ambiguous.json (default: 20)')
-    add('--seed', type=int, default=0, help='of the draws')
-    add('--cfg-options', nargs='+', action=DictAction, default={})
+    add('--seed', type=int, default=0, help='of the draws (default: 0)')
+    add(
+        '--cfg-options',
+        nargs='+',
+        action=DictAction,
+        default={},
+        metavar='KEY=VALUE',
+        help='config changes',
+    )
     return parser.parse_args()
 
 

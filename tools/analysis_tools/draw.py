@@ -31,13 +31,20 @@ def parse_args() -> argparse.Namespace:
     add('--pictures', nargs='+', metavar='NAME', help='default: all that the model can give')
     add('--queries', nargs='+', metavar='ID', help='texts whose hits are drawn (default: 3 drawn)')
     add('--top', type=int, default=5, help='hits of a query (default: 5)')
-    add('--seed', type=int, default=0, help='of the draws')
+    add('--seed', type=int, default=0, help='of the draws (default: 0)')
     add(
         '--scores', metavar='FILE', help='.npy of ScoresFileHook or of another model: no model runs'
     )
     add('--random-weights', action='store_true', help='without a checkpoint: draw a random model')
     add('--work-dir', help='for the log; default work_dirs/<config name>')
-    add('--cfg-options', nargs='+', action=DictAction, default={})
+    add(
+        '--cfg-options',
+        nargs='+',
+        action=DictAction,
+        default={},
+        metavar='KEY=VALUE',
+        help='config changes',
+    )
     args = parser.parse_args()
     if args.scores and args.checkpoint:
         raise SystemExit('error: --scores are drawn without a model: leave out the CHECKPOINT')

@@ -54,7 +54,14 @@ def parse_args() -> argparse.Namespace:
         help='bool or 0-1 [T, V], or int [T]: the video (column) of each text; default for a '
         'square matrix: its diagonal',
     )
-    add('--transform', nargs='+', action='extend', choices=TRANSFORMS, default=[])
+    add(
+        '--transform',
+        nargs='+',
+        action='extend',
+        choices=TRANSFORMS,
+        default=[],
+        help='of the scores, each in a table beside the raw numbers',
+    )
     add(
         '--query-source',
         choices=('test', 'bank'),
@@ -71,7 +78,7 @@ def parse_args() -> argparse.Namespace:
         'which are taken as logits: divided already',
     )
     add('--iters', type=int, default=4, metavar='N', help='of Sinkhorn-Knopp (default: 4)')
-    add('--out', type=Path, metavar='FILE.json')
+    add('--out', type=Path, metavar='FILE.json', help='for all numbers')
     add('--plot', type=Path, metavar='FILE.png', help='k-occurrence, and error rates by mass')
     return parser.parse_args()
 

@@ -91,7 +91,14 @@ def parse_args() -> argparse.Namespace:
         help="differences of means to count: more than MANY (LengthBiasMetric's min_gap) and at "
         "least MOST; default: the paper's 60 and 200 frames, 1 and 3.33 s",
     )
-    add('--cfg-options', nargs='+', action=DictAction, default={})
+    add(
+        '--cfg-options',
+        nargs='+',
+        action=DictAction,
+        default={},
+        metavar='KEY=VALUE',
+        help='config changes',
+    )
     return parser.parse_args()
 
 

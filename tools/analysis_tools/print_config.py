@@ -16,9 +16,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument('config')
+    parser.add_argument('config', help='config file')
     parser.add_argument('--save-path', metavar='FILE', help='also write it (.py, .json or .yaml)')
-    parser.add_argument('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE')
+    parser.add_argument(
+        '--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes'
+    )
     args = parser.parse_args()
     cfg = load_config(args.config, args.cfg_options)
     print(cfg.pretty_text)

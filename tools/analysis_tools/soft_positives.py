@@ -39,7 +39,14 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('config', help='of a model with a supervision, on a PlantedDataset')
     parser.add_argument('checkpoint', help='weights of the whole model')
     parser.add_argument('--out', metavar='FILE', help='write the numbers to this .json file, too')
-    parser.add_argument('--cfg-options', nargs='+', action=DictAction, default={})
+    parser.add_argument(
+        '--cfg-options',
+        nargs='+',
+        action=DictAction,
+        default={},
+        metavar='KEY=VALUE',
+        help='config changes',
+    )
     return parser.parse_args()
 
 

@@ -71,7 +71,14 @@ def parse_args() -> argparse.Namespace:
     add('--video', nargs='+', required=True, metavar='FILE', help='one picture each')
     add('--text', nargs='+', required=True, help='compared with each video')
     add('--out', type=Path, required=True, metavar='DIR', help='for the pictures, made if need be')
-    add('--cfg-options', nargs='+', action=DictAction, default={})
+    add(
+        '--cfg-options',
+        nargs='+',
+        action=DictAction,
+        default={},
+        metavar='KEY=VALUE',
+        help='config changes',
+    )
     return parser.parse_args()
 
 

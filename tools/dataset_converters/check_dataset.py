@@ -20,12 +20,12 @@ import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import Any, NamedTuple, Optional, Sequence
+from typing import Any, Callable, NamedTuple, Optional, Sequence
 
 from mmengine.config import Config, DictAction
 from mmengine.registry import init_default_scope
-from mmengine.utils import ProgressBar
 
+from mmvtr.progress import show_progress
 from mmvtr.registry import DATASETS
 from mmvtr.utils import load_config
 
@@ -54,7 +54,7 @@ def parse_args() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add('config')
+    add('config', help='config file')
     add('--samples', type=int, default=16, help='items of each set to read (default: 16)')
     add('--decode', action='store_true', help='read all videos, and list those that are broken')
     add(
@@ -70,7 +70,14 @@ def parse_args() -> argparse.Namespace:
         default=len(os.sched_getaffinity(0)),
         help='processes of --decode (default: all cores)',
     )
-    add('--cfg-options', nargs='+', action=DictAction, default={})
+    add(
+        '--cfg-options',
+        nargs='+',
+        action=DictAction,
+        default={},
+        metavar='KEY=VALUE',
+        help='config changes',
+    )
     args = parser.parse_args()
     for name in ('samples', 'workers'):
         if getattr(args, name) < 1:
@@ -163,7 +170,7 @@ def decode(args: argparse.Namespace) -> dict[str, str]:
         broken.setdefault(_id_of(job), found[job])
     known = {name: why for set_ in _datasets.values() for name, why in set_.known_broken.items()}
     write_broken(args.report, {**known, **broken})
-    print(f'\n{len(broken)} of {len(jobs)} videos are broken', end='')
+    print(f'{len(broken)} of {len(jobs)} videos are broken', end='')
     print(f', beside {len(known)} that were known to be' if known else '')
     for name, reason in broken.items():
         print(f'  {name}: {reason}')
@@ -193,20 +200,20 @@ def run(jobs: Sequence[Job], workers: int) -> dict[Job, str]:
     then decoded one by one, so that the video that kills a process is known.
     """
     found: dict[Job, str] = {}
-    bar = ProgressBar(len(jobs), file=sys.stdout)
     left = list(jobs)
-    while left:
-        left = run_pool(left, workers, found, bar)
-        for suspect in left[: 2 * workers + 1]:
-            if run_pool([suspect], 1, found, bar):
-                found[suspect] = 'the process that decoded it died'
-                bar.update()
-        left = left[2 * workers + 1 :]
+    with show_progress('videos decoded', len(jobs)) as advance:
+        while left:
+            left = run_pool(left, workers, found, advance)
+            for suspect in left[: 2 * workers + 1]:
+                if run_pool([suspect], 1, found, advance):
+                    found[suspect] = 'the process that decoded it died'
+                    advance()
+            left = left[2 * workers + 1 :]
     return found
 
 
 def run_pool(
-    jobs: Sequence[Job], workers: int, found: dict[Job, str], bar: ProgressBar
+    jobs: Sequence[Job], workers: int, found: dict[Job, str], advance: Callable[..., None]
 ) -> list[Job]:
     """Decode until all is done or a process dies. Returns what is left, in order."""
     left = dict.fromkeys(jobs)
@@ -217,7 +224,7 @@ def run_pool(
             for done in as_completed(waiting):
                 reason = done.result()
                 del left[waiting[done]]
-                bar.update()
+                advance()
                 if reason is not None:
                     found[waiting[done]] = reason
         except BrokenProcessPool:

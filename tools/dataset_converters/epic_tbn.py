@@ -40,7 +40,13 @@ def parse_args() -> argparse.Namespace:
     )
     parser.add_argument('out', type=Path, help='hdf5 file to write')
     parser.add_argument(
-        '--part', nargs=2, type=Path, action='append', required=True, metavar=('PKL', 'CSV')
+        '--part',
+        nargs=2,
+        type=Path,
+        action='append',
+        required=True,
+        metavar=('PKL', 'CSV'),
+        help='features of a split, and its annotation table; once for each split',
     )
     return parser.parse_args()
 

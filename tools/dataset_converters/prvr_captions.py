@@ -26,9 +26,11 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument('dataset', choices=sorted(SETS))
+    parser.add_argument('dataset', choices=sorted(SETS), help='whose annotations')
     parser.add_argument('ann_root', type=Path, help='folder of the official annotations')
-    parser.add_argument('--split', choices=['train', 'test'], required=True)
+    parser.add_argument(
+        '--split', choices=['train', 'test'], required=True, help='which captions to write'
+    )
     parser.add_argument('--only', type=Path, metavar='LIST', help='file of the video ids to keep')
     return parser.parse_args()
 

@@ -27,10 +27,19 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument('config')
+    parser.add_argument('config', help='config file')
     parser.add_argument('--min-count', type=int, default=2, help='rarer words are <unk>; default 2')
-    parser.add_argument('--glove', type=Path, metavar='FILE')
-    parser.add_argument('--cfg-options', nargs='+', action=DictAction, default={})
+    parser.add_argument(
+        '--glove', type=Path, metavar='FILE', help='text file of GloVe vectors, a word a line'
+    )
+    parser.add_argument(
+        '--cfg-options',
+        nargs='+',
+        action=DictAction,
+        default={},
+        metavar='KEY=VALUE',
+        help='config changes',
+    )
     return parser.parse_args()
 
 

@@ -25,7 +25,7 @@ def parse_args() -> argparse.Namespace:
     add = parser.add_argument
     add('config', help='config file')
     add('checkpoint', nargs='?', help='default: (pretrained) weights as the config builds them')
-    add('--out', required=True, metavar='DIR', type=Path)
+    add('--out', required=True, metavar='DIR', type=Path, help='folder to write')
     add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
     return parser.parse_args()
 

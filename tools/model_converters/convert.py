@@ -20,7 +20,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument('method', choices=sorted(PREFIXES))
+    parser.add_argument(
+        'method', choices=sorted(PREFIXES), help='whose official code wrote the file'
+    )
     parser.add_argument('source', help="official file, e.g. 'pytorch_model.bin.4'")
     parser.add_argument('target', help='file to write')
     args = parser.parse_args()

@@ -23,7 +23,7 @@ def parse_args() -> argparse.Namespace:
     add = parser.add_argument
     add('config', help='config file')
     add('checkpoints', nargs='+', metavar='CHECKPOINT', help='files of the same model')
-    add('--out', required=True, metavar='DIR', type=Path)
+    add('--out', required=True, metavar='DIR', type=Path, help='folder to write')
     add(
         '--fusion',
         nargs='+',

@@ -27,7 +27,7 @@ def parse_args() -> argparse.Namespace:
     add = parser.add_argument
     add('config', help='config file')
     add('checkpoint', help='checkpoint file of the same model')
-    add('--out', required=True, metavar='FOLDER', type=Path)
+    add('--out', required=True, metavar='FOLDER', type=Path, help='to write')
     add('--results', metavar='FILE', help='json of tools/test.py --out, for the model card')
     add('--protocol', metavar='LINE', help='of these results, or the log file that has it')
     add('--name', help="of the model in its card; default: the repository's, or the config's")
