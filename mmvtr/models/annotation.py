@@ -41,7 +41,7 @@ class Annotation:
         self._videos_of = {
             field: gather_padded(data_samples[key].to(device), fill=-1)
             for field, key in (('positives', 'text_videos'), ('truth', 'text_true_videos'))
-            if key in data_samples
+            if field == 'positives' or key in data_samples
         }
         self._agreement = self._classes = None
         if 'text_agreement' in data_samples:
@@ -58,6 +58,10 @@ class Annotation:
                 for side in ('text', 'video')
             ]
         self.shape = len(self._videos_of['positives']), len(self._video_idx)
+
+    def positives(self, rows: slice = slice(None)) -> Tensor:
+        """Bool [R, V]: which of all videos are annotated for some texts."""
+        return _matches(self._videos_of['positives'][rows], self._video_idx)
 
     def target(self, rows: slice = slice(None)) -> Target:
         """What the annotation says of some texts (all) against all videos."""
