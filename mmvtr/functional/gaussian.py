@@ -157,11 +157,11 @@ def mean_unit_sample(
 
     The mean cosine over all S x S sample pairs of two items is the inner product of these means.
     Many items are done in parts, which are drawn once more in the backward pass: the samples of all
-    are never held.
+    are never held.  The numbers drawn are those of all at once.
 
     Args:
         mean, log_std, num_samples, generator: see :func:`sample`.
-        entries: numbers that the samples of a part may have.
+        entries: numbers that the samples of a part may have; a part is 16 items at least.
 
     Returns:
         float [N, D].
@@ -173,7 +173,8 @@ def mean_unit_sample(
             >>> mean_unit_sample(mean, log_std, 2, torch.Generator().manual_seed(0))
             tensor([[0.6000, 0.8000]])
     """
-    size = max(1, entries // max(1, num_samples * mean.shape[-1]))
+    # Of 16 items: torch draws normal numbers 16 at a time, so parts have the numbers of the whole.
+    size = 16 * max(1, entries // max(1, 16 * num_samples * mean.shape[-1]))
 
     def draw(mean: Tensor, log_std: Tensor, state: Tensor) -> Tensor:
         generator.set_state(state)

@@ -110,7 +110,7 @@ def log_sums(
     # Positives are few: they are summed one by one.
     pairs = positives.nonzero(as_tuple=True) if pairs is None else pairs
     own, anchor = logits[pairs], pairs[1 - dim]
-    none = torch.zeros_like(found['negative'])
+    none = logits.new_zeros(found['negative'].shape)  # weights may be of a wider type
     found['count'] = none.long().index_add(0, anchor, torch.ones_like(anchor))
     if form != 'own_pair':
         found['positive'] = _sparse_logsumexp(own, anchor, none)

@@ -42,7 +42,7 @@ class Annotation:
         self._videos_of = {
             field: gather_padded(data_samples[key].to(device), fill=-1)
             for field, key in (('positives', 'text_videos'), ('truth', 'text_true_videos'))
-            if key in data_samples
+            if field == 'positives' or key in data_samples
         }
         self._agreement = self._classes = None
         if 'text_agreement' in data_samples:

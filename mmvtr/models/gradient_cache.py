@@ -54,7 +54,7 @@ def encode_in_parts(
 
 @contextmanager
 def _uncached_autocast(device: str) -> Iterator[None]:
-    """Let each part cast the weights for itself.
+    """Let each part cast the weights for itself, on a type of device (``'cuda'``).
 
     From one cast that all shared, the gradients of all parts would be summed in low precision.
     """

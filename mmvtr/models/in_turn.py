@@ -71,7 +71,8 @@ class _Turns:
             leaves[i] = x
         with ExitStack() as stack:
             for device, dtype in self.casts:
-                stack.enter_context(torch.autocast(device, dtype=dtype))
+                # Each call casts for itself: what is cast without a graph is of no use with one.
+                stack.enter_context(torch.autocast(device, dtype=dtype, cache_enabled=False))
             found = self.function(tree_unflatten(leaves, self.structure), rows)
         flat, self.result = tree_flatten(found)
         return flat

@@ -14,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 from mmvtr.dist import gather_rows, rank, world_size
 from mmvtr.functional.log_sums import LogSums, join_entries
+from mmvtr.functional.precision import at_least_float32
 
 
 class Reduction(NamedTuple):
@@ -152,9 +153,9 @@ class Sweep:
         self.matrices = matrices
 
     def scores(self, name: str) -> Iterator[Tensor]:
-        """Float [R, V] of each strip."""
+        """Float [R, V] of each strip, at least float32."""
         for rows in self.strips:
-            yield self.matrices(rows)[name]
+            yield at_least_float32(self.matrices(rows)[name])
 
     @staticmethod
     def joint(log_sums: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ batch.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Callable, NamedTuple, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -24,29 +24,30 @@ from mmvtr.structures import Levels, take
 def whole_needed(model: nn.Module) -> str:
     """Why the losses of a retriever cannot be had in strips, in words; '' where they can.
 
-    A subclass that changes the dense form (``forward`` of a supervision, ``compute`` of a loss) has
-    to bring a ``strip`` of its own.
+    A subclass that changes the dense form (``forward`` of a supervision or a loss, ``compute`` or
+    ``normalise`` of a loss) has to bring a ``strip`` of its own.
     """
     if len(model.objectives):
         return f'objective {next(iter(model.objectives))!r} reads the target of the whole batch'
     supervision = model.supervision
-    parts = [] if supervision is None else [(supervision, 'forward')]
-    for part, dense in [*parts, *((loss, 'compute') for loss in model.losses.values())]:
-        reason = getattr(part, 'whole', '') if _speaks(part, dense) else 'it has no strip()'
+    dense = ('forward', 'compute', 'normalise')
+    for part in [*([] if supervision is None else [supervision]), *model.losses.values()]:
+        has = hasattr(part, 'strip') and _as_new(part, ('begin', 'strip', 'finish'), dense)
+        reason = getattr(part, 'whole', '') if has else 'it has no strip()'
         if reason:
             return f'{type(part).__name__}: {reason}'
     return ''
 
 
-def _speaks(module: nn.Module, dense: str) -> bool:
-    """Whether its form in strips is as new as its ``dense`` form."""
+def _as_new(module: nn.Module, parts: Sequence[str], dense: Sequence[str]) -> bool:
+    """Whether no subclass has changed its methods ``dense`` without one of its ``parts``."""
     order = type(module).__mro__
 
-    def newest(*names: str) -> int:
+    def newest(names: Sequence[str]) -> int:
         found = (i for i, kind in enumerate(order) if any(name in vars(kind) for name in names))
         return next(found, len(order))
 
-    return hasattr(module, 'strip') and newest('begin', 'strip', 'finish') <= newest(dense)
+    return newest(parts) <= newest(dense)
 
 
 class Strip(NamedTuple):
@@ -79,9 +80,9 @@ def losses_in_strips(
         height: texts a strip, at most.
         retrieval: with the losses, not with the supervision alone.
     """
-    temperature, similarity = model.temperature(), model.similarity
-    t, v = prepared(similarity, texts), prepared(similarity, videos)
-    compare = getattr(similarity, 'compare', similarity)
+    temperature = model.temperature()
+    prepare, compare = in_two(model.similarity)
+    t, v = prepare(texts), prepare(videos)
     sweep = Sweep(known.shape, height, lambda rows: compare(take(t, rows), v))
     pairs = known.pairs()
     supervision = model.supervision
@@ -102,15 +103,13 @@ def losses_in_strips(
         return Strip(sums, reductions)
 
     state = (t, v, begun, starts, temperature)
-    readers = nn.ModuleList([similarity, *losses.values()])
+    readers = nn.ModuleList([model.similarity, *losses.values()])
     if supervision is not None:
         readers.append(supervision)
     strips = in_turn(strip, state, sweep.strips, readers.parameters())
     found: dict[str, Tensor] = {}
     if supervision is not None:
-        names = strips[0].sums
-        sums = torch.stack([torch.stack([one.sums[n] for n in names]) for one in strips]).sum(0)
-        found.update(supervision.finish(begun, dict(zip(names, gather_rows(sums[None]).sum(0)))))
+        found.update(supervision.finish(begun, joint_sums([one.sums for one in strips])))
     for name, loss in losses.items():
         reductions = {
             matrix: gather(join([one.reductions[name][matrix] for one in strips]))
@@ -120,7 +119,17 @@ def losses_in_strips(
     return found
 
 
-def prepared(similarity: nn.Module, levels: Levels) -> Levels:
-    """What a similarity can do item by item, once for all strips."""
-    prepare = getattr(similarity, 'prepare', None)
-    return levels if prepare is None else prepare(levels)
+def in_two(similarity: nn.Module) -> tuple[Callable[[Levels], Levels], Callable]:
+    """What a similarity can do item by item, once for all strips, and what is left of it."""
+    if hasattr(similarity, 'compare') and _as_new(similarity, ('prepare', 'compare'), ('forward',)):
+        return similarity.prepare, similarity.compare
+    return lambda items: items, similarity
+
+
+def joint_sums(parts: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """Sums over all strips of all processes, 0-dim by name, from those of each strip here."""
+    names = [*parts[0]]
+    if not names:
+        return {}
+    own = torch.stack([torch.stack([part[name] for name in names]) for part in parts]).sum(0)
+    return dict(zip(names, gather_rows(own[None]).sum(0)))

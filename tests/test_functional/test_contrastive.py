@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from mmvtr.functional.contrastive import contrastive
+from mmvtr.functional.log_sums import from_sums, join_entries, log_sums, weighted_logits
 
 
 @pytest.fixture
@@ -234,3 +235,35 @@ def test_bad_input(case):
         contrastive(scores, positives[:, :3])
     with pytest.raises(ValueError, match="ambiguous pairs need form='own_pair', not 'pooled'"):
         contrastive(scores, positives, ambiguous=positives)
+
+
+@pytest.mark.parametrize('form', ['pooled', 'own_pair', 'outer_sum'])
+def test_sums_of_parts_are_joined(case, form):
+    """Of videos over texts 0-1 and 2-5: values and gradients, also of weights."""
+    scores, positives, weights = case
+    weights = weights.index_fill(0, torch.tensor([1]), 0.0)
+    ambiguous = (weights > 0.5) & ~positives if form == 'own_pair' else None
+
+    def loss(scores, weights):
+        parts, own = [], []
+        for rows in (slice(0, 2), slice(2, 6)):
+            some = positives[rows]
+            logits, negatives = weighted_logits(scores[rows], some, 0.3, weights[rows])
+            how = dict(ambiguous=None if ambiguous is None else ambiguous[rows])
+            parts.append(log_sums(logits, negatives, some, form, 'v2t', **how))
+            own.append(logits[some])
+        anchors = positives.nonzero(as_tuple=True)[1]
+        return from_sums(join_entries(parts), form, own=(torch.cat(own), anchors))
+
+    how = dict(temperature=0.3, ambiguous=ambiguous, form=form, direction='v2t')
+    expected = contrastive(scores, positives, weights=weights, **how)
+    torch.testing.assert_close(loss(scores, weights), expected, rtol=1e-12, atol=0)
+    scores.requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: loss(x, weights), scores)
+    assert torch.autograd.gradcheck(loss, (scores, (weights + 0.1).requires_grad_()))
+
+
+def test_weights_wider_than_the_scores():
+    weights = torch.full((2, 2), 0.1, dtype=torch.float64)
+    value = contrastive(torch.eye(2), torch.eye(2).bool(), weights=weights)
+    assert value.item() == pytest.approx(math.log(1 + 0.1 / math.e), rel=1e-6)

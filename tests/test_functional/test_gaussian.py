@@ -141,6 +141,21 @@ def test_bounded_clamps_and_lets_only_the_way_back_pass():
     assert torch.autograd.gradcheck(lambda z: gaussian.bounded(z, -7.0, 7.0).exp(), inside)
 
 
+@pytest.mark.parametrize('dtype', [torch.float32, torch.float64])
+def test_samples_in_parts_are_those_of_all_at_once(dtype):
+    generator = torch.Generator().manual_seed(0)
+    mean, log_std = torch.randn(2, 50, 6, generator=generator, dtype=dtype)
+    found = []
+    for entries in (20 * 3 * 6, 10**9):  # parts of 20 items would be 360 numbers, no multiple of 16
+        inputs = [x.clone().requires_grad_() for x in (mean, log_std)]
+        units = gaussian.mean_unit_sample(*inputs, 3, generator.manual_seed(1), entries=entries)
+        next_number = torch.randn(16, generator=generator)
+        units.square().sum().backward()
+        found.append([units.detach(), next_number, *(x.grad for x in inputs)])
+    for some, whole in zip(*found):
+        assert torch.equal(some, whole)
+
+
 def test_no_samples_are_refused(pairs):
     with pytest.raises(ValueError, match=r'num_samples \(K\) must be at least 1, not 0'):
         gaussian.sample(pairs[0], pairs[1], 0)

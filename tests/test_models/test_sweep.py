@@ -219,6 +219,20 @@ class Squared(ContrastiveLoss):
         return super().compute(scores.square(), target, temperature)
 
 
+class Tripled(ContrastiveLoss):
+    """Another mean over the matrices."""
+
+    def forward(self, matrices, target, temperature):
+        return 3 * super().forward(matrices, target, temperature)
+
+
+class Shifted(NormalizedContrastiveLoss):
+    """Other biases."""
+
+    def normalise(self, scores, positives, temperature):
+        return scores + scores.mean(0).detach()
+
+
 class Doubled(DVTRSupervision):
     """Likewise."""
 
@@ -232,6 +246,8 @@ class Doubled(DVTRSupervision):
     [
         (lambda s: make_model('none', (RankingLoss(),), s), 'RankingLoss: it has no strip'),
         (lambda s: make_model('none', (Squared(),), s), 'Squared: it has no strip'),
+        (lambda s: make_model('none', (Tripled(),), s), 'Tripled: it has no strip'),
+        (lambda s: make_model('none', (Shifted(),), s), 'Shifted: it has no strip'),
         (lambda s: make_model(Doubled(), ('pooled',), s), 'Doubled: it has no strip'),
         (
             lambda s: make_model(
@@ -263,6 +279,109 @@ def test_margins_of_a_supervision_without_strips():
     assert whole_needed(model).startswith('AdaptiveMarginSupervision: it has no strip')
     with pytest.raises(ValueError, match='strip must be at least 1, not 0'):
         make_model('none', strip=0)
+
+
+class Stretched(CosineSimilarity):
+    """Another dense form; strips are made of it."""
+
+    def forward(self, texts, videos):
+        return {name: 2 * x for name, x in super().forward(texts, videos).items()}
+
+
+class Rough(CosineSimilarity):
+    """Scores in half precision."""
+
+    def compare(self, texts, videos):
+        return {name: x.bfloat16() for name, x in super().compare(texts, videos).items()}
+
+
+@pytest.mark.parametrize('kind, within', [(Stretched, 1e-12), (Rough, 1e-5)])
+def test_similarities_of_ones_own(kind, within):
+    found = []
+    for strip in (2, None):
+        model = make_model('none', strip=strip)
+        model.similarity = kind(levels=('global', 'aligned'), weights=(0.3, 0.7))
+        found.append(model(*make_batch(), mode='loss'))
+    for name, loss in found[1].items():
+        torch.testing.assert_close(found[0][name], loss, rtol=within, atol=within, msg=name)
+
+
+class Halves(nn.Module):
+    """A supervision without figures, whose weights are wider than the scores."""
+
+    def forward(self, texts, videos, target):
+        return self.strip(None, slice(None), target)[0], {}
+
+    def begin(self, texts, videos, pairs):
+        return None
+
+    def strip(self, begun, rows, target):
+        weights = torch.full(target.positives.shape, 0.5, dtype=torch.float64)
+        return target._replace(weights=weights), {}
+
+    def finish(self, begun, sums):
+        return {}
+
+
+def floats(batch):
+    """As float32."""
+    return [
+        {k: x.float() if getattr(x, 'dtype', None) == torch.float64 else x for k, x in part.items()}
+        for part in batch
+    ]
+
+
+def test_a_supervision_without_figures_and_with_wide_weights():
+    batch, names = floats(make_batch()), ('pooled', 'outer', 'own')
+    found, expected = (run(make_model(Halves(), names, s).float(), batch)[0] for s in (3, None))
+    exact = run(make_model(Halves(), names), make_batch())[0]
+    for name, value in exact.items():
+        for losses in (found, expected):
+            torch.testing.assert_close(losses[name].double(), value.double(), rtol=1e-5, atol=1e-5)
+
+
+def test_sums_over_a_batch_are_no_matter_of_autocast():
+    batch, found = floats(make_batch()), []
+    for strip in (2, None):
+        model = make_model('literal', ('pooled',), strip).float()
+        with torch.autocast('cpu', torch.bfloat16):
+            found.append(model(*batch, mode='loss'))
+    for name, value in found[1].items():
+        assert found[0][name].dtype == value.dtype == torch.float32, name
+        torch.testing.assert_close(found[0][name], value, rtol=1e-5, atol=1e-6, msg=name)
+
+
+@pytest.mark.parametrize(
+    'videos, texts',
+    [
+        (slice(0, 0), slice(0, 0)),
+        (slice(0, 0), slice(0, 5)),
+        (slice(0, V), slice(0, 1)),
+    ],
+    ids=['nothing', 'no video', 'videos without a text'],
+)
+def test_what_a_batch_may_lack(videos, texts):
+    losses = [name for name in LOSSES if name != 'ncl_shares']  # each video has a share there
+    for name in SUPERVISIONS:
+        found, expected = (
+            run(make_model(name, losses, s), make_batch(videos, texts)) for s in (2, None)
+        )
+        same(found, expected)
+        assert all(g.isfinite().all() for g in found[1].values())
+
+
+@pytest.mark.parametrize('name', LOSSES)
+def test_a_nan_is_the_clear_error(name):
+    inputs, samples = make_batch()
+    inputs['video'][3] = torch.nan
+    with pytest.raises(FloatingPointError, match=f'loss_{name} is not finite; batch of texts 0'):
+        make_model('dvtr', (name,), 2)(inputs, samples, mode='loss')
+
+
+def test_an_unknown_matrix_is_named():
+    model = make_model('none', (NormalizedContrastiveLoss(reads=('globl',)),), 2)
+    with pytest.raises(KeyError, match=r"reads \['globl'\], the model offers \['aligned"):
+        model(*make_batch(), mode='loss')
 
 
 def test_memory_grows_with_the_batch_only():

@@ -136,19 +136,27 @@ class ContrastiveLoss(MatrixLoss):
     def _reduce(
         self, scores: Tensor, rows: slice, target: Target, temperature: Tensor | float
     ) -> Reduction:
-        positives, sums = target.positives, {}
+        positives = target.positives
         pairs = positives.nonzero(as_tuple=True)
         refuse_ambiguous(target.ambiguous, self.form)
-        for direction in ('t2v', 'v2t'):
-            if self.direction not in ('both', direction):
-                sums[direction] = None
-                continue
-            weights = target.weights if self.weighted in ('both', direction) else None
-            logits = weighted_logits(scores, positives, temperature, weights)
-            how = dict(ambiguous=target.ambiguous, pairs=pairs)
-            sums[direction] = log_sums(*logits, positives, self.form, direction, **how)
-        own = scores[pairs] / temperature
-        return Reduction(sums['t2v'], sums['v2t'], own, pairs[0] + (rows.start or 0), pairs[1])
+        weighs = {
+            direction: target.weights is not None and self.weighted in ('both', direction)
+            for direction in ('t2v', 'v2t')
+            if self.direction in ('both', direction)
+        }
+        made = {
+            some: weighted_logits(scores, positives, temperature, target.weights if some else None)
+            for some in set(weighs.values())
+        }
+        how = dict(ambiguous=target.ambiguous, pairs=pairs)
+        sums = {
+            direction: log_sums(*made[some], positives, self.form, direction, **how)
+            for direction, some in weighs.items()
+        }
+        own = next(iter(made.values()))[0][pairs]
+        return Reduction(
+            sums.get('t2v'), sums.get('v2t'), own, pairs[0] + (rows.start or 0), pairs[1]
+        )
 
     def finish(self, reductions: dict[str, Reduction]) -> Tensor:
         """What all strips of all processes have left, by matrix -> 0-dim loss."""
@@ -236,7 +244,7 @@ class NormalizedContrastiveLoss(ContrastiveLoss):
         if not all(pairs.shape):
             return None
         biases = {}
-        for name in self.reads:
+        for name in self.known(sweep.matrices(slice(0, 0))):
             biases[name] = sinkhorn_by_rows(
                 lambda name=name: sweep.scores(name),
                 temperature=temperature,

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from mmvtr.functional import gaussian
 from mmvtr.functional.pairwise import bernoulli_sum
+from mmvtr.functional.precision import at_least_float32
 from mmvtr.models.strips import Pairs, of_pairs
 from mmvtr.models.supervisions.ramp import checked_ramp, ramp_at
 from mmvtr.models.target import Target
@@ -278,7 +279,8 @@ class LiteralDVTRSupervision(nn.Module):
 
     def _eta(self, mean: Tensor, log_std: Tensor, videos: Embedding) -> Tensor:
         w2 = gaussian.wasserstein2(mean, log_std, videos.mean, videos.log_std)
-        return (-self.mlp(w2[..., None]).squeeze(-1)).sigmoid()
+        # Autocast's MLP ends in half precision, in which sums over a batch are lost or overflow.
+        return (-at_least_float32(self.mlp(w2[..., None]).squeeze(-1))).sigmoid()
 
     def _align(self, t: Embedding, v: Embedding, row: Tensor, column: Tensor) -> Tensor:
         generator = torch.Generator().manual_seed(int(self.step))
