@@ -16,6 +16,7 @@ from mmengine.config import Config
 
 from children import ROOT
 from mmvtr import registry
+from mmvtr.models.sweep import whole_needed
 from mmvtr.utils import register_all_modules
 
 PAGES = [ROOT / 'README.md', *sorted((ROOT / 'docs').glob('*.md'))]
@@ -148,7 +149,7 @@ def test_the_examples_of_the_house_train(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     page = (ROOT / 'docs/architecture.md').read_text()
     blocks = dict(re.findall(r'```python\n# (\S+\.py)\n(.*?)```', page, flags=re.DOTALL))
-    assert len(blocks) == page.count('```python') == 4
+    assert len(blocks) == page.count('```python') == 5
     for name, source in blocks.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(source.replace("_base_ = ['", f"_base_ = ['{ROOT}/configs/"))
@@ -171,5 +172,17 @@ def test_the_examples_of_the_house_train(tmp_path, monkeypatch):
     assert {'loss_squared', 'weight'} < losses.keys() and 0 < losses['weight'] < 1
     losses['loss_squared'].backward()
     assert any(p.grad is not None and p.grad.any() for p in model.parameters())
+    assert whole_needed(model).startswith('SpareAlike: it has no strip()')
+    importlib.import_module('my_project.in_strips')
+    cfg.model.update(supervision=dict(type='SpareAlikeInStrips'), strip=2)
+    cfg.model.losses = dict(nce=dict(type='ContrastiveLoss'))
+    found = {}
+    for kind in ('SpareAlikeInStrips', 'SpareAlike'):
+        cfg.model.supervision.type = kind
+        torch.manual_seed(0)
+        made = registry.MODELS.build(cfg.model).eval()
+        assert bool(whole_needed(made)) == (kind == 'SpareAlike')
+        found[kind] = made(inputs, samples, mode='loss')
+    torch.testing.assert_close(*found.values())
     for name in [name for name in sys.modules if name.split('.')[0] == 'my_project']:
         del sys.modules[name]

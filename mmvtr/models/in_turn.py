@@ -29,8 +29,17 @@ def in_turn(
         state: nested tuples and dicts of all tensors that it reads and that somebody has computed.
         strips: rows of each, one or more.
         parameters: those that it reads beside the state, or more.
+
+    Raises:
+        TypeError: the state holds an object that may hide tensors.
     """
     leaves, structure = tree_flatten(state)
+    hidden = [x for x in leaves if not isinstance(x, (Tensor, int, float, str, type(None)))]
+    if hidden:
+        raise TypeError(
+            f'what begin() gives must be nested tuples and dicts of tensors, not a '
+            f'{type(hidden[0]).__name__}: no gradient would leave it'
+        )
     turns = _Turns(function, structure, leaves, strips)
     learnt = [p for p in parameters if p.requires_grad]
     flat = _InTurn.apply(turns, len(turns.given), *turns.given, *learnt)

@@ -405,3 +405,13 @@ def test_memory_grows_with_the_batch_only():
     peak(64)  # gradients are there
     whole, strips = peak(None), peak(32)
     assert strips < 0.1 * whole, f'{strips / 2**20:.1f} of {whole / 2**20:.1f} MiB'
+
+
+def test_what_begins_in_an_object_is_refused():
+    class Hidden(DVTRSupervision):
+        def begin(self, texts, videos, pairs):
+            super().begin(texts, videos, pairs)
+            return object()
+
+    with pytest.raises(TypeError, match='nested tuples and dicts of tensors, not a object'):
+        make_model(Hidden(), ('pooled',), 3)(*make_batch(), mode='loss')

@@ -17,6 +17,7 @@ from gpu_check.models import loss_alone, step, total, vectors
 from gpu_check.report import Part, Table, Verdict
 from gpu_check.setting import Setting
 from gpu_check.steps import BAR, differences
+from mmvtr.storage import read_plain, write_plain
 
 DIM, ITEMS = 64, 60
 
@@ -33,7 +34,7 @@ def processes(setting: Setting) -> Part:
     with tempfile.TemporaryDirectory() as folder:
         mp.spawn(_share, (count, backend, folder, free_port()), nprocs=count)
         for strip in (None, 7):
-            found = torch.load(Path(folder) / f'{strip}.pth', weights_only=True)
+            found = read_plain(Path(folder) / f'{strip}.pth', kind='result')
             name = 'whole matrix' if strip is None else 'strips'
             off = differences((found['loss'], found['gradients']), expected)
             values[name] = off
@@ -82,7 +83,7 @@ def _share(rank: int, count: int, backend: str, folder: str, port: int) -> None:
         if rank == 0:
             gradients = {n: p.grad.cpu() for n, p in model.named_parameters() if p.grad is not None}
             path = Path(folder) / f'{strip}.pth'
-            torch.save(dict(loss=loss.detach().cpu(), gradients=gradients), path)
+            write_plain(dict(loss=loss.detach().cpu(), gradients=gradients), path)
     dist.barrier()
     dist.destroy_process_group()
 
