@@ -117,7 +117,7 @@ class BackdoorRetriever(BaseModel):
         fusion: ``'sum'``: equal weights (Fig. 4; the ranking of the paper's sum, whatever M);
             ``'prior'``: P(L_k) of Eq. 5, the share of the items of environment k among those
             trained on; or M weights.  They are normalised to sum to 1.
-        micro_batch: of all members (see VideoTextRetriever); None: their own.
+        micro_batch, strip: of all members (see VideoTextRetriever); None: their own.
         data_preprocessor: one for all; default: the members'.
         init_cfg: as in mmengine.
 
@@ -141,6 +141,7 @@ class BackdoorRetriever(BaseModel):
         copies: int = 2,
         fusion: Union[str, Sequence[float]] = 'sum',
         micro_batch: Optional[int] = None,
+        strip: Optional[int] = None,
         data_preprocessor: Optional[dict] = None,
         init_cfg: Optional[dict] = None,
     ) -> None:
@@ -154,6 +155,8 @@ class BackdoorRetriever(BaseModel):
         refuse_shortlists(self.members)
         if micro_batch is not None:
             self.micro_batch = micro_batch
+        if strip is not None:
+            self.strip = strip
         self.fusion = fusion
         self.register_buffer('seen', torch.zeros(len(members), dtype=torch.long))
 
@@ -187,6 +190,16 @@ class BackdoorRetriever(BaseModel):
     def micro_batch(self, size: Optional[int]) -> None:
         for member in self.members:
             member.micro_batch = size
+
+    @property
+    def strip(self) -> Optional[int]:
+        """The members', of which each step is one's."""
+        return self.members[0].strip
+
+    @strip.setter
+    def strip(self, height: Optional[int]) -> None:
+        for member in self.members:
+            member.strip = height
 
     def forward(
         self, inputs: dict[str, Tensor], data_samples: Optional[dict] = None, mode: str = 'tensor'

@@ -92,8 +92,6 @@ class VideoTextRetriever(BaseModel):
     ) -> None:
         super().__init__(data_preprocessor=data_preprocessor, init_cfg=init_cfg)
         self.micro_batch = micro_batch
-        if strip is not None and strip < 1:
-            raise ValueError(f'strip must be at least 1, not {strip}')
         self.strip = strip
         self._told = False
         self.encoder = build(encoder)
@@ -275,6 +273,17 @@ class VideoTextRetriever(BaseModel):
         if size is not None and size < 1:
             raise ValueError(f'micro_batch must be at least 1, not {size}')
         self._micro_batch = size
+
+    @property
+    def strip(self) -> Optional[int]:
+        """Texts of the score matrix that are made at a time in training; None: all."""
+        return self._strip
+
+    @strip.setter
+    def strip(self, height: Optional[int]) -> None:
+        if height is not None and height < 1:
+            raise ValueError(f'strip must be at least 1, not {height}')
+        self._strip = height
 
     # -- DVTR's Algorithm 1 ---------------------------------------------------------------
 
