@@ -17,6 +17,8 @@ from mmvtr.registry import HOOKS
 
 #: How often losses are summed up, gradients looked at, and the model judged.
 BINS, LOOKS, JUDGED = 50, 60, 8
+#: Steps that an entry of a curve stands for at most.
+WIDEST = 20
 #: Gradients of so many first steps are all looked at: of several members each has its turn.
 ALL_AT_FIRST = 40
 #: A parameter that never had a gradient above this is dead.
@@ -109,7 +111,8 @@ class RehearsalHook(Hook):
         self._step = self.steps_done = runner.iter + 1
         for name, value in (outputs or {}).items():
             self._sums[name].append(float(torch.as_tensor(value).detach()))
-        width = max(1, min(self._total, self.steps or self._total) // BINS)
+        # A long schedule may be cut off early: then there must be a beginning and an end, too.
+        width = max(1, min(min(self._total, self.steps or self._total) // BINS, WIDEST))
         if self._step % width == 0:
             self._sum_up()
         over = self.steps is not None and self._step >= self.steps
