@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 from mmengine.config import Config
+from mmengine.optim import OptimWrapper
 from mmengine.registry import init_default_scope
 from mmengine.runner import Runner
 from torch import nn
@@ -206,6 +207,25 @@ def test_under_autocast_gradients_of_parts_are_summed_in_full_precision():
     assert (parts - exact).norm() <= 1.1 * (whole - exact).norm()
     scaled = gradients(retriever(Linear(), micro_batch=4), batch, scale=2.0**10)
     torch.testing.assert_close(scaled, parts, rtol=1e-3, atol=1e-6)
+
+
+def test_accumulated_batches():
+    def trained(size):
+        model = retriever(Linear(), micro_batch=size).double()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        wrapper = OptimWrapper(optimizer, accumulative_counts=2)
+        wrapper.initialize_count_status(model, 0, 4)
+        for count in (7, 5, 6, 8):
+            batch = doubled(batch_of(count))
+            with wrapper.optim_context(model):
+                loss = model(**batch, mode='loss')['loss_nce']
+            wrapper.update_params(loss)
+        return model.state_dict()
+
+    start, whole, parts = retriever(Linear()).double().state_dict(), trained(None), trained(2)
+    for name, x in whole.items():
+        torch.testing.assert_close(parts[name], x, rtol=0, atol=1e-12)
+    assert not torch.equal(whole['encoder.video.weight'], start['encoder.video.weight'])
 
 
 def test_batch_statistics_and_counting_buffers_are_refused():

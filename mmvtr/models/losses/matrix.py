@@ -234,9 +234,8 @@ class NormalizedContrastiveLoss(ContrastiveLoss):
     @property
     def whole(self) -> str:
         """Why it wants the whole matrix; '' where strips will do."""
-        return 'differentiable=True lets gradients pass through Sinkhorn-Knopp' * (
-            self.differentiable
-        )
+        reason = 'differentiable=True lets gradients pass through Sinkhorn-Knopp'
+        return reason if self.differentiable else ''
 
     @torch.no_grad()
     def begin(self, sweep: Sweep, pairs: Pairs, temperature: Tensor) -> Optional[dict[str, Biases]]:

@@ -1,0 +1,24 @@
+"""tools/benchmark/large_batches.py on a small batch: strips take less memory than the matrix."""
+
+import re
+
+from children import run_tool
+
+
+def test_strips_beside_the_matrix(tmp_path):
+    code, said = run_tool(
+        tmp_path,
+        'benchmark/large_batches.py',
+        *('--only', 'strip', '--batch', 1024, '--height', 64, '--runs', 1),
+    )
+    assert code == 0, said
+    found = re.findall(r'^(\S+) +(\d+) MiB +[\d.]+ s   of the first: ([\d.]+), [\d.]+$', said, re.M)
+    assert [name for name, *_ in found] == ['matrix', 'strip=64'], said
+    (_, matrix, first), (_, strips, share) = found
+    assert int(strips) < int(matrix) and float(first) == 1 > float(share)
+    code, said = run_tool(
+        tmp_path,
+        'benchmark/large_batches.py',
+        *('--only', 'strip', '--batch', 64, '--height', 16, '--runs', 1, '--no-matrix'),
+    )
+    assert code == 0 and 'strip=16' in said and 'matrix ' not in said, said
