@@ -8,9 +8,12 @@ Works on gloo (CPU) and NCCL; without a process group every function is the iden
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from mmvtr.structures import Embedding, Levels, pad_tokens
 
@@ -29,7 +32,7 @@ class _GatherRows(torch.autograd.Function):
     """Concatenate the rows of all processes; ranks may hold different numbers, even none."""
 
     @staticmethod
-    def forward(ctx, x: Tensor) -> Tensor:
+    def forward(ctx, x: Tensor, alike: bool) -> Tensor:
         sizes = [torch.zeros(1, dtype=torch.long, device=x.device) for _ in range(world_size())]
         dist.all_gather(sizes, torch.tensor([len(x)], device=x.device))
         counts = [int(size) for size in sizes]
@@ -39,13 +42,17 @@ class _GatherRows(torch.autograd.Function):
         dist.all_gather(parts, padded)
         ctx.start = sum(counts[: dist.get_rank()])
         ctx.length = len(x)
+        ctx.alike = alike
         return torch.cat([part[:count] for part, count in zip(parts, counts)])
 
     @staticmethod
-    def backward(ctx, grad: Tensor) -> Tensor:
+    def backward(ctx, grad: Tensor) -> tuple[Tensor, None]:
+        own = slice(ctx.start, ctx.start + ctx.length)
+        if ctx.alike:
+            return grad[own] * world_size(), None
         grad = grad.clone(memory_format=torch.contiguous_format)  # others may hold it, too
         dist.all_reduce(grad)
-        return grad[ctx.start : ctx.start + ctx.length]
+        return grad[own], None
 
 
 def gather_rows(x: Tensor) -> Tensor:
@@ -53,7 +60,52 @@ def gather_rows(x: Tensor) -> Tensor:
 
     Trailing dimensions must agree.  Differentiable for floating-point ``x``.
     """
-    return x if world_size() == 1 else _GatherRows.apply(x)
+    return x if world_size() == 1 else _GatherRows.apply(x, False)
+
+
+def gather_nested(nest: Any) -> list[Any]:
+    """Nested tuples and dicts of tensors of all processes, in rank order, in two messages.
+
+    All processes must go on with the same function of them: each then has the gradient that the
+    others have, and the backward pass sends nothing.  Embeddings that meet only some texts here, as
+    in a strip, need :func:`gather_rows`.
+
+    Args:
+        nest: of one structure everywhere, with a tensor or more; leaves may be None.  First
+            dimensions may differ between processes, other ones and types may not.
+
+    Returns:
+        One nest a process.
+    """
+    if world_size() == 1:
+        return [nest]
+    leaves, structure = tree_flatten(nest)
+    given = [x for x in leaves if x is not None]
+    real, whole = ([x for x in given if x.is_floating_point() == is_real] for is_real in (1, 0))
+    device = given[0].device
+    # Whole numbers first, and before them how many numbers each tensor of this process has.
+    header = torch.tensor([x.numel() for x in (*whole, *real)], device=device)
+    numbers = gather_rows(torch.cat([header, *(x.flatten().long() for x in whole)]))
+    kinds = {x.dtype for x in real} or {torch.float32}
+    wide = max(kinds, key=lambda kind: torch.finfo(kind).bits)
+    flat = torch.cat([header.new_zeros(0, dtype=wide), *(x.flatten().to(wide) for x in real)])
+    values = _GatherRows.apply(flat, True)
+    nests = []
+    for _ in range(world_size()):
+        sizes, numbers = numbers[: len(header)].tolist(), numbers[len(header) :]
+        count = sum(sizes[: len(whole)])
+        parts = [*numbers[:count].split(sizes[: len(whole)])]
+        numbers = numbers[count:]
+        count = sum(sizes[len(whole) :])
+        parts += values[:count].split(sizes[len(whole) :])
+        values = values[count:]
+        shaped = {
+            id(x): part.to(x.dtype).view(-1, *x.shape[1:]) if x.dim() else part.to(x.dtype)[0]
+            for x, part in zip((*whole, *real), parts)
+        }
+        found = [None if x is None else shaped[id(x)] for x in leaves]
+        nests.append(tree_unflatten(found, structure))
+    return nests
 
 
 def gather_levels(levels: Levels) -> Levels:

@@ -14,7 +14,8 @@ from mmvtr.datasets import collate_retrieval
 from mmvtr.dist import gather_levels, gather_padded, gather_rows
 from mmvtr.engine.query_queue import QueryQueueHook
 from mmvtr.models.annotation import annotated_target
-from mmvtr.models.losses.matrix import ContrastiveLoss, NormalizedContrastiveLoss, RankingLoss
+from mmvtr.models.losses.matrix import ContrastiveLoss, NormalizedContrastiveLoss
+from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.supervisions.dvtr import DVTRSupervision, LiteralDVTRSupervision

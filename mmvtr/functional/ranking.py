@@ -7,7 +7,7 @@ For a text t, one of its positives p and one of its negatives n:
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional
+from typing import Callable, NamedTuple, Optional, Sequence
 
 import torch
 from torch import Tensor
@@ -16,15 +16,34 @@ from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.selection import highest
 
 
-class _Choice(NamedTuple):
-    """What stays the same over the parts and directions of a loss."""
+class Choice(NamedTuple):
+    """What stays the same over the parts and directions of a loss; see :func:`ranking`."""
 
-    weight_on: str
-    negatives: str
-    pool: Optional[int]
-    positive: str
-    average: str
-    generator: Optional[torch.Generator]
+    weight_on: str = 'hinge'
+    negatives: str = 'all'
+    pool: Optional[int] = None
+    positive: str = 'own'
+    average: str = 'terms'
+    generator: Optional[torch.Generator] = None
+
+
+class Part(NamedTuple):
+    """What the terms of a loss are made of, or those over its ambiguous pairs.
+
+    Attributes:
+        scores: float [T, V].
+        positives: bool [T, V].
+        margin, weights: float [T, V].
+    """
+
+    scores: Tensor
+    positives: Tensor
+    margin: Tensor
+    weights: Tensor
+
+    def t(self) -> 'Part':
+        """Videos as anchors, [V, T] each."""
+        return Part(*(x.t() for x in self))
 
 
 def ranking(
@@ -87,31 +106,33 @@ def ranking(
             >>> ranking(scores, torch.eye(2).bool(), margin=0.2, direction='t2v')
             tensor(0.0500)
     """
-    _check_choices(scores, positives, negatives, pool)
-    _check('weight_on', weight_on, ('hinge', 'score'))
-    _check('positive', positive, ('own', 'mean', 'hardest'))
-    _check('average', average, ('terms', 'anchors', 'entries'))
+    choice = Choice(weight_on, negatives, pool, positive, average, generator)
+    check_choice(choice, direction)
+    parts = parts_of(
+        scores,
+        positives,
+        margin=margin,
+        weights=weights,
+        ambiguous=ambiguous,
+        ambiguous_margin=ambiguous_margin,
+    )
+    return of_parts(parts, direction, lambda part: row_terms(part, choice))
+
+
+def check_choice(choice: Choice, direction: str) -> None:
+    """Raises:
+    ValueError: names what is unknown, and what there is.
+    """
+    _check('negatives', choice.negatives, ('all', 'hardest', 'semi_hard', 'random'))
+    if choice.pool is not None and (choice.negatives != 'random' or choice.pool < 1):
+        raise ValueError(
+            "pool must be at least 1 and needs negatives='random', got "
+            f'{choice.pool} with {choice.negatives!r}'
+        )
+    _check('weight_on', choice.weight_on, ('hinge', 'score'))
+    _check('positive', choice.positive, ('own', 'mean', 'hardest'))
+    _check('average', choice.average, ('terms', 'anchors', 'entries'))
     _check('direction', direction, ('t2v', 'v2t', 'both'))
-    scores = at_least_float32(scores)
-    weights = torch.ones_like(scores) if weights is None else weights.to(scores.dtype)
-    choice = _Choice(weight_on, negatives, pool, positive, average, generator)
-    parts = [(weights, margin)]
-    if ambiguous is not None:
-        clear = weights.masked_fill(ambiguous, 0.0)
-        parts = [(clear, margin), (weights.masked_fill(~ambiguous, 0.0), ambiguous_margin)]
-    return sum(_directions(scores, positives, w, m, direction, choice) for w, m in parts)
-
-
-def _check_choices(scores: Tensor, positives: Tensor, negatives: str, pool: Optional[int]) -> None:
-    if scores.shape != positives.shape:
-        raise ValueError(
-            f'scores {tuple(scores.shape)} and positives {tuple(positives.shape)} differ'
-        )
-    _check('negatives', negatives, ('all', 'hardest', 'semi_hard', 'random'))
-    if pool is not None and (negatives != 'random' or pool < 1):
-        raise ValueError(
-            f"pool must be at least 1 and needs negatives='random', got {pool} with {negatives!r}"
-        )
 
 
 def _check(name: str, value: str, choices: tuple[str, ...]) -> None:
@@ -119,40 +140,81 @@ def _check(name: str, value: str, choices: tuple[str, ...]) -> None:
         raise ValueError(f'{name} must be one of {choices}, not {value!r}')
 
 
-def _directions(
+def parts_of(
     scores: Tensor,
     positives: Tensor,
-    weights: Tensor,
+    *,
     margin: float | Tensor,
-    direction: str,
-    choice: _Choice,
-) -> Tensor:
-    margin = torch.as_tensor(margin, dtype=scores.dtype, device=scores.device).expand_as(scores)
-    matrices = (scores, positives, margin, weights)
-    if direction == 't2v':
-        return _rows(*matrices, choice)
-    v2t = _rows(*(x.t() for x in matrices), choice)
-    return v2t if direction == 'v2t' else (_rows(*matrices, choice) + v2t) / 2
+    weights: Optional[Tensor] = None,
+    ambiguous: Optional[Tensor] = None,
+    ambiguous_margin: float | Tensor = 0.1,
+) -> list[Part]:
+    """What the loss is the sum over; all texts or some of them.
+
+    Args:
+        scores, positives, margin, weights, ambiguous, ambiguous_margin: see :func:`ranking`.
+
+    Returns:
+        One part, or two where ambiguous entries have terms of their own.
+
+    Raises:
+        ValueError: shapes that differ.
+    """
+    if scores.shape != positives.shape:
+        raise ValueError(
+            f'scores {tuple(scores.shape)} and positives {tuple(positives.shape)} differ'
+        )
+    scores = at_least_float32(scores)
+    weights = torch.ones_like(scores) if weights is None else weights.to(scores.dtype)
+    made = [(weights, margin)]
+    if ambiguous is not None:
+        clear = weights.masked_fill(ambiguous, 0.0)
+        made = [(clear, margin), (weights.masked_fill(~ambiguous, 0.0), ambiguous_margin)]
+    like = dict(dtype=scores.dtype, device=scores.device)
+    return [
+        Part(scores, positives, torch.as_tensor(m, **like).expand_as(scores), w) for w, m in made
+    ]
 
 
-def _rows(
-    scores: Tensor, positives: Tensor, margin: Tensor, weights: Tensor, choice: _Choice
+def of_parts(
+    parts: Sequence[Part], direction: str, terms: Callable[[Part], tuple[Tensor, Tensor]]
 ) -> Tensor:
-    row, anchor = _anchors(scores, positives, choice.positive)
-    s, m, w = scores[row], margin[row], weights[row]
-    chosen = ~positives[row] & (w != 0)
+    """The loss, 0-dim; ``terms`` are those of the rows: a sum, and by what it is divided."""
+    values = []
+    for part in parts:
+        # Videos first: that is the order in which random negatives have always been drawn.
+        ways = [] if direction == 't2v' else [part.t()]
+        ways += [] if direction == 'v2t' else [part]
+        means = [total / count.clamp_min(1) for total, count in map(terms, ways)]
+        values.append(sum(means) / len(means))
+    return sum(values)
+
+
+def row_terms(part: Part, choice: Choice) -> tuple[Tensor, Tensor]:
+    """The terms of each row as an anchor: their sum, and by what it is divided; 0-dim both.
+
+    Of ``average='anchors'`` the sum of their means, and how many anchors there are.
+    """
+    row, anchor = _anchors(part.scores, part.positives, choice.positive)
+    s, own, m, w = (x[row] for x in part)
+    chosen = ~own & (w != 0)
     if choice.negatives != 'all':
         chosen = _choose_one(s, chosen, anchor, choice)
+    terms = inside(s, m, w, anchor[:, None], choice.weight_on).clamp_min(0)
     if choice.weight_on == 'hinge':
-        terms = w * (m + s - anchor[:, None]).clamp_min(0)
-    else:
-        terms = (m + w * s - anchor[:, None]).clamp_min(0)
+        terms = w * terms
     terms = terms.masked_fill(~chosen, 0.0)
     if choice.average == 'terms':
-        return terms.sum() / chosen.sum().clamp_min(1)
+        return terms.sum(), chosen.sum()
     if choice.average == 'entries':
-        return terms.sum() / (~positives[row]).sum().clamp_min(1)
-    return (terms.sum(1) / chosen.sum(1).clamp_min(1)).sum() / max(len(row), 1)
+        return terms.sum(), (~own).sum()
+    total = (terms.sum(1) / chosen.sum(1).clamp_min(1)).sum()
+    return total, torch.tensor(len(row), device=total.device)
+
+
+def inside(scores: Tensor, margin: Tensor, weights: Tensor, anchor: Tensor, on: str) -> Tensor:
+    """What is cut off at 0: ``m + s_n - s_p``, or ``m + w s_n - s_p`` (``on='score'``)."""
+    return margin + (scores if on == 'hinge' else weights * scores) - anchor
 
 
 def _anchors(scores: Tensor, positives: Tensor, positive: str) -> tuple[Tensor, Tensor]:
@@ -164,12 +226,12 @@ def _anchors(scores: Tensor, positives: Tensor, positive: str) -> tuple[Tensor, 
     own = positives[row]
     if positive == 'mean':
         return row, scores[row].masked_fill(~own, 0.0).sum(1) / own.sum(1)
-    return row, scores[row].masked_fill(~own, float('inf')).amin(1) if len(
-        row
-    ) else scores.new_zeros(0)
+    if not len(row):
+        return row, scores.new_zeros(0)
+    return row, scores[row].masked_fill(~own, float('inf')).amin(1)
 
 
-def _choose_one(scores: Tensor, candidates: Tensor, anchor: Tensor, choice: _Choice) -> Tensor:
+def _choose_one(scores: Tensor, candidates: Tensor, anchor: Tensor, choice: Choice) -> Tensor:
     """bool [A, V] with at most one True a row."""
     if scores.numel() == 0:
         return candidates

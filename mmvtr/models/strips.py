@@ -6,7 +6,7 @@ are complete; those over the entries of a video are a share, to be joined with t
 
 from __future__ import annotations
 
-from typing import Callable, Iterator, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence
 
 import torch
 from torch import Tensor
@@ -35,7 +35,7 @@ class Reduction(NamedTuple):
 
 
 def join(parts: Sequence[Reduction]) -> Reduction:
-    """Of strips in the order of their texts."""
+    """Of strips, or of processes, in the order of their texts."""
     texts = [part.texts for part in parts]
     videos = [part.videos for part in parts]
     return Reduction(
@@ -48,25 +48,6 @@ def join(parts: Sequence[Reduction]) -> Reduction:
 def _cat(parts: Sequence[LogSums]) -> LogSums:
     fields = zip(*parts)
     return LogSums(*(None if field[0] is None else torch.cat(field) for field in fields))
-
-
-def gather(own: Reduction) -> Reduction:
-    """Of all processes, whose texts follow each other by rank; gradients as of ``gather_rows``."""
-    if world_size() == 1:
-        return own
-    texts = own.texts
-    if texts is not None:
-        texts = LogSums(*(None if x is None else gather_rows(x) for x in texts))
-    videos = own.videos
-    if videos is not None:
-        shares = [None if x is None else gather_rows(x[None]) for x in videos]
-        videos = join_entries(
-            [
-                LogSums(*(None if share is None else share[rank] for share in shares))
-                for rank in range(world_size())
-            ]
-        )
-    return Reduction(texts, videos, *map(gather_rows, own[2:]))
 
 
 class Pairs(NamedTuple):
@@ -136,6 +117,8 @@ class Sweep:
         shape: (T, V) of the joint batch.
         height: texts a strip, at most.
         matrices: from some texts to their score matrices [R, V], by name.
+        annotated: from some texts to what the annotation says of them, a target.
+        supervised: the same, of the supervision: one target, or one a matrix.
 
     Attributes:
         strips: slices of the T texts; one of no text where there is none to do.
@@ -146,11 +129,13 @@ class Sweep:
         shape: tuple[int, int],
         height: int,
         matrices: Callable[[slice], dict[str, Tensor]],
+        annotated: Callable[[slice], Any],
+        supervised: Callable[[slice], Any],
     ) -> None:
         first, last = (shape[0] * (rank() + i) // world_size() for i in range(2))
         starts = range(first, last, height) or [first]
         self.strips = [slice(start, min(start + height, last)) for start in starts]
-        self.matrices = matrices
+        self.matrices, self.annotated, self.supervised = matrices, annotated, supervised
 
     def scores(self, name: str) -> Iterator[Tensor]:
         """Float [R, V] of each strip, at least float32."""

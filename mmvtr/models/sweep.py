@@ -9,15 +9,15 @@ batch.
 
 from __future__ import annotations
 
-from typing import Callable, NamedTuple, Sequence
+from typing import Any, Callable, NamedTuple, Sequence
 
 import torch
 from torch import Tensor, nn
 
-from mmvtr.dist import gather_rows
+from mmvtr.dist import gather_nested
 from mmvtr.models.annotation import Annotation
 from mmvtr.models.in_turn import in_turn
-from mmvtr.models.strips import Reduction, Sweep, gather, join
+from mmvtr.models.strips import Sweep
 from mmvtr.structures import Levels, take
 
 
@@ -55,11 +55,11 @@ class Strip(NamedTuple):
 
     Attributes:
         sums: of the supervision, 0-dim each.
-        reductions: of each loss, by matrix.
+        reductions: of each loss, by matrix; what each loss makes of it.
     """
 
     sums: dict[str, Tensor]
-    reductions: dict[str, dict[str, Reduction]]
+    reductions: dict[str, dict[str, Any]]
 
 
 def losses_in_strips(
@@ -83,10 +83,17 @@ def losses_in_strips(
     temperature = model.temperature()
     prepare, compare = in_two(model.similarity)
     t, v = prepare(texts), prepare(videos)
-    sweep = Sweep(known.shape, height, lambda rows: compare(take(t, rows), v))
     pairs = known.pairs()
     supervision = model.supervision
     begun = None if supervision is None else supervision.begin(texts, videos, pairs)
+
+    def supervised(rows: slice) -> Any:
+        target = known.target(rows)
+        return target if supervision is None else supervision.strip(begun, rows, target)[0]
+
+    sweep = Sweep(
+        known.shape, height, lambda rows: compare(take(t, rows), v), known.target, supervised
+    )
     losses = dict(model.losses) if retrieval else {}
     starts = {name: loss.begin(sweep, pairs, temperature) for name, loss in losses.items()}
 
@@ -107,16 +114,29 @@ def losses_in_strips(
     if supervision is not None:
         readers.append(supervision)
     strips = in_turn(strip, state, sweep.strips, readers.parameters())
+    if strips[0].sums or losses:
+        strips = gather_nested(_join(strips, losses))
+    sums, reductions = _join(strips, losses)
     found: dict[str, Tensor] = {}
     if supervision is not None:
-        found.update(supervision.finish(begun, joint_sums([one.sums for one in strips])))
+        found.update(supervision.finish(begun, sums))
     for name, loss in losses.items():
-        reductions = {
-            matrix: gather(join([one.reductions[name][matrix] for one in strips]))
-            for matrix in strips[0].reductions[name]
-        }
-        found[f'loss_{name}'] = loss.finish(reductions)
+        found[f'loss_{name}'] = loss.finish(starts[name], reductions[name])
     return found
+
+
+def _join(parts: Sequence[Strip], losses: dict[str, nn.Module]) -> Strip:
+    """Of strips, or of processes, in the order of their texts."""
+    names = [*parts[0].sums]
+    sums = sum(torch.stack([part.sums[name] for name in names]) for part in parts) if names else ()
+    reductions = {
+        name: {
+            matrix: loss.join([part.reductions[name][matrix] for part in parts])
+            for matrix in parts[0].reductions[name]
+        }
+        for name, loss in losses.items()
+    }
+    return Strip(dict(zip(names, sums)), reductions)
 
 
 def in_two(similarity: nn.Module) -> tuple[Callable[[Levels], Levels], Callable]:
@@ -124,12 +144,3 @@ def in_two(similarity: nn.Module) -> tuple[Callable[[Levels], Levels], Callable]
     if hasattr(similarity, 'compare') and _as_new(similarity, ('prepare', 'compare'), ('forward',)):
         return similarity.prepare, similarity.compare
     return lambda items: items, similarity
-
-
-def joint_sums(parts: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """Sums over all strips of all processes, 0-dim by name, from those of each strip here."""
-    names = [*parts[0]]
-    if not names:
-        return {}
-    own = torch.stack([torch.stack([part[name] for name in names]) for part in parts]).sum(0)
-    return dict(zip(names, gather_rows(own[None]).sum(0)))

@@ -14,7 +14,8 @@ from mmvtr.engine.hooks import ProgressHook
 from mmvtr.engine.optim import BertAdam
 from mmvtr.functional.gaussian import geometric_sigma
 from mmvtr.models.backdoor import BackdoorRetriever, FusedSimilarity, of_member
-from mmvtr.models.losses.matrix import ContrastiveLoss, RankingLoss
+from mmvtr.models.losses.matrix import ContrastiveLoss
+from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.similarities.best_frame import BestFrameSimilarity
 from mmvtr.models.similarities.cosine import CosineSimilarity

@@ -8,7 +8,8 @@ from mmvtr.datasets import collate_retrieval
 from mmvtr.engine.evaluation import encode_batch
 from mmvtr.models.annotation import match
 from mmvtr.models.data_preprocessor import VideoTextDataPreprocessor, pad
-from mmvtr.models.losses.matrix import ContrastiveLoss, RankingLoss
+from mmvtr.models.losses.matrix import ContrastiveLoss
+from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.supervisions.dvtr import DVTRSupervision

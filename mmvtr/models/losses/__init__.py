@@ -11,9 +11,9 @@ from mmvtr.models.losses.matrix import (
     ContrastiveLoss,
     MatrixLoss,
     NormalizedContrastiveLoss,
-    RankingLoss,
 )
 from mmvtr.models.losses.query_diversity import QueryDiversity
+from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.losses.relevance import AdaptiveMaxMarginLoss, EgoNCELoss, RelevantRankingLoss
 from mmvtr.models.target import LocalBatch, Target
 

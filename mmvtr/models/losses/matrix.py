@@ -15,9 +15,8 @@ from torch import Tensor, nn
 from mmvtr.dist import gather_rows
 from mmvtr.functional.contrastive import contrastive, refuse_ambiguous
 from mmvtr.functional.log_sums import from_sums, log_sums, weighted_logits
-from mmvtr.functional.ranking import ranking
 from mmvtr.functional.sinkhorn import Biases, sinkhorn, sinkhorn_by_rows
-from mmvtr.models.strips import Pairs, Reduction, Sweep
+from mmvtr.models.strips import Pairs, Reduction, Sweep, join
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 
@@ -46,8 +45,7 @@ class MatrixLoss(nn.Module):
         ``target`` is one for all matrices, or a dict with one for each that is read.
         """
         reads = self.known(matrices)
-        targets = {n: target if isinstance(target, Target) else target[n] for n in reads}
-        values = [self.compute(matrices[n], targets[n], temperature) for n in reads]
+        values = [self.compute(matrices[n], target_of(target, n), temperature) for n in reads]
         return self.loss_weight * torch.stack(values).mean()
 
     def known(self, matrices: dict[str, Tensor]) -> tuple[str, ...]:
@@ -65,6 +63,11 @@ class MatrixLoss(nn.Module):
 
     def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
         raise NotImplementedError(f'{type(self).__name__} must define compute()')
+
+
+def target_of(target: Target | dict[str, Target], name: str) -> Target:
+    """Of the matrix ``name``."""
+    return target if isinstance(target, Target) else target[name]
 
 
 @MODELS.register_module()
@@ -96,6 +99,7 @@ class ContrastiveLoss(MatrixLoss):
 
     def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
         directions = ('t2v', 'v2t') if self.direction == 'both' else (self.direction,)
+        target = self.seen(target)
         values = [
             contrastive(
                 scores,
@@ -120,14 +124,23 @@ class ContrastiveLoss(MatrixLoss):
         begun: Any,
         rows: slice,
         matrices: dict[str, Tensor],
-        target: Target,
+        target: Target | dict[str, Target],
         temperature: Tensor | float,
     ) -> dict[str, Reduction]:
         """By the name of the matrix: what of the texts ``rows`` the loss has to know."""
         return {
-            name: self._reduce(self.biased(begun, rows, name, matrices), rows, target, temperature)
+            name: self._reduce(
+                self.biased(begun, rows, name, matrices),
+                rows,
+                self.seen(target_of(target, name)),
+                temperature,
+            )
             for name in self.known(matrices)
         }
+
+    def seen(self, target: Target) -> Target:
+        """What the loss makes of a target, of all texts or of some."""
+        return target
 
     def biased(self, begun: Any, rows: slice, name: str, matrices: dict[str, Tensor]) -> Tensor:
         """The scores that are compared, float [R, V]."""
@@ -158,7 +171,12 @@ class ContrastiveLoss(MatrixLoss):
             sums.get('t2v'), sums.get('v2t'), own, pairs[0] + (rows.start or 0), pairs[1]
         )
 
-    def finish(self, reductions: dict[str, Reduction]) -> Tensor:
+    @staticmethod
+    def join(parts: Sequence[Reduction]) -> Reduction:
+        """What strips have left, or processes, in the order of their texts, as one."""
+        return join(parts)
+
+    def finish(self, begun: Any, reductions: dict[str, Reduction]) -> Tensor:
         """What all strips of all processes have left, by matrix -> 0-dim loss."""
         values = []
         for one in reductions.values():
@@ -260,82 +278,3 @@ class NormalizedContrastiveLoss(ContrastiveLoss):
         if begun is None:
             return matrices[name]
         return matrices[name] + begun[name].rows[rows, None] + begun[name].columns
-
-
-@MODELS.register_module()
-class RankingLoss(MatrixLoss):
-    """Triplet loss (DVTR Eq. 1); with weights from a supervision the debiased one (DVTR Eq. 12).
-
-    Where the target has ambiguous entries it is ARL's dual triplet (Eq. 11 + 12).  The paper adds
-    the two directions, of which this is the mean (``loss_weight=2``), divides by all pairs
-    (``average='anchors'``; no ambiguous pair: the term is 0), and leaves open how q_a, V_a, q_n and
-    V_n are drawn.  Its lineage (MS-SL to GMMFormer) has two losses, one a direction: ``'random'``
-    negatives, late in training from a ``pool`` of 20 videos and of 1 caption, and against the mean
-    of a video's captions (``positive='mean'``).
-
-    Args:
-        margin: used where the supervision gives none (lineage: .1 on TVR, else .2).
-        ambiguous_margin: m_a of Eq. 11, between 0 and ``margin``; None = half of ``margin`` (the
-            paper only says m_a < m).
-        pool: ``'random'`` draws among this many best-scored negatives.
-        pool_from: share of the training after which ``pool`` holds; before, all are drawn from
-            (of 100 epochs GMMFormer: 30 on TVR, 20 on ActivityNet, never on Charades-STA; MS-SL:
-            20 on all).
-        weight_on, negatives, positive, average, direction: see
-            :func:`mmvtr.functional.ranking.ranking`.
-
-    Attributes:
-        progress: share of the training done; ProgressHook sets it, 1 without the hook.
-    """
-
-    def __init__(
-        self,
-        *,
-        margin: float = 0.2,
-        ambiguous_margin: Optional[float] = None,
-        weight_on: str = 'hinge',
-        negatives: str = 'all',
-        pool: Optional[int] = None,
-        pool_from: float = 0.0,
-        positive: str = 'own',
-        average: str = 'terms',
-        direction: str = 'both',
-        **kwargs,
-    ) -> None:
-        super().__init__(**kwargs)
-        if ambiguous_margin is not None and not 0 <= ambiguous_margin <= margin:
-            raise ValueError(
-                f'ambiguous_margin must lie between 0 and margin = {margin}, not {ambiguous_margin}'
-            )
-        self.margin = margin
-        self.ambiguous_margin = margin / 2 if ambiguous_margin is None else ambiguous_margin
-        self.weight_on = weight_on
-        self.negatives = negatives
-        self.pool = pool
-        self.pool_from = pool_from
-        self.positive = positive
-        self.average = average
-        self.direction = direction
-        self.progress = 1.0
-        # Random negatives are drawn from the step number: the same on all processes and after
-        # a resume.
-        self.register_buffer('step', torch.zeros((), dtype=torch.long))
-
-    def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
-        generator = torch.Generator().manual_seed(int(self.step))
-        self.step += self.training
-        return ranking(
-            scores,
-            target.positives,
-            margin=self.margin if target.margins is None else target.margins,
-            weights=target.weights,
-            ambiguous=target.ambiguous,
-            ambiguous_margin=self.ambiguous_margin,
-            weight_on=self.weight_on,
-            negatives=self.negatives,
-            pool=self.pool if self.progress >= self.pool_from else None,
-            positive=self.positive,
-            average=self.average,
-            direction=self.direction,
-            generator=generator,
-        )

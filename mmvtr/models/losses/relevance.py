@@ -13,14 +13,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mmvtr.functional.ranking import ranking
+from mmvtr.functional.ranking import Choice, Part, parts_of, ranking, row_terms
+from mmvtr.functional.ranking_strips import ColumnTerms, from_column_terms
 from mmvtr.models.losses.matrix import ContrastiveLoss, MatrixLoss
+from mmvtr.models.losses.ranking import Begun, TripletLoss
 from mmvtr.models.target import Target, check_threshold, from_classes
 from mmvtr.registry import MODELS
 
 
 @MODELS.register_module()
-class RelevantRankingLoss(MatrixLoss):
+class RelevantRankingLoss(TripletLoss):
     """RANP's second triplet: pull what is relevant though nobody has annotated it.
 
         [margin + s_n - s_p]_+      p: lowest s with relevance >= threshold, annotated pairs left
@@ -71,11 +73,42 @@ class RelevantRankingLoss(MatrixLoss):
         self.margin = margin
         self.negatives = negatives
         self.no_positive = no_positive
+        self.lone = 1.0 if no_positive == 'one' else None
 
-    def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
+    positives_supervised = True
+
+    def choice(self) -> Choice:
+        return Choice(negatives=self.negatives, positive='hardest')
+
+    def parts(self, scores: Tensor, target: Target) -> list[Part]:
         weights = weights_of(target, scores).masked_fill(target.positives, 0.0)
-        matrices = (scores, self._relevant(target) & ~target.positives, weights, ~target.positives)
-        return (self._rows(*matrices) + self._rows(*(x.t() for x in matrices))) / 2
+        relevant = self._relevant(target) & ~target.positives
+        return parts_of(scores, relevant, margin=self.margin, weights=weights)
+
+    def row_terms(self, part: Part, choice: Choice, target: Target) -> tuple[Tensor, Tensor]:
+        """Sum of the rows' terms, and all rows, or all unannotated entries."""
+        total, _ = row_terms(self._with_lone(part), choice)
+        if self.negatives == 'all':
+            return total, (~target.positives).sum()
+        return total, torch.tensor(len(part.scores), device=total.device)
+
+    def column_terms(
+        self, begun: Begun, sums: ColumnTerms, scores: Tensor, rows: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        total, _ = from_column_terms(sums, scores, 'terms')
+        return total, rows if self.negatives == 'all' else rows.new_tensor(begun.videos)
+
+    def _with_lone(self, part: Part) -> Part:
+        """With a column that is the positive of rows without one, and nobody's negative."""
+        if self.lone is None:
+            return part
+        scores, relevant, margin, weights = part
+        return Part(
+            F.pad(scores, (0, 1), value=self.lone),
+            torch.cat([relevant, ~relevant.any(1, keepdim=True)], 1),
+            F.pad(margin, (0, 1)),
+            F.pad(weights, (0, 1)),
+        )
 
     def _relevant(self, target: Target) -> Tensor:
         if self.threshold is not None:
@@ -86,30 +119,6 @@ class RelevantRankingLoss(MatrixLoss):
                 'found relevant, but the model has none'
             )
         return target.relevant
-
-    def _rows(
-        self, scores: Tensor, relevant: Tensor, weights: Tensor, unannotated: Tensor
-    ) -> Tensor:
-        """Sum over the rows' terms, divided by all rows, or by all unannotated entries."""
-        every = self.negatives == 'all'
-        divisor = unannotated.sum() if every else len(relevant)
-        if self.no_positive == 'one':  # in a column of its own, which is nobody's negative
-            alone = ~relevant.any(1, keepdim=True)
-            relevant = torch.cat([relevant, alone], 1)
-            scores, weights = F.pad(scores, (0, 1), value=1.0), F.pad(weights, (0, 1))
-        anchors = relevant.any(1)
-        loss = ranking(
-            scores,
-            relevant,
-            margin=self.margin,
-            weights=weights,
-            negatives=self.negatives,
-            positive='hardest',
-            average='terms' if every else 'anchors',
-            direction='t2v',
-        )
-        terms = (~relevant & (weights != 0))[anchors].sum() if every else anchors.sum()
-        return loss * terms / max(divisor, 1)
 
 
 @MODELS.register_module()
@@ -134,9 +143,8 @@ class EgoNCELoss(ContrastiveLoss):
         ValueError: in training: a target without overlap.
     """
 
-    def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
-        positives = target.positives | from_classes(target, 'overlap', self)
-        return super().compute(scores, target._replace(positives=positives), temperature)
+    def seen(self, target: Target) -> Target:
+        return target._replace(positives=target.positives | from_classes(target, 'overlap', self))
 
 
 @MODELS.register_module()

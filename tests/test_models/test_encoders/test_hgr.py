@@ -10,7 +10,7 @@ from mmvtr.datasets import VideoTextDataset, collate_retrieval
 from mmvtr.evaluation import RetrievalMetric
 from mmvtr.models.layers.graph_attention import GraphAttention
 from mmvtr.models.layers.pooling import empty_levels
-from mmvtr.models.losses.matrix import RankingLoss
+from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.similarities.hgr import HGRSimilarity
 from mmvtr.models.target import Target

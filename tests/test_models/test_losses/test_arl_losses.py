@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from mmvtr.functional.ambiguity import apply_strategy
-from mmvtr.models.losses.matrix import ContrastiveLoss, RankingLoss
+from mmvtr.models.losses.matrix import ContrastiveLoss
+from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 

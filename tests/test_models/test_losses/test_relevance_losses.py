@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from mmvtr.models.losses.matrix import RankingLoss
+from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.losses.relevance import (
     AdaptiveMaxMarginLoss,
     EgoNCELoss,

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mmvtr.functional.ranking import ranking
-from mmvtr.models.losses.matrix import RankingLoss
+from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.supervisions.adaptive_margin import AdaptiveMarginSupervision
 from mmvtr.models.target import Target

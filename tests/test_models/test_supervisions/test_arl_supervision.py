@@ -12,7 +12,8 @@ from torch.nn.parallel import DistributedDataParallel
 import children  # noqa: F401 - the server that forks the two processes has imported all
 from mmvtr.functional.contrastive import contrastive
 from mmvtr.functional.ranking import ranking
-from mmvtr.models.losses.matrix import ContrastiveLoss, RankingLoss
+from mmvtr.models.losses.matrix import ContrastiveLoss
+from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.retriever import VideoTextRetriever, own_match
 from mmvtr.models.similarities.best_frame import BestFrameSimilarity
 from mmvtr.models.supervisions.arl import ARLSupervision, Statistics, _own_frames

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from mmvtr.models.losses.matrix import ContrastiveLoss, RankingLoss
+from mmvtr.models.losses.matrix import ContrastiveLoss
+from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.supervisions.oracle import OracleSupervision
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS

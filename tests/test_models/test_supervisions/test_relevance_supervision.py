@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from mmvtr.models.losses.matrix import ContrastiveLoss, RankingLoss
+from mmvtr.models.losses.matrix import ContrastiveLoss
+from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.supervisions.relevance import RelevanceSupervision
 from mmvtr.models.target import Target
