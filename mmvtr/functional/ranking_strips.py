@@ -14,7 +14,7 @@ from typing import NamedTuple, Optional, Sequence
 import torch
 from torch import Tensor
 
-from mmvtr.functional.ranking import Choice, Part, inside
+from mmvtr.functional.ranking_terms import Choice, Part, inside
 
 
 class Own(NamedTuple):
@@ -63,7 +63,13 @@ def own_scores(scores: Tensor, positives: Tensor, positive: str) -> Own:
     Args:
         scores: float [R, V].
         positives: bool [R, V].
-        positive: see :func:`~mmvtr.functional.ranking`.
+        positive: see :func:`~mmvtr.functional.ranking.ranking`.
+
+    Example:
+        ::
+
+            >>> own_scores(torch.tensor([[0.5, 0.1], [0.3, 0.2]]), torch.eye(2).bool(), 'mean')
+            Own(scores=tensor([0.5000, 0.2000]), which=tensor([1, 1]))
     """
     if positive == 'own':
         pairs = positives.nonzero(as_tuple=True)
@@ -76,7 +82,15 @@ def own_scores(scores: Tensor, positives: Tensor, positive: str) -> Own:
 
 
 def join_own(parts: Sequence[Own], positive: str) -> Own:
-    """Of strips in the order of their texts."""
+    """Of strips in the order of their texts, [P] or [V].
+
+    Example:
+        ::
+
+            >>> part = Own(torch.tensor([0.5]), torch.tensor([1]))
+            >>> join_own([part, part], 'mean')
+            Own(scores=tensor([1.]), which=tensor([2]))
+    """
     scores, which = zip(*parts)
     if positive == 'own':
         return Own(torch.cat(scores), torch.cat(which))
@@ -92,6 +106,15 @@ def anchors_of(own: Own, positive: str, *, lone: Optional[float] = None) -> Anch
         own: of all of them.
         positive: as for :func:`own_scores`.
         lone: s_p of a video without positives; None: it is no anchor.
+
+    Returns:
+        A of them, float [A] and int64 [A].
+
+    Example:
+        The sum of two, and a video without a text. ::
+
+            >>> anchors_of(Own(torch.tensor([1.0, 0.0]), torch.tensor([2, 0])), 'mean')
+            Anchors(columns=tensor([0]), scores=tensor([0.5000]))
     """
     if positive == 'own':
         return Anchors(own.which, own.scores)
@@ -106,14 +129,23 @@ def anchors_of(own: Own, positive: str, *, lone: Optional[float] = None) -> Anch
 
 def best_negatives(part: Part, anchors: Anchors, choice: Choice) -> tuple[Tensor, Tensor]:
     """Of a strip: score float [A] and text int64 [A], from 0, of each anchor's ``'hardest'`` or
-    ``'semi_hard'`` negative; -inf where it has none."""
+    ``'semi_hard'`` negative; -inf where it has none.
+
+    Example:
+        ::
+
+            >>> part = Part(torch.eye(2), torch.eye(2).bool(), *torch.ones(2, 2, 2))
+            >>> anchors = Anchors(torch.tensor([0, 1]), torch.ones(2))
+            >>> best_negatives(part, anchors, Choice(negatives='hardest'))
+            (tensor([0., 0.]), tensor([1, 0]))
+    """
     scores, own, _, weights = (x[:, anchors.columns] for x in part)
     candidates = ~own & (weights != 0)
     if choice.negatives == 'semi_hard':
         candidates = candidates & (scores < anchors.scores)
     if not len(scores):
         return scores.sum(0) - math.inf, own.sum(0)
-    return scores.masked_fill(~candidates, -math.inf).max(0)
+    return tuple(scores.masked_fill(~candidates, -math.inf).max(0))
 
 
 def column_terms(
@@ -127,6 +159,18 @@ def column_terms(
         choice: of the loss.
         chosen: int64 [A], the one text of the strip that counts, below 0 or from R on: none of
             them; None = all negatives.
+
+    Returns:
+        Float and int64 [A].
+
+    Example:
+        Only video 1 has its anchor here, and only video 0 a negative. ::
+
+            >>> scores, own = torch.tensor([[0.9, 0.5]]), torch.tensor([[0, 1]]).bool()
+            >>> part = Part(scores, own, torch.full((1, 2), 0.2), torch.ones(1, 2))
+            >>> anchors = Anchors(torch.tensor([0, 1]), torch.tensor([1.0, 0.5]))
+            >>> column_terms(part, anchors, Choice()).terms
+            tensor([0.1000, 0.0000])
     """
     scores, own, margin, weights = (x[:, anchors.columns] for x in part)
     counts = ~own & (weights != 0)
@@ -141,12 +185,19 @@ def column_terms(
 
 
 def from_column_terms(sums: ColumnTerms, scores: Tensor, average: str) -> tuple[Tensor, Tensor]:
-    """As :func:`~mmvtr.functional.ranking.row_terms`, of the videos.
+    """As :func:`~mmvtr.functional.ranking_terms.row_terms`, of the videos.
 
     Args:
         sums: over all strips.
         scores: float [A], s_p, with its gradient.
-        average: see :func:`~mmvtr.functional.ranking`.
+        average: see :func:`~mmvtr.functional.ranking.ranking`.
+
+    Example:
+        ::
+
+            >>> sums = ColumnTerms(*torch.tensor([[0.4], [2.0], [2.0], [3.0]]))
+            >>> from_column_terms(sums, torch.tensor([0.5]), 'entries')
+            (tensor(0.4000), tensor(3.))
     """
     terms = sums.terms - sums.slope * (scores - scores.detach())
     if average == 'anchors':

@@ -18,10 +18,10 @@ class Side(NamedTuple):
     """Arguments that :func:`contrastive` and :func:`ranking` take by name.
 
     Attributes:
-        scores: float [P, C].
-        positives: bool [P, C].
-        weights: float [P, C], 0 where there is nothing to compare.
-        ambiguous: bool [P, C] or None.
+        scores: float [N, C].
+        positives: bool [N, C].
+        weights: float [N, C], 0 where there is nothing to compare.
+        ambiguous: bool [N, C] or None.
     """
 
     scores: Tensor
@@ -36,8 +36,8 @@ class TextFrame(NamedTuple):
     Attributes:
         frames: [P, F], rows are pairs, columns the frames of a pair's own video: Eq. 8, and the
             second halves of Eq. 11-12.  Read it with ``direction='t2v'``.
-        texts: [P, C], rows are pairs, columns the C matched frames: Eq. 9, and the first halves of
-            Eq. 11-12, a frame against the texts of its video.  Read it with ``direction='v2t'``.
+        texts: [M, C], columns are the C matched frames, rows the at most M texts of a frame's own
+            video: Eq. 9, and the first halves of Eq. 11-12.  Read it with ``direction='v2t'``.
     """
 
     frames: Side
@@ -72,7 +72,8 @@ def text_frame(
         ambiguous: bool [P, F] or None, A^f (:func:`mmvtr.functional.ambiguity.ambiguous_set`).
 
     Returns:
-        Matrices [P, F] and [P, C], with C the frames that are some text's best.
+        Matrices [P, F] and [M, C], with C the frames that are some text's best and M the most texts
+        of a video.
 
     Raises:
         ValueError: shapes that differ, or a pair without a valid frame.
@@ -81,15 +82,29 @@ def text_frame(
     positives = torch.zeros_like(mask).scatter_(1, best[:, None], True)
     frames = Side(scores, positives, mask.to(scores.dtype), ambiguous)
     keys, column = (videos * max(scores.shape[1], 1) + best).unique(return_inverse=True)
-    frame = keys % max(scores.shape[1], 1)
-    together = videos[:, None] == (keys // max(scores.shape[1], 1))
+    frame, video = keys % max(scores.shape[1], 1), keys // max(scores.shape[1], 1)
+    pairs = _pairs_of(videos, video)
+    together = pairs >= 0
+    pairs = pairs.clamp_min(0)
     texts = Side(
-        scores[:, frame],
-        column[:, None] == torch.arange(len(keys), device=keys.device),
+        scores[pairs, frame],
+        (column[pairs] == torch.arange(len(keys), device=keys.device)) & together,
         together.to(scores.dtype),
-        None if ambiguous is None else ambiguous[:, frame] & together,
+        None if ambiguous is None else ambiguous[pairs, frame] & together,
     )
     return TextFrame(frames, texts)
+
+
+def _pairs_of(videos: Tensor, wanted: Tensor) -> Tensor:
+    """Of the pairs' videos, int64 [P], and C of them: which pairs are of each, int64 [M, C], -1
+    after the last one."""
+    order = videos.argsort(stable=True)
+    known, group, counts = videos[order].unique(return_inverse=True, return_counts=True)
+    place = torch.arange(len(order), device=order.device) - (counts.cumsum(0) - counts)[group]
+    most = int(counts.max()) if len(counts) else 0
+    table = order.new_full((most, len(known)), -1)
+    table[place, group] = order
+    return table[:, torch.searchsorted(known, wanted)]
 
 
 def matched_frames(scores: Tensor, mask: Tensor) -> Tensor:

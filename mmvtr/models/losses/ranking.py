@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from mmvtr.dist import gather_rows
-from mmvtr.functional.ranking import Choice, Part, check_choice, of_parts, parts_of, row_terms
 from mmvtr.functional.ranking_strips import (
     Anchors,
     ColumnTerms,
@@ -19,6 +18,14 @@ from mmvtr.functional.ranking_strips import (
     from_column_terms,
     join_own,
     own_scores,
+)
+from mmvtr.functional.ranking_terms import (
+    Choice,
+    Part,
+    check_choice,
+    of_parts,
+    parts_of,
+    row_terms,
 )
 from mmvtr.models.losses.matrix import MatrixLoss, target_of
 from mmvtr.models.strips import Pairs, Sweep

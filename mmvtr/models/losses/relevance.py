@@ -13,8 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mmvtr.functional.ranking import Choice, Part, parts_of, ranking, row_terms
+from mmvtr.functional.ranking import ranking
 from mmvtr.functional.ranking_strips import ColumnTerms, from_column_terms
+from mmvtr.functional.ranking_terms import Choice, Part, parts_of, row_terms
 from mmvtr.models.losses.matrix import ContrastiveLoss, MatrixLoss
 from mmvtr.models.losses.ranking import Begun, TripletLoss
 from mmvtr.models.target import Target, check_threshold, from_classes

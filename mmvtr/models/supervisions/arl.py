@@ -22,6 +22,7 @@ from mmvtr.functional.dataset_uncertainty import PairMoments, UnitMean, mean_cos
 from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.ranking import ranking
 from mmvtr.functional.text_frame import text_frame
+from mmvtr.models.strips import Pairs
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
@@ -115,6 +116,18 @@ class Branch(nn.Module):
         return pair_uncertainty(of_texts, of_frames, best)
 
 
+class Begun(NamedTuple):
+    """What the strips of a joint batch share.
+
+    Attributes:
+        units: unit texts, unit frames and their mask by branch, without gradient.
+        loss_frame: the text-frame losses, 0-dim, or None.
+    """
+
+    units: dict[str, tuple[Tensor, Tensor, Tensor]]
+    loss_frame: Optional[Tensor]
+
+
 @MODELS.register_module()
 class ARLSupervision(nn.Module):
     """Ambiguity-restrained learning (ARL): who is ambiguous is looked up anew in every batch.
@@ -160,7 +173,8 @@ class ARLSupervision(nn.Module):
 
     Attributes:
         progress: share of the training done; ProgressHook sets it.
-        found: sets of the last batch by branch, bool [T, V]; empty during the warm-up.
+        found: sets of the last batch by branch, bool [T, V]; empty during the warm-up, and where
+            there is no whole matrix.
 
     Raises:
         ValueError: an unknown rule or strategy, a warm-up that never ends or is given twice, or
@@ -255,22 +269,71 @@ class ARLSupervision(nn.Module):
             texts, videos: levels of the joint batch; those of videos with tokens.
             target: the annotated positives.
         """
-        targets = {level: target for level in (*self.levels, 'scores')}
-        self.found = {}
-        if not self.ready or self.progress < self.warmup or not target.positives.numel():
-            return targets, {}
+        begun = self.begin(texts, videos, Pairs.of(target.positives))
+        self.found = self._found(begun, slice(None), target)
+        return self._targets(target, self.found), self.finish(begun, self._sums(self.found))
+
+    # -- in strips (models/strips.py) ----------------------------------------------------------
+
+    @property
+    def whole(self) -> str:
+        """Why it wants the whole matrix; '' where strips will do."""
+        return "strategy='positive' adds positives" if self.strategy == 'positive' else ''
+
+    def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> Optional[Begun]:
+        """Once for a joint batch: unit vectors, and the text-frame losses, which are of pairs
+        only; None during the warm-up, and for a batch without a text or a video."""
+        if not self.ready or self.progress < self.warmup or not all(pairs.shape):
+            return None
         units = {level: units_of(texts[level], videos[level]) for level in self.levels}
-        self.found = {level: self.pair_sets(level, *units[level], target) for level in self.levels}
-        for level in self.levels:
-            chosen = self.found[self._teacher(level)]
+        loss = None
+        if self.frame_weight:
+            loss = self.frame_weight * self._frame_loss(units, pairs.rows, pairs.columns)
+        free = {level: tuple(x.detach() for x in side) for level, side in units.items()}
+        return Begun(free, loss)
+
+    def strip(
+        self, begun: Optional[Begun], rows: slice, target: Target
+    ) -> tuple[dict[str, Target], dict[str, Tensor]]:
+        """The target of the texts ``rows`` -> one a branch, and sums over their sets."""
+        found = self._found(begun, rows, target)
+        return self._targets(target, found), self._sums(found)
+
+    def finish(self, begun: Optional[Begun], sums: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Sums over all strips -> text-frame losses, and a figure for the log."""
+        if begun is None:
+            return {}
+        logs = {'ambiguous_per_text': sums['ambiguous'] / sums['texts'].clamp_min(1)}
+        if begun.loss_frame is not None:
+            logs['loss_frame'] = begun.loss_frame
+        return logs
+
+    def _found(self, begun: Optional[Begun], rows: slice, target: Target) -> dict[str, Tensor]:
+        """Eq. 6-7 of some texts by branch, bool [R, V]."""
+        if begun is None:
+            return {}
+        return {
+            level: self.pair_sets(level, texts[rows], frames, mask, target)
+            for level, (texts, frames, mask) in begun.units.items()
+        }
+
+    def _targets(self, target: Target, found: dict[str, Tensor]) -> dict[str, Target]:
+        """What each branch learns from."""
+        targets = {level: target for level in (*self.levels, 'scores')}
+        for level in self.levels if found else ():
+            chosen = found[self._teacher(level)]
             targets[level] = target._replace(
                 **apply_strategy(self.strategy, target.positives, chosen, target.weights)
             )
-        sizes = torch.stack([found.float().sum(1).mean() for found in self.found.values()])
-        logs = {'ambiguous_per_text': sizes.mean()}
-        if self.frame_weight:
-            logs['loss_frame'] = self.frame_weight * self._frame_loss(units, target.positives)
-        return targets, logs
+        return targets
+
+    @staticmethod
+    def _sums(found: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Ambiguous videos, and texts, of all branches."""
+        if not found:
+            return {}
+        sets = torch.stack([*found.values()]).float()
+        return dict(ambiguous=sets.sum(), texts=sets.new_tensor(len(sets) * sets.shape[1]))
 
     def _teacher(self, level: str) -> str:
         """Whose sets a branch learns from (the other's, with ``exchange``)."""
@@ -298,10 +361,9 @@ class ARLSupervision(nn.Module):
     # -- text-frame ----------------------------------------------------------------------------
 
     def _frame_loss(
-        self, units: dict[str, tuple[Tensor, Tensor, Tensor]], positives: Tensor
+        self, units: dict[str, tuple[Tensor, Tensor, Tensor]], rows: Tensor, columns: Tensor
     ) -> Tensor:
         """Mean over the branches of lambda_nce L_nce + L_a + L_n on the frames of own videos."""
-        rows, columns = positives.nonzero(as_tuple=True)
         losses = []
         for level in self.levels:
             ambiguous = self.frame_sets(self._teacher(level), units, rows, columns)

@@ -1,0 +1,226 @@
+"""The terms that :mod:`mmvtr.functional.ranking` is made of, of a whole matrix or of some rows."""
+
+from __future__ import annotations
+
+from typing import Callable, NamedTuple, Optional, Sequence
+
+import torch
+from torch import Tensor
+
+from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.selection import highest
+
+
+class Choice(NamedTuple):
+    """What stays the same over the parts and directions of a loss, [T, V] or [V, T].
+
+    Attributes:
+        weight_on, negatives, pool, positive, average, generator: see
+            :func:`~mmvtr.functional.ranking.ranking`.
+    """
+
+    weight_on: str = 'hinge'
+    negatives: str = 'all'
+    pool: Optional[int] = None
+    positive: str = 'own'
+    average: str = 'terms'
+    generator: Optional[torch.Generator] = None
+
+
+class Part(NamedTuple):
+    """What the terms of a loss are made of, or those over its ambiguous pairs.
+
+    Attributes:
+        scores: float [T, V].
+        positives: bool [T, V].
+        margin, weights: float [T, V].
+    """
+
+    scores: Tensor
+    positives: Tensor
+    margin: Tensor
+    weights: Tensor
+
+    def t(self) -> 'Part':
+        """Videos as anchors, [V, T] each."""
+        return Part(*(x.t() for x in self))
+
+
+def check_choice(choice: Choice, direction: str) -> None:
+    """Refuse what there is not.
+
+    Raises:
+        ValueError: names what is unknown, and what there is.
+
+    Example:
+        ::
+
+            >>> check_choice(Choice(negatives='hardest'), 'both')
+    """
+    _check('negatives', choice.negatives, ('all', 'hardest', 'semi_hard', 'random'))
+    if choice.pool is not None and (choice.negatives != 'random' or choice.pool < 1):
+        raise ValueError(
+            "pool must be at least 1 and needs negatives='random', got "
+            f'{choice.pool} with {choice.negatives!r}'
+        )
+    _check('weight_on', choice.weight_on, ('hinge', 'score'))
+    _check('positive', choice.positive, ('own', 'mean', 'hardest'))
+    _check('average', choice.average, ('terms', 'anchors', 'entries'))
+    _check('direction', direction, ('t2v', 'v2t', 'both'))
+
+
+def _check(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ValueError(f'{name} must be one of {choices}, not {value!r}')
+
+
+def parts_of(
+    scores: Tensor,
+    positives: Tensor,
+    *,
+    margin: float | Tensor,
+    weights: Optional[Tensor] = None,
+    ambiguous: Optional[Tensor] = None,
+    ambiguous_margin: float | Tensor = 0.1,
+) -> list[Part]:
+    """What the loss is the sum over; all texts or some of them.
+
+    Args:
+        scores, positives, margin, weights, ambiguous, ambiguous_margin: float or bool [T, V], see
+            :func:`~mmvtr.functional.ranking.ranking`.
+
+    Returns:
+        One part, or two where ambiguous entries have terms of their own.
+
+    Raises:
+        ValueError: shapes that differ.
+
+    Example:
+        ::
+
+            >>> (part,) = parts_of(torch.eye(2), torch.eye(2).bool(), margin=0.2)
+            >>> part.weights
+            tensor([[1., 1.],
+                    [1., 1.]])
+    """
+    if scores.shape != positives.shape:
+        raise ValueError(
+            f'scores {tuple(scores.shape)} and positives {tuple(positives.shape)} differ'
+        )
+    scores = at_least_float32(scores)
+    weights = torch.ones_like(scores) if weights is None else weights.to(scores.dtype)
+    made = [(weights, margin)]
+    if ambiguous is not None:
+        clear = weights.masked_fill(ambiguous, 0.0)
+        made = [(clear, margin), (weights.masked_fill(~ambiguous, 0.0), ambiguous_margin)]
+    like = dict(dtype=scores.dtype, device=scores.device)
+    return [
+        Part(scores, positives, torch.as_tensor(m, **like).expand_as(scores), w) for w, m in made
+    ]
+
+
+def of_parts(
+    parts: Sequence[Part], direction: str, terms: Callable[[Part], tuple[Tensor, Tensor]]
+) -> Tensor:
+    """The loss of some parts.
+
+    Args:
+        parts: see :func:`parts_of`.
+        direction: ``'t2v'``, ``'v2t'`` or ``'both'``, the mean of the two.
+        terms: of the rows of a part: their sum, and by what it is divided.
+
+    Returns:
+        0-dim tensor.
+
+    Example:
+        ::
+
+            >>> own = torch.tensor([[1, 0]]).bool()
+            >>> parts = parts_of(torch.tensor([[0.5, 0.6]]), own, margin=0.2)
+            >>> of_parts(parts, 't2v', lambda part: row_terms(part, Choice()))
+            tensor(0.3000)
+    """
+    values = []
+    for part in parts:
+        # Videos first: that is the order in which random negatives have always been drawn.
+        ways = [] if direction == 't2v' else [part.t()]
+        ways += [] if direction == 'v2t' else [part]
+        means = [total / count.clamp_min(1) for total, count in map(terms, ways)]
+        values.append(sum(means) / len(means))
+    return sum(values)
+
+
+def row_terms(part: Part, choice: Choice) -> tuple[Tensor, Tensor]:
+    """The terms of rows as anchors: their sum, and by what it is divided; 0-dim both.
+
+    Of ``average='anchors'`` the sum of their means, and how many anchors there are.
+
+    Example:
+        ::
+
+            >>> (part,) = parts_of(torch.eye(2) / 2, torch.eye(2).bool(), margin=0.6)
+            >>> row_terms(part, Choice())
+            (tensor(0.2000), tensor(2))
+    """
+    row, anchor = _anchors(part.scores, part.positives, choice.positive)
+    s, own, m, w = (x[row] for x in part)
+    chosen = ~own & (w != 0)
+    if choice.negatives != 'all':
+        chosen = _choose_one(s, chosen, anchor, choice)
+    terms = inside(s, m, w, anchor[:, None], choice.weight_on).clamp_min(0)
+    if choice.weight_on == 'hinge':
+        terms = w * terms
+    terms = terms.masked_fill(~chosen, 0.0)
+    if choice.average == 'terms':
+        return terms.sum(), chosen.sum()
+    if choice.average == 'entries':
+        return terms.sum(), (~own).sum()
+    total = (terms.sum(1) / chosen.sum(1).clamp_min(1)).sum()
+    return total, torch.tensor(len(row), device=total.device)
+
+
+def inside(scores: Tensor, margin: Tensor, weights: Tensor, anchor: Tensor, on: str) -> Tensor:
+    """What is cut off at 0: ``m + s_n - s_p``, or ``m + w s_n - s_p`` (``on='score'``).
+
+    Args:
+        scores, margin, weights, anchor: float, of shapes [...] that broadcast.
+        on: see ``weight_on``.
+
+    Example:
+        ::
+
+            >>> inside(*torch.tensor([0.5, 0.2, 0.5, 0.4]), 'score')
+            tensor(0.0500)
+    """
+    return margin + (scores if on == 'hinge' else weights * scores) - anchor
+
+
+def _anchors(scores: Tensor, positives: Tensor, positive: str) -> tuple[Tensor, Tensor]:
+    """Row index [A] and positive score [A] of each anchor."""
+    if positive == 'own':
+        row, column = positives.nonzero(as_tuple=True)
+        return row, scores[row, column]
+    row = positives.any(1).nonzero(as_tuple=True)[0]
+    own = positives[row]
+    if positive == 'mean':
+        return row, scores[row].masked_fill(~own, 0.0).sum(1) / own.sum(1)
+    if not len(row):
+        return row, scores.new_zeros(0)
+    return row, scores[row].masked_fill(~own, float('inf')).amin(1)
+
+
+def _choose_one(scores: Tensor, candidates: Tensor, anchor: Tensor, choice: Choice) -> Tensor:
+    """bool [A, V] with at most one True a row."""
+    if scores.numel() == 0:
+        return candidates
+    if choice.pool is not None:
+        candidates = highest(scores, candidates, choice.pool)
+    if choice.negatives == 'random':
+        key = torch.rand(scores.shape, generator=choice.generator, dtype=scores.dtype)
+        key = key.to(scores.device)
+    else:
+        key = scores.detach()
+    if choice.negatives == 'semi_hard':
+        candidates = candidates & (key < anchor.detach()[:, None])
+    best = key.masked_fill(~candidates, -float('inf')).argmax(1, keepdim=True)
+    return torch.zeros_like(candidates).scatter_(1, best, True) & candidates
