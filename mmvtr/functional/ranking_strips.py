@@ -134,6 +134,7 @@ def best_negatives(part: Part, anchors: Anchors, choice: Choice) -> tuple[Tensor
     Example:
         ::
 
+            >>> from mmvtr.functional.ranking_terms import Choice, Part
             >>> part = Part(torch.eye(2), torch.eye(2).bool(), *torch.ones(2, 2, 2))
             >>> anchors = Anchors(torch.tensor([0, 1]), torch.ones(2))
             >>> best_negatives(part, anchors, Choice(negatives='hardest'))
@@ -166,6 +167,7 @@ def column_terms(
     Example:
         Only video 1 has its anchor here, and only video 0 a negative. ::
 
+            >>> from mmvtr.functional.ranking_terms import Choice, Part
             >>> scores, own = torch.tensor([[0.9, 0.5]]), torch.tensor([[0, 1]]).bool()
             >>> part = Part(scores, own, torch.full((1, 2), 0.2), torch.ones(1, 2))
             >>> anchors = Anchors(torch.tensor([0, 1]), torch.tensor([1.0, 0.5]))

@@ -242,16 +242,18 @@ class Encoder(nn.Module):
         return {name: Embedding(getattr(self, name)(text).mean(1)) for name in 'ab'}
 
 
-def make_model():
+def make_model(strip=None):
     torch.manual_seed(0)
+    negatives = 'random' if strip is None else 'hardest'
     return VideoTextRetriever(
         encoder=Encoder(),
         similarity=BestFrameSimilarity(levels=('a', 'b')),
         supervision=ARLSupervision(dim=D, rule='mean', cap=2),
         losses=dict(
             nce=ContrastiveLoss(reads=('a', 'b'), form='own_pair'),
-            triplet=RankingLoss(reads=('a', 'b'), negatives='random', average='anchors'),
+            triplet=RankingLoss(reads=('a', 'b'), negatives=negatives, average='anchors'),
         ),
+        strip=strip,
     ).double()
 
 
@@ -324,9 +326,11 @@ def test_a_batch_without_an_ambiguous_pair_is_the_annotated_one(strategy):
     assert with_frames['loss_frame'] > 0 and any(grad.any() for grad in grads.values())
 
 
-def run(batch, wrap=lambda model: model):
+def run(batch, wrap=lambda model: model, *, strip=None, strategy='ours', whole=False):
     """Thresholds, sets, losses and gradients of a step; all reduced as AmbiguityHook does."""
-    module = make_model()
+    module = make_model(strip)
+    module.supervision.strategy = strategy
+    module.strip = None if whole else strip
     inputs, samples = batch
     with torch.no_grad():
         texts, videos = module(inputs, mode='tensor')
@@ -352,8 +356,9 @@ def run(batch, wrap=lambda model: model):
 def worker(rank, folder, split):
     dist.init_process_group('gloo', init_method=f'file://{folder}/store', rank=rank, world_size=2)
     try:
-        result = run(make_batch(*split[rank]), DistributedDataParallel)
-        torch.save(result, f'{folder}/rank{rank}.pt')
+        for strip in (None, 2):
+            result = run(make_batch(*split[rank]), DistributedDataParallel, strip=strip)
+            torch.save(result, f'{folder}/rank{rank}_{strip}.pt')
         dist.barrier()
     finally:
         dist.destroy_process_group()
@@ -361,19 +366,39 @@ def worker(rank, folder, split):
 
 def test_two_processes_equal_one(tmp_path):
     """Different numbers of texts, and videos padded to each process' own longest."""
-    expected = run(make_batch(slice(0, 4), slice(0, 9)))
-    assert all(g.abs().max() > 0 for g in expected[1].values())
-    assert all(found.any() for found in expected[3].values())
+    batch = make_batch(slice(0, 4), slice(0, 9))
     split = [(slice(0, 2), slice(0, 5)), (slice(2, 4), slice(5, 9))]
     mp.start_processes(worker, (tmp_path, split), nprocs=2, start_method='forkserver')
-    losses, grads, state, found = expected
-    for rank in range(2):
-        got = torch.load(tmp_path / f'rank{rank}.pt')
-        for part, other in zip((losses, grads, state), got):
-            for name, value in part.items():
-                torch.testing.assert_close(other[name], value, msg=name)
-        for level in found:
-            assert torch.equal(got[3][level], found[level])
+    for strip in (None, 2):
+        expected = run(batch, strip=strip, whole=True)
+        assert all(g.abs().max() > 0 for g in expected[1].values())
+        assert all(found.any() for found in expected[3].values())
+        for rank in range(2):
+            got = torch.load(tmp_path / f'rank{rank}_{strip}.pt')
+            same(got, expected)
+            assert bool(got[3]) == (strip is None)
+            for level, found in got[3].items():
+                assert torch.equal(expected[3][level], found)
+
+
+def same(got, expected):
+    for part, other in zip(expected[:3], got):
+        assert part.keys() == other.keys()
+        for name, value in part.items():
+            torch.testing.assert_close(other[name], value, rtol=1e-11, atol=1e-12, msg=name)
+
+
+@pytest.mark.parametrize('strategy', ['ours', 'ignore', 'positive'])
+@pytest.mark.parametrize('strip', [1, 4])
+def test_strips_equal_the_matrix(strip, strategy):
+    batch = make_batch(slice(0, 4), slice(0, 9))
+    expected = run(batch, strip=strip, strategy=strategy, whole=True)
+    found = run(batch, strip=strip, strategy=strategy)
+    same(found, expected)
+    assert bool(found[3]) == (strategy == 'positive')  # which adds positives: made whole
+    model = make_model(strip)
+    warming_up = model(*batch, mode='loss')
+    assert 'loss_frame' not in warming_up and 'loss_frame' in found[0]
 
 
 def test_the_best_frame_of_the_teacher_is_no_negative_of_the_student():
