@@ -22,3 +22,11 @@ def test_strips_beside_the_matrix(tmp_path):
         *('--only', 'strip', '--batch', 64, '--height', 16, '--runs', 1, '--no-matrix'),
     )
     assert code == 0 and 'strip=16' in said and 'matrix ' not in said, said
+    code, said = run_tool(
+        tmp_path,
+        'benchmark/large_batches.py',
+        *('--only', 'processes', '--processes', 2, '--batch', 2048, '--height', 32),
+    )
+    assert code == 0, said
+    (share,) = re.findall(r'2 processes, the largest: .* MiB, ([\d.]+) of it', said)
+    assert 0 < float(share) < 0.5

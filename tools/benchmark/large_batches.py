@@ -2,6 +2,7 @@
 
     python tools/benchmark/large_batches.py
     python tools/benchmark/large_batches.py --only strip --batch 32768 --height 128 --no-matrix
+    python tools/benchmark/large_batches.py --only processes --processes 4
 
 Peak memory is what torch allocates at most during a step, above what it held before: model, batch
 and gradients of weights.  Times are CPU seconds, medians of alternating runs; only their ratio says
@@ -12,16 +13,20 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import tempfile
 import time
 from pathlib import Path
 from typing import Callable, Optional
 
 import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
 from mmengine.config import Config
 from mmengine.registry import init_default_scope
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
+from mmvtr.dist import gather_levels, gather_rows
 from mmvtr.models.annotation import Annotation
 from mmvtr.models.losses.matrix import ContrastiveLoss
 from mmvtr.models.similarities.cosine import CosineSimilarity
@@ -101,31 +106,73 @@ class Scores(nn.Module):
         self.losses = nn.ModuleDict(dict(contrastive=ContrastiveLoss()))
 
 
-def strips(batch: int, height: int, runs: int, *, matrix: bool) -> None:
-    """DVTR's whole supervision and the contrastive loss, two captions and two columns a video."""
-    dim, model = 256, Scores()
+def levels_of(items: int, dim: int = 256) -> Levels:
+    """What an encoder and heads would give."""
+    mean, other = (torch.randn(items, dim, requires_grad=True) for _ in range(2))
+    log_std = (0.1 * torch.randn(items, dim)).requires_grad_()
+    return {'global': Embedding(mean), 'gaussian': Embedding(other, log_std=log_std)}
 
-    def levels() -> Levels:
-        mean, other = (torch.randn(batch, dim, requires_grad=True) for _ in range(2))
-        log_std = (0.1 * torch.randn(batch, dim)).requires_grad_()
-        return {'global': Embedding(mean), 'gaussian': Embedding(other, log_std=log_std)}
 
-    texts, videos = levels(), levels()
-    owner = torch.arange(batch) // 2
+def owned(first: int, last: int) -> Annotation:
+    """Two captions and two columns a video; texts and videos first to last are this process'."""
+    owner = torch.arange(first, last) // 2
     samples = dict(video_idx=owner, text_videos=owner[:, None])
-    known = Annotation(samples, torch.device('cpu'))
+    return Annotation(samples, torch.device('cpu'))
 
-    def of_matrix() -> None:
-        target, losses = model.supervision(texts, videos, known.target())
-        scores = model.similarity(texts, videos)
-        loss = model.losses['contrastive'](scores, target, model.temperature())
-        backward({**losses, 'loss': loss})
+
+def whole(model: Scores, texts: Levels, videos: Levels, known: Annotation) -> None:
+    """The step of a whole matrix."""
+    target, losses = model.supervision(texts, videos, known.target())
+    scores = model.similarity(texts, videos)
+    loss = model.losses['contrastive'](scores, target, model.temperature())
+    backward({**losses, 'loss': loss})
+
+
+def strips(batch: int, height: int, runs: int, *, matrix: bool) -> None:
+    """DVTR's whole supervision and the contrastive loss."""
+    model, known = Scores(), owned(0, batch)
+    texts, videos = levels_of(batch), levels_of(batch)
 
     def of_strips() -> None:
         backward(losses_in_strips(model, texts, videos, known, height=height))
 
-    made = {'matrix': of_matrix} if matrix else {}
+    made = {'matrix': lambda: whole(model, texts, videos, known)} if matrix else {}
     compare({**made, f'strip={height}': of_strips}, runs)
+
+
+def share(rank: int, count: int, batch: int, height: int, folder: str) -> None:
+    """One of the processes: its peak memory with the whole matrix, and with its strips."""
+    torch.set_num_threads(1)
+    torch.manual_seed(rank)
+    dist.init_process_group(
+        'gloo', init_method=f'file://{folder}/store', rank=rank, world_size=count
+    )
+    first, last = (batch * (rank + i) // count for i in range(2))
+    model, texts, videos = Scores(), levels_of(last - first), levels_of(last - first)
+
+    def step(run: Callable[..., None]) -> None:
+        joint = gather_levels(texts), gather_levels(videos)
+        run(model, *joint, owned(first, last))
+
+    def of_strips(*given: object) -> None:
+        backward(losses_in_strips(*given, height=height))
+
+    step(of_strips)  # gradients are there
+    found = torch.tensor([[peak_memory(lambda run=run: step(run)) for run in (whole, of_strips)]])
+    peaks = gather_rows(found).amax(0).tolist()
+    if rank == 0:
+        print(
+            f'{count} processes, the largest: matrix {peaks[0]:.0f} MiB, strip={height} '
+            f'{peaks[1]:.0f} MiB, {peaks[1] / peaks[0]:.3f} of it',
+            flush=True,
+        )
+    dist.destroy_process_group()
+
+
+def processes(count: int, batch: int, height: int) -> None:
+    """Peak memory of equal shares of a joint batch."""
+    with tempfile.TemporaryDirectory() as folder:
+        mp.spawn(share, (count, batch, height, folder), nprocs=count)
 
 
 def main() -> None:
@@ -133,16 +180,20 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add('--only', choices=('micro_batch', 'strip'), help='one of the two (default: both)')
+    kinds = ('micro_batch', 'strip', 'processes')
+    add('--only', choices=kinds, help='one of them (default: the first two)')
     add('--batch', type=int, default=8192, help='texts and videos of the strips (default: 8192)')
     add('--height', type=int, default=256, help='texts a strip (default: 256)')
     add('--runs', type=int, default=5, help='of each step, beside the first (default: 5)')
+    add('--processes', type=int, default=4, help='of --only processes (default: 4)')
     add('--no-matrix', action='store_true', help='strips alone, where the matrix is too large')
     args = parser.parse_args()
     torch.manual_seed(0)
-    if args.only != 'strip':
+    if args.only == 'processes':
+        processes(args.processes, args.batch, args.height)
+    if args.only in (None, 'micro_batch'):
         micro_batch(args.runs)
-    if args.only != 'micro_batch':
+    if args.only in (None, 'strip'):
         strips(args.batch, args.height, args.runs, matrix=not args.no_matrix)
 
 
