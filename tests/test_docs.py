@@ -123,7 +123,7 @@ def test_links(page):
 
 
 def test_what_is_not_there_is_found():
-    text = """`models/losses/matrix.py: MatrixLoss, RankingLoss`, `functional/ranking.py`,
+    text = """`models/losses/matrix.py: MatrixLoss, ContrastiveLoss`, `functional/ranking.py`,
     tools/train.py, `hgr_epic_{long,short, ...}.py`, configs/arl_tvr_clip_*.py, models/encoders/,
     docs/arl.md, `data/x.json`, a.json"""
     assert unknown_paths(text) == []
