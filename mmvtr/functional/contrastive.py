@@ -78,9 +78,8 @@ def contrastive(
     pairs = positives.nonzero(as_tuple=True)
     losses = []
     for one in directions:
-        how = dict(ambiguous=ambiguous, pairs=pairs)
-        sums = log_sums(logits, negatives, positives, form, one, **how)
-        losses.append(from_sums(sums, form, own=(logits[pairs], pairs[one == 'v2t'])))
+        sums = log_sums(negatives, form, one, ambiguous=ambiguous)
+        losses.append(from_sums(sums, form, (logits[pairs], pairs[one == 'v2t'])))
     return sum(losses) / len(losses)
 
 

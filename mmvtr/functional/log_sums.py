@@ -1,6 +1,7 @@
 """The sums that :mod:`mmvtr.functional.contrastive` is made of; a part of a matrix gives its share.
 
-Each anchor, a text or a video, has a few sums over its entries, and the loss reads nothing else.
+Each anchor, a text or a video, has its positives and a sum or two over its other entries; the loss
+reads nothing else.
 """
 
 from __future__ import annotations
@@ -17,23 +18,18 @@ LOG_ZERO = -1e30
 
 
 class LogSums(NamedTuple):
-    """What the loss has to know of N anchors: N texts (t2v) or N videos (v2t).
+    """What the loss has to know of N anchors beside their positives: N texts (t2v) or videos (v2t).
 
-    A field that the form does not read is None.  Sums over parts of a matrix can be put together:
-    those of other anchors by :func:`torch.cat`, those of the same ones by :func:`join_entries`.
+    Sums over parts of a matrix can be put together: those of other anchors by :func:`torch.cat`,
+    those of the same ones by :func:`join_entries`.
 
     Attributes:
-        count: int64 [N], positives.
-        positive: float [N], log of the sum of e^s over them.
-        total: float [N], sum of s over them.
-        negative: float [N], log of the sum of w e^s over all others.
-        shared: float [N], the same over those of them that are ambiguous.
+        negative: float [N], log of the sum of w e^s over all entries that are no positive.
+        shared: float [N], the same over those of them that are ambiguous; None where the form does
+            not read it.
     """
 
-    count: Tensor
-    positive: Optional[Tensor] = None
-    total: Optional[Tensor] = None
-    negative: Optional[Tensor] = None
+    negative: Tensor
     shared: Optional[Tensor] = None
 
 
@@ -68,23 +64,15 @@ def weighted_logits(
 
 
 def log_sums(
-    logits: Tensor,
-    negatives: Tensor,
-    positives: Tensor,
-    form: str,
-    direction: str,
-    *,
-    ambiguous: Optional[Tensor] = None,
-    pairs: Optional[tuple[Tensor, Tensor]] = None,
+    negatives: Tensor, form: str, direction: str, *, ambiguous: Optional[Tensor] = None
 ) -> LogSums:
     """Sums over the entries of each text (``'t2v'``) or of each video (``'v2t'``).
 
     Args:
-        logits, negatives: float [T, V], see :func:`weighted_logits`; maybe a part of a matrix.
-        positives, ambiguous: bool [T, V], see :func:`contrastive`.
-        form: likewise; decides which sums are made.
+        negatives: float [T, V], see :func:`weighted_logits`; maybe a part of a matrix.
+        form: see :func:`contrastive`; decides which sums are made.
         direction: ``'t2v'`` or ``'v2t'``.
-        pairs: ``positives.nonzero(as_tuple=True)``, of whom has it.
+        ambiguous: bool [T, V], see :func:`contrastive`.
 
     Raises:
         ValueError: unknown form or direction.
@@ -92,9 +80,8 @@ def log_sums(
     Example:
         A text has one positive of score 1, and a negative of score 0. ::
 
-            >>> positives = torch.eye(2).bool()
-            >>> logits, negatives = weighted_logits(torch.eye(2), positives, 1.0, None)
-            >>> log_sums(logits, negatives, positives, 'pooled', 't2v').negative
+            >>> _, negatives = weighted_logits(torch.eye(2), torch.eye(2).bool(), 1.0, None)
+            >>> log_sums(negatives, 'pooled', 't2v').negative
             tensor([0., 0.])
     """
     if direction not in ('t2v', 'v2t'):
@@ -102,21 +89,12 @@ def log_sums(
     if form not in ('pooled', 'own_pair', 'outer_sum'):
         raise ValueError(f"form must be 'pooled', 'own_pair' or 'outer_sum', not {form!r}")
     dim = 1 if direction == 't2v' else 0
-    found = dict(negative=_logsumexp(negatives, dim))
+    negative, shared = _logsumexp(negatives, dim), None
     if form == 'own_pair':
-        found['shared'] = torch.full_like(found['negative'], LOG_ZERO)
+        shared = torch.full_like(negative, LOG_ZERO)
         if ambiguous is not None:
-            found['shared'] = _logsumexp(negatives.masked_fill(~ambiguous, LOG_ZERO), dim)
-    # Positives are few: they are summed one by one.
-    pairs = positives.nonzero(as_tuple=True) if pairs is None else pairs
-    own, anchor = logits[pairs], pairs[1 - dim]
-    none = logits.new_zeros(found['negative'].shape)  # weights may be of a wider type
-    found['count'] = none.long().index_add(0, anchor, torch.ones_like(anchor))
-    if form != 'own_pair':
-        found['positive'] = _sparse_logsumexp(own, anchor, none)
-    if form == 'outer_sum':
-        found['total'] = none.index_add(0, anchor, own)
-    return LogSums(**found)
+            shared = _logsumexp(negatives.masked_fill(~ambiguous, LOG_ZERO), dim)
+    return LogSums(negative, shared)
 
 
 def _logsumexp(x: Tensor, dim: int) -> Tensor:
@@ -138,27 +116,21 @@ def join_entries(parts: Sequence[LogSums]) -> LogSums:
     Example:
         ::
 
-            >>> part = LogSums(torch.tensor([1]), negative=torch.zeros(1))
-            >>> join_entries([part, part])[:1], join_entries([part, part]).negative  # log 2
-            ((tensor([2]),), tensor([0.6931]))
+            >>> part = LogSums(torch.zeros(1))
+            >>> join_entries([part, part]).negative  # log 2
+            tensor([0.6931])
     """
-    fields = {name: [getattr(part, name) for part in parts] for name in LogSums._fields}
-    plain = {name: sum(fields[name]) for name in ('count', 'total') if fields[name][0] is not None}
-    logs = {
-        name: torch.stack(fields[name]).logsumexp(0)
-        for name in ('positive', 'negative', 'shared')
-        if fields[name][0] is not None
-    }
-    return LogSums(**plain, **logs)
+    return LogSums(*(None if of[0] is None else torch.stack(of).logsumexp(0) for of in zip(*parts)))
 
 
-def from_sums(sums: LogSums, form: str, *, own: Optional[tuple[Tensor, Tensor]] = None) -> Tensor:
+def from_sums(sums: LogSums, form: str, own: tuple[Tensor, Tensor]) -> Tensor:
     """The loss of one direction.
 
     Args:
         sums: over all entries of all anchors.
         form: see :func:`contrastive`.
-        own: for ``own_pair``, of all P annotated pairs: s, float [P], and their anchors, int64 [P].
+        own: of all P positives s, float [P], and their anchors, int64 [P]: they are few, and are
+            summed one by one.
 
     Returns:
         0-dim tensor.
@@ -166,20 +138,21 @@ def from_sums(sums: LogSums, form: str, *, own: Optional[tuple[Tensor, Tensor]] 
     Example:
         ::
 
-            >>> sums = LogSums(torch.ones(1), positive=torch.ones(1), negative=torch.zeros(1))
-            >>> from_sums(sums, 'pooled')  # log(1 + 1 / e)
+            >>> sums, own = LogSums(torch.zeros(1)), (torch.ones(1), torch.tensor([0]))
+            >>> from_sums(sums, 'pooled', own)  # log(1 + 1 / e)
             tensor(0.3133)
     """
-    valid = sums.count > 0
+    logits, anchor = own
+    if not len(logits):
+        return sums.negative.sum() * 0.0
     if form == 'own_pair':
-        logits, anchor = own
-        if not len(logits):
-            return sums.negative.sum() * 0.0
         numerator = torch.logaddexp(logits, sums.shared[anchor])
         return (torch.logaddexp(logits, sums.negative[anchor]) - numerator).mean()
-    if not valid.any():
-        return sums.positive.sum() * 0.0
-    total = torch.logaddexp(sums.positive, sums.negative)
-    if form == 'pooled':
-        return (total - sums.positive)[valid].mean()
-    return (total - sums.total / sums.count.clamp_min(1))[valid].mean()
+    none = logits.new_zeros(sums.negative.shape)  # weights may be of a wider type
+    count = none.long().index_add(0, anchor, torch.ones_like(anchor))
+    valid = count > 0
+    positive = _sparse_logsumexp(logits, anchor, none)
+    total = torch.logaddexp(positive, sums.negative)
+    if form == 'outer_sum':
+        positive = none.index_add(0, anchor, logits) / count.clamp_min(1)
+    return (total - positive)[valid].mean()

@@ -23,7 +23,7 @@ class Reduction(NamedTuple):
     Attributes:
         texts: of its R texts, or None where the loss does not look that way.
         videos: of all V videos over its texts, or None.
-        own: float [P], the logits of its annotated pairs, for ``form='own_pair'``.
+        own: float [P], the logits of its positives.
         rows, columns: int64 [P], which text and which video of the joint batch they are.
     """
 

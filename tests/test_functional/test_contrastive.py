@@ -250,10 +250,10 @@ def test_sums_of_parts_are_joined(case, form):
             some = positives[rows]
             logits, negatives = weighted_logits(scores[rows], some, 0.3, weights[rows])
             how = dict(ambiguous=None if ambiguous is None else ambiguous[rows])
-            parts.append(log_sums(logits, negatives, some, form, 'v2t', **how))
+            parts.append(log_sums(negatives, form, 'v2t', **how))
             own.append(logits[some])
         anchors = positives.nonzero(as_tuple=True)[1]
-        return from_sums(join_entries(parts), form, own=(torch.cat(own), anchors))
+        return from_sums(join_entries(parts), form, (torch.cat(own), anchors))
 
     how = dict(temperature=0.3, ambiguous=ambiguous, form=form, direction='v2t')
     expected = contrastive(scores, positives, weights=weights, **how)

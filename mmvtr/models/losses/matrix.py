@@ -161,9 +161,8 @@ class ContrastiveLoss(MatrixLoss):
             some: weighted_logits(scores, positives, temperature, target.weights if some else None)
             for some in set(weighs.values())
         }
-        how = dict(ambiguous=target.ambiguous, pairs=pairs)
         sums = {
-            direction: log_sums(*made[some], positives, self.form, direction, **how)
+            direction: log_sums(made[some][1], self.form, direction, ambiguous=target.ambiguous)
             for direction, some in weighs.items()
         }
         own = next(iter(made.values()))[0][pairs]
@@ -182,7 +181,7 @@ class ContrastiveLoss(MatrixLoss):
         for one in reductions.values():
             for sums, anchors in ((one.texts, one.rows), (one.videos, one.columns)):
                 if sums is not None:
-                    values.append(from_sums(sums, self.form, own=(one.own, anchors)))
+                    values.append(from_sums(sums, self.form, (one.own, anchors)))
         return self.loss_weight * torch.stack(values).mean()
 
 
