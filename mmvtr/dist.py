@@ -108,6 +108,27 @@ def gather_nested(nest: Any) -> list[Any]:
     return nests
 
 
+class _SumProcesses(torch.autograd.Function):
+    """Sum over all processes, forwards and backwards."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor) -> Tensor:
+        total = x.clone(memory_format=torch.contiguous_format)
+        dist.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx, grad: Tensor) -> Tensor:
+        grad = grad.clone(memory_format=torch.contiguous_format)
+        dist.all_reduce(grad)
+        return grad
+
+
+def sum_processes(x: Tensor) -> Tensor:
+    """The sum of what all processes hold, of one shape; differentiable as :func:`gather_rows`."""
+    return x if world_size() == 1 else _SumProcesses.apply(x)
+
+
 def gather_levels(levels: Levels) -> Levels:
     """Gather all that each level holds, rows in rank order.
 

@@ -5,6 +5,7 @@ from mmvtr.models.data_preprocessor import VideoTextDataPreprocessor
 from mmvtr.models.encoders import (
     UATVR,
     ARLEncoder,
+    CEEncoder,
     CLIP2Video,
     CLIP4Clip,
     GMMFormerEncoder,
@@ -71,6 +72,7 @@ __all__ = [
     'AdaptiveMaxMarginLoss',
     'BackdoorRetriever',
     'BestFrameSimilarity',
+    'CEEncoder',
     'CLIP2Video',
     'CLIP4Clip',
     'ContrastiveLoss',

@@ -124,14 +124,14 @@ class VideoTextRetriever(BaseModel):
         none.
         """
         if 'video' not in inputs:
-            return self._add_gaussian(empty_levels(self.encoder, 1), 'video')
+            return self._add_gaussian(nothing(self.encoder, 'video'), 'video')
         video, mask, extra = inputs['video'], inputs['frame_mask'], extras(inputs, 'video')
         return self._add_gaussian(self.encoder.encode_video(video, mask, **extra), 'video')
 
     def encode_text(self, inputs: dict[str, Tensor]) -> Levels:
         """``text`` int64 [T, L] and ``text_mask`` bool [T, L] -> levels of T texts, as above."""
         if 'text' not in inputs:
-            levels = empty_levels(self.encoder, 1)
+            levels = nothing(self.encoder, 'text')
             if not getattr(self.encoder, 'text_tokens', True):  # as those of other processes
                 levels = drop_tokens(levels)
             return self._add_gaussian(levels, 'text')
@@ -312,6 +312,13 @@ def build(component: dict | nn.Module, **defaults) -> nn.Module:
     if isinstance(component, nn.Module):
         return component
     return MODELS.build({**defaults, **component})
+
+
+def nothing(encoder: nn.Module, side: str) -> Levels:
+    """Levels of no items of a side: the encoder's own way, if it waits for other processes."""
+    if hasattr(encoder, 'encode_nothing'):
+        return encoder.encode_nothing(side)
+    return empty_levels(encoder, 1)
 
 
 def of_side(inputs: dict[str, Tensor], side: str) -> dict[str, Tensor]:

@@ -1,6 +1,7 @@
-"""Official CLIP4Clip, CLIP2Video or UATVR checkpoint -> a checkpoint of ours.
+"""Official CLIP4Clip, CLIP2Video, UATVR or CE checkpoint -> a checkpoint of ours.
 
     python tools/model_converters/convert.py clip2video pytorch_model.bin.4 clip2video.pth
+    python tools/model_converters/convert.py ce state_dict.pth ce.pth --experts audio face ocr rgb
 
 The result loads with ``load_from`` or ``tools/test.py``.  Keys that are unknown, missing or of
 another shape are listed, and nothing is written.
@@ -12,7 +13,7 @@ import argparse
 import os
 
 from mmvtr.engine.checkpoint import read_checkpoint
-from mmvtr.models.converters.convert import PREFIXES, convert_checkpoint
+from mmvtr.models.converters.convert import METHODS, convert_checkpoint
 from mmvtr.storage import write_plain
 
 
@@ -21,15 +22,24 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        'method', choices=sorted(PREFIXES), help='whose official code wrote the file'
+        'method', choices=sorted(METHODS), help='whose official code wrote the file'
     )
     parser.add_argument('source', help="official file, e.g. 'pytorch_model.bin.4'")
     parser.add_argument('target', help='file to write')
+    parser.add_argument(
+        '--experts',
+        nargs='+',
+        metavar='NAME',
+        help='of ce: all of its experts, if they are not the nine of MSR-VTT',
+    )
     args = parser.parse_args()
+    if args.experts is not None and args.method != 'ce':
+        parser.error('--experts is for ce')
+    told = {} if args.experts is None else dict(experts=args.experts)
     try:
         # A bare state dict, as a checkpoint of ours would be one.
         state = read_checkpoint(args.source)['state_dict']
-        converted = convert_checkpoint(state, args.method)
+        converted = convert_checkpoint(state, args.method, **told)
         meta = dict(converted_from=os.path.basename(args.source), method=args.method)
         write_plain(dict(state_dict=converted, meta=meta), args.target)
     except (OSError, RuntimeError, ValueError) as error:

@@ -25,13 +25,21 @@ class Expert(NamedTuple):
         store: where they are.
         dim: their width.
         seconds: from one row to the next; None = the time of a row is not known.
+        max_tokens: at most so many rows.
+        mean: one row, the mean of all, in place of them.
         lacking: ids of videos without any.
     """
 
     store: FeatureStore
     dim: int
     seconds: Optional[float]
+    max_tokens: int
+    mean: bool
     lacking: set[str]
+
+
+#: Which rows are kept of more than there may be.
+CUTS = {'even': uniform, 'first': lambda rows, limit: rows[:limit]}
 
 
 @TRANSFORMS.register_module()
@@ -44,26 +52,37 @@ class LoadExperts(BaseTransform):
 
     Args:
         experts: by name a dict of ``path`` (a store as of :class:`~mmvtr.datasets.LoadFeatures`,
-            without the videos of which the expert has nothing to say), ``dim`` (width of its rows)
-            and ``seconds`` (from one row to the next, default 1; None = unknown time).
-        max_tokens: at most so many rows an expert, evenly over those that it has.
+            without the videos of which the expert has nothing to say), ``dim`` (width of its rows),
+            ``seconds`` (from one row to the next, default 1; None = unknown time), and, if it
+            differs, its own ``max_tokens``; or ``mean=True``: one row, the mean of all that it has,
+            of unknown time (CE's fixed experts).
+        max_tokens: at most so many rows an expert.
+        cut: which ones of more: ``'even'``, evenly from the first to the last, or ``'first'`` (CE).
 
     Raises:
-        ValueError: no experts, or ``max_tokens`` below 1.
+        ValueError: no experts, ``max_tokens`` below 1 or beside ``mean``, or an unknown ``cut``.
     """
 
-    def __init__(self, experts: dict[str, dict[str, Any]], *, max_tokens: int = 30) -> None:
+    def __init__(
+        self, experts: dict[str, dict[str, Any]], *, max_tokens: int = 30, cut: str = 'even'
+    ) -> None:
         if not experts or max_tokens < 1:
             raise ValueError(
                 'LoadExperts needs an expert and a max_tokens of at least 1, got '
                 f'{sorted(experts)} and {max_tokens}'
             )
-        self.experts = {name: _expert(**config) for name, config in sorted(experts.items())}
-        self.max_tokens = max_tokens
+        if cut not in CUTS:
+            raise ValueError(f'LoadExperts: cut must be one of {sorted(CUTS)}, not {cut!r}')
+        self.experts = {
+            name: _expert(name, limit=max_tokens, **config)
+            for name, config in sorted(experts.items())
+        }
+        self.cut = cut
         self.width = max(expert.dim for expert in self.experts.values())
 
     def check(self, videos: list[Results]) -> None:
-        """Find out who is missing, and log how many videos each expert has.
+        """Find out who is missing, and log how many videos each expert has, with a warning of an
+        expert that none of them has: a gallery may be silent, but a training set is hardly so.
 
         Raises:
             FileNotFoundError: no such store.
@@ -79,7 +98,14 @@ class LoadExperts(BaseTransform):
             )
         counts = {name: len(set(ids) - expert.lacking) for name, expert in self.experts.items()}
         shown = ', '.join(f'{name} {count}' for name, count in counts.items())
-        MMLogger.get_current_instance().info(f'experts of {len(ids)} videos: {shown}.')
+        logger = MMLogger.get_current_instance()
+        logger.info(f'experts of {len(ids)} videos: {shown}.')
+        for name, count in counts.items():
+            if not count and len(ids) > 1:
+                logger.warning(
+                    f'none of {len(ids)} videos has expert {name!r}: are '
+                    f'{self.experts[name].store.path} the features of these?'
+                )
 
     def missing(self, videos: list[Results]) -> list[str]:
         """Ids of the videos of which no expert has features.
@@ -100,8 +126,8 @@ class LoadExperts(BaseTransform):
 
         ``features`` are float32 [F, W], W being the largest width and zeros following a narrower
         row.  ``video_extra`` holds, for each row, the number of its ``expert`` and the ``second``
-        at which it begins, -1 where that is unknown: int64 [R], R = ``max_tokens`` times the
-        number of experts, -1 behind the rows.
+        at which it begins, -1 where that is unknown: int64 [R], R being all experts'
+        ``max_tokens`` (1 of a mean), -1 behind the rows.
 
         Raises:
             BrokenVideoError: an expert's features cannot be read.
@@ -128,7 +154,9 @@ class LoadExperts(BaseTransform):
     ) -> tuple[np.ndarray, ...]:
         """Of one expert: float32 [F, W], its number int64 [F] and the seconds int64 [F]."""
         features = _read(name, expert, video_id)
-        kept = uniform(np.arange(len(features)), self.max_tokens)
+        if expert.mean:
+            features = features.mean(0, keepdims=True, dtype=np.float64)
+        kept = CUTS[self.cut](np.arange(len(features)), expert.max_tokens)
         rows = np.zeros((len(kept), self.width), np.float32)
         rows[:, : expert.dim] = features[kept]
         seconds = np.full(len(kept), -1.0) if expert.seconds is None else kept * expert.seconds
@@ -136,13 +164,28 @@ class LoadExperts(BaseTransform):
 
     def _padded(self, tags: np.ndarray) -> torch.Tensor:
         """int64 [F] -> [R]."""
-        padded = torch.full((self.max_tokens * len(self.experts),), -1)
+        padded = torch.full((sum(e.max_tokens for e in self.experts.values()),), -1)
         padded[: len(tags)] = torch.from_numpy(tags)
         return padded
 
 
-def _expert(path: str, dim: int, seconds: Optional[float] = 1.0) -> Expert:
-    return Expert(open_store(Path(path)), dim, seconds, set())
+def _expert(
+    name: str,
+    *,
+    limit: int,
+    path: str,
+    dim: int,
+    seconds: Optional[float] = 1.0,
+    max_tokens: Optional[int] = None,
+    mean: bool = False,
+) -> Expert:
+    if max_tokens is not None and (max_tokens < 1 or mean):
+        raise ValueError(
+            f'LoadExperts: max_tokens of {name!r} must be at least 1, and is not for a mean; got '
+            f'max_tokens={max_tokens} and mean={mean}'
+        )
+    tokens = 1 if mean else limit if max_tokens is None else max_tokens
+    return Expert(open_store(Path(path)), dim, None if mean else seconds, tokens, mean, set())
 
 
 def _read(name: str, expert: Expert, video_id: str) -> np.ndarray:

@@ -1,6 +1,7 @@
-"""Official CLIP4Clip, CLIP2Video and UATVR checkpoints in our names, strictly.
+"""Official CLIP4Clip, CLIP2Video, UATVR and CE checkpoints in our names, strictly.
 
 Layout of ``pytorch_model.bin.N``: a bare state dict; ``clip.*`` in OpenAI's names, partly fp16.
+Of CE the state dict alone (``converters/ce.py``).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any, Mapping
 import torch
 from torch import Tensor, nn
 
+from mmvtr.models.converters.ce import build_ce, ce_prefixes
 from mmvtr.models.converters.official_models import build_official
 from mmvtr.models.retriever import VideoTextRetriever
 
@@ -65,27 +67,34 @@ PREFIXES = {
     },
 }
 
-#: Counters of training steps that the objectives of our configs add to the weights.
-STEPS = {'uatvr': ('objectives.dua.step', 'objectives.kl.step')}
+#: Whose names we know; those of CE hang on its experts.
+METHODS = (*PREFIXES, 'ce')
+
+#: Counters of training steps that the losses and objectives of our configs add to the weights.
+STEPS = {'uatvr': ('objectives.dua.step', 'objectives.kl.step'), 'ce': ('losses.ranking.step',)}
 
 
-def convert_checkpoint(state: Mapping[str, Tensor], method: str) -> dict[str, Tensor]:
+def convert_checkpoint(
+    state: Mapping[str, Tensor], method: str, **untold: Any
+) -> dict[str, Tensor]:
     """Rename an official state dict for :class:`~mmvtr.models.VideoTextRetriever`.
 
     Args:
         state: official names; floating tensors of any precision.
-        method: ``'clip4clip'`` (meanP or seqTransf), ``'clip2video'`` or ``'uatvr'``.
+        method: ``'clip4clip'`` (meanP or seqTransf), ``'clip2video'``, ``'uatvr'`` or ``'ce'``.
+        **untold: see :func:`official_retriever`.
 
     Returns:
         ``encoder.*`` and ``temperature.log_scale``, in float32; of UATVR also ``heads.*``,
         ``similarity.*`` and ``objectives.*.step`` = 0: the model of
-        ``configs/uatvr_official_vitb{16,32}_msrvtt.py``.
+        ``configs/uatvr_official_vitb{16,32}_msrvtt.py``; of CE ``losses.ranking.step`` = 0: that of
+        ``configs/_base_/ce.py`` with ``sequential`` and ``padded``.
 
     Raises:
         ValueError: keys that are unknown, missing or of another shape, all of them listed.
     """
     steps = {name: torch.zeros((), dtype=torch.long) for name in STEPS.get(method, ())}
-    return {**official_retriever(state, method).state_dict(), **steps}
+    return {**official_retriever(state, method, **untold).state_dict(), **steps}
 
 
 def load_official(state: Mapping[str, Tensor], method: str) -> tuple[nn.Module, Tensor]:
@@ -109,37 +118,49 @@ def official_retriever(
     Args:
         state, method: as in :func:`convert_checkpoint`.
         **untold: what no tensor tells: of ``'uatvr'`` ``max_frames=12``, ``max_words=32`` (lengths
-            that official code pads to), ``extra_frames=2`` and ``extra_words=2`` (C_v, C_t).
+            that official code pads to), ``extra_frames=2`` and ``extra_words=2`` (C_v, C_t); of
+            ``'ce'`` those of :func:`~mmvtr.models.converters.ce.build_ce`.
 
     Raises:
-        ValueError: see :func:`convert_checkpoint`; position rows that are too few.
+        ValueError: see :func:`convert_checkpoint`; position rows that are too few; names that are
+            not those of CE's experts.
     """
-    if method not in PREFIXES:
-        raise ValueError(f'method must be one of {sorted(PREFIXES)}, not {method!r}')
-    renamed, unknown = _rename(state, method)
+    if method not in METHODS:
+        raise ValueError(f'method must be one of {sorted(METHODS)}, not {method!r}')
+    if method == 'ce':
+        prefixes = ce_prefixes(state, untold.get('experts'))
+    else:
+        prefixes = PREFIXES[method]
+    renamed, unknown = _rename(state, prefixes)
     _refuse(method, unknown=unknown)
     try:
-        retriever = build_official(renamed, method, **untold)
+        if method == 'ce':
+            retriever = build_ce(renamed, **untold)
+        else:
+            retriever = build_official(renamed, method, **untold)
     except KeyError as error:
-        _refuse(method, missing=[_official(f'encoder.{error.args[0]}', method)])
+        _refuse(method, missing=[_official(f'encoder.{error.args[0]}', prefixes)])
     expected = retriever.state_dict()
+    if method == 'ce':  # has no temperature
+        expected = {key: x for key, x in expected.items() if key.startswith('encoder.')}
     _refuse(
         method,
-        missing=[_official(key, method) for key in sorted(expected.keys() - renamed.keys())],
-        unknown=[_official(key, method) for key in sorted(renamed.keys() - expected.keys())],
+        missing=[_official(key, prefixes) for key in sorted(expected.keys() - renamed.keys())],
+        unknown=[_official(key, prefixes) for key in sorted(renamed.keys() - expected.keys())],
         shapes=[
-            f'{_official(key, method)} {list(renamed[key].shape)}, not {list(expected[key].shape)}'
-            for key in sorted(expected.keys() & renamed.keys())
-            if renamed[key].shape != expected[key].shape
+            f'{_official(key, prefixes)} {list(found.shape)}, not {list(expected[key].shape)}'
+            for key, found in sorted(renamed.items(), key=lambda item: item[0])
+            if key in expected and found.shape != expected[key].shape
         ],
     )
-    retriever.load_state_dict(renamed)
+    retriever.load_state_dict({**retriever.state_dict(), **renamed})
     return retriever
 
 
-def _rename(state: Mapping[str, Tensor], method: str) -> tuple[dict[str, Tensor], list[str]]:
+def _rename(
+    state: Mapping[str, Tensor], prefixes: Mapping[str, str]
+) -> tuple[dict[str, Tensor], list[str]]:
     """State in our names and float32, and the keys that have none."""
-    prefixes = PREFIXES[method]
     renamed, unknown = {}, []
     for key, value in state.items():
         prefix = next((p for p in prefixes if key.startswith(p)), None)
@@ -153,9 +174,9 @@ def _rename(state: Mapping[str, Tensor], method: str) -> tuple[dict[str, Tensor]
     return renamed, unknown
 
 
-def _official(key: str, method: str) -> str:
+def _official(key: str, prefixes: Mapping[str, str]) -> str:
     """The official name of one of ours."""
-    for official, ours in PREFIXES[method].items():
+    for official, ours in prefixes.items():
         if key.startswith(ours):
             return official + key[len(ours) :]
     return key

@@ -1,5 +1,6 @@
 """The papers' encoders: what becomes of the towers' frames and words."""
 
+from mmvtr.models.encoders.ce import CEEncoder
 from mmvtr.models.encoders.clip2video import CLIP2Video
 from mmvtr.models.encoders.clip4clip import CLIP4Clip
 from mmvtr.models.encoders.clip_frame import GMMFormerEncoder, MSSLEncoder
@@ -12,6 +13,7 @@ from mmvtr.models.encoders.xclip import XCLIPEncoder
 
 __all__ = [
     'ARLEncoder',
+    'CEEncoder',
     'CLIP2Video',
     'CLIP4Clip',
     'GMMFormerEncoder',

@@ -12,16 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from mmvtr.functional.precision import at_least_float32
+from mmvtr.models.layers.experts import check_width, row_tags, weighed_experts
+from mmvtr.models.layers.gated_embedding import GatedEmbedding
 from mmvtr.models.layers.pooling import check_mask, empty_levels, masked, unit
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
 
 #: Rows of the table of times in front of those of the seconds.
 AGGREGATED, UNKNOWN = 0, 1
-
-#: Smallest log weight of an expert.  A weight is stored as a length, and squares vanish below e^-43
-#: in float32; yet where experts are missing, such weights may be all that is left to divide by.
-LOG_FLOOR = -20.0
 
 
 @MODELS.register_module()
@@ -32,7 +30,8 @@ class MMTEncoder(nn.Module):
     that starts as the maximum of its projected ones.  To all of them an embedding of the expert and
     one of the time is added; a transformer as BERT's mixes them, across experts and time; what
     becomes of the aggregated rows is the video.  Text: the word that comes first (BERT's CLS)
-    through a :class:`GatedEmbedding` for each expert, and its softmax over experts as weights.
+    through a gated embedding for each expert (``layers/gated_embedding.py``), and its softmax over
+    experts as weights.
 
     One level, ``'global'``, whose tokens are the experts, by name in alphabetical order (as
     ``LoadExperts`` numbers them).  Those of a video are unit vectors, zero where the mask says that
@@ -115,8 +114,10 @@ class MMTEncoder(nn.Module):
             return empty_levels(self, len(self.experts))
         check_mask(frame_mask, 'frame_mask')
         # Padding belongs to an expert behind the last one.
-        expert = self._tags('expert', expert, frame_mask, 0, len(self.experts), len(self.experts))
-        second = self._tags('second', second, frame_mask, -1, self._seconds, -1)
+        count, mask = len(self.experts), frame_mask
+        expert = row_tags('expert', expert, mask, range(count), fill=count, encoder='MMTEncoder')
+        times = range(-1, self.time_embedding.num_embeddings - UNKNOWN - 1)
+        second = row_tags('second', second, mask, times, fill=-1, encoder='MMTEncoder')
         rows = self._project(at_least_float32(video), expert)
         highest, available = self._aggregate(rows, expert)
         rows = rows + self.expert_embedding(expert.clamp(max=len(self.experts) - 1))
@@ -148,36 +149,11 @@ class MMTEncoder(nn.Module):
             return empty_levels(self, len(self.experts))
         first = self.text(text, text_mask)[0][:, 0]
         units = torch.stack([phrase(first) for phrase in self.phrases.values()], 1)
-        weights = at_least_float32(self.weigh(first)).log_softmax(-1).clamp(min=LOG_FLOOR).exp()
-        tokens = weights[..., None] * units
-        mask = torch.ones_like(weights, dtype=torch.bool)
-        return {'global': Embedding(tokens.sum(1), tokens, mask)}
-
-    @property
-    def _seconds(self) -> int:
-        return self.time_embedding.num_embeddings - UNKNOWN - 1
-
-    def _tags(
-        self, name: str, tags: Tensor, mask: Tensor, first: int, stop: int, fill: int
-    ) -> Tensor:
-        """int64 [V, R] of the rows -> [V, F], ``fill`` at padding; only first to stop - 1 pass."""
-        valid = tags[:, : mask.shape[1]][mask]
-        wrong = valid[(valid < first) | (valid >= stop)]
-        if len(wrong):
-            raise ValueError(
-                f'a row of {name} {int(wrong[0])}, but MMTEncoder knows {first} to {stop - 1}: '
-                'experts must be those of LoadExperts, and max_seconds the longest video'
-            )
-        return tags[:, : mask.shape[1]].masked_fill(~mask, fill)
+        return {'global': weighed_experts(units, self.weigh(first))}
 
     def _project(self, video: Tensor, expert: Tensor) -> Tensor:
         """float [V, F, W], int64 [V, F] -> float [V, F, D], zero at padding."""
-        widest = max(self.experts.values())
-        if video.shape[2:] != (widest,):
-            raise ValueError(
-                f'MMTEncoder takes rows [V, F, {widest}], as wide as the widest of its experts '
-                f'{self.experts}, got {list(video.shape)}: those of LoadExperts must be the same'
-            )
+        check_width(video, self.experts, 'MMTEncoder')
         rows = video.new_zeros(*expert.shape, self.dim)
         for number, (linear, width) in enumerate(zip(self.project.values(), self.experts.values())):
             own = expert == number
@@ -192,23 +168,6 @@ class MMTEncoder(nn.Module):
         )
         there = torch.zeros(len(rows), count + 1, dtype=torch.bool, device=rows.device)
         return highest[:, :count], there.scatter(1, expert, True)[:, :count]
-
-
-class GatedEmbedding(nn.Module):
-    """``z = W1 h + b1``, then ``z * sigmoid(W2 z + b2)`` as a unit vector (Miech et al., 2018).
-
-    Without the batch normalisation that public codes put inside the sigmoid: a text would depend
-    on the rest of its batch.
-    """
-
-    def __init__(self, in_dim: int, dim: int) -> None:
-        super().__init__()
-        self.linear, self.gate = nn.Linear(in_dim, dim), nn.Linear(dim, dim)
-
-    def forward(self, h: Tensor) -> Tensor:
-        """float [N, in_dim] -> float [N, D], at least float32."""
-        z = self.linear(h)
-        return unit(z * self.gate(z).sigmoid())
 
 
 def _init_as_bert(module: nn.Module) -> None:

@@ -86,6 +86,36 @@ def test_seconds_and_the_cap(load):
     assert seconds['a'][:10] == [0, 0, 1, 2, 0, 1, 2, -1, -1, -1], 'audio, motion, speech'
 
 
+def test_limits_and_means_of_their_own(stores):
+    folder, held = stores
+    settings = experts(folder)
+    settings['motion']['max_tokens'], settings['audio']['mean'] = 2, True
+    for cut, kept in (('even', [0, 4]), ('first', [0, 1])):
+        load = LoadExperts(settings, max_tokens=3, cut=cut)
+        load.check(VIDEOS)
+        b = load(dict(video_id='b'))
+        np.testing.assert_allclose(b['features'], held['motion']['b'][kept], rtol=1e-6)
+        assert b['video_extra']['second'].tolist() == [*kept, *[-1] * 4], '1 + 2 + 3 rows'
+    a = load(dict(video_id='a'))
+    mean = held['audio']['a'].astype(float).mean(0)
+    np.testing.assert_allclose(a['features'][0], [*mean, 0], rtol=1e-6)
+    assert a['video_extra']['expert'].tolist() == [0, 1, 1, 2, 2, -1]
+    assert a['video_extra']['second'].tolist() == [-1, 0, 1, -1, -1, -1]
+
+
+def test_an_expert_that_no_video_has_is_warned_of(stores, caplog):
+    logger = MMLogger.get_current_instance()
+    logger.addHandler(caplog.handler)
+    try:
+        LoadExperts(experts(stores[0])).check(VIDEOS[1:])
+        LoadExperts(experts(stores[0])).check(VIDEOS[1:2])
+    finally:
+        logger.removeHandler(caplog.handler)
+    warned = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    assert len(warned) == 1
+    assert warned[0].startswith("none of 2 videos has expert 'speech': are ")
+
+
 def test_other_extras_stay(load):
     known = torch.ones(2)
     found = load(dict(video_id='c', video_extra=dict(other=known)))['video_extra']
@@ -182,3 +212,10 @@ def test_settings_that_are_refused(stores):
         LoadExperts({})
     with pytest.raises(ValueError, match=r"got \['audio', 'motion', 'speech'\] and 0"):
         LoadExperts(experts(stores[0]), max_tokens=0)
+    with pytest.raises(ValueError, match="cut must be one of .'even', 'first'., not 'last'"):
+        LoadExperts(experts(stores[0]), cut='last')
+    for setting in (dict(max_tokens=0), dict(max_tokens=3, mean=True)):
+        settings = experts(stores[0])
+        settings['audio'].update(setting)
+        with pytest.raises(ValueError, match="max_tokens of 'audio' must be at least 1, and"):
+            LoadExperts(settings)

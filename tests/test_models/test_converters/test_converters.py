@@ -218,7 +218,7 @@ def test_another_method():
         convert_checkpoint(official('clip2video'), 'uatvr')
     with pytest.raises(ValueError, match='missing: frame_position_embeddings.weight'):
         convert_checkpoint(official('meanP'), 'uatvr')
-    with pytest.raises(ValueError, match="one of \\['clip2video', 'clip4clip', 'uatvr'\\]"):
+    with pytest.raises(ValueError, match="one of \\['ce', 'clip2video', 'clip4clip', 'uatvr'\\]"):
         convert_checkpoint({}, 'xclip')
 
 

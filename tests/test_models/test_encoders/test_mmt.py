@@ -16,7 +16,7 @@ from mmvtr.engine.score_transforms import SinkhornHook
 from mmvtr.functional.score_transforms import sinkhorn_scores
 from mmvtr.models import MMTEncoder
 from mmvtr.models.data_preprocessor import pad
-from mmvtr.models.encoders.mmt import LOG_FLOOR
+from mmvtr.models.layers.experts import LOG_FLOOR
 from mmvtr.models.layers.pooling import empty_levels
 from mmvtr.models.similarities.mmt import ExpertSimilarity
 from mmvtr.models.target import Target
