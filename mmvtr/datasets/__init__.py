@@ -26,7 +26,12 @@ from mmvtr.datasets.tables.dataset import TableDataset
 from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.datasets.videos.clips import LoadClips
 from mmvtr.datasets.videos.expert_features import LoadExperts
-from mmvtr.datasets.videos.feature_transforms import LoadTextFeatures, PoolFeatures, TrimFeatures
+from mmvtr.datasets.videos.feature_transforms import (
+    LoadTextFeatures,
+    LoadVectors,
+    PoolFeatures,
+    TrimFeatures,
+)
 from mmvtr.datasets.videos.open_clip_frames import OpenCLIPResize
 from mmvtr.datasets.videos.transforms import (
     CenterCrop,
@@ -65,6 +70,7 @@ __all__ = [
     'LoadFrames',
     'LoadRoleGraph',
     'LoadTextFeatures',
+    'LoadVectors',
     'LoadVideo',
     'MSRVTTDataset',
     'MSVDDataset',

@@ -18,6 +18,8 @@ Losses:
     apply_strategy          what the losses make of ambiguous pairs (ARL)
     adaptive_margin         margins from dissimilarities (CMGSD)
     dissimilarities         how unlike the owners of each row and column are (CMGSD)
+    smooth_l1               distance of two score matrices (TeachText)
+    mean_products           mean of the teachers' inner products (TeachText)
     highest                 the best-scored candidates of each row
     masked_mean             mean where a mask is true
 
@@ -160,6 +162,7 @@ if TYPE_CHECKING:
         dataset_uncertainty,
         mean_cosines,
     )
+    from mmvtr.functional.distillation import mean_products, smooth_l1
     from mmvtr.functional.gaussian import (
         bounded,
         geometric_sigma,
@@ -245,6 +248,7 @@ _NAMES = {
     'class_relevance': 'class_overlap class_relevance intersection_over_union',
     'contrastive': 'contrastive',
     'dataset_uncertainty': 'PairMoments Uncertainty UnitMean dataset_uncertainty mean_cosines',
+    'distillation': 'mean_products smooth_l1',
     'gaussian': (
         'bounded geometric_sigma kl_divergence kl_to_unit mean_sample_cosine '
         'mean_unit_sample '

@@ -28,6 +28,7 @@ class Target(NamedTuple):
             planted data only, never for a method.
         relevant: bool [T, V] or None, which unannotated entries a RelevanceSupervision has found
             relevant enough to be no negatives.
+        teacher: float [T, V] or None, the scores of teachers that the model's are to follow.
     """
 
     positives: Tensor
@@ -39,6 +40,7 @@ class Target(NamedTuple):
     agreement: Optional[Tensor] = None
     truth: Optional[Tensor] = None
     relevant: Optional[Tensor] = None
+    teacher: Optional[Tensor] = None
 
 
 class LocalBatch(NamedTuple):

@@ -1,6 +1,7 @@
 """Losses of score matrices, and objectives that read more than a matrix."""
 
 from mmvtr.models.losses.captioning import CrossCaptioning
+from mmvtr.models.losses.distillation import DistillationLoss
 from mmvtr.models.losses.distributions import (
     KLToUnit,
     MultiInstanceContrast,
@@ -21,6 +22,7 @@ __all__ = [
     'AdaptiveMaxMarginLoss',
     'ContrastiveLoss',
     'CrossCaptioning',
+    'DistillationLoss',
     'EgoNCELoss',
     'KLToUnit',
     'LocalBatch',
