@@ -36,10 +36,10 @@ def dissimilarities(
     """
     video_cosines = at_least_float32(video_cosines)
     own = positives.to(video_cosines.dtype)
-    # A mean over the own ones is a product with rows (columns) of sum 1; 0 / 0 is NaN.
+    # A mean over the own ones is a product with rows (columns) of sum 1.
     # Near 1 half precision knows three digits of a cosine, and two of what is left of it.
     with torch.autocast(own.device.type, enabled=False):
-        omega = 1 - (own @ video_cosines) / own.sum(1, keepdim=True)
+        omega = _known(1 - (own @ video_cosines) / _count(own, 1), own, 1)
     return omega, text_dissimilarities(text_cosines, positives)
 
 
@@ -63,7 +63,17 @@ def text_dissimilarities(text_cosines: Tensor, positives: Tensor) -> Tensor:
     text_cosines = at_least_float32(text_cosines)
     own = positives.to(text_cosines.dtype)
     with torch.autocast(own.device.type, enabled=False):
-        return 1 - (text_cosines @ own) / own.sum(0)
+        return _known(1 - (text_cosines @ own) / _count(own, 0), own, 0)
+
+
+def _count(own: Tensor, dim: int) -> Tensor:
+    """How many own ones there are, 1 where there is none: 0 / 0 would have a NaN as gradient."""
+    return own.sum(dim, keepdim=True).clamp_min(1)
+
+
+def _known(x: Tensor, own: Tensor, dim: int) -> Tensor:
+    """NaN where there are no own ones."""
+    return x.masked_fill(own.sum(dim, keepdim=True) == 0, torch.nan)
 
 
 class Standard(NamedTuple):
@@ -125,4 +135,5 @@ def adaptive_margin(
     by = standard(x, pairs, unbiased=unbiased)
     if by is None:
         return torch.full_like(x, alpha)
-    return (alpha + beta * (x - by.mean) / by.std).clamp_min(0).nan_to_num(nan=alpha)
+    x = torch.where(x.isnan(), by.mean, x)  # a NaN would reach the gradient of the others
+    return (alpha + beta * (x - by.mean) / by.std).clamp_min(0)

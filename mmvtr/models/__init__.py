@@ -30,6 +30,7 @@ from mmvtr.models.losses import (
     QueryDiversity,
     RankingLoss,
     RelevantRankingLoss,
+    SeveralHingesLoss,
     SoftContrast,
 )
 from mmvtr.models.retriever import RetrievalSample, VideoTextRetriever
@@ -44,6 +45,7 @@ from mmvtr.models.similarities import (
 from mmvtr.models.supervisions import (
     AdaptiveMarginSupervision,
     ARLSupervision,
+    CMGSDSupervision,
     DVTRSupervision,
     FrozenTeachers,
     LiteralDVTRSupervision,
@@ -76,6 +78,7 @@ __all__ = [
     'BestFrameSimilarity',
     'CLIP2Video',
     'CLIP4Clip',
+    'CMGSDSupervision',
     'ContrastiveLoss',
     'CosineSimilarity',
     'CrossCaptioning',
@@ -113,6 +116,7 @@ __all__ = [
     'RelevantRankingLoss',
     'RetrievalSample',
     'SSBEncoder',
+    'SeveralHingesLoss',
     'SoftContrast',
     'StoredTeachers',
     'Target',

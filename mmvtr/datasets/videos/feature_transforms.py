@@ -56,18 +56,20 @@ class LoadVectors(BaseTransform):
             :class:`~mmvtr.datasets.LoadFeatures`; every array is float [E, D]: of E experts, or of
             the whole item with E = 1.
         side: 'text' or 'video', whose pipeline this is.
+        mean: take the mean of the rows: of word features the vector of the sentence.
 
     Raises:
         ValueError: no stores, another side.
     """
 
-    def __init__(self, stores: dict[str, str], *, side: str) -> None:
+    def __init__(self, stores: dict[str, str], *, side: str, mean: bool = False) -> None:
         if not stores:
             raise ValueError('LoadVectors: stores must be paths by name, there are none')
         if side not in ('text', 'video'):
             raise ValueError(f"LoadVectors: side must be 'text' or 'video', not {side!r}")
         self.stores = {name: open_store(Path(path)) for name, path in stores.items()}
         self.side = side
+        self.mean = mean
 
     def check(self, items: list[Results]) -> None:
         """Raise FileNotFoundError or KeyError unless every store has every item."""
@@ -83,6 +85,8 @@ class LoadVectors(BaseTransform):
         """
         item = results[self._key(results)]
         read = {name: store.read(item).astype(np.float32) for name, store in self.stores.items()}
+        if self.mean:
+            read = {name: rows.mean(0, keepdims=True) for name, rows in read.items()}
         key = f'{self.side}_vectors'
         results[key] = {**results.get(key, {}), **read}
         return results

@@ -16,6 +16,7 @@ from mmvtr.models.losses.matrix import (
 )
 from mmvtr.models.losses.query_diversity import QueryDiversity
 from mmvtr.models.losses.relevance import AdaptiveMaxMarginLoss, EgoNCELoss, RelevantRankingLoss
+from mmvtr.models.losses.several_hinges import SeveralHingesLoss
 from mmvtr.models.target import LocalBatch, Target
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     'QueryDiversity',
     'RankingLoss',
     'RelevantRankingLoss',
+    'SeveralHingesLoss',
     'SoftContrast',
     'Target',
 ]

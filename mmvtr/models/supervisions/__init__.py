@@ -2,6 +2,7 @@
 
 from mmvtr.models.supervisions.adaptive_margin import AdaptiveMarginSupervision
 from mmvtr.models.supervisions.arl import ARLSupervision
+from mmvtr.models.supervisions.cmgsd import CMGSDSupervision
 from mmvtr.models.supervisions.dvtr import DVTRSupervision, LiteralDVTRSupervision
 from mmvtr.models.supervisions.oracle import OracleSupervision
 from mmvtr.models.supervisions.pcme import PCMESupervision
@@ -12,6 +13,7 @@ from mmvtr.models.supervisions.teachers import FrozenTeachers, StoredTeachers
 __all__ = [
     'ARLSupervision',
     'AdaptiveMarginSupervision',
+    'CMGSDSupervision',
     'DVTRSupervision',
     'FrozenTeachers',
     'LiteralDVTRSupervision',

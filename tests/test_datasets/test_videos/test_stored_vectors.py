@@ -66,6 +66,13 @@ def test_vectors_reach_the_batch_by_id(stores):
     assert 'text_vectors' not in collate_retrieval([Small([video], [text])[0]])['data_samples']
 
 
+def test_a_sentence_is_the_mean_of_its_words(stores):
+    folder, rows = stores
+    load = LoadVectors(dict(s=str(folder / 'one/text')), side='text', mean=True)
+    vectors = load.transform(dict(text_id='v0#1'))['text_vectors']['s']
+    np.testing.assert_allclose(vectors, rows['one', 'v0#1'].mean(0)[None])
+
+
 def test_captions_and_videos_without_are_named_before_training(stores):
     folder, _ = stores
     (folder / 'one/text/v1#3.npy').unlink()
