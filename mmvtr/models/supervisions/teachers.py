@@ -11,6 +11,7 @@ from typing import Any, Callable, Optional, Sequence, Union
 
 import torch
 from mmengine.config import Config
+from mmengine.hub import get_config
 from torch import Tensor, nn
 
 from mmvtr.functional.distillation import mean_products
@@ -142,7 +143,8 @@ class FrozenTeachers(Teachers):
 
     Args:
         members: N retrievers that read the same frames and words as the student.  Each is a dict of
-            ``config`` (a config file of its training) and ``checkpoint``, or a built one.
+            ``config`` (a config file of its training, or ``mmvtr::NAME.py`` of ours) and
+            ``checkpoint``, or a built one.
 
     Raises:
         ValueError: no members, a member of other keys, or one with a shortlist, whose scores below
@@ -225,10 +227,8 @@ def frozen(k: int, member: Union[dict, nn.Module]) -> nn.Module:
         ValueError, FileNotFoundError, RuntimeError: see :class:`FrozenTeachers`.
     """
     if isinstance(member, dict):
-        config, checkpoint = Path(member['config']), member['checkpoint']
-        if not config.is_file() and '::' not in str(config):
-            raise FileNotFoundError(f'teacher {k}: no such config: {str(config)[-200:]}')
-        cfg = Config.fromfile(str(member['config'])).model
+        checkpoint = member['checkpoint']
+        cfg = _config(k, str(member['config'])).model
         forget_pretrained(cfg)
         weights = read_checkpoint(checkpoint)['state_dict']
         with torch.random.fork_rng(devices=[]):  # a student's weights are those of its own seed
@@ -242,6 +242,14 @@ def frozen(k: int, member: Union[dict, nn.Module]) -> nn.Module:
             'shortlist=None'
         )
     return member.requires_grad_(False).eval()
+
+
+def _config(k: int, name: str) -> Config:
+    if '::' in name:
+        return get_config(name)
+    if not Path(name).is_file():
+        raise FileNotFoundError(f'teacher {k}: no such config: {name[-200:]}')
+    return Config.fromfile(name)
 
 
 def _prefix(k: int) -> str:
