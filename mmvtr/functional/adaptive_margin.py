@@ -103,9 +103,11 @@ def standard(x: Tensor, pairs: Tensor, *, unbiased: bool = False) -> Optional[St
     known = x[pairs & ~x.isnan()]
     if not len(known):
         return None
-    # The root after the clamp: where all are alike the gradient of a deviation is 0 / 0.
-    variance = known.var(correction=int(unbiased and len(known) > 1))
-    return Standard(known.mean(), variance.clamp_min(torch.finfo(x.dtype).eps ** 2).sqrt())
+    std = known.std(correction=int(unbiased and len(known) > 1))
+    least = torch.finfo(x.dtype).eps
+    if not std > least:  # all are alike: the gradient of such a deviation is 0 / 0
+        std = torch.full_like(std, least)
+    return Standard(known.mean(), std)
 
 
 def adaptive_margin(
