@@ -177,3 +177,18 @@ OPTIM_WRAPPER_CONSTRUCTORS = Registry(
 MODEL_WRAPPERS = Registry('model wrapper', parent=MMENGINE_MODEL_WRAPPERS)
 VISUALIZERS = Registry('visualizer', parent=MMENGINE_VISUALIZERS)
 VISBACKENDS = Registry('vis backend', parent=MMENGINE_VISBACKENDS)
+
+
+def forget_pretrained(cfg: Any) -> None:
+    """Set every ``pretrained`` of a model's config to None: a checkpoint holds those weights.
+
+    So that who has the checkpoint needs no download.
+    """
+    if isinstance(cfg, dict):
+        if isinstance(cfg.get('pretrained'), str):
+            cfg['pretrained'] = None
+        for part in cfg.values():
+            forget_pretrained(part)
+    elif isinstance(cfg, (list, tuple)):
+        for part in cfg:
+            forget_pretrained(part)

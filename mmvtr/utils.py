@@ -12,6 +12,7 @@ from mmengine import registry
 from mmengine.config import Config
 
 import mmvtr.hub  # noqa: F401 - mmengine's readers of configs know `mmvtr::`
+from mmvtr.registry import forget_pretrained  # noqa: F401 - users know it by this module
 
 
 def register_all_modules(init_default_scope: bool = True) -> None:
@@ -167,18 +168,3 @@ def _unfold(options: dict[str, Any], shortcuts: dict[str, list[str]]) -> dict[st
                 raise ValueError(f'{key} is set twice, by {name} and by itself or another name')
             unfolded[key] = value
     return unfolded
-
-
-def forget_pretrained(cfg: Any) -> None:
-    """Set every ``pretrained`` of a model's config to None: a checkpoint holds those weights.
-
-    So that who has the checkpoint needs no download.
-    """
-    if isinstance(cfg, dict):
-        if isinstance(cfg.get('pretrained'), str):
-            cfg['pretrained'] = None
-        for part in cfg.values():
-            forget_pretrained(part)
-    elif isinstance(cfg, (list, tuple)):
-        for part in cfg:
-            forget_pretrained(part)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from mmengine.config import Config
+from mmengine.hub import get_config
 from mmengine.optim import build_optim_wrapper
 from torch import nn
 
@@ -15,6 +16,7 @@ from mmvtr.datasets import collate_retrieval
 from mmvtr.engine.schedule_checks import check_warmup
 from mmvtr.models import ContrastiveLoss, NormalizedContrastiveLoss
 from mmvtr.registry import bare_name
+from mmvtr.storage import write_plain
 from mmvtr.utils import load_config, register_all_modules
 
 ALL = sorted((Path(__file__).parents[1] / 'configs').glob('*.py'))
@@ -91,6 +93,7 @@ def test_config(path):
     assert (model.losses or model.objectives) and model.encoder.dim in (128, 384, 512, 1024)
     parts = path.stem.split('_')
     known = {'dvtr', 'arl', 'ran', 'ranp', 'adaptive', 'oracle', 'relative', 'agreement'}
+    known |= {'cmgsd', 'teachtext'}
     methods = known & set(parts)
     assert (model.supervision is not None) == (bool(methods) and path.stem[-5:] != 'plain')
     contrasts = [loss for loss in model.losses.values() if isinstance(loss, ContrastiveLoss)]
@@ -135,7 +138,10 @@ COMPARED = [
     path
     for path in CONFIGS
     if 'planted_features' in path.stem
-    and {'oracle', 'adaptive', 'ran', 'ranp', 'ncl', 'uatvr', 'relative', 'agreement'}
+    and {
+        *('oracle', 'adaptive', 'cmgsd', 'teachtext', 'ran', 'ranp', 'ncl', 'uatvr', 'relative'),
+        'agreement',
+    }
     & set(path.stem.split('_'))
 ]
 
@@ -155,6 +161,9 @@ def test_a_training_step_on_the_planted_corpus(path, tmp_path_factory, monkeypat
         frames = generator.normal(size=(6, 128)).astype(np.float32)
         np.save(features / f'train_{v:04d}.npy', frames)
     dataset = registry.DATASETS.build(dataset)
+    for teacher in cfg.model.get('supervision', {}).get('members', ()):
+        control = registry.MODELS.build(get_config(teacher.config).model)
+        write_plain(dict(state_dict=control.state_dict()), teacher.checkpoint)
     model = registry.MODELS.build(cfg.model)
     items = [dataset[i] for i in range(len(dataset))]
     if family(path) == 'causal':  # a batch is of one environment

@@ -26,7 +26,12 @@ from mmvtr.datasets.tables.dataset import TableDataset
 from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.datasets.videos.clips import LoadClips
 from mmvtr.datasets.videos.expert_features import LoadExperts
-from mmvtr.datasets.videos.feature_transforms import LoadTextFeatures, PoolFeatures, TrimFeatures
+from mmvtr.datasets.videos.feature_transforms import (
+    LoadTextFeatures,
+    LoadVectors,
+    PoolFeatures,
+    TrimFeatures,
+)
 from mmvtr.datasets.videos.open_clip_frames import OpenCLIPResize
 from mmvtr.datasets.videos.transforms import (
     CenterCrop,
@@ -42,6 +47,7 @@ from mmvtr.datasets.words.caption_classes import CaptionClasses
 from mmvtr.datasets.words.open_clip_tokens import OpenCLIPTokenize
 from mmvtr.datasets.words.role_graphs import LoadRoleGraph, PartOfSpeechGraph, VerbNounGraph
 from mmvtr.datasets.words.tokenizers import CLIPTokenize, HFTokenize, WordTokenize
+from mmvtr.datasets.words.word_counts import WordCounts
 
 __all__ = [
     'ActivityNetDataset',
@@ -65,6 +71,7 @@ __all__ = [
     'LoadFrames',
     'LoadRoleGraph',
     'LoadTextFeatures',
+    'LoadVectors',
     'LoadVideo',
     'MSRVTTDataset',
     'MSVDDataset',
@@ -86,6 +93,7 @@ __all__ = [
     'VATEXDataset',
     'VerbNounGraph',
     'VideoTextDataset',
+    'WordCounts',
     'WordTokenize',
     'YouCook2Dataset',
     'collate_retrieval',

@@ -10,6 +10,7 @@ import hashlib
 import math
 import random
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Callable, Iterator, Literal, Optional, Sequence, Union, get_args
 
 import numpy as np
@@ -42,6 +43,7 @@ from mmvtr.datasets.videos.missing import (
     report,
 )
 from mmvtr.datasets.videos.video_io import BrokenVideoError
+from mmvtr.datasets.words.denoising import denoised
 from mmvtr.functional.class_relevance import class_relevance
 from mmvtr.registry import TASK_UTILS, TRANSFORMS
 
@@ -83,6 +85,8 @@ class VideoTextDataset(Dataset):
             ``actions``, as ``classes(videos, texts)``; None = those of the annotations, if any.
         agreement: component (config or callable) that gives them vectors ``agreement``, the same
             way (:class:`~mmvtr.datasets.CaptionAgreement`); for training.
+        denoising: json file that says which captions may be drawn
+            (:mod:`mmvtr.datasets.words.denoising`); the others leave; for training.
         environments: component that divides the videos, see
             :mod:`mmvtr.datasets.sampling.environments`; those that it leaves out are gone, and so
             are texts without any other video.
@@ -91,13 +95,15 @@ class VideoTextDataset(Dataset):
         environments: int64 [V], the environment of each video, or None.
         known_broken: of videos that ``on_broken`` lists, the reason by video id.
         left_out: what ``missing='skip'`` has left out; None = nothing.
+        denoised: how many captions ``denoising`` has left, in words; None = not asked for.
 
     Raises:
-        FileNotFoundError: no such list of broken videos; videos are missing.
+        FileNotFoundError: no such list of broken videos, no such masks; videos are missing.
         KeyError: features of videos are missing.
         ValueError: all videos are missing, or other ones on other processes; no video, duplicate
             ids, an id that is no string, empty caption, caption without or of an unknown video, not
-            one environment a video, a malformed list of broken videos.
+            one environment a video, a malformed list of broken videos, masks that are malformed or
+            of another set, or that leave a video no caption.
     """
 
     def __init__(
@@ -110,6 +116,7 @@ class VideoTextDataset(Dataset):
         missing: Missing = 'raise',
         classes: Optional[Component] = None,
         agreement: Optional[Component] = None,
+        denoising: Optional[str] = None,
         environments: Optional[Component] = None,
     ) -> None:
         units = get_args(EpochUnit)
@@ -127,6 +134,9 @@ class VideoTextDataset(Dataset):
         _check_ids('video', self.videos, place)
         _check_ids('text', self.texts, place)
         _check_texts(self.texts, len(self.videos), place)
+        self.denoised: Optional[str] = None
+        if denoising is not None:
+            self._denoise(Path(denoising))
         steps = _steps(video_pipeline)
         if missing == 'skip':
             self._leave_missing(steps, listed)
@@ -238,6 +248,7 @@ class VideoTextDataset(Dataset):
             epoch_unit=self.epoch_unit,
             environments=self._environments_note,
             left_out=self.left_out and str(self.left_out),
+            **(dict(denoised=self.denoised) if self.denoised else {}),
         )
 
     @property
@@ -272,7 +283,7 @@ class VideoTextDataset(Dataset):
 
         Returns:
             dict(video_idx, video_id, frames = uint8 [F, 3, H, W] or [F, L, 3, H, W], or float32
-            [F, D]; where known also classes, agreement, environment, extra), or
+            [F, D]; where known also classes, agreement, environment, extra, vectors), or
             dict(broken=(video_id, reason)) if ``on_broken='skip'``.
 
         Raises:
@@ -285,7 +296,7 @@ class VideoTextDataset(Dataset):
         """Text ``t``: dict(text_idx, text_id, tokens, video_idx = its videos).
 
         ``tokens`` are int64 [L], ids, or float32 [L, D], precomputed features.  Where known also
-        classes, agreement, extra, true_videos.
+        classes, agreement, extra, vectors, true_videos.
         """
         with _seeded(key or ItemKey(0, 0, t)):
             return self._text(t)
@@ -305,6 +316,13 @@ class VideoTextDataset(Dataset):
         note = getattr(component, 'note', repr(component))
         self._environments_note = note
         MMLogger.get_current_instance().info(f'environments: {note}')
+
+    def _denoise(self, path: Path) -> None:
+        """Captions that may not be drawn leave."""
+        count = len(self.texts)
+        self.texts = denoised(path, self.videos, self.texts)
+        self.denoised = f'{len(self.texts)} of {count} texts'
+        MMLogger.get_current_instance().info(f'denoising: {self.denoised} may be drawn')
 
     def _leave_missing(self, steps: Sequence[Callable], listed: dict[str, str]) -> None:
         """Videos that the pipeline does not find leave, and texts that then have no video."""
@@ -370,6 +388,7 @@ class VideoTextDataset(Dataset):
             frames=_frames(results),
             **known,
             **_extra(results, 'video'),
+            **_vectors(results, 'video'),
         )
 
     def _text(self, t: int) -> dict[str, Any]:
@@ -383,6 +402,7 @@ class VideoTextDataset(Dataset):
             **_known(record),
             **_true_videos(record),
             **_extra(results, 'text'),
+            **_vectors(results, 'text'),
         )
 
     def view(self, kind: Literal['video', 'text']) -> Dataset:
@@ -487,6 +507,12 @@ def _extra(results: dict[str, Any], side: str) -> dict[str, Any]:
         return {}
     _require('mask' not in results[key], f"{key}: 'mask' is taken, choose another name")
     return dict(extra={name: torch.as_tensor(x) for name, x in results[key].items()})
+
+
+def _vectors(results: dict[str, Any], side: str) -> dict[str, Any]:
+    """What a supervision reads beside the item, float32 [E, D] by name."""
+    stored = results.get(f'{side}_vectors')
+    return dict(vectors={k: torch.as_tensor(x) for k, x in stored.items()}) if stored else {}
 
 
 def _known(record: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import logging
 import os
 import random
 from pathlib import Path
-from typing import Any, BinaryIO, Optional, Sequence, Union
+from typing import Any, BinaryIO, Optional, Union
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -22,12 +22,12 @@ from mmengine.hooks import CheckpointHook
 from mmengine.logging import print_log
 from mmengine.runner import Runner
 from mmengine.runner.checkpoint import CheckpointLoader
-from torch import Tensor, nn
+from torch import Tensor
 
 from mmvtr.registry import HOOKS
-from mmvtr.storage import leftovers, read_plain, read_tensors, seal, write_atomically
+from mmvtr.storage import leftovers, seal, write_atomically
 from mmvtr.storage.seal import ZIP
-from mmvtr.storage.tensors import SAFETENSORS
+from mmvtr.storage.weights import check_weights, read_checkpoint  # noqa: F401 - known by this module
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.Size)
 
@@ -296,42 +296,6 @@ def set_random_states(states: dict[str, Any]) -> None:
         torch.cuda.set_rng_state_all([state.cpu() for state in states['cuda']])
 
 
-def read_checkpoint(path: Union[str, Path], *, map_location: Any = 'cpu') -> dict[str, Any]:
-    """A checkpoint's content.
-
-    Args:
-        path: of the file; one that ends in ``.safetensors`` holds weights alone.
-        map_location: as of ``torch.load``; default the CPU.
-
-    Returns:
-        The stored dict; a bare state_dict comes as dict(state_dict=...), and what DistributedData-
-        Parallel calls ``module.X`` as ``X``.
-
-    Raises:
-        FileNotFoundError, RuntimeError: see :func:`~mmvtr.storage.read_plain` and
-            :func:`~mmvtr.storage.read_tensors`; no weights in it.
-    """
-    if Path(path).suffix == SAFETENSORS:
-        return dict(state_dict=read_tensors(path, kind='checkpoint', device=map_location))
-    content = read_plain(path, kind='checkpoint', map_location=map_location)
-    if not isinstance(content, dict):
-        raise RuntimeError(f'checkpoint {path} holds a {type(content).__name__}, not a dict')
-    content = content if 'state_dict' in content else dict(state_dict=content)
-    weights = content['state_dict']
-    if not isinstance(weights, dict):
-        kind = type(weights).__name__
-        raise RuntimeError(f'checkpoint {path}: state_dict is a {kind}, expected a dict of tensors')
-    for name, weight in weights.items():
-        if not (isinstance(name, str) and isinstance(weight, Tensor)):
-            raise RuntimeError(
-                f'checkpoint {path}: its weights are to be tensors by name, but '
-                f'{str(name)[:80]!r} is a {type(weight).__name__}'
-            )
-    if weights and all(name.startswith('module.') for name in weights):
-        content['state_dict'] = {name[7:]: weight for name, weight in weights.items()}
-    return content
-
-
 def load_from_plain_file(filename: str, map_location: Any = None) -> dict[str, Any]:
     """What mmengine reads a checkpoint with (``load_from``, ``resume``, ``init_cfg``).
 
@@ -372,42 +336,6 @@ CheckpointLoader.register_scheme(
 )
 
 
-def check_weights(
-    model: nn.Module,
-    weights: dict[str, Tensor],
-    path: Union[str, Path],
-    prefixes: Sequence[str] = ('',),
-) -> None:
-    """See that ``weights`` are those of ``model``: the same names and shapes.
-
-    Args:
-        model: any.
-        weights: by name.
-        path: of their file, for the error.
-        prefixes: of the names to look at; default all.
-
-    Raises:
-        RuntimeError: lists the missing and unexpected names and the differing shapes.
-    """
-    own, given = (
-        {name: tuple(x.shape) for name, x in every.items() if name.startswith(tuple(prefixes))}
-        for every in (model.state_dict(), weights)
-    )
-    complaints = {
-        'missing': [name for name in own if name not in given],
-        'unexpected': [name for name in given if name not in own],
-        'of another shape': [
-            f'{name} {given[name]} instead of {shape}'
-            for name, shape in own.items()
-            if given.get(name, shape) != shape
-        ],
-    }
-    lines = [f'  {kind} ({len(n)}): {_first(n)}' for kind, n in complaints.items() if n]
-    if lines:
-        first = f'checkpoint {path} is not of this {type(model).__name__}:'
-        raise RuntimeError('\n'.join([first, *lines]))
-
-
 def latest_checkpoint(work_dir: Union[str, Path]) -> Optional[str]:
     """Path of the newest checkpoint of a training in ``work_dir``; None if it has none yet.
 
@@ -427,8 +355,3 @@ def latest_checkpoint(work_dir: Union[str, Path]) -> Optional[str]:
     path = Path(text)
     moved = Path(work_dir, path.name)
     return str(path if path.is_file() or not moved.is_file() else moved)
-
-
-def _first(names: list[str], limit: int = 2) -> str:
-    shown = ', '.join(name if len(name) < 80 else f'...{name[-75:]}' for name in names[:limit])
-    return shown + (', ...' if len(names) > limit else '')

@@ -18,6 +18,12 @@ Losses:
     apply_strategy          what the losses make of ambiguous pairs (ARL)
     adaptive_margin         margins from dissimilarities (CMGSD)
     dissimilarities         how unlike the owners of each row and column are (CMGSD)
+    text_dissimilarities    the same of texts alone (CMGSD)
+    standard                mean and deviation of dissimilarities (CMGSD)
+    Standard                these two
+    several_hinges          ranking with several margins at once (CMGSD)
+    smooth_l1               distance of two score matrices (TeachText)
+    mean_products           mean of the teachers' inner products (TeachText)
     highest                 the best-scored candidates of each row
     masked_mean             mean where a mask is true
 
@@ -137,7 +143,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mmvtr.functional.adaptive_margin import adaptive_margin, dissimilarities
+    from mmvtr.functional.adaptive_margin import (
+        Standard,
+        adaptive_margin,
+        dissimilarities,
+        standard,
+        text_dissimilarities,
+    )
     from mmvtr.functional.ambiguity import (
         Moments,
         ambiguous_set,
@@ -160,6 +172,7 @@ if TYPE_CHECKING:
         dataset_uncertainty,
         mean_cosines,
     )
+    from mmvtr.functional.distillation import mean_products, smooth_l1
     from mmvtr.functional.gaussian import (
         bounded,
         geometric_sigma,
@@ -222,6 +235,7 @@ if TYPE_CHECKING:
         sinkhorn_scores,
     )
     from mmvtr.functional.selection import highest
+    from mmvtr.functional.several_hinges import several_hinges
     from mmvtr.functional.sinkhorn import Biases, column_biases, sinkhorn, sinkhorn_by_rows
     from mmvtr.functional.soft_contrast import match_log_probability, soft_contrast
     from mmvtr.functional.text_frame import Side, TextFrame, matched_frames, text_frame
@@ -237,7 +251,7 @@ if TYPE_CHECKING:
 
 #: The names of each module.
 _NAMES = {
-    'adaptive_margin': 'adaptive_margin dissimilarities',
+    'adaptive_margin': 'Standard adaptive_margin dissimilarities standard text_dissimilarities',
     'ambiguity': (
         'Moments ambiguous_set apply_strategy frame_uncertainty own_positive pair_uncertainty'
     ),
@@ -245,6 +259,7 @@ _NAMES = {
     'class_relevance': 'class_overlap class_relevance intersection_over_union',
     'contrastive': 'contrastive',
     'dataset_uncertainty': 'PairMoments Uncertainty UnitMean dataset_uncertainty mean_cosines',
+    'distillation': 'mean_products smooth_l1',
     'gaussian': (
         'bounded geometric_sigma kl_divergence kl_to_unit mean_sample_cosine '
         'mean_unit_sample '
@@ -269,6 +284,7 @@ _NAMES = {
     'risk_coverage': 'rejection_ratio risk_coverage spearman',
     'score_transforms': 'activation_set csls dual_softmax inverted_softmax qb_norm sinkhorn_scores',
     'selection': 'highest',
+    'several_hinges': 'several_hinges',
     'sinkhorn': 'Biases column_biases sinkhorn sinkhorn_by_rows',
     'soft_contrast': 'match_log_probability soft_contrast',
     'text_frame': 'Side TextFrame matched_frames text_frame',

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple, Optional
+
 import torch
 from torch import Tensor
 
@@ -32,25 +34,94 @@ def dissimilarities(
                     [1., 0.]]), tensor([[0., 0.],
                     [0., 0.]]))
     """
-    text_cosines, video_cosines = at_least_float32(text_cosines), at_least_float32(video_cosines)
-    own = positives.to(text_cosines.dtype)
-    # A mean over the own ones is a product with rows (columns) of sum 1; 0 / 0 is NaN.
+    video_cosines = at_least_float32(video_cosines)
+    own = positives.to(video_cosines.dtype)
+    # A mean over the own ones is a product with rows (columns) of sum 1.
     # Near 1 half precision knows three digits of a cosine, and two of what is left of it.
     with torch.autocast(own.device.type, enabled=False):
-        omega = 1 - (own @ video_cosines) / own.sum(1, keepdim=True)
-        tau = 1 - (text_cosines @ own) / own.sum(0)
-    return omega, tau
+        omega = _known(1 - (own @ video_cosines) / _count(own, 1), own, 1)
+    return omega, text_dissimilarities(text_cosines, positives)
 
 
-def adaptive_margin(x: Tensor, pairs: Tensor, *, alpha: float, beta: float) -> Tensor:
+def text_dissimilarities(text_cosines: Tensor, positives: Tensor) -> Tensor:
+    """How unlike the text of each row and the own texts of each column are.
+
+    Args:
+        text_cosines: float [T, T], of the texts with each other.
+        positives: bool [T, V].
+
+    Returns:
+        tau of :func:`dissimilarities`, float [T, V].
+
+    Example:
+        ::
+
+            >>> text_dissimilarities(torch.eye(2), torch.eye(2).bool())
+            tensor([[0., 1.],
+                    [1., 0.]])
+    """
+    text_cosines = at_least_float32(text_cosines)
+    own = positives.to(text_cosines.dtype)
+    with torch.autocast(own.device.type, enabled=False):
+        return _known(1 - (text_cosines @ own) / _count(own, 0), own, 0)
+
+
+def _count(own: Tensor, dim: int) -> Tensor:
+    """How many own ones there are, 1 where there is none: 0 / 0 would have a NaN as gradient."""
+    return own.sum(dim, keepdim=True).clamp_min(1)
+
+
+def _known(x: Tensor, own: Tensor, dim: int) -> Tensor:
+    """NaN where there are no own ones."""
+    return x.masked_fill(own.sum(dim, keepdim=True) == 0, torch.nan)
+
+
+class Standard(NamedTuple):
+    """What dissimilarities are measured by, two 0-dim numbers of the whole joint batch."""
+
+    mean: Tensor
+    std: Tensor
+
+
+def standard(x: Tensor, pairs: Tensor, *, unbiased: bool = False) -> Optional[Standard]:
+    """Mean and standard deviation of dissimilarities.
+
+    Args:
+        x: float [T, V]; NaN = not known.
+        pairs: bool [T, V], the entries that count, as far as they are known.
+        unbiased: divide squares by one less than there are.
+
+    Returns:
+        None where nothing is known.
+
+    Example:
+        ::
+
+            >>> standard(torch.tensor([[0.0, 0.4], [0.8, 0.0]]), ~torch.eye(2).bool())
+            Standard(mean=tensor(0.6000), std=tensor(0.2000))
+    """
+    known = x[pairs & ~x.isnan()]
+    if not len(known):
+        return None
+    std = known.std(correction=int(unbiased and len(known) > 1))
+    least = torch.finfo(x.dtype).eps
+    if not std > least:  # all are alike: the gradient of such a deviation is 0 / 0
+        std = torch.full_like(std, least)
+    return Standard(known.mean(), std)
+
+
+def adaptive_margin(
+    x: Tensor, pairs: Tensor, *, alpha: float, beta: float, unbiased: bool = False
+) -> Tensor:
     """``[alpha + beta (x - mean x) / std x]_+`` (CMGSD).
 
     Args:
         x: float [T, V], dissimilarities; NaN (not known) gives alpha.
-        pairs: bool [T, V], the entries over which mean and (population) standard deviation are
-            taken, as far as they are known.
+        pairs: bool [T, V], the entries over which mean and standard deviation are taken, as far as
+            they are known.
         alpha: margin of an entry of mean dissimilarity.
         beta: how far one standard deviation moves it.
+        unbiased: see :func:`standard`; False: that of the population.
 
     Returns:
         float [T, V] >= 0.
@@ -63,8 +134,8 @@ def adaptive_margin(x: Tensor, pairs: Tensor, *, alpha: float, beta: float) -> T
             tensor([[0.0000, 0.1000],
                     [0.3000, 0.0000]])
     """
-    known = x[pairs & ~x.isnan()]
-    if not len(known):
+    by = standard(x, pairs, unbiased=unbiased)
+    if by is None:
         return torch.full_like(x, alpha)
-    std = known.std(correction=0).clamp_min(torch.finfo(x.dtype).eps)
-    return (alpha + beta * (x - known.mean()) / std).clamp_min(0).nan_to_num(nan=alpha)
+    x = torch.where(x.isnan(), by.mean, x)  # a NaN would reach the gradient of the others
+    return (alpha + beta * (x - by.mean) / by.std).clamp_min(0)

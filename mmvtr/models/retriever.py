@@ -46,7 +46,9 @@ class VideoTextRetriever(BaseModel):
         head_reads: see ``heads``.
         detach_heads: heads get detached features, so that they never move the encoders.
         supervision: fills weights, margins and further positives of the target (or of one target
-            a matrix, by name), or None.
+            a matrix, by name), or None.  With a method ``own_levels(inputs, data_samples, device)``
+            it gives levels of its own of this process' texts and videos, which are gathered and
+            handed to it beside the encoder's.
         objectives: dict name -> module for what is no loss of a score matrix (captioning, KL);
             called as ``objective(texts, videos, target, batch)``: levels and target of the joint
             batch (the annotated one where a supervision makes one a matrix), and this process' own
@@ -190,6 +192,10 @@ class VideoTextRetriever(BaseModel):
         device = next(iter(texts.values())).mean.device
         known = Annotation(data_samples, device)
         self._show(texts, videos, data_samples)
+        if hasattr(self.supervision, 'own_levels'):
+            further = self.supervision.own_levels(inputs, data_samples, device)
+            for side, levels in zip((texts, videos), further):
+                side.update(gather_levels(levels))
         if self._in_strips():
             how = dict(height=self.strip, retrieval=self.stage != 'uncertainty')
             losses = losses_in_strips(self, texts, videos, known, **how)

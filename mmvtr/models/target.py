@@ -10,6 +10,18 @@ from torch import Tensor, nn
 from mmvtr.structures import Levels
 
 
+class Hinge(NamedTuple):
+    """One of several terms ``weight [margins + s_tn - s_tp]_+`` of a ranking loss.
+
+    Attributes:
+        weight: of the term.
+        margins: float [T, V].
+    """
+
+    weight: float
+    margins: Tensor
+
+
 class Target(NamedTuple):
     """What supervision says of a T x V matrix.
 
@@ -28,6 +40,8 @@ class Target(NamedTuple):
             planted data only, never for a method.
         relevant: bool [T, V] or None, which unannotated entries a RelevanceSupervision has found
             relevant enough to be no negatives.
+        teacher: float [T, V] or None, the scores of teachers that the model's are to follow.
+        hinges: several of them for each pair of a ranking loss (CMGSD), or None.
     """
 
     positives: Tensor
@@ -39,6 +53,8 @@ class Target(NamedTuple):
     agreement: Optional[Tensor] = None
     truth: Optional[Tensor] = None
     relevant: Optional[Tensor] = None
+    teacher: Optional[Tensor] = None
+    hinges: Optional[tuple[Hinge, ...]] = None
 
 
 class LocalBatch(NamedTuple):

@@ -12,9 +12,14 @@ import torch
 import toy
 from children import ROOT, run_tool
 from mmvtr.apis import as_tested, encode_set, encode_texts, encode_videos, load_retriever
+from mmvtr.datasets import collate_retrieval
 from mmvtr.engine.query_queue import Queries
 from mmvtr.engine.score_transforms import SinkhornHook, read_bank
 from mmvtr.functional.score_transforms import inverted_softmax, sinkhorn_scores
+from mmvtr.models.similarities.mmt import ExpertSimilarity
+from mmvtr.models.supervisions.teachers import StoredTeachers
+from mmvtr.models.target import Target
+from mmvtr.registry import DATASETS
 from mmvtr.structures import Embedding, take
 
 CONFIG = toy.RETRIEVER + """
@@ -358,3 +363,67 @@ def test_without_faiss_nothing_starts(name, tmp_path):
     )
     assert done.returncode == 1
     assert done.stderr == 'error: an index needs faiss: pip install -e ".[index]"\n'
+
+
+# -- teachers ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize('kind', ['npy', 'hdf5'])
+def test_a_model_teaches_another_by_its_vectors(folder, tool, tmp_path, kind):
+    """From the tool to the target of a student: the scores of the model that was exported."""
+    printed = tool(
+        'export_teacher.py', 'config.py', 'bare.pth', '--out', tmp_path, '--format', kind
+    )
+    assert '6 texts of the train set, 2 numbers of a whole item' in printed
+    suffix = '.h5' if kind == 'hdf5' else ''
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f'text{suffix}', f'video{suffix}']
+    model, cfg = load_retriever('config.py', 'bare.pth', device='cpu')
+    dataset = cfg.train_dataloader.dataset
+    for side in ('text', 'video'):
+        load = dict(type='LoadVectors', side=side, stores=dict(me=f'{tmp_path}/{side}{suffix}'))
+        dataset[f'{side}_pipeline'].append(load)
+    dataset = DATASETS.build(dataset)
+    batch = collate_retrieval([dataset[i] for i in (4, 1, 2)])
+    supervision = StoredTeachers(teachers=['me'])
+    levels = supervision.own_levels({}, batch['data_samples'], torch.device('cpu'))
+    target, _ = supervision(*levels, Target(torch.eye(3, dtype=torch.bool)))
+    train = encode_set(model, dict(as_tested(cfg, 'train')))
+    texts, videos = (take(train[side].levels, torch.tensor([4, 1, 2])) for side in train)
+    expected = model.similarity(texts, videos)['scores']
+    torch.testing.assert_close(target.teacher, expected, atol=1e-6, rtol=0)
+    assert expected.std() > 1e-3
+
+
+def test_experts_are_stored_each_and_weighted():
+    """Texts with their weights; what a video lacks is zero."""
+    export_teacher = runpy.run_path(str(ROOT / 'tools' / 'export_teacher.py'))
+    encoder = torch.nn.Module()
+    encoder.similarity = ExpertSimilarity()
+    generator = torch.Generator().manual_seed(0)
+    weights = torch.tensor([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]])
+    units = torch.nn.functional.normalize(torch.randn(2, 3, 4, generator=generator), dim=-1)
+    tokens = torch.randn(2, 3, 4, generator=generator)
+    there = torch.tensor([[True, True, True], [True, False, True]])
+    levels = [
+        {
+            'global': Embedding(
+                torch.zeros(2, 4), tokens=weights[..., None] * units, mask=there | True
+            )
+        },
+        {'global': Embedding(torch.zeros(2, 4), tokens=tokens, mask=there)},
+    ]
+    texts, videos = (export_teacher['vectors'](encoder, side) for side in levels)
+    assert texts.shape == videos.shape == (2, 3, 4) and not videos[1, 1].any()
+    products = torch.einsum('ted,ved->tv', texts, videos)
+    scores = encoder.similarity(*levels)['scores']
+    torch.testing.assert_close(products[:, 0], scores[:, 0])
+    torch.testing.assert_close(products[:, 1], scores[:, 1] * weights[:, [0, 2]].sum(1))
+
+
+def test_what_export_teacher_refuses(folder, error, tmp_path):
+    options = ['--cfg-options', 'model.similarity.type=TokenSimilarity']
+    said = error('export_teacher.py', 'config.py', 'bare.pth', '--out', tmp_path, *options)
+    assert 'the scores of TokenSimilarity are no inner products' in said
+    assert not [*tmp_path.iterdir()]
+    said = error('export_teacher.py', 'config.py', 'nowhere.pth', '--out', tmp_path)
+    assert 'nowhere.pth' in said

@@ -38,7 +38,11 @@ def collate_retrieval(
         (video_id, reason) of skipped videos.  Where the dataset knows them: ``environment`` int64
         [V]; ``text_classes`` and ``video_classes``, a dict from kind to int64 [T, A] or [V, A]
         (padded with -1); ``text_agreement`` float32 [T, D] and ``video_agreement`` [V, D];
-        ``text_true_videos`` int64 [T, M], as ``text_videos``, of an oracle.
+        ``text_true_videos`` int64 [T, M], as ``text_videos``, of an oracle.  Of what LoadVectors
+        has read: ``text_vectors`` and ``video_vectors``, float32 [T, E, D] and [V, E, D] by name.
+
+    Raises:
+        ValueError: vectors of one name are of several shapes.
     """
     whole = [item for item in items if 'broken' not in item]
     videos = [_video(item) for item in whole if 'video' in item or 'frames' in item]
@@ -55,6 +59,8 @@ def collate_retrieval(
         inputs=inputs,
         data_samples=dict(
             **_known(items, videos, texts),
+            **_vectors('video', videos),
+            **_vectors('text', texts),
             video_idx=_int64([video['video_idx'] for video in videos]),
             video_ids=[video['video_id'] for video in videos],
             text_idx=_int64([text['text_idx'] for text in texts]),
@@ -100,6 +106,22 @@ def _known(
                 torch.stack(rows) if rows else torch.empty(0, len(vectors[0]))
             )
     return known
+
+
+def _vectors(side: str, halves: list[dict[str, Any]]) -> dict[str, Any]:
+    """Stored vectors of all videos or texts by name, where they come with any."""
+    stacked = {}
+    for name in halves[0].get('vectors', ()) if halves else ():
+        rows = [half['vectors'][name] for half in halves]
+        for row, half in zip(rows, halves):
+            if row.shape != rows[0].shape:
+                first = halves[0][f'{side}_id']
+                raise ValueError(
+                    f'vectors {name!r}: those of {side} {half[f"{side}_id"]!r} are '
+                    f'{list(row.shape)}, those of {first!r} {list(rows[0].shape)}'
+                )
+        stacked[name] = torch.stack(rows)
+    return {f'{side}_vectors': stacked} if stacked else {}
 
 
 def _int64(values: Sequence) -> Tensor:

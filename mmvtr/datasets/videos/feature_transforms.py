@@ -46,6 +46,61 @@ class LoadTextFeatures(BaseTransform):
 
 
 @TRANSFORMS.register_module()
+class LoadVectors(BaseTransform):
+    """Read stored vectors of an item for a supervision; no encoder sees them.
+
+    They are teachers' (StoredTeachers) or those of a frozen sentence encoder (CMGSDSupervision).
+
+    Args:
+        stores: by name a hdf5 file with a dataset for each id, or another store as in
+            :class:`~mmvtr.datasets.LoadFeatures`; every array is float [E, D]: of E experts, or of
+            the whole item with E = 1.
+        side: 'text' or 'video', whose pipeline this is.
+        mean: take the mean of the rows: of word features the vector of the sentence.
+
+    Raises:
+        ValueError: no stores, another side.
+    """
+
+    def __init__(self, stores: dict[str, str], *, side: str, mean: bool = False) -> None:
+        if not stores:
+            raise ValueError('LoadVectors: stores must be paths by name, there are none')
+        if side not in ('text', 'video'):
+            raise ValueError(f"LoadVectors: side must be 'text' or 'video', not {side!r}")
+        self.stores = {name: open_store(Path(path)) for name, path in stores.items()}
+        self.side = side
+        self.mean = mean
+
+    def check(self, items: list[Results]) -> None:
+        """Raise FileNotFoundError or KeyError unless every store has every item."""
+        names = [item[self._key(item)] for item in items]
+        for name, store in self.stores.items():
+            store.check(names, f'{self.side}s (vectors {name!r})')
+
+    def transform(self, results: Results) -> Results:
+        """The id -> ``text_vectors`` or ``video_vectors``, float32 [E, D] by name.
+
+        Raises:
+            ValueError: they cannot be read.
+        """
+        item = results[self._key(results)]
+        read = {name: store.read(item).astype(np.float32) for name, store in self.stores.items()}
+        if self.mean:
+            read = {name: rows.mean(0, keepdims=True) for name, rows in read.items()}
+        key = f'{self.side}_vectors'
+        results[key] = {**results.get(key, {}), **read}
+        return results
+
+    def _key(self, item: Results) -> str:
+        key = f'{self.side}_id'
+        if key not in item:
+            raise ValueError(
+                f'LoadVectors(side={self.side!r}) stands in the pipeline of the other side'
+            )
+        return key
+
+
+@TRANSFORMS.register_module()
 class PoolFeatures(BaseTransform):
     """Shorten ``features`` [F, D] to at most ``num_frames`` rows, means of consecutive ones.
 

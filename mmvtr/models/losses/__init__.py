@@ -1,6 +1,7 @@
 """Losses of score matrices, and objectives that read more than a matrix."""
 
 from mmvtr.models.losses.captioning import CrossCaptioning
+from mmvtr.models.losses.distillation import DistillationLoss
 from mmvtr.models.losses.distributions import (
     KLToUnit,
     MultiInstanceContrast,
@@ -15,12 +16,14 @@ from mmvtr.models.losses.matrix import (
 from mmvtr.models.losses.query_diversity import QueryDiversity
 from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.losses.relevance import AdaptiveMaxMarginLoss, EgoNCELoss, RelevantRankingLoss
+from mmvtr.models.losses.several_hinges import SeveralHingesLoss
 from mmvtr.models.target import LocalBatch, Target
 
 __all__ = [
     'AdaptiveMaxMarginLoss',
     'ContrastiveLoss',
     'CrossCaptioning',
+    'DistillationLoss',
     'EgoNCELoss',
     'KLToUnit',
     'LocalBatch',
@@ -31,6 +34,7 @@ __all__ = [
     'QueryDiversity',
     'RankingLoss',
     'RelevantRankingLoss',
+    'SeveralHingesLoss',
     'SoftContrast',
     'Target',
 ]

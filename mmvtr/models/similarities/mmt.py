@@ -39,6 +39,15 @@ class ExpertSimilarity(nn.Module):
             weights = phrases.norm(dim=-1) @ available.to(phrases.dtype).t()
         return {'scores': products / weights}
 
+    def experts(self, items: Levels) -> Tensor:
+        """What of N items is stored to teach another model, float [N, E, D]: zeros where missing.
+
+        Sums over the experts of inner products are the scores where no expert is missing; elsewhere
+        they lack the division by sum_e w_e(t).
+        """
+        tokens, mask = items['global'].tokens, items['global'].mask
+        return masked(at_least_float32(tokens), mask)
+
 
 def _tokens(t: Embedding, v: Embedding) -> tuple[Tensor, Tensor, Tensor]:
     """w phi [T, E, D], psi [V, E, D], zero where the mask [V, E] says missing."""

@@ -1,20 +1,25 @@
-"""Who fills the slots of a score matrix in training: positives, weights, margins, ambiguous."""
+"""Who fills the slots of a score matrix in training: positives, weights, margins, teachers ..."""
 
 from mmvtr.models.supervisions.adaptive_margin import AdaptiveMarginSupervision
 from mmvtr.models.supervisions.arl import ARLSupervision
+from mmvtr.models.supervisions.cmgsd import CMGSDSupervision
 from mmvtr.models.supervisions.dvtr import DVTRSupervision, LiteralDVTRSupervision
 from mmvtr.models.supervisions.oracle import OracleSupervision
 from mmvtr.models.supervisions.pcme import PCMESupervision
 from mmvtr.models.supervisions.relative_scores import RelativeScoreSupervision
 from mmvtr.models.supervisions.relevance import RelevanceSupervision
+from mmvtr.models.supervisions.teachers import FrozenTeachers, StoredTeachers
 
 __all__ = [
     'ARLSupervision',
     'AdaptiveMarginSupervision',
+    'CMGSDSupervision',
     'DVTRSupervision',
+    'FrozenTeachers',
     'LiteralDVTRSupervision',
     'OracleSupervision',
     'PCMESupervision',
     'RelativeScoreSupervision',
     'RelevanceSupervision',
+    'StoredTeachers',
 ]

@@ -27,9 +27,9 @@ class AdaptiveMarginSupervision(nn.Module):
     fall by making everything alike.
 
     What differs: the slot of margins holds one a pair, the mean of both, where CMGSD adds a hinge
-    for each; and its static supervision, tau of a frozen sentence encoder, is left out.  CMGSD
-    starts with the latter and fades the dynamic one in from epoch 20 to 50: before, embeddings say
-    little.  ``ramp`` fades margins in from alpha.
+    for each; and its static supervision, tau of a frozen sentence encoder, is left out
+    (CMGSDSupervision has both).  CMGSD starts with the latter and fades the dynamic one in from
+    epoch 20 to 50: before, embeddings say little.  ``ramp`` fades margins in from alpha.
 
     Logs ``margin_std``, the standard deviation of the margins over the pairs that are no match.
 

@@ -1,0 +1,97 @@
+"""Captions that may not be drawn in training, as teachers have found them noisy (TeachText).
+
+A json file says it, either by text, ``{text id: true}``, or by video, ``{video id: [true, false]}``
+with one for each of the video's captions in the order of the annotation.  True: it may be drawn.
+The file must speak of all texts (videos) of the set and of no others: that of another split would
+else do something else than is meant, unseen.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from mmvtr.datasets.annotation_files import read_json
+from mmvtr.datasets.annotation_values import Place, name_of, problem, shown, wrong
+
+Records = list[dict[str, Any]]
+
+
+def denoised(path: Path, videos: Records, texts: Records) -> Records:
+    """The texts that may be drawn.
+
+    Args:
+        path: of the file.
+        videos, texts: records of the whole set.
+
+    Returns:
+        Those of the texts, in their order.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: a malformed file, an id that the set lacks or that the file lacks, not one value
+            a caption of a video, a video that would lose all of its captions.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f'no such denoising masks: {name_of(path)}')
+    place = Place(path)
+    content = read_json(path, ())
+    if any(isinstance(value, list) for value in content.values()):
+        drawn = _by_video(content, videos, texts, place)
+    else:
+        drawn = _by_text(content, texts, place)
+    had, has = (
+        {v for text in some for v in text['video_idx']}
+        for some in (texts, [text for text in texts if drawn[text['text_id']]])
+    )
+    bare = [videos[v]['video_id'] for v in sorted(had - has)]
+    if bare:
+        raise problem(place, f'leaves {len(bare)} videos no caption, e.g. {shown(bare[:5])}')
+    return [text for text in texts if drawn[text['text_id']]]
+
+
+def _by_text(content: dict[str, Any], texts: Records, place: Place) -> dict[str, bool]:
+    _check_ids(content, [text['text_id'] for text in texts], 'texts', place)
+    for name, value in content.items():
+        if not isinstance(value, bool):
+            raise wrong(place.key(name), 'true or false', value)
+    return content
+
+
+def _by_video(
+    content: dict[str, Any], videos: Records, texts: Records, place: Place
+) -> dict[str, bool]:
+    captions: dict[str, list[str]] = {}
+    for text in texts:
+        for v in text['video_idx']:
+            captions.setdefault(videos[v]['video_id'], []).append(text['text_id'])
+    _check_ids(content, list(captions), 'videos with captions', place)
+    drawn: dict[str, bool] = {}
+    for video, names in captions.items():
+        values = content[video]
+        if not isinstance(values, list) or any(not isinstance(x, bool) for x in values):
+            raise wrong(place.key(video), 'a list of true and false', values)
+        if len(values) != len(names):
+            what = f'expected one value a caption, {len(names)}, found {len(values)}'
+            raise problem(place.key(video), what)
+        for name, value in zip(names, values):  # one of several videos: if any of them says so
+            drawn[name] = drawn.get(name, False) or value
+    return drawn
+
+
+def _check_ids(content: dict[str, Any], names: list[str], what: str, place: Place) -> None:
+    known = {*names}
+    unknown = [name for name in content if name not in known]
+    if unknown:
+        raise problem(
+            place,
+            f'{len(unknown)} ids are none of the {len(names)} {what} of the set, e.g. '
+            f'{shown(unknown[:5])}',
+        )
+    lacking = [name for name in names if name not in content]
+    if lacking:
+        raise problem(
+            place,
+            f'says nothing of {len(lacking)} of the {len(names)} {what} of the set, e.g. '
+            f'{shown(lacking[:5])}',
+        )

@@ -1,0 +1,77 @@
+"""Scores that follow those of teachers (TeachText)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from mmvtr.functional.distillation import smooth_l1
+from mmvtr.models.losses.matrix import MatrixLoss
+from mmvtr.models.strips import Pairs, Reduction, Sweep
+from mmvtr.models.target import Target
+from mmvtr.registry import MODELS
+
+
+@MODELS.register_module()
+class DistillationLoss(MatrixLoss):
+    """TeachText's distillation (Croitoru et al., ICCV 2021): the mean over all T x V entries of
+
+        SmoothL1(s_tv - teacher_tv)
+
+    of the annotated ones too.  Scores are compared as they are, before any temperature: cosines
+    with cosines.  The teachers' come from a StoredTeachers or a FrozenTeachers supervision.  The
+    official code adds it with weight 1 to CE's ranking loss.
+
+    Args:
+        bend: from where on a distance counts linearly; with scores within -1 and 1 and the official
+            1 nearly every term is half a squared distance.
+        reads, loss_weight: see :class:`~mmvtr.models.losses.matrix.MatrixLoss`.
+
+    Raises:
+        ValueError: a bend that is not positive; in training: a target without a teacher.
+    """
+
+    def __init__(self, *, bend: float = 1.0, **kwargs) -> None:
+        super().__init__(**kwargs)
+        if not bend > 0:
+            raise ValueError(f'bend must be positive, not {bend}')
+        self.bend = bend
+
+    def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
+        return self._of_texts(scores, target).sum() / max(len(scores), 1)
+
+    def _of_texts(self, scores: Tensor, target: Target) -> Tensor:
+        """Mean distance over the videos of each text, float [T]."""
+        if target.teacher is None:
+            raise ValueError(
+                f'{type(self).__name__} reads target.teacher, which the model has not: set '
+                "model.supervision=dict(type='StoredTeachers', ...) or FrozenTeachers"
+            )
+        distances = smooth_l1(scores, target.teacher.to(scores.device), bend=self.bend)
+        return distances.sum(1) / max(scores.shape[1], 1)
+
+    # -- in strips (models/strips.py) ------------------------------------------------------------
+
+    def begin(self, sweep: Sweep, pairs: Pairs, temperature: Tensor) -> None:
+        """There is nothing that strips share."""
+
+    def strip(
+        self,
+        begun: None,
+        rows: slice,
+        matrices: dict[str, Tensor],
+        target: Target,
+        temperature: Tensor | float,
+    ) -> dict[str, Reduction]:
+        """By the name of the matrix: one number a text, in place of the logits of pairs."""
+        reductions = {}
+        for name in self.known(matrices):
+            means = self._of_texts(matrices[name], target)
+            texts = torch.arange(len(means), device=means.device) + (rows.start or 0)
+            reductions[name] = Reduction(None, None, means, texts, torch.zeros_like(texts))
+        return reductions
+
+    def finish(self, reductions: dict[str, Reduction]) -> Tensor:
+        """What all strips of all processes have left, by matrix -> 0-dim loss."""
+        values = [one.own.sum() / max(len(one.own), 1) for one in reductions.values()]
+        return self.loss_weight * torch.stack(values).mean()

@@ -1,0 +1,54 @@
+"""The ranking loss of CMGSD, with a hinge for each of its margins."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from mmvtr.functional.several_hinges import AVERAGES, several_hinges
+from mmvtr.models.losses.matrix import MatrixLoss
+from mmvtr.models.target import Target
+from mmvtr.registry import MODELS
+
+
+@MODELS.register_module()
+class SeveralHingesLoss(MatrixLoss):
+    """Triplet loss whose terms are sums of hinges, each with margins of its own (CMGSD).
+
+    The target's ``hinges`` come from a CMGSDSupervision; its ``weights``, if any, apply to the
+    sums.  The only code found for CMGSD (see CMGSDSupervision) adds the two directions, of which
+    this is the mean, and divides by all entries, so that it is this with ``loss_weight=2`` and
+    ``average='matrix'``.
+
+    Args:
+        negatives, average: see :func:`mmvtr.functional.several_hinges.several_hinges`.
+        reads, loss_weight: see :class:`~mmvtr.models.losses.matrix.MatrixLoss`.
+
+    Raises:
+        ValueError: an unknown choice; in training: a target without hinges.
+    """
+
+    def __init__(self, *, negatives: str = 'all', average: str = 'terms', **kwargs) -> None:
+        super().__init__(**kwargs)
+        for name, value, known in (
+            ('negatives', negatives, ('all', 'hardest')),
+            ('average', average, AVERAGES),
+        ):
+            if value not in known:
+                raise ValueError(f'{name} must be one of {known}, not {value!r}')
+        self.negatives = negatives
+        self.average = average
+
+    def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
+        if target.hinges is None:
+            raise ValueError(
+                f'{type(self).__name__} reads target.hinges, which the model has not: set '
+                "model.supervision=dict(type='CMGSDSupervision', ...)"
+            )
+        return several_hinges(
+            scores,
+            target.positives,
+            target.hinges,
+            weights=target.weights,
+            negatives=self.negatives,
+            average=self.average,
+        )

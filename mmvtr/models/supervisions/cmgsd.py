@@ -1,0 +1,180 @@
+"""CMGSD whole: margins from what the model learns, and from what is known before."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mmvtr.functional.adaptive_margin import (
+    adaptive_margin,
+    dissimilarities,
+    text_dissimilarities,
+)
+from mmvtr.models.supervisions.ramp import checked_ramp, ramp_at
+from mmvtr.models.supervisions.stored_vectors import PREFIX, stored_levels
+from mmvtr.models.target import Hinge, Target
+from mmvtr.registry import MODELS
+from mmvtr.structures import Levels
+
+#: Over which entries margins are standardised.
+OVER = ('matrix', 'negatives')
+
+
+@MODELS.register_module()
+class CMGSDSupervision(nn.Module):
+    """Four hinges for each triplet (CMGSD; He et al., SIGIR 2021), for a SeveralHingesLoss.
+
+        [alpha + d]_+ + lambda ([m(omega) + d]_+ + [m(tau) + d]_+) + (1 - lambda) [m(sigma) + d]_+
+        m(x) = [alpha + beta (x - mean x) / std x]_+,      d = s_tn - s_tp
+
+    omega and tau say how unlike the videos and the texts of t and n are *now* (dynamic), sigma how
+    unlike their texts are to a frozen sentence encoder (static; no code knows a static half of
+    videos), all as 1 - cosine.  lambda goes from 0 to 1 over ``ramp``.
+
+    The authors have published no code.  The equations are those of the only code found, by third
+    parties for retrieval of motions (MOT++), and so are the defaults, but for these:
+
+    - a batch is V videos and T texts: of several texts of a video, or videos of a text, the mean
+      cosine counts, and what has none gets alpha;
+    - ``project`` reads a level of the encoder, there the output of the backbone below it; None
+      compares the level as it is, with which ``gradient=False`` goes;
+    - dropout of the projections is drawn from the step number: the same on all processes;
+    - ``ramp`` are shares of the training, there epochs 20 and 50 whatever its length.
+
+    With a gradient through the margins the loss falls when everything becomes alike; and where
+    ``beta`` is as large as there some 40 % of the margins are 0.  ``gradient=False`` with
+    ``beta=0.1``, ``over='negatives'`` and ``unbiased=False`` is what AdaptiveMarginSupervision
+    does, which puts the mean of m(omega) and m(tau) into one hinge.
+
+    Logs ``lambda`` and the mean margins ``margin_omega``, ``margin_tau`` and ``margin_static``.
+
+    Args:
+        level: of the embeddings compared.
+        sentences: the name that the text pipeline of the training set gives the sentence vectors
+            (``dict(type='LoadVectors', side='text', stores={name: path})``, or ``WordCounts``);
+            None: no static hinge.
+        project: ``dict(in_dim=..., dim=256, dropout=.1)``: a ReLU, dropout and a linear map of
+            ``in_dim`` to ``dim`` for videos, and one for texts.
+        gradient: whether one passes through the margins.
+        alpha: margin of an average pair, and of the first hinge.
+        beta: how far one standard deviation moves it.
+        over: mean and deviation are those of the whole ``'matrix'``, or of the ``'negatives'``.
+        unbiased: whether the deviation divides by one less than the number of entries.
+        ramp: (start, end) of lambda as shares of the training.
+
+    Attributes:
+        progress: share of the training done; ProgressHook sets it, 1 without the hook.
+
+    Raises:
+        ValueError: an argument outside its range, or a projection that no gradient trains; in
+            training: the batch lacks the sentence vectors.
+    """
+
+    def __init__(
+        self,
+        *,
+        level: str = 'global',
+        sentences: Optional[str] = None,
+        project: Optional[dict[str, Any]] = None,
+        gradient: bool = True,
+        alpha: float = 0.2,
+        beta: float = 1.0,
+        over: str = 'matrix',
+        unbiased: bool = True,
+        ramp: tuple[float, float] = (0.2, 0.5),
+    ) -> None:
+        super().__init__()
+        if not alpha > 0:
+            raise ValueError(f'alpha must be positive, not {alpha}')
+        if not beta >= 0:
+            raise ValueError(f'beta must be at least 0, not {beta}')
+        if over not in OVER:
+            raise ValueError(f'over must be one of {OVER}, not {over!r}')
+        if project is not None and not gradient:
+            raise ValueError('project is learnt through the margins only: set gradient=True')
+        self.level = level
+        self.sentences = sentences
+        self.gradient = gradient
+        self.alpha = alpha
+        self.beta = beta
+        self.over = over
+        self.unbiased = unbiased
+        self.ramp = checked_ramp(ramp)
+        self.project = nn.ModuleDict()
+        if project is not None:
+            self.project.update({side: Projection(**project) for side in ('text', 'video')})
+        self.progress = 1.0
+        self.register_buffer('step', torch.zeros((), dtype=torch.long))
+
+    def own_levels(
+        self, inputs: dict[str, Tensor], data_samples: dict, device: torch.device
+    ) -> tuple[Levels, Levels]:
+        """The sentence vectors of this process' texts."""
+        names = [] if self.sentences is None else [self.sentences]
+        return stored_levels(data_samples, 'text', names, device, type(self).__name__), {}
+
+    def forward(
+        self, texts: Levels, videos: Levels, target: Target
+    ) -> tuple[Target, dict[str, Tensor]]:
+        """Levels of the joint batch -> target with hinges, and figures for the log."""
+        share = ramp_at(self.progress, self.ramp)
+        t, v = self._compared(texts, videos)
+        omega, tau = dissimilarities(t @ t.t(), v @ v.t(), target.positives)
+        kinds = dict(omega=(share, omega), tau=(share, tau))
+        if self.sentences is not None:
+            s = F.normalize(texts[f'{PREFIX}{self.sentences}'].mean, dim=-1)
+            static = text_dissimilarities(s @ s.t(), target.positives)
+            kinds['static'] = (1 - share, static.to(omega.dtype))
+        entries = ~target.positives if self.over == 'negatives' else target.positives.new_ones(())
+        how = dict(alpha=self.alpha, beta=self.beta, unbiased=self.unbiased)
+        margins = {k: adaptive_margin(x, entries, **how) for k, (_, x) in kinds.items()}
+        plain = Hinge(1.0, torch.full_like(omega, self.alpha))
+        hinges = (plain, *(Hinge(kinds[name][0], m) for name, m in margins.items()))
+        figures = {
+            f'margin_{name}': m.detach().sum() / max(m.numel(), 1) for name, m in margins.items()
+        }
+        figures['lambda'] = omega.new_tensor(share)
+        return target._replace(hinges=hinges), figures
+
+    def _compared(self, texts: Levels, videos: Levels) -> list[Tensor]:
+        """Unit vectors, float [T, D] and [V, D]."""
+        generator = torch.Generator().manual_seed(int(self.step))
+        self.step += self.training
+        units = []
+        for name, side in (('text', texts), ('video', videos)):
+            x = side[self.level].mean
+            if name in self.project:
+                x = self.project[name](x, generator)
+            units.append(F.normalize(x if self.gradient else x.detach(), dim=-1))
+        return units
+
+
+class Projection(nn.Module):
+    """ReLU, dropout and a linear map: what dissimilarities are read from.
+
+    Args:
+        in_dim: of what it is given.
+        dim: of what it gives.
+        dropout: share of numbers that a training leaves out.
+
+    Raises:
+        ValueError: a dropout outside [0, 1).
+    """
+
+    def __init__(self, in_dim: int, dim: int = 256, dropout: float = 0.1) -> None:
+        super().__init__()
+        if not 0 <= dropout < 1:
+            raise ValueError(f'dropout must lie in [0, 1), not {dropout}')
+        self.linear = nn.Linear(in_dim, dim)
+        self.dropout = dropout
+
+    def forward(self, x: Tensor, generator: torch.Generator) -> Tensor:
+        """Float [N, in_dim] -> [N, dim]; what is left out is drawn from the CPU's generator."""
+        x = F.relu(x)
+        if self.training and self.dropout:
+            kept = torch.rand(x.shape, generator=generator) >= self.dropout
+            x = x * kept.to(x.device) / (1 - self.dropout)
+        return self.linear(x)

@@ -1,0 +1,256 @@
+"""Teachers say what the scores of a batch should be (TeachText; Croitoru et al., ICCV 2021).
+
+They are other retrievers whose training is over.  Either their vectors have been stored
+(:class:`StoredTeachers`), or they are there and see the same batch (:class:`FrozenTeachers`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Callable, Optional, Sequence, Union
+
+import torch
+from mmengine.config import Config
+from mmengine.hub import get_config
+from torch import Tensor, nn
+
+from mmvtr.functional.distillation import mean_products
+from mmvtr.models.similarities.cosine import token_levels
+from mmvtr.models.strips import Pairs
+from mmvtr.models.supervisions.stored_vectors import PREFIX, stored_levels
+from mmvtr.models.target import Target
+from mmvtr.registry import MODELS, forget_pretrained
+from mmvtr.storage.weights import check_weights, read_checkpoint
+from mmvtr.structures import Levels, drop_tokens, take
+
+Begun = dict[str, tuple[Any, Any]]
+
+
+class Teachers(nn.Module):
+    """Fills the slot ``teacher`` of the target with the mean of the teachers' scores.
+
+    Subclasses say what their teachers know of a batch (``own_levels``, ``begin``) and how they
+    score it (``scores``).  Nothing here is learnt and no gradient passes.  The slot is read by a
+    :class:`~mmvtr.models.losses.distillation.DistillationLoss`.
+
+    Logs ``teacher_match`` and ``teacher_other``, their mean score of annotated pairs and of all
+    others.
+    """
+
+    def forward(
+        self, texts: Levels, videos: Levels, target: Target
+    ) -> tuple[Target, dict[str, Tensor]]:
+        """Levels of the joint batch -> target with a teacher [T, V], and figures for the log."""
+        begun = self.begin(texts, videos, Pairs.of(target.positives))
+        target, sums = self.strip(begun, slice(None), target)
+        return target, self.finish(begun, sums)
+
+    def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> Begun:
+        """By teacher: what it knows of the texts and of the videos."""
+        raise NotImplementedError(f'{type(self).__name__} must define begin()')
+
+    def scores(self, begun: Begun, rows: slice) -> Tensor:
+        """Mean of the teachers' scores of some texts and all videos, float [R, V]."""
+        raise NotImplementedError(f'{type(self).__name__} must define scores()')
+
+    @torch.no_grad()
+    def strip(self, begun: Begun, rows: slice, target: Target) -> tuple[Target, dict[str, Tensor]]:
+        """The target of the texts ``rows`` -> the same with a teacher, and sums."""
+        teacher = self.scores(begun, rows)
+        positives = target.positives
+        match, all_of_it = teacher[positives].sum(), teacher.sum()
+        sums = dict(
+            match=match,
+            other=all_of_it - match,
+            matches=positives.sum().to(teacher.dtype),
+            others=(~positives).sum().to(teacher.dtype),
+        )
+        return target._replace(teacher=teacher), sums
+
+    def finish(self, begun: Begun, sums: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Sums over all strips -> figures for the log."""
+        return dict(
+            teacher_match=sums['match'] / sums['matches'].clamp_min(1),
+            teacher_other=sums['other'] / sums['others'].clamp_min(1),
+        )
+
+
+@MODELS.register_module()
+class StoredTeachers(Teachers):
+    """Teachers of whom vectors of the training texts and videos have been stored, by id.
+
+        teacher_tv = 1/N sum_n sum_e <text_nte, video_nve>
+
+    over N teachers and the experts e of each, as the official code has it: no weights and no
+    availability, so that stored text vectors must hold the weights w_e(t), and those of experts
+    that a video lacks must be zeros.  There is no division by the weights of the experts that are
+    there.  ``tools/export_teacher.py`` writes such vectors of any model of ours whose scores are
+    inner products.
+
+    Args:
+        teachers: the names that both pipelines of the training set give their vectors,
+            ``dict(type='LoadVectors', side=..., stores={name: path})``.
+
+    Raises:
+        ValueError: no teachers, or one twice; in training: the batch lacks the vectors of one, or
+            those of its texts and of its videos are not equally many numbers.
+    """
+
+    def __init__(self, *, teachers: Sequence[str]) -> None:
+        super().__init__()
+        if isinstance(teachers, str) or not teachers or len({*teachers}) < len(teachers):
+            raise ValueError(f'teachers must be a list of different names, not {teachers!r}')
+        self.teachers = tuple(teachers)
+
+    def own_levels(
+        self, inputs: dict[str, Tensor], data_samples: dict, device: torch.device
+    ) -> tuple[Levels, Levels]:
+        """What the dataset has read beside this process' texts and videos."""
+        reader = type(self).__name__
+        return tuple(
+            stored_levels(data_samples, side, self.teachers, device, reader)
+            for side in ('text', 'video')
+        )
+
+    def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> Begun:
+        """By teacher: float [T, E D] and [V, E D]."""
+        begun = {}
+        for name in self.teachers:
+            t, v = (side[f'{PREFIX}{name}'].mean for side in (texts, videos))
+            if len(t) and len(v) and t.shape[1] != v.shape[1]:
+                raise ValueError(
+                    f'teacher {name!r}: its texts have {t.shape[1]} numbers and its videos '
+                    f'{v.shape[1]}: their stores are of different models'
+                )
+            width = max(t.shape[1], v.shape[1])  # of no items it may not be known
+            begun[name] = tuple(x if len(x) else x.new_zeros(0, width) for x in (t, v))
+        return begun
+
+    def scores(self, begun: Begun, rows: slice) -> Tensor:
+        texts, videos = zip(*begun.values())
+        return mean_products([t[rows] for t in texts], videos)
+
+
+@MODELS.register_module()
+class FrozenTeachers(Teachers):
+    """Teachers that see the same batch: other retrievers, whose weights stay as they are.
+
+        teacher_tv = 1/N sum_n s_n(t, v)
+
+    with the fused scores of each.  They are in evaluation mode and have no gradient.  They are no
+    part of the model that learns: no optimizer and no checkpoint of it has their weights, and a
+    trained model needs none of them.  A training reads them when it begins (``init_weights``).
+
+    Args:
+        members: N retrievers that read the same frames and words as the student.  Each is a dict of
+            ``config`` (a config file of its training, or ``mmvtr::NAME.py`` of ours) and
+            ``checkpoint``, or a built one.
+
+    Raises:
+        ValueError: no members, a member of other keys, or one with a shortlist, whose scores below
+            it are none.
+        FileNotFoundError, RuntimeError: at the beginning of a training: a config or a checkpoint
+            that is not there, damaged, or of another model.
+    """
+
+    def __init__(self, *, members: Sequence[Union[dict, nn.Module]]) -> None:
+        super().__init__()
+        if not members:
+            raise ValueError('FrozenTeachers needs members')
+        for k, member in enumerate(members):
+            if not isinstance(member, nn.Module) and {*member} != {'config', 'checkpoint'}:
+                raise ValueError(
+                    f'member {k} must be dict(config=..., checkpoint=...), not {str(member)[:80]}'
+                )
+        self._given = list(members)
+        # In a list they are no submodules: this is how they stay out of what is learnt and saved.
+        self._members: Optional[list[nn.Module]] = None
+
+    @property
+    def members(self) -> list[nn.Module]:
+        """The N retrievers, frozen."""
+        if self._members is None:
+            self._members = [frozen(k, member) for k, member in enumerate(self._given)]
+        return self._members
+
+    def init_weights(self) -> None:
+        """Read them now; mmengine calls this when a training begins, before its first step."""
+        len(self.members)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> nn.Module:
+        """To another device or type, with those of them that are there."""
+        for member in self._members or []:
+            member._apply(fn)
+        return super()._apply(fn, recurse)
+
+    @torch.no_grad()
+    def own_levels(
+        self, inputs: dict[str, Tensor], data_samples: dict, device: torch.device
+    ) -> tuple[Levels, Levels]:
+        """What they make of this process' texts and videos, ``'teacher<k>.<level>'``."""
+        texts, videos = {}, {}
+        for k, member in enumerate(self.members):
+            member.to(device)
+            for levels, encode in ((texts, member.encode_text), (videos, member.encode_video)):
+                found = encode(inputs)
+                found = {name: found[name] for name in member.similarity.levels}
+                found = drop_tokens(found, keep=token_levels(member.similarity))
+                levels.update({f'{_prefix(k)}{name}': one for name, one in found.items()})
+        return texts, videos
+
+    def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> Begun:
+        """By teacher: levels of the texts and of the videos."""
+        return {
+            str(k): tuple(
+                {
+                    name.removeprefix(_prefix(k)): one
+                    for name, one in side.items()
+                    if name.startswith(_prefix(k))
+                }
+                for side in (texts, videos)
+            )
+            for k in range(len(self.members))
+        }
+
+    def scores(self, begun: Begun, rows: slice) -> Tensor:
+        parts = [
+            member.similarity(take(t, rows), v)['scores']
+            for member, (t, v) in zip(self.members, begun.values())
+        ]
+        return sum(parts) / len(parts)
+
+
+def frozen(k: int, member: Union[dict, nn.Module]) -> nn.Module:
+    """A retriever in evaluation mode without a gradient, from config and checkpoint or built.
+
+    Raises:
+        ValueError, FileNotFoundError, RuntimeError: see :class:`FrozenTeachers`.
+    """
+    if isinstance(member, dict):
+        checkpoint = member['checkpoint']
+        cfg = _config(k, str(member['config'])).model
+        forget_pretrained(cfg)
+        weights = read_checkpoint(checkpoint)['state_dict']
+        with torch.random.fork_rng(devices=[]):  # a student's weights are those of its own seed
+            member = MODELS.build(cfg)
+        check_weights(member, weights, checkpoint)
+        member.load_state_dict(weights)
+    shortlist = getattr(member.similarity, 'shortlist', None)
+    if shortlist is not None:
+        raise ValueError(
+            f'teacher {k} ranks a shortlist of {shortlist}, but all pairs are compared: set '
+            'shortlist=None'
+        )
+    return member.requires_grad_(False).eval()
+
+
+def _config(k: int, name: str) -> Config:
+    if '::' in name:
+        return get_config(name)
+    if not Path(name).is_file():
+        raise FileNotFoundError(f'teacher {k}: no such config: {name[-200:]}')
+    return Config.fromfile(name)
+
+
+def _prefix(k: int) -> str:
+    return f'teacher{k}.'

@@ -1,0 +1,324 @@
+"""TeachText: the teachers' scores of a joint batch, and a student that follows them."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from mmengine.config import Config
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+import children  # noqa: F401 - the server that forks the processes has imported all
+from mmvtr.functional.ranking import ranking
+from mmvtr.models.losses.distillation import DistillationLoss
+from mmvtr.models.losses.matrix import ContrastiveLoss
+from mmvtr.models.retriever import VideoTextRetriever
+from mmvtr.models.similarities.cosine import CosineSimilarity
+from mmvtr.models.supervisions.teachers import FrozenTeachers, StoredTeachers
+from mmvtr.models.sweep import whole_needed
+from mmvtr.models.target import Target
+from mmvtr.models.temperature import Temperature
+from mmvtr.registry import MODELS
+from mmvtr.structures import Embedding
+
+T, V = 7, 5
+OWNERS = [0, 0, 1, 2, 3, 4, 4]
+
+
+@MODELS.register_module()
+class LinearOfTeachers(nn.Module):
+    """An item's numbers, mapped; with dropout, which a teacher must not have."""
+
+    dim = 6
+    level_names = ('global',)
+
+    def __init__(self):
+        super().__init__()
+        self.video, self.text = nn.Linear(4, 6), nn.Linear(4, 6)
+        self.dropout = nn.Dropout(0.0)
+
+    def encode_video(self, video, frame_mask):
+        return {'global': Embedding(self.dropout(self.video(video.mean(1))))}
+
+    def encode_text(self, text, text_mask):
+        return {'global': Embedding(self.dropout(self.text(text.mean(1))))}
+
+
+def make_model(supervision=None, seed=0, strip=None, dropout=0.0):
+    torch.manual_seed(seed)
+    losses = dict(nce=ContrastiveLoss())
+    if supervision is not None:
+        losses['distillation'] = DistillationLoss(bend=0.1, loss_weight=3.0)
+    model = VideoTextRetriever(
+        encoder=LinearOfTeachers(),
+        similarity=CosineSimilarity(),
+        temperature=Temperature(init=0.2, learnable=True),
+        supervision=supervision,
+        losses=losses,
+        strip=strip,
+    ).double()
+    model.encoder.dropout.p = dropout
+    return model
+
+
+def two_teachers():
+    return FrozenTeachers(members=[make_model(seed=5, dropout=0.9), make_model(seed=6)])
+
+
+SUPERVISIONS = dict(
+    stored=lambda: StoredTeachers(teachers=('one', 'two')),
+    frozen=two_teachers,
+)
+
+
+def sixteenths(x):
+    """In float32, of which products and sums lose nothing."""
+    return (8 * x).round().float() / 16
+
+
+def make_batch(videos=slice(0, V), texts=slice(0, T)):
+    generator = torch.Generator().manual_seed(1)
+
+    def draw(*shape):
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    video, text = draw(V, 2, 4), draw(T, 3, 4)
+    stored = {
+        side: dict(one=sixteenths(draw(count, 2, 3)), two=sixteenths(draw(count, 1, 5)))
+        for side, count in (('text', T), ('video', V))
+    }
+    inputs = dict(
+        video=video[videos],
+        frame_mask=torch.ones(V, 2, dtype=torch.bool)[videos],
+        text=text[texts],
+        text_mask=torch.ones(T, 3, dtype=torch.bool)[texts],
+    )
+    if not len(inputs['video']):
+        del inputs['video'], inputs['frame_mask']
+    if not len(inputs['text']):
+        del inputs['text'], inputs['text_mask']
+    samples = dict(
+        video_idx=torch.arange(V)[videos],
+        text_videos=torch.tensor(OWNERS)[texts, None],
+        video_ids=[f'v{i}' for i in range(V)][videos],
+        text_ids=[f't{i}' for i in range(T)][texts],
+    )
+    for side, rows in (('text', texts), ('video', videos)):
+        if len(samples[f'{side}_ids']):  # an empty batch knows of none
+            samples[f'{side}_vectors'] = {k: x[rows] for k, x in stored[side].items()}
+    return inputs, samples
+
+
+def run(model, batch):
+    module = getattr(model, 'module', model)
+    losses = model(*batch, mode='loss')
+    sum(value for name, value in losses.items() if 'loss' in name).backward()
+    grads = {name: p.grad for name, p in module.named_parameters()}
+    return {name: value.detach() for name, value in losses.items()}, grads
+
+
+def same(found, expected):
+    for mine, theirs in zip(found, expected):
+        assert mine.keys() == theirs.keys()
+        for name, x in theirs.items():
+            within = 1e-6 if x.dtype == torch.float32 else 1e-12  # figures of stored teachers
+            torch.testing.assert_close(mine[name], x, rtol=0, atol=within, msg=name)
+
+
+def by_loops(kind, batch):
+    """The teachers' matrix, number by number."""
+    inputs, samples = batch
+    matrix = torch.zeros(T, V, dtype=torch.float64)
+    if kind == 'frozen':
+        for seed in (5, 6):
+            teacher = make_model(seed=seed).eval()
+            texts, videos = teacher.encode_text(inputs), teacher.encode_video(inputs)
+            for t in range(T):
+                for v in range(V):
+                    pair = texts['global'].mean[t], videos['global'].mean[v]
+                    matrix[t, v] += torch.cosine_similarity(*pair, dim=0) / 2
+        return matrix.detach()
+    for name in ('one', 'two'):
+        texts, videos = (samples[f'{side}_vectors'][name] for side in ('text', 'video'))
+        for t in range(T):
+            for v in range(V):
+                rows = zip(texts[t].double(), videos[v].double())
+                matrix[t, v] += sum(a @ b for a, b in rows) / 2
+    return matrix
+
+
+@pytest.mark.parametrize('kind', SUPERVISIONS)
+def test_the_loss_of_a_student_equals_loops(kind):
+    batch = make_batch()
+    model = make_model(SUPERVISIONS[kind]())
+    losses, grads = run(model, batch)
+    teacher = by_loops(kind, batch)
+    texts, videos = model.encode_text(batch[0]), model.encode_video(batch[0])
+    scores = model.similarity(texts, videos)['scores']
+    total = 0.0
+    for distance in (scores - teacher).abs().detach().flatten().tolist():
+        total += distance**2 / 0.2 if distance < 0.1 else distance - 0.05
+    within = dict(rel=1e-12 if kind == 'frozen' else 1e-6)  # figures in float32
+    assert losses['loss_distillation'].item() == pytest.approx(3 * total / T / V, rel=1e-12)
+    positives = torch.tensor(OWNERS)[:, None] == torch.arange(V)
+    assert losses['teacher_match'].item() == pytest.approx(
+        teacher[positives].mean().item(), **within
+    )
+    assert losses['teacher_other'].item() == pytest.approx(
+        teacher[~positives].mean().item(), **within
+    )
+    assert all(grad.abs().max() > 0 for name, grad in grads.items() if 'encoder' in name)
+
+
+@pytest.mark.parametrize('strip', [1, 3, 100])
+@pytest.mark.parametrize('kind', SUPERVISIONS)
+def test_strips_equal_the_matrix(kind, strip):
+    model = make_model(SUPERVISIONS[kind](), strip=strip)
+    assert whole_needed(model) == ''
+    same(run(model, make_batch()), run(make_model(SUPERVISIONS[kind]()), make_batch()))
+
+
+def test_batches_without_a_text_or_a_video():
+    for videos, texts in ((slice(0, 0), slice(0, 0)), (slice(0, 2), slice(0, 0))):
+        for kind, make in SUPERVISIONS.items():
+            for strip in (None, 2):
+                losses = make_model(make(), strip=strip)(*make_batch(videos, texts), mode='loss')
+                assert losses['loss_distillation'].item() == 0, kind
+
+
+def test_frozen_teachers_stay_out_of_the_model():
+    """No optimizer, no checkpoint, no gradient, no dropout: and they still follow their model."""
+    plain, model = make_model(), make_model(two_teachers())
+    assert model.state_dict().keys() == plain.state_dict().keys()
+    assert len([*model.parameters()]) == len([*plain.parameters()])
+    model.train()
+    members = model.supervision.members
+    before = [copy.deepcopy(member.state_dict()) for member in members]
+    first, again = (run(model, make_batch())[0]['teacher_match'] for _ in range(2))
+    assert first == again and not any(member.training for member in members)
+    assert not any(p.requires_grad or p.grad is not None for m in members for p in m.parameters())
+    for member, state in zip(members, before):
+        same([member.state_dict()], [state])
+    assert model.float().supervision.members[0].encoder.video.weight.dtype == torch.float32
+    assert copy.deepcopy(model).supervision.members[0] is not members[0]
+
+
+def test_members_from_config_and_checkpoint(tmp_path):
+    cfg = dict(
+        type='mmvtr.VideoTextRetriever',
+        encoder=dict(type='LinearOfTeachers'),
+        similarity=dict(type='CosineSimilarity'),
+        losses=dict(nce=dict(type='ContrastiveLoss')),
+    )
+    Config(dict(model=cfg)).dump(tmp_path / 'config.py')
+    torch.manual_seed(3)
+    teacher = MODELS.build(cfg)
+    torch.save(dict(state_dict=teacher.state_dict()), tmp_path / 'teacher.pth')
+    member = dict(config=str(tmp_path / 'config.py'), checkpoint=str(tmp_path / 'teacher.pth'))
+    state = torch.random.get_rng_state()
+    model = make_model(FrozenTeachers(members=[member]))
+    torch.random.set_rng_state(state)
+    model.init_weights()  # what a Runner calls before the first step
+    torch.testing.assert_close(torch.random.get_rng_state(), state)
+    same([model.supervision.members[0].state_dict()], [teacher.state_dict()])
+
+    def begin(**changes):
+        make_model(FrozenTeachers(members=[{**member, **changes}])).init_weights()
+
+    with pytest.raises(FileNotFoundError, match='nowhere.pth'):
+        begin(checkpoint=str(tmp_path / 'nowhere.pth'))
+    with pytest.raises(FileNotFoundError, match='teacher 0: no such config: .*nowhere.py'):
+        begin(config=str(tmp_path / 'nowhere.py'))
+    other = {name.replace('video', 'clip'): x for name, x in teacher.state_dict().items()}
+    torch.save(dict(state_dict=other), tmp_path / 'other.pth')
+    with pytest.raises(RuntimeError, match='(?s)other.pth is not of this .*missing .2.: encoder'):
+        begin(checkpoint=str(tmp_path / 'other.pth'))
+
+
+SPLITS = [
+    (slice(0, 3), slice(0, 2)),
+    (slice(3, 3), slice(2, 2)),  # all videos of this process are broken
+    (slice(3, 5), slice(2, 7)),
+]
+
+
+def worker(rank, folder):
+    dist.init_process_group('gloo', init_method=f'file://{folder}/store', rank=rank, world_size=3)
+    try:
+        results = {}
+        for kind, make in SUPERVISIONS.items():
+            for strip in (None, 2):
+                model = DistributedDataParallel(
+                    make_model(make(), strip=strip), find_unused_parameters=True
+                )
+                results[kind, strip] = run(model, make_batch(*SPLITS[rank]))
+        torch.save(results, f'{folder}/rank{rank}.pt')
+        dist.barrier()
+    finally:
+        dist.destroy_process_group()
+
+
+def test_processes_with_unequal_shares_equal_one(tmp_path):
+    mp.start_processes(worker, args=(str(tmp_path),), nprocs=3, start_method='forkserver')
+    for rank in range(3):
+        results = torch.load(tmp_path / f'rank{rank}.pt', weights_only=False)
+        for (kind, _), found in results.items():
+            same(found, run(make_model(SUPERVISIONS[kind]()), make_batch()))
+
+
+def test_the_official_numbers(shared):
+    """Teachers' matrix, distillation and its gradient of the official trainer."""
+    with np.load(shared / 'golden/teachtext_distillation.npz') as arrays:
+        golden = {name: torch.from_numpy(x) for name, x in arrays.items() if x.dtype.kind == 'f'}
+        experts = arrays['experts'].tolist()
+    names = [f'teacher{n}' for n in range(3)]
+    samples = {'text_ids': [*'abcde'], 'video_ids': [*'vwxyz']}
+    for side in ('text', 'video'):
+        samples[f'{side}_vectors'] = {
+            name: torch.stack([golden[f'{name}.{side}.{e}'].view(5, 8) for e in experts], 1)
+            for name in names
+        }
+    supervision = StoredTeachers(teachers=names)
+    levels = supervision.own_levels({}, samples, torch.device('cpu'))
+    target, _ = supervision(*levels, Target(torch.eye(5, dtype=torch.bool)))
+    close = dict(rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(target.teacher, golden['teacher_matrix'], **close)
+    student = golden['student'].requires_grad_()
+    loss = DistillationLoss()({'scores': student}, target, 0.07)
+    torch.testing.assert_close(loss, golden['distil_loss'], **close)
+    torch.testing.assert_close(
+        torch.autograd.grad(loss, student)[0], golden['distil_grad'], **close
+    )
+    total = loss + ranking(student, target.positives, margin=0.0938)
+    torch.testing.assert_close(total, golden['total'], **close)
+
+
+def test_what_is_wrong_is_said():
+    for bad, message in (
+        (dict(type='StoredTeachers', teachers=[]), r'a list of different names, not \[\]'),
+        (dict(type='StoredTeachers', teachers='one'), "different names, not 'one'"),
+        (dict(type='FrozenTeachers', members=[]), 'FrozenTeachers needs members'),
+        (dict(type='FrozenTeachers', members=[dict(config='x')]), 'member 0 must be dict'),
+        (dict(type='DistillationLoss', bend=0.0), 'bend must be positive, not 0.0'),
+    ):
+        with pytest.raises(ValueError, match=message):
+            MODELS.build({**bad, 'type': f'mmvtr.{bad["type"]}'})
+    inputs, samples = make_batch()
+    del samples['video_vectors']['two']
+    with pytest.raises(ValueError, match=r"'two' of videos, .* \(\['one'\]\): add dict\(type"):
+        make_model(SUPERVISIONS['stored']())(inputs, samples, mode='loss')
+    inputs, samples = make_batch()
+    samples['video_vectors']['two'] = torch.zeros(V, 1, 4, dtype=torch.float64)
+    with pytest.raises(ValueError, match="'two': its texts have 5 numbers and its videos 4"):
+        make_model(SUPERVISIONS['stored']())(inputs, samples, mode='loss')
+    model = make_model(SUPERVISIONS['stored']())
+    model.supervision = None
+    with pytest.raises(ValueError, match='reads target.teacher, which the model has not'):
+        model(*make_batch(), mode='loss')
+    shortlisted = make_model()
+    shortlisted.similarity.shortlist = 5
+    with pytest.raises(ValueError, match='teacher 0 ranks a shortlist of 5'):
+        FrozenTeachers(members=[shortlisted]).init_weights()

@@ -1,0 +1,131 @@
+"""Write what a trained retriever makes of a set's texts and videos, to teach another one.
+
+    python tools/export_teacher.py CONFIG CHECKPOINT --out DIR [--split train] [--format npy|hdf5]
+
+Writes ``DIR/text`` and ``DIR/video`` (npy: ``ID.npy``, float32 [E, D]; hdf5: ``DIR/text.h5`` and
+``DIR/video.h5``), one row an expert, or one for the whole item. ``LoadVectors`` reads them in the
+pipelines of the student's training set, and a ``StoredTeachers`` supervision makes the scores.
+Items are read as those of the test set are: nothing is random.
+
+The sum over rows of inner products is the teacher's score. Of a model with experts the texts' rows
+hold its weights, and what a video lacks is zero; a division by the weights of those that are there
+is left out, as in TeachText.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any, BinaryIO, Iterable
+
+from mmengine.config import Config, DictAction
+
+from mmvtr.utils import load_config
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add('config', help='config file')
+    add('checkpoint', help='checkpoint file of the same model')
+    add('--out', required=True, metavar='DIR', type=Path, help='folder to write')
+    add('--split', choices=['train', 'val', 'test'], default='train', help='default: train')
+    add(
+        '--format',
+        choices=['npy', 'hdf5'],
+        default='npy',
+        help='a file for each item, or one for all (default: npy)',
+    )
+    add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = parse_args()
+    cfg = load_config(args.config, args.cfg_options)
+    try:
+        export(args, cfg)
+    except (ImportError, OSError, RuntimeError, ValueError) as error:
+        raise SystemExit(f'error: {error}') from error
+
+
+def export(args: argparse.Namespace, cfg: Config) -> None:
+    """Encode the set and write both stores."""
+    from mmvtr.apis import as_tested, encode_set, load_retriever
+    from mmvtr.engine.launch import check_datasets
+    from mmvtr.registry import DATASETS
+
+    write = write_npy if args.format == 'npy' else write_hdf5
+    model, _ = load_retriever(cfg, args.checkpoint)
+    refuse_without_vectors(model)
+    name = f'{args.split}_dataloader'
+    loader = cfg[name] = as_tested(cfg, args.split)
+    check_datasets(cfg, [name])
+    items = dict(loader, dataset=DATASETS.build(loader.dataset))
+    for kind, encoded in encode_set(model, items, progress=True).items():
+        rows = vectors(model, encoded.levels).numpy()
+        path = write(args.out, kind, zip(encoded.ids, rows))
+        count, experts, width = rows.shape
+        of = 'a whole item' if experts == 1 else f'each of {experts} experts'
+        print(f'{path}: {count} {kind}s of the {args.split} set, {width} numbers of {of}')
+
+
+def refuse_without_vectors(model: Any) -> None:
+    """Raise ValueError where scores are no sums of inner products."""
+    similarity = model.similarity
+    known = hasattr(similarity, 'experts') or hasattr(similarity, 'flat')
+    if not known or not getattr(similarity, 'exact', True):
+        raise ValueError(
+            f'the scores of {type(similarity).__name__} are no inner products of vectors of an '
+            'item, which is all that can be stored: let the model itself be the teacher '
+            '(FrozenTeachers)'
+        )
+
+
+def vectors(model: Any, levels: Any) -> Any:
+    """Of N items, float32 [N, E, D]: of experts where the model has any, else E = 1."""
+    similarity = model.similarity
+    if hasattr(similarity, 'experts'):
+        return similarity.experts(levels).float().cpu()
+    return similarity.flat(levels).float().cpu()[:, None]
+
+
+def write_npy(folder: Path, kind: str, items: Iterable[tuple[str, Any]]) -> Path:
+    """``FOLDER/KIND/ID.npy`` each."""
+    import numpy as np
+
+    from mmvtr.datasets.files import file_of
+    from mmvtr.storage import write_atomically
+
+    for name, rows in items:
+        path = file_of(folder / kind, name, '.npy')
+
+        def write(file: BinaryIO, rows: Any = rows) -> None:
+            np.save(file, rows)
+
+        write_atomically(path, write)
+    return folder / kind
+
+
+def write_hdf5(folder: Path, kind: str, items: Iterable[tuple[str, Any]]) -> Path:
+    """``FOLDER/KIND.h5`` with a dataset each."""
+    import h5py
+
+    from mmvtr.storage import write_atomically
+
+    def write(raw: BinaryIO) -> None:
+        with h5py.File(raw, 'w') as file:
+            for name, rows in items:
+                if '/' in name:  # would mean a group inside the file
+                    raise ValueError(f'{kind} id {name[:80]!r}: no slash in hdf5, take npy')
+                file[name] = rows
+
+    path = folder / f'{kind}.h5'
+    write_atomically(path, write)
+    return path
+
+
+if __name__ == '__main__':
+    main()
