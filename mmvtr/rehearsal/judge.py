@@ -74,6 +74,9 @@ def _judge(model: nn.Module, whole: nn.Module, dataset: Any, environment: int | 
         made, _ = model.supervision(texts, videos, known)
         figures.update(_of_supervision(made, known, soft, negative))
         if isinstance(model.supervision, ARLSupervision) and model.supervision.found:
+            # What a strategy makes of a set, a match or nothing, is no set any more.
+            for name, found in model.supervision.found.items():
+                figures.update(_of_sets(name, found.cpu(), known, soft))
             figures.update(_of_frames(model.supervision, texts, videos, known, dataset, samples))
     return figures
 
@@ -148,12 +151,16 @@ def _of_supervision(
             )
             if soft.any():
                 figures['eta_auc'] = _auc(-eta, soft, negative)
-        if target.ambiguous is not None:
-            found = target.ambiguous.cpu()
-            figures[f'sets_share_{name}'] = 100 * mean_of(found.float(), ~known.positives)
-            figures[f'sets_texts_{name}'] = 100 * float(found.any(1).float().mean())
-            figures[f'sets_precision_{name}'] = 100 * mean_of(soft.float(), found)
     return figures
+
+
+def _of_sets(name: str, found: Tensor, known: Target, soft: Tensor) -> dict[str, float]:
+    """What a branch of ARL has found, bool [T, V]."""
+    return {
+        f'sets_share_{name}': 100 * mean_of(found.float(), ~known.positives),
+        f'sets_texts_{name}': 100 * float(found.any(1).float().mean()),
+        f'sets_precision_{name}': 100 * mean_of(soft.float(), found),
+    }
 
 
 def _of_frames(
