@@ -9,6 +9,7 @@ from mmvtr.models.encoders import (
     CLIP4Clip,
     GMMFormerEncoder,
     HGREncoder,
+    HiTEncoder,
     MMTEncoder,
     MSSLEncoder,
     SSBEncoder,
@@ -31,6 +32,7 @@ from mmvtr.models.losses import (
     RelevantRankingLoss,
     SoftContrast,
 )
+from mmvtr.models.momentum import MomentumRetriever
 from mmvtr.models.retriever import RetrievalSample, VideoTextRetriever
 from mmvtr.models.similarities import (
     BestFrameSimilarity,
@@ -85,6 +87,7 @@ __all__ = [
     'GaussianHead',
     'HGREncoder',
     'HGRSimilarity',
+    'HiTEncoder',
     'HierarchicalGaussianHead',
     'KLToUnit',
     'LiteralDVTRSupervision',
@@ -93,6 +96,7 @@ __all__ = [
     'MSSLEncoder',
     'MSSLSimilarity',
     'MatrixLoss',
+    'MomentumRetriever',
     'MultiInstanceContrast',
     'NormalizedContrastiveLoss',
     'OfficialKLToUnit',

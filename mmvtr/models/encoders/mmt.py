@@ -12,12 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from mmvtr.functional.precision import at_least_float32
-from mmvtr.models.layers.pooling import check_mask, empty_levels, masked, unit
+from mmvtr.models.layers.experts import AGGREGATED, ExpertTransformer
+from mmvtr.models.layers.pooling import empty_levels, masked, unit
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
-
-#: Rows of the table of times in front of those of the seconds.
-AGGREGATED, UNKNOWN = 0, 1
 
 #: Smallest log weight of an expert.  A weight is stored as a length, and squares vanish below e^-43
 #: in float32; yet where experts are missing, such weights may be all that is left to divide by.
@@ -25,7 +23,7 @@ LOG_FLOOR = -20.0
 
 
 @MODELS.register_module()
-class MMTEncoder(nn.Module):
+class MMTEncoder(ExpertTransformer):
     """The multi-modal transformer and its text side, for rows of ``LoadExperts``.
 
     Video: each row of an expert is projected to D, and each expert has one more, aggregated row
@@ -67,25 +65,15 @@ class MMTEncoder(nn.Module):
         dropout: float = 0.1,
         max_seconds: int = 32,
     ) -> None:
-        super().__init__()
-        if not experts or dim % heads:
-            raise ValueError(
-                f'MMTEncoder needs an expert and a dim that is a multiple of heads, got experts '
-                f'{sorted(experts)}, dim {dim} and heads {heads}'
-            )
-        self.experts = dict(sorted(experts.items()))
-        self.dim = dim
-        self.project = nn.ModuleDict({e: nn.Linear(w, dim) for e, w in self.experts.items()})
-        self.expert_embedding = nn.Embedding(len(experts), dim)
-        self.time_embedding = nn.Embedding(UNKNOWN + 1 + max_seconds, dim)
-        self.norm, self.dropout = nn.LayerNorm(dim, eps=1e-12), nn.Dropout(dropout)
-        self.blocks = nn.ModuleList(
-            nn.TransformerEncoderLayer(
-                dim, heads, feedforward, dropout, 'gelu', layer_norm_eps=1e-12, batch_first=True
-            )
-            for _ in range(layers)
+        super().__init__(
+            experts,
+            dim=dim,
+            layers=layers,
+            heads=heads,
+            feedforward=feedforward,
+            dropout=dropout,
+            max_seconds=max_seconds,
         )
-        self.apply(_init_as_bert)
         self.text = text if isinstance(text, nn.Module) else MODELS.build(text)
         width = self.text.dim
         self.phrases = nn.ModuleDict({name: GatedEmbedding(width, dim) for name in self.experts})
@@ -113,14 +101,9 @@ class MMTEncoder(nn.Module):
         """
         if not len(video):
             return empty_levels(self, len(self.experts))
-        check_mask(frame_mask, 'frame_mask')
-        # Padding belongs to an expert behind the last one.
-        expert = self._tags('expert', expert, frame_mask, 0, len(self.experts), len(self.experts))
-        second = self._tags('second', second, frame_mask, -1, self._seconds, -1)
-        rows = self._project(at_least_float32(video), expert)
+        rows, tags, expert = self.rows(video, frame_mask, expert, second)
         highest, available = self._aggregate(rows, expert)
-        rows = rows + self.expert_embedding(expert.clamp(max=len(self.experts) - 1))
-        rows = rows + self.time_embedding(second + UNKNOWN + 1)
+        rows = rows + tags
         aggregated = highest + self.expert_embedding.weight + self.time_embedding.weight[AGGREGATED]
         x = self.dropout(self.norm(torch.cat([aggregated, rows], 1)))
         padding = ~torch.cat([available, frame_mask], 1)
@@ -153,37 +136,6 @@ class MMTEncoder(nn.Module):
         mask = torch.ones_like(weights, dtype=torch.bool)
         return {'global': Embedding(tokens.sum(1), tokens, mask)}
 
-    @property
-    def _seconds(self) -> int:
-        return self.time_embedding.num_embeddings - UNKNOWN - 1
-
-    def _tags(
-        self, name: str, tags: Tensor, mask: Tensor, first: int, stop: int, fill: int
-    ) -> Tensor:
-        """int64 [V, R] of the rows -> [V, F], ``fill`` at padding; only first to stop - 1 pass."""
-        valid = tags[:, : mask.shape[1]][mask]
-        wrong = valid[(valid < first) | (valid >= stop)]
-        if len(wrong):
-            raise ValueError(
-                f'a row of {name} {int(wrong[0])}, but MMTEncoder knows {first} to {stop - 1}: '
-                'experts must be those of LoadExperts, and max_seconds the longest video'
-            )
-        return tags[:, : mask.shape[1]].masked_fill(~mask, fill)
-
-    def _project(self, video: Tensor, expert: Tensor) -> Tensor:
-        """float [V, F, W], int64 [V, F] -> float [V, F, D], zero at padding."""
-        widest = max(self.experts.values())
-        if video.shape[2:] != (widest,):
-            raise ValueError(
-                f'MMTEncoder takes rows [V, F, {widest}], as wide as the widest of its experts '
-                f'{self.experts}, got {list(video.shape)}: those of LoadExperts must be the same'
-            )
-        rows = video.new_zeros(*expert.shape, self.dim)
-        for number, (linear, width) in enumerate(zip(self.project.values(), self.experts.values())):
-            own = expert == number
-            rows[own] = at_least_float32(linear(video[own][:, :width]))
-        return rows
-
     def _aggregate(self, rows: Tensor, expert: Tensor) -> tuple[Tensor, Tensor]:
         """Maximum over the rows of each expert [V, E, D], zero if missing; and who is there."""
         count = len(self.experts)
@@ -209,13 +161,3 @@ class GatedEmbedding(nn.Module):
         """float [N, in_dim] -> float [N, D], at least float32."""
         z = self.linear(h)
         return unit(z * self.gate(z).sigmoid())
-
-
-def _init_as_bert(module: nn.Module) -> None:
-    """N(0, .02) for all matrices and tables, biases 0."""
-    if isinstance(module, (nn.Linear, nn.Embedding)):
-        nn.init.normal_(module.weight, std=0.02)
-    if isinstance(module, nn.MultiheadAttention):
-        nn.init.normal_(module.in_proj_weight, std=0.02)
-    if isinstance(module, nn.Linear) and module.bias is not None:
-        nn.init.zeros_(module.bias)
