@@ -1,0 +1,4 @@
+# HiT on ActivityNet (the baseline of dvtr_hit_activitynet.py, which no table has).
+_base_ = ['_base_/default_runtime.py', '_base_/activitynet_experts.py', '_base_/hit.py']
+
+model = dict(encoder=_base_.rows)
