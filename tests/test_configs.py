@@ -245,7 +245,7 @@ def rates(path):
     if 'mmt' in (first, kind) or 'ssb' in (first, kind):
         return (5e-5,) * 3
     if 'hit' in (first, kind, *rest):
-        return (2e-5,) * 3
+        return (2e-5, 1e-4, 1e-4) if 'activitynet' in rest + [kind] else (2e-5,) * 3
     if first == 'own':  # a few hundred steps
         return 1e-5, 2e-5, 1e-4
     if first in ('arl', 'mssl', 'gmmformer'):

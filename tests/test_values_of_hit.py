@@ -67,6 +67,7 @@ def test_values_of_hit(name):
         assert model.heads.type == ('PCMEGaussianHead' if pcme else 'HierarchicalGaussianHead')
         assert (supervision.num_samples, supervision.floor) == (7, 0)
         assert (supervision.reference, supervision.ramp) == ('mean', (0.33, 0.67))
+        assert supervision.sharpness == (4.0 if 'activitynet' in name else 2.0)
         assert model.head_reads == 'semantic'
 
 
@@ -75,8 +76,9 @@ def test_the_baseline_differs_in_debiasing_alone(name):
     plain, debiased = (Config.fromfile(HIT[f'{method}_{name}']) for method in ('hit', 'dvtr_hit'))
     for key in ('heads', 'head_reads', 'supervision'):
         del debiased.model[key]
-    del debiased.optim_wrapper['paramwise_cfg']
     for cfg in (plain, debiased):
+        keys = cfg.optim_wrapper.pop('paramwise_cfg', {}).get('custom_keys', {})
+        assert keys.get('encoder', {}) == (dict(lr_mult=5.0) if name == 'activitynet' else {})
         cfg.pop('filename', None)
     assert debiased.to_dict() == plain.to_dict()
 
