@@ -21,6 +21,8 @@ Losses:
     text_dissimilarities    the same of texts alone (CMGSD)
     standard                mean and deviation of dissimilarities (CMGSD)
     Standard                these two
+    standard_of_products    the same from vectors, without the matrix
+    margins_by              margins of some texts by the mean and deviation of all
     several_hinges          ranking with several margins at once (CMGSD)
     smooth_l1               distance of two score matrices (TeachText)
     mean_products           mean of the teachers' inner products (TeachText)
@@ -147,7 +149,9 @@ if TYPE_CHECKING:
         Standard,
         adaptive_margin,
         dissimilarities,
+        margins_by,
         standard,
+        standard_of_products,
         text_dissimilarities,
     )
     from mmvtr.functional.ambiguity import (
@@ -251,7 +255,8 @@ if TYPE_CHECKING:
 
 #: The names of each module.
 _NAMES = {
-    'adaptive_margin': 'Standard adaptive_margin dissimilarities standard text_dissimilarities',
+    'adaptive_margin': 'Standard adaptive_margin dissimilarities margins_by standard '
+    'standard_of_products text_dissimilarities',
     'ambiguity': (
         'Moments ambiguous_set apply_strategy frame_uncertainty own_positive pair_uncertainty'
     ),

@@ -69,6 +69,7 @@ SUPERVISIONS = dict(
     ),
     relevance=lambda: RelevanceSupervision(negatives_below=0.5),
     oracle=lambda: OracleSupervision(floor=0.3),
+    margins=lambda: AdaptiveMarginSupervision(level='aligned', ramp=(0.0, 0.4)),
 )
 
 LOSSES = dict(
@@ -295,9 +296,7 @@ def test_what_needs_the_matrix_gets_it_and_the_log_says_why(model, reason, monke
     assert len(said) == 1 and said[0].startswith(f'strip=3 has no effect: {reason}')
 
 
-def test_margins_of_a_supervision_without_strips():
-    model = make_model(AdaptiveMarginSupervision(), (RankingLoss(),), 3)
-    assert whole_needed(model).startswith('AdaptiveMarginSupervision: it has no strip')
+def test_a_strip_of_nothing():
     with pytest.raises(ValueError, match='strip must be at least 1, not 0'):
         make_model('none', strip=0)
 
