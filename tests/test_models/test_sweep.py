@@ -187,6 +187,16 @@ def test_strips_equal_the_matrix(supervision, strip):
     assert all(g.abs().max() > 0 for n, g in expected[1].items() if n.startswith('encoder'))
 
 
+@pytest.mark.parametrize('negatives', ['hardest', 'all'])
+def test_positives_that_a_supervision_finds(negatives):
+    loss = RelevantRankingLoss(threshold=None, negatives=negatives)
+    whole, strips = (make_model('relevance', (loss,), strip) for strip in (None, 3))
+    assert whole_needed(strips) == ''
+    expected = run(whole, make_batch())
+    assert expected[0]['loss_loss'] > 0
+    same(run(strips, make_batch()), expected)
+
+
 def test_a_batch_without_a_pair_and_one_stage_only():
     lonely = make_batch(videos=slice(0, 4), texts=slice(10, 11))
     same(run(make_model('dvtr', strip=2), lonely), run(make_model('dvtr'), copy.deepcopy(lonely)))
