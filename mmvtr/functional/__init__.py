@@ -110,6 +110,12 @@ Ranks and metrics:
     expected_mean_rank      if ties fall at random
     average_precision       of each query
     precision_at_1          whether the first candidate is a match
+    precision_at            share of matches, or of judged candidates, among the first k
+    r_precision             the same at as many places as there are matches
+    map_at_r                AP of so many places (ECCV Caption)
+    bpref                   how few candidates judged wrong stand above the matches
+    condensed               scores of the list without some candidates
+    untied                  scores without ties, by any rule
     ndcg_at_k               discounted gain of the first k candidates
     auc                     area under the ROC curve
     graded_values           nDCG and AP of graded relevance (EPIC-KITCHENS-100)
@@ -205,6 +211,14 @@ if TYPE_CHECKING:
         retrieval_mass,
         skewness,
     )
+    from mmvtr.functional.judged import (
+        bpref,
+        condensed,
+        map_at_r,
+        precision_at,
+        r_precision,
+        untied,
+    )
     from mmvtr.functional.length_bias import (
         chance_of_top,
         length_correlation,
@@ -275,6 +289,7 @@ _NAMES = {
         'ErrorRates error_rates_by_mass generality k_occurrence normalisation_error '
         'relative_mass retrieval_mass skewness'
     ),
+    'judged': 'bpref condensed map_at_r precision_at r_precision untied',
     'length_bias': 'chance_of_top length_correlation mean_of_top nearer_to_train',
     'modality_gap': 'ModalityGap modality_gap',
     'multi_instance': 'multi_instance over_samples sample_scores',
