@@ -145,6 +145,40 @@ def write_didemo(root: Path) -> None:
         write_didemo_rows(root, split, pairs)
 
 
+# -- LSMDC -------------------------------------------------------------------------------------
+
+_TIMES = '00.00.01.000\t00.00.02.000\t00.00.00.500\t00.00.02.500'
+#: Lines of the training file, each with what is irregular about it.
+LSMDC_TRAIN = [
+    f'0001_A_Film_00.00.01.000-00.00.02.000\t{_TIMES}\tSOMEONE smiles.',
+    f'"0001_A_Film_00.00.03.000-00.00.05.000\t{_TIMES}\t"Go," he says.',  # a stray quote
+    f'1014_2012_00.01.21.399-00.01.23.997\t{_TIMES}\t',  # no sentence
+    f'1014_2012_00.27.58.174-00.27.59.021\t{_TIMES}',  # no sentence, stripped
+    f'3002_B_00.00.01.000-00.00.04.000  \t{_TIMES}\tRain falls.',  # blanks
+    f'0001_A_Film_00.00.01.000-00.00.02.000\t{_TIMES}\tSOMEONE smiles.',  # said twice
+    f'3002_B_00.00.05.000-00.00.06.000.avi\t{_TIMES}\tA car, "red", stops.',  # a suffix
+    f'" 3002_B_00.00.01.000-00.00.04.000\t{_TIMES}\tIt rains.',  # three of these at once
+    f'1012_Unbreakable_00.05.16.065-00.05.21.941\t{_TIMES}\tA door opens.',
+]
+LSMDC_FILES = {
+    'LSMDC16_annos_training.csv': LSMDC_TRAIN,
+    'LSMDC16_annos_val.csv': [
+        f'1005_V_00.00.01.000-00.00.02.000\t{_TIMES}\tShe waits.',
+        f'1005_V_00.00.01.000-00.00.02.000\t{_TIMES}\tShe stands still.',
+    ],
+    'LSMDC16_challenge_1000_publictect.csv': [
+        f'1006_T_00.00.01.000-00.00.02.000\t{_TIMES}\tA dog.',
+        f'3011_U_00.00.01.000-00.00.02.000\t{_TIMES}\tA cat.',
+    ],
+}
+
+
+def write_lsmdc(root: Path) -> None:
+    """The official layout; the training file has every irregularity that loaders met."""
+    for name, lines in LSMDC_FILES.items():
+        (root / name).write_bytes('\r\n'.join([*lines, '']).encode())
+
+
 # -- PRVR: TVR, ActivityNet Captions, Charades-STA ---------------------------------------------
 
 

@@ -5,6 +5,7 @@ from mmvtr.datasets.formats.activitynet_moments import ActivityNetMomentsDataset
 from mmvtr.datasets.formats.charades_sta import CharadesSTADataset
 from mmvtr.datasets.formats.didemo import DiDeMoDataset
 from mmvtr.datasets.formats.epic import EPICKitchensDataset
+from mmvtr.datasets.formats.lsmdc import LSMDCDataset
 from mmvtr.datasets.formats.msrvtt import MSRVTTDataset
 from mmvtr.datasets.formats.msvd import MSVDDataset
 from mmvtr.datasets.formats.prvr import PRVRDataset
@@ -64,6 +65,7 @@ __all__ = [
     'EpochSampler',
     'HFTokenize',
     'ItemKey',
+    'LSMDCDataset',
     'LengthSplit',
     'LoadClips',
     'LoadExperts',

@@ -27,7 +27,9 @@ import children
 import toy
 from campaign.trial import Trial
 from mmvtr.apis import load_retriever
-from mmvtr.datasets.formats.msvd import _read_pickle, _with_ids
+from mmvtr.datasets.annotation_values import Place
+from mmvtr.datasets.formats.msvd import _with_ids
+from mmvtr.datasets.pickles import read_pickle
 from mmvtr.datasets.videos.feature_stores import NpyFolder
 from mmvtr.engine.checkpoint import read_checkpoint
 from mmvtr.engine.members import MembersHook
@@ -168,7 +170,7 @@ READERS: dict[str, Callable[[Path, Path], Any]] = {
     'word vectors, npy': _vectors,
     'open_clip': lambda path, folder: build_open_clip(_CLIP, str(path)),
     'features, npy': _store,
-    'MSVD': lambda path, folder: _with_ids(_read_pickle(path), path),
+    'MSVD': lambda path, folder: _with_ids(read_pickle(path, 'captions'), Place(path)),
     "mmengine's loader": lambda path, folder: CheckpointLoader.load_checkpoint(str(path), 'cpu'),
     'Runner, load_from': lambda path, folder: _runner().load_checkpoint(str(path)),
     'Runner, resume': lambda path, folder: Runner.resume(_runner(), str(path)),
@@ -184,6 +186,7 @@ TOOLS = {
         *('export_index.py', 'toy_config.py', '{path}', '--out', 'out'),
         *('--transform', 'sinkhorn', '--bank', '{path}'),
     ),
+    'expert_pickles.py': ('dataset_converters/expert_pickles.py', 'videos', 'out.h5', '{path}'),
     'export_bank.py': ('export_bank.py', 'toy_config.py', '{path}', '--out', 'bank.pth'),
 }
 

@@ -14,24 +14,17 @@ from __future__ import annotations
 
 import argparse
 import os
-import pickle
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Sequence
 
 import h5py
 import numpy as np
 
 from mmvtr.datasets.annotation_files import read_column
+from mmvtr.datasets.annotation_values import Place
+from mmvtr.datasets.pickles import read_pickle, text_of
 
 MODALITIES = ('RGB', 'Flow', 'Audio')
-#: What a pickled array names; older and newer numpy.
-ALLOWED = {
-    ('numpy', 'ndarray'),
-    ('numpy', 'dtype'),
-    ('_codecs', 'encode'),
-    *((f'{core}.multiarray', '_reconstruct') for core in ('numpy.core', 'numpy._core')),
-    *((f'{core}.numeric', '_frombuffer') for core in ('numpy.core', 'numpy._core')),
-}
 
 
 def parse_args() -> argparse.Namespace:
@@ -51,15 +44,6 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_args()
 
 
-class ArrayUnpickler(pickle.Unpickler):
-    """Builds arrays, containers, strings and numbers, and nothing else that a file names."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in ALLOWED:
-            raise pickle.UnpicklingError(f'it asks for {module}.{name}')
-        return super().find_class(module, name)
-
-
 def read_features(path: Path) -> list[np.ndarray]:
     """The three arrays of a pickle, float [n, F, D] with the same n and F.
 
@@ -67,11 +51,9 @@ def read_features(path: Path) -> list[np.ndarray]:
         FileNotFoundError: no such file.
         ValueError: not such a pickle.
     """
-    with open(path, 'rb') as file:
-        try:
-            content = ArrayUnpickler(file).load()
-        except Exception as error:  # a damaged pickle may raise anything
-            raise ValueError(f'{path} is not a pickle of arrays: {error}') from error
+    content = read_pickle(path, 'arrays', arrays=True)
+    if isinstance(content, dict):  # keys of python 2
+        content = {text_of(key, Place(path)): value for key, value in content.items()}
     found = sorted(content) if isinstance(content, dict) else type(content).__name__
     if not isinstance(content, dict) or any(name not in content for name in MODALITIES):
         raise ValueError(f'{path}: expected a dict of {list(MODALITIES)}, found {found}')

@@ -6,9 +6,8 @@ that it names. Captions that a clip holds twice are kept: a text is a row, not a
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from mmvtr.datasets.annotation_files import read_ids, read_json
 from mmvtr.datasets.annotation_values import (
@@ -17,10 +16,10 @@ from mmvtr.datasets.annotation_values import (
     identifier,
     listing,
     mapping,
-    problem,
     strings,
 )
 from mmvtr.datasets.formats.published import Annotations, Captions, PublishedDataset, Split
+from mmvtr.datasets.pickles import read_pickle
 from mmvtr.registry import DATASETS
 
 CAPTIONS = 'captions_msvd.json'
@@ -64,7 +63,8 @@ class MSVDDataset(PublishedDataset):
         """Clips of the split's list."""
         table = SPLITS[self.split].table
         path = self._caption_file()
-        content = _read_pickle(path) if path.name == PICKLE else read_json(path, ())
+        pickled = path.name == PICKLE
+        content = read_pickle(path, 'plain captions') if pickled else read_json(path, ())
         names = read_ids(self.file(table))
         return Annotations(table, names, _with_ids(content, Place(path)), [path.name])
 
@@ -92,18 +92,3 @@ def _sentence(sentence: Any, place: Place) -> str:
     if not isinstance(sentence, str):
         sentence = ' '.join(strings(sentence, place))
     return caption(sentence, place)
-
-
-class _PlainUnpickler(pickle.Unpickler):
-    """Builds containers, strings and numbers, and nothing that a file asks for by its name."""
-
-    def find_class(self, module: str, name: str) -> NoReturn:
-        raise pickle.UnpicklingError(f'it asks for {module}.{name}')
-
-
-def _read_pickle(path: Path) -> Any:
-    with open(path, 'rb') as file:
-        try:
-            return _PlainUnpickler(file, encoding='utf-8').load()
-        except Exception as error:  # a damaged pickle may raise anything
-            raise problem(Place(path), f'no pickle of plain captions: {error}') from error

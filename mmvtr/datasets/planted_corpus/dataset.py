@@ -8,11 +8,12 @@ from __future__ import annotations
 from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Mapping, Sequence
+from typing import Any, Literal, Mapping, Optional, Sequence
 
 import numpy as np
 from mmengine.dist import barrier, is_main_process
 
+from mmvtr.datasets.planted_corpus.experts import Experts, check_experts, make_experts
 from mmvtr.datasets.planted_corpus.grammar import MEANING
 from mmvtr.datasets.planted_corpus.knobs import SPLITS, Knobs
 from mmvtr.datasets.planted_corpus.store import (
@@ -59,6 +60,10 @@ class PlantedDataset(VideoTextDataset):
         data_root: folder of all planted corpora.
         oracle: for oracle rows only, never for a method: every text holds ``true_videos`` too, the
             positions of all videos for which it truly holds, and says so in a batch.
+        experts: makes stores of experts for ``LoadExperts`` (``PATH/audio`` and ``PATH/object``,
+            ``PATH/scene`` and ``PATH/speech``) and of the words of captions for
+            ``LoadTextFeatures`` (``PATH/words``), where they are not there: ``dict(path=PATH)`` and
+            what else :class:`~mmvtr.datasets.planted_corpus.experts.Experts` takes.
         **options: knobs, see :class:`Knobs`, and what else :class:`VideoTextDataset` takes.
 
     Attributes:
@@ -66,10 +71,11 @@ class PlantedDataset(VideoTextDataset):
         vocab_file: ``<data_root>/vocab.txt``, the closed vocabulary of all corpora.
 
     Raises:
-        ValueError: unknown split, or a knob out of its range.
+        ValueError: unknown split, or a knob or a choice of experts out of its range.
         TypeError: an option that is neither.
         FileNotFoundError: a file of the corpus is missing.
-        RuntimeError: a file of the corpus is of another version or was changed.
+        RuntimeError: a file of the corpus is of another version or was changed; experts of another
+            corpus or choice.
     """
 
     #: What else than its parameters the constructor takes (engine/arguments.py).
@@ -83,6 +89,7 @@ class PlantedDataset(VideoTextDataset):
         split: Literal['train', 'val', 'test'],
         data_root: str = 'data/planted',
         oracle: bool = False,
+        experts: Optional[Mapping[str, Any]] = None,
         **options: Any,
     ) -> None:
         if split not in SPLITS:
@@ -91,6 +98,7 @@ class PlantedDataset(VideoTextDataset):
         chosen = {field.name for field in fields(Knobs)} & options.keys()
         self.knobs = Knobs(**{name: options.pop(name) for name in chosen})
         self.folder = Path(data_root) / self.knobs.key
+        self.experts = None if experts is None else Experts(**experts)
         super().__init__(video_pipeline, text_pipeline, **options)
         if oracle:  # positions that environments have left
             for text, holds in zip(self.texts, self.truth()):
@@ -105,7 +113,11 @@ class PlantedDataset(VideoTextDataset):
             if not self.folder.exists():
                 make_corpus(self.folder, self.knobs)
             publish_vocabulary(self.folder.parent)
+            if self.experts is not None:
+                make_experts(self.experts, self.knobs)
         barrier()
+        if self.experts is not None:
+            check_experts(self.experts, self.knobs)
         videos, texts = open_corpus(self.folder, self.knobs, self.split)
         for video in videos:
             video['duration'] = video['num_frames'] / FPS

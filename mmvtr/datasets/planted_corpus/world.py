@@ -45,7 +45,7 @@ def stream(knobs: Knobs, split: str, clip: int, purpose: int) -> np.random.Gener
         knobs: of the corpus.
         split: 'train', 'val' or 'test'.
         clip: index of the clip in its split.
-        purpose: 0 facts, 1 captions, 2 pixels, 3 caption counts.
+        purpose: 0 facts, 1 captions, 2 pixels, 3 caption counts, 4 experts.
     """
     return np.random.default_rng((knobs.seed, SPLITS.index(split), clip, purpose))
 

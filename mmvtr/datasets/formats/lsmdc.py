@@ -1,0 +1,276 @@
+"""LSMDC (Rohrbach et al., IJCV 2017): clips of movies, each told in a sentence.
+
+The annotation files have no header and no quoting, and are irregular in ways that each loader of
+the field met differently.  Here each irregular row is kept with its reason: :class:`Irregular`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any, Iterator, NamedTuple, Optional, Sequence, Union
+
+from mmengine.logging import MMLogger
+
+from mmvtr.datasets.annotation_files import read_ids, read_text
+from mmvtr.datasets.annotation_values import (
+    Place,
+    caption,
+    identifier,
+    name_of,
+    once,
+    problem,
+    shown,
+    wrong,
+)
+from mmvtr.datasets.files import file_of
+from mmvtr.datasets.formats.published import Annotations, Captions, PublishedDataset, Split
+from mmvtr.datasets.videos.missing import LeftOut
+from mmvtr.registry import DATASETS
+
+#: By name; the source is the file, and of training and validation papers know the rows alone.
+SPLITS = {
+    'train': Split('LSMDC16_annos_training.csv', None, 0, 101079),
+    'val': Split('LSMDC16_annos_val.csv', None, 0, 7408),
+    'test': Split('LSMDC16_challenge_1000_publictect.csv', None, 0, 1000),
+}
+#: What later releases add to the names of the files.
+LATER = '_someone'
+
+#: Id, four times (of the sentence and of the clip), sentence.
+FIELDS = 6
+#: Ids contain dots, so no others are taken for the beginning of a suffix.
+VIDEO_SUFFIXES = ('.avi', '.mp4', '.mkv', '.mov', '.webm')
+
+#: What can be irregular about a row; of these rows the last two do not stay.
+QUOTED = 'a stray double quote in front, removed'
+BLANKS = 'blanks around the id, removed'
+SUFFIX = 'a suffix behind the id, removed'
+AGAIN = 'one more sentence of a clip, kept'
+SILENT = 'no sentence, dropped'
+SKIPPED = 'of a clip in the skip list, left out'
+
+_TIME = re.compile(r'[0-9]+([.:][0-9]+)+')
+
+
+class Irregular(NamedTuple):
+    """What was done about a row, for one reason; a row may have several.
+
+    Attributes:
+        file: the name of the annotation file.
+        line: of the file, from 1.
+        clip: its id, as it is used.
+        reason: in words, one of this module's.
+    """
+
+    file: str
+    line: int
+    clip: str
+    reason: str
+
+
+class _Row(NamedTuple):
+    """A row of an annotation file; None = it has no sentence."""
+
+    line: int
+    clip: str
+    sentence: Optional[str]
+
+
+@DATASETS.register_module()
+class LSMDCDataset(PublishedDataset):
+    """LSMDC, tested on the 1,000 clips of its retrieval challenge.
+
+    Files are TAB-separated, or those of the same names with ``_someone`` where only these are
+    there.  Sentences of one id are texts of one video; sentence n of a clip has the id ``CLIP#n``.
+    A clip's file is ``MOVIE/CLIP.avi``, the movie being the id without what follows its last
+    underscore.  Times are not read: a clip is a file of its own.
+
+    Args:
+        split: 'train', 'val' (all 7,408) or 'test' (the 1,000).
+        ann_root: see :class:`PublishedDataset`.
+        video_suffix: see :class:`PublishedDataset`.
+        skip: clips to leave out, say because they do not decode: their ids, or a file of one id a
+            line.  Ids of other splits do not matter.  A result tells what is left out, as with
+            ``missing='skip'``.
+        **kwargs: of :class:`PublishedDataset`.
+
+    Attributes:
+        irregular: all irregular rows of the split's file, in its order.
+        counts: of the split's file: ``rows`` (lines that are not empty), one number for each reason
+            of :class:`Irregular` that it has, ``clips`` and ``texts`` that are left.
+
+    Raises:
+        FileNotFoundError: see :class:`PublishedDataset`; no such skip list.
+        ValueError: see :class:`PublishedDataset`; a row of other fields, an id without underscore,
+            a skip list that is none.
+    """
+
+    title = 'LSMDC'
+    splits = SPLITS
+    layout = f'{", ".join(split.table for split in SPLITS.values())}, or the same with {LATER}.csv'
+    example = '1006_Slumdog_Millionaire_01.25.49.077-01.25.54.718'
+
+    def __init__(
+        self,
+        split: str,
+        *,
+        ann_root: str = 'data/lsmdc',
+        video_suffix: str = '.avi',
+        skip: Union[str, Path, Sequence[str]] = (),
+        **kwargs: Any,
+    ) -> None:
+        self._skip = _read_skip(skip)
+        self.irregular: tuple[Irregular, ...] = ()
+        self.counts: dict[str, int] = {}
+        super().__init__(split, ann_root=ann_root, video_suffix=video_suffix, **kwargs)
+
+    def read_split(self) -> Annotations:
+        """Clips in the order of their first sentence."""
+        path = self._table(self.split)
+        rows, irregular = _read_rows(path)
+        captions: Captions = {}
+        for row in rows:
+            if row.sentence is not None:
+                own = captions.setdefault(row.clip, [])
+                own.append((f'{row.clip}#{len(own)}', row.sentence))
+                if len(own) > 1:
+                    irregular.append(Irregular(path.name, row.line, row.clip, AGAIN))
+                if row.clip in self._skip:
+                    irregular.append(Irregular(path.name, row.line, row.clip, SKIPPED))
+        kept = {clip: own for clip, own in captions.items() if clip not in self._skip}
+        self._keep_account(path, len(rows), irregular, captions, kept)
+        return Annotations(path.name, list(kept), kept, [path.name])
+
+    def held_out(self) -> Iterator[tuple[str, list[str]]]:
+        """Clips of the files of val and test that are there."""
+        for split in ('val', 'test'):
+            path = self._present(split)
+            if path is not None:
+                yield path.name, [row.clip for row in _read_rows(path)[0]]
+
+    def video_record(self, name: str) -> dict[str, Any]:
+        """The clip's file, in the folder of its movie."""
+        movie = name.rpartition('_')[0]
+        return dict(
+            video_id=name, path=str(file_of(self.video_dir, f'{movie}/{name}', self.video_suffix))
+        )
+
+    def _present(self, split: str) -> Optional[Path]:
+        """The file of a split under either name, None if there is none."""
+        plain = self.ann_root / self.splits[split].table
+        later = plain.with_name(f'{plain.stem}{LATER}.csv')
+        return next((path for path in (plain, later) if path.is_file()), None)
+
+    def _table(self, split: str) -> Path:
+        return self._present(split) or self.file(self.splits[split].table)
+
+    def _keep_account(
+        self,
+        path: Path,
+        rows: int,
+        irregular: list[Irregular],
+        captions: Captions,
+        kept: Captions,
+    ) -> None:
+        """Tell what was irregular, and keep it."""
+        self.irregular = tuple(sorted(irregular, key=lambda one: one.line))
+        reasons = Counter(one.reason for one in self.irregular)
+        texts = sum(map(len, kept.values()))
+        self.counts = dict(rows=rows, **reasons, clips=len(kept), texts=texts)
+        said = [
+            f'{count:,} x {reason} ({self._lines(reason)})' for reason, count in reasons.items()
+        ]
+        log = MMLogger.get_current_instance()
+        log.info(
+            f'{self.title} {self.split}: {path.name} has {rows:,} rows; '
+            f'{"; ".join([*said, ""])}{len(kept):,} clips and {texts:,} texts are left.'
+        )
+        skipped = [clip for clip in captions if clip in self._skip]
+        if skipped:
+            whole = sum(map(len, captions.values()))
+            self.left_out = LeftOut(tuple(skipped), whole - texts, len(captions), whole)
+            log.warning(
+                f'{self.title} {self.split}: {self.left_out} are left out, as skip lists them '
+                f'({shown(skipped[:3])}). A result without them is not one on the whole set.'
+            )
+
+    def _lines(self, reason: str) -> str:
+        lines = [str(one.line) for one in self.irregular if one.reason == reason]
+        more = ', ...' if len(lines) > 5 else ''
+        return f'{"lines" if len(lines) > 1 else "line"} {", ".join(lines[:5])}{more}'
+
+    def _compare_with_published(self, videos: int, texts: int) -> None:
+        """By rows: how many clips the field's sets have is printed nowhere."""
+        rows, published = self.counts['rows'], self.splits[self.split].texts
+        if rows != published:
+            MMLogger.get_current_instance().warning(
+                f'{self.title} {self.split} has {rows} rows here ({videos} videos and {texts} '
+                f'texts), as published {published}: results do not compare.'
+            )
+
+
+def _read_rows(path: Path) -> tuple[list[_Row], list[Irregular]]:
+    """All rows of a file, and what is irregular about each alone."""
+    rows, irregular = [], []
+    # By line ends alone: a quote opens nothing, and a sentence may hold other breaks.
+    for number, line in enumerate(re.split('\r\n|\n|\r', read_text(path)), 1):
+        if line.strip():
+            row, reasons = _row(number, line, Place(path, f'line {number}'))
+            rows.append(row)
+            irregular += [Irregular(path.name, number, row.clip, reason) for reason in reasons]
+    return rows, irregular
+
+
+def _row(number: int, line: str, place: Place) -> tuple[_Row, list[str]]:
+    """A line, and its reasons to be irregular."""
+    fields = line.split('\t')
+    name, reasons = _clip(fields[0], place)
+    # Who strips a line without a sentence is left with five fields.
+    silent = len(fields) == FIELDS - 1 or len(fields) == FIELDS and not fields[-1].strip()
+    if len(fields) != FIELDS and not (silent and _TIME.fullmatch(fields[-1].strip())):
+        expected = f'{FIELDS} fields between tabs (id, four times, sentence), found {len(fields)}'
+        raise problem(place, f'expected {expected}: {shown(line)}')
+    if silent:
+        return _Row(number, name, None), [*reasons, SILENT]
+    return _Row(number, name, caption(fields[-1].strip(), place)), reasons
+
+
+def _clip(found: str, place: Place) -> tuple[str, list[str]]:
+    """The id of a clip as its file has it, and what was irregular about it."""
+    reasons, name = [], found
+    if name.lstrip().startswith('"'):
+        reasons.append(QUOTED)
+        name = name.replace('"', '', 1)
+    if name != name.strip():
+        reasons.append(BLANKS)
+        name = name.strip()
+    if name.lower().endswith(VIDEO_SUFFIXES):
+        reasons.append(SUFFIX)
+        name = name.rpartition('.')[0]
+    movie, _, times = identifier(name, place).rpartition('_')
+    if not movie or not times:
+        raise wrong(place, 'an id MOVIE_TIMES', found)
+    identifier(f'{movie}/{name}', place)  # where its file is
+    return name, reasons
+
+
+def _read_skip(skip: Any) -> frozenset[str]:
+    """Ids of clips to leave out."""
+    if isinstance(skip, (str, Path)):
+        path = Path(skip)
+        if not path.is_file():
+            raise FileNotFoundError(f'LSMDC: no list of clips to skip at {name_of(path)}')
+        return frozenset(_clip(name, Place(path))[0] for name in read_ids(path))
+    place = Place('LSMDC: skip')
+    if not isinstance(skip, (list, tuple, set, frozenset)):
+        raise wrong(place, 'ids of clips or the path of a file of them', skip)
+    names = ((_clip(_string(name, place), place)[0], place) for name in skip)
+    return frozenset(once(names, 'clip'))
+
+
+def _string(name: Any, place: Place) -> str:
+    if not isinstance(name, str):
+        raise wrong(place, 'an id, which is a string', name)
+    return name

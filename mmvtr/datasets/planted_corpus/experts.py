@@ -1,0 +1,228 @@
+"""Experts of a planted corpus: features of which each tells a part of what a clip shows.
+
+A folder holds a store for each expert, ``EXPERT/VIDEO_ID.npy``, one of the words of all captions,
+``words/TEXT_ID.npy``, and ``experts.json``, which says of what they were made.  They are made of
+the facts, not of the pixels, and are the same wherever they are made.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mmvtr.datasets.planted_corpus.grammar import EXACT, caption_counts, draw_captions, vocabulary
+from mmvtr.datasets.planted_corpus.knobs import SPLITS, Knobs
+from mmvtr.datasets.planted_corpus.world import (
+    BACKGROUNDS,
+    OBJECT,
+    Facts,
+    draw_clip,
+    num_frames,
+    stream,
+)
+
+#: Raise it whenever the same knobs would give other features.
+EXPERTS_VERSION = 1
+
+#: Width of each expert's rows, and of a word.
+WIDTHS = dict(audio=32, object=64, scene=32, speech=64)
+WORD_WIDTH = WIDTHS['speech']
+
+#: Frames that a row of the audio hears: half a second.
+HEARD = 4
+#: Noise beyond which nothing is left of what a row tells.
+MOST_NOISE = 100
+
+#: Rows of speech: least and most.  A share of what is said tells nothing.
+SPOKEN, IDLE = (3, 6), 0.3
+
+
+@dataclass(frozen=True)
+class Experts:
+    """What can be chosen about experts.
+
+    Attributes:
+        path: folder of the stores; of one corpus and one choice.
+        lacking: share of the clips that lack an expert, by its name; at random, each expert for
+            itself.  A clip that would lack all of them keeps its scene.
+        noise: length of the noise on a row, where what a row tells has length 1.
+
+    Raises:
+        ValueError: if one is out of its range; the message names it.
+    """
+
+    path: str
+    lacking: Mapping[str, float] = field(
+        default_factory=lambda: dict(object=0.1, audio=0.3, speech=0.5)
+    )
+    noise: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.path, str) or not self.path:
+            raise ValueError(f'planted experts: path must be a folder, got {str(self.path)[:80]!r}')
+        unknown = sorted(set(self.lacking) - set(WIDTHS))
+        if unknown:
+            raise ValueError(
+                f'planted experts: lacking names {unknown[:5]}, expected some of {list(WIDTHS)}'
+            )
+        ranges = {f'lacking of {name}': (share, 1) for name, share in self.lacking.items()}
+        for name, (value, most) in {**ranges, 'noise': (self.noise, MOST_NOISE)}.items():
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if not number or not 0 <= value <= most:
+                raise ValueError(
+                    f'planted experts: {name} must lie in [0, {most}], got {str(value)[:80]!r}'
+                )
+
+    def made_of(self, knobs: Knobs) -> dict[str, Any]:
+        """What decides about every number."""
+        choice = dict(lacking=dict(sorted(self.lacking.items())), noise=self.noise)
+        return dict(version=EXPERTS_VERSION, knobs=asdict(knobs), **choice)
+
+
+def make_experts(experts: Experts, knobs: Knobs) -> None:
+    """Make the stores in a temporary folder, then rename it; nothing where they are already."""
+    folder = Path(experts.path)
+    if folder.exists():
+        return
+    draft = folder.parent / f'.{folder.name}.{uuid.uuid4().hex[:8]}'
+    for name in (*WIDTHS, 'words'):
+        (draft / name).mkdir(parents=True)
+    try:
+        for split in SPLITS:
+            _write_split(draft, experts, knobs, split)
+        (draft / 'experts.json').write_text(json.dumps(experts.made_of(knobs)))
+        try:
+            os.replace(draft, folder)
+        except OSError:  # another maker was first
+            if not folder.is_dir():
+                raise
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def check_experts(experts: Experts, knobs: Knobs) -> None:
+    """See that the stores are those of a corpus and a choice.
+
+    Raises:
+        RuntimeError: they are not, or the folder is something else.
+    """
+    path = Path(experts.path) / 'experts.json'
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError):
+        found = None
+    if found != experts.made_of(knobs):
+        what = 'is missing or no json' if found is None else 'is of other knobs or another version'
+        raise RuntimeError(
+            f'{str(path)[-200:]} {what}: choose another path for these experts, or delete the '
+            'folder and they are made again'
+        )
+
+
+def rows_of_clip(experts: Experts, knobs: Knobs, split: str, clip: int) -> dict[str, np.ndarray]:
+    """Float32 [F, WIDTHS[name]] of each expert that a clip has, F = 1 of scene and object."""
+    moments = draw_clip(knobs, split, clip)
+    rng = stream(knobs, split, clip, 4)
+    lacks = {name: rng.random() < experts.lacking.get(name, 0) for name in WIDTHS}
+    if all(lacks.values()):
+        lacks['scene'] = False
+    told = dict(
+        audio=_audio(moments),
+        object=_object(moments)[None],
+        scene=_scene(moments)[None],
+        speech=_speech(moments, rng),
+    )
+    spread = {name: experts.noise / math.sqrt(width) for name, width in WIDTHS.items()}
+    noisy = {name: x + spread[name] * rng.standard_normal(x.shape) for name, x in told.items()}
+    return {name: x.astype(np.float32) for name, x in noisy.items() if not lacks[name]}
+
+
+def rows_of_words(text: str) -> np.ndarray:
+    """Float32 [L, WORD_WIDTH] of the words of a caption."""
+    return np.stack([_words()[word] for word in text.split()]).astype(np.float32)
+
+
+def _write_split(folder: Path, experts: Experts, knobs: Knobs, split: str) -> None:
+    for v, count in enumerate(caption_counts(knobs, split)):
+        video = f'{split}_{v:04d}'  # as store.py names them
+        for name, rows in rows_of_clip(experts, knobs, split, v).items():
+            np.save(folder / name / f'{video}.npy', rows)
+        captions = draw_captions(knobs, split, v, draw_clip(knobs, split, v), count)
+        for k, caption in enumerate(captions):
+            np.save(folder / 'words' / f'{video}#{k}.npy', rows_of_words(caption['text']))
+
+
+def _scene(moments: list[Facts]) -> np.ndarray:
+    """[D]: the backgrounds, and not in which order."""
+    codes = _codes('background', len(BACKGROUNDS), WIDTHS['scene'])
+    return np.mean([codes[BACKGROUNDS.index(m['background'])] for m in moments], axis=0)
+
+
+def _object(moments: list[Facts]) -> np.ndarray:
+    """[D]: how the objects look, each whole and by its colour, shape and size."""
+    width = WIDTHS['object']
+    seen = []
+    for moment in moments:
+        for thing in moment['objects']:
+            size, colour, shape = (
+                OBJECT[slot].index(thing[slot]) for slot in ('size', 'colour', 'shape')
+            )
+            whole = len(OBJECT['shape']) * colour + shape
+            parts = dict(size=size, colour=colour, shape=shape, whole=whole)
+            counts = {slot: len(OBJECT[slot]) for slot in ('size', 'colour', 'shape')}
+            counts['whole'] = counts['colour'] * counts['shape']
+            seen.append(
+                sum(_codes(slot, counts[slot], width)[value] for slot, value in parts.items()) / 2
+            )
+    return np.mean(seen, axis=0)
+
+
+def _audio(moments: list[Facts]) -> np.ndarray:
+    """[F, D]: what is done, an object after the other, a row every half second."""
+    codes = _codes('action', len(OBJECT['action']), WIDTHS['audio'])
+    rows = []
+    for moment, frames in zip(moments, num_frames(moments)):
+        things = moment['objects']
+        for k in range(max(len(things), frames // HEARD)):
+            rows.append(codes[OBJECT['action'].index(things[k % len(things)]['action'])])
+    return np.array(rows)
+
+
+def _speech(moments: list[Facts], rng: np.random.Generator) -> np.ndarray:
+    """[F, D]: words of somebody who sees the clip, some of them idle; vectors as in captions."""
+    words = []
+    for _ in range(rng.integers(SPOKEN[0], SPOKEN[1] + 1)):
+        thing = _one(rng, _one(rng, moments)['objects'])
+        slot = _one(rng, list(OBJECT))
+        phrase = _one(rng, EXACT[slot][thing[slot]])
+        idle = rng.random() < IDLE
+        words.append(_one(rng, ('something', 'thing')) if idle else _one(rng, phrase.split()))
+    return np.array([_words()[word] for word in words])
+
+
+def _one(rng: np.random.Generator, options: Any) -> Any:
+    return options[rng.integers(len(options))]
+
+
+@cache
+def _words() -> dict[str, np.ndarray]:
+    """The vector of each word that the grammar can say."""
+    words = vocabulary()
+    return dict(zip(words, _codes('word', len(words), WORD_WIDTH)))
+
+
+@cache
+def _codes(kind: str, count: int, width: int) -> np.ndarray:
+    """Float64 [count, width], unit vectors of the values of a kind; the same in every corpus."""
+    codes = np.random.default_rng(list(kind.encode())).standard_normal((count, width))
+    return codes / np.linalg.norm(codes, axis=1, keepdims=True)

@@ -1,0 +1,309 @@
+r"""Turn pickled features of Collaborative Experts, MMT and TeachText into hdf5 files.
+
+    python tools/dataset_converters/expert_pickles.py videos data/msrvtt/features/ocr.h5 ocr.pickle
+    python tools/dataset_converters/expert_pickles.py texts data/msvd/features/gpt.h5 gpt.pkl
+    python tools/dataset_converters/expert_pickles.py texts data/msrvtt/features/gpt.h5 gpt.pkl \
+        --captions raw-captions.pkl --config configs/mmt_msrvtt.py
+
+*videos*: pickles of {video id: array [D] or [F, D], or NaN where the expert has nothing}.  The file
+gets [F, D] by video id, for ``LoadExperts`` and ``LoadFeatures``; a video of which the expert has
+nothing (NaN, no row, or no number but NaN) is not in it, and is counted.
+
+*texts*: pickles of {video id: list of arrays [L, D], one a caption}.  The file gets them by text
+id, for ``LoadTextFeatures``: as VIDEO#N, the ids that MSVD, VATEX and LSMDC have here; or, with
+--captions and --config, by those of the config's datasets, whose captions are found by their words
+(letters and digits alone) among those of their video.  A caption of which no word has a vector
+gets one row of zeros, and is counted.
+
+Pickles can run code: these are read by an unpickler that builds containers, strings, numbers and
+arrays of numbers only.  A pickle is in memory as a whole, one at a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import re
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence
+
+import h5py
+import numpy as np
+from mmengine.config import DictAction
+from mmengine.registry import init_default_scope
+
+from mmvtr.datasets.annotation_values import (
+    Place,
+    caption,
+    identifier,
+    listing,
+    problem,
+    shown,
+    wrong,
+)
+from mmvtr.datasets.pickles import read_pickle, text_of
+from mmvtr.registry import DATASETS
+from mmvtr.utils import load_config
+
+PARTS = ('train', 'val', 'test')
+
+#: A name in the file, and its features [F, D]; None = there are none.
+Item = tuple[str, Optional[np.ndarray]]
+#: By video id and the letters of a caption, the ids of the texts that want its features.
+Wanted = dict[tuple[str, str], list[str]]
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add('kind', choices=('videos', 'texts'), help='what the pickles have features of')
+    add('out', type=Path, help='hdf5 file to write')
+    add('pickles', type=Path, nargs='+', help='pickles of one expert, each of other videos')
+    add('--captions', type=Path, metavar='PKL', help='texts: {video id: captions}, of as many')
+    add('--config', help='texts: config whose datasets say the ids of the texts')
+    add(
+        '--cfg-options',
+        nargs='+',
+        action=DictAction,
+        default={},
+        metavar='KEY=VALUE',
+        help='config changes',
+    )
+    args = parser.parse_args()
+    if (args.captions is None) != (args.config is None):
+        parser.error('--captions and --config belong together')
+    if args.kind == 'videos' and args.captions:
+        parser.error('--captions is for texts')
+    return args
+
+
+def read_features(path: Path) -> Iterator[tuple[str, Any, Place]]:
+    """Video id, what there is of it, and its place, for each video of a pickle.
+
+    Raises:
+        FileNotFoundError: no such pickle.
+        ValueError: it is none of such features, has a video twice, or none at all.
+    """
+    content, whole = read_pickle(path, 'features', arrays=True), Place(path)
+    if not isinstance(content, dict) or not content:
+        raise wrong(whole, 'features by video id', content)
+    names = [identifier(text_of(key, whole), whole) for key in content]
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:  # as a string and as bytes
+        raise problem(whole, f'a second video {shown(twice[0])}')
+    for name, value in zip(names, content.values()):
+        yield name, value, whole.key(name)
+
+
+def videos(path: Path) -> Iterator[Item]:
+    """Features of the videos of a pickle."""
+    for name, value, place in read_features(path):
+        yield name, rows_of(value, place)
+
+
+def texts(path: Path) -> Iterator[Item]:
+    """Features of the captions of a pickle, numbered within their video."""
+    for name, value, place in read_features(path):
+        for n, one in enumerate(_list(value, place)):
+            yield f'{name}#{n}', rows_of(one, place.at(f'caption {n}'))
+
+
+class TextsByWords:
+    """Features of captions by the ids of texts of the same words, which so are the same.
+
+    Args:
+        captions: pickle of the captions, {video id: captions}, whose numbers are those of features.
+        wanted: which texts there are.
+
+    Attributes:
+        lacking: ids of the texts that are not found yet.
+    """
+
+    def __init__(self, captions: Path, wanted: Wanted) -> None:
+        self.captions, self.said = captions, _read_captions(captions)
+        self.wanted = wanted
+        self.lacking = dict.fromkeys(text for texts in wanted.values() for text in texts)
+
+    def __call__(self, path: Path) -> Iterator[Item]:
+        """Features of a pickle; captions that no text has are left out."""
+        for name, value, place in read_features(path):
+            found = _list(value, place)
+            said = self.said.get(name, [])
+            if len(found) != len(said):
+                what = f'{self.captions.name} has {len(said)}'
+                raise problem(place, f'features of {len(found)} captions, but {what}')
+            for n, (words, one) in enumerate(zip(said, found)):
+                for text_id in self.wanted.get((name, words), ()):
+                    if text_id in self.lacking:
+                        del self.lacking[text_id]
+                        yield text_id, rows_of(one, place.at(f'caption {n}'))
+
+
+def rows_of(value: Any, place: Place) -> Optional[np.ndarray]:
+    """Float [F, D] with F > 0, or None where there is nothing.
+
+    Raises:
+        ValueError: neither an array [D] or [F, D] nor NaN; some of its numbers are not finite.
+    """
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    if not isinstance(value, np.ndarray) or value.ndim not in (0, 1, 2):
+        found = value.shape if isinstance(value, np.ndarray) else value
+        raise wrong(place, 'an array [D] or [F, D], or NaN', found)
+    if value.ndim == 0 and not np.isnan(value):
+        raise wrong(place, 'an array [D] or [F, D], or NaN', value.item())
+    rows = np.atleast_2d(np.asarray(value))
+    if not rows.size or np.isnan(rows).all():
+        return None
+    with np.errstate(over='ignore'):
+        rows = rows.astype(np.float16 if rows.dtype.str[1:] == 'f2' else np.float32)
+    if not np.isfinite(rows).all():
+        raise problem(
+            place, f'{np.count_nonzero(~np.isfinite(rows))} numbers are no finite float32'
+        )
+    return rows
+
+
+def ids_of_texts(config: str, changes: dict[str, Any]) -> Wanted:
+    """The texts of a config's datasets.
+
+    Raises:
+        ValueError: one id for two texts.
+    """
+    cfg = load_config(config, changes)
+    init_default_scope('mmvtr')
+    wanted: Wanted = defaultdict(list)
+    known: dict[str, tuple[str, str]] = {}
+    for part in PARTS:
+        dataset_cfg = (cfg.get(f'{part}_dataloader') or {}).get('dataset')
+        if dataset_cfg is None:
+            continue
+        bare = dict(video_pipeline=[], text_pipeline=[], environments=None)
+        bare.update(classes=None, agreement=None, missing='raise')
+        dataset = DATASETS.build({**dataset_cfg, **bare})
+        for text in dataset.texts:
+            for v in text['video_idx']:
+                key = dataset.videos[v]['video_id'], letters(text['text'])
+                if known.setdefault(text['text_id'], key) != key:
+                    what = f'text {shown(text["text_id"])} of {part} is another one elsewhere'
+                    raise problem(Place(config), what)
+                if text['text_id'] not in wanted[key]:
+                    wanted[key].append(text['text_id'])
+    return dict(wanted)
+
+
+def letters(text: str) -> str:
+    """What two spellings of a caption have in common."""
+    return re.sub(r'[\W_]+', '', text.lower())
+
+
+def _read_captions(path: Path) -> dict[str, list[str]]:
+    """The letters of the captions of each video."""
+    content, whole = read_pickle(path, 'captions', arrays=True), Place(path)
+    if not isinstance(content, dict):
+        raise wrong(whole, 'captions by video id', content)
+    said = {}
+    for key, own in content.items():
+        name = text_of(key, whole)
+        place = whole.key(name)
+        said[name] = [letters(_sentence(one, place)) for one in _list(own, place)]
+    return said
+
+
+def _sentence(value: Any, place: Place) -> str:
+    """A caption, or a list of its words."""
+    words = value if isinstance(value, (list, tuple)) else [value]
+    return caption(' '.join(text_of(word, place) for word in words), place)
+
+
+def _list(value: Any, place: Place) -> list[Any]:
+    """One array a caption; a single array [captions, L, D] is a list of them too."""
+    if isinstance(value, np.ndarray) and value.ndim == 3:
+        return list(value)
+    return listing(list(value) if isinstance(value, tuple) else value, place)
+
+
+class Written(NamedTuple):
+    """What a store got: names with features, names without, and how wide rows are."""
+
+    there: set[str]
+    lacking: set[str]
+    width: int
+
+
+def convert(args: argparse.Namespace) -> Written:
+    """Write features of all pickles; the file appears when it is complete.
+
+    Raises:
+        FileExistsError: ``args.out`` is there.
+        FileNotFoundError: no such pickle.
+        ValueError: a malformed pickle, an item twice, features of several widths or of nothing, or
+            a text of the config without features.
+    """
+    if args.out.exists():
+        raise FileExistsError(f'{args.out} is there already')
+    items: Callable[[Path], Iterator[Item]] = dict(videos=videos, texts=texts)[args.kind]
+    if args.captions is not None:
+        items = TextsByWords(args.captions, ids_of_texts(args.config, args.cfg_options))
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    partial = args.out.with_name(f'{args.out.name}.part')
+    try:
+        with h5py.File(partial, 'w') as file:
+            written = _write(file, args.pickles, items)
+            if args.kind == 'texts':
+                for name in written.lacking:
+                    file[name] = np.zeros((1, written.width), np.float32)
+        if isinstance(items, TextsByWords) and items.lacking:
+            what = (
+                f'{len(items.lacking)} texts have no features, e.g. {shown([*items.lacking][:5])}'
+            )
+            raise problem(Place(args.config), what)
+        os.replace(partial, args.out)
+    finally:
+        partial.unlink(missing_ok=True)
+    return written
+
+
+def _write(
+    file: h5py.File, pickles: Sequence[Path], items: Callable[[Path], Iterator[Item]]
+) -> Written:
+    there: set[str] = set()
+    lacking: set[str] = set()
+    width = 0
+    for path in pickles:
+        for name, rows in items(path):
+            if name in there or name in lacking:
+                raise problem(Place(path), f'features of {shown(name)} are in another pickle too')
+            if rows is None:
+                lacking.add(name)
+                continue
+            width = width or rows.shape[1]
+            if rows.shape[1] != width:
+                what = f'features of {shown(name)} are {rows.shape[1]} wide, the first {width}'
+                raise problem(Place(path), what)
+            there.add(name)
+            file[name] = rows
+    if not there:
+        raise problem(Place(pickles[0]), 'has features of nothing')
+    return Written(there, lacking, width)
+
+
+def main() -> None:
+    args = parse_args()
+    try:
+        written = convert(args)
+    except (OSError, ValueError) as error:
+        raise SystemExit(f'error: {error}') from error
+    what = dict(videos='without features, not in it', texts='of unknown words, a row of zeros')
+    print(
+        f'{args.out}: {len(written.there)} {args.kind}, rows of {written.width} numbers; '
+        f'{len(written.lacking)} more {what[args.kind]}'
+    )
+
+
+if __name__ == '__main__':
+    main()
