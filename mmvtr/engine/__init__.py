@@ -10,7 +10,7 @@ from mmvtr.engine.loops import AlternatingTrainLoop
 from mmvtr.engine.members import MembersHook
 from mmvtr.engine.modality_gap import ModalityGapHook
 from mmvtr.engine.moments import MomentsHook
-from mmvtr.engine.optim import AutocastOptimWrapper, BertAdam, WarmupCosineLR
+from mmvtr.engine.optim import AutocastOptimWrapper, BertAdam, Ranger, WarmupCosineLR
 from mmvtr.engine.pictures_hook import PicturesHook
 from mmvtr.engine.progress import TimedLoggerHook
 from mmvtr.engine.query_queue import QueryQueueHook
@@ -47,6 +47,7 @@ __all__ = [
     'ProgressHook',
     'QBNormHook',
     'QueryQueueHook',
+    'Ranger',
     'RetrievalLoop',
     'ScoresFileHook',
     'SigmaFileHook',
