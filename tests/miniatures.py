@@ -167,7 +167,7 @@ LSMDC_FILES = {
         f'1005_V_00.00.01.000-00.00.02.000\t{_TIMES}\tShe stands still.',
     ],
     'LSMDC16_challenge_1000_publictect.csv': [
-        f'1006_T_00.00.01.000-00.00.02.000\t{_TIMES}\tA dog.',
+        f'1006_T_00.00.01.000-00.00.02.000\t{_TIMES}\ta dog',
         f'3011_U_00.00.01.000-00.00.02.000\t{_TIMES}\tA cat.',
     ],
 }

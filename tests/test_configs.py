@@ -337,7 +337,7 @@ def test_values_of_dvtr(path):
     assert 'triplet' not in parts or loss.margin == 0.5
 
 
-@pytest.mark.parametrize('row', ['msrvtt', 'msrvtt_full', 'msvd', 'vatex', 'activitynet'])
+@pytest.mark.parametrize('row', ['msrvtt', 'msrvtt_full', 'msvd', 'vatex', 'activitynet', 'lsmdc'])
 def test_a_baseline_differs_from_dvtr_in_debiasing_and_temperature(row):
     one, other = (Config.fromfile(CONFIGS[0].parent / f'{m}_{row}.py') for m in ('c2v', 'dvtr_c2v'))
     for cfg in (one, other):
@@ -411,7 +411,8 @@ def test_values_of_ncl(path):
     elif 'vitb16' in parts:  # a row of UATVR
         assert loader.batch_size == 64 and cfg.model.encoder.frames.model == 'ViT-B-16-quickgelu'
     else:
-        assert cfg.train_cfg.max_epochs == dict(msvd=3, msrvtt=5, activitynet=10)[dataset]
+        epochs = dict(msvd=3, msrvtt=5, activitynet=10, lsmdc=5)
+        assert cfg.train_cfg.max_epochs == epochs[dataset]
         vit = 'ViT-B-16-quickgelu' if 'c2v' in parts else 'ViT-B-32-quickgelu'
         assert cfg.model.encoder.frames.model == vit
         aggregator = 'transformer' if 'seqtransf' in parts else 'mean'  # NCL takes meanP

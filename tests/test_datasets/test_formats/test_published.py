@@ -8,13 +8,14 @@ import pytest
 from mmengine.config import Config
 from mmengine.logging import MMLogger
 
-from miniatures import EPIC_HEADER, write_epic, write_msrvtt, write_msvd
+from miniatures import EPIC_HEADER, write_epic, write_lsmdc, write_msrvtt, write_msvd
 from mmvtr.datasets import (
     ActivityNetDataset,
     ActivityNetMomentsDataset,
     CharadesSTADataset,
     DiDeMoDataset,
     EPICKitchensDataset,
+    LSMDCDataset,
     MSRVTTDataset,
     MSVDDataset,
     TVRDataset,
@@ -116,12 +117,12 @@ def test_lists(tmp_path):
         read_ids(path)
 
 
-@pytest.mark.parametrize('name', ['msvd', 'activitynet', 'vatex', 'didemo'])
+@pytest.mark.parametrize('name', ['msvd', 'activitynet', 'vatex', 'didemo', 'lsmdc'])
 def test_base_config(tmp_path, name):
     register_all_modules()
     cfg = Config.fromfile(BASES / f'{name}.py')
     cls = DATASETS.get(cfg.test_dataloader.dataset.type)
-    write(tmp_path, cls)
+    write_lsmdc(tmp_path) if cls is LSMDCDataset else write(tmp_path, cls)
     sets = {}
     for part in ('val', 'test'):
         if f'{part}_dataloader' in cfg:
