@@ -10,8 +10,8 @@ from children import ROOT
 INDEX = yaml.safe_load((ROOT / 'model-index.yml').read_text())
 FILES = {path: yaml.safe_load((ROOT / path).read_text()) for path in INDEX['Import']}
 REAL = {path.stem for path in (ROOT / 'configs').glob('*.py') if 'planted' not in path.stem}
-#: A table of a paper, as in ``reported (DVTR, Table III)``.
-PAPERS = ('DVTR', 'NCL', 'UATVR', 'ARL', 'frame-length paper')
+#: A table of a paper, or of what is beside its code, as in ``reported (DVTR, Table III)``.
+PAPERS = ('DVTR', 'NCL', 'UATVR', 'ARL', 'frame-length paper', 'CE repository')
 
 
 def test_every_real_config_is_in_one_metafile():

@@ -11,7 +11,7 @@ from mmvtr.engine.members import MembersHook
 from mmvtr.engine.modality_gap import ModalityGapHook
 from mmvtr.engine.moments import MomentsHook
 from mmvtr.engine.momentum import MomentumHook
-from mmvtr.engine.optim import AutocastOptimWrapper, BertAdam, WarmupCosineLR
+from mmvtr.engine.optim import AutocastOptimWrapper, BertAdam, Ranger, WarmupCosineLR
 from mmvtr.engine.pictures_hook import PicturesHook
 from mmvtr.engine.progress import TimedLoggerHook
 from mmvtr.engine.query_queue import QueryQueueHook
@@ -49,6 +49,7 @@ __all__ = [
     'ProgressHook',
     'QBNormHook',
     'QueryQueueHook',
+    'Ranger',
     'RetrievalLoop',
     'ScoresFileHook',
     'SigmaFileHook',

@@ -20,6 +20,7 @@ from mmengine.runner import LogProcessor, Runner
 from torch.utils.data import DataLoader
 
 from mmvtr.engine.arguments import arguments_of
+from mmvtr.engine.expert_checks import expert_faults
 from mmvtr.registry import (
     DATA_SAMPLERS,
     DATASETS,
@@ -84,7 +85,8 @@ class Place(NamedTuple):
 
 
 def check_config(cfg: Config, options: Iterable[str] = ()) -> None:
-    """Refuse a config with keys that nothing reads, or with components that there are not.
+    """Refuse a config with keys that nothing reads, with components that there are not, or with
+    experts that are not the encoder's.
 
     Args:
         cfg: the merged config.
@@ -94,7 +96,7 @@ def check_config(cfg: Config, options: Iterable[str] = ()) -> None:
         SystemExit: names each of the first faults by its full key, with the nearest right name.
     """
     registry.init_default_scope(cfg.get('default_scope') or 'mmengine')
-    faults = [*key_faults(cfg, options), *component_faults(cfg)]
+    faults = [*key_faults(cfg, options), *component_faults(cfg), *expert_faults(cfg)]
     if faults:
         shown = '\n'.join(f'error: {cfg.filename}: {fault}' for fault in faults[:5])
         more = f'\n... and {len(faults) - 5} more' if len(faults) > 5 else ''

@@ -1,4 +1,5 @@
-"""How the weights move: mixed precision on any device, and CLIP4Clip's optimizer and schedule."""
+"""How the weights move: mixed precision on any device, CLIP4Clip's optimizer and schedule, CE's
+optimizer."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from mmengine.optim import OptimWrapper
 from mmengine.optim.scheduler.lr_scheduler import LRSchedulerMixin
 from mmengine.optim.scheduler.param_scheduler import _ParamScheduler
 from torch import Tensor, nn
-from torch.optim import Optimizer
+from torch.optim import Optimizer, RAdam
 
 from mmvtr.registry import OPTIM_WRAPPERS, OPTIMIZERS, PARAM_SCHEDULERS
 
@@ -121,6 +122,83 @@ class BertAdam(Optimizer):
         state['v'].mul_(b2).addcmul_(w.grad, w.grad, value=1 - b2)
         update = state['m'] / (state['v'].sqrt() + group['eps'])
         w.sub_(update.add_(w, alpha=group['weight_decay']), alpha=group['lr'])
+
+
+@OPTIMIZERS.register_module()
+class Ranger(RAdam):
+    """RAdam whose weights are drawn back every k steps (Lookahead), as CE trains.
+
+    torch's RAdam with decoupled weight decay is the inner one; its rectification begins where the
+    approximated length of the average passes 5, the same as Ranger's ``N_sma_threshhold``.  Slow
+    weights s begin as the weights w before their first step; after every k-th one::
+
+        s = s + alpha (w - s),    w = s
+
+    The steps of a parameter are those at which it had a gradient.  State of a parameter: RAdam's,
+    and ``slow``.
+
+    Args:
+        params: parameters or parameter groups.
+        lr, eps: > 0.
+        alpha: share of the way to the fast weights, in [0, 1].
+        k: steps from one draw to the next, at least 1.
+        betas: decay of the first and the second moment, in [0, 1).
+        weight_decay: decoupled from the gradient, multiplied by ``lr``, >= 0.
+
+    Raises:
+        ValueError: a value outside its range.
+    """
+
+    def __init__(
+        self,
+        params: Iterable,
+        lr: float = 1e-3,
+        *,
+        alpha: float = 0.5,
+        k: int = 6,
+        betas: tuple[float, float] = (0.95, 0.999),
+        eps: float = 1e-5,
+        weight_decay: float = 0.0,
+    ) -> None:
+        if not 0 <= alpha <= 1:
+            raise ValueError(f'Ranger: alpha must be in [0, 1], got {alpha}')
+        if k < 1:
+            raise ValueError(f'Ranger: k must be at least 1, got {k}')
+        for name, value in dict(lr=lr, eps=eps).items():
+            if not value > 0:
+                raise ValueError(f'Ranger: {name} must be > 0, got {value}')
+        super().__init__(
+            params,
+            lr=lr,
+            betas=tuple(betas),
+            eps=eps,
+            weight_decay=weight_decay,
+            decoupled_weight_decay=True,
+        )
+        self.defaults.update(alpha=alpha, k=k)
+        for group in self.param_groups:
+            group.setdefault('alpha', alpha)
+            group.setdefault('k', k)
+
+    @torch.no_grad()
+    def step(self, closure: Optional[Callable[[], Tensor]] = None) -> Optional[Tensor]:
+        """Update every parameter that has a gradient."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        moved = [(w, g) for g in self.param_groups for w in g['params'] if w.grad is not None]
+        # RAdam takes any state for a parameter that it has seen: the slow weights come after it.
+        new = {w: w.clone() for w, _ in moved if w not in self.state}
+        super().step()
+        for w, slow in new.items():
+            self.state[w]['slow'] = slow
+        for w, group in moved:
+            state = self.state[w]
+            if int(state['step']) % group['k'] == 0:
+                state['slow'].add_(w - state['slow'], alpha=group['alpha'])
+                w.copy_(state['slow'])
+        return loss
 
 
 def warmup_cosine(progress: float, warmup: float) -> float:

@@ -15,11 +15,14 @@ from mmvtr.rehearsal.world import (
     FIRST_NOUN,
     FIRST_SCENE,
     FIRST_VERB,
+    Basis,
     Facts,
     World,
     uniform,
 )
 
+#: Width of the vectors that a supervision reads beside the items.
+VECTORS = 64
 #: Seconds of a video: a median, and the standard deviation of the logarithm.
 SECONDS, SPREAD, FPS = 12.0, 0.6, 30
 
@@ -40,6 +43,8 @@ class SimulatedDataset(VideoTextDataset):
         roles: texts come with role graphs.
         classes: videos and texts come with classes of verbs and nouns, and actions.
         group: a text belongs to up to so many videos of the same verb and noun.
+        vectors: by side, ``'text'`` and ``'video'``, names of stored vectors that come with each
+            item, of what it tells or shows and nothing else.
         recording: so many clips in a row are cut from one file, each where the last one ended.
         related: as of EPIC's dataset, hand a video any text that shares its verb or its noun.
         first: number of the first video: splits of one world do not overlap.
@@ -62,6 +67,7 @@ class SimulatedDataset(VideoTextDataset):
         roles: bool = False,
         has_classes: bool = False,
         group: int = 1,
+        vectors: Optional[dict[str, Sequence[str]]] = None,
         recording: Optional[int] = None,
         related: Optional[float] = None,
         first: int = 0,
@@ -76,6 +82,7 @@ class SimulatedDataset(VideoTextDataset):
         self.expert_rows = expert_rows
         self.roles, self.has_classes, self.group, self.related = roles, has_classes, group, related
         self.first, self.recording = first, recording
+        self.vectors = vectors or {}
         self._by_class: dict[tuple[str, int], list[int]] = {}
         kwargs.pop('video_pipeline', None), kwargs.pop('text_pipeline', None)
         super().__init__([], [], **kwargs)
@@ -208,6 +215,10 @@ class SimulatedDataset(VideoTextDataset):
                 item['classes'] = record['classes']
             if self.environments is not None:
                 item['environment'] = int(self.environments[v])
+            if self.vectors.get('video'):
+                facts = self.world.facts(np.array([record['number'] * self.world.moments]))
+                content = Basis.of(self.world.seed, VECTORS, 'shared').content(facts)
+                item['vectors'] = {name: content for name in self.vectors['video']}
             items.append(item)
         return items
 
@@ -246,6 +257,10 @@ class SimulatedDataset(VideoTextDataset):
             item['classes'] = record['classes']
         if self.roles:
             item['extra'] = _graph(record['ids'])
+        if self.vectors.get('text'):
+            told = self.world.word_table(VECTORS)[record['ids']].sum(0, keepdim=True)
+            told = torch.nn.functional.normalize(told, dim=-1)
+            item['vectors'] = {name: told for name in self.vectors['text']}
         return item
 
 

@@ -71,6 +71,7 @@ def _judge(model: nn.Module, whole: nn.Module, dataset: Any, environment: int | 
         figures['relevant_share'] = mean_of((known.relevance >= 0.5).float(), ~known.positives)
         figures['overlap_share'] = mean_of(known.overlap.float(), ~known.positives)
     if model.supervision is not None:
+        texts, videos = _with_own_levels(model, batch, texts, videos)
         made, _ = model.supervision(texts, videos, known)
         figures.update(_of_supervision(made, known, soft, negative))
         if isinstance(model.supervision, ARLSupervision) and model.supervision.found:
@@ -79,6 +80,17 @@ def _judge(model: nn.Module, whole: nn.Module, dataset: Any, environment: int | 
                 figures.update(_of_sets(name, found.cpu(), known, soft))
             figures.update(_of_frames(model.supervision, texts, videos, known, dataset, samples))
     return figures
+
+
+def _with_own_levels(
+    model: nn.Module, batch: dict[str, Any], texts: Levels, videos: Levels
+) -> tuple[Levels, Levels]:
+    """Levels of texts and of videos, with those that the supervision reads beside the encoder's."""
+    if not hasattr(model.supervision, 'own_levels'):
+        return texts, videos
+    device = next(iter(texts.values())).mean.device
+    further = model.supervision.own_levels(batch['inputs'], batch['data_samples'], device)
+    return tuple({**one, **more} for one, more in zip((texts, videos), further))
 
 
 def _items(dataset: Any, environment: int | None) -> list[int]:
@@ -217,7 +229,7 @@ def scatter(runner: Runner, *, points: int = 600) -> Optional[dict[str, Any]]:
     texts, videos = model.encode_text(batch['inputs']), model.encode_video(batch['inputs'])
     scores = model.similarity(texts, videos)['scores']
     known = annotated_target(samples, scores.device)
-    made, _ = model.supervision(texts, videos, known)
+    made, _ = model.supervision(*_with_own_levels(model, batch, texts, videos), known)
     if not isinstance(made, Target) or made.weights is None:
         return None
     truth = torch.from_numpy(

@@ -121,12 +121,14 @@ class Inputs(NamedTuple):
         aligned: frames lie in the space of the words.
         experts: width by name, or None.
         roles: texts need role graphs.
+        vectors: names of the stored vectors that a supervision reads of a side's items.
     """
 
     width: int
     aligned: bool = True
     experts: Optional[dict[str, int]] = None
     roles: bool = False
+    vectors: Optional[dict[str, list[str]]] = None
 
 
 def _simulate_model(model: ConfigDict, size: Size) -> Inputs:
@@ -141,14 +143,24 @@ def _simulate_model(model: ConfigDict, size: Size) -> Inputs:
         )
     before = inner.get('dim')
     inputs = ENCODERS[bare_name(inner)](inner, size)
-    after = inner.get('dim') or inner.frames.dim
+    after = inner.get('dim') or (inner.frames.dim if 'frames' in inner else before)
     readers = [model.get('similarity'), model.get('supervision'), *_parts(model, 'objectives')]
     for reader in (part for part in readers if part):
         if 'dim' in reader and (before is None or reader.dim == before):
             reader.dim = after
+        if (reader.get('project') or {}).get('in_dim') == before:
+            reader.project.in_dim = after
         if 'decoder' in reader:
             reader.decoder = _t5(size.width or 768)
-    return inputs
+    return inputs._replace(vectors=_stored_vectors(model.get('supervision') or {}))
+
+
+def _stored_vectors(supervision: ConfigDict) -> Optional[dict[str, list[str]]]:
+    """By side, the names of the stored vectors that it reads; None: none."""
+    names = list(supervision.get('teachers', ()))
+    if names:
+        return dict(text=names, video=names)
+    return dict(text=[supervision.sentences]) if supervision.get('sentences') else None
 
 
 def _parts(model: ConfigDict, name: str) -> list[ConfigDict]:
@@ -215,6 +227,18 @@ def _mmt(encoder: ConfigDict, size: Size) -> Inputs:
     return Inputs(max(encoder.experts.values()), experts=dict(encoder.experts))
 
 
+def _ce(encoder: ConfigDict, size: Size) -> Inputs:
+    """Rows of experts and words, which are stored: all that learns is its own."""
+    words = size.width or encoder.text.in_dim
+    encoder.text = dict(
+        type='SimulatedText', dim=words, trained=False, aligned=False, sentence='none'
+    )
+    if size.width:
+        encoder.experts = {name: size.width for name in encoder.experts}
+        encoder.dim = None if encoder.get('gating', 'pairwise') is None else size.width
+    return Inputs(max(encoder.experts.values()), experts=dict(encoder.experts))
+
+
 def _ssb(encoder: ConfigDict, size: Size) -> Inputs:
     hidden = size.width or _hidden(encoder.text)
     trained = not encoder.text.get('frozen', False)
@@ -231,6 +255,7 @@ ENCODERS = dict(
     CLIP2Video=_dual,
     CLIP4Clip=_dual,
     UATVR=_dual,
+    CEEncoder=_ce,
     ARLEncoder=_features,
     MSSLEncoder=_features,
     GMMFormerEncoder=_features,
@@ -343,6 +368,8 @@ def _dataset(
         made.recording = RECORDING
     if inputs.experts is not None:
         made.update(experts=inputs.experts, expert_rows=2 if size.width else 8)
+    if inputs.vectors is not None and not first:
+        made.vectors = inputs.vectors
     if split.texts < split.videos and not first:
         made.group = round(split.videos / split.texts)
     for key in ('epoch_unit', 'related'):

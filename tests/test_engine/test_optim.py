@@ -1,5 +1,7 @@
-"""BertAdam against CLIP4Clip's own numbers and a loop in float64; autocast on a CPU."""
+"""BertAdam against CLIP4Clip's own numbers, it and Ranger against loops in float64; autocast on a
+CPU."""
 
+import copy
 import math
 
 import numpy as np
@@ -8,7 +10,13 @@ import torch
 from mmengine.optim import build_optim_wrapper
 from torch import nn
 
-from mmvtr.engine.optim import AutocastOptimWrapper, BertAdam, WarmupCosineLR, warmup_cosine
+from mmvtr.engine.optim import (
+    AutocastOptimWrapper,
+    BertAdam,
+    Ranger,
+    WarmupCosineLR,
+    warmup_cosine,
+)
 
 
 def test_golden_20_steps(shared):
@@ -123,6 +131,101 @@ def test_closure():
 def test_bertadam_rejects(bad):
     with pytest.raises(ValueError, match='BertAdam'):
         BertAdam([nn.Parameter(torch.ones(1))], **bad)
+
+
+RANGER = dict(lr=0.05, betas=(0.95, 0.9), eps=1e-5, weight_decay=0.1, alpha=0.3, k=4)
+
+
+def ranger_by_a_loop(start, grads):
+    """Numbers one by one, as Ranger's code of 2019 (CE's) computes them; None: no gradient."""
+    b1, b2 = RANGER['betas']
+    w, slow, m, v, step = list(start), list(start), [0.0] * len(start), [0.0] * len(start), 0
+    longest = 2 / (1 - b2) - 1
+    for grad in grads:
+        if grad is None:
+            continue
+        step += 1
+        length = longest - 2 * step * b2**step / (1 - b2**step)
+        for i, g in enumerate(grad):
+            m[i] = b1 * m[i] + (1 - b1) * g
+            v[i] = b2 * v[i] + (1 - b2) * g * g
+            w[i] -= RANGER['weight_decay'] * RANGER['lr'] * w[i]
+            size = RANGER['lr'] / (1 - b1**step)
+            if length > 5:
+                size *= math.sqrt(
+                    (1 - b2**step)
+                    * ((length - 4) / (longest - 4))
+                    * ((length - 2) / length)
+                    * (longest / (longest - 2))
+                )
+                w[i] -= size * m[i] / (math.sqrt(v[i]) + RANGER['eps'])
+            else:
+                w[i] -= size * m[i]
+            if step % RANGER['k'] == 0:
+                slow[i] += RANGER['alpha'] * (w[i] - slow[i])
+                w[i] = slow[i]
+    return w
+
+
+def gradients_of_two(steps=14):
+    """Of two parameters, of which the second has none in some steps."""
+    rng = np.random.default_rng(1)
+    grads = [list(rng.normal(size=(steps, n))) for n in (5, 3)]
+    grads[1][0] = grads[1][5] = None
+    return [rng.normal(size=n) for n in (5, 3)], grads
+
+
+def ranger_steps(params, optimizer, grads, steps):
+    for step in steps:
+        for param, of_param in zip(params, grads):
+            grad = of_param[step]
+            param.grad = None if grad is None else torch.from_numpy(grad).to(param.dtype)
+        optimizer.step()
+
+
+def test_ranger_against_a_loop():
+    """Before and behind the step at which rectification begins, with steps without a gradient."""
+    starts, grads = gradients_of_two()
+    params = [nn.Parameter(torch.from_numpy(start.copy())) for start in starts]
+    ranger_steps(params, Ranger(params, **RANGER), grads, range(14))
+    for param, start, of_param in zip(params, starts, grads):
+        np.testing.assert_allclose(param.detach(), ranger_by_a_loop(start, of_param), rtol=1e-11)
+
+
+@pytest.mark.parametrize('at', [1, 6, 9])
+def test_ranger_resumes_to_the_bit(at):
+    starts, grads = gradients_of_two()
+    params = [nn.Parameter(torch.from_numpy(start).float()) for start in starts]
+    optimizer = Ranger(params, **RANGER)
+    ranger_steps(params, optimizer, grads, range(at))
+    again = [nn.Parameter(param.detach().clone()) for param in params]
+    resumed = Ranger(again, lr=1.0)
+    resumed.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    for some, one in ((params, optimizer), (again, resumed)):
+        ranger_steps(some, one, grads, range(at, 14))
+    assert all(torch.equal(*pair) for pair in zip(params, again))
+
+
+def test_ranger_closure_and_groups():
+    params = [nn.Parameter(torch.ones(2)) for _ in range(2)]
+    groups = [dict(params=params[:1], k=1, alpha=0.0), dict(params=params[1:])]
+    optimizer = Ranger(groups, lr=0.1)
+
+    def closure():
+        loss = sum(param.sum() for param in params)
+        loss.backward()
+        return loss
+
+    assert optimizer.step(closure) == 4
+    assert params[0].tolist() == [1, 1] and params[1][0] < 1  # drawn back wholly, and not at all
+
+
+@pytest.mark.parametrize(
+    'bad', [dict(alpha=2), dict(k=0), dict(lr=0), dict(eps=0), dict(alpha=float('nan'))]
+)
+def test_ranger_rejects(bad):
+    with pytest.raises(ValueError, match='Ranger'):
+        Ranger([nn.Parameter(torch.ones(1))], **bad)
 
 
 def test_warmup_rejects():

@@ -1,0 +1,71 @@
+"""Do the experts that a dataset reads fit those that the encoder knows?  Told before a start.
+
+Rows carry the number of their expert, by name in alphabetical order: other names of as many experts
+would train without an error, each expert's weights on another one's rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, Mapping
+
+from mmengine.config import Config
+
+
+def expert_faults(cfg: Config) -> Iterator[str]:
+    """Each pipeline of ``train``, ``val`` and ``test`` whose experts are not the encoder's.
+
+    Args:
+        cfg: the merged config.  A pipeline step with a dict ``experts`` of dicts with ``dim``
+            (``LoadExperts``) is compared with the dict ``experts`` of widths of each encoder of the
+            model; configs without either are let through.
+    """
+    for split in ('train', 'val', 'test'):
+        dataset = (cfg.get(f'{split}_dataloader') or {}).get('dataset')
+        steps = dataset.get('video_pipeline') if isinstance(dataset, Mapping) else None
+        for i, step in enumerate(steps if isinstance(steps, (list, tuple)) else ()):
+            read = _widths(step.get('experts')) if isinstance(step, Mapping) else {}
+            for key, known in _encoders(cfg.get('model'), 'model') if read else ():
+                fault = difference(read, known)
+                if fault:
+                    yield (
+                        f'{split}_dataloader.dataset.video_pipeline.{i}.experts: not those of '
+                        f'{key}.experts: {fault}'
+                    )
+
+
+def difference(read: Mapping[str, int], known: Mapping[str, int]) -> str:
+    """What is wrong with the experts ``read`` for an encoder of ``known``, widths by name; ''."""
+    parts = []
+    for names, words in (
+        (known.keys() - read.keys(), 'the encoder waits for'),
+        (read.keys() - known.keys(), 'the encoder does not know'),
+    ):
+        if names:
+            parts.append(f'{words} {str(sorted(names))[:120]}')
+    wide = {name: (read[name], known[name]) for name in read.keys() & known.keys()}
+    for name, (one, other) in sorted(wide.items()):
+        if one != other:
+            parts.append(f'{name!r} is {one} wide, the encoder takes {other}')
+            break
+    return '; '.join(parts)
+
+
+def _widths(experts: Any) -> dict[str, int]:
+    """Of the experts of a pipeline step; {}: it is none that reads any."""
+    if not isinstance(experts, Mapping):
+        return {}
+    found = [one.get('dim') if isinstance(one, Mapping) else None for one in experts.values()]
+    return {} if None in found else dict(zip(experts, found))
+
+
+def _encoders(model: Any, key: str) -> Iterator[tuple[str, Mapping[str, int]]]:
+    """Keys of the encoders in a model that state experts, and their widths by name."""
+    if isinstance(model, (list, tuple)):
+        for i, one in enumerate(model):
+            yield from _encoders(one, f'{key}.{i}')
+    elif isinstance(model, Mapping):
+        experts = model.get('experts')
+        if isinstance(experts, Mapping) and all(isinstance(w, int) for w in experts.values()):
+            yield key, experts
+        for name in ('encoder', 'member', 'members'):
+            yield from _encoders(model.get(name), f'{key}.{name}')
