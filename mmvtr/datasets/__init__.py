@@ -12,6 +12,13 @@ from mmvtr.datasets.formats.prvr import PRVRDataset
 from mmvtr.datasets.formats.tvr import TVRDataset
 from mmvtr.datasets.formats.vatex import VATEXDataset
 from mmvtr.datasets.formats.youcook2 import YouCook2Dataset
+from mmvtr.datasets.judgments import (
+    read_crisscrossed,
+    read_eccv_caption,
+    read_flickr8k_crowd,
+    read_flickr8k_expert,
+)
+from mmvtr.datasets.pair_values import PairValues, read_qrels, read_run, write_qrels, write_run
 from mmvtr.datasets.planted_corpus.dataset import PlantedDataset
 from mmvtr.datasets.sampling.collate import collate_retrieval
 from mmvtr.datasets.sampling.environment_sampler import EnvironmentBatchSampler
@@ -80,6 +87,7 @@ __all__ = [
     'OpenCLIPResize',
     'OpenCLIPTokenize',
     'PRVRDataset',
+    'PairValues',
     'PartOfSpeechGraph',
     'PlantedDataset',
     'PoolFeatures',
@@ -99,5 +107,13 @@ __all__ = [
     'WordTokenize',
     'YouCook2Dataset',
     'collate_retrieval',
+    'read_crisscrossed',
+    'read_eccv_caption',
+    'read_flickr8k_crowd',
+    'read_flickr8k_expert',
     'read_frames',
+    'read_qrels',
+    'read_run',
+    'write_qrels',
+    'write_run',
 ]

@@ -1,6 +1,7 @@
 """Metrics over score matrices [T, V] and what is known of the set; no metric knows a model."""
 
 from mmvtr.evaluation.graded import RelevanceMetric
+from mmvtr.evaluation.judged import JudgedMetric
 from mmvtr.evaluation.length_bias import LengthBiasMetric
 from mmvtr.evaluation.metric import Metric, Report, directed, evaluate
 from mmvtr.evaluation.moment_ratio import MomentRatioMetric
@@ -13,6 +14,7 @@ from mmvtr.evaluation.uncertainty import GeneralCaptionMetric, UncertaintyMetric
 
 __all__ = [
     'GeneralCaptionMetric',
+    'JudgedMetric',
     'LengthBiasMetric',
     'Metric',
     'MomentRatioMetric',

@@ -1,0 +1,220 @@
+"""A number for each of some pairs of a text and a video, and TREC's files of such.
+
+Grades of judged pairs are *qrels* (``query 0 item grade``), scores of a ranking a *run*
+(``query Q0 item rank score tag``); fields stand apart by spaces or tabs.  The query is the text,
+or with ``query='video'`` the video.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Iterator, Literal, NamedTuple, Sequence, Union
+
+import numpy as np
+
+from mmvtr.datasets.annotation_files import read_lines
+from mmvtr.datasets.annotation_values import Place, problem, shown, wrong
+
+Query = Literal['text', 'video']
+#: Fields of a line, as an error shows them.
+QRELS, RUN = 'query 0 item grade', 'query Q0 item rank score tag'
+
+
+class PairValues(NamedTuple):
+    """N pairs, none of them twice; of what is not here nothing is known.
+
+    Attributes:
+        texts: N ids.
+        videos: N ids.
+        values: float64 [N], grades or scores.
+        origin: where they come from, for messages.
+    """
+
+    texts: Sequence[str]
+    videos: Sequence[str]
+    values: np.ndarray
+    origin: str = ''
+
+    def matrix(
+        self, text_ids: Sequence[str], video_ids: Sequence[str], *, others: str = 'raise'
+    ) -> np.ndarray:
+        """Float64 [T, V], NaN where nothing is known.
+
+        Args:
+            text_ids, video_ids: T and V ids, of rows and columns.
+            others: pairs of other ids 'raise' an error, or are 'left_out'.
+
+        Raises:
+            ValueError: ids twice, another option, pairs of other ids, or no pair is left.
+        """
+        if others not in ('raise', 'left_out'):
+            raise ValueError(f"others: 'raise' or 'left_out', not {others!r}")
+        rows, columns = _positions('text', text_ids), _positions('video', video_ids)
+        t = np.array([rows.get(text, -1) for text in self.texts], dtype=np.int64)
+        v = np.array([columns.get(video, -1) for video in self.videos], dtype=np.int64)
+        known = (t >= 0) & (v >= 0)
+        place = Place(self.origin or 'pairs')
+        if not known.any():
+            raise problem(
+                place,
+                f'none of {len(t)} pairs is of these texts ({shown(list(text_ids[:3]))}) and '
+                f'videos ({shown(list(video_ids[:3]))})',
+            )
+        if others == 'raise' and not known.all():
+            first = int(np.flatnonzero(~known)[0])
+            kind = 'text' if t[first] < 0 else 'video'
+            name = (self.texts if t[first] < 0 else self.videos)[first]
+            raise problem(
+                place, f'unknown {kind} {shown(name)} (so {(~known).sum()} of {len(t)} pairs)'
+            )
+        table = np.full((len(rows), len(columns)), np.nan)
+        table[t[known], v[known]] = self.values[known]
+        return table
+
+    @classmethod
+    def of_matrix(
+        cls, table: np.ndarray, text_ids: Sequence[str], video_ids: Sequence[str]
+    ) -> PairValues:
+        """The entries of [T, V] that are not NaN, row by row.
+
+        Raises:
+            ValueError: not as many ids as rows and columns.
+        """
+        if table.shape != (len(text_ids), len(video_ids)):
+            raise ValueError(
+                f'{len(text_ids)} text ids and {len(video_ids)} video ids do not fit '
+                f'{list(table.shape)}'
+            )
+        t, v = np.nonzero(~np.isnan(table))
+        return cls(
+            [text_ids[i] for i in t], [video_ids[i] for i in v], table[t, v].astype(np.float64)
+        )
+
+
+def read_qrels(path: Union[str, Path], *, query: Query = 'text') -> PairValues:
+    """Read judgments; what was judged and is not relevant has grade 0.
+
+    Args:
+        path: of lines ``query 0 item grade``, grades whole or decimal.
+        query: what the queries are, 'text' or 'video'.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: another number of fields (another delimiter), a grade that is no finite number,
+            a pair twice, no line at all; file and line are named.
+    """
+    return _read(Path(path), QRELS, 3, query)
+
+
+def read_run(path: Union[str, Path], *, query: Query = 'text') -> PairValues:
+    """Read the scores of a run. The rank is not read: as for trec_eval, the scores make the order.
+
+    Args:
+        path: of lines ``query Q0 item rank score tag``.
+        query: what the queries are, 'text' or 'video'.
+
+    Raises:
+        FileNotFoundError, ValueError: as of :func:`read_qrels`.
+    """
+    return _read(Path(path), RUN, 4, query)
+
+
+def write_qrels(path: Union[str, Path], pairs: PairValues, *, query: Query = 'text') -> None:
+    """Write judgments, whole grades without a point (trec_eval reads no other).
+
+    Raises:
+        ValueError: an id with a space in it, or a value that is not finite; nothing is written.
+    """
+    lines = (f'{q} 0 {item} {grade:.17g}' for q, item, grade in _checked(pairs, query))
+    Path(path).write_text(''.join(f'{line}\n' for line in list(lines)), encoding='utf-8')
+
+
+def write_run(
+    path: Union[str, Path], pairs: PairValues, *, query: Query = 'text', tag: str = 'mmvtr'
+) -> None:
+    """Write a run, queries in their order, each best first; scores to their last bit.
+
+    Raises:
+        ValueError: as of :func:`write_qrels`, or a tag with a space in it.
+    """
+    if tag.split() != [tag]:
+        raise ValueError(f'tag: a word without spaces, not {shown(tag)}')
+    by_query: dict[str, list[tuple[str, float]]] = {}
+    for q, item, score in _checked(pairs, query):
+        by_query.setdefault(q, []).append((item, score))
+    lines = [
+        f'{q} Q0 {item} {rank} {score:.17g} {tag}\n'
+        for q, items in by_query.items()
+        for rank, (item, score) in enumerate(sorted(items, key=lambda x: -x[1]), 1)
+    ]
+    Path(path).write_text(''.join(lines), encoding='utf-8')
+
+
+def collect(rows: Iterator[tuple[Place, str, str, float]], origin: Union[str, Path]) -> PairValues:
+    """Pairs with their places: place, text, video, value.
+
+    Raises:
+        ValueError: a pair twice, or none at all.
+    """
+    found: dict[tuple[str, str], float] = {}
+    for place, text, video, value in rows:
+        if (text, video) in found:
+            raise problem(place, f'a second line of text {shown(text)} and video {shown(video)}')
+        found[text, video] = value
+    if not found:
+        raise problem(Place(origin), 'has no pair at all')
+    texts, videos = zip(*found)
+    return PairValues(texts, videos, np.array([*found.values()]), str(origin))
+
+
+def finite(value: str, what: str, place: Place) -> float:
+    """A number from its digits.
+
+    Raises:
+        ValueError: it is none, or not finite.
+    """
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise wrong(place, f'{what}, a finite number', value)
+    return number
+
+
+def _read(path: Path, form: str, value_at: int, query: Query) -> PairValues:
+    names = form.split()
+    if query not in ('text', 'video'):
+        raise ValueError(f"query: 'text' or 'video', not {query!r}")
+
+    def rows() -> Iterator[tuple[Place, str, str, float]]:
+        for place, line in read_lines(path):
+            fields = line.split()
+            if len(fields) != len(names):
+                raise wrong(place, f"{len(names)} fields with spaces between, '{form}'", line)
+            value = finite(fields[value_at], names[value_at], place)
+            first, second = (fields[0], fields[2])[:: 1 if query == 'text' else -1]
+            yield place, first, second, value
+
+    return collect(rows(), path)
+
+
+def _checked(pairs: PairValues, query: Query) -> Iterator[tuple[str, str, float]]:
+    """Query, item and value of each pair, fit for a line."""
+    ids = (pairs.texts, pairs.videos)
+    for first, second, value in zip(*ids[:: 1 if query == 'text' else -1], pairs.values.tolist()):
+        for name in (first, second):
+            if name.split() != [name]:
+                raise ValueError(f'an id of a TREC file has no space in it: {shown(name)}')
+        if not math.isfinite(value):
+            raise ValueError(f'{shown(first)} and {shown(second)}: {value} is not finite')
+        yield first, second, value
+
+
+def _positions(kind: str, ids: Sequence[str]) -> dict[str, int]:
+    positions = {name: i for i, name in enumerate(ids)}
+    if len(positions) < len(ids):
+        twice = next(name for i, name in enumerate(ids) if positions[name] != i)
+        raise ValueError(f'a second {kind} {shown(twice)} among the ids')
+    return positions

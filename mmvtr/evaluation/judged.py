@@ -1,0 +1,171 @@
+"""Retrieval where people have judged some of the pairs that nobody annotated."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, Optional, Sequence, Union
+
+import torch
+from mmengine.logging import MMLogger
+from torch import Tensor
+
+from mmvtr import functional as fn
+from mmvtr.datasets.pair_values import PairValues
+from mmvtr.evaluation.metric import Matrices, Metric, directed
+from mmvtr.registry import METRICS, TASK_UTILS
+from mmvtr.structures import Directed, Relation
+
+
+@METRICS.register_module()
+class JudgedMetric(Metric):
+    """Measures of judged pairs, in both directions; queries without a judged pair are left out.
+
+    A judged pair of at least ``at_least`` is right, of less wrong. An annotated pair that nobody
+    judged is right. Keys in percent, of ``t2v_`` and ``v2t_``:
+
+    - ``P1``, ``P5``, ...: share of the first k places that is right, unjudged ones counted wrong.
+    - ``P1_known``, ...: of the judged ones among the first k places the share that is right,
+      over all queries together: unjudged ones are unknown.
+    - ``share1``, ...: share of the first k places that is judged. Where it is low, trust little.
+    - ``bpref``: see :func:`~mmvtr.functional.bpref`.
+    - ``AP``: average precision of the list without unjudged candidates.
+    - ``extra_AP``, ``extra_R_precision``: the same list without the annotated ones too; it holds
+      the right ones that nobody annotated, of queries that have any.
+    - ``mAP_R``, ``R_precision``: :func:`~mmvtr.functional.map_at_r` and
+      :func:`~mmvtr.functional.r_precision` of the whole list, unjudged ones counted wrong (ECCV
+      Caption).
+
+    And numbers of queries: ``queries``, those with a judged pair, and ``extra_queries``, those with
+    a right one that nobody annotated. Ties get their expected value, ``P_known`` the ratio of two
+    expectations. Chance is that of a constant matrix; the ceiling that of what is right as the
+    score, which ``share`` does not have.
+
+    Args:
+        judgments: config of a reader (``dict(type='read_qrels', path=...)``) or what one returns;
+            a dict of 't2v' and 'v2t' where the two directions were judged apart.
+        at_least: the lowest grade that is right (Flickr8k's crowd: above .5; its experts and
+            Crisscrossed Captions: 3).
+        k: places.
+
+    Raises:
+        ValueError: no such place; or (called) no judged pair is of the set.
+
+    Example:
+        The first video of text 0 is right though not annotated. ::
+
+            >>> pairs = PairValues(['t', 't'], ['b', 'a'], torch.ones(2).double().numpy())
+            >>> positives = torch.tensor([[1, 0]]).bool()
+            >>> relation = Relation(positives, text_ids=['t'], video_ids=['a', 'b'])
+            >>> scores = torch.tensor([[.1, .9]])
+            >>> numbers = JudgedMetric(pairs, k=(1,))({'scores': scores}, relation)
+            >>> numbers['t2v_P1'], numbers['t2v_extra_queries']
+            (100.0, 1.0)
+    """
+
+    prefix = 'judged'
+    keys_vary = True  # they depend on what was judged
+
+    def __init__(
+        self,
+        judgments: Union[dict, PairValues],
+        *,
+        at_least: float = 1.0,
+        k: Sequence[int] = (1, 5, 10),
+    ) -> None:
+        if not k or min(k) < 1:
+            raise ValueError(f'k: places from 1, not {k}')
+        self.judgments = judgments
+        self.at_least = at_least
+        self.k = tuple(k)
+        self.pairs: Optional[dict[str, PairValues]] = None
+
+    def prepare(self) -> None:
+        """Read the judgments."""
+        if self.pairs is not None:
+            return
+        given = self.judgments
+        by_direction = isinstance(given, dict) and given.keys() == {'t2v', 'v2t'}
+        both = given if by_direction else dict.fromkeys(('t2v', 'v2t'), given)
+        self.pairs = {
+            name: TASK_UTILS.build(x) if isinstance(x, dict) else x for name, x in both.items()
+        }
+
+    def measure(self, matrices: Matrices, relation: Relation) -> dict[str, float]:
+        return self._numbers(directed(matrices['scores']), relation, self._known(relation))
+
+    def chance(self, relation: Relation) -> dict[str, float]:
+        constant = torch.zeros(1, device=relation.positives.device)
+        constant = directed(constant.expand(relation.positives.shape))
+        numbers = self._numbers(constant, relation, self._known(relation))
+        return {key: x for key, x in numbers.items() if 'queries' not in key}
+
+    def ceiling(self, relation: Relation) -> dict[str, float]:
+        known = self._known(relation)
+        perfect = Directed(*(judgments.right.float() for judgments in known))
+        numbers = self._numbers(perfect, relation, known)
+        return {key: x for key, x in numbers.items() if not re.search('queries|share', key)}
+
+    def _known(self, relation: Relation) -> Directed:
+        """What is judged and right, [T, V], of those who ask in each direction."""
+        self.prepare()
+        known = {}
+        for name, pairs in self.pairs.items():
+            ids = relation.text_ids, relation.video_ids
+            grades = torch.as_tensor(pairs.matrix(*ids, others='left_out'))
+            grades = grades.to(relation.positives.device)
+            judged = ~grades.isnan()
+            left = len(pairs.texts) - int(judged.sum())
+            if left and pairs is not self.pairs.get('t2v' if name == 'v2t' else None):
+                MMLogger.get_current_instance().warning(
+                    f'judgments: {left} of {len(pairs.texts)} pairs are of texts or videos that '
+                    'the set does not have, and are left out'
+                )
+            asked = judged.any(1 if name == 't2v' else 0)
+            annotated = relation.positives & ~judged
+            right = (grades >= self.at_least) | annotated
+            known[name] = _Known(asked, right, judged | annotated)
+        return Directed(known['t2v'], known['v2t'])
+
+    def _numbers(self, scores: Directed, relation: Relation, known: Directed) -> dict[str, float]:
+        numbers: dict[str, float] = {}
+        for name, dim in (('t2v', 1), ('v2t', 0)):
+            asked, right, judged = getattr(known, name)
+            # queries as rows from here on, and of them those that ask
+            matrices = (getattr(scores, name), right, judged, relation.positives)
+            rows = ((x if dim == 1 else x.t())[asked] for x in matrices)
+            found = self._of_queries(*rows)
+            numbers.update({f'{name}_{key}': value for key, value in found.items()})
+        return numbers
+
+    def _of_queries(
+        self, scores: Tensor, right: Tensor, judged: Tensor, annotated: Tensor
+    ) -> dict[str, float]:
+        """All [Q, C]."""
+        numbers = {}
+        for k in self.k:
+            hits = fn.precision_at(scores, right, k).mean()
+            seen = fn.precision_at(scores, judged, k).mean()
+            numbers.update({f'P{k}': hits, f'P{k}_known': hits / seen, f'share{k}': seen})
+        rest = fn.condensed(scores, judged & ~annotated)
+        extra = right & ~annotated
+        numbers.update(
+            bpref=fn.bpref(scores, right, judged).nanmean(),
+            AP=fn.average_precision(fn.condensed(scores, judged), right).nanmean(),
+            mAP_R=fn.map_at_r(scores, right).nanmean(),
+            R_precision=fn.r_precision(scores, right).nanmean(),
+            extra_AP=fn.average_precision(rest, extra).nanmean(),
+            extra_R_precision=fn.r_precision(rest, extra).nanmean(),
+        )
+        counts = dict(queries=float(len(scores)), extra_queries=float(extra.any(1).sum()))
+        # what no query has (nothing judged in reach, no extra one) is no number
+        found = {key: 100 * float(x) for key, x in numbers.items() if not x.isnan()}
+        return {**found, **counts}
+
+
+class _Known(NamedTuple):
+    """Of one direction: bool [T] or [V], the queries that ask; bool [T, V], pairs that are right
+    and pairs of which something is known."""
+
+    asked: Tensor
+    right: Tensor
+    judged: Tensor

@@ -1,0 +1,149 @@
+"""TREC's files there and back, and the readers of published judgments."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mmvtr import datasets
+from mmvtr.datasets import PairValues, read_qrels, read_run, write_qrels, write_run
+
+SHARED = Path(os.environ.get('MMVTR_SHARED', 'none')) / 'data/human_judgments'
+PAIRS = PairValues(['t1', 't1', 't2#0'], ['v.mp4', 'w', 'w'], np.array([2.0, 0.0, 1 / 3]))
+
+
+def triples(pairs):
+    return sorted(zip(pairs.texts, pairs.videos, pairs.values.tolist()))
+
+
+@pytest.mark.parametrize('query', ['text', 'video'])
+def test_there_and_back(tmp_path, query):
+    write_qrels(tmp_path / 'q', PAIRS, query=query)
+    assert triples(read_qrels(tmp_path / 'q', query=query)) == triples(PAIRS)
+    write_run(tmp_path / 'r', PAIRS, query=query, tag='ours')
+    assert triples(read_run(tmp_path / 'r', query=query)) == triples(PAIRS)
+
+
+def test_what_the_files_look_like(tmp_path):
+    """As trec_eval wants them: grade 0 is there, ranks begin with the best score."""
+    write_qrels(tmp_path / 'q', PAIRS)
+    assert (tmp_path / 'q').read_text().splitlines()[:2] == ['t1 0 v.mp4 2', 't1 0 w 0']
+    run = PairValues(['t', 't'], ['a', 'b'], np.array([-1.0, 0.5]))
+    write_run(tmp_path / 'r', run)
+    assert (tmp_path / 'r').read_text() == 't Q0 b 1 0.5 mmvtr\nt Q0 a 2 -1 mmvtr\n'
+
+
+def test_matrices_there_and_back():
+    table = PAIRS.matrix(['t2#0', 't1', 't3'], ['w', 'v.mp4'])
+    np.testing.assert_equal(table, [[1 / 3, np.nan], [0, 2], [np.nan, np.nan]])
+    assert triples(PairValues.of_matrix(table, ['t2#0', 't1', 't3'], ['w', 'v.mp4'])) == triples(
+        PAIRS
+    )
+
+
+def test_ids_that_do_not_fit():
+    with pytest.raises(ValueError, match=r"unknown text 't2#0' \(so 1 of 3 pairs\)"):
+        PAIRS.matrix(['t1'], ['v.mp4', 'w'])
+    with pytest.raises(ValueError, match="unknown video 'v.mp4'"):
+        PAIRS.matrix(['t1', 't2#0'], ['w'])
+    assert np.nansum(PAIRS.matrix(['t1'], ['v.mp4', 'w'], others='left_out')) == 2
+    with pytest.raises(ValueError, match='none of 3 pairs is of these texts'):
+        PAIRS.matrix(['x'], ['y'], others='left_out')
+    with pytest.raises(ValueError, match="a second text 't1' among the ids"):
+        PAIRS.matrix(['t1', 't1'], ['w'])
+    with pytest.raises(ValueError, match='do not fit'):
+        PairValues.of_matrix(np.zeros((1, 1)), ['a', 'b'], ['c'])
+
+
+@pytest.mark.parametrize(
+    'text, message',
+    [
+        ('t,0,v,1', r"line 1: expected 4 fields with spaces between, 'query 0 item grade', found"),
+        ('t 0 v 1\nt 0 v 1', "line 2: a second line of text 't' and video 'v'"),
+        ('t 0 v good', "line 1: expected grade, a finite number, found 'good'"),
+        ('t 0 v nan', "line 1: expected grade, a finite number, found 'nan'"),
+        ('\n', 'has no pair at all'),
+        ('t 0 v ' + 9999 * 'x', r'found .{,80}$'),
+    ],
+)
+def test_bad_qrels(tmp_path, text, message):
+    (tmp_path / 'q').write_text(text)
+    with pytest.raises(ValueError, match=message) as error:
+        read_qrels(tmp_path / 'q')
+    assert 'q' in str(error.value) and len(str(error.value)) <= 500
+
+
+def test_bad_runs(tmp_path):
+    (tmp_path / 'r').write_text('t Q0 v 1 nan x')
+    with pytest.raises(ValueError, match="expected score, a finite number, found 'nan'"):
+        read_run(tmp_path / 'r')
+    for pairs, message in (
+        (PairValues(['a b'], ['c'], np.ones(1)), 'no space in it'),
+        (PairValues(['a'], ['c'], np.array([np.nan])), 'nan is not finite'),
+    ):
+        with pytest.raises(ValueError, match=message):
+            write_run(tmp_path / 'new', pairs)
+    assert not (tmp_path / 'new').exists()
+
+
+#: Reader, a small file of the format, what it says, and a bad line with its error.
+FORMATS = dict(
+    read_flickr8k_crowd=(
+        'a.jpg\ta.jpg#2\t1\t3\t0\na.jpg\tb.jpg#2\t0.333333333333333\t1\t2\n',
+        [('a.jpg#2', 'a.jpg', 1.0), ('b.jpg#2', 'a.jpg', 1 / 3)],
+        'a.jpg\ta.jpg#2\t1\t1\t2',
+        'a share of yes',
+    ),
+    read_flickr8k_expert=(
+        'a.jpg\tb.jpg#2\t1\t1\t4\n',
+        [('b.jpg#2', 'a.jpg', 2.0)],
+        'a.jpg\tb.jpg#2\t1\t1\t5',
+        'three ratings of 1 to 4',
+    ),
+    read_crisscrossed=(
+        'caption,image,agg_score,sampling_method\n'
+        'COCO_val2014:sentid:0731,COCO_val2014_000000365325.jpg,2.2,c2i_intrasim\n',
+        [('731', '365325', 2.2)],
+        'caption,image,agg_score\nsentid:1,COCO_val2014_000000365325.jpg,2.2',
+        'an id COCO_',
+    ),
+    read_eccv_caption=(
+        '{"38": [179765, 12], "9": [12]}',
+        [('38', '12', 1.0), ('38', '179765', 1.0), ('9', '12', 1.0)],
+        '{"38": []}',
+        'a list of ids that is not empty',
+    ),
+)
+
+
+@pytest.mark.parametrize('name', FORMATS)
+def test_formats(tmp_path, name):
+    good, expected, bad, message = FORMATS[name]
+    reader, path = getattr(datasets, name), tmp_path / 'file'
+    path.write_text(good)
+    assert triples(reader(path)) == expected
+    path.write_text(bad)
+    with pytest.raises(ValueError, match=message):
+        reader(path)
+
+
+def test_image_queries_of_eccv(tmp_path):
+    (tmp_path / 'file').write_text('{"12": [38]}')
+    pairs = datasets.read_eccv_caption(tmp_path / 'file', query='video')
+    assert triples(pairs) == [('38', '12', 1.0)]
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason='human judgments are not here: MMVTR_SHARED')
+@pytest.mark.parametrize(
+    'name, file, count, least, right',
+    [
+        ('read_flickr8k_crowd', 'flickr8k/CrowdFlowerAnnotations.txt', 47830, 1, 1323),
+        ('read_flickr8k_expert', 'flickr8k/ExpertAnnotations.txt', 5822, 3, 623),
+        ('read_crisscrossed', 'cxc/sits_test.csv', 44833, 3, 35585),
+        ('read_eccv_caption', 'coco/original_caption_to_image.json', 25000, 1, 25000),
+    ],
+)
+def test_published_files(name, file, count, least, right):
+    pairs = getattr(datasets, name)(SHARED / file)
+    assert (len(pairs.values), (pairs.values >= least).sum()) == (count, right)
