@@ -109,8 +109,21 @@ class MomentumRetriever(VideoTextRetriever):
             {side: MemoryBank(bank_size, widths, gaussian=gaussian) for side in ('text', 'video')}
         )
         self.key_encoder = deepcopy(self.encoder).requires_grad_(False).eval()
+        self.register_load_state_dict_post_hook(_start_keys_of_a_part)
         self._version: Optional[int] = None
         self._followed = False
+
+    def init_weights(self) -> None:
+        """As mmengine's; what ``init_cfg`` has made of the encoder is where its keys start."""
+        first = not self.is_init
+        super().init_weights()
+        if first and self.init_cfg:
+            self.start_keys()
+
+    @torch.no_grad()
+    def start_keys(self) -> None:
+        """Make the key encoders what the query encoders are."""
+        self.key_encoder.load_state_dict(self.encoder.state_dict())
 
     @property
     def strip(self) -> None:
@@ -224,7 +237,11 @@ class MomentumRetriever(VideoTextRetriever):
         return Target(positives, weights=weights)
 
     def _check_followed(self) -> None:
-        """Key encoders that stay behind would be noticed by nobody."""
+        """Key encoders that stay behind would be noticed by nobody.
+
+        Of one that has ever followed nothing is asked: an EMAHook, too, moves the encoder, there
+        and back.
+        """
         version = sum(p._version for p in self.encoder.parameters())
         moved = self._version not in (None, version)
         if self.training and moved and not self._followed:
@@ -233,7 +250,16 @@ class MomentumRetriever(VideoTextRetriever):
                 "add dict(type='mmvtr.MomentumHook') to the hooks, or call follow() after each "
                 'step of the optimizer'
             )
-        self._version, self._followed = version, False
+        self._version = version
+
+
+def _start_keys_of_a_part(model: MomentumRetriever, keys: Any) -> None:
+    """Where weights hold an encoder or parts of it and no key encoder, keys start from these."""
+    missing = {name.removeprefix('module.') for name in keys.missing_keys}
+    names = [*model.encoder.state_dict()]
+    lacking = [all(f'{part}.{n}' in missing for n in names) for part in ('key_encoder', 'encoder')]
+    if lacking == [True, False]:
+        model.start_keys()
 
 
 def _owners(known: Annotation) -> tuple[Tensor, Tensor]:
@@ -243,6 +269,8 @@ def _owners(known: Annotation) -> tuple[Tensor, Tensor]:
         ValueError: a text of several videos (which, is named).
     """
     texts, videos = known.ids
+    if not texts.shape[1]:  # there is no text
+        return videos.new_empty(0), videos
     several = (texts[:, 1:] != NOBODY).any(1)
     if several.any():
         row = int(several.int().argmax())

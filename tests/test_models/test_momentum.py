@@ -11,6 +11,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 import torch.nn.functional as F
 from mmengine.optim import OptimWrapper
+from mmengine.runner.checkpoint import load_state_dict
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -481,6 +482,57 @@ def test_keys_that_stay_behind_are_an_error():
     optimizer.step()
     with pytest.raises(RuntimeError, match='has not followed: add .*MomentumHook'):
         model(*batch(1), mode='loss')
+
+
+def test_keys_that_have_followed_may_be_averaged():
+    """An EMAHook moves the weights there and back, also between steps that are skipped."""
+    model = make()
+    optimizer = sgd(model)
+    for _ in range(2):
+        train(model, optimizer, [1])
+        model(*batch(1), mode='loss')
+        with torch.no_grad():
+            for p in model.encoder.parameters():
+                p.mul_(1)
+    assert model(*batch(1), mode='loss')['loss_t2v'] > 0
+
+
+@pytest.mark.parametrize('prefix', ['encoder.', 'encoder.tables.text_feature'])
+def test_keys_start_from_a_part_of_a_checkpoint(prefix):
+    """As load_from_prefixes has it: the key encoders are in no such part."""
+    part = {n: x + 1 for n, x in make().state_dict().items() if n.startswith(prefix)}
+    model = make()
+    load_state_dict(model, dict(part))
+    torch.testing.assert_close(
+        model.encoder.tables['text_feature'], part['encoder.tables.text_feature']
+    )
+    torch.testing.assert_close(model.key_encoder.state_dict(), model.encoder.state_dict())
+    trained = make()  # of a checkpoint that has both each keeps its own
+    train(trained, sgd(trained), [0, 1])
+    load_state_dict(model, trained.state_dict())
+    torch.testing.assert_close(model.state_dict(), trained.state_dict())
+    key = model.key_encoder.tables['text_feature']
+    assert not torch.equal(key, model.encoder.tables['text_feature'])
+
+
+def test_keys_start_from_what_init_cfg_makes():
+    encoder = Tables()
+    encoder.linear = nn.Linear(2, 2)
+    model = make(encoder, init_cfg=dict(type='Normal', layer='Linear', std=3.0))
+    before = model.encoder.linear.weight.clone()
+    model.init_weights()
+    assert not torch.equal(model.encoder.linear.weight, before)
+    torch.testing.assert_close(model.key_encoder.state_dict(), model.encoder.state_dict())
+
+
+def test_a_batch_of_nothing_is_no_error():
+    """All of its videos were broken."""
+    _, samples = batch(0, slice(0, 0), slice(0, 0))
+    samples['text_videos'] = torch.empty(0, 0, dtype=torch.int64)  # as collated
+    for model in (make(), dvtr()):
+        losses = model({}, samples, mode='loss')
+        assert float(total(losses).detach()) == 0
+        total(losses).backward()
 
 
 # -- several processes -----------------------------------------------------------------------------
