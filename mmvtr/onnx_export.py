@@ -143,8 +143,13 @@ def video_side(model: nn.Module, data: Any) -> Side:
     """What the graph of videos reads.
 
     Raises:
-        ValueError: it cannot be told, or the frames are windows.
+        ValueError: it cannot be told, the frames are windows, or they are rows of experts.
     """
+    if hasattr(model.encoder, 'experts'):
+        raise ValueError(
+            f'{type(model.encoder).__name__} reads rows of several experts with their times '
+            '(LoadExperts), which are not exported'
+        )
     tower = getattr(model.encoder, 'frames', None)
     if isinstance(tower, TorchvisionClips):
         raise ValueError(

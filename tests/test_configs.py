@@ -263,6 +263,8 @@ def rates(path):
     if {'ce', 'moee'} & {first, kind}:
         rate = 1e-3 if 'plus' in path.stem else 1e-2 if {'msvd', 'lsmdc'} & {kind, *rest} else 0.1
         return rate, 3e-4, rate
+    if 'hit' in (first, kind, *rest):
+        return (2e-5, 1e-4, 1e-4) if 'activitynet' in rest + [kind] else (2e-5,) * 3
     if first == 'own':  # a few hundred steps
         return 1e-5, 2e-5, 1e-4
     if first in ('arl', 'mssl', 'gmmformer'):
@@ -276,6 +278,8 @@ def rates(path):
 
 def supervision_rate(path):
     """DVTR's slope and bias: the fewer steps a set has, the faster."""
+    if 'hit' in path.stem.split('_'):  # 40 epochs
+        return 1e-2
     known = (('ce', 5e-2), ('activitynet', 1e-1), ('own', 1e-1), ('msvd', 3e-2))
     steps = [rate for name, rate in known if name in path.stem.split('_')]
     return steps[0] if steps else 1e-2
@@ -317,6 +321,8 @@ def test_values_of_dvtr(path):
     parts = path.stem.split('_')
     if 'ce' in parts:
         return  # test_values_of_ce
+    if 'hit' in parts:
+        return  # test_values_of_hit
     if family(path) == 'dvtr':
         supervision = cfg.model.supervision
         assert supervision.num_samples == 7
@@ -367,7 +373,8 @@ def test_only_jointly_do_the_heads_move_the_encoders(path):
     cfg = Config.fromfile(path)
     small = Config.fromfile(path.with_name('dvtr_c2v_planted_features.py'))
     cfg.model.encoder = small.model.encoder  # which costs nothing
-    if 'ce' in path.stem.split('_'):  # whose scores are of experts
+    if {'ce', 'hit'} & set(path.stem.split('_')):  # whose scores are of other levels
+        cfg.model.losses, cfg.model.head_reads = {}, 'global'
         cfg.model.similarity = small.model.similarity
     torch.manual_seed(0)
     model = registry.MODELS.build(cfg.model)

@@ -10,6 +10,7 @@ from mmvtr.engine.loops import AlternatingTrainLoop
 from mmvtr.engine.members import MembersHook
 from mmvtr.engine.modality_gap import ModalityGapHook
 from mmvtr.engine.moments import MomentsHook
+from mmvtr.engine.momentum import MomentumHook
 from mmvtr.engine.optim import AutocastOptimWrapper, BertAdam, Ranger, WarmupCosineLR
 from mmvtr.engine.pictures_hook import PicturesHook
 from mmvtr.engine.progress import TimedLoggerHook
@@ -42,6 +43,7 @@ __all__ = [
     'MembersHook',
     'ModalityGapHook',
     'MomentsHook',
+    'MomentumHook',
     'PicturesHook',
     'PlainCheckpointHook',
     'ProgressHook',

@@ -21,6 +21,8 @@ Losses:
     text_dissimilarities    the same of texts alone (CMGSD)
     standard                mean and deviation of dissimilarities (CMGSD)
     Standard                these two
+    standard_of_products    the same from vectors, without the matrix
+    margins_by              margins of some texts by the mean and deviation of all
     several_hinges          ranking with several margins at once (CMGSD)
     smooth_l1               distance of two score matrices (TeachText)
     mean_products           mean of the teachers' inner products (TeachText)
@@ -108,6 +110,12 @@ Ranks and metrics:
     expected_mean_rank      if ties fall at random
     average_precision       of each query
     precision_at_1          whether the first candidate is a match
+    precision_at            share of matches, or of judged candidates, among the first k
+    r_precision             the same at as many places as there are matches
+    map_at_r                AP of so many places (ECCV Caption)
+    bpref                   how few candidates judged wrong stand above the matches
+    condensed               scores of the list without some candidates
+    untied                  scores without ties, by any rule
     ndcg_at_k               discounted gain of the first k candidates
     auc                     area under the ROC curve
     graded_values           nDCG and AP of graded relevance (EPIC-KITCHENS-100)
@@ -147,7 +155,9 @@ if TYPE_CHECKING:
         Standard,
         adaptive_margin,
         dissimilarities,
+        margins_by,
         standard,
+        standard_of_products,
         text_dissimilarities,
     )
     from mmvtr.functional.ambiguity import (
@@ -201,6 +211,14 @@ if TYPE_CHECKING:
         retrieval_mass,
         skewness,
     )
+    from mmvtr.functional.judged import (
+        bpref,
+        condensed,
+        map_at_r,
+        precision_at,
+        r_precision,
+        untied,
+    )
     from mmvtr.functional.length_bias import (
         chance_of_top,
         length_correlation,
@@ -251,7 +269,8 @@ if TYPE_CHECKING:
 
 #: The names of each module.
 _NAMES = {
-    'adaptive_margin': 'Standard adaptive_margin dissimilarities standard text_dissimilarities',
+    'adaptive_margin': 'Standard adaptive_margin dissimilarities margins_by standard '
+    'standard_of_products text_dissimilarities',
     'ambiguity': (
         'Moments ambiguous_set apply_strategy frame_uncertainty own_positive pair_uncertainty'
     ),
@@ -270,6 +289,7 @@ _NAMES = {
         'ErrorRates error_rates_by_mass generality k_occurrence normalisation_error '
         'relative_mass retrieval_mass skewness'
     ),
+    'judged': 'bpref condensed map_at_r precision_at r_precision untied',
     'length_bias': 'chance_of_top length_correlation mean_of_top nearer_to_train',
     'modality_gap': 'ModalityGap modality_gap',
     'multi_instance': 'multi_instance over_samples sample_scores',

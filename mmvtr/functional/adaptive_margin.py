@@ -110,6 +110,40 @@ def standard(x: Tensor, pairs: Tensor, *, unbiased: bool = False) -> Optional[St
     return Standard(known.mean(), std)
 
 
+def standard_of_products(
+    rows: Tensor, columns: Tensor, pairs: tuple[Tensor, Tensor]
+) -> Optional[Standard]:
+    """:func:`standard` of ``1 - rows @ columns.T`` without that matrix.
+
+    The sum of all products is the product of the sums, that of their squares the inner product of
+    two D x D matrices of moments.
+
+    Args:
+        rows: float [T, D].
+        columns: float [V, D].
+        pairs: two int64 [P], the entries that do not count.
+
+    Returns:
+        Population standard deviation; None where no entry counts.
+
+    Example:
+        ::
+
+            >>> rows, columns = torch.tensor([[1.0], [0.2]]), torch.tensor([[1.0], [0.6]])
+            >>> standard_of_products(rows, columns, (torch.tensor([0, 1]), torch.tensor([0, 1])))
+            Standard(mean=tensor(0.6000), std=tensor(0.2000))
+    """
+    t, v = rows.double(), columns.double()
+    own = (t[pairs[0]] * v[pairs[1]]).sum(-1)
+    count = len(t) * len(v) - len(own)
+    if count < 1:
+        return None
+    mean = (t.sum(0) @ v.sum(0) - own.sum()) / count
+    square = (((t.t() @ t) * (v.t() @ v)).sum() - own.square().sum()) / count
+    std = (square - mean.square()).clamp_min(torch.finfo(rows.dtype).eps ** 2).sqrt()
+    return Standard((1 - mean).to(rows.dtype), std.to(rows.dtype))
+
+
 def adaptive_margin(
     x: Tensor, pairs: Tensor, *, alpha: float, beta: float, unbiased: bool = False
 ) -> Tensor:
@@ -134,7 +168,24 @@ def adaptive_margin(
             tensor([[0.0000, 0.1000],
                     [0.3000, 0.0000]])
     """
-    by = standard(x, pairs, unbiased=unbiased)
+    return margins_by(standard(x, pairs, unbiased=unbiased), x, alpha=alpha, beta=beta)
+
+
+def margins_by(by: Optional[Standard], x: Tensor, *, alpha: float, beta: float) -> Tensor:
+    """:func:`adaptive_margin` of some texts, by the mean and standard deviation of all.
+
+    Args:
+        by: of the whole joint batch.
+        x: float [R, V].
+        alpha, beta: see :func:`adaptive_margin`.
+
+    Example:
+        ::
+
+            >>> by = Standard(torch.tensor(0.6), torch.tensor(0.2))
+            >>> margins_by(by, torch.tensor([[0.4, 0.8]]), alpha=0.2, beta=0.1)
+            tensor([[0.1000, 0.3000]])
+    """
     if by is None:
         return torch.full_like(x, alpha)
     x = torch.where(x.isnan(), by.mean, x)  # a NaN would reach the gradient of the others

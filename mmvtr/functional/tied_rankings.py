@@ -108,13 +108,33 @@ def precision_at_hits(hits: Tensor, gains: Tensor, ranking: Ranking) -> Tensor:
             >>> precision_at_hits(hits, hits, rank_rows(torch.tensor([[.9, .5, .1]])))
             tensor([0.8333], dtype=torch.float64)
     """
+    return precision_by_place(hits, gains, ranking).sum(1) / hits.sum(1).where(
+        hits.any(1), torch.nan
+    )
+
+
+def precision_by_place(hits: Tensor, gains: Tensor, ranking: Ranking) -> Tensor:
+    """The terms of :func:`precision_at_hits`: (a hit here) x (sum of the gains up to i) / i.
+
+    Args:
+        hits, gains, ranking: as there.
+
+    Returns:
+        float64 [Q, C], by place, expected over ties.
+
+    Example:
+        ::
+
+            >>> hits = torch.tensor([[1., 0., 1.]]).double()
+            >>> precision_by_place(hits, hits, rank_rows(torch.tensor([[.9, .5, .1]])))
+            tensor([[1.0000, 0.0000, 0.6667]], dtype=torch.float64)
+    """
     place = torch.arange(1, hits.shape[1] + 1, device=hits.device)
     before, inside = group_sums(gains, ranking)
     matches = inside if gains is hits else group_sums(hits, ranking)[1]
     size = ranking.last - ranking.first + 1
     further = (place - 1 - ranking.first) * (inside - 1) / (size - 1).clamp(min=1)
-    precision = matches / size * (before + 1 + further) / place
-    return precision.sum(1) / hits.sum(1).where(hits.any(1), torch.nan)
+    return matches / size * (before + 1 + further) / place
 
 
 def expected_gains(gains: Tensor, ranking: Ranking) -> Tensor:

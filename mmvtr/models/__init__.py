@@ -10,6 +10,7 @@ from mmvtr.models.encoders import (
     CLIP4Clip,
     GMMFormerEncoder,
     HGREncoder,
+    HiTEncoder,
     MMTEncoder,
     MSSLEncoder,
     SSBEncoder,
@@ -34,6 +35,7 @@ from mmvtr.models.losses import (
     SeveralHingesLoss,
     SoftContrast,
 )
+from mmvtr.models.momentum import MomentumRetriever
 from mmvtr.models.retriever import RetrievalSample, VideoTextRetriever
 from mmvtr.models.similarities import (
     BestFrameSimilarity,
@@ -95,6 +97,7 @@ __all__ = [
     'GaussianHead',
     'HGREncoder',
     'HGRSimilarity',
+    'HiTEncoder',
     'HierarchicalGaussianHead',
     'KLToUnit',
     'LiteralDVTRSupervision',
@@ -103,6 +106,7 @@ __all__ = [
     'MSSLEncoder',
     'MSSLSimilarity',
     'MatrixLoss',
+    'MomentumRetriever',
     'MultiInstanceContrast',
     'NormalizedContrastiveLoss',
     'OfficialKLToUnit',

@@ -77,6 +77,11 @@ class Annotation:
             known['overlap'] = class_overlap(some, videos)
         return Target(**known)
 
+    @property
+    def ids(self) -> tuple[Tensor, Tensor]:
+        """Videos of the texts, int64 [T, M] padded with -1, and those of the columns, int64 [V]."""
+        return self._videos_of['positives'], self._video_idx
+
     def pairs(self) -> Pairs:
         """The annotated pairs, in the order of texts, without a matrix."""
         videos = self._videos_of['positives']

@@ -125,20 +125,11 @@ class VideoTextRetriever(BaseModel):
         ``<name>=``.  Without ``video`` (all videos of a batch were broken and skipped): levels of
         none.
         """
-        if 'video' not in inputs:
-            return self._add_gaussian(nothing(self.encoder, 'video'), 'video')
-        video, mask, extra = inputs['video'], inputs['frame_mask'], extras(inputs, 'video')
-        return self._add_gaussian(self.encoder.encode_video(video, mask, **extra), 'video')
+        return self._add_gaussian(video_levels(self.encoder, inputs), 'video')
 
     def encode_text(self, inputs: dict[str, Tensor]) -> Levels:
         """``text`` int64 [T, L] and ``text_mask`` bool [T, L] -> levels of T texts, as above."""
-        if 'text' not in inputs:
-            levels = nothing(self.encoder, 'text')
-            if not getattr(self.encoder, 'text_tokens', True):  # as those of other processes
-                levels = drop_tokens(levels)
-            return self._add_gaussian(levels, 'text')
-        text, mask, extra = inputs['text'], inputs['text_mask'], extras(inputs, 'text')
-        return self._add_gaussian(self.encoder.encode_text(text, mask, **extra), 'text')
+        return self._add_gaussian(text_levels(self.encoder, inputs), 'text')
 
     def _add_gaussian(self, levels: Levels, side: str) -> Levels:
         if not self.heads:
@@ -201,7 +192,7 @@ class VideoTextRetriever(BaseModel):
             losses = losses_in_strips(self, texts, videos, known, **how)
         else:
             own = LocalBatch(inputs, own_texts, own_videos, own_match(data_samples, device))
-            losses = self._losses_of_matrix(texts, videos, known.target(), own)
+            losses = self._losses_of_matrix(texts, videos, known, own)
         if self.stage == 'retrieval':
             alone = {f'loss_{name}' for name in self.losses}
             losses = {k: v for k, v in losses.items() if k in alone or 'loss' not in k}
@@ -215,23 +206,35 @@ class VideoTextRetriever(BaseModel):
         return losses
 
     def _losses_of_matrix(
-        self, texts: Levels, videos: Levels, annotated: Target, own: LocalBatch
+        self, texts: Levels, videos: Levels, known: Annotation, own: LocalBatch
     ) -> dict[str, Tensor]:
         """Losses of supervision, losses and objectives from whole matrices of the joint batch."""
+        annotated = known.target()
         target, losses = annotated, {}
         if self.supervision is not None:
             target, losses = self.supervision(texts, videos, target)
         losses = dict(losses)
         if self.stage != 'uncertainty':
             temperature = self.temperature()
-            matrices = self.similarity(texts, videos)
+            matrices, read = self._compared(texts, videos, target, known, own)
             for name, loss in self.losses.items():
-                losses[f'loss_{name}'] = loss(matrices, target, temperature)
+                losses[f'loss_{name}'] = loss(matrices, read, temperature)
             one = target if isinstance(target, Target) else annotated
             for name, objective in self.objectives.items():
                 values = objective(texts, videos, one, own)
                 losses.update({f'{name}_{key}': value for key, value in values.items()})
         return losses
+
+    def _compared(
+        self,
+        texts: Levels,
+        videos: Levels,
+        target: Target | dict[str, Target],
+        known: Annotation,
+        own: LocalBatch,
+    ) -> tuple[dict[str, Tensor], Target | dict[str, Target]]:
+        """What the losses read: matrices by name, and their target (or one a matrix)."""
+        return self.similarity(texts, videos), target
 
     def _in_strips(self) -> bool:
         """Whether the losses are made in strips; says once why not, where that was asked for."""
@@ -325,6 +328,23 @@ def nothing(encoder: nn.Module, side: str) -> Levels:
     if hasattr(encoder, 'encode_nothing'):
         return encoder.encode_nothing(side)
     return empty_levels(encoder, 1)
+
+
+def video_levels(encoder: nn.Module, inputs: dict[str, Tensor]) -> Levels:
+    """What an encoder makes of the videos of ``inputs``; levels of none where there are none."""
+    if 'video' not in inputs:
+        return nothing(encoder, 'video')
+    return encoder.encode_video(inputs['video'], inputs['frame_mask'], **extras(inputs, 'video'))
+
+
+def text_levels(encoder: nn.Module, inputs: dict[str, Tensor]) -> Levels:
+    """As :func:`video_levels`, of the texts."""
+    if 'text' not in inputs:
+        levels = nothing(encoder, 'text')
+        if not getattr(encoder, 'text_tokens', True):  # as those of other processes
+            levels = drop_tokens(levels)
+        return levels
+    return encoder.encode_text(inputs['text'], inputs['text_mask'], **extras(inputs, 'text'))
 
 
 def of_side(inputs: dict[str, Tensor], side: str) -> dict[str, Tensor]:

@@ -78,6 +78,16 @@ class Pairs(NamedTuple):
             best.append(none.scatter_reduce(0, index, values, 'amax'))
         return best[0], best[1]
 
+    def means(self, vectors: Tensor, *, of: str) -> Tensor:
+        """Mean vector of the own partners, NaN where there are none.
+
+        ``of='videos'``: float [V, D] -> [T, D], of each text; ``'texts'``: [T, D] -> [V, D].
+        """
+        index, partner = (self.rows, self.columns) if of == 'videos' else (self.columns, self.rows)
+        size = self.shape[of == 'texts']
+        sums = vectors.new_zeros(size, vectors.shape[1]).index_add(0, index, vectors[partner])
+        return sums / index.bincount(minlength=size)[:, None]
+
 
 def of_pairs(
     function: Callable[..., Tensor],

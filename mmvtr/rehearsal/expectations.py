@@ -250,6 +250,15 @@ def queue(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]:
     yield Check('queue filled', held == size, f'{held:,} of {size:,} train queries')
 
 
+# -- HiT -------------------------------------------------------------------------------------------
+
+
+def bank(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]:
+    """The memory banks are full: queries meet as many keys as the config says."""
+    size, held = narrow['bank']['size'], narrow['bank']['held']
+    yield Check('bank filled', held == size, f'{held:,} of {size:,} keys')
+
+
 # -- causal intervention ---------------------------------------------------------------------------
 
 
@@ -298,6 +307,10 @@ def _has_queue(cfg: Config, model: ConfigDict) -> bool:
     return any(bare_name(hook) == 'QueryQueueHook' for hook in cfg.get('custom_hooks') or [])
 
 
+def _has_bank(cfg: Config, model: ConfigDict) -> bool:
+    return bare_name(model) == 'MomentumRetriever'
+
+
 #: Whether an expectation applies, and the expectation.
 EXPECTATIONS = (
     (_supervised('DVTRSupervision', 'PCMESupervision'), uncertainty),
@@ -308,4 +321,5 @@ EXPECTATIONS = (
     (_has('losses', 'EgoNCELoss'), overlap),
     (_has_members, members),
     (_has_queue, queue),
+    (_has_bank, bank),
 )

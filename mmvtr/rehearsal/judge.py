@@ -150,9 +150,9 @@ def _of_sigma(texts: Levels, dataset: Any, text_idx: Tensor) -> dict[str, float]
 def _of_supervision(
     made: Target | dict[str, Target], known: Target, soft: Tensor, negative: Tensor
 ) -> dict[str, float]:
-    targets = {'': made} if isinstance(made, Target) else made
+    targets = [made] if isinstance(made, Target) else made.values()
     figures: dict[str, float] = {}
-    for name, target in targets.items():
+    for target in targets:
         if target.weights is not None:
             eta = target.weights.float().cpu()
             figures.update(

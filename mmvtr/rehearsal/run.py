@@ -14,8 +14,10 @@ from mmengine.config import Config
 from mmengine.optim import OptimWrapper
 from mmengine.registry import init_default_scope
 from mmengine.runner import Runner
+from torch import nn
 
 from mmvtr.engine.query_queue import QueryQueueHook
+from mmvtr.models.momentum import MomentumRetriever
 from mmvtr.rehearsal.expectations import check
 from mmvtr.rehearsal.judge import judge, scatter
 from mmvtr.rehearsal.record import Enough, RehearsalHook, bare, group_of
@@ -37,6 +39,7 @@ class Record(NamedTuple):
         tested: metrics on the simulated test set.
         seen: items that each member saw, of a model with members.
         queue: what a queue of train queries holds, and its size.
+        bank: what a memory bank holds, and its size.
         scatter: weight against loss of some pairs, where a supervision gives weights.
     """
 
@@ -48,6 +51,7 @@ class Record(NamedTuple):
     tested: dict[str, float]
     seen: Optional[list[int]] = None
     queue: Optional[dict[str, int]] = None
+    bank: Optional[dict[str, int]] = None
     scatter: Optional[dict[str, Any]] = None
 
 
@@ -119,6 +123,7 @@ def rehearse(
         tested,
         seen,
         queue_of(runner),
+        bank_of(model),
         scatter(runner) if judged else None,
     )
 
@@ -130,6 +135,14 @@ def queue_of(runner: Runner) -> Optional[dict[str, int]]:
             held = min(len(queue) for queue in hook.queues.values())
             return dict(held=held, size=hook.size)
     return None
+
+
+def bank_of(model: nn.Module) -> Optional[dict[str, int]]:
+    """How full the emptier memory bank is."""
+    if not isinstance(model, MomentumRetriever):
+        return None
+    banks = model.banks.values()
+    return dict(held=min(map(len, banks)), size=min(bank.size for bank in banks))
 
 
 def whole_sums(runner: Runner, hook: RehearsalHook) -> dict[str, float]:
@@ -196,6 +209,7 @@ def as_dict(record: Record) -> dict[str, Any]:
         tested={k: float(v) for k, v in record.tested.items()},
         seen=record.seen,
         queue=record.queue,
+        bank=record.bank,
         scatter=record.scatter,
         moves=moves(record),
     )

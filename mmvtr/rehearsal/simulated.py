@@ -214,6 +214,7 @@ def _hgr(encoder: ConfigDict, size: Size) -> Inputs:
 
 
 def _mmt(encoder: ConfigDict, size: Size) -> Inputs:
+    """A transformer over experts, of MMT or of HiT."""
     hidden = size.width or _hidden(encoder.text)
     trained = not encoder.text.get('frozen', False)
     encoder.text = dict(type='SimulatedText', dim=hidden, trained=trained, aligned=False)
@@ -259,6 +260,7 @@ ENCODERS = dict(
     MSSLEncoder=_features,
     GMMFormerEncoder=_features,
     HGREncoder=_hgr,
+    HiTEncoder=_mmt,
     MMTEncoder=_mmt,
     SSBEncoder=_ssb,
 )

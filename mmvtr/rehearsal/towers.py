@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Sequence
+
 import torch
 from torch import Tensor, nn
 
@@ -76,7 +78,12 @@ class SimulatedText(nn.Module):
         sentence: which word is the sentence, and what is pooled: ``'last'``, ``'first'``, or
             ``'none'``, where the mean of unit words is pooled.
         seed: of the world.
+
+    Attributes:
+        depth: layers; of those of a real tower there is one here.
     """
+
+    depth = 1
 
     def __init__(
         self,
@@ -124,3 +131,11 @@ class SimulatedText(nn.Module):
         if self.sentence == 'none':
             return tokens, mean_of_units(tokens, mask)
         return tokens, tokens[torch.arange(len(ids), device=ids.device), place]
+
+    def states(self, ids: Tensor, mask: Tensor, layers: Sequence[int]) -> list[Tensor]:
+        """Words behind some layers of a transformer: here all are alike, [T, L, D] each.
+
+        Raises:
+            ValueError: as of :meth:`forward`.
+        """
+        return [self(ids, mask)[0]] * len(layers)

@@ -69,6 +69,7 @@ SUPERVISIONS = dict(
     ),
     relevance=lambda: RelevanceSupervision(negatives_below=0.5),
     oracle=lambda: OracleSupervision(floor=0.3),
+    margins=lambda: AdaptiveMarginSupervision(level='aligned', ramp=(0.0, 0.4)),
 )
 
 LOSSES = dict(
@@ -186,6 +187,16 @@ def test_strips_equal_the_matrix(supervision, strip):
     assert all(g.abs().max() > 0 for n, g in expected[1].items() if n.startswith('encoder'))
 
 
+@pytest.mark.parametrize('negatives', ['hardest', 'all'])
+def test_positives_that_a_supervision_finds(negatives):
+    loss = RelevantRankingLoss(threshold=None, negatives=negatives)
+    whole, strips = (make_model('relevance', (loss,), strip) for strip in (None, 3))
+    assert whole_needed(strips) == ''
+    expected = run(whole, make_batch())
+    assert expected[0]['loss_loss'] > 0
+    same(run(strips, make_batch()), expected)
+
+
 def test_a_batch_without_a_pair_and_one_stage_only():
     lonely = make_batch(videos=slice(0, 4), texts=slice(10, 11))
     same(run(make_model('dvtr', strip=2), lonely), run(make_model('dvtr'), copy.deepcopy(lonely)))
@@ -295,9 +306,7 @@ def test_what_needs_the_matrix_gets_it_and_the_log_says_why(model, reason, monke
     assert len(said) == 1 and said[0].startswith(f'strip=3 has no effect: {reason}')
 
 
-def test_margins_of_a_supervision_without_strips():
-    model = make_model(AdaptiveMarginSupervision(), (RankingLoss(),), 3)
-    assert whole_needed(model).startswith('AdaptiveMarginSupervision: it has no strip')
+def test_a_strip_of_nothing():
     with pytest.raises(ValueError, match='strip must be at least 1, not 0'):
         make_model('none', strip=0)
 

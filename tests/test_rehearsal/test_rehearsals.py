@@ -24,6 +24,7 @@ FAMILIES = (
     *('causal_ranp_hgr_epic', 'hgr_epic_rmvone', 'mmt_msrvtt', 'egonce_clip_epic_scene'),
     *('egovlp_mm_clip_epic', 'own_clip4clip', 'own_dvtr_c2v', 'own_clip4clip_features'),
     *(
+        'dvtr_hit_msvd',
         'dvtr_ce_msrvtt_full',
         'cmgsd_ce_msrvtt_full',
         'teachtext_ce_msrvtt_full',
@@ -138,6 +139,15 @@ def test_a_queue_that_is_never_filled_is_caught():
     record = as_dict(rehearse(cfg, SMALL, steps=2))
     one = {c.name: c for c in check(cfg, record, record)}['queue filled']
     assert not one.passed and '16,384' in one.said
+
+
+def test_a_bank_that_is_never_filled_is_caught():
+    record = as_dict(rehearse(config('hit_msvd', **{'model.bank_size': 8}), TINY, steps=2))
+    cfg = config('hit_msvd')
+    assert {c.name: c for c in check(cfg, record, record)}['bank filled'].passed
+    record['bank']['size'] = 4096
+    one = {c.name: c for c in check(cfg, record, record)}['bank filled']
+    assert not one.passed and one.said == '8 of 4,096 keys'
 
 
 def test_sets_that_never_begin_are_caught():

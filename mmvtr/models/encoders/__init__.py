@@ -5,6 +5,7 @@ from mmvtr.models.encoders.clip2video import CLIP2Video
 from mmvtr.models.encoders.clip4clip import CLIP4Clip
 from mmvtr.models.encoders.clip_frame import GMMFormerEncoder, MSSLEncoder
 from mmvtr.models.encoders.hgr import HGREncoder
+from mmvtr.models.encoders.hit import HiTEncoder
 from mmvtr.models.encoders.mmt import MMTEncoder
 from mmvtr.models.encoders.prvr import ARLEncoder, TwoBranches
 from mmvtr.models.encoders.ssb import SSBEncoder
@@ -18,6 +19,7 @@ __all__ = [
     'CLIP4Clip',
     'GMMFormerEncoder',
     'HGREncoder',
+    'HiTEncoder',
     'MMTEncoder',
     'MSSLEncoder',
     'SSBEncoder',

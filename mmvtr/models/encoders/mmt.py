@@ -11,27 +11,23 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from mmvtr.functional.precision import at_least_float32
-from mmvtr.models.layers.experts import check_width, row_tags, weighed_experts
+from mmvtr.models.layers.expert_transformer import AGGREGATED, ExpertTransformer
+from mmvtr.models.layers.experts import weighed_experts
 from mmvtr.models.layers.gated_embedding import GatedEmbedding
-from mmvtr.models.layers.pooling import check_mask, empty_levels, masked, unit
+from mmvtr.models.layers.pooling import empty_levels, masked, unit
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
 
-#: Rows of the table of times in front of those of the seconds.
-AGGREGATED, UNKNOWN = 0, 1
-
 
 @MODELS.register_module()
-class MMTEncoder(nn.Module):
+class MMTEncoder(ExpertTransformer):
     """The multi-modal transformer and its text side, for rows of ``LoadExperts``.
 
     Video: each row of an expert is projected to D, and each expert has one more, aggregated row
     that starts as the maximum of its projected ones.  To all of them an embedding of the expert and
     one of the time is added; a transformer as BERT's mixes them, across experts and time; what
     becomes of the aggregated rows is the video.  Text: the word that comes first (BERT's CLS)
-    through a gated embedding for each expert (``layers/gated_embedding.py``), and its softmax over
-    experts as weights.
+    through a :class:`GatedEmbedding` for each expert, and its softmax over experts as weights.
 
     One level, ``'global'``, whose tokens are the experts, by name in alphabetical order (as
     ``LoadExperts`` numbers them).  Those of a video are unit vectors, zero where the mask says that
@@ -66,25 +62,15 @@ class MMTEncoder(nn.Module):
         dropout: float = 0.1,
         max_seconds: int = 32,
     ) -> None:
-        super().__init__()
-        if not experts or dim % heads:
-            raise ValueError(
-                f'MMTEncoder needs an expert and a dim that is a multiple of heads, got experts '
-                f'{sorted(experts)}, dim {dim} and heads {heads}'
-            )
-        self.experts = dict(sorted(experts.items()))
-        self.dim = dim
-        self.project = nn.ModuleDict({e: nn.Linear(w, dim) for e, w in self.experts.items()})
-        self.expert_embedding = nn.Embedding(len(experts), dim)
-        self.time_embedding = nn.Embedding(UNKNOWN + 1 + max_seconds, dim)
-        self.norm, self.dropout = nn.LayerNorm(dim, eps=1e-12), nn.Dropout(dropout)
-        self.blocks = nn.ModuleList(
-            nn.TransformerEncoderLayer(
-                dim, heads, feedforward, dropout, 'gelu', layer_norm_eps=1e-12, batch_first=True
-            )
-            for _ in range(layers)
+        super().__init__(
+            experts,
+            dim=dim,
+            layers=layers,
+            heads=heads,
+            feedforward=feedforward,
+            dropout=dropout,
+            max_seconds=max_seconds,
         )
-        self.apply(_init_as_bert)
         self.text = text if isinstance(text, nn.Module) else MODELS.build(text)
         width = self.text.dim
         self.phrases = nn.ModuleDict({name: GatedEmbedding(width, dim) for name in self.experts})
@@ -112,16 +98,9 @@ class MMTEncoder(nn.Module):
         """
         if not len(video):
             return empty_levels(self, len(self.experts))
-        check_mask(frame_mask, 'frame_mask')
-        # Padding belongs to an expert behind the last one.
-        count, mask = len(self.experts), frame_mask
-        expert = row_tags('expert', expert, mask, range(count), fill=count, encoder='MMTEncoder')
-        times = range(-1, self.time_embedding.num_embeddings - UNKNOWN - 1)
-        second = row_tags('second', second, mask, times, fill=-1, encoder='MMTEncoder')
-        rows = self._project(at_least_float32(video), expert)
+        rows, tags, expert = self.rows(video, frame_mask, expert, second)
         highest, available = self._aggregate(rows, expert)
-        rows = rows + self.expert_embedding(expert.clamp(max=len(self.experts) - 1))
-        rows = rows + self.time_embedding(second + UNKNOWN + 1)
+        rows = rows + tags
         aggregated = highest + self.expert_embedding.weight + self.time_embedding.weight[AGGREGATED]
         x = self.dropout(self.norm(torch.cat([aggregated, rows], 1)))
         padding = ~torch.cat([available, frame_mask], 1)
@@ -151,15 +130,6 @@ class MMTEncoder(nn.Module):
         units = torch.stack([phrase(first) for phrase in self.phrases.values()], 1)
         return {'global': weighed_experts(units, self.weigh(first))}
 
-    def _project(self, video: Tensor, expert: Tensor) -> Tensor:
-        """float [V, F, W], int64 [V, F] -> float [V, F, D], zero at padding."""
-        check_width(video, self.experts, 'MMTEncoder')
-        rows = video.new_zeros(*expert.shape, self.dim)
-        for number, (linear, width) in enumerate(zip(self.project.values(), self.experts.values())):
-            own = expert == number
-            rows[own] = at_least_float32(linear(video[own][:, :width]))
-        return rows
-
     def _aggregate(self, rows: Tensor, expert: Tensor) -> tuple[Tensor, Tensor]:
         """Maximum over the rows of each expert [V, E, D], zero if missing; and who is there."""
         count = len(self.experts)
@@ -168,13 +138,3 @@ class MMTEncoder(nn.Module):
         )
         there = torch.zeros(len(rows), count + 1, dtype=torch.bool, device=rows.device)
         return highest[:, :count], there.scatter(1, expert, True)[:, :count]
-
-
-def _init_as_bert(module: nn.Module) -> None:
-    """N(0, .02) for all matrices and tables, biases 0."""
-    if isinstance(module, (nn.Linear, nn.Embedding)):
-        nn.init.normal_(module.weight, std=0.02)
-    if isinstance(module, nn.MultiheadAttention):
-        nn.init.normal_(module.in_proj_weight, std=0.02)
-    if isinstance(module, nn.Linear) and module.bias is not None:
-        nn.init.zeros_(module.bias)

@@ -176,6 +176,26 @@ class DVTRSupervision(nn.Module):
             eta_ramp=sums['eta'].new_tensor(ramp_at(self.progress, self.ramp)),
         )
 
+    @torch.no_grad()
+    def weigh(self, texts: Levels, videos: Levels, positives: Tensor) -> Tensor:
+        """The weights alone, of pairs that p is not trained on (those with a bank).
+
+        A text (or video) without an own partner among them is judged by the other's
+        (:func:`relative_uncertainty`).
+
+        Args:
+            texts, videos: levels of T texts and V videos.
+            positives: bool [T, V].
+
+        Returns:
+            float [T, V], ramped as those of :meth:`forward`.
+        """
+        p = self._logits(*self._prepared(texts, videos)).sigmoid()
+        how = dict(floor=self.floor, sharpness=self.sharpness, reference=self.reference)
+        return 1 - ramp_at(self.progress, self.ramp) * (
+            1 - relative_uncertainty(p, positives, **how)
+        )
+
     # -- what PCME has otherwise -----------------------------------------------------------------
 
     def _prepared(self, texts: Levels, videos: Levels) -> tuple[Tensor, Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Optional, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -66,6 +66,36 @@ class TransformersText(Tower):
         Raises:
             ValueError: see :func:`~mmvtr.models.towers.base.check_text`.
         """
+        self._check(ids, mask)
+        hidden = self.transformer(input_ids=ids, attention_mask=mask.long()).last_hidden_state
+        pooled = hidden.masked_fill(~mask[..., None], -torch.inf).amax(1)
+        return self.text_projection(hidden), self.text_projection(pooled)
+
+    @property
+    def depth(self) -> int:
+        """Layers of the transformer."""
+        return self.transformer.config.num_hidden_layers
+
+    def states(self, ids: Tensor, mask: Tensor, layers: Sequence[int]) -> list[Tensor]:
+        """Tokens behind some of its layers, each projected as those of :meth:`forward` are.
+
+        Args:
+            ids, mask: see :meth:`forward`.
+            layers: their numbers, counted from 1; 0 is what the first one reads.
+
+        Returns:
+            float [T, L, D] of each.
+
+        Raises:
+            ValueError: see :func:`~mmvtr.models.towers.base.check_text`.
+        """
+        self._check(ids, mask)
+        found = self.transformer(
+            input_ids=ids, attention_mask=mask.long(), output_hidden_states=True
+        )
+        return [self.text_projection(found.hidden_states[layer]) for layer in layers]
+
+    def _check(self, ids: Tensor, mask: Tensor) -> None:
         config = self.transformer.config
         check_text(
             ids,
@@ -74,9 +104,6 @@ class TransformersText(Tower):
             vocabulary=config.vocab_size,
             name=f'TransformersText ({config.model_type})',
         )
-        hidden = self.transformer(input_ids=ids, attention_mask=mask.long()).last_hidden_state
-        pooled = hidden.masked_fill(~mask[..., None], -torch.inf).amax(1)
-        return self.text_projection(hidden), self.text_projection(pooled)
 
 
 def load_transformer(model: str | dict, kind: str = 'AutoModel') -> nn.Module:

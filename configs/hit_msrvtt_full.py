@@ -1,0 +1,4 @@
+# HiT on MSR-VTT Full (DVTR Tab. III).
+_base_ = ['_base_/default_runtime.py', '_base_/msrvtt_full_experts.py', '_base_/hit.py']
+
+model = dict(encoder=_base_.rows)

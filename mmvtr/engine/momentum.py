@@ -1,0 +1,38 @@
+"""Key encoders that follow the weights, one small step after each step of the optimizer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mmengine.hooks import Hook
+from mmengine.model import is_model_wrapper
+from mmengine.runner import Runner
+
+from mmvtr.registry import HOOKS
+
+
+@HOOKS.register_module()
+class MomentumHook(Hook):
+    """Calls the model's ``follow()`` after each step that the optimizer really makes.
+
+    So gradients that are accumulated, or skipped for an overflow of fp16, move no key encoder.
+
+    Raises:
+        ValueError: (before training) a model that cannot follow.
+    """
+
+    def before_train(self, runner: Runner) -> None:
+        model = runner.model.module if is_model_wrapper(runner.model) else runner.model
+        if not hasattr(model, 'follow'):
+            raise ValueError(
+                f'MomentumHook: {type(model).__name__} has no key encoder that could follow; it '
+                'goes with a MomentumRetriever (as the whole model, not as a member of one)'
+            )
+
+        def follow(*_: Any) -> None:
+            model.follow()
+
+        self._handle = runner.optim_wrapper.optimizer.register_step_post_hook(follow)
+
+    def after_train(self, runner: Runner) -> None:
+        self._handle.remove()

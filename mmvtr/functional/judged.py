@@ -1,0 +1,215 @@
+"""Metrics of rankings of which somebody has judged only some pairs.
+
+What nobody judged can count as wrong (:func:`precision_at`), leave the list (:func:`condensed`) or
+be stepped over (:func:`bpref`).  All take scores [T, V] and a ``dim`` as
+:mod:`mmvtr.functional.ranks` does.  Ties get their expected value; :func:`untied` puts any other
+rule in its place.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from mmvtr.functional.tied_rankings import (
+    expected_gains,
+    group_sums,
+    precision_by_place,
+    queries,
+    rank_rows,
+)
+
+
+def precision_at(scores: Tensor, relevant: Tensor, k: int, *, dim: int = 1) -> Tensor:
+    """Share of the first ``k`` places that hold a relevant candidate; what is missing is none.
+
+    Of the judged candidates in place of the relevant ones it is the share judged, Judged@k.
+
+    Args:
+        scores: float [T, V], higher is better.
+        relevant: bool [T, V].
+        k: places, from 1; a list of fewer candidates divides by k all the same.
+        dim: dimension of the candidates: 1 = texts ask for videos, 0 = videos ask for texts.
+
+    Returns:
+        float64 [Q] in [0, 1]; 0 where nothing is relevant.
+
+    Raises:
+        ValueError: a score is NaN.
+
+    Example:
+        ::
+
+            >>> precision_at(torch.tensor([[.9, .5, .1]]), torch.tensor([[1, 0, 1]]).bool(), 2)
+            tensor([0.5000], dtype=torch.float64)
+    """
+    return torch.cat([_hits(*part)[:, :k].sum(1) / k for part in queries(scores, relevant, dim)])
+
+
+def r_precision(scores: Tensor, relevant: Tensor, *, dim: int = 1) -> Tensor:
+    """Precision at as many places as the query has relevant candidates (TREC's Rprec).
+
+    Args:
+        scores: float [T, V], higher is better.
+        relevant: bool [T, V].
+        dim: as :func:`precision_at`, and so are the errors.
+
+    Returns:
+        float64 [Q] in [0, 1]; NaN where nothing is relevant.
+
+    Example:
+        Two are relevant, one of them is among the first two. ::
+
+            >>> r_precision(torch.tensor([[.9, .5, .1]]), torch.tensor([[1, 0, 1]]).bool())
+            tensor([0.5000], dtype=torch.float64)
+    """
+    return torch.cat([_to_r(_hits(*part), part[1]) for part in queries(scores, relevant, dim)])
+
+
+def map_at_r(scores: Tensor, relevant: Tensor, *, dim: int = 1) -> Tensor:
+    """AP of the first R places, R = the number of relevant candidates, divided by R.
+
+    Musgrave, Belongie and Lim, "A Metric Learning Reality Check" (ECCV 2020); what ECCV Caption
+    (Chun et al., ECCV 2022) reports as mAP@R.
+
+    Args:
+        scores: float [T, V], higher is better.
+        relevant: bool [T, V].
+        dim: as :func:`precision_at`, and so are the errors.
+
+    Returns:
+        float64 [Q] in [0, 1]; NaN where nothing is relevant.
+
+    Example:
+        Of two relevant ones the first place holds one, the second none: (1/1 + 0) / 2. ::
+
+            >>> map_at_r(torch.tensor([[.9, .5, .1]]), torch.tensor([[1, 0, 1]]).bool())
+            tensor([0.5000], dtype=torch.float64)
+    """
+    return torch.cat([_map_at_r(*part) for part in queries(scores, relevant, dim)])
+
+
+def bpref(scores: Tensor, relevant: Tensor, judged: Tensor, *, dim: int = 1) -> Tensor:
+    """How few candidates that were judged wrong stand above the relevant ones.
+
+    Buckley and Voorhees, "Retrieval Evaluation with Incomplete Information" (SIGIR 2004), in the
+    form of trec_eval: the mean over the R relevant candidates of ``1 - min(n, R) / min(R, N)``, n
+    of the N wrong ones above it.  Unjudged candidates do not matter.
+
+    Args:
+        scores: float [T, V], higher is better.
+        relevant: bool [T, V].
+        judged: bool [T, V]; what is judged and not relevant is wrong.
+        dim: as :func:`precision_at`, and so are the errors.
+
+    Returns:
+        float64 [Q] in [0, 1]; NaN where nothing is relevant.
+
+    Example:
+        One wrong one above the second of two relevant ones: (1 + 0) / 2. ::
+
+            >>> relevant, judged = torch.tensor([[1, 0, 0, 1]]), torch.tensor([[1, 0, 1, 1]])
+            >>> bpref(torch.tensor([[.9, .8, .5, .1]]), relevant.bool(), judged.bool())
+            tensor([0.5000], dtype=torch.float64)
+    """
+    grades = relevant.to(torch.int8) - (judged & ~relevant).to(torch.int8)
+    return torch.cat([_bpref(*part) for part in queries(scores, grades, dim)])
+
+
+def condensed(scores: Tensor, keep: Tensor, *, dim: int = 1) -> Tensor:
+    """Scores that rank the kept candidates as before, and the others behind all of them.
+
+    So any metric becomes that of the list without unjudged candidates (Sakai, "Alternatives to
+    Bpref", SIGIR 2007), or without an annotated one.
+
+    Args:
+        scores: float [T, V], higher is better.
+        keep: bool [T, V].
+        dim: as :func:`precision_at`, and so are the errors.
+
+    Returns:
+        float32 [T, V], minus places; candidates that leave are tied.
+
+    Example:
+        ::
+
+            >>> condensed(torch.tensor([[.9, .5, .1]]), torch.tensor([[0, 1, 1]]).bool())
+            tensor([[-4., -1., -2.]])
+    """
+    parts = [_places(*part) for part in queries(scores, keep, dim)]
+    return torch.cat(parts) if dim == 1 else torch.cat(parts).t()
+
+
+def untied(scores: Tensor, first: Tensor, *, dim: int = 1) -> Tensor:
+    """Scores without ties: of tied candidates those of a higher ``first`` stand before the others.
+
+    The relevance as ``first`` is the optimistic rule, minus the relevance the pessimistic one, and
+    the place of an item's id in alphabetical order is that of trec_eval.
+
+    Args:
+        scores: float [T, V], higher is better.
+        first: number [T, V], or [1, V] or [T, 1] for what holds of an item whoever asks.
+        dim: as :func:`precision_at`, and so are the errors.
+
+    Returns:
+        float32 [T, V], minus places.
+
+    Example:
+        ::
+
+            >>> untied(torch.tensor([[.9, .5, .9]]), torch.tensor([[0, 1, 1]]))
+            tensor([[-1., -2.,  0.]])
+    """
+    parts = [_order(*part) for part in queries(scores, first.expand(scores.shape), dim)]
+    return torch.cat(parts) if dim == 1 else torch.cat(parts).t()
+
+
+def _hits(scores: Tensor, relevant: Tensor) -> Tensor:
+    """The probability that a place holds a relevant candidate: float64 [Q, C]."""
+    ranking = rank_rows(scores)
+    return expected_gains(relevant.gather(1, ranking.order).double(), ranking)
+
+
+def _to_r(of_places: Tensor, relevant: Tensor) -> Tensor:
+    """Sum over the first R places, divided by R; NaN where R = 0."""
+    count = relevant.sum(1, keepdim=True)
+    inside = torch.arange(relevant.shape[1], device=relevant.device) < count
+    return ((of_places * inside).sum(1, keepdim=True) / count)[:, 0]
+
+
+def _map_at_r(scores: Tensor, relevant: Tensor) -> Tensor:
+    ranking = rank_rows(scores)
+    hits = relevant.gather(1, ranking.order).double()
+    return _to_r(precision_by_place(hits, hits, ranking), relevant)
+
+
+def _bpref(scores: Tensor, grades: Tensor) -> Tensor:
+    """``grades``: 1 = relevant, -1 = wrong, 0 = not judged.
+
+    In a tie with m wrong ones a relevant one has 0 to m of them above it, each equally likely.
+    """
+    ranking = rank_rows(scores)
+    grades = grades.gather(1, ranking.order)
+    relevant, wrong = (grades == 1).double(), (grades == -1).double()
+    above, tied = group_sums(wrong, ranking)
+    most = relevant.sum(1, keepdim=True)
+    few = (most - above).clamp(min=0).minimum(tied + 1)  # of these 0..m, so many stay below R
+    capped = few * above + few * (few - 1) / 2 + (tied + 1 - few) * most
+    expected = capped / (tied + 1)
+    least = most.minimum(wrong.sum(1, keepdim=True)).clamp(min=1)
+    return (relevant * (1 - expected / least)).sum(1) / most[:, 0].where(most[:, 0] > 0, torch.nan)
+
+
+def _places(scores: Tensor, keep: Tensor) -> Tensor:
+    ranking = rank_rows(scores)
+    places = torch.empty_like(scores, dtype=torch.float32)
+    places.scatter_(1, ranking.order, -ranking.first.float())
+    return places.masked_fill_(~keep, -1.0 - scores.shape[1])
+
+
+def _order(scores: Tensor, first: Tensor) -> Tensor:
+    order = first.argsort(dim=1, descending=True, stable=True)
+    again = scores.gather(1, order).argsort(dim=1, descending=True, stable=True)
+    places = torch.arange(0, -scores.shape[1], -1, dtype=torch.float32, device=scores.device)
+    order = order.gather(1, again)
+    return torch.empty_like(scores, dtype=torch.float32).scatter_(1, order, places.expand_as(order))

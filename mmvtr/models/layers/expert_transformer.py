@@ -1,0 +1,111 @@
+"""A transformer over the rows of many experts, which MMT and HiT share.
+
+Padding is never read: a row beyond the mask has no expert, and an expert reads its own width only.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from mmvtr.functional.precision import at_least_float32
+from mmvtr.models.layers.experts import check_width, row_tags
+from mmvtr.models.layers.pooling import check_mask
+
+#: Rows of the table of times in front of those of the seconds.
+AGGREGATED, UNKNOWN = 0, 1
+
+
+class ExpertTransformer(nn.Module):
+    """Rows of experts projected to D, tagged with expert and time, and blocks as BERT's.
+
+    A subclass says which rows the blocks mix, and what becomes of them.
+
+    Args:
+        experts: width of the features of each expert, by name.
+        dim: D.
+        layers, heads, feedforward, dropout: of the transformer.
+        max_seconds: rows of the table of seconds.
+
+    Raises:
+        ValueError: no experts, or a ``dim`` that is no multiple of ``heads``.
+    """
+
+    def __init__(
+        self,
+        experts: dict[str, int],
+        *,
+        dim: int,
+        layers: int,
+        heads: int,
+        feedforward: int,
+        dropout: float,
+        max_seconds: int,
+    ) -> None:
+        super().__init__()
+        if not experts or dim % heads:
+            raise ValueError(
+                f'{type(self).__name__} needs an expert and a dim that is a multiple of heads, got '
+                f'experts {sorted(experts)}, dim {dim} and heads {heads}'
+            )
+        self.experts = dict(sorted(experts.items()))
+        self.dim = dim
+        self.project = nn.ModuleDict({e: nn.Linear(w, dim) for e, w in self.experts.items()})
+        self.expert_embedding = nn.Embedding(len(experts), dim)
+        self.time_embedding = nn.Embedding(UNKNOWN + 1 + max_seconds, dim)
+        self.norm, self.dropout = nn.LayerNorm(dim, eps=1e-12), nn.Dropout(dropout)
+        self.blocks = nn.ModuleList(
+            nn.TransformerEncoderLayer(
+                dim, heads, feedforward, dropout, 'gelu', layer_norm_eps=1e-12, batch_first=True
+            )
+            for _ in range(layers)
+        )
+        self.apply(init_as_bert)
+
+    def rows(
+        self, video: Tensor, frame_mask: Tensor, expert: Tensor, second: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The rows of V videos as the blocks take them.
+
+        Args:
+            video: float [V, F, W], rows of all experts in any order; a row of an expert of width
+                w is read up to w, and W is the largest width.
+            frame_mask: bool [V, F], True on valid rows.
+            expert: int64 [V, R] with R >= F, the number of the expert of each row.
+            second: int64 [V, R], when the row was seen or heard, -1 where that is unknown.
+
+        Returns:
+            projected rows float [V, F, D], zero at padding; their tags' embeddings float [V, F, D],
+            to be added; and the expert of each row, int64 [V, F], one behind the last at padding.
+
+        Raises:
+            ValueError: another width, an unknown expert or a second outside the table, or a video
+                without a valid row (its index is named).
+        """
+        check_mask(frame_mask, 'frame_mask')
+        # Padding belongs to an expert behind the last one.
+        count, who = len(self.experts), dict(encoder=type(self).__name__)
+        expert = row_tags('expert', expert, frame_mask, range(count), fill=count, **who)
+        times = range(-1, self.time_embedding.num_embeddings - UNKNOWN - 1)
+        second = row_tags('second', second, frame_mask, times, fill=-1, **who)
+        rows = self._project(at_least_float32(video), expert)
+        tags = self.expert_embedding(expert.clamp(max=len(self.experts) - 1))
+        return rows, tags + self.time_embedding(second + UNKNOWN + 1), expert
+
+    def _project(self, video: Tensor, expert: Tensor) -> Tensor:
+        """float [V, F, W], int64 [V, F] -> float [V, F, D], zero at padding."""
+        check_width(video, self.experts, type(self).__name__)
+        rows = video.new_zeros(*expert.shape, self.dim)
+        for number, (linear, width) in enumerate(zip(self.project.values(), self.experts.values())):
+            own = expert == number
+            rows[own] = at_least_float32(linear(video[own][:, :width]))
+        return rows
+
+
+def init_as_bert(module: nn.Module) -> None:
+    """N(0, .02) for all matrices and tables, biases 0."""
+    if isinstance(module, (nn.Linear, nn.Embedding)):
+        nn.init.normal_(module.weight, std=0.02)
+    if isinstance(module, nn.MultiheadAttention):
+        nn.init.normal_(module.in_proj_weight, std=0.02)
+    if isinstance(module, nn.Linear) and module.bias is not None:
+        nn.init.zeros_(module.bias)

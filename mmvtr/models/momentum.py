@@ -1,0 +1,254 @@
+"""A retriever whose queries meet keys: of slowly moving encoders, and of banks that remember them.
+
+HiT's (Liu et al., ICCV 2021), which takes them from MoCo: query encoders are trained, key encoders
+are their moving averages, and what a query is compared with are keys, those of its own pairs and
+those of the batches before, in a bank for each modality.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any, NamedTuple, Optional
+
+import torch
+from torch import Tensor, nn
+
+from mmvtr.dist import gather_levels
+from mmvtr.models.annotation import Annotation
+from mmvtr.models.bank import GAUSSIAN, NOBODY, MemoryBank
+from mmvtr.models.retriever import VideoTextRetriever, text_levels, video_levels
+from mmvtr.models.target import LocalBatch, Target
+from mmvtr.registry import MODELS
+from mmvtr.structures import Levels, cat_levels, drop_tokens
+
+
+class Candidates(NamedTuple):
+    """N items of a batch and, behind them, the K rows of a bank.
+
+    Attributes:
+        keys: levels that queries are compared with.
+        judged: their Gaussians, which a supervision reads; none where there is no supervision.
+        video: int64 [N + K], the training video of each; -1 where a row is not filled.
+        old: bool [N + K], which are the bank's.
+    """
+
+    keys: Levels
+    judged: Levels
+    video: Tensor
+    old: Tensor
+
+
+@MODELS.register_module()
+class MomentumRetriever(VideoTextRetriever):
+    """Texts against keys of videos, videos against keys of texts, each with a bank of K more.
+
+    A loss reads matrices of one direction, ``'<level>_t2v'`` float [T, V + K] and
+    ``'<level>_v2t'`` float [T + K, V]: first the keys of the batch's videos (texts), then those of
+    the bank.  Positives are the keys of annotated partners.  Weight 0 have rows of the bank that
+    nothing is in yet, those of the query's own video (by id: captions of a video are no negatives
+    of it) and, unless ``in_batch``, the keys of the batch that are no partner.  So HiT's four terms
+    are two :class:`~mmvtr.models.losses.ContrastiveLoss`, one a direction.
+
+    The keys enter the banks after they were compared, those of all processes in the order of ranks:
+    banks are the same everywhere.  Key encoders do not drop out (ours).  They :meth:`follow` after
+    each step of the optimizer, for which a MomentumHook is to be among the hooks.
+
+    A supervision is trained on the batch, and weighs the wide matrices by its method
+    ``weigh(texts, videos, positives)``.  What it reads of an item in a bank is the Gaussian that
+    the item had when it entered, from query encoder and head (ours: the match probability is
+    trained on these).
+
+    Evaluation, inference and export read the query encoders alone.  ``micro_batch`` divides the
+    queries; keys need no activations.
+
+    Args:
+        bank_size: K (ours: HiT's is not known).
+        momentum: m of ``key = m key + (1 - m) query`` (ours: MoCo's).
+        in_batch: other keys of the batch are negatives, too (MoCo: no).
+        **kwargs: see :class:`VideoTextRetriever`.  There are no ``strip`` and no ``objectives``.
+
+    Raises:
+        ValueError: a bank_size below 1, a momentum outside [0, 1], a similarity that reads tokens,
+            a supervision without ``weigh`` or without heads, ``strip``, ``objectives``; (in
+            training) a text of several videos.
+        RuntimeError: (in training) the encoder has moved, and its key encoder has not followed.
+    """
+
+    def __init__(
+        self,
+        *,
+        bank_size: int = 4096,
+        momentum: float = 0.999,
+        in_batch: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if not 0 <= momentum <= 1:
+            raise ValueError(f'momentum must lie in [0, 1], not {momentum}')
+        if self.similarity.needs_tokens:
+            raise ValueError(
+                f'{type(self.similarity).__name__} reads tokens, but a bank remembers one vector a '
+                'level: MomentumRetriever takes a CosineSimilarity or the like'
+            )
+        judge = self.supervision
+        if judge is not None and not (hasattr(judge, 'weigh') and len(self.heads)):
+            raise ValueError(
+                f'{type(judge).__name__} cannot weigh the items of a bank: that takes heads and a '
+                'method weigh(texts, videos, positives), as DVTRSupervision has'
+            )
+        if len(self.objectives):
+            raise ValueError(
+                f'objectives {[*self.objectives]} read a target of the batch alone, but the '
+                'matrices of a MomentumRetriever have the columns of a bank: leave them out'
+            )
+        self.momentum = momentum
+        self.in_batch = in_batch
+        widths = dict.fromkeys(self.similarity.levels, self.encoder.dim)
+        gaussian = None if judge is None else self.encoder.dim
+        self.banks = nn.ModuleDict(
+            {side: MemoryBank(bank_size, widths, gaussian=gaussian) for side in ('text', 'video')}
+        )
+        self.key_encoder = deepcopy(self.encoder).requires_grad_(False).eval()
+        self._version: Optional[int] = None
+        self._followed = False
+
+    @property
+    def strip(self) -> None:
+        """There is none."""
+
+    @strip.setter
+    def strip(self, height: Optional[int]) -> None:
+        if height is not None:
+            raise ValueError(
+                f'strip={height}: the matrices of a MomentumRetriever have the columns of a bank, '
+                'and no form in strips; leave strip away (micro_batch saves memory here, too)'
+            )
+
+    def train(self, mode: bool = True) -> 'MomentumRetriever':
+        super().train(mode)
+        self.key_encoder.eval()
+        return self
+
+    @torch.no_grad()
+    def follow(self) -> None:
+        """Move the key encoders towards the query encoders: after each step of the optimizer."""
+        for key, query in zip(self.key_encoder.parameters(), self.encoder.parameters()):
+            key.lerp_(query, 1 - self.momentum)
+        for key, query in zip(self.key_encoder.buffers(), self.encoder.buffers()):
+            key.copy_(query)
+        self._followed = True
+
+    # -- training -------------------------------------------------------------------------
+
+    def _compared(
+        self,
+        texts: Levels,
+        videos: Levels,
+        target: Target | dict[str, Target],
+        known: Annotation,
+        own: LocalBatch,
+    ) -> tuple[dict[str, Tensor], dict[str, Target]]:
+        """Wide matrices and a target for each; the keys enter the banks."""
+        self._check_followed()
+        video_of_texts, video_of_videos = _owners(known)
+        text_keys, video_keys = self._keys(own.inputs)
+        items = dict(
+            text=(text_keys, texts, video_of_texts), video=(video_keys, videos, video_of_videos)
+        )
+        wide_texts, wide_videos = (self._candidates(side, *items[side]) for side in items)
+        t2v = self._target(
+            (texts, wide_videos.judged),
+            same=video_of_texts[:, None] == wide_videos.video,
+            old=wide_videos.old,
+            there=wide_videos.video != NOBODY,
+        )
+        v2t = self._target(
+            (wide_texts.judged, videos),
+            same=wide_texts.video[:, None] == video_of_videos,
+            old=wide_texts.old[:, None],
+            there=(wide_texts.video != NOBODY)[:, None],
+        )
+        directions = dict(
+            t2v=(self.similarity(texts, wide_videos.keys), t2v),
+            v2t=(self.similarity(wide_texts.keys, videos), v2t),
+        )
+        if self.training:
+            for side, (keys, queries, video) in items.items():
+                self.banks[side].push({**keys, **self._judged(queries)}, video)
+        matrices, targets = {}, {}
+        for direction, (found, one) in directions.items():
+            matrices.update({f'{name}_{direction}': matrix for name, matrix in found.items()})
+            targets.update({f'{name}_{direction}': one for name in found})
+        return matrices, targets
+
+    def _keys(self, inputs: dict[str, Tensor]) -> tuple[Levels, Levels]:
+        """Levels of the texts and the videos of all processes from the key encoders."""
+        with torch.no_grad():
+            own = (text_levels(self.key_encoder, inputs), video_levels(self.key_encoder, inputs))
+            read = ({name: side[name] for name in self.similarity.levels} for side in own)
+            texts, videos = (gather_levels(drop_tokens(side)) for side in read)
+        return texts, videos
+
+    def _judged(self, queries: Levels) -> Levels:
+        """What a bank remembers of the queries themselves."""
+        if self.supervision is None:
+            return {}
+        return {GAUSSIAN: queries[GAUSSIAN].map(Tensor.detach)}
+
+    def _candidates(self, side: str, keys: Levels, queries: Levels, video: Tensor) -> Candidates:
+        """A modality's batch and its bank."""
+        bank = self.banks[side]
+        old = torch.arange(len(video) + bank.size, device=video.device) >= len(video)
+        judged = self._judged(queries)
+        return Candidates(
+            cat_levels([keys, bank.levels]),
+            cat_levels([judged, bank.levels]) if judged else {},
+            torch.cat([video, bank.video]),
+            old,
+        )
+
+    def _target(
+        self, judged: tuple[Levels, Levels], *, same: Tensor, old: Tensor, there: Tensor
+    ) -> Target:
+        """Positives and weights of a wide matrix [T, V], T or V with a bank.
+
+        Args:
+            judged: what a supervision reads of its texts and its videos.
+            same: bool [T, V], whether they are of one video.
+            old, there: bool, to be broadcast to that: which are a bank's, and which are filled.
+        """
+        positives = same & ~old
+        weights = torch.where(old, there & ~same, self.in_batch).to(torch.get_default_dtype())
+        if self.supervision is not None:
+            weights = weights * self.supervision.weigh(*judged, positives)
+        return Target(positives, weights=weights)
+
+    def _check_followed(self) -> None:
+        """Key encoders that stay behind would be noticed by nobody."""
+        version = sum(p._version for p in self.encoder.parameters())
+        moved = self._version not in (None, version)
+        if self.training and moved and not self._followed:
+            raise RuntimeError(
+                'the encoder has moved since the last step, and its key encoder has not followed: '
+                "add dict(type='mmvtr.MomentumHook') to the hooks, or call follow() after each "
+                'step of the optimizer'
+            )
+        self._version, self._followed = version, False
+
+
+def _owners(known: Annotation) -> tuple[Tensor, Tensor]:
+    """The training video of each text, int64 [T], and of each column, int64 [V].
+
+    Raises:
+        ValueError: a text of several videos (which, is named).
+    """
+    texts, videos = known.ids
+    several = (texts[:, 1:] != NOBODY).any(1)
+    if several.any():
+        row = int(several.int().argmax())
+        raise ValueError(
+            f'text {row} of the batch belongs to videos {texts[row].tolist()[:8]}, but a bank '
+            'remembers one video of each text: MomentumRetriever takes datasets in which a text '
+            'has one'
+        )
+    return texts[:, 0], videos
