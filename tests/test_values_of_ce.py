@@ -3,7 +3,7 @@
 import pytest
 from mmengine.config import Config
 
-from tests.test_configs import CONFIGS, family
+from tests.test_configs import CONFIGS, family, on_meta
 
 CONFIG = {path.stem: path for path in CONFIGS}
 CE = sorted(name for name in CONFIG if {'ce', 'moee'} & set(name.split('_')))
@@ -69,6 +69,12 @@ def test_values_of_ce(name):
             assert one.get('mean', False) == (key not in ROWS)
     paragraphs = {'activitynet', 'didemo'} & set(name.split('_'))
     assert (loader.dataset.get('epoch_unit') == 'video') != bool(paragraphs)
+
+
+def test_ce_is_as_large_as_its_readme_says():
+    """183 M parameters on MSR-VTT."""
+    count = sum(p.numel() for p in on_meta(CONFIG['ce_msrvtt_full']).parameters())
+    assert round(count / 1e6) == 183
 
 
 @pytest.mark.parametrize('name', [name for name in CE if family(CONFIG[name]) == 'dvtr'])

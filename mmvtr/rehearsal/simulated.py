@@ -148,7 +148,7 @@ def _simulate_model(model: ConfigDict, size: Size) -> Inputs:
     for reader in (part for part in readers if part):
         if 'dim' in reader and (before is None or reader.dim == before):
             reader.dim = after
-        if (reader.get('project') or {}).get('in_dim') == before:
+        if reader.get('project') and reader.project.in_dim == before:
             reader.project.in_dim = after
         if 'decoder' in reader:
             reader.decoder = _t5(size.width or 768)
