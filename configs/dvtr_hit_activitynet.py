@@ -2,7 +2,7 @@
 _base_ = ['_base_/default_runtime.py', '_base_/activitynet_experts.py', '_base_/dvtr_hit.py']
 
 # With 2 eta ends above .9 for 83 % of the true negatives, with 4 for 91 % (docs/hit.md).
-model = dict(encoder=_base_.rows, supervision=dict(sharpness=8.0))
+model = dict(encoder=_base_.rows, supervision=dict(sharpness=12.0))
 
 # 3,160 steps: what starts from nothing learns at 1e-4 (ours: docs/hit.md), BERT at 2e-5.
 optim_wrapper = dict(
