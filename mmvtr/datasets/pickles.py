@@ -134,8 +134,10 @@ def _reconstruct(kind: Any, shape: Any, code: Any) -> _Array:
     return np.zeros(0, np.uint8).view(_Array)
 
 
-def _frombuffer(raw: Any, dtype: Any, shape: Any, order: Any) -> np.ndarray:
+def _frombuffer(raw: Any, dtype: Any, shape: Any, order: Any, axes: Any = None) -> np.ndarray:
     order = _word(order)
+    if order == 'K' and isinstance(axes, tuple):  # of a transposed array
+        return np.frombuffer(raw, _checked(raw, dtype, shape)).reshape(shape).transpose(axes)
     if order not in ('C', 'F'):
         raise pickle.UnpicklingError('an array of an unknown order')
     return np.frombuffer(raw, _checked(raw, dtype, shape)).reshape(shape, order=order)

@@ -18,7 +18,7 @@ from mmvtr.models.gradient_cache import each_once, encode_in_parts
 from mmvtr.models.layers.pooling import empty_levels
 from mmvtr.models.similarities.cosine import token_levels
 from mmvtr.models.sweep import losses_in_strips, whole_needed
-from mmvtr.models.target import LocalBatch, Target
+from mmvtr.models.target import LocalBatch, Target, check_read
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels, drop_tokens
 
@@ -67,7 +67,8 @@ class VideoTextRetriever(BaseModel):
     Components are dicts for the registry or built modules.
 
     Raises:
-        ValueError: ``micro_batch`` or ``strip`` below 1; in training: an encoder that
+        ValueError: ``micro_batch`` or ``strip`` below 1; a supervision of teachers or hinges that
+            no loss reads; in training: an encoder that
             ``micro_batch`` does not suit.
 
     ``stage`` selects one half of DVTR's Algorithm 1 (the AlternatingTrainLoop sets it):
@@ -109,6 +110,7 @@ class VideoTextRetriever(BaseModel):
         self.head_reads = head_reads
         self.detach_heads = detach_heads
         self.supervision = None if supervision is None else build(supervision)
+        check_read(self.supervision, self.losses)
         self.objectives = nn.ModuleDict(
             {name: build(objective) for name, objective in (objectives or {}).items()}
         )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional
+from typing import Mapping, NamedTuple, Optional
 
 import torch
 from torch import Tensor, nn
 
 from mmvtr.structures import Levels
+
+#: Who reads a slot that few losses do.
+READERS = dict(hinges='SeveralHingesLoss', teacher='DistillationLoss')
 
 
 class Hinge(NamedTuple):
@@ -100,6 +103,25 @@ def pushed(target: Target, known: Target) -> Tensor:
     if target.ambiguous is not None:
         spared = spared | target.ambiguous
     return weights.masked_fill(spared, 0.0)
+
+
+def check_read(supervision: Optional[nn.Module], losses: Mapping[str, nn.Module]) -> None:
+    """See that a loss reads the slot that a supervision is all about (``fills``), if it says one.
+
+    A loss whose own class does not say which ``slots`` it reads may read any.
+
+    Raises:
+        ValueError: none does: the supervision would have no effect.
+    """
+    slot = getattr(supervision, 'fills', None)
+    read = {name: vars(type(loss)).get('slots') for name, loss in losses.items()}
+    if slot is None or not read or any(slots is None or slot in slots for slots in read.values()):
+        return
+    reader = READERS.get(slot, 'loss that does')
+    raise ValueError(
+        f'{type(supervision).__name__} fills target.{slot}, which no loss reads '
+        f'({str([*read])[:80]}), so that it has no effect: add a {reader}'
+    )
 
 
 def from_classes(target: Target, field: str, reader: nn.Module) -> Tensor:

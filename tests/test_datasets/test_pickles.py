@@ -16,6 +16,7 @@ CONTENT = dict(
     half=VALUES.astype(np.float16),
     columns=np.asfortranarray(VALUES),
     part=np.arange(24).reshape(4, 6)[::2, 1::2],
+    turned=np.arange(24.0).reshape(2, 3, 4).transpose(1, 0, 2),
     flags=VALUES > 0,
     other_order=VALUES.astype('>f8'),
     bytes=np.arange(256, dtype=np.uint8),

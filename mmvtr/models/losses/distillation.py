@@ -33,6 +33,8 @@ class DistillationLoss(MatrixLoss):
         ValueError: a bend that is not positive; in training: a target without a teacher.
     """
 
+    slots = ('teacher',)
+
     def __init__(self, *, bend: float = 1.0, **kwargs) -> None:
         super().__init__(**kwargs)
         if not bend > 0:

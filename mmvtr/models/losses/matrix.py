@@ -7,7 +7,7 @@ aligned).
 
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence
+from typing import Any, ClassVar, Optional, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +28,10 @@ class MatrixLoss(nn.Module):
         reads: names of the score matrices, e.g. ``('global', 'aligned')``.
         loss_weight: factor of the loss.
     """
+
+    #: The slots of the target that a class reads beside its positives; each class says its own.
+    #: None: not known.
+    slots: ClassVar[Optional[tuple[str, ...]]] = None
 
     def __init__(self, *, reads: Sequence[str] = ('scores',), loss_weight: float = 1.0) -> None:
         super().__init__()
@@ -86,6 +90,8 @@ class ContrastiveLoss(MatrixLoss):
     Raises:
         ValueError: another ``weighted``.
     """
+
+    slots = ('weights', 'ambiguous')
 
     def __init__(
         self, *, form: str = 'pooled', direction: str = 'both', weighted: str = 'both', **kwargs
@@ -204,6 +210,8 @@ class NormalizedContrastiveLoss(ContrastiveLoss):
             quarter however many iterations.
         form, direction, weighted, reads, loss_weight: see :class:`ContrastiveLoss`.
     """
+
+    slots = ContrastiveLoss.slots
 
     def __init__(
         self,

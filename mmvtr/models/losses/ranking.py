@@ -239,6 +239,8 @@ class RankingLoss(TripletLoss):
             ``ambiguous_margin`` outside [0, margin].
     """
 
+    slots = ('margins', 'weights', 'ambiguous')
+
     def __init__(
         self,
         *,

@@ -54,6 +54,8 @@ class RelevantRankingLoss(TripletLoss):
             training: a target without relevance, or without what a supervision has found.
     """
 
+    slots = ('weights', 'relevance', 'relevant')
+
     def __init__(
         self,
         *,
@@ -144,6 +146,8 @@ class EgoNCELoss(ContrastiveLoss):
         ValueError: in training: a target without overlap.
     """
 
+    slots = ('weights', 'ambiguous', 'overlap')
+
     def seen(self, target: Target) -> Target:
         return target._replace(positives=target.positives | from_classes(target, 'overlap', self))
 
@@ -174,6 +178,8 @@ class AdaptiveMaxMarginLoss(MatrixLoss):
     Raises:
         ValueError: an unknown ``margin_of``; in training: a target without relevance.
     """
+
+    slots = ('weights', 'relevance')
 
     def __init__(self, *, margin: float = 0.4, margin_of: str = 'positive', **kwargs) -> None:
         super().__init__(**kwargs)

@@ -27,6 +27,8 @@ class SeveralHingesLoss(MatrixLoss):
         ValueError: an unknown choice; in training: a target without hinges.
     """
 
+    slots = ('hinges', 'weights')
+
     def __init__(self, *, negatives: str = 'all', average: str = 'terms', **kwargs) -> None:
         super().__init__(**kwargs)
         for name, value, known in (

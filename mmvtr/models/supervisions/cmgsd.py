@@ -13,6 +13,7 @@ from mmvtr.functional.adaptive_margin import (
     dissimilarities,
     text_dissimilarities,
 )
+from mmvtr.functional.precision import at_least_float32
 from mmvtr.models.supervisions.ramp import checked_ramp, ramp_at
 from mmvtr.models.supervisions.stored_vectors import PREFIX, stored_levels
 from mmvtr.models.target import Hinge, Target
@@ -73,6 +74,9 @@ class CMGSDSupervision(nn.Module):
             training: the batch lacks the sentence vectors.
     """
 
+    #: The slot that is there for certain losses alone (models/target.py: check_read).
+    fills = 'hinges'
+
     def __init__(
         self,
         *,
@@ -122,11 +126,11 @@ class CMGSDSupervision(nn.Module):
         """Levels of the joint batch -> target with hinges, and figures for the log."""
         share = ramp_at(self.progress, self.ramp)
         t, v = self._compared(texts, videos)
-        omega, tau = dissimilarities(t @ t.t(), v @ v.t(), target.positives)
+        omega, tau = dissimilarities(_products(t), _products(v), target.positives)
         kinds = dict(omega=(share, omega), tau=(share, tau))
         if self.sentences is not None:
             s = F.normalize(texts[f'{PREFIX}{self.sentences}'].mean, dim=-1)
-            static = text_dissimilarities(s @ s.t(), target.positives)
+            static = text_dissimilarities(_products(s), target.positives)
             kinds['static'] = (1 - share, static.to(omega.dtype))
         entries = ~target.positives if self.over == 'negatives' else target.positives.new_ones(())
         how = dict(alpha=self.alpha, beta=self.beta, unbiased=self.unbiased)
@@ -148,8 +152,15 @@ class CMGSDSupervision(nn.Module):
             x = side[self.level].mean
             if name in self.project:
                 x = self.project[name](x, generator)
-            units.append(F.normalize(x if self.gradient else x.detach(), dim=-1))
+            x = at_least_float32(x if self.gradient else x.detach())
+            units.append(F.normalize(x, dim=-1))
         return units
+
+
+def _products(units: Tensor) -> Tensor:
+    """[N, D] -> [N, N]; what is left of 1 - a cosine near 1 is lost in half precision."""
+    with torch.autocast(units.device.type, enabled=False):
+        return units @ units.t()
 
 
 class Projection(nn.Module):

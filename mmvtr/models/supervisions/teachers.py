@@ -37,6 +37,9 @@ class Teachers(nn.Module):
     others.
     """
 
+    #: The slot that is there for certain losses alone (models/target.py: check_read).
+    fills = 'teacher'
+
     def forward(
         self, texts: Levels, videos: Levels, target: Target
     ) -> tuple[Target, dict[str, Tensor]]:

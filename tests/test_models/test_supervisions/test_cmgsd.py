@@ -10,6 +10,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import children  # noqa: F401 - the server that forks the processes has imported all
 from mmvtr.functional.ranking import ranking
+from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.losses.several_hinges import SeveralHingesLoss
 from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.similarities.cosine import CosineSimilarity
@@ -187,6 +188,16 @@ def test_the_older_supervision_is_its_mean():
     torch.testing.assert_close(SeveralHingesLoss()(scores, given, 1.0), triplets)
 
 
+def test_autocast_takes_no_digits_of_a_cosine():
+    level = {'global': Embedding(torch.randn(9, 32, generator=torch.Generator().manual_seed(0)))}
+    given = (level, level, Target(torch.eye(9, dtype=torch.bool)))
+    expected, _ = CMGSDSupervision()(*given)
+    with torch.autocast('cpu', dtype=torch.bfloat16):
+        found, _ = CMGSDSupervision()(*given)
+    for mine, theirs in zip(found.hinges, expected.hinges):
+        torch.testing.assert_close(mine.margins, theirs.margins, rtol=0, atol=1e-6)
+
+
 def test_what_is_wrong_is_said():
     for bad, message in (
         (dict(alpha=0.0), 'alpha must be positive, not 0.0'),
@@ -204,6 +215,11 @@ def test_what_is_wrong_is_said():
     ):
         with pytest.raises(ValueError, match=message):
             MODELS.build(dict(type='mmvtr.SeveralHingesLoss', **bad))
+    unread = dict(encoder=nn.Identity(), similarity=CosineSimilarity())
+    with pytest.raises(ValueError, match='CMGSDSupervision fills target.hinges, .* SeveralHingesL'):
+        VideoTextRetriever(
+            **unread, supervision=CMGSDSupervision(), losses=dict(triplet=RankingLoss())
+        )
     inputs, samples = make_batch()
     del samples['text_vectors']
     with pytest.raises(ValueError, match="CMGSDSupervision reads the vectors 's' of texts"):

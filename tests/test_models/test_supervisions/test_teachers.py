@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 import children  # noqa: F401 - the server that forks the processes has imported all
 from mmvtr.functional.ranking import ranking
 from mmvtr.models.losses.distillation import DistillationLoss
-from mmvtr.models.losses.matrix import ContrastiveLoss
+from mmvtr.models.losses.matrix import ContrastiveLoss, MatrixLoss
 from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.supervisions.teachers import FrozenTeachers, StoredTeachers
@@ -296,6 +296,29 @@ def test_the_official_numbers(shared):
     torch.testing.assert_close(total, golden['total'], **close)
 
 
+class LossOfSomebody(ContrastiveLoss):
+    """Does not say which slots it reads."""
+
+
+def unread(supervision, *losses):
+    return VideoTextRetriever(
+        encoder=nn.Identity(),
+        similarity=CosineSimilarity(),
+        supervision=supervision,
+        losses={str(n): loss for n, loss in enumerate(losses)},
+    )
+
+
+def test_each_loss_of_the_house_says_what_it_reads():
+    kinds = [MODELS.get(f'mmvtr.{name}') for name in MODELS.module_dict]
+    losses = [kind for kind in kinds if issubclass(kind, MatrixLoss)]
+    own = [kind for kind in losses if kind.__module__.startswith('mmvtr.')]
+    assert len(own) >= 7
+    for kind in own:
+        slots = vars(kind).get('slots')
+        assert slots is not None and {*slots} <= {*Target._fields}, kind
+
+
 def test_what_is_wrong_is_said():
     for bad, message in (
         (dict(type='StoredTeachers', teachers=[]), r'a list of different names, not \[\]'),
@@ -306,6 +329,12 @@ def test_what_is_wrong_is_said():
     ):
         with pytest.raises(ValueError, match=message):
             MODELS.build({**bad, 'type': f'mmvtr.{bad["type"]}'})
+    for teachers in (make() for make in SUPERVISIONS.values()):
+        with pytest.raises(ValueError, match='fills target.teacher, .* add a DistillationLoss'):
+            unread(teachers, ContrastiveLoss())
+        unread(teachers, ContrastiveLoss(), DistillationLoss())
+        unread(teachers, ContrastiveLoss(), LossOfSomebody())  # may read what it likes
+        unread(teachers)  # without losses nothing is trained
     inputs, samples = make_batch()
     del samples['video_vectors']['two']
     with pytest.raises(ValueError, match=r"'two' of videos, .* \(\['one'\]\): add dict\(type"):
