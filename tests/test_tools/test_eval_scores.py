@@ -308,3 +308,109 @@ def test_bad_banks(folder, refuse, name, make, message):
     np.save(folder / f'{name}.npy', make(np.load(folder / f'{name}.npy')))
     options = ['--positives', 'owner.npy', '--transform', 'sinkhorn', *BANK]
     assert message in refuse('scores.npy', *options)
+
+
+@pytest.fixture
+def trec(folder, main, monkeypatch, capsys):
+    """Square scores as an .npz, a run and qrels; and the tool without a process of its own."""
+    from mmvtr.datasets import PairValues, write_qrels
+
+    scores = np.load(folder / 'square.npy')
+    ids = [f't{i}' for i in range(VIDEOS)], [f'v{i}' for i in range(VIDEOS)]
+    np.savez(folder / 'all.npz', scores=scores, text_ids=ids[0], video_ids=ids[1])
+    grades = np.full_like(scores, np.nan)
+    np.fill_diagonal(grades, 1)
+    write_qrels(folder / 'pairs.qrels', PairValues.of_matrix(grades, *ids))
+    grades[:6, :3] = np.random.default_rng(1).integers(0, 2, (6, 3))
+    write_qrels(folder / 'judged.qrels', PairValues.of_matrix(grades, *ids))
+
+    def run(*arguments):
+        monkeypatch.chdir(folder)
+        monkeypatch.setattr(sys, 'argv', [TOOL, *arguments, '--out', 'out.json'])
+        main()
+        return json.loads((folder / 'out.json').read_text()), capsys.readouterr().out
+
+    return run
+
+
+JUDGED = ('--positives', 'pairs.qrels', '--judgments', 'judged.qrels')
+
+
+def test_an_archive_a_run_and_embeddings_say_the_same(folder, trec):
+    numbers, printed = trec('all.npz', *JUDGED, '--save', 'all.run')
+    assert 'mean rank (0 texts and 0 videos tie at the top)' in ' '.join(printed.split())
+    assert numbers['raw']['judged_t2v_queries'] == VIDEOS and ' bpref ' in printed
+    lines = (folder / 'all.run').read_text().splitlines()
+    assert len(lines) == VIDEOS**2 and lines[0].startswith('t0 Q0 ')
+    again, _ = trec('all.run', *JUDGED, '--save', 'again.npz')
+    assert again['raw'] == pytest.approx(numbers['raw'], rel=1e-9)  # in another order
+    with np.load(folder / 'again.npz') as archive:
+        for name, ids in (('text_ids', 't'), ('video_ids', 'v')):
+            assert sorted(archive[name]) == sorted(f'{ids}{i}' for i in range(VIDEOS))
+    assert trec('again.npz', *JUDGED)[0] == again
+    np.save(folder / 'one.npy', np.load(folder / 'square.npy'))
+    np.save(folder / 'unit.npy', np.eye(VIDEOS))
+    from_products, _ = trec('one.npy', '--gallery', 'unit.npy')
+    plain, _ = trec('square.npy')
+    assert from_products['raw']['t2v_R1'] == plain['raw']['t2v_R1'] == numbers['raw']['t2v_R1']
+
+
+def test_ties_at_their_best_and_worst(folder, trec):
+    rounded = np.load(folder / 'square.npy').round()
+    np.save(folder / 'rounded.npy', rounded)
+    numbers, printed = trec('rounded.npy', '--tie-range')
+    low, mean, high = (numbers[x]['t2v_R1'] for x in ('pessimistic', 'raw', 'optimistic'))
+    top = rounded == rounded.max(1, keepdims=True)
+    own = np.diag(top)
+    assert high == pytest.approx(100 * own.mean()) and high > low
+    assert low == mean == pytest.approx(100 * (own & (top.sum(1) == 1)).mean())
+    assert f'({(top.sum(1) > 1).sum()} texts and' in ' '.join(printed.split())
+
+
+def test_a_run_that_was_cut(folder, trec, refuse):
+    numbers, _ = trec('all.npz', *JUDGED, '--save', 'all.run')
+    lines = [x for x in (folder / 'all.run').read_text().splitlines() if int(x.split()[3]) <= 5]
+    (folder / 'cut.run').write_text('\n'.join(lines))
+    cut, printed = trec('cut.run', *JUDGED)
+    for name in ('t2v_R1', 't2v_R5'):
+        assert cut['raw'][name] == pytest.approx(numbers['raw'][name])
+    assert cut['raw']['t2v_P5'] == pytest.approx(numbers['raw']['judged_t2v_P5'])
+    assert cut['raw']['t2v_share5'] == pytest.approx(numbers['raw']['judged_t2v_share5'])
+    note = 'cut at 5 videos a text, which is too few for R10, P10, bpref'
+    assert note in printed and 't2v_R10' not in cut['raw']
+    (folder / 'short.run').write_text('\n'.join(x for x in lines if not x.startswith('t3 ')))
+    short, printed = trec('short.run', *JUDGED)
+    assert f'note: 1 of {VIDEOS} texts are not in the run and count as not found' in printed
+    found = [x for x in lines if x.startswith('t3 Q0 v3 ')]
+    lost = 100 / VIDEOS if found else 0
+    assert short['raw']['t2v_R5'] == pytest.approx(cut['raw']['t2v_R5'] - lost)
+    assert 'does not list all videos' in refuse('cut.run', *JUDGED, '--tie-range')
+
+
+def test_bad_interchange(folder, trec, refuse):
+    trec('all.npz', *JUDGED, '--save', 'all.run')
+    assert 'all.run is a run: say who matches as qrels' in refuse('all.run')
+    good = (folder / 'all.run').read_text()
+    for text, message in (
+        (good + good.splitlines()[0], 'a second line of text'),
+        (good + 'x Q0 v1 1 0.5 m', "unknown text 'x'"),
+        (good.replace(' ', ','), "expected 6 fields with spaces between, 'query Q0 item"),
+        (good + 't1 Q0 v99 1 nan m', 'expected score, a finite number'),
+    ):
+        (folder / 'bad.run').write_text(text)
+        assert message in refuse('bad.run', *JUDGED)
+    for text, message in (
+        ('t0 0 v1 fine\n', "expected grade, a finite number, found 'fine'"),
+        ('t0 0 v1 1\nt0 0 elsewhere 1\n', "unknown video 'elsewhere' (so 1 of 2 pairs)"),
+        ('a 0 b 1\n', 'none of 1 pairs is of these texts'),
+    ):
+        (folder / 'bad.qrels').write_text(text)
+        assert message in refuse('all.npz', *JUDGED[:2], '--judgments', 'bad.qrels')
+    (folder / 'few.qrels').write_text('t0 0 v0 1\n')
+    assert "text 't1' has no video (so 11 of 12" in refuse('all.npz', '--positives', 'few.qrels')
+    assert 'few.qrels: unknown' not in refuse('all.npz', '--positives', 'none.qrels')
+    np.savez(folder / 'bad.npz', scores=np.eye(2), text_ids=['a', 'a'], video_ids=['a', 'b'])
+    assert 'text_ids must be 2 ids that differ' in refuse('bad.npz')
+    assert '--gallery needs embeddings' in refuse('all.npz', '--gallery', 'square.npy')
+    np.save(folder / 'thin.npy', np.ones((4, 3)))
+    assert 'must be [Q, D] and [N, D]' in refuse('square.npy', '--gallery', 'thin.npy')

@@ -3,7 +3,9 @@
     python tools/analysis_tools/eval_scores.py SCORES.npy --transform sinkhorn csls \\
         --query-source bank --bank-t2v BANK_T2V.npy --bank-v2t BANK_V2T.npy --out FILE.json
 
-SCORES.npy holds T x V scores: rows are texts, columns are videos, higher is better.  Every
+SCORES.npy holds T x V scores: rows are texts, columns are videos, higher is better.  It may also be
+an .npz file (scores, text_ids, video_ids), a TREC run (any other suffix), or with --gallery the
+embeddings of the texts.  Every
 transform needs queries that tell which items are found too often: those of a bank (say, of the
 training set), or the test queries themselves, which makes the numbers transductive.
 """
@@ -14,24 +16,28 @@ import argparse
 import json
 import math
 from pathlib import Path
-from typing import Any, Callable, NoReturn, Optional
+from typing import Any, Callable, NoReturn, Optional, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from mmvtr.datasets import PairValues, read_qrels, read_run, write_run
 from mmvtr.evaluation import (
+    JudgedMetric,
     NormalisationMetric,
     Report,
     RetrievalMetric,
     directed,
     evaluate,
+    measure_cut_run,
     protocol_line,
+    results_table,
     transforms_table,
 )
-from mmvtr.functional import hubness
+from mmvtr.functional import hubness, untied
 from mmvtr.functional import score_transforms as fn
-from mmvtr.functional.tiles import refuse_non_finite
+from mmvtr.functional.tiles import inner_products, refuse_non_finite
 from mmvtr.structures import Directed, Relation
 
 TRANSFORMS = ('sinkhorn', 'inverted_softmax', 'dual_softmax', 'qb_norm', 'csls')
@@ -48,12 +54,29 @@ def parse_args() -> argparse.Namespace:
     add = parser.add_argument
     add('scores', metavar='SCORES.npy', type=Path, help='float [T, V], texts x videos')
     add(
+        '--gallery',
+        type=Path,
+        metavar='VIDEOS.npy',
+        help='float [V, D]: SCORES.npy are embeddings of texts [T, D], scores their inner products',
+    )
+    add(
         '--positives',
         type=Path,
         metavar='P.npy',
         help='bool or 0-1 [T, V], or int [T]: the video (column) of each text; default for a '
-        'square matrix: its diagonal',
+        'square matrix: its diagonal. Any other suffix: TREC qrels, grades above 0 are matches; a '
+        'run needs them',
     )
+    add('--judgments', type=Path, metavar='QRELS', help='judged pairs, query 0 item grade')
+    add(
+        '--at-least',
+        type=float,
+        default=1.0,
+        metavar='X',
+        help='the lowest grade of --judgments that is right (default: 1)',
+    )
+    add('--tie-range', action='store_true', help='ranks if ties fall at best and at worst, too')
+    add('--save', type=Path, metavar='F', help='the scores again: F.npz, or else a TREC run')
     add(
         '--transform',
         nargs='+',
@@ -86,14 +109,24 @@ def parse_args() -> argparse.Namespace:
 def main() -> None:
     args = parse_args()
     check_options(args)
-    scores = load_scores(args.scores)
-    positives = load_positives(args.positives, scores)
+    scores, positives, ids = load_all(args)
+    judged = load_judgments(args, ids)
+    if scores.isnan().any():
+        grades = None if judged is None else torch.from_numpy(judged.matrix(*ids))
+        evaluate_cut(args, scores, positives, grades)
+        return
+    if args.save:
+        save(args.save, scores, ids)
     banks = load_banks(args, scores)
     temperature, why = choose_temperature(args.temperature, scores)
     chosen = dict.fromkeys(args.transform)
     transformed = {name: transform(name, scores, banks, temperature, args.iters) for name in chosen}
     metrics = [RetrievalMetric(), NormalisationMetric(temperature=temperature, k=K)]
-    report = evaluate(metrics, {'scores': scores}, Relation(positives), transformed)
+    metrics += [JudgedMetric(judged, at_least=args.at_least)] if judged else []
+    relation = Relation(positives, text_ids=ids[0], video_ids=ids[1])
+    report = evaluate(metrics, {'scores': scores}, relation, transformed)
+    if args.tie_range:
+        report = with_tie_range(report, scores, relation)
     print(describe(args, scores, positives, banks, f'{temperature:g} ({why})'))
     print('\n' + table(report))
     if args.out:
@@ -128,11 +161,145 @@ def check_options(args: argparse.Namespace) -> None:
         fail(f'--temperature must be positive, not {args.temperature}')
     if args.iters < 0:
         fail(f'--iters must be 0 or more, not {args.iters}')
-    for path in (args.out, args.plot):
+    if args.gallery and args.scores.suffix != '.npy':
+        fail(f'--gallery needs embeddings of texts as .npy, not {args.scores}')
+    for path in (args.out, args.plot, args.save):
         if path is not None and not path.parent.is_dir():
             fail(f'{path}: the folder {path.parent} does not exist')
         if path is not None and path.is_dir():
             fail(f'{path} is a folder, expected the name of a file')
+
+
+Ids = tuple[Sequence[str], Sequence[str]]
+
+
+def load_all(args: argparse.Namespace) -> tuple[Tensor, Tensor, Ids]:
+    """Scores [T, V] (NaN = not in the run), matches and the ids of both."""
+    path, qrels = args.scores, None
+    if args.positives is not None and args.positives.suffix != '.npy':
+        qrels = told(read_qrels, args.positives)
+    if path.suffix not in ('.npy', '.npz'):
+        if qrels is None:
+            fail(f'{path} is a run: say who matches as qrels, --positives FILE')
+        run = told(read_run, path)
+        ids = ([*dict.fromkeys(qrels.texts)], [*dict.fromkeys([*run.videos, *qrels.videos])])
+        scores = torch.from_numpy(told(run.matrix, *ids))
+        if not scores.isnan().any():
+            refuse_constant(path, scores)
+    else:
+        scores, ids = load_matrix(args)
+    if qrels is None:
+        return scores, load_positives(args.positives, scores), ids
+    positives = torch.from_numpy(told(qrels.matrix, *ids)) > 0
+    alone = (~positives.any(1)).nonzero().flatten().tolist()
+    if alone:
+        fail(
+            f'{args.positives}: text {ids[0][alone[0]]!r:.80} has no video (so {len(alone)} of '
+            f'{len(positives)} texts)'
+        )
+    return scores, positives, ids
+
+
+def load_matrix(args: argparse.Namespace) -> tuple[Tensor, Ids]:
+    """Of an .npy or .npz file; ids that it does not have are numbers from 0."""
+    path, names = args.scores, None
+    if path.suffix == '.npz':
+        array, names = load_archive(path)
+        scores = checked_scores(path, array)
+    elif args.gallery:
+        texts, videos = load(path), load(args.gallery)
+        try:
+            tiles = inner_products(texts, videos)
+            scores = torch.empty(tiles.shape)
+            for part, tile in tiles.finite().parts():
+                scores[:, part] = tile
+        except (TypeError, ValueError) as error:
+            fail(f'{path} x {args.gallery}: {error}')
+        refuse_constant(path, scores)
+    else:
+        scores = load_scores(path)
+    return scores, names or tuple([str(i) for i in range(size)] for size in scores.shape)
+
+
+def load_archive(path: Path) -> tuple[np.ndarray, Ids]:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            missing = sorted({'scores', 'text_ids', 'video_ids'} - set(archive.files))
+            if missing:
+                fail(f'{path} is an archive of several arrays, but has no {missing}')
+            array = archive['scores']
+            ids = tuple(archive[f'{kind}_ids'].astype(str).tolist() for kind in ('text', 'video'))
+    except FileNotFoundError:
+        fail(f'{path} does not exist')
+    except (OSError, ValueError, EOFError) as error:
+        fail(f'{path} is no .npz file of numbers and ids: {error}')
+    for kind, names, size in zip(('text', 'video'), ids, array.shape):
+        if not isinstance(names, list) or len(names) != size or len(set(names)) < size:
+            fail(f'{path}: {kind}_ids must be {size} ids that differ')
+    return array, ids
+
+
+def load_judgments(args: argparse.Namespace, ids: Ids) -> Optional[PairValues]:
+    """Judged pairs, all of them of these texts and videos."""
+    if args.judgments is None:
+        return None
+    pairs = told(read_qrels, args.judgments)
+    told(pairs.matrix, *ids)
+    return pairs
+
+
+def told(function: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function returns, its errors as one line."""
+    try:
+        return function(*arguments)
+    except FileNotFoundError:
+        fail(f'{arguments[0]} does not exist')
+    except (OSError, ValueError) as error:
+        fail(error)
+
+
+def save(path: Path, scores: Tensor, ids: Ids) -> None:
+    if path.suffix == '.npz':
+        np.savez(path, scores=scores.numpy(), text_ids=ids[0], video_ids=ids[1])
+    else:
+        told(write_run, path, PairValues.of_matrix(scores.numpy(), *ids))
+
+
+def evaluate_cut(
+    args: argparse.Namespace, table: Tensor, positives: Tensor, grades: Optional[Tensor]
+) -> None:
+    """A run that does not list all videos of each text: what it can tell."""
+    asked = args.transform or args.plot or args.save or args.tie_range
+    if asked:
+        fail(f'{args.scores} does not list all videos: no --transform, --plot, --save, --tie-range')
+    run = measure_cut_run(table, positives, grades, at_least=args.at_least)
+    texts, videos = table.shape
+    protocol = dict(scores=args.scores, texts=texts, videos=videos, depth=run.depth)
+    print(protocol_line({**protocol, 'ties': 'mean rank'}))
+    if run.missing:
+        print(f'note: {run.missing} of {texts} texts are not in the run and count as not found')
+    print(f'note: cut at {run.depth} videos a text, which is too few for {", ".join(run.left_out)}')
+    values = {f'retrieval/{key}': value for key, value in run.values.items()}
+    print('\n' + results_table(Report(values, {}, {})))
+    if args.out:
+        row = {**run.values, 'depth': run.depth, 'missing_texts': run.missing}
+        args.out.write_text(json.dumps({'raw': row}, indent=2) + '\n')
+
+
+def with_tie_range(report: Report, scores: Tensor, relation: Relation) -> Report:
+    """Beside the mean ranks those of ties at their best and at their worst."""
+    extremes = {}
+    for name, first in (('optimistic', relation.positives), ('pessimistic', ~relation.positives)):
+        matrices = Directed(*(untied(scores, first.float(), dim=dim) for dim in (1, 0)))
+        extremes[name] = evaluate([RetrievalMetric()], {'scores': matrices}, relation).values
+    return report._replace(transformed={**report.transformed, **extremes})
+
+
+def ties_at_top(scores: Tensor) -> str:
+    counts = [
+        int(((scores == scores.amax(dim, keepdim=True)).sum(dim) > 1).sum()) for dim in (1, 0)
+    ]
+    return f'{counts[0]} texts and {counts[1]} videos'
 
 
 def load(path: Path) -> np.ndarray:
@@ -154,7 +321,10 @@ def load_scores(path: Path, empty: str = '') -> Tensor:
         path: of a .npy file.
         empty: what it means if there are none.
     """
-    array = load(path)
+    return checked_scores(path, load(path), empty)
+
+
+def checked_scores(path: Path, array: np.ndarray, empty: str = '') -> Tensor:
     if array.ndim != 2 or array.dtype.kind not in 'fiu':
         fail(f'{path} must be 2-d scores [texts, videos], not {array.dtype} {list(array.shape)}')
     if not array.size:
@@ -165,9 +335,13 @@ def load_scores(path: Path, empty: str = '') -> Tensor:
         refuse_non_finite(scores, name=str(path))
     except ValueError as error:
         fail(error)
-    if (scores == scores[0, 0]).all():
-        fail(f'{path} {list(array.shape)} is all one value ({scores[0, 0]:g}): nothing to rank')
+    refuse_constant(path, scores)
     return scores
+
+
+def refuse_constant(path: Path, scores: Tensor) -> None:
+    if (scores == scores[0, 0]).all():
+        fail(f'{path} {list(scores.shape)} is all one value ({scores[0, 0]:g}): nothing to rank')
 
 
 def load_positives(path: Optional[Path], scores: Tensor) -> Tensor:
@@ -254,7 +428,7 @@ def describe(
         'texts': texts,
         'videos': videos,
         'texts a video': least if least == most else f'{least} to {most}',
-        'ties': 'mean rank',
+        'ties': f'mean rank ({ties_at_top(scores)} tie at the top)',
         'temperature': temperature,
     }
     notes = []
@@ -292,6 +466,10 @@ def as_json(report: Report, temperature: float, source: Optional[str]) -> dict[s
             for key, value in values.items()
             if key.startswith('retrieval/') and not key.endswith('gmean')
         }
+        row.update({k.replace('/', '_'): x for k, x in values.items() if k.startswith('judged/')})
+        if 'normalisation/t2v_error' not in values:  # ties at their best or worst
+            results[name] = row
+            continue
         for direction in ('t2v', 'v2t'):
             row[f'{direction}_norm_error'] = values[f'normalisation/{direction}_error']
             row[f'{direction}_hubness'] = values[f'normalisation/{direction}_hubness']
