@@ -121,12 +121,14 @@ class Inputs(NamedTuple):
         aligned: frames lie in the space of the words.
         experts: width by name, or None.
         roles: texts need role graphs.
+        interest: texts need weights of their words.
     """
 
     width: int
     aligned: bool = True
     experts: Optional[dict[str, int]] = None
     roles: bool = False
+    interest: bool = False
 
 
 def _simulate_model(model: ConfigDict, size: Size) -> Inputs:
@@ -202,7 +204,7 @@ def _hgr(encoder: ConfigDict, size: Size) -> Inputs:
 
 
 def _mmt(encoder: ConfigDict, size: Size) -> Inputs:
-    """A transformer over experts, of MMT or of HiT."""
+    """A transformer over experts, of MMT, HiT or TACo."""
     hidden = size.width or _hidden(encoder.text)
     trained = not encoder.text.get('frozen', False)
     encoder.text = dict(type='SimulatedText', dim=hidden, trained=trained, aligned=False)
@@ -213,6 +215,10 @@ def _mmt(encoder: ConfigDict, size: Size) -> Inputs:
         encoder.feedforward = encoder.get('feedforward', 3072) * size.width // encoder.dim
         encoder.dim = size.width
     return Inputs(max(encoder.experts.values()), experts=dict(encoder.experts))
+
+
+def _taco(encoder: ConfigDict, size: Size) -> Inputs:
+    return _mmt(encoder, size)._replace(interest=True)
 
 
 def _ssb(encoder: ConfigDict, size: Size) -> Inputs:
@@ -238,6 +244,7 @@ ENCODERS = dict(
     HiTEncoder=_mmt,
     MMTEncoder=_mmt,
     SSBEncoder=_ssb,
+    TACoEncoder=_taco,
 )
 
 
@@ -335,6 +342,7 @@ def _dataset(
         frames=_frames(dataset, size, notes),
         first=first,
         roles=inputs.roles,
+        interest=inputs.interest,
         has_classes=dataset.get('classes') is not None or issubclass(kind, EPICKitchensDataset),
     )
     if issubclass(kind, PRVRDataset):

@@ -23,7 +23,7 @@ FAMILIES = (
     *('ncl_ssb_msrvtt', 'arl_tvr_i3d', 'gmmformer_tvr_i3d', 'mssl_charades_i3d'),
     *('causal_ranp_hgr_epic', 'hgr_epic_rmvone', 'mmt_msrvtt', 'egonce_clip_epic_scene'),
     *('egovlp_mm_clip_epic', 'own_clip4clip', 'own_dvtr_c2v', 'own_clip4clip_features'),
-    'dvtr_hit_msvd',
+    *('dvtr_hit_msvd', 'causal_taco_youcook2'),
 )
 
 
