@@ -147,7 +147,7 @@ COMPARED = [
     if 'planted_features' in path.stem
     and {
         *('oracle', 'adaptive', 'cmgsd', 'teachtext', 'ran', 'ranp', 'ncl', 'uatvr', 'relative'),
-        'agreement',
+        *('agreement', 'taco'),
     }
     & set(path.stem.split('_'))
 ]
@@ -160,8 +160,12 @@ def test_a_training_step_on_the_planted_corpus(path, tmp_path_factory, monkeypat
     monkeypatch.chdir(tmp_path_factory.getbasetemp())
     cfg = Config.fromfile(path)
     dataset = cfg.train_dataloader.dataset
-    dataset.update(num_train=8, num_val=1, num_test=1)
-    features = Path(dataset.video_pipeline[0].path)
+    small = dict(num_train=8, num_val=1, num_test=1)
+    dataset.update(small)
+    for step in dataset.text_pipeline:
+        step.get('counted', {}).update(small)
+    (reader,) = cfg.train_dataloader.dataset.video_pipeline
+    features = Path(reader.experts.frames.path if 'experts' in reader else reader.path)
     features.mkdir(parents=True, exist_ok=True)
     generator = np.random.default_rng(0)
     for v in range(8):
@@ -260,6 +264,8 @@ def rates(path):
         return (1e-4,) * 3
     if 'mmt' in (first, kind) or 'ssb' in (first, kind):
         return (5e-5,) * 3
+    if 'taco' in (first, kind):
+        return (1e-4,) * 3
     if 'hit' in (first, kind, *rest):
         return (2e-5, 1e-4, 1e-4) if 'activitynet' in rest + [kind] else (2e-5,) * 3
     if {'ce', 'moee'} & {first, kind}:

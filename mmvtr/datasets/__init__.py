@@ -55,6 +55,7 @@ from mmvtr.datasets.words.caption_classes import CaptionClasses
 from mmvtr.datasets.words.open_clip_tokens import OpenCLIPTokenize
 from mmvtr.datasets.words.role_graphs import LoadRoleGraph, PartOfSpeechGraph, VerbNounGraph
 from mmvtr.datasets.words.tokenizers import CLIPTokenize, HFTokenize, WordTokenize
+from mmvtr.datasets.words.tokens_of_interest import TokensOfInterest
 from mmvtr.datasets.words.word_counts import WordCounts
 
 __all__ = [
@@ -99,6 +100,7 @@ __all__ = [
     'SceneBatchSampler',
     'TVRDataset',
     'TableDataset',
+    'TokensOfInterest',
     'TrimFeatures',
     'VATEXDataset',
     'VerbNounGraph',

@@ -11,7 +11,13 @@ from mmvtr.engine.members import MembersHook
 from mmvtr.engine.modality_gap import ModalityGapHook
 from mmvtr.engine.moments import MomentsHook
 from mmvtr.engine.momentum import MomentumHook
-from mmvtr.engine.optim import AutocastOptimWrapper, BertAdam, Ranger, WarmupCosineLR
+from mmvtr.engine.optim import (
+    AutocastOptimWrapper,
+    BertAdam,
+    Ranger,
+    WarmupCosineLR,
+    WarmupLinearLR,
+)
 from mmvtr.engine.pictures_hook import PicturesHook
 from mmvtr.engine.progress import TimedLoggerHook
 from mmvtr.engine.query_queue import QueryQueueHook
@@ -57,4 +63,5 @@ __all__ = [
     'TimedLoggerHook',
     'ToolRunner',
     'WarmupCosineLR',
+    'WarmupLinearLR',
 ]

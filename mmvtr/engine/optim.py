@@ -230,7 +230,7 @@ class WarmupCosineLR(LRSchedulerMixin, _ParamScheduler):
 
     def __init__(self, *args: Any, warmup: float = 0.1, **kwargs: Any) -> None:
         if not 0 <= warmup < 1:
-            raise ValueError(f'WarmupCosineLR: warmup must be in [0, 1), got {warmup}')
+            raise ValueError(f'{type(self).__name__}: warmup must be in [0, 1), got {warmup}')
         self.warmup = warmup
         super().__init__(*args, **kwargs)
 
@@ -246,3 +246,17 @@ class WarmupCosineLR(LRSchedulerMixin, _ParamScheduler):
     def _get_value(self) -> list[float]:
         factor = warmup_cosine(self.last_step / (self.end - self.begin), self.warmup)
         return [base * factor for base in self.base_values]
+
+
+@PARAM_SCHEDULERS.register_module()
+class WarmupLinearLR(WarmupCosineLR):
+    """Up from 0 in the warm-up and down to 0 at the end, both linearly (TACo, BERT).
+
+    Args:
+        warmup, *args, **kwargs: see :class:`WarmupCosineLR`.
+    """
+
+    def _get_value(self) -> list[float]:
+        progress = self.last_step / (self.end - self.begin)
+        rising = progress / self.warmup if progress < self.warmup else 1.0
+        return [base * min(rising, (1 - progress) / (1 - self.warmup)) for base in self.base_values]

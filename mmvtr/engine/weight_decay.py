@@ -28,6 +28,7 @@ SPARED = {
     'token_type',
     'token_type_embeddings',
     'tokens',
+    'type_embedding',
 }
 
 

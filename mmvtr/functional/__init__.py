@@ -24,6 +24,8 @@ Losses:
     standard_of_products    the same from vectors, without the matrix
     margins_by              margins of some texts by the mean and deviation of all
     several_hinges          ranking with several margins at once (CMGSD)
+    token_contrast          words of interest against videos, by weight (TACo)
+    hard_negatives          the best-scored candidates of each text and video (TACo)
     smooth_l1               distance of two score matrices (TeachText)
     mean_products           mean of the teachers' inner products (TeachText)
     highest                 the best-scored candidates of each row
@@ -258,6 +260,7 @@ if TYPE_CHECKING:
     from mmvtr.functional.soft_contrast import match_log_probability, soft_contrast
     from mmvtr.functional.text_frame import Side, TextFrame, matched_frames, text_frame
     from mmvtr.functional.tiles import Tiles, as_tiles, inner_products
+    from mmvtr.functional.token_contrast import hard_negatives, token_contrast
     from mmvtr.functional.token_interaction import (
         below_shortlist,
         paired_token_scores,
@@ -309,6 +312,7 @@ _NAMES = {
     'soft_contrast': 'match_log_probability soft_contrast',
     'text_frame': 'Side TextFrame matched_frames text_frame',
     'tiles': 'Tiles as_tiles inner_products',
+    'token_contrast': 'hard_negatives token_contrast',
     'token_interaction': (
         'below_shortlist paired_token_scores sentence_frame_scores token_scores token_weights'
     ),

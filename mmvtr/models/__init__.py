@@ -1,6 +1,7 @@
 """Retrievers and their components, registered in ``MODELS``."""
 
 from mmvtr.models.backdoor import BackdoorRetriever
+from mmvtr.models.cascade import CascadeRetriever
 from mmvtr.models.data_preprocessor import VideoTextDataPreprocessor
 from mmvtr.models.encoders import (
     UATVR,
@@ -14,6 +15,7 @@ from mmvtr.models.encoders import (
     MMTEncoder,
     MSSLEncoder,
     SSBEncoder,
+    TACoEncoder,
     TwoBranches,
     XCLIPEncoder,
 )
@@ -34,11 +36,13 @@ from mmvtr.models.losses import (
     RelevantRankingLoss,
     SeveralHingesLoss,
     SoftContrast,
+    TokenContrast,
 )
 from mmvtr.models.momentum import MomentumRetriever
 from mmvtr.models.retriever import RetrievalSample, VideoTextRetriever
 from mmvtr.models.similarities import (
     BestFrameSimilarity,
+    CascadeSimilarity,
     CosineSimilarity,
     ExpertSimilarity,
     HGRSimilarity,
@@ -83,6 +87,8 @@ __all__ = [
     'CLIP2Video',
     'CLIP4Clip',
     'CMGSDSupervision',
+    'CascadeRetriever',
+    'CascadeSimilarity',
     'ContrastiveLoss',
     'CosineSimilarity',
     'CrossCaptioning',
@@ -125,8 +131,10 @@ __all__ = [
     'SeveralHingesLoss',
     'SoftContrast',
     'StoredTeachers',
+    'TACoEncoder',
     'Target',
     'Temperature',
+    'TokenContrast',
     'TokenSimilarity',
     'TorchvisionClips',
     'TransformersDualText',

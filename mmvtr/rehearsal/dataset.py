@@ -23,6 +23,8 @@ from mmvtr.rehearsal.world import (
 
 #: Width of the vectors that a supervision reads beside the items.
 VECTORS = 64
+#: More words than a simulated sentence has.
+LONGEST = 64
 #: Seconds of a video: a median, and the standard deviation of the logarithm.
 SECONDS, SPREAD, FPS = 12.0, 0.6, 30
 
@@ -41,6 +43,7 @@ class SimulatedDataset(VideoTextDataset):
         experts: width by name, for ``LoadExperts``; None: plain frames.
         expert_rows: rows of each expert.
         roles: texts come with role graphs.
+        interest: texts come with weights of their words (TokensOfInterest).
         classes: videos and texts come with classes of verbs and nouns, and actions.
         group: a text belongs to up to so many videos of the same verb and noun.
         vectors: by side, ``'text'`` and ``'video'``, names of stored vectors that come with each
@@ -65,6 +68,7 @@ class SimulatedDataset(VideoTextDataset):
         experts: Optional[dict[str, int]] = None,
         expert_rows: int = 2,
         roles: bool = False,
+        interest: bool = False,
         has_classes: bool = False,
         group: int = 1,
         vectors: Optional[dict[str, Sequence[str]]] = None,
@@ -81,6 +85,7 @@ class SimulatedDataset(VideoTextDataset):
         self.experts = None if experts is None else dict(sorted(experts.items()))
         self.expert_rows = expert_rows
         self.roles, self.has_classes, self.group, self.related = roles, has_classes, group, related
+        self.interest = interest
         self.first, self.recording = first, recording
         self.vectors = vectors or {}
         self._by_class: dict[tuple[str, int], list[int]] = {}
@@ -261,6 +266,8 @@ class SimulatedDataset(VideoTextDataset):
             told = self.world.word_table(VECTORS)[record['ids']].sum(0, keepdim=True)
             told = torch.nn.functional.normalize(told, dim=-1)
             item['vectors'] = {name: told for name in self.vectors['text']}
+        if self.interest:
+            item['extra'] = dict(interest=_interest(record['ids']))
         return item
 
 
@@ -292,3 +299,11 @@ def _graph(ids: torch.Tensor) -> dict[str, torch.Tensor]:
     nouns = [(role if words[at[0]] < FIRST_SCENE else 'ARGM-LOC', at) for role, at in nouns]
     links = [(0, n) for n in range(len(nouns))] if verbs else []
     return pack_graph(RoleGraph(verbs, nouns, links))
+
+
+def _interest(ids: torch.Tensor) -> torch.Tensor:
+    """Float32 [LONGEST]: verbs and nouns weigh alike, and their weights sum to 1 where any are."""
+    weights = torch.zeros(LONGEST)
+    told = (ids >= FIRST_VERB) & (ids < FIRST_SCENE)
+    weights[: len(ids)] = told / told.sum().clamp(min=1)
+    return weights

@@ -122,6 +122,7 @@ class Inputs(NamedTuple):
         experts: width by name, or None.
         roles: texts need role graphs.
         vectors: names of the stored vectors that a supervision reads of a side's items.
+        interest: texts need weights of their words.
     """
 
     width: int
@@ -129,6 +130,7 @@ class Inputs(NamedTuple):
     experts: Optional[dict[str, int]] = None
     roles: bool = False
     vectors: Optional[dict[str, list[str]]] = None
+    interest: bool = False
 
 
 def _simulate_model(model: ConfigDict, size: Size) -> Inputs:
@@ -214,7 +216,7 @@ def _hgr(encoder: ConfigDict, size: Size) -> Inputs:
 
 
 def _mmt(encoder: ConfigDict, size: Size) -> Inputs:
-    """A transformer over experts, of MMT or of HiT."""
+    """A transformer over experts, of MMT, HiT or TACo."""
     hidden = size.width or _hidden(encoder.text)
     trained = not encoder.text.get('frozen', False)
     encoder.text = dict(type='SimulatedText', dim=hidden, trained=trained, aligned=False)
@@ -237,6 +239,10 @@ def _ce(encoder: ConfigDict, size: Size) -> Inputs:
         encoder.experts = {name: size.width for name in encoder.experts}
         encoder.dim = None if encoder.get('gating', 'pairwise') is None else size.width
     return Inputs(max(encoder.experts.values()), experts=dict(encoder.experts))
+
+
+def _taco(encoder: ConfigDict, size: Size) -> Inputs:
+    return _mmt(encoder, size)._replace(interest=True)
 
 
 def _ssb(encoder: ConfigDict, size: Size) -> Inputs:
@@ -263,6 +269,7 @@ ENCODERS = dict(
     HiTEncoder=_mmt,
     MMTEncoder=_mmt,
     SSBEncoder=_ssb,
+    TACoEncoder=_taco,
 )
 
 
@@ -360,6 +367,7 @@ def _dataset(
         frames=_frames(dataset, size, notes),
         first=first,
         roles=inputs.roles,
+        interest=inputs.interest,
         has_classes=dataset.get('classes') is not None or issubclass(kind, EPICKitchensDataset),
     )
     if issubclass(kind, PRVRDataset):

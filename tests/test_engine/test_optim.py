@@ -15,6 +15,7 @@ from mmvtr.engine.optim import (
     BertAdam,
     Ranger,
     WarmupCosineLR,
+    WarmupLinearLR,
     warmup_cosine,
 )
 
@@ -260,3 +261,16 @@ def test_autocast_refuses_float16():
     optimizer = BertAdam([nn.Parameter(torch.ones(1))], lr=0.1)
     with pytest.raises(ValueError, match='loss scaling'):
         AutocastOptimWrapper(optimizer=optimizer, dtype='float16')
+
+
+def test_up_and_down_linearly():
+    optimizer = BertAdam([nn.Parameter(torch.zeros(1))], lr=2.0)
+    scheduler = WarmupLinearLR(optimizer, warmup=0.25, end=8, by_epoch=False)
+    rates = []
+    for _ in range(8):
+        rates.append(optimizer.param_groups[0]['lr'])
+        optimizer.step()
+        scheduler.step()
+    assert rates == pytest.approx([0, 1, 2, 5 / 3, 4 / 3, 1, 2 / 3, 1 / 3])
+    with pytest.raises(ValueError, match='WarmupLinearLR: warmup must be in'):
+        WarmupLinearLR(BertAdam([nn.Parameter(torch.ones(1))], lr=1.0), warmup=1.0)

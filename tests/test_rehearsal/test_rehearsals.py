@@ -30,6 +30,7 @@ FAMILIES = (
         'teachtext_ce_msrvtt_full',
         'moee_msrvtt_full',
     ),
+    'causal_taco_youcook2',
 )
 
 

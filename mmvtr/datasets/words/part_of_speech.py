@@ -24,6 +24,15 @@ def words(sentence: str) -> list[str]:
     return [token for token in _TOKEN.findall(sentence.lower()) if token not in STOPS]
 
 
+def word_spans(sentence: str) -> list[tuple[int, int]]:
+    """Where each of :func:`words` begins and ends (one behind) in the sentence as it is written."""
+    lowered = sentence.lower()
+    # A letter may become two.
+    origin = [i for i, letter in enumerate(sentence) for _ in letter.lower()]
+    found = [match for match in _TOKEN.finditer(lowered) if match[0] not in STOPS]
+    return [(origin[match.start()], origin[match.end() - 1] + 1) for match in found]
+
+
 def tag(sentence: str, method: Method = 'rules') -> list[tuple[str, Tag]]:
     """The words of an English sentence and what they are; an auxiliary is 'OTHER'.
 

@@ -6,6 +6,7 @@ ids back into what one can read: words or parts of words, and ``[SOT]``, ``[EOT]
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, Sequence
 
@@ -15,6 +16,8 @@ from mmcv.transforms import BaseTransform
 from mmvtr.registry import TRANSFORMS
 
 Results = dict[str, Any]
+#: The span of a token that is not in the text.
+NOWHERE = (0, 0)
 
 
 @TRANSFORMS.register_module()
@@ -53,15 +56,17 @@ class WordTokenize(BaseTransform):
     Args:
         vocab_file: one word a line, UTF-8.
         context_length: at most so many ids, SOT and EOT included.
+        spans: also say where each token is in the text.
     """
 
-    def __init__(self, vocab_file: str, context_length: int = 32) -> None:
+    def __init__(self, vocab_file: str, context_length: int = 32, *, spans: bool = False) -> None:
         self.vocab_file = vocab_file
         words = Path(vocab_file).read_text(encoding='utf-8').split()
         if len(set(words)) < len(words):
             raise ValueError(f'{vocab_file}: a word occurs more than once')
         self.ids = {word: i for i, word in enumerate(words)}
         self.context_length = context_length
+        self.spans = spans
 
     def check(self, texts: list[Results]) -> None:
         """Raise KeyError for the first text with a word that the vocabulary lacks."""
@@ -69,9 +74,12 @@ class WordTokenize(BaseTransform):
             self._ids_of(text)
 
     def transform(self, results: Results) -> Results:
-        """``text`` -> ``token_ids``."""
+        """``text`` -> ``token_ids``, with ``spans`` also ``token_spans`` as of HFTokenize."""
         n = len(self.ids)
         results['token_ids'] = _enclose(n, self._ids_of(results), n + 1, self.context_length)
+        if self.spans:
+            places = [match.span() for match in re.finditer(r'\S+', results['text'])]
+            results['token_spans'] = [NOWHERE, *places[: self.context_length - 2], NOWHERE]
         return results
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
@@ -98,9 +106,16 @@ class HFTokenize(BaseTransform):
         max_length: at most so many ids, special tokens included.
         padded: pad each text to ``max_length``, for a tower that reads its padding (SigLIP);
             ``text_extra['words']`` says how many ids are no padding.
+        spans: also say where each token is in the text.
+
+    Raises:
+        OSError: the model is neither a local folder nor can it be downloaded.
+        ValueError: ``spans`` of a tokenizer that does not know them.
     """
 
-    def __init__(self, model: str, max_length: int = 32, *, padded: bool = False) -> None:
+    def __init__(
+        self, model: str, max_length: int = 32, *, padded: bool = False, spans: bool = False
+    ) -> None:
         from transformers import AutoTokenizer  # imports in seconds: only where it is used
 
         try:
@@ -110,22 +125,35 @@ class HFTokenize(BaseTransform):
                 f'HFTokenize: {model!r} is neither a local tokenizer folder nor a name that can '
                 'be downloaded'
             ) from error
+        if spans and not self.tokenizer.is_fast:
+            raise ValueError(
+                f'HFTokenize: spans=True needs a fast tokenizer, that of {model!r} '
+                f'({type(self.tokenizer).__name__}) does not say where its tokens are in the text'
+            )
         self.max_length = max_length
         self.padded = padded
+        self.spans = spans
 
     def transform(self, results: Results) -> Results:
-        """``text`` -> ``token_ids``, and ``text_extra`` where they are padded."""
+        """``text`` -> ``token_ids``, and ``text_extra`` where they are padded.
+
+        With ``spans`` also ``token_spans``: (start, end) in the text of each of the L tokens, (0,
+        0) of one that is not there.
+        """
         known = self.tokenizer(
             results['text'],
             truncation=True,
             max_length=self.max_length,
             padding='max_length' if self.padded else False,
             return_attention_mask=True,
+            return_offsets_mapping=self.spans,
         )
         results['token_ids'] = np.array(known['input_ids'], dtype=np.int64)
         if self.padded:
             words = sum(known['attention_mask'])
             results['text_extra'] = {**results.get('text_extra', {}), 'words': words}
+        if self.spans:
+            results['token_spans'] = known['offset_mapping']
         return results
 
     def pieces(self, ids: Sequence[int]) -> list[str]:

@@ -9,6 +9,7 @@ from mmvtr.models.encoders.hit import HiTEncoder
 from mmvtr.models.encoders.mmt import MMTEncoder
 from mmvtr.models.encoders.prvr import ARLEncoder, TwoBranches
 from mmvtr.models.encoders.ssb import SSBEncoder
+from mmvtr.models.encoders.taco import TACoEncoder
 from mmvtr.models.encoders.uatvr import UATVR
 from mmvtr.models.encoders.xclip import XCLIPEncoder
 
@@ -23,6 +24,7 @@ __all__ = [
     'MMTEncoder',
     'MSSLEncoder',
     'SSBEncoder',
+    'TACoEncoder',
     'TwoBranches',
     'UATVR',
     'XCLIPEncoder',

@@ -17,6 +17,7 @@ from mmvtr.models.losses.query_diversity import QueryDiversity
 from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.losses.relevance import AdaptiveMaxMarginLoss, EgoNCELoss, RelevantRankingLoss
 from mmvtr.models.losses.several_hinges import SeveralHingesLoss
+from mmvtr.models.losses.token_contrast import TokenContrast
 from mmvtr.models.target import LocalBatch, Target
 
 __all__ = [
@@ -37,4 +38,5 @@ __all__ = [
     'SeveralHingesLoss',
     'SoftContrast',
     'Target',
+    'TokenContrast',
 ]

@@ -1,6 +1,7 @@
 """From the levels of texts and videos to score matrices [T, V]."""
 
 from mmvtr.models.similarities.best_frame import BestFrameSimilarity
+from mmvtr.models.similarities.cascade import CascadeSimilarity
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.similarities.hgr import HGRSimilarity
 from mmvtr.models.similarities.mmt import ExpertSimilarity
@@ -9,6 +10,7 @@ from mmvtr.models.similarities.token import TokenSimilarity
 
 __all__ = [
     'BestFrameSimilarity',
+    'CascadeSimilarity',
     'CosineSimilarity',
     'ExpertSimilarity',
     'HGRSimilarity',

@@ -1,0 +1,136 @@
+"""How much each token of a caption tells: the idf of its word, a noun or a verb (TACo).
+
+The paper's (Yang et al., ICCV 2021): nouns and verbs of a tagger, ``idf = log(|D| / (1 + df))``
+over the captions to train on, pieces inherit the idf of their word, normalised within the text.
+Ours: idf of the word as it is written in lower case (no lemma), not below 0, and a sum of 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from pathlib import Path
+from typing import Any, Iterable, Mapping, NamedTuple, Union
+
+import torch
+from mmcv.transforms import BaseTransform
+from torch import Tensor
+
+from mmvtr.datasets.annotation_files import read_json
+from mmvtr.datasets.annotation_values import MOST, Place, field, mapping, wrong
+from mmvtr.datasets.words.part_of_speech import Method, tag, word_spans, words
+from mmvtr.registry import DATASETS, TRANSFORMS
+
+Results = dict[str, Any]
+
+
+class WordTable(NamedTuple):
+    """In how many captions of a set each word is.
+
+    Attributes:
+        captions: |D|.
+        counts: df by word in lower case.
+    """
+
+    captions: int
+    counts: Mapping[str, int]
+
+    @classmethod
+    def of(cls, sentences: Iterable[str]) -> 'WordTable':
+        """Count the words of captions, each once a caption."""
+        told = [set(words(sentence)) for sentence in sentences]
+        return cls(len(told), Counter(word for one in told for word in one))
+
+    @classmethod
+    def read(cls, path: Path) -> 'WordTable':
+        """From a json file ``{"captions": 9668, "counts": {"onion": 412, ...}}``.
+
+        Raises:
+            FileNotFoundError: no such file.
+            ValueError: another layout, or a count that is no number from 0 to that of the captions.
+        """
+        place, content = Place(path), read_json(path, ('captions', 'counts'))
+        captions, counts = content['captions'], field(content, 'counts', mapping, place)
+        if type(captions) is not int or not 0 < captions < MOST:
+            raise wrong(place.key('captions'), 'how many captions were counted', captions)
+        for word, count in counts.items():
+            if type(count) is not int or not 0 <= count <= captions:
+                raise wrong(place.key(word), f'a number of the {captions} captions', count)
+        return cls(captions, counts)
+
+    def idf(self, word: str) -> float:
+        """``log(|D| / (1 + df))``, not below 0; of a word that no caption has, log |D|."""
+        return max(0.0, math.log(self.captions / (1 + self.counts.get(word, 0))))
+
+
+@TRANSFORMS.register_module()
+class TokensOfInterest(BaseTransform):
+    """The weight of each token of a text, for ``encoder.encode_text(..., interest=...)``.
+
+    A token weighs the idf of the noun or verb that it is a part of, and nothing where it is a part
+    of neither; weights of a text sum to 1 over its tokens (so a word of three pieces counts three
+    times).  A text without a noun or a verb, or whose nouns and verbs are in every caption, has
+    weights 0 throughout: it adds nothing to what reads them.  A word that no training caption has
+    gets the largest idf, log |D|.
+
+    Follows a tokenizer with ``spans=True`` (``HFTokenize``, ``WordTokenize``).
+
+    Args:
+        counted: the captions that idf is counted over: the config of the set to train on (its
+            annotations are read, no video and no feature is), or a json file
+            (:meth:`WordTable.read`).  The same for every split: there is no default, since the
+            captions of a test set are not to be counted.
+        length: the most tokens of a text, ``max_length`` of the tokenizer.
+        method: of the tagger, ``'rules'`` or ``'spacy'`` (the paper's), see
+            :func:`~mmvtr.datasets.words.part_of_speech.tag`.
+
+    Raises:
+        ValueError: ``length`` below 1, an unknown method, a malformed file; (called) no spans, or
+            more than ``length`` tokens.
+        FileNotFoundError: no such file.
+        ImportError: spaCy is not installed.
+    """
+
+    def __init__(
+        self, *, counted: Union[dict[str, Any], str], length: int, method: Method = 'rules'
+    ) -> None:
+        if length < 1:
+            raise ValueError(f'TokensOfInterest: length must be at least 1, not {length}')
+        tag('', method)  # says at once that spaCy is missing
+        self.length, self.method = length, method
+        if isinstance(counted, str):
+            self.table = WordTable.read(Path(counted))
+        else:
+            pipelines = dict(video_pipeline=[], text_pipeline=[])
+            dataset = DATASETS.build({**counted, **pipelines})
+            self.table = WordTable.of(text['text'] for text in dataset.texts)
+
+    def transform(self, results: Results) -> Results:
+        """``text``, ``token_spans`` -> ``text_extra['interest']``, float32 [length]."""
+        if 'token_spans' not in results:
+            raise ValueError(
+                'TokensOfInterest needs to know where tokens are in the text: put it behind a '
+                'tokenizer with spans=True (HFTokenize or WordTokenize)'
+            )
+        spans = results['token_spans']
+        if len(spans) > self.length:
+            raise ValueError(
+                f'TokensOfInterest: text {str(results.get("text_id"))[:80]!r} has {len(spans)} '
+                f"tokens, length is {self.length}: it must be the tokenizer's max_length"
+            )
+        interest = self._weights(results['text'], spans)
+        results['text_extra'] = {**results.get('text_extra', {}), 'interest': interest}
+        return results
+
+    def _weights(self, text: str, spans: Iterable[tuple[int, int]]) -> Tensor:
+        told = [
+            (start, end, self.table.idf(word))
+            for (word, kind), (start, end) in zip(tag(text, self.method), word_spans(text))
+            if kind != 'OTHER'
+        ]
+        weights = torch.zeros(self.length, dtype=torch.float64)
+        for place, (start, end) in enumerate(spans):
+            shared = (idf for first, last, idf in told if first < end and start < last)
+            weights[place] = max(shared, default=0.0)
+        total = weights.sum()
+        return (weights / total if total > 0 else weights).float()

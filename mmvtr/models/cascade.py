@@ -1,0 +1,100 @@
+"""A retriever whose hardest pairs are read together: TACo's cascade (Yang et al., ICCV 2021)."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import torch
+from torch import Tensor
+
+from mmvtr.dist import gather_rows, rank, world_size
+from mmvtr.functional.token_contrast import hard_negatives
+from mmvtr.models.annotation import Annotation
+from mmvtr.models.retriever import VideoTextRetriever
+from mmvtr.models.target import LocalBatch, Target
+from mmvtr.registry import MODELS
+from mmvtr.structures import Levels
+
+
+@MODELS.register_module()
+class CascadeRetriever(VideoTextRetriever):
+    """Adds a matrix ``'fusion'`` of the pairs that are hard for the cheap scores.
+
+    Pairs are ranked by the similarity's ``ranking``; each text takes its ``negatives`` best videos
+    but its own, each video its best texts.  These and the annotated pairs are fused; elsewhere the
+    matrix is 0 and its target has weight 0, so that a loss does not see it.  A contrast of texts
+    against videos (``direction='t2v'``, the paper's only one) then has for a text the negatives
+    that it took, and the videos that took it: for the hard texts of a video the paper prints no
+    loss, so that is ours, and ``direction='both'`` the other reading.
+
+    Each process fuses its share of the pairs of the joint batch; the loss and the gradients are
+    those of one process.
+
+    Args:
+        negatives: K' (paper: 8).
+        **kwargs: see :class:`VideoTextRetriever`; there is no ``strip``.  The similarity needs
+            ``first_stage``, ``ranking`` and ``fuse``, as a CascadeSimilarity has.
+
+    Raises:
+        ValueError: ``negatives`` below 1, another similarity, ``strip``; (in training) a
+            supervision with a target for each matrix.
+    """
+
+    def __init__(self, *, negatives: int = 8, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if negatives < 1:
+            raise ValueError(f'negatives must be at least 1, not {negatives}')
+        lacking = [n for n in ('first_stage', 'ranking', 'fuse') if not hasattr(self.similarity, n)]
+        if lacking:
+            raise ValueError(
+                f'{type(self.similarity).__name__} has no {lacking[0]}(): CascadeRetriever takes a '
+                'CascadeSimilarity'
+            )
+        self.negatives = negatives
+
+    @property
+    def strip(self) -> None:
+        """There is none."""
+
+    @strip.setter
+    def strip(self, height: Optional[int]) -> None:
+        if height is not None:
+            raise ValueError(
+                f'strip={height}: a CascadeRetriever ranks all pairs of the joint batch to choose '
+                'those that it fuses; leave strip away (micro_batch saves memory here, too)'
+            )
+
+    def _compared(
+        self,
+        texts: Levels,
+        videos: Levels,
+        target: Target | dict[str, Target],
+        known: Annotation,
+        own: LocalBatch,
+    ) -> tuple[dict[str, Tensor], dict[str, Target]]:
+        """The first stage's matrices and ``'fusion'``, and a target for each."""
+        if not isinstance(target, Target):
+            raise ValueError(
+                f'the supervision makes a target for each of {sorted(target)[:8]}, but '
+                'CascadeRetriever takes its pairs from one target of all matrices'
+            )
+        matrices = self.similarity.first_stage(texts, videos)
+        matrices['scores'] = matrices['global'] + matrices['token']
+        candidates = ~target.positives
+        weights = candidates.to(matrices['scores'].dtype)
+        if target.weights is not None:
+            candidates, weights = candidates & (target.weights > 0), target.weights
+        ranking = self.similarity.ranking(texts, videos)
+        hard = hard_negatives(ranking, candidates, self.negatives)
+        targets = {name: target for name in matrices}
+        matrices['fusion'] = self._fused(texts, videos, target.positives | hard)
+        targets['fusion'] = target._replace(weights=weights * hard)
+        return matrices, targets
+
+    def _fused(self, texts: Levels, videos: Levels, chosen: Tensor) -> Tensor:
+        """Scores of the chosen pairs (bool [T, V]) by the fusion, 0 elsewhere: float [T, V]."""
+        rows, columns = chosen.nonzero(as_tuple=True)
+        share = slice(*(len(rows) * (rank() + step) // world_size() for step in (0, 1)))
+        scores = self.similarity.fuse(texts, videos, rows[share], columns[share])
+        scores = gather_rows(scores)
+        return torch.zeros_like(chosen, dtype=scores.dtype).index_put((rows, columns), scores)

@@ -1,0 +1,182 @@
+"""TACo's three scores of a pair: vectors, tokens of interest, and both sides read together."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.token_interaction import below_shortlist, token_scores
+from mmvtr.models.layers.cross_encoder import CrossEncoder
+from mmvtr.registry import MODELS
+from mmvtr.structures import Embedding, Levels
+
+#: A side's vectors and tokens, and their weights.
+GLOBAL, INTEREST = 'global', 'interest'
+
+
+@MODELS.register_module()
+class CascadeSimilarity(nn.Module):
+    """``'global'`` + ``'token'`` + ``'fusion'``, inner products of what is not normalised.
+
+    - ``'global'``: the vectors of level ``'global'``;
+    - ``'token'``: the best row of the video for each word, summed with the weights of level
+      ``'interest'`` (a text without a word of interest: 0).  That the sum is weighted at test time,
+      too, is our reading of TACo;
+    - ``'fusion'``: what a :class:`~mmvtr.models.layers.cross_encoder.CrossEncoder` says.
+
+    The first two are the first stage, and all that ``'scores'`` is in training: of which pairs are
+    fused then, a CascadeRetriever decides.
+
+    Args:
+        dim: D.
+        layers, heads, feedforward, dropout: of the fusion; ``feedforward`` default 4 D.  The paper
+            says two layers.
+        positions: the most words of a text, and rows of a video.
+        shortlist: k of a two-stage search, from texts to videos and for evaluation only: the fusion
+            reads each text's k best videos of the first stage and ranks them by all three scores,
+            the others follow below in the order of the first stage
+            (:func:`~mmvtr.functional.token_interaction.below_shortlist`).  Read its rows only.
+            None: all pairs are fused, as TACo is tested.
+        pairs: that are fused at a time; in training their activations are made again in the
+            backward pass.
+
+    Attributes:
+        exact: whether the last scores were the sum of three throughout.
+
+    Raises:
+        ValueError: ``shortlist`` or ``pairs`` below 1; see also the CrossEncoder.
+    """
+
+    needs_tokens = True
+    levels = (GLOBAL, INTEREST)
+
+    def __init__(
+        self,
+        *,
+        dim: int = 768,
+        layers: int = 2,
+        heads: int = 12,
+        feedforward: Optional[int] = None,
+        dropout: float = 0.1,
+        positions: int = 128,
+        shortlist: Optional[int] = None,
+        pairs: int = 1024,
+    ) -> None:
+        super().__init__()
+        if (shortlist is not None and shortlist < 1) or pairs < 1:
+            raise ValueError(
+                'CascadeSimilarity: shortlist must be None or at least 1, and pairs at least 1, '
+                f'not {shortlist} and {pairs}'
+            )
+        self.fusion = CrossEncoder(
+            dim,
+            layers=layers,
+            heads=heads,
+            feedforward=feedforward or 4 * dim,
+            dropout=dropout,
+            positions=positions,
+        )
+        self.shortlist = shortlist
+        self.pairs = pairs
+        self.exact = shortlist is None
+
+    def forward(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
+        """Levels of T texts and of V videos -> matrices [T, V], at least float32.
+
+        In training ``'global'``, ``'token'`` and ``'scores'``, their sum; in evaluation also
+        ``'fusion'``, which ``'scores'`` then holds; with a shortlist that leaves out videos
+        ``'first'``, the first stage, and ``'scores'``.
+
+        Raises:
+            ValueError: a side carries no tokens, or an item has no valid one.
+        """
+        found = self.first_stage(texts, videos)
+        first = found['global'] + found['token']
+        if self.training:
+            return {**found, 'scores': first}
+        count = first.shape[1]
+        self.exact = self.shortlist is None or self.shortlist >= count
+        kept = count if self.exact else self.shortlist
+        columns = torch.arange(count, device=first.device).expand(first.shape)
+        if not self.exact:
+            columns = first.sort(dim=1, descending=True, stable=True).indices[:, :kept]
+        rows = torch.arange(len(first), device=first.device)[:, None].expand(columns.shape)
+        fused = self.fuse(texts, videos, rows.flatten(), columns.flatten()).view(columns.shape)
+        if self.exact:
+            return {**found, 'fusion': fused, 'scores': first + fused}
+        best = first.gather(1, columns) + fused
+        return {'first': first, 'scores': below_shortlist(first, columns, best)}
+
+    def first_stage(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
+        """``'global'`` and ``'token'``, [T, V] each, without the fusion."""
+        t, v = _with_tokens(texts, 'text'), _with_tokens(videos, 'video')
+        with torch.autocast(t.mean.device.type, enabled=False):
+            products = at_least_float32(t.mean) @ at_least_float32(v.mean).t()
+            return {'global': products, 'token': _told(t, v, _weights(texts))}
+
+    @torch.no_grad()
+    def ranking(self, texts: Levels, videos: Levels) -> Tensor:
+        """What TACo's cascade ranks pairs by, [T, V]: vectors and unweighted tokens of interest."""
+        t, v = _with_tokens(texts, 'text'), _with_tokens(videos, 'video')
+        with torch.autocast(t.mean.device.type, enabled=False):
+            products = at_least_float32(t.mean) @ at_least_float32(v.mean).t()
+            return products + _told(t, v, (_weights(texts) > 0).to(products.dtype))
+
+    def fuse(self, texts: Levels, videos: Levels, rows: Tensor, columns: Tensor) -> Tensor:
+        """Scores of P pairs by the fusion, some at a time.
+
+        Args:
+            texts, videos: levels with tokens.
+            rows, columns: int64 [P], the text and the video of each pair.
+
+        Returns:
+            float [P], at least float32; of no pair none, with zero gradients.
+        """
+        t, v = _with_tokens(texts, 'text'), _with_tokens(videos, 'video')
+        if not len(rows):
+            return self.fusion(t.tokens[:0], t.mask[:0], v.tokens[:0], v.mask[:0])
+        parts = zip(rows.split(self.pairs), columns.split(self.pairs))
+        return torch.cat([self._part(t, v, *part) for part in parts])
+
+    def _part(self, t: Embedding, v: Embedding, rows: Tensor, columns: Tensor) -> Tensor:
+        text, video = _cut(t.mask[rows]), _cut(v.mask[columns])
+
+        def scores(words: Tensor, frames: Tensor) -> Tensor:
+            own = words[rows, : text.shape[1]], text, frames[columns, : video.shape[1]], video
+            return self.fusion(*own)
+
+        if not torch.is_grad_enabled():
+            return scores(t.tokens, v.tokens)
+        return checkpoint(scores, t.tokens, v.tokens, use_reentrant=False)
+
+
+def _cut(mask: Tensor) -> Tensor:
+    """bool [P, L] -> [P, L'], without columns at the end that are padding in all rows."""
+    return mask[:, : int(mask.any(0).nonzero().max()) + 1]
+
+
+def _weights(texts: Levels) -> Tensor:
+    """float [T, L]."""
+    return at_least_float32(texts[INTEREST].tokens).squeeze(-1)
+
+
+def _told(t: Embedding, v: Embedding, weights: Tensor) -> Tensor:
+    """Sum over words of a weight above 0 of their best row, float [T, V]."""
+    if not len(t.mean) or not len(v.mean):
+        return at_least_float32(t.mean).new_zeros(len(t.mean), len(v.mean))
+    looked_at = weights > 0
+    # Of a text without any the first word is looked at, with weight 0.
+    nothing = ~looked_at.any(1)
+    looked_at = torch.cat([looked_at[:, :1] | nothing[:, None], looked_at[:, 1:]], 1)
+    words, frames = at_least_float32(t.tokens), at_least_float32(v.tokens)
+    return token_scores(words, looked_at, frames, v.mask, side='words', word_weights=weights)
+
+
+def _with_tokens(levels: Levels, side: str) -> Embedding:
+    if levels[GLOBAL].tokens is None or levels[INTEREST].tokens is None:
+        raise ValueError(f"levels 'global' and 'interest' of the {side}s must carry tokens")
+    return levels[GLOBAL]
