@@ -27,6 +27,7 @@ from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.datasets.videos.clips import LoadClips
 from mmvtr.datasets.videos.expert_features import LoadExperts
 from mmvtr.datasets.videos.feature_transforms import (
+    LoadFrameVectors,
     LoadTextFeatures,
     LoadVectors,
     PoolFeatures,
@@ -71,6 +72,7 @@ __all__ = [
     'LoadFrames',
     'LoadRoleGraph',
     'LoadTextFeatures',
+    'LoadFrameVectors',
     'LoadVectors',
     'LoadVideo',
     'MSRVTTDataset',

@@ -8,6 +8,7 @@ from mmvtr.models.encoders import (
     CEEncoder,
     CLIP2Video,
     CLIP4Clip,
+    DLDKDEncoder,
     GMMFormerEncoder,
     HGREncoder,
     HiTEncoder,
@@ -24,6 +25,7 @@ from mmvtr.models.losses import (
     CrossCaptioning,
     DistillationLoss,
     EgoNCELoss,
+    FrameDistillation,
     KLToUnit,
     MatrixLoss,
     MultiInstanceContrast,
@@ -34,6 +36,7 @@ from mmvtr.models.losses import (
     RelevantRankingLoss,
     SeveralHingesLoss,
     SoftContrast,
+    SoftLabelContrastiveLoss,
 )
 from mmvtr.models.momentum import MomentumRetriever
 from mmvtr.models.retriever import RetrievalSample, VideoTextRetriever
@@ -56,6 +59,7 @@ from mmvtr.models.supervisions import (
     PCMESupervision,
     RelativeScoreSupervision,
     RelevanceSupervision,
+    StoredFrameTeacher,
     StoredTeachers,
 )
 from mmvtr.models.target import LocalBatch, Target
@@ -86,12 +90,14 @@ __all__ = [
     'ContrastiveLoss',
     'CosineSimilarity',
     'CrossCaptioning',
+    'DLDKDEncoder',
     'DVTRSupervision',
     'DistillationLoss',
     'EgoNCELoss',
     'ExpertSimilarity',
     'FeatureFrames',
     'FeatureWords',
+    'FrameDistillation',
     'FrozenTeachers',
     'GMMFormerEncoder',
     'GaussianHead',
@@ -124,6 +130,8 @@ __all__ = [
     'SSBEncoder',
     'SeveralHingesLoss',
     'SoftContrast',
+    'SoftLabelContrastiveLoss',
+    'StoredFrameTeacher',
     'StoredTeachers',
     'Target',
     'Temperature',

@@ -70,7 +70,8 @@ def _judge(model: nn.Module, whole: nn.Module, dataset: Any, environment: int | 
     if known.relevance is not None:
         figures['relevant_share'] = mean_of((known.relevance >= 0.5).float(), ~known.positives)
         figures['overlap_share'] = mean_of(known.overlap.float(), ~known.positives)
-    if model.supervision is not None:
+    # What lies beside the items of a training set, as vectors of a teacher, a test set has not.
+    if model.supervision is not None and not hasattr(model.supervision, 'own_levels'):
         made, _ = model.supervision(texts, videos, known)
         figures.update(_of_supervision(made, known, soft, negative))
         if isinstance(model.supervision, ARLSupervision) and model.supervision.found:
@@ -208,7 +209,8 @@ def scatter(runner: Runner, *, points: int = 600) -> Optional[dict[str, Any]]:
         supervision gives weights.
     """
     model = bare(runner.model)
-    if getattr(model, 'supervision', None) is None:
+    supervision = getattr(model, 'supervision', None)
+    if supervision is None or hasattr(supervision, 'own_levels'):
         return None
     model.eval()
     dataset = runner.train_dataloader.dataset
