@@ -47,6 +47,7 @@ from mmvtr.models.similarities import (
     HGRSimilarity,
     MSSLSimilarity,
     TokenSimilarity,
+    XPoolSimilarity,
 )
 from mmvtr.models.supervisions import (
     AdaptiveMarginSupervision,
@@ -146,4 +147,5 @@ __all__ = [
     'VideoTextRetriever',
     'WordVectors',
     'XCLIPEncoder',
+    'XPoolSimilarity',
 ]
