@@ -100,7 +100,7 @@ def test_config(path):
     )
     parts = path.stem.split('_')
     known = {'dvtr', 'arl', 'ran', 'ranp', 'adaptive', 'oracle', 'relative', 'agreement'}
-    known |= {'cmgsd', 'teachtext'}
+    known |= {'cmgsd', 'teachtext', 'dldkd'}
     methods = known & set(parts)
     assert (model.supervision is not None) == (bool(methods) and path.stem[-5:] != 'plain')
     contrasts = [loss for loss in model.losses.values() if isinstance(loss, ContrastiveLoss)]
@@ -147,10 +147,27 @@ COMPARED = [
     if 'planted_features' in path.stem
     and {
         *('oracle', 'adaptive', 'cmgsd', 'teachtext', 'ran', 'ranp', 'ncl', 'uatvr', 'relative'),
-        *('agreement', 'taco'),
+        *('agreement', 'taco', 'dldkd'),
     }
     & set(path.stem.split('_'))
 ]
+
+
+def store_teachers(dataset, generator):
+    """Vectors that pipelines read beside the items: of 5 frames, or of a sentence."""
+    stores = {
+        side: [p for step in dataset[f'{side}_pipeline'] for p in step.get('stores', {}).values()]
+        for side in ('video', 'text')
+    }
+    if not any(stores.values()):
+        return
+    bare = registry.DATASETS.build({**dataset, 'video_pipeline': [], 'text_pipeline': []})
+    for side, records, rows in (('video', bare.videos, 5), ('text', bare.texts, 1)):
+        for folder in map(Path, stores[side]):
+            folder.mkdir(parents=True, exist_ok=True)
+            for record in records:
+                vectors = generator.normal(size=(rows, 8)).astype(np.float32)
+                np.save(folder / f'{record[f"{side}_id"]}.npy', vectors)
 
 
 @pytest.mark.parametrize('path', COMPARED, ids=lambda path: path.stem)
@@ -171,6 +188,7 @@ def test_a_training_step_on_the_planted_corpus(path, tmp_path_factory, monkeypat
     for v in range(8):
         frames = generator.normal(size=(6, 128)).astype(np.float32)
         np.save(features / f'train_{v:04d}.npy', frames)
+    store_teachers(dataset, generator)
     dataset = registry.DATASETS.build(dataset)
     for teacher in cfg.model.get('supervision', {}).get('members', ()):
         control = registry.MODELS.build(get_config(teacher.config).model)
@@ -210,7 +228,7 @@ def test_short_trainings(path):
     cfg = Config.fromfile(path)
     for epochs in (1, 2):
         cfg.train_cfg.max_epochs = epochs
-        if epochs == 1 and family(path) in ('arl', 'mssl', 'gmmformer'):
+        if epochs == 1 and family(path) in ('arl', 'mssl', 'gmmformer', 'dldkd'):
             with pytest.raises(SystemExit, match='at epoch 1 the warm-up, LinearLR .* ends'):
                 check_warmup(cfg)
         else:
@@ -273,6 +291,8 @@ def rates(path):
         return rate, 3e-4, rate
     if first == 'own':  # a few hundred steps
         return 1e-5, 2e-5, 1e-4
+    if first == 'dldkd':
+        return (dict(tvr=3e-4, activitynet=2.5e-4, charades=2.4e-4)[kind],) * 3
     if first in ('arl', 'mssl', 'gmmformer'):
         rate = 3e-4 if 'tvr' in path.stem and first != 'mssl' else 2.5e-4
         return (rate,) * 3

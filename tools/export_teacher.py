@@ -7,6 +7,10 @@ Writes ``DIR/text`` and ``DIR/video`` (npy: ``ID.npy``, float32 [E, D]; hdf5: ``
 pipelines of the student's training set, and a ``StoredTeachers`` supervision makes the scores.
 Items are read as those of the test set are: nothing is random.
 
+Of a model that scores a video by its best frame a text has one row and a video one a frame, for
+``LoadFrameVectors`` and a ``StoredFrameTeacher``; of several levels set
+``--cfg-options model.similarity.shared_frame=True``.
+
 The sum over rows of inner products is the teacher's score. Of a model with experts the texts' rows
 hold its weights, and what a video lacks is zero; a division by the weights of those that are there
 is left out, as in TeachText.
@@ -65,17 +69,20 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
     check_datasets(cfg, [name])
     items = dict(loader, dataset=DATASETS.build(loader.dataset))
     for kind, encoded in encode_set(model, items, progress=True).items():
-        rows = vectors(model, encoded.levels).numpy()
+        rows = [row.numpy() for row in vectors(model, encoded.levels, kind)]
         path = write(args.out, kind, zip(encoded.ids, rows))
-        count, experts, width = rows.shape
-        of = 'a whole item' if experts == 1 else f'each of {experts} experts'
-        print(f'{path}: {count} {kind}s of the {args.split} set, {width} numbers of {of}')
+        lengths = {len(row) for row in rows}
+        of = 'a whole item' if lengths == {1} else f'each of {max(lengths)} experts'
+        if hasattr(model.similarity, 'flat_frames') and kind == 'video':
+            of = f'each of {min(lengths)} to {max(lengths)} frames'
+        width = rows[0].shape[1]
+        print(f'{path}: {len(rows)} {kind}s of the {args.split} set, {width} numbers of {of}')
 
 
 def refuse_without_vectors(model: Any) -> None:
     """Raise ValueError where scores are no sums of inner products."""
     similarity = model.similarity
-    known = hasattr(similarity, 'experts') or hasattr(similarity, 'flat')
+    known = any(hasattr(similarity, name) for name in ('experts', 'flat', 'flat_frames'))
     if not known or not getattr(similarity, 'exact', True):
         raise ValueError(
             f'the scores of {type(similarity).__name__} are no inner products of vectors of an '
@@ -84,9 +91,14 @@ def refuse_without_vectors(model: Any) -> None:
         )
 
 
-def vectors(model: Any, levels: Any) -> Any:
-    """Of N items, float32 [N, E, D]: of experts where the model has any, else E = 1."""
+def vectors(model: Any, levels: Any, kind: str = 'text') -> Any:
+    """Of N items, float32 [E, D] each: of experts or frames where there are any, else E = 1."""
     similarity = model.similarity
+    if hasattr(similarity, 'flat_frames'):
+        if kind == 'text':
+            return similarity.flat_texts(levels).float().cpu()[:, None]
+        frames = similarity.flat_frames(levels)
+        return [x[mask].float().cpu() for x, mask in zip(*frames)]
     if hasattr(similarity, 'experts'):
         return similarity.experts(levels).float().cpu()
     return similarity.flat(levels).float().cpu()[:, None]

@@ -35,6 +35,7 @@ from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.datasets.videos.clips import LoadClips
 from mmvtr.datasets.videos.expert_features import LoadExperts
 from mmvtr.datasets.videos.feature_transforms import (
+    LoadFrameVectors,
     LoadTextFeatures,
     LoadVectors,
     PoolFeatures,
@@ -81,6 +82,7 @@ __all__ = [
     'LoadFrames',
     'LoadRoleGraph',
     'LoadTextFeatures',
+    'LoadFrameVectors',
     'LoadVectors',
     'LoadVideo',
     'MSRVTTDataset',

@@ -283,7 +283,8 @@ class VideoTextDataset(Dataset):
 
         Returns:
             dict(video_idx, video_id, frames = uint8 [F, 3, H, W] or [F, L, 3, H, W], or float32
-            [F, D]; where known also classes, agreement, environment, extra, vectors), or
+            [F, D]; where known also classes, agreement, environment, extra, vectors,
+            frame_vectors), or
             dict(broken=(video_id, reason)) if ``on_broken='skip'``.
 
         Raises:
@@ -389,6 +390,7 @@ class VideoTextDataset(Dataset):
             **known,
             **_extra(results, 'video'),
             **_vectors(results, 'video'),
+            **_frame_vectors(results),
         )
 
     def _text(self, t: int) -> dict[str, Any]:
@@ -513,6 +515,12 @@ def _vectors(results: dict[str, Any], side: str) -> dict[str, Any]:
     """What a supervision reads beside the item, float32 [E, D] by name."""
     stored = results.get(f'{side}_vectors')
     return dict(vectors={k: torch.as_tensor(x) for k, x in stored.items()}) if stored else {}
+
+
+def _frame_vectors(results: dict[str, Any]) -> dict[str, Any]:
+    """What a supervision reads beside each frame, float32 [F, D] by name."""
+    stored = results.get('video_frame_vectors')
+    return dict(frame_vectors={k: torch.as_tensor(x) for k, x in stored.items()}) if stored else {}
 
 
 def _known(record: dict[str, Any]) -> dict[str, Any]:

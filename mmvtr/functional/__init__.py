@@ -27,6 +27,12 @@ Losses:
     token_contrast          words of interest against videos, by weight (TACo)
     hard_negatives          the best-scored candidates of each text and video (TACo)
     smooth_l1               distance of two score matrices (TeachText)
+    soft_label_contrastive  some rows with hard labels, the others with soft ones (DL-DKD++)
+    item_draws              a number for each item of an epoch
+    frame_divergence        how far a text's look at frames is from the teacher's (DL-DKD)
+    falling                 weights that fall from epoch to epoch (DL-DKD)
+    check_fall              whether they can
+    epoch_at                the epoch of a share of the training
     mean_products           mean of the teachers' inner products (TeachText)
     highest                 the best-scored candidates of each row
     masked_mean             mean where a mask is true
@@ -185,6 +191,7 @@ if TYPE_CHECKING:
         mean_cosines,
     )
     from mmvtr.functional.distillation import mean_products, smooth_l1
+    from mmvtr.functional.frame_distillation import frame_divergence
     from mmvtr.functional.gaussian import (
         bounded,
         geometric_sigma,
@@ -246,6 +253,7 @@ if TYPE_CHECKING:
     )
     from mmvtr.functional.relevance import auc, average_precision, ndcg_at_k, precision_at_1
     from mmvtr.functional.risk_coverage import rejection_ratio, risk_coverage, spearman
+    from mmvtr.functional.schedules import check_fall, epoch_at, falling
     from mmvtr.functional.score_transforms import (
         activation_set,
         csls,
@@ -258,6 +266,7 @@ if TYPE_CHECKING:
     from mmvtr.functional.several_hinges import several_hinges
     from mmvtr.functional.sinkhorn import Biases, column_biases, sinkhorn, sinkhorn_by_rows
     from mmvtr.functional.soft_contrast import match_log_probability, soft_contrast
+    from mmvtr.functional.soft_labels import item_draws, soft_label_contrastive
     from mmvtr.functional.text_frame import Side, TextFrame, matched_frames, text_frame
     from mmvtr.functional.tiles import Tiles, as_tiles, inner_products
     from mmvtr.functional.token_contrast import hard_negatives, token_contrast
@@ -282,6 +291,7 @@ _NAMES = {
     'contrastive': 'contrastive',
     'dataset_uncertainty': 'PairMoments Uncertainty UnitMean dataset_uncertainty mean_cosines',
     'distillation': 'mean_products smooth_l1',
+    'frame_distillation': 'frame_divergence',
     'gaussian': (
         'bounded geometric_sigma kl_divergence kl_to_unit mean_sample_cosine '
         'mean_unit_sample '
@@ -305,11 +315,13 @@ _NAMES = {
     ),
     'relevance': 'auc average_precision ndcg_at_k precision_at_1',
     'risk_coverage': 'rejection_ratio risk_coverage spearman',
+    'schedules': 'check_fall epoch_at falling',
     'score_transforms': 'activation_set csls dual_softmax inverted_softmax qb_norm sinkhorn_scores',
     'selection': 'highest',
     'several_hinges': 'several_hinges',
     'sinkhorn': 'Biases column_biases sinkhorn sinkhorn_by_rows',
     'soft_contrast': 'match_log_probability soft_contrast',
+    'soft_labels': 'item_draws soft_label_contrastive',
     'text_frame': 'Side TextFrame matched_frames text_frame',
     'tiles': 'Tiles as_tiles inner_products',
     'token_contrast': 'hard_negatives token_contrast',

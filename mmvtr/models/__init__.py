@@ -9,6 +9,7 @@ from mmvtr.models.encoders import (
     CEEncoder,
     CLIP2Video,
     CLIP4Clip,
+    DLDKDEncoder,
     GMMFormerEncoder,
     HGREncoder,
     HiTEncoder,
@@ -26,6 +27,7 @@ from mmvtr.models.losses import (
     CrossCaptioning,
     DistillationLoss,
     EgoNCELoss,
+    FrameDistillation,
     KLToUnit,
     MatrixLoss,
     MultiInstanceContrast,
@@ -36,6 +38,7 @@ from mmvtr.models.losses import (
     RelevantRankingLoss,
     SeveralHingesLoss,
     SoftContrast,
+    SoftLabelContrastiveLoss,
     TokenContrast,
 )
 from mmvtr.models.momentum import MomentumRetriever
@@ -48,6 +51,7 @@ from mmvtr.models.similarities import (
     HGRSimilarity,
     MSSLSimilarity,
     TokenSimilarity,
+    XPoolSimilarity,
 )
 from mmvtr.models.supervisions import (
     AdaptiveMarginSupervision,
@@ -60,6 +64,7 @@ from mmvtr.models.supervisions import (
     PCMESupervision,
     RelativeScoreSupervision,
     RelevanceSupervision,
+    StoredFrameTeacher,
     StoredTeachers,
 )
 from mmvtr.models.target import LocalBatch, Target
@@ -92,12 +97,14 @@ __all__ = [
     'ContrastiveLoss',
     'CosineSimilarity',
     'CrossCaptioning',
+    'DLDKDEncoder',
     'DVTRSupervision',
     'DistillationLoss',
     'EgoNCELoss',
     'ExpertSimilarity',
     'FeatureFrames',
     'FeatureWords',
+    'FrameDistillation',
     'FrozenTeachers',
     'GMMFormerEncoder',
     'GaussianHead',
@@ -130,6 +137,8 @@ __all__ = [
     'SSBEncoder',
     'SeveralHingesLoss',
     'SoftContrast',
+    'SoftLabelContrastiveLoss',
+    'StoredFrameTeacher',
     'StoredTeachers',
     'TACoEncoder',
     'Target',
@@ -146,4 +155,5 @@ __all__ = [
     'VideoTextRetriever',
     'WordVectors',
     'XCLIPEncoder',
+    'XPoolSimilarity',
 ]

@@ -45,6 +45,8 @@ class Target(NamedTuple):
             relevant enough to be no negatives.
         teacher: float [T, V] or None, the scores of teachers that the model's are to follow.
         hinges: several of them for each pair of a ranking loss (CMGSD), or None.
+        draws: float [T] and [V] in [0, 1), or None: a number for each text and each video, by which
+            a loss can choose some of them whatever their order in the batch (DL-DKD++).
     """
 
     positives: Tensor
@@ -58,6 +60,7 @@ class Target(NamedTuple):
     relevant: Optional[Tensor] = None
     teacher: Optional[Tensor] = None
     hinges: Optional[tuple[Hinge, ...]] = None
+    draws: Optional[tuple[Tensor, Tensor]] = None
 
 
 class LocalBatch(NamedTuple):

@@ -11,6 +11,7 @@ from mmvtr.datasets.sampling.samplers import ItemKey
 from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.datasets.words.role_graphs import RoleGraph, pack_graph
 from mmvtr.registry import DATASETS
+from mmvtr.rehearsal.towers import SimulatedText
 from mmvtr.rehearsal.world import (
     FIRST_NOUN,
     FIRST_SCENE,
@@ -44,6 +45,7 @@ class SimulatedDataset(VideoTextDataset):
         expert_rows: rows of each expert.
         roles: texts come with role graphs.
         interest: texts come with weights of their words (TokensOfInterest).
+        teacher: ``(name, width)`` of a teacher of frames and sentences, who sees them in one space.
         classes: videos and texts come with classes of verbs and nouns, and actions.
         group: a text belongs to up to so many videos of the same verb and noun.
         vectors: by side, ``'text'`` and ``'video'``, names of stored vectors that come with each
@@ -69,6 +71,7 @@ class SimulatedDataset(VideoTextDataset):
         expert_rows: int = 2,
         roles: bool = False,
         interest: bool = False,
+        teacher: Optional[tuple[str, int]] = None,
         has_classes: bool = False,
         group: int = 1,
         vectors: Optional[dict[str, Sequence[str]]] = None,
@@ -88,6 +91,8 @@ class SimulatedDataset(VideoTextDataset):
         self.interest = interest
         self.first, self.recording = first, recording
         self.vectors = vectors or {}
+        self.teacher = teacher
+        self._sentences: Optional[SimulatedText] = None
         self._by_class: dict[tuple[str, int], list[int]] = {}
         kwargs.pop('video_pipeline', None), kwargs.pop('text_pipeline', None)
         super().__init__([], [], **kwargs)
@@ -177,6 +182,8 @@ class SimulatedDataset(VideoTextDataset):
                 if v not in text['video_idx']:
                     text['video_idx'].append(v)
             items.append(dict(video=video, texts=texts))
+        if self.teacher is not None:
+            self._add_sentences([text for item in items for text in item['texts']])
         return items
 
     def __getitem__(self, key: Any) -> dict[str, Any]:
@@ -212,6 +219,10 @@ class SimulatedDataset(VideoTextDataset):
             frames = self.world.frames(numbers, self.num_frames, self.width, aligned=self.aligned)
         else:
             frames, extras = self._expert_rows(numbers)
+        if self.teacher is not None:
+            name, width = self.teacher
+            seen = self.world.frames(numbers, self.num_frames, width)
+            extras = [dict(extra, frame_vectors={name: x}) for extra, x in zip(extras, seen)]
         items = []
         for v, rows, extra in zip(positions, frames, extras):
             record = self.videos[v]
@@ -249,6 +260,18 @@ class SimulatedDataset(VideoTextDataset):
             frames.append(stacked[row, own].flatten(0, 1))
             extras.append(dict(extra=dict(expert=expert, second=second)))
         return frames, extras
+
+    @torch.no_grad()
+    def _add_sentences(self, texts: list[dict[str, Any]]) -> None:
+        """What the teacher makes of texts, all at once."""
+        name, width = self.teacher
+        if self._sentences is None:
+            self._sentences = SimulatedText(width, trained=False)
+        ids = torch.nn.utils.rnn.pad_sequence([text['tokens'] for text in texts], batch_first=True)
+        lengths = torch.tensor([len(text['tokens']) for text in texts])
+        pooled = self._sentences(ids, torch.arange(ids.shape[1]) < lengths[:, None])[1]
+        for text, vector in zip(texts, pooled):
+            text['vectors'] = {name: vector[None]}
 
     def _text(self, t: int) -> dict[str, Any]:
         record = self.texts[t]

@@ -15,6 +15,7 @@ from mmvtr.functional.relevance import auc
 from mmvtr.functional.sinkhorn import sinkhorn
 from mmvtr.models.annotation import annotated_target
 from mmvtr.models.supervisions.arl import ARLSupervision, units_of
+from mmvtr.models.supervisions.frame_teacher import StoredFrameTeacher
 from mmvtr.models.target import Target
 from mmvtr.rehearsal.record import bare, mean_of
 from mmvtr.structures import Levels
@@ -70,7 +71,8 @@ def _judge(model: nn.Module, whole: nn.Module, dataset: Any, environment: int | 
     if known.relevance is not None:
         figures['relevant_share'] = mean_of((known.relevance >= 0.5).float(), ~known.positives)
         figures['overlap_share'] = mean_of(known.overlap.float(), ~known.positives)
-    if model.supervision is not None:
+    # A teacher of frames lies beside the items of a training set; a test set has none.
+    if model.supervision is not None and not isinstance(model.supervision, StoredFrameTeacher):
         texts, videos = _with_own_levels(model, batch, texts, videos)
         made, _ = model.supervision(texts, videos, known)
         figures.update(_of_supervision(made, known, soft, negative))
@@ -220,7 +222,8 @@ def scatter(runner: Runner, *, points: int = 600) -> Optional[dict[str, Any]]:
         supervision gives weights.
     """
     model = bare(runner.model)
-    if getattr(model, 'supervision', None) is None:
+    supervision = getattr(model, 'supervision', None)
+    if supervision is None or hasattr(supervision, 'own_levels'):
         return None
     model.eval()
     dataset = runner.train_dataloader.dataset

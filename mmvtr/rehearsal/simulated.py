@@ -26,6 +26,8 @@ TEST_FIRST = 10_000_000
 TEST_VIDEOS = 300
 #: Clips that EPIC-KITCHENS-100 has of a recording: 67,217 of 495.
 RECORDING = 136
+#: Width of the vectors of a teacher of frames: CLIP ViT-B/32's.
+TEACHER = 512
 #: Size of a table of one's own, where there is none yet: its videos, and the texts of each.
 OWN_VIDEOS, OWN_TEXTS = 200, 2
 
@@ -260,6 +262,7 @@ def _ssb(encoder: ConfigDict, size: Size) -> Inputs:
 ENCODERS = dict(
     CLIP2Video=_dual,
     CLIP4Clip=_dual,
+    DLDKDEncoder=_features,
     UATVR=_dual,
     CEEncoder=_ce,
     ARLEncoder=_features,
@@ -370,6 +373,10 @@ def _dataset(
         interest=inputs.interest,
         has_classes=dataset.get('classes') is not None or issubclass(kind, EPICKitchensDataset),
     )
+    teachers = [s for s in dataset.video_pipeline if bare_name(s) == 'LoadFrameVectors']
+    if teachers:
+        (name,) = teachers[0].stores
+        made.teacher = (name, size.width or TEACHER)
     if issubclass(kind, PRVRDataset):
         made.moments = 4
     if issubclass(kind, EPICKitchensDataset):

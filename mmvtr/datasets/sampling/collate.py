@@ -39,7 +39,8 @@ def collate_retrieval(
         [V]; ``text_classes`` and ``video_classes``, a dict from kind to int64 [T, A] or [V, A]
         (padded with -1); ``text_agreement`` float32 [T, D] and ``video_agreement`` [V, D];
         ``text_true_videos`` int64 [T, M], as ``text_videos``, of an oracle.  Of what LoadVectors
-        has read: ``text_vectors`` and ``video_vectors``, float32 [T, E, D] and [V, E, D] by name.
+        has read: ``text_vectors`` and ``video_vectors``, float32 [T, E, D] and [V, E, D] by name;
+        of LoadFrameVectors ``video_frame_vectors``, a list of V float32 [F, D] by name.
 
     Raises:
         ValueError: vectors of one name are of several shapes.
@@ -61,6 +62,7 @@ def collate_retrieval(
             **_known(items, videos, texts),
             **_vectors('video', videos),
             **_vectors('text', texts),
+            **_frame_vectors(videos),
             video_idx=_int64([video['video_idx'] for video in videos]),
             video_ids=[video['video_id'] for video in videos],
             text_idx=_int64([text['text_idx'] for text in texts]),
@@ -122,6 +124,13 @@ def _vectors(side: str, halves: list[dict[str, Any]]) -> dict[str, Any]:
                 )
         stacked[name] = torch.stack(rows)
     return {f'{side}_vectors': stacked} if stacked else {}
+
+
+def _frame_vectors(videos: list[dict[str, Any]]) -> dict[str, Any]:
+    """Stored vectors of the frames of all videos by name, where they come with any."""
+    names = videos[0].get('frame_vectors', ()) if videos else ()
+    listed = {name: [video['frame_vectors'][name] for video in videos] for name in names}
+    return {'video_frame_vectors': listed} if listed else {}
 
 
 def _int64(values: Sequence) -> Tensor:

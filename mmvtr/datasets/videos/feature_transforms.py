@@ -101,6 +101,54 @@ class LoadVectors(BaseTransform):
 
 
 @TRANSFORMS.register_module()
+class LoadFrameVectors(BaseTransform):
+    """Read a teacher's vectors of the frames of a video, for a supervision (DL-DKD).
+
+    They are resampled to as many rows as ``features`` has here, means of consecutive ones as in
+    PoolFeatures, or repeated: row k of both tells of the same part of the video.  So this stands
+    behind what changes the number of frames.  (The official code resamples the student's frames to
+    the teacher's number first, and then both to 128.)
+
+    Args:
+        stores: by name a store as in :class:`~mmvtr.datasets.LoadFeatures`; every array is float
+            [F, D] of the whole video, in order.
+
+    Raises:
+        ValueError: no stores.
+    """
+
+    def __init__(self, stores: dict[str, str]) -> None:
+        if not stores:
+            raise ValueError('LoadFrameVectors: stores must be paths by name, there are none')
+        self.stores = {name: open_store(Path(path)) for name, path in stores.items()}
+
+    def check(self, videos: list[Results]) -> None:
+        """Raise FileNotFoundError or KeyError unless every store has every video."""
+        names = [video['video_id'] for video in videos]
+        for name, store in self.stores.items():
+            store.check(names, f'videos (frame vectors {name!r})')
+
+    def transform(self, results: Results) -> Results:
+        """``video_id`` and ``features`` [F, D] -> ``video_frame_vectors``, float32 [F, D'] by name.
+
+        Raises:
+            ValueError: they cannot be read, or there are no features before.
+        """
+        if 'features' not in results:
+            raise ValueError(
+                'LoadFrameVectors stands behind LoadFeatures and PoolFeatures: the teacher has to '
+                'know how many frames there are'
+            )
+        count = len(results['features'])
+        read = {}
+        for name, store in self.stores.items():
+            rows = store.read(results['video_id']).astype(np.float32)
+            read[name] = rows if len(rows) == count else mean_pool(rows, count)
+        results['video_frame_vectors'] = {**results.get('video_frame_vectors', {}), **read}
+        return results
+
+
+@TRANSFORMS.register_module()
 class PoolFeatures(BaseTransform):
     """Shorten ``features`` [F, D] to at most ``num_frames`` rows, means of consecutive ones.
 

@@ -7,7 +7,7 @@ from mmvtr.models.encoders.clip_frame import GMMFormerEncoder, MSSLEncoder
 from mmvtr.models.encoders.hgr import HGREncoder
 from mmvtr.models.encoders.hit import HiTEncoder
 from mmvtr.models.encoders.mmt import MMTEncoder
-from mmvtr.models.encoders.prvr import ARLEncoder, TwoBranches
+from mmvtr.models.encoders.prvr import ARLEncoder, DLDKDEncoder, TwoBranches
 from mmvtr.models.encoders.ssb import SSBEncoder
 from mmvtr.models.encoders.taco import TACoEncoder
 from mmvtr.models.encoders.uatvr import UATVR
@@ -18,6 +18,7 @@ __all__ = [
     'CEEncoder',
     'CLIP2Video',
     'CLIP4Clip',
+    'DLDKDEncoder',
     'GMMFormerEncoder',
     'HGREncoder',
     'HiTEncoder',

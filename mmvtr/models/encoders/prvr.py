@@ -1,14 +1,14 @@
-"""Encoders of partially relevant video retrieval: what they share, ARL's, and two of one kind."""
+"""Encoders of partially relevant video retrieval: what they share, ARL's, DL-DKD's, two in one."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Sequence
 
 from torch import Tensor, nn
 
 from mmvtr.models.layers.pooling import check_mask, encode_frames, masked, mean_of_units
-from mmvtr.models.layers.prvr import LearntPooling, SelfAttention, TokenEncoder
+from mmvtr.models.layers.prvr import LearntPooling, SelfAttention, TokenEncoder, init_weights
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
 
@@ -178,33 +178,62 @@ class ARLEncoder(PRVREncoder):
 
 
 @MODELS.register_module()
+class DLDKDEncoder(ARLEncoder):
+    """One branch of DL-DKD (Dong et al., ICCV 2023): as :class:`ARLEncoder`, and a mapping.
+
+    A last linear layer, without activation, maps the frames alone, not the text.  Two of them make
+    the model: ``TwoBranches(encoder=..., names=('inherit', 'explore'))``.
+
+    Args:
+        frames, text, dim, heads, dropout, max_frames, max_words: see :class:`ARLEncoder`.
+    """
+
+    def __init__(self, frames: dict | nn.Module, text: dict | nn.Module, **kwargs) -> None:
+        super().__init__(frames, text, **kwargs)
+        self.mapping = nn.Linear(self.dim, self.dim)
+        self.mapping.apply(init_weights)
+
+    def video_levels(self, frames: Tensor, mask: Tensor) -> Levels:
+        tokens = masked(self.mapping(self.video(frames, mask)), mask)
+        return {'global': Embedding(mean_of_units(tokens, mask), tokens, mask)}
+
+
+@MODELS.register_module()
 class TwoBranches(nn.Module):
-    """Two encoders of one config, each with its own initial weights (ARL, cross-model detection).
+    """Two encoders of one config, each with its own initial weights (ARL, DL-DKD).
 
     They share the towers, which run once: what is stored for features is computed once for clips.
     Level ``'global'`` of the first is level ``'a'`` here, that of the second ``'b'``.
 
     Args:
         encoder: config of a :class:`PRVREncoder` with one level.
+        names: of the branches, in place of a and b; their weights and levels bear them.
 
     Raises:
-        ValueError: an encoder of several levels.
+        ValueError: an encoder of several levels, or not two different names.
     """
 
-    level_names = token_levels = ('a', 'b')
     text_tokens = False
 
-    def __init__(self, encoder: dict) -> None:
+    def __init__(self, encoder: dict, *, names: Sequence[str] = ('a', 'b')) -> None:
         super().__init__()
-        self.a = MODELS.build(encoder)
-        if self.a.level_names != ('global',):
+        names = tuple(names)
+        if len(names) != 2 or names[0] == names[1] or any(hasattr(self, name) for name in names):
+            raise ValueError(f'TwoBranches needs two names that are not taken, got {names}')
+        self.level_names = self.token_levels = names
+        first = MODELS.build(encoder)
+        if first.level_names != ('global',):
             raise ValueError(
                 f"TwoBranches needs an encoder of level 'global' alone, {encoder['type']} has "
-                f'{self.a.level_names}'
+                f'{first.level_names}'
             )
-        self.frames, self.text, self.dim = self.a.frames, self.a.text, self.a.dim
-        self.b = MODELS.build({**encoder, 'frames': self.frames, 'text': self.text})
-        for branch in (self.a, self.b):
+        frames, text, self.dim = first.frames, first.text, first.dim
+        # In this order: mmengine and optimizers walk through the parts as they were added.
+        self.add_module(names[0], first)
+        self.frames, self.text = frames, text
+        self.add_module(names[1], MODELS.build({**encoder, 'frames': frames, 'text': text}))
+        for name in names:
+            branch = getattr(self, name)
             branch.frames = branch.text = None
 
     def encode_video(self, video: Tensor, frame_mask: Tensor) -> Levels:

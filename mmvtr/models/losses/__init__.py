@@ -8,6 +8,7 @@ from mmvtr.models.losses.distributions import (
     OfficialKLToUnit,
     SoftContrast,
 )
+from mmvtr.models.losses.frame_distillation import FrameDistillation
 from mmvtr.models.losses.matrix import (
     ContrastiveLoss,
     MatrixLoss,
@@ -17,6 +18,7 @@ from mmvtr.models.losses.query_diversity import QueryDiversity
 from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.losses.relevance import AdaptiveMaxMarginLoss, EgoNCELoss, RelevantRankingLoss
 from mmvtr.models.losses.several_hinges import SeveralHingesLoss
+from mmvtr.models.losses.soft_labels import SoftLabelContrastiveLoss
 from mmvtr.models.losses.token_contrast import TokenContrast
 from mmvtr.models.target import LocalBatch, Target
 
@@ -26,6 +28,7 @@ __all__ = [
     'CrossCaptioning',
     'DistillationLoss',
     'EgoNCELoss',
+    'FrameDistillation',
     'KLToUnit',
     'LocalBatch',
     'MatrixLoss',
@@ -37,6 +40,7 @@ __all__ = [
     'RelevantRankingLoss',
     'SeveralHingesLoss',
     'SoftContrast',
+    'SoftLabelContrastiveLoss',
     'Target',
     'TokenContrast',
 ]

@@ -7,6 +7,7 @@ from mmvtr.models.similarities.hgr import HGRSimilarity
 from mmvtr.models.similarities.mmt import ExpertSimilarity
 from mmvtr.models.similarities.mssl import MSSLSimilarity
 from mmvtr.models.similarities.token import TokenSimilarity
+from mmvtr.models.similarities.xpool import XPoolSimilarity
 
 __all__ = [
     'BestFrameSimilarity',
@@ -16,4 +17,5 @@ __all__ = [
     'HGRSimilarity',
     'MSSLSimilarity',
     'TokenSimilarity',
+    'XPoolSimilarity',
 ]

@@ -4,6 +4,7 @@ from mmvtr.models.supervisions.adaptive_margin import AdaptiveMarginSupervision
 from mmvtr.models.supervisions.arl import ARLSupervision
 from mmvtr.models.supervisions.cmgsd import CMGSDSupervision
 from mmvtr.models.supervisions.dvtr import DVTRSupervision, LiteralDVTRSupervision
+from mmvtr.models.supervisions.frame_teacher import StoredFrameTeacher
 from mmvtr.models.supervisions.oracle import OracleSupervision
 from mmvtr.models.supervisions.pcme import PCMESupervision
 from mmvtr.models.supervisions.relative_scores import RelativeScoreSupervision
@@ -21,5 +22,6 @@ __all__ = [
     'PCMESupervision',
     'RelativeScoreSupervision',
     'RelevanceSupervision',
+    'StoredFrameTeacher',
     'StoredTeachers',
 ]

@@ -6,6 +6,7 @@ from typing import Any, Optional, Sequence
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from mmvtr.dist import gather_rows, world_size
 from mmvtr.structures import Embedding, Levels
@@ -53,9 +54,65 @@ def stored_levels(
     return levels
 
 
+def stored_frames(
+    inputs: dict[str, Tensor],
+    data_samples: dict[str, Any],
+    name: str,
+    device: torch.device,
+    reader: str,
+) -> Levels:
+    """Stored vectors of the frames of this process' own videos, to be gathered.
+
+    Args:
+        inputs: of the student: ``frame_mask`` bool [V, F] where there are videos.
+        data_samples: of this process.
+        name: which.
+        device: where they go.
+        reader: who reads them, for the error.
+
+    Returns:
+        ``'vectors.<name>'`` -> Embedding of tokens float32 [V, F, D], mask bool [V, F] and their
+        means [V, D].
+
+    Raises:
+        ValueError: the batch has no such vectors, or other frames than the student (the video is
+            named).
+    """
+    known, ids = data_samples.get('video_frame_vectors', {}), data_samples['video_ids']
+    rows = known.get(name)
+    if rows is None and ids:
+        raise ValueError(
+            f'{reader} reads the vectors {name!r} of frames, which the training set has not '
+            f'({sorted(known)}): add dict(type="LoadFrameVectors", stores=dict({name}=...)) to its '
+            'video_pipeline'
+        )
+    rows = rows if ids else []
+    for video, row, mask in zip(ids, rows, inputs.get('frame_mask', ())):
+        if len(row) != int(mask.sum()):
+            raise ValueError(
+                f'{reader}: video {str(video)[:80]!r} has {len(row)} frames of teacher {name!r} '
+                f'and {int(mask.sum())} of the student: LoadFrameVectors has to be the last step '
+                'that knows of frames'
+            )
+    width = _joint_width(rows[0].shape[-1] if rows else 0, device)
+    if not rows:
+        tokens, mask = torch.zeros(0, 1, width), torch.zeros(0, 1, dtype=torch.bool)
+    else:
+        tokens = pad_sequence([row.float() for row in rows], batch_first=True)
+        lengths = torch.tensor([len(row) for row in rows], device=tokens.device)
+        mask = torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]
+    means = tokens.sum(1) / mask.sum(1, keepdim=True).clamp_min(1)
+    return {f'{PREFIX}{name}': Embedding(means, tokens, mask).map(lambda x: x.to(device))}
+
+
 def _width(vectors: Optional[Tensor], device: torch.device) -> int:
     """E D; of a process without items that of the others."""
     own = 0 if vectors is None else vectors[0].numel() if len(vectors) else 0
+    return _joint_width(own, device)
+
+
+def _joint_width(own: int, device: torch.device) -> int:
+    """The largest of all processes."""
     if world_size() == 1:
         return own
     return int(gather_rows(torch.tensor([own], device=device)).max())

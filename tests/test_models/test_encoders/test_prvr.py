@@ -14,7 +14,7 @@ from mmvtr.utils import register_all_modules
 
 CONFIGS = Path(__file__).parents[3] / 'configs/_base_'
 FRAMES, WORDS = (6, 3, 1), (5, 1, 4)
-KINDS = ('ARLEncoder', 'TwoBranches', 'MSSLEncoder', 'GMMFormerEncoder')
+KINDS = ('ARLEncoder', 'DLDKDEncoder', 'TwoBranches', 'MSSLEncoder', 'GMMFormerEncoder')
 
 
 def encoder(kind='ARLEncoder', *, seed=0, **kwargs):
@@ -128,7 +128,7 @@ def test_text_against_loops(kind):
             torch.testing.assert_close(level.mean[t], expected)
 
 
-@pytest.mark.parametrize('kind', ['ARLEncoder', 'TwoBranches'])
+@pytest.mark.parametrize('kind', ['ARLEncoder', 'DLDKDEncoder', 'TwoBranches'])
 def test_video_of_arl_against_loops(kind):
     model = encoder(kind).double().eval()
     video, mask, _, _ = batch()
@@ -137,6 +137,8 @@ def test_video_of_arl_against_loops(kind):
         assert torch.equal(level.mask, mask)
         for v, n in enumerate(FRAMES):
             expected = one_layer(video[v, :n], branch.video)
+            if kind == 'DLDKDEncoder':
+                expected = expected @ branch.mapping.weight.t() + branch.mapping.bias
             torch.testing.assert_close(level.tokens[v, :n], expected)
             torch.testing.assert_close(level.mean[v], mean_of_units(expected))
             assert not level.tokens[v, n:].any()
@@ -388,6 +390,7 @@ def test_bad_input(kind):
 
 SIMILARITIES = {
     'ARLEncoder': dict(type='BestFrameSimilarity'),
+    'DLDKDEncoder': dict(type='BestFrameSimilarity'),
     'TwoBranches': dict(type='BestFrameSimilarity', levels=('a', 'b')),
     'MSSLEncoder': dict(type='MSSLSimilarity', dim=16, clips=4),
     'GMMFormerEncoder': dict(type='BestFrameSimilarity', levels=('clip', 'frame'), dots=True),
@@ -454,7 +457,7 @@ def test_a_batch_whose_videos_are_all_broken(kind):
     assert all(p.grad is not None for p in model.encoder.parameters())
 
 
-@pytest.mark.parametrize('name', ['arl_i3d', 'arl_clip', 'mssl_i3d', 'gmmformer_i3d'])
+@pytest.mark.parametrize('name', ['arl_i3d', 'arl_clip', 'mssl_i3d', 'gmmformer_i3d', 'dldkd_i3d'])
 def test_base_configs(name):
     """Sizes: with TVR's features they are those of ARL's Tab. 3."""
     register_all_modules()

@@ -31,6 +31,9 @@ WITHOUT_CASE = {
     'TextFrame',
     'Tiles',
     'Uncertainty',
+    'check_fall',
+    'epoch_at',
+    'falling',
     'proposal_pooling',
     'proposal_windows',
 }
@@ -129,6 +132,10 @@ def _inputs(generator: torch.Generator) -> SimpleNamespace:
         lengths=share(V) * 100,
         train=share(T) * 100,
         test=share(T) * 100,
+        draws=torch.rand(V, generator=torch.Generator().manual_seed(1)).double(),
+        pair_teacher=rounded(
+            torch.randn(T, FRAMES, generator=torch.Generator().manual_seed(2)).double()
+        ),
         text_marginals=F.normalize(share(30) + 0.1, p=1, dim=0),
     )
 
@@ -196,6 +203,33 @@ def _losses(x: SimpleNamespace) -> list[Case]:
                 generator=random_generator(),
             ),
             **float32,
+        ),
+        _case(
+            'soft_label_contrastive',
+            x,
+            f'{scored} weights text_u draws',
+            lambda i: f.soft_label_contrastive(
+                i.scores / TAU,
+                i.positives,
+                i.weights,
+                alpha=0.6,
+                beta=0.7,
+                draws=(i.text_u, i.draws),
+            ),
+        ),
+        _case(
+            'item_draws',
+            x,
+            'own',
+            lambda i: f.item_draws(i.own, seed=3, epoch=7),
+            low=False,
+            differentiable=False,
+        ),
+        _case(
+            'frame_divergence',
+            x,
+            'pair_scores pair_teacher pair_mask',
+            lambda i: f.frame_divergence(i.pair_scores, i.pair_teacher, i.pair_mask),
         ),
         _case('bernoulli', x, scored, lambda i: f.bernoulli(i.scores, i.positives)),
         _case(

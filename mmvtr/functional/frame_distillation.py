@@ -1,0 +1,50 @@
+"""A student that looks at the frames of a video as its teacher does (DL-DKD; Dong et al., 2023)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from mmvtr.functional.precision import at_least_float32
+
+
+def frame_divergence(
+    student: Tensor, teacher: Tensor, mask: Tensor, *, temperature: float = 0.2
+) -> Tensor:
+    """How far the student's distribution over the frames of a pair is from the teacher's.
+
+        KL( softmax_k(teacher_k / temperature) || softmax_k(student_k / temperature) )
+
+    Args:
+        student, teacher: float [P, F], scores of a text with the frames of a video, P pairs.
+        mask: bool [P, F]; the others take no part.
+        temperature: positive.
+
+    Returns:
+        float [P].
+
+    Raises:
+        ValueError: shapes that differ, or a pair without a valid frame.
+
+    Example:
+        ::
+
+            >>> student, teacher = torch.tensor([[0.2, 0.2, 9.0]]), torch.tensor([[0.4, 0.2, -9.0]])
+            >>> frame_divergence(student, teacher, torch.tensor([[True, True, False]]))
+            tensor([0.1109])
+    """
+    if not student.shape == teacher.shape == mask.shape:
+        raise ValueError(
+            f"the student's scores {list(student.shape)}, the teacher's {list(teacher.shape)} and "
+            f'the mask {list(mask.shape)} differ'
+        )
+    empty = (~mask.any(1)).nonzero().flatten().tolist()
+    if empty:
+        raise ValueError(f'pair {empty[0]} has no valid frame: its mask is all False')
+    low = torch.finfo(torch.float32).min  # finite: its difference from itself is 0, not NaN
+    ours, theirs = (
+        (at_least_float32(x) / temperature).masked_fill(~mask, low).log_softmax(1)
+        for x in (student, teacher)
+    )
+    terms = theirs.exp() * (theirs - ours)
+    return terms.masked_fill(~mask, 0.0).sum(1)

@@ -1,0 +1,145 @@
+"""The contrastive loss of DL-DKD++: some rows keep 0/1 targets, the others get soft ones."""
+
+from __future__ import annotations
+
+import math
+from typing import Optional
+
+import torch
+from torch import Tensor
+
+from mmvtr.functional.log_sums import LOG_ZERO
+from mmvtr.functional.precision import at_least_float32
+
+#: Multipliers of SplitMix64, as signed numbers, and its increment.
+_STEP, _FIRST, _SECOND = -7046029254386353131, -4658895280553007687, -7723592293110705685
+
+
+def soft_label_contrastive(
+    scores: Tensor,
+    positives: Tensor,
+    reference: Tensor,
+    *,
+    alpha: float,
+    beta: float,
+    draws: Optional[tuple[Tensor, Tensor]] = None,
+) -> Tensor:
+    """Contrastive loss whose targets are in part those of another matrix (DL-DKD++).
+
+    Of T texts floor(alpha T) are hard, of V videos floor(alpha V); the others are soft:
+
+        loss = alpha (mean over hard texts + mean over hard videos)
+               + (1 - alpha) (mean over soft texts + mean over soft videos)
+
+    A hard anchor has the pooled InfoNCE term of :func:`~mmvtr.functional.contrastive.contrastive`.
+    With targets beta I + (1 - beta) softmax(reference) =: q, the softmax over the entries of the
+    anchor, a soft text has cross-entropy and a soft video its targets inside the logarithm::
+
+        text t:   - sum_v q_tv log softmax_v(s_tv)
+        video v:  log sum_t e^s_tv - log sum_t q_tv e^s_tv
+
+    A half with no text or no video is left out whole, as in the official code.  Anchors without a
+    positive are none.  A text of several columns shares I among them.
+
+    Args:
+        scores: float [T, V]; half precision is computed in float32.
+        positives: bool [T, V].
+        reference: float [T, V]; gradients flow through it.
+        alpha, beta: in [0, 1].
+        draws: float [T] and [V]: the anchors of the smallest numbers are hard, see
+            :func:`item_draws`.  None: the first ones, as in the official code.
+
+    Returns:
+        0-dim tensor: the sum over both directions, at alpha = 1 twice that of ``contrastive``.
+
+    Raises:
+        ValueError: shapes that differ, or numbers outside [0, 1].
+
+    Example:
+        One hard row and one soft, whose targets the scores' own softmax softens. ::
+
+            >>> scores, positives = torch.eye(2), torch.eye(2).bool()
+            >>> soft_label_contrastive(scores, positives, scores, alpha=0.5, beta=0.8)
+            tensor(0.6707)
+    """
+    if not scores.shape == positives.shape == reference.shape:
+        raise ValueError(
+            f'scores {list(scores.shape)}, positives {list(positives.shape)} and reference '
+            f'{list(reference.shape)} differ'
+        )
+    for name, value in (('alpha', alpha), ('beta', beta)):
+        if not 0 <= value <= 1:
+            raise ValueError(f'{name} must lie in [0, 1], not {value}')
+    scores, reference = at_least_float32(scores), at_least_float32(reference)
+    kinds = [
+        _hard(positives.any(dim), alpha, one) for dim, one in zip((1, 0), draws or (None, None))
+    ]
+    matched = scores.masked_fill(~positives, LOG_ZERO)
+    total = scores.sum() * 0.0
+    (hard_texts, soft_texts), (hard_videos, soft_videos) = kinds
+    if hard_texts.any() and hard_videos.any():
+        texts = scores[hard_texts].logsumexp(1) - matched[hard_texts].logsumexp(1)
+        videos = (scores[:, hard_videos].logsumexp(0)) - matched[:, hard_videos].logsumexp(0)
+        total = total + alpha * (texts.mean() + videos.mean())
+    if soft_texts.any() and soft_videos.any():
+        own = positives[soft_texts].to(scores.dtype)
+        targets = beta * own / own.sum(1, keepdim=True)
+        targets = targets + (1 - beta) * reference[soft_texts].softmax(1)
+        texts = -(targets * scores[soft_texts].log_softmax(1)).sum(1)
+        columns = scores[:, soft_videos]
+        logs = torch.logaddexp(
+            torch.full_like(columns, _log(beta)).masked_fill(~positives[:, soft_videos], LOG_ZERO),
+            _log(1 - beta) + reference[:, soft_videos].log_softmax(0),
+        )
+        videos = columns.logsumexp(0) - (columns + logs).logsumexp(0)
+        total = total + (1 - alpha) * (texts.mean() + videos.mean())
+    return total
+
+
+def _log(x: float) -> float:
+    return math.log(x) if x > 0 else LOG_ZERO
+
+
+def _hard(valid: Tensor, alpha: float, draws: Optional[Tensor]) -> tuple[Tensor, Tensor]:
+    """bool [N] twice: which of the valid anchors are hard, and which are soft."""
+    places = valid.nonzero().flatten()
+    if draws is not None:
+        places = places[draws[places].argsort(stable=True)]
+    hard = torch.zeros_like(valid)
+    hard[places[: math.floor(alpha * len(places) + 1e-9)]] = True
+    return hard, valid & ~hard
+
+
+def item_draws(items: Tensor, *, seed: int, epoch: int) -> Tensor:
+    """A number in [0, 1) for each item: a function of (seed, epoch, item) and of nothing else.
+
+    Args:
+        items: int64 [N], annotation rows.
+        seed, epoch: which numbers.
+
+    Returns:
+        float64 [N].
+
+    Example:
+        ::
+
+            >>> item_draws(torch.tensor([3, 4, 3]), seed=0, epoch=1)
+            tensor([0.0389, 0.6053, 0.0389], dtype=torch.float64)
+    """
+    x = torch.zeros_like(items)
+    for part in (seed, epoch, items):
+        x = _mixed(x ^ part)
+    return _shifted(x, 11).double() / 2**53
+
+
+def _mixed(x: Tensor) -> Tensor:
+    """SplitMix64 of int64 [N], whose products wrap around."""
+    x = x + _STEP
+    x = (x ^ _shifted(x, 30)) * _FIRST
+    x = (x ^ _shifted(x, 27)) * _SECOND
+    return x ^ _shifted(x, 31)
+
+
+def _shifted(x: Tensor, bits: int) -> Tensor:
+    """To the right as of unsigned numbers."""
+    return (x >> bits) & ((1 << (64 - bits)) - 1)

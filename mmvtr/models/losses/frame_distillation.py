@@ -1,0 +1,124 @@
+"""DL-DKD's distillation: which frames of its video a text looks at, taught by stored vectors."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from mmvtr.functional.frame_distillation import frame_divergence
+from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.schedules import check_fall, epoch_at, falling
+from mmvtr.models.target import LocalBatch, Target
+from mmvtr.registry import MODELS
+from mmvtr.structures import Levels, pad_tokens
+
+
+@MODELS.register_module()
+class FrameDistillation(nn.Module):
+    """KL of the teacher's distribution over frames from a branch's (DL-DKD; Dong et al., 2023).
+
+        sum over texts of KL( softmax(cos_teacher / temperature) || softmax(cos / temperature) )
+
+    over the frames of the text's own video; of several, the mean over them.  The teacher's vectors
+    are those of a :class:`~mmvtr.models.supervisions.frame_teacher.StoredFrameTeacher`.  The
+    official code sums over the texts of a batch, so that the weight grows with it.  The weight
+    falls from epoch to epoch, see :func:`mmvtr.functional.schedules.falling`.
+
+    Args:
+        level: the branch that is taught.
+        teacher: name of the teacher.
+        temperature: positive.
+        reduction: ``'sum'`` over texts (official), or ``'mean'``.
+        loss_weight: at the start.
+        fall, rate: of the weight.
+        epochs: into which the training is divided, whatever its length.
+        entries: numbers that exist at a time, at least those of one pair.
+
+    Attributes:
+        progress: share of the training done; ProgressHook sets it, 1 without the hook.
+
+    Raises:
+        ValueError: an argument outside its range; in training: the model has no such teacher.
+    """
+
+    def __init__(
+        self,
+        *,
+        level: str = 'inherit',
+        teacher: str = 'clip',
+        temperature: float = 0.2,
+        reduction: str = 'sum',
+        loss_weight: float = 0.1,
+        fall: str = 'exp',
+        rate: float = 0.95,
+        epochs: int = 120,
+        entries: int = 2**23,
+    ) -> None:
+        super().__init__()
+        if not temperature > 0:
+            raise ValueError(f'temperature must be positive, not {temperature}')
+        if reduction not in ('sum', 'mean'):
+            raise ValueError(f"reduction must be 'sum' or 'mean', not {reduction!r}")
+        check_fall(fall, rate)
+        self.level = level
+        self.teacher = f'vectors.{teacher}'
+        self.temperature = temperature
+        self.reduction = reduction
+        self.loss_weight = loss_weight
+        self.fall, self.rate, self.epochs = fall, rate, epochs
+        self.entries = entries
+        self.progress = 1.0
+
+    def forward(
+        self, texts: Levels, videos: Levels, target: Target, batch: LocalBatch | None = None
+    ) -> dict[str, Tensor]:
+        """Levels and target of the joint batch -> ``{'loss': ..., 'weight': ...}``."""
+        if self.teacher not in videos or videos[self.teacher].tokens is None:
+            raise ValueError(
+                f'{type(self).__name__} reads the level {self.teacher!r} of frames, which the '
+                "model has not: set model.supervision=dict(type='StoredFrameTeacher', ...)"
+            )
+        row, column = target.positives.nonzero(as_tuple=True)
+        weight = falling(
+            epoch_at(self.progress, self.epochs),
+            fall=self.fall,
+            start=self.loss_weight,
+            rate=self.rate,
+        )
+        student = self._both(texts, videos, self.level)
+        teacher = tuple(x.detach() for x in self._both(texts, videos, self.teacher))
+        mask = videos[self.level].mask
+        longest = max(mask.shape[1], teacher[1].shape[1])  # either may have more padding
+        student, teacher = ((t, pad_tokens(v, longest)) for t, v in (student, teacher))
+        mask = pad_tokens(mask, longest)
+        total = student[0].sum() * 0.0 + student[1].sum() * 0.0  # of no pair
+        if len(row):
+            share = 1 / row.bincount(minlength=len(student[0]))[row].to(total.dtype)
+            pairs = max(1, self.entries // max(longest * student[1].shape[2], 1))
+
+            def divergence(r: Tensor, c: Tensor, share: Tensor) -> Tensor:
+                with torch.autocast(share.device.type, enabled=False):
+                    ours, theirs = (
+                        torch.einsum('pd,pkd->pk', t[r], v[c]) for t, v in (student, teacher)
+                    )
+                how = dict(temperature=self.temperature)
+                return (share * frame_divergence(ours, theirs, mask[c], **how)).sum()
+
+            for part in zip(*(x.split(pairs) for x in (row, column, share))):
+                # Checkpointed: the frames of a pair are copied again in the backward pass.
+                total = total + checkpoint(
+                    divergence, *part, use_reentrant=False, preserve_rng_state=False
+                )
+            if self.reduction == 'mean':
+                total = total / len(row.unique())
+        return {'loss': weight * total, 'weight': total.new_tensor(weight)}
+
+    @staticmethod
+    def _both(texts: Levels, videos: Levels, name: str) -> tuple[Tensor, Tensor]:
+        """Unit texts [T, D] and unit frames [V, F, D], so that inner products are cosines."""
+        return tuple(
+            F.normalize(at_least_float32(x), dim=-1)
+            for x in (texts[name].mean, videos[name].tokens)
+        )

@@ -1,0 +1,102 @@
+"""The contrastive loss of DL-DKD++, whose labels soften as the training goes on."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from mmvtr.functional.schedules import check_fall, epoch_at, falling
+from mmvtr.functional.soft_labels import soft_label_contrastive
+from mmvtr.models.losses.matrix import MatrixLoss
+from mmvtr.models.target import Target
+from mmvtr.registry import MODELS
+
+#: What the soft labels can be made of.
+FOLLOWS = ('teacher', 'self')
+#: How the anchors that keep hard labels can be chosen.
+ROWS = ('drawn', 'first')
+
+
+@MODELS.register_module()
+class SoftLabelContrastiveLoss(MatrixLoss):
+    """A share alpha of the anchors has 0/1 labels, the others beta I + (1 - beta) softmax(R).
+
+    See :func:`mmvtr.functional.soft_labels.soft_label_contrastive`, which adds both directions.
+    In DL-DKD++ R is the teacher's for the branch that inherits, and the branch's own scores,
+    not detached, for the one that explores.  alpha and beta fall from epoch to epoch, see
+    :func:`mmvtr.functional.schedules.falling`.
+
+    Args:
+        follows: ``'teacher'``: the target's (StoredFrameTeacher), or ``'self'``.
+        alpha, beta: at the start.
+        alpha_floor, beta_floor: smallest values.
+        fall, rate: of both.
+        epochs: into which the training is divided, whatever its length.
+        rows: which anchors are hard: ``'drawn'``, from the target's draws (ours), or ``'first'``,
+            the first ones of the batch (official).
+        reads, loss_weight: see :class:`~mmvtr.models.losses.matrix.MatrixLoss`.
+
+    Attributes:
+        progress: share of the training done; ProgressHook sets it, 1 without the hook.
+
+    Raises:
+        ValueError: an unknown choice, or numbers outside [0, 1]; in training: a target without the
+            teacher or the draws that it reads.
+    """
+
+    def __init__(
+        self,
+        *,
+        follows: str = 'teacher',
+        alpha: float = 0.8,
+        beta: float = 0.8,
+        alpha_floor: float = 0.0,
+        beta_floor: float = 0.5,
+        fall: str = 'sigmoid',
+        rate: float = 800.0,
+        epochs: int = 120,
+        rows: str = 'drawn',
+        **kwargs,
+    ) -> None:
+        super().__init__(**kwargs)
+        for name, value, known in (('follows', follows, FOLLOWS), ('rows', rows, ROWS)):
+            if value not in known:
+                raise ValueError(f'{name} must be one of {known}, not {value!r}')
+        bounds = dict(alpha=(alpha_floor, alpha), beta=(beta_floor, beta))
+        for name, (floor, start) in bounds.items():
+            if not 0 <= floor <= start <= 1:
+                raise ValueError(
+                    f'{name} = {start} and its floor {floor} must be 0 <= floor <= {name} <= 1'
+                )
+        check_fall(fall, rate)
+        self.follows = follows
+        self.rows = rows
+        self.bounds = bounds
+        self.fall, self.rate, self.epochs = fall, rate, epochs
+        self.progress = 1.0
+
+    def shares(self) -> tuple[float, float]:
+        """alpha and beta, now."""
+        epoch = epoch_at(self.progress, self.epochs)
+        return tuple(
+            falling(epoch, fall=self.fall, start=start, rate=self.rate, floor=floor)
+            for floor, start in self.bounds.values()
+        )
+
+    def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
+        scores = scores / temperature
+        wanted = dict(teacher=self.follows == 'teacher', draws=self.rows == 'drawn')
+        for slot, is_read in wanted.items():
+            if is_read and getattr(target, slot) is None:
+                raise ValueError(
+                    f'{type(self).__name__} reads target.{slot}, which the model has not: set '
+                    "model.supervision=dict(type='StoredFrameTeacher', ...)"
+                )
+        alpha, beta = self.shares()
+        return soft_label_contrastive(
+            scores,
+            target.positives,
+            target.teacher.to(scores.device) if self.follows == 'teacher' else scores,
+            alpha=alpha,
+            beta=beta,
+            draws=target.draws if self.rows == 'drawn' else None,
+        )

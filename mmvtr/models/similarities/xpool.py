@@ -1,0 +1,183 @@
+"""X-Pool (Gorti et al., CVPR 2022): each text pools the frames of each video for itself."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.token_interaction import below_shortlist
+from mmvtr.models.layers.pooling import check_mask
+from mmvtr.registry import MODELS
+from mmvtr.structures import Embedding, Levels
+
+
+@MODELS.register_module()
+class XPoolSimilarity(nn.Module):
+    """Cosine of a text with the frames that it has pooled by cross-attention.
+
+        a_tv = softmax over frames of <Q n(t), K n(f)> / sqrt(D / heads)
+        o    = n'(O sum_k a_tvk V n(f_k)),    z_tv = n''(o + dropout(L o)),    s_tv = cos(t, z_tv)
+
+    with layer norms n, n' and n'', the first one of both sides.  The maps begin as identities, so
+    that what CLIP knows is there from the start.  There is a vector z for each *pair*: the score is
+    no inner product of an item's vectors, so that no index of nearest neighbours can search it.
+    For a gallery there is a shortlist.
+
+    Args:
+        dim: D.
+        level: whose ``mean`` (of texts) and ``tokens`` and ``mask`` (of videos) it reads.
+        heads: of the attention (official: 1).
+        dropout: of L's output (official: .3), drawn from the number of the training step: the same
+            on all processes and after a resume.
+        shortlist: k of a two-stage search, from texts to videos and for evaluation only: each
+            text's k best videos by the cosine of the level's vectors, which the encoder has
+            mean-pooled, are ranked by z, the others follow below in the order of that cosine.
+        entries: numbers of z that exist at a time, at least those of one text and one video.
+
+    Attributes:
+        exact: whether the last scores were X-Pool's throughout (no shortlist, or one that held
+            every video).  Whatever normalises scores over a gallery needs this.
+
+    Raises:
+        ValueError: ``dim`` is no multiple of ``heads``, a dropout outside [0, 1), a shortlist
+            below 1.
+    """
+
+    needs_tokens = True
+
+    def __init__(
+        self,
+        *,
+        dim: int,
+        level: str = 'global',
+        heads: int = 1,
+        dropout: float = 0.3,
+        shortlist: Optional[int] = None,
+        entries: int = 2**24,
+    ) -> None:
+        super().__init__()
+        if heads < 1 or dim % heads:
+            raise ValueError(f'dim must be a multiple of heads, not {dim} of {heads}')
+        if not 0 <= dropout < 1:
+            raise ValueError(f'dropout must lie in [0, 1), not {dropout}')
+        if shortlist is not None and shortlist < 1:
+            raise ValueError(f'shortlist must be None or at least 1, not {shortlist}')
+        self.level = level
+        self.heads = heads
+        self.dropout = dropout
+        self.shortlist = shortlist
+        self.entries = entries
+        self.exact = shortlist is None
+        maps = [nn.Linear(dim, dim) for _ in range(5)]
+        for linear in maps:
+            nn.init.eye_(linear.weight)
+            nn.init.zeros_(linear.bias)
+        self.query, self.key, self.value, self.output, self.linear = maps
+        self.norm_in, self.norm_pooled, self.norm_out = (nn.LayerNorm(dim) for _ in range(3))
+        self.register_buffer('step', torch.zeros((), dtype=torch.long))
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The levels that it reads."""
+        return (self.level,)
+
+    def forward(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
+        """Levels of T texts and of V videos -> ``'pooled'`` and ``'scores'`` [T, V], in float32.
+
+        ``'pooled'`` are cosines of the level's own vectors where a shortlist leaves out videos,
+        and else the scores.
+
+        Raises:
+            ValueError: the level has no tokens, or a video no valid one.
+            RuntimeError: a shortlist in training.
+        """
+        if self.shortlist is not None and self.training:
+            raise RuntimeError(
+                f'shortlist={self.shortlist} is for evaluation: train without a shortlist'
+            )
+        t, v = texts[self.level], videos[self.level]
+        if v.tokens is None:
+            raise ValueError(f'level {self.level!r} of the videos carries no tokens')
+        check_mask(v.mask, 'mask of frames')
+        self.exact = self.shortlist is None or self.shortlist >= len(v.mean)
+        with torch.autocast(t.mean.device.type, enabled=False):
+            if not self.exact:
+                return self._two_stages(t, v)
+            everything = torch.arange(len(v.mean), device=t.mean.device)
+            scores = self._scores(t, v, everything.expand(len(t.mean), -1))
+        self.step += self.training
+        return {'pooled': scores, 'scores': scores}
+
+    def _two_stages(self, t: Embedding, v: Embedding) -> dict[str, Tensor]:
+        pooled = _unit(t.mean) @ _unit(v.mean).t()
+        columns = pooled.topk(self.shortlist, dim=1).indices
+        reranked = self._scores(t, v, columns)
+        return {'pooled': pooled, 'scores': below_shortlist(pooled, columns, reranked)}
+
+    def _scores(self, t: Embedding, v: Embedding, columns: Tensor) -> Tensor:
+        """Of text i with the videos ``columns[i]``, int64 [T, C] -> float [T, C]."""
+        texts = at_least_float32(t.mean)
+        frames = self.norm_in(at_least_float32(v.tokens).masked_fill(~v.mask[..., None], 0.0))
+        queries = self.query(self.norm_in(texts))
+        state = (texts, queries, self.key(frames), self.value(frames))
+        step = int(self.step)  # as it is now, also when a tile is made again
+        count = columns.numel()
+        # What exists of a pair: its vector, and copies of the keys and values of its video.
+        size = max(1, self.entries // (texts.shape[-1] * (1 + 2 * frames.shape[1])))
+        rows = torch.arange(len(texts), device=columns.device)[:, None].expand_as(columns)
+        parts = []
+        for first in range(0, count, size):
+            part = slice(first, first + size)
+            pairs = rows.reshape(-1)[part], columns.reshape(-1)[part]
+            # Checkpointed: the vectors of a tile are made again in the backward pass.
+            parts.append(
+                checkpoint(
+                    self._pairs,
+                    *state,
+                    v.mask,
+                    *pairs,
+                    (step, first),
+                    use_reentrant=False,
+                    preserve_rng_state=False,
+                )
+            )
+        found = torch.cat(parts) if parts else queries.sum() * 0.0 + texts.new_zeros(0)
+        return found.view(columns.shape)
+
+    def _pairs(
+        self,
+        texts: Tensor,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        mask: Tensor,
+        row: Tensor,
+        column: Tensor,
+        draw: tuple[int, int],
+    ) -> Tensor:
+        """Scores of pairs, float [P]; ``draw`` are the step and the first of them."""
+        q, k, v = (
+            x.unflatten(-1, (self.heads, -1)) for x in (queries[row], keys[column], values[column])
+        )
+        logits = torch.einsum('phd,pkhd->phk', q, k) / q.shape[-1] ** 0.5
+        logits = logits.masked_fill(~mask[column][:, None], torch.finfo(logits.dtype).min)
+        pooled = torch.einsum('phk,pkhd->phd', logits.softmax(-1), v).flatten(1)
+        pooled = self.norm_pooled(self.output(pooled))
+        z = self.norm_out(pooled + self._dropped(self.linear(pooled), draw))
+        return (_unit(texts[row]) * _unit(z)).sum(-1)
+
+    def _dropped(self, x: Tensor, draw: tuple[int, int]) -> Tensor:
+        if not self.training or not self.dropout:
+            return x
+        generator = torch.Generator().manual_seed(1_000_003 * draw[0] + draw[1])
+        kept = torch.rand(x.shape, generator=generator) >= self.dropout
+        return x * kept.to(x.device, x.dtype) / (1 - self.dropout)
+
+
+def _unit(x: Tensor) -> Tensor:
+    return F.normalize(at_least_float32(x), dim=-1)
