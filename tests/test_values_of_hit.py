@@ -67,7 +67,7 @@ def test_values_of_hit(name):
         assert model.heads.type == ('PCMEGaussianHead' if pcme else 'HierarchicalGaussianHead')
         assert (supervision.num_samples, supervision.floor) == (7, 0)
         assert (supervision.reference, supervision.ramp) == ('mean', (0.33, 0.67))
-        assert supervision.sharpness == (12.0 if 'activitynet' in name else 2.0)
+        assert supervision.sharpness == (16.0 if 'activitynet' in name else 2.0)
         assert model.head_reads == 'semantic'
 
 

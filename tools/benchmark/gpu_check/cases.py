@@ -28,6 +28,7 @@ WITHOUT_CASE = {
     'Partners',
     'RankCounts',
     'Side',
+    'Standard',
     'TextFrame',
     'Tiles',
     'Uncertainty',
@@ -66,7 +67,15 @@ class Case(NamedTuple):
 def cases(seed: int = 0) -> list[Case]:
     """All of them."""
     x = _inputs(torch.Generator().manual_seed(seed))
-    groups = (_losses, _similarities, _transforms, _uncertainty, _ranks, _hubness_and_lengths)
+    groups = (
+        _losses,
+        _taught,
+        _similarities,
+        _transforms,
+        _uncertainty,
+        _ranks,
+        _hubness_and_lengths,
+    )
     return [case for group in groups for case in group(x)]
 
 
@@ -303,6 +312,54 @@ def _text_frame(i: SimpleNamespace) -> tuple[Tensor, Tensor]:
         f.contrastive(**side._asdict(), form='own_pair', temperature=0.5, direction=direction)
         for side, direction in zip(sides, ('t2v', 'v2t'))
     )
+
+
+def _taught(x: SimpleNamespace) -> list[Case]:
+    """Teachers, and margins by what is usual."""
+    scored, tokens = 'scores positives', 'words word_weights frames frame_mask positives'
+
+    def standard(i: SimpleNamespace) -> tuple[Tensor, Tensor]:
+        return tuple(f.standard(1 - i.scores, ~i.positives))
+
+    def by(i: SimpleNamespace) -> Tensor:
+        found = f.standard(1 - i.scores, ~i.positives)
+        return f.margins_by(found, 1 - i.scores, alpha=0.2, beta=0.1)
+
+    def hinges(i: SimpleNamespace) -> Tensor:
+        two = ((1.0, 0.2), (0.5, i.weights))
+        return f.several_hinges(i.scores, i.positives, two)
+
+    def of_products(i: SimpleNamespace) -> tuple[Tensor, Tensor]:
+        pairs = i.positives.nonzero(as_tuple=True)
+        return tuple(f.standard_of_products(i.texts, i.videos, pairs))
+
+    def words(i: SimpleNamespace) -> Tensor:
+        given = i.words, i.word_weights, i.frames, i.frame_mask, i.positives
+        return f.token_contrast(*given, temperature=TAU)
+
+    exact = dict(low=False, differentiable=False)
+    return [
+        _case('smooth_l1', x, 'scores weights', lambda i: f.smooth_l1(i.scores, i.weights)),
+        _case('mean_products', x, 'texts videos', lambda i: f.mean_products([i.texts], [i.videos])),
+        _case('several_hinges', x, f'{scored} weights', hinges),
+        _case('standard', x, scored, standard),
+        _case('standard_of_products', x, 'texts videos positives', of_products, low=False),
+        _case('margins_by', x, scored, by, low=False),
+        _case(
+            'text_dissimilarities',
+            x,
+            'text_cosines positives',
+            lambda i: f.text_dissimilarities(i.text_cosines, i.positives),
+        ),
+        _case('token_contrast', x, tokens, words),
+        _case(
+            'hard_negatives',
+            x,
+            scored,
+            lambda i: f.hard_negatives(i.scores, ~i.positives, 3),
+            **exact,
+        ),
+    ]
 
 
 def _similarities(x: SimpleNamespace) -> list[Case]:
@@ -611,6 +668,24 @@ def _ranks(x: SimpleNamespace) -> list[Case]:
         ('expected_mean_rank', scored, lambda i: f.expected_mean_rank(counts(i))),
         ('average_precision', scored, lambda i: f.average_precision(i.scores, i.positives)),
         ('precision_at_1', scored, lambda i: f.precision_at_1(i.scores, i.positives)),
+        ('precision_at', scored, lambda i: f.precision_at(i.scores, i.positives, 5)),
+        ('r_precision', scored, lambda i: f.r_precision(i.scores, i.positives)),
+        ('map_at_r', scored, lambda i: f.map_at_r(i.scores, i.positives)),
+        (
+            'bpref',
+            f'{scored} ambiguous',
+            lambda i: f.bpref(i.scores, i.positives, i.ambiguous | i.positives),
+        ),
+        (
+            'condensed',
+            f'{scored} ambiguous',
+            lambda i: f.ranks(f.condensed(i.scores, ~i.ambiguous), i.positives),
+        ),
+        (
+            'untied',
+            f'{scored} relevance',
+            lambda i: f.ranks(f.untied(i.relevance, i.scores), i.positives),
+        ),
         ('ndcg_at_k', graded, lambda i: f.ndcg_at_k(i.scores, i.relevance, k=5)),
         (
             'auc',
