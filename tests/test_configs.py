@@ -181,7 +181,7 @@ def test_a_training_step_on_the_planted_corpus(path, tmp_path_factory, monkeypat
     dataset.update(small)
     for step in dataset.text_pipeline:
         step.get('counted', {}).update(small)
-    (reader,) = cfg.train_dataloader.dataset.video_pipeline
+    reader = cfg.train_dataloader.dataset.video_pipeline[0]
     features = Path(reader.experts.frames.path if 'experts' in reader else reader.path)
     features.mkdir(parents=True, exist_ok=True)
     generator = np.random.default_rng(0)

@@ -63,7 +63,7 @@ ANYWHERE = (MODELS, DATASETS, TRANSFORMS, TASK_UTILS, FUNCTIONS, METRICS, HOOKS,
 
 #: Components inside of components get these from who builds them.
 HANDED_DOWN = {'heads': ('dim',), 'train': ('video_pipeline', 'text_pipeline')}
-HANDED_DOWN['test'] = HANDED_DOWN['train']
+HANDED_DOWN['test'] = HANDED_DOWN['counted'] = HANDED_DOWN['train']
 
 
 class Place(NamedTuple):

@@ -31,7 +31,6 @@ Losses:
     item_draws              a number for each item of an epoch
     frame_divergence        how far a text's look at frames is from the teacher's (DL-DKD)
     falling                 weights that fall from epoch to epoch (DL-DKD)
-    check_fall              whether they can
     epoch_at                the epoch of a share of the training
     mean_products           mean of the teachers' inner products (TeachText)
     highest                 the best-scored candidates of each row
@@ -253,7 +252,7 @@ if TYPE_CHECKING:
     )
     from mmvtr.functional.relevance import auc, average_precision, ndcg_at_k, precision_at_1
     from mmvtr.functional.risk_coverage import rejection_ratio, risk_coverage, spearman
-    from mmvtr.functional.schedules import check_fall, epoch_at, falling
+    from mmvtr.functional.schedules import epoch_at, falling
     from mmvtr.functional.score_transforms import (
         activation_set,
         csls,
@@ -315,7 +314,7 @@ _NAMES = {
     ),
     'relevance': 'auc average_precision ndcg_at_k precision_at_1',
     'risk_coverage': 'rejection_ratio risk_coverage spearman',
-    'schedules': 'check_fall epoch_at falling',
+    'schedules': 'epoch_at falling',
     'score_transforms': 'activation_set csls dual_softmax inverted_softmax qb_norm sinkhorn_scores',
     'selection': 'highest',
     'several_hinges': 'several_hinges',

@@ -152,6 +152,8 @@ def _simulate_model(model: ConfigDict, size: Size) -> Inputs:
     for reader in (part for part in readers if part):
         if 'dim' in reader and (before is None or reader.dim == before):
             reader.dim = after
+            if after % reader.get('heads', 1):
+                reader.heads = 4
         if reader.get('project') and reader.project.in_dim == before:
             reader.project.in_dim = after
         if 'decoder' in reader:
@@ -244,7 +246,10 @@ def _ce(encoder: ConfigDict, size: Size) -> Inputs:
 
 
 def _taco(encoder: ConfigDict, size: Size) -> Inputs:
-    return _mmt(encoder, size)._replace(interest=True)
+    inputs = _mmt(encoder, size)
+    if size.width and size.width % encoder.heads:
+        encoder.heads = 4
+    return inputs._replace(interest=True)
 
 
 def _ssb(encoder: ConfigDict, size: Size) -> Inputs:

@@ -264,19 +264,23 @@ class RankingLoss(TripletLoss):
         self.ambiguous_margin = margin / 2 if ambiguous_margin is None else ambiguous_margin
         self.pool_from = pool_from
         self.direction = direction
-        self._choice = Choice(weight_on, negatives, pool, positive, average)
-        check_choice(self._choice, direction)
+        self.weight_on = weight_on
+        self.negatives = negatives
+        self.pool = pool
+        self.positive = positive
+        self.average = average
         self.progress = 1.0
         # Random negatives are drawn from the step number: the same on all processes and after
         # a resume.
         self.register_buffer('step', torch.zeros((), dtype=torch.long))
+        check_choice(Choice(weight_on, negatives, pool, positive, average), direction)
 
     def choice(self) -> Choice:
-        choice = self._choice
-        if choice.negatives != 'random':
+        choice = Choice(self.weight_on, self.negatives, self.pool, self.positive, self.average)
+        if self.negatives != 'random':
             return choice
         return choice._replace(
-            pool=choice.pool if self.progress >= self.pool_from else None,
+            pool=self.pool if self.progress >= self.pool_from else None,
             generator=torch.Generator().manual_seed(int(self.step)),
         )
 
@@ -300,7 +304,7 @@ class RankingLoss(TripletLoss):
     @property
     def whole(self) -> str:
         """Why it wants the whole matrix; '' where strips will do."""
-        random = self._choice.negatives == 'random'
+        random = self.negatives == 'random'
         return "negatives='random' draws for all pairs at once" if random else ''
 
     def begin(self, sweep: Sweep, pairs: Pairs, temperature: Tensor) -> dict[str, Begun]:

@@ -43,6 +43,8 @@ class SoftLabelContrastiveLoss(MatrixLoss):
             teacher or the draws that it reads.
     """
 
+    slots = ('teacher', 'draws')
+
     def __init__(
         self,
         *,

@@ -32,7 +32,6 @@ WITHOUT_CASE = {
     'TextFrame',
     'Tiles',
     'Uncertainty',
-    'check_fall',
     'epoch_at',
     'falling',
     'proposal_pooling',
