@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -40,6 +40,8 @@ class CascadeRetriever(VideoTextRetriever):
             supervision with a target for each matrix.
     """
 
+    no_strip = 'a CascadeRetriever ranks all pairs of the joint batch to choose those that it fuses'
+
     def __init__(self, *, negatives: int = 8, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if negatives < 1:
@@ -51,18 +53,6 @@ class CascadeRetriever(VideoTextRetriever):
                 'CascadeSimilarity'
             )
         self.negatives = negatives
-
-    @property
-    def strip(self) -> None:
-        """There is none."""
-
-    @strip.setter
-    def strip(self, height: Optional[int]) -> None:
-        if height is not None:
-            raise ValueError(
-                f'strip={height}: a CascadeRetriever ranks all pairs of the joint batch to choose '
-                'those that it fuses; leave strip away (micro_batch saves memory here, too)'
-            )
 
     def _compared(
         self,

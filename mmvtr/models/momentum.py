@@ -74,6 +74,10 @@ class MomentumRetriever(VideoTextRetriever):
         RuntimeError: (in training) the encoder has moved, and its key encoder has not followed.
     """
 
+    no_strip = (
+        'the matrices of a MomentumRetriever have the columns of a bank, and no form in strips'
+    )
+
     def __init__(
         self,
         *,
@@ -124,18 +128,6 @@ class MomentumRetriever(VideoTextRetriever):
     def start_keys(self) -> None:
         """Make the key encoders what the query encoders are."""
         self.key_encoder.load_state_dict(self.encoder.state_dict())
-
-    @property
-    def strip(self) -> None:
-        """There is none."""
-
-    @strip.setter
-    def strip(self, height: Optional[int]) -> None:
-        if height is not None:
-            raise ValueError(
-                f'strip={height}: the matrices of a MomentumRetriever have the columns of a bank, '
-                'and no form in strips; leave strip away (micro_batch saves memory here, too)'
-            )
 
     def train(self, mode: bool = True) -> 'MomentumRetriever':
         super().train(mode)

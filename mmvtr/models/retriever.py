@@ -76,6 +76,9 @@ class VideoTextRetriever(BaseModel):
     ``'retrieval'`` the encoders on the debiased loss; None does both in one step.
     """
 
+    #: Why a retriever of another kind has no ``strip``; '' where it has.
+    no_strip = ''
+
     def __init__(
         self,
         *,
@@ -294,6 +297,11 @@ class VideoTextRetriever(BaseModel):
     def strip(self, height: Optional[int]) -> None:
         if height is not None and height < 1:
             raise ValueError(f'strip must be at least 1, not {height}')
+        if height is not None and self.no_strip:
+            raise ValueError(
+                f'strip={height}: {self.no_strip}; leave strip away (micro_batch saves memory '
+                'here, too)'
+            )
         self._strip = height
 
     # -- DVTR's Algorithm 1 ---------------------------------------------------------------

@@ -6,7 +6,7 @@ and of DVTR (Sec. IV-B, V), which builds on it.
 
 from __future__ import annotations
 
-from typing import ClassVar, Optional
+from typing import Any, ClassVar, Optional
 
 from torch import Tensor, nn
 
@@ -51,43 +51,22 @@ class HiTEncoder(ExpertTransformer):
     level_names: ClassVar[tuple[str, ...]] = (FEATURE, SEMANTIC)
     token_levels: ClassVar[tuple[str, ...]] = (SEMANTIC,)
 
-    def __init__(
-        self,
-        text: dict | nn.Module,
-        *,
-        experts: dict[str, int],
-        dim: int = 512,
-        layers: int = 4,
-        heads: int = 4,
-        feedforward: int = 3072,
-        dropout: float = 0.1,
-        max_seconds: int = 32,
-        feature_layer: int = 1,
-    ) -> None:
-        super().__init__(
-            experts,
-            dim=dim,
-            layers=layers,
-            heads=heads,
-            feedforward=feedforward,
-            dropout=dropout,
-            max_seconds=max_seconds,
-        )
-        self.text = text if isinstance(text, nn.Module) else MODELS.build(text)
+    def __init__(self, text: dict | nn.Module, *, feature_layer: int = 1, **kwargs: Any) -> None:
+        super().__init__(text, **kwargs)
         if not hasattr(self.text, 'states'):
             raise ValueError(
                 f'HiTEncoder reads the layers of its text tower, and {type(self.text).__name__} '
                 'does not show them: take TransformersText, or a tower with states()'
             )
-        for side, depth in dict(video=layers, text=self.text.depth).items():
+        for side, depth in dict(video=len(self.blocks), text=self.text.depth).items():
             if not 1 <= feature_layer <= depth:
                 raise ValueError(
                     f'feature_layer must lie between 1 and the {depth} layers of the {side} side, '
                     f'not {feature_layer}'
                 )
         self.feature_layer = feature_layer
-        self.of_video = _linears(dim, dim)
-        self.of_text = _linears(self.text.dim, dim)
+        self.of_video = _linears(self.dim, self.dim)
+        self.of_text = _linears(self.text.dim, self.dim)
 
     def encode_video(
         self, video: Tensor, frame_mask: Tensor, *, expert: Tensor, second: Tensor
@@ -96,7 +75,7 @@ class HiTEncoder(ExpertTransformer):
 
         Args:
             video, frame_mask, expert, second: see
-                :meth:`~mmvtr.models.layers.experts.ExpertTransformer.rows`.
+                :meth:`~mmvtr.models.layers.expert_transformer.ExpertTransformer.rows`.
 
         Returns:
             levels ``'feature'`` and ``'semantic'``: ``mean`` [V, D] of unit length; at

@@ -6,7 +6,7 @@ it.  An expert that has nothing to say of a video (no speech, no face) is not th
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -50,31 +50,11 @@ class MMTEncoder(ExpertTransformer):
 
     level_names: ClassVar[tuple[str, ...]] = ('global',)
 
-    def __init__(
-        self,
-        text: dict | nn.Module,
-        *,
-        experts: dict[str, int],
-        dim: int = 512,
-        layers: int = 4,
-        heads: int = 4,
-        feedforward: int = 3072,
-        dropout: float = 0.1,
-        max_seconds: int = 32,
-    ) -> None:
-        super().__init__(
-            experts,
-            dim=dim,
-            layers=layers,
-            heads=heads,
-            feedforward=feedforward,
-            dropout=dropout,
-            max_seconds=max_seconds,
-        )
-        self.text = text if isinstance(text, nn.Module) else MODELS.build(text)
-        width = self.text.dim
-        self.phrases = nn.ModuleDict({name: GatedEmbedding(width, dim) for name in self.experts})
-        self.weigh = nn.Linear(width, len(experts), bias=False)
+    def __init__(self, text: dict | nn.Module, **kwargs: Any) -> None:
+        super().__init__(text, **kwargs)
+        sizes = self.text.dim, self.dim
+        self.phrases = nn.ModuleDict({name: GatedEmbedding(*sizes) for name in self.experts})
+        self.weigh = nn.Linear(self.text.dim, len(self.experts), bias=False)
 
     def encode_video(
         self, video: Tensor, frame_mask: Tensor, *, expert: Tensor, second: Tensor

@@ -6,7 +6,7 @@ nothing.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -53,24 +53,12 @@ class TACoEncoder(ExpertTransformer):
         self,
         text: dict | nn.Module,
         *,
-        experts: dict[str, int],
         dim: int = 768,
         layers: int = 2,
         heads: int = 12,
-        feedforward: int = 3072,
-        dropout: float = 0.1,
-        max_seconds: int = 32,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(
-            experts,
-            dim=dim,
-            layers=layers,
-            heads=heads,
-            feedforward=feedforward,
-            dropout=dropout,
-            max_seconds=max_seconds,
-        )
-        self.text = text if isinstance(text, nn.Module) else MODELS.build(text)
+        super().__init__(text, dim=dim, layers=layers, heads=heads, **kwargs)
         self.project_text = nn.Identity()
         if self.text.dim != dim:
             self.project_text = nn.Linear(self.text.dim, dim).apply(init_as_bert)

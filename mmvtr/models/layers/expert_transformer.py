@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from mmvtr.functional.precision import at_least_float32
 from mmvtr.models.layers.experts import check_width, row_tags
 from mmvtr.models.layers.pooling import check_mask
+from mmvtr.registry import MODELS
 
 #: Rows of the table of times in front of those of the seconds.
 AGGREGATED, UNKNOWN = 0, 1
@@ -18,9 +19,10 @@ AGGREGATED, UNKNOWN = 0, 1
 class ExpertTransformer(nn.Module):
     """Rows of experts projected to D, tagged with expert and time, and blocks as BERT's.
 
-    A subclass says which rows the blocks mix, and what becomes of them.
+    A subclass says which rows the blocks mix, and what becomes of them and of the text.
 
     Args:
+        text: text tower, kept as ``text``.
         experts: width of the features of each expert, by name.
         dim: D.
         layers, heads, feedforward, dropout: of the transformer.
@@ -32,14 +34,15 @@ class ExpertTransformer(nn.Module):
 
     def __init__(
         self,
-        experts: dict[str, int],
+        text: dict | nn.Module,
         *,
-        dim: int,
-        layers: int,
-        heads: int,
-        feedforward: int,
-        dropout: float,
-        max_seconds: int,
+        experts: dict[str, int],
+        dim: int = 512,
+        layers: int = 4,
+        heads: int = 4,
+        feedforward: int = 3072,
+        dropout: float = 0.1,
+        max_seconds: int = 32,
     ) -> None:
         super().__init__()
         if not experts or dim % heads:
@@ -60,6 +63,7 @@ class ExpertTransformer(nn.Module):
             for _ in range(layers)
         )
         self.apply(init_as_bert)
+        self.text = text if isinstance(text, nn.Module) else MODELS.build(text)
 
     def rows(
         self, video: Tensor, frame_mask: Tensor, expert: Tensor, second: Tensor
