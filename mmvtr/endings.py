@@ -99,8 +99,10 @@ class Ending:
                 signal.signal(number, signal.SIG_DFL)
                 os.kill(os.getpid(), number)
             return
-        for other in SIGNALS:
-            signal.signal(other, signal.SIG_IGN)
+        # Of the workers killed below the loader's own SIGCHLD handler would make an error.  Not
+        # SIG_IGN: Python complains of a signal that came before its handler was taken away.
+        for other in (*SIGNALS, signal.SIGCHLD):
+            signal.signal(other, _unheard)
         if os.environ.get('RANK', '0') == '0':
             name = 'Ctrl-C' if number == signal.SIGINT else signal.Signals(number).name
             os.write(2, f'\nstopped by {name}. {self.words()}\n'.encode())
@@ -108,6 +110,10 @@ class Ending:
             worker.kill()
         self.release()
         os._exit(128 + number)
+
+
+def _unheard(number: int, frame: Optional[FrameType]) -> None:
+    """A signal that changes nothing any more."""
 
 
 def check_writable(work_dir: str) -> None:

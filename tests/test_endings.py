@@ -82,6 +82,28 @@ def test_a_signal_ends_in_one_line_and_the_training_goes_on(tmp_path, number, sa
     assert read_checkpoint(tmp_path / 'work_dirs/toy_config/epoch_4.pth')['meta']['epoch'] == 4
 
 
+def test_the_death_of_the_workers_is_no_error(tmp_path):
+    # The loader's SIGCHLD handler raises for a worker that was killed: here it has the time to.
+    (tmp_path / 'run.py').write_text("""
+import os, signal, sys, time
+from torch.utils.data import DataLoader
+from mmvtr.endings import Ending
+
+if __name__ == '__main__':
+    with Ending('w', sys.argv) as ending:
+        ending.release = lambda: time.sleep(1)
+        batches = iter(DataLoader(list(range(8)), num_workers=2, persistent_workers=True))
+        next(batches)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(1000)
+""")
+    ran = subprocess.run(
+        [sys.executable, 'run.py'], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert ran.returncode == 143, ran.stderr
+    assert ran.stderr == '\nstopped by SIGTERM. There is no checkpoint in w yet: start again.\n'
+
+
 def test_before_the_first_checkpoint(tmp_path):
     toy.write_config(tmp_path, SLOW.format(0))
     running = start(tmp_path, '--work-dir', 'w', '--seed', '3')
