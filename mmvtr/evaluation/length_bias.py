@@ -184,6 +184,32 @@ class LengthBiasMetric(Metric):
             t2v_failures=float(failed.sum()),
         )
 
+    def narrowed(self, scores: Tensor, relation: Relation) -> dict[str, Tensor]:
+        """Which texts fail, and for which of them length may be why (Appendix B, without tails).
+
+        Args:
+            scores: float [T, V].
+            relation: of the set.
+
+        Returns:
+            int64 rows of texts, each list within the one before: ``'failed'``, whose match is
+            behind rank 10; ``'gap'``, of these those whose action differs by ``min_gap``;
+            ``'nearer'``, of these those whose first ``top`` videos are nearer to the train mean.
+
+        Raises:
+            ValueError: as the metric.
+        """
+        queries = self._queries(relation, self._common(relation))
+        failed = ranks(scores, relation.positives) > FAILURE
+        of_queries = failed[queries.rows]
+        top = mean_of_top(scores[queries.rows], relation.video_lengths, k=self.top)
+        nearer = nearer_to_train(top, queries.train, queries.test) == 1
+        return dict(
+            failed=failed.nonzero().flatten(),
+            gap=queries.rows[of_queries],
+            nearer=queries.rows[of_queries & nearer],
+        )
+
     def _common(self, relation: Relation) -> ActionLengths:
         self.prepare()
         for name in ('video_lengths', 'text_actions', 'video_actions'):

@@ -22,6 +22,7 @@ WIDTH, DPI = 9.0, 100  # inches, and pixels an inch: every picture is 900 pixels
 
 #: Okabe and Ito's colours, which colour-blind readers tell apart too.
 BLUE, ORANGE, GREEN, SKY, GREY = '#0072B2', '#D55E00', '#009E73', '#56B4E9', '#8A8A8A'
+RED = '#C1272D'  # beside GREEN only where marks differ as well
 #: What is annotated, what holds though nobody annotated it, what does not hold or is not known.
 ANNOTATED, TRUE, OTHER = GREEN, ORANGE, BLUE
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Mapping
 import numpy as np
 import torch
 
-from mmvtr.functional.hubness import k_occurrence, skewness
+from mmvtr.functional.hubness import ErrorRates, k_occurrence, skewness
 from mmvtr.visualization.canvas import GREEN, GREY, ORANGE, SKY, array, new_figure, style
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ LOOKS = (
 )
 #: Bins of a distribution.
 BINS = 30
+#: Borders of relative mass between the bins of error rates.
+MASS_EDGES = tuple(2.0**i for i in range(-4, 5))
 
 
 def hubs(before: Any, after: Mapping[str, Any] = {}, *, k: int = 10) -> 'Figure':
@@ -95,3 +97,52 @@ def _distributions(axis: 'Axes', counts: Mapping[str, torch.Tensor]) -> None:
     axis.set_ylim(0, 100 * 10 ** (0.22 * len(counts) + 0.44))  # room for the legend
     ticks = [0, 1, 10, 100]
     axis.set_yticks(ticks, [str(tick) for tick in ticks])
+
+
+def mass_errors(rates: Mapping[str, ErrorRates], *, title: str) -> 'Figure':
+    """False retrievals of items by their relative mass, a panel a direction (NCL Fig. 3).
+
+    Args:
+        rates: by direction (``'text to video'``), in bins between ``MASS_EDGES``.
+        title: of the picture.
+    """
+    figure = new_figure(4.6)
+    for axis, (direction, found) in zip(figure.subplots(1, len(rates)), rates.items()):
+        query, item = direction.split(' to ')
+        draw_rates(axis, found, item, query)
+        axis.set_title(direction, fontsize=11)
+        axis.tick_params(labelsize=8)
+        axis.xaxis.label.set_size(9)
+        axis.get_legend().remove()
+    handles = axis.get_legend_handles_labels()[0]
+    labels = ('items with this mass (%)', 'false negatives: own queries that miss the item (%)',
+              'false positives: queries that find it wrongly (%)')  # fmt: skip
+    axes = figure.axes
+    for axis in axes:
+        axis.set_ylim(0, 105)
+    figure.legend(handles, labels, loc='outside lower center', ncols=3, fontsize=8.5, frameon=False)
+    figure.suptitle(title, fontsize=11)
+    return figure
+
+
+def draw_rates(axis: 'Axes', rates: ErrorRates, item: str, query: str) -> None:
+    """NCL Fig. 3, and how many items each point stands for."""
+    borders = [MASS_EDGES[0] / 2, *MASS_EDGES, 2 * MASS_EDGES[-1]]
+    share = 100 * rates.items / rates.items.sum()
+    axis.stairs(share, borders, fill=True, color='0.9', label=f'{item}s with this probability')
+    mass = rates.mass.clamp(borders[0], borders[-1])
+    for name, values in (
+        (f'false negatives: own queries that miss the {item}', rates.false_negatives),
+        (f'false positives: queries that find the {item} wrongly', rates.false_positives),
+    ):
+        axis.plot(mass, 100 * values, marker='o', label=name)
+    axis.axvline(1, ymax=100 / 140, color='0.4', linewidth=0.8, linestyle='--')
+    axis.set_xscale('log', base=2)
+    axis.set_xticks(
+        MASS_EDGES, [f'{edge:g}' if edge >= 1 else f'1/{1 / edge:g}' for edge in MASS_EDGES]
+    )
+    axis.set_yticks(range(0, 101, 20))
+    axis.set_ylim(0, 140)  # the legend has the room above 100
+    axis.set_ylabel('%')
+    axis.set_xlabel(f'retrieval probability of a {item} over all queries (1 = fair share)')
+    axis.legend(frameon=False, loc='upper left')

@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 
-from mmvtr.visualization.canvas import ANNOTATED, GREY, ORANGE, new_figure, words, wrapped
+from mmvtr.visualization.canvas import ANNOTATED, GREY, ORANGE, RED, new_figure, words, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: What may be said of a hit: the colour of its tick, and how the legend calls it.
+#: What may be said of a hit: its mark, the colour of that, and how the legend calls it.
 RIGHT = dict(
-    annotated=(ANNOTATED, 'annotated'),
-    judged=(GREY, 'judged right, or known to hold, but not annotated'),
+    annotated=('✓', ANNOTATED, 'annotated'),
+    judged=('✓', GREY, 'judged right, or known to hold, but not annotated'),
+    other=('✗', RED, 'neither annotated nor known to hold'),
 )
 #: Most rows of a sheet.
 MOST = 20
@@ -30,13 +31,15 @@ class SheetItem(NamedTuple):
             nothing to show.
         score: raw.
         right: ``'annotated'``, ``'judged'`` (who judged, or the truth of planted data, says that it
-            is right) or None.
+            is right), ``'other'`` (marked as neither) or None (no mark).
         bias: what a test-time transform adds to the score.
         sigma: how uncertain the model is of the item.
         moment: begin and end of what the query matches, in seconds where ``duration`` is given,
             else as shares of the video.
         duration: of the video, in seconds.
         lacking: why there are no frames.
+        eta: how uncertain it is that the query and the hit do not match (DVTR).
+        note: a line of further words.
     """
 
     title: str
@@ -48,6 +51,8 @@ class SheetItem(NamedTuple):
     moment: Optional[tuple[float, float]] = None
     duration: Optional[float] = None
     lacking: str = 'no frames'
+    eta: Optional[float] = None
+    note: str = ''
 
 
 def retrieval_sheet(
@@ -105,7 +110,7 @@ def retrieval_sheet(
 
 
 def _checked(item: SheetItem, name: str) -> SheetItem:
-    for field in ('score', 'bias', 'sigma', 'duration'):
+    for field in ('score', 'bias', 'sigma', 'duration', 'eta'):
         value = getattr(item, field)
         if (value is not None or field == 'score') and not _finite(value):
             raise ValueError(f'{name}: {field} must be a finite number, not {value!r:.80}')
@@ -163,14 +168,16 @@ def _words(axis: 'Axes', rank: int, item: SheetItem, *, whole: bool) -> None:
     numbers = [f'score {item.score:.3f}']
     numbers += [] if item.bias is None else [f'bias {item.bias:+.3f}']
     numbers += [] if item.sigma is None else [f'sigma {item.sigma:.3g}']
+    numbers += [] if item.eta is None else [f'eta {item.eta:.2f}']
     lines.append(', '.join(numbers))
+    lines += [words(item.note, 118 if whole else 40)] if item.note else []
     if item.moment is not None:
         begin, end = item.moment
         seconds = item.duration is not None
         lines.append(f'{begin:.1f} to {end:.1f} s' if seconds else f'{begin:.0%} to {end:.0%}')
     if item.right is not None:
-        colour = RIGHT[item.right][0]
-        axis.text(0, 0.5, '✓', color=colour, fontsize=17, va='center', fontweight='bold')
+        mark, colour, _ = RIGHT[item.right]
+        axis.text(0, 0.5, mark, color=colour, fontsize=17, va='center', fontweight='bold')
     axis.text(indent, 0.5, '\n'.join(lines), va='center', fontsize=9, linespacing=1.35)
 
 
@@ -196,8 +203,8 @@ def _legend(figure: 'Figure', items: Sequence[SheetItem]) -> None:
     from matplotlib.lines import Line2D
 
     handles = [
-        Line2D([], [], color=colour, marker='$✓$', markersize=9, linestyle='', label=label)
-        for name, (colour, label) in RIGHT.items()
+        Line2D([], [], color=colour, marker=f'${mark}$', markersize=9, linestyle='', label=label)
+        for name, (mark, colour, label) in RIGHT.items()
         if any(item.right == name for item in items)
     ]
     if any(item.moment is not None for item in items):

@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Optional
 
 from mmengine.config import Config, DictAction
 
-from mmvtr.utils import forget_pretrained, load_config
+from mmvtr.utils import load_config
 
 
 def parse_args() -> argparse.Namespace:
@@ -68,28 +67,11 @@ def main() -> None:
 def draw_model(cfg: Config, args: argparse.Namespace) -> None:
     """Test the model as tools/test.py does, with a hook that draws."""
     # Only now what takes seconds to import.
-    from mmvtr.engine import ToolRunner, launch
     from mmvtr.engine.config_checks import check_config
-    from mmvtr.engine.zero_shot import state_zero_shot
+    from mmvtr.figures import tested
 
     check_config(cfg, args.cfg_options)
-    hook = make_hook(args)
-    checkpoint: Optional[str] = args.checkpoint or cfg.get('load_from')
-    cfg.load_from, cfg.resume = checkpoint, False
-    if checkpoint:
-        seed = launch.read_or_exit(checkpoint).get('meta', {}).get('seed')
-        if seed is not None:
-            cfg.merge_from_dict({'randomness.seed': seed})  # the protocol line states it
-        forget_pretrained(cfg.model)
-    launch.check_datasets(cfg, ['test_dataloader'])
-    launch.pin_memory(cfg)
-    runner = ToolRunner.from_cfg(cfg)
-    runner.register_hook(hook)
-    if checkpoint:
-        launch.check_or_exit(runner.model, checkpoint)
-    else:
-        state_zero_shot(runner, random=args.random_weights)
-    runner.test()
+    tested(cfg, args.checkpoint, [make_hook(args)], random=args.random_weights)
 
 
 def make_hook(args: argparse.Namespace):

@@ -39,12 +39,12 @@ from mmvtr.functional import hubness, untied
 from mmvtr.functional import score_transforms as fn
 from mmvtr.functional.tiles import inner_products, refuse_non_finite
 from mmvtr.structures import Directed, Relation
+from mmvtr.visualization.hubness import MASS_EDGES, draw_rates
 
 TRANSFORMS = ('sinkhorn', 'inverted_softmax', 'dual_softmax', 'qb_norm', 'csls')
 #: Neighbours of the k-occurrence and of CSLS, where there are as many.
 K = 10
 #: Borders of relative mass in the plot.
-EDGES = tuple(2.0**i for i in range(-4, 5))
 
 
 def parse_args() -> argparse.Namespace:
@@ -497,9 +497,10 @@ def plot(
         pairs = {name: directed(x)[row] for name, x in matrices.items()}
         draw_occurrence(axes[row, 0], pairs, dim, item, query)
         rates = hubness.error_rates_by_mass(
-            pairs['raw'], positives, temperature=temperature, dim=dim, edges=EDGES
+            pairs['raw'], positives, temperature=temperature, dim=dim, edges=MASS_EDGES
         )
         draw_rates(axes[row, 1], rates, item, query)
+        axes[row, 1].set_title(f'{query} to {item}: errors of the raw scores')
     try:
         figure.savefig(path, dpi=150)
     except (OSError, ValueError) as error:
@@ -526,28 +527,6 @@ def draw_occurrence(
     axis.set_ylabel(f'{item}s (%)')
     axis.set_title(f'{query} to {item}: how often a {item} is found')
     axis.legend(frameon=False)
-
-
-def draw_rates(axis: Any, rates: hubness.ErrorRates, item: str, query: str) -> None:
-    """NCL Fig. 3, and how many items each point stands for."""
-    borders = [EDGES[0] / 2, *EDGES, 2 * EDGES[-1]]
-    share = 100 * rates.items / rates.items.sum()
-    axis.stairs(share, borders, fill=True, color='0.9', label=f'{item}s with this probability')
-    mass = rates.mass.clamp(borders[0], borders[-1])
-    for name, values in (
-        (f'false negatives: own queries that miss the {item}', rates.false_negatives),
-        (f'false positives: queries that find the {item} wrongly', rates.false_positives),
-    ):
-        axis.plot(mass, 100 * values, marker='o', label=name)
-    axis.axvline(1, ymax=100 / 140, color='0.4', linewidth=0.8, linestyle='--')
-    axis.set_xscale('log', base=2)
-    axis.set_xticks(EDGES, [f'{edge:g}' if edge >= 1 else f'1/{1 / edge:g}' for edge in EDGES])
-    axis.set_yticks(range(0, 101, 20))
-    axis.set_ylim(0, 140)  # the legend has the room above 100
-    axis.set_ylabel('%')
-    axis.set_xlabel(f'retrieval probability of a {item} over all queries (1 = fair share)')
-    axis.set_title(f'{query} to {item}: errors of the raw scores')
-    axis.legend(frameon=False, loc='upper left')
 
 
 if __name__ == '__main__':

@@ -1,0 +1,18 @@
+# ARL Tab. 6: what becomes of ambiguous pairs.
+paper, table, section = 'ARL', 'Tab. 6', 'Ablation and Further Studies'
+about = 'use of the ambiguous sets, TVR'
+config = 'arl_tvr_clip.py'
+metrics = {
+    'retrieval/t2v_R1': 'R@1',
+    'retrieval/t2v_R5': 'R@5',
+    'retrieval/t2v_R10': 'R@10',
+    'retrieval/t2v_R100': 'R@100',
+    'retrieval/t2v_SumR': 'SumR',
+}
+runs = [
+    dict(
+        name='positive', config='arl_tvr_clip_positive.py', printed=[34.0, 59.7, 70.1, 94.5, 258.3]
+    ),
+    dict(name='ignore', config='arl_tvr_clip_ignore.py', printed=[34.5, 60.1, 70.1, 94.4, 259.2]),
+    dict(name='ours', printed=[34.6, 60.4, 70.7, 94.4, 260.1]),
+]

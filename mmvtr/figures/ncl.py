@@ -1,0 +1,185 @@
+"""Figures 2, 3, 5 to 8 of NCL, of any model; with a test-time transform, of its scores as well."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any, Iterator
+
+from torch import Tensor
+
+from mmvtr.apis import vectors
+from mmvtr.figures.dvtr import both
+from mmvtr.figures.items import chosen_texts, video_item
+from mmvtr.figures.study import Asked, Study, study
+from mmvtr.functional.hubness import error_rates_by_mass, normalisation_error, relative_mass
+from mmvtr.functional.modality_gap import modality_gap
+from mmvtr.functional.ranks import ranks
+from mmvtr.registry import bare_name
+from mmvtr.structures import Directed
+from mmvtr.visualization.hubness import MASS_EDGES, mass_errors
+from mmvtr.visualization.plane import bars, modality_plane
+from mmvtr.visualization.progress import recall_by_size
+from mmvtr.visualization.sheet import retrieval_sheet
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Named = Iterator[tuple[str, 'Figure']]
+
+
+def scored(asked: Asked) -> dict[str, tuple[Study, Directed]]:
+    """All that there is to compare: raw scores of each model, then each transform of them."""
+    found = {}
+    for one in both(asked):
+        found[f'{one.name}, raw'] = (one, Directed(one.scores, one.scores))
+        for name in one.transforms:
+            found[f'{one.name}, {name}'] = (one, one.evaluation.transformed[name])
+    return found
+
+
+def normalisation_errors(asked: Asked) -> Named:
+    """Fig. 2: mean distance of an item's summed retrieval probability from its fair share."""
+    groups = {
+        name: [
+            float(normalisation_error(pair[place], temperature=temperature_of(one), dim=1 - place))
+            for place in (0, 1)
+        ]
+        for name, (one, pair) in scored(asked).items()
+    }
+    asked.said.extend(
+        [f'ncl2: {name}: t2v {t:.3f}, v2t {v:.3f}' for name, (t, v) in groups.items()]
+    )
+    where = asked.model.dataset.protocol()['dataset']
+    title = f'How far items are from a fair share of the retrieval probabilities ({where})'
+    yield (
+        'ncl2',
+        bars(
+            groups, ('text to video', 'video to text'), title=title, y='normalisation error (Eq. 5)'
+        ),
+    )
+
+
+def temperature_of(one: Study) -> Tensor:
+    return one.evaluation.matrices['temperature']
+
+
+def errors_by_mass(asked: Asked) -> Named:
+    """Fig. 3: false retrievals of items by their summed retrieval probability."""
+    model = asked.against or asked.model
+    known = model.evaluation.relation.positives
+    rates = {
+        direction: error_rates_by_mass(
+            model.scores, known, temperature=temperature_of(model), dim=dim, edges=MASS_EDGES
+        )
+        for direction, dim in (('text to video', 1), ('video to text', 0))
+    }
+    yield 'ncl3', mass_errors(rates, title=f'False retrievals of the raw scores, {model.name}')
+
+
+def queue_sizes(asked: Asked) -> Named:
+    """Fig. 5: recall after a transform that reads fewer and fewer of the stored train queries.
+
+    Raises:
+        ValueError: the config has no QueryQueueHook, or no transform reads it.
+    """
+    model = asked.model
+    hooks = model.cfg.get('custom_hooks') or []
+    places = [i for i, hook in enumerate(hooks) if bare_name(hook) == 'QueryQueueHook']
+    if not places or not model.transforms:
+        raise ValueError(
+            f'{model.cfg.filename}: ncl5 needs a QueryQueueHook and a transform that reads it in '
+            'custom_hooks, as the ncl_* configs have them'
+        )
+    name = model.transforms[0]
+    largest = int(hooks[places[0]].get('size', 16384))
+    sizes = [size for size in (largest // 2**i for i in range(8)) if size >= 16][::-1]
+    points: dict[str, list[float]] = {'t2v': [], 'v2t': []}
+    for size in sizes:
+        cfg = copy.deepcopy(model.cfg)
+        cfg.custom_hooks[places[0]].size = size
+        numbers = study(cfg, model.checkpoint).numbers
+        for direction, values in points.items():
+            values.append(numbers[f'{name}/retrieval/{direction}_R1'])
+    raw = {direction: model.numbers[f'retrieval/{direction}_R1'] for direction in points}
+    yield 'ncl5', recall_by_size(sizes, points, raw, title=f'{name} from a queue of train queries')
+
+
+def examples(asked: Asked) -> Named:
+    """Fig. 6: texts whose first video changes from wrong to right, and how many change back."""
+    before, after = sides(asked)
+    known = asked.model.evaluation.relation.positives
+    first = {name: ranks(pair.t2v, known) for name, (_, pair) in (before, after)}
+    (old, (old_study, old_pair)), (new, (new_study, new_pair)) = before, after
+    fixed = ((first[old] > 1) & (first[new] == 1)).nonzero().flatten()
+    broken = ((first[old] == 1) & (first[new] > 1)).nonzero().flatten()
+    asked.said.append(
+        f'ncl6: {len(fixed)} texts are right only with {new}, {len(broken)} only with {old}'
+    )
+    mass = [
+        relative_mass(pair.t2v, temperature=temperature_of(one))
+        for one, pair in ((old_study, old_pair), (new_study, new_pair))
+    ]
+    rows = chosen_texts(asked, fixed.tolist(), among=f'text that only {new} gets right')
+    for number, row in enumerate(rows):
+        own = int(known[row].int().argmax())
+        other = int(old_pair.t2v[row].argmax())
+        hits = [
+            video_item(
+                new_study,
+                row,
+                column,
+                note=f'{whose}; mass {mass[0][column]:.2f}, then {mass[1][column]:.2f}',
+            )
+            for whose, column in (('own', own), ('found before', other))
+        ]
+        said = (
+            f'before: {old}; after: {new}; rank of its own video {first[old][row]:.0f}, then '
+            f'{first[new][row]:.0f}\na mass of 1 is a fair share; of all texts {len(fixed)} are '
+            f'right only after, {len(broken)} only before'
+        )
+        yield f'ncl6_{number}', retrieval_sheet(new_study.text(row)['text'], hits, said=said)
+
+
+def sides(asked: Asked) -> tuple[tuple[str, Any], tuple[str, Any]]:
+    """(name, (study, scores)) before and after.
+
+    Raises:
+        ValueError: there is but one: no other model, and no transform.
+    """
+    found = list(scored(asked).items())
+    before = found[0]  # raw scores of what is compared with, or of the model itself
+    model = asked.model
+    name = f'{model.name}, {model.transforms[0] if model.transforms else "raw"}'
+    after = (name, dict(found)[name])
+    if before[0] == after[0]:
+        raise ValueError(
+            'nothing to compare: give a second model by --against, or a config with a test-time '
+            'transform (SinkhornHook)'
+        )
+    return before, after
+
+
+def space(asked: Asked) -> Named:
+    """Fig. 7: both modalities in two dimensions."""
+    spaces = {one.name: tuple(x.cpu() for x in flat(one)) for one in both(asked)}
+    known = asked.model.evaluation.relation.positives
+    yield 'ncl7', modality_plane(spaces, known, method=asked.method, seed=asked.seed)
+
+
+def flat(one: Study) -> tuple[Tensor, Tensor]:
+    """The vectors whose inner products are the scores: float [T, D], [V, D]."""
+    return tuple(
+        vectors(one.model, items.levels) for items in (one.evaluation.texts, one.evaluation.videos)
+    )
+
+
+def similarities(asked: Asked) -> Named:
+    """Fig. 8: mean cosines within and between the modalities."""
+    gaps = {one.name: modality_gap(*flat(one)) for one in both(asked)}
+    groups = {name: [float(x) for x in gap[:3]] for name, gap in gaps.items()}
+    asked.said.extend(
+        [f'ncl8: {name}: modal means {float(gap.distance):.3f} apart' for name, gap in gaps.items()]
+    )
+    names = ('text - text', 'video - video', 'text - video')
+    title = 'Mean cosine of two items of a kind, and of a text with a video'
+    yield 'ncl8', bars(groups, names, title=title, y='mean cosine')

@@ -1,0 +1,133 @@
+"""Figure 3 of UATVR, of any model with probabilistic heads; 4 and 5 of one that matches tokens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Iterator
+
+import numpy as np
+import torch
+
+from mmvtr.engine.film_strip import film_strip
+from mmvtr.figures.attention import (
+    Pair,
+    compare,
+    name_tokens,
+    pieces_of,
+    refuse_without_matches,
+    token_picture,
+)
+from mmvtr.figures.dvtr import both
+from mmvtr.figures.items import chosen_texts
+from mmvtr.figures.study import Asked, Study
+from mmvtr.functional.ranks import ranks
+from mmvtr.structures import take
+from mmvtr.visualization.progress import sigma_over_epochs
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Named = Iterator[tuple[str, 'Figure']]
+#: Texts that are compared with one video.
+TEXTS = 3
+
+
+def sigma_and_recall(asked: Asked) -> Named:
+    """Fig. 3: recall and sigma, a point a checkpoint.
+
+    Raises:
+        ValueError: fewer than two checkpoints of different epochs, or a model without heads.
+    """
+    models = sorted(asked.models, key=lambda one: one.epoch or 0)
+    epochs = [one.epoch for one in models]
+    if None in epochs or len(set(epochs)) < 2:
+        raise ValueError(
+            f'uatvr3 needs checkpoints of two epochs or more, got those of {epochs!r:.80}; a '
+            'training with --best-on-test keeps all of them'
+        )
+    found = {}
+    for name, kind, place in (('text to video', 'text', 0), ('video to text', 'video', 1)):
+        sides = []
+        for one in models:
+            sigma = one.evaluation.matrices.get(f'{kind}_sigma')
+            if sigma is None:
+                raise ValueError(f'{one.cfg.filename}: the model has no probabilistic heads')
+            first = ranks(one.scores, one.evaluation.relation.positives, dim=1 - place)
+            first = first[~first.isnan()]
+            sides.append((100 * float((first <= 1).double().mean()), float(sigma.mean())))
+        found[name] = tuple(np.array(side) for side in zip(*sides))
+    yield 'uatvr3', sigma_over_epochs(epochs, found)
+
+
+def extra_tokens(asked: Asked) -> Named:
+    """Fig. 4: what frames and extra tokens of a video carry for different texts."""
+    model = asked.model
+    refuse_without_matches(model.model)
+    scores = model.scores
+    rows = chosen_texts(
+        asked, model.evaluation.relation.positives.any(1).nonzero().flatten().tolist()
+    )
+    for number, row in enumerate(rows):
+        column = int(model.evaluation.relation.positives[row].int().argmax())
+        best = scores[:, column].topk(min(TEXTS, len(scores))).indices.tolist()
+        texts = list(dict.fromkeys([row, *best]))[:TEXTS]
+        pairs = [carried(model, text, column) for text in texts]
+        yield (
+            f'uatvr4_{number}',
+            picture(
+                model,
+                column,
+                pairs,
+                'Which frames and extra tokens (+) carry the scores of different texts',
+            ),
+        )
+
+
+def hits_and_tokens(asked: Asked) -> Named:
+    """Fig. 5: texts that a baseline gets wrong, and what carries the right and the wrong video."""
+    model = asked.model
+    refuse_without_matches(model.model)
+    known = model.evaluation.relation.positives
+    first = {one.name: ranks(one.scores, known) for one in both(asked)}
+    if asked.against is None:
+        candidates = (first[model.name] == 1).nonzero().flatten()
+    else:
+        wrong = first[asked.against.name] > 1
+        candidates = (wrong & (first[model.name] == 1)).nonzero().flatten()
+    rows = chosen_texts(asked, candidates.tolist(), among='text that only this model gets right')
+    for number, row in enumerate(rows):
+        columns = [int(model.scores[row].argmax())]
+        if asked.against is not None:
+            columns.append(int(asked.against.scores[row].argmax()))
+        for place, column in enumerate(dict.fromkeys(columns)):
+            finder = (model if place == 0 else asked.against).name
+            right = bool(known[row, column])
+            title = f'found first by {finder}: {"right" if right else "wrong"}'
+            pair = carried(model, row, column)
+            yield (
+                f'uatvr5_{number}{"ab"[place]}',
+                picture(model, column, [pair], title, right=right),
+            )
+
+
+def carried(study: Study, row: int, column: int) -> Pair:
+    """What carries the score of a text with a video."""
+    text = study.text(row)
+    sides = [
+        take(items.levels, torch.tensor([place]))
+        for items, place in ((study.evaluation.texts, row), (study.evaluation.videos, column))
+    ]
+    frames = int(study.evaluation.videos.lengths[column])
+    names = pieces_of(study.dataset.text_pipeline.transforms, text)
+    items = (
+        name_tokens(study.model, sides[0], names, 'word_extra'),
+        name_tokens(study.model, sides[1], [str(i + 1) for i in range(frames)], 'frame_extra'),
+    )
+    return compare(study.model, text['text'], *items)
+
+
+def picture(study: Study, column: int, pairs: list[Pair], title: str, *, right=None) -> 'Figure':
+    """The frames of a video, and strips of what carries its scores."""
+    video = study.video(column)
+    count = int(study.evaluation.videos.lengths[column])
+    strip = film_strip(video, study.dataset.video_pipeline.transforms, num_frames=count)
+    return token_picture(f'{title} ({video["video_id"]})', strip.frames, pairs, right=right)

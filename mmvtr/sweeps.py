@@ -1,0 +1,257 @@
+"""Trainings of one config that differ in a few options: an ablation as a list, and its table.
+
+A sweep is a config file of its own (``configs/sweeps/``)::
+
+    paper, table, section = 'DVTR', 'Tab. XIII', 'VI-D'
+    about = 'temperature of the contrastive loss'
+    config = 'dvtr_hit_msvd.py'
+    metrics = {'retrieval/rsum': 'rsum'}
+    runs = [
+        dict(name='tau .05', options={'model.temperature.init': 0.05}, printed=[321.6]),
+        dict(name='tau .07', printed=[323.0]),
+    ]
+
+A run trains ``config`` (its own, where it has one) with its ``options``.  With ``of='NAME'`` it
+trains nothing: it tests the checkpoint of that run, or of several (a list) together, with its
+options; without options it reads that run's results behind ``prefix`` (``'member_0/'``).  ``seeds``
+of a run is where its seeds start; ``printed`` is what the paper has for the metrics, None = not.
+Names that begin with an underscore are the file's own.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+from pathlib import Path
+from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
+
+from mmengine.config import Config
+
+from mmvtr.engine.config_checks import check_config
+from mmvtr.utils import config_folder, load_config
+
+#: Keys of a sweep and of a run.
+NEEDED, ALLOWED = ('paper', 'table', 'section', 'about', 'config', 'metrics', 'runs'), ('note',)
+OF_RUN = ('name', 'config', 'options', 'of', 'prefix', 'seeds', 'printed')
+
+
+class Run(NamedTuple):
+    """A row of an ablation.
+
+    Attributes:
+        name: of the row.
+        config: file to train.
+        options: as after ``--cfg-options``.
+        of: names of the runs whose checkpoints are tested; empty: it is trained.
+        prefix: before the keys of its results.
+        seeds: added to every seed.
+        printed: the paper's numbers, one a metric.
+    """
+
+    name: str
+    config: str
+    options: dict[str, Any]
+    of: tuple[str, ...] = ()
+    prefix: str = ''
+    seeds: int = 0
+    printed: tuple[Optional[float], ...] = ()
+
+    @property
+    def folder(self) -> str:
+        """Its name as that of a folder."""
+        return re.sub(r'[^\w.=+-]+', '_', self.name).strip('_')
+
+    def written(self) -> list[str]:
+        """Its options for a command line."""
+        return [f'{key}={_written(value)}' for key, value in self.options.items()]
+
+
+class Sweep(NamedTuple):
+    """An ablation of a paper.
+
+    Attributes:
+        name: of its file.
+        paper, table, section: where it is printed.
+        about: what varies.
+        metrics: key of the results -> heading.
+        runs: its rows.
+        note: what a reader must know.
+    """
+
+    name: str
+    paper: str
+    table: str
+    section: str
+    about: str
+    metrics: dict[str, str]
+    runs: tuple[Run, ...]
+    note: str = ''
+
+
+def sweep_names() -> list[str]:
+    """Names of the package's own sweeps, sorted."""
+    return sorted(path.stem for path in (config_folder() / 'sweeps').glob('*.py'))
+
+
+def read_sweep(
+    file: Union[str, Path], *, config: Optional[str] = None, options: Mapping[str, Any] = {}
+) -> Sweep:
+    """A sweep from its file.
+
+    Args:
+        file: of a sweep, or the name of one of the package's own.
+        config: trained in place of the sweep's, by every run (a planted one, say).
+        options: of every run, beneath its own.
+
+    Raises:
+        ValueError: no such file, a key that is missing, unknown or of another kind, two runs of one
+            name, or a run ``of`` one that is not before it; names it.
+    """
+    path = Path(file)
+    if not path.is_file():
+        path = config_folder() / 'sweeps' / f'{path.stem}.py'
+        if not path.is_file() or Path(file).parent != Path('.'):
+            raise ValueError(f'no sweep {str(file)[:80]!r}; there are {", ".join(sweep_names())}')
+    try:
+        read = Config.fromfile(path, import_custom_modules=False).to_dict()
+    except Exception as error:  # configs are code: anything can be wrong in one
+        raise ValueError(f'{path}: {type(error).__name__}: {str(error)[:200]}') from error
+    given = {key: value for key, value in read.items() if not key.startswith('_')}
+    _check_keys(str(path), given, NEEDED, (*NEEDED, *ALLOWED))
+    if not isinstance(given['metrics'], dict) or not given['metrics']:
+        raise ValueError(f'{path}: metrics: key -> heading expected, got {given["metrics"]!r:.80}')
+    if not isinstance(given['runs'], (list, tuple)) or not given['runs']:
+        raise ValueError(f'{path}: runs: a list of dicts expected, got {given["runs"]!r:.80}')
+    runs: list[Run] = []
+    for number, run in enumerate(given['runs']):
+        where = f'{path}: run {number}'
+        if not isinstance(run, dict):
+            raise ValueError(f'{where}: a dict expected, got {run!r:.80}')
+        _check_keys(where, run, ('name',), OF_RUN)
+        own = config if config is not None else run.get('config', given['config'])
+        of = run.get('of', ())
+        of = (of,) if isinstance(of, str) else tuple(of)
+        printed = tuple(run.get('printed', ()))
+        if printed and len(printed) != len(given['metrics']):
+            raise ValueError(
+                f'{where}: {len(printed)} printed numbers for {len(given["metrics"])} metrics'
+            )
+        made = Run(
+            run['name'],
+            _beside(path, own),
+            {**options, **run.get('options', {})},
+            of,
+            run.get('prefix', ''),
+            run.get('seeds', 0),
+            printed,
+        )
+        if made.folder in {other.folder for other in runs}:
+            raise ValueError(f'{where}: a second run by the name {made.name[:80]!r}')
+        unknown = [name for name in of if name not in {other.name for other in runs}]
+        if unknown:
+            raise ValueError(f'{where}: of={unknown[0]!r:.80}: no run before it has that name')
+        runs.append(made)
+    about = {key: given[key] for key in ('paper', 'table', 'section', 'about', 'metrics')}
+    return Sweep(path.stem, **about, runs=tuple(runs), note=given.get('note', ''))
+
+
+def check_sweep(sweep: Sweep) -> None:
+    """See that every run's config is there and that something reads each of its options.
+
+    Raises:
+        SystemExit: names the config, the key, and what comes near it.
+    """
+    seen = set()
+    for run in sweep.runs:
+        if (run.config, *run.options) in seen:  # other values of the same keys
+            continue
+        seen.add((run.config, *run.options))
+        cfg = load_config(run.config, run.options)
+        check_config(cfg, run.options)
+        _check_options(run, cfg)
+
+
+def _check_options(run: Run, cfg: Config) -> None:
+    """Raise SystemExit for an option in a part that the config had not got before."""
+    plain = load_config(run.config)
+    shortcuts = cfg.get('shortcuts', {})
+    for option in run.options:
+        first = option.partition('.')[0]
+        for key in [option.replace(first, full, 1) for full in shortcuts.get(first, [first])]:
+            part: Any = plain
+            for name in key.split('.')[:-1]:
+                part = _inner(part, name)
+                if part is None:
+                    raise SystemExit(
+                        f'error: sweep run {run.name!r:.60}: {run.config} has no {key}'
+                    )
+
+
+def _inner(part: Any, name: str) -> Any:
+    """A part of a config by its key or its place; None: there is none."""
+    if isinstance(part, (list, tuple)):
+        return part[int(name)] if name.isdigit() and int(name) < len(part) else None
+    return part.get(name) if hasattr(part, 'get') else None
+
+
+def row_of(run: Run, results: Mapping[str, float], metrics: Mapping[str, str]) -> dict[str, float]:
+    """A run's own of all results; those that it has not got are left out."""
+    keys = {key: f'{run.prefix}{key}' for key in metrics}
+    return {key: float(results[full]) for key, full in keys.items() if full in results}
+
+
+def table(sweep: Sweep, rows: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
+    """Markdown: a row a run, mean +- deviation over seeds, and what the paper has, if it says it.
+
+    Args:
+        sweep: which.
+        rows: by name of a run, a dict of metrics a seed; runs that are not done are left empty.
+    """
+    printed = any(run.printed for run in sweep.runs)
+    heads = [
+        h for head in sweep.metrics.values() for h in [head, *([f'{head}, printed'] * printed)]
+    ]
+    lines = [
+        f'{sweep.paper} {sweep.table} (Sec. {sweep.section}): {sweep.about}',
+        '',
+        '| run | ' + ' | '.join(heads) + ' |',
+        '|---' * (len(heads) + 1) + '|',
+    ]
+    for run in sweep.runs:
+        cells = []
+        for place, key in enumerate(sweep.metrics):
+            cells.append(_spread([row[key] for row in rows.get(run.name, ()) if key in row]))
+            if printed:
+                known = run.printed[place] if run.printed else None
+                cells.append('' if known is None else f'{known:g}')
+        lines.append(f'| {run.name} | ' + ' | '.join(cells) + ' |')
+    return '\n'.join(lines + (['', sweep.note] if sweep.note else []))
+
+
+def _spread(values: Sequence[float]) -> str:
+    if not values:
+        return ''
+    mean = f'{statistics.mean(values):.4g}'
+    return mean if len(values) == 1 else f'{mean} +- {statistics.stdev(values):.2g}'
+
+
+def _beside(path: Path, config: str) -> str:
+    """A config beside the sweep's folder, or as it is written."""
+    near = path.parent.parent / config
+    return str(near) if near.is_file() and not Path(config).is_file() else config
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return '[' + ','.join(map(_written, value)) + ']'
+    return str(value)
+
+
+def _check_keys(
+    where: str, given: Mapping[str, Any], needed: Sequence[str], allowed: Sequence[str]
+) -> None:
+    missing = [key for key in needed if key not in given]
+    unknown = [key for key in given if key not in allowed]
+    if missing or unknown:
+        said = f'no {missing[0]}' if missing else f'unknown key {unknown[0][:60]!r}'
+        raise ValueError(f'{where}: {said}; expected {", ".join(allowed)}')

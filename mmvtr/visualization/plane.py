@@ -1,0 +1,158 @@
+"""The common space of texts and videos, seen from where it is widest (NCL Fig. 7 and 8)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Mapping, Sequence
+
+import numpy as np
+
+from mmvtr.visualization.canvas import BLUE, GREY, ORANGE, array, mask, new_figure, style, words
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Pairs that are joined by a line.
+JOINED = 60
+METHODS = ('pca', 'tsne')
+
+
+def modality_plane(
+    spaces: Mapping[str, tuple[Any, Any]], positives: Any, *, method: str = 'pca', seed: int = 0
+) -> 'Figure':
+    """Unit vectors of texts and videos in two dimensions, their means, and some pairs joined.
+
+    Args:
+        spaces: one or two by name, each (texts [T, D], videos [V, D]); D may differ between them.
+        positives: bool [T, V], which belong together.
+        method: ``'pca'``, the two directions of largest variance of both together (distances are
+            those of the space, as far as two dimensions show them), or ``'tsne'``, as the paper
+            has it, which keeps neighbours and needs scikit-learn.
+        seed: of t-SNE and of the pairs that are joined.
+
+    Raises:
+        ValueError: an unknown method, no or more than two spaces, fewer than two items of a kind, a
+            vector of norm 0, a number that is not finite.
+        ImportError: t-SNE without scikit-learn.
+    """
+    if method not in METHODS:
+        raise ValueError(f'method must be one of {METHODS}, not {method!r:.80}')
+    if not 1 <= len(spaces) <= 2:
+        raise ValueError(f'{len(spaces)} spaces, expected one or two')
+    figure = new_figure(4.9 if len(spaces) == 2 else 6.2)
+    for axis, (name, sides) in zip(
+        figure.subplots(1, len(spaces), squeeze=False)[0], spaces.items()
+    ):
+        texts, videos = (
+            _units(f'{kind} of {name}', x) for kind, x in zip(('texts', 'videos'), sides)
+        )
+        known = mask('positives', positives, (len(texts), len(videos)))
+        points, labels = _flat(np.concatenate([texts, videos]), method, seed)
+        t, v = points[: len(texts)], points[len(texts) :]
+        pairs = np.argwhere(known)
+        pairs = np.random.default_rng(seed).permutation(pairs)[:JOINED]
+        for row, column in pairs:
+            axis.plot(*zip(t[row], v[column]), color=GREY, linewidth=0.6, alpha=0.5, zorder=1)
+        kinds = ((t, f'texts ({len(t):,})', BLUE, 'o'), (v, f'videos ({len(v):,})', ORANGE, '^'))
+        for where, label, colour, marker in kinds:
+            axis.scatter(
+                *where.T,
+                s=13,
+                alpha=0.45,
+                color=colour,
+                marker=marker,
+                linewidths=0,
+                label=label,
+                zorder=2,
+            )
+        for where, label, colour, marker in kinds:
+            axis.scatter(
+                *where.mean(0),
+                s=150,
+                color=colour,
+                marker=marker,
+                edgecolors='black',
+                linewidths=1.5,
+                label=f'mean of the {label.split()[0]}',
+                zorder=3,
+            )
+        gap = float(np.linalg.norm(texts.mean(0) - videos.mean(0)))
+        cosine = (
+            float((texts[pairs[:, 0]] * videos[pairs[:, 1]]).sum(1).mean()) if len(pairs) else 0
+        )
+        style(
+            axis,
+            f'{words(name, 44)}\nmeans {gap:.2f} apart, cosine of a pair {cosine:.2f}',
+            *labels,
+        )
+        axis.set_aspect('equal', adjustable='datalim')
+    handles, names = axis.get_legend_handles_labels()
+    figure.legend(handles, names, loc='outside lower center', ncols=4, fontsize=9, frameon=False)
+    figure.suptitle(
+        f'Texts and videos in their common space (lines join {len(pairs)} pairs)', fontsize=11
+    )
+    return figure
+
+
+def _units(name: str, x: Any) -> np.ndarray:
+    """Rows of unit length, float64 [N, D]."""
+    x = array(name, x, (None, None)).astype(np.float64)
+    if len(x) < 2:
+        raise ValueError(f'{name}: {len(x)} of them, at least two are needed')
+    norms = np.linalg.norm(x, axis=1, keepdims=True)
+    if not norms.all():
+        raise ValueError(f'{name}: row {int((norms == 0).argmax())} has the norm 0: no direction')
+    return x / norms
+
+
+def _flat(x: np.ndarray, method: str, seed: int) -> tuple[np.ndarray, tuple[str, str]]:
+    """float [N, D] -> [N, 2], and names of the two axes."""
+    if method == 'tsne':
+        from sklearn.manifold import TSNE
+
+        made = TSNE(2, random_state=seed, perplexity=min(30, (len(x) - 1) / 3), init='pca')
+        return made.fit_transform(x), ('t-SNE 1 (no unit)', 't-SNE 2 (no unit)')
+    x = x - x.mean(0)
+    _, size, axes = np.linalg.svd(x, full_matrices=False)
+    if len(size) < 2:
+        raise ValueError(f'vectors of {x.shape[1]} dimension: a plane has two')
+    share = 100 * size**2 / max((size**2).sum(), 1e-30)
+    names = [f'principal component {i + 1} ({share[i]:.0f} % of the variance)' for i in range(2)]
+    return x @ axes[:2].T, (names[0], names[1])
+
+
+def bars(
+    groups: Mapping[str, Sequence[float]],
+    names: Sequence[str],
+    *,
+    title: str,
+    y: str,
+) -> 'Figure':
+    """Groups of bars with their numbers (NCL Fig. 2 and 8).
+
+    Args:
+        groups: by name (its colour) a number for each of ``names``.
+        names: along the x axis.
+        title, y: of the picture and its axis.
+
+    Raises:
+        ValueError: no group, not one number a name, or one that is not finite.
+    """
+    if not groups:
+        raise ValueError('no bars to draw')
+    values = {name: array(name, x, (len(names),)) for name, x in groups.items()}
+    figure = new_figure(4.4)
+    axis = figure.subplots()
+    colours = (GREY, BLUE, ORANGE, '#009E73', '#56B4E9', '#CC79A7')
+    width = 0.8 / len(values)
+    for place, ((name, x), colour) in enumerate(zip(values.items(), colours)):
+        left = np.arange(len(names)) - 0.4 + width * (place + 0.5)
+        made = axis.bar(left, x, 0.92 * width, color=colour, label=words(name, 40))
+        axis.bar_label(made, [f'{value:.2f}' for value in x], fontsize=8.5, padding=2)
+    axis.axhline(0, color='black', linewidth=0.8)
+    axis.set_xticks(range(len(names)), names)
+    low, high = min(0, *(x.min() for x in values.values())), max(x.max() for x in values.values())
+    axis.set_ylim(low - (0.12 * (high - low) if low < 0 else 0), high + 0.12 * (high - low) + 1e-9)
+    style(axis, title, '', y)
+    axis.grid(visible=False, axis='x')
+    figure.legend(loc='outside lower center', ncols=3, fontsize=9, frameon=False)
+    return figure

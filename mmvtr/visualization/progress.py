@@ -1,0 +1,138 @@
+"""How ranks and uncertainty move: between two models, and over the epochs of one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Mapping, Sequence
+
+import numpy as np
+
+from mmvtr.visualization.canvas import BLUE, GREEN, GREY, ORANGE, array, new_figure, style
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def moved_ranks(before: Any, after: Any, *, names: tuple[str, str], title: str) -> 'Figure':
+    """The rank of each query's match with two models; below the diagonal it has risen.
+
+    Args:
+        before, after: [Q], ranks, at least 1.
+        names: of the two models.
+        title: which queries these are.
+
+    Raises:
+        ValueError: lengths that differ, no query, a rank below 1.
+    """
+    before = array('before', before, (None,)).astype(float)
+    after = array('after', after, before.shape).astype(float)
+    if min(before.min(), after.min()) < 1:
+        raise ValueError('ranks start at 1')
+    figure = new_figure(5.4)
+    axis = figure.subplots()
+    most = 1.3 * max(before.max(), after.max())
+    axis.plot((0.8, most), (0.8, most), color=GREY, linewidth=1, label='the same rank')
+    for label, members, colour, marker in (
+        ('better', after < before, GREEN, 'o'),
+        ('worse', after > before, ORANGE, '^'),
+        ('as before', after == before, BLUE, 's'),
+    ):
+        if members.any():
+            moved = abs(after - before)[members].sum()
+            said = f'{label}: {members.sum():,}' + (f', {moved:,.0f} ranks in all' if moved else '')
+            axis.scatter(
+                before[members],
+                after[members],
+                s=26,
+                alpha=0.6,
+                color=colour,
+                marker=marker,
+                linewidths=0,
+                label=said,
+            )
+    axis.set(xscale='log', yscale='log', xlim=(0.8, most), ylim=(0.8, most))
+    for side in (axis.xaxis, axis.yaxis):
+        side.set_major_formatter('{x:g}')
+    style(axis, title, f'rank of the match, {names[0]}', f'rank of the match, {names[1]}')
+    figure.legend(loc='outside lower center', ncols=2, fontsize=9, frameon=False)
+    return figure
+
+
+def sigma_over_epochs(epochs: Sequence[int], directions: Mapping[str, tuple[Any, Any]]) -> 'Figure':
+    """R@1 and mean sigma of the queries, epoch by epoch (UATVR Fig. 3).
+
+    Args:
+        epochs: E of them, at least two, rising.
+        directions: by name (``'text to video'``) R@1 [E] in percent and mean sigma [E].
+
+    Raises:
+        ValueError: fewer than two epochs or epochs that do not rise, not a number an epoch.
+    """
+    epochs = list(epochs)
+    if len(epochs) < 2 or sorted(set(epochs)) != epochs:
+        raise ValueError(f'two epochs or more expected, each once and in order, not {epochs!r:.80}')
+    figure = new_figure(4.2)
+    for axis, (name, sides) in zip(
+        figure.subplots(1, len(directions), squeeze=False)[0], directions.items()
+    ):
+        recall, sigma = (array(name, x, (len(epochs),)) for x in sides)
+        beside = axis.twinx()
+        lines = axis.plot(epochs, recall, color=BLUE, marker='o', label='R@1 (left axis)')
+        lines += beside.plot(
+            epochs,
+            sigma,
+            color=ORANGE,
+            marker='^',
+            linestyle='--',
+            label='mean sigma of the queries (right axis)',
+        )
+        moved = np.corrcoef(recall, sigma)[0, 1] if np.ptp(recall) and np.ptp(sigma) else np.nan
+        said = '' if np.isnan(moved) else f', correlation {moved:+.2f}'
+        style(axis, f'{name}{said}', 'epoch', 'R@1 (%)')
+        axis.yaxis.label.set_color(BLUE)
+        beside.set_ylabel('sigma (geometric mean)', color=ORANGE, fontsize=10)
+        beside.tick_params(labelsize=9)
+        axis.xaxis.get_major_locator().set_params(integer=True)
+    figure.legend(handles=lines, loc='outside lower center', ncols=2, fontsize=9, frameon=False)
+    figure.suptitle('Uncertainty and recall in the course of a training', fontsize=11)
+    return figure
+
+
+def recall_by_size(
+    sizes: Sequence[int],
+    directions: Mapping[str, Sequence[float]],
+    raw: Mapping[str, float],
+    *,
+    title: str,
+) -> 'Figure':
+    """R@1 after a transform that reads so many stored queries (NCL Fig. 5).
+
+    Args:
+        sizes: S of them, rising.
+        directions: by name (``'t2v'``) R@1 [S] in percent.
+        raw: by the same names, R@1 without the transform.
+        title: of the picture.
+
+    Raises:
+        ValueError: no size, or not a number each.
+    """
+    if not sizes or sorted(set(sizes)) != list(sizes):
+        raise ValueError(f'sizes must rise, not {sizes!r:.80}')
+    figure = new_figure(4.2)
+    for axis, (name, values) in zip(
+        figure.subplots(1, len(directions), squeeze=False)[0], directions.items()
+    ):
+        axis.plot(
+            sizes,
+            array(name, values, (len(sizes),)),
+            color=BLUE,
+            marker='o',
+            label='with the queue',
+        )
+        axis.axhline(raw[name], color=GREY, linestyle='--', label='raw scores')
+        axis.set_xscale('log', base=2)
+        axis.xaxis.set_major_formatter('{x:,.0f}')
+        style(axis, name, 'train queries in the queue', 'R@1 (%)')
+    handles = axis.get_legend_handles_labels()[0]
+    figure.legend(handles=handles, loc='outside lower center', ncols=2, fontsize=9, frameon=False)
+    figure.suptitle(title, fontsize=11)
+    return figure

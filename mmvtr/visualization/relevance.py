@@ -1,0 +1,79 @@
+"""How relevant the first hits of a query are, with two models (frame length, Fig. 5 and 11)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
+
+import numpy as np
+
+from mmvtr.visualization.canvas import array, new_figure, style, words, wrapped
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class RelevanceStrip(NamedTuple):
+    """A query and the relevance of what each model finds.
+
+    Attributes:
+        query: its text, or the caption of the video that asks.
+        rows: by name of a model float [K] in [0, 1], the best hit first.
+        ndcg: by name of a model, what the strip is worth, in percent.
+    """
+
+    query: str
+    rows: dict[str, Any]
+    ndcg: dict[str, float]
+
+
+def relevance_strips(columns: dict[str, Sequence[RelevanceStrip]], *, title: str) -> 'Figure':
+    """Strips of cells, darker for more relevant hits, one strip a model.
+
+    Args:
+        columns: by direction (``'text to video'``) its queries, as many in each.
+        title: what was chosen.
+
+    Raises:
+        ValueError: no query, not as many in each direction, a relevance outside [0, 1].
+    """
+    counts = {name: len(strips) for name, strips in columns.items()}
+    if not counts or len(set(counts.values())) != 1 or not next(iter(counts.values())):
+        raise ValueError(f'as many queries of each direction expected, got {counts}')
+    (rows,) = set(counts.values())
+    models = max(len(strip.rows) for strips in columns.values() for strip in strips)
+    figure = new_figure(rows * (0.62 + 0.34 * models) + 1.6)
+    axes = figure.subplots(rows, len(columns), squeeze=False)
+    image = None
+    for column, (direction, strips) in enumerate(columns.items()):
+        for row, strip in enumerate(strips):
+            axis = axes[row, column]
+            values = [
+                array(f'{name} of {strip.query[:40]!r}', x, (None,))
+                for name, x in strip.rows.items()
+            ]
+            if min(x.min() for x in values) < 0 or max(x.max() for x in values) > 1:
+                raise ValueError(f'{strip.query[:60]!r}: relevances must lie in [0, 1]')
+            image = axis.imshow(
+                np.stack(values),
+                cmap='Blues',
+                vmin=0,
+                vmax=1,
+                aspect='auto',
+                interpolation='nearest',
+            )
+            depth = len(values[0])
+            head = f'{direction}\n' if row == 0 else ''
+            last = row == rows - 1
+            style(axis, f'{head}"{wrapped(strip.query, 52, 2)}"', 'rank' if last else '', '')
+            axis.title.set_fontsize(9)
+            axis.grid(visible=False)
+            labels = [f'{words(name, 18)}\nnDCG {strip.ndcg[name]:.0f} %' for name in strip.rows]
+            axis.set_yticks(range(len(labels)), labels, fontsize=7.5)
+            ticks = sorted({0, *range(9, depth, 10), depth - 1} if depth > 9 else {0, depth - 1})
+            axis.set_xticks(ticks, [str(i + 1) for i in ticks], fontsize=8)
+            for border in range(1, len(values)):
+                axis.axhline(border - 0.5, color='white', linewidth=3)
+    bar = figure.colorbar(image, ax=axes, location='bottom', shrink=0.45, aspect=40)
+    bar.set_label('relevance of the hit to the query', fontsize=9)
+    figure.suptitle(title, fontsize=11)
+    return figure

@@ -1,0 +1,66 @@
+"""docs/papers.md: every table and figure that a paper captions has a row that says how."""
+
+import re
+
+import pytest
+
+from children import ROOT
+from mmvtr.figures import FIGURES
+from mmvtr.sweeps import sweep_names
+
+PAGE = (ROOT / 'docs/papers.md').read_text()
+#: Heading of the page -> its text, how it captions figures and tables, how many there are.
+PAPERS = {
+    'DVTR': ('dvtr', r'^Fig\. (\d+)\. ', r'TABLE ([IVX]+)\b', 6, 13),
+    'NCL': ('ncl', r'^Figure (\d+): ', r'^Table (\d+): ', 8, 5),
+    'UATVR': ('uatvr', r'^Figure (\d+)\. ', r'^Table (\d+)\. ', 5, 9),
+    'ARL': ('arl', r'^Figure (\d+): ', r'^Table (\d+): ', 5, 6),
+    'Frame length (causal intervention)': (
+        'frame_length_causal',
+        r'^Figure (\d+): ',
+        r'^Table (\d+): ',
+        11,
+        10,
+    ),
+}
+ROMAN = ('I', 'II', 'III', 'IV', 'V', 'VI', 'VII', 'VIII', 'IX', 'X', 'XI', 'XII', 'XIII')
+
+
+def rows(heading):
+    """Name of a table or figure -> what stands in its row."""
+    section = PAGE.split(f'## {heading}\n')[1].split('\n## ')[0]
+    cells = [line.strip('|').split(' | ') for line in section.splitlines() if line[:2] == '| ']
+    assert all(len(row) == 3 for row in cells[1:]), [row for row in cells[1:] if len(row) != 3]
+    return {name.strip(): (what.strip(), how.strip()) for name, what, how in cells[1:]}
+
+
+def expected(heading):
+    _, _, _, figures, tables = PAPERS[heading]
+    number = ROMAN if heading == 'DVTR' else [str(i + 1) for i in range(tables)]
+    return {f'Fig. {i + 1}' for i in range(figures)} | {f'Tab. {number[i]}' for i in range(tables)}
+
+
+@pytest.mark.parametrize('heading', PAPERS)
+def test_no_row_is_missing_or_empty(heading):
+    found = rows(heading)
+    assert expected(heading) <= found.keys()
+    for name, (what, how) in found.items():
+        assert what, name
+        made = re.search(r'`(figure|sweep|python) ?|^train `', how)
+        assert made or how.startswith('none: '), f'{name}: {how}'
+
+
+@pytest.mark.parametrize('heading', PAPERS)
+def test_the_paper_has_no_others(heading, shared):
+    file, figures, tables, *_ = PAPERS[heading]
+    text = (shared / 'papers' / f'{file}.md').read_text()
+    found = {f'Fig. {n}' for n in re.findall(figures, text, flags=re.MULTILINE)}
+    found |= {f'Tab. {n}' for n in re.findall(tables, text, flags=re.MULTILINE)}
+    # Captions that the copy of the text has lost.
+    assert found <= expected(heading) and len(expected(heading) - found) <= 2, found
+
+
+def test_figures_and_sweeps_have_rows():
+    named = set(re.findall(r'`figure (\w+)', PAGE))
+    assert named == FIGURES.keys() - {'cost'}
+    assert set(re.findall(r'`sweep (\w+)', PAGE)) == set(sweep_names())

@@ -1,0 +1,220 @@
+"""An ablation of a paper as one command: its trainings one after the other, then their table.
+
+    python tools/sweep.py dvtr_tab13                        # a name of --list, or a file
+    python tools/sweep.py dvtr_tab13 --only 'tau .05' 'tau .07' --seeds 0 1 2
+    python tools/sweep.py dvtr_tab13 --dry                  # the commands alone, for a cluster
+    python tools/sweep.py dvtr_tab13 --config dvtr_c2v_planted_features    # on another config
+    python tools/sweep.py dvtr_tab13 --table                # of what is done so far
+    python tools/sweep.py --list
+
+What is done is not done again, and a training that was killed goes on where it stopped.  Results
+are in WORK/table.md and WORK/results.json.  Before the first training all options are checked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Iterator, Optional
+
+from mmengine.config import DictAction
+
+from mmvtr.storage import write_atomically
+from mmvtr.sweeps import Run, Sweep, check_sweep, read_sweep, row_of, sweep_names, table
+from mmvtr.utils import tool_folder
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add('sweep', nargs='?', help='name or file of a sweep')
+    add('--list', action='store_true', help='print all sweeps and where they are printed')
+    add('--only', nargs='+', metavar='RUN', help='names of some of its runs')
+    add('--seeds', type=int, nargs='+', default=[0], help='a training each (default: 0)')
+    add('--work', type=Path, metavar='DIR', help='default: work_dirs/sweeps/<name>')
+    add('--config', help='train this config in place of all of the sweep')
+    add('--gpus', type=int, default=0, help='processes of a training; default: one, no launcher')
+    add('--dry', action='store_true', help='print the commands, run nothing')
+    add('--table', action='store_true', help='the table of what is done, run nothing')
+    add(
+        '--cfg-options',
+        nargs='+',
+        action=DictAction,
+        default={},
+        metavar='KEY=VALUE',
+        help='config changes of every run',
+    )
+    args = parser.parse_args()
+    if not args.sweep and not args.list:
+        parser.error('name a sweep, or --list')
+    return args
+
+
+def main() -> None:
+    args = parse_args()
+    if args.list:
+        for name in sweep_names():
+            sweep = read_sweep(name)
+            where = f'{sweep.paper} {sweep.table}, Sec. {sweep.section}'
+            print(f'{name:22} {where}: {sweep.about} ({len(sweep.runs)} runs)')
+        return
+    try:
+        sweep = read_sweep(args.sweep, config=args.config, options=args.cfg_options)
+        chosen = choose(sweep, args.only)
+    except ValueError as error:
+        raise SystemExit(f'error: {error}') from error
+    work = args.work or Path('work_dirs/sweeps') / sweep.name
+    if not args.table:
+        check_sweep(sweep)
+        for run in chosen:
+            for seed in args.seeds:
+                carry_out(sweep, run, seed, work, args)
+    if not args.dry:
+        report(sweep, args.seeds, work)
+
+
+def choose(sweep: Sweep, only: Optional[list[str]]) -> list[Run]:
+    """The runs that were asked for, and those whose checkpoints they need.
+
+    Raises:
+        ValueError: an unknown name.
+    """
+    if only is None:
+        return list(sweep.runs)
+    known = {run.name: run for run in sweep.runs}
+    unknown = [name for name in only if name not in known]
+    if unknown:
+        raise ValueError(f'{sweep.name} has no run {unknown[0]!r:.80}; it has {", ".join(known)}')
+    needed = {*only, *(one for name in only for one in known[name].of)}
+    return [run for run in sweep.runs if run.name in needed]
+
+
+def carry_out(sweep: Sweep, run: Run, seed: int, work: Path, args: argparse.Namespace) -> None:
+    """Train a run, or test what it is ``of``, unless that is done.
+
+    Raises:
+        SystemExit: the command failed; says where its log is.
+    """
+    folder = place(work, run, seed)
+    if (folder / 'results.json').is_file() and not args.dry:
+        return
+    if run.of and not run.options and len(run.of) == 1:
+        return  # another run's results by other keys
+    command = command_of(sweep, run, seed, work, args)
+    if args.dry:
+        print(shlex.join(map(str, command)))
+        return
+    print(f'{sweep.name}: {run.name}, seed {seed}: {shlex.join(map(str, command))}', flush=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder / 'printed.txt'
+    code = call(list(map(str, command)), log)
+    if code:
+        said = log.read_text()[-300:]
+        raise SystemExit(
+            f'error: {run.name}, seed {seed} ended with {code}: {said}\n'
+            f'all of it: {log}; the same command goes on'
+        )
+    if not run.of:
+        save(results_of(folder), folder / 'results.json')
+
+
+def save(content: Any, path: Path) -> None:
+    """A json file that no kill tears."""
+    text = json.dumps(content, indent=1) + '\n'
+    write_atomically(path, lambda file: file.write(text.encode()))
+
+
+def call(command: list[str], log: Path) -> int:
+    """Run a command, what it prints goes to a file; returns its exit code."""
+    environment = {**os.environ, 'PYTHONPATH': os.pathsep.join(filter(None, sys.path))}
+    with open(log, 'a') as printed:
+        return subprocess.run(
+            command, stdout=printed, stderr=subprocess.STDOUT, env=environment
+        ).returncode
+
+
+def command_of(
+    sweep: Sweep, run: Run, seed: int, work: Path, args: argparse.Namespace
+) -> list[Any]:
+    """The command line of a run."""
+    folder, tools = place(work, run, seed), tool_folder()
+    options = ['--cfg-options', *run.written()] if run.options else []
+    if run.of:
+        found = [checkpoint(sweep, name, seed, work, args) for name in run.of]
+        test = [sys.executable, tools / 'test.py', run.config, *found, '--work-dir', folder]
+        return [*test, '--out', folder / 'results.json', *options]
+    script = [sys.executable, tools / 'train.py', run.config]
+    if args.gpus > 1:
+        script = ['bash', tools / 'dist_train.sh', run.config, args.gpus]
+    return [*script, '--work-dir', folder, '--seed', seed + run.seeds, '--resume', *options]
+
+
+def place(work: Path, run: Run, seed: int) -> Path:
+    return work / f'{run.folder}_{seed}'
+
+
+def checkpoint(sweep: Sweep, name: str, seed: int, work: Path, args: argparse.Namespace) -> Path:
+    """The chosen checkpoint of a run: the best on val, else the last.
+
+    Raises:
+        SystemExit: there is none.
+    """
+    run = next(run for run in sweep.runs if run.name == name)
+    folder = place(work, run, seed)
+    best = sorted(folder.glob('best_*.pth'))
+    if best:
+        return best[-1]
+    last = folder / 'last_checkpoint'
+    if last.is_file():
+        return folder / Path(last.read_text().strip()).name
+    if args.dry:
+        return folder / 'best_*.pth'
+    raise SystemExit(f'error: {folder} has no checkpoint of {name!r:.80}: its training comes first')
+
+
+def results_of(folder: Path) -> dict[str, float]:
+    """Of a finished training: what its test gave.
+
+    Raises:
+        SystemExit: there are none.
+    """
+    logs = sorted(path for path in folder.glob('*/*.json') if path.stem == path.parent.name)
+    for path in reversed(logs):  # a resumed run has one folder for each start
+        found = json.loads(path.read_text())
+        if found:
+            return found
+    raise SystemExit(f'error: {folder}: the training has left no results of a test')
+
+
+def report(sweep: Sweep, seeds: list[int], work: Path) -> None:
+    """Print the table of what is done, and write it."""
+    rows = {run.name: list(found(sweep, run, seeds, work)) for run in sweep.runs}
+    shown = table(sweep, rows)
+    work.mkdir(parents=True, exist_ok=True)
+    (work / 'table.md').write_text(shown + '\n')
+    save(dict(sweep=sweep.name, seeds=seeds, rows=rows), work / 'results.json')
+    print(f'\n{shown}\n\n{work / "table.md"}')
+
+
+def found(sweep: Sweep, run: Run, seeds: list[int], work: Path) -> Iterator[dict[str, float]]:
+    """What a run has given, a dict a seed that is done."""
+    source = run
+    if len(run.of) == 1 and not run.options:
+        source = next(other for other in sweep.runs if other.name == run.of[0])
+    for seed in seeds:
+        file = place(work, source, seed) / 'results.json'
+        if file.is_file():
+            row = row_of(run, json.loads(file.read_text()), sweep.metrics)
+            if row:
+                yield row
+
+
+if __name__ == '__main__':
+    main()
