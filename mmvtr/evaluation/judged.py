@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple, Optional, Sequence, Union
+from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
 
 import torch
-from mmengine.logging import MMLogger
 from torch import Tensor
 
 from mmvtr import functional as fn
-from mmvtr.datasets.pair_values import PairValues
+from mmvtr.datasets.pair_values import Judgments, PairValues
 from mmvtr.evaluation.metric import Matrices, Metric, directed
-from mmvtr.registry import METRICS, TASK_UTILS
+from mmvtr.registry import METRICS
 from mmvtr.structures import Directed, Relation
 
 
@@ -42,13 +41,15 @@ class JudgedMetric(Metric):
 
     Args:
         judgments: config of a reader (``dict(type='read_qrels', path=...)``) or what one returns;
-            a dict of 't2v' and 'v2t' where the two directions were judged apart.
+            a dict of 't2v' and 'v2t' where the two directions were judged apart; None = those of
+            the dataset (its ``judgments``).
         at_least: the lowest grade that is right (Flickr8k's crowd: above .5; its experts and
             Crisscrossed Captions: 3).
         k: places.
 
     Raises:
-        ValueError: no such place; or (called) no judged pair is of the set.
+        ValueError: no such place; or (called) no judged pair is of the set, or neither metric nor
+            dataset has judgments.
 
     Example:
         The first video of text 0 is right though not annotated. ::
@@ -67,7 +68,7 @@ class JudgedMetric(Metric):
 
     def __init__(
         self,
-        judgments: Union[dict, PairValues],
+        judgments: Union[Mapping[str, Any], PairValues, None] = None,
         *,
         at_least: float = 1.0,
         k: Sequence[int] = (1, 5, 10),
@@ -77,18 +78,13 @@ class JudgedMetric(Metric):
         self.judgments = judgments
         self.at_least = at_least
         self.k = tuple(k)
-        self.pairs: Optional[dict[str, PairValues]] = None
+        self.needs = ('judgments',) if judgments is None else ()
+        self.pairs: Optional[Judgments] = None
 
     def prepare(self) -> None:
         """Read the judgments."""
-        if self.pairs is not None:
-            return
-        given = self.judgments
-        by_direction = isinstance(given, dict) and given.keys() == {'t2v', 'v2t'}
-        both = given if by_direction else dict.fromkeys(('t2v', 'v2t'), given)
-        self.pairs = {
-            name: TASK_UTILS.build(x) if isinstance(x, dict) else x for name, x in both.items()
-        }
+        if self.judgments is not None and self.pairs is None:
+            self.pairs = Judgments.of(self.judgments)
 
     def measure(self, matrices: Matrices, relation: Relation) -> dict[str, float]:
         return self._numbers(directed(matrices['scores']), relation, self._known(relation))
@@ -107,24 +103,26 @@ class JudgedMetric(Metric):
 
     def _known(self, relation: Relation) -> Directed:
         """What is judged and right, [T, V], of those who ask in each direction."""
-        self.prepare()
         known = {}
-        for name, pairs in self.pairs.items():
-            ids = relation.text_ids, relation.video_ids
-            grades = torch.as_tensor(pairs.matrix(*ids, others='left_out'))
-            grades = grades.to(relation.positives.device)
+        for (name, dim), grades in zip((('t2v', 1), ('v2t', 0)), self._grades(relation)):
             judged = ~grades.isnan()
-            left = len(pairs.texts) - int(judged.sum())
-            if left and pairs is not self.pairs.get('t2v' if name == 'v2t' else None):
-                MMLogger.get_current_instance().warning(
-                    f'judgments: {left} of {len(pairs.texts)} pairs are of texts or videos that '
-                    'the set does not have, and are left out'
-                )
-            asked = judged.any(1 if name == 't2v' else 0)
             annotated = relation.positives & ~judged
             right = (grades >= self.at_least) | annotated
-            known[name] = _Known(asked, right, judged | annotated)
+            known[name] = _Known(judged.any(dim), right, judged | annotated)
         return Directed(known['t2v'], known['v2t'])
+
+    def _grades(self, relation: Relation) -> Directed:
+        """Those of the metric, or else of the set."""
+        self.prepare()
+        grades = relation.judgments
+        if self.pairs is not None:
+            ids = relation.text_ids, relation.video_ids
+            grades = Directed(*map(torch.as_tensor, self.pairs.grades(*ids)))
+        if grades is None:
+            raise ValueError(
+                'no judgments: give the dataset or the metric judgments=dict(type=READER, path=...)'
+            )
+        return Directed(*(x.to(relation.positives.device) for x in grades))
 
     def _numbers(self, scores: Directed, relation: Relation, known: Directed) -> dict[str, float]:
         numbers: dict[str, float] = {}

@@ -38,6 +38,7 @@ from mmvtr.evaluation import (
 from mmvtr.functional import hubness, untied
 from mmvtr.functional import score_transforms as fn
 from mmvtr.functional.tiles import inner_products, refuse_non_finite
+from mmvtr.storage import write_atomically
 from mmvtr.structures import Directed, Relation
 
 TRANSFORMS = ('sinkhorn', 'inverted_softmax', 'dual_softmax', 'qb_norm', 'csls')
@@ -260,7 +261,8 @@ def told(function: Callable[..., Any], *arguments: Any) -> Any:
 
 def save(path: Path, scores: Tensor, ids: Ids) -> None:
     if path.suffix == '.npz':
-        np.savez(path, scores=scores.numpy(), text_ids=ids[0], video_ids=ids[1])
+        arrays = dict(scores=scores.numpy(), text_ids=ids[0], video_ids=ids[1])
+        write_atomically(path, lambda file: np.savez(file, **arrays))
     else:
         told(write_run, path, PairValues.of_matrix(scores.numpy(), *ids))
 
