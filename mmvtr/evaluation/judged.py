@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import Any, Iterator, Mapping, NamedTuple, Optional, Sequence, Union
 
 import torch
 from torch import Tensor
@@ -126,38 +126,67 @@ class JudgedMetric(Metric):
 
     def _numbers(self, scores: Directed, relation: Relation, known: Directed) -> dict[str, float]:
         numbers: dict[str, float] = {}
-        for name, dim in (('t2v', 1), ('v2t', 0)):
-            asked, right, judged = getattr(known, name)
-            # queries as rows from here on, and of them those that ask
-            matrices = (getattr(scores, name), right, judged, relation.positives)
-            rows = ((x if dim == 1 else x.t())[asked] for x in matrices)
+        for name, *rows in self._rows(scores, relation, known):
             found = self._of_queries(*rows)
             numbers.update({f'{name}_{key}': value for key, value in found.items()})
         return numbers
+
+    def by_query(self, scores: Union[Tensor, Directed], relation: Relation) -> dict[str, Tensor]:
+        """The measures of each query, but for ``P_known``, which is one of all queries together.
+
+        Returns:
+            float64 [T] or [V] by key, in percent; NaN where a query is left out.
+        """
+        found, known = {}, self._known(relation)
+        for name, *rows in self._rows(directed(scores), relation, known):
+            asked = getattr(known, name).asked
+            for key, values in self._values(*rows).items():
+                whole = torch.full(asked.shape, torch.nan, dtype=torch.float64)
+                whole[asked.cpu()] = 100 * values.double().cpu()
+                found[f'{name}_{key}'] = whole
+        return found
+
+    def _rows(
+        self, scores: Directed, relation: Relation, known: Directed
+    ) -> Iterator[tuple[str, Tensor, Tensor, Tensor, Tensor]]:
+        """Of each direction what :meth:`_values` reads: queries as rows, those that ask."""
+        for name, dim in (('t2v', 1), ('v2t', 0)):
+            asked, right, judged = getattr(known, name)
+            matrices = (getattr(scores, name), right, judged, relation.positives)
+            yield name, *((x if dim == 1 else x.t())[asked] for x in matrices)
+
+    def _values(
+        self, scores: Tensor, right: Tensor, judged: Tensor, annotated: Tensor
+    ) -> dict[str, Tensor]:
+        """All [Q, C]; float64 [Q] by key."""
+        values = {}
+        for k in self.k:
+            values[f'P{k}'] = fn.precision_at(scores, right, k)
+            values[f'share{k}'] = fn.precision_at(scores, judged, k)
+        rest = fn.condensed(scores, judged & ~annotated)
+        extra = right & ~annotated
+        values.update(
+            bpref=fn.bpref(scores, right, judged),
+            AP=fn.average_precision(fn.condensed(scores, judged), right),
+            mAP_R=fn.map_at_r(scores, right),
+            R_precision=fn.r_precision(scores, right),
+            extra_AP=fn.average_precision(rest, extra),
+            extra_R_precision=fn.r_precision(rest, extra),
+        )
+        return values
 
     def _of_queries(
         self, scores: Tensor, right: Tensor, judged: Tensor, annotated: Tensor
     ) -> dict[str, float]:
         """All [Q, C]."""
-        numbers = {}
+        values = self._values(scores, right, judged, annotated)
+        numbers = {key: x.nanmean() for key, x in values.items()}
         for k in self.k:
-            hits = fn.precision_at(scores, right, k).mean()
-            seen = fn.precision_at(scores, judged, k).mean()
-            numbers.update({f'P{k}': hits, f'P{k}_known': hits / seen, f'share{k}': seen})
-        rest = fn.condensed(scores, judged & ~annotated)
-        extra = right & ~annotated
-        numbers.update(
-            bpref=fn.bpref(scores, right, judged).nanmean(),
-            AP=fn.average_precision(fn.condensed(scores, judged), right).nanmean(),
-            mAP_R=fn.map_at_r(scores, right).nanmean(),
-            R_precision=fn.r_precision(scores, right).nanmean(),
-            extra_AP=fn.average_precision(rest, extra).nanmean(),
-            extra_R_precision=fn.r_precision(rest, extra).nanmean(),
-        )
-        counts = dict(queries=float(len(scores)), extra_queries=float(extra.any(1).sum()))
+            numbers[f'P{k}_known'] = numbers[f'P{k}'] / numbers[f'share{k}']
+        extra = (right & ~annotated).any(1).sum()
         # what no query has (nothing judged in reach, no extra one) is no number
         found = {key: 100 * float(x) for key, x in numbers.items() if not x.isnan()}
-        return {**found, **counts}
+        return {**found, 'queries': float(len(scores)), 'extra_queries': float(extra)}
 
 
 class _Known(NamedTuple):
