@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any, Iterable, Iterator, Literal, Mapping, NamedTuple, Sequence, Union
+from typing import Any, Iterable, Iterator, Literal, Mapping, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 from mmengine.logging import MMLogger
@@ -32,12 +32,14 @@ class PairValues(NamedTuple):
         videos: N ids.
         values: float64 [N], grades or scores.
         origin: where they come from, for messages.
+        by_caption: whether ``texts`` are captions in the place of ids.
     """
 
     texts: Sequence[str]
     videos: Sequence[str]
     values: np.ndarray
     origin: str = ''
+    by_caption: bool = False
 
     def matrix(
         self, text_ids: Sequence[str], video_ids: Sequence[str], *, others: str = 'raise'
@@ -74,6 +76,28 @@ class PairValues(NamedTuple):
         table = np.full((len(rows), len(columns)), np.nan)
         table[t[known], v[known]] = self.values[known]
         return table
+
+    def of_texts(self, text_ids: Sequence[str], captions: Sequence[str]) -> PairValues:
+        """The same pairs by id: those of a caption are of each text that has it.
+
+        Args:
+            text_ids, captions: T each; space around a caption does not count.
+
+        Raises:
+            ValueError: they are by id already.
+        """
+        if not self.by_caption:
+            raise ValueError(f'{self.origin}: these pairs have ids, no captions')
+        ids: dict[str, list[str]] = {}
+        for name, caption in zip(text_ids, captions):
+            ids.setdefault(caption.strip(), []).append(name)
+        found = [
+            (name, video, value)
+            for caption, video, value in zip(self.texts, self.videos, self.values.tolist())
+            for name in ids.get(caption, [f'the caption {shown(caption)}'])
+        ]
+        texts, videos, values = zip(*found)
+        return PairValues(texts, videos, np.array(values), self.origin)
 
     @classmethod
     def of_matrix(
@@ -201,15 +225,23 @@ class Judgments(NamedTuple):
         return cls(pairs, pairs)
 
     def grades(
-        self, text_ids: Sequence[str], video_ids: Sequence[str]
+        self,
+        text_ids: Sequence[str],
+        video_ids: Sequence[str],
+        captions: Optional[Sequence[str]] = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Float64 [T, V] of each direction, NaN = not judged; what is left out is logged.
 
+        Args:
+            text_ids, video_ids: T and V.
+            captions: of the T texts, for judgments that name captions.
+
         Raises:
-            ValueError: no judged pair is of these texts and videos.
+            ValueError: no judged pair is of these texts and videos, or captions are wanted.
         """
-        t2v = _grades(self.t2v, text_ids, video_ids)
-        return t2v, t2v if self.v2t is self.t2v else _grades(self.v2t, text_ids, video_ids)
+        t2v = _grades(self.t2v, text_ids, video_ids, captions)
+        same = self.v2t is self.t2v
+        return t2v, t2v if same else _grades(self.v2t, text_ids, video_ids, captions)
 
     def __str__(self) -> str:
         both = dict.fromkeys(f'{len(x.texts)} pairs of {Path(x.origin).name}' for x in self)
@@ -235,7 +267,19 @@ def _pairs(given: Union[Mapping[str, Any], PairValues]) -> PairValues:
     return given if isinstance(given, PairValues) else TASK_UTILS.build(dict(given))
 
 
-def _grades(pairs: PairValues, text_ids: Sequence[str], video_ids: Sequence[str]) -> np.ndarray:
+def _grades(
+    pairs: PairValues,
+    text_ids: Sequence[str],
+    video_ids: Sequence[str],
+    captions: Optional[Sequence[str]],
+) -> np.ndarray:
+    if pairs.by_caption and captions is None:
+        raise ValueError(
+            f'{pairs.origin}: these judgments name captions, which a metric does not see: give '
+            'them to the dataset, judgments=dict(type=...)'
+        )
+    if pairs.by_caption:
+        pairs = pairs.of_texts(text_ids, captions)
     grades = pairs.matrix(text_ids, video_ids, others='left_out')
     left = len(pairs.texts) - int((~np.isnan(grades)).sum())
     if left:

@@ -229,7 +229,8 @@ class VideoTextDataset(Dataset):
                 raise ValueError(f'judgments={self._judgments!r}: {self.origin()} knows of none')
             return (known.astype(np.float64),) * 2
         texts, videos = (x['text_id'] for x in self.texts), (x['video_id'] for x in self.videos)
-        return self._judgments.grades([*texts], [*videos])
+        captions = [x['text'] for x in self.texts]
+        return self._judgments.grades([*texts], [*videos], captions)
 
     def lengths(self, unit: Literal['frames', 'seconds']) -> np.ndarray:
         """Float64 [V], how long the videos are, in native frames or in seconds.
