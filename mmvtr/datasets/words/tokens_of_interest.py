@@ -47,12 +47,15 @@ class WordTable(NamedTuple):
 
         Raises:
             FileNotFoundError: no such file.
-            ValueError: another layout, or a count that is no number from 0 to that of the captions.
+            ValueError: another layout, no word, or a count that is no number from 0 to that of the
+                captions.
         """
         place, content = Place(path), read_json(path, ('captions', 'counts'))
         captions, counts = content['captions'], field(content, 'counts', mapping, place)
         if type(captions) is not int or not 0 < captions < MOST:
             raise wrong(place.key('captions'), 'how many captions were counted', captions)
+        if not counts:
+            raise wrong(place.key('counts'), 'at least one word and its count', counts)
         for word, count in counts.items():
             if type(count) is not int or not 0 <= count <= captions:
                 raise wrong(place.key(word), f'a number of the {captions} captions', count)
