@@ -176,7 +176,7 @@ def student(values: Sequence[float]) -> tuple[float, float]:
 
 @lru_cache(maxsize=64)
 def student_quantile(freedom: int) -> float:
-    """Student's t that ``LEVEL`` of all |t| do not exceed.
+    """Student's t that ``LEVEL`` of all ``|t|`` do not exceed.
 
     With t = sqrt(freedom) tan(angle), the density of the angle is cos(angle)^(freedom - 1).
     """
