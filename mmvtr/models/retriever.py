@@ -114,6 +114,8 @@ class VideoTextRetriever(BaseModel):
         self.detach_heads = detach_heads
         self.supervision = None if supervision is None else build(supervision)
         check_read(self.supervision, self.losses)
+        if hasattr(self.supervision, 'sees'):
+            self.supervision.sees(self.data_preprocessor)
         self.objectives = nn.ModuleDict(
             {name: build(objective) for name, objective in (objectives or {}).items()}
         )

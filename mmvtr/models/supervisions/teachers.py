@@ -151,7 +151,7 @@ class FrozenTeachers(Teachers):
 
     Raises:
         ValueError: no members, a member of other keys, or one with a shortlist, whose scores below
-            it are none.
+            it are none; at the beginning of a training: a member of frames normalised otherwise.
         FileNotFoundError, RuntimeError: at the beginning of a training: a config or a checkpoint
             that is not there, damaged, or of another model.
     """
@@ -168,12 +168,21 @@ class FrozenTeachers(Teachers):
         self._given = list(members)
         # In a list they are no submodules: this is how they stay out of what is learnt and saved.
         self._members: Optional[list[nn.Module]] = None
+        self._student: list[nn.Module] = []
+
+    def sees(self, preprocessor: nn.Module) -> None:
+        """The data preprocessor of the student, whose frames they are given."""
+        self._student = [preprocessor]
 
     @property
     def members(self) -> list[nn.Module]:
         """The N retrievers, frozen."""
         if self._members is None:
-            self._members = [frozen(k, member) for k, member in enumerate(self._given)]
+            members = [frozen(k, member) for k, member in enumerate(self._given)]
+            for student in self._student:
+                for k, member in enumerate(members):
+                    check_frames(k, member.data_preprocessor, student)
+            self._members = members
         return self._members
 
     def init_weights(self) -> None:
@@ -221,6 +230,24 @@ class FrozenTeachers(Teachers):
             for member, (t, v) in zip(self.members, begun.values())
         ]
         return sum(parts) / len(parts)
+
+
+def check_frames(k: int, member: nn.Module, student: nn.Module) -> None:
+    """See that a teacher was trained on frames that are normalised as the student's.
+
+    Raises:
+        ValueError: it was on others.
+    """
+    for name in ('mean', 'std'):
+        theirs, ours = (getattr(one, name, None) for one in (member, student))
+        if theirs is None or ours is None:  # features, not frames
+            continue
+        if not torch.allclose(theirs.cpu(), ours.cpu(), atol=0.01):
+            raise ValueError(
+                f'member {k} was trained on frames of {name} {theirs.flatten().tolist()}, and would'
+                f" see the student's, of {ours.flatten().tolist()} (data_preprocessor): train it "
+                'on the same, or take its vectors (tools/export_teacher.py, StoredTeachers)'
+            )
 
 
 def frozen(k: int, member: Union[dict, nn.Module]) -> nn.Module:

@@ -351,3 +351,26 @@ def test_what_is_wrong_is_said():
     shortlisted.similarity.shortlist = 5
     with pytest.raises(ValueError, match='teacher 0 ranks a shortlist of 5'):
         FrozenTeachers(members=[shortlisted]).init_weights()
+
+
+def test_a_teacher_of_frames_normalised_otherwise_is_refused():
+    def seeing(mean, supervision=None):
+        model = make_model(supervision)
+        preprocessor = dict(type='mmvtr.VideoTextDataPreprocessor', mean=mean, std=[60.0] * 3)
+        model.data_preprocessor = MODELS.build(preprocessor)
+        return model
+
+    for mean, refused in (([110.0] * 3, False), ([127.5] * 3, True)):
+        teachers = FrozenTeachers(members=[seeing(mean)])
+        teachers.sees(seeing([110.0] * 3).data_preprocessor)
+        if refused:
+            message = r'member 0 was trained on frames of mean \[127.5.*, and would see the student'
+            with pytest.raises(ValueError, match=message):
+                teachers.init_weights()
+        else:
+            teachers.init_weights()
+    told = []
+    teachers = FrozenTeachers(members=[make_model()])
+    teachers.sees = told.append
+    student = make_model(teachers)
+    assert told == [student.data_preprocessor]

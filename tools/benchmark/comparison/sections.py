@@ -57,10 +57,7 @@ def section(view: View, views: Mapping[str, View], link: str) -> str:
         head += f' **Missing**: {"; ".join(missing)}.'
     paragraphs = [head, plan.why, _headroom(view), _without(view, views), _apart(view)]
     parts = ['\n\n'.join(filter(None, paragraphs)) + '\n']
-    source = (
-        f'From `{link}/{view.name}/` and '
-        f'[`conditions.json`]({link}/conditions.json).\n'
-    )
+    source = f'From `{link}/{view.name}/` and [`conditions.json`]({link}/conditions.json).\n'
     tables = [
         ('What there is to win', '', _won_table(view)),
         ('Paired retrieval, and the differences that count', '', _main_table(view)),
