@@ -111,7 +111,7 @@ def standard(x: Tensor, pairs: Tensor, *, unbiased: bool = False) -> Optional[St
 
 
 def standard_of_products(
-    rows: Tensor, columns: Tensor, pairs: tuple[Tensor, Tensor]
+    rows: Tensor, columns: Tensor, pairs: tuple[Tensor, Tensor], *, unbiased: bool = False
 ) -> Optional[Standard]:
     """:func:`standard` of ``1 - rows @ columns.T`` without that matrix.
 
@@ -122,9 +122,10 @@ def standard_of_products(
         rows: float [T, D].
         columns: float [V, D].
         pairs: two int64 [P], the entries that do not count.
+        unbiased: divide squares by one less than there are.
 
     Returns:
-        Population standard deviation; None where no entry counts.
+        None where no entry counts.
 
     Example:
         ::
@@ -140,7 +141,8 @@ def standard_of_products(
         return None
     mean = (t.sum(0) @ v.sum(0) - own.sum()) / count
     square = (((t.t() @ t) * (v.t() @ v)).sum() - own.square().sum()) / count
-    std = (square - mean.square()).clamp_min(torch.finfo(rows.dtype).eps ** 2).sqrt()
+    variance = (square - mean.square()) * (count / (count - 1) if unbiased and count > 1 else 1)
+    std = variance.clamp_min(torch.finfo(rows.dtype).eps ** 2).sqrt()
     return Standard((1 - mean).to(rows.dtype), std.to(rows.dtype))
 
 

@@ -54,13 +54,28 @@ def weighted_logits(
     logits = at_least_float32(scores) / temperature
     if weights is None:
         return logits, logits.masked_fill(positives, LOG_ZERO)
+    return logits, logits + log_weights(weights, positives)
+
+
+def log_weights(weights: Tensor, positives: Tensor) -> Tensor:
+    """log w, :data:`LOG_ZERO` where w is 0 and at positives; with a gradient where w has one.
+
+    Args:
+        weights: float [T, V] >= 0; half precision is computed in float32.
+        positives: bool [T, V].
+
+    Example:
+        ::
+
+            >>> log_weights(torch.ones(2, 2), torch.eye(2).bool())
+            tensor([[-1.0000e+30,  0.0000e+00],
+                    [ 0.0000e+00, -1.0000e+30]])
+    """
     weights = at_least_float32(weights)
     if not weights.requires_grad:
-        log_weights = weights.log().clamp_min(LOG_ZERO)
-        return logits, (logits + log_weights).masked_fill(positives, LOG_ZERO)
+        return weights.log().clamp_min_(LOG_ZERO).masked_fill_(positives, LOG_ZERO)
     absent = positives | (weights == 0)  # the gradient of log 0 is not to be met
-    negatives = logits + weights.masked_fill(absent, 1.0).log()
-    return logits, negatives.masked_fill(absent, LOG_ZERO)
+    return weights.masked_fill(absent, 1.0).log().masked_fill(absent, LOG_ZERO)
 
 
 def log_sums(
@@ -84,10 +99,7 @@ def log_sums(
             >>> log_sums(negatives, 'pooled', 't2v').negative
             tensor([0., 0.])
     """
-    if direction not in ('t2v', 'v2t'):
-        raise ValueError(f"direction must be 't2v', 'v2t' or 'both', not {direction!r}")
-    if form not in ('pooled', 'own_pair', 'outer_sum'):
-        raise ValueError(f"form must be 'pooled', 'own_pair' or 'outer_sum', not {form!r}")
+    check_form(form, direction)
     dim = 1 if direction == 't2v' else 0
     negative, shared = _logsumexp(negatives, dim), None
     if form == 'own_pair':
@@ -95,6 +107,20 @@ def log_sums(
         if ambiguous is not None:
             shared = _logsumexp(negatives.masked_fill(~ambiguous, LOG_ZERO), dim)
     return LogSums(negative, shared)
+
+
+def check_form(form: str, direction: str) -> None:
+    """Raise ValueError for an unknown form or direction.
+
+    Example:
+        ::
+
+            >>> check_form('pooled', 't2v')
+    """
+    if direction not in ('t2v', 'v2t'):
+        raise ValueError(f"direction must be 't2v', 'v2t' or 'both', not {direction!r}")
+    if form not in ('pooled', 'own_pair', 'outer_sum'):
+        raise ValueError(f"form must be 'pooled', 'own_pair' or 'outer_sum', not {form!r}")
 
 
 def _logsumexp(x: Tensor, dim: int) -> Tensor:

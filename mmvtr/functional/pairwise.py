@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import torch.nn.functional as F
+from typing import Any
+
+import torch
 from torch import Tensor
 
 from mmvtr.functional.precision import at_least_float32
@@ -42,9 +44,30 @@ def bernoulli_sum(logits: Tensor, pairs: tuple[Tensor, Tensor]) -> Tensor:
             >>> bernoulli_sum(torch.zeros(2, 2), torch.eye(2).nonzero(as_tuple=True))  # 4 log 2
             tensor(2.7726)
     """
-    logits = at_least_float32(logits)
-    # -log(1 - p) of every entry, and -log p + log(1 - p) = -logit of the few positives.
-    return F.softplus(logits, threshold=40).sum() - logits[pairs].sum()
+    return _BernoulliSum.apply(at_least_float32(logits), *pairs)
+
+
+class _BernoulliSum(torch.autograd.Function):
+    """-log(1 - p) of every entry, and -log p + log(1 - p) = -logit of the few positives."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+        ctx.save_for_backward(logits, rows, columns)
+        # torch's softplus takes ten logarithms' time.  With q = min(p, 1 - p) it is the positive
+        # part of the logit less log(1 - q), and what 1 - q has lost of a small q is added.
+        p = logits.sigmoid()
+        q = torch.minimum(p, 1 - p)
+        rest = 1 - q
+        lost = ((1 - rest) - q) / rest
+        total = logits.clamp_min(0).sum() - rest.log().sum() - lost.sum()
+        return total - logits[rows, columns].sum()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        logits, rows, columns = ctx.saved_tensors
+        found = logits.sigmoid() * grad
+        found.index_put_((rows, columns), -grad, accumulate=True)
+        return found, None, None
 
 
 def masked_mean(x: Tensor, mask: Tensor) -> Tensor:

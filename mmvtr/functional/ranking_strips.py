@@ -140,13 +140,36 @@ def best_negatives(part: Part, anchors: Anchors, choice: Choice) -> tuple[Tensor
             >>> best_negatives(part, anchors, Choice(negatives='hardest'))
             (tensor([0., 0.]), tensor([1, 0]))
     """
-    scores, own, _, weights = (x[:, anchors.columns] for x in part)
+    scores, own, _, weights = (x[:, anchors.columns] for x in part[:4])
     candidates = ~own & (weights != 0)
     if choice.negatives == 'semi_hard':
         candidates = candidates & (scores < anchors.scores)
     if not len(scores):
         return scores.sum(0) - math.inf, own.sum(0)
     return tuple(scores.masked_fill(~candidates, -math.inf).max(0))
+
+
+def best_sum(parts: Sequence[Part], anchors: Anchors) -> tuple[Tensor, Tensor]:
+    """As :func:`best_negatives`: the negative with the largest sum of the terms of all parts.
+
+    Example:
+        The first part takes the one, both together the other. ::
+
+            >>> from mmvtr.functional.ranking_terms import Part
+            >>> given = torch.tensor([[0.5], [0.4]]), torch.zeros(2, 1).bool()
+            >>> margins = torch.zeros(2, 1), torch.tensor([[0.0], [0.3]])
+            >>> parts = [Part(*given, margin, torch.ones(2, 1)) for margin in margins]
+            >>> best_sum(parts, Anchors(torch.tensor([0]), torch.tensor([0.2])))
+            (tensor([0.7000]), tensor([1]))
+    """
+    total = 0.0
+    for part in parts:
+        scores, own, margin, weights = (x[:, anchors.columns] for x in part[:4])
+        cut = inside(scores, margin, weights, anchors.scores, 'hinge')
+        total = total + weights * cut.clamp_min(0)
+    if not len(total):
+        return total.sum(0) - math.inf, own.sum(0)
+    return tuple(total.masked_fill(own, -math.inf).max(0))
 
 
 def column_terms(
@@ -174,7 +197,7 @@ def column_terms(
             >>> column_terms(part, anchors, Choice()).terms
             tensor([0.1000, 0.0000])
     """
-    scores, own, margin, weights = (x[:, anchors.columns] for x in part)
+    scores, own, margin, weights = (x[:, anchors.columns] for x in part[:4])
     counts = ~own & (weights != 0)
     if chosen is not None:
         counts = counts & (torch.arange(len(scores), device=scores.device)[:, None] == chosen)

@@ -34,16 +34,24 @@ class Part(NamedTuple):
         scores: float [T, V].
         positives: bool [T, V].
         margin, weights: float [T, V].
+        ahead: float [T, V], what positives have to be ahead with where that is less than their
+            score: a margin of their own is taken off.  None: their scores.
     """
 
     scores: Tensor
     positives: Tensor
     margin: Tensor
     weights: Tensor
+    ahead: Optional[Tensor] = None
 
     def t(self) -> 'Part':
         """Videos as anchors, [V, T] each."""
-        return Part(*(x.t() for x in self))
+        return Part(*(None if x is None else x.t() for x in self))
+
+    @property
+    def leads(self) -> Tensor:
+        """Where s_p is read, float [T, V]."""
+        return self.scores if self.ahead is None else self.ahead
 
 
 def check_choice(choice: Choice, direction: str) -> None:
@@ -162,8 +170,8 @@ def row_terms(part: Part, choice: Choice) -> tuple[Tensor, Tensor]:
             >>> row_terms(part, Choice())
             (tensor(0.2000), tensor(2))
     """
-    row, anchor = _anchors(part.scores, part.positives, choice.positive)
-    s, own, m, w = (x[row] for x in part)
+    row, anchor = _anchors(part.leads, part.positives, choice.positive)
+    s, own, m, w = (x[row] for x in part[:4])
     chosen = ~own & (w != 0)
     if choice.negatives != 'all':
         chosen = _choose_one(s, chosen, anchor, choice)
@@ -177,6 +185,43 @@ def row_terms(part: Part, choice: Choice) -> tuple[Tensor, Tensor]:
         return terms.sum(), (~own).sum()
     total = (terms.sum(1) / chosen.sum(1).clamp_min(1)).sum()
     return total, torch.tensor(len(row), device=total.device)
+
+
+def hinge_row_terms(
+    scores: Tensor,
+    positives: Tensor,
+    weights: Tensor,
+    hinges: Sequence[tuple[float, Tensor]],
+    *,
+    negatives: str,
+    average: str,
+) -> tuple[Tensor, Tensor]:
+    """As :func:`row_terms`, of :func:`~mmvtr.functional.several_hinges.several_hinges`.
+
+    Args:
+        scores, positives, weights: float and bool [T, V].
+        hinges: w_h and m_h, float [T, V].
+        negatives, average: see there.
+
+    Example:
+        ::
+
+            >>> own = torch.eye(2).bool()
+            >>> hinges = [(2.0, torch.full((2, 2), 0.6))]
+            >>> how = dict(negatives='all', average='matrix')
+            >>> hinge_row_terms(torch.eye(2) / 2, own, torch.ones(2, 2), hinges, **how)
+            (tensor(0.4000), tensor(4))
+    """
+    row, column = positives.nonzero(as_tuple=True)
+    lead = scores[row] - scores[row, column][:, None]
+    terms = sum(w * (m[row] + lead).clamp_min(0) for w, m in hinges)
+    matches = positives[row]
+    terms = (terms * weights[row]).masked_fill(matches, 0.0)
+    if negatives == 'hardest':
+        total = terms.amax(1).sum() if terms.numel() else terms.sum()
+        return total, torch.tensor(len(row), device=total.device)
+    count = (~matches).sum()
+    return terms.sum(), count if average == 'terms' else count.new_tensor(matches.numel())
 
 
 def inside(scores: Tensor, margin: Tensor, weights: Tensor, anchor: Tensor, on: str) -> Tensor:

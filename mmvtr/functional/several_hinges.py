@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.ranking_terms import hinge_row_terms
 
 #: What the sum over all terms can be divided by, see :func:`several_hinges`.
 AVERAGES = ('terms', 'matrix')
@@ -67,27 +68,10 @@ def several_hinges(
     margins = [torch.as_tensor(m, dtype=scores.dtype, device=scores.device) for _, m in hinges]
     matrices = [scores, positives, weights, *(m.expand_as(scores) for m in margins)]
     factors = [w for w, _ in hinges]
-    t2v, v2t = (
-        _rows(*some[:3], list(zip(factors, some[3:])), negatives, average)
+    ways = (
+        hinge_row_terms(
+            *some[:3], list(zip(factors, some[3:])), negatives=negatives, average=average
+        )
         for some in (matrices, [x.t() for x in matrices])
     )
-    return (t2v + v2t) / 2
-
-
-def _rows(
-    scores: Tensor,
-    positives: Tensor,
-    weights: Tensor,
-    hinges: Sequence[tuple[float, Tensor]],
-    negatives: str,
-    average: str,
-) -> Tensor:
-    row, column = positives.nonzero(as_tuple=True)
-    lead = scores[row] - scores[row, column][:, None]
-    terms = sum(w * (m[row] + lead).clamp_min(0) for w, m in hinges)
-    matches = positives[row]
-    terms = (terms * weights[row]).masked_fill(matches, 0.0)
-    if negatives == 'hardest':
-        return terms.amax(1).sum() / max(len(row), 1) if terms.numel() else terms.sum()
-    count = (~matches).sum() if average == 'terms' else matches.numel()
-    return terms.sum() / max(int(count), 1)
+    return sum(total / count.clamp_min(1) for total, count in ways) / 2

@@ -50,6 +50,19 @@ def in_turn(
     ]
 
 
+def some_rows(x: Tensor, rows: slice) -> Tensor:
+    """``x[rows]``, [T, ...] -> [R, ...], for a function that :func:`in_turn` calls.
+
+    A gradient of all T rows for each strip, 0 but for its own, would take a tenth of a large
+    batch's time.  Of a tensor of the state it is made for the R rows alone.
+    """
+    taken = getattr(x, 'taken_in_turn', None)
+    if taken is None:
+        return x[rows]
+    taken.append((rows, x.detach()[rows].requires_grad_()))
+    return taken[-1][1]
+
+
 class _Turns:
     """A function, its state and its strips; computes as autocast had it when this was made.
 
@@ -125,8 +138,13 @@ class _InTurn(torch.autograd.Function):
         sums: list[Any] = [None] * len(read)
         width = len(grads) // len(turns.strips)
         for turn, rows in enumerate(turns.strips):
+            for x in given:
+                x.taken_in_turn = []
             with torch.enable_grad():
                 found = turns.call(given, rows)
+            taken = [(i, some, part) for i, x in enumerate(given) for some, part in x.taken_in_turn]
+            places: list[Any] = [(i, ...) for i in range(len(inputs))]
+            places += [(i, some) for i, some, _ in taken]
             due = [
                 (x, grad)
                 for x, grad in zip(found, grads[turn * width : (turn + 1) * width])
@@ -134,9 +152,10 @@ class _InTurn(torch.autograd.Function):
             ]
             if due:
                 outputs, into = zip(*due)
-                parts = torch.autograd.grad(outputs, inputs, into, allow_unused=True)
-                for i, part in enumerate(parts):
+                wanted = [*inputs, *(part for *_, part in taken)]
+                parts = torch.autograd.grad(outputs, wanted, into, allow_unused=True)
+                for (i, some), part in zip(places, parts):
                     if part is not None:
                         sums[i] = torch.zeros_like(read[i]) if sums[i] is None else sums[i]
-                        sums[i] += part
+                        sums[i][some].add_(part)
         return (None, None, *sums)

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from mmvtr.dist import gather_nested
 from mmvtr.models.annotation import Annotation
-from mmvtr.models.in_turn import in_turn
+from mmvtr.models.in_turn import in_turn, some_rows
 from mmvtr.models.strips import Sweep
-from mmvtr.structures import Levels, take
+from mmvtr.structures import Levels
 
 
 def whole_needed(model: nn.Module) -> str:
@@ -92,7 +92,7 @@ def losses_in_strips(
         return target if supervision is None else supervision.strip(begun, rows, target)[0]
 
     sweep = Sweep(
-        known.shape, height, lambda rows: compare(take(t, rows), v), known.target, supervised
+        known.shape, height, lambda rows: compare(some_levels(t, rows), v), known.target, supervised
     )
     losses = dict(model.losses) if retrieval else {}
     starts = {name: loss.begin(sweep, pairs, temperature) for name, loss in losses.items()}
@@ -102,7 +102,7 @@ def losses_in_strips(
         target, sums = known.target(rows), {}
         if supervision is not None:
             target, sums = supervision.strip(begun, rows, target)
-        matrices = compare(take(t, rows), v) if losses else {}
+        matrices = compare(some_levels(t, rows), v) if losses else {}
         reductions = {
             name: loss.strip(starts[name], rows, matrices, target, temperature)
             for name, loss in losses.items()
@@ -137,6 +137,11 @@ def _join(parts: Sequence[Strip], losses: dict[str, nn.Module]) -> Strip:
         for name, loss in losses.items()
     }
     return Strip(dict(zip(names, sums)), reductions)
+
+
+def some_levels(levels: Levels, rows: slice) -> Levels:
+    """Some of the items, see :func:`~mmvtr.models.in_turn.some_rows`."""
+    return {name: level.map(lambda x: some_rows(x, rows)) for name, level in levels.items()}
 
 
 def in_two(similarity: nn.Module) -> tuple[Callable[[Levels], Levels], Callable]:

@@ -20,7 +20,14 @@ PACKAGE = Path(functional.__file__).parent
 TREES = {path.stem: ast.parse(path.read_text()) for path in sorted(PACKAGE.glob('*.py'))}
 FRONT = TREES.pop('__init__')
 #: What functions share, with docstrings like theirs, is not for the door: no equation, no answer.
-MACHINERY = ('log_sums', 'precision', 'ranking_strips', 'ranking_terms', 'tied_rankings')
+MACHINERY = (
+    'log_sums',
+    'precision',
+    'ranking_strips',
+    'ranking_terms',
+    'strip_log_sums',
+    'tied_rankings',
+)
 GUARD = re.compile('check_|refuse_|first_nan')
 SHAPE = re.compile(r'\[(\.\.\.|[A-Z])|(float|int|bool)\d* \[|0-dim')
 NAMESAKES = sorted(set(TREES) & set(functional.__all__))

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from mmvtr.functional.pairwise import bernoulli, masked_mean
+from mmvtr.functional.pairwise import bernoulli, bernoulli_sum, masked_mean
 
 
 def test_bernoulli_equals_the_sum_over_entries():
@@ -19,6 +19,15 @@ def test_bernoulli_equals_the_sum_over_entries():
             terms.append(-math.log(p if positive else 1 - p))
     assert bernoulli(logits, positives).item() == pytest.approx(sum(terms) / 12, rel=1e-12)
     assert torch.autograd.gradcheck(lambda x: bernoulli(x, positives), logits)
+
+
+@pytest.mark.parametrize('logit', [-40.0, -17.0, -9.0, -1.0, 0.0, 3.0, 30.0])
+def test_float32_knows_small_terms(logit):
+    """A match so unlikely that 1 - p is 1 has its small term."""
+    logits = torch.full((64, 64), logit)
+    none = 2 * (torch.zeros(0, dtype=torch.long),)
+    expected = 4096 * math.log1p(math.exp(-abs(logit))) + 4096 * max(logit, 0)
+    assert bernoulli_sum(logits, none).item() == pytest.approx(expected, rel=1e-6)
 
 
 def test_extreme_logits_and_empty_masks_stay_finite():

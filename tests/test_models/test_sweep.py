@@ -86,6 +86,8 @@ LOSSES = dict(
     relevant=lambda: RelevantRankingLoss(threshold=0.5),
     relevant_all=lambda: RelevantRankingLoss(threshold=0.4, negatives='all', no_positive='one'),
     egonce=lambda: EgoNCELoss(),
+    max_margin=lambda: AdaptiveMaxMarginLoss(reads=('global', 'aligned'), margin=0.6),
+    max_margin_of_negatives=lambda: AdaptiveMaxMarginLoss(margin_of='negative', loss_weight=0.5),
 )
 
 
@@ -272,10 +274,6 @@ class Doubled(DVTRSupervision):
         (
             lambda s: make_model('none', (RankingLoss(negatives='random'),), s),
             "RankingLoss: negatives='random' draws",
-        ),
-        (
-            lambda s: make_model('none', (AdaptiveMaxMarginLoss(),), s),
-            'AdaptiveMaxMarginLoss: it has no strip',
         ),
         (lambda s: make_model('none', (Squared(),), s), 'Squared: it has no strip'),
         (lambda s: make_model('none', (Tripled(),), s), 'Tripled: it has no strip'),

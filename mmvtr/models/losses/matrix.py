@@ -14,8 +14,9 @@ from torch import Tensor, nn
 
 from mmvtr.dist import gather_rows
 from mmvtr.functional.contrastive import contrastive, refuse_ambiguous
-from mmvtr.functional.log_sums import from_sums, log_sums, weighted_logits
+from mmvtr.functional.log_sums import from_sums
 from mmvtr.functional.sinkhorn import Biases, sinkhorn, sinkhorn_by_rows
+from mmvtr.functional.strip_log_sums import strip_log_sums
 from mmvtr.models.strips import Pairs, Reduction, Sweep, join
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
@@ -158,20 +159,14 @@ class ContrastiveLoss(MatrixLoss):
         positives = target.positives
         pairs = positives.nonzero(as_tuple=True)
         refuse_ambiguous(target.ambiguous, self.form)
-        weighs = {
-            direction: target.weights is not None and self.weighted in ('both', direction)
+        weights = {
+            direction: target.weights if self.weighted in ('both', direction) else None
             for direction in ('t2v', 'v2t')
             if self.direction in ('both', direction)
         }
-        made = {
-            some: weighted_logits(scores, positives, temperature, target.weights if some else None)
-            for some in set(weighs.values())
-        }
-        sums = {
-            direction: log_sums(made[some][1], self.form, direction, ambiguous=target.ambiguous)
-            for direction, some in weighs.items()
-        }
-        own = next(iter(made.values()))[0][pairs]
+        own, sums = strip_log_sums(
+            scores, positives, pairs, temperature, weights, self.form, ambiguous=target.ambiguous
+        )
         return Reduction(
             sums.get('t2v'), sums.get('v2t'), own, pairs[0] + (rows.start or 0), pairs[1]
         )

@@ -39,13 +39,13 @@ class Begun(NamedTuple):
     Attributes:
         anchors: of the videos, over all texts; no gradient.  None: the loss does not look that way.
         negatives: int64 [A], the text that is pushed, -1 = none; one tensor for each part of the
-            loss, None where all are pushed.
-        videos: V.
+            loss, or none at all where all texts are pushed.
+        shape: (T, V) of the joint batch.
     """
 
     anchors: Optional[Anchors]
-    negatives: tuple[Optional[Tensor], ...]
-    videos: int
+    negatives: tuple[Tensor, ...]
+    shape: tuple[int, int]
 
 
 class Sums(NamedTuple):
@@ -107,12 +107,12 @@ class TripletLoss(MatrixLoss):
     def begin(self, sweep: Sweep, pairs: Pairs, temperature: Tensor) -> dict[str, Begun]:
         """Who the videos' anchors are, and which text each of them pushes."""
         names = self.known(sweep.matrices(slice(0, 0)))
-        return {name: self._begin(sweep, name, pairs.shape[1]) for name in names}
+        return {name: self._begin(sweep, name, pairs.shape) for name in names}
 
-    def _begin(self, sweep: Sweep, name: str, videos: int) -> Begun:
+    def _begin(self, sweep: Sweep, name: str, shape: tuple[int, int]) -> Begun:
         choice = self.choice()
         if self.direction == 't2v':
-            return Begun(None, (), videos)
+            return Begun(None, (), shape)
 
         def parts(rows: slice, target: Any) -> list[Part]:
             return self.parts(sweep.matrices(rows)[name], target_of(target, name))
@@ -121,7 +121,7 @@ class TripletLoss(MatrixLoss):
         for rows in sweep.strips:
             known = (sweep.supervised if self.positives_supervised else sweep.annotated)(rows)
             part = parts(rows, known)[0]
-            own.append(own_scores(part.scores, part.positives, choice.positive))
+            own.append(own_scores(part.leads, part.positives, choice.positive))
         whole = join_own(own, choice.positive)
         if choice.positive == 'own':
             whole = Own(*map(gather_rows, whole))
@@ -130,15 +130,18 @@ class TripletLoss(MatrixLoss):
             whole = join_own([Own(*share) for share in shares], choice.positive)
         anchors = anchors_of(whole, choice.positive, lone=self.lone)
         if choice.negatives == 'all':
-            return Begun(anchors, (None,) * 2, videos)
+            return Begun(anchors, (), shape)
         found = []
         for rows in sweep.strips:
-            bests = [
-                best_negatives(part, anchors, choice)
-                for part in parts(rows, sweep.supervised(rows))
-            ]
+            bests = self.best(parts(rows, sweep.supervised(rows)), anchors, choice)
             found.append([(value, index + (rows.start or 0)) for value, index in bests])
-        return Begun(anchors, tuple(_best(some) for some in zip(*found)), videos)
+        return Begun(anchors, tuple(_best(some) for some in zip(*found)), shape)
+
+    def best(
+        self, parts: Sequence[Part], anchors: Anchors, choice: Choice
+    ) -> list[tuple[Tensor, Tensor]]:
+        """Of a strip: value and text, float and int64 [A], of the best negatives for each part."""
+        return [best_negatives(part, anchors, choice) for part in parts]
 
     def strip(
         self,
@@ -158,16 +161,21 @@ class TripletLoss(MatrixLoss):
         choice, parts = self.choice(), self.parts(scores, target)
         of_rows = ()
         if self.direction != 'v2t':
-            of_rows = tuple(self.row_terms(part, choice, target) for part in parts)
+            of_rows = self.rows_of(parts, choice, target)
         if begun.anchors is None:
             return Sums(of_rows, None, ())
-        own = own_scores(parts[0].scores, parts[0].positives, choice.positive)
-        first = rows.start or 0
+        own = own_scores(parts[0].leads, parts[0].positives, choice.positive)
+        chosen = [one - (rows.start or 0) for one in begun.negatives] or [None] * len(parts)
         columns = tuple(
-            column_terms(part, begun.anchors, choice, None if one is None else one - first)
-            for part, one in zip(parts, begun.negatives)
+            column_terms(part, begun.anchors, choice, one) for part, one in zip(parts, chosen)
         )
         return Sums(of_rows, own, columns)
+
+    def rows_of(
+        self, parts: Sequence[Part], choice: Choice, target: Target
+    ) -> tuple[tuple[Tensor, Tensor], ...]:
+        """:meth:`row_terms` of each part, of all texts or of some."""
+        return tuple(self.row_terms(part, choice, target) for part in parts)
 
     def join(self, parts: Sequence[Sums]) -> Sums:
         """What strips have left, or processes, in the order of their texts, as one."""

@@ -13,10 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mmvtr.functional.ranking import ranking
 from mmvtr.functional.ranking_strips import ColumnTerms, from_column_terms
 from mmvtr.functional.ranking_terms import Choice, Part, parts_of, row_terms
-from mmvtr.models.losses.matrix import ContrastiveLoss, MatrixLoss
+from mmvtr.models.losses.matrix import ContrastiveLoss
 from mmvtr.models.losses.ranking import Begun, TripletLoss
 from mmvtr.models.target import Target, check_threshold, from_classes
 from mmvtr.registry import MODELS
@@ -99,13 +98,13 @@ class RelevantRankingLoss(TripletLoss):
         self, begun: Begun, sums: ColumnTerms, scores: Tensor, rows: Tensor
     ) -> tuple[Tensor, Tensor]:
         total, _ = from_column_terms(sums, scores, 'terms')
-        return total, rows if self.negatives == 'all' else rows.new_tensor(begun.videos)
+        return total, rows if self.negatives == 'all' else rows.new_tensor(begun.shape[1])
 
     def _with_lone(self, part: Part) -> Part:
         """With a column that is the positive of rows without one, and nobody's negative."""
         if self.lone is None:
             return part
-        scores, relevant, margin, weights = part
+        scores, relevant, margin, weights = part[:4]
         return Part(
             F.pad(scores, (0, 1), value=self.lone),
             torch.cat([relevant, ~relevant.any(1, keepdim=True)], 1),
@@ -153,7 +152,7 @@ class EgoNCELoss(ContrastiveLoss):
 
 
 @MODELS.register_module()
-class AdaptiveMaxMarginLoss(MatrixLoss):
+class AdaptiveMaxMarginLoss(TripletLoss):
     """EgoVLP's adaptive max-margin loss, with which it is fine-tuned on EPIC-KITCHENS-100.
 
         [margin c_tp + s_tn - s_tp]_+       ``margin_of='positive'`` (EgoVLP's)
@@ -188,27 +187,21 @@ class AdaptiveMaxMarginLoss(MatrixLoss):
         self.margin = margin
         self.margin_of = margin_of
 
-    def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
-        relevance = from_classes(target, 'relevance', self)
-        if self.margin_of == 'negative':
-            margin = self.margin * (1 - relevance)
-            return ranking(scores, target.positives, margin=margin, weights=target.weights)
-        matrices = (scores, target.positives, relevance, weights_of(target, scores))
-        return (self._pairs(*matrices) + self._pairs(*(x.t() for x in matrices))) / 2
+    def choice(self) -> Choice:
+        return Choice()
 
-    def _pairs(
-        self, scores: Tensor, positives: Tensor, relevance: Tensor, weights: Tensor
-    ) -> Tensor:
-        """One row a pair (a text may have several), all of it with the margin of that pair."""
-        row, column = positives.nonzero(as_tuple=True)
-        own = torch.zeros_like(positives[row]).scatter_(1, column[:, None], True)
-        return ranking(
-            scores[row],
-            own,
-            margin=self.margin * relevance[row, column, None],
-            weights=weights[row].masked_fill(positives[row], 0.0),
-            direction='t2v',
+    def parts(self, scores: Tensor, target: Target) -> list[Part]:
+        relevance = from_classes(target, 'relevance', self)
+        of_negative = self.margin_of == 'negative'
+        (part,) = parts_of(
+            scores,
+            target.positives,
+            margin=self.margin * (1 - relevance) if of_negative else 0.0,
+            weights=target.weights,
         )
+        if of_negative:
+            return [part]
+        return [part._replace(ahead=part.scores - self.margin * relevance)]
 
 
 def weights_of(target: Target, like: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from mmvtr.functional import gaussian
 from mmvtr.functional.pairwise import bernoulli_sum
 from mmvtr.functional.precision import at_least_float32
+from mmvtr.models.in_turn import some_rows
 from mmvtr.models.strips import Pairs, of_pairs
 from mmvtr.models.supervisions.ramp import checked_ramp, ramp_at
 from mmvtr.models.target import Target
@@ -153,7 +154,7 @@ class DVTRSupervision(nn.Module):
 
     def strip(self, begun: Begun, rows: slice, target: Target) -> tuple[Target, dict[str, Tensor]]:
         """The target of the texts ``rows`` -> the same with weights, and sums over its entries."""
-        logits = self._logits(begun.texts[rows], begun.videos)
+        logits = self._logits(some_rows(begun.texts, rows), begun.videos)
         p, ramp = logits.detach().sigmoid(), ramp_at(self.progress, self.ramp)
         eta = uncertainty(
             p,
@@ -282,7 +283,7 @@ class LiteralDVTRSupervision(nn.Module):
     ) -> tuple[Target, dict[str, Tensor]]:
         """The target of the texts ``rows`` -> the same with weights, and sums over its entries."""
         t, v, _ = begun
-        eta = self._eta(t.mean[rows], t.log_std[rows], v)
+        eta = self._eta(some_rows(t.mean, rows), some_rows(t.log_std, rows), v)
         pairs = target.positives.nonzero(as_tuple=True)
         sums = eta_sums(eta.detach(), 1 - eta.detach(), pairs)
         sums['own'] = eta[pairs].sum()

@@ -9,6 +9,11 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import children  # noqa: F401 - the server that forks the processes has imported all
+from mmvtr.functional.adaptive_margin import (
+    adaptive_margin,
+    dissimilarities,
+    text_dissimilarities,
+)
 from mmvtr.functional.ranking import ranking
 from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.losses.several_hinges import SeveralHingesLoss
@@ -83,14 +88,15 @@ class Linear(nn.Module):
         return {'global': Embedding(self.text(text.mean(1)))}
 
 
-def make_model(**kwargs):
+def make_model(strip=None, loss=None, **kwargs):
     torch.manual_seed(0)
     how = dict(sentences='s', project=dict(in_dim=6, dim=8, dropout=0.5), ramp=(0, 1))
     model = VideoTextRetriever(
         encoder=Linear(),
         similarity=CosineSimilarity(),
         supervision=CMGSDSupervision(**{**how, **kwargs}),
-        losses=dict(hinges=SeveralHingesLoss()),
+        losses=dict(hinges=SeveralHingesLoss(**(loss or {}))),
+        strip=strip,
     ).double()
     model.supervision.progress = 0.4
     return model
@@ -127,11 +133,21 @@ def run(model, batch):
     return {name: value.detach() for name, value in losses.items()}, grads
 
 
+#: With the whole matrix, and in strips.
+PROCESSES = dict(
+    whole={},
+    strips=dict(strip=2),
+    hardest=dict(strip=1, loss=dict(negatives='hardest'), over='negatives'),
+)
+
+
 def worker(rank, folder):
     dist.init_process_group('gloo', init_method=f'file://{folder}/store', rank=rank, world_size=2)
     try:
         own = (slice(0, 3), slice(0, 2)) if rank == 0 else (slice(3, 5), slice(2, 7))
-        torch.save(run(DistributedDataParallel(make_model()), make_batch(*own)), f'{folder}/{rank}')
+        for name, how in PROCESSES.items():
+            model = DistributedDataParallel(make_model(**how))
+            torch.save(run(model, make_batch(*own)), f'{folder}/{name}{rank}')
         dist.barrier()
     finally:
         dist.destroy_process_group()
@@ -140,13 +156,97 @@ def worker(rank, folder):
 def test_two_processes_equal_one(tmp_path):
     """Dropout included: the margins are those of one joint batch."""
     mp.start_processes(worker, (str(tmp_path),), nprocs=2, start_method='forkserver')
-    expected = run(make_model(), make_batch())
-    assert {'supervision.project.text.linear.weight'} < {*expected[1]}
-    for rank in range(2):
-        for mine, theirs in zip(torch.load(tmp_path / str(rank)), expected):
-            assert mine.keys() == theirs.keys()
-            for name, x in theirs.items():
-                torch.testing.assert_close(mine[name], x, rtol=1e-11, atol=1e-12, msg=name)
+    for name, how in PROCESSES.items():
+        expected = run(make_model(**{**how, 'strip': None}), make_batch())
+        assert {'supervision.project.text.linear.weight'} < {*expected[1]}
+        for rank in range(2):
+            same(torch.load(tmp_path / f'{name}{rank}'), expected)
+
+
+def same(found, expected):
+    for mine, theirs in zip(found, expected):
+        assert mine.keys() == theirs.keys()
+        for name, x in theirs.items():
+            torch.testing.assert_close(mine[name], x, rtol=1e-11, atol=1e-12, msg=name)
+
+
+@pytest.mark.parametrize('strip', [1, 3, 100])
+@pytest.mark.parametrize(
+    'negatives, average', [('all', 'terms'), ('all', 'matrix'), ('hardest', 'terms')]
+)
+def test_strips_equal_the_matrix(strip, negatives, average):
+    loss = dict(negatives=negatives, average=average)
+    for how in ({}, dict(over='negatives', unbiased=False, project=None, beta=0.3)):
+        expected = run(make_model(loss=loss, **how), make_batch())
+        model = make_model(strip, loss, **how)
+        assert whole_needed(model) == ''
+        same(run(model, make_batch()), expected)
+        assert expected[0]['loss_hinges'] > 0.1
+        assert all(grad.abs().max() > 0 for grad in expected[1].values())
+
+
+@pytest.mark.parametrize(
+    'videos, texts',
+    [
+        (slice(0, 0), slice(0, 0)),
+        (slice(0, 0), slice(0, 3)),
+        (slice(0, V), slice(6, 7)),
+        (slice(0, V), slice(0, 1)),
+    ],
+    ids=['nothing', 'no video', 'no pair', 'videos without a text'],
+)
+def test_what_a_batch_may_lack(videos, texts):
+    batch = make_batch(videos, texts)
+    for side, names in (('video', ('video', 'frame_mask')), ('text', ('text', 'text_mask'))):
+        if not len(batch[0][side]):
+            for name in names:
+                del batch[0][name]
+    for negatives in ('all', 'hardest'):
+        found, expected = (run(make_model(s, dict(negatives=negatives)), batch) for s in (2, None))
+        same(found, expected)
+        assert all(grad.isfinite().all() for grad in found[1].values())
+
+
+@pytest.mark.parametrize('over', ['matrix', 'negatives'])
+@pytest.mark.parametrize('unbiased', [True, False])
+def test_margins_are_those_of_the_whole_matrices(over, unbiased):
+    """Mean and deviation come from vectors here, there from all entries; gradients too."""
+    inputs = [draw(T, 6, seed=1), draw(V, 6, seed=2), draw(T, 5, seed=3)]
+    positives = torch.tensor(OWNERS)[:, None] == torch.arange(V)
+    positives[1, 3] = True
+    positives[6, 0] = False
+    module = CMGSDSupervision(sentences='s', over=over, unbiased=unbiased, ramp=(0, 0))
+
+    def ours(t, v, s):
+        texts = {'global': Embedding(t), 'vectors.s': Embedding(s)}
+        target, _ = module(texts, {'global': Embedding(v)}, Target(positives))
+        return [hinge.margins for hinge in target.hinges[1:]]
+
+    def theirs(t, v, s):
+        t, v, s = (x / x.norm(dim=1, keepdim=True) for x in (t, v, s))
+        omega, tau = dissimilarities(t @ t.t(), v @ v.t(), positives)
+        static = text_dissimilarities(s @ s.t(), positives)
+        entries = torch.ones_like(positives) if over == 'matrix' else ~positives
+        how = dict(alpha=0.2, beta=1.0, unbiased=unbiased)
+        return [adaptive_margin(x, entries, **how) for x in (omega, tau, static)]
+
+    found, expected = ours(*inputs), theirs(*inputs)
+    for kind, (mine, reference) in enumerate(zip(found, expected)):
+        torch.testing.assert_close(mine, reference, rtol=1e-12, atol=1e-12)
+        weights = draw(T, V, seed=4 + kind)
+        grads = (
+            torch.autograd.grad((x * weights).sum(), inputs, allow_unused=True)
+            for x in (mine, reference)
+        )
+        for grad, known in zip(*grads):
+            assert (grad is None) == (known is None)
+            if known is not None:
+                torch.testing.assert_close(grad, known, rtol=1e-10, atol=1e-12)
+
+
+def draw(*shape, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64).requires_grad_()
 
 
 def test_the_gradient_of_the_margins_is_an_option():
@@ -224,8 +324,8 @@ def test_what_is_wrong_is_said():
     del samples['text_vectors']
     with pytest.raises(ValueError, match="CMGSDSupervision reads the vectors 's' of texts"):
         make_model()(inputs, samples, mode='loss')
-    model = make_model()
-    assert whole_needed(model).startswith('CMGSDSupervision: it has no strip')
-    model.supervision = None
-    with pytest.raises(ValueError, match='reads target.hinges, which the model has not'):
-        model(*make_batch(), mode='loss')
+    for strip in (None, 2):
+        model = make_model(strip)
+        model.supervision = None
+        with pytest.raises(ValueError, match='reads target.hinges, which the model has not'):
+            model(*make_batch(), mode='loss')

@@ -7,7 +7,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gpu_check.models import clips, dvtr, loss_alone, step, vectors, without_dropout
+from gpu_check.models import (
+    clips,
+    dvtr,
+    loss_alone,
+    margins_alone,
+    step,
+    vectors,
+    with_classes,
+    without_dropout,
+)
 from gpu_check.report import Part, Table, Verdict
 from gpu_check.setting import Setting
 from mmvtr.models.retriever import VideoTextRetriever
@@ -21,11 +30,12 @@ def steps(setting: Setting) -> Part:
     tiny = Setting(setting.device, smoke=True)  # what is equal here is no matter of size
     model = dvtr(tiny)
     without_dropout(model)
-    alone = loss_alone(64).to(setting.device).train()
+    alone, margins = (make(64).to(setting.device).train() for make in (loss_alone, margins_alone))
     rows, values, failed = [], {}, []
     for title, one, batch in (
         ('DVTR on CLIP2Video', model, clips(tiny, 13)),
         ('contrastive loss', alone, vectors(500, 64, setting.device)),
+        ('CMGSD and max-margin', margins, with_classes(vectors(90, 64, setting.device))),
     ):
         plain = step(one, batch)
         for way, change in (
