@@ -24,7 +24,7 @@ from torch import Tensor
 from mmvtr.functional.sinkhorn import column_biases, sinkhorn
 from mmvtr.functional.tiles import inner_products
 
-TRANSFORMS = ('sinkhorn', 'inverted_softmax')
+TRANSFORMS = ('sinkhorn', 'unbalanced_sinkhorn', 'inverted_softmax')
 
 _VECTORS, _NORMALISER, _META = 'index.faiss', 'normaliser.npz', 'index.json'
 
@@ -36,11 +36,13 @@ class Normaliser(NamedTuple):
         queries: float32 [K, D], the bank.
         row_biases: float32 [K], fixed, with exp(row_biases / temperature) of sum one.
         temperature: divides scores.
+        strictness: multiplies the biases (:func:`mmvtr.functional.sinkhorn`); 1 = Sinkhorn.
     """
 
     queries: Tensor
     row_biases: Tensor
     temperature: float
+    strictness: float = 1.0
 
     @classmethod
     def fit(
@@ -51,15 +53,18 @@ class Normaliser(NamedTuple):
         transform: str,
         temperature: float,
         iterations: int = 4,
+        strictness: float = 0.8,
     ) -> 'Normaliser':
         """Row biases of a bank by a gallery.
 
         Args:
             queries: float [K, D], whose device computes.
             gallery: float [N, D].
-            transform: ``'sinkhorn'``, or ``'inverted_softmax'``: all rows alike.
+            transform: ``'sinkhorn'``, ``'unbalanced_sinkhorn'``, or ``'inverted_softmax'``: all
+                rows alike.
             temperature: positive.
             iterations: of Sinkhorn-Knopp (paper: 4).
+            strictness: of the unbalanced one.
 
         Raises:
             ValueError: an unknown transform, an empty bank or gallery, a bank of another width, an
@@ -72,19 +77,22 @@ class Normaliser(NamedTuple):
                 f'the bank queries have {queries.shape[1]} dimensions, the gallery '
                 f'{gallery.shape[1]}: the bank is of another model'
             )
+        strictness = strictness if transform == 'unbalanced_sinkhorn' else 1.0
         # Sum one, also for the inverted softmax, bounds every bias by the largest |score|, whatever
         # the temperature: float32 then ranks the sums as finely as the scores.
         biases = sinkhorn(
             inner_products(queries, gallery)._replace(name='bank'),
             temperature=temperature,
-            iterations=iterations if transform == 'sinkhorn' else 0,
+            iterations=0 if transform == 'inverted_softmax' else iterations,
+            strictness=strictness,
         )
-        return cls(queries, biases.rows, temperature)
+        return cls(queries, biases.rows, temperature, strictness)
 
     def biases(self, gallery: Tensor) -> Tensor:
         """float [N, D] -> float32 [N]; that of an item depends on no other item."""
         scores = inner_products(self.queries, gallery)
-        return column_biases(scores, self.row_biases, temperature=self.temperature)
+        full = column_biases(scores, self.row_biases, temperature=self.temperature)
+        return self.strictness * full
 
 
 class Hits(NamedTuple):
@@ -201,7 +209,7 @@ class GalleryIndex:
         faiss.write_index(self._vectors, str(_part(folder, _VECTORS)))
         if self.normaliser is not None:
             names.insert(0, _NORMALISER)
-            queries, row_biases, meta['temperature'] = self.normaliser
+            queries, row_biases, meta['temperature'], meta['strictness'] = self.normaliser
             with open(_part(folder, _NORMALISER), 'wb') as file:
                 np.savez(file, queries=queries.cpu().numpy(), row_biases=row_biases.cpu().numpy())
         _part(folder, _META).write_text(json.dumps(meta, indent=1), encoding='utf-8')
@@ -222,7 +230,8 @@ class GalleryIndex:
         meta = json.loads((folder / _META).read_text(encoding='utf-8'))
         normaliser = None
         if 'temperature' in meta:
-            normaliser = _read_normaliser(folder / _NORMALISER, meta['temperature'])
+            numbers = (meta['temperature'], meta.get('strictness', 1.0))
+            normaliser = _read_normaliser(folder / _NORMALISER, *numbers)
         index = cls(meta['dim'], normaliser=normaliser, about=meta['about'])
         found, expected = faiss.read_index(str(folder / _VECTORS)), index._vectors.d
         if (found.ntotal, found.d) != (len(meta['ids']), expected):
@@ -234,11 +243,11 @@ class GalleryIndex:
         return index
 
 
-def _read_normaliser(path: Path, temperature: float) -> Normaliser:
+def _read_normaliser(path: Path, temperature: float, strictness: float) -> Normaliser:
     try:
         with np.load(path, allow_pickle=False) as arrays:
             tensors = {name: torch.from_numpy(arrays[name]) for name in arrays.files}
-        return Normaliser(**tensors, temperature=temperature)
+        return Normaliser(**tensors, temperature=temperature, strictness=strictness)
     except FileNotFoundError:
         raise
     except Exception as error:  # a damaged archive can raise anything

@@ -104,6 +104,8 @@ class Relation(NamedTuple):
         video_lengths: float64 [V] or None, native frames where these are known, else seconds.
         length_unit: of them, 'frames' or 'seconds'.
         text_actions, video_actions: T and V tuples of (verb class, noun class), or empty.
+        judgments: float64 [T, V] of both directions or None, what people have said of pairs; NaN =
+            nobody was asked.
     """
 
     positives: Tensor
@@ -116,3 +118,4 @@ class Relation(NamedTuple):
     length_unit: str = ''
     text_actions: Sequence[tuple[tuple[int, int], ...]] = ()
     video_actions: Sequence[tuple[tuple[int, int], ...]] = ()
+    judgments: Optional[Directed] = None

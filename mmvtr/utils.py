@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 import os
+import zlib
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, Iterable, NamedTuple, Optional
 
 from mmengine import registry
 from mmengine.config import Config
@@ -168,3 +169,35 @@ def _unfold(options: dict[str, Any], shortcuts: dict[str, list[str]]) -> dict[st
                 raise ValueError(f'{key} is set twice, by {name} and by itself or another name')
             unfolded[key] = value
     return unfolded
+
+
+class Share(NamedTuple):
+    """Which of a job's processes this one is, where they need not talk to each other.
+
+    Attributes:
+        rank: of this process.
+        world: processes in all.
+        local: of those on this machine.
+    """
+
+    rank: int
+    world: int
+    local: int
+
+    @classmethod
+    def of_environment(cls) -> Share:
+        """As torchrun says; 0 of 1 without a launcher."""
+        names = ('RANK', '0'), ('WORLD_SIZE', '1'), ('LOCAL_RANK', '0')
+        return cls(*(int(os.environ.get(name, default)) for name, default in names))
+
+    @property
+    def device(self) -> str:
+        """A GPU each, where there are any."""
+        import torch
+
+        return f'cuda:{self.local}' if torch.cuda.is_available() else 'cpu'
+
+    def places(self, ids: Iterable[str]) -> list[int]:
+        """Of the ids that it sees to: by their own text, so the same in every run."""
+        numbers = (zlib.crc32(name.encode()) for name in ids)
+        return [i for i, number in enumerate(numbers) if number % self.world == self.rank]

@@ -91,6 +91,7 @@ def test_config(path):
     )
     model = members[0]
     assert (model.losses or model.objectives) and model.encoder.dim in (
+        64,
         128,
         384,
         512,

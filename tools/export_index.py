@@ -28,7 +28,8 @@ def parse_args() -> argparse.Namespace:
     add('config', help='config file')
     add('checkpoint', help='checkpoint file of the same model')
     add('--out', required=True, metavar='DIR', type=Path, help='folder to write')
-    add('--transform', choices=['sinkhorn', 'inverted_softmax'], help='default: raw scores')
+    names = ('sinkhorn', 'unbalanced_sinkhorn', 'inverted_softmax')
+    add('--transform', choices=names, help='default: raw scores')
     add(
         '--queries',
         choices=['train_queue', 'bank'],
@@ -36,7 +37,13 @@ def parse_args() -> argparse.Namespace:
     )
     add('--bank', metavar='FILE', help='of tools/export_bank.py')
     add('--temperature', type=float, metavar='X', help="of the transform; default: the model's")
-    add('--iters', type=int, metavar='N', help='of Sinkhorn-Knopp; default: 4')
+    add('--iters', type=int, metavar='N', help='of Sinkhorn-Knopp; default: 4, unbalanced: 10')
+    add(
+        '--strictness',
+        type=float,
+        metavar='P',
+        help='of unbalanced_sinkhorn: 1 = sinkhorn, 0 = raw scores; default: 0.8',
+    )
     add(
         '--split',
         choices=['train', 'val', 'test'],
@@ -50,8 +57,11 @@ def parse_args() -> argparse.Namespace:
 def check_options(args: argparse.Namespace) -> None:
     """Refuse what does not fit together, before anything is read; settle the defaults."""
     if args.transform is None:
-        if any(x is not None for x in (args.queries, args.bank, args.temperature, args.iters)):
-            raise ValueError('--queries, --bank, --temperature, --iters need a --transform')
+        given = (args.queries, args.bank, args.temperature, args.iters, args.strictness)
+        if any(x is not None for x in given):
+            raise ValueError(
+                '--queries, --bank, --temperature, --iters, --strictness need a --transform'
+            )
         return
     args.queries = args.queries or ('bank' if args.bank else 'train_queue')
     if (args.queries == 'bank') != (args.bank is not None):
@@ -59,9 +69,15 @@ def check_options(args: argparse.Namespace) -> None:
             f'--bank FILE belongs to --queries bank: got --queries {args.queries}, '
             f'--bank {args.bank}'
         )
-    if args.transform != 'sinkhorn' and args.iters is not None:
+    unbalanced = args.transform == 'unbalanced_sinkhorn'
+    if not unbalanced and args.strictness is not None:
+        raise ValueError(f'--strictness is of unbalanced_sinkhorn, {args.transform} has none')
+    args.strictness = 0.8 if args.strictness is None else args.strictness
+    if not 0 <= args.strictness <= 1:
+        raise ValueError(f'--strictness must be 0 to 1, not {args.strictness}')
+    if args.transform == 'inverted_softmax' and args.iters is not None:
         raise ValueError(f'--iters is of sinkhorn, {args.transform} has none')
-    args.iters = 4 if args.iters is None else args.iters
+    args.iters = (10 if unbalanced else 4) if args.iters is None else args.iters
     if args.iters < 0:
         raise ValueError(f'--iters must be 0 or more, not {args.iters}')
     if args.temperature is not None and not 0 < args.temperature < math.inf:
@@ -145,14 +161,17 @@ def fit(
         num_queries=len(queries.index),
         distinct_queries=queries.distinct,
         temperature=args.temperature or model.temperature().detach().item(),
-        iterations=args.iters if args.transform == 'sinkhorn' else 0,
+        iterations=0 if args.transform == 'inverted_softmax' else args.iters,
     )
+    if args.transform == 'unbalanced_sinkhorn':
+        notes['strictness'] = args.strictness
     normaliser = Normaliser.fit(
         vectors(model, queries.levels).to(model.data_preprocessor.device),
         gallery,
         transform=args.transform,
         temperature=notes['temperature'],
         iterations=notes['iterations'],
+        strictness=args.strictness,
     )
     return normaliser, notes
 

@@ -1,6 +1,8 @@
 """Write the frame features of a config's videos, to train on in place of the videos.
 
     python tools/extract_features.py CONFIG [CHECKPOINT] --out DIR [--format npy|hdf5] [--texts]
+    python tools/extract_features.py CONFIG CHECKPOINT --out DIR --format parquet [--features]
+        [--videos LIST.csv] [--engine ray]
 
 The frame tower ``model.encoder.frames`` sees the frames of the test dataset's video pipeline, for
 the videos of the train, val and test datasets alike. ``LoadFeatures`` reads the result: ``DIR``
@@ -9,6 +11,14 @@ Of a tower of windows (``TorchvisionClips``, with ``LoadClips``) a row is one wi
 
 With ``--texts`` the text tower ``model.encoder.text`` sees their texts instead: ``TEXT_ID.npy``,
 float32 [L, D], its words and special tokens, which ``LoadTextFeatures`` reads.
+
+``--format parquet`` writes rows of the whole model for a gallery (mmvtr/extraction): id, the vector
+that is searched, the spread where the model has one, with ``--features`` also the frame features; a
+broken video is a row with an ``error``.  ``--videos``: a csv of id, path and, if need be, start and
+end in seconds, in place of the config's datasets.
+
+Under torchrun each process does its share (npy and parquet).  What was killed goes on where it
+stood.
 """
 
 from __future__ import annotations
@@ -40,10 +50,13 @@ def parse_args() -> argparse.Namespace:
     )
     add(
         '--format',
-        choices=['npy', 'hdf5'],
+        choices=['npy', 'hdf5', 'parquet'],
         default='npy',
-        help='a file for each item, or one for all (default: npy)',
+        help='a file for each item, one for all, or rows of the whole model (default: npy)',
     )
+    add('--videos', metavar='CSV', help='which videos, with --format parquet (default: all)')
+    add('--features', action='store_true', help='with --format parquet: frame features as well')
+    add('--engine', choices=['here', 'ray'], default='here', help='who runs it (default: here)')
     add('--texts', action='store_true', help='word features of the texts, not of the videos')
     add('--batch-size', type=int, default=8, metavar='ITEMS', help='encoded at a time (default: 8)')
     add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
@@ -128,20 +141,33 @@ class Hdf5Store:
 
 def main() -> None:
     args = parse_args()
+    if args.format == 'parquet':
+        extract_rows(args)
+        return
+    wanting = [f'--{n}' for n in ('videos', 'features') if getattr(args, n)]
+    if wanting or args.engine != 'here':
+        raise SystemExit(f'error: {", ".join(wanting) or "--engine"} needs --format parquet')
+    from mmvtr.utils import Share
+
+    share = Share.of_environment()
+    if share.world > 1 and args.format == 'hdf5':
+        raise SystemExit('error: hdf5 is one file: several processes want --format npy or parquet')
     cfg = load_config(args.config, args.cfg_options)
     kind = 'text' if args.texts else 'video'
 
     from mmvtr.progress import show_progress
 
-    model = build_model(cfg, args.checkpoint)
+    model = build_model(cfg, args.checkpoint, share.device)
     datasets = build_datasets(cfg, kind)
     args.out.mkdir(parents=True, exist_ok=True)
     tower = model.encoder.text if args.texts else model.encoder.frames
     check_origin(args.out / 'origin.txt', tower, cfg.test_dataloader.dataset[f'{kind}_pipeline'])
     store = NpyStore(args.out) if args.format == 'npy' else Hdf5Store(args.out)
-    todo = missing(datasets, store, kind)
+    todo = missing(datasets, store, kind, share)
     count = sum(len(indices) for _, indices in todo)
-    print(f'{args.out}: {count} {kind}s to do, {num_items(datasets, kind) - count} are there')
+    print(
+        f'{args.out}: {count} {kind}s to do, {num_items(datasets, kind, share) - count} are there'
+    )
     broken = []
     loader = cfg.get('train_dataloader') or cfg.test_dataloader
     with show_progress(f'{kind}s encoded', count) as advance:
@@ -157,12 +183,106 @@ def main() -> None:
         print(f'  {video_id}: {reason}')
 
 
-def build_model(cfg: Config, checkpoint: str | None) -> Any:
+def extract_rows(args: argparse.Namespace) -> None:
+    """``--format parquet``."""
+    if args.texts:
+        raise SystemExit('error: --format parquet has rows of videos: --texts needs npy or hdf5')
+    cfg = load_config(args.config, args.cfg_options)
+    try:
+        from mmvtr.extraction.engines import run_here, run_on_ray
+        from mmvtr.extraction.extractor import Extractor
+        from mmvtr.extraction.parts import Parts
+    except ImportError as error:
+        raise SystemExit(f'error: {error}') from None
+    from mmvtr.progress import show_progress
+    from mmvtr.utils import Share
+
+    share = Share.of_environment()
+    if args.engine == 'ray' and share.world > 1:
+        raise SystemExit('error: --engine ray has processes of its own: start it without torchrun')
+    try:
+        records = listed_videos(Path(args.videos)) if args.videos else videos_of(cfg)
+        extractor = Extractor(cfg, args.checkpoint, features=args.features, device=share.device)
+        pipeline = [*cfg.test_dataloader.dataset.video_pipeline, f'features: {args.features}']
+        args.out.mkdir(parents=True, exist_ok=True)
+        check_origin(args.out / 'origin.txt', extractor.model, pipeline)
+        parts = Parts(args.out)
+        there = parts.ids()
+    except (FileNotFoundError, RuntimeError, ValueError) as error:
+        raise SystemExit(f'error: {error}') from error
+    mine = [records[i] for i in share.places(record['id'] for record in records)]
+    todo = [record for record in mine if record['id'] not in there]
+    print(f'{args.out}: {len(todo)} videos to do, {len(mine) - len(todo)} are there')
+    if not todo:
+        return
+    loader = cfg.get('train_dataloader') or cfg.test_dataloader
+    with show_progress('videos encoded', len(todo)) as advance:
+        options = dict(batch_size=args.batch_size, advance=advance)
+        if args.engine == 'ray':
+            del extractor  # Ray's actors have their own
+            try:
+                broken = run_on_ray(
+                    cfg, args.checkpoint, todo, parts, features=args.features, **options
+                )
+            except ImportError as error:
+                raise SystemExit(f'error: {error}') from None
+        else:
+            workers = loader.get('num_workers', 0)
+            broken = run_here(extractor, todo, parts, num_workers=workers, **options)
+    print(f'{args.out}: done, {broken} broken videos, whose rows say why')
+
+
+def videos_of(cfg: Config) -> list[dict[str, Any]]:
+    """Id, path, start and end of the videos of all datasets, each once."""
+    records = {
+        video['video_id']: dict(
+            id=video['video_id'], **{k: video.get(k) for k in ('path', 'start', 'end')}
+        )
+        for dataset in build_datasets(cfg, 'video')
+        for video in dataset.videos
+    }
+    return list(records.values())
+
+
+def listed_videos(path: Path) -> list[dict[str, Any]]:
+    """Those of a csv with a header.
+
+    Raises:
+        ValueError: a column is missing or unknown, an id is empty or occurs twice, a time is no
+            number; names the line.
+    """
+    import csv
+
+    with open(path, newline='', encoding='utf-8') as file:
+        reader = csv.DictReader(file)
+        names = set(reader.fieldnames or ())
+        if not {'id', 'path'} <= names <= {'id', 'path', 'start', 'end'}:
+            raise ValueError(
+                f'{path}: the columns id and path are expected, start and end possible; found '
+                f'{str(reader.fieldnames)[:80]}'
+            )
+        records, seen = [], set()
+        for row in reader:
+            where = f'{path}, line {reader.line_num}'
+            if not row['id'] or not row['path'] or row['id'] in seen:
+                raise ValueError(f'{where}: id {str(row["id"])[:80]!r} is empty or occurs twice')
+            seen.add(row['id'])
+            try:
+                times = {k: float(row[k]) for k in ('start', 'end') if row.get(k)}
+            except ValueError as error:
+                raise ValueError(f'{where}: seconds expected, {error}') from None
+            records.append(dict(id=row['id'], path=row['path'], **times))
+    if not records:
+        raise ValueError(f'{path} lists no video')
+    return records
+
+
+def build_model(cfg: Config, checkpoint: str | None, device: str) -> Any:
     """The config's model; random weights, if any, are those of the config's seed."""
     from mmvtr.apis import load_retriever
 
     try:
-        return load_retriever(cfg, checkpoint)[0]
+        return load_retriever(cfg, checkpoint, device=device)[0]
     except (FileNotFoundError, RuntimeError) as error:
         raise SystemExit(f'error: {error}') from error
 
@@ -191,11 +311,12 @@ def check_origin(path: Path, tower: Any, pipeline: list[Any]) -> None:
         SystemExit: they are of others.
     """
     from mmvtr.apis import fingerprint
+    from mmvtr.storage.atomic import write_atomically
 
     steps = '\n'.join(map(str, pipeline))
     origin = f'{type(tower).__name__}, weights {fingerprint(tower)}\n{steps}\n'
     if not path.is_file():
-        path.write_text(origin)
+        write_atomically(path, lambda file: file.write(origin.encode()))
     elif path.read_text() != origin:
         raise SystemExit(
             f'error: {path.parent} holds features of another origin:\n{path.read_text()}'
@@ -203,8 +324,8 @@ def check_origin(path: Path, tower: Any, pipeline: list[Any]) -> None:
         )
 
 
-def missing(datasets: list[Any], store: Any, kind: str) -> list[tuple[Any, list[int]]]:
-    """For each dataset the indices of its items that are not stored, each item once.
+def missing(datasets: list[Any], store: Any, kind: str, share: Any) -> list[tuple[Any, list[int]]]:
+    """For each dataset the indices of this process's items that are not stored, each item once.
 
     Raises:
         SystemExit: an id by which nothing can be stored, as its file would lie elsewhere.
@@ -214,7 +335,8 @@ def missing(datasets: list[Any], store: Any, kind: str) -> list[tuple[Any, list[
     for dataset in datasets:
         names = ids(dataset, kind)
         try:
-            new = [i for i, n in enumerate(names) if n not in seen and n not in store]
+            mine = ((i, names[i]) for i in share.places(names))
+            new = [i for i, n in mine if n not in seen and n not in store]
         except ValueError as error:
             raise SystemExit(f'error: {error}') from error
         todo.append((dataset, new))
@@ -222,9 +344,9 @@ def missing(datasets: list[Any], store: Any, kind: str) -> list[tuple[Any, list[
     return todo
 
 
-def num_items(datasets: list[Any], kind: str) -> int:
-    """Different videos, or texts, of all datasets."""
-    return len({name for dataset in datasets for name in ids(dataset, kind)})
+def num_items(datasets: list[Any], kind: str, share: Any) -> int:
+    """Different videos, or texts, of all datasets, that this process sees to."""
+    return len(share.places({name for dataset in datasets for name in ids(dataset, kind)}))
 
 
 def ids(dataset: Any, kind: str) -> list[str]:

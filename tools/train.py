@@ -129,6 +129,7 @@ def train(cfg: Config, args: argparse.Namespace, ending: Ending) -> None:
     from mmvtr.engine import ToolRunner, launch
     from mmvtr.engine.config_checks import check_config
     from mmvtr.engine.metric_checks import check_metrics
+    from mmvtr.engine.momentum import check_banks
     from mmvtr.engine.schedule_checks import check_joint_batch, check_warmup, linear_rule
     from mmvtr.engine.starting_weights import start_from
 
@@ -151,6 +152,7 @@ def train(cfg: Config, args: argparse.Namespace, ending: Ending) -> None:
         else:
             start_from(runner, cfg)
         check_metrics(runner)
+        check_banks(runner)
         train_and_test(runner)
     launch.stop_processes()
 

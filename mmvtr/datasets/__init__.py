@@ -15,6 +15,7 @@ from mmvtr.datasets.formats.youcook2 import YouCook2Dataset
 from mmvtr.datasets.judgments import (
     read_crisscrossed,
     read_eccv_caption,
+    read_fire,
     read_flickr8k_crowd,
     read_flickr8k_expert,
 )
@@ -113,6 +114,7 @@ __all__ = [
     'collate_retrieval',
     'read_crisscrossed',
     'read_eccv_caption',
+    'read_fire',
     'read_flickr8k_crowd',
     'read_flickr8k_expert',
     'read_frames',

@@ -5,17 +5,32 @@ Their items are images.  An image stands where a video does, with its id.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from pathlib import Path
 from typing import Iterator, Union
 
+import numpy as np
+
 from mmvtr.datasets.annotation_files import read_json, read_lines, read_table
-from mmvtr.datasets.annotation_values import Place, listing, number, wrong
+from mmvtr.datasets.annotation_values import (
+    Place,
+    field,
+    listing,
+    mapping,
+    number,
+    problem,
+    shown,
+    string,
+    wrong,
+)
 from mmvtr.datasets.pair_values import PairValues, Query, collect, finite, read_qrels
 from mmvtr.registry import TASK_UTILS
 
 TASK_UTILS.register_module(module=read_qrels)
 Row = tuple[Place, str, str, float]
+#: The published ``fire_msrvtt_dataset.json``.
+FIRE_BYTES, FIRE_SHA = 6_809_410, 'db0fff43'
 
 
 @TASK_UTILS.register_module()
@@ -114,6 +129,61 @@ def read_eccv_caption(path: Union[str, Path], *, query: Query = 'text') -> PairV
                 yield (place, *(pair if query == 'text' else pair[::-1]), 1.0)
 
     return collect(rows(), path)
+
+
+@TASK_UTILS.register_module()
+def read_fire(path: Union[str, Path], *, dataset: str, check: bool = True) -> PairValues:
+    """``fire_msrvtt_dataset.json``: judged captions and videos of MSR-VTT; 1 = relevant, else 0.
+
+    Rodriguez et al., "Fighting FIRe with FIRE" (2022). The texts are captions, for a dataset's
+    ``judgments=dict(type='read_fire', ...)``. A pair that stands there twice with one label counts
+    once.
+
+    Args:
+        path: of the file.
+        dataset: what its field 'dataset' must say; others are left out.
+        check: its size and the beginning of its sha256.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: another version or git LFS's pointer to it, another form, a pair of two labels,
+            no pair of the dataset.
+    """
+    path = Path(path)
+    if check:
+        _check_fire(path)
+    place, labels = Place(path), dict(relevant=1.0, irrelevant=0.0)
+    found: dict[tuple[str, str], float] = {}
+    for n, entry in enumerate(listing(read_json(path, ('annotations',))['annotations'], place)):
+        row = place.at(f'annotation {n}')
+        text, video, label, of = (
+            field(mapping(entry, row), key, string, row)
+            for key in ('query', 'video_id', 'label', 'dataset')
+        )
+        if label not in labels:
+            raise wrong(row, "'relevant' or 'irrelevant'", label)
+        if of != dataset:
+            continue
+        if found.setdefault((text.strip(), video), labels[label]) != labels[label]:
+            raise problem(row, f'a second label of {shown(text)} and video {shown(video)}')
+    if not found:
+        raise problem(place, f'has no pair of dataset {shown(dataset)}')
+    texts, videos = zip(*found)
+    return PairValues(texts, videos, np.array([*found.values()]), str(path), by_caption=True)
+
+
+def _check_fire(path: Path) -> None:
+    content = path.read_bytes()
+    where = 'it is kept in git LFS, in mm-retrieval-evaluation of facebookresearch: git lfs pull'
+    if content.startswith(b'version https://git-lfs'):
+        raise problem(Place(path), f"is git LFS's pointer to a file, not the file; {where}")
+    sha = hashlib.sha256(content).hexdigest()
+    if len(content) != FIRE_BYTES or not sha.startswith(FIRE_SHA):
+        raise problem(
+            Place(path),
+            f'has {len(content)} bytes and sha256 {sha[:8]}..., expected {FIRE_BYTES} and '
+            f'{FIRE_SHA}...: another version; {where}, or check=False',
+        )
 
 
 def _fields(path: Union[str, Path], form: str) -> Iterator[tuple[Place, list[str]]]:

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Iterator, Literal, NamedTuple, Sequence, Union
+from typing import Any, Iterable, Iterator, Literal, Mapping, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
+from mmengine.logging import MMLogger
 
 from mmvtr.datasets.annotation_files import read_lines
 from mmvtr.datasets.annotation_values import Place, problem, shown, wrong
+from mmvtr.registry import TASK_UTILS
+from mmvtr.storage import write_atomically
 
 Query = Literal['text', 'video']
 #: Fields of a line, as an error shows them.
@@ -29,12 +32,14 @@ class PairValues(NamedTuple):
         videos: N ids.
         values: float64 [N], grades or scores.
         origin: where they come from, for messages.
+        by_caption: whether ``texts`` are captions in the place of ids.
     """
 
     texts: Sequence[str]
     videos: Sequence[str]
     values: np.ndarray
     origin: str = ''
+    by_caption: bool = False
 
     def matrix(
         self, text_ids: Sequence[str], video_ids: Sequence[str], *, others: str = 'raise'
@@ -71,6 +76,28 @@ class PairValues(NamedTuple):
         table = np.full((len(rows), len(columns)), np.nan)
         table[t[known], v[known]] = self.values[known]
         return table
+
+    def of_texts(self, text_ids: Sequence[str], captions: Sequence[str]) -> PairValues:
+        """The same pairs by id: those of a caption are of each text that has it.
+
+        Args:
+            text_ids, captions: T each; space around a caption does not count.
+
+        Raises:
+            ValueError: they are by id already.
+        """
+        if not self.by_caption:
+            raise ValueError(f'{self.origin}: these pairs have ids, no captions')
+        ids: dict[str, list[str]] = {}
+        for name, caption in zip(text_ids, captions):
+            ids.setdefault(caption.strip(), []).append(name)
+        found = [
+            (name, video, value)
+            for caption, video, value in zip(self.texts, self.videos, self.values.tolist())
+            for name in ids.get(caption, [f'the caption {shown(caption)}'])
+        ]
+        texts, videos, values = zip(*found)
+        return PairValues(texts, videos, np.array(values), self.origin)
 
     @classmethod
     def of_matrix(
@@ -127,7 +154,7 @@ def write_qrels(path: Union[str, Path], pairs: PairValues, *, query: Query = 'te
         ValueError: an id with a space in it, or a value that is not finite; nothing is written.
     """
     lines = (f'{q} 0 {item} {grade:.17g}' for q, item, grade in _checked(pairs, query))
-    Path(path).write_text(''.join(f'{line}\n' for line in list(lines)), encoding='utf-8')
+    _write(path, [f'{line}\n' for line in lines])
 
 
 def write_run(
@@ -148,7 +175,7 @@ def write_run(
         for q, items in by_query.items()
         for rank, (item, score) in enumerate(sorted(items, key=lambda x: -x[1]), 1)
     ]
-    Path(path).write_text(''.join(lines), encoding='utf-8')
+    _write(path, lines)
 
 
 def collect(rows: Iterator[tuple[Place, str, str, float]], origin: Union[str, Path]) -> PairValues:
@@ -168,6 +195,59 @@ def collect(rows: Iterator[tuple[Place, str, str, float]], origin: Union[str, Pa
     return PairValues(texts, videos, np.array([*found.values()]), str(origin))
 
 
+class Judgments(NamedTuple):
+    """What people say of pairs, by who asks; both are one where pairs were judged once for all.
+
+    Attributes:
+        t2v: read where texts ask.
+        v2t: read where videos ask.
+    """
+
+    t2v: PairValues
+    v2t: PairValues
+
+    @classmethod
+    def of(cls, given: Union[Mapping[str, Any], PairValues, Judgments]) -> Judgments:
+        """Read what a config names.
+
+        Args:
+            given: config of a reader (``dict(type='read_qrels', path=...)``) or what one returns;
+                a dict of 't2v' and 'v2t' where the two directions were judged apart.
+
+        Raises:
+            FileNotFoundError, ValueError: as of the reader.
+        """
+        if isinstance(given, Judgments):
+            return given
+        if not isinstance(given, PairValues) and given.keys() == {'t2v', 'v2t'}:
+            return cls(_pairs(given['t2v']), _pairs(given['v2t']))
+        pairs = _pairs(given)
+        return cls(pairs, pairs)
+
+    def grades(
+        self,
+        text_ids: Sequence[str],
+        video_ids: Sequence[str],
+        captions: Optional[Sequence[str]] = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Float64 [T, V] of each direction, NaN = not judged; what is left out is logged.
+
+        Args:
+            text_ids, video_ids: T and V.
+            captions: of the T texts, for judgments that name captions.
+
+        Raises:
+            ValueError: no judged pair is of these texts and videos, or captions are wanted.
+        """
+        t2v = _grades(self.t2v, text_ids, video_ids, captions)
+        same = self.v2t is self.t2v
+        return t2v, t2v if same else _grades(self.v2t, text_ids, video_ids, captions)
+
+    def __str__(self) -> str:
+        both = dict.fromkeys(f'{len(x.texts)} pairs of {Path(x.origin).name}' for x in self)
+        return ' and '.join(both)
+
+
 def finite(value: str, what: str, place: Place) -> float:
     """A number from its digits.
 
@@ -181,6 +261,38 @@ def finite(value: str, what: str, place: Place) -> float:
     if not math.isfinite(number):
         raise wrong(place, f'{what}, a finite number', value)
     return number
+
+
+def _pairs(given: Union[Mapping[str, Any], PairValues]) -> PairValues:
+    return given if isinstance(given, PairValues) else TASK_UTILS.build(dict(given))
+
+
+def _grades(
+    pairs: PairValues,
+    text_ids: Sequence[str],
+    video_ids: Sequence[str],
+    captions: Optional[Sequence[str]],
+) -> np.ndarray:
+    if pairs.by_caption and captions is None:
+        raise ValueError(
+            f'{pairs.origin}: these judgments name captions, which a metric does not see: give '
+            'them to the dataset, judgments=dict(type=...)'
+        )
+    if pairs.by_caption:
+        pairs = pairs.of_texts(text_ids, captions)
+    grades = pairs.matrix(text_ids, video_ids, others='left_out')
+    left = len(pairs.texts) - int((~np.isnan(grades)).sum())
+    if left:
+        MMLogger.get_current_instance().warning(
+            f'judgments: {left} of {len(pairs.texts)} pairs are of texts or videos that the set '
+            'does not have, and are left out'
+        )
+    return grades
+
+
+def _write(path: Union[str, Path], lines: Iterable[str]) -> None:
+    content = ''.join(lines).encode()  # all checked before a file is begun
+    write_atomically(path, lambda file: file.write(content))
 
 
 def _read(path: Path, form: str, value_at: int, query: Query) -> PairValues:

@@ -30,6 +30,7 @@ from mmvtr.datasets.annotation_values import (
     shown,
     string,
 )
+from mmvtr.datasets.pair_values import Judgments, PairValues
 from mmvtr.datasets.sampling.samplers import ItemKey
 from mmvtr.datasets.videos.broken_list import OnBroken, read_on_broken
 from mmvtr.datasets.videos.missing import (
@@ -56,6 +57,8 @@ ADVICE = (
     "on_broken='skip' leaves broken videos out; "
     'tools/dataset_converters/check_dataset.py CONFIG --decode finds them all'
 )
+#: What a set may know of all its pairs.
+KNOWN = ('truth', 'relevance')
 EpochUnit = Literal['text', 'video', 'video_with_all_texts']
 
 
@@ -90,6 +93,10 @@ class VideoTextDataset(Dataset):
         environments: component that divides the videos, see
             :mod:`mmvtr.datasets.sampling.environments`; those that it leaves out are gone, and so
             are texts without any other video.
+        judgments: what people say of pairs, for :class:`~mmvtr.evaluation.JudgedMetric`: config of
+            a reader (``dict(type='read_qrels', path=...)``) or what one returns; a dict of 't2v'
+            and 'v2t' where the two directions were judged apart. Or 'truth' or 'relevance': what
+            the set itself knows of all pairs.
 
     Attributes:
         environments: int64 [V], the environment of each video, or None.
@@ -118,6 +125,7 @@ class VideoTextDataset(Dataset):
         agreement: Optional[Component] = None,
         denoising: Optional[str] = None,
         environments: Optional[Component] = None,
+        judgments: Union[dict, PairValues, str, None] = None,
     ) -> None:
         units = get_args(EpochUnit)
         _require(epoch_unit in units, f'epoch_unit: one of {units}, not {epoch_unit!r}')
@@ -157,6 +165,12 @@ class VideoTextDataset(Dataset):
             self.video_pipeline = _checked(steps, read)
         with self._naming_origin():
             self.text_pipeline = _checked(_steps(text_pipeline), self.texts)
+        if isinstance(judgments, str):
+            fits = judgments in KNOWN
+            _require(fits, f'judgments: a reader or one of {KNOWN}, not {shown(judgments)}')
+        elif judgments is not None:
+            judgments = Judgments.of(judgments)
+        self._judgments: Union[Judgments, str, None] = judgments
 
     def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Read the annotation files.
@@ -200,6 +214,23 @@ class VideoTextDataset(Dataset):
             for records in (self.texts, self.videos)
         )
         return class_relevance(texts, videos).numpy()
+
+    def judgments(self) -> Optional[tuple[np.ndarray, np.ndarray]]:
+        """Float64 [T, V] where texts ask and where videos ask; NaN = not judged; None = no pair is.
+
+        Raises:
+            ValueError: no judged pair is of this set, or it does not know what it was asked for.
+        """
+        if self._judgments is None:
+            return None
+        if isinstance(self._judgments, str):
+            known = getattr(self, self._judgments)()
+            if known is None:
+                raise ValueError(f'judgments={self._judgments!r}: {self.origin()} knows of none')
+            return (known.astype(np.float64),) * 2
+        texts, videos = (x['text_id'] for x in self.texts), (x['video_id'] for x in self.videos)
+        captions = [x['text'] for x in self.texts]
+        return self._judgments.grades([*texts], [*videos], captions)
 
     def lengths(self, unit: Literal['frames', 'seconds']) -> np.ndarray:
         """Float64 [V], how long the videos are, in native frames or in seconds.
@@ -249,6 +280,7 @@ class VideoTextDataset(Dataset):
             environments=self._environments_note,
             left_out=self.left_out and str(self.left_out),
             **(dict(denoised=self.denoised) if self.denoised else {}),
+            **(dict(judgments=str(self._judgments)) if self._judgments else {}),
         )
 
     @property

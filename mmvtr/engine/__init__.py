@@ -28,6 +28,7 @@ from mmvtr.engine.score_transforms import (
     InvertedSoftmaxHook,
     QBNormHook,
     SinkhornHook,
+    UnbalancedSinkhornHook,
 )
 from mmvtr.engine.scores_file import ScoresFileHook
 from mmvtr.engine.sigma import SigmaFileHook
@@ -61,6 +62,7 @@ __all__ = [
     'SigmaFileHook',
     'SinkhornHook',
     'TimedLoggerHook',
+    'UnbalancedSinkhornHook',
     'ToolRunner',
     'WarmupCosineLR',
     'WarmupLinearLR',

@@ -36,7 +36,7 @@ from mmvtr.evaluation import (
 )
 from mmvtr.functional.gaussian import geometric_sigma
 from mmvtr.registry import DATASETS, FUNCTIONS, LOOPS, METRICS, bare_name
-from mmvtr.structures import Relation, cat_levels, take
+from mmvtr.structures import Directed, Relation, cat_levels, take
 
 
 class TwoPassLoader:
@@ -310,7 +310,7 @@ def relation_of(dataset: Dataset, texts: Encoded, videos: Encoded) -> Relation:
         complete = matrix.shape == (len(texts.ids), len(videos.ids))
         return matrix if complete else matrix[texts.index][:, videos.index]
 
-    ratio = dataset.moment_ratio()
+    ratio, judgments = dataset.moment_ratio(), dataset.judgments()
     return Relation(
         positives=known(dataset.positives()),
         truth=known(dataset.truth()),
@@ -321,6 +321,7 @@ def relation_of(dataset: Dataset, texts: Encoded, videos: Encoded) -> Relation:
         **lengths(dataset, videos),
         text_actions=actions(dataset.texts, texts),
         video_actions=actions(dataset.videos, videos),
+        judgments=judgments and Directed(*map(known, judgments)),
     )
 
 

@@ -23,7 +23,7 @@ class AlternatingTrainLoop(EpochBasedTrainLoop):
 
     Args:
         stages: values of ``model.stage``, in order.
-        *args, **kwargs: as for mmengine's EpochBasedTrainLoop.
+        args, kwargs: as for mmengine's EpochBasedTrainLoop.
 
     Raises:
         ValueError: the model has no stages, or has objectives, or is distributed without looking

@@ -93,7 +93,11 @@ def metric_keys(metric: Metric) -> set[str]:
 
 def _unknown(loop: RetrievalLoop) -> Iterator[str]:
     """Metrics that need to know of the set what its dataset cannot tell."""
+    dataset = loop.dataloader.dataset
     for metric in loop.evaluator:
+        for field in metric.needs:
+            if not knows(dataset, field):
+                yield f'{type(metric).__name__} needs {field}, {dataset.origin()} has none'
         if metric_keys(metric) == {f'{metric.prefix}/'}:
             continue
         matrices, relation = made(metric)
@@ -101,7 +105,7 @@ def _unknown(loop: RetrievalLoop) -> Iterator[str]:
             try:
                 metric(matrices, relation._replace(**{field: nothing}))
             except Exception as error:  # noqa: BLE001 - with the field it has worked
-                if not knows(loop.dataloader.dataset, field):
+                if not knows(dataset, field):
                     yield f'{type(metric).__name__}: {str(error)[:300]}'
 
 

@@ -11,6 +11,27 @@ from mmengine.runner import Runner
 from mmvtr.registry import HOOKS
 
 
+def check_banks(runner: Runner) -> None:
+    """See that no memory bank remembers more keys than an epoch of the training set has.
+
+    A longer one would hold keys of the same item twice, from encoders an epoch apart.
+
+    Raises:
+        SystemExit: it does; says how long both are, and what to set.
+    """
+    model = runner.model.module if is_model_wrapper(runner.model) else runner.model
+    if not hasattr(model, 'banks'):
+        return
+    size = max(bank.size for bank in model.banks.values())
+    count = len(runner.train_dataloader.dataset)
+    if size > count:
+        raise SystemExit(
+            f'error: a memory bank of {size} keys is longer than an epoch of the training set, '
+            f'{count} items: it would hold the same items twice. Set model.bank_size to at most '
+            f'{count}, or better to half of it'
+        )
+
+
 @HOOKS.register_module()
 class MomentumHook(Hook):
     """Calls the model's ``follow()`` after each step that the optimizer really makes.

@@ -27,7 +27,7 @@ class AutocastOptimWrapper(OptimWrapper):
 
     Args:
         dtype: name of the low-precision type.
-        **kwargs: as for OptimWrapper (``optimizer``, ``clip_grad``, ``accumulative_counts``).
+        kwargs: as for OptimWrapper (``optimizer``, ``clip_grad``, ``accumulative_counts``).
 
     Raises:
         ValueError: another dtype than bfloat16.
@@ -224,7 +224,7 @@ class WarmupCosineLR(LRSchedulerMixin, _ParamScheduler):
 
     Args:
         warmup: share of the run that warms up, in [0, 1).
-        *args, **kwargs: as for mmengine's schedulers (``begin``, ``end``: the Runner fills in the
+        args, kwargs: as for mmengine's schedulers (``begin``, ``end``: the Runner fills in the
             whole run, ``by_epoch``).
     """
 
@@ -253,7 +253,7 @@ class WarmupLinearLR(WarmupCosineLR):
     """Up from 0 in the warm-up and down to 0 at the end, both linearly (TACo, BERT).
 
     Args:
-        warmup, *args, **kwargs: see :class:`WarmupCosineLR`.
+        warmup, args, kwargs: see :class:`WarmupCosineLR`.
     """
 
     def _get_value(self) -> list[float]:

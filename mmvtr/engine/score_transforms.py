@@ -6,7 +6,7 @@ direction at a time, and say in the log where their queries come from.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional
+from typing import Any, NamedTuple, Optional
 
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
@@ -15,6 +15,7 @@ from torch import Tensor
 from mmvtr.engine.evaluation import Evaluation
 from mmvtr.engine.query_queue import Queries, QueryQueueHook
 from mmvtr.functional import score_transforms as fn
+from mmvtr.functional.sinkhorn import check_strictness
 from mmvtr.functional.tiles import Tiles, as_tiles
 from mmvtr.registry import HOOKS
 from mmvtr.storage import read_plain
@@ -224,17 +225,41 @@ class SinkhornHook(ScoreTransformHook):
         self.marginals = marginals
 
     def transform(self, scores: Tensor, bank: Bank, temperature: float) -> Tensor:
+        return fn.sinkhorn_scores(scores, bank.scores, **self._options(bank, temperature))
+
+    def _options(self, bank: Bank, temperature: float) -> dict[str, Any]:
         weights = None
         if self.marginals == 'per_video':
             _, video, count = bank.video.unique(return_inverse=True, return_counts=True)
             weights = 1.0 / (count[video].float() * len(count))
-        return fn.sinkhorn_scores(
-            scores,
-            bank.scores,
-            temperature=temperature,
-            iterations=self.iterations,
-            bank_marginals=weights,
-        )
+        return dict(temperature=temperature, iterations=self.iterations, bank_marginals=weights)
+
+
+@HOOKS.register_module()
+class UnbalancedSinkhornHook(SinkhornHook):
+    """Sinkhorn whose gallery need not be found evenly.
+
+    See :func:`~mmvtr.functional.unbalanced_sinkhorn`.
+
+    Args:
+        strictness: 1 = Sinkhorn, 0 = raw scores.
+        iterations: each leaves at most a share ``strictness`` of the error.
+        marginals, queries, bank_file, temperature, name: see :class:`SinkhornHook`.
+
+    Raises:
+        ValueError: as of :class:`SinkhornHook`, or a strictness out of range.
+    """
+
+    default_name = 'unbalanced_sinkhorn'
+
+    def __init__(self, *, strictness: float = 0.8, iterations: int = 10, **kwargs) -> None:
+        super().__init__(iterations=iterations, **kwargs)
+        check_strictness(strictness)
+        self.strictness = strictness
+
+    def transform(self, scores: Tensor, bank: Bank, temperature: float) -> Tensor:
+        options = self._options(bank, temperature)
+        return fn.unbalanced_sinkhorn(scores, bank.scores, strictness=self.strictness, **options)
 
 
 @HOOKS.register_module()

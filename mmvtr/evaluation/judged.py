@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple, Optional, Sequence, Union
+from typing import Any, Iterator, Mapping, NamedTuple, Optional, Sequence, Union
 
 import torch
-from mmengine.logging import MMLogger
 from torch import Tensor
 
 from mmvtr import functional as fn
-from mmvtr.datasets.pair_values import PairValues
+from mmvtr.datasets.pair_values import Judgments, PairValues
 from mmvtr.evaluation.metric import Matrices, Metric, directed
-from mmvtr.registry import METRICS, TASK_UTILS
+from mmvtr.registry import METRICS
 from mmvtr.structures import Directed, Relation
 
 
@@ -42,13 +41,15 @@ class JudgedMetric(Metric):
 
     Args:
         judgments: config of a reader (``dict(type='read_qrels', path=...)``) or what one returns;
-            a dict of 't2v' and 'v2t' where the two directions were judged apart.
+            a dict of 't2v' and 'v2t' where the two directions were judged apart; None = those of
+            the dataset (its ``judgments``).
         at_least: the lowest grade that is right (Flickr8k's crowd: above .5; its experts and
             Crisscrossed Captions: 3).
         k: places.
 
     Raises:
-        ValueError: no such place; or (called) no judged pair is of the set.
+        ValueError: no such place; or (called) no judged pair is of the set, or neither metric nor
+            dataset has judgments.
 
     Example:
         The first video of text 0 is right though not annotated. ::
@@ -67,7 +68,7 @@ class JudgedMetric(Metric):
 
     def __init__(
         self,
-        judgments: Union[dict, PairValues],
+        judgments: Union[Mapping[str, Any], PairValues, None] = None,
         *,
         at_least: float = 1.0,
         k: Sequence[int] = (1, 5, 10),
@@ -77,18 +78,13 @@ class JudgedMetric(Metric):
         self.judgments = judgments
         self.at_least = at_least
         self.k = tuple(k)
-        self.pairs: Optional[dict[str, PairValues]] = None
+        self.needs = ('judgments',) if judgments is None else ()
+        self.pairs: Optional[Judgments] = None
 
     def prepare(self) -> None:
         """Read the judgments."""
-        if self.pairs is not None:
-            return
-        given = self.judgments
-        by_direction = isinstance(given, dict) and given.keys() == {'t2v', 'v2t'}
-        both = given if by_direction else dict.fromkeys(('t2v', 'v2t'), given)
-        self.pairs = {
-            name: TASK_UTILS.build(x) if isinstance(x, dict) else x for name, x in both.items()
-        }
+        if self.judgments is not None and self.pairs is None:
+            self.pairs = Judgments.of(self.judgments)
 
     def measure(self, matrices: Matrices, relation: Relation) -> dict[str, float]:
         return self._numbers(directed(matrices['scores']), relation, self._known(relation))
@@ -107,59 +103,90 @@ class JudgedMetric(Metric):
 
     def _known(self, relation: Relation) -> Directed:
         """What is judged and right, [T, V], of those who ask in each direction."""
-        self.prepare()
         known = {}
-        for name, pairs in self.pairs.items():
-            ids = relation.text_ids, relation.video_ids
-            grades = torch.as_tensor(pairs.matrix(*ids, others='left_out'))
-            grades = grades.to(relation.positives.device)
+        for (name, dim), grades in zip((('t2v', 1), ('v2t', 0)), self._grades(relation)):
             judged = ~grades.isnan()
-            left = len(pairs.texts) - int(judged.sum())
-            if left and pairs is not self.pairs.get('t2v' if name == 'v2t' else None):
-                MMLogger.get_current_instance().warning(
-                    f'judgments: {left} of {len(pairs.texts)} pairs are of texts or videos that '
-                    'the set does not have, and are left out'
-                )
-            asked = judged.any(1 if name == 't2v' else 0)
             annotated = relation.positives & ~judged
             right = (grades >= self.at_least) | annotated
-            known[name] = _Known(asked, right, judged | annotated)
+            known[name] = _Known(judged.any(dim), right, judged | annotated)
         return Directed(known['t2v'], known['v2t'])
+
+    def _grades(self, relation: Relation) -> Directed:
+        """Those of the metric, or else of the set."""
+        self.prepare()
+        grades = relation.judgments
+        if self.pairs is not None:
+            ids = relation.text_ids, relation.video_ids
+            grades = Directed(*map(torch.as_tensor, self.pairs.grades(*ids)))
+        if grades is None:
+            raise ValueError(
+                'no judgments: give the dataset or the metric judgments=dict(type=READER, path=...)'
+            )
+        return Directed(*(x.to(relation.positives.device) for x in grades))
 
     def _numbers(self, scores: Directed, relation: Relation, known: Directed) -> dict[str, float]:
         numbers: dict[str, float] = {}
-        for name, dim in (('t2v', 1), ('v2t', 0)):
-            asked, right, judged = getattr(known, name)
-            # queries as rows from here on, and of them those that ask
-            matrices = (getattr(scores, name), right, judged, relation.positives)
-            rows = ((x if dim == 1 else x.t())[asked] for x in matrices)
+        for name, *rows in self._rows(scores, relation, known):
             found = self._of_queries(*rows)
             numbers.update({f'{name}_{key}': value for key, value in found.items()})
         return numbers
+
+    def by_query(self, scores: Union[Tensor, Directed], relation: Relation) -> dict[str, Tensor]:
+        """The measures of each query, but for ``P_known``, which is one of all queries together.
+
+        Returns:
+            float64 [T] or [V] by key, in percent; NaN where a query is left out.
+        """
+        found, known = {}, self._known(relation)
+        for name, *rows in self._rows(directed(scores), relation, known):
+            asked = getattr(known, name).asked
+            for key, values in self._values(*rows).items():
+                whole = torch.full(asked.shape, torch.nan, dtype=torch.float64)
+                whole[asked.cpu()] = 100 * values.double().cpu()
+                found[f'{name}_{key}'] = whole
+        return found
+
+    def _rows(
+        self, scores: Directed, relation: Relation, known: Directed
+    ) -> Iterator[tuple[str, Tensor, Tensor, Tensor, Tensor]]:
+        """Of each direction what :meth:`_values` reads: queries as rows, those that ask."""
+        for name, dim in (('t2v', 1), ('v2t', 0)):
+            asked, right, judged = getattr(known, name)
+            matrices = (getattr(scores, name), right, judged, relation.positives)
+            yield name, *((x if dim == 1 else x.t())[asked] for x in matrices)
+
+    def _values(
+        self, scores: Tensor, right: Tensor, judged: Tensor, annotated: Tensor
+    ) -> dict[str, Tensor]:
+        """All [Q, C]; float64 [Q] by key."""
+        values = {}
+        for k in self.k:
+            values[f'P{k}'] = fn.precision_at(scores, right, k)
+            values[f'share{k}'] = fn.precision_at(scores, judged, k)
+        rest = fn.condensed(scores, judged & ~annotated)
+        extra = right & ~annotated
+        values.update(
+            bpref=fn.bpref(scores, right, judged),
+            AP=fn.average_precision(fn.condensed(scores, judged), right),
+            mAP_R=fn.map_at_r(scores, right),
+            R_precision=fn.r_precision(scores, right),
+            extra_AP=fn.average_precision(rest, extra),
+            extra_R_precision=fn.r_precision(rest, extra),
+        )
+        return values
 
     def _of_queries(
         self, scores: Tensor, right: Tensor, judged: Tensor, annotated: Tensor
     ) -> dict[str, float]:
         """All [Q, C]."""
-        numbers = {}
+        values = self._values(scores, right, judged, annotated)
+        numbers = {key: x.nanmean() for key, x in values.items()}
         for k in self.k:
-            hits = fn.precision_at(scores, right, k).mean()
-            seen = fn.precision_at(scores, judged, k).mean()
-            numbers.update({f'P{k}': hits, f'P{k}_known': hits / seen, f'share{k}': seen})
-        rest = fn.condensed(scores, judged & ~annotated)
-        extra = right & ~annotated
-        numbers.update(
-            bpref=fn.bpref(scores, right, judged).nanmean(),
-            AP=fn.average_precision(fn.condensed(scores, judged), right).nanmean(),
-            mAP_R=fn.map_at_r(scores, right).nanmean(),
-            R_precision=fn.r_precision(scores, right).nanmean(),
-            extra_AP=fn.average_precision(rest, extra).nanmean(),
-            extra_R_precision=fn.r_precision(rest, extra).nanmean(),
-        )
-        counts = dict(queries=float(len(scores)), extra_queries=float(extra.any(1).sum()))
+            numbers[f'P{k}_known'] = numbers[f'P{k}'] / numbers[f'share{k}']
+        extra = (right & ~annotated).any(1).sum()
         # what no query has (nothing judged in reach, no extra one) is no number
         found = {key: 100 * float(x) for key, x in numbers.items() if not x.isnan()}
-        return {**found, **counts}
+        return {**found, 'queries': float(len(scores)), 'extra_queries': float(extra)}
 
 
 class _Known(NamedTuple):

@@ -28,11 +28,13 @@ class Metric(ABC):
     Attributes:
         prefix: of its keys in a :class:`Report`.
         reads: names of the matrices it needs.
+        needs: fields of the relation that it cannot do without, where its keys vary.
         keys_vary: whether the keys depend on the set in other ways than by what is known of it.
     """
 
     prefix: str = 'retrieval'
     reads: Sequence[str] = ('scores',)
+    needs: Sequence[str] = ()
     keys_vary: bool = False
 
     def __call__(self, matrices: Matrices, relation: Relation) -> dict[str, float]:

@@ -113,6 +113,21 @@ class RetrievalMetric(Metric):
         if 'best_caption' in self.v2t_protocols and not (grouped and one_to_one(positives)):
             yield 'v2t_caption', fn.rank_counts(scores.v2t, positives, dim=0)
 
+    def by_query(self, scores: Union[Tensor, Directed], relation: Relation) -> dict[str, Tensor]:
+        """Whether each query finds a match among its first k, in percent.
+
+        Returns:
+            float64 [T] or [V] by key, ``t2v_R1`` ...: 0 or 100, ties at their mean rank; NaN where
+            a query has no match.
+        """
+        found = {}
+        for direction, count in self._counts(directed(scores), relation.positives):
+            ranks = count.mean_ranks()
+            for k in self.shown:
+                hits = 100.0 * (ranks <= k)
+                found[f'{direction}_R{k}'] = hits.where(~ranks.isnan(), torch.nan).double()
+        return found
+
     def _of_mean_ranks(self, counts: RankCounts) -> dict[str, float]:
         ranks = counts.mean_ranks()
         recalls = {k: float(100 * fn.recall_at(ranks, k)) for k in self.shown}

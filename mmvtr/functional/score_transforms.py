@@ -61,6 +61,56 @@ def sinkhorn_scores(
     return scores + biases.columns.to(scores)
 
 
+def unbalanced_sinkhorn(
+    scores: Tensor,
+    bank: Tensor | Tiles,
+    *,
+    temperature: float | Tensor,
+    strictness: float = 0.8,
+    iterations: int = 10,
+    bank_marginals: Optional[Tensor] = None,
+) -> Tensor:
+    """:func:`sinkhorn_scores` whose gallery need not be found evenly: ``scores + b``.
+
+    A sharp Sinkhorn forces every item to be found equally often, and so ranks right items low that
+    other queries own.  Here an item that is found too often pays for it in proportion to the
+    logarithm of how much too often, and keeps the rest (:func:`mmvtr.functional.sinkhorn.sinkhorn`
+    has the equations).  On human judgments it gains as much paired recall and loses less of the
+    right items that nobody annotated.
+
+    Args:
+        scores: float [Q, N] of the queries asked.
+        bank: float [K, N] of the bank queries with the same N gallery items, or its tiles.
+        temperature: divides scores; positive.
+        strictness: 1 = Sinkhorn, 0 = the scores as they are.
+        iterations: of which each leaves at most a share ``strictness`` of the error.
+        bank_marginals: as :func:`sinkhorn_scores`.
+
+    Returns:
+        float [Q, N] in score units, float32 or better.
+
+    Raises:
+        ValueError: as :func:`sinkhorn_scores`, or a strictness out of range.
+
+    Example:
+        Item 0 is near to all queries of the bank, and pays for half of that. ::
+
+            >>> bank = torch.tensor([[0.9, 0.1], [0.8, 0.7]])
+            >>> scores = torch.tensor([[0.9, 0.2], [0.7, 0.6]])
+            >>> unbalanced_sinkhorn(scores, bank, temperature=0.1, strictness=0.5).argmax(1)
+            tensor([0, 1])
+    """
+    scores, bank = _checked(scores, bank)
+    biases = sinkhorn(
+        bank,
+        temperature=temperature,
+        iterations=iterations,
+        row_marginals=bank_marginals,
+        strictness=strictness,
+    )
+    return scores + biases.columns.to(scores)
+
+
 def inverted_softmax(
     scores: Tensor, bank: Tensor | Tiles, *, temperature: float | Tensor
 ) -> Tensor:

@@ -35,6 +35,7 @@ def sinkhorn(
     tolerance: Optional[float] = None,
     row_marginals: Optional[Tensor] = None,
     column_marginals: Optional[Tensor] = None,
+    strictness: float = 1.0,
 ) -> Biases:
     """Biases of rows and columns by Sinkhorn-Knopp (NCL Fig. 4, Eq. 7-11).
 
@@ -43,6 +44,13 @@ def sinkhorn(
     rows in the limit.  0 iterations are the inverted softmax.  Costs ``iterations + 1`` passes
     over the tiles.  Computed in float32 or better; differentiable in scores and temperature.
 
+    With ``strictness`` p below 1 the column marginals need not hold (unbalanced optimal transport,
+    one side only): beta = (c / (alpha M))^p.  That is the plan P of the given row sums with the
+    largest ``<P, scores> + temperature * entropy(P) - rho * KL(column sums of P, c)`` for
+    ``rho = temperature * p / (1 - p)``, and in the limit ``b_j = rho * log(c_j / m_j)`` up to one
+    constant, where m_j is what column j still gets: an item pays rho for each factor e by which it
+    is found more often than its share.  0 leaves the scores as they are.
+
     Args:
         scores: float [Q, N], unscaled: the temperature divides them here.
         temperature: NCL's gamma, positive.
@@ -50,6 +58,7 @@ def sinkhorn(
         tolerance: stop at the iteration that finds all row marginals this close, relatively.
         row_marginals: r, float [Q], positive, summing to one; default uniform.
         column_marginals: c, float [N], likewise.
+        strictness: p, 0 to 1.
 
     Returns:
         a = temperature * log(alpha / sum(alpha)), float [Q], and b [N] from beta likewise.
@@ -57,7 +66,10 @@ def sinkhorn(
     Raises:
         ValueError: an empty matrix, a score that is not finite, marginals of another length or
             sum or with entries that are not positive, a temperature or tolerance that is not
-            positive, negative iterations.
+            positive, negative iterations, a strictness out of range.
+
+    Source of the unbalanced form: Chizat, Peyre, Schmitzer and Vialard, "Scaling Algorithms for
+    Unbalanced Optimal Transport Problems", 2018.
 
     Example:
         Both queries prefer item 0; the biases leave the second query's preference only. ::
@@ -73,6 +85,7 @@ def sinkhorn(
         raise ValueError(f'iterations must be 0 or more, not {iterations}')
     if tolerance is not None and not tolerance > 0:
         raise ValueError(f'tolerance must be positive, not {tolerance}')
+    check_strictness(strictness)
     like = tiles.columns(slice(0, 1))
     scale = _inverse(temperature, like)
     log_r = _log_marginals(row_marginals, tiles.shape[0], 'row_marginals', like)
@@ -80,11 +93,11 @@ def sinkhorn(
     log_alpha = like.new_zeros(tiles.shape[0])
     tiles = tiles.finite()
     for _ in range(iterations):
-        log_excess = _log_row_sums(tiles, scale, log_alpha, log_c) - log_r
+        log_excess = _log_row_sums(tiles, scale, log_alpha, log_c, strictness) - log_r
         log_alpha = log_alpha - log_excess
         if tolerance is not None and log_excess.expm1().abs().max() < tolerance:
             break
-    log_beta = log_c - _log_column_sums(tiles, scale, log_alpha)
+    log_beta = strictness * (log_c - _log_column_sums(tiles, scale, log_alpha))
     return Biases(log_alpha.log_softmax(0) / scale, log_beta.log_softmax(0) / scale)
 
 
@@ -181,7 +194,27 @@ def column_biases(
     return log_beta / scale
 
 
-def _log_row_sums(tiles: Tiles, scale: Tensor, log_alpha: Tensor, log_c: Tensor) -> Tensor:
+def check_strictness(strictness: float) -> None:
+    """See that a strictness is one.
+
+    Args:
+        strictness: 0-dim, a number.
+
+    Raises:
+        ValueError: it is not 0 to 1.
+
+    Example:
+        ::
+
+            >>> check_strictness(0.8)
+    """
+    if not 0 <= strictness <= 1:
+        raise ValueError(f'strictness must be 0 to 1, not {strictness}')
+
+
+def _log_row_sums(
+    tiles: Tiles, scale: Tensor, log_alpha: Tensor, log_c: Tensor, strictness: float
+) -> Tensor:
     """One pass: log of the row sums [Q] of diag(alpha) M diag(beta), beta as the columns need it.
 
     A tile holds all rows, so its beta is exact at once and its share of the row sums can follow.
@@ -189,7 +222,7 @@ def _log_row_sums(tiles: Tiles, scale: Tensor, log_alpha: Tensor, log_c: Tensor)
     log_sums = torch.full_like(log_alpha, -torch.inf)
     for part, tile in tiles.parts():
         x = _exponents(tile, scale, log_alpha)
-        log_beta = log_c[part] - x.logsumexp(0)
+        log_beta = strictness * (log_c[part] - x.logsumexp(0))
         log_sums = torch.logaddexp(log_sums, (x + log_beta).logsumexp(1))
     return log_sums
 

@@ -167,7 +167,8 @@ class VideoRetrievalInferencer(BaseInferencer):
         transform: Optional[str] = None,
         bank: Optional[Union[str, Path]] = None,
         temperature: Optional[float] = None,
-        iterations: int = 4,
+        iterations: Optional[int] = None,
+        strictness: float = 0.8,
     ) -> None:
         """Encode what is searched from now on.
 
@@ -179,11 +180,13 @@ class VideoRetrievalInferencer(BaseInferencer):
             kind: 'video' or 'text', what these are.
             batch_size: items encoded at a time; default the config's.
             on_broken: of videos that cannot be read: 'raise', or 'skip' with a warning.
-            transform: ``'sinkhorn'`` or ``'inverted_softmax'``: add to each score a bias of the
-                item that is learnt from ``bank``, so that no item answers every query.
+            transform: ``'sinkhorn'``, ``'unbalanced_sinkhorn'`` or ``'inverted_softmax'``: add to
+                each score a bias of the item that is learnt from ``bank``, so that no item answers
+                every query.
             bank: a file of tools/export_bank.py: training queries, never those that ask.
             temperature: of the transform; default the model's.
-            iterations: of Sinkhorn-Knopp.
+            iterations: of Sinkhorn-Knopp; default 4, of the unbalanced one 10.
+            strictness: of the unbalanced one: 1 = Sinkhorn, 0 = raw scores.
 
         Raises:
             BrokenVideoError: a video cannot be read and ``on_broken='raise'``.
@@ -212,6 +215,7 @@ class VideoRetrievalInferencer(BaseInferencer):
                 transform=transform,
                 temperature=temperature,
                 iterations=iterations,
+                strictness=strictness,
             )
         self.gallery = Gallery(given, items, flat_of(self.model, items), biases)
 

@@ -18,7 +18,7 @@ from mmvtr.functional.tiles import inner_products
 from mmvtr.inferencer.given import OTHER, Given
 from mmvtr.structures import Levels, take
 
-TRANSFORMS = ('sinkhorn', 'inverted_softmax')
+TRANSFORMS = ('sinkhorn', 'unbalanced_sinkhorn', 'inverted_softmax')
 #: Queries that are scored at a time, and items of the gallery on the device at a time.
 QUERIES, ITEMS = 512, 4096
 
@@ -139,7 +139,8 @@ def bank_biases(
     bank: str,
     transform: str,
     temperature: Optional[float],
-    iterations: int,
+    iterations: Optional[int],
+    strictness: float = 0.8,
 ) -> Tensor:
     """What a test-time transform adds to the score of each gallery item.
 
@@ -148,10 +149,11 @@ def bank_biases(
         kind: of the gallery.
         gallery: N encoded items.
         bank: a file of tools/export_bank.py, whose queries are of the other kind.
-        transform: ``'sinkhorn'`` or ``'inverted_softmax'``: the same scores as those of
-            SinkhornHook and InvertedSoftmaxHook with this bank.
+        transform: ``'sinkhorn'``, ``'unbalanced_sinkhorn'`` or ``'inverted_softmax'``: the same
+            scores as those of the hook of that name with this bank.
         temperature: positive; None = the model's.
-        iterations: of Sinkhorn-Knopp.
+        iterations: of Sinkhorn-Knopp; None = 4, of the unbalanced one 10.
+        strictness: of the unbalanced one.
 
     Returns:
         float32 [N] on the CPU.
@@ -170,8 +172,11 @@ def bank_biases(
     refuse_other_levels(model, OTHER[kind], queries, gallery)
     tiles = score_tiles(model, device, OTHER[kind], queries, gallery)._replace(name='bank')
     temperature = model.temperature().item() if temperature is None else temperature
-    if transform == 'sinkhorn':
-        return sinkhorn(tiles, temperature=temperature, iterations=iterations).columns.cpu()
+    if transform != 'inverted_softmax':
+        usual, strictness = (4, 1.0) if transform == 'sinkhorn' else (10, strictness)
+        iterations = usual if iterations is None else iterations
+        options = dict(temperature=temperature, iterations=iterations, strictness=strictness)
+        return sinkhorn(tiles, **options).columns.cpu()
     rows = torch.zeros(tiles.shape[0], device=device)
     return column_biases(tiles, rows, temperature=temperature).cpu()
 

@@ -68,7 +68,7 @@ class MomentumRetriever(VideoTextRetriever):
         **kwargs: see :class:`VideoTextRetriever`.  There are no ``strip`` and no ``objectives``.
 
     Raises:
-        ValueError: a bank_size below 1, a momentum outside [0, 1], a similarity that reads tokens,
+        ValueError: a bank_size below 1, a momentum outside [0, 1), a similarity that reads tokens,
             a supervision without ``weigh`` or without heads, ``strip``, ``objectives``; (in
             training) a text of several videos.
         RuntimeError: (in training) the encoder has moved, and its key encoder has not followed.
@@ -87,8 +87,8 @@ class MomentumRetriever(VideoTextRetriever):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if not 0 <= momentum <= 1:
-            raise ValueError(f'momentum must lie in [0, 1], not {momentum}')
+        if not 0 <= momentum < 1:
+            raise ValueError(f'momentum must lie in [0, 1), not {momentum}')
         if self.similarity.needs_tokens:
             raise ValueError(
                 f'{type(self.similarity).__name__} reads tokens, but a bank remembers one vector a '

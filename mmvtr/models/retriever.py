@@ -67,9 +67,9 @@ class VideoTextRetriever(BaseModel):
     Components are dicts for the registry or built modules.
 
     Raises:
-        ValueError: ``micro_batch`` or ``strip`` below 1; a supervision of teachers or hinges that
-            no loss reads; in training: an encoder that
-            ``micro_batch`` does not suit.
+        ValueError: ``micro_batch`` or ``strip`` below 1; a supervision of weights, margins, hinges
+            or teachers that no loss reads; in training: an encoder that ``micro_batch`` does not
+            suit.
 
     ``stage`` selects one half of DVTR's Algorithm 1 (the AlternatingTrainLoop sets it):
     ``'uncertainty'`` trains heads and supervision (and the encoders unless ``detach_heads``),

@@ -10,7 +10,12 @@ from torch import Tensor, nn
 from mmvtr.structures import Levels
 
 #: Who reads a slot that few losses do.
-READERS = dict(hinges='SeveralHingesLoss', teacher='DistillationLoss')
+READERS = dict(
+    hinges='SeveralHingesLoss',
+    margins='RankingLoss',
+    teacher='DistillationLoss',
+    weights='ContrastiveLoss or RankingLoss',
+)
 
 
 class Hinge(NamedTuple):

@@ -1,5 +1,6 @@
 """TREC's files there and back, and the readers of published judgments."""
 
+import json
 import os
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from mmvtr import datasets
 from mmvtr.datasets import PairValues, read_qrels, read_run, write_qrels, write_run
+from mmvtr.datasets.pair_values import Judgments
 
 SHARED = Path(os.environ.get('MMVTR_SHARED', 'none')) / 'data/human_judgments'
 PAIRS = PairValues(['t1', 't1', 't2#0'], ['v.mp4', 'w', 'w'], np.array([2.0, 0.0, 1 / 3]))
@@ -147,3 +149,48 @@ def test_image_queries_of_eccv(tmp_path):
 def test_published_files(name, file, count, least, right):
     pairs = getattr(datasets, name)(SHARED / file)
     assert (len(pairs.values), (pairs.values >= least).sum()) == (count, right)
+
+
+def fire(path, *annotations):
+    rows = [dict(zip(('query', 'video_id', 'label', 'dataset'), row)) for row in annotations]
+    path.write_text(json.dumps(dict(annotations=rows, disagreements=[])))
+    return path
+
+
+def test_fire_names_captions(tmp_path):
+    """Each text of a caption gets what is said of it; ids of others are left out and counted."""
+    rows = [
+        (' a dog runs ', 'video1', 'relevant', 'msrvtt'),
+        ('a dog runs', 'video1', 'relevant', 'msrvtt'),
+        ('a dog runs', 'video2', 'irrelevant', 'msrvtt'),
+        ('a cat', 'video1', 'relevant', 'msvd'),
+    ]
+    pairs = datasets.read_fire(fire(tmp_path / 'f.json', *rows), dataset='msrvtt', check=False)
+    assert triples(pairs) == [('a dog runs', 'video1', 1.0), ('a dog runs', 'video2', 0.0)]
+    judgments = Judgments.of(pairs)
+    captions = ['a dog runs', 'a cat', 'a dog runs ']
+    t2v, v2t = judgments.grades(['t0', 't1', 't2'], ['video2', 'video1'], captions)
+    assert t2v is v2t
+    np.testing.assert_equal(t2v, [[0, 1], [np.nan, np.nan], [0, 1]])
+    with pytest.raises(ValueError, match='give them to the dataset'):
+        judgments.grades(['t0'], ['video1'])
+
+
+def test_fire_that_is_not_fire(tmp_path):
+    path = fire(tmp_path / 'f.json', ('a', 'v', 'relevant', 'msrvtt'))
+    with pytest.raises(ValueError, match='expected 6809410 and db0fff43.*git lfs pull'):
+        datasets.read_fire(path, dataset='msrvtt')
+    for row, message in (
+        (('a', 'v', 'irrelevant', 'msrvtt'), "annotation 1: a second label of 'a'"),
+        (('a', 'v', 'perhaps', 'msrvtt'), "annotation 1: expected 'relevant' or 'irrelevant'"),
+        (('a', 3, 'relevant', 'msrvtt'), 'annotation 1'),
+    ):
+        path = fire(tmp_path / 'f.json', ('a', 'v', 'relevant', 'msrvtt'), row)
+        with pytest.raises(ValueError, match=message):
+            datasets.read_fire(path, dataset='msrvtt', check=False)
+    with pytest.raises(ValueError, match="has no pair of dataset 'lsmdc'"):
+        path = fire(tmp_path / 'f.json', ('a', 'v', 'relevant', 'msrvtt'))
+        datasets.read_fire(path, dataset='lsmdc', check=False)
+    path.write_text('version https://git-lfs/spec/v1\noid sha256:db0fff43\n')
+    with pytest.raises(ValueError, match="is git LFS's pointer"):
+        datasets.read_fire(path, dataset='msrvtt')

@@ -13,8 +13,10 @@ from mmvtr.datasets import (
     BrokenVideoError,
     EpochSampler,
     ItemKey,
+    PairValues,
     VideoTextDataset,
     collate_retrieval,
+    write_qrels,
 )
 from mmvtr.datasets.videos.broken_list import read_broken, write_broken
 from mmvtr.models.data_preprocessor import VideoTextDataPreprocessor
@@ -569,3 +571,39 @@ def test_any_number_of_workers_gives_the_same_batches():
     assert epochs(2, seed=7) == alone
     assert alone[0] != alone[1] != alone[2]
     assert epochs(0, seed=8) != alone
+
+
+def test_judgments_of_any_dataset(tmp_path, caplog):
+    """From a file, by direction; pairs of others are counted and said."""
+    pairs = PairValues(['t0', 't3', 'other'], ['b', 'c', 'a'], np.array([1.0, 0.0, 1.0]))
+    write_qrels(tmp_path / 'q', pairs)
+    reader = dict(type='read_qrels', path=str(tmp_path / 'q'))
+    dataset = Tiny(judgments=reader)
+    logger = MMLogger.get_current_instance()
+    logger.addHandler(caplog.handler)
+    try:
+        t2v, v2t = dataset.judgments()
+    finally:
+        logger.removeHandler(caplog.handler)
+    assert t2v is v2t and t2v[0, 1] == 1 and t2v[3, 2] == 0 and np.isnan(t2v).sum() == 16 - 2
+    assert '1 of 3 pairs are of texts or videos that the set does not have' in caplog.text
+    assert dataset.metainfo['judgments'] == '3 pairs of q'
+    only = PairValues(['t1'], ['a'], np.ones(1), 'own')
+    t2v, v2t = Tiny(judgments=dict(t2v=reader, v2t=only)).judgments()
+    assert np.nansum(v2t) == v2t[1, 0] == 1 == t2v[0, 1]
+
+
+def test_what_a_set_knows_of_itself_as_judgments():
+    class Told(Tiny):
+        def truth(self):
+            return np.eye(4, dtype=bool)
+
+    assert Tiny().judgments() is None and 'judgments' not in Tiny().metainfo
+    assert np.array_equal(Told(judgments='truth').judgments()[0], np.eye(4))
+    with pytest.raises(ValueError, match="judgments='truth': Tiny knows of none"):
+        Tiny(judgments='truth').judgments()
+    with pytest.raises(ValueError, match="a reader or one of .*, not 'people'"):
+        Tiny(judgments='people')
+    strange = PairValues(['x'], ['y'], np.ones(1), 'file')
+    with pytest.raises(ValueError, match='file: none of 1 pairs is of these texts'):
+        Tiny(judgments=strange).judgments()

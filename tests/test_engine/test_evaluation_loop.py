@@ -16,7 +16,7 @@ from mmengine.runner import Runner
 from torch import nn
 
 import children  # noqa: F401 - the server that forks the processes has imported all
-from mmvtr.datasets.video_text import VideoTextDataset
+from mmvtr.datasets import PairValues, VideoTextDataset
 from mmvtr.datasets.videos.missing import LeftOut
 from mmvtr.engine.evaluation import to_cpu
 from mmvtr.engine.evaluation_loop import (
@@ -26,6 +26,7 @@ from mmvtr.engine.evaluation_loop import (
     training_protocol,
 )
 from mmvtr.evaluation import (
+    JudgedMetric,
     MomentRatioMetric,
     RetrievalMetric,
     SemanticMetric,
@@ -92,6 +93,9 @@ class FakeDataset:
 
     def moment_ratio(self):
         return np.linspace(0.1, 0.7, 7)
+
+    def judgments(self):
+        return None
 
     def protocol(self):
         return dict(dataset='FakeDataset', split='test', ids_sha='0a1b2c3d')
@@ -338,9 +342,9 @@ def test_val_and_test_in_a_runner_with_the_best_checkpoint_saved(tmp_path):
 class Captions(VideoTextDataset):
     """A real dataset of precomputed features in memory, videos of 1 to 4 frames."""
 
-    def __init__(self):
+    def __init__(self, **kwargs):
         self.vectors = FakeDataset().vectors
-        super().__init__([self.frames], [self.words])
+        super().__init__([self.frames], [self.words], **kwargs)
 
     def load_annotations(self):
         videos = [dict(video_id=f'video{v}', path='', v=v) for v in range(5)]
@@ -371,6 +375,7 @@ class Encoder(nn.Module):
 
 def test_with_the_real_dataset_and_model(tmp_path):
     """The same videos and texts through the library's own dataset, collation and retriever."""
+    judged = PairValues(['text0', 'text3'], ['video0', 'video1'], np.array([0.0, 1.0]))
     model = VideoTextRetriever(
         encoder=Encoder(),
         similarity=CosineSimilarity(),
@@ -380,15 +385,19 @@ def test_with_the_real_dataset_and_model(tmp_path):
     runner = make_runner(
         tmp_path,
         model,
-        test_dataloader=dict(dataset=Captions(), batch_size=2, num_workers=1),
-        evaluator=[dict(type='RetrievalMetric', recall_at=(1, 2))],
+        test_dataloader=dict(dataset=Captions(judgments=judged), batch_size=2, num_workers=1),
+        evaluator=[dict(type='RetrievalMetric', recall_at=(1, 2)), dict(type='JudgedMetric')],
     )
     metrics = runner.test()
     dataset = FakeDataset()
     text, video = (nn.functional.normalize(dataset.vectors[k], dim=1) for k in ('text', 'video'))
     relation = Relation(torch.tensor(dataset.positives()))
     expected = RetrievalMetric(recall_at=(1, 2))({'scores': text @ video.t()}, relation)
-    assert metrics == pytest.approx({f'retrieval/{k}': x for k, x in expected.items()})
+    expected = {f'retrieval/{k}': x for k, x in expected.items()}
+    ids = {f'{k}_ids': [f'{k}{i}' for i in range(len(v))] for k, v in dataset.vectors.items()}
+    own = JudgedMetric(judged)({'scores': text @ video.t()}, relation._replace(**ids))
+    expected.update({f'judged/{k}': x for k, x in own.items()})
+    assert metrics == pytest.approx(expected) and expected['judged/t2v_queries'] == 2
     assert 'frames a video 1-4 (mean 2.2)' in log_of(tmp_path)
 
 

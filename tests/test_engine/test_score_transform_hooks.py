@@ -26,6 +26,7 @@ ALL_HOOKS = [
     hooks.DualSoftmaxHook,
     hooks.QBNormHook,
     hooks.CSLSHook,
+    hooks.UnbalancedSinkhornHook,
 ]
 
 
@@ -76,6 +77,7 @@ def bank_scores():
 
 FUNCTIONS = dict(
     sinkhorn=lambda s, g: fn.sinkhorn_scores(s, g, temperature=GAMMA),
+    unbalanced_sinkhorn=lambda s, g: fn.unbalanced_sinkhorn(s, g, temperature=GAMMA),
     inverted_softmax=lambda s, g: fn.inverted_softmax(s, g, temperature=GAMMA),
     dual_softmax=lambda s, g: fn.dual_softmax(s, g, temperature=GAMMA),
     qb_norm=lambda s, g: fn.qb_norm(s, g, temperature=GAMMA, k=1),

@@ -7,7 +7,7 @@ import torch
 from mmvtr.datasets import PairValues, write_qrels
 from mmvtr.evaluation import JudgedMetric, evaluate
 from mmvtr.registry import METRICS
-from mmvtr.structures import Relation
+from mmvtr.structures import Directed, Relation
 
 IDS = dict(text_ids=['t0', 't1', 't2'], video_ids=['a', 'b', 'c', 'd'])
 RELATION = Relation(torch.eye(3, 4).bool(), **IDS)
@@ -71,3 +71,16 @@ def test_what_is_refused():
     strange = PairValues(['x'], ['y'], np.ones(1), 'file.qrels')
     with pytest.raises(ValueError, match='file.qrels: none of 1 pairs is of these texts'):
         JudgedMetric(strange)({'scores': SCORES}, RELATION)
+
+
+def test_judgments_of_the_dataset():
+    """A metric without judgments reads those of the relation, and says so where there are none."""
+    metric = JudgedMetric(k=(1, 2))
+    grades = torch.full((3, 4), torch.nan, dtype=torch.float64)
+    grades[0, 0], grades[0, 1], grades[0, 2], grades[1, 1] = 1, 2, 0, 1
+    given = RELATION._replace(judgments=Directed(grades, grades))
+    assert metric({'scores': SCORES}, given) == JudgedMetric(PAIRS, k=(1, 2))(
+        {'scores': SCORES}, RELATION
+    )
+    with pytest.raises(ValueError, match='no judgments: give the dataset or the metric'):
+        metric({'scores': SCORES}, RELATION)

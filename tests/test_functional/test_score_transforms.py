@@ -13,6 +13,7 @@ from mmvtr.functional.score_transforms import (
     inverted_softmax,
     qb_norm,
     sinkhorn_scores,
+    unbalanced_sinkhorn,
 )
 from mmvtr.functional.sinkhorn import sinkhorn
 from mmvtr.functional.tiles import Tiles, as_tiles, inner_products
@@ -20,6 +21,7 @@ from mmvtr.functional.tiles import Tiles, as_tiles, inner_products
 #: Every transform with typical arguments, as function(scores, bank).
 TRANSFORMS = {
     'sinkhorn': lambda s, g: sinkhorn_scores(s, g, temperature=0.1),
+    'unbalanced_sinkhorn': lambda s, g: unbalanced_sinkhorn(s, g, temperature=0.1),
     'inverted_softmax': lambda s, g: inverted_softmax(s, g, temperature=0.1),
     'dual_softmax': lambda s, g: dual_softmax(s, g, temperature=0.1),
     'qb_norm': lambda s, g: qb_norm(s, g, temperature=0.1, k=2),

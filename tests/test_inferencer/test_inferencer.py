@@ -16,7 +16,11 @@ from mmvtr.apis import encode_texts, encode_videos, load_retriever, vectors
 from mmvtr.datasets.videos.video_io import BrokenVideoError
 from mmvtr.engine.query_queue import Queries
 from mmvtr.functional.gaussian import geometric_sigma
-from mmvtr.functional.score_transforms import inverted_softmax, sinkhorn_scores
+from mmvtr.functional.score_transforms import (
+    inverted_softmax,
+    sinkhorn_scores,
+    unbalanced_sinkhorn,
+)
 from mmvtr.inferencer import RankingSample, VideoRetrievalInferencer
 from mmvtr.inferencer.sheets import draw_sheet
 from mmvtr.storage import write_plain
@@ -188,6 +192,10 @@ def test_a_transform_adds_a_bias_that_the_bank_gives(make, tmp_path, name):
             raw = float(row[NAMES.index(hit['id'])])
             assert hit['raw_score'] == pytest.approx(raw, abs=1e-5)
             assert hit['score'] == pytest.approx(hit['raw_score'] + hit['bias'])
+    options = dict(transform='unbalanced_sinkhorn', temperature=0.1, strictness=0.5)
+    find.set_gallery('clips', bank=bank, **options)
+    expected = unbalanced_sinkhorn(scores, scores[1:5], temperature=0.1, strictness=0.5)
+    assert_ranked(find(TEXTS, topk=5)['predictions'], expected, NAMES, topk=5)
     find.set_gallery(TEXTS, kind='text', transform='inverted_softmax', bank=bank)
     temperature = model.temperature().item()
     expected = inverted_softmax(scores.t(), scores.t()[1:5], temperature=temperature)

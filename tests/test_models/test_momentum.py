@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import children  # noqa: F401 - the server that forks the processes has imported all
-from mmvtr.engine.momentum import MomentumHook
+from mmvtr.engine.momentum import MomentumHook, check_banks
 from mmvtr.models.bank import MemoryBank
 from mmvtr.models.losses.distributions import KLToUnit
 from mmvtr.models.losses.matrix import ContrastiveLoss
@@ -27,6 +27,7 @@ from mmvtr.models.supervisions.dvtr import DVTRSupervision, relative_uncertainty
 from mmvtr.models.supervisions.relevance import RelevanceSupervision
 from mmvtr.models.temperature import Temperature
 from mmvtr.registry import MODELS
+from mmvtr.storage.weights import check_weights
 from mmvtr.structures import Embedding
 
 LEVELS = ('feature', 'semantic')
@@ -474,6 +475,23 @@ def test_keys_follow_after_each_step_of_the_optimizer_and_only_then():
         hook.before_train(other)
 
 
+def test_a_bank_longer_than_the_data_is_refused():
+    loader = SimpleNamespace(dataset=range(5))
+    check_banks(SimpleNamespace(model=make(bank_size=5), train_dataloader=loader))
+    check_banks(SimpleNamespace(model=nn.Linear(2, 2)))
+    with pytest.raises(SystemExit, match='bank of 6 keys is longer .* 5 items: .* at most 5'):
+        check_banks(SimpleNamespace(model=make(bank_size=6), train_dataloader=loader))
+
+
+def test_the_bank_of_another_model_is_refused():
+    """As ``--resume`` reads it."""
+    message = r'(?s)a.pth is not of this MomentumRetriever:.*another shape .*: banks.text.video'
+    with pytest.raises(RuntimeError, match=message):
+        check_weights(make(bank_size=4), make(bank_size=6).state_dict(), 'a.pth')
+    with pytest.raises(RuntimeError, match=r'unexpected \(4\): banks.text.mean_gaussian'):
+        check_weights(make(), dvtr().state_dict(), 'a.pth', ['banks.'])
+
+
 def test_keys_that_stay_behind_are_an_error():
     model = make()
     optimizer = sgd(model)
@@ -593,8 +611,9 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match='columns of a bank'):
         model.strip = 2
     model.strip = None
-    with pytest.raises(ValueError, match=r'momentum must lie in \[0, 1\], not 1.5'):
-        make(momentum=1.5)
+    for outside in (1.0, -0.1):
+        with pytest.raises(ValueError, match=rf'momentum must lie in \[0, 1\), not {outside}'):
+            make(momentum=outside)
     with pytest.raises(ValueError, match='bank needs a size of at least 1, not 0'):
         make(bank_size=0)
     with pytest.raises(ValueError, match='TokenSimilarity reads tokens'):

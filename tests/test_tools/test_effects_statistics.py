@@ -3,7 +3,6 @@
 import importlib
 import json
 import math
-import random
 import statistics
 
 import numpy as np
@@ -141,79 +140,7 @@ def test_rows_of_transforms_read_their_own_keys(files, tmp_path):
     assert rows['dvtr/sinkhorn'].queries(0, 'v2t_P1') is None
 
 
-def slow_bootstrap(fields, draws=2000):
-    """Percentiles of the resampled mean, one query at a time, by another generator."""
-    dice, means = random.Random(3), []
-    seeds = len(fields[0])
-    for _ in range(draws):
-        drawn = [[dice.randrange(len(f[0])) for _ in f[0]] for f in fields]
-        total = 0.0
-        for seed in (dice.randrange(seeds) for _ in range(seeds)):
-            for f, those in zip(fields, drawn):
-                total += sum(f[seed][q] for q in those) / len(those) / seeds
-        means.append(total)
-    means.sort()
-    return means[int(0.025 * draws)], means[int(0.975 * draws)]
-
-
-def test_bootstrap_is_that_of_a_loop(stats):
-    draw = np.random.default_rng(0)
-    spread = np.array([[10.0], [0.0], [-4.0]])
-    fields = [100 * draw.integers(-1, 2, (3, size)) + spread for size in (40, 25)]
-    found = stats.bootstrap(fields)
-    expected = slow_bootstrap([f.tolist() for f in fields])
-    width = expected[1] - expected[0]
-    assert width > 20
-    assert found == pytest.approx(expected, abs=0.06 * width)
-    assert stats.bootstrap(fields) == found
-
-
-def test_bootstrap_of_one_seed_has_the_normal_width(stats):
-    values = 100.0 * np.random.default_rng(1).integers(-1, 2, (1, 900))
-    low, high = stats.bootstrap([values], draws=6000)
-    half = 1.96 * values.std() / math.sqrt(900)
-    assert (low, high) == pytest.approx((values.mean() - half, values.mean() + half), abs=0.4)
-
-
-def test_pairs_of_equal_number_are_drawn_together(stats):
-    values = 100.0 * np.random.default_rng(2).integers(-1, 2, (1, 50))
-    assert stats.bootstrap([values, -values]) == (0.0, 0.0)
-    twice = stats.bootstrap([values, values])
-    assert twice == pytest.approx([2 * end for end in stats.bootstrap([values])])
-
-
-def slow_clusters(fields, videos, draws=2000):
-    """As above, but whole videos are drawn, each with all of its queries."""
-    dice, means = random.Random(4), []
-    seeds, found = len(fields[0]), sorted({video for those in videos for video in those})
-    for _ in range(draws):
-        drawn = [dice.choice(found) for _ in found]
-        total = 0.0
-        for seed in (dice.randrange(seeds) for _ in range(seeds)):
-            for f, those in zip(fields, videos):
-                values = [f[seed][q] for video in drawn for q, v in enumerate(those) if v == video]
-                total += sum(values) / len(values) / seeds
-        means.append(total)
-    means.sort()
-    return means[int(0.025 * draws)], means[int(0.975 * draws)]
-
-
-def test_texts_of_a_video_are_drawn_with_it(stats):
-    draw = np.random.default_rng(5)
-    videos = [np.repeat(np.arange(30), draw.integers(1, 5, 30)), np.arange(30)]
-    of_video = 100.0 * draw.integers(-1, 2, (2, 30))
-    fields = [of_video[:, videos[0]], of_video]  # the texts of a video agree: few are independent
-    found = stats.bootstrap(fields, videos)
-    expected = slow_clusters([f.tolist() for f in fields], [v.tolist() for v in videos])
-    width = expected[1] - expected[0]
-    assert found == pytest.approx(expected, abs=0.06 * width)
-    alone = stats.bootstrap(fields)
-    assert width > 1.3 * (alone[1] - alone[0])
-
-
-def test_one_text_a_video_changes_nothing(files, stats):
-    fields = list(100.0 * np.random.default_rng(6).integers(-1, 2, (2, 3, 40)))
-    assert stats.bootstrap(fields, [np.arange(40)] * 2) == stats.bootstrap(fields)
+def test_texts_of_videos_are_read(files):
     assert files.check_text_videos([2, 0, 1], 'here') is None is files.check_text_videos(None, '')
     assert files.check_text_videos([0, 0, 1], 'here').tolist() == [0, 0, 1]
 
@@ -278,11 +205,6 @@ def test_measures_without_queries_have_students_interval(stats, row):
     assert not gain.of_queries
     one = stats.difference(row('c', *cells(31.0)), base, 'semantic/v2t_mAP')
     assert (one.mean, one.low, one.high, one.sign) == (1.0, -math.inf, math.inf, 0)
-
-
-@pytest.mark.parametrize('freedom, t', [(1, 12.7062), (2, 4.30265), (4, 2.77645), (30, 2.04227)])
-def test_student_quantile(stats, freedom, t):
-    assert stats.student_quantile(freedom) == pytest.approx(t, rel=1e-4)
 
 
 def test_share_of_the_gain_of_the_oracle(stats, row):

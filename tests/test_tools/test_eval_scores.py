@@ -11,7 +11,14 @@ import scipy.stats
 
 from children import ROOT, run_tool
 
-TRANSFORMS = ('sinkhorn', 'inverted_softmax', 'dual_softmax', 'qb_norm', 'csls')
+TRANSFORMS = (
+    'sinkhorn',
+    'unbalanced_sinkhorn',
+    'inverted_softmax',
+    'dual_softmax',
+    'qb_norm',
+    'csls',
+)
 TEMPERATURE, ITERATIONS, K = 0.05, 3, 10
 TEXTS, VIDEOS = 30, 12
 TOOL = 'analysis_tools/eval_scores.py'
@@ -89,6 +96,12 @@ def transform(name, scores, bank):
         for _ in range(ITERATIONS):
             alpha = 1 / (weights @ beta)
             beta = 1 / (alpha @ weights)
+        return scores + TEMPERATURE * np.log(beta)
+    if name == 'unbalanced_sinkhorn':
+        beta = weights.sum(0) ** -0.8
+        for _ in range(10):
+            alpha = 1 / (weights @ beta)
+            beta = (alpha @ weights) ** -0.8
         return scores + TEMPERATURE * np.log(beta)
     inverted = TEMPERATURE * np.log(own / weights.sum(0))
     if name == 'inverted_softmax':

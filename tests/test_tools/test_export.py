@@ -15,7 +15,7 @@ from mmvtr.apis import as_tested, encode_set, encode_texts, encode_videos, load_
 from mmvtr.datasets import collate_retrieval
 from mmvtr.engine.query_queue import Queries
 from mmvtr.engine.score_transforms import SinkhornHook, read_bank
-from mmvtr.functional.score_transforms import inverted_softmax, sinkhorn_scores
+from mmvtr.functional.score_transforms import inverted_softmax, sinkhorn_scores, unbalanced_sinkhorn
 from mmvtr.models.similarities.mmt import ExpertSimilarity
 from mmvtr.models.supervisions.teachers import StoredTeachers
 from mmvtr.models.target import Target
@@ -187,8 +187,16 @@ def test_raw_index_from_shell_to_shell(folder, tmp_path):
         assert all(hit[2] == f'{hit[0]}.mp4' for hit in hits)
 
 
-@pytest.mark.parametrize('transform', ['sinkhorn', 'inverted_softmax'])
-@pytest.mark.parametrize('source', ['train_queue', 'bank'])
+@pytest.mark.parametrize(
+    ('transform', 'source'),
+    [
+        ('sinkhorn', 'train_queue'),
+        ('sinkhorn', 'bank'),
+        ('unbalanced_sinkhorn', 'bank'),
+        ('inverted_softmax', 'train_queue'),
+        ('inverted_softmax', 'bank'),
+    ],
+)
 def test_index_ranks_as_the_transformed_scores(folder, tool, tmp_path, transform, source):
     index = pytest.importorskip('mmvtr.index')
     model, texts, videos, train = by_hand(folder)
@@ -204,8 +212,9 @@ def test_index_ranks_as_the_transformed_scores(folder, tool, tmp_path, transform
     assert f'{transform} with {size} texts ({size} distinct) of ' in printed
     assert ('warning: 3 distinct queries are fewer than the 4' in printed) == (source != 'bank')
     scores = [model.similarity(x, videos)['scores'] for x in (texts, bank)]
-    function = sinkhorn_scores if transform == 'sinkhorn' else inverted_softmax
-    expected = function(*scores, temperature=temperature)
+    functions = (sinkhorn_scores, unbalanced_sinkhorn, inverted_softmax)
+    named = {function.__name__.removesuffix('_scores'): function for function in functions}
+    expected = named[transform](*scores, temperature=temperature)
     hits = index.GalleryIndex.load(tmp_path).search(model.similarity.flat(texts), k=4)
     for row, ids, found in zip(expected, hits.ids, hits.scores):
         best = row.sort(descending=True)
@@ -227,7 +236,8 @@ def test_a_video_added_later(folder, tool, tmp_path):
     assert after == hits_of(tool('search.py', tmp_path, 'g', 'h'))  # it is in the folder
     model, cfg = load_retriever('config.py', 'trained.pth', device='cpu')
     loaded = index.GalleryIndex.load(tmp_path)
-    bank, rows, temperature = loaded.normaliser
+    bank, rows, temperature, strictness = loaded.normaliser
+    assert strictness == 1
     assert loaded.about['iterations'] == 2 and temperature == 0.05
     video = model.similarity.flat(encode_videos(model, cfg, ['k.mp4']).levels)
     bias = -0.05 * ((bank @ video.t())[:, 0].add(rows) / 0.05).exp().sum().log()

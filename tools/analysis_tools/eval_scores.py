@@ -16,13 +16,13 @@ import argparse
 import json
 import math
 from pathlib import Path
-from typing import Any, Callable, NoReturn, Optional, Sequence
+from typing import Any, Callable, Mapping, NoReturn, Optional
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from mmvtr.datasets import PairValues, read_qrels, read_run, write_run
+from mmvtr.datasets import PairValues, read_qrels, write_run
 from mmvtr.evaluation import (
     JudgedMetric,
     NormalisationMetric,
@@ -35,13 +35,31 @@ from mmvtr.evaluation import (
     results_table,
     transforms_table,
 )
+from mmvtr.evaluation.score_files import (
+    Ids,
+    named_positives,
+    numbered,
+    read_array,
+    read_matrix,
+    read_positives,
+    read_score_file,
+    refuse_constant,
+)
 from mmvtr.functional import hubness, untied
 from mmvtr.functional import score_transforms as fn
-from mmvtr.functional.tiles import inner_products, refuse_non_finite
+from mmvtr.functional.tiles import inner_products
+from mmvtr.storage import write_atomically
 from mmvtr.structures import Directed, Relation
 from mmvtr.visualization.hubness import MASS_EDGES, draw_rates
 
-TRANSFORMS = ('sinkhorn', 'inverted_softmax', 'dual_softmax', 'qb_norm', 'csls')
+TRANSFORMS = (
+    'sinkhorn',
+    'unbalanced_sinkhorn',
+    'inverted_softmax',
+    'dual_softmax',
+    'qb_norm',
+    'csls',
+)
 #: Neighbours of the k-occurrence and of CSLS, where there are as many.
 K = 10
 #: Borders of relative mass in the plot.
@@ -76,7 +94,12 @@ def parse_args() -> argparse.Namespace:
         help='the lowest grade of --judgments that is right (default: 1)',
     )
     add('--tie-range', action='store_true', help='ranks if ties fall at best and at worst, too')
-    add('--save', type=Path, metavar='F', help='the scores again: F.npz, or else a TREC run')
+    add(
+        '--save',
+        type=Path,
+        metavar='F',
+        help='the scores again: F.npz, or else a TREC run; of each transform F_NAME.npz beside it',
+    )
     add(
         '--transform',
         nargs='+',
@@ -101,6 +124,13 @@ def parse_args() -> argparse.Namespace:
         'which are taken as logits: divided already',
     )
     add('--iters', type=int, default=4, metavar='N', help='of Sinkhorn-Knopp (default: 4)')
+    add(
+        '--strictness',
+        type=float,
+        default=0.8,
+        metavar='P',
+        help='of unbalanced_sinkhorn: 1 = sinkhorn, 0 = raw scores (default: 0.8)',
+    )
     add('--out', type=Path, metavar='FILE.json', help='for all numbers')
     add('--plot', type=Path, metavar='FILE.png', help='k-occurrence, and error rates by mass')
     return parser.parse_args()
@@ -115,18 +145,19 @@ def main() -> None:
         grades = None if judged is None else torch.from_numpy(judged.matrix(*ids))
         evaluate_cut(args, scores, positives, grades)
         return
-    if args.save:
-        save(args.save, scores, ids)
     banks = load_banks(args, scores)
     temperature, why = choose_temperature(args.temperature, scores)
     chosen = dict.fromkeys(args.transform)
-    transformed = {name: transform(name, scores, banks, temperature, args.iters) for name in chosen}
+    how = (temperature, args.iters, args.strictness)
+    transformed = {name: transform(name, scores, banks, *how) for name in chosen}
     metrics = [RetrievalMetric(), NormalisationMetric(temperature=temperature, k=K)]
     metrics += [JudgedMetric(judged, at_least=args.at_least)] if judged else []
     relation = Relation(positives, text_ids=ids[0], video_ids=ids[1])
     report = evaluate(metrics, {'scores': scores}, relation, transformed)
     if args.tie_range:
         report = with_tie_range(report, scores, relation)
+    if args.save:
+        save(args.save, scores, transformed, ids)
     print(describe(args, scores, positives, banks, f'{temperature:g} ({why})'))
     print('\n' + table(report))
     if args.out:
@@ -159,6 +190,8 @@ def check_options(args: argparse.Namespace) -> None:
         fail('--query-source test reads no bank: leave out --bank-t2v and --bank-v2t')
     if args.temperature is not None and not 0 < args.temperature < math.inf:
         fail(f'--temperature must be positive, not {args.temperature}')
+    if not 0 <= args.strictness <= 1:
+        fail(f'--strictness must be 0 to 1, not {args.strictness}')
     if args.iters < 0:
         fail(f'--iters must be 0 or more, not {args.iters}')
     if args.gallery and args.scores.suffix != '.npy':
@@ -170,73 +203,36 @@ def check_options(args: argparse.Namespace) -> None:
             fail(f'{path} is a folder, expected the name of a file')
 
 
-Ids = tuple[Sequence[str], Sequence[str]]
-
-
 def load_all(args: argparse.Namespace) -> tuple[Tensor, Tensor, Ids]:
     """Scores [T, V] (NaN = not in the run), matches and the ids of both."""
     path, qrels = args.scores, None
     if args.positives is not None and args.positives.suffix != '.npy':
         qrels = told(read_qrels, args.positives)
-    if path.suffix not in ('.npy', '.npz'):
-        if qrels is None:
-            fail(f'{path} is a run: say who matches as qrels, --positives FILE')
-        run = told(read_run, path)
-        ids = ([*dict.fromkeys(qrels.texts)], [*dict.fromkeys([*run.videos, *qrels.videos])])
-        scores = torch.from_numpy(told(run.matrix, *ids))
-        if not scores.isnan().any():
-            refuse_constant(path, scores)
+    if args.gallery:
+        scores = of_embeddings(path, args.gallery)
+        ids = numbered(scores)
     else:
-        scores, ids = load_matrix(args)
+        found = told(read_score_file, path, qrels)
+        if found.scores.t2v is not found.scores.v2t:
+            fail(f'{path} has transformed scores, t2v and v2t: compare.py measures those')
+        scores, ids = found.scores.t2v, found.ids
     if qrels is None:
-        return scores, load_positives(args.positives, scores), ids
-    positives = torch.from_numpy(told(qrels.matrix, *ids)) > 0
-    alone = (~positives.any(1)).nonzero().flatten().tolist()
-    if alone:
-        fail(
-            f'{args.positives}: text {ids[0][alone[0]]!r:.80} has no video (so {len(alone)} of '
-            f'{len(positives)} texts)'
-        )
-    return scores, positives, ids
+        return scores, told(read_positives, args.positives, scores), ids
+    return scores, told(named_positives, args.positives, qrels, ids), ids
 
 
-def load_matrix(args: argparse.Namespace) -> tuple[Tensor, Ids]:
-    """Of an .npy or .npz file; ids that it does not have are numbers from 0."""
-    path, names = args.scores, None
-    if path.suffix == '.npz':
-        array, names = load_archive(path)
-        scores = checked_scores(path, array)
-    elif args.gallery:
-        texts, videos = load(path), load(args.gallery)
-        try:
-            tiles = inner_products(texts, videos)
-            scores = torch.empty(tiles.shape)
-            for part, tile in tiles.finite().parts():
-                scores[:, part] = tile
-        except (TypeError, ValueError) as error:
-            fail(f'{path} x {args.gallery}: {error}')
-        refuse_constant(path, scores)
-    else:
-        scores = load_scores(path)
-    return scores, names or tuple([str(i) for i in range(size)] for size in scores.shape)
-
-
-def load_archive(path: Path) -> tuple[np.ndarray, Ids]:
+def of_embeddings(path: Path, gallery: Path) -> Tensor:
+    """Inner products, made tile by tile."""
+    texts, videos = told(read_array, path), told(read_array, gallery)
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            missing = sorted({'scores', 'text_ids', 'video_ids'} - set(archive.files))
-            if missing:
-                fail(f'{path} is an archive of several arrays, but has no {missing}')
-            array = archive['scores']
-            ids = tuple(archive[f'{kind}_ids'].astype(str).tolist() for kind in ('text', 'video'))
-    except FileNotFoundError:
-        fail(f'{path} does not exist')
-    except (OSError, ValueError, EOFError) as error:
-        fail(f'{path} is no .npz file of numbers and ids: {error}')
-    for kind, names, size in zip(('text', 'video'), ids, array.shape):
-        if not isinstance(names, list) or len(names) != size or len(set(names)) < size:
-            fail(f'{path}: {kind}_ids must be {size} ids that differ')
-    return array, ids
+        tiles = inner_products(texts, videos)
+        scores = torch.empty(tiles.shape)
+        for part, tile in tiles.finite().parts():
+            scores[:, part] = tile
+        refuse_constant(path, scores)
+    except (TypeError, ValueError) as error:
+        fail(f'{path} x {gallery}: {error}')
+    return scores
 
 
 def load_judgments(args: argparse.Namespace, ids: Ids) -> Optional[PairValues]:
@@ -258,11 +254,20 @@ def told(function: Callable[..., Any], *arguments: Any) -> Any:
         fail(error)
 
 
-def save(path: Path, scores: Tensor, ids: Ids) -> None:
+def save(path: Path, scores: Tensor, transformed: Mapping[str, Directed], ids: Ids) -> None:
+    """The scores, and as archives what the transforms have made of them."""
+    names = dict(text_ids=ids[0], video_ids=ids[1])
     if path.suffix == '.npz':
-        np.savez(path, scores=scores.numpy(), text_ids=ids[0], video_ids=ids[1])
+        archive(path, dict(scores=scores.numpy(), **names))
     else:
         told(write_run, path, PairValues.of_matrix(scores.numpy(), *ids))
+    for name, (t2v, v2t) in transformed.items():
+        arrays = dict(t2v=t2v.numpy(), v2t=v2t.numpy(), **names)
+        archive(path.with_name(f'{path.stem}_{name}.npz'), arrays)
+
+
+def archive(path: Path, arrays: Mapping[str, Any]) -> None:
+    write_atomically(path, lambda file: np.savez(file, **arrays))
 
 
 def evaluate_cut(
@@ -302,78 +307,12 @@ def ties_at_top(scores: Tensor) -> str:
     return f'{counts[0]} texts and {counts[1]} videos'
 
 
-def load(path: Path) -> np.ndarray:
-    try:
-        array = np.load(path, allow_pickle=False)
-    except FileNotFoundError:
-        fail(f'{path} does not exist')
-    except (OSError, ValueError, EOFError) as error:
-        fail(f'{path} is no .npy file of numbers: {error}')
-    if not isinstance(array, np.ndarray):
-        fail(f'{path} is an archive of several arrays, expected one .npy array')
-    return array
-
-
-def load_scores(path: Path, empty: str = '') -> Tensor:
-    """A matrix of finite scores in its own precision, float32 at least.
-
-    Args:
-        path: of a .npy file.
-        empty: what it means if there are none.
-    """
-    return checked_scores(path, load(path), empty)
-
-
-def checked_scores(path: Path, array: np.ndarray, empty: str = '') -> Tensor:
-    if array.ndim != 2 or array.dtype.kind not in 'fiu':
-        fail(f'{path} must be 2-d scores [texts, videos], not {array.dtype} {list(array.shape)}')
-    if not array.size:
-        fail(f'{path} {list(array.shape)} is empty{empty}')
-    short = array.dtype.kind == 'f' and array.dtype.itemsize <= 4
-    scores = torch.from_numpy(array.astype(np.float32 if short else np.float64))
-    try:
-        refuse_non_finite(scores, name=str(path))
-    except ValueError as error:
-        fail(error)
-    refuse_constant(path, scores)
-    return scores
-
-
-def refuse_constant(path: Path, scores: Tensor) -> None:
-    if (scores == scores[0, 0]).all():
-        fail(f'{path} {list(scores.shape)} is all one value ({scores[0, 0]:g}): nothing to rank')
-
-
-def load_positives(path: Optional[Path], scores: Tensor) -> Tensor:
-    """bool [T, V]; from a file, or the diagonal of a square matrix."""
-    texts, videos = scores.shape
-    if path is None:
-        if texts != videos:
-            fail(f'{texts} texts and {videos} videos are not pairs: say who matches, --positives')
-        return torch.eye(texts, dtype=torch.bool)
-    array = load(path)
-    if array.shape == (texts,) and array.dtype.kind in 'iu':
-        wrong = np.flatnonzero((array < 0) | (array >= videos))
-        if len(wrong):
-            fail(f'{path}[{wrong[0]}] is {array[wrong[0]]}, expected a video of 0 to {videos - 1}')
-        return torch.arange(videos) == torch.from_numpy(array.astype(np.int64))[:, None]
-    if array.shape != (texts, videos) or not np.isin(array, (0, 1)).all():
-        fail(
-            f'{path} must be bool or 0-1 {[texts, videos]}, or int {[texts]} (the video of each '
-            f'text), not {array.dtype} {list(array.shape)}'
-        )
-    positives = torch.from_numpy(array.astype(bool))
-    alone = (~positives.any(1)).nonzero().flatten().tolist()
-    if alone:
-        fail(f'{path}: text {alone[0]} has no video (so {len(alone)} of {texts} texts)')
-    return positives
-
-
 def load_banks(args: argparse.Namespace, scores: Tensor) -> Directed:
     """What normalises each direction, both with texts as rows: [K, V] and [T, K]."""
     if args.query_source != 'bank':
         return Directed(scores, scores)
-    banks = Directed(*(load_scores(x, ': no queries') for x in (args.bank_t2v, args.bank_v2t)))
+    files = (args.bank_t2v, args.bank_v2t)
+    banks = Directed(*(told(read_matrix, path, ': no queries') for path in files))
     texts, videos = scores.shape
     if banks.t2v.shape[1] != videos:
         fail(
@@ -401,12 +340,20 @@ def choose_temperature(given: Optional[float], scores: Tensor) -> tuple[float, s
 
 
 def transform(
-    name: str, scores: Tensor, banks: Directed, temperature: float, iterations: int
+    name: str,
+    scores: Tensor,
+    banks: Directed,
+    temperature: float,
+    iterations: int,
+    strictness: float,
 ) -> Directed:
     """Both directions; a transform sees queries as rows."""
     how: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
         'sinkhorn': lambda s, bank: fn.sinkhorn_scores(
             s, bank, temperature=temperature, iterations=iterations
+        ),
+        'unbalanced_sinkhorn': lambda s, bank: fn.unbalanced_sinkhorn(
+            s, bank, temperature=temperature, strictness=strictness
         ),
         'inverted_softmax': lambda s, bank: fn.inverted_softmax(s, bank, temperature=temperature),
         'dual_softmax': lambda s, bank: fn.dual_softmax(s, bank, temperature=temperature),
@@ -453,7 +400,9 @@ def source_of(args: argparse.Namespace) -> str:
 
 def table(report: Report) -> str:
     """Raw, transformed and chance side by side."""
-    columns = {name.removesuffix('_softmax'): x for name, x in report.transformed.items()}
+    short = {name: name.removesuffix('_softmax') for name in report.transformed}
+    short['unbalanced_sinkhorn'] = 'unbal.'
+    columns = {short[name]: x for name, x in report.transformed.items()}
     return transforms_table(report._replace(transformed={**columns, 'chance': report.chance}))
 
 

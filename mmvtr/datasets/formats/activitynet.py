@@ -33,7 +33,7 @@ class ActivityNetDataset(PublishedDataset):
     """ActivityNet Captions, a whole video and its paragraph.
 
     Papers train on 'train' and test on 'val1'; 'val2' describes videos of val1 a second time. A
-    text has the id of its video, 'v_...'.
+    text has the id of its video, ``'v_...'``.
 
     Args:
         split: 'train', 'val1' or 'val2'.

@@ -28,7 +28,7 @@ class WordTable(NamedTuple):
     """In how many captions of a set each word is.
 
     Attributes:
-        captions: |D|.
+        captions: ``|D|``.
         counts: df by word in lower case.
     """
 
@@ -47,19 +47,22 @@ class WordTable(NamedTuple):
 
         Raises:
             FileNotFoundError: no such file.
-            ValueError: another layout, or a count that is no number from 0 to that of the captions.
+            ValueError: another layout, no word, or a count that is no number from 0 to that of the
+                captions.
         """
         place, content = Place(path), read_json(path, ('captions', 'counts'))
         captions, counts = content['captions'], field(content, 'counts', mapping, place)
         if type(captions) is not int or not 0 < captions < MOST:
             raise wrong(place.key('captions'), 'how many captions were counted', captions)
+        if not counts:
+            raise wrong(place.key('counts'), 'at least one word and its count', counts)
         for word, count in counts.items():
             if type(count) is not int or not 0 <= count <= captions:
                 raise wrong(place.key(word), f'a number of the {captions} captions', count)
         return cls(captions, counts)
 
     def idf(self, word: str) -> float:
-        """``log(|D| / (1 + df))``, not below 0; of a word that no caption has, log |D|."""
+        """``log(|D| / (1 + df))``, not below 0; of a word that no caption has, ``log |D|``."""
         return max(0.0, math.log(self.captions / (1 + self.counts.get(word, 0))))
 
 
@@ -71,7 +74,7 @@ class TokensOfInterest(BaseTransform):
     of neither; weights of a text sum to 1 over its tokens (so a word of three pieces counts three
     times).  A text without a noun or a verb, or whose nouns and verbs are in every caption, has
     weights 0 throughout: it adds nothing to what reads them.  A word that no training caption has
-    gets the largest idf, log |D|.
+    gets the largest idf, ``log |D|``.
 
     Follows a tokenizer with ``spans=True`` (``HFTokenize``, ``WordTokenize``).
 

@@ -165,7 +165,7 @@ class OfficialKLToUnit(SampledObjective):
 
 @MODELS.register_module()
 class SoftContrast(SampledObjective):
-    """PCME's soft contrastive loss, over all pairs of the joint batch (UATVR Tab. 1, rows *).
+    """PCME's soft contrastive loss, over all pairs of the joint batch (UATVR Tab. 1, its starred rows).
 
     Args:
         slope, bias: of the match probability, see

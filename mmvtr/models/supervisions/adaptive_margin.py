@@ -69,6 +69,9 @@ class AdaptiveMarginSupervision(nn.Module):
             within [0, 1].
     """
 
+    #: The slot that is there for certain losses alone (models/target.py: check_read).
+    fills = 'margins'
+
     def __init__(
         self,
         *,

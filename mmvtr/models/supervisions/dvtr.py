@@ -84,6 +84,8 @@ class DVTRSupervision(nn.Module):
         ValueError: an argument outside its range.
     """
 
+    fills = 'weights'  # models/target.py: check_read
+
     def __init__(
         self,
         *,

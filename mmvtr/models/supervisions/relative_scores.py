@@ -64,6 +64,8 @@ class RelativeScoreSupervision(nn.Module):
             target has none.
     """
 
+    fills = 'weights'  # models/target.py: check_read
+
     def __init__(
         self,
         *,

@@ -97,6 +97,7 @@ def test_counts_of_the_set_to_train_on_serve_all_splits(tmp_path):
         ('{"captions": 3}', 'counts'),
         ('{"captions": 0, "counts": {}}', 'how many captions were counted'),
         ('{"captions": 3, "counts": {"onion": 4}}', 'onion.*the 3 captions, found 4'),
+        ('{"captions": 3, "counts": {}}', 'counts.*at least one word and its count'),
         ('{"captions": 3, "counts": [1]}', 'an object of keys and values'),
     ],
 )

@@ -5,6 +5,7 @@ import torch
 
 from mmvtr.functional.ranking import ranking
 from mmvtr.models.losses.ranking import RankingLoss
+from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.supervisions.adaptive_margin import AdaptiveMarginSupervision
 from mmvtr.models.target import Target
@@ -107,3 +108,21 @@ def test_bad_arguments():
     ):
         with pytest.raises(ValueError, match=message):
             MODELS.build(dict(type='mmvtr.AdaptiveMarginSupervision', **bad))
+
+
+@pytest.mark.parametrize(
+    ('kind', 'slot'),
+    [
+        ('AdaptiveMarginSupervision', 'margins'),
+        ('DVTRSupervision', 'weights'),
+        ('RelativeScoreSupervision', 'weights'),
+    ],
+)
+def test_what_no_loss_reads_is_refused(kind, slot):
+    with pytest.raises(ValueError, match=f'{kind} fills target.{slot}, which no loss reads'):
+        VideoTextRetriever(
+            encoder=torch.nn.Identity(),
+            similarity=dict(type='mmvtr.CosineSimilarity'),
+            supervision=dict(type=f'mmvtr.{kind}'),
+            losses=dict(distillation=dict(type='mmvtr.DistillationLoss')),
+        )

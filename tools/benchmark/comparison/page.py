@@ -117,7 +117,7 @@ def _origin(found: Found, tuning: Mapping[str, Any], link: str) -> str:
         f'{len(times)} trainings ({len(tuned)} of them for tuning only), {sum(times) / 3600:.1f} '
         f'hours of CPU time, {dates}; commit {", ".join(made["commit"])}; '
         f'{"; ".join(made["machine"])}; features by frame tower {", ".join(made["tower"])}. Each '
-        f'test has one file in [`{link}/`]({link}), with the command of its training; delete it to '
+        f'test has one file in `{link}/`, with the command of its training; delete it to '
         'train it again.',
     ]
     if found.strangers:

@@ -58,7 +58,7 @@ def section(view: View, views: Mapping[str, View], link: str) -> str:
     paragraphs = [head, plan.why, _headroom(view), _without(view, views), _apart(view)]
     parts = ['\n\n'.join(filter(None, paragraphs)) + '\n']
     source = (
-        f'From [`{link}/{view.name}/`]({link}/{view.name}) and '
+        f'From `{link}/{view.name}/` and '
         f'[`conditions.json`]({link}/conditions.json).\n'
     )
     tables = [

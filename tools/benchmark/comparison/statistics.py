@@ -5,18 +5,14 @@ The same cells always give the same numbers.
 
 from __future__ import annotations
 
-import math
 import statistics
-from functools import lru_cache
 from typing import Iterable, NamedTuple, Optional, Sequence
 
 import numpy as np
 
 from comparison.columns import lower_is_better
 from comparison.files import OF_QUERIES, Row
-
-DRAWS = 2000
-LEVEL = 0.95
+from mmvtr.evaluation.paired import bootstrap, student
 
 
 class Difference(NamedTuple):
@@ -123,71 +119,6 @@ def _videos_of(field: str, known: np.ndarray, text_videos: np.ndarray, where: st
             f'conditions.json says ({len(text_videos)} texts of {text_videos.max() + 1} videos)'
         )
     return videos[known]
-
-
-def bootstrap(
-    fields: Sequence[np.ndarray],
-    videos: Optional[Sequence[np.ndarray]] = None,
-    *,
-    draws: int = DRAWS,
-) -> tuple[float, float]:
-    """95 % percentile interval of the mean over seeds of a sum of means over queries.
-
-    Each draw takes S of S seeds and Q of Q queries with replacement. All seeds meet the same test
-    queries, so a draw takes the same ones for all; and the same ones for fields of equally many
-    queries, since text i and video i are a pair where a video has one text. Where videos have
-    several, a draw takes videos, for all fields the same, and all queries that belong to them.
-
-    Args:
-        fields: each float64 [S, Q], the differences of S seeds on Q queries.
-        videos: for each field int64 [Q], the video of each query; None = one query a video.
-        draws: number of them.
-
-    Returns:
-        Both ends.
-
-    Source: Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, Ch. 13.
-    """
-    if videos is None:
-        drawn = [_counts(field.shape[1], draws) for field in fields]
-    else:
-        found, places = np.unique(np.concatenate(videos), return_inverse=True)
-        ends = np.cumsum([len(those) for those in videos])[:-1]
-        counts = _counts(len(found), draws)
-        drawn = [counts[:, those] for those in np.split(places, ends)]
-    sums = sum(times @ field.T / times.sum(1, keepdims=True) for times, field in zip(drawn, fields))
-    seeds = sums.shape[1]
-    means = (sums * _counts(seeds, draws, stream=1)).sum(1) / seeds
-    low, high = np.quantile(means, ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
-    return float(low), float(high)
-
-
-@lru_cache(maxsize=64)
-def _counts(number: int, draws: int, stream: int = 0) -> np.ndarray:
-    """Float64 [draws, number], how often each is drawn; always the same for the same arguments."""
-    draw = np.random.default_rng([stream, number])
-    return draw.multinomial(number, np.full(number, 1 / number), draws).astype(np.float64)
-
-
-def student(values: Sequence[float]) -> tuple[float, float]:
-    """95 % interval of the mean of a few normal values; infinite for one value."""
-    mean, freedom = statistics.mean(values), len(values) - 1
-    if not freedom:
-        return -math.inf, math.inf
-    half = student_quantile(freedom) * statistics.stdev(values) / math.sqrt(len(values))
-    return mean - half, mean + half
-
-
-@lru_cache(maxsize=64)
-def student_quantile(freedom: int) -> float:
-    """Student's t that ``LEVEL`` of all |t| do not exceed.
-
-    With t = sqrt(freedom) tan(angle), the density of the angle is cos(angle)^(freedom - 1).
-    """
-    angles = np.linspace(0, np.pi / 2, 200_001)
-    heights = np.cos(angles) ** (freedom - 1)
-    areas = np.cumsum((heights[1:] + heights[:-1]) / 2)
-    return float(np.sqrt(freedom) * np.tan(np.interp(LEVEL, areas / areas[-1], angles[1:])))
 
 
 def is_better(gain: Optional[Difference], key: str) -> bool:

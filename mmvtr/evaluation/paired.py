@@ -1,0 +1,186 @@
+"""Two systems on the same queries: by how much they differ, and whether that is resolved.
+
+The same values always give the same numbers.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from functools import lru_cache
+from typing import NamedTuple, Optional, Sequence
+
+import numpy as np
+
+DRAWS = 2000
+#: Signs that a permutation test draws, where there are more than it can try.
+SIGNS = 9999
+LEVEL = 0.95
+
+
+class Paired(NamedTuple):
+    """Difference of two systems in a value that each query has.
+
+    Attributes:
+        mean: over the queries.
+        low, high: ends of the 95 % interval of the paired bootstrap.
+        p: of the two-sided permutation test.
+        gained, lost: queries whose value is higher, and lower.
+        queries: those that have a value.
+        clusters: groups that were drawn, and whose signs were flipped, together.
+    """
+
+    mean: float
+    low: float
+    high: float
+    p: float
+    gained: int
+    lost: int
+    queries: int
+    clusters: int
+
+
+def paired(
+    ours: np.ndarray, theirs: np.ndarray, clusters: Optional[np.ndarray] = None
+) -> Optional[Paired]:
+    """``ours - theirs``.
+
+    Args:
+        ours, theirs: float64 [Q]; NaN = the query has no value.
+        clusters: int64 [Q], queries that are no independent draws (texts of one video); None = all
+            are.
+
+    Returns:
+        None where no query has a value.
+
+    Raises:
+        ValueError: not the same queries have values.
+    """
+    known = ~np.isnan(ours)
+    if ours.shape != theirs.shape or not np.array_equal(known, ~np.isnan(theirs)):
+        raise ValueError('the two systems do not have values for the same queries')
+    if not known.any():
+        return None
+    gains = ours[known] - theirs[known]
+    groups = np.arange(len(gains)) if clusters is None else clusters[known]
+    _, places = np.unique(groups, return_inverse=True)
+    sums = np.bincount(places, weights=gains)
+    low, high = bootstrap([gains[None]], [places])
+    return Paired(
+        float(gains.mean()),
+        low,
+        high,
+        permutation_p(sums),
+        int((gains > 0).sum()),
+        int((gains < 0).sum()),
+        len(gains),
+        len(sums),
+    )
+
+
+def permutation_p(gains: np.ndarray) -> float:
+    """Two-sided p of a sum of paired differences, if each might as well have the other sign.
+
+    All signs where they are few, else :data:`SIGNS` draws of them; needs scipy.
+
+    Args:
+        gains: float64 [N], one of each independent draw.
+    """
+    from scipy.stats import permutation_test  # only now: metrics do not wait for it
+
+    gains = gains[gains != 0]  # whose sign changes nothing
+    if len(gains) < 2:
+        return 1.0
+    test = permutation_test(
+        (gains,),
+        lambda x, axis: x.sum(axis),
+        permutation_type='samples',
+        vectorized=True,
+        n_resamples=SIGNS,
+        batch=500,
+        rng=np.random.default_rng(len(gains)),
+    )
+    return float(test.pvalue)
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    """P-values of a family of tests, corrected for their number, in their order.
+
+    Source: Holm, "A Simple Sequentially Rejective Multiple Test Procedure", 1979.
+
+    Example:
+        ::
+
+            >>> holm([0.01, 0.04, 0.03])
+            [0.03, 0.06, 0.06]
+    """
+    corrected, least = [0.0] * len(ps), 0.0
+    for rank, place in enumerate(np.argsort(ps, kind='stable').tolist()):
+        least = max(least, min(1.0, (len(ps) - rank) * ps[place]))
+        corrected[place] = least
+    return corrected
+
+
+def bootstrap(
+    fields: Sequence[np.ndarray],
+    videos: Optional[Sequence[np.ndarray]] = None,
+    *,
+    draws: int = DRAWS,
+) -> tuple[float, float]:
+    """95 % percentile interval of the mean over seeds of a sum of means over queries.
+
+    Each draw takes S of S seeds and Q of Q queries with replacement. All seeds meet the same test
+    queries, so a draw takes the same ones for all; and the same ones for fields of equally many
+    queries, since text i and video i are a pair where a video has one text. Where videos have
+    several, a draw takes videos, for all fields the same, and all queries that belong to them.
+
+    Args:
+        fields: each float64 [S, Q], the differences of S seeds on Q queries.
+        videos: for each field int64 [Q], the video of each query; None = one query a video.
+        draws: number of them.
+
+    Returns:
+        Both ends.
+
+    Source: Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, Ch. 13.
+    """
+    if videos is None:
+        drawn = [_counts(field.shape[1], draws) for field in fields]
+    else:
+        found, places = np.unique(np.concatenate(videos), return_inverse=True)
+        ends = np.cumsum([len(those) for those in videos])[:-1]
+        counts = _counts(len(found), draws)
+        drawn = [counts[:, those] for those in np.split(places, ends)]
+    sums = sum(times @ field.T / times.sum(1, keepdims=True) for times, field in zip(drawn, fields))
+    seeds = sums.shape[1]
+    means = (sums * _counts(seeds, draws, stream=1)).sum(1) / seeds
+    low, high = np.quantile(means, ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
+    return float(low), float(high)
+
+
+@lru_cache(maxsize=64)
+def _counts(number: int, draws: int, stream: int = 0) -> np.ndarray:
+    """Float64 [draws, number], how often each is drawn; always the same for the same arguments."""
+    draw = np.random.default_rng([stream, number])
+    return draw.multinomial(number, np.full(number, 1 / number), draws).astype(np.float64)
+
+
+def student(values: Sequence[float]) -> tuple[float, float]:
+    """95 % interval of the mean of a few normal values; infinite for one value."""
+    mean, freedom = statistics.mean(values), len(values) - 1
+    if not freedom:
+        return -math.inf, math.inf
+    half = student_quantile(freedom) * statistics.stdev(values) / math.sqrt(len(values))
+    return mean - half, mean + half
+
+
+@lru_cache(maxsize=64)
+def student_quantile(freedom: int) -> float:
+    """Student's t that ``LEVEL`` of all ``|t|`` do not exceed.
+
+    With t = sqrt(freedom) tan(angle), the density of the angle is cos(angle)^(freedom - 1).
+    """
+    angles = np.linspace(0, np.pi / 2, 200_001)
+    heights = np.cos(angles) ** (freedom - 1)
+    areas = np.cumsum((heights[1:] + heights[:-1]) / 2)
+    return float(np.sqrt(freedom) * np.tan(np.interp(LEVEL, areas / areas[-1], angles[1:])))

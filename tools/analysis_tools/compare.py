@@ -1,0 +1,335 @@
+"""Is one system better than another, or is it not resolved?  Score files or runs, the same queries.
+
+    python tools/analysis_tools/compare.py BASELINE.npy A.npz B.run --positives QRELS \\
+        --judgments JUDGED.qrels --out FILE.json --plot FILE.png
+
+Each system is compared with the first one, query by query, in every metric: the difference with the
+95 % interval of a paired bootstrap, the p of a permutation test, and Holm's correction of p for all
+metrics and systems together.  Texts of one video are no independent draws: they are drawn, and
+their signs flipped, together, unless --by query.  Files are .npy [texts, videos], .npz (scores, or
+t2v and v2t, with text_ids and video_ids or without), or TREC runs; needs scipy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any, Callable, Mapping, NamedTuple, NoReturn, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mmvtr.datasets import PairValues, read_qrels
+from mmvtr.evaluation import JudgedMetric, RetrievalMetric
+from mmvtr.evaluation.paired import Paired, holm, paired
+from mmvtr.evaluation.score_files import (
+    Ids,
+    ScoreFile,
+    named_positives,
+    read_positives,
+    read_score_file,
+)
+from mmvtr.storage import write_atomically
+from mmvtr.structures import Directed, Relation
+
+RECALLS = (1, 5, 10)
+COLOURS = dict(better='C2', worse='C3')
+
+
+class Row(NamedTuple):
+    """A system against the baseline in a metric.
+
+    Attributes:
+        system, metric: their names.
+        base, own: means of the two.
+        test: how they differ.
+        p: corrected.
+    """
+
+    system: str
+    metric: str
+    base: float
+    own: float
+    test: Paired
+    p: float
+
+    def verdict(self, level: float) -> str:
+        """'better' or 'worse' where p is below ``level``, else 'not resolved'."""
+        if self.p >= level or not self.test.mean:
+            return 'not resolved'
+        return 'better' if self.test.mean > 0 else 'worse'
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add('files', nargs='+', type=Path, metavar='FILE', help='the baseline first')
+    add(
+        '--positives',
+        type=Path,
+        metavar='P',
+        help='who matches, as for eval_scores.py: .npy, or TREC qrels, which runs need; default '
+        'for square matrices: the diagonal',
+    )
+    add('--judgments', type=Path, metavar='QRELS', help='judged pairs, query 0 item grade')
+    add(
+        '--at-least',
+        type=float,
+        default=1.0,
+        metavar='X',
+        help='the lowest grade of --judgments that is right (default: 1)',
+    )
+    add('--metrics', nargs='+', metavar='KEY', help='some only, as t2v_R1 judged_t2v_extra_AP')
+    add(
+        '--by',
+        choices=('video', 'query'),
+        default='video',
+        help='what is drawn: videos with all of their texts (default), or queries alone',
+    )
+    add(
+        '--level',
+        type=float,
+        default=0.05,
+        metavar='P',
+        help='a corrected p below it resolves a difference (default: 0.05)',
+    )
+    add('--out', type=Path, metavar='FILE.json', help='for all numbers')
+    add('--plot', type=Path, metavar='FILE.png', help='differences, and queries gained and lost')
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = parse_args()
+    check_options(args)
+    relation, systems = load_all(args)
+    values = {name: by_query(args, scores, relation) for name, scores in systems.items()}
+    rows = compare(values, relation, args.by)
+    print(describe(args, relation, rows))
+    print(f'\n{table(rows, args.level)}\n\n{summary(rows, args.level)}')
+    if args.out:
+        content = json.dumps(as_json(rows, args), indent=2).encode() + b'\n'
+        write_atomically(args.out, lambda file: file.write(content))
+    if args.plot:
+        plot(args.plot, rows, args.level)
+
+
+def fail(message: object) -> NoReturn:
+    raise SystemExit(f'error: {message}')
+
+
+def check_options(args: argparse.Namespace) -> None:
+    if len(args.files) < 2:
+        fail('a comparison needs two files, the baseline first')
+    if not 0 < args.level < 1:
+        fail(f'--level must be between 0 and 1, not {args.level}')
+    for path in (args.out, args.plot):
+        if path is not None and not path.parent.is_dir():
+            fail(f'{path}: the folder {path.parent} does not exist')
+
+
+def told(function: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function returns, its errors as one line."""
+    try:
+        return function(*arguments)
+    except FileNotFoundError:
+        fail(f'{arguments[0]} does not exist')
+    except (OSError, ValueError) as error:
+        fail(error)
+
+
+def load_all(args: argparse.Namespace) -> tuple[Relation, dict[str, Directed]]:
+    """Who matches, and the scores of each system in the order of the first one's ids."""
+    qrels = None
+    if args.positives is not None and args.positives.suffix != '.npy':
+        qrels = told(read_qrels, args.positives)
+    files = {path: told(read_score_file, path, qrels) for path in args.files}
+    if len(files) < len(args.files):
+        fail('a file is given twice')
+    first, *_ = files.values()
+    reference = next((file.ids for file in files.values() if file.named), first.ids)
+    if qrels is not None:
+        positives = told(named_positives, args.positives, qrels, reference)
+    else:
+        positives = told(read_positives, args.positives, first.scores.t2v)
+    systems = {}
+    for path, file in files.items():
+        name = next(n for n in (path.stem, str(path)) if n not in systems)
+        systems[name] = Directed(*(in_order(path, x, file, reference) for x in file.scores))
+    return Relation(positives, text_ids=reference[0], video_ids=reference[1]), systems
+
+
+def in_order(path: Path, scores: Tensor, file: ScoreFile, ids: Ids) -> Tensor:
+    """Rows and columns as ``ids`` have them; what a run does not list stands behind the rest."""
+    shape = tuple(len(names) for names in ids)
+    if scores.shape != shape:
+        fail(f'{path} is of {list(scores.shape)} texts and videos, the others of {list(shape)}')
+    if file.named:
+        for kind, names, wanted in zip(('text', 'video'), file.ids, ids):
+            strange = sorted({*names} - {*wanted})
+            if strange:
+                fail(
+                    f'{path} has {kind} {strange[0]!r:.80}, which another file has not (so '
+                    f'{len(strange)} of {len(names)})'
+                )
+        places = (
+            torch.tensor([*map({n: i for i, n in enumerate(x)}.get, y)])
+            for x, y in zip(file.ids, ids)
+        )
+        scores = scores[next(places)][:, next(places)]
+    listed = ~scores.isnan()
+    if listed.all():
+        return scores
+    depth, missing = listed.sum(1), int((~listed.any(1)).sum())
+    print(
+        f'note: {path} lists {int(depth[depth > 0].min())} videos a text and more; {missing} of '
+        f'{len(depth)} texts are not in it; what it does not list stands last, in a tie'
+    )
+    return scores.where(listed, scores[listed].min() - 1)
+
+
+def by_query(args: argparse.Namespace, scores: Directed, relation: Relation) -> dict[str, Tensor]:
+    """What each query has of each metric."""
+    metric = RetrievalMetric(recall_at=RECALLS, v2t_protocols=('max_over_captions',))
+    values = metric.by_query(scores, relation)
+    if args.judgments:
+        judged = JudgedMetric(judgments(args.judgments, relation), at_least=args.at_least, k=(1,))
+        found = told(judged.by_query, scores, relation)
+        values.update({f'judged_{key}': x for key, x in found.items() if 'share' not in key})
+    unknown = sorted(set(args.metrics or ()) - values.keys())
+    if unknown:
+        fail(f'--metrics: no {unknown[0]!r:.80}; there are {", ".join(values)}')
+    return {key: x for key, x in values.items() if key in (args.metrics or values)}
+
+
+def judgments(path: Path, relation: Relation) -> PairValues:
+    """Judged pairs, all of them of these texts and videos."""
+    pairs = told(read_qrels, path)
+    told(pairs.matrix, relation.text_ids, relation.video_ids)
+    return pairs
+
+
+def clusters(positives: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """Int64 [T] and [V]: numbers of the groups that annotated pairs connect."""
+    from scipy.sparse import bmat, csr_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    pairs = csr_matrix(positives.numpy())
+    _, of_all = connected_components(bmat([[None, pairs], [pairs.T, None]]), directed=False)
+    return of_all[: len(positives)], of_all[len(positives) :]
+
+
+def compare(values: Mapping[str, Mapping[str, Tensor]], relation: Relation, by: str) -> list[Row]:
+    """Each system against the first; metrics that no query has are left out."""
+    base, *others = values
+    groups = clusters(relation.positives) if by == 'video' else (None, None)
+    found = []
+    for name in others:
+        for key, own in values[name].items():
+            theirs, of = values[base][key].numpy(), groups['v2t' in key]
+            test = told(paired, own.numpy(), theirs, of)
+            if test is not None:
+                found.append(Row(name, key, float(np.nanmean(theirs)), 0.0, test, 1.0))
+    corrected = holm([row.test.p for row in found])
+    return [r._replace(own=r.base + r.test.mean, p=p) for r, p in zip(found, corrected)]
+
+
+def describe(args: argparse.Namespace, relation: Relation, rows: Sequence[Row]) -> str:
+    texts, videos = relation.positives.shape
+    drawn = 'videos with their texts' if args.by == 'video' else 'queries'
+    return (
+        f'{texts} texts, {videos} videos; baseline {args.files[0]}; {drawn} are drawn\n'
+        f'intervals: 95 % of a paired bootstrap, not corrected; p: permutation test, times Holm '
+        f'over {len(rows)} comparisons'
+    )
+
+
+def table(rows: Sequence[Row], level: float) -> str:
+    """A line a comparison."""
+    head = 'system metric base own difference interval gained lost queries p corrected verdict'
+    lines = [head.split()]
+    for row in rows:
+        test = row.test
+        lines.append(
+            [
+                row.system,
+                row.metric,
+                f'{row.base:.1f}',
+                f'{row.own:.1f}',
+                f'{test.mean:+.2f}',
+                f'{test.low:+.2f}..{test.high:+.2f}',
+                f'{test.gained}',
+                f'{test.lost}',
+                f'{test.queries}',
+                f'{test.p:.4f}',
+                f'{row.p:.4f}',
+                row.verdict(level),
+            ]
+        )
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    return '\n'.join(
+        '  '.join(x.ljust(w) if i < 2 else x.rjust(w) for i, (x, w) in enumerate(zip(line, widths)))
+        for line in lines
+    )
+
+
+def summary(rows: Sequence[Row], level: float) -> str:
+    """A sentence a system."""
+    lines = []
+    for name in dict.fromkeys(row.system for row in rows):
+        said = {row.metric: row.verdict(level) for row in rows if row.system == name}
+        parts = [
+            f'{word} in {", ".join(k for k, x in said.items() if x == word)}'
+            for word in COLOURS
+            if word in said.values()
+        ]
+        lines.append(f'{name}: {"; ".join(parts) or "not resolved in any metric"}')
+    return '\n'.join(lines)
+
+
+def as_json(rows: Sequence[Row], args: argparse.Namespace) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for row in rows:
+        numbers = {**row.test._asdict(), 'base': row.base, 'own': row.own, 'corrected_p': row.p}
+        numbers['verdict'] = row.verdict(args.level)
+        found.setdefault(row.system, {})[row.metric] = numbers
+    about = dict(baseline=str(args.files[0]), by=args.by, level=args.level, systems=found)
+    return about
+
+
+def plot(path: Path, rows: Sequence[Row], level: float) -> None:
+    """Differences with their intervals, and beside them the queries gained and lost."""
+    from matplotlib.figure import Figure  # only now: a run without a picture need not wait for it
+
+    figure = Figure(figsize=(10, 1.4 + 0.26 * len(rows)), layout='constrained')
+    effect, counts = figure.subplots(1, 2, sharey=True)
+    places = range(len(rows))
+    for place, row in zip(places, rows):
+        colour, test = COLOURS.get(row.verdict(level), '0.6'), row.test
+        effect.plot([test.low, test.high], [place] * 2, color=colour)
+        effect.plot(test.mean, place, 'o', color=colour, markersize=4)
+        counts.barh(place, test.gained, color=colour if test.mean > 0 else '0.8')
+        counts.barh(place, -test.lost, color=colour if test.mean < 0 else '0.8')
+    several = len({row.system for row in rows}) > 1
+    names = [f'{row.system}  {row.metric}' if several else row.metric for row in rows]
+    effect.set_yticks(places, names, fontsize=8)
+    effect.invert_yaxis()
+    for axis in (effect, counts):
+        axis.axvline(0, color='0.3', linewidth=0.8)
+    effect.set_xlabel('difference to the baseline, points, with 95 % interval')
+    counts.set_xlabel('queries lost (left) and gained (right)')
+    ticks = [f'{abs(x):g}' for x in counts.get_xticks()]
+    counts.set_xticks(counts.get_xticks(), ticks)
+    title = 'green: better, red: worse, grey: not resolved'
+    figure.suptitle(f'{rows[0].system}: {title}' if not several else title)
+    try:
+        figure.savefig(path, dpi=130)
+    except (OSError, ValueError) as error:
+        fail(f'{path}: {error}')
+
+
+if __name__ == '__main__':
+    main()
