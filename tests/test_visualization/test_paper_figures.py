@@ -34,6 +34,10 @@ NAN = np.array([1.0, np.nan])
         (lambda: modality_plane({'a': (EYE[:1], EYE)}, EYE[:1]), 'texts of a: 1 of them'),
         (lambda: bars({}, (), title='', y=''), 'no bars to draw'),
         (lambda: bars({'a': [1.0]}, ('x', 'y'), title='', y=''), r'expected \[2\]'),
+        (
+            lambda: bars(dict.fromkeys('abcdefghijk', [1.0]), 'x', title='', y=''),
+            '11 groups of bars',
+        ),
         (lambda: relevance_strips({}, title=''), 'as many queries of each direction'),
         (
             lambda: relevance_strips({'a': [STRIP], 'b': []}, title=''),
