@@ -136,7 +136,7 @@ class LengthBiasMetric(Metric):
         if not len(queries.rows):
             MMLogger.get_current_instance().warning(
                 'length bias: no text has an action whose mean lengths in train and test differ by '
-                f'min_gap={self._least:g} {self.unit} (the largest difference of the '
+                f'min_gap={self.least:g} {self.unit} (the largest difference of the '
                 f'{len(common.actions)} common actions is {np.abs(common.gaps).max(initial=0):g})'
             )
             return dict(t2v_judged=0.0)
@@ -228,13 +228,14 @@ class LengthBiasMetric(Metric):
         return common_actions(self.train_means, test)
 
     @property
-    def _least(self) -> float:
+    def least(self) -> float:
+        """The smallest gap that counts, in ``unit``; known once the training set is read."""
         return self.min_gap[self.unit] if isinstance(self.min_gap, Mapping) else self.min_gap
 
     def _queries(self, relation: Relation, common: ActionLengths) -> _Queries:
         means = torch.from_numpy(_text_means(relation.text_actions, common))
         gaps = (means[:, 0] - means[:, 1]).abs()
-        rows = (gaps >= self._least).nonzero().flatten()  # NaN is not
+        rows = (gaps >= self.least).nonzero().flatten()  # NaN is not
         return _Queries(rows, *means[rows].unbind(1))
 
 

@@ -13,10 +13,14 @@ from mmvtr.datasets import VideoTextDataset
 from mmvtr.engine.film_strip import film_strip
 from mmvtr.figures.by_tool import Line, run_tool
 from mmvtr.registry import DATASETS
-from mmvtr.visualization.sheet import MOST, SheetItem, retrieval_sheet
+from mmvtr.visualization.sheet import SheetItem, retrieval_sheet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+#: Videos of a text, the annotated one first.
+SHOWN = 6
 
 
 def distributions(line: Line) -> Iterator[tuple[str, 'Figure']]:
@@ -60,7 +64,7 @@ def ambiguous_videos(line: Line) -> Iterator[tuple[str, 'Figure']]:
             f'{len(text["ambiguous"])} ambiguous videos below the annotated one, with the best '
             'frame of a branch, similarity s and uncertainty u'
         )
-        yield f'arl5_{number}', retrieval_sheet(text['text'], items[: line.top or MOST], said=said)
+        yield f'arl5_{number}', retrieval_sheet(text['text'], items[: line.top or SHOWN], said=said)
 
 
 def _item(

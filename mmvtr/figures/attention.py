@@ -79,11 +79,15 @@ def pieces_of(pipeline: Sequence[Any], text: dict[str, Any]) -> list[str]:
 
 
 def name_tokens(model: nn.Module, levels: Levels, own: Sequence[str], extra: str) -> Item:
-    """Names of all tokens: extra tokens are the last ones."""
-    length = levels[model.similarity.level].tokens.shape[1]
+    """Names of all tokens of an item: its own first, extra tokens are the last that are valid."""
+    level = levels[model.similarity.level]
     count = getattr(getattr(model.encoder, extra, None), 'count', 0)
-    padding = [''] * (length - count - len(own))
-    return Item(levels, [*own, *padding, *(f'+{i + 1}' for i in range(count))])
+    names = [*own, *[''] * (level.tokens.shape[1] - len(own))]
+    # What was encoded with longer items has padding before and behind its extra tokens.
+    places = level.mask[0].nonzero().flatten().tolist()
+    for number, place in enumerate(places[len(places) - count :], 1):
+        names[place] = f'+{number}'
+    return Item(levels, names)
 
 
 @torch.no_grad()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Iterator
+from typing import TYPE_CHECKING, Any, Iterator
 
 import numpy as np
 import torch
+from mmengine.config import Config
 from torch import Tensor
 
 from mmvtr.evaluation.length_bias import LengthBiasMetric, read_annotations
@@ -14,6 +15,7 @@ from mmvtr.figures.dvtr import both
 from mmvtr.figures.study import Asked, Study
 from mmvtr.functional.ranks import ranks
 from mmvtr.functional.relevance import ndcg_at_k
+from mmvtr.registry import bare_name
 from mmvtr.visualization.progress import moved_ranks
 from mmvtr.visualization.relevance import RelevanceStrip, relevance_strips
 
@@ -141,7 +143,7 @@ def remaining_failures(asked: Asked) -> Named:
     if loader is None:
         raise ValueError(f'{before.cfg.filename} has no train_dataloader, whose lengths count')
     train = read_annotations({**loader.dataset, 'environments': None})
-    metric = LengthBiasMetric(train=train, min_gap=GAPS)
+    metric = LengthBiasMetric(train=train, **_asked_of_metric(before.cfg))
     found = metric.narrowed(before.best_scores().t2v, relation)
     tail = tail_classes(train)
     suspects = [
@@ -152,7 +154,7 @@ def remaining_failures(asked: Asked) -> Named:
     asked.said.extend(
         [
             f'failures of {before.name} (match behind rank 10): {len(found["failed"]):,}',
-            f'- of an action whose lengths differ by {GAPS[metric.unit]:g} {metric.unit} or more: '
+            f'- of an action whose lengths differ by {metric.least:g} {metric.unit} or more: '
             f'{len(found["gap"]):,}',
             f'- whose first {metric.top} are nearer to the train mean: {len(found["nearer"]):,}',
             f'- without a tail verb or noun: {len(suspects):,}',
@@ -176,6 +178,15 @@ def remaining_failures(asked: Asked) -> Named:
     )
     title = f'{len(suspects):,} failures that may come from frame lengths (Appendix B)'
     yield 'causal_b', moved_ranks(old, new, names=(before.name, after.name), title=title)
+
+
+def _asked_of_metric(cfg: Config) -> dict[str, Any]:
+    """``min_gap`` and ``top`` as the config's own LengthBiasMetric has them, else the paper's."""
+    metrics = cfg.get('test_evaluator') or []
+    for metric in metrics if isinstance(metrics, (list, tuple)) else [metrics]:
+        if bare_name(metric) == 'LengthBiasMetric':
+            return {key: metric[key] for key in ('min_gap', 'top') if key in metric}
+    return dict(min_gap=GAPS)
 
 
 def tail_classes(train) -> tuple[set[int], set[int]]:

@@ -74,11 +74,7 @@ def calibration(asked: Asked) -> Named:
     model = asked.model
     known = model.evaluation.relation
     matched = known.positives.any(1).nonzero().flatten().numpy()
-    (query, *_) = chosen_texts(
-        asked._replace(queries=asked.queries if asked.queries != 0 else 1),
-        matched,
-        among='text with a video',
-    )
+    (query, *_) = chosen_texts(asked, matched, among='text with a video')
     others = np.random.default_rng(asked.seed).permutation(matched)[:TEXTS].tolist()
     rows = [query, *(row for row in others if row != query)]
     columns = list(range(model.scores.shape[1]))

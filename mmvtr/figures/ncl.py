@@ -101,6 +101,8 @@ def queue_sizes(asked: Asked) -> Named:
         for direction, values in points.items():
             values.append(numbers[f'{name}/retrieval/{direction}_R1'])
     raw = {direction: model.numbers[f'retrieval/{direction}_R1'] for direction in points}
+    named = dict(t2v='text to video', v2t='video to text')
+    points, raw = ({named[key]: x for key, x in found.items()} for found in (points, raw))
     yield 'ncl5', recall_by_size(sizes, points, raw, title=f'{name} from a queue of train queries')
 
 

@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
 import numpy as np
 
-from mmvtr.visualization.canvas import BLUE, GREY, ORANGE, array, mask, new_figure, style, words
+from mmvtr.visualization.canvas import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    SKY,
+    array,
+    mask,
+    new_figure,
+    style,
+    words,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -14,6 +25,10 @@ if TYPE_CHECKING:
 #: Pairs that are joined by a line.
 JOINED = 60
 METHODS = ('pca', 'tsne')
+#: Of groups of bars.
+COLOURS = (
+    GREY, BLUE, ORANGE, GREEN, SKY, '#CC79A7', '#E69F00', '#000000', '#7B5EA7', '#6B4423',
+)  # fmt: skip
 
 
 def modality_plane(
@@ -135,16 +150,18 @@ def bars(
         title, y: of the picture and its axis.
 
     Raises:
-        ValueError: no group, not one number a name, or one that is not finite.
+        ValueError: no group or more than there are colours, not one number a name, or one that is
+            not finite.
     """
     if not groups:
         raise ValueError('no bars to draw')
+    if len(groups) > len(COLOURS):
+        raise ValueError(f'{len(groups)} groups of bars, at most {len(COLOURS)} can be told apart')
     values = {name: array(name, x, (len(names),)) for name, x in groups.items()}
     figure = new_figure(4.4)
     axis = figure.subplots()
-    colours = (GREY, BLUE, ORANGE, '#009E73', '#56B4E9', '#CC79A7')
     width = 0.8 / len(values)
-    for place, ((name, x), colour) in enumerate(zip(values.items(), colours)):
+    for place, ((name, x), colour) in enumerate(zip(values.items(), COLOURS)):
         left = np.arange(len(names)) - 0.4 + width * (place + 0.5)
         made = axis.bar(left, x, 0.92 * width, color=colour, label=words(name, 40))
         axis.bar_label(made, [f'{value:.2f}' for value in x], fontsize=8.5, padding=2)

@@ -85,8 +85,9 @@ def sigma_over_epochs(epochs: Sequence[int], directions: Mapping[str, tuple[Any,
             linestyle='--',
             label='mean sigma of the queries (right axis)',
         )
-        moved = np.corrcoef(recall, sigma)[0, 1] if np.ptp(recall) and np.ptp(sigma) else np.nan
-        said = '' if np.isnan(moved) else f', correlation {moved:+.2f}'
+        moved = np.corrcoef(recall, sigma)[0, 1] if min(np.ptp(recall), np.ptp(sigma)) else np.nan
+        known = len(epochs) > 3 and not np.isnan(moved)
+        said = f', correlation {moved:+.2f}' if known else ''
         style(axis, f'{name}{said}', 'epoch', 'R@1 (%)')
         axis.yaxis.label.set_color(BLUE)
         beside.set_ylabel('sigma (geometric mean)', color=ORANGE, fontsize=10)

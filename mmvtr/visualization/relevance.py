@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 
 import numpy as np
 
-from mmvtr.visualization.canvas import array, new_figure, style, words, wrapped
+from mmvtr.visualization.canvas import array, new_figure, style, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -67,7 +67,9 @@ def relevance_strips(columns: dict[str, Sequence[RelevanceStrip]], *, title: str
             style(axis, f'{head}"{wrapped(strip.query, 52, 2)}"', 'rank' if last else '', '')
             axis.title.set_fontsize(9)
             axis.grid(visible=False)
-            labels = [f'{words(name, 18)}\nnDCG {strip.ndcg[name]:.0f} %' for name in strip.rows]
+            labels = [
+                f'{wrapped(name, 20, 2)}\nnDCG {strip.ndcg[name]:.0f} %' for name in strip.rows
+            ]
             axis.set_yticks(range(len(labels)), labels, fontsize=7.5)
             ticks = sorted({0, *range(9, depth, 10), depth - 1} if depth > 9 else {0, depth - 1})
             axis.set_xticks(ticks, [str(i + 1) for i in ticks], fontsize=8)

@@ -177,6 +177,33 @@ def test_strips_of_relevance(asked):
     assert len(what.said) == 2  # both figures say the same of all queries
 
 
+def test_failures_that_remain(folder, asked, tmp_path):
+    """Appendix B on clips whose lengths are a confounder: a list that is cut thrice."""
+    knobs = dict(num_train=30, num_val=2, num_test=40, captions=2, general=0.0, length_confound=0.9)
+    written = ', '.join(f'{k}={v}' for k, v in knobs.items())
+    (tmp_path / 'c.py').write_text(
+        f"_base_ = ['{folder}/c2v_planted.py']\n"
+        f"corpus = dict({written}, data_root='{folder}/data')\n"
+        'train_dataloader = dict(dataset=corpus)\n'
+        'test_dataloader = dict(dataset=corpus)\n'
+        "test_evaluator = [dict(type='mmvtr.LengthBiasMetric', min_gap=2, top=5,\n"
+        "    train=dict(type='PlantedDataset', split='train', **corpus))]\n"
+    )
+    cfg = load_config('c.py', {}, str(tmp_path))
+    models = [study(cfg, str(folder / f'c2v_planted_{epoch}.pth')) for epoch in (1, 2)]
+    what = asked()._replace(models=models[1:], against=models[0]._replace(name='before'))
+    ((_, figure),) = FIGURES['causal_b'].make(what)
+    counts = [int(line.rpartition(' ')[2]) for line in what.said[:4]]
+    assert counts == sorted(counts, reverse=True) and counts[-1] > 0
+    known = what.model.evaluation.relation.positives
+    first = [ranks(one.scores, known) for one in (what.against, what.model)]
+    assert counts[0] == int((first[0] > 10).sum())
+    points = [x.get_offsets() for x in figure.axes[0].collections]
+    drawn = {(round(float(x)), round(float(y))) for offsets in points for x, y in offsets}
+    assert sum(map(len, points)) == counts[-1]
+    assert drawn <= {(round(float(a)), round(float(b))) for a, b in zip(*first)}
+
+
 def test_epochs(asked):
     ((_, figure),) = FIGURES['uatvr3'].make(asked('uatvr_planted', (2, 1)))
     left, right = figure.axes[:2]
@@ -190,7 +217,11 @@ def test_tokens(asked):
     ((name, figure),) = FIGURES['uatvr4'].make(what)
     assert name == 'uatvr4_0' and len(figure.axes[0].images) == 6  # frames
     said = texts_of(figure)
-    assert '+1\n' in said and '"   score ' in figure.axes[1].get_title(loc='left')
+    assert (
+        '+1\n' in said and '+3\n' in said and '"   score ' in figure.axes[1].get_title(loc='left')
+    )
+    shares = [text.get_text() for axis in figure.axes[1:] for text in axis.texts]
+    assert all(share.split('\n')[0] for share in shares)  # each token has a name
     row = what.model.evaluation.relation.positives.any(1).nonzero()[0]
     assert row.numel()
     scores = {round(float(x), 3) for x in what.model.scores.flatten()}

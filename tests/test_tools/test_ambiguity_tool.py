@@ -153,6 +153,20 @@ def test_table_of_each_branch(run, root):
             assert shares == pytest.approx(expected, abs=6e-3)
 
 
+def test_frames_of_ambiguous_videos(run, monkeypatch):
+    """ARL Fig. 5 by the tool of all figures, which asks this one."""
+    _, out, _ = run()
+    figures = runpy.run_path(str(ROOT / 'tools/analysis_tools/figures.py'))
+    given = ['config.py', 'weights.pth', '--figure', 'arl4', 'arl5', '--queries', '2']
+    monkeypatch.setattr(sys, 'argv', ['figures.py', *given, '--out', str(out)])
+    figures['main']()
+    assert {'ambiguity_a.png', 'ambiguity_b.png', 'arl5_0.png', 'arl5_1.png'} <= {
+        path.name for path in out.iterdir()
+    }
+    picture = matplotlib.image.imread(out / 'arl5_0.png')[..., :3]
+    assert (np.ptp(picture[:, 300:], axis=-1) > 0.4).sum() > 500  # coloured shapes
+
+
 def test_texts_and_their_ambiguous_videos(run, root):
     _, out, model = run('--texts', '5')
     found = json.loads((out / 'ambiguous.json').read_text())

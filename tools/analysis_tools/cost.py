@@ -15,6 +15,7 @@ import argparse
 import itertools
 import json
 import time
+import warnings
 from pathlib import Path
 from statistics import median
 from typing import Any, Callable, Iterator
@@ -141,7 +142,8 @@ def sides(model: nn.Module, batch: dict[str, Any]) -> dict[str, float]:
     for kind in ('text', 'video'):
         one.zero_grad(set_to_none=True)
         # Recurrent layers of oneDNN are one operation, which the counter does not know.
-        with torch.backends.mkldnn.flags(enabled=False):
+        with warnings.catch_warnings(), torch.backends.mkldnn.flags(enabled=False):
+            warnings.simplefilter('ignore')  # of Intel's GPUs, which the flags speak of as well
             flops, made = counted(lambda kind=kind: getattr(one, f'encode_{kind}')(data))
         sum(level.mean.float().sum() for level in made.values()).backward()
         reached = (p for p in one.parameters() if p.grad is not None)

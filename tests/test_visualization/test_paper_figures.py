@@ -1,0 +1,58 @@
+"""Drawings of the papers' figures: bad input is refused in words."""
+
+import numpy as np
+import pytest
+
+from mmvtr.visualization import (
+    RelevanceStrip,
+    bars,
+    compared_matrices,
+    modality_plane,
+    moved_ranks,
+    negatives_of_query,
+    recall_by_size,
+    relevance_strips,
+    sigma_over_epochs,
+)
+
+EYE = np.eye(3)
+STRIP = RelevanceStrip('a query', {'a': [0.0, 1.0]}, {'a': 50.0})
+NAN = np.array([1.0, np.nan])
+
+
+@pytest.mark.parametrize(
+    ('draw', 'said'),
+    [
+        (lambda: compared_matrices({}), '0 matrices, expected one or two'),
+        (lambda: compared_matrices({'a': EYE, 'b': np.eye(4)}), r'expected \[3, 3\]'),
+        (lambda: compared_matrices({'a': np.eye(25)}), '25 texts and videos, expected at most 24'),
+        (lambda: compared_matrices({'a': EYE}, text_names='ab'), 'text_names: 2 names, expected 3'),
+        (lambda: negatives_of_query(NAN, NAN, NAN, NAN), r'eta is nan at \[1\]'),
+        (lambda: negatives_of_query([0.5], [-1.0], [0.0], [0.5]), 'a loss of -1, expected at'),
+        (lambda: modality_plane({'a': (EYE, EYE)}, EYE, method='umap'), "not 'umap'"),
+        (lambda: modality_plane({'a': (EYE, EYE * 0)}, EYE), 'videos of a: row 0 has the norm 0'),
+        (lambda: modality_plane({'a': (EYE[:1], EYE)}, EYE[:1]), 'texts of a: 1 of them'),
+        (lambda: bars({}, (), title='', y=''), 'no bars to draw'),
+        (lambda: bars({'a': [1.0]}, ('x', 'y'), title='', y=''), r'expected \[2\]'),
+        (
+            lambda: bars(dict.fromkeys('abcdefghijk', [1.0]), 'x', title='', y=''),
+            '11 groups of bars',
+        ),
+        (lambda: relevance_strips({}, title=''), 'as many queries of each direction'),
+        (
+            lambda: relevance_strips({'a': [STRIP], 'b': []}, title=''),
+            "as many queries of each direction expected, got {'a': 1, 'b': 0}",
+        ),
+        (
+            lambda: relevance_strips({'a': [STRIP._replace(rows={'a': [2.0]})]}, title=''),
+            'relevances must lie in',
+        ),
+        (lambda: moved_ranks([0.0], [1.0], names=('a', 'b'), title=''), 'ranks start at 1'),
+        (lambda: sigma_over_epochs([1], {}), 'two epochs or more expected'),
+        (lambda: sigma_over_epochs([2, 1], {}), 'each once and in order'),
+        (lambda: recall_by_size([2, 1], {}, {}, title=''), 'sizes must rise'),
+    ],
+)
+def test_refused(draw, said):
+    with pytest.raises(ValueError, match=said):
+        draw()
