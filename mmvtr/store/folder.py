@@ -10,10 +10,10 @@ from typing import Any, Iterable, Iterator, Mapping, Optional, Union
 import numpy as np
 
 from mmvtr.storage import FolderLock, leftovers
-from mmvtr.store.items import Rows
+from mmvtr.store.items import Rows, norms_of
 from mmvtr.store.manifest import Manifest, append_biases, map_biases, stamp
 from mmvtr.store.normaliser import Normaliser
-from mmvtr.store.online import Reservoir
+from mmvtr.store.online import reservoir_of
 from mmvtr.store.protocol import GalleryStore
 
 _QUEUE = 'queue.safetensors'
@@ -64,7 +64,7 @@ class FolderStore(GalleryStore):
             raise ValueError(f'dim must be 1 or more, not {str(dim)[:80]}')
         if online is not None:
             online = {'refit_every': None, **online}
-            _reservoir(dim, online)
+            reservoir_of(dim, online)
         lock = FolderLock(folder)
         lock.take()
         try:
@@ -198,17 +198,13 @@ class FolderStore(GalleryStore):
     def _append(self, rows: Rows, biases: np.ndarray) -> dict[str, Any]:
         """Write the biases of new items; returns what the manifest says of them."""
         old = self._manifest
-        norms = np.linalg.norm(rows.vectors, axis=1)
-        extremes = [float(norms.min()), float(norms.max())]
-        if old.norms is not None:
-            extremes = [min(extremes[0], old.norms[0]), max(extremes[1], old.norms[1])]
         append_biases(self.folder / old.biases, old.next, biases)
         return dict(
             next=old.next + len(rows.ids),
             count=old.count + len(rows.ids),
             types={**old.types, **rows.types},
             highest=max(float(biases.max()), old.highest if old.count else -np.inf),
-            norms=extremes,
+            norms=norms_of(rows.vectors, old.norms),
         )
 
     def _switch(
@@ -268,22 +264,10 @@ class FolderStore(GalleryStore):
             self._commit(online=online and dict(online))
 
     def _open_queue(self, online: Mapping[str, Any]) -> None:
-        self.online, self.refit_every = _reservoir(self.dim, online), online['refit_every']
+        self.online, self.refit_every = reservoir_of(self.dim, online), online['refit_every']
         if Path(self.folder, _QUEUE).is_file():
             self.online.read(self.folder / _QUEUE)
 
     def _persist(self) -> None:
         if self.online is not None:
             self.online.write(self.folder / _QUEUE)
-
-
-def _reservoir(dim: int, online: Mapping[str, Any]) -> Reservoir:
-    unknown = sorted(set(online) - {'capacity', 'memory', 'seed', 'refit_every'})
-    if unknown or 'capacity' not in online:
-        raise ValueError(
-            f'online: capacity, memory, seed and refit_every expected, got {str(dict(online))[:80]}'
-        )
-    every = online['refit_every']
-    if every is not None and every < 1:
-        raise ValueError(f'online: refit_every must be 1 or more, not {str(every)[:80]}')
-    return Reservoir(dim, **{key: x for key, x in online.items() if key != 'refit_every'})

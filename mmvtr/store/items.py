@@ -176,6 +176,21 @@ def checked_columns(
     return columns, types
 
 
+def norms_of(vectors: np.ndarray, before: Optional[Sequence[float]]) -> list[float]:
+    """Least and largest norm of float32 [N, D] and of what was there before."""
+    norms = np.linalg.norm(vectors, axis=1).tolist() + list(before or [])
+    return [min(norms), max(norms)]
+
+
+def refuse_several_norms(norms: Sequence[float], store: Any) -> None:
+    """Raise ValueError where neighbours by L2 are not those by inner product."""
+    if norms[1] - norms[0] > 1e-4 * norms[1]:
+        raise ValueError(
+            f'an index by L2 ranks as inner products where all vectors have one norm; those of '
+            f'{store} go from {norms[0]:.4g} to {norms[1]:.4g}: search it without an index'
+        )
+
+
 def _column(
     name: str, values: Optional[Sequence[Any]], count: int, kind: Optional[str]
 ) -> tuple[list, Optional[str]]:

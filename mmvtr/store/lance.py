@@ -10,7 +10,7 @@ import numpy as np
 
 from mmvtr.store.filters import Condition, as_sql, literal
 from mmvtr.store.folder import FolderStore
-from mmvtr.store.items import COLUMNS, Hit, Item, Rows
+from mmvtr.store.items import COLUMNS, Hit, Item, Rows, refuse_several_norms
 from mmvtr.store.manifest import Manifest
 from mmvtr.store.rerank import Found, best_with_bias
 
@@ -85,7 +85,7 @@ class LanceStore(FolderStore):
                 raise ValueError(
                     f'index: {manifest.count} items are searched one by one; an index begins at 256'
                 )
-            self._check_norms(manifest.norms)
+            refuse_several_norms(manifest.norms, self)
             partitions = partitions or max(1, round(manifest.count**0.5))
             import lancedb.index as kinds
 
@@ -102,13 +102,6 @@ class LanceStore(FolderStore):
             self._commit(
                 items=self._table.version,
                 index=dict(form=form, partitions=partitions, probes=probes, candidates=candidates),
-            )
-
-    def _check_norms(self, norms: Sequence[float]) -> None:
-        if norms[1] - norms[0] > 1e-4 * norms[1]:
-            raise ValueError(
-                f'an index by L2 ranks as inner products where all vectors have one norm; those of '
-                f'{self} go from {norms[0]:.4g} to {norms[1]:.4g}: search it without an index'
             )
 
     # -- states ------------------------------------------------------------------------------
@@ -170,7 +163,7 @@ class LanceStore(FolderStore):
         old = self._manifest
         changes = self._append(rows, biases)
         if old.index is not None:
-            self._check_norms(changes['norms'])
+            refuse_several_norms(changes['norms'], self)
         width = _padded(old.dim)
         vectors = np.zeros((len(rows.ids), width), np.float32)
         vectors[:, : old.dim] = rows.vectors

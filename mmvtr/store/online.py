@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Optional, Union
+from typing import Any, Mapping, Optional, Union
 
 import numpy as np
 import torch
@@ -84,5 +84,26 @@ class Reservoir:
         kept, seen = (tensors.get(name) for name in ('queries', 'seen'))
         if kept is None or seen is None or kept.shape[1:] != self._kept.shape[1:]:
             raise RuntimeError(f'{path} is no queue of queries [n, {self._kept.shape[1]}]')
-        self._size, self.seen = min(len(kept), self.capacity), int(seen)
-        self._kept[: self._size] = kept.numpy()[: self._size]
+        self.restore(kept.numpy(), int(seen))
+
+    def restore(self, kept: np.ndarray, seen: int) -> None:
+        """Go on from float32 [n, D] that were kept of ``seen`` queries."""
+        self._size, self.seen = min(len(kept), self.capacity), seen
+        self._kept[: self._size] = kept[: self._size]
+
+
+def reservoir_of(dim: int, online: Mapping[str, Any]) -> Reservoir:
+    """A new sample by the options of a store.
+
+    Raises:
+        ValueError: an unknown option, none of the capacity, numbers that do not fit.
+    """
+    unknown = sorted(set(online) - {'capacity', 'memory', 'seed', 'refit_every'})
+    if unknown or 'capacity' not in online:
+        raise ValueError(
+            f'online: capacity, memory, seed and refit_every expected, got {str(dict(online))[:80]}'
+        )
+    every = online['refit_every']
+    if every is not None and every < 1:
+        raise ValueError(f'online: refit_every must be 1 or more, not {str(every)[:80]}')
+    return Reservoir(dim, **{key: x for key, x in online.items() if key != 'refit_every'})

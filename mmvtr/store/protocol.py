@@ -317,7 +317,7 @@ class GalleryStore(ABC):
 
     @abstractmethod
     def _batches(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Keys int64 [n] and vectors float32 [n, D] of all items, some at a time."""
+        """Keys [n] of the engine's own and vectors float32 [n, D] of all items, some at a time."""
 
     @abstractmethod
     def _switch(

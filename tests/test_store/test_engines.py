@@ -12,10 +12,13 @@ import torch
 from children import ROOT
 from mmvtr.storage import FolderInUse
 from mmvtr.store import Normaliser, create_store, open_store
+from mmvtr.store.qdrant import QdrantStore
 
+pytestmark = pytest.mark.filterwarnings("ignore:Local mode performs exact")
 DIM = 20  # no multiple of what vectors are padded to
-NEEDS = dict(lance='lancedb', faiss='faiss')
-ENGINES = list(NEEDS)
+NEEDS = dict(lance='lancedb', faiss='faiss', qdrant='qdrant_client')
+ENGINES, FOLDERS = list(NEEDS), ['lance', 'faiss']
+CLIENTS = {}
 
 
 def units(count, seed, around=0.0):
@@ -33,8 +36,24 @@ def engine(request):
     return request.param
 
 
+def created(folder, engine, **options):
+    """A new store; of Qdrant in its embedded mode, in memory."""
+    if engine != 'qdrant':
+        return create_store(folder, DIM, engine=engine, **options)
+    from qdrant_client import QdrantClient
+
+    client = CLIENTS.setdefault(folder, QdrantClient(':memory:'))
+    return QdrantStore.create('clips', DIM, client=client, **options)
+
+
+def opened(folder, engine, **options):
+    if engine != 'qdrant':
+        return open_store(folder, **options)
+    return QdrantStore.open('clips', client=CLIENTS[folder], **options)
+
+
 def filled(folder, engine, count=300, **options):
-    store = create_store(folder, DIM, engine=engine, model='0123', **options)
+    store = created(folder, engine, model='0123', **options)
     store.add(
         NAMES[:count],
         torch.from_numpy(GALLERY[:count]),
@@ -89,7 +108,7 @@ def test_the_whole_way(tmp_path, engine):
         assert np.corrcoef(more, [-store.get([n])[0].bias for n in 'xyz'])[0, 1] > 0.9
         store.persist()
         before = store.search(QUERIES, 9)
-    again = open_store(tmp_path)
+    again = opened(tmp_path, engine)
     assert again.engine == engine and again.search(QUERIES, 9) == before
     assert again.model == '0123' and again.count() == 203
     item = again.get(['y', NAMES[150]])
@@ -182,8 +201,8 @@ def small(request, tmp_path_factory):
         (lambda s: s.refit(BANK[:, :3], temperature=1), r'refit: the store holds vectors \[N, 20'),
         (lambda s: s.refit(BANK, transform='csls', temperature=1), "one of .*, not 'csls'"),
         (lambda s: s.refit(temperature=1), 'the store keeps none of those that it has served'),
-        (lambda s: s.index('ivf'), "form must be one of .*, not 'ivf'"),
         (lambda s: s.index(), '30 items are searched'),
+        (lambda s: s.index(candidates=0), 'must be 1 or more'),
     ],
 )
 def test_what_is_refused(small, call, message):
@@ -194,7 +213,9 @@ def test_what_is_refused(small, call, message):
     assert small.search(QUERIES[:1], 30) == before and small.count() == 30
 
 
-def test_stores_that_cannot_be_opened(tmp_path, engine):
+@pytest.mark.parametrize('engine', FOLDERS)
+def test_folders_that_cannot_be_opened(tmp_path, engine):
+    pytest.importorskip(NEEDS[engine])
     with pytest.raises(FileNotFoundError, match='holds no store: store.json and index.json are'):
         open_store(tmp_path / 'gone')
     with create_store(tmp_path, DIM, engine=engine) as store:
