@@ -14,7 +14,7 @@ from mmvtr.storage import FolderLock, read_tensors, write_tensors
 from mmvtr.store.filters import Condition, as_mask
 from mmvtr.store.folder import FolderStore
 from mmvtr.store.items import COLUMNS, Hit, Item, Rows
-from mmvtr.store.lifted import FORMS, LiftedIndex, load_faiss
+from mmvtr.store.lifted import FORMS, WITHOUT_BIAS, LiftedIndex, load_faiss
 from mmvtr.store.manifest import Manifest, append_biases
 from mmvtr.store.normaliser import Normaliser
 from mmvtr.store.old import META, read_old, remove_old
@@ -154,13 +154,13 @@ class FlatStore(FolderStore):
         biases: np.ndarray,
         columns: dict[str, list],
         options: Optional[dict[str, Any]],
+        lifted: Optional[LiftedIndex] = None,
     ) -> _State:
         exact = load_faiss().IndexFlatIP(vectors.shape[1] + 1)
         for start in range(0, len(vectors), BATCH):
             part = slice(start, start + BATCH)
             exact.add(np.column_stack((vectors[part], biases[part])))
-        lifted = None
-        if options is not None and len(vectors) >= options['partitions']:
+        if lifted is None and options is not None and len(vectors) >= options['partitions']:
             lifted = LiftedIndex(vectors, biases, options)
         return _State(vectors, biases, columns, exact, lifted)
 
@@ -233,7 +233,9 @@ class FlatStore(FolderStore):
         new = np.zeros(self._manifest.count, np.float32)
         for keys, values in biases:
             new[keys] = values
-        state = self._made(self._state.vectors, new, self._state.columns, self._manifest.index)
+        old, index = self._state, self._manifest.index
+        kept = old.lifted if index is not None and index['form'] in WITHOUT_BIAS else None
+        state = self._made(old.vectors, new, old.columns, index, kept)
         self._normaliser = normaliser
         tag = self._manifest.commit + 1
         name = None if normaliser is None else f'normaliser-{tag}.safetensors'

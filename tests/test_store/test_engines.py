@@ -14,7 +14,7 @@ from mmvtr.storage import FolderInUse
 from mmvtr.store import Normaliser, create_store, open_store
 from mmvtr.store.qdrant import QdrantStore
 
-pytestmark = pytest.mark.filterwarnings("ignore:Local mode performs exact")
+pytestmark = pytest.mark.filterwarnings('ignore:Local mode performs exact')
 DIM = 20  # no multiple of what vectors are padded to
 NEEDS = dict(lance='lancedb', faiss='faiss', qdrant='qdrant_client')
 ENGINES, FOLDERS = list(NEEDS), ['lance', 'faiss']
@@ -261,7 +261,7 @@ def test_a_reader_sees_what_a_writer_has_done(tmp_path):
 
 
 @pytest.mark.parametrize(
-    'engine, form', [('faiss', 'l2'), ('faiss', 'rerank'), ('lance', 'ivf_flat')]
+    'engine, form', [('faiss', 'l2'), ('faiss', 'rerank'), ('faiss', 'hnsw'), ('lance', 'ivf_flat')]
 )
 def test_an_index_that_looks_everywhere_is_exact(tmp_path, engine, form):
     pytest.importorskip(NEEDS[engine])
