@@ -74,6 +74,8 @@ class FolderStore(GalleryStore):
             manifest = Manifest(cls.engine, dim, model, dict(about or {}), online=online)
             append_biases(store.folder / manifest.biases, 0, np.zeros(0, np.float32))
             store._begin(manifest)
+            if online is not None:
+                store._open_queue(online)
         except BaseException:
             lock.release()
             raise
