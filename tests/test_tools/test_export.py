@@ -246,6 +246,35 @@ def test_a_video_added_later(folder, tool, tmp_path, engine, needs):
     )
 
 
+def test_moments_in_the_videos_that_a_gallery_finds_first(folder, tool, error, tmp_path):
+    pytest.importorskip('faiss')
+    options = ['--out', tmp_path, '--engine', 'faiss']
+    tool('export_index.py', 'config.py', 'bare.pth', *options)
+    frames = ['--cfg-options', 'model.similarity.type=BestFrameSimilarity']
+    arguments = ['find_moments.py', 'config.py', 'bare.pth', 'g', 'j', '--k', 2, *frames]
+    everywhere = moments_of(tool(*arguments, '--store', tmp_path))
+    assert everywhere == moments_of(tool(*arguments))
+    first = hits_of(tool('search.py', tmp_path, 'g', 'j', '--k', 2))
+    few = moments_of(tool(*arguments, '--store', tmp_path, '--shortlist', 2))
+    for text in 'gj':
+        assert {hit[0] for hit in few[text]} == {hit[0] for hit in first[text]}
+    with open_store(tmp_path, write=True) as store:
+        store.add(['lost'], store.get(['g'])[0].vector[None])
+        store.persist()
+    assert "'lost' is not a whole file that it knows" in error(*arguments, '--store', tmp_path)
+
+
+def moments_of(printed):
+    """{text: [(id, score)]} from what find_moments.py prints."""
+    found = {}
+    for line in printed.splitlines():
+        if line in ('g', 'j'):
+            text = found[line] = []
+        elif re.match(r' +\d+  \w+  -?\d', line):
+            text.append(tuple(line.split()[1:3]))
+    return found
+
+
 def test_index_of_another_split_and_a_moved_checkpoint(folder, tool, error, tmp_path):
     pytest.importorskip('faiss')
     (tmp_path / 'old.pth').write_bytes((folder / 'bare.pth').read_bytes())
