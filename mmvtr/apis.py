@@ -27,8 +27,9 @@ from mmvtr.engine.evaluation import Encoded, encode_batch
 from mmvtr.engine.evaluation_loop import TwoPassLoader, gather
 from mmvtr.progress import show_progress
 from mmvtr.registry import MODELS
+from mmvtr.store import GalleryStore
 from mmvtr.structures import Levels
-from mmvtr.utils import forget_pretrained
+from mmvtr.utils import forget_pretrained, load_config
 
 
 def load_retriever(
@@ -261,6 +262,37 @@ def fingerprint(module: nn.Module) -> str:
         weights.update(name.encode())
         weights.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
     return weights.hexdigest()[:16]
+
+
+def load_stored_retriever(
+    location: Union[str, Path],
+    store: GalleryStore,
+    *,
+    config: Optional[Union[str, Path]] = None,
+    checkpoint: Optional[Union[str, Path]] = None,
+) -> tuple[nn.Module, Config]:
+    """The retriever that made the vectors of a store, and its config.
+
+    Args:
+        location: of the store.
+        store: as it was opened.
+        config: default ``config.json`` in the store's folder.
+        checkpoint: default the one that the store names.
+
+    Raises:
+        FileNotFoundError: there is no such config or checkpoint.
+        RuntimeError: the checkpoint has other weights than when the vectors were made.
+    """
+    config = Path(config or Path(location, 'config.json'))
+    if not config.is_file():
+        raise FileNotFoundError(f'the config of {location} is missing: {config}')
+    checkpoint = checkpoint or store.about.get('checkpoint')
+    if checkpoint is None:
+        raise FileNotFoundError(f'{location} does not say which checkpoint its vectors are of')
+    model, cfg = load_retriever(load_config(str(config)), checkpoint)
+    if store.model is not None and fingerprint(model) != store.model:
+        raise RuntimeError(f'{checkpoint} has other weights than those that {location} is made of')
+    return model, cfg
 
 
 class _Loose(VideoTextDataset):

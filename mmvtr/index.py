@@ -21,78 +21,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mmvtr.functional.sinkhorn import column_biases, sinkhorn
-from mmvtr.functional.tiles import inner_products
+from mmvtr.store.normaliser import Normaliser
+from mmvtr.store.old import META, NORMALISER, VECTORS, read_old
 
-TRANSFORMS = ('sinkhorn', 'unbalanced_sinkhorn', 'inverted_softmax')
-
-_VECTORS, _NORMALISER, _META = 'index.faiss', 'normaliser.npz', 'index.json'
-
-
-class Normaliser(NamedTuple):
-    """What gives each gallery item its bias, and further ones theirs without redoing the others.
-
-    Attributes:
-        queries: float32 [K, D], the bank.
-        row_biases: float32 [K], fixed, with exp(row_biases / temperature) of sum one.
-        temperature: divides scores.
-        strictness: multiplies the biases (:func:`mmvtr.functional.sinkhorn`); 1 = Sinkhorn.
-    """
-
-    queries: Tensor
-    row_biases: Tensor
-    temperature: float
-    strictness: float = 1.0
-
-    @classmethod
-    def fit(
-        cls,
-        queries: Tensor,
-        gallery: Tensor,
-        *,
-        transform: str,
-        temperature: float,
-        iterations: int = 4,
-        strictness: float = 0.8,
-    ) -> 'Normaliser':
-        """Row biases of a bank by a gallery.
-
-        Args:
-            queries: float [K, D], whose device computes.
-            gallery: float [N, D].
-            transform: ``'sinkhorn'``, ``'unbalanced_sinkhorn'``, or ``'inverted_softmax'``: all
-                rows alike.
-            temperature: positive.
-            iterations: of Sinkhorn-Knopp (paper: 4).
-            strictness: of the unbalanced one.
-
-        Raises:
-            ValueError: an unknown transform, an empty bank or gallery, a bank of another width, an
-                entry that is not finite, a temperature that is not positive.
-        """
-        if transform not in TRANSFORMS:
-            raise ValueError(f'transform must be one of {TRANSFORMS}, not {transform!r}')
-        if queries.shape[1] != gallery.shape[1]:
-            raise ValueError(
-                f'the bank queries have {queries.shape[1]} dimensions, the gallery '
-                f'{gallery.shape[1]}: the bank is of another model'
-            )
-        strictness = strictness if transform == 'unbalanced_sinkhorn' else 1.0
-        # Sum one, also for the inverted softmax, bounds every bias by the largest |score|, whatever
-        # the temperature: float32 then ranks the sums as finely as the scores.
-        biases = sinkhorn(
-            inner_products(queries, gallery)._replace(name='bank'),
-            temperature=temperature,
-            iterations=0 if transform == 'inverted_softmax' else iterations,
-            strictness=strictness,
-        )
-        return cls(queries, biases.rows, temperature, strictness)
-
-    def biases(self, gallery: Tensor) -> Tensor:
-        """float [N, D] -> float32 [N]; that of an item depends on no other item."""
-        scores = inner_products(self.queries, gallery)
-        full = column_biases(scores, self.row_biases, temperature=self.temperature)
-        return self.strictness * full
+__all__ = ['GalleryIndex', 'Hits', 'Normaliser']
 
 
 class Hits(NamedTuple):
@@ -205,14 +137,14 @@ class GalleryIndex:
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         meta = dict(about=self.about, dim=self.dim, ids=self.ids, paths=self.paths)
-        names = [_VECTORS, _META]
-        faiss.write_index(self._vectors, str(_part(folder, _VECTORS)))
+        names = [VECTORS, META]
+        faiss.write_index(self._vectors, str(_part(folder, VECTORS)))
         if self.normaliser is not None:
-            names.insert(0, _NORMALISER)
+            names.insert(0, NORMALISER)
             queries, row_biases, meta['temperature'], meta['strictness'] = self.normaliser
-            with open(_part(folder, _NORMALISER), 'wb') as file:
+            with open(_part(folder, NORMALISER), 'wb') as file:
                 np.savez(file, queries=queries.cpu().numpy(), row_biases=row_biases.cpu().numpy())
-        _part(folder, _META).write_text(json.dumps(meta, indent=1), encoding='utf-8')
+        _part(folder, META).write_text(json.dumps(meta, indent=1), encoding='utf-8')
         for name in names:
             os.replace(_part(folder, name), folder / name)
 
@@ -224,34 +156,10 @@ class GalleryIndex:
             FileNotFoundError: there is no index in that folder.
             RuntimeError: its files do not belong together, or one is damaged.
         """
-        folder = Path(folder)
-        if not (folder / _META).is_file():
-            raise FileNotFoundError(f'{folder} holds no index: {_META} is missing')
-        meta = json.loads((folder / _META).read_text(encoding='utf-8'))
-        normaliser = None
-        if 'temperature' in meta:
-            numbers = (meta['temperature'], meta.get('strictness', 1.0))
-            normaliser = _read_normaliser(folder / _NORMALISER, *numbers)
+        found, meta, normaliser = read_old(folder)
         index = cls(meta['dim'], normaliser=normaliser, about=meta['about'])
-        found, expected = faiss.read_index(str(folder / _VECTORS)), index._vectors.d
-        if (found.ntotal, found.d) != (len(meta['ids']), expected):
-            raise RuntimeError(
-                f'{folder}: {_VECTORS} holds {found.ntotal} vectors of width {found.d}, {_META} '
-                f'says {len(meta["ids"])} of width {expected}: a write was cut off, export again'
-            )
         index._vectors, index.ids, index.paths = found, meta['ids'], meta['paths']
         return index
-
-
-def _read_normaliser(path: Path, temperature: float, strictness: float) -> Normaliser:
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            tensors = {name: torch.from_numpy(arrays[name]) for name in arrays.files}
-        return Normaliser(**tensors, temperature=temperature, strictness=strictness)
-    except FileNotFoundError:
-        raise
-    except Exception as error:  # a damaged archive can raise anything
-        raise RuntimeError(f'{path} is damaged, or no normaliser: {str(error)[:200]}') from error
 
 
 def _with(vectors: Tensor, extra: Optional[Tensor]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Write an index of a set's videos, which tools/search.py answers from (needs faiss).
+"""Write a gallery of a set's videos, which tools/search.py answers from (needs lancedb or faiss).
 
     python tools/export_index.py CONFIG CHECKPOINT --out DIR [--transform sinkhorn]
         [--bank FILE] [--temperature X] [--iters N] [--split test]
@@ -6,14 +6,20 @@
 With a transform, a search ranks by the transformed text-to-video scores: the bias of each video is
 stored with it. The bias comes from train texts, of the checkpoint's queue or of a bank file that
 tools/export_bank.py wrote; never from test queries.
+
+The gallery is a store (docs/store.md): LanceDB's files where lancedb is installed, else those of
+FAISS; --engine says which. With --engine qdrant, --to http://HOST:PORT/NAME is where the videos go,
+and DIR has the config alone.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import math
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, Iterator, Optional
 
 from mmengine.config import Config, DictAction
 
@@ -50,12 +56,20 @@ def parse_args() -> argparse.Namespace:
         default='test',
         help='whose videos (default: test)',
     )
+    add(
+        '--engine',
+        choices=['lance', 'faiss', 'qdrant'],
+        help='what keeps the vectors; default: lance if it is installed, else faiss',
+    )
+    add('--to', metavar='URL', help='of a Qdrant server, and the name of a new collection')
     add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
     return parser.parse_args()
 
 
 def check_options(args: argparse.Namespace) -> None:
     """Refuse what does not fit together, before anything is read; settle the defaults."""
+    if (args.engine == 'qdrant') != (args.to is not None):
+        raise ValueError('--to URL belongs to --engine qdrant')
     if args.transform is None:
         given = (args.queries, args.bank, args.temperature, args.iters, args.strictness)
         if any(x is not None for x in given):
@@ -96,9 +110,8 @@ def main() -> None:
 
 def export(args: argparse.Namespace, cfg: Config) -> None:
     """Encode the videos, find their biases, write the index."""
-    from mmvtr.index import GalleryIndex  # first: without faiss all else is in vain
+    engine = settled(args.engine)  # first: without one all else is in vain
 
-    # isort: split
     from mmvtr import apis
     from mmvtr.engine.launch import check_datasets
     from mmvtr.registry import DATASETS
@@ -113,18 +126,35 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
     items = dict(loader, dataset=dataset)
     videos = apis.encode_set(model, items, kinds=['video'], progress=True)['video']
     gallery = apis.vectors(model, videos.levels)
-    normaliser, notes = fit(args, model, queries, gallery)
-    index = GalleryIndex(
-        gallery.shape[1], normaliser=normaliser, about=origin(args, cfg, model, dataset) | notes
-    )
+    notes = said_of(args, model, queries)
     paths = {video['video_id']: str(video['path']) for video in dataset.videos if 'path' in video}
-    index.add(videos.ids, gallery, paths=paths)
-    index.save(args.out)
+    bank = None if queries is None else apis.vectors(model, queries.levels)
+    if bank is not None and bank.shape[1] != gallery.shape[1]:
+        raise ValueError(
+            f'the bank queries have {bank.shape[1]} dimensions, the gallery {gallery.shape[1]}: '
+            'the bank is of another model'
+        )
+    about = origin(args, cfg, model, dataset) | notes
+    where = args.to or args.out
+    with replacing(where, engine, gallery.shape[1], about) as store:
+        store.add(videos.ids, gallery, paths=[paths.get(name) for name in videos.ids])
+        if bank is not None:
+            store.refit(
+                bank,
+                transform=args.transform,
+                temperature=notes['temperature'],
+                iterations=notes['iterations'],
+                strictness=notes.get('strictness'),
+                sample=len(videos.ids),
+                device=model.data_preprocessor.device,
+            )
+        store.persist()
     cfg.dump(args.out / 'config.json')
-    print(f'{args.out}: {len(index)} videos of the {args.split} set, {describe(index.about)}')
-    if queries is not None and queries.distinct < len(index):
+    count = len(videos.ids)
+    print(f'{where}: {count} videos of the {args.split} set, {describe(about)}, {engine}')
+    if queries is not None and queries.distinct < count:
         print(
-            f'warning: {queries.distinct} distinct queries are fewer than the {len(index)} videos '
+            f'warning: {queries.distinct} distinct queries are fewer than the {count} videos '
             'that they normalise; this tends to hurt'
         )
 
@@ -146,15 +176,41 @@ def read_queries(args: argparse.Namespace) -> Any:
     return Queries.of(state)
 
 
-def fit(
-    args: argparse.Namespace, model: Any, queries: Optional[Any], gallery: Any
-) -> tuple[Optional[Any], dict[str, Any]]:
-    """The normaliser that the options ask for, and what the index says of it."""
-    from mmvtr.apis import vectors
-    from mmvtr.index import Normaliser
+def settled(engine: Optional[str]) -> str:
+    """The engine that is asked for, or the first one that is installed.
 
+    Raises:
+        ImportError: none is.
+    """
+    needs = dict(lance='lancedb', faiss='faiss', qdrant='qdrant_client')
+    extras = dict(lance='store', faiss='index', qdrant='qdrant')
+    for name in [engine] if engine else ['lance', 'faiss']:
+        if importlib.util.find_spec(needs[name]) is not None:
+            return name
+    extra = extras[engine or 'lance']
+    raise ImportError(f'an index needs {needs[engine or "lance"]}: pip install -e ".[{extra}]"')
+
+
+@contextmanager
+def replacing(where: Any, engine: str, dim: int, about: dict[str, Any]) -> Iterator[Any]:
+    """A new store; of a folder it takes the place of an older one when it is complete."""
+    from mmvtr.store import create_store
+
+    options = dict(engine=engine, model=about['weights'], about=about)
+    if engine == 'qdrant':
+        with create_store(where, dim, **options) as store:
+            yield store
+        return
+    from mmvtr.store.replacing import replace_store
+
+    with replace_store(where, dim, **options) as store:
+        yield store
+
+
+def said_of(args: argparse.Namespace, model: Any, queries: Optional[Any]) -> dict[str, Any]:
+    """What the gallery says of its biases."""
     if queries is None:
-        return None, dict(transform=None)
+        return dict(transform=None)
     notes = dict(
         transform=args.transform,
         queries=args.queries if args.bank is None else str(Path(args.bank).resolve()),
@@ -165,15 +221,7 @@ def fit(
     )
     if args.transform == 'unbalanced_sinkhorn':
         notes['strictness'] = args.strictness
-    normaliser = Normaliser.fit(
-        vectors(model, queries.levels).to(model.data_preprocessor.device),
-        gallery,
-        transform=args.transform,
-        temperature=notes['temperature'],
-        iterations=notes['iterations'],
-        strictness=args.strictness,
-    )
-    return normaliser, notes
+    return notes
 
 
 def origin(args: argparse.Namespace, cfg: Config, model: Any, dataset: Any) -> dict[str, Any]:

@@ -4,7 +4,8 @@
 
 Prints rank, id, score, begin and end, and file of the best videos of each text, for models that
 score a video by its best frame. Times are seconds from the begin of the file, or shares of the
-video where its length is unknown.
+video where its length is unknown. With --store DIR, which tools/export_index.py wrote, only the
+videos that this gallery finds first for a text are read and compared with it, not those of the set.
 """
 
 from __future__ import annotations
@@ -32,10 +33,20 @@ def parse_args() -> argparse.Namespace:
         default='test',
         help='whose videos (default: test)',
     )
+    add('--store', metavar='DIR', help='a gallery whose videos to look at, in place of the set')
+    add(
+        '--shortlist',
+        type=int,
+        default=20,
+        metavar='N',
+        help='videos a text that the gallery finds first (default: 20)',
+    )
     add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
     args = parser.parse_args()
     if args.k < 1:
         parser.error(f'--k must be at least 1, not {args.k}')
+    if args.store and args.shortlist < args.k:
+        parser.error(f'--shortlist {args.shortlist} is below --k {args.k}')
     return args
 
 
@@ -50,6 +61,8 @@ def main() -> None:
 
 def find(args: argparse.Namespace, cfg: Config) -> None:
     """Encode texts and videos, score, print."""
+    import torch
+
     from mmvtr import apis
     from mmvtr.engine.evaluation import to_device
     from mmvtr.engine.moments import find_moments, refuse_without_frames
@@ -59,14 +72,46 @@ def find(args: argparse.Namespace, cfg: Config) -> None:
     model, _ = apis.load_retriever(cfg, args.checkpoint)
     refuse_without_frames(model)
     texts = apis.encode_texts(model, cfg, args.texts).levels  # first: they may be unknown words
-    loader = apis.as_tested(cfg, args.split)
-    dataset = DATASETS.build(loader.dataset)
-    videos = apis.encode_set(model, dict(loader, dataset=dataset), kinds=['video'], progress=True)
-    videos = videos['video']
+    if args.store is None:
+        loader = apis.as_tested(cfg, args.split)
+        dataset = DATASETS.build(loader.dataset)
+        items = dict(loader, dataset=dataset)
+        videos = apis.encode_set(model, items, kinds=['video'], progress=True)['video']
+        records = [dataset.videos[v] for v in videos.index.tolist()]
+    else:
+        lists = shortlists(args)
+        records = list({hit['video_id']: hit for hits in lists for hit in hits}.values())
+        paths, ids = ([record[key] for record in records] for key in ('path', 'video_id'))
+        videos = apis.encode_videos(model, cfg, paths, ids=ids)
     device = model.data_preprocessor.device
     scores = model.score(*(to_device(side, device) for side in (texts, videos.levels)))['scores']
+    if args.store is not None:
+        meant = torch.tensor([[record in hits for record in records] for hits in lists])
+        scores = scores.masked_fill(~meant.to(device), -torch.inf)
     found = find_moments(model, texts, videos.levels, scores, top=args.k)
-    show(args.texts, found, [dataset.videos[v] for v in videos.index.tolist()])
+    show(args.texts, found, records)
+
+
+def shortlists(args: argparse.Namespace) -> list[list[dict[str, Any]]]:
+    """The videos that a gallery finds first for each text.
+
+    Raises:
+        ValueError: it does not know the file of one, or knows it as a part of a file.
+    """
+    from mmvtr import apis
+    from mmvtr.store import open_store
+
+    with open_store(args.store) as store:
+        model, cfg = apis.load_stored_retriever(args.store, store)
+        queries = apis.vectors(model, apis.encode_texts(model, cfg, args.texts).levels)
+        found = store.search(queries, args.shortlist)
+    for hits in found:
+        for hit in hits:
+            if hit.item.path is None or hit.item.start is not None:
+                raise ValueError(
+                    f'{args.store}: {hit.item.id[:80]!r} is not a whole file that it knows'
+                )
+    return [[dict(video_id=hit.item.id, path=hit.item.path) for hit in hits] for hits in found]
 
 
 def show(texts: Sequence[str], found: Any, records: Sequence[dict[str, Any]]) -> None:

@@ -1,16 +1,18 @@
-"""Search an index that tools/export_index.py wrote, and add videos to it.
+"""Search a gallery that tools/export_index.py wrote, and add videos to it or remove them.
 
     python tools/search.py DIR "a man is singing" ["a dog runs" ...] [--k 10] [--add VIDEO ...]
 
 Prints rank, id, score and file of the best videos of each text. Added videos are named after their
-files; they get their bias, if the index has biases, and those of the others stay as they are.
+files; they get their bias, if the gallery has biases, and those of the others stay as they are. Of
+a Qdrant server, DIR is http://HOST:PORT/NAME, and --config the config.json of the export.
 """
 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
+
+from mmengine.config import DictAction
 
 
 def parse_args() -> argparse.Namespace:
@@ -18,14 +20,25 @@ def parse_args() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add('index', metavar='DIR', type=Path, help='folder of the index')
+    add('index', metavar='DIR', help='folder of the gallery, or its URL')
     add('texts', nargs='*', metavar='TEXT', help='what to search for')
     add('--k', type=int, default=10, help='videos a text (default: 10)')
     add('--add', nargs='+', default=[], metavar='VIDEO', help='files to add first, for good')
+    add('--delete', nargs='+', default=[], metavar='ID', help='videos to remove first, for good')
+    add('--convert', action='store_true', help='write an index of an older version as a store')
+    add('--raw', action='store_true', help='rank by scores without their biases')
+    add(
+        '--filter',
+        nargs='+',
+        action=DictAction,
+        metavar='COLUMN=VALUE',
+        help='search only videos whose columns have these values',
+    )
+    add('--config', metavar='FILE', help='of the model; default: config.json in the folder')
     add('--checkpoint', metavar='FILE', help='where it is now, if it has moved since the export')
     args = parser.parse_args()
-    if not args.texts and not args.add:
-        parser.error('a TEXT to search for, or videos to --add')
+    if not (args.texts or args.add or args.delete or args.convert):
+        parser.error('a TEXT to search for, or videos to --add or --delete')
     return args
 
 
@@ -39,46 +52,42 @@ def main() -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Add, then search."""
-    from mmvtr.index import GalleryIndex
+    """Remove and add, then search."""
+    from mmvtr.store import open_store
 
-    index = GalleryIndex.load(args.index)
+    changes = bool(args.add or args.delete or args.convert)
+    with open_store(args.index, write=changes) as store:
+        if args.delete:
+            store.delete(args.delete)
+        if args.add or args.texts:
+            from mmvtr.apis import encode_texts, encode_videos, load_stored_retriever, vectors
 
-    from mmvtr.apis import encode_texts, encode_videos, vectors
+            model, cfg = load_stored_retriever(
+                args.index, store, config=args.config, checkpoint=args.checkpoint
+            )
+        if args.add:
+            videos = encode_videos(model, cfg, args.add)
+            store.add(videos.ids, vectors(model, videos.levels), paths=args.add)
+        if changes:
+            store.persist()
+            said = [f'{len(args.add)} of them new'] if args.add else []
+            said += [f'{len(args.delete)} removed'] if args.delete else []
+            print(', '.join([f'{args.index}: {store.count()} videos', *said]))
+        if args.texts:
+            texts = encode_texts(model, cfg, args.texts)
+            found = store.search(
+                vectors(model, texts.levels), args.k, transform=not args.raw, filter=args.filter
+            )
+            for text, hits in zip(args.texts, found):
+                print(text)
+                for rank, (score, _, item) in enumerate(hits, 1):
+                    row = f'{rank:6d}  {item.id}  {score:.4f}  {item.path or ""}{span(item)}'
+                    print(row.rstrip())
 
-    model, cfg = load_model(args.index, index.about, args.checkpoint)
-    if args.add:
-        videos = encode_videos(model, cfg, args.add)
-        index.add(
-            videos.ids,
-            vectors(model, videos.levels),
-            paths=dict(zip(videos.ids, args.add)),
-        )
-        index.save(args.index)
-        print(f'{args.index}: {len(index)} videos, {len(args.add)} of them new')
-    if args.texts:
-        texts = encode_texts(model, cfg, args.texts)
-        hits = index.search(vectors(model, texts.levels), k=args.k)
-        for text, ids, scores in zip(args.texts, hits.ids, hits.scores.tolist()):
-            print(text)
-            for rank, (name, score) in enumerate(zip(ids, scores), 1):
-                print(f'{rank:6d}  {name}  {score:.4f}  {index.paths.get(name, "")}'.rstrip())
 
-
-def load_model(folder: Path, about: dict[str, Any], checkpoint: str | None) -> tuple[Any, Any]:
-    """The retriever that made the index, and its config.
-
-    Raises:
-        RuntimeError: the checkpoint has other weights than when the index was made.
-    """
-    from mmvtr.apis import fingerprint, load_retriever
-    from mmvtr.utils import load_config
-
-    checkpoint = checkpoint or about['checkpoint']
-    model, cfg = load_retriever(load_config(str(folder / 'config.json')), checkpoint)
-    if fingerprint(model) != about['weights']:
-        raise RuntimeError(f'{checkpoint} has other weights than those that {folder} is made of')
-    return model, cfg
+def span(item: Any) -> str:
+    """Where an item is in its file."""
+    return '' if item.start is None or item.end is None else f'  {item.start:.1f}-{item.end:.1f} s'
 
 
 if __name__ == '__main__':

@@ -20,6 +20,7 @@ from mmvtr.models.similarities.mmt import ExpertSimilarity
 from mmvtr.models.supervisions.teachers import StoredTeachers
 from mmvtr.models.target import Target
 from mmvtr.registry import DATASETS
+from mmvtr.store import open_store
 from mmvtr.structures import Embedding, take
 
 CONFIG = toy.RETRIEVER + """
@@ -198,7 +199,6 @@ def test_raw_index_from_shell_to_shell(folder, tmp_path):
     ],
 )
 def test_index_ranks_as_the_transformed_scores(folder, tool, tmp_path, transform, source):
-    index = pytest.importorskip('mmvtr.index')
     model, texts, videos, train = by_hand(folder)
     options = ['--transform', transform, '--queries', source]
     bank = train['text'].levels
@@ -215,18 +215,19 @@ def test_index_ranks_as_the_transformed_scores(folder, tool, tmp_path, transform
     functions = (sinkhorn_scores, unbalanced_sinkhorn, inverted_softmax)
     named = {function.__name__.removesuffix('_scores'): function for function in functions}
     expected = named[transform](*scores, temperature=temperature)
-    hits = index.GalleryIndex.load(tmp_path).search(model.similarity.flat(texts), k=4)
-    for row, ids, found in zip(expected, hits.ids, hits.scores):
+    for row, hits in zip(expected, open_store(tmp_path).search(model.similarity.flat(texts), 4)):
         best = row.sort(descending=True)
-        assert ids == [TEST[i] for i in best.indices]
+        assert [hit.item.id for hit in hits] == [TEST[i] for i in best.indices]
+        found = torch.tensor([hit.score for hit in hits])
         torch.testing.assert_close(found - found[0], best.values - best.values[0])
 
 
-def test_a_video_added_later(folder, tool, tmp_path):
-    index = pytest.importorskip('mmvtr.index')
+@pytest.mark.parametrize('engine, needs', [('lance', 'lancedb'), ('faiss', 'faiss')])
+def test_a_video_added_later(folder, tool, tmp_path, engine, needs):
+    pytest.importorskip(needs)
     tool(
         'export_index.py', 'config.py', 'trained.pth', '--out', tmp_path, '--transform', 'sinkhorn',
-        '--temperature', 0.05, '--iters', 2,
+        '--temperature', 0.05, '--iters', 2, '--engine', engine,
     )  # fmt: skip
     before = hits_of(tool('search.py', tmp_path, 'g', 'h'))
     printed = tool('search.py', tmp_path, 'g', 'h', '--add', folder / 'k.mp4')
@@ -235,7 +236,8 @@ def test_a_video_added_later(folder, tool, tmp_path):
     after = hits_of(rest)
     assert after == hits_of(tool('search.py', tmp_path, 'g', 'h'))  # it is in the folder
     model, cfg = load_retriever('config.py', 'trained.pth', device='cpu')
-    loaded = index.GalleryIndex.load(tmp_path)
+    loaded = open_store(tmp_path)
+    assert loaded.engine == engine
     bank, rows, temperature, strictness = loaded.normaliser
     assert strictness == 1
     assert loaded.about['iterations'] == 2 and temperature == 0.05
@@ -246,6 +248,41 @@ def test_a_video_added_later(folder, tool, tmp_path):
         (new,) = (hit for hit in after[text] if hit[0] == 'k')
         assert new[1] == pytest.approx(score.item(), abs=6e-5) and new[2] == str(folder / 'k.mp4')
         assert [hit for hit in after[text] if hit[0] != 'k'] == before[text]
+    said = tool('search.py', tmp_path, 'g', '--delete', 'g', '--raw', '--filter', 'id=[h,k]')
+    assert said.startswith(f'{tmp_path}: 4 videos, 1 removed\n')
+    raw = {hit[0]: hit[1] for hit in hits_of(said.split('\n', 1)[1])['g']}
+    assert raw.keys() == {'h', 'k'} and raw['k'] == pytest.approx(
+        (query[0] @ video[0]).item(), abs=6e-5
+    )
+
+
+def test_moments_in_the_videos_that_a_gallery_finds_first(folder, tool, error, tmp_path):
+    pytest.importorskip('faiss')
+    options = ['--out', tmp_path, '--engine', 'faiss']
+    tool('export_index.py', 'config.py', 'bare.pth', *options)
+    frames = ['--cfg-options', 'model.similarity.type=BestFrameSimilarity']
+    arguments = ['find_moments.py', 'config.py', 'bare.pth', 'g', 'j', '--k', 2, *frames]
+    everywhere = moments_of(tool(*arguments, '--store', tmp_path))
+    assert everywhere == moments_of(tool(*arguments))
+    first = hits_of(tool('search.py', tmp_path, 'g', 'j', '--k', 2))
+    few = moments_of(tool(*arguments, '--store', tmp_path, '--shortlist', 2))
+    for text in 'gj':
+        assert {hit[0] for hit in few[text]} == {hit[0] for hit in first[text]}
+    with open_store(tmp_path, write=True) as store:
+        store.add(['lost'], store.get(['g'])[0].vector[None])
+        store.persist()
+    assert "'lost' is not a whole file that it knows" in error(*arguments, '--store', tmp_path)
+
+
+def moments_of(printed):
+    """{text: [(id, score)]} from what find_moments.py prints."""
+    found = {}
+    for line in printed.splitlines():
+        if line in ('g', 'j'):
+            text = found[line] = []
+        elif re.match(r' +\d+  \w+  -?\d', line):
+            text.append(tuple(line.split()[1:3]))
+    return found
 
 
 def test_index_of_another_split_and_a_moved_checkpoint(folder, tool, error, tmp_path):
@@ -335,12 +372,18 @@ def test_banks_that_do_not_fit(folder, error, tmp_path, levels, message):
     assert not (tmp_path / 'i').exists()
 
 
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.rglob('*') if path.is_file()}
+
+
 def test_what_search_refuses(folder, tool, error, tmp_path, capsys):
     pytest.importorskip('faiss')
-    assert 'holds no index: index.json is missing' in error('search.py', tmp_path, 'a')
+    assert 'holds no store: store.json and index.json are missing' in error(
+        'search.py', tmp_path, 'a'
+    )
     tool('export_index.py', 'config.py', 'bare.pth', '--out', tmp_path)
-    files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    assert "1 ids occur twice in the index, e.g. ['g']" in error(
+    files = contents(tmp_path)
+    assert "1 ids are in the store already, e.g. ['g']" in error(
         'search.py', tmp_path, '--add', 'g.mp4'
     )
     assert 'gone.mp4' in error('search.py', tmp_path, '--add', 'k.mp4', 'gone.mp4')
@@ -348,8 +391,8 @@ def test_what_search_refuses(folder, tool, error, tmp_path, capsys):
     with pytest.raises(SystemExit):
         tool('search.py', tmp_path)
     assert 'a TEXT to search for, or videos to --add' in capsys.readouterr().err
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == files
-    assert json.loads(files['index.json'])['about']['set']['split'] is None
+    assert contents(tmp_path) == files
+    assert json.loads(files['store.json'])['about']['set']['split'] is None
 
 
 def test_what_export_bank_refuses(folder, error, tmp_path):
@@ -360,19 +403,21 @@ def test_what_export_bank_refuses(folder, error, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize('name', ['export_index.py', 'search.py'])
-def test_without_faiss_nothing_starts(name, tmp_path):
+@pytest.mark.parametrize('options, needs', [([], 'lancedb'), (['--engine', 'faiss'], 'faiss')])
+def test_without_an_engine_nothing_starts(options, needs, tmp_path):
     (tmp_path / 'config.py').write_text('')
-    arguments = ['config.py', 'x.pth', '--out', 'x'] if name == 'export_index.py' else ['x', 'y']
+    arguments = ['export_index.py', 'config.py', 'x.pth', '--out', 'x', *options]
     code = (
-        f"import sys, runpy; sys.modules['faiss'] = None; sys.argv = {[name, *arguments]}; "
-        f"runpy.run_path({str(ROOT / 'tools' / name)!r}, run_name='__main__')"
+        "import sys, runpy; sys.modules['faiss'] = sys.modules['lancedb'] = None; "
+        f'sys.argv = {arguments}; '
+        f"runpy.run_path({str(ROOT / 'tools' / 'export_index.py')!r}, run_name='__main__')"
     )
     done = subprocess.run(
-        [sys.executable, '-c', code], cwd=tmp_path, capture_output=True, text=True, timeout=60
+        [sys.executable, '-c', code], cwd=tmp_path, capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 1
-    assert done.stderr == 'error: an index needs faiss: pip install -e ".[index]"\n'
+    extra = dict(lancedb='store', faiss='index')[needs]
+    assert done.stderr == f'error: an index needs {needs}: pip install -e ".[{extra}]"\n'
 
 
 # -- teachers ----------------------------------------------------------------------------------

@@ -1,0 +1,331 @@
+"""A store in memory, searched exactly by FAISS, and the approximate forms that FAISS has."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Iterable, Iterator, NamedTuple, Optional, Sequence, Union
+
+import numpy as np
+import torch
+
+from mmvtr.storage import FolderLock, read_tensors, write_tensors
+from mmvtr.store.filters import Condition, as_mask
+from mmvtr.store.folder import FolderStore
+from mmvtr.store.items import COLUMNS, Hit, Item, Rows
+from mmvtr.store.lifted import FORMS, WITHOUT_BIAS, LiftedIndex, load_faiss
+from mmvtr.store.manifest import Manifest, append_biases
+from mmvtr.store.normaliser import Normaliser
+from mmvtr.store.old import META, read_old, remove_old
+
+BATCH = 65536
+
+
+class _State(NamedTuple):
+    """All items as arrays and lists of N, in the order in which they were added."""
+
+    vectors: np.ndarray  # float32 [N, D]
+    biases: np.ndarray  # float32 [N]
+    columns: dict[str, list]
+    exact: Any  # faiss.IndexFlatIP over [v, b]
+    lifted: Optional[LiftedIndex]
+
+
+class FlatStore(FolderStore):
+    """See :class:`~mmvtr.store.protocol.GalleryStore`; needs faiss.
+
+    The bias of an item is one more dimension of its vector in memory.  Changes are in memory alone
+    until :meth:`persist` writes them, all at once; vectors are written only if they changed.
+    """
+
+    engine = 'faiss'
+
+    def index(
+        self,
+        form: str = 'l2',
+        *,
+        partitions: Optional[int] = None,
+        probes: int = 16,
+        candidates: int = 100,
+    ) -> None:
+        """Build an approximate index, which follows all later changes.
+
+        Args:
+            form: one of :data:`~mmvtr.store.lifted.FORMS`.
+            partitions: lists of the quantiser; default about the root of the number of items.
+            probes: lists that a search visits.
+            candidates: items of these lists whose scores are then made exactly.
+
+        Raises:
+            ValueError: an unknown form, fewer than 256 items, numbers below 1.
+            PermissionError: the store was opened for reading.
+        """
+        self._check_writable()
+        if form not in FORMS:
+            raise ValueError(f'index: form must be one of {FORMS}, not {str(form)[:80]!r}')
+        if min(partitions or 1, probes, candidates) < 1:
+            raise ValueError('index: partitions, probes and candidates must be 1 or more')
+        with self._changing:
+            count = self._manifest.count
+            if count < 256:
+                raise ValueError(f'index: {count} items are searched exactly; it begins at 256')
+            partitions = partitions or max(1, round(count**0.5))
+            options = dict(form=form, partitions=partitions, probes=probes, candidates=candidates)
+            state = self._state
+            lifted = LiftedIndex(state.vectors, state.biases, options)
+            self._take_state(state._replace(lifted=lifted), index=options)
+
+    @classmethod
+    def of_old(cls, folder: Union[str, Path], *, write: bool = False) -> 'FlatStore':
+        """What a folder of :class:`mmvtr.index.GalleryIndex` holds; see :func:`read_old`.
+
+        The first :meth:`persist` writes it as a store, and then removes the old files.
+        """
+        lock = FolderLock(folder) if write else None
+        if lock is not None:
+            lock.take()
+        try:
+            store = cls(folder, lock)
+            store._read_old()
+        except BaseException:
+            if lock is not None:
+                lock.release()
+            raise
+        return store
+
+    def _read_old(self) -> None:
+        index, meta, self._normaliser = read_old(self.folder)
+        about, ids = meta['about'], meta['ids']
+        rows = index.reconstruct_n(0, index.ntotal)
+        count, dim = len(ids), meta['dim']
+        biases = np.zeros(count, np.float32) if self._normaliser is None else rows[:, dim].copy()
+        added = (self.folder / META).stat().st_mtime
+        columns = {name: [None] * count for name in COLUMNS}
+        columns.update(id=ids, path=[meta['paths'].get(x) for x in ids], added=[added] * count)
+        names = ('transform', 'temperature', 'iterations', 'strictness')
+        refit = {key: about.get(key) for key in names}
+        self._manifest = Manifest(
+            self.engine,
+            dim,
+            about.get('weights'),
+            about,
+            commit=1,
+            next=count,
+            count=count,
+            normaliser=None if self._normaliser is None else 'normaliser-1.safetensors',
+            refit=refit,
+        )
+        self._written = None
+        self._state = self._made(np.ascontiguousarray(rows[:, :dim]), biases, columns, None)
+
+    # -- states ------------------------------------------------------------------------------
+
+    def _begin(self, manifest: Manifest) -> None:
+        self._manifest, self._written = manifest, None
+        self._state = self._made(
+            np.zeros((0, manifest.dim), np.float32),
+            np.zeros(0, np.float32),
+            {name: [] for name in COLUMNS},
+            None,
+        )
+        self._persist()
+
+    def _recover(self) -> None:
+        pass  # what a killed process left is swept
+
+    def _take(self, manifest: Manifest) -> None:
+        super()._take(manifest)
+        self._written = manifest
+
+    def _load(self, manifest: Manifest, biases: np.ndarray) -> _State:
+        tensors = read_tensors(self.folder / manifest.items, kind='items of a store')
+        columns = json.loads(bytes(tensors['text'].numpy()))
+        vectors = tensors['vectors'].numpy()
+        if vectors.shape != (manifest.count, manifest.dim):
+            raise RuntimeError(f'{self}: {manifest.items} is not of its manifest: it is damaged')
+        return self._made(vectors, np.array(biases), columns, manifest.index)
+
+    def _own_files(self) -> Iterator[str]:
+        yield self._manifest.items
+
+    def _made(
+        self,
+        vectors: np.ndarray,
+        biases: np.ndarray,
+        columns: dict[str, list],
+        options: Optional[dict[str, Any]],
+        lifted: Optional[LiftedIndex] = None,
+    ) -> _State:
+        exact = load_faiss().IndexFlatIP(vectors.shape[1] + 1)
+        for start in range(0, len(vectors), BATCH):
+            part = slice(start, start + BATCH)
+            exact.add(np.column_stack((vectors[part], biases[part])))
+        if lifted is None and options is not None and len(vectors) >= options['partitions']:
+            lifted = LiftedIndex(vectors, biases, options)
+        return _State(vectors, biases, columns, exact, lifted)
+
+    def _commit(self, **changes: Any) -> None:
+        """In memory alone, until all of it is written."""
+        self._manifest = replace(self._manifest, commit=self._manifest.commit + 1, **changes)
+
+    def _take_state(self, state: _State, **changes: Any) -> None:
+        """Take a new state."""
+        self._commit(**changes)
+        self._state = state
+
+    def _persist(self) -> None:
+        super()._persist()
+        old, new, state = self._written, self._manifest, self._state
+        if new == old:
+            return
+        if new.items is None:
+            new = replace(new, items=f'items-{new.commit}.safetensors')
+            text = torch.tensor(list(json.dumps(state.columns).encode()), dtype=torch.uint8)
+            vectors = torch.from_numpy(state.vectors)
+            write_tensors(dict(vectors=vectors, text=text), self.folder / new.items)
+        new = replace(new, biases=f'biases-{new.commit}.f32')
+        append_biases(self.folder / new.biases, 0, state.biases)
+        if self._normaliser is not None and not (self.folder / new.normaliser).exists():
+            self._normaliser.write(self.folder / new.normaliser)
+        new.write(self.folder)
+        self._manifest = self._written = new
+        remove_old(self.folder)
+        self._sweep()
+
+    # -- changes -----------------------------------------------------------------------------
+
+    def _insert(self, rows: Rows, biases: np.ndarray) -> None:
+        old, count = self._state, self._manifest.count
+        types = {**self._manifest.types, **rows.types}
+        columns = {}
+        for name in [*COLUMNS, *types]:
+            before = old.columns.get(name) or [None] * count
+            new = rows.ids if name == 'id' else rows.columns.get(name) or [None] * len(rows.ids)
+            columns[name] = before + new
+        old.exact.add(np.column_stack((rows.vectors, biases)))
+        vectors = np.concatenate((old.vectors, rows.vectors))
+        both = np.concatenate((old.biases, biases))
+        lifted = old.lifted
+        if lifted is not None and not lifted.add(rows.vectors, biases):
+            lifted = LiftedIndex(vectors, both, self._manifest.index)
+        total = count + len(rows.ids)
+        self._take_state(
+            _State(vectors, both, columns, old.exact, lifted),
+            items=None,
+            count=total,
+            next=total,
+            types=types,
+        )
+
+    def _remove(self, ids: Sequence[str]) -> None:
+        old, gone = self._state, set(ids)
+        keep = [row for row, name in enumerate(old.columns['id']) if name not in gone]
+        columns = {name: [values[row] for row in keep] for name, values in old.columns.items()}
+        state = self._made(old.vectors[keep], old.biases[keep], columns, self._manifest.index)
+        self._take_state(state, items=None, count=len(keep), next=len(keep))
+
+    def _switch(
+        self,
+        normaliser: Optional[Normaliser],
+        biases: Iterable[tuple[np.ndarray, np.ndarray]],
+        options: dict[str, Any],
+    ) -> None:
+        new = np.zeros(self._manifest.count, np.float32)
+        for keys, values in biases:
+            new[keys] = values
+        old, index = self._state, self._manifest.index
+        kept = old.lifted if index is not None and index['form'] in WITHOUT_BIAS else None
+        state = self._made(old.vectors, new, old.columns, index, kept)
+        self._normaliser = normaliser
+        tag = self._manifest.commit + 1
+        name = None if normaliser is None else f'normaliser-{tag}.safetensors'
+        self._take_state(state, normaliser=name, refit=options)
+
+    # -- answers -----------------------------------------------------------------------------
+
+    def _known(self, ids: Sequence[str]) -> set[str]:
+        return set(ids).intersection(self._now().columns['id'])
+
+    def _fetch(self, ids: Sequence[str]) -> list[Item]:
+        state, wanted = self._now(), set(ids)
+        rows = [row for row, name in enumerate(state.columns['id']) if name in wanted]
+        types = self._manifest.types
+        return [_item(state, row, types)._replace(vector=state.vectors[row].copy()) for row in rows]
+
+    def _count(self, conditions: Sequence[Condition]) -> int:
+        state = self._now()
+        if not conditions:
+            return len(state.vectors)
+        return int(as_mask(conditions, state.columns).sum())
+
+    def _search(
+        self,
+        queries: np.ndarray,
+        k: int,
+        conditions: Sequence[Condition],
+        transform: bool,
+        exact: bool,
+    ) -> list[list[Hit]]:
+        with self._changing:  # an add grows what is searched
+            state, types = self._now(), self._manifest.types
+            rows = None
+            if conditions:
+                rows = np.flatnonzero(as_mask(conditions, state.columns))
+            most = min(k, len(state.vectors) if rows is None else len(rows))
+            if not most:
+                return [[] for _ in queries]
+            if exact or state.lifted is None:
+                found = self._exactly(state, queries, most, rows, transform)
+            else:
+                found = state.lifted.search(
+                    queries, most, state.vectors, state.biases, rows=rows, transform=transform
+                )
+        hits = []
+        for scores, places in zip(*found):
+            there = places >= 0
+            raws = scores[there] - (state.biases[places[there]] if transform else 0)
+            hits.append(
+                [
+                    Hit(float(score), float(raw), _item(state, row, types))
+                    for score, raw, row in zip(scores[there], raws, places[there].tolist())
+                ]
+            )
+        return hits
+
+    def _exactly(
+        self,
+        state: _State,
+        queries: np.ndarray,
+        k: int,
+        rows: Optional[np.ndarray],
+        transform: bool,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        last = np.full((len(queries), 1), float(transform), np.float32)
+        return state.exact.search(
+            np.concatenate((queries, last), axis=1), k, params=_selected(rows)
+        )
+
+    def _batches(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        vectors = self._now().vectors
+        for start in range(0, len(vectors), BATCH):
+            part = vectors[start : start + BATCH]
+            yield np.arange(start, start + len(part)), part
+
+    def _now(self) -> _State:
+        self._current()
+        return self._state
+
+
+def _selected(rows: Optional[np.ndarray]) -> Any:
+    """faiss' words for a search of some rows, int64 [n]; None: of all."""
+    if rows is None:
+        return None
+    faiss = load_faiss()
+    return faiss.SearchParameters(sel=faiss.IDSelectorBatch(rows))
+
+
+def _item(state: _State, row: int, types: dict[str, str]) -> Item:
+    columns = state.columns
+    metadata = {name: columns[name][row] for name in types}
+    return Item(*(columns[name][row] for name in COLUMNS), float(state.biases[row]), metadata)

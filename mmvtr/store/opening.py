@@ -1,0 +1,93 @@
+"""From where a store is to the engine that keeps it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Mapping, Optional, Union
+
+from mmvtr.store.flat import FlatStore
+from mmvtr.store.lance import LanceStore
+from mmvtr.store.manifest import NAME, Manifest
+from mmvtr.store.old import META
+from mmvtr.store.protocol import GalleryStore
+
+#: Engines by name; those of a folder, and Qdrant by URL.
+ENGINES = ('lance', 'faiss', 'qdrant')
+
+_FOLDERS = dict(lance=LanceStore, faiss=FlatStore)
+
+
+def create_store(
+    location: Union[str, Path],
+    dim: int,
+    *,
+    engine: Optional[str] = None,
+    model: Optional[str] = None,
+    about: Optional[Mapping[str, Any]] = None,
+    online: Optional[Mapping[str, Any]] = None,
+) -> GalleryStore:
+    """A new, empty store, open for writing.
+
+    Args:
+        location: a folder, or the URL of a Qdrant server with the name of a new collection behind
+            its last slash.
+        dim: D of the vectors.
+        engine: one of :data:`ENGINES`; default LanceDB for a folder.
+        model: fingerprint of what makes the vectors (:func:`mmvtr.apis.fingerprint`).
+        about: where they come from, in types that json knows.
+        online: keep a sample of the served queries: see
+            :meth:`~mmvtr.store.folder.FolderStore.create`.
+
+    Raises:
+        FileExistsError: there is a store.
+        ImportError: says what to install.
+        ValueError: an unknown engine, or one that does not go with the location.
+        FolderInUse, OSError: another process writes there; it cannot be written.
+    """
+    engine = engine or ('qdrant' if is_url(location) else 'lance')
+    if engine not in ENGINES or (engine == 'qdrant') != is_url(location):
+        raise ValueError(
+            f'engine {str(engine)[:40]!r} and {str(location)[:80]} do not go together: lance and '
+            'faiss keep a folder, qdrant a URL'
+        )
+    options = dict(model=model, about=about, online=online)
+    if engine == 'qdrant':
+        from mmvtr.store.qdrant import QdrantStore
+
+        return QdrantStore.create(str(location), dim, **options)
+    return _FOLDERS[engine].create(location, dim, **options)
+
+
+def open_store(location: Union[str, Path], *, write: bool = False) -> GalleryStore:
+    """A store that is there, whatever its engine.
+
+    Args:
+        location: as :func:`create_store`; a folder of an old index is read as well, and becomes a
+            store when :meth:`~mmvtr.store.protocol.GalleryStore.persist` is called.
+        write: whether it may be changed from here: one process at a time.
+
+    Raises:
+        FileNotFoundError: there is none.
+        ConnectionError: the URL does not answer.
+        FolderInUse: another process writes there.
+        ImportError: says what to install.
+        RuntimeError: a file is damaged.
+    """
+    if is_url(location):
+        from mmvtr.store.qdrant import QdrantStore
+
+        return QdrantStore.open(str(location), write=write)
+    folder = Path(location)
+    if not (folder / NAME).is_file() and (folder / META).is_file():
+        return FlatStore.of_old(folder, write=write)
+    if not (folder / NAME).is_file():
+        raise FileNotFoundError(f'{folder} holds no store: {NAME} and {META} are missing')
+    engine = Manifest.read(folder).engine
+    if engine not in _FOLDERS:
+        raise RuntimeError(f'{folder}: an unknown engine {str(engine)[:80]!r}')
+    return _FOLDERS[engine].open(folder, write=write)
+
+
+def is_url(location: Union[str, Path]) -> bool:
+    """Whether a location is a server's."""
+    return str(location).startswith(('http://', 'https://'))

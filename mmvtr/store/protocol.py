@@ -1,0 +1,429 @@
+"""What a gallery store does, whatever engine keeps its vectors."""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, Union
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mmvtr.store.filters import Condition, parsed
+from mmvtr.store.items import (
+    Hit,
+    Item,
+    Rows,
+    checked_columns,
+    checked_ids,
+    checked_vectors,
+    refuse_known,
+    refuse_unknown,
+)
+from mmvtr.store.normaliser import TRANSFORMS, Normaliser
+from mmvtr.store.online import Reservoir
+
+Vectors = Union[Tensor, np.ndarray]
+
+#: Items of which a refit finds the row biases; those of the columns are of all items.
+SAMPLE = 100_000
+
+
+class GalleryStore(ABC):
+    """Items with vectors and biases, found by inner product plus bias.
+
+    An engine fills the methods that begin with an underscore; what is public is the same for all.
+    A change (:meth:`add`, :meth:`delete`, :meth:`refit`) is there as a whole or not at all.
+
+    Attributes:
+        engine: its name.
+        writable: whether it may be changed from here.
+        online: sample of the served queries; None: none is kept.
+
+    Example:
+        ::
+
+            >>> with open_store('DIR', write=True) as store:
+            ...     store.add(['a', 'b'], vectors, paths=['a.mp4', 'b.mp4'])
+            ...     store.refit(bank, temperature=0.05)
+            ...     hits = store.search(queries, k=5, filter={'path': 'a.mp4'})
+    """
+
+    engine: str
+    writable: bool
+    online: Optional[Reservoir] = None
+
+    def __init__(self) -> None:
+        self._changing = threading.RLock()
+
+    # -- what is known of the whole ----------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def dim(self) -> int:
+        """D of the vectors."""
+
+    @property
+    @abstractmethod
+    def model(self) -> Optional[str]:
+        """Fingerprint of the model that made the vectors."""
+
+    @property
+    @abstractmethod
+    def about(self) -> dict[str, Any]:
+        """Where the vectors come from, in types that json knows."""
+
+    @property
+    @abstractmethod
+    def types(self) -> dict[str, str]:
+        """Types of the metadata columns, by name."""
+
+    @property
+    @abstractmethod
+    def normaliser(self) -> Optional[Normaliser]:
+        """What gives items their biases; None: scores as they are."""
+
+    @property
+    @abstractmethod
+    def last_refit(self) -> Optional[dict[str, Any]]:
+        """Options of the last refit."""
+
+    # -- changes -----------------------------------------------------------------------------
+
+    def add(
+        self,
+        ids: Sequence[str],
+        vectors: Vectors,
+        *,
+        paths: Optional[Sequence[Optional[str]]] = None,
+        starts: Optional[Sequence[Optional[float]]] = None,
+        ends: Optional[Sequence[Optional[float]]] = None,
+        sigmas: Optional[Sequence[Optional[float]]] = None,
+        metadata: Optional[Mapping[str, Sequence[Any]]] = None,
+        model: Optional[str] = None,
+    ) -> None:
+        """Add N items, which get their biases; those of the others stay as they are.
+
+        Args:
+            ids: N new ones.
+            vectors: float [N, D], torch or numpy.
+            paths: of the files.
+            starts, ends: seconds.
+            sigmas: uncertainties.
+            metadata: column -> N values of one type (str, int, float or bool), None allowed.
+            model: fingerprint of what made the vectors, to be that of the store.
+
+        Raises:
+            ValueError: ids that occur twice or are there already, vectors of another model, width
+                or number or with entries that are not finite, a column that does not fit.
+            PermissionError: the store was opened for reading.
+            OSError: it cannot be written; nothing has changed.
+        """
+        self._check_writable()
+        self._check_model(model)
+        ids = checked_ids(ids)
+        vectors = checked_vectors(vectors, self.dim, what='add')
+        if len(ids) != len(vectors):
+            raise ValueError(f'one vector an id expected: {len(ids)} ids, {len(vectors)} vectors')
+        given = dict(path=paths, start=starts, end=ends, sigma=sigmas)
+        columns, types = checked_columns(len(ids), given, metadata, self.types)
+        columns['added'] = [time.time()] * len(ids)
+        with self._changing:
+            refuse_known(sorted(self._known(ids)))
+            self._insert(Rows(ids, vectors, columns, types), self._biases(vectors))
+
+    def delete(self, ids: Sequence[str]) -> None:
+        """Remove items.
+
+        Raises:
+            ValueError: an id that is not there; none is removed then.
+            PermissionError, OSError: as :meth:`add`.
+        """
+        self._check_writable()
+        ids = checked_ids(ids)
+        with self._changing:
+            known = self._known(ids)
+            refuse_unknown([name for name in ids if name not in known])
+            self._remove(ids)
+
+    def refit(
+        self,
+        queries: Optional[Vectors] = None,
+        *,
+        transform: Optional[str] = 'same',
+        temperature: Optional[float] = None,
+        iterations: Optional[int] = None,
+        strictness: Optional[float] = None,
+        sample: int = SAMPLE,
+        seed: int = 0,
+        device: Union[str, torch.device] = 'cpu',
+        model: Optional[str] = None,
+    ) -> None:
+        """Give all items new biases; vectors stay as they are, and readers see old or new biases.
+
+        Args:
+            queries: float [K, D], the bank; None: the sample of served queries.
+            transform: ``'sinkhorn'``, ``'unbalanced_sinkhorn'``, ``'inverted_softmax'``, None: no
+                biases any more; ``'same'`` as the last refit, at first Sinkhorn.
+            temperature: positive; default as the last refit, whose there must have been one.
+            iterations: of Sinkhorn-Knopp; default as the last refit, at first 4.
+            strictness: of the unbalanced one; default as the last refit with it, at first .8.
+            sample: items, drawn by ``seed``, that the row biases are found on; of fewer items all.
+            device: where it is computed.
+            model: as :meth:`add`.
+
+        Raises:
+            ValueError: an empty store or bank, a bank of another model or width, no temperature,
+                options that do not fit.
+            PermissionError, OSError: as :meth:`add`.
+        """
+        self._check_writable()
+        self._check_model(model)
+        with self._changing:
+            if transform is None:
+                self._switch(None, self._zeros(), dict(transform=None))
+                return
+            options = self._options(transform, temperature, iterations, strictness)
+            bank = self._bank(queries)
+            if not self.count():
+                raise ValueError('refit: the store is empty')
+            normaliser = Normaliser.fit(
+                torch.from_numpy(bank).to(device),
+                torch.from_numpy(self._sampled(sample, seed)).to(device),
+                **options,
+            )
+            normaliser = normaliser._replace(
+                queries=normaliser.queries.cpu(), row_biases=normaliser.row_biases.cpu()
+            )
+            told = dict(options, num_queries=len(bank), online=queries is None)
+            told['strictness'] = normaliser.strictness
+            self._switch(normaliser, self._anew(normaliser, device), told)
+
+    def persist(self) -> None:
+        """Write what is in memory only, and put the files in order.
+
+        Raises:
+            PermissionError, OSError: as :meth:`add`.
+        """
+        self._check_writable()
+        with self._changing:
+            self._persist()
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let others write; what was not persisted is lost."""
+
+    def __enter__(self) -> 'GalleryStore':
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.close()
+
+    # -- answers -----------------------------------------------------------------------------
+
+    def get(self, ids: Sequence[str]) -> list[Item]:
+        """Items with their vectors, in the order of ``ids``.
+
+        Raises:
+            ValueError: an id that is not there.
+        """
+        ids = checked_ids(ids)
+        found = {item.id: item for item in self._fetch(ids)}
+        refuse_unknown([name for name in ids if name not in found])
+        return [found[name] for name in ids]
+
+    def count(self, filter: Optional[Mapping[str, Any]] = None) -> int:
+        """Items that are there, or that fit a filter.
+
+        Raises:
+            ValueError: see :func:`~mmvtr.store.filters.parsed`.
+        """
+        return self._count(parsed(filter, self.types))
+
+    def search(
+        self,
+        queries: Vectors,
+        k: int = 10,
+        *,
+        filter: Optional[Mapping[str, Any]] = None,
+        transform: bool = True,
+        exact: bool = False,
+        record: bool = True,
+        model: Optional[str] = None,
+    ) -> list[list[Hit]]:
+        """The k best items of each query, best first; all that fit the filter if there are fewer.
+
+        A query is normalised alone: no other query and no bank has a part in its answer.
+
+        Args:
+            queries: float [Q, D], torch or numpy.
+            k: 1 or more.
+            filter: column -> value, list of values, or ``{'min': x, 'max': y}``.
+            transform: rank by score plus bias, else by the score alone.
+            exact: look at every item although there is an approximate index.
+            record: let the queries take part in the sample of served queries, if one is kept.
+            model: as :meth:`add`.
+
+        Returns:
+            Q lists of hits.
+
+        Raises:
+            ValueError: an empty store, k < 1, queries of another model or width or not finite, a
+                filter that does not fit.
+        """
+        self._check_model(model)
+        if type(k) is not int or k < 1:
+            raise ValueError(f'k must be 1 or more, not {str(k)[:80]}')
+        queries = checked_vectors(queries, self.dim, what='search')
+        conditions = parsed(filter, self.types)
+        if not self._count([]):
+            raise ValueError('the store is empty')
+        hits = self._search(queries, k, conditions, transform, exact)
+        if record and self.online is not None and self.writable:
+            self._serve(queries)
+        return hits
+
+    # -- of an engine ------------------------------------------------------------------------
+
+    @abstractmethod
+    def _known(self, ids: Sequence[str]) -> set[str]:
+        """Which of the ids are there."""
+
+    @abstractmethod
+    def _insert(self, rows: Rows, biases: np.ndarray) -> None:
+        """Add new rows and their biases, float32 [N]."""
+
+    @abstractmethod
+    def _remove(self, ids: Sequence[str]) -> None:
+        """Remove items that are there."""
+
+    @abstractmethod
+    def _fetch(self, ids: Sequence[str]) -> list[Item]:
+        """Those of the ids that are there, in any order."""
+
+    @abstractmethod
+    def _count(self, conditions: Sequence[Condition]) -> int:
+        """Items that fit."""
+
+    @abstractmethod
+    def _search(
+        self,
+        queries: np.ndarray,
+        k: int,
+        conditions: Sequence[Condition],
+        transform: bool,
+        exact: bool,
+    ) -> list[list[Hit]]:
+        """Best first."""
+
+    @abstractmethod
+    def _batches(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Keys [n] of the engine's own and vectors float32 [n, D] of all items, some at a time."""
+
+    @abstractmethod
+    def _switch(
+        self,
+        normaliser: Optional[Normaliser],
+        biases: Iterable[tuple[np.ndarray, np.ndarray]],
+        options: dict[str, Any],
+    ) -> None:
+        """Take keys and biases of all items, some at a time, in place of the old ones."""
+
+    @abstractmethod
+    def _persist(self) -> None:
+        """See :meth:`persist`."""
+
+    # -- shared ------------------------------------------------------------------------------
+
+    def _check_writable(self) -> None:
+        if not self.writable:
+            raise PermissionError(f'{self} was opened for reading: open it with write=True')
+
+    def _check_model(self, model: Optional[str]) -> None:
+        if model is not None and self.model is not None and model != self.model:
+            raise ValueError(
+                f'vectors of the model {model[:80]}, but {self} holds those of {self.model[:80]}: '
+                'they cannot be compared'
+            )
+
+    def _biases(self, vectors: np.ndarray) -> np.ndarray:
+        """float32 [N, D] -> float32 [N]."""
+        normaliser = self.normaliser
+        if normaliser is None:
+            return np.zeros(len(vectors), np.float32)
+        return normaliser.biases(torch.from_numpy(vectors)).numpy()
+
+    def _options(
+        self,
+        transform: str,
+        temperature: Optional[float],
+        iterations: Optional[int],
+        strictness: Optional[float],
+    ) -> dict[str, Any]:
+        last = self.last_refit or {}
+        if transform == 'same':
+            transform = last.get('transform') or TRANSFORMS[0]
+        if temperature is None:
+            temperature = last.get('temperature')
+        if temperature is None:
+            raise ValueError('refit: a temperature is needed, as there was no refit before')
+        if iterations is None:
+            iterations = last.get('iterations', 4)
+        if strictness is None:
+            before = last.get('transform') == transform == 'unbalanced_sinkhorn'
+            strictness = last['strictness'] if before else 0.8
+        return dict(
+            transform=transform,
+            temperature=float(temperature),
+            iterations=iterations,
+            strictness=strictness,
+        )
+
+    def _bank(self, queries: Optional[Vectors]) -> np.ndarray:
+        if queries is not None:
+            return checked_vectors(queries, self.dim, what='refit')
+        if self.online is None or not len(self.online):
+            raise ValueError(
+                'refit: no queries were given, and the store keeps none of those that it has served'
+            )
+        return self.online.queries()
+
+    def _sampled(self, most: int, seed: int) -> np.ndarray:
+        """float32 [min(N, most), D]: items drawn without replacement."""
+        count = self.count()
+        chosen = np.ones(count, dtype=bool)
+        if count > most:
+            chosen[:] = False
+            chosen[np.random.default_rng(seed).choice(count, most, replace=False)] = True
+        parts, start = [], 0
+        for _, vectors in self._batches():
+            parts.append(vectors[chosen[start : start + len(vectors)]])
+            start += len(vectors)
+        return np.concatenate(parts)
+
+    def _anew(
+        self, normaliser: Normaliser, device: Union[str, torch.device]
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        there = normaliser._replace(
+            queries=normaliser.queries.to(device), row_biases=normaliser.row_biases.to(device)
+        )
+        for keys, vectors in self._batches():
+            yield keys, there.biases(torch.from_numpy(vectors).to(device)).cpu().numpy()
+
+    def _zeros(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for keys, _ in self._batches():
+            yield keys, np.zeros(len(keys), np.float32)
+
+    def _serve(self, queries: np.ndarray) -> None:
+        """Offer queries to the sample; refit from it where that is due."""
+        with self._changing:
+            before = self.online.seen
+            self.online.offer(queries)
+            every = self.refit_every
+            if every and before // every != self.online.seen // every:
+                self.refit()
+
+    #: Served queries after which a refit follows by itself; None: only when asked.
+    refit_every: Optional[int] = None
