@@ -17,7 +17,8 @@ ROOMS = dict(
     evaluation=['evaluation'],
     engine=['engine'],
     users=[
-        'apis', 'extraction', 'index', 'inferencer', 'onnx_export', 'pretrained', 'utils'
+        'apis', 'extraction', 'figures', 'index', 'inferencer', 'onnx_export', 'pretrained',
+        'store', 'utils',
     ],
 )  # fmt: skip
 
