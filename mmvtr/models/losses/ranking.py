@@ -236,9 +236,6 @@ class RankingLoss(TripletLoss):
         pool_from: share of the training after which ``pool`` holds; before, all are drawn from
             (of 100 epochs GMMFormer: 30 on TVR, 20 on ActivityNet, never on Charades-STA; MS-SL:
             20 on all).
-        hardest_from: share of the training after which ``negatives='hardest'`` holds; before, all
-            count.  The hardest of an untrained model pull everything together, and the loss stays
-            at the margin (FaceNet, Schroff et al. 2015; VSE-infinity begins with an epoch of all).
         weight_on, negatives, positive, average, direction: see
             :func:`mmvtr.functional.ranking.ranking`.
 
@@ -247,8 +244,7 @@ class RankingLoss(TripletLoss):
 
     Raises:
         ValueError: an unknown choice, a pool of nothing or without ``'random'``, an
-            ``ambiguous_margin`` outside [0, margin], ``hardest_from`` outside [0, 1) or of other
-            negatives.
+            ``ambiguous_margin`` outside [0, margin].
     """
 
     slots = ('margins', 'weights', 'ambiguous')
@@ -262,7 +258,6 @@ class RankingLoss(TripletLoss):
         negatives: str = 'all',
         pool: Optional[int] = None,
         pool_from: float = 0.0,
-        hardest_from: float = 0.0,
         positive: str = 'own',
         average: str = 'terms',
         direction: str = 'both',
@@ -273,15 +268,9 @@ class RankingLoss(TripletLoss):
             raise ValueError(
                 f'ambiguous_margin must lie between 0 and margin = {margin}, not {ambiguous_margin}'
             )
-        if not 0 <= hardest_from < 1 or (hardest_from and negatives != 'hardest'):
-            raise ValueError(
-                f'hardest_from must lie in [0, 1), and be 0 unless negatives are hardest; got '
-                f'{hardest_from} of {negatives!r}'
-            )
         self.margin = margin
         self.ambiguous_margin = margin / 2 if ambiguous_margin is None else ambiguous_margin
         self.pool_from = pool_from
-        self.hardest_from = hardest_from
         self.direction = direction
         self.weight_on = weight_on
         self.negatives = negatives
@@ -296,8 +285,6 @@ class RankingLoss(TripletLoss):
 
     def choice(self) -> Choice:
         choice = Choice(self.weight_on, self.negatives, self.pool, self.positive, self.average)
-        if self.progress < self.hardest_from:
-            return choice._replace(negatives='all')
         if self.negatives != 'random':
             return choice
         return choice._replace(

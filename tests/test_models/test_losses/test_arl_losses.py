@@ -110,22 +110,6 @@ def test_the_pool_holds_from_its_share_of_the_training_on():
         assert (drawn == expected) == is_hardest
 
 
-def test_the_hardest_negatives_wait_for_their_share_of_the_training():
-    scores, positives = torch.randn(4, 40), torch.eye(40, dtype=torch.bool)[:4]
-    loss = RankingLoss(negatives='hardest', hardest_from=0.1, margin=9.0)
-    values = {
-        kind: RankingLoss(negatives=kind, margin=9.0)({'scores': scores}, Target(positives), 1.0)
-        for kind in ('all', 'hardest')
-    }
-    assert values['hardest'] > values['all']
-    for progress, kind in ((0.0, 'all'), (0.09, 'all'), (0.1, 'hardest'), (1.0, 'hardest')):
-        loss.progress = progress
-        assert loss({'scores': scores}, Target(positives), 1.0) == values[kind]
-    for bad in (dict(hardest_from=1.0, negatives='hardest'), dict(hardest_from=0.1)):
-        with pytest.raises(ValueError, match=r'hardest_from must lie in \[0, 1\), and be 0 unless'):
-            RankingLoss(**bad)
-
-
 def test_the_ambiguous_margin():
     assert RankingLoss(margin=0.3).ambiguous_margin == 0.15
     assert RankingLoss(margin=0.3, ambiguous_margin=0.0).ambiguous_margin == 0
