@@ -59,9 +59,7 @@ class LanceStore(FolderStore):
         """Build the approximate index; items that are added later are searched one by one until
         :meth:`persist` takes them in.
 
-        Its metric is L2, which ranks vectors of one norm as inner products do.  A quantiser by
-        inner product would not: with a gap between texts and videos all queries would visit the
-        same partitions.
+        Its metric is L2, which ranks vectors of one norm as inner products do.
 
         Args:
             form: one of :data:`FORMS`.

@@ -1,8 +1,8 @@
-"""FAISS' inverted lists on galleries with biases, by a metric that sees the right neighbours.
+"""FAISS' inverted lists and graph on galleries with biases, by a metric that sees the neighbours.
 
-A coarse quantiser by inner product on ``[v, b]`` fails under a modality gap: all queries are near
-the same few centroids.  One more dimension that gives all items the same norm makes the search
-by inner product one by L2, whose lists are cells around the items.
+Lists by inner product on ``[v, b]`` would follow the length of their centres as well as the
+direction.  One more dimension that gives all items the same norm makes the search by inner product
+one by L2, whose lists are cells around the items.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Every engine against brute force in float64, and against each other."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -292,12 +293,17 @@ def test_an_index_by_l2_refuses_vectors_of_several_norms(tmp_path):
 
 
 def test_without_an_engine_one_line_says_what_to_install(tmp_path):
-    for engine, module, extra in (('lance', 'lancedb', 'store'), ('faiss', 'faiss', 'index')):
-        code = (
-            f"import sys; sys.modules['{module}'] = None; from mmvtr.store import create_store; "
-            f"create_store(r'{tmp_path / engine}', 3, engine='{engine}')"
-        )
-        done = subprocess.run(
-            [sys.executable, '-c', code], cwd=ROOT, capture_output=True, text=True
-        )
-        assert re.search(rf'ImportError: .* pip install -e "\.\[{extra}\]"$', done.stderr.strip())
+    code = """
+import sys
+sys.modules.update(dict.fromkeys(['lancedb', 'faiss', 'qdrant_client']))
+from mmvtr.store import create_store
+for engine, where in dict(lance='.', faiss='.', qdrant='http://host:1/x').items():
+    try:
+        create_store(where, 3, engine=engine)
+    except ImportError as error:
+        print(error)
+"""
+    run = dict(cwd=tmp_path, env=dict(os.environ, PYTHONPATH=str(ROOT)))
+    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, **run)
+    extras = re.findall(r'^a store .* pip install -e "\.\[(\w+)\]"$', done.stdout, re.MULTILINE)
+    assert extras == ['store', 'index', 'qdrant'], done.stderr

@@ -8,7 +8,7 @@ all scores with biases in float32.  Times are of one query at a time, warm, with
 the engine can be told so: the median of the clock, and the mean of the processor's time over all
 threads, which another load on the machine does not change as much.  Ratios are of processor time,
 to a bare FAISS index of ``[v, b]`` that looks at all items.  The rows 'lists by inner product' are
-a warning: what one gets when such an index is exchanged for inverted lists of the same metric.
+no form of a store: what one gets when such an index is exchanged for lists of the same metric.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import os
 import tempfile
 import time
 import warnings
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Callable, NamedTuple, Optional
 
@@ -46,7 +47,7 @@ class Made(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A line of the table; times in milliseconds a query, build in seconds."""
+    """A line of the table; times in milliseconds a query."""
 
     engine: str
     form: str
@@ -55,7 +56,6 @@ class Row(NamedTuple):
     clock: float
     processor: float
     ratio: float
-    build: float
 
 
 def parse_args() -> argparse.Namespace:
@@ -132,48 +132,46 @@ def recall(found: list, expected: np.ndarray) -> float:
 
 
 class Bench:
-    """Rows of the table, one after the other."""
+    """Rows of the table, one after the other.
 
-    def __init__(self, data: Made) -> None:
-        self.data, self.rows, self.flat = data, [], None
+    Args:
+        data: the vectors.
+        tell: is given all rows so far, after each.
+    """
+
+    def __init__(self, data: Made, tell: Callable[[list[Row]], None]) -> None:
+        self.data, self._tell = data, tell
+        self.rows: list[Row] = []
+        self.flat: Optional[float] = None
         self.expected = best(data)
 
-    def bare(self, form: str, index: Any, build: float) -> None:
+    def bare(self, form: str, index: Any) -> None:
         """An index of FAISS over [v, b] alone."""
         queries = np.column_stack((self.data.queries, np.ones(len(self.data.queries), np.float32)))
         found, clock, spent = timed(lambda q: index.search(q, K)[1][0].tolist(), queries)
         self.flat = self.flat or spent
-        self._row('bare FAISS', form, len(self.data.gallery), found, clock, spent, build)
+        self._row('bare FAISS', form, len(self.data.gallery), found, clock, spent)
 
-    def store(
-        self, store: GalleryStore, form: str, build: float, count: Optional[int] = None
-    ) -> None:
+    def store(self, store: GalleryStore, form: str, count: Optional[int] = None) -> None:
         """A store that holds the first ``count`` videos, by numbers as ids."""
         found, clock, spent = timed(lambda q: store.search(q, K)[0], self.data.queries)
         rows = [[int(hit.item.id) for hit in hits] for hits in found]
-        self._row(store.engine, form, count or len(self.data.gallery), rows, clock, spent, build)
+        self._row(store.engine, form, count or len(self.data.gallery), rows, clock, spent)
 
     def _row(
-        self,
-        engine: str,
-        form: str,
-        count: int,
-        found: list,
-        clock: float,
-        spent: float,
-        build: float,
+        self, engine: str, form: str, count: int, found: list, clock: float, spent: float
     ) -> None:
         row = Row(
             engine,
             form,
             count,
-            round(recall(found, self.expected), 4),
-            round(clock, 3),
-            round(spent, 3),
-            round(spent / self.flat, 4),
-            round(build, 1),
+            round(recall(found, self.expected), 3),
+            round(clock, 2),
+            round(spent, 2),
+            round(spent / self.flat, 3),
         )
         self.rows.append(row)
+        self._tell(self.rows)
         print(line(row), flush=True)
 
 
@@ -184,66 +182,59 @@ def line(row: Row) -> str:
     )
 
 
-def filled(store: GalleryStore, data: Made, count: int) -> float:
-    """Add the first videos and give them the biases; returns the seconds of the adding."""
-    start = time.perf_counter()
+def filled(store: GalleryStore, data: Made, count: int) -> None:
+    """Add the first videos and give them the biases."""
     for first in range(0, count, 20_000):
         rows = range(first, min(first + 20_000, count))
         store.add([str(row) for row in rows], data.gallery[rows.start : rows.stop])
-    seconds = time.perf_counter() - start
     store.refit(data.bank, temperature=TEMPERATURE, sample=20_000)
-    return seconds
 
 
-def measure(data: Made, embedded: int, folder: Path) -> list[Row]:
+def measure(data: Made, embedded: int, folder: Path, tell: Callable[[list[Row]], None]) -> None:
+    """All rows."""
     faiss.omp_set_num_threads(1)
-    bench, size = Bench(data), len(data.gallery)
+    bench, size = Bench(data, tell), len(data.gallery)
     both = np.column_stack((data.gallery, data.biases))
     lists = round(size**0.5)
 
-    start = time.perf_counter()
     flat = faiss.IndexFlatIP(DIM + 1)
     flat.add(both)
-    bench.bare('flat', flat, time.perf_counter() - start)
+    bench.bare('flat', flat)
     for probes in (lists // 20, lists // 10, lists // 5):
-        start = time.perf_counter()
         quantiser = faiss.IndexFlatIP(DIM + 1)
         wrong = faiss.IndexIVFFlat(quantiser, DIM + 1, lists, faiss.METRIC_INNER_PRODUCT)
         wrong.train(both[: 64 * lists])
         wrong.add(both)
         wrong.nprobe = probes
-        name = f'lists by inner product, {probes} of {lists}: do not'
-        bench.bare(name, wrong, time.perf_counter() - start)
+        name = f'lists by inner product, {probes} of {lists}'
+        bench.bare(name, wrong)
 
     # A store draws the sample of its row biases by itself: what is expected has its biases.
     with create_store(folder / 'faiss', DIM, engine='faiss') as store:
-        seconds = filled(store, data, size)
+        filled(store, data, size)
         biases = np.array([item.bias for item in store.get([str(i) for i in range(size)])])
         bench.data = data._replace(biases=biases.astype(np.float32))
         bench.expected = best(bench.data)
-        bench.store(store, 'exact', seconds)
+        bench.store(store, 'exact')
         for form, probes in (
             ('l2', lists // 10),
             ('l2', lists // 5),
             ('rerank', lists // 5),
             ('hnsw', 100),
         ):
-            start = time.perf_counter()
             store.index(form, probes=probes, candidates=100)
             name = 'hnsw' if form == 'hnsw' else f'{form}, {probes} of {lists}'
-            bench.store(store, name, time.perf_counter() - start)
+            bench.store(store, name)
     with create_store(folder / 'lance', DIM, engine='lance') as store:
-        seconds = filled(store, data, size)
+        filled(store, data, size)
         store.persist()
-        bench.store(store, 'exact', seconds)
+        bench.store(store, 'exact')
         for form in ('ivf_flat', 'ivf_pq'):
-            start = time.perf_counter()
             probes = max(1, lists // 5)
             store.index(form, probes=probes, candidates=100)
-            bench.store(store, f'{form}, {probes} of {lists}', time.perf_counter() - start)
+            bench.store(store, f'{form}, {probes} of {lists}')
     if embedded:
         in_qdrant(bench, min(embedded, size))
-    return bench.rows
 
 
 def in_qdrant(bench: Bench, count: int) -> None:
@@ -251,12 +242,12 @@ def in_qdrant(bench: Bench, count: int) -> None:
     store = QdrantStore.create('bench', DIM, client=QdrantClient(':memory:'))
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')  # of its size, and that it is exact
-        seconds = filled(store, bench.data, count)
+        filled(store, bench.data, count)
         items = store.get([str(i) for i in range(count)])
         biases = np.array([item.bias for item in items], np.float32)
         small = bench.data._replace(gallery=bench.data.gallery[:count], biases=biases)
         expected, bench.expected = bench.expected, best(small)
-        bench.store(store, 'embedded, exact', seconds, count)
+        bench.store(store, 'embedded, exact', count)
         bench.expected = expected
 
 
@@ -265,16 +256,16 @@ def main() -> None:
     data = made(args.size, args.queries, args.bank, args.seed)
     print('| engine | form | items | recall@10 | ms | CPU ms | to flat |')
     print('|---|---|---|---|---|---|---|')
+    said = {key: value for key, value in vars(args).items() if key != 'json'}
+    versions = dict(faiss=faiss.__version__, lancedb=version('lancedb'), numpy=np.__version__)
+
+    def tell(rows: list[Row]) -> None:
+        if args.json:  # after each row: some take long
+            content = dict(options=said, versions=versions, rows=[row._asdict() for row in rows])
+            args.json.write_text(json.dumps(content, indent=1) + '\n')
+
     with tempfile.TemporaryDirectory() as folder:
-        rows = measure(data, args.embedded, Path(folder))
-    if args.json:
-        said = {key: value for key, value in vars(args).items() if key != 'json'}
-        versions = dict(faiss=faiss.__version__, numpy=np.__version__)
-        args.json.write_text(
-            json.dumps(
-                dict(options=said, versions=versions, rows=[r._asdict() for r in rows]), indent=1
-            )
-        )
+        measure(data, args.embedded, Path(folder), tell)
 
 
 if __name__ == '__main__':
