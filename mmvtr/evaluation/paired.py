@@ -146,16 +146,26 @@ def bootstrap(
     """
     if videos is None:
         drawn = [_counts(field.shape[1], draws) for field in fields]
+        sums = sum(
+            times @ field.T / times.sum(1, keepdims=True) for times, field in zip(drawn, fields)
+        )
     else:
+        # the sum over a video's queries is drawn as often as the video is
         found, places = np.unique(np.concatenate(videos), return_inverse=True)
-        ends = np.cumsum([len(those) for those in videos])[:-1]
         counts = _counts(len(found), draws)
-        drawn = [counts[:, those] for those in np.split(places, ends)]
-    sums = sum(times @ field.T / times.sum(1, keepdims=True) for times, field in zip(drawn, fields))
+        parts = np.split(places, np.cumsum([len(those) for those in videos])[:-1])
+        sums = sum(_mean_of_drawn(counts, those, field) for those, field in zip(parts, fields))
     seeds = sums.shape[1]
     means = (sums * _counts(seeds, draws, stream=1)).sum(1) / seeds
     low, high = np.quantile(means, ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
     return float(low), float(high)
+
+
+def _mean_of_drawn(counts: np.ndarray, places: np.ndarray, field: np.ndarray) -> np.ndarray:
+    """Float64 [draws, S], means over the queries of the drawn videos."""
+    size = counts.shape[1]
+    sums = np.stack([np.bincount(places, row, minlength=size) for row in field], axis=1)
+    return counts @ sums / (counts @ np.bincount(places, minlength=size))[:, None]
 
 
 @lru_cache(maxsize=64)
