@@ -219,9 +219,15 @@ def refuse_without_vectors(model: nn.Module) -> None:
     """Raise ValueError where scores are no inner products: they compare tokens, or in stages."""
     similarity = model.similarity
     if not hasattr(similarity, 'flat') or not getattr(similarity, 'exact', True):
+        offer = ''
+        if hasattr(similarity, 'shortlist'):
+            offer = (
+                '; a large gallery it ranks in two stages: model.similarity.shortlist=100 scores '
+                "each text's 100 best videos of the cheap first stage (tools/test.py)"
+            )
         raise ValueError(
             f'the scores of {type(similarity).__name__} are no inner products of one vector an '
-            'item, which an index of nearest neighbours needs'
+            f'item, which an index of nearest neighbours needs{offer}'
         )
 
 

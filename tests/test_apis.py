@@ -21,6 +21,7 @@ from mmvtr.apis import (
     vectors,
 )
 from mmvtr.datasets.videos.video_io import BrokenVideoError
+from mmvtr.models.similarities.xpool import XPoolSimilarity
 from mmvtr.structures import Embedding
 
 CONFIG = toy.RETRIEVER + """
@@ -223,6 +224,14 @@ def test_other_similarities_have_no_vectors(retriever, similarity):
         refuse_without_vectors(model)
     with pytest.raises(ValueError, match=message):
         vectors(model, {'global': Embedding(torch.ones(1, 2))})
+
+
+def test_who_can_rank_a_shortlist_is_said_to(retriever):
+    model, _ = retriever
+    model.similarity = XPoolSimilarity(dim=2)
+    message = r'XPoolSimilarity are no inner products .* two stages: model.similarity.shortlist=100'
+    with pytest.raises(ValueError, match=message):
+        refuse_without_vectors(model)
 
 
 def test_levels_of_another_model(retriever):

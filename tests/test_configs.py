@@ -148,7 +148,7 @@ COMPARED = [
     if 'planted_features' in path.stem
     and {
         *('oracle', 'adaptive', 'cmgsd', 'teachtext', 'ran', 'ranp', 'ncl', 'uatvr', 'relative'),
-        *('agreement', 'taco', 'dldkd'),
+        *('agreement', 'taco', 'dldkd', 'xpool'),
     }
     & set(path.stem.split('_'))
 ]
@@ -299,6 +299,8 @@ def rates(path):
         return (rate,) * 3
     if first in ('uatvr', 'ti', 'dsa', 'dua') or path.stem.startswith('clip4clip_seqtransf_vitb16'):
         return 5e-7, 5e-5, 5e-5
+    if first == 'xpool':
+        return 1e-6, 1e-6, 3e-5 if kind == 'msrvtt' else 1e-5
     assert first in ('c2v', 'dvtr', 'clip4clip', 'ncl', 'egonce', 'egovlp')
     return 1e-6, 2e-5, 1e-4
 
@@ -380,6 +382,22 @@ def test_values_of_dvtr(path):
     assert loss.reads == ('global', 'aligned')
     assert loss.type == ('RankingLoss' if 'triplet' in parts else 'ContrastiveLoss')
     assert 'triplet' not in parts or loss.margin == 0.5
+
+
+@of_families('xpool')
+def test_values_of_xpool(path):
+    """The commands of the authors' repository, and the defaults of its arguments."""
+    cfg = Config.fromfile(path)
+    similarity, dropout = cfg.model.similarity, dict(xpool_msvd=0.4).get(path.stem, 0.3)
+    assert (similarity.dim, similarity.heads, similarity.dropout) == (512, 1, dropout)
+    assert cfg.train_dataloader.batch_size == 32 and cfg.train_cfg.max_epochs == 5
+    assert cfg.optim_wrapper.optimizer.weight_decay == 0.2
+    assert cfg.param_scheduler == [dict(type='mmvtr.WarmupCosineLR', warmup=0.1, by_epoch=False)]
+    assert cfg.model.temperature == dict(type='Temperature', init=0.01, learnable=True)
+    assert cfg.model.losses == dict(contrastive=dict(type='ContrastiveLoss'))
+    for split in ('train', 'val', 'test'):
+        load = (cfg.get(f'{split}_dataloader') or cfg.test_dataloader).dataset.video_pipeline[0]
+        assert (load.sampling, load.num_frames) == ('segment_centre', 12)
 
 
 @pytest.mark.parametrize('row', ['msrvtt', 'msrvtt_full', 'msvd', 'vatex', 'activitynet', 'lsmdc'])

@@ -9,29 +9,32 @@ from mmvtr.models import HiTEncoder
 from mmvtr.onnx_export import video_side
 from mmvtr.registry import bare_name
 from mmvtr.utils import register_all_modules
-from tests.test_configs import CONFIGS, without_downloads
+from tests.test_configs import REAL, without_downloads
 
-HIT = {path.stem: path for path in CONFIGS if 'hit' in path.stem.split('_')}
+HIT = {path.stem: path for path in REAL if 'hit' in path.stem.split('_')}
 #: DVTR Sec. V-A.2, and widths of the networks.
 ALL_THREE = dict(appearance=2048, audio=128, motion=1024)
 EXPERTS = dict(
     msrvtt=ALL_THREE,
     msrvtt_full=ALL_THREE,
     msvd=ALL_THREE,
+    lsmdc=ALL_THREE,
     vatex=dict(i3d=1024, motion=1024),
     activitynet=dict(audio=128, motion=1024),
 )
 #: Where a table has a video that is longer than MSR-VTT's.
-SECONDS = dict(msvd=64, activitynet=768)
+SECONDS = dict(msvd=64, lsmdc=64, activitynet=768)
 
 
 def dataset_of(name):
-    return name.partition('hit_')[2]
+    return name.partition('hit_')[2].removesuffix('_triplet')
 
 
 def test_each_set_has_hit_and_dvtr():
     expected = {f'{method}_{name}' for method in ('hit', 'dvtr_hit') for name in EXPERTS}
-    assert set(HIT) == expected | {'dvtr_pcme_hit_msrvtt_full'}
+    tables = {'dvtr_pcme_hit_msrvtt_full'}  # IX, and X
+    tables |= {f'{method}_msrvtt_full_triplet' for method in ('hit', 'dvtr_hit')}
+    assert set(HIT) == expected | tables
 
 
 @pytest.mark.parametrize('name', HIT)
@@ -60,6 +63,9 @@ def test_values_of_hit(name):
         # A mean of two matrices, twice: with the other direction the sum of four terms.
         assert (loss.direction, loss.loss_weight, len(loss.reads)) == (way, 2.0, 2)
         assert loss.reads == tuple(f'{level}_{way}' for level in model.similarity.levels)
+        triplet = name.endswith('triplet')
+        assert loss.type == ('RankingLoss' if triplet else 'ContrastiveLoss')
+        assert loss.get('margin') == (0.5 if triplet else None)
     if name.startswith('dvtr'):
         supervision = model.supervision
         pcme = 'pcme' in name
@@ -71,7 +77,7 @@ def test_values_of_hit(name):
         assert model.head_reads == 'semantic'
 
 
-@pytest.mark.parametrize('name', EXPERTS)
+@pytest.mark.parametrize('name', [*EXPERTS, 'msrvtt_full_triplet'])
 def test_the_baseline_differs_in_debiasing_alone(name):
     plain, debiased = (Config.fromfile(HIT[f'{method}_{name}']) for method in ('hit', 'dvtr_hit'))
     for key in ('heads', 'head_reads', 'supervision'):

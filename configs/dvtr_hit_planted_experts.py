@@ -1,0 +1,19 @@
+# DVTR on HiT, as hit_planted_experts.py: heads, and weights of the rows of the banks.
+_base_ = ['hit_planted_experts.py']
+
+model = dict(
+    heads=dict(type='HierarchicalGaussianHead'),
+    head_reads='semantic',
+    supervision=dict(
+        type='DVTRSupervision',
+        num_samples=7,
+        reference='mean',
+        sharpness=2.0,
+        floor=0.0,
+        ramp=(0.33, 0.67),
+    ),
+)
+# Slope and bias are two numbers that have far to go in few steps.
+optim_wrapper = dict(
+    paramwise_cfg=dict(custom_keys={'supervision': dict(lr_mult=10.0, decay_mult=0.0)})
+)
