@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mmvtr.store.manifest import NAME
 from mmvtr.store.normaliser import Normaliser
 from mmvtr.store.old import META, NORMALISER, VECTORS, read_old
 
@@ -54,10 +55,11 @@ class GalleryIndex:
     Example:
         ::
 
-            >>> index = GalleryIndex.load('DIR')  # made by tools/export_index.py
-            >>> model, cfg = load_retriever('DIR/config.json', index.about['checkpoint'])
-            >>> texts = encode_texts(model, cfg, ['a cyan cross bounces'])
+            >>> index = GalleryIndex(512)
+            >>> index.add(videos.ids, vectors(model, videos.levels))
             >>> index.search(vectors(model, texts.levels), k=3).ids
+
+    What tools/export_index.py makes is a store: :func:`mmvtr.store.open_store`.
     """
 
     def __init__(
@@ -153,9 +155,11 @@ class GalleryIndex:
         """Read what :meth:`save` wrote.
 
         Raises:
-            FileNotFoundError: there is no index in that folder.
+            FileNotFoundError: there is no index in that folder, or a store.
             RuntimeError: its files do not belong together, or one is damaged.
         """
+        if (Path(folder) / NAME).is_file():
+            raise FileNotFoundError(f'{folder} is a store: mmvtr.store.open_store reads it')
         found, meta, normaliser = read_old(folder)
         index = cls(meta['dim'], normaliser=normaliser, about=meta['about'])
         index._vectors, index.ids, index.paths = found, meta['ids'], meta['paths']

@@ -3,9 +3,9 @@
 # temperature of the support set and lambda (loss_weight) are our choice: there is no public code.
 # VSE++ sums over the batch and both directions, RankingLoss takes means of both: 2 x 64.  NCL's
 # factor of 15, which is to match the scale of SSB's margin loss, points to such a sum (App. C); it
-# is our reading, not stated.  The margin is VSE++'s.  Ours, too: all negatives, where App. C has the
-# hardest, which in rehearsals pull everything together, so that the loss stays at the margin: 25.9
-# = 128 x .2 and captions after 7,600 steps, with a rate of 2e-4 and after 6 % of all negatives, too
+# is our reading, not stated.  The margin is VSE++'s.  Ours, too: all negatives, where App. C has
+# the hardest.  In rehearsals these pull everything together: the loss stays at the margin, 25.9 =
+# 128 x .2 and captions after 7,600 steps, with a rate of 2e-4 and after 6 % of all negatives, too
 # (docs/ncl.md).  Theirs: --cfg-options model.losses.triplet.negatives=hardest.
 width = 1024
 model = dict(
