@@ -1,7 +1,6 @@
 """Files of scores: what is in them, when they are written, and that eval_scores.py reads them."""
 
 import logging
-import runpy
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,10 +9,10 @@ import torch
 from mmengine.hooks import Hook
 from mmengine.runner import get_priority
 
-from children import ROOT
 from mmvtr.engine.evaluation import Encoded, Evaluation
 from mmvtr.engine.score_transforms import SinkhornHook
 from mmvtr.engine.scores_file import ScoresFileHook
+from mmvtr.evaluation.score_files import read_matrix
 from mmvtr.registry import HOOKS
 from mmvtr.structures import Relation
 
@@ -81,6 +80,5 @@ def test_a_shortlist_has_no_scores(runner):
 def test_eval_scores_reads_them(runner, tmp_path):
     evaluation = evaluation_of('test')
     ScoresFileHook().after_scoring(runner, evaluation)
-    tool = runpy.run_path(str(ROOT / 'tools' / 'analysis_tools' / 'eval_scores.py'))
-    read = tool['load_scores'](tmp_path / 'scores_test.npy')
+    read = read_matrix(tmp_path / 'scores_test.npy')
     assert torch.equal(read, evaluation.matrices['scores'])

@@ -38,7 +38,7 @@ def test_the_blocks_run(tmp_path, monkeypatch, write_video, capsys):
     states = [Queries(x.levels, *[torch.arange(2)] * 2).state() for x in (texts, videos)]
     write_plain(dict(zip(('text', 'video'), states)), 'bank.pth')
     blocks = re.findall(r'```python\n(.*?)```', PAGE, flags=re.DOTALL)
-    assert len(blocks) == 5
+    assert len(blocks) == 6
     names: dict = {}
     for block in blocks:
         exec(compile(block, 'docs/inferencer.md', 'exec'), names)
@@ -49,4 +49,5 @@ def test_the_blocks_run(tmp_path, monkeypatch, write_video, capsys):
         'beach',
         'street',
     }
+    assert "['lost']" in printed
     assert '45.2' in (tmp_path / 'saved/README.md').read_text()

@@ -306,7 +306,7 @@ def test_configs(method, dataset):
         assert model.temperature.init == 0.07
         assert model.losses == dict(ncl=dict(type='NormalizedContrastiveLoss', loss_weight=15.0))
     else:
-        assert model.losses.triplet.negatives == 'hardest' and model.losses.triplet.margin == 0.2
+        assert model.losses.triplet.negatives == 'all' and model.losses.triplet.margin == 0.2
     model.encoder.text.model = captioning.decoder = T5
     with torch.device('meta'):
         ssb, objective = MODELS.build(model.encoder), MODELS.build(captioning)

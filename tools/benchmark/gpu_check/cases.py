@@ -503,7 +503,14 @@ def _transforms(x: SimpleNamespace) -> list[Case]:
         _case('csls', x, 'scores bank', lambda i: f.csls(i.scores, i.bank, k=3), low=False),
         _case('activation_set', x, 'bank', lambda i: f.activation_set(i.bank, k=2), low=False),
     ]
-    for name in ('sinkhorn_scores', 'inverted_softmax', 'qb_norm', 'dual_softmax'):
+    plain = (
+        'sinkhorn_scores',
+        'unbalanced_sinkhorn',
+        'inverted_softmax',
+        'qb_norm',
+        'dual_softmax',
+    )
+    for name in plain:
         found.append(
             _case(
                 name,
