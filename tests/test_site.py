@@ -17,8 +17,8 @@ ROOMS = dict(
     evaluation=['evaluation'],
     engine=['engine'],
     users=[
-        'apis', 'extraction', 'figures', 'index', 'inferencer', 'onnx_export', 'pretrained',
-        'store', 'utils',
+        'apis', 'extraction', 'figures', 'index', 'inferencer', 'mteb_model', 'onnx_export',
+        'pretrained', 'store', 'utils',
     ],
 )  # fmt: skip
 
