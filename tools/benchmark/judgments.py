@@ -57,6 +57,7 @@ def parse_args() -> argparse.Namespace:
 
 def main() -> None:
     args = parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
     start, results = time.process_time(), {}
     for kind in args.kinds:
         results[kind] = run(args.data, kind)
@@ -81,7 +82,7 @@ def run(data: Path, kind: str) -> dict[str, Any]:
             points[source][setting] = values_of([flickr], source, setting)
         print(f'{kind} flickr8k {setting.transform} {setting}', flush=True)
     raw = Setting('raw')
-    found: dict[str, Any] = dict(reach=round(reach(flickr.scores), 4))
+    found: dict[str, Any] = dict(reach=round(reach(flickr.scores), 4), unseen=unseen(flickr.scores))
     found['raw'] = {
         name: levels(points['test'][raw], where)
         for name, where in (('all', all_of(flickr)), ('chosen', chosen_on), ('other', ~chosen_on))
@@ -111,6 +112,15 @@ def run(data: Path, kind: str) -> dict[str, Any]:
     everything = np.ones(sum(len(x.scores) for x in cxc), dtype=bool)
     found['raw']['crisscrossed'] = levels(there['test'][raw], everything)
     found['crisscrossed'] = confirm(choices, there, everything)
+    return found
+
+
+def unseen(scores: torch.Tensor) -> dict[str, float]:
+    """Share of items, in percent, that no query has among its ten best: what hubs leave of them."""
+    found = {}
+    for direction, rows in zip(DIRECTIONS, (scores, scores.t())):
+        count = torch.bincount(rows.topk(10, dim=1).indices.flatten(), minlength=rows.shape[1])
+        found[direction] = round(100 * (count == 0).double().mean().item(), 1)
     return found
 
 
