@@ -270,6 +270,11 @@ def fingerprint(module: nn.Module) -> str:
     return weights.hexdigest()[:16]
 
 
+def origin_of(module: nn.Module) -> str:
+    """What is written beside vectors and features: of which class and weights they are."""
+    return f'{type(module).__name__}, weights {fingerprint(module)}'
+
+
 def load_stored_retriever(
     location: Union[str, Path],
     store: GalleryStore,

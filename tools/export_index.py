@@ -1,11 +1,14 @@
 """Write a gallery of a set's videos, which tools/search.py answers from (needs lancedb or faiss).
 
     python tools/export_index.py CONFIG CHECKPOINT --out DIR [--transform sinkhorn]
-        [--bank FILE] [--temperature X] [--iters N] [--split test]
+        [--bank FILE] [--temperature X] [--iters N] [--split test | --rows ROWS --videos CSV]
 
 With a transform, a search ranks by the transformed text-to-video scores: the bias of each video is
 stored with it. The bias comes from train texts, of the checkpoint's queue or of a bank file that
 tools/export_bank.py wrote; never from test queries.
+
+With --rows the vectors are those that tools/extract_features.py --format parquet has written, of
+the videos that its CSV lists: nothing is decoded.
 
 The gallery is a store (docs/store.md): LanceDB's files where lancedb is installed, else those of
 FAISS; --engine says which. With --engine qdrant, --to http://HOST:PORT/NAME is where the videos go,
@@ -18,6 +21,7 @@ import argparse
 import importlib.util
 import math
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, Iterator, Optional
 
@@ -56,6 +60,8 @@ def parse_args() -> argparse.Namespace:
         default='test',
         help='whose videos (default: test)',
     )
+    add('--rows', metavar='ROWS', type=Path, help='take vectors that were extracted, instead')
+    add('--videos', metavar='CSV', type=Path, help='of --rows: id, path, start, end of its videos')
     add(
         '--engine',
         choices=['lance', 'faiss', 'qdrant'],
@@ -70,6 +76,8 @@ def check_options(args: argparse.Namespace) -> None:
     """Refuse what does not fit together, before anything is read; settle the defaults."""
     if (args.engine == 'qdrant') != (args.to is not None):
         raise ValueError('--to URL belongs to --engine qdrant')
+    if (args.rows is None) != (args.videos is None):
+        raise ValueError('--rows ROWS and --videos CSV belong together')
     if args.transform is None:
         given = (args.queries, args.bank, args.temperature, args.iters, args.strictness)
         if any(x is not None for x in given):
@@ -113,31 +121,34 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
     engine = settled(args.engine)  # first: without one all else is in vain
 
     from mmvtr import apis
-    from mmvtr.engine.launch import check_datasets
-    from mmvtr.registry import DATASETS
 
     queries = read_queries(args) if args.transform else None
     model, _ = apis.load_retriever(cfg, args.checkpoint)
     apis.refuse_without_vectors(model)
-    name = f'{args.split}_dataloader'
-    loader = cfg[name] = apis.as_tested(cfg, args.split)
-    check_datasets(cfg, [name])
-    dataset = DATASETS.build(loader.dataset)
-    items = dict(loader, dataset=dataset)
-    videos = apis.encode_set(model, items, kinds=['video'], progress=True)['video']
-    gallery = apis.vectors(model, videos.levels)
     notes = said_of(args, model, queries)
-    paths = {video['video_id']: str(video['path']) for video in dataset.videos if 'path' in video}
     bank = None if queries is None else apis.vectors(model, queries.levels)
-    if bank is not None and bank.shape[1] != gallery.shape[1]:
+    origin, parts = stored(args, model) if args.rows else encoded(args, cfg, model)
+    first = next(parts, None)
+    if first is None:
+        raise ValueError(f'{args.rows} holds no video that could be read')
+    width = first['vectors'].shape[1]
+    if bank is not None and bank.shape[1] != width:
         raise ValueError(
-            f'the bank queries have {bank.shape[1]} dimensions, the gallery {gallery.shape[1]}: '
+            f'the bank queries have {bank.shape[1]} dimensions, the gallery {width}: '
             'the bank is of another model'
         )
-    about = origin(args, cfg, model, dataset) | notes
+    about = dict(
+        config=cfg.filename,
+        checkpoint=str(Path(args.checkpoint).resolve()),
+        weights=apis.fingerprint(model),
+        **origin,
+        **notes,
+    )
     where = args.to or args.out
-    with replacing(where, engine, gallery.shape[1], about) as store:
-        store.add(videos.ids, gallery, paths=[paths.get(name) for name in videos.ids])
+    with replacing(where, engine, width, about) as store:
+        for part in chain([first], parts):
+            store.add(**part)
+        count = store.count()
         if bank is not None:
             store.refit(
                 bank,
@@ -145,18 +156,49 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
                 temperature=notes['temperature'],
                 iterations=notes['iterations'],
                 strictness=notes.get('strictness'),
-                sample=len(videos.ids),
+                sample=count,
                 device=model.data_preprocessor.device,
             )
         store.persist()
     cfg.dump(args.out / 'config.json')
-    count = len(videos.ids)
-    print(f'{where}: {count} videos of the {args.split} set, {describe(about)}, {engine}')
+    of = args.rows or f'the {args.split} set'
+    print(f'{where}: {count} videos of {of}, {describe(about)}, {engine}')
     if queries is not None and queries.distinct < count:
         print(
             f'warning: {queries.distinct} distinct queries are fewer than the {count} videos '
             'that they normalise; this tends to hurt'
         )
+
+
+def encoded(args: argparse.Namespace, cfg: Config, model: Any) -> tuple[dict, Iterator[dict]]:
+    """Where the vectors come from, and what a store is to add: the videos of a split."""
+    from mmvtr import apis
+    from mmvtr.engine.launch import check_datasets
+    from mmvtr.registry import DATASETS
+
+    name = f'{args.split}_dataloader'
+    loader = cfg[name] = apis.as_tested(cfg, args.split)
+    check_datasets(cfg, [name])
+    dataset = DATASETS.build(loader.dataset)
+    items = dict(loader, dataset=dataset)
+    videos = apis.encode_set(model, items, kinds=['video'], progress=True)['video']
+    paths = {video['video_id']: str(video['path']) for video in dataset.videos if 'path' in video}
+    part = dict(
+        ids=videos.ids,
+        vectors=apis.vectors(model, videos.levels),
+        paths=[paths.get(name) for name in videos.ids],
+    )
+    protocol = dataset.protocol()
+    return dict(set={key: protocol[key] for key in ('dataset', 'split', 'ids_sha')}), iter([part])
+
+
+def stored(args: argparse.Namespace, model: Any) -> tuple[dict, Iterator[dict]]:
+    """Where the vectors come from, and what a store is to add, a file of rows at a time."""
+    from mmvtr.extraction.rows import listed_videos, stored_vectors
+
+    videos = {record['id']: record for record in listed_videos(args.videos)}
+    parts = stored_vectors(args.rows, model, videos)
+    return dict(rows=str(args.rows.resolve())), (part._asdict() for part in parts)
 
 
 def read_queries(args: argparse.Namespace) -> Any:
@@ -222,19 +264,6 @@ def said_of(args: argparse.Namespace, model: Any, queries: Optional[Any]) -> dic
     if args.transform == 'unbalanced_sinkhorn':
         notes['strictness'] = args.strictness
     return notes
-
-
-def origin(args: argparse.Namespace, cfg: Config, model: Any, dataset: Any) -> dict[str, Any]:
-    """Where the vectors come from."""
-    from mmvtr.apis import fingerprint
-
-    protocol = dataset.protocol()
-    return dict(
-        config=cfg.filename,
-        checkpoint=str(Path(args.checkpoint).resolve()),
-        weights=fingerprint(model),
-        set={key: protocol[key] for key in ('dataset', 'split', 'ids_sha')},
-    )
 
 
 def describe(about: dict[str, Any]) -> str:

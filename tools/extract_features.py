@@ -192,6 +192,7 @@ def extract_rows(args: argparse.Namespace) -> None:
         from mmvtr.extraction.engines import run_here, run_on_ray
         from mmvtr.extraction.extractor import Extractor
         from mmvtr.extraction.parts import Parts
+        from mmvtr.extraction.rows import listed_videos
     except ImportError as error:
         raise SystemExit(f'error: {error}') from None
     from mmvtr.progress import show_progress
@@ -244,39 +245,6 @@ def videos_of(cfg: Config) -> list[dict[str, Any]]:
     return list(records.values())
 
 
-def listed_videos(path: Path) -> list[dict[str, Any]]:
-    """Those of a csv with a header.
-
-    Raises:
-        ValueError: a column is missing or unknown, an id is empty or occurs twice, a time is no
-            number; names the line.
-    """
-    import csv
-
-    with open(path, newline='', encoding='utf-8') as file:
-        reader = csv.DictReader(file)
-        names = set(reader.fieldnames or ())
-        if not {'id', 'path'} <= names <= {'id', 'path', 'start', 'end'}:
-            raise ValueError(
-                f'{path}: the columns id and path are expected, start and end possible; found '
-                f'{str(reader.fieldnames)[:80]}'
-            )
-        records, seen = [], set()
-        for row in reader:
-            where = f'{path}, line {reader.line_num}'
-            if not row['id'] or not row['path'] or row['id'] in seen:
-                raise ValueError(f'{where}: id {str(row["id"])[:80]!r} is empty or occurs twice')
-            seen.add(row['id'])
-            try:
-                times = {k: float(row[k]) for k in ('start', 'end') if row.get(k)}
-            except ValueError as error:
-                raise ValueError(f'{where}: seconds expected, {error}') from None
-            records.append(dict(id=row['id'], path=row['path'], **times))
-    if not records:
-        raise ValueError(f'{path} lists no video')
-    return records
-
-
 def build_model(cfg: Config, checkpoint: str | None, device: str) -> Any:
     """The config's model; random weights, if any, are those of the config's seed."""
     from mmvtr.apis import load_retriever
@@ -310,11 +278,11 @@ def check_origin(path: Path, tower: Any, pipeline: list[Any]) -> None:
     Raises:
         SystemExit: they are of others.
     """
-    from mmvtr.apis import fingerprint
+    from mmvtr.apis import origin_of
     from mmvtr.storage.atomic import write_atomically
 
     steps = '\n'.join(map(str, pipeline))
-    origin = f'{type(tower).__name__}, weights {fingerprint(tower)}\n{steps}\n'
+    origin = f'{origin_of(tower)}\n{steps}\n'
     if not path.is_file():
         write_atomically(path, lambda file: file.write(origin.encode()))
     elif path.read_text() != origin:

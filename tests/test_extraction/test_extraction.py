@@ -15,6 +15,7 @@ import toy
 from children import ROOT, log_of, run_tool, start_tool
 from mmvtr.apis import encode_videos, vectors
 from mmvtr.extraction import SCHEMA, Extractor, Parts, Reader
+from mmvtr.extraction.rows import listed_videos
 from mmvtr.utils import Share
 
 CONFIG = toy.RETRIEVER + """
@@ -210,11 +211,6 @@ def test_parts(tmp_path):
     ],
 )  # fmt: skip
 def test_bad_lists(tmp_path, text, message):
-    sys.path.insert(0, str(ROOT / 'tools'))
-    try:
-        from extract_features import listed_videos
-    finally:
-        sys.path.pop(0)
     (tmp_path / 'list.csv').write_text(text)
     with pytest.raises(ValueError) as caught:
         listed_videos(tmp_path / 'list.csv')

@@ -222,6 +222,53 @@ def test_index_ranks_as_the_transformed_scores(folder, tool, tmp_path, transform
         torch.testing.assert_close(found - found[0], best.values - best.values[0])
 
 
+@pytest.fixture
+def rows(folder, tool, tmp_path):
+    """Vectors of the test videos as extract_features.py writes them, with a broken one."""
+    (tmp_path / 'broken.mp4').write_bytes(b'no video')
+    lines = [f'{name},{folder / name}.mp4,,' for name in TEST[:-1]]
+    lines += [f'{TEST[-1]},{folder / TEST[-1]}.mp4,0,5', f'k,{tmp_path / "broken.mp4"},,']
+    (tmp_path / 'list.csv').write_text('\n'.join(['id,path,start,end', *lines]))
+    options = ['--format', 'parquet', '--out', tmp_path / 'rows', '--videos', tmp_path / 'list.csv']
+    assert '1 broken' in tool('extract_features.py', 'config.py', 'trained.pth', *options)
+    return tmp_path / 'rows', tmp_path / 'list.csv'
+
+
+def test_a_store_of_extracted_rows(folder, rows, tool, tmp_path):
+    pytest.importorskip('faiss')
+    options = ['--rows', rows[0], '--videos', rows[1], '--transform', 'sinkhorn']
+    printed = tool(
+        'export_index.py', 'config.py', 'trained.pth', '--out', tmp_path / 'of_rows', *options
+    )
+    assert '4 videos of ' in printed
+    tool(
+        'export_index.py', 'config.py', 'trained.pth', '--out', tmp_path / 'of_set', *options[4:]
+    )  # fmt: skip
+    model, texts, *_ = by_hand(folder)
+    asked = model.similarity.flat(texts)
+    found, expected = (
+        [[(hit.item.id, hit.item.path) for hit in hits] for hits in store.search(asked, 4)]
+        for store in (open_store(tmp_path / 'of_rows'), open_store(tmp_path / 'of_set'))
+    )
+    assert [[name for name, _ in hits] for hits in found] == [[n for n, _ in x] for x in expected]
+    (last,) = open_store(tmp_path / 'of_rows').get([TEST[-1]])
+    assert (last.path, last.start, last.end) == (str(folder / f'{TEST[-1]}.mp4'), 0.0, 5.0)
+
+
+def test_rows_that_do_not_fit(folder, rows, error, tmp_path):
+    pytest.importorskip('faiss')
+    base = ['export_index.py', 'config.py', 'trained.pth', '--out', tmp_path / 'i', '--rows']
+    assert '--rows ROWS and --videos CSV belong together' in error(*base, rows[0])
+    assert 'holds no rows' in error(*base, tmp_path, '--videos', rows[1])
+    fewer = tmp_path / 'fewer.csv'
+    fewer.write_text('\n'.join(rows[1].read_text().splitlines()[:2]))
+    assert "the video 'h' is not in the list" in error(*base, rows[0], '--videos', fewer)
+    origin = rows[0] / 'origin.txt'
+    origin.write_text(origin.read_text().replace('weights ', 'weights f'))
+    assert 'the checkpoint is' in error(*base, rows[0], '--videos', rows[1])
+    assert not (tmp_path / 'i').exists()
+
+
 @pytest.mark.parametrize('engine, needs', [('lance', 'lancedb'), ('faiss', 'faiss')])
 def test_a_video_added_later(folder, tool, tmp_path, engine, needs):
     pytest.importorskip(needs)
