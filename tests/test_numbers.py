@@ -15,8 +15,8 @@ import pytest
 
 from children import ROOT
 
-README, AGREEMENT, DVTR, PAGE = (
-    'README.md',
+FINDINGS, AGREEMENT, DVTR, PAGE = (
+    'docs/findings.md',
     'docs/agreement.md',
     'docs/dvtr.md',
     'docs/benchmark.md',
@@ -131,8 +131,8 @@ def test_the_page_is_that_of_its_cells(tools, found):
     assert tools['page'].page_text(found, folder, *arguments) == page.read_text()
 
 
-def readme(figures):
-    """Lines of the table and sentences of README's section."""
+def findings(figures):
+    """Lines of the table and sentences of the page's section."""
     lines, quoted = (
         [],
         (
@@ -281,8 +281,8 @@ def dvtr(figures):
     ]
 
 
-def test_readme(figures):
-    check(section(README, '## Does debiasing debias?'), *readme(figures))
+def test_findings(figures):
+    check(section(FINDINGS, '## Does debiasing debias?'), *findings(figures))
 
 
 def test_agreement(figures):
@@ -323,7 +323,7 @@ def test_sentences_of_other_pages(figures):
             assert sentence in text, f'docs/{name}.md, expected: {sentence}'
 
 
-def test_verdicts_that_readme_says_in_words(figures):
+def test_verdicts_that_the_page_says_in_words(figures):
     where = {
         (name, word): [w for w, view in figures.views.items() if word == verdict_of(view, name)]
         for name in ('uatvr', 'ran', 'dvtr', 'ranp', 'dvtr_literal', 'ncl/sinkhorn', 'arl_literal')
@@ -348,7 +348,7 @@ def verdict_of(view, name):
 @pytest.mark.parametrize(
     'path, title, make',
     [
-        (README, '## Does debiasing debias?', readme),
+        (FINDINGS, '## Does debiasing debias?', findings),
         (AGREEMENT, '## What it gives', agreement),
         (DVTR, '### The same condition in benchmark.md', dvtr),
     ],

@@ -1,0 +1,125 @@
+"""docs/tutorials/: blocks run in the order of their page, and print what stands below them.
+
+Of the quick pages the Python blocks run by default; with their commands, and the others, at night.
+"""
+
+import contextlib
+import io
+import math
+import re
+import subprocess
+import sys
+
+import pytest
+
+from children import ROOT
+
+FOLDER = ROOT / 'docs/tutorials'
+#: Kind, text, and how far printed numbers may lie (in what stands before the block).
+BLOCK = re.compile(
+    r'(?:<!-- numbers within (?P<slack>[\d.]+) -->\n)?```(?P<kind>python|bash|text)\n(?P<text>.*?)```\n',
+    flags=re.DOTALL,
+)
+#: First line of a Python block that is a file.
+FILE = re.compile(r'# (\S+\.py)\n')
+NUMBER = re.compile(r'[-+]?\d+(?:\.\d+)?')
+QUICK = ('add_a_part', 'plain_pytorch')
+LONG = ('first_training', 'many_gpus', 'own_clips')
+
+
+def run_page(name, folder, *, commands):
+    """Run the blocks of a page in ``folder``; ``commands``: those of bash, too.
+
+    Returns:
+        how many outputs were compared.
+    """
+    names, printed, compared = {'__name__': name}, None, 0
+    for block in BLOCK.finditer((FOLDER / f'{name}.md').read_text()):
+        kind, text = block['kind'], block['text']
+        if kind == 'text':
+            if printed is not None:
+                compare(printed, text, float(block['slack'] or 0))
+                compared += 1
+            printed = None
+        elif kind == 'bash':
+            printed = run_command(text, folder) if commands else None
+        elif FILE.match(text):
+            path = folder / FILE.match(text)[1]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        else:
+            stream = io.StringIO()
+            with contextlib.redirect_stdout(stream):
+                exec(compile(text, f'docs/tutorials/{name}.md', 'exec'), names)
+            printed = stream.getvalue()
+    return compared
+
+
+def run_command(text, folder):
+    """What the lines of a block print to stdout, colours and paths of this machine left out."""
+    text = text.replace('python ', f'{sys.executable} ')
+    done = subprocess.run(
+        ['bash', '-euo', 'pipefail', '-c', text], cwd=folder, capture_output=True, text=True
+    )
+    assert done.returncode == 0, f'{text}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}'
+    return done.stdout
+
+
+def compare(printed, shown, slack):
+    """Equal but for white space, and for numbers that lie within ``slack``.
+
+    Where what is shown begins with ``...`` only the end of what was printed counts.
+    """
+    shown = shown.strip()
+    lines = shown.removeprefix('...').strip().splitlines()
+    found = printed.strip().splitlines()
+    if shown.startswith('...'):
+        found = found[-len(lines) :]
+    assert len(found) == len(lines), f'printed:\n{printed}'
+    for here, there in zip(found, lines):
+        if not slack:
+            assert here.split() == there.split(), f'printed:\n{printed}'
+            continue
+        assert NUMBER.sub('#', here).split() == NUMBER.sub('#', there).split(), printed
+        pairs = zip(NUMBER.findall(here), NUMBER.findall(there))
+        assert all(math.isclose(float(a), float(b), abs_tol=slack) for a, b in pairs), printed
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield tmp_path
+    for name in [name for name in sys.modules if name.split('.')[0] == 'my_project']:
+        del sys.modules[name]
+
+
+def test_every_tutorial_is_run():
+    pages = {path.stem for path in FOLDER.glob('*.md')} - {'index'}
+    assert pages == {*QUICK, *LONG}
+
+
+@pytest.mark.parametrize('name', QUICK)
+def test_quick_pages(name, folder):
+    assert run_page(name, folder, commands=False)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize('name', QUICK + LONG)
+def test_pages_with_their_commands(name, folder):
+    assert run_page(name, folder, commands=True)
+
+
+@pytest.mark.parametrize(
+    'printed, shown, slack',
+    [
+        ('R@1 50.0', 'R@1 49.0', 0.5),
+        ('R@1 50.0', 'R@1 50.1', 0),
+        ('R@1 50', 'R@5 50', 1),
+        ('a\nb', 'a', 0),
+        ('a\nb', '...\na', 0),
+    ],
+)
+def test_what_differs_is_found(printed, shown, slack):
+    with pytest.raises(AssertionError):
+        compare(printed, shown, slack)
