@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from importlib.metadata import version as version_of
+from pathlib import Path
 from typing import Any
+
+from docutils import nodes
+from latex2mathml.converter import convert
 
 project = 'mmvtr'
 author = copyright = 'the mmvtr authors'
@@ -21,8 +26,12 @@ exclude_patterns = ['benchmark', 'rehearsal', 'reliability']  # records and pict
 
 html_theme = 'furo'
 html_title = 'mmvtr'
+html_static_path = ['_static']
+html_css_files = ['custom.css']
+html_show_sphinx = False
+html_math_renderer = 'mathml'  # set when the site is built: no script, no font, no network
 
-myst_enable_extensions = ['colon_fence', 'dollarmath']
+myst_enable_extensions = ['colon_fence', 'dollarmath', 'amsmath']
 myst_heading_anchors = 4
 
 autodoc_member_order = 'bysource'
@@ -48,6 +57,37 @@ def set_formulas(
     lines[:] = done
 
 
+def equations() -> dict[str, str]:
+    """Those of equations.md, by the name of the function."""
+    page = (Path(__file__).parent / 'equations.md').read_text()
+    return dict(re.findall(r'^### (\w+)\n.*?^\$\$\n(.*?)\n\$\$', page, flags=re.DOTALL | re.M))
+
+
+def set_equations(
+    app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]
+) -> None:
+    """The equation of a function of mmvtr.functional below the first paragraph of its docstring."""
+    module, _, short = name.rpartition('.')
+    equation = equations().get(short) if module.startswith('mmvtr.functional.') else None
+    if equation and what in ('function', 'class'):
+        end = lines.index('') if '' in lines else len(lines)
+        lines[end:end] = ['', '.. math::', '', *('   ' + x for x in equation.splitlines()), '']
+
+
+def set_inline(visitor: Any, node: nodes.math) -> None:
+    """Inline math as MathML."""
+    visitor.body.append(convert(node.astext()))
+    raise nodes.SkipNode
+
+
+def set_display(visitor: Any, node: nodes.math_block) -> None:
+    """Display math as MathML, in a box that scrolls where the page is narrow."""
+    visitor.body.append(f'<div class="equation">{convert(node.astext(), display="block")}</div>')
+    raise nodes.SkipNode
+
+
 def setup(app: Any) -> None:
     """Sphinx calls it."""
+    app.add_html_math_renderer('mathml', (set_inline, None), (set_display, None))
+    app.connect('autodoc-process-docstring', set_equations, priority=50)
     app.connect('autodoc-process-docstring', set_formulas, priority=100)  # before napoleon

@@ -23,6 +23,15 @@ PAPERS = {
         10,
     ),
 }
+#: What the page of a paper says first.
+BRIEF = [
+    'the paper says',
+    'what is ill posed, and what we do',
+    'configs',
+    'what was measured',
+    'how sure that is',
+    'what is unknown',
+]
 ROMAN = ('I', 'II', 'III', 'IV', 'V', 'VI', 'VII', 'VIII', 'IX', 'X', 'XI', 'XII', 'XIII')
 
 
@@ -58,6 +67,16 @@ def test_the_paper_has_no_others(heading, shared):
     found |= {f'Tab. {n}' for n in re.findall(tables, text, flags=re.MULTILINE)}
     # Captions that the copy of the text has lost.
     assert found <= expected(heading) and len(expected(heading) - found) <= 2, found
+
+
+@pytest.mark.parametrize('name', ['dvtr', 'ncl', 'uatvr', 'arl', 'causal'])
+def test_each_paper_has_a_page_of_the_same_shape(name):
+    page = (ROOT / f'docs/{name}.md').read_text()
+    brief, equations = re.split(r'^## ', page, flags=re.MULTILINE)[1:3]
+    assert brief.startswith('In brief\n') and equations.startswith('Equations\n')
+    says = dict(re.findall(r'^\| (\w[^|]*) \| (\w|`)', brief, flags=re.MULTILINE))
+    assert list(says) == BRIEF
+    assert '\n$$\n' in equations and '(equations.md#' in equations and '| equation |' in equations
 
 
 def test_figures_and_sweeps_have_rows():

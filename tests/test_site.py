@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from children import ROOT
+from mmvtr import functional
 
 #: What the reference leaves out: set-up, tools by name, work that other rooms offer.
 INSIDE = {'__init__', '__main__'}
@@ -36,10 +37,26 @@ def test_the_reference_is_whole(page):
 
 
 def test_every_page_is_in_the_menu():
-    menu = (ROOT / 'docs/index.md').read_text()
-    pages = {path.stem for path in (ROOT / 'docs').glob('*.md')} - {'index'}
-    listed = {line for line in menu.splitlines() if re.fullmatch(r'\w+', line)}
-    assert listed == pages
+    for folder, further in [('docs', {'tutorials/index', 'api/index'}), ('docs/tutorials', set())]:
+        menu = (ROOT / folder / 'index.md').read_text()
+        pages = {path.stem for path in (ROOT / folder).glob('*.md')} - {'index'}
+        trees = re.findall(r'```{toctree}\n(.*?)```', menu, flags=re.DOTALL)
+        listed = re.findall(r'^[\w/]+$', '\n'.join(trees), flags=re.MULTILINE)
+        assert sorted(listed) == sorted(pages | further)
+
+
+def test_every_function_has_its_equation():
+    """But for records, and what makes no number."""
+    page = (ROOT / 'docs/equations.md').read_text()
+    found = re.findall(
+        r'^### (\w+)\n\n(\S[^\n]*)\n\n\$\$\n.+?\n\$\$$', page, flags=re.DOTALL | re.M
+    )
+    named = {name: getattr(functional, name) for name in functional.__all__}
+    records = {n for n, x in named.items() if isinstance(x, type) and issubclass(x, tuple)}
+    assert sorted(name for name, _ in found) == sorted(named.keys() - records - {'as_tiles'})
+    for name, source in found:
+        kind = 'class' if isinstance(named[name], type) else 'func'
+        assert source.endswith(f'{{py:{kind}}}`{named[name].__module__}.{name}`'), name
 
 
 @pytest.mark.nightly
@@ -49,3 +66,26 @@ def test_the_site_builds_without_a_warning(tmp_path):
     built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert built.returncode == 0, built.stderr[-3000:]
     assert 'Does debiasing debias' in (tmp_path / 'index.html').read_text()
+    for page in tmp_path.rglob('*.html'):
+        text = page.read_text()
+        assert not re.findall(r'<(?:script|link|img)[^>]*(?:src|href)="(?:https?:)?//', text), page
+        assert not broken_links(tmp_path, page, text)
+    reference = (tmp_path / 'api/functional.html').read_text()
+    assert reference.count('<div class="equation"><math') > 100 and 'merror' not in reference
+
+
+def broken_links(site, page, text):
+    """Links of a page to pages, files or places of the site that are not there."""
+    wrong = []
+    for link in re.findall(r'href="([^"]*)"', text):
+        target, _, place = link.partition('#')
+        if re.match(r'[a-z]+:', target):
+            continue
+        file = (page.parent / target.split('?')[0]).resolve() if target else page
+        if file.is_dir():
+            file = file / 'index.html'
+        if not file.is_file():
+            wrong.append(link)
+        elif place and file.suffix == '.html' and f'id="{place}"' not in file.read_text():
+            wrong.append(link)
+    return wrong

@@ -17,7 +17,8 @@ from children import ROOT
 FOLDER = ROOT / 'docs/tutorials'
 #: Kind, text, and how far printed numbers may lie (in what stands before the block).
 BLOCK = re.compile(
-    r'(?:<!-- numbers within (?P<slack>[\d.]+) -->\n)?```(?P<kind>python|bash|text)\n(?P<text>.*?)```\n',
+    r'(?:<!-- numbers within (?P<slack>[\d.]+) -->\n)?'
+    r'```(?P<kind>python|bash|text)\n(?P<text>.*?)```\n',
     flags=re.DOTALL,
 )
 #: First line of a Python block that is a file.
