@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Any
 
 from docutils import nodes
-from latex2mathml.converter import convert
+from math_core import LatexToMathML
+
+from mmvtr import __version__
 
 project = 'mmvtr'
 author = copyright = 'the mmvtr authors'
-release = version = version_of('mmvtr')
+release = version = __version__
+
+mathml = LatexToMathML().convert_with_local_state  # an error in an equation ends the build
 
 extensions = [
     'myst_parser',
@@ -75,14 +78,16 @@ def set_equations(
 
 
 def set_inline(visitor: Any, node: nodes.math) -> None:
-    """Inline math as MathML."""
-    visitor.body.append(convert(node.astext()))
+    """Inline math as MathML, which browsers set by themselves."""
+    visitor.body.append(mathml(node.astext(), displaystyle=False))
     raise nodes.SkipNode
 
 
 def set_display(visitor: Any, node: nodes.math_block) -> None:
-    """Display math as MathML, in a box that scrolls where the page is narrow."""
-    visitor.body.append(f'<div class="equation">{convert(node.astext(), display="block")}</div>')
+    r"""Display math as MathML; a line that begins with \qquad is a formula of its own."""
+    parts = re.split(r'\n\\qquad ', node.astext())
+    visitor.body += ['<div class="equation">', *(mathml(x, displaystyle=True) for x in parts)]
+    visitor.body.append('</div>')
     raise nodes.SkipNode
 
 
