@@ -1,6 +1,7 @@
 """Importing mmvtr costs nothing, and functional/ depends on torch alone."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -45,4 +46,9 @@ def test_functional_knows_only_torch(path):
 
 
 def test_version():
+    """The same wherever it is told."""
+    root = PACKAGE.parent
     assert mmvtr.__version__.count('.') == 2
+    assert f'\nversion: {mmvtr.__version__}\n' in (root / 'CITATION.cff').read_text()
+    latest = re.search(r'^## (\S+)', (root / 'CHANGELOG.md').read_text(), flags=re.MULTILINE)
+    assert latest[1] == mmvtr.__version__
