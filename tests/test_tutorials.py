@@ -23,6 +23,7 @@ BLOCK = re.compile(
 )
 #: First line of a Python block that is a file.
 FILE = re.compile(r'# (\S+\.py)\n')
+ASSIGNED = re.compile(r'^\w+=(?:"[^"]*"|\S+)$', flags=re.MULTILINE)
 NUMBER = re.compile(r'[-+]?\d+(?:\.\d+)?')
 QUICK = ('add_a_part', 'plain_pytorch')
 LONG = ('first_training', 'many_gpus', 'own_clips')
@@ -34,7 +35,7 @@ def run_page(name, folder, *, commands):
     Returns:
         how many outputs were compared.
     """
-    names, printed, compared = {'__name__': name}, None, 0
+    names, shell, printed, compared = {'__name__': name}, '', None, 0
     for block in BLOCK.finditer((FOLDER / f'{name}.md').read_text()):
         kind, text = block['kind'], block['text']
         if kind == 'text':
@@ -43,7 +44,8 @@ def run_page(name, folder, *, commands):
                 compared += 1
             printed = None
         elif kind == 'bash':
-            printed = run_command(text, folder) if commands else None
+            printed = run_command(shell + text, folder) if commands else None
+            shell += ''.join(f'{line}\n' for line in ASSIGNED.findall(text))  # as in one terminal
         elif FILE.match(text):
             path = folder / FILE.match(text)[1]
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -57,7 +59,7 @@ def run_page(name, folder, *, commands):
 
 
 def run_command(text, folder):
-    """What the lines of a block print to stdout, colours and paths of this machine left out."""
+    """What the lines of a block print to stdout."""
     text = text.replace('python ', f'{sys.executable} ')
     done = subprocess.run(
         ['bash', '-euo', 'pipefail', '-c', text], cwd=folder, capture_output=True, text=True
