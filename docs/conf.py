@@ -27,6 +27,8 @@ extensions = [
 ]
 exclude_patterns = ['benchmark', 'rehearsal', 'reliability']  # records and pictures
 
+viewcode_follow_imported_members = False  # else it lists builtins, which have no page
+
 html_theme = 'furo'
 html_title = 'mmvtr'
 html_static_path = ['_static']
