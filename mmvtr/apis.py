@@ -20,11 +20,12 @@ from mmengine.registry import init_default_scope
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from mmvtr.datasets import VideoTextDataset
+from mmvtr.datasets import VideoTextDataset, collate_retrieval
 from mmvtr.datasets.videos.broken_list import OnBroken
 from mmvtr.engine.checkpoint import check_weights, read_checkpoint
 from mmvtr.engine.evaluation import Encoded, encode_batch
 from mmvtr.engine.evaluation_loop import TwoPassLoader, gather
+from mmvtr.functional.gaussian import geometric_sigma
 from mmvtr.progress import show_progress
 from mmvtr.registry import MODELS
 from mmvtr.store import GalleryStore
@@ -158,6 +159,7 @@ def encode_videos(
     paths: Sequence[Union[str, Path]],
     *,
     ids: Optional[Sequence[str]] = None,
+    spans: Optional[Sequence[tuple[Optional[float], Optional[float]]]] = None,
     on_broken: OnBroken = 'raise',
     progress: bool = False,
 ) -> Encoded:
@@ -168,6 +170,7 @@ def encode_videos(
         cfg: its config.
         paths: V files.
         ids: one each; default the file names without suffix.
+        spans: start and end of each in its file, in seconds; None for the begin or end of it.
         on_broken: 'raise', or 'skip': videos that cannot be read are missing from the result, and a
             warning names them.
         progress: show a bar.
@@ -176,7 +179,8 @@ def encode_videos(
         V items in that order.
 
     Raises:
-        ValueError: no paths, an id that occurs twice, not one id a path, or no readable video.
+        ValueError: no paths, an id that occurs twice, not one id or span a path, or no readable
+            video.
         TypeError: one string instead of several.
         FileNotFoundError: a file is missing.
         BrokenVideoError: a video cannot be read and ``on_broken='raise'``.
@@ -185,11 +189,53 @@ def encode_videos(
     ids = [Path(path).stem for path in paths] if ids is None else list(ids)
     if len(ids) != len(paths):
         raise ValueError(f'one id a video expected: {len(paths)} paths, {len(ids)} ids')
+    spans = [(None, None)] * len(paths) if spans is None else list(spans)
+    if len(spans) != len(paths):
+        raise ValueError(f'one span a video expected: {len(paths)} paths, {len(spans)} spans')
     pipeline = cfg.test_dataloader.dataset.video_pipeline
-    videos = zip(ids, map(str, paths))
+    videos = []
+    for name, path, span in zip(ids, paths, spans):
+        times = {key: x for key, x in zip(('start', 'end'), span) if x is not None}
+        videos.append(dict(video_id=name, path=str(path), **times))
     dataset = _Loose(videos=videos, video_pipeline=pipeline, on_broken=on_broken)
     loader = dict(cfg.test_dataloader, dataset=dataset)
     return encode_set(model, loader, kinds=['video'], progress=progress)['video']
+
+
+class TextEncoder:
+    """:func:`encode_texts` for who answers many queries: the text pipeline is built once.
+
+    One thread at a time.
+
+    Args:
+        model: a retriever in eval mode.
+        cfg: its config.
+
+    Raises:
+        ValueError: the config reads stored word features, which free texts do not have.
+    """
+
+    def __init__(self, model: nn.Module, cfg: Config) -> None:
+        refuse_stored_words(cfg)
+        self.model = model
+        nothing = [dict(video_id='', path='')]
+        steps = cfg.test_dataloader.dataset.text_pipeline
+        self._dataset = _Loose(videos=nothing, text_pipeline=steps)
+
+    @torch.no_grad()
+    def __call__(self, texts: Sequence[str]) -> Encoded:
+        """T texts -> T items in that order.
+
+        Raises:
+            KeyError: a word that a closed vocabulary lacks.
+        """
+        self._dataset.texts = records = _records(texts)
+        for step in self._dataset.text_pipeline.transforms:
+            if hasattr(step, 'check'):
+                step.check(records)
+        items = self._dataset.view('text')
+        batch = collate_retrieval([items[i] for i in range(len(records))])
+        return encode_batch(self.model, 'text', batch, amp=False)
 
 
 def vectors(model: nn.Module, levels: Levels) -> Tensor:
@@ -213,6 +259,13 @@ def vectors(model: nn.Module, levels: Levels) -> Tensor:
             f'reads {missing}: they are of another model'
         )
     return model.similarity.flat(levels).float()
+
+
+def sigmas(levels: Levels) -> Optional[list[float]]:
+    """How uncertain a probabilistic model is of each of N items (UATVR Fig. 3); None of others."""
+    if 'gaussian' not in levels:
+        return None
+    return geometric_sigma(levels['gaussian'].log_std).tolist()
 
 
 def refuse_without_vectors(model: nn.Module) -> None:
@@ -307,27 +360,30 @@ def load_stored_retriever(
 
 
 class _Loose(VideoTextDataset):
-    """Texts alone, or videos alone (id and path), as a dataset whose ``view`` gives them."""
+    """Texts alone, or records of videos alone, as a dataset whose ``view`` gives them."""
 
     def __init__(
         self,
         *,
         texts: Iterable[str] = (),
-        videos: Iterable[tuple[str, str]] = (),
+        videos: Iterable[dict[str, Any]] = (),
         text_pipeline: Sequence[Any] = (),
         video_pipeline: Sequence[Any] = (),
         on_broken: OnBroken = 'raise',
     ) -> None:
-        self._given = list(texts), [dict(video_id=name, path=path) for name, path in videos]
+        self._given = list(texts), list(videos)
         if not any(self._given):
             raise ValueError('nothing to encode: no text and no video')
         super().__init__(video_pipeline, text_pipeline, on_broken=on_broken)
 
     def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         texts, videos = self._given
-        # A text belongs to some video: these to one that is never read.
-        records = [dict(text_id=str(i), text=text, video_idx=[0]) for i, text in enumerate(texts)]
-        return videos or [dict(video_id='', path='')], records
+        return videos or [dict(video_id='', path='')], _records(texts)
+
+
+def _records(texts: Sequence[str]) -> list[dict[str, Any]]:
+    """A text belongs to some video: these to one that is never read."""
+    return [dict(text_id=str(i), text=text, video_idx=[0]) for i, text in enumerate(texts)]
 
 
 def _refuse_string(items: Any) -> None:

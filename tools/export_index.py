@@ -187,6 +187,7 @@ def encoded(args: argparse.Namespace, cfg: Config, model: Any) -> tuple[dict, It
         ids=videos.ids,
         vectors=apis.vectors(model, videos.levels),
         paths=[paths.get(name) for name in videos.ids],
+        sigmas=apis.sigmas(videos.levels),
     )
     protocol = dataset.protocol()
     return dict(set={key: protocol[key] for key in ('dataset', 'split', 'ids_sha')}), iter([part])

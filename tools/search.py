@@ -60,23 +60,27 @@ def run(args: argparse.Namespace) -> None:
         if args.delete:
             store.delete(args.delete)
         if args.add or args.texts:
-            from mmvtr.apis import encode_texts, encode_videos, load_stored_retriever, vectors
+            from mmvtr import apis
 
-            model, cfg = load_stored_retriever(
+            model, cfg = apis.load_stored_retriever(
                 args.index, store, config=args.config, checkpoint=args.checkpoint
             )
         if args.add:
-            videos = encode_videos(model, cfg, args.add)
-            store.add(videos.ids, vectors(model, videos.levels), paths=args.add)
+            videos = apis.encode_videos(model, cfg, args.add)
+            found = apis.vectors(model, videos.levels)
+            store.add(videos.ids, found, paths=args.add, sigmas=apis.sigmas(videos.levels))
         if changes:
             store.persist()
             said = [f'{len(args.add)} of them new'] if args.add else []
             said += [f'{len(args.delete)} removed'] if args.delete else []
             print(', '.join([f'{args.index}: {store.count()} videos', *said]))
         if args.texts:
-            texts = encode_texts(model, cfg, args.texts)
+            texts = apis.encode_texts(model, cfg, args.texts)
             found = store.search(
-                vectors(model, texts.levels), args.k, transform=not args.raw, filter=args.filter
+                apis.vectors(model, texts.levels),
+                args.k,
+                transform=not args.raw,
+                filter=args.filter,
             )
             for text, hits in zip(args.texts, found):
                 print(text)

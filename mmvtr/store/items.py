@@ -60,6 +60,14 @@ class Hit(NamedTuple):
     item: Item
 
 
+class KnownIds(ValueError):
+    """Ids that were to be new are in the store."""
+
+
+class UnknownIds(ValueError):
+    """Ids that were to be there are not in the store."""
+
+
 class Rows(NamedTuple):
     """N checked items on their way into a store, as columns.
 
@@ -129,15 +137,15 @@ def checked_ids(ids: Sequence[str]) -> list[str]:
 
 
 def refuse_known(known: Sequence[str]) -> None:
-    """Raise ValueError if ids that were to be new are in the store."""
+    """Raise KnownIds if ids that were to be new are in the store."""
     if known:
-        raise ValueError(f'{len(known)} ids are in the store already, e.g. {_few(known)}')
+        raise KnownIds(f'{len(known)} ids are in the store already, e.g. {_few(known)}')
 
 
 def refuse_unknown(unknown: Sequence[str]) -> None:
-    """Raise ValueError if ids that were to be there are not."""
+    """Raise UnknownIds if ids that were to be there are not."""
     if unknown:
-        raise ValueError(f'{len(unknown)} ids are not in the store, e.g. {_few(unknown)}')
+        raise UnknownIds(f'{len(unknown)} ids are not in the store, e.g. {_few(unknown)}')
 
 
 def checked_columns(

@@ -1,0 +1,133 @@
+"""Serve a gallery: a page, and search, thumbnails, videos and changes over HTTP.
+
+    python tools/serve.py DIR                       # of tools/export_index.py; then open the page
+    python tools/serve.py --demo                    # a planted gallery, made in about a minute
+    python tools/serve.py DIR --token-file FILE --library VIDEOS     # may be changed, too
+
+Only this machine is answered unless --host says otherwise, and then everybody who reaches it may
+search and see the listed videos. Changes (add, delete, refit) need the token.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import socket
+import webbrowser
+from pathlib import Path
+from typing import Optional
+
+LOOPBACK = ('localhost', '127.0.0.1', '::1')
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add('store', nargs='?', metavar='DIR', help='folder of the gallery, or its URL')
+    add('--demo', action='store_true', help='make a planted gallery, serve it and open the page')
+    add('--host', default='127.0.0.1', help='address to answer at (default: 127.0.0.1)')
+    add('--port', type=int, default=8000, help='0: any that is free (default: 8000)')
+    add(
+        '--name',
+        nargs='+',
+        default=[],
+        metavar='HOST',
+        help='further names that browsers call this service by',
+    )
+    add('--token-file', metavar='FILE', help='whose first line lets a client change the gallery')
+    add('--library', metavar='DIR', help='folder whose videos may be added')
+    add('--config', metavar='FILE', help='of the model; default: config.json in the folder')
+    add('--checkpoint', metavar='FILE', help='where it is now, if it has moved since the export')
+    args = parser.parse_args()
+    if (args.store is None) != args.demo:
+        parser.error('either DIR or --demo')
+    if args.demo and (args.config or args.checkpoint):
+        parser.error('--demo has a model of its own')
+    if not 0 <= args.port < 65536:
+        parser.error(f'--port must be 0 to 65535, not {args.port}')
+    return args
+
+
+def main() -> None:
+    args = parse_args()
+    try:
+        serve(args)
+    except (ImportError, OSError, RuntimeError, ValueError) as error:
+        raise SystemExit(f'error: {error}') from error
+    except KeyboardInterrupt:  # the server has ended by then
+        raise SystemExit(130) from None
+
+
+def serve(args: argparse.Namespace) -> None:
+    """Open the gallery, and answer until a signal."""
+    if importlib.util.find_spec('uvicorn') is None:
+        raise ImportError('the service needs uvicorn: pip install -e ".[serve]"')
+    token = read_token(args.token_file)
+    listener = listen(args.host, args.port)  # first: in vain is all else if that fails
+    import uvicorn
+
+    from mmvtr.serving.app import create_app
+    from mmvtr.serving.gallery import Gallery, try_to_take
+
+    if args.demo:
+        from mmvtr.serving.demo import make_demo
+
+        args.store = Path('data/serve_demo')
+        lance = importlib.util.find_spec('lancedb') is not None
+        make_demo(args.store, engine='lance' if lance else 'faiss')
+    gallery = Gallery.open(
+        args.store, library=args.library, config=args.config, checkpoint=args.checkpoint
+    )
+    if token is not None:
+        reason = try_to_take(gallery)
+        if reason:
+            print(f'warning: reading only for now: {reason}', flush=True)
+    hosts = {*LOOPBACK, args.host, *args.name}
+    config = uvicorn.Config(
+        create_app(gallery, token=token, hosts=hosts),
+        log_level='warning',
+        access_log=False,
+        timeout_graceful_shutdown=5,
+    )
+    url = (
+        f'http://{f"[{args.host}]" if ":" in args.host else args.host}:{listener.getsockname()[1]}'
+    )
+    print(f'{args.store}: {gallery.store.count()} items at {url}', flush=True)
+    if args.demo:
+        webbrowser.open(url)
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+def read_token(path: Optional[str]) -> Optional[str]:
+    """The first line of a file.
+
+    Raises:
+        OSError: there is no such file.
+        ValueError: a token that could be guessed.
+    """
+    if path is None:
+        return None
+    token = Path(path).read_text(encoding='utf-8').partition('\n')[0].strip()
+    if len(token) < 16 or not token.isascii():
+        raise ValueError(f'{path}: a token has at least 16 ASCII characters in the first line')
+    return token
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens.
+
+    Raises:
+        OSError: the address is taken, or none of this machine.
+    """
+    try:
+        return socket.create_server(
+            (host, port), family=socket.AF_INET6 if ':' in host else socket.AF_INET
+        )
+    except OSError as error:
+        raise OSError(f'cannot answer at {host}:{port}: {error.strerror}') from error
+
+
+if __name__ == '__main__':
+    main()
