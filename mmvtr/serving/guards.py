@@ -49,7 +49,9 @@ class Guard:
         headers = Headers(scope=scope)
         name = _without_port(headers.get('host', ''))
         if self._hosts is not None and name not in self._hosts:
-            refusal = answer(421, f'this service is not called {name[:80]!r} (tools/serve.py --name)')
+            refusal = answer(
+                421, f'this service is not called {name[:80]!r} (tools/serve.py --name)'
+            )
             await refusal(scope, receive, send)
             return
         most = self._uploads.get(scope['path'], self._body)

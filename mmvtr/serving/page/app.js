@@ -160,14 +160,14 @@ function sayMoved(place, hit, transform) {
   if (!health.transform) return;
   const other = transform ? 'raw' : 'debiased';
   if (hit.moved === null) {
-    place.textContent = `↑ beyond 100 ${other}`;
+    place.textContent = `↑ from beyond the 100th ${other}`;
     place.classList.add('up');
   } else if (hit.moved !== hit.rank) {
     const up = hit.moved > hit.rank;
-    place.textContent = `${up ? '↑' : '↓'} ${hit.moved}${suffix(hit.moved)} ${other}`;
+    place.textContent = `${up ? '↑' : '↓'} from ${hit.moved}${suffix(hit.moved)} ${other}`;
     place.classList.add(up ? 'up' : 'down');
   } else {
-    place.textContent = `= ${other}`;
+    place.textContent = `same rank ${other}`;
   }
 }
 
