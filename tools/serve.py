@@ -75,8 +75,8 @@ def serve(args: argparse.Namespace) -> None:
         from mmvtr.serving.demo import make_demo
 
         args.store = Path('data/serve_demo')
-        lance = importlib.util.find_spec('lancedb') is not None
-        make_demo(args.store, engine='lance' if lance else 'faiss')
+        flat = importlib.util.find_spec('faiss') is not None  # the quicker one, if it is there
+        make_demo(args.store, engine='faiss' if flat else 'lance')
     gallery = Gallery.open(
         args.store, library=args.library, config=args.config, checkpoint=args.checkpoint
     )
@@ -121,10 +121,14 @@ def listen(host: str, port: int) -> socket.socket:
     Raises:
         OSError: the address is taken, or none of this machine.
     """
+    family = socket.AF_INET6 if ':' in host else socket.AF_INET
+    # With its protocol named: of others asyncio does not know that small packets must not wait.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        return socket.create_server(
-            (host, port), family=socket.AF_INET6 if ':' in host else socket.AF_INET
-        )
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen()
+        return listener
     except OSError as error:
         raise OSError(f'cannot answer at {host}:{port}: {error.strerror}') from error
 

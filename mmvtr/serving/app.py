@@ -236,7 +236,8 @@ def _add_media(app: FastAPI, gallery: Gallery, strips: Strips) -> None:
             picture, media_type='image/jpeg', headers={'Cache-Control': 'private, max-age=300'}
         )
 
-    @app.api_route('/video', methods=['GET', 'HEAD'], response_class=Response)
+    @app.head('/video', include_in_schema=False)
+    @app.get('/video', response_class=Response)
     def video(request: Request, id: Id) -> Response:
         """The file of an item, or the part of it that a Range header asks for."""
         path = file_of(gallery.item(id))

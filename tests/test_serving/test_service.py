@@ -3,130 +3,23 @@
 from __future__ import annotations
 
 import errno
-import http.client
 import json
-import socket
 import threading
-from contextlib import contextmanager
 from urllib.parse import quote
 
 import numpy as np
 import pytest
 
-import toy
 from mmvtr import apis
 from mmvtr.storage import write_plain
-from mmvtr.store import create_store, open_store
+from mmvtr.store import open_store
+from services import NAMES, TOKEN, kept, served
 
-uvicorn = pytest.importorskip('uvicorn', reason="the service is an extra: pip install '.[serve]'")
+pytest.importorskip('uvicorn', reason="the service is an extra: pip install '.[serve]'")
 pytest.importorskip('fastapi', reason="the service is an extra: pip install '.[serve]'")
 pytest.importorskip('faiss', reason="a store in memory is an extra: pip install '.[index]'")
 
-from mmvtr.serving.app import create_app  # noqa: E402
 from mmvtr.serving.gallery import Gallery, try_to_take  # noqa: E402
-
-CONFIG = toy.RETRIEVER + """
-test_dataloader = dict(
-    batch_size=2,
-    dataset=dict(
-        type='ToyVideos', names=['a'], text_pipeline=[dict(type='ToySay')],
-        video_pipeline=[dict(type='LoadVideo', num_frames=2)],
-    ),
-)
-"""  # fmt: skip
-NAMES, TOKEN = 'abcdefg', 'a token of the tests'
-
-
-class Client:
-    """Talks to a server of this process."""
-
-    def __init__(self, port):
-        self.port = port
-
-    def __call__(self, method, path, body=None, **headers):
-        """Status, headers, and what was said: json if it is."""
-        connection = http.client.HTTPConnection('127.0.0.1', self.port, timeout=30)
-        if isinstance(body, (dict, list)):
-            body = json.dumps(body)
-            headers = {'Content-Type': 'application/json', **headers}
-        headers = {name.replace('_', '-'): value for name, value in headers.items()}
-        connection.request(method, path, body, headers, encode_chunked=True)
-        answer = connection.getresponse()
-        content = answer.read()
-        connection.close()
-        if answer.headers.get_content_type() == 'application/json':
-            content = json.loads(content)
-        return answer.status, answer.headers, content
-
-    def search(self, **body):
-        status, _, said = self('POST', '/search', body)
-        assert status == 200, said
-        return said
-
-    def change(self, path, **body):
-        return self('POST', path, body, Authorization=f'Bearer {TOKEN}')
-
-    def error(self, *args, **headers):
-        """Status and sentence of what must fail."""
-        status, _, said = self(*args, **headers)
-        assert status >= 400 and list(said) == ['error'], said
-        assert 'Traceback' not in said['error'] and '\n' not in said['error']
-        return status, said['error']
-
-
-@contextmanager
-def served(gallery, **options):
-    """A client of a gallery's service."""
-    app = create_app(gallery, token=TOKEN, hosts={'127.0.0.1'}, **options)
-    server = uvicorn.Server(uvicorn.Config(app, log_level='critical'))
-    listener = socket.create_server(('127.0.0.1', 0))
-    thread = threading.Thread(target=server.run, kwargs=dict(sockets=[listener]))
-    thread.start()
-    try:
-        yield Client(listener.getsockname()[1])
-    finally:
-        server.should_exit = True
-        thread.join()
-
-
-@pytest.fixture(scope='module')
-def folder(tmp_path_factory, write_video):
-    """Videos, a config, its weights, and a file beside the library."""
-    folder = tmp_path_factory.mktemp('service')
-    (folder / 'more').mkdir()
-    for number, name in enumerate((*NAMES, 'more/new')):
-        write_video(folder / f'{name}.mp4', [40 + 15 * number] * 2 + [60 + 10 * number] * 2)
-    (folder / 'broken.mp4').write_bytes(b'no video')
-    (folder / 'config.py').write_text(CONFIG)
-    model, _ = apis.load_retriever(str(folder / 'config.py'), None, device='cpu')
-    write_plain(dict(state_dict=model.state_dict()), folder / 'model.pth')
-    return folder
-
-
-def kept(folder, place, engine='faiss', names=NAMES, **options):
-    """A store of these videos, with biases."""
-    model, cfg = apis.load_retriever(str(folder / 'config.py'), str(folder / 'model.pth'))
-    about = dict(checkpoint=str(folder / 'model.pth'), note='toys', text_sigma=[1.0, 2.0])
-    weights = apis.fingerprint(model)
-    with create_store(place, 2, engine=engine, model=weights, about=about, **options) as store:
-        paths = [str(folder / f'{name}.mp4') for name in names]
-        if names:
-            vectors = apis.vectors(model, apis.encode_videos(model, cfg, paths).levels)
-            store.add(list(names), vectors, paths=paths, metadata=dict(odd=[*map(_odd, names)]))
-            bank = apis.encode_texts(model, cfg, ['x', 'yy', 'zxy', 'q'])
-            store.refit(apis.vectors(model, bank.levels), temperature=0.1)
-        store.persist()
-    cfg.dump(place / 'config.json')
-    return place
-
-
-def _odd(name):
-    return bool(NAMES.index(name) % 2)
-
-
-@pytest.fixture
-def place(folder, tmp_path):
-    return kept(folder, tmp_path / 'store')
 
 
 @pytest.fixture
@@ -139,7 +32,7 @@ def client(folder, place):
 
 def test_answers(client, place, folder):
     """Those of the store itself, by text, by vector and by item; raw and debiased."""
-    model, cfg = apis.load_retriever(str(folder / 'config.py'), str(folder / 'model.pth'))
+    model, cfg = apis.load_retriever(str(folder / 'config.py'), str(folder / 'config.pth'))
     query = apis.vectors(model, apis.encode_texts(model, cfg, ['hello']).levels)
     store = open_store(place)
     for transform in (True, False):
@@ -191,6 +84,19 @@ def test_texts_in_flight_are_one_batch_and_equal_those_that_come_alone(client):
         )
         assert [x for x, _ in one] == [x for x, _ in two]
         np.testing.assert_allclose([x for _, x in one], [x for _, x in two], atol=1e-6)
+
+
+def test_sigma_of_a_model_with_heads(folder, tmp_path):
+    with served(Gallery.open(kept(folder, tmp_path / 'heads', config='heads'))) as client:
+        said = client.search(text='hello', k=7)
+        model, cfg = apis.load_retriever(str(folder / 'heads.py'), str(folder / 'heads.pth'))
+        levels = apis.encode_texts(model, cfg, ['hello']).levels
+        assert said['sigma'] == pytest.approx(apis.sigmas(levels)[0])
+        known = [1.0, 2.0]  # what the store says of other texts
+        assert said['wider_than'] == sum(x < said['sigma'] for x in known) / 2
+        for hit in said['hits']:
+            found = apis.encode_videos(model, cfg, [folder / hit['file']]).levels
+            assert hit['sigma'] == pytest.approx(apis.sigmas(found)[0], rel=1e-5)
 
 
 def test_pictures_and_parts_of_files(client, folder):
@@ -366,7 +272,7 @@ def test_an_empty_gallery_and_no_token(folder, tmp_path):
 
 
 def test_a_store_of_another_model_and_an_engine_that_is_away(folder, place, tmp_path):
-    model, _ = apis.load_retriever(str(folder / 'config.py'), str(folder / 'model.pth'))
+    model, _ = apis.load_retriever(str(folder / 'config.py'), str(folder / 'config.pth'))
     model.encoder.frames.weight.data += 1
     write_plain(dict(state_dict=model.state_dict()), tmp_path / 'other.pth')
     with pytest.raises(RuntimeError, match='has other weights than those that'):
