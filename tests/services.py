@@ -63,13 +63,13 @@ class Client:
 
 
 @contextmanager
-def served(gallery, **options):
+def served(gallery, token=TOKEN):
     """A client of a gallery's service."""
     import uvicorn
 
     from mmvtr.serving.app import create_app
 
-    app = create_app(gallery, token=TOKEN, hosts={'127.0.0.1'}, **options)
+    app = create_app(gallery, token=token, hosts={'127.0.0.1'})
     server = uvicorn.Server(uvicorn.Config(app, log_level='critical'))
     listener = socket.create_server(('127.0.0.1', 0))
     thread = threading.Thread(target=server.run, kwargs=dict(sockets=[listener]))

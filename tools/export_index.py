@@ -252,6 +252,10 @@ def replacing(where: Any, engine: str, dim: int, about: dict[str, Any]) -> Itera
 
 def said_of(args: argparse.Namespace, model: Any, queries: Optional[Any]) -> dict[str, Any]:
     """What the gallery says of its biases."""
+    import torch
+
+    from mmvtr import apis
+
     if queries is None:
         return dict(transform=None)
     notes = dict(
@@ -264,6 +268,10 @@ def said_of(args: argparse.Namespace, model: Any, queries: Optional[Any]) -> dic
     )
     if args.transform == 'unbalanced_sinkhorn':
         notes['strictness'] = args.strictness
+    sigmas = apis.sigmas(queries.levels)
+    if sigmas is not None:  # what the sigma of a later query is compared with
+        share = torch.linspace(0, 1, 101)
+        notes['text_sigma'] = torch.tensor(sigmas).quantile(share).tolist()
     return notes
 
 

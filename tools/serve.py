@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import os
 import socket
+import time
 import webbrowser
 from pathlib import Path
 from typing import Optional
@@ -74,9 +76,11 @@ def serve(args: argparse.Namespace) -> None:
     if args.demo:
         from mmvtr.serving.demo import make_demo
 
-        args.store = Path('data/serve_demo')
+        args.store, began = Path('data/serve_demo'), time.monotonic()
         flat = importlib.util.find_spec('faiss') is not None  # the quicker one, if it is there
         make_demo(args.store, engine='faiss' if flat else 'lance')
+        busy = sum(os.times()[:4])  # with those who rendered
+        print(f'{time.monotonic() - began:.0f} s, {busy:.0f} s of processor time', flush=True)
     gallery = Gallery.open(
         args.store, library=args.library, config=args.config, checkpoint=args.checkpoint
     )

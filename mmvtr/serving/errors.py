@@ -79,9 +79,9 @@ def sentence_of(error: Exception) -> str:
     """What an error says to who is far away: the words, and no path of this machine's code."""
     if isinstance(error, KeyError):
         words = str(error.args[0]) if error.args else 'unknown'
-        unknown = re.search(r'words (\[.*?\]) are not in', words)
+        unknown = re.search(r'words \[(.*?)\] are not in', words)
         if unknown:
-            return f"this model's closed vocabulary lacks the words {unknown[1]}"
+            return f"this model's closed vocabulary lacks {unknown[1]}"
         return words
     return str(error) or type(error).__name__
 

@@ -28,7 +28,7 @@ const post = (path, body, signal) => ask(path, {
 function tell(title, words, kind = '') {
   const place = $('message'), strong = document.createElement('strong');
   strong.textContent = title;
-  place.replaceChildren(strong, words);
+  place.replaceChildren(strong, words[0].toUpperCase() + words.slice(1));
   place.className = kind;
   place.setAttribute('role', kind === 'error' ? 'alert' : 'note');
   place.hidden = false;
