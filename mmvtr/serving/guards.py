@@ -56,7 +56,7 @@ class Guard:
             return
         most = self._uploads.get(scope['path'], self._body)
         stated = headers.get('content-length', '0')
-        if not stated.isdigit() or int(stated) > most:
+        if not (stated.isascii() and stated.isdigit()) or int(stated) > most:
             await _too_large(most)(scope, receive, send)
             return
         seen = 0
