@@ -19,30 +19,36 @@ model = dict(
     ),
     # Unit vectors are stored, and an inner product of theirs is a cosine.
     supervision=dict(
-        _delete_=True, type='StoredFrameTeacher', name='planted', scale=20.0, epochs=12
+        _delete_=True, type='StoredFrameTeacher', name='planted', scale=20.0, epochs=8
     ),
     losses=dict(
         _delete_=True,
         triplet=dict(type='RankingLoss', reads=branches, margin=0.2, average='anchors'),
         inherit_nce=dict(
-            type='SoftLabelContrastiveLoss', reads=('inherit_dot',), rate=80.0, epochs=12
+            type='SoftLabelContrastiveLoss',
+            reads=('inherit_dot',),
+            rate=80.0,
+            epochs=8,
+            loss_weight=0.04,
         ),
         explore_nce=dict(
             type='SoftLabelContrastiveLoss',
             reads=('explore_dot',),
             follows='self',
             rate=80.0,
-            epochs=12,
+            epochs=8,
+            loss_weight=0.04,
         ),
     ),
     objectives=dict(
         distillation=dict(
-            type='FrameDistillation', teacher='planted', rate=0.6, reduction='mean', epochs=12
+            type='FrameDistillation', teacher='planted', rate=0.6, reduction='mean', epochs=8
         )
     ),
 )
 train_dataloader = dict(
     dataset=dict(
+        epoch_unit='text',  # in 200 steps the inner products do not get going
         video_pipeline=[
             dict(type='LoadFeatures', path='data/planted_features/untrimmed'),
             dict(type='LoadFrameVectors', stores=dict(planted='data/planted_teacher/video')),
@@ -57,3 +63,4 @@ train_dataloader = dict(
         ],
     )
 )
+train_cfg = dict(max_epochs=8, val_interval=2)

@@ -30,13 +30,8 @@ from planted_runs import (
 
 HIT = 'configs/hit_planted_experts.py'
 DLDKD = 'configs/dldkd_planted_features.py'
-#: A caption of each clip an epoch and as few epochs as the others, and a test in both directions.
-SHORT = [
-    'train_dataloader.dataset.epoch_unit=video',
-    'train_cfg.max_epochs=8',
-    'train_cfg.val_interval=8',
-    "test_evaluator.0.v2t_protocols=['max_over_captions']",
-]
+#: A test in both directions.
+BOTH = ["test_evaluator.0.v2t_protocols=['max_over_captions']"]
 UNTRIMMED = dict(folder='untrimmed', frames=24, untrimmed=3, captions=6, test_captions=3)
 TEACHER = Path('data/planted_teacher')
 
@@ -75,11 +70,11 @@ COMPARISONS = {
     ),
     'DL-DKD++': Comparison(
         {
-            'DL-DKD++': (DLDKD, SHORT),
+            'DL-DKD++': (DLDKD, BOTH),
             'no teacher': (
                 DLDKD,
                 [
-                    *SHORT,
+                    *BOTH,
                     'model.losses.inherit_nce.follows=self',
                     'model.objectives.distillation.loss_weight=0.0',
                 ],
@@ -125,7 +120,8 @@ def make_teacher() -> None:
         return
     folder = WORK / 'baselines_planted' / 'teacher'
     config = 'configs/maxframe_planted_features.py'
-    train(config, folder, 10, SHORT, chosen_by='retrieval/t2v_SumR')
+    options = ['train_cfg.max_epochs=8', 'train_cfg.val_interval=8']
+    train(config, folder, 10, options, chosen_by='retrieval/t2v_SumR')
     (last,) = (ROOT / folder).glob('epoch_*.pth')  # the only one that is kept
     sharing = ['--cfg-options', 'model.similarity.shared_frame=True']
     call('tools/export_teacher.py', config, last, '--out', TEACHER, *sharing)
@@ -177,6 +173,7 @@ def main() -> None:
     limits = {**known.get('limits', {}), **limits}
     rows = write(args.out, {**kept, **results}, COLUMNS, seeds=args.seeds, limits=limits)
     print(page_table(rows, limits))
+    print(differences(rows))
 
 
 def load_json(path: Path) -> dict:
@@ -210,6 +207,23 @@ def page_table(
             cells = [cell([test[key] for test in seeds if key in test]) for key in COLUMNS]
             count = f'{len(seeds)} seed' + 's' * (len(seeds) > 1)
             lines.append(f'| {row} ({count}) | ' + ' | '.join(cells) + ' |')
+    return '\n'.join(lines)
+
+
+def differences(rows: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
+    """Markdown: a method minus its control, and what builds on a method minus that one, by seed."""
+    lines = ['| | ' + ' | '.join(COLUMNS.values()) + ' |', '|---' * (len(COLUMNS) + 1) + '|']
+    for method, comparison in COMPARISONS.items():
+        first, control, *further = comparison.rows
+        for row, base in [(first, control), *((other, first) for other in further)]:
+            pairs = [*zip(*(rows.get(f'{method} | {name}', ()) for name in (row, base)))]
+            if len(pairs) < 2:
+                continue
+            cells = []
+            for key in COLUMNS:
+                gaps = [one[key] - other[key] for one, other in pairs]
+                cells.append(f'{statistics.mean(gaps):+.1f} +- {statistics.stdev(gaps):.1f}')
+            lines.append(f'| {row}, minus {base} | ' + ' | '.join(cells) + ' |')
     return '\n'.join(lines)
 
 

@@ -1,6 +1,6 @@
 """Recall and time of a store's engines and forms of search, against exact search, on made vectors.
 
-    python tools/benchmark/store.py [--size 100000] [--json FILE]
+    python tools/benchmark/store.py [--size 100000] [--engines faiss lance qdrant] [--json FILE]
 
 Videos and texts are unit vectors of 512 dimensions around a latent space of 16, with noise .2 and a
 gap between the two kinds; biases are Sinkhorn's from a bank of further texts.  Recall@10 is against
@@ -34,6 +34,7 @@ from mmvtr.store import GalleryStore, create_store
 from mmvtr.store.normaliser import Normaliser
 from mmvtr.store.qdrant import QdrantStore
 
+ENGINES = ('faiss', 'lance', 'qdrant')
 DIM, LATENT, NOISE, GAP, TEMPERATURE, K = 512, 16, 0.2, 0.8, 0.02, 10
 
 
@@ -73,7 +74,14 @@ def parse_args() -> argparse.Namespace:
         help="videos of Qdrant's embedded mode (default: 5000)",
     )
     add('--seed', type=int, default=0, help='of the vectors (default: 0)')
-    add('--json', type=Path, metavar='FILE', help='write all figures there')
+    add('--engines', nargs='+', choices=ENGINES, default=list(ENGINES), help='default: all')
+    add('--forms', nargs='+', metavar='FORM', help='of the indexes (default: all)')
+    add(
+        '--json',
+        type=Path,
+        metavar='FILE',
+        help='write all figures there; those of other engines and forms stay',
+    )
     return parser.parse_args()
 
 
@@ -190,8 +198,10 @@ def filled(store: GalleryStore, data: Made, count: int) -> None:
     store.refit(data.bank, temperature=TEMPERATURE, sample=20_000)
 
 
-def measure(data: Made, embedded: int, folder: Path, tell: Callable[[list[Row]], None]) -> None:
-    """All rows."""
+def measure(
+    data: Made, args: argparse.Namespace, folder: Path, tell: Callable[[list[Row]], None]
+) -> None:
+    """The rows that are wanted, and those of a bare index before them."""
     faiss.omp_set_num_threads(1)
     bench, size = Bench(data, tell), len(data.gallery)
     both = np.column_stack((data.gallery, data.biases))
@@ -209,32 +219,39 @@ def measure(data: Made, embedded: int, folder: Path, tell: Callable[[list[Row]],
         name = f'lists by inner product, {probes} of {lists}'
         bench.bare(name, wrong)
 
+    asked = set(args.forms or ()).__contains__ if args.forms else lambda form: True
     # A store draws the sample of its row biases by itself: what is expected has its biases.
     with create_store(folder / 'faiss', DIM, engine='faiss') as store:
         filled(store, data, size)
         biases = np.array([item.bias for item in store.get([str(i) for i in range(size)])])
         bench.data = data._replace(biases=biases.astype(np.float32))
         bench.expected = best(bench.data)
-        bench.store(store, 'exact')
+        if 'faiss' in args.engines and asked('exact'):
+            bench.store(store, 'exact')
         for form, probes in (
             ('l2', lists // 10),
             ('l2', lists // 5),
+            ('l2_pq', lists // 5),
             ('rerank', lists // 5),
             ('hnsw', 100),
         ):
+            if 'faiss' not in args.engines or not asked(form):
+                continue
             store.index(form, probes=probes, candidates=100)
             name = 'hnsw' if form == 'hnsw' else f'{form}, {probes} of {lists}'
             bench.store(store, name)
-    with create_store(folder / 'lance', DIM, engine='lance') as store:
-        filled(store, data, size)
-        store.persist()
-        bench.store(store, 'exact')
-        for form in ('ivf_flat', 'ivf_pq'):
-            probes = max(1, lists // 5)
-            store.index(form, probes=probes, candidates=100)
-            bench.store(store, f'{form}, {probes} of {lists}')
-    if embedded:
-        in_qdrant(bench, min(embedded, size))
+    if 'lance' in args.engines:
+        with create_store(folder / 'lance', DIM, engine='lance') as store:
+            filled(store, data, size)
+            store.persist()
+            if asked('exact'):
+                bench.store(store, 'exact')
+            for form in filter(asked, ('ivf_flat', 'ivf_sq', 'ivf_pq', 'ivf_hnsw_sq')):
+                probes = max(1, lists // 5)
+                store.index(form, probes=probes, candidates=100)
+                bench.store(store, f'{form}, {probes} of {lists}')
+    if 'qdrant' in args.engines and args.embedded and asked('exact'):
+        in_qdrant(bench, min(args.embedded, size))
 
 
 def in_qdrant(bench: Bench, count: int) -> None:
@@ -256,16 +273,24 @@ def main() -> None:
     data = made(args.size, args.queries, args.bank, args.seed)
     print('| engine | form | items | recall@10 | ms | CPU ms | to flat |')
     print('|---|---|---|---|---|---|---|')
-    said = {key: value for key, value in vars(args).items() if key != 'json'}
+    said = {key: getattr(args, key) for key in ('size', 'queries', 'bank', 'embedded', 'seed')}
     versions = dict(faiss=faiss.__version__, lancedb=version('lancedb'), numpy=np.__version__)
+
+    known = {}
+    if args.json and args.json.exists():
+        old = json.loads(args.json.read_text())
+        if old['options'] != said:
+            raise SystemExit(f'error: {args.json} is of other options: {old["options"]}')
+        known = {(row['engine'], row['form']): row for row in old['rows']}
 
     def tell(rows: list[Row]) -> None:
         if args.json:  # after each row: some take long
-            content = dict(options=said, versions=versions, rows=[row._asdict() for row in rows])
+            new = {(row.engine, row.form): row._asdict() for row in rows}
+            content = dict(options=said, versions=versions, rows=[*(known | new).values()])
             args.json.write_text(json.dumps(content, indent=1) + '\n')
 
     with tempfile.TemporaryDirectory() as folder:
-        measure(data, args.embedded, Path(folder), tell)
+        measure(data, args, Path(folder), tell)
 
 
 if __name__ == '__main__':
