@@ -15,6 +15,9 @@ from typing import Any, Callable, Mapping
 from serve_tools import ROOMS, settle
 
 ROOT = Path(__file__).resolve().parents[1]
+#: In the names of configs that train whole within minutes, on the planted corpus or on captions
+#: alone: they need no rehearsal, and no paper has a row to put beside theirs.
+WITHIN_MINUTES = ('planted', 'captions')
 
 MP = multiprocessing.get_context('forkserver')
 MP.set_forkserver_preload(['toy', 'matplotlib.pyplot', *(f'mmvtr.{room}' for room in ROOMS)])

@@ -11,6 +11,7 @@ from mmengine.hub import get_config
 from mmengine.optim import build_optim_wrapper
 from torch import nn
 
+from children import WITHIN_MINUTES
 from mmvtr import registry
 from mmvtr.datasets import collate_retrieval
 from mmvtr.engine.schedule_checks import check_warmup
@@ -21,7 +22,7 @@ from mmvtr.utils import load_config, register_all_modules
 
 ALL = sorted((Path(__file__).parents[1] / 'configs').glob('*.py'))
 CONFIGS = [path for path in ALL if 'zeroshot' not in path.stem]  # what is trained
-REAL = [path for path in CONFIGS if 'planted' not in path.stem]
+REAL = [path for path in CONFIGS if not any(word in path.stem for word in WITHIN_MINUTES)]
 
 
 SMALL = dict(
@@ -489,7 +490,7 @@ def test_values_of_ncl(path):
 
 
 #: NCL on real data, and what it is compared with.
-NCL = [path.stem for path in CONFIGS if family(path) == 'ncl' and 'planted' not in path.stem]
+NCL = [path.stem for path in REAL if family(path) == 'ncl']
 
 
 @pytest.mark.parametrize('name', NCL)

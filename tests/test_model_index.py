@@ -5,11 +5,15 @@ from collections import Counter
 import pytest
 import yaml
 
-from children import ROOT
+from children import ROOT, WITHIN_MINUTES
 
 INDEX = yaml.safe_load((ROOT / 'model-index.yml').read_text())
 FILES = {path: yaml.safe_load((ROOT / path).read_text()) for path in INDEX['Import']}
-REAL = {path.stem for path in (ROOT / 'configs').glob('*.py') if 'planted' not in path.stem}
+REAL = {
+    path.stem
+    for path in (ROOT / 'configs').glob('*.py')
+    if not any(word in path.stem for word in WITHIN_MINUTES)
+}
 #: A table of a paper, or of what is beside its code, as in ``reported (DVTR, Table III)``.
 PAPERS = ('DVTR', 'NCL', 'UATVR', 'ARL', 'frame-length paper', 'CE repository')
 

@@ -5,6 +5,7 @@ from mmvtr.datasets.formats.activitynet_moments import ActivityNetMomentsDataset
 from mmvtr.datasets.formats.charades_sta import CharadesSTADataset
 from mmvtr.datasets.formats.didemo import DiDeMoDataset
 from mmvtr.datasets.formats.epic import EPICKitchensDataset
+from mmvtr.datasets.formats.flickr8k import Flickr8kCaptionsDataset
 from mmvtr.datasets.formats.lsmdc import LSMDCDataset
 from mmvtr.datasets.formats.msrvtt import MSRVTTDataset
 from mmvtr.datasets.formats.msvd import MSVDDataset
@@ -31,6 +32,7 @@ from mmvtr.datasets.sampling.environments import (
 )
 from mmvtr.datasets.sampling.samplers import EpochSampler, ItemKey
 from mmvtr.datasets.sampling.scene_sampler import SceneBatchSampler
+from mmvtr.datasets.spoken.transforms import CaptionFrames, CaptionWords
 from mmvtr.datasets.tables.dataset import TableDataset
 from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.datasets.videos.clips import LoadClips
@@ -67,12 +69,15 @@ __all__ = [
     'CLIPTokenize',
     'CaptionAgreement',
     'CaptionClasses',
+    'CaptionFrames',
+    'CaptionWords',
     'CenterCrop',
     'CharadesSTADataset',
     'DiDeMoDataset',
     'EPICKitchensDataset',
     'EnvironmentBatchSampler',
     'EpochSampler',
+    'Flickr8kCaptionsDataset',
     'HFTokenize',
     'ItemKey',
     'LSMDCDataset',

@@ -11,7 +11,12 @@ import torch.multiprocessing as mp
 
 from mmvtr.datasets import collate_retrieval
 from mmvtr.datasets.video_text import VideoTextDataset
-from mmvtr.datasets.words.caption_agreement import CaptionAgreement, word_pmi
+from mmvtr.datasets.words.caption_agreement import (
+    CaptionAgreement,
+    canonical_directions,
+    caption_covariances,
+    word_pmi,
+)
 from mmvtr.models.annotation import annotated_target
 from mmvtr.registry import TASK_UTILS
 
@@ -24,6 +29,8 @@ CLIPS = [
     ['the crimson box drops', 'a red box falls'],
 ]
 PRIOR = 0.4
+#: The means of pmi alone, each word by the norm of its row.
+MEANS = dict(canonical=0.0, rare=False)
 
 
 def records(clips=CLIPS):
@@ -89,7 +96,7 @@ def product(videos, texts):
 
 def test_the_product_is_the_mean_over_pairs_of_words():
     videos, texts = records()
-    component = TASK_UTILS.build(dict(type='CaptionAgreement', prior=PRIOR))
+    component = TASK_UTILS.build(dict(type='CaptionAgreement', prior=PRIOR, **MEANS))
     component(videos, texts)
     found = product(videos, texts)
     np.testing.assert_allclose(found, agreement_by_loops(CLIPS), atol=1e-5)
@@ -110,6 +117,86 @@ def test_word_pmi_by_loops():
         assert pmi[vocabulary.index(w), vocabulary.index(u)] == pytest.approx(value)
 
 
+def test_rare_words_weigh_more():
+    videos, texts = records()
+    CaptionAgreement(prior=PRIOR, canonical=0.0)(videos, texts)
+    captions = [words_of(text['text']) for text in texts]
+    pmi = pmi_by_loops(CLIPS)
+    weight = {
+        w: sum(x * x for (a, _), x in pmi.items() if a == w) ** 0.25
+        * math.log((1 + len(captions)) / (1 + sum(w in caption for caption in captions)))
+        for w, _ in pmi
+    }
+
+    def pair(one, other):
+        of = [(w, u) for w in one for u in other]
+        total = sum(weight[w] * weight[u] for w, u in of)
+        return sum(weight[w] * weight[u] * pmi[w, u] for w, u in of) / total
+
+    clips = [[words_of(caption) for caption in clip] for clip in CLIPS]
+    rows = [[sum(pair(t, c) for c in clip) / max(len(clip), 1) for clip in clips] for t in captions]
+    np.testing.assert_allclose(product(videos, texts), np.array(rows) / np.std(rows), atol=1e-5)
+
+
+def draws(count=40):
+    """Clips of two or three captions of a few words of one of four topics, and some of both."""
+    draw = np.random.default_rng(0)
+    topics = [['dog', 'runs', 'grass'], ['man', 'rides', 'bike'], ['girl', 'swims', 'pool'], ['a']]
+    return [
+        [
+            ' '.join(draw.choice(topics[n % 3] + topics[3] + ['red', 'blue'], 3, replace=False))
+            for _ in range(2 + n % 2)
+        ]
+        for n in range(count)
+    ]
+
+
+def test_directions_correlate_most():
+    """Captions in pairs, both orders: the canonical correlations of scikit-learn, without noise."""
+    cross = pytest.importorskip('sklearn.cross_decomposition')
+    clips = [clip[:2] for clip in draws()]
+    bags, owners = [], []
+    vocabulary = sorted({w for clip in clips for caption in clip for w in words_of(caption)})
+    for clip in clips:
+        owners.append([len(bags), len(bags) + 1])
+        bags += [[vocabulary.index(w) for w in words_of(caption)] for caption in clip]
+    within, between, mean = caption_covariances(bags, owners, len(vocabulary))
+    basis = canonical_directions(within, between, 1e-9, 2)
+    rows = np.zeros((len(bags), len(vocabulary)))
+    for row, bag in zip(rows, bags):
+        row[bag] = len(bag) ** -0.5
+    np.testing.assert_allclose(mean, rows.mean(0))
+    np.testing.assert_allclose(within, np.cov(rows.T, ddof=0), atol=1e-12)
+    found = np.linalg.norm((rows - mean) @ basis, axis=0) / len(rows) ** 0.5  # the correlations
+    both = np.concatenate(
+        [rows, rows.reshape(-1, 2, rows.shape[1])[:, ::-1].reshape(rows.shape)], 1
+    )
+    one, other = np.split(both, 2, axis=1)
+    x, y = cross.CCA(2, max_iter=5000, tol=1e-12).fit_transform(one, other)
+    expected = [np.corrcoef(a, b)[0, 1] for a, b in zip(x.T, y.T)]
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+
+
+def test_whole_captions_count_in_deviations():
+    parts = {}
+    for canonical in (0.0, 0.5):
+        videos, texts = records(draws())
+        CaptionAgreement(canonical=canonical, dim=5)(videos, texts)
+        parts[canonical] = videos, texts
+    (means, texts), (videos, joined) = parts[0.0], parts[0.5]
+    width = len(means[0]['agreement'])
+    assert len(videos[0]['agreement']) == 2 * width == 10
+    both = product(videos, joined)
+    assert both.std() == pytest.approx(1, abs=1e-5)
+    first, second = (
+        np.stack([t['agreement'][cut] for t in joined])
+        @ np.stack([v['agreement'][cut] for v in videos]).T
+        for cut in (slice(width), slice(width, None))
+    )
+    assert second.std() / first.std() == pytest.approx(0.5, abs=1e-5)
+    np.testing.assert_allclose(first / first.std(), product(means, texts), atol=1e-4)
+
+
 def test_what_goes_together_agrees():
     """No other clip has 'a crimson star hops', but its words are said of the first and third."""
     videos, texts = records([*CLIPS, ['a crimson star hops', 'a star']])
@@ -121,12 +208,12 @@ def test_what_goes_together_agrees():
 def test_the_largest_eigenvalues_are_kept():
     errors = []
     exact = records()
-    CaptionAgreement(dim=99)(*exact)
+    CaptionAgreement(dim=99, **MEANS)(*exact)
     words = len(exact[1][0]['agreement'])
     assert words < 99
     for dim in (1, 3, 6, words):
         near = records()
-        CaptionAgreement(dim=dim)(*near)
+        CaptionAgreement(dim=dim, **MEANS)(*near)
         assert near[1][0]['agreement'].shape == (dim,)
         errors.append(np.abs(product(*near) - product(*exact)).mean())
     assert errors[0] > errors[1] > errors[2] > errors[3] and errors[3] < 1e-5
@@ -149,6 +236,8 @@ def test_frequent_words_are_known_and_texts_without_any_say_nothing():
         (dict(dim=0), 'CaptionAgreement: dim must be at least 1, not 0'),
         (dict(words=0), 'CaptionAgreement: words must be at least 1, not 0'),
         (dict(prior=0.0), 'CaptionAgreement: prior must be positive, not 0.0'),
+        (dict(ridge=0.0), 'CaptionAgreement: ridge must be positive, not 0.0'),
+        (dict(canonical=-1.0), 'CaptionAgreement: canonical must be at least 0, not -1.0'),
     ],
 )
 def test_bad_arguments(wrong, message):
@@ -179,7 +268,7 @@ def dataset(**how):
 def test_a_text_of_two_videos_is_a_caption_of_both():
     videos, texts = records()
     texts[3]['video_idx'] = [1, 3]
-    CaptionAgreement(prior=PRIOR)(videos, texts)
+    CaptionAgreement(prior=PRIOR, **MEANS)(videos, texts)
     clips = [list(clip) for clip in CLIPS]
     clips[3].insert(0, CLIPS[1][0])
     twice = agreement_by_loops(clips)
@@ -193,7 +282,9 @@ def test_clips_that_leave_do_not_count():
     def first_three(data):
         return np.where(np.arange(len(data.videos)) < 3, 0, -1)
 
-    data = dataset(agreement=dict(type='CaptionAgreement', prior=PRIOR), environments=first_three)
+    data = dataset(
+        agreement=dict(type='CaptionAgreement', prior=PRIOR, **MEANS), environments=first_three
+    )
     found = product(data.videos, data.texts)
     np.testing.assert_allclose(found, agreement_by_loops(CLIPS[:3]), atol=1e-5)
 
@@ -227,7 +318,7 @@ def test_processes_have_the_same_vectors(tmp_path):
 
 
 def test_from_the_dataset_to_the_target():
-    data = dataset(agreement=dict(type='CaptionAgreement', prior=PRIOR), epoch_unit='text')
+    data = dataset(agreement=dict(type='CaptionAgreement', prior=PRIOR, **MEANS), epoch_unit='text')
     samples = collate_retrieval([data[t] for t in (0, 4, 5)])['data_samples']
     target = annotated_target(samples, torch.device('cpu'))
     expected = agreement_by_loops([clip for clip in CLIPS if clip])[[0, 4, 5]]

@@ -80,18 +80,10 @@ def crisscrossed(cxc: Path, coco: Path, kind: str) -> Iterator[Matrices]:
         coco: folder of testall_caps.txt, coco_test_ids.npy, original_caption_to_image.json.
         kind: of the scores.
     """
-    names = [str(x) for x in np.load(coco / 'coco_test_ids.npy').tolist()]
-    lines = (coco / 'testall_caps.txt').read_text(encoding='utf-8').splitlines()
-    owner = {
-        caption: str(images[0])
-        for caption, images in json.loads(
-            (coco / 'original_caption_to_image.json').read_text()
-        ).items()
-    }
+    text, owner = coco_captions(coco)
     of_image: dict[str, list[str]] = defaultdict(list)
-    for name in names:
+    for name in text:
         of_image[owner[name]].append(name)
-    text = dict(zip(names, lines))
     rated = read_crisscrossed(cxc / 'sits_test.csv')
     others = Counter(t for t, v in zip(rated.texts, rated.videos) if owner[t] != v)
     asks = {image: max(own, key=lambda name: others[name]) for image, own in of_image.items()}
@@ -110,6 +102,14 @@ def crisscrossed(cxc: Path, coco: Path, kind: str) -> Iterator[Matrices]:
         )
         grades = rated.matrix([asks[image] for image in own], [*own], others='left_out')
         yield _matrices(vectors, grades, 3.0)
+
+
+def coco_captions(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """Of COCO's 5,000 test images, by caption id: the caption, and the id of its image."""
+    names = [str(x) for x in np.load(folder / 'coco_test_ids.npy').tolist()]
+    lines = (folder / 'testall_caps.txt').read_text(encoding='utf-8').splitlines()
+    images = json.loads((folder / 'original_caption_to_image.json').read_text())
+    return dict(zip(names, lines)), {name: str(own[0]) for name, own in images.items()}
 
 
 def _matrices(vectors: dict[str, Tensor], grades: np.ndarray, at_least: float) -> Matrices:

@@ -1,0 +1,29 @@
+# Flickr8k without pixels: captions #0 and #1 are the item, as vectors of their words, #3 and #4 ask
+# in training and #2, which people have judged, in dev and test (docs/judged_training.md).
+# tools/dataset_converters/flickr8k_words.py makes the words, from seen captions of train images.
+root, words = 'data/flickr8k', 'data/flickr8k_words'
+corpus = dict(
+    type='mmvtr.Flickr8kCaptionsDataset',
+    ann_root=root,
+    video_pipeline=[dict(type='CaptionFrames', words=words)],
+    text_pipeline=[dict(type='CaptionWords', words=words)],
+)
+collate_fn = dict(type='mmvtr.collate_retrieval')
+
+train_dataloader = dict(
+    batch_size=128,
+    sampler=dict(type='mmvtr.EpochSampler'),
+    collate_fn=collate_fn,
+    dataset=dict(**corpus, split='train'),
+)
+val_dataloader = dict(batch_size=500, collate_fn=collate_fn, dataset=dict(**corpus, split='dev'))
+crowd = dict(type='mmvtr.read_flickr8k_crowd', path=f'{root}/CrowdFlowerAnnotations.txt')
+test_dataloader = dict(
+    batch_size=500, collate_fn=collate_fn, dataset=dict(**corpus, split='test', judgments=crowd)
+)
+
+val_cfg = test_cfg = dict(type='mmvtr.RetrievalLoop')
+val_evaluator = [dict(type='mmvtr.RetrievalMetric')]
+# right: more than half of the people say yes
+test_evaluator = [*val_evaluator, dict(type='mmvtr.JudgedMetric', at_least=0.5 + 1e-6)]
+custom_hooks = [dict(type='mmvtr.ScoresFileHook')]

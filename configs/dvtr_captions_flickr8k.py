@@ -1,0 +1,9 @@
+# DVTR's heads and weights (docs/dvtr.md) between captions and items that are captions, too.
+_base_ = ['infonce_captions_flickr8k.py']
+
+model = dict(
+    heads=dict(type='HierarchicalGaussianHead'),
+    supervision=dict(
+        type='DVTRSupervision', num_samples=7, sharpness=2.0, floor=0.4, ramp=(0.33, 0.67)
+    ),
+)

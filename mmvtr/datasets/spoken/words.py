@@ -1,0 +1,104 @@
+"""A vocabulary with vectors, learnt from captions of the same items: nothing to download."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple, Sequence
+
+import numpy as np
+
+from mmvtr.datasets.annotation_files import read_text
+from mmvtr.datasets.annotation_values import Place, problem
+from mmvtr.datasets.words.caption_agreement import WORD, word_pmi
+
+VOCABULARY = 'words.txt'
+VECTORS = 'words.npy'
+
+
+class KnownWords(NamedTuple):
+    """Words by number, and a vector of each.
+
+    Attributes:
+        numbers: word -> 0 to W - 1.
+        vectors: float32 [W + 1, D]; the last one, zeros, is that of every other word.
+    """
+
+    numbers: dict[str, int]
+    vectors: np.ndarray
+
+    def ids(self, caption: str) -> list[int]:
+        """Numbers of its words, W for unknown ones; W alone of a caption without a word."""
+        unknown = len(self.numbers)
+        words = WORD.findall(caption.lower())
+        return [self.numbers.get(word, unknown) for word in words] or [unknown]
+
+
+def learn_words(
+    items: Sequence[Sequence[str]], *, dim: int, min_count: int, prior: float = 0.3
+) -> KnownWords:
+    """Words that different captions of one item have in common lie near each other.
+
+    Rows of ``U sqrt(|E|)`` of the pointwise mutual information's ``dim`` eigenvalues E of largest
+    size, scaled so that words are of length 1 on average; a word that goes with everything ("a") is
+    near 0.
+
+    Args:
+        items: the captions of each.
+        dim: D.
+        min_count: rarer words are unknown.
+        prior: see :class:`~mmvtr.datasets.CaptionAgreement`.
+
+    Raises:
+        ValueError: no item has two captions, or fewer than ``dim`` words are known.
+    """
+    said = [[WORD.findall(caption.lower()) for caption in item] for item in items]
+    counts = Counter(word for item in said for caption in item for word in caption)
+    numbers = {
+        word: n
+        for n, word in enumerate(
+            sorted((w for w in counts if counts[w] >= min_count), key=lambda w: (-counts[w], w))
+        )
+    }
+    if len(numbers) < dim:
+        raise ValueError(f'{len(numbers)} words occur {min_count} times, dim {dim} needs as many')
+    bags, owners = [], []
+    for item in said:
+        owners.append([*range(len(bags), len(bags) + len(item))])
+        bags += [sorted({numbers[word] for word in caption if word in numbers}) for caption in item]
+    values, basis = np.linalg.eigh(word_pmi(bags, owners, len(numbers), prior))
+    most = np.argsort(-np.abs(values), kind='stable')[:dim]
+    vectors = basis[:, most] * np.sqrt(np.abs(values[most]))
+    vectors /= np.linalg.norm(vectors, axis=1).mean()
+    return KnownWords(numbers, np.pad(vectors, ((0, 1), (0, 0))).astype(np.float32))
+
+
+def write_words(folder: Path, known: KnownWords) -> None:
+    """``words.txt``, a word a line, and ``words.npy``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / VOCABULARY).write_text('\n'.join(known.numbers) + '\n', encoding='utf-8')
+    np.save(folder / VECTORS, known.vectors)
+
+
+def read_words(folder: Path) -> KnownWords:
+    """What :func:`write_words` wrote.
+
+    Raises:
+        FileNotFoundError: a file is missing.
+        ValueError: not one vector a word and one more, or a word twice.
+    """
+    try:
+        words = read_text(folder / VOCABULARY).split()
+        vectors = np.load(folder / VECTORS, allow_pickle=False)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            f'{error.filename} is missing: tools/dataset_converters/flickr8k_words.py makes it'
+        ) from error
+    if len({*words}) < len(words):
+        raise problem(Place(folder / VOCABULARY), 'has a word twice')
+    if vectors.ndim != 2 or len(vectors) != len(words) + 1:
+        raise problem(
+            Place(folder / VECTORS),
+            f'expected a vector of each of {len(words)} words and one more, found {vectors.shape}',
+        )
+    return KnownWords({word: n for n, word in enumerate(words)}, vectors)

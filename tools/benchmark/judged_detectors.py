@@ -1,0 +1,190 @@
+"""Detectors of right pairs that nobody annotated, measured on people.
+
+    python tools/benchmark/judged_detectors.py DATA [--methods ...] [--out docs/benchmark]
+
+DATA has the folders flickr8k/, cxc/ and coco/ of docs/judgments.md, with ExpertAnnotations.txt
+beside the crowd's.  AUC with a 95 % interval (texts are drawn), break-even, and precision at a
+recall of one half.  Of Flickr8k the pairs whose caption and image are both of the half for choosing,
+and those of which both are of the other half; the experts' pairs and Crisscrossed Captions confirm.
+Minutes of CPU time.  Writes judged_detectors.json and judged_detectors_tables.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from judging.corpora import coco_captions
+from judging.detectors import BASE, DEFAULT, DETECTORS, Captions, Pairs
+
+from mmvtr.datasets import read_crisscrossed, read_flickr8k_crowd, read_flickr8k_expert
+from mmvtr.datasets.annotation_files import read_ids
+from mmvtr.datasets.formats.flickr8k import read_captions
+from mmvtr.evaluation.soft_positive import breakeven
+from mmvtr.functional.relevance import auc
+from mmvtr.storage import write_atomically
+
+ROOT = Path(__file__).resolve().parents[2]
+JUDGED = 2
+DRAWS = 200
+RECALL = 0.5
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add('data', type=Path, metavar='DATA', help='folder of the judged sets')
+    add('--methods', nargs='+', choices=DETECTORS, default=list(DETECTORS))
+    add('--out', type=Path, default=ROOT / 'docs/benchmark', help='folder to write')
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = parse_args()
+    start, found = time.process_time(), {}
+    for data in (flickr8k(args.data / 'flickr8k'), crisscrossed(args.data)):
+        scores: dict[str, dict[str, np.ndarray]] = {name: {} for name in data.pairs}
+        for method in args.methods:
+            score = DETECTORS[method](data)
+            for name, pairs in data.pairs.items():
+                scores[name][method] = score(pairs.texts, pairs.items)
+            print(f'{", ".join(data.pairs)}: {method}', flush=True)
+        for name, pairs in data.pairs.items():
+            found[name] = dict(
+                pairs=len(pairs.right),
+                right=round(100 * float(pairs.right.mean()), 1),
+                detectors={key: numbers(x, pairs) for key, x in scores[name].items()},
+            )
+            if {BASE, DEFAULT} <= scores[name].keys():
+                gain = interval(scores[name][DEFAULT], pairs, scores[name][BASE])
+                found[name]['default minus before'] = gain
+    content = dict(cpu_seconds=round(time.process_time() - start), sets=found)
+    for name, text in (
+        ('judged_detectors.json', json.dumps(content, indent=1) + '\n'),
+        ('judged_detectors_tables.md', table(content)),
+    ):
+        write_atomically(args.out / name, lambda file, text=text: file.write(text.encode()))
+
+
+def flickr8k(folder: Path) -> Captions:
+    """Caption #2 of the 1,000 test images, for the items of the other four captions."""
+    captions = {
+        image: [text for _, text in own]
+        for image, own in read_captions(folder / 'Flickr8k.token.txt').items()
+    }
+    images = sorted(read_ids(folder / 'Flickr_8k.testImages.txt'))
+    known = {*images}
+    lists = ('Flickr_8k.trainImages.txt', 'Flickr_8k.devImages.txt')
+    others = [name for table in lists for name in read_ids(folder / table) if name not in known]
+    chosen = np.zeros(len(images), dtype=bool)
+    chosen[np.random.default_rng(0).permutation(len(images))[: len(images) // 2]] = True
+    place = {name: n for n, name in enumerate(images)}
+    pairs = {}
+    for who, judgments, least in (
+        ('crowd', read_flickr8k_crowd(folder / 'CrowdFlowerAnnotations.txt'), 0.5 + 1e-6),
+        ('experts', read_flickr8k_expert(folder / 'ExpertAnnotations.txt'), 3 - 1e-6),
+    ):
+        texts = np.array([place[name.removesuffix(f'#{JUDGED}')] for name in judgments.texts])
+        items = np.array([place[name] for name in judgments.videos])
+        right, own = np.asarray(judgments.values) >= least, texts == items
+        for part, where in (
+            ('for choosing', chosen[texts] & chosen[items]),
+            ('other half', ~chosen[texts] & ~chosen[items]),
+            ('all', np.ones(len(texts), dtype=bool)),
+        ):
+            keep = where & ~own
+            pairs[f'Flickr8k {who}, {part}'] = Pairs(texts[keep], items[keep], right[keep])
+    return Captions(
+        [captions[name] for name in others],
+        [[c for n, c in enumerate(captions[name]) if n != JUDGED] for name in images],
+        [captions[name][JUDGED] for name in images],
+        pairs,
+    )
+
+
+def crisscrossed(data: Path) -> Captions:
+    """Captions of COCO's 5,000 test images for other ones of them, each with all of its own."""
+    text, owner = coco_captions(data / 'coco')
+    of_image: dict[str, list[str]] = defaultdict(list)
+    for name, image in owner.items():
+        if name in text:
+            of_image[image].append(text[name])
+    images = {image: n for n, image in enumerate(sorted(of_image))}
+    rated = read_crisscrossed(data / 'cxc/sits_test.csv')
+    rows = [(t, v, x) for t, v, x in zip(rated.texts, rated.videos, rated.values) if owner[t] != v]
+    asks = {name: n for n, name in enumerate(sorted({t for t, _, _ in rows}))}
+    pairs = Pairs(
+        np.array([asks[t] for t, _, _ in rows]),
+        np.array([images[v] for _, v, _ in rows]),
+        np.array([x >= 3 for _, _, x in rows]),
+    )
+    return Captions(
+        [], [of_image[image] for image in images], [text[name] for name in asks], dict(CxC=pairs)
+    )
+
+
+def numbers(scores: np.ndarray, pairs: Pairs) -> dict[str, Any]:
+    """In percent."""
+    right, wrong = (torch.from_numpy(scores[x]) for x in (pairs.right, ~pairs.right))
+    return dict(
+        AUC=round(100 * float(auc(right, wrong)), 1),
+        interval=interval(scores, pairs)[1:],
+        breakeven=round(100 * breakeven(right, wrong), 1),
+        precision=round(100 * precision_at(scores, pairs.right), 1),
+    )
+
+
+def precision_at(scores: np.ndarray, right: np.ndarray, recall: float = RECALL) -> float:
+    """Share of right ones among the fewest best-scored pairs that hold ``recall`` of them.
+
+    Pairs of one score are taken together.
+    """
+    order = np.argsort(-scores, kind='stable')
+    found = np.cumsum(right[order])
+    last = int(np.searchsorted(found, math.ceil(recall * right.sum())))
+    taken = scores >= scores[order[last]]
+    return float(right[taken].mean())
+
+
+def interval(scores: np.ndarray, pairs: Pairs, base: np.ndarray | None = None) -> list[float]:
+    """AUC in percent, minus that of ``base``, and its 95 % interval; a text's pairs go together."""
+    draw, count = np.random.default_rng(0), int(pairs.texts.max()) + 1
+    values = []
+    for n in range(DRAWS + 1):
+        times = np.ones(count) if n == 0 else draw.multinomial(count, np.full(count, 1 / count))
+        where = np.repeat(np.arange(len(scores)), np.asarray(times, int)[pairs.texts])
+        found = [
+            100 * float(auc(*(torch.from_numpy(x[where][y]) for y in (yes[where], ~yes[where]))))
+            for x, yes in ((one, pairs.right) for one in (scores, base) if one is not None)
+        ]
+        values.append(found[0] - (found[1] if base is not None else 0.0))
+    return [round(float(x), 1) for x in (values[0], *np.quantile(values[1:], (0.025, 0.975)))]
+
+
+def table(content: dict[str, Any]) -> str:
+    """Markdown."""
+    sets = content['sets']
+    lines = ['AUC [95 % interval], break-even, precision at a recall of one half; percent.', '']
+    heads = [f'{name} ({x["pairs"]:,} pairs, {x["right"]} % right)' for name, x in sets.items()]
+    lines += [f'| detector | {" | ".join(heads)} |', '|---' * (len(sets) + 1) + '|']
+    for method in next(iter(sets.values()))['detectors']:
+        cells = []
+        for one in sets.values():
+            x = one['detectors'][method]
+            low, high = x['interval']
+            cells.append(f'{x["AUC"]} [{low}, {high}], {x["breakeven"]}, {x["precision"]}')
+        lines.append(f'| {method} | {" | ".join(cells)} |')
+    return '\n'.join(lines) + '\n'
+
+
+if __name__ == '__main__':
+    main()
