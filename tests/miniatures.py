@@ -276,3 +276,35 @@ def youcook2_database() -> dict[str, Any]:
 def write_youcook2(root: Path, database: dict[str, Any]) -> None:
     """The official layout."""
     write_json(root, youcook2.ANNOTATIONS, dict(database=database))
+
+
+def _flickr8k_captions(name: str, n: int) -> list[str]:
+    animal, act = ('dog', 'hound', 'runs') if n % 2 else ('cat', 'kitten', 'sits'), n % 3
+    place = ('on grass', 'in snow', 'by a lake')[act]
+    return [
+        f'A {animal[0]} {animal[2]} {place} .',
+        f'The {animal[1]} is {place} .',
+        f'One {animal[0]} {place} .',
+        f'A {animal[1]} {animal[2]} .',
+        f'{animal[0]} and {name[0]} {place}',
+    ]
+
+
+#: Images by split, and their five captions.
+FLICKR8K_IMAGES = {
+    split: {f'{split[0]}{n}.jpg': _flickr8k_captions(split, n) for n in range(count)}
+    for split, count in (('train', 2), ('dev', 1), ('test', 2))
+}
+FLICKR8K_IMAGES['train'] = {
+    f'n{n}.jpg': captions for n, captions in enumerate(FLICKR8K_IMAGES['train'].values())
+}
+
+
+def write_flickr8k(root: Path) -> None:
+    """The lists of images and all captions."""
+    lines = []
+    for split, images in FLICKR8K_IMAGES.items():
+        (root / f'Flickr_8k.{split}Images.txt').write_text('\n'.join(images) + '\n')
+        for name, captions in images.items():
+            lines += [f'{name}#{n}\t{caption}' for n, caption in enumerate(captions)]
+    (root / 'Flickr8k.token.txt').write_text('\n'.join(lines) + '\n')

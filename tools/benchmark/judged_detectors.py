@@ -1,12 +1,14 @@
 """Detectors of right pairs that nobody annotated, measured on people.
 
-    python tools/benchmark/judged_detectors.py DATA [--methods ...] [--out docs/benchmark]
+    python tools/benchmark/judged_detectors.py DATA [--sets flickr8k cxc planted] [--methods ...]
 
 DATA has the folders flickr8k/, cxc/ and coco/ of docs/judgments.md, with ExpertAnnotations.txt
 beside the crowd's.  AUC with a 95 % interval (texts are drawn), break-even, and precision at a
-recall of one half.  Of Flickr8k the pairs whose caption and image are both of the half for choosing,
+recall of one half.  Of Flickr8k pairs whose caption and image are both of the half for choosing,
 and those of which both are of the other half; the experts' pairs and Crisscrossed Captions confirm.
-Minutes of CPU time.  Writes judged_detectors.json and judged_detectors_tables.md.
+The planted corpora (data/planted) are there to see that nothing is lost on them: train captions,
+200,000 of all pairs that nobody annotated, known truth.  Minutes of CPU time.  Writes
+judged_detectors.json and judged_detectors_tables.md; sets that are not asked for stay as they are.
 """
 
 from __future__ import annotations
@@ -17,14 +19,19 @@ import math
 import time
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable, Iterator
 
 import numpy as np
 import torch
 from judging.corpora import coco_captions
 from judging.detectors import BASE, DEFAULT, DETECTORS, Captions, Pairs
 
-from mmvtr.datasets import read_crisscrossed, read_flickr8k_crowd, read_flickr8k_expert
+from mmvtr.datasets import (
+    PlantedDataset,
+    read_crisscrossed,
+    read_flickr8k_crowd,
+    read_flickr8k_expert,
+)
 from mmvtr.datasets.annotation_files import read_ids
 from mmvtr.datasets.formats.flickr8k import read_captions
 from mmvtr.evaluation.soft_positive import breakeven
@@ -34,6 +41,7 @@ from mmvtr.storage import write_atomically
 ROOT = Path(__file__).resolve().parents[2]
 JUDGED = 2
 DRAWS = 200
+PLANTED_PAIRS = 200_000
 RECALL = 0.5
 
 
@@ -43,15 +51,18 @@ def parse_args() -> argparse.Namespace:
     )
     add = parser.add_argument
     add('data', type=Path, metavar='DATA', help='folder of the judged sets')
+    add('--sets', nargs='+', choices=SETS, default=list(SETS))
     add('--methods', nargs='+', choices=DETECTORS, default=list(DETECTORS))
+    add('--planted', default='data/planted', help='folder of the planted corpora')
     add('--out', type=Path, default=ROOT / 'docs/benchmark', help='folder to write')
     return parser.parse_args()
 
 
 def main() -> None:
     args = parse_args()
-    start, found = time.process_time(), {}
-    for data in (flickr8k(args.data / 'flickr8k'), crisscrossed(args.data)):
+    start, path = time.process_time(), args.out / 'judged_detectors.json'
+    found = json.loads(path.read_text())['sets'] if path.exists() else {}
+    for data in (data for kind in args.sets for data in SETS[kind](args)):
         scores: dict[str, dict[str, np.ndarray]] = {name: {} for name in data.pairs}
         for method in args.methods:
             score = DETECTORS[method](data)
@@ -67,10 +78,10 @@ def main() -> None:
             if {BASE, DEFAULT} <= scores[name].keys():
                 gain = interval(scores[name][DEFAULT], pairs, scores[name][BASE])
                 found[name]['default minus before'] = gain
-    content = dict(cpu_seconds=round(time.process_time() - start), sets=found)
+        print(f'{round(time.process_time() - start)} s of CPU time', flush=True)
     for name, text in (
-        ('judged_detectors.json', json.dumps(content, indent=1) + '\n'),
-        ('judged_detectors_tables.md', table(content)),
+        ('judged_detectors.json', json.dumps(dict(sets=found), indent=1) + '\n'),
+        ('judged_detectors_tables.md', table(found)),
     ):
         write_atomically(args.out / name, lambda file, text=text: file.write(text.encode()))
 
@@ -132,6 +143,26 @@ def crisscrossed(data: Path) -> Captions:
     )
 
 
+def planted(root: str, general: float) -> Captions:
+    """The train captions of a planted corpus, each for the clips that it was not written for."""
+    data = PlantedDataset([], [], split='train', data_root=root, general=general)
+    texts, items = np.nonzero(~data.positives())
+    drawn = np.random.default_rng(0).choice(len(texts), PLANTED_PAIRS, replace=False)
+    texts, items = texts[drawn], items[drawn]
+    pairs = Pairs(texts, items, data.truth()[texts, items])
+    said = [[data.texts[t]['text'] for t in own] for own in data.texts_of]
+    name = f'planted, {general:.0%} general'.replace('%', ' %')
+    return Captions([], said, [text['text'] for text in data.texts], {name: pairs})
+
+
+#: From the arguments to the sets, by kind.
+SETS: dict[str, Callable[[argparse.Namespace], Iterator[Captions]]] = dict(
+    flickr8k=lambda args: iter([flickr8k(args.data / 'flickr8k')]),
+    cxc=lambda args: iter([crisscrossed(args.data)]),
+    planted=lambda args: (planted(args.planted, share) for share in (0.6, 0.3)),
+)
+
+
 def numbers(scores: np.ndarray, pairs: Pairs) -> dict[str, Any]:
     """In percent."""
     right, wrong = (torch.from_numpy(scores[x]) for x in (pairs.right, ~pairs.right))
@@ -156,23 +187,30 @@ def precision_at(scores: np.ndarray, right: np.ndarray, recall: float = RECALL) 
 
 
 def interval(scores: np.ndarray, pairs: Pairs, base: np.ndarray | None = None) -> list[float]:
-    """AUC in percent, minus that of ``base``, and its 95 % interval; a text's pairs go together."""
+    """AUC in percent, minus that of ``base``, and its 95 % interval; a text's pairs go together.
+
+    Draws of which all pairs are right, or none, say nothing and are left out.
+    """
     draw, count = np.random.default_rng(0), int(pairs.texts.max()) + 1
-    values = []
-    for n in range(DRAWS + 1):
-        times = np.ones(count) if n == 0 else draw.multinomial(count, np.full(count, 1 / count))
-        where = np.repeat(np.arange(len(scores)), np.asarray(times, int)[pairs.texts])
-        found = [
-            100 * float(auc(*(torch.from_numpy(x[where][y]) for y in (yes[where], ~yes[where]))))
-            for x, yes in ((one, pairs.right) for one in (scores, base) if one is not None)
-        ]
-        values.append(found[0] - (found[1] if base is not None else 0.0))
-    return [round(float(x), 1) for x in (values[0], *np.quantile(values[1:], (0.025, 0.975)))]
+    gains = [_auc(scores, pairs.right) - (0.0 if base is None else _auc(base, pairs.right))]
+    for _ in range(DRAWS):
+        times = draw.multinomial(count, np.full(count, 1 / count))
+        where = np.repeat(np.arange(len(scores)), times[pairs.texts])
+        right = pairs.right[where]
+        if 0 < right.sum() < len(right):
+            other = 0.0 if base is None else _auc(base[where], right)
+            gains.append(_auc(scores[where], right) - other)
+    ends = np.quantile(gains[1:], (0.025, 0.975))
+    return [round(float(x), 1) for x in (gains[0], *ends)]
 
 
-def table(content: dict[str, Any]) -> str:
+def _auc(scores: np.ndarray, right: np.ndarray) -> float:
+    """In percent."""
+    return 100 * float(auc(torch.from_numpy(scores[right]), torch.from_numpy(scores[~right])))
+
+
+def table(sets: dict[str, Any]) -> str:
     """Markdown."""
-    sets = content['sets']
     lines = ['AUC [95 % interval], break-even, precision at a recall of one half; percent.', '']
     heads = [f'{name} ({x["pairs"]:,} pairs, {x["right"]} % right)' for name, x in sets.items()]
     lines += [f'| detector | {" | ".join(heads)} |', '|---' * (len(sets) + 1) + '|']

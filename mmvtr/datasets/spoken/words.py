@@ -37,7 +37,7 @@ class KnownWords(NamedTuple):
 def learn_words(
     items: Sequence[Sequence[str]], *, dim: int, min_count: int, prior: float = 0.3
 ) -> KnownWords:
-    """Words that different captions of one item have in common lie near each other.
+    """Vectors of which the products are the words' mutual information, its eigenvalues' size taken.
 
     Rows of ``U sqrt(|E|)`` of the pointwise mutual information's ``dim`` eigenvalues E of largest
     size, scaled so that words are of length 1 on average; a word that goes with everything ("a") is
