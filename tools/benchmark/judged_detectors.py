@@ -214,12 +214,13 @@ def table(sets: dict[str, Any]) -> str:
     lines = ['AUC [95 % interval], break-even, precision at a recall of one half; percent.', '']
     heads = [f'{name} ({x["pairs"]:,} pairs, {x["right"]} % right)' for name, x in sets.items()]
     lines += [f'| detector | {" | ".join(heads)} |', '|---' * (len(sets) + 1) + '|']
-    for method in next(iter(sets.values()))['detectors']:
+    for method in DETECTORS:
         cells = []
-        for one in sets.values():
-            x = one['detectors'][method]
-            low, high = x['interval']
-            cells.append(f'{x["AUC"]} [{low}, {high}], {x["breakeven"]}, {x["precision"]}')
+        for x in (one['detectors'].get(method) for one in sets.values()):
+            low, high = x['interval'] if x else (0, 0)
+            cells.append(
+                f'{x["AUC"]} [{low}, {high}], {x["breakeven"]}, {x["precision"]}' if x else ''
+            )
         lines.append(f'| {method} | {" | ".join(cells)} |')
     return '\n'.join(lines) + '\n'
 
