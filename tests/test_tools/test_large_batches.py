@@ -2,9 +2,12 @@
 
 import re
 
+import pytest
+
 from children import run_tool
 
 
+@pytest.mark.nightly
 def test_strips_beside_the_matrix(tmp_path):
     code, said = run_tool(
         tmp_path,
