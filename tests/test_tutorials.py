@@ -26,7 +26,7 @@ FILE = re.compile(r'# (\S+\.py)\n')
 ASSIGNED = re.compile(r'^\w+=(?:"[^"]*"|\S+)$', flags=re.MULTILINE)
 NUMBER = re.compile(r'[-+]?\d+(?:\.\d+)?')
 QUICK = ('add_a_part', 'plain_pytorch')
-LONG = ('first_training', 'many_gpus', 'own_clips')
+LONG = ('first_training', 'many_gpus', 'own_clips', 'serve_a_gallery')
 
 
 def run_page(name, folder, *, commands):
