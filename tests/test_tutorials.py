@@ -13,6 +13,7 @@ import sys
 import pytest
 
 from children import ROOT
+from mmvtr.registry import METRICS, MODELS
 
 FOLDER = ROOT / 'docs/tutorials'
 #: Kind, text, and how far printed numbers may lie (in what stands before the block).
@@ -92,6 +93,8 @@ def compare(printed, shown, slack):
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
+    for registry in (METRICS, MODELS):  # what a page registers is gone with it
+        monkeypatch.setattr(registry, '_module_dict', dict(registry.module_dict))
     yield tmp_path
     for name in [name for name in sys.modules if name.split('.')[0] == 'my_project']:
         del sys.modules[name]

@@ -22,7 +22,12 @@ def parse_args() -> argparse.Namespace:
     )
     add = parser.add_argument
     add('data', metavar='DATA', help='folder of Flickr8k')
-    add('--out', type=Path, default=Path('data/flickr8k_words'), help='folder to write')
+    add(
+        '--out',
+        type=Path,
+        default=Path('data/flickr8k_words'),
+        help='folder to write (default: data/flickr8k_words)',
+    )
     add('--dim', type=int, default=128, help='of the vectors (default: 128)')
     add('--min-count', type=int, default=3, help='rarer words are unknown (default: 3)')
     return parser.parse_args()
