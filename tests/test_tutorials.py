@@ -14,6 +14,7 @@ import pytest
 
 from children import ROOT
 from mmvtr.registry import METRICS, MODELS
+from mmvtr.utils import register_all_modules
 
 FOLDER = ROOT / 'docs/tutorials'
 #: Kind, text, and how far printed numbers may lie (in what stands before the block).
@@ -93,6 +94,7 @@ def compare(printed, shown, slack):
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
+    register_all_modules()
     for registry in (METRICS, MODELS):  # what a page registers is gone with it
         monkeypatch.setattr(registry, '_module_dict', dict(registry.module_dict))
     yield tmp_path
