@@ -53,8 +53,7 @@ def found(tools):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, 'argv', ['effects.py', '--page'])
         plan = effects.make_plan(effects.parse_args())
-    trainings = effects.cells(plan, effects.known_choices(plan, effects.read_tuning(plan)))
-    shas = {(t.name, t.method, t.seed): t.sha for t in trainings}
+    shas = effects.shas_of(plan)
     return tools['views'].make_views(plan.out, effects.METHODS, effects.CONDITIONS, shas)
 
 

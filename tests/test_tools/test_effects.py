@@ -13,6 +13,8 @@ from mmengine.config import Config
 from children import ROOT
 from mmvtr.registry import bare_name
 
+LR = 'optim_wrapper.optimizer.lr'
+
 
 @pytest.fixture
 def tool(monkeypatch):
@@ -53,31 +55,33 @@ def test_runs_restarts_and_does_not_depend_on_jobs(tmp_path):
     work = 'work_dirs/benchmark/effects_smoke'
     printed = run(first)
     assert 'cells 2/2' in printed
-    cells = first / work / 'benchmark/effects/ambiguity60'
-    made = {path.name: path.read_bytes() for path in cells.glob('*.json')}
-    assert sorted(made) == ['infonce_0.json', 'ncl_0.json']
+    made = cells_of(first / work)
+    assert sorted(made) == ['infonce', 'ncl']
     page = (first / work / 'benchmark.md').read_text()
     assert '60 % general captions' in page
 
     # Cells are kept even where their trainings are gone; one that is lost is made again.
-    (cells / 'ncl_0.json').unlink()
+    path = first / work / 'benchmark/effects/cells.jsonl'
+    path.write_text(path.read_text().splitlines()[0] + '\n')
     folder = next((first / work / 'ambiguity60').glob('infonce_*'))
     (folder / 'done').unlink()
     before = (folder / 'output.log').stat().st_size
     run(first)
     assert (folder / 'output.log').stat().st_size == before
-    again = json.loads((cells / 'ncl_0.json').read_text())
-    assert again == json.loads(made['ncl_0.json'])
+    assert cells_of(first / work) == made
 
     (second / 'data').symlink_to(first / 'data')
     run(second, '--jobs', '1')
-    for name in made:
-        one, other = (
-            json.loads((root / work / 'benchmark/effects/ambiguity60' / name).read_text())
-            for root in (first, second)
-        )
-        assert one['test'] == other['test']
-        assert one['queries'] == other['queries']
+    other = cells_of(second / work)
+    for name, cell in made.items():
+        assert cell['test'] == other[name]['test']
+        assert cell['queries'] == other[name]['queries']
+
+
+def cells_of(work):
+    """By method; the cells of a run."""
+    lines = (work / 'benchmark/effects/cells.jsonl').read_text().splitlines()
+    return {cell['method']: cell for cell in map(json.loads, lines)}
 
 
 def test_every_training_has_a_config(tool, plan_of):
@@ -128,7 +132,7 @@ def test_names_of_the_plan_exist(tool):
         assert condition.aim in matters and condition.without in {'', *tool.CONDITIONS}
         names = {*condition.methods, condition.baseline, condition.oracle} - {None}
         assert names <= tool.METHODS.keys()
-        assert condition.family in tool.TUNED_ON
+        assert tool.FAMILIES[condition.family].tuned_on in tool.CONDITIONS
     for method in tool.METHODS.values():
         assert (ROOT / method.config).is_file()
         for name, _, transform in (row.partition('/') for row in method.controls):
@@ -159,17 +163,6 @@ def test_the_written_config_is_the_whole_config(tool, plan_of, tmp_path, monkeyp
     assert written.to_dict() == cells.config_of(training).to_dict()
 
 
-@pytest.mark.parametrize('content', ['{"config_sha": 1', ''])
-def test_a_damaged_cell_is_named(tool, plan_of, tmp_path, content):
-    cells = importlib.import_module('comparison.cells')
-    training = plan_of().training('clean', 'infonce', 0, {})
-    path = cells.cell_path(training, tmp_path)
-    path.parent.mkdir()
-    path.write_text(content)
-    with pytest.raises(ValueError, match=f'{path}: no JSON'):
-        cells.is_current(training, tmp_path)
-
-
 def test_a_known_choice_is_kept_while_its_configs_are_the_same(
     tool, plan_of, monkeypatch, tmp_path
 ):
@@ -178,17 +171,22 @@ def test_a_known_choice_is_kept_while_its_configs_are_the_same(
 
     def tuned(training):
         trained.append(training)
-        return dict(val=1.0 / training.point['optim_wrapper.optimizer.lr'], cpu_seconds=1.0)
+        value = 1.0 / training.point[LR]
+        return dict(sha=training.sha, val=value, cpu_seconds=1.0)
 
     monkeypatch.setattr(tool, 'tuned', tuned)
     monkeypatch.setattr(tool, 'features', lambda trainings, jobs: None)
-    chosen = tool.tune(plan, 2)
+    clock = tool.Clock(tool.time.monotonic(), None)
+    assert tool.tune(plan, 2, clock)
     assert len(trained) == 4
-    assert set(chosen) == {('trimmed clips', 'infonce'), ('trimmed clips', 'ncl')}
-    assert chosen['trimmed clips', 'ncl'] == {'optim_wrapper.optimizer.lr': 0.001}
-    assert tool.tune(plan, 2) == chosen
-    assert len(trained) == 4
+    assert tool.known_choices(plan) == {
+        ('trimmed clips', method): {'own': {LR: 0.001}} for method in ('infonce', 'ncl')
+    }
+    assert tool.tune(plan, 2, clock) and len(trained) == 4
     options = {'train_cfg.max_epochs': 5}
     changed = plan.conditions['ambiguity60']._replace(options=options)
-    tool.tune(plan._replace(conditions={**plan.conditions, 'ambiguity60': changed}), 2)
+    changed = plan._replace(conditions={**plan.conditions, 'ambiguity60': changed})
+    late = clock._replace(minutes=-1.0)
+    assert not tool.tune(changed, 2, late) and len(trained) == 4
+    tool.tune(changed, 2, clock)
     assert len(trained) == 8

@@ -71,6 +71,7 @@ def save(
         condition=condition,
         method=method,
         seed=seed,
+        role='own',
         config=f'configs/{method}.py',
         config_sha=f'{method}{seed}',
         command='python tools/train.py',
@@ -81,10 +82,19 @@ def save(
         test=test,
         queries={'': queries},
     )
-    path = folder / condition / f'{method}_{seed}.json'
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(cell))
-    return path
+    put(folder, cell)
+
+
+def put(folder, *cells, without=()):
+    """Add cells in place of those of their key, or leave some out."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / 'cells.jsonl'
+    known = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    places = {(cell['condition'], cell['method'], cell['seed']): cell for cell in (*known, *cells)}
+    for place in without:
+        del places[place]
+    path.write_text(''.join(json.dumps(cell) + '\n' for cell in places.values()))
+    return places
 
 
 @pytest.fixture
@@ -226,9 +236,8 @@ def test_other_baselines_get_no_verdict(plan, write):
 def test_further_controls_and_what_they_took(plan, folder, write):
     plan[0]['soft'] = plan[0]['soft']._replace(controls=('idle', 'plain', 'costly'), note='Beware.')
     for seed in range(3):
-        path = folder / f'ambiguity60/costly_{seed}.json'
-        cell = json.loads(path.read_text())
-        path.write_text(json.dumps({**cell, 'cpu_seconds': 144.0}))
+        cell = put(folder)['ambiguity60', 'costly', seed]
+        put(folder, {**cell, 'cpu_seconds': 144.0})
     text = write()
     said = lines_of(text, '## Does it help?')['the soft one \u2020'][0].split('; ')
     assert said == [
@@ -313,8 +322,8 @@ def test_other_tables_and_their_sources(write):
     assert scores['the plain one'] == ['0.250 +- 0.000', '1.00']
     assert scores['the soft one'] == ['0.250 +- 0.000', '2.00']
     assert lines_of(text, '## Tuning')['the soft one'] == ['10.0', '**20.0**']
-    assert lines_of(text, '## Files')['the soft one'][:2] == ['`soft_*.json`', '`configs/soft.py`']
-    source = '`benchmark/effects/ambiguity60/`'
+    assert lines_of(text, '## Files')['the soft one'][:2] == ['`soft`', '`configs/soft.py`']
+    source = 'From `ambiguity60` of `benchmark/effects/cells.jsonl`'
     assert text.count(source) == 5
     assert '18 trainings (0 of them for tuning only), 0.3 hours of CPU time, 2026-11-20' in text
     assert ' to 2026-11-22; commit abc1234' in text
@@ -337,12 +346,12 @@ def test_same_cells_same_bytes(draw, folder):
 
 
 def test_missing_seeds_and_strangers_are_named(write, folder):
-    (folder / 'ambiguity60/soft_1.json').unlink()
-    path = save(folder, 'plain', 0, condition='elsewhere')
+    put(folder, without=[('ambiguity60', 'soft', 1)])
+    save(folder, 'plain', 0, condition='elsewhere')
     text = write()
     assert '**Missing**: the soft one: seed 1; the absent one: no cells.' in text
-    assert 'Files of no row of the plan, not shown: `elsewhere/plain`.' in text
-    path.unlink()
+    assert 'Cells of no row of the plan, not shown: `elsewhere/plain`.' in text
+    put(folder, without=[('elsewhere', 'plain', 0)])
     assert 'of no row' not in write()
 
 
@@ -419,8 +428,7 @@ def test_an_oracle_that_gains_nothing_has_no_headline(tool, folder, plan, write)
 
 
 def test_one_seed_gives_no_verdict(write, folder):
-    for path in folder.glob('ambiguity60/*_[12].json'):
-        path.unlink()
+    put(folder, without=[key for key in put(folder) if key[2] in (1, 2)])
     text = write()
     assert lines_of(text, '## Does it help?')['the soft one'] == ['one seed, no verdict']
     lines = lines_of(text, '### Paired retrieval')
@@ -441,13 +449,12 @@ def test_texts_of_a_video_go_together(folder, write):
     assert lines_of(write(), '### Paired retrieval')['the harmful one'][2] == alone
     known['ambiguity60']['text_videos'] = [k // 3 for k in range(60)]
     path.write_text(json.dumps(known))
-    for path in folder.glob('ambiguity60/*.json'):  # 60 texts of 20 videos
-        cell = json.loads(path.read_text())
+    for cell in put(folder).values():  # 60 texts of 20 videos
         queries = cell['queries']['']
         queries = dict(t2v_recalls=queries['t2v_recalls'], v2t_recalls=queries['t2v_recalls'][::3])
         rsum = 100 * sum(map(np.mean, queries.values()))
         cell['test'] = {'retrieval/rsum': rsum}
-        path.write_text(json.dumps({**cell, 'queries': {'': queries}}))
+        put(folder, {**cell, 'queries': {'': queries}})
     together = lines_of(write(), '### Paired retrieval')['the harmful one'][1]
     widths = [
         float(high) - float(low)
@@ -458,16 +465,19 @@ def test_texts_of_a_video_go_together(folder, write):
 
 def test_older_cells_are_left_out_and_named(write, folder):
     shas = {
-        ('ambiguity60', method, seed): f'{method}{seed}' for method in HITS for seed in range(3)
+        ('ambiguity60', method, seed, 'own'): f'{method}{seed}'
+        for method in HITS
+        for seed in range(3)
     }
-    shas['ambiguity60', 'soft', 1] = 'newer'
-    del shas['ambiguity60', 'idle', 2]
+    shas['ambiguity60', 'soft', 1, 'own'] = 'newer'
+    del shas['ambiguity60', 'idle', 2, 'own']
     text = write(shas)
     assert 'Older cells, not shown: `ambiguity60/soft_1`. The plan' in text
     assert '**Missing**: the soft one: seed 1; the absent' in text
     assert '17 trainings' in text and 'Older' not in write()
     with pytest.raises(ValueError, match='a method of the plan; 18 are of older configs'):
-        write({('ambiguity60', m, seed): 'x' for m in (*HITS, *ORACLE) for seed in range(3)})
+        every = [(m, seed) for m in (*HITS, *ORACLE) for seed in range(3)]
+        write({('ambiguity60', *those, 'own'): 'x' for those in every})
 
 
 def test_tuning_is_counted_once(plan, folder, write):
@@ -503,8 +513,7 @@ def test_the_tuning_says_how_little_decided(plan, folder, write):
 
 
 def test_without_the_baseline_there_are_no_differences(draw, folder):
-    for seed in range(3):
-        (folder / f'ambiguity60/plain_{seed}.json').unlink()
+    put(folder, without=[('ambiguity60', 'plain', seed) for seed in range(3)])
     text = draw()
     assert 'Baseline: plain, which has no cells.' in text
     assert lines_of(text, '### Paired retrieval')['row'] == ['rsum', 'v2t P@1']
@@ -513,8 +522,9 @@ def test_without_the_baseline_there_are_no_differences(draw, folder):
 
 
 def test_a_damaged_cell_stops_the_page(write, folder):
-    (folder / 'ambiguity60/soft_1.json').write_text('{"condition": ')
-    with pytest.raises(ValueError, match='soft_1.json: no JSON'):
+    path = folder / 'cells.jsonl'
+    path.write_text(path.read_text() + '{"condition": \n')
+    with pytest.raises(ValueError, match='cells.jsonl, line 19: no JSON .*; remove it'):
         write()
     assert not (folder.parents[1] / 'benchmark.md').exists()
 

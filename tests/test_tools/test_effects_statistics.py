@@ -32,17 +32,22 @@ def verdicts(files):
 
 def fields(method='dvtr', seed=0, *, hits=(1, 0, None, 1), recalls=(3, 0, 1, 2), **changes):
     """A cell whose test agrees with its queries."""
-    known = [hit for hit in hits if hit is not None]
+    known = [int(hit) for hit in hits if hit not in (None, '-')]
     test = {
         'retrieval/rsum': 200 * statistics.mean(recalls),
         'semantic/v2t_P1': 100 * statistics.mean(known),
         'semantic/v2t_mAP': 30.0 + seed,
     }
-    queries = dict(t2v_recalls=list(recalls), v2t_recalls=list(recalls), v2t_P1=list(hits))
+    queries = dict(
+        t2v_recalls=list(recalls),
+        v2t_recalls=list(recalls),
+        v2t_P1=hits if isinstance(hits, str) else list(hits),
+    )
     cell = dict(
         condition='ambiguity60',
         method=method,
         seed=seed,
+        role='own',
         config='configs/x.py',
         config_sha='0a1b2c',
         command='python tools/train.py configs/x.py',
@@ -56,43 +61,41 @@ def fields(method='dvtr', seed=0, *, hits=(1, 0, None, 1), recalls=(3, 0, 1, 2),
     return {**cell, **changes}
 
 
-def save(folder, cell):
-    path = folder / cell['condition'] / f'{cell["method"]}_{cell["seed"]}.json'
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(cell))
+def save(folder, *cells):
+    path = folder / 'cells.jsonl'
+    path.write_text(''.join(json.dumps(cell) + '\n' for cell in cells))
     return path
 
 
 @pytest.fixture
-def row(files, tmp_path):
+def row(files):
     """Makes a row of cells, one for each dict of arguments of ``fields``."""
 
     def make(name, *cells, transform=''):
         loaded = {}
         for seed, arguments in enumerate(cells):
-            path = save(tmp_path, fields(name, seed, **arguments))
-            loaded[seed] = files.load_cell(path)
+            loaded[seed] = files.make_cell(fields(name, seed, **arguments), 'a line')
         return files.Row(name, transform, loaded)
 
     return make
 
 
 def test_cells_are_read_in_order(files, tmp_path):
-    for method, seed in (('dvtr', 1), ('c2v_plain', 0), ('dvtr', 0)):
-        save(tmp_path, fields(method, seed))
-    (tmp_path / 'tuning.json').write_text('{}')
+    given = [fields(*these) for these in (('dvtr', 1), ('c2v_plain', 0), ('dvtr', 0))]
+    given.append(fields('dvtr', 0, role='matched', hits='10-1'))
+    save(tmp_path, *given)
     cells = files.load_cells(tmp_path)
-    names = [(cell.method, cell.seed) for cell in cells]
-    assert names == [('c2v_plain', 0), ('dvtr', 0), ('dvtr', 1)]
-    assert np.array_equal(cells[0].queries['']['v2t_P1'], [1, 0, math.nan, 1], equal_nan=True)
+    names = [cell[1:4] for cell in cells]
+    expected = [('c2v_plain', 0, 'own'), ('dvtr', 0, 'matched'), ('dvtr', 0, 'own')]
+    assert names == [*expected, ('dvtr', 1, 'own')]
+    for cell in cells[:2]:
+        assert np.array_equal(cell.queries['']['v2t_P1'], [1, 0, math.nan, 1], equal_nan=True)
 
 
 @pytest.mark.parametrize(
     'changes, message',
     [
-        (dict(seed=1), 'say ambiguity60/dvtr_1.json'),
-        (dict(condition='clean'), 'say clean/dvtr_0.json'),
-        (dict(method='arl'), 'say ambiguity60/arl_0.json'),
+        (dict(role='best'), "'role' is 'best', expected one of ('own', 'recall', 'matched')"),
         (dict(seed='0'), "'seed' is '0', of the wrong type"),
         (dict(config_sha=7), "'config_sha' is '7', of the wrong type"),
         (dict(seed=False), "'seed' is 'False', of the wrong type"),
@@ -102,12 +105,15 @@ def test_cells_are_read_in_order(files, tmp_path):
         (dict(test={'retrieval/rsum': 299.0}), "is 299.000, its 'queries' give 300.000"),
         (dict(queries={'': dict(t2v_P1=[None])}), "'queries' of 't2v_P1'"),
         (dict(queries={'': dict(t2v_P1=['a'])}), "'queries' of 't2v_P1'"),
+        (dict(queries={'': dict(t2v_P1='1x')}), "'queries' of 't2v_P1'"),
+        (dict(queries={'': dict(t2v_P1='--')}), "'queries' of 't2v_P1'"),
+        (dict(queries={'': dict(t2v_P1='')}), "'queries' of 't2v_P1'"),
+        (dict(seed=0), 'the same cell as'),
     ],
 )
 def test_damaged_cells_are_named(files, tmp_path, changes, message):
-    path = save(tmp_path, fields())
-    path.write_text(json.dumps({**fields(), **changes}))
-    with pytest.raises(ValueError, match='dvtr_0.json') as raised:
+    save(tmp_path, fields(), {**fields(seed=2), **changes})
+    with pytest.raises(ValueError, match='cells.jsonl, line 2: ') as raised:
         files.load_cells(tmp_path)
     assert message in str(raised.value) and len(str(raised.value).splitlines()) == 1
 
@@ -117,7 +123,7 @@ def test_files_that_are_no_cells_are_named(files, tmp_path):
         files.load_cells(tmp_path)
     path = save(tmp_path, fields())
     path.write_text(path.read_text()[:50])
-    with pytest.raises(ValueError, match='dvtr_0.json: no JSON .*remove the file'):
+    with pytest.raises(ValueError, match='line 1: no JSON .*; remove it and run again'):
         files.load_cells(tmp_path)
     path.write_text('[1]')
     with pytest.raises(ValueError, match='expected a JSON object, not list'):
@@ -129,10 +135,10 @@ def test_files_that_are_no_cells_are_named(files, tmp_path):
         files.load_cells(tmp_path)
 
 
-def test_rows_of_transforms_read_their_own_keys(files, tmp_path):
+def test_rows_of_transforms_read_their_own_keys(files):
     cell = fields()
     cell['test']['sinkhorn/retrieval/rsum'] = 250.0
-    loaded = files.load_cell(save(tmp_path, cell))
+    loaded = files.make_cell(cell, 'a line')
     rows = files.make_rows([loaded], dict(arl=('',), dvtr=('sinkhorn', '', 'inverted_softmax')))
     assert list(rows) == ['dvtr/sinkhorn', 'dvtr']  # no cells of arl, no keys of the last
     assert rows['dvtr/sinkhorn'].values('retrieval/rsum') == {0: 250.0}

@@ -1,12 +1,14 @@
 """Does debiasing debias?  Every method and its controls, where the truth is planted and known.
 
     python tools/benchmark/effects.py [--conditions clean ambiguity60 ...] [--methods dvtr ...]
-                                      [--seeds 3] [--jobs 2] [--out docs/benchmark/effects]
-                                      [--smoke] [--configs | --page]
+                                      [--seeds 3] [--jobs 2] [--minutes 80]
+                                      [--out docs/benchmark/effects]
+                                      [--smoke] [--configs | --count | --page]
 
 1. Frame features of the planted corpora, by a frame tower trained on a sister corpus.
-2. Each method is tuned on the same grid with seed 0, by paired rsum on val (NCL's after Sinkhorn).
-3. Each method is trained and tested with its choice over the seeds, one thread a training.
+2. Each method and its control are tuned on the same grid with seed 0, on val.
+3. Each is trained and tested with its choice over the seeds, one thread a training; under the fair
+   protocol also with the learning rate of its control, and with that of best paired recall.
 4. The page and its pictures are made from the cells.
 
 What is done is not done again: a killed run goes on where it stopped, and a fresh clone goes on
@@ -21,26 +23,28 @@ import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
-from typing import Any, Callable, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
 
 from comparison.cells import (
     Training,
     cpu_seconds,
     describe,
-    is_current,
+    known_shas,
     make_cell,
     run_tool,
     train,
     write_config,
     write_json,
 )
-from comparison.files import load_json
+from comparison.files import MATCHED, OWN, RECALL, load_json, with_sums
 from comparison.page import write_page
-from comparison.plan import CONDITIONS, GRID, METHODS, SUMS, TUNED_ON, Condition
+from comparison.plan import CONDITIONS, FAMILIES, METHODS, SUMS, Condition
 from planted_runs import ROOT, WORK, make_features, sister_tower
 
-#: Family and method -> point of the grid.
-Choices = Mapping[tuple[str, str], Mapping[str, float]]
+#: Family and method -> role -> point of the grid.
+Choices = Mapping[tuple[str, str], Mapping[str, Mapping[str, float]]]
+#: Trainings at other settings than a method's own have the first seeds only.
+SEEDS_OF_OTHERS = 3
 SMOKE_CORPUS = dict(num_train=96, num_val=24, num_test=32)
 SMOKE_OPTIONS = {'train_cfg.max_epochs': 3, 'train_cfg.val_interval': 3}
 
@@ -52,7 +56,7 @@ class Plan(NamedTuple):
         conditions: all of them by name.
         wanted: methods by condition, those that were asked for and their baselines.
         seeds: of the trainings.
-        grid: points of the tuning.
+        points: of each grid, how many are tried; None = all.
         out: folder of the cells.
         work: folder of the trainings.
         page: file.
@@ -61,14 +65,20 @@ class Plan(NamedTuple):
     conditions: Mapping[str, Condition]
     wanted: Mapping[str, Sequence[str]]
     seeds: Sequence[int]
-    grid: Sequence[Mapping[str, float]]
+    points: Optional[int]
     out: Path
     work: Path
     page: Path
 
-    def training(self, name: str, method: str, seed: int, point: Mapping[str, float]) -> Training:
+    def training(
+        self, name: str, method: str, seed: int, point: Mapping[str, float], role: str = OWN
+    ) -> Training:
         """One of its trainings."""
-        return Training(name, self.conditions[name], method, seed, point, self.work)
+        return Training(name, self.conditions[name], method, seed, point, self.work, role)
+
+    def grid(self, family: str) -> Sequence[Mapping[str, float]]:
+        """Points that the methods of a family are tuned with."""
+        return FAMILIES[family].grid[: self.points]
 
     def methods(self, family: str) -> list[str]:
         """What is trained in a family."""
@@ -85,11 +95,15 @@ def parse_args() -> argparse.Namespace:
     add('--methods', nargs='+', choices=METHODS, default=list(METHODS), metavar='NAME')
     add('--seeds', type=int, default=3, help='seeds 0, 1, ... of the trainings')
     add('--jobs', type=int, default=2, help='trainings at a time, one thread each')
+    add('--minutes', type=float, help='start no training after this; default: until all are done')
     add('--out', type=Path, help='default docs/benchmark/effects; its page stands beside it')
     add('--smoke', action='store_true', help='all of it, tiny: tells nothing but that it works')
     only = parser.add_mutually_exclusive_group()
     only.add_argument(
         '--configs', action='store_true', help='only write the config of each training'
+    )
+    only.add_argument(
+        '--count', action='store_true', help='only count what is to be trained, by condition'
     )
     only.add_argument('--page', action='store_true', help='only the page, from the cells there are')
     return parser.parse_args()
@@ -103,6 +117,7 @@ def make_plan(args: argparse.Namespace) -> Plan:
     wanted = {}
     for name in args.conditions:
         asked = {*args.methods, conditions[name].baseline}
+        asked |= {row.split('/')[0] for m in args.methods for row in METHODS[m].controls[:1]}
         wanted[name] = [method for method in conditions[name].methods if method in asked]
     docs, work = ROOT / 'docs', WORK / 'effects'
     if args.smoke:
@@ -112,7 +127,7 @@ def make_plan(args: argparse.Namespace) -> Plan:
         conditions,
         wanted,
         seeds=range(1 if args.smoke else args.seeds),
-        grid=GRID[:1] if args.smoke else GRID,
+        points=1 if args.smoke else None,
         out=args.out or docs / 'benchmark/effects',
         work=work,
         page=(args.out.parent if args.out else docs) / 'benchmark.md',
@@ -133,22 +148,76 @@ def main() -> None:
     args = parse_args()
     os.environ['OMP_NUM_THREADS'] = '1'  # of every training, whatever --jobs
     plan, start = make_plan(args), time.monotonic()
-    if args.configs or args.page:
-        trainings = cells(plan, known_choices(plan, read_tuning(plan)))
-        for part in (part for t in trainings for part in t.parts if args.configs):
+    if args.count:
+        print(count(plan))
+        return
+    if args.configs:
+        for part in (part for t in cells(plan, known_choices(plan)) for part in t.parts):
             print(write_config(part))
-    else:
-        trainings = cells(plan, tune(plan, args.jobs))
-        todo = [training for training in trainings if not is_current(training, plan.out)]
-        print(f'{len(trainings) - len(todo)} of {len(trainings)} cells are there', flush=True)
-        features(todo, args.jobs)
-        wanted = {name: plan.conditions[name] for name in plan.wanted}
-        describe(wanted, plan.out / 'conditions.json')
-        run('cells', todo, lambda t: make_cell(t, plan.out), args.jobs)
-    if not args.configs:
-        shas = {(t.name, t.method, t.seed): t.sha for t in trainings}
-        write_page(plan.out, plan.page, METHODS, CONDITIONS, shas)
-        print(f'{plan.page} ({(time.monotonic() - start) / 60:.0f} minutes)')
+        return
+    if not args.page:
+        clock = Clock(start, args.minutes)
+        if tune(plan, args.jobs, clock):
+            make_cells(plan, args.jobs, clock)
+    write_page(plan.out, plan.page, METHODS, CONDITIONS, shas_of(plan))
+    print(f'{plan.page} ({(time.monotonic() - start) / 60:.0f} minutes)')
+
+
+class Clock(NamedTuple):
+    """When to start no further training.
+
+    Attributes:
+        start: of this call, of the monotonic clock.
+        minutes: from there; None = never.
+    """
+
+    start: float
+    minutes: Optional[float]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is time to stop."""
+        return self.minutes is not None and self.gone > self.minutes
+
+    @property
+    def gone(self) -> float:
+        """Minutes."""
+        return (time.monotonic() - self.start) / 60
+
+
+def make_cells(plan: Plan, jobs: int, clock: Clock) -> None:
+    """Train and test what has no cell yet."""
+    trainings, known = cells(plan, known_choices(plan)), known_shas(plan.out)
+    todo = [training for training in trainings if known.get(training.key) != training.sha]
+    print(f'{len(trainings) - len(todo)} of {len(trainings)} cells are there', flush=True)
+    features(todo, jobs)
+    describe({name: plan.conditions[name] for name in plan.wanted}, plan.out / 'conditions.json')
+    run('cells', todo, lambda t: make_cell(t, plan.out), jobs, clock)
+
+
+def shas_of(plan: Plan) -> dict[tuple[str, str, int, str], str]:
+    """Of the plan's configs, for each cell that there is: those of others are older ones."""
+    choices, shas = known_choices(plan), {}
+    for name, method, seed, role in known_shas(plan.out):
+        family = plan.conditions[name].family if name in plan.conditions else None
+        points = choices.get((family, SUMS.get(method, method)), {})
+        if method in METHODS and role in points:
+            training = plan.training(name, method, seed, points[role], role)
+            shas[training.key] = training.sha
+    return shas
+
+
+def count(plan: Plan) -> str:
+    """How many trainings the plan has, and how many of them are still to be done."""
+    known, lines = known_shas(plan.out), []
+    tuned = {(t.condition.family, t.method) for t in untuned(plan)}
+    trainings = cells(plan, known_choices(plan))
+    for name in plan.wanted:
+        those = [t for t in trainings if t.name == name]
+        left = sum(known.get(t.key) != t.sha for t in those)
+        tuning = sum(family == plan.conditions[name].family for family, _ in tuned)
+        lines.append(f'{name}: {left} of {len(those)} cells, {tuning} methods to tune')
+    return '\n'.join(lines)
 
 
 def read_tuning(plan: Plan) -> dict[str, Any]:
@@ -175,32 +244,49 @@ def _make_features(knobs: Mapping[str, Any]) -> None:
     make_features(**knobs, run=partial(run_tool, log=log))
 
 
-def tune(plan: Plan, jobs: int) -> Choices:
-    """The point of the grid of each method of each family; kept in ``tuning.json``."""
+def tune(plan: Plan, jobs: int, clock: Clock) -> bool:
+    """Find the points of each method of each family; they are kept in ``tuning.json``.
+
+    Returns:
+        Whether all are found.
+    """
+    todo = untuned(plan)
+    features(todo, jobs)
+    values = run('tuning', todo, tuned, jobs, clock)
     known = read_tuning(plan)
-    todo = [
-        points
-        for points in tunings(plan).values()
-        if [(g['point'], g['sha']) for g in grid_of(known, points[0])]
-        != [(t.point, t.sha) for t in points]
-    ]
-    flat = [training for points in todo for training in points]
-    features(flat, jobs)
-    values = iter(run('tuning', flat, tuned, jobs))
-    for points in todo:
-        grid = [dict(point=t.point, sha=t.sha, **next(values)) for t in points]
-        best = max(grid, key=lambda entry: entry['val'])
-        about = dict(condition=points[0].name, seed=0, grid=grid, chosen=best['point'])
-        known.setdefault(points[0].condition.family, {})[points[0].method] = about
+    for (family, method), points in tunings(plan).items():
+        old = {entry['sha']: entry for entry in grid_of(known, points[0])}
+        new = {t.sha: values[t.key, t.sha] for t in points if (t.key, t.sha) in values}
+        grid = [dict(old.get(t.sha) or new.get(t.sha) or {}, point=t.point) for t in points]
+        if all('sha' in entry for entry in grid) and new:
+            best = max(grid, key=lambda entry: entry['val'])
+            about = dict(condition=points[0].name, seed=0, grid=grid, chosen=best['point'])
+            if FAMILIES[family].fair:
+                about['by_recall'] = max(grid, key=lambda entry: entry['recall'])['point']
+            known.setdefault(family, {})[method] = about
     write_json(plan.out / 'tuning.json', known)
-    return known_choices(plan, known)
+    return not clock.is_over
+
+
+def untuned(plan: Plan) -> list[Training]:
+    """Trainings of the grid that ``tuning.json`` does not hold."""
+    known = read_tuning(plan)
+    return [
+        training
+        for points in tunings(plan).values()
+        for training in points
+        if training.sha not in {entry['sha'] for entry in grid_of(known, training)}
+    ]
 
 
 def tunings(plan: Plan) -> dict[tuple[str, str], list[Training]]:
     """All points of the grid, by family and method."""
     families = sorted({plan.conditions[name].family for name in plan.wanted})
     return {
-        (family, method): [plan.training(TUNED_ON[family], method, 0, point) for point in plan.grid]
+        (family, method): [
+            plan.training(FAMILIES[family].tuned_on, method, 0, point)
+            for point in plan.grid(family)
+        ]
         for family in families
         for method in plan.methods(family)
     }
@@ -211,61 +297,102 @@ def grid_of(known: Mapping[str, Any], training: Training) -> list[dict]:
     return known.get(training.condition.family, {}).get(training.method, {}).get('grid', [])
 
 
-def known_choices(plan: Plan, known: Mapping[str, Any]) -> Choices:
+def known_choices(plan: Plan) -> Choices:
     """The chosen points, where nothing is known the first one."""
-    return {
-        (family, method): known.get(family, {}).get(method, {}).get('chosen', plan.grid[0])
-        for family, method in tunings(plan)
-    }
+    known = read_tuning(plan)
+    choices: dict[tuple[str, str], dict[str, Mapping[str, float]]] = {}
+    for family, method in tunings(plan):
+        about = known.get(family, {}).get(method, {})
+        choices[family, method] = {OWN: about.get('chosen', plan.grid(family)[0])}
+        if 'by_recall' in about:
+            choices[family, method][RECALL] = about['by_recall']
+    for (family, method), points in choices.items():
+        control = choices.get((family, control_of(family, method)))
+        if control and FAMILIES[family].fair:
+            points[MATCHED] = control[OWN]
+    return choices
 
 
-def tuned(training: Training) -> dict[str, float]:
-    """What val says of a training, and its cost."""
-    value = train(training)['val'][METHODS[training.method].chosen_by]
-    return dict(val=value, cpu_seconds=cpu_seconds(training.folder))
+def control_of(family: str, method: str) -> str:
+    """The method whose settings a method has when the two are matched."""
+    baseline = CONDITIONS[FAMILIES[family].tuned_on].baseline
+    first = next(iter(METHODS[method].controls), baseline).split('/')[0]
+    return SUMS.get(first, first)
+
+
+def tuned(training: Training) -> dict[str, Any]:
+    """What val says of a training, by the aim and by paired recall, and its cost."""
+    method, condition = METHODS[training.method], training.condition
+    values = train(training)['val']
+    found = dict(sha=training.sha, cpu_seconds=cpu_seconds(training.folder))
+    if not FAMILIES[condition.family].fair:
+        return dict(found, val=values[method.chosen_by])
+    sums = with_sums(values, ('', method.meant))
+    keys = dict(val=condition.aim, recall=condition.cost)
+    prefix = f'{method.meant}/' if method.meant else ''
+    return dict(found, **{name: sums[prefix + key] for name, key in keys.items()})
 
 
 def cells(plan: Plan, chosen: Choices) -> list[Training]:
     """All trainings with their choice, the seeds outside, so that a page can be made early."""
-    return [
-        plan.training(
-            name,
-            method,
-            plan.conditions[name].first_seed + seed,
-            chosen[plan.conditions[name].family, SUMS.get(method, method)],
-        )
-        for seed in plan.seeds
-        for name, methods in plan.wanted.items()
-        for method in methods
-    ]
+    found = []
+    for seed in plan.seeds:
+        for name, methods in plan.wanted.items():
+            first = plan.conditions[name].first_seed + seed
+            for method in methods:
+                points = chosen[plan.conditions[name].family, SUMS.get(method, method)]
+                for role, point in points.items():
+                    if role == OWN or (seed < SEEDS_OF_OTHERS and point != points[OWN]):
+                        found.append(plan.training(name, method, first, point, role))
+    return found
 
 
-def run(what: str, trainings: Sequence[Training], do: Callable[[Training], Any], jobs: int) -> list:
-    """``do`` each, a few at a time, and say how far it is and how long it will take."""
-    start, results = time.monotonic(), {}
+def run(
+    what: str,
+    trainings: Sequence[Training],
+    do: Callable[[Training], Any],
+    jobs: int,
+    clock: Clock,
+) -> dict[tuple, Any]:
+    """``do`` each, a few at a time, and say how far it is and how long it will take.
+
+    Returns:
+        Results by key and sha, of those that were started in time.
+    """
+    start, results = clock.gone, {}
+
+    def one(training: Training) -> Any:
+        return None if clock.is_over else do(training)
+
     with ThreadPoolExecutor(jobs) as pool:
-        futures = {pool.submit(do, training): i for i, training in enumerate(trainings)}
+        futures = {pool.submit(one, training): training for training in trainings}
         try:
-            for count, future in enumerate(as_completed(futures), 1):
-                results[futures[future]] = result = future.result()
-                training, gone = trainings[futures[future]], (time.monotonic() - start) / 60
-                name = f'{training.name} {training.method} {training.seed}'
-                left = gone / count * (len(trainings) - count)
-                times = f'{gone:.0f} min gone, about {left:.0f} left'
+            for number, future in enumerate(as_completed(futures), 1):
+                training, result = futures[future], future.result()
+                if result is None:
+                    continue
+                results[training.key, training.sha] = result
+                gone = clock.gone - start
+                left = gone / number * (len(trainings) - number)
+                name = f'{training.name} {training.method} {training.seed} {training.role}'
                 print(
-                    f'{what} {count}/{len(trainings)}  {name}: {short(result)}  ({times})',
+                    f'{what} {number}/{len(trainings)}  {name}: {short(result)}  '
+                    f'({gone:.0f} min gone, about {left:.0f} left)',
                     flush=True,
                 )
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    return [results[i] for i in range(len(trainings))]
+    left = len(trainings) - len(results)
+    if left:
+        print(f'{what}: out of time with {left} to go; the same command goes on', flush=True)
+    return results
 
 
 def short(result: Any) -> str:
     """What a line says of a training."""
     if 'test' not in result:
-        return f'val rsum {result["val"]:.1f}'
+        return f'val {result["val"]:.1f}'
     test = result['test']
     return f'rsum {test["retrieval/rsum"]:.1f}, v2t P@1 {test["semantic/v2t_P1"]:.1f}'
 

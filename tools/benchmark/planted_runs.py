@@ -13,7 +13,7 @@ import subprocess
 import sys
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Callable, Iterable, Mapping, Sequence
+from typing import Any, Callable, Iterable, Mapping, Optional, Sequence
 
 ROOT = Path(__file__).parents[2]
 WORK = Path('work_dirs/benchmark')
@@ -89,16 +89,22 @@ def train(
     return results(folder, chosen_by)
 
 
-def results(folder: Path, chosen_by: str = 'retrieval/rsum') -> dict[str, dict]:
-    """Of a finished training: the metrics of the chosen epoch on ``val``, and on ``test``."""
+def results(folder: Path, chosen_by: Optional[str] = 'retrieval/rsum') -> dict[str, dict]:
+    """Of a finished training: the metrics of the chosen epoch on ``val``, and on ``test``.
+
+    Args:
+        folder: of the training.
+        chosen_by: key on val; None = the last epoch.
+    """
     # A resumed run has one folder of logs for each start; the test is in the last one.
     starts = sorted(path for path in (ROOT / folder).iterdir() if path.is_dir())
     # A start that found nothing left to train has no scalars.
     scalars = [path for s in starts for path in s.glob('vis_data/scalars.json')]
     lines = [line for path in scalars for line in path.open()]
-    val = [json.loads(line) for line in lines if f'"{chosen_by}"' in line]
+    key = chosen_by or 'retrieval/rsum'
+    val = [json.loads(line) for line in lines if f'"{key}"' in line]
     test = json.loads((starts[-1] / f'{starts[-1].name}.json').read_text())
-    return dict(val=max(val, key=lambda row: row[chosen_by]), test=test)
+    return dict(val=max(val, key=lambda row: row[key]) if chosen_by else val[-1], test=test)
 
 
 def test(config: str, folder: Path, name: str, options: Sequence[str]) -> dict[str, float]:

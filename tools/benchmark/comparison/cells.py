@@ -20,15 +20,16 @@ from dataclasses import asdict
 from datetime import date
 from functools import cache
 from pathlib import Path
-from typing import Any, Mapping, NamedTuple, Sequence
+from typing import Any, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 import torch
 from mmengine.config import Config
 from planted_runs import FEATURES, ROOT, WORK, results
 
-from comparison.files import load_json
-from comparison.plan import APART, METHODS, SUMS, Condition
+from comparison.files import OWN, load_json
+from comparison.plan import APART, FAMILIES, METHODS, SUMS, Condition
+from comparison.records import key_of, packed, put_record, read_records
 from mmvtr.datasets.planted_corpus.knobs import Knobs
 from mmvtr.engine.evaluation import Encoded
 from mmvtr.engine.evaluation_loop import relation_of
@@ -71,6 +72,7 @@ class Training(NamedTuple):
         seed: of the training, never of the corpus.
         point: of the grid.
         work: folder of all trainings.
+        role: of the point, see ``files.ROLES``.
     """
 
     name: str
@@ -79,6 +81,18 @@ class Training(NamedTuple):
     seed: int
     point: Mapping[str, float]
     work: Path
+    role: str = OWN
+
+    @property
+    def key(self) -> tuple[str, str, int, str]:
+        """Of its cell."""
+        return self.name, self.method, self.seed, self.role
+
+    @property
+    def chosen_by(self) -> Optional[str]:
+        """Key on val that chooses its epoch; None = the last epoch."""
+        fair = FAMILIES[self.condition.family].fair
+        return None if fair else METHODS[self.method].chosen_by
 
     @property
     def folder(self) -> Path:
@@ -117,8 +131,11 @@ def config_of(training: Training) -> Config:
     _everywhere(cfg._cfg_dict, 'LoadFeatures', dict(path=path))
     # To go on from after a kill: it takes as long to write one as to train a few steps.
     cfg.default_hooks.checkpoint.interval = cfg.train_cfg.val_interval
-    cfg.default_hooks.checkpoint.save_best = method.chosen_by
+    cfg.default_hooks.checkpoint.save_best = training.chosen_by
     cfg.val_evaluator = [dict(type='RetrievalMetric')]
+    if training.chosen_by is None:
+        cfg.train_cfg.val_interval = cfg.train_cfg.max_epochs
+        cfg.val_evaluator += [dict(type='SemanticMetric'), *map(dict, condition.metrics)]
     cfg.test_evaluator = evaluators(condition, cfg)
     hooks = [hook for hook in cfg.get('custom_hooks', []) if bare_name(hook) in KEPT_HOOKS]
     if method.transforms:
@@ -155,6 +172,7 @@ def evaluators(condition: Condition, cfg: Config) -> list[dict]:
         dict(type='SemanticMetric'),
         dict(type='NormalisationMetric'),
         dict(type='SoftPositiveMetric', reads=('eta', 'scores') if eta else ('scores',)),
+        *map(dict, condition.metrics),
     ]
     if 'length_confound' in condition.corpus:
         train = {**cfg.test_dataloader.dataset, 'split': 'train'}
@@ -184,7 +202,7 @@ def train(training: Training) -> dict[str, dict]:
                 write_json(folder / 'made.json', made(training.condition))
             run_tool('tools/train.py', config, '--work-dir', folder, '--resume', log=folder)
             (folder / 'done').touch()
-    return results(training.folder, METHODS[training.method].chosen_by)
+    return results(training.folder, training.chosen_by)
 
 
 def run_tool(*command: object, log: Path = ROOT / WORK) -> None:
@@ -237,7 +255,7 @@ def _end_with_parent() -> None:
 
 def summed(parts: Sequence[Training], folder: Path) -> dict[str, dict]:
     """Test of the summed scores of several trainings."""
-    checkpoints = [next((ROOT / part.folder).glob('best_*.pth')) for part in parts]
+    checkpoints = [tested_checkpoint(ROOT / part.folder) for part in parts]
     cfg = config_of(parts[0])
     cfg.custom_hooks = [dict(type='ScoresFileHook')]  # a sum has no queue of its own
     folder.mkdir(parents=True, exist_ok=True)
@@ -248,19 +266,22 @@ def summed(parts: Sequence[Training], folder: Path) -> dict[str, dict]:
     return dict(val={}, test=load_json(out))
 
 
+def tested_checkpoint(folder: Path) -> Path:
+    """Of a finished training: the best on val, or the last."""
+    best = next(folder.glob('best_*.pth'), None)
+    return best or Path((folder / 'last_checkpoint').read_text().strip())
+
+
 def make_cell(training: Training, out: Path) -> dict[str, Any]:
-    """Train where that is still to be done, and write the cell.
+    """Train, and put the cell into the file of all.
 
     Args:
         training: of the cell.
-        out: folder of the cells.
+        out: folder of the file.
 
     Returns:
         The cell.
     """
-    path, sha = cell_path(training, out), training.sha
-    if is_current(training, out):
-        return load_json(path)
     metrics = [train(part) for part in training.parts]
     folder = ROOT / training.folder
     metrics = metrics[0] if len(metrics) == 1 else summed(training.parts, folder)
@@ -269,8 +290,9 @@ def make_cell(training: Training, out: Path) -> dict[str, Any]:
         condition=training.name,
         method=training.method,
         seed=training.seed,
+        role=training.role,
         config=method.config,
-        config_sha=sha,
+        config_sha=training.sha,
         command=command(training),
         chosen=dict(training.point),
         made=load_json(ROOT / training.parts[0].folder / 'made.json'),
@@ -279,7 +301,7 @@ def make_cell(training: Training, out: Path) -> dict[str, Any]:
         test=numbers(metrics['test']),
         queries=per_query(training.condition, newest(folder), method.transforms, metrics['test']),
     )
-    write_json(path, cell, indent=None, separators=(',', ':'))
+    put_record(out, rounded(cell))
     return cell
 
 
@@ -289,17 +311,9 @@ def numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
     return {key: value for key, value in named.items() if math.isfinite(value)}
 
 
-def cell_path(training: Training, out: Path) -> Path:
-    """File of its cell."""
-    return out / training.name / f'{training.method}_{training.seed}.json'
-
-
-def is_current(training: Training, out: Path) -> bool:
-    """Whether its cell is there and of the config as it is now."""
-    path = cell_path(training, out)
-    if not path.exists():
-        return False
-    return load_json(path).get('config_sha') == training.sha
+def known_shas(out: Path) -> dict[tuple[str, str, int, str], str]:
+    """Of the cells that the file holds, by their key: what their configs were."""
+    return {key_of(record): record['config_sha'] for _, record in read_records(out)}
 
 
 def command(training: Training) -> str:
@@ -307,7 +321,8 @@ def command(training: Training) -> str:
     configs = [f'python tools/train.py {part.folder}/config.py' for part in training.parts]
     if len(configs) == 1:
         return configs[0]
-    best = ' '.join(f'{part.folder}/best_*.pth' for part in training.parts)
+    kind = 'best' if training.chosen_by else 'epoch'
+    best = ' '.join(f'{part.folder}/{kind}_*.pth' for part in training.parts)
     return ' && '.join([*configs, f'python tools/test.py {training.folder}/config.py {best}'])
 
 
@@ -330,7 +345,10 @@ def per_query(
         expected = metrics[f'{name}/retrieval/rsum' if name else 'retrieval/rsum']
         if abs(rsum - expected) > 1e-3:
             raise RuntimeError(f'{raw}: rsum {rsum} of the scores, {expected} of the test')
-    return queries
+    return {
+        name: {field: packed(values) for field, values in found.items()}
+        for name, found in queries.items()
+    }
 
 
 def outcomes(scores: Directed, relation: Relation) -> dict[str, list]:

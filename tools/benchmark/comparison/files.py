@@ -9,6 +9,8 @@ from typing import Any, Iterable, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
+from comparison.records import NAME, Key, read_records, unpacked
+
 #: Paired recall where only texts ask: t2v R@1 + R@5 + R@10.
 T2V_RSUM = 'retrieval/t2v_rsum'
 #: What it is the sum of.
@@ -22,12 +24,16 @@ OF_QUERIES = {
 }
 #: By how much such a measure may differ from its queries, in percent points: float32 sums.
 TOLERANCE = 0.05
+#: Whose settings a cell has: its method's best by the aim of the condition, by paired recall, or
+#: those of the row that it is compared with.
+OWN, RECALL, MATCHED = ROLES = ('own', 'recall', 'matched')
 #: Of ``made``: all text.
 MADE = ('date', 'commit', 'machine', 'tower')
 FIELDS = dict(
     condition=str,
     method=str,
     seed=int,
+    role=str,
     config=str,
     config_sha=str,
     command=str,
@@ -44,9 +50,10 @@ class Cell(NamedTuple):
     """One training and its test.
 
     Attributes:
-        condition: name, the folder of the file.
-        method: name, in the name of the file.
-        seed: of the training, in the name of the file.
+        condition: name.
+        method: name.
+        seed: of the training.
+        role: one of :data:`ROLES`.
         config: file that was trained.
         config_sha: of the complete config, with all options.
         command: that trained it.
@@ -63,6 +70,7 @@ class Cell(NamedTuple):
     condition: str
     method: str
     seed: int
+    role: str
     config: str
     config_sha: str
     command: str
@@ -72,6 +80,11 @@ class Cell(NamedTuple):
     val: Mapping[str, float]
     test: Mapping[str, float]
     queries: Mapping[str, Mapping[str, np.ndarray]]
+
+    @property
+    def key(self) -> Key:
+        """What tells it from all others."""
+        return self.condition, self.method, self.seed, self.role
 
 
 class Row(NamedTuple):
@@ -121,47 +134,55 @@ def load_json(path: Path) -> Any:
 
 
 def load_cells(folder: Path) -> list[Cell]:
-    """All ``<condition>/<method>_<seed>.json``, sorted by condition, method and seed.
+    """All lines of ``cells.jsonl``, sorted by condition, method, seed and role.
 
     Raises:
-        ValueError: no cells; or a file is damaged, is not where its fields say, or has queries
+        ValueError: no cells; or a line is damaged, is of the cell of another line, or has queries
             that do not give its metrics.
     """
-    cells = [load_cell(path) for path in folder.glob('*/*.json')]
+    cells, places = [], {}
+    for where, fields in read_records(folder):
+        cell = make_cell(fields, where)
+        first = places.setdefault(cell.key, where)
+        if first is not where:
+            raise ValueError(f'{where}: the same cell as {first}; remove one of them')
+        cells.append(cell)
     if not cells:
-        raise ValueError(f'{folder}: no cells, expected <condition>/<method>_<seed>.json')
-    return sorted(cells, key=lambda cell: (cell.condition, cell.method, cell.seed))
+        raise ValueError(f'{folder}: no cells, expected them in {NAME}')
+    return sorted(cells, key=lambda cell: cell.key)
 
 
-def load_cell(path: Path) -> Cell:
-    """One file.
+def make_cell(fields: Any, where: str) -> Cell:
+    """One line, checked.
+
+    Args:
+        fields: what it holds.
+        where: file and line, for errors.
 
     Raises:
         ValueError: see :func:`load_cells`.
     """
-    fields = load_json(path)
     if not isinstance(fields, dict):
-        raise ValueError(f'{path}: expected a JSON object, not {type(fields).__name__}')
+        raise ValueError(f'{where}: expected a JSON object, not {type(fields).__name__}')
     for name, kind in FIELDS.items():
         if name not in fields:
-            raise ValueError(f'{path}: has no {name!r}')
+            raise ValueError(f'{where}: has no {name!r}')
         if not isinstance(fields[name], kind) or isinstance(fields[name], bool):
-            raise ValueError(f'{path}: {name!r} is {str(fields[name])[:40]!r}, of the wrong type')
-    place = '{condition}/{method}_{seed}.json'.format(**fields)
-    if place != f'{path.parent.name}/{path.name}':
-        raise ValueError(f'{path}: its condition, method and seed say {place}')
+            raise ValueError(f'{where}: {name!r} is {str(fields[name])[:40]!r}, of the wrong type')
+    if fields['role'] not in ROLES:
+        raise ValueError(f"{where}: 'role' is {fields['role']!r}, expected one of {ROLES}")
     for name in MADE:
         if not isinstance(fields['made'].get(name), str):
-            raise ValueError(f"{path}: 'made' has no {name!r}")
+            raise ValueError(f"{where}: 'made' has no {name!r}")
     for part in ('val', 'test'):
-        check_numbers(fields[part], f'{path}: {part!r}')
+        check_numbers(fields[part], f'{where}: {part!r}')
     queries = {
-        transform: {name: _query_values(path, name, given) for name, given in table.items()}
+        transform: {name: _query_values(where, name, given) for name, given in table.items()}
         for transform, table in fields['queries'].items()
     }
     test = with_sums(fields['test'], ('', *queries))
     cell = Cell(**{**{name: fields[name] for name in FIELDS}, 'test': test, 'queries': queries})
-    _check_queries(path, cell)
+    _check_queries(where, cell)
     return cell
 
 
@@ -200,17 +221,17 @@ def check_text_videos(given: Any, where: str) -> Optional[np.ndarray]:
     return None if len(set(given)) == len(given) else np.array(given)
 
 
-def _query_values(path: Path, name: str, given: Any) -> np.ndarray:
+def _query_values(where: str, name: str, given: Any) -> np.ndarray:
     try:
-        values = np.array([math.nan if x is None else x for x in given], dtype=np.float64)
+        values = np.array(unpacked(given), dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"{path}: 'queries' of {name!r}: expected a list of numbers") from None
-    if values.ndim != 1 or np.isnan(values).all():
-        raise ValueError(f"{path}: 'queries' of {name!r}: expected a list with a number")
+        values = np.empty(0)
+    if np.isnan(values).all():  # of none, too
+        raise ValueError(f"{where}: 'queries' of {name!r}: expected a number for each query")
     return values
 
 
-def _check_queries(path: Path, cell: Cell) -> None:
+def _check_queries(where: str, cell: Cell) -> None:
     for transform, table in cell.queries.items():
         for measure, names in OF_QUERIES.items():
             key = '/'.join(filter(None, (transform, measure)))
@@ -219,7 +240,7 @@ def _check_queries(path: Path, cell: Cell) -> None:
             given = 100 * sum(float(np.nanmean(table[name])) for name in names)
             if abs(given - cell.test[key]) > TOLERANCE:
                 raise ValueError(
-                    f"{path}: {key!r} is {cell.test[key]:.3f}, its 'queries' give {given:.3f}"
+                    f"{where}: {key!r} is {cell.test[key]:.3f}, its 'queries' give {given:.3f}"
                 )
 
 

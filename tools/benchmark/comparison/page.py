@@ -10,6 +10,7 @@ from comparison.files import MADE, load_json
 from comparison.markdown import table
 from comparison.pictures import write_pictures
 from comparison.plan import Condition, Method
+from comparison.records import NAME
 from comparison.sections import section
 from comparison.summary import summary
 from comparison.tuning import tuning_section
@@ -50,7 +51,7 @@ def write_page(
     page: Path,
     methods: Mapping[str, Method],
     conditions: Mapping[str, Condition],
-    shas: Optional[Mapping[tuple[str, str, int], str]] = None,
+    shas: Optional[Mapping[tuple[str, str, int, str], str]] = None,
 ) -> None:
     """Write the page and its pictures.
 
@@ -59,8 +60,8 @@ def write_page(
         page: the Markdown file.
         methods: by name; those without cells are named as missing.
         conditions: the same; those without cells are named, too.
-        shas: of the plan's configs, by condition, method and seed: cells of another one are left
-            out and named. Cells that it does not hold are shown as they are.
+        shas: of the plan's configs, by condition, method, seed and role: cells of another one are
+            left out and named. Cells that it does not hold are shown as they are.
 
     Raises:
         ValueError: no cells, or a file is damaged (see ``comparison.files.load_cells``).
@@ -117,12 +118,12 @@ def _origin(found: Found, tuning: Mapping[str, Any], link: str) -> str:
         f'{len(times)} trainings ({len(tuned)} of them for tuning only), {sum(times) / 3600:.1f} '
         f'hours of CPU time, {dates}; commit {", ".join(made["commit"])}; '
         f'{"; ".join(made["machine"])}; features by frame tower {", ".join(made["tower"])}. Each '
-        f'test has one file in `{link}/`, with the command of its training; delete it to '
+        f'test is a line of `{link}/{NAME}`, with the command of its training; remove it to '
         'train it again.',
     ]
     if found.strangers:
         names = sorted({f'`{cell.condition}/{cell.method}`' for cell in found.strangers})
-        lines.append(f'\nFiles of no row of the plan, not shown: {", ".join(names)}.')
+        lines.append(f'\nCells of no row of the plan, not shown: {", ".join(names)}.')
     if found.older:
         names = [f'`{cell.condition}/{cell.method}_{cell.seed}`' for cell in found.older]
         lines.append(f'\nOlder cells, not shown: {", ".join(names)}. The plan has other configs.')
@@ -157,9 +158,9 @@ def _files(views: Sequence[View], methods: Mapping[str, Method]) -> str:
         method = methods[name]
         options = ', '.join(f'`{key}={value}`' for key, value in method.options.items())
         controls = ', '.join(f'`{name}`' for name in method.controls)
-        files = [f'`{name}_*.json`', f'`{method.config}`', options]
+        files = [f'`{name}`', f'`{method.config}`', options]
         lines.append([method.label, *files, method.group, controls])
-    text = 'A row of a transform is in the files of its method, under keys with its name in front.'
+    text = 'A row of a transform is in the cells of its method, under keys with its name in front.'
     return f'## Files\n\n{text}\n\n' + table(
-        ['method', 'files', 'config', 'options', 'group', 'controls'], lines
+        ['method', 'name', 'config', 'options', 'group', 'controls'], lines
     )

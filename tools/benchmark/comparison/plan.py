@@ -32,6 +32,12 @@ class Method(NamedTuple):
     chosen_by: str = 'retrieval/rsum'
     note: str = ''
 
+    @property
+    def meant(self) -> str:
+        """The transform that it is meant to be tested with; '' = none."""
+        first = self.chosen_by.split('/')[0]
+        return '' if first == 'retrieval' else first
+
 
 class Condition(NamedTuple):
     """A corpus, and who is compared on it.
@@ -39,7 +45,7 @@ class Condition(NamedTuple):
     Attributes:
         label: of its table.
         about: one sentence on what is planted.
-        family: conditions of one family share the choice of the grid, see ``TUNED_ON``.
+        family: name; see :class:`Family`.
         corpus: knobs of the corpus, for all three splits.
         features: arguments of ``make_features``.
         methods: names.
@@ -51,6 +57,7 @@ class Condition(NamedTuple):
         without: the condition that lacks the bias; '' = none is as good as that.
         options: changes to the configs of all its methods.
         first_seed: of the trainings.
+        metrics: configs of further metrics, for val and test.
     """
 
     label: str
@@ -67,10 +74,29 @@ class Condition(NamedTuple):
     without: str = ''
     options: Mapping[str, Any] = {}
     first_seed: int = 0
+    metrics: Sequence[Mapping[str, Any]] = ()
 
 
-#: Where every method is tuned: the learning rate, chosen by paired rsum on val.
+class Family(NamedTuple):
+    """Conditions that share the choices of the grid.
+
+    Attributes:
+        tuned_on: name of the condition whose val chooses for all of them.
+        grid: points that each method, its control and its oracle are trained with once, seed 0.
+        fair: True: the last epoch is tested; the point is chosen by the aim of the condition on
+            val, trainings with the point chosen by paired recall and with that of the control
+            stand beside those. False: the first round's protocol, point and epoch by
+            ``Method.chosen_by``.
+    """
+
+    tuned_on: str
+    grid: Sequence[Mapping[str, float]]
+    fair: bool
+
+
+#: The first round's grid, and that of the fair protocol.
 GRID = [{'optim_wrapper.optimizer.lr': lr} for lr in (1e-3, 2e-3)]
+WIDE_GRID = [{'optim_wrapper.optimizer.lr': lr} for lr in (5e-4, 1e-3, 2e-3)]
 #: Test-time transforms: NCL's with the train queue, its control, and one that knows the queries.
 SINKHORN, CONTROL, TEST_QUERIES = 'sinkhorn', 'inverted_softmax', 'sinkhorn_oracle'
 TRANSFORMS = {
@@ -449,10 +475,9 @@ CONDITIONS = {
         options=SHORT,
     ),
 }
-#: Family -> the condition that its methods are tuned on.
-TUNED_ON = {
-    'trimmed clips': 'ambiguity60',
-    'length confounder': 'confound90',
-    'imbalanced captions': 'imbalanced',
-    'untrimmed clips': 'untrimmed',
+FAMILIES = {
+    'trimmed clips': Family('ambiguity60', GRID, fair=False),
+    'length confounder': Family('confound90', GRID, fair=False),
+    'imbalanced captions': Family('imbalanced', GRID, fair=False),
+    'untrimmed clips': Family('untrimmed', GRID, fair=False),
 }

@@ -16,6 +16,7 @@ from comparison.columns import (
 )
 from comparison.files import Row
 from comparison.markdown import interval, percent, spread, table
+from comparison.records import NAME
 from comparison.statistics import mean_and_deviation, time_ratio
 from comparison.verdicts import MATTERS
 from comparison.views import View
@@ -57,7 +58,9 @@ def section(view: View, views: Mapping[str, View], link: str) -> str:
         head += f' **Missing**: {"; ".join(missing)}.'
     paragraphs = [head, plan.why, _headroom(view), _without(view, views), _apart(view)]
     parts = ['\n\n'.join(filter(None, paragraphs)) + '\n']
-    source = f'From `{link}/{view.name}/` and [`conditions.json`]({link}/conditions.json).\n'
+    source = (
+        f'From `{view.name}` of `{link}/{NAME}`, and [`conditions.json`]({link}/conditions.json).\n'
+    )
     tables = [
         ('What there is to win', '', _won_table(view)),
         ('Paired retrieval, and the differences that count', '', _main_table(view)),

@@ -143,7 +143,7 @@ def make_views(
     folder: Path,
     methods: Mapping[str, Method],
     conditions: Mapping[str, Condition],
-    shas: Mapping[tuple[str, str, int], str] = {},
+    shas: Mapping[tuple[str, str, int, str], str] = {},
 ) -> Found:
     """Read a folder of cells.
 
@@ -151,8 +151,8 @@ def make_views(
         folder: with the cells, and ``conditions.json`` where there is one.
         methods: all that may have cells.
         conditions: the same; of each, the methods that it lists are shown.
-        shas: of the plan's configs, by condition, method and seed; cells without are taken as
-            they are.
+        shas: of the plan's configs, by condition, method, seed and role; cells without are taken
+            as they are.
 
     Raises:
         ValueError: see :func:`load_cells`; or ``conditions.json`` holds what is no number.
@@ -166,7 +166,7 @@ def make_views(
     }
     known, older, rest = [], [], []
     for cell in cells:
-        sha = shas.get((cell.condition, cell.method, cell.seed), cell.config_sha)
+        sha = shas.get(cell.key, cell.config_sha)
         its_plan = known if sha == cell.config_sha else older
         (its_plan if (cell.condition, cell.method) in planned else rest).append(cell)
     path = folder / 'conditions.json'
@@ -197,7 +197,7 @@ def _view(
     labels = {method: methods[method].label for method in shown}
     labels.update((key, label_of(row, methods)) for key, row in rows.items())
     meant = frozenset(
-        key for key, row in rows.items() if row.transform == _meant(methods[row.method])
+        key for key, row in rows.items() if row.transform == methods[row.method].meant
     )
     groups = {key: _group(row, methods[row.method], key in meant) for key, row in rows.items()}
     controls = {
@@ -211,21 +211,15 @@ def _view(
 def label_of(row: Row, methods: Mapping[str, Method]) -> str:
     """Of a row, with its transform, or the lack of one, where that is not as it is meant."""
     method = methods[row.method]
-    if row.transform == _meant(method):
+    if row.transform == method.meant:
         return method.label
     how = TRANSFORMS[row.transform] if row.transform else 'biases left out at test'
     return f'{method.label}, {how}'
 
 
-def _meant(method: Method) -> str:
-    """The transform that a method is meant to be tested with; '' = none."""
-    first = method.chosen_by.split('/')[0]
-    return '' if first == 'retrieval' else first
-
-
 def _transforms(method: Method) -> list[str]:
     """Of the rows of a method; the one that it is meant with comes first."""
-    return list(dict.fromkeys((_meant(method), '', *method.transforms)))
+    return list(dict.fromkeys((method.meant, '', *method.transforms)))
 
 
 def _group(row: Row, method: Method, meant: bool) -> str:
