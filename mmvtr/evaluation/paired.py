@@ -129,6 +129,39 @@ def bootstrap(
 ) -> tuple[float, float]:
     """95 % percentile interval of the mean over seeds of a sum of means over queries.
 
+    Args:
+        fields, videos, draws: see :func:`bootstrap_means`.
+
+    Returns:
+        Both ends.
+    """
+    return interval_of(bootstrap_means(fields, videos, draws=draws))
+
+
+def interval_of(means: np.ndarray) -> tuple[float, float]:
+    """Ends of what holds the middle 95 % of the draws, float64 [draws]."""
+    low, high = np.quantile(means, ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
+    return float(low), float(high)
+
+
+def bootstrap_p(means: np.ndarray) -> float:
+    """Two-sided p of a difference being 0: twice the smaller share of draws on either side of it.
+
+    Args:
+        means: float64 [draws], see :func:`bootstrap_means`; no p is below one of these.
+    """
+    share = min(float((means <= 0).mean()), float((means >= 0).mean()))
+    return min(1.0, max(2 * share, 1 / len(means)))
+
+
+def bootstrap_means(
+    fields: Sequence[np.ndarray],
+    videos: Optional[Sequence[np.ndarray]] = None,
+    *,
+    draws: int = DRAWS,
+) -> np.ndarray:
+    """Means over seeds of a sum of means over queries, of each draw.
+
     Each draw takes S of S seeds and Q of Q queries with replacement. All seeds meet the same test
     queries, so a draw takes the same ones for all; and the same ones for fields of equally many
     queries, since text i and video i are a pair where a video has one text. Where videos have
@@ -140,7 +173,7 @@ def bootstrap(
         draws: number of them.
 
     Returns:
-        Both ends.
+        Float64 [draws].
 
     Source: Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, Ch. 13.
     """
@@ -156,9 +189,7 @@ def bootstrap(
         parts = np.split(places, np.cumsum([len(those) for those in videos])[:-1])
         sums = sum(_mean_of_drawn(counts, those, field) for those, field in zip(parts, fields))
     seeds = sums.shape[1]
-    means = (sums * _counts(seeds, draws, stream=1)).sum(1) / seeds
-    low, high = np.quantile(means, ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
-    return float(low), float(high)
+    return (sums * _counts(seeds, draws, stream=1)).sum(1) / seeds
 
 
 def _mean_of_drawn(counts: np.ndarray, places: np.ndarray, field: np.ndarray) -> np.ndarray:
@@ -184,13 +215,59 @@ def student(values: Sequence[float]) -> tuple[float, float]:
     return mean - half, mean + half
 
 
-@lru_cache(maxsize=64)
-def student_quantile(freedom: int) -> float:
-    """Student's t that ``LEVEL`` of all ``|t|`` do not exceed.
+def student_p(values: Sequence[float]) -> float:
+    """Two-sided p of the mean of a few normal values being 0; 1 for one value."""
+    freedom = len(values) - 1
+    if not freedom:
+        return 1.0
+    mean, deviation = statistics.mean(values), statistics.stdev(values)
+    if deviation == 0:
+        return float(mean == 0)
+    t = abs(mean) * math.sqrt(len(values)) / deviation
+    angles, shares = _angles(freedom)
+    return float(1 - np.interp(math.atan(t / math.sqrt(freedom)), angles, shares))
 
-    With t = sqrt(freedom) tan(angle), the density of the angle is cos(angle)^(freedom - 1).
+
+@lru_cache(maxsize=256)
+def student_quantile(freedom: int, level: float = LEVEL) -> float:
+    """Student's t that ``level`` of all ``|t|`` do not exceed."""
+    angles, shares = _angles(freedom)
+    return float(np.sqrt(freedom) * np.tan(np.interp(level, shares, angles)))
+
+
+@lru_cache(maxsize=64)
+def _angles(freedom: int) -> tuple[np.ndarray, np.ndarray]:
+    """Angles from 0 on, and the share of all ``|t|`` below sqrt(freedom) tan(angle).
+
+    The density of the angle is cos(angle)^(freedom - 1).
     """
     angles = np.linspace(0, np.pi / 2, 200_001)
     heights = np.cos(angles) ** (freedom - 1)
     areas = np.cumsum((heights[1:] + heights[:-1]) / 2)
-    return float(np.sqrt(freedom) * np.tan(np.interp(LEVEL, areas / areas[-1], angles[1:])))
+    return angles[1:], areas / areas[-1]
+
+
+def seeds_needed(gains: Sequence[float], matters: float, most: int = 99) -> Optional[int]:
+    """Trainings that would resolve a difference of ``matters`` in four of five experiments.
+
+    The least n >= 2 whose (t of 95 % + t of 80 %) standard errors are no more than ``matters``, by
+    the spread of the differences that were measured. Queries are the same for all seeds, so their
+    share of the uncertainty is not in it: a lower bound.
+
+    Args:
+        gains: differences of at least two seeds.
+        matters: > 0.
+        most: where to stop.
+
+    Returns:
+        None where ``most`` would not do.
+
+    Source: Student's t test, level .05 (two-sided), power .8.
+    """
+    deviation = statistics.stdev(gains)
+    for n in range(2, most + 1):
+        # 80 % of all t lie below the t that 60 % of all |t| do not exceed
+        both = student_quantile(n - 1) + student_quantile(n - 1, 0.6)
+        if both * deviation / math.sqrt(n) <= matters:
+            return n
+    return None

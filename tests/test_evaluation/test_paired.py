@@ -6,8 +6,20 @@ import random
 
 import numpy as np
 import pytest
+import scipy.stats
 
-from mmvtr.evaluation.paired import bootstrap, holm, paired, permutation_p, student_quantile
+from mmvtr.evaluation.paired import (
+    bootstrap,
+    bootstrap_means,
+    bootstrap_p,
+    holm,
+    interval_of,
+    paired,
+    permutation_p,
+    seeds_needed,
+    student_p,
+    student_quantile,
+)
 
 
 def test_all_signs_of_a_few():
@@ -118,6 +130,36 @@ def test_texts_of_a_video_are_drawn_with_it():
 def test_one_text_a_video_changes_nothing():
     fields = list(100.0 * np.random.default_rng(6).integers(-1, 2, (2, 3, 40)))
     assert bootstrap(fields, [np.arange(40)] * 2) == bootstrap(fields)
+
+
+def test_p_of_the_bootstrap_belongs_to_its_interval():
+    draw = np.random.default_rng(7)
+    for shift in (0.0, 4.0, 9.0, 30.0):
+        means = bootstrap_means([draw.normal(shift, 40, (3, 120))])
+        (low, high), p = interval_of(means), bootstrap_p(means)
+        assert (p < 0.05) == (low > 0 or high < 0)
+        assert p == max(2 * min((means <= 0).mean(), (means >= 0).mean()), 1 / len(means))
+    assert bootstrap_p(bootstrap_means([np.zeros((3, 9))])) == 1.0
+
+
+def test_student_p_is_that_of_scipy():
+    for values in ([1.0, 2.5, -0.5], [3.0, 3.1, 2.9, 3.3], [-4.0, 1.0]):
+        expected = scipy.stats.ttest_1samp(values, 0.0).pvalue
+        assert student_p(values) == pytest.approx(expected, rel=1e-4)
+    assert student_p([5.0]) == 1.0 and student_p([2.0, 2.0]) == 0.0 and student_p([0.0, 0.0]) == 1.0
+
+
+@pytest.mark.parametrize('matters', [2.0, 5.0, 10.0])
+def test_seeds_needed_have_the_power_that_is_said(matters):
+    gains = [1.0, 9.0, -2.0, 4.0]
+    deviation, n = np.std(gains, ddof=1), seeds_needed(gains, matters)
+
+    def power(n):  # of Student's test, from the noncentral t
+        shift = matters / deviation * math.sqrt(n)
+        return 1 - scipy.stats.nct.cdf(scipy.stats.t.ppf(0.975, n - 1), n - 1, shift)
+
+    assert n > 2 and power(n) > 0.78 and power(math.floor(0.75 * n)) < 0.8
+    assert seeds_needed(gains, 0.01) is None
 
 
 @pytest.mark.parametrize('freedom, t', [(1, 12.7062), (2, 4.30265), (4, 2.77645), (30, 2.04227)])

@@ -49,7 +49,16 @@ def plan(tool):
 
 
 def save(
-    folder, method, seed, *, hits=None, recalls=None, t2v=None, condition='ambiguity60', **test
+    folder,
+    method,
+    seed,
+    *,
+    hits=None,
+    recalls=None,
+    t2v=None,
+    condition='ambiguity60',
+    role='own',
+    **test,
 ):
     """A cell of 60 queries, the first ones right; the seed shifts which.  ``t2v``: recalls there,
     where they differ."""
@@ -71,7 +80,7 @@ def save(
         condition=condition,
         method=method,
         seed=seed,
-        role='own',
+        role=role,
         config=f'configs/{method}.py',
         config_sha=f'{method}{seed}',
         command='python tools/train.py',
@@ -90,7 +99,15 @@ def put(folder, *cells, without=()):
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / 'cells.jsonl'
     known = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    places = {(cell['condition'], cell['method'], cell['seed']): cell for cell in (*known, *cells)}
+    places = {
+        (
+            cell['condition'],
+            cell['method'],
+            cell['seed'],
+            *[cell['role']] * (cell['role'] != 'own'),
+        ): cell
+        for cell in (*known, *cells)
+    }
     for place in without:
         del places[place]
     path.write_text(''.join(json.dumps(cell) + '\n' for cell in places.values()))
@@ -435,6 +452,42 @@ def test_one_seed_gives_no_verdict(write, folder):
     assert lines['the soft one'] == ['380.0', '50.0', '+30.0', '-20.0', 'plain']
     assert 'What is to be won' not in text
     assert 'of the gain of the oracle in v2t P@1' not in text
+
+
+def test_a_fair_condition_is_corrected_and_shows_other_settings(plan, folder, write, monkeypatch):
+    families = importlib.import_module('comparison.plan').FAMILIES
+    assert '### At other settings' not in write()
+    # Weakly resolved alone: p of one row in twenty, which four other rows make ordinary.
+    for seed, hits in enumerate((16, 14, 15)):
+        save(folder, 'idle', seed, hits=hits, recalls=40)
+    view = importlib.import_module('comparison.views').make_views(folder, *plan).views[0]
+    gain = view.edge(view.rows['idle'], 'semantic/v2t_P1')
+    assert gain.sign == 1 and view.verdict(view.rows['idle']) == 'helps'
+    monkeypatch.setitem(
+        families, 'clips', importlib.import_module('comparison.plan').Family('x', [], True)
+    )
+    for seed in range(3):
+        save(folder, 'soft', seed, hits=24, recalls=40, role='matched')
+        save(folder, 'soft', seed, hits=33, recalls=40, role='recall')
+        save(folder, 'plain', seed, hits=15, recalls=40, role='recall')
+    text = write()
+    view = importlib.import_module('comparison.views').make_views(folder, *plan).views[0]
+    ps = {name: view.edge(view.rows[name], 'semantic/v2t_P1').p for name in view.corrected}
+    assert (
+        set(ps) == {'soft', 'harmful', 'idle', 'costly'}
+        and view.corrected['soft'] == 4 * ps['soft']
+    )
+    assert (
+        view.corrected['idle'] > 0.05 > ps['idle']
+        and view.verdict(view.rows['idle']) == 'not resolved'
+    )
+    lines = lines_of(text, '### At other settings')
+    own, matched, recall = (cell.split(' ')[0] for cell in lines['the soft one'][:3])
+    assert (own, matched, recall) == ('+30.0', '+20.0', '+30.0')  # of the last, 33 to 15
+    assert lines['the soft one'][3:] == [f'{view.corrected["soft"]:.3f}', '3', '2']
+    assert lines['the idle one'][1] == lines['the idle one'][0]  # its control's are its own
+    assert lines['the idle one'][2].startswith('+0.0 [')  # 15 to 15, by the mean
+    assert 'Protocol: each row, its control and the oracle were trained' in text
 
 
 def test_texts_of_a_video_go_together(folder, write):

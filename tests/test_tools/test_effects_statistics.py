@@ -185,7 +185,8 @@ def test_one_seed_has_no_interval(stats, verdicts, row):
 def test_identical_rows_differ_by_nothing(stats, row):
     cells = [{}, dict(hits=(0, 0, None, 1))]
     gain = stats.difference(row('a', *cells), row('b', *cells), 'semantic/v2t_P1')
-    assert gain == stats.Difference(0.0, 0.0, 0.0, (0, 1), True) and gain.sign == 0
+    assert gain == stats.Difference(0.0, 0.0, 0.0, (0, 1), True, 1.0, (0.0, 0.0))
+    assert gain.sign == 0
 
 
 def test_difference_is_paired_by_seed_and_leaves_out_null(stats, row):

@@ -37,8 +37,9 @@ from comparison.cells import (
     write_json,
 )
 from comparison.files import MATCHED, OWN, RECALL, load_json, with_sums
+from comparison.kinds import Condition
 from comparison.page import write_page
-from comparison.plan import CONDITIONS, FAMILIES, METHODS, SUMS, Condition
+from comparison.plan import CONDITIONS, FAMILIES, METHODS, SUMS
 from planted_runs import ROOT, WORK, make_features, sister_tower
 
 #: Family and method -> role -> point of the grid.

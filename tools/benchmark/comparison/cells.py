@@ -28,7 +28,8 @@ from mmengine.config import Config
 from planted_runs import FEATURES, ROOT, WORK, results
 
 from comparison.files import OWN, load_json
-from comparison.plan import APART, FAMILIES, METHODS, SUMS, Condition
+from comparison.kinds import Condition
+from comparison.plan import APART, METHODS, SUMS, is_fair
 from comparison.records import key_of, packed, put_record, read_records
 from mmvtr.datasets.planted_corpus.knobs import Knobs
 from mmvtr.engine.evaluation import Encoded
@@ -91,8 +92,7 @@ class Training(NamedTuple):
     @property
     def chosen_by(self) -> Optional[str]:
         """Key on val that chooses its epoch; None = the last epoch."""
-        fair = FAMILIES[self.condition.family].fair
-        return None if fair else METHODS[self.method].chosen_by
+        return None if is_fair(self.condition) else METHODS[self.method].chosen_by
 
     @property
     def folder(self) -> Path:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Mapping, Optional, Sequence
 
 from comparison.files import MADE, load_json
+from comparison.kinds import Condition, Method
 from comparison.markdown import table
 from comparison.pictures import write_pictures
-from comparison.plan import Condition, Method
 from comparison.records import NAME
 from comparison.sections import section
 from comparison.summary import summary

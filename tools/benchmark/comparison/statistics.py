@@ -12,7 +12,7 @@ import numpy as np
 
 from comparison.columns import lower_is_better
 from comparison.files import OF_QUERIES, Row
-from mmvtr.evaluation.paired import bootstrap, student
+from mmvtr.evaluation.paired import bootstrap_means, bootstrap_p, interval_of, student, student_p
 
 
 class Difference(NamedTuple):
@@ -24,6 +24,8 @@ class Difference(NamedTuple):
         high: the other end.
         seeds: that both have.
         of_queries: whether the interval resamples queries, too.
+        p: two-sided, of a difference of 0; 1 for one seed.
+        gains: of each seed.
     """
 
     mean: float
@@ -31,6 +33,8 @@ class Difference(NamedTuple):
     high: float
     seeds: tuple[int, ...]
     of_queries: bool
+    p: float = 1.0
+    gains: tuple[float, ...] = ()
 
     @property
     def sign(self) -> int:
@@ -74,15 +78,17 @@ def difference(
     gains = [ours[seed] - theirs[seed] for seed in seeds]
     queries = _query_gains(row, base, seeds, OF_QUERIES.get(key, ()))
     if not queries or len(seeds) == 1:
-        return Difference(statistics.mean(gains), *student(gains), seeds, False)
+        ends, p = student(gains), student_p(gains)
+        return Difference(statistics.mean(gains), *ends, seeds, False, p, tuple(gains))
     videos = None
     if text_videos is not None:
         where = row.cells[seeds[0]].condition
         videos = [
             _videos_of(field, known, text_videos, where) for field, (known, _) in queries.items()
         ]
-    low, high = bootstrap([values for _, values in queries.values()], videos)
-    return Difference(statistics.mean(gains), low, high, seeds, True)
+    means = bootstrap_means([values for _, values in queries.values()], videos)
+    ends, p = interval_of(means), bootstrap_p(means)
+    return Difference(statistics.mean(gains), *ends, seeds, True, p, tuple(gains))
 
 
 def _query_gains(

@@ -6,9 +6,9 @@ from typing import Mapping, Sequence
 
 from comparison.columns import heading
 from comparison.files import Row
+from comparison.kinds import Method
 from comparison.markdown import interval, named, signed, table
 from comparison.pictures import AIM_COST, AIM_SHARE, PRECISION, RSUM, TRADE
-from comparison.plan import Method
 from comparison.statistics import time_ratio
 from comparison.verdicts import COLLAPSED, MATTERS
 from comparison.views import View

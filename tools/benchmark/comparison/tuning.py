@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any, Mapping, Sequence
 
+from comparison.kinds import Condition, Method
 from comparison.markdown import table
 from comparison.pictures import RSUM
-from comparison.plan import Condition, Method
 from mmvtr.datasets.planted_corpus.knobs import Knobs
 
 #: Columns of a table of the grid; more points go to a further table.

@@ -31,7 +31,12 @@ def collapsed_seeds(row: Row, chance: Optional[float]) -> tuple[int, ...]:
 
 
 def verdict(
-    aim: Optional[Difference], cost: Optional[Difference], *, matters: float, lower: bool = False
+    aim: Optional[Difference],
+    cost: Optional[Difference],
+    *,
+    matters: float,
+    lower: bool = False,
+    holds: bool = True,
 ) -> str:
     """What a row does, by two intervals.
 
@@ -40,11 +45,12 @@ def verdict(
         cost: the same in paired recall; None where that is the aim.
         matters: the least difference in the aim that would matter, > 0.
         lower: whether a lower aim is better.
+        holds: whether a difference in the aim holds when it is corrected for the number of rows.
 
     Returns:
         - 'nothing' if the interval of the aim lies within +- ``matters``, but 'harms' if that of
           the cost is below 0;
-        - else 'helps' or 'harms' if it excludes 0;
+        - else 'helps' or 'harms' if it excludes 0, and that holds;
         - else 'not resolved', or 'costs' if the interval of the cost is below 0;
         - 'unknown' where nothing was measured, or by one seed only.
     """
@@ -53,6 +59,6 @@ def verdict(
     loses = cost is not None and cost.sign < 0
     if max(-aim.low, aim.high) <= matters:
         return 'harms' if loses else 'nothing'
-    if aim.sign:
+    if aim.sign and holds:
         return 'helps' if (aim.sign > 0) != lower else 'harms'
     return 'costs' if loses else 'not resolved'

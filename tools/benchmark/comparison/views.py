@@ -9,6 +9,9 @@ import numpy as np
 
 from comparison.columns import lower_is_better
 from comparison.files import (
+    MATCHED,
+    OWN,
+    RECALL,
     T2V_RSUM,
     Cell,
     Row,
@@ -20,9 +23,11 @@ from comparison.files import (
     make_rows,
     with_sums,
 )
-from comparison.plan import TRANSFORMS, Condition, Method
+from comparison.kinds import TRANSFORMS, Condition, Method
+from comparison.plan import is_fair
 from comparison.statistics import Difference, difference, is_better, share
 from comparison.verdicts import MATTERS, collapsed_seeds, verdict
+from mmvtr.evaluation.paired import LEVEL, holm
 
 
 class View(NamedTuple):
@@ -39,6 +44,10 @@ class View(NamedTuple):
         controls: by row, those that it is compared with, see ``files.controls_of``.
         text_videos: int64 [T], video of each text; None where each video has one text.
         meant: rows with the transform that their method's epoch was chosen by, or with none.
+        corrected: by row, Holm's p of its difference to its first control in the aim; () where the
+            first round's protocol does not ask for it.
+        others: rows by role, at other settings than their own best; a method that has the same
+            there stands with its own.
     """
 
     name: str
@@ -50,6 +59,8 @@ class View(NamedTuple):
     controls: Mapping[str, Sequence[str]]
     text_videos: Optional[np.ndarray]
     meant: frozenset[str]
+    corrected: Mapping[str, float] = {}
+    others: Mapping[str, Mapping[str, Row]] = {}
 
     @property
     def base(self) -> Optional[Row]:
@@ -105,8 +116,25 @@ class View(NamedTuple):
             return 'collapsed'
         aim, cost = self.condition.aim, self.condition.cost
         paired = None if aim == cost else self.edge(row, cost, control)
-        lower = lower_is_better(aim)
-        return verdict(self.edge(row, aim, control), paired, matters=MATTERS[aim], lower=lower)
+        gain, lower = self.edge(row, aim, control), lower_is_better(aim)
+        first = control == next(iter(self.controls[row.name]), None)
+        holds = not first or self.corrected.get(row.name, 0.0) <= 1 - LEVEL
+        return verdict(gain, paired, matters=MATTERS[aim], lower=lower, holds=holds)
+
+    def elsewhere(self, row: Row, role: str) -> Optional[Difference]:
+        """Difference in the aim to its first control at other settings.
+
+        Args:
+            row: at its own.
+            role: ``MATCHED``: the row has the settings that are best for its control; ``RECALL``:
+                each of both has those of its best paired recall.
+        """
+        control = next(iter(self.controls[row.name]), None)
+        if control is None or role not in self.others:
+            return None
+        rows = self.others[role]
+        base = rows[control] if role == RECALL else self.rows[control]
+        return difference(rows[row.name], base, self.condition.aim, self.text_videos)
 
     def missing(self) -> list[str]:
         """'label: no cells' of planned methods; 'label: seed 1' of seeds that others have."""
@@ -189,7 +217,8 @@ def _view(
 ) -> View:
     """One condition; ``described`` is what the file at ``path`` says of it."""
     shown = [method for method in methods if method in plan.methods]
-    rows = make_rows(cells, {method: _transforms(methods[method]) for method in shown})
+    own = [cell for cell in cells if cell.role == OWN]
+    rows = make_rows(own, {method: _transforms(methods[method]) for method in shown})
     bounds = {bound: described.get(bound, {}) for bound in ('chance', 'ceiling')}
     for bound, numbers in bounds.items():
         check_numbers(numbers, f'{path}: {bound!r} of {name}')
@@ -205,7 +234,34 @@ def _view(
         for key, row in rows.items()
     }
     videos = check_text_videos(described.get('text_videos'), f"{path}: 'text_videos' of {name}")
-    return View(name, plan, rows, labels, groups, bounds, controls, videos, meant)
+    view = View(name, plan, rows, labels, groups, bounds, controls, videos, meant)
+    if not is_fair(plan):
+        return view
+    others = {role: _at(role, rows, cells) for role in (MATCHED, RECALL)}
+    return view._replace(corrected=_corrected(view), others=others)
+
+
+def _at(role: str, rows: Mapping[str, Row], cells: Sequence[Cell]) -> dict[str, Row]:
+    """The rows with the cells of a role, in place of their own ones."""
+    found: dict[str, dict[int, Cell]] = {}
+    for cell in cells:
+        if cell.role == role:
+            found.setdefault(cell.method, {})[cell.seed] = cell
+    return {
+        name: row._replace(cells=found.get(row.method, row.cells)) for name, row in rows.items()
+    }
+
+
+def _corrected(view: View) -> dict[str, float]:
+    """Holm's p of the rows that get a verdict."""
+    ps = {
+        name: gain.p
+        for name, row in view.rows.items()
+        if name not in view.oracles
+        and not view.is_baseline(row)
+        and (gain := view.edge(row, view.condition.aim)) is not None
+    }
+    return dict(zip(ps, holm(list(ps.values()))))
 
 
 def label_of(row: Row, methods: Mapping[str, Method]) -> str:

@@ -1,0 +1,103 @@
+"""What a plan of effects.py is made of: methods (rows), conditions (tables) and their families."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, NamedTuple, Optional, Sequence
+
+
+class Method(NamedTuple):
+    """A way to train.
+
+    Attributes:
+        label: of its rows.
+        config: file that tools/train.py runs.
+        group: 'baseline', 'paper', 'partial' (a paper's method without a part), 'literal' (a paper
+            to the letter, where that is ill posed), 'control', 'ours' (an idea or a setting of
+            ours), 'combination' or 'oracle' (knows what no method may know).
+        options: changes to the config, as for --cfg-options.
+        transforms: test-time transforms of its scores that have rows of their own.
+        controls: rows that it is compared with, see ``files.controls_of``: first the one that
+            differs by its idea alone and costs no more, which decides; () = the baseline.
+        chosen_by: key on val that chooses learning rate and epoch; of a transform, it is meant to
+            be tested with that.
+        note: what one must know to read its rows, where the label does not say it.
+    """
+
+    label: str
+    config: str
+    group: str
+    options: Mapping[str, Any] = {}
+    transforms: Sequence[str] = ()
+    controls: Sequence[str] = ()
+    chosen_by: str = 'retrieval/rsum'
+    note: str = ''
+
+    @property
+    def meant(self) -> str:
+        """The transform that it is meant to be tested with; '' = none."""
+        first = self.chosen_by.split('/')[0]
+        return '' if first == 'retrieval' else first
+
+
+class Condition(NamedTuple):
+    """A corpus, and who is compared on it.
+
+    Attributes:
+        label: of its table.
+        about: one sentence on what is planted.
+        family: name; see :class:`Family`.
+        corpus: knobs of the corpus, for all three splits.
+        features: arguments of ``make_features``.
+        methods: names.
+        baseline: the method that all are compared with.
+        oracle: the method whose gain over the baseline is 100 %; None = no oracle.
+        aim: key of the measure that the bias of this condition spoils.
+        cost: key of paired recall as the field counts it.
+        why: why this aim and this cost, where others would be expected.
+        without: the condition that lacks the bias; '' = none is as good as that.
+        options: changes to the configs of all its methods.
+        first_seed: of the trainings.
+        metrics: configs of further metrics, for val and test.
+    """
+
+    label: str
+    about: str
+    family: str
+    corpus: Mapping[str, Any]
+    features: Mapping[str, Any]
+    methods: Sequence[str]
+    baseline: str
+    oracle: Optional[str]
+    aim: str
+    cost: str = 'retrieval/rsum'
+    why: str = ''
+    without: str = ''
+    options: Mapping[str, Any] = {}
+    first_seed: int = 0
+    metrics: Sequence[Mapping[str, Any]] = ()
+
+
+class Family(NamedTuple):
+    """Conditions that share the choices of the grid.
+
+    Attributes:
+        tuned_on: name of the condition whose val chooses for all of them.
+        grid: points that each method, its control and its oracle are trained with once, seed 0.
+        fair: True: the last epoch is tested; the point is chosen by the aim of the condition on
+            val, trainings with the point chosen by paired recall and with that of the control
+            stand beside those. False: the first round's protocol, point and epoch by
+            ``Method.chosen_by``.
+    """
+
+    tuned_on: str
+    grid: Sequence[Mapping[str, float]]
+    fair: bool
+
+
+#: Test-time transforms: NCL's with the train queue, its control, and one that knows the queries.
+SINKHORN, CONTROL, TEST_QUERIES = 'sinkhorn', 'inverted_softmax', 'sinkhorn_oracle'
+TRANSFORMS = {
+    SINKHORN: 'Sinkhorn, train queue',
+    CONTROL: 'inverted softmax, train queue',
+    TEST_QUERIES: 'Sinkhorn, test queries (oracle)',
+}
