@@ -127,7 +127,9 @@ def test_the_page_is_that_of_its_cells(tools, found):
     ]
     arguments = (page, effects.METHODS, effects.CONDITIONS, pictures)
     assert not found.older and not found.strangers
-    assert tools['page'].page_text(found, folder, *arguments) == page.read_text()
+    made = tools['page'].page_texts(found, folder, *arguments)
+    written = (page, tools['page'].tables_of(page))
+    assert made == tuple(path.read_text() for path in written)
 
 
 def findings(figures):

@@ -151,7 +151,7 @@ def writer(tool, plan, folder):
     def run(*shas):
         page = folder.parents[1] / 'benchmark.md'
         tool.write_page(folder, page, *plan, *shas)
-        return page.read_text()
+        return page.read_text() + tool.tables_of(page).read_text()
 
     return run
 

@@ -1,4 +1,4 @@
-"""Numbers and tables as docs/benchmark.md writes them."""
+"""Numbers and tables as docs/benchmark_tables.md writes them."""
 
 from __future__ import annotations
 

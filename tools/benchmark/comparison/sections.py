@@ -1,4 +1,4 @@
-"""The section of one condition in docs/benchmark.md: its aim, what is to be won, its tables."""
+"""The section of one condition: its aim, what is to be won, its tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verdicts of docs/benchmark.md: their rule, a table for each family, and who does what."""
+"""All verdicts: their rule, a table for each family, and who does what."""
 
 from __future__ import annotations
 

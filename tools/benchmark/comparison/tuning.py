@@ -1,4 +1,4 @@
-"""The grid of docs/benchmark.md, what was chosen, and how little that choice says."""
+"""The grid of docs/benchmark_tables.md, what was chosen, and how little that choice says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a row does, in one word: the rule that docs/benchmark.md states."""
+"""What a row does, in one word: the rule that docs/benchmark_tables.md states."""
 
 from __future__ import annotations
 
