@@ -9,6 +9,7 @@ from comparison.plan import Condition, Method
 #: A temperature that is learnt, as CLIP's is, from .07 down to .01 at the lowest.  A few hundred
 #: steps are few for a logarithm that has to fall by 2, so it has a rate of its own.
 LEARNT: Mapping[str, Any] = {
+    'model.temperature.init': 0.03,
     'model.temperature.learnable': True,
     'optim_wrapper.paramwise_cfg.custom_keys.temperature': dict(lr_mult=30.0, decay_mult=0.0),
 }
@@ -52,14 +53,14 @@ CONDITIONS = {
         'learnt.',
         family='hubs',
         corpus=dict(
-            seed=0, general=0.0, num_train=2400, num_val=1000, test_captions=25, uneven=0.6
+            seed=0, general=0.0, num_train=1600, num_val=1000, test_captions=25, uneven=0.6
         ),
-        features=dict(folder='hubs', num_train=2400, num_val=1000),
+        features=dict(folder='hubs', num_train=1600, num_val=1000),
         methods=('infonce', 'ncl'),
         baseline='infonce',
         oracle=None,
         aim='retrieval/rsum',
-        options=LEARNT,
+        options={**LEARNT, 'train_cfg.val_interval': 6},
     ),
     'moments': Condition(
         label='moments, longer',
