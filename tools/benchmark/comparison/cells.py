@@ -174,8 +174,6 @@ def evaluators(condition: Condition, cfg: Config) -> list[dict]:
         dict(type='SoftPositiveMetric', reads=('eta', 'scores') if eta else ('scores',)),
         *map(dict, condition.metrics),
     ]
-    if condition.corpus.get('graded_by') == 'classes':
-        metrics.append(dict(type='RelevanceMetric', measures=('nDCG',)))
     if 'length_confound' in condition.corpus:
         train = {**cfg.test_dataloader.dataset, 'split': 'train'}
         train = dict(train, video_pipeline=[], text_pipeline=[])
