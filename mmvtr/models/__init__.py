@@ -45,6 +45,7 @@ from mmvtr.models.momentum import MomentumRetriever
 from mmvtr.models.retriever import RetrievalSample, VideoTextRetriever
 from mmvtr.models.similarities import (
     BestFrameSimilarity,
+    BestPartSimilarity,
     CascadeSimilarity,
     CosineSimilarity,
     ExpertSimilarity,
@@ -64,6 +65,7 @@ from mmvtr.models.supervisions import (
     PCMESupervision,
     RelativeScoreSupervision,
     RelevanceSupervision,
+    RelevanceTeacher,
     StoredFrameTeacher,
     StoredTeachers,
 )
@@ -88,6 +90,7 @@ __all__ = [
     'AdaptiveMaxMarginLoss',
     'BackdoorRetriever',
     'BestFrameSimilarity',
+    'BestPartSimilarity',
     'CEEncoder',
     'CLIP2Video',
     'CLIP4Clip',
@@ -132,6 +135,7 @@ __all__ = [
     'RankingLoss',
     'RelativeScoreSupervision',
     'RelevanceSupervision',
+    'RelevanceTeacher',
     'RelevantRankingLoss',
     'RetrievalSample',
     'SSBEncoder',

@@ -60,6 +60,9 @@ class PlantedDataset(VideoTextDataset):
         data_root: folder of all planted corpora.
         oracle: for oracle rows only, never for a method: every text holds ``true_videos`` too, the
             positions of all videos for which it truly holds, and says so in a batch.
+        graded_by: what relevance is: ``'predicates'`` (the share that hold), or ``'classes'``: what
+            the verbs and nouns of captions have in common (mean IoU), all that EPIC-KITCHENS-100
+            or MSR-VTT can tell, and so what papers on RAN measure.
         experts: makes stores of experts for ``LoadExperts`` (``PATH/audio`` and ``PATH/object``,
             ``PATH/scene`` and ``PATH/speech``) and of the words of captions for
             ``LoadTextFeatures`` (``PATH/words``), where they are not there: ``dict(path=PATH)`` and
@@ -71,7 +74,7 @@ class PlantedDataset(VideoTextDataset):
         vocab_file: ``<data_root>/vocab.txt``, the closed vocabulary of all corpora.
 
     Raises:
-        ValueError: unknown split, or a knob or a choice of experts out of its range.
+        ValueError: unknown split or ``graded_by``; a knob or a choice of experts out of its range.
         TypeError: an option that is neither.
         FileNotFoundError: a file of the corpus is missing.
         RuntimeError: a file of the corpus is of another version or was changed; experts of another
@@ -89,11 +92,17 @@ class PlantedDataset(VideoTextDataset):
         split: Literal['train', 'val', 'test'],
         data_root: str = 'data/planted',
         oracle: bool = False,
+        graded_by: Literal['predicates', 'classes'] = 'predicates',
         experts: Optional[Mapping[str, Any]] = None,
         **options: Any,
     ) -> None:
         if split not in SPLITS:
             raise ValueError(f'planted corpus: split must be one of {SPLITS}, got {split!r}')
+        if graded_by not in ('predicates', 'classes'):
+            raise ValueError(
+                f"planted corpus: graded_by must be 'predicates' or 'classes', got {graded_by!r}"
+            )
+        self.graded_by = graded_by
         self.split = split
         chosen = {field.name for field in fields(Knobs)} & options.keys()
         self.knobs = Knobs(**{name: options.pop(name) for name in chosen})
@@ -130,8 +139,9 @@ class PlantedDataset(VideoTextDataset):
         return self._truth.holds
 
     def relevance(self) -> np.ndarray:
-        """Float16 [T, V] in [0, 1]: share of the text's predicates that hold; 1 iff all do."""
-        return self._truth.relevance
+        """Float [T, V] in [0, 1]: share of the text's predicates that hold (float16; 1 iff all
+        do), or what the classes of captions have in common, see ``graded_by``."""
+        return super().relevance() if self.graded_by == 'classes' else self._truth.relevance
 
     def protocol(self) -> dict[str, Any]:
         """That of :class:`VideoTextDataset`, and the name of the corpus."""

@@ -13,7 +13,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -86,7 +86,7 @@ class Experts:
     def made_of(self, knobs: Knobs) -> dict[str, Any]:
         """What decides about every number."""
         choice = dict(lacking=dict(sorted(self.lacking.items())), noise=self.noise)
-        return dict(version=EXPERTS_VERSION, knobs=asdict(knobs), **choice)
+        return dict(version=EXPERTS_VERSION, knobs=knobs.told, **choice)
 
 
 def make_experts(experts: Experts, knobs: Knobs) -> None:

@@ -102,10 +102,15 @@ def vocabulary() -> list[str]:
 
 
 def caption_counts(knobs: Knobs, split: str) -> np.ndarray:
-    """Captions per clip of ``split``, int [V], at least one each (``imbalance``: see ``Knobs``)."""
+    """Captions per clip of ``split``, int [V], at least one each.
+
+    ``imbalance`` is of the training clips, ``uneven`` of the others: see ``Knobs``.
+    """
     clips = knobs.num_clips(split)
     if split != 'train':
-        return np.full(clips, knobs.test_captions)
+        spread = round(knobs.uneven * knobs.test_captions)
+        drawn = stream(knobs, split, clips, 3).integers(-spread, spread + 1, size=clips)
+        return np.maximum(knobs.test_captions + drawn, 1)
     weights = np.arange(1, clips + 1) ** -knobs.imbalance
     weights = stream(knobs, split, clips, 3).permutation(weights)
     wanted = np.cumsum(weights / weights.sum()) * clips * (knobs.captions - 1)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
+from typing import Any
 
 SPLITS = ('train', 'val', 'test')
 
 #: Raise it whenever the same knobs would give other clips, captions or files.
 GENERATOR_VERSION = 1
+
+#: Knobs that came later.  At their defaults they are not told, so that older corpora stay as they
+#: are, and where they are.
+LATER = ('uneven',)
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,8 @@ class Knobs:
             acts as in ``world.LONG_ACTIONS`` is long, and that one with another action is
             short; on the test split it is the probability of the opposite.  0.5: no link.
         untrimmed: moments per clip, one after the other, each described by captions of its own.
+        uneven: a validation or test clip has ``test_captions`` * (1 - uneven) to ``test_captions``
+            * (1 + uneven) captions, each number as likely; at least one.
 
     Raises:
         ValueError: if a knob is out of its range; the message names the knob.
@@ -47,6 +54,7 @@ class Knobs:
     imbalance: float = 0.0
     length_confound: float = 0.5
     untrimmed: int = 1
+    uneven: float = 0.0
 
     def __post_init__(self) -> None:
         least = dict(
@@ -56,7 +64,8 @@ class Knobs:
             value = getattr(self, name)
             if not isinstance(value, int) or value < low:
                 raise ValueError(f'planted corpus: {name} must be an int >= {low}, got {value!r}')
-        for name, high in dict(general=1, length_confound=1, imbalance=float('inf')).items():
+        highest = dict(general=1, length_confound=1, uneven=1, imbalance=float('inf'))
+        for name, high in highest.items():
             value = getattr(self, name)
             if not 0 <= value <= high:
                 raise ValueError(f'planted corpus: {name} must lie in [0, {high}], got {value!r}')
@@ -76,8 +85,14 @@ class Knobs:
         return getattr(self, f'num_{split}')
 
     @property
+    def told(self) -> dict[str, Any]:
+        """What a corpus is told from others by, as its files hold it."""
+        untold = {f.name for f in fields(self) if getattr(self, f.name) == f.default} & {*LATER}
+        return {name: value for name, value in asdict(self).items() if name not in untold}
+
+    @property
     def key(self) -> str:
-        """Folder name: two readable knobs, and a hash of all of them and of the version."""
-        content = json.dumps([GENERATOR_VERSION, asdict(self)], sort_keys=True)
+        """Folder name: two readable knobs, and a hash of what it is told by and of the version."""
+        content = json.dumps([GENERATOR_VERSION, self.told], sort_keys=True)
         digest = hashlib.sha256(content.encode()).hexdigest()[:8]
         return f'seed{self.seed}_general{round(100 * self.general)}_{digest}'

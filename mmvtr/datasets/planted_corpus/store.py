@@ -13,7 +13,6 @@ import os
 import shutil
 import time
 import uuid
-from dataclasses import asdict
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -90,7 +89,7 @@ def open_corpus(folder: Path, knobs: Knobs, split: str) -> tuple[Records, Record
         raise RuntimeError(
             f'{folder / "corpus.json"} is no JSON ({error}); {_advice(folder)}'
         ) from None
-    for name, expected in dict(version=GENERATOR_VERSION, knobs=asdict(knobs)).items():
+    for name, expected in dict(version=GENERATOR_VERSION, knobs=knobs.told).items():
         if corpus.get(name) != expected:
             problem = f'{name} is {corpus.get(name)}, expected {expected}'
             raise RuntimeError(f'{folder / "corpus.json"}: {problem}; {_advice(folder)}')
@@ -124,7 +123,7 @@ def _write(folder: Path, knobs: Knobs) -> None:
     (folder / 'vocab.txt').write_text(_vocabulary_text())
     corpus = dict(
         version=GENERATOR_VERSION,
-        knobs=asdict(knobs),
+        knobs=knobs.told,
         sha256={name: _sha256(folder / name) for name in _CHECKED},
         splits=splits,
     )

@@ -1,6 +1,7 @@
 """From the levels of texts and videos to score matrices [T, V]."""
 
 from mmvtr.models.similarities.best_frame import BestFrameSimilarity
+from mmvtr.models.similarities.best_part import BestPartSimilarity
 from mmvtr.models.similarities.cascade import CascadeSimilarity
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.similarities.hgr import HGRSimilarity
@@ -11,6 +12,7 @@ from mmvtr.models.similarities.xpool import XPoolSimilarity
 
 __all__ = [
     'BestFrameSimilarity',
+    'BestPartSimilarity',
     'CascadeSimilarity',
     'CosineSimilarity',
     'ExpertSimilarity',

@@ -9,6 +9,7 @@ from mmvtr.models.supervisions.oracle import OracleSupervision
 from mmvtr.models.supervisions.pcme import PCMESupervision
 from mmvtr.models.supervisions.relative_scores import RelativeScoreSupervision
 from mmvtr.models.supervisions.relevance import RelevanceSupervision
+from mmvtr.models.supervisions.relevance_teacher import RelevanceTeacher
 from mmvtr.models.supervisions.teachers import FrozenTeachers, StoredTeachers
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     'PCMESupervision',
     'RelativeScoreSupervision',
     'RelevanceSupervision',
+    'RelevanceTeacher',
     'StoredFrameTeacher',
     'StoredTeachers',
 ]

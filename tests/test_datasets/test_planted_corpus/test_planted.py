@@ -73,6 +73,21 @@ def test_dataset_reads_what_was_drawn(root):
     assert data.protocol()['corpus'] == data.folder.name
 
 
+def test_graded_by_classes_is_what_verbs_and_nouns_of_captions_have_in_common(root):
+    data = dataset(root, 'train', graded_by='classes')
+    relevance = data.relevance()
+    for t, text in enumerate(data.texts):
+        for v, video in enumerate(data.videos):
+            shares = []
+            for kind in ('verb', 'noun'):
+                a, b = ({*item['classes'][kind]} for item in (text, video))
+                shares.append(len(a & b) / max(len(a | b), 1))
+            assert relevance[t, v] == pytest.approx(np.mean(shares))
+    assert (relevance != dataset(root, 'train').relevance()).any()
+    with pytest.raises(ValueError, match='graded_by'):
+        dataset(root, graded_by='verbs')
+
+
 def say(results):
     return dict(results, token_ids=[0])
 

@@ -13,7 +13,7 @@ from mmvtr.datasets.planted_corpus.grammar import (
     draw_captions,
     vocabulary,
 )
-from mmvtr.datasets.planted_corpus.knobs import Knobs
+from mmvtr.datasets.planted_corpus.knobs import LATER, Knobs
 from mmvtr.datasets.planted_corpus.truth import judge
 from mmvtr.datasets.planted_corpus.world import (
     BACKGROUNDS,
@@ -164,6 +164,15 @@ def test_imbalance_keeps_the_total_and_gives_each_clip_a_caption():
     assert set(caption_counts(Knobs(imbalance=0.5, test_captions=3), 'test')) == {3}
 
 
+def test_uneven_numbers_of_captions_are_of_val_and_test_alone():
+    knobs = Knobs(uneven=0.6, test_captions=25, num_val=400)
+    for split in ('val', 'test'):
+        counts = caption_counts(knobs, split)
+        assert set(counts) == set(range(10, 41)) and counts.mean() == pytest.approx(25, abs=1)
+    assert (caption_counts(knobs, 'train') == caption_counts(Knobs(), 'train')).all()
+    assert caption_counts(Knobs(uneven=1, test_captions=2), 'test').min() == 1
+
+
 @pytest.mark.parametrize(('split', 'expected'), [('train', 0.9), ('val', 0.9), ('test', 0.1)])
 def test_length_confound_flips_on_test(split, expected):
     knobs = Knobs(length_confound=0.9, num_val=400)
@@ -201,6 +210,7 @@ def test_untrimmed_moments_follow_each_other_and_share_the_captions():
         dict(imbalance=-1),
         dict(imbalance=1, captions=1),
         dict(length_confound=2),
+        dict(uneven=1.5),
         dict(untrimmed=2, length_confound=0.9),
     ],
 )
@@ -212,6 +222,13 @@ def test_knobs_out_of_range_are_named(knobs):
 def test_key_tells_corpora_apart():
     keys = [Knobs().key, Knobs(seed=1).key, Knobs(general=0.6).key, Knobs(untrimmed=2).key]
     assert len(set(keys)) == 4 and Knobs(general=1).key == Knobs(general=1.0).key
+
+
+def test_a_later_knob_leaves_older_corpora_as_and_where_they_are():
+    """Names that such folders had before there was any later knob."""
+    assert Knobs().key == 'seed0_general30_ee1d6abc' and not {*LATER} & Knobs().told.keys()
+    assert Knobs(seed=1000).key == 'seed1000_general30_7b0342d7'
+    assert Knobs(uneven=0.5).told['uneven'] == 0.5 and Knobs(uneven=0.5).key != Knobs().key
 
 
 def centre(image, colour):

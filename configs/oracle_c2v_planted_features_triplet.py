@@ -1,0 +1,8 @@
+# An oracle, no method: with the triplet loss, too, every soft positive is known, and is no negative.
+_base_ = ['oracle_c2v_planted_features.py']
+
+model = dict(
+    losses=dict(
+        _delete_=True, triplet=dict(type='RankingLoss', reads=('global', 'aligned'), margin=0.2)
+    )
+)
