@@ -36,7 +36,7 @@ from comparison.cells import (
     write_config,
     write_json,
 )
-from comparison.files import MATCHED, OWN, RECALL, load_json, with_sums
+from comparison.files import MATCHED, OWN, RECALL, ROLES, load_json, with_sums
 from comparison.kinds import Condition
 from comparison.page import write_page
 from comparison.plan import CONDITIONS, FAMILIES, METHODS, SUMS
@@ -335,16 +335,20 @@ def tuned(training: Training) -> dict[str, Any]:
 
 
 def cells(plan: Plan, chosen: Choices) -> list[Training]:
-    """All trainings with their choice, the seeds outside, so that a page can be made early."""
+    """All trainings with their choice: own settings first, the seeds outside, so that a page can be
+    made early."""
     found = []
-    for seed in plan.seeds:
-        for name, methods in plan.wanted.items():
-            first = plan.conditions[name].first_seed + seed
-            for method in methods:
-                points = chosen[plan.conditions[name].family, SUMS.get(method, method)]
-                for role, point in points.items():
-                    if role == OWN or (seed < SEEDS_OF_OTHERS and point != points[OWN]):
-                        found.append(plan.training(name, method, first, point, role))
+    for role in ROLES:
+        for seed in plan.seeds[:SEEDS_OF_OTHERS] if role != OWN else plan.seeds:
+            for name, methods in plan.wanted.items():
+                condition = plan.conditions[name]
+                if role != OWN and name != FAMILIES[condition.family].tuned_on:
+                    continue  # other settings are shown once a family
+                for method in methods:
+                    points = chosen[condition.family, SUMS.get(method, method)]
+                    if role == OWN or points.get(role, points[OWN]) != points[OWN]:
+                        first = condition.first_seed + seed
+                        found.append(plan.training(name, method, first, points[role], role))
     return found
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from comparison.plan import Condition, Method
+from comparison.kinds import Condition, Family, Method
 
 VAL = dict(num_val=1000)
 
@@ -248,6 +248,7 @@ CONDITIONS: dict[str, Condition] = {
         aim='relevance/avg_nDCG',
         why='What papers on HGR and RAN report on EPIC-KITCHENS-100 and MSR-VTT: nDCG of the '
         'classes of captions, the mean of both directions.',
+        metrics=[dict(type='RelevanceMetric', measures=('nDCG',))],
     ),
     'margins': Condition(
         label='debiased triplets',
@@ -263,5 +264,9 @@ CONDITIONS: dict[str, Condition] = {
         'that loss alone: both are compared with it, not with InfoNCE.',
     ),
 }
-#: Family -> the condition that its methods are tuned on.
-TUNED_ON = {condition.family: name for name, condition in CONDITIONS.items()}
+#: The same grid for every row and its control; each condition chooses for itself.
+RATES = [{'optim_wrapper.optimizer.lr': lr} for lr in (5e-4, 1e-3, 2e-3)]
+FAMILIES = {
+    condition.family: Family(tuned_on=name, grid=RATES, fair=True)
+    for name, condition in CONDITIONS.items()
+}

@@ -1,15 +1,29 @@
-"""What effects.py compares: all methods, conditions and families of both rounds."""
+"""What effects.py compares: all methods, conditions and families."""
 
 from __future__ import annotations
 
 from typing import Mapping
 
-from comparison import first_round
+from comparison import chances, first_round, general, ladders
 from comparison.kinds import Condition, Family, Method
 
-METHODS: Mapping[str, Method] = {**first_round.METHODS}
-CONDITIONS: Mapping[str, Condition] = {**first_round.CONDITIONS}
-FAMILIES: dict[str, Family] = {**first_round.FAMILIES}
+METHODS: Mapping[str, Method] = {
+    **first_round.METHODS,
+    **chances.METHODS,
+    **ladders.METHODS,
+}
+CONDITIONS: Mapping[str, Condition] = {
+    **general.CONDITIONS,
+    **chances.CONDITIONS,
+    **ladders.CONDITIONS,
+    **first_round.CONDITIONS,
+}
+FAMILIES: dict[str, Family] = {
+    **general.FAMILIES,
+    **chances.FAMILIES,
+    **ladders.FAMILIES,
+    **first_round.FAMILIES,
+}
 #: What is the summed scores of two trainings of another method, one of the seed and one of that
 #: seed + ``APART``.
 SUMS = {'two_seeds': 'infonce'}
