@@ -1,15 +1,15 @@
-"""What effects.py compares: all methods, conditions and families of both rounds."""
+"""What effects.py compares: all methods, conditions and families."""
 
 from __future__ import annotations
 
 from typing import Mapping
 
-from comparison import first_round
+from comparison import chances, first_round
 from comparison.kinds import Condition, Family, Method
 
-METHODS: Mapping[str, Method] = {**first_round.METHODS}
-CONDITIONS: Mapping[str, Condition] = {**first_round.CONDITIONS}
-FAMILIES: dict[str, Family] = {**first_round.FAMILIES}
+METHODS: Mapping[str, Method] = {**first_round.METHODS, **chances.METHODS}
+CONDITIONS: Mapping[str, Condition] = {**first_round.CONDITIONS, **chances.CONDITIONS}
+FAMILIES: dict[str, Family] = {**first_round.FAMILIES, **chances.FAMILIES}
 #: What is the summed scores of two trainings of another method, one of the seed and one of that
 #: seed + ``APART``.
 SUMS = {'two_seeds': 'infonce'}
