@@ -142,6 +142,16 @@ def test_names_of_the_plan_exist(tool):
             assert transform in {'', *tool.METHODS[name].transforms}
 
 
+def test_features_are_of_the_clips_that_captions_tell_of(tool):
+    """Knobs that change clips, or how many there are, must be those of the features, too."""
+    of_captions = {'captions', 'test_captions', 'uneven', 'general', 'imbalance', 'graded_by'}
+    for condition in tool.CONDITIONS.values():
+        clips = {name: x for name, x in condition.corpus.items() if name not in of_captions}
+        made = {name: x for name, x in condition.features.items() if name not in of_captions}
+        made = {name: x for name, x in made.items() if name not in ('folder', 'frames')}
+        assert made == clips, condition.label
+
+
 def test_a_config_that_changed_throws_its_training_away(tool, plan_of, tmp_path, monkeypatch):
     cells = importlib.import_module('comparison.cells')
     monkeypatch.setattr(cells, 'ROOT', tmp_path)
