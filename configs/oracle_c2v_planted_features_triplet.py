@@ -1,4 +1,4 @@
-# An oracle, no method: with the triplet loss, too, every soft positive is known, and is no negative.
+# An oracle, no method: every soft positive is known, and is no negative of the triplet loss.
 _base_ = ['oracle_c2v_planted_features.py']
 
 model = dict(

@@ -18,6 +18,7 @@ model = dict(
     heads=None,
     objectives=dict(_delete_=True),
 )
+train_dataloader = dict(dataset=dict(epoch_unit='video'))  # a caption of each clip an epoch
 val_evaluator = [dict(type='mmvtr.RetrievalMetric'), dict(type='mmvtr.SemanticMetric')]
 test_evaluator = val_evaluator
-train_cfg = dict(max_epochs=12, val_interval=6)
+train_cfg = dict(max_epochs=24, val_interval=8)

@@ -5,7 +5,7 @@ _base_ = ['ti_planted_untrimmed_features.py']
 model = dict(
     encoder=dict(extra_frames=3, extra_words=2),
     similarity=dict(weights='uatvr', dim=128),
-    heads=dict(type='PCMEGaussianHead'),
+    heads=dict(_delete_=True, type='PCMEGaussianHead'),
     objectives=dict(
         dua=dict(type='MultiInstanceContrast', num_samples=7, loss_weight=1e-2),
         kl=dict(type='KLToUnit', loss_weight=1e-4),

@@ -110,7 +110,9 @@ def test_every_training_has_a_config(tool, plan_of):
             assert kinds.count('SinkhornHook') == sum('sinkhorn' in name for name in transforms)
             chosen_by = cfg.default_hooks.checkpoint.save_best
             normalised = 'ncl' in method.split('_') and 'sinkhorn' in transforms
-            assert chosen_by == ('sinkhorn/' if normalised else '') + 'retrieval/rsum'
+            expected = ('sinkhorn/' if normalised else '') + 'retrieval/rsum'
+            fair = tool.FAMILIES[plan.conditions[name].family].fair
+            assert chosen_by == (None if fair else expected)
     assert len(shas) == sum(map(len, plan.wanted.values()))
 
 
@@ -131,12 +133,23 @@ def test_names_of_the_plan_exist(tool):
     for condition in tool.CONDITIONS.values():
         assert condition.aim in matters and condition.without in {'', *tool.CONDITIONS}
         names = {*condition.methods, condition.baseline, condition.oracle} - {None}
-        assert names <= tool.METHODS.keys()
+        for name, _, transform in (row.partition('/') for row in names):
+            assert transform in {'', *tool.METHODS[name].transforms}
         assert tool.FAMILIES[condition.family].tuned_on in tool.CONDITIONS
     for method in tool.METHODS.values():
         assert (ROOT / method.config).is_file()
         for name, _, transform in (row.partition('/') for row in method.controls):
             assert transform in {'', *tool.METHODS[name].transforms}
+
+
+def test_features_are_of_the_clips_that_captions_tell_of(tool):
+    """Knobs that change clips, or how many there are, must be those of the features, too."""
+    of_captions = {'captions', 'test_captions', 'uneven', 'general', 'imbalance', 'graded_by'}
+    for condition in tool.CONDITIONS.values():
+        clips = {name: x for name, x in condition.corpus.items() if name not in of_captions}
+        made = {name: x for name, x in condition.features.items() if name not in of_captions}
+        made = {name: x for name, x in made.items() if name not in ('folder', 'frames')}
+        assert made == clips, condition.label
 
 
 def test_a_config_that_changed_throws_its_training_away(tool, plan_of, tmp_path, monkeypatch):

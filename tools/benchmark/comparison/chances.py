@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from comparison.kinds import Condition, Family, Method
+from comparison.kinds import FAIR_GRID, Condition, Family, Method
 
 VAL = dict(num_val=1000)
 
@@ -201,10 +201,10 @@ CONDITIONS: dict[str, Condition] = {
     ),
     'moments': Condition(
         label='moments',
-        about='A clip has three moments, and each of its twelve captions tells of one of them; '
+        about='A clip has three moments, and each of its six captions tells of one of them; '
         'three captions of ten are general.',
         family='moments',
-        corpus=dict(**_MOMENTS, general=0.3, captions=12, test_captions=3),
+        corpus=dict(**_MOMENTS, general=0.3, captions=6, test_captions=3),
         features=dict(folder='moments', frames=24, **_MOMENTS),
         methods=('maxframe', 'arl_quarter', 'arl_paper', 'arl_pairs', 'maxframe_oracle'),
         baseline='maxframe',
@@ -213,7 +213,11 @@ CONDITIONS: dict[str, Condition] = {
         cost='retrieval/t2v_rsum',
         why='Partially relevant retrieval asks texts for videos and reports no v2t recall, so the '
         'cost is that of t2v. A pair that is wrongly pushed away is felt in v2t.',
-        options={'train_cfg.max_epochs': 16, 'train_cfg.val_interval': 8},
+        options={
+            'train_dataloader.batch_size': 16,
+            'train_cfg.max_epochs': 8,
+            'train_cfg.val_interval': 4,
+        },
     ),
     'tokens': Condition(
         label='tokens',
@@ -234,7 +238,7 @@ CONDITIONS: dict[str, Condition] = {
         aim='retrieval/t2v_rsum',
         why='What UATVR says against one vector a clip (its Fig. 1): a text is about some frames, '
         'and the mean is about all of them. One encoder for all rows.',
-        options={**LEARNT, 'train_cfg.max_epochs': 16, 'train_cfg.val_interval': 8},
+        options=LEARNT,
     ),
     'classes': Condition(
         label='classes',
@@ -264,9 +268,7 @@ CONDITIONS: dict[str, Condition] = {
         'that loss alone: both are compared with it, not with InfoNCE.',
     ),
 }
-#: The same grid for every row and its control; each condition chooses for itself.
-RATES = [{'optim_wrapper.optimizer.lr': lr} for lr in (5e-4, 1e-3, 2e-3)]
 FAMILIES = {
-    condition.family: Family(tuned_on=name, grid=RATES, fair=True)
+    condition.family: Family(tuned_on=name, grid=FAIR_GRID, fair=True)
     for name, condition in CONDITIONS.items()
 }

@@ -24,6 +24,7 @@ SEMANTIC = tuple(
     for key, heading in (('P1', 'P@1'), ('mAP', 'mAP'), ('nDCG50', 'nDCG@50'))
     for direction in ('t2v', 'v2t')
 )
+GRADED = (Column('relevance/avg_nDCG', 'class nDCG'),)
 SCORES = (
     Column('normalisation/t2v_error', 't2v normalisation error', 3),
     Column('normalisation/v2t_error', 'v2t normalisation error', 3),
@@ -37,7 +38,7 @@ DETECTION = (
     Column('soft_positive/eta_breakeven', 'break-even, 1 - p'),
     Column('soft_positive/scores_breakeven', 'break-even, cosine'),
 )
-COLUMNS = {column.key: column for column in (*PAIRED, *SEMANTIC, *SCORES, *DETECTION)}
+COLUMNS = {column.key: column for column in (*PAIRED, *SEMANTIC, *GRADED, *SCORES, *DETECTION)}
 
 
 def heading(key: str) -> str:

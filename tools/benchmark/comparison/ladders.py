@@ -57,6 +57,4 @@ CONDITIONS = {
         first_seed=40,
     ),
 }
-FAMILIES = {
-    'DVTR ladder': Family('ladder_dvtr', [{'optim_wrapper.optimizer.lr': 1e-3}], fair=True)
-}
+FAMILIES = {'DVTR ladder': Family('ladder_dvtr', [{'optim_wrapper.optimizer.lr': 1e-3}], fair=True)}

@@ -10,7 +10,13 @@ from comparison.statistics import Difference
 
 #: By aim, the difference that would matter, in points: an interval says "nothing" where it lies
 #: within, and only there.
-MATTERS = {'semantic/v2t_P1': 5.0, 'semantic/v2t_mAP': 2.0, 'retrieval/rsum': 10.0}
+MATTERS = {
+    'semantic/v2t_P1': 5.0,
+    'semantic/v2t_mAP': 2.0,
+    'relevance/avg_nDCG': 2.0,
+    'retrieval/rsum': 10.0,
+    T2V_RSUM: 5.0,
+}
 #: A training has collapsed whose t2v R@1 + R@5 + R@10 is at most this many times that of chance.
 COLLAPSED = 2.0
 
