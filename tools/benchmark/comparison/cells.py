@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 from collections import defaultdict
-from dataclasses import asdict
+from dataclasses import fields
 from datetime import date
 from functools import cache
 from pathlib import Path
@@ -125,8 +125,7 @@ def config_of(training: Training) -> Config:
     cfg = copy.deepcopy(_read_config(method.config))
     cfg.merge_from_dict({**method.options, **condition.options, **training.point})
     cfg.work_dir = str(training.folder)
-    knobs = {**asdict(Knobs()), **condition.corpus}
-    _everywhere(cfg._cfg_dict, 'PlantedDataset', knobs)
+    _everywhere(cfg._cfg_dict, 'PlantedDataset', knobs_of(condition))
     path = str(FEATURES / condition.features['folder'])
     _everywhere(cfg._cfg_dict, 'LoadFeatures', dict(path=path))
     # To go on from after a kill: it takes as long to write one as to train a few steps.
@@ -161,6 +160,13 @@ def write_config(training: Training) -> Path:
     config_of(training).dump(folder / 'config.py')
     known.write_text(sha)
     return folder / 'config.py'
+
+
+def knobs_of(condition: Condition) -> dict[str, Any]:
+    """All that its corpus is told by, and further arguments of the dataset."""
+    names = {field.name for field in fields(Knobs)}
+    knobs = Knobs(**{name: v for name, v in condition.corpus.items() if name in names})
+    return {**knobs.told, **condition.corpus}
 
 
 def evaluators(condition: Condition, cfg: Config) -> list[dict]:
@@ -369,7 +375,7 @@ def outcomes(scores: Directed, relation: Relation) -> dict[str, list]:
 
 def test_relation(condition: Condition) -> Relation:
     """Texts and videos of the test split, without their contents."""
-    knobs = {**asdict(Knobs()), **condition.corpus}
+    knobs = knobs_of(condition)
     config = dict(type='PlantedDataset', split='test', video_pipeline=[], text_pipeline=[])
     dataset = DATASETS.build(dict(config, data_root=str(ROOT / 'data/planted'), **knobs))
     return relation_of(dataset, *(_items(dataset, kind) for kind in ('text', 'video')))
@@ -386,8 +392,7 @@ def describe(conditions: Mapping[str, Condition], path: Path) -> None:
     known = load_json(path) if path.exists() else {}
     for name, condition in conditions.items():
         cfg = load_config(str(ROOT / METHODS[condition.baseline].config))
-        knobs = {**asdict(Knobs()), **condition.corpus}
-        _everywhere(cfg._cfg_dict, 'PlantedDataset', knobs)
+        _everywhere(cfg._cfg_dict, 'PlantedDataset', knobs_of(condition))
         relation = test_relation(condition)
         metrics = [METRICS.build(metric) for metric in evaluators(condition, cfg)]
         report = {}
