@@ -98,7 +98,7 @@ def parse_args() -> argparse.Namespace:
     add('--jobs', type=int, default=2, help='trainings at a time, one thread each')
     add('--minutes', type=float, help='start no training after this; default: until all are done')
     add('--out', type=Path, help='default docs/benchmark/effects; its page stands beside it')
-    add('--smoke', action='store_true', help='all of it, tiny: tells nothing but that it works')
+    add('--smoke', action='store_true', help='each method once, tiny: tells only that it works')
     only = parser.add_mutually_exclusive_group()
     only.add_argument(
         '--configs', action='store_true', help='only write the config of each training'
@@ -120,6 +120,8 @@ def make_plan(args: argparse.Namespace) -> Plan:
         asked = {*args.methods, conditions[name].baseline}
         asked |= {row.split('/')[0] for m in args.methods for row in METHODS[m].controls[:1]}
         wanted[name] = [method for method in conditions[name].methods if method in asked]
+    if args.smoke:
+        wanted = once(wanted, conditions)
     docs, work = ROOT / 'docs', WORK / 'effects'
     if args.smoke:
         work = WORK / 'effects_smoke'
@@ -133,6 +135,19 @@ def make_plan(args: argparse.Namespace) -> Plan:
         work=work,
         page=(args.out.parent if args.out else docs) / 'benchmark.md',
     )
+
+
+def once(
+    wanted: Mapping[str, Sequence[str]], conditions: Mapping[str, Condition]
+) -> dict[str, list[str]]:
+    """Each method where it comes first, and every condition's baseline."""
+    seen: set[str] = set()
+    kept = {}
+    for name, methods in wanted.items():
+        baseline = conditions[name].baseline
+        kept[name] = [method for method in methods if method == baseline or method not in seen]
+        seen.update(methods)
+    return kept
 
 
 def tiny(condition: Condition) -> Condition:

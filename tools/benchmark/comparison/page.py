@@ -143,7 +143,7 @@ def _origin(found: Found, tuning: Mapping[str, Any], link: str) -> str:
         '## Make it again\n',
         '```bash',
         'python tools/benchmark/effects.py           # trains what has no cell yet; these pages',
-        'python tools/benchmark/effects.py --smoke   # all of it, tiny',
+        'python tools/benchmark/effects.py --smoke   # each method once, tiny',
         '```\n',
         f'{len(times)} trainings ({len(tuned)} of them for tuning only), {sum(times) / 3600:.1f} '
         f'hours of CPU time, {dates}; commit {", ".join(made["commit"])}; '
