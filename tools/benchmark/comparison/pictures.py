@@ -19,14 +19,15 @@ from matplotlib.text import Text
 from PIL import Image
 
 from comparison.columns import heading, lower_is_better
+from comparison.plan import is_fair
 from comparison.statistics import Difference, mean_and_deviation
 from comparison.verdicts import MATTERS
 from comparison.views import View
 
-#: The condition of ``trade.png``, and what its shaded area asks for: percent of the gain of the
-#: oracle, for no more than this much rsum.
-TRADE = 'ambiguity60'
-AIM_SHARE, AIM_COST = 30, 10
+#: The condition of ``trade.png``: the first of these that has cells.  Its shaded area asks for some
+#: percent of the gain of the oracle, see :func:`aim_share`, for no more than this much rsum.
+TRADES = ('general21', 'ambiguity60')
+AIM_COST = 10
 #: A row that loses more rsum stands at the edge of the picture.
 FARTHEST = 40
 RSUM, PRECISION = 'retrieval/rsum', 'semantic/v2t_P1'
@@ -87,6 +88,11 @@ def write_pictures(folder: Path, views: Sequence[View]) -> list[str]:
     return written
 
 
+def aim_share(view: View) -> int:
+    """Percent of the oracle's gain that is aimed at: more than in the first round."""
+    return 45 if is_fair(view.condition) else 30
+
+
 def _corner(view: View) -> Optional[tuple[float, float]]:
     """Least rsum and precision of the shaded area; None where the oracle gains nothing."""
     if not view.oracle_gains(PRECISION):
@@ -98,7 +104,7 @@ def _corner(view: View) -> Optional[tuple[float, float]]:
     )
     if rsum is None:
         return None
-    return rsum[0] - AIM_COST, plain[0] + AIM_SHARE / 100 * (best[0] - plain[0])
+    return rsum[0] - AIM_COST, plain[0] + aim_share(view) / 100 * (best[0] - plain[0])
 
 
 def _points(view: View, x: str, y: str) -> list[Point]:
@@ -111,7 +117,8 @@ def _points(view: View, x: str, y: str) -> list[Point]:
 
 
 def _trade(views: Sequence[View]) -> Optional[Figure]:
-    view = next((view for view in views if view.name == TRADE), None)
+    known = {view.name: view for view in views}
+    view = next((known[name] for name in TRADES if name in known), None)
     points = _points(view, RSUM, PRECISION) if view else []
     points = [point for point in points if point.name in view.meant]
     if not points:
@@ -124,7 +131,7 @@ def _trade(views: Sequence[View]) -> Optional[Figure]:
     _legend(figure, _scatter(axes, view, points))
     axes.set(xlabel='paired rsum', ylabel='v2t precision@1 (%)')
     axes.set_title(f'{view.condition.label}: found meanings against found pairs', loc='left')
-    _place(figure, axes, view, points, _shade(axes, _corner(view)))
+    _place(figure, axes, view, points, _shade(axes, view))
     return figure
 
 
@@ -135,14 +142,16 @@ def _within(point: Point, least: float) -> Point:
     return Point(point.name, least, point.y, 0, point.y_deviation, f' (\u2190 {point.x:.0f})')
 
 
-def _shade(axes: Axes, corner: Optional[tuple[float, float]]) -> list[Text]:
-    """Shade the area up and right of a corner; its words."""
+def _shade(axes: Axes, view: View) -> list[Text]:
+    """Shade the area up and right of the corner of what is aimed at; its words."""
+    corner = _corner(view)
     right, top = axes.get_xlim()[1], axes.get_ylim()[1]
     if corner is None or corner[0] >= right or corner[1] >= top:
         return []
     area = Rectangle(corner, right - corner[0], top - corner[1], zorder=0)
     axes.add_patch(area).set(facecolor=AREA, linewidth=0)
-    words = f'at least {AIM_SHARE} % of the gain of the oracle,\nat most {AIM_COST} rsum lost'
+    words = f'at least {aim_share(view)} % of the gain of the oracle,'
+    words += f'\nat most {AIM_COST} rsum lost'
     place = dict(xytext=(-4, -4), textcoords='offset points', ha='right', va='top')
     return [axes.annotate(words, (right, top), **place, color='#606060', size=8)]
 

@@ -8,14 +8,15 @@ from comparison.columns import heading
 from comparison.files import Row
 from comparison.kinds import Method
 from comparison.markdown import interval, named, signed, table
-from comparison.pictures import AIM_COST, AIM_SHARE, PRECISION, RSUM, TRADE
+from comparison.pictures import AIM_COST, PRECISION, RSUM, aim_share
 from comparison.statistics import time_ratio
 from comparison.verdicts import COLLAPSED, MATTERS
 from comparison.views import View
 
 #: The conditions that say who reaches the shaded area of ``trade.png``, and what was chosen there.
 HEADLINES = {
-    TRADE: 'settings of ours were chosen here',
+    **dict.fromkeys(('general21', 'general22', 'general23'), 'no setting was chosen here'),
+    'ambiguity60': 'settings of ours were chosen here',
     'confirm': 'no setting was chosen here: unused seeds',
     'confirm2': 'the same, once more',
 }
@@ -249,10 +250,10 @@ def _headline(view: View) -> str:
         closed, paid = view.share(row), view.gain(row, RSUM)
         if name in view.oracles or closed is None or paid is None:
             continue
-        if closed >= AIM_SHARE and paid.mean >= -AIM_COST:
+        if closed >= aim_share(view) and paid.mean >= -AIM_COST:
             inside.append(f'{view.label(name)} ({closed:.0f} %, rsum {interval(paid, RSUM)})')
     return (
-        f'**{view.condition.label}** ({HEADLINES[view.name]}): at least {AIM_SHARE} % of the gain '
+        f'**{view.condition.label}** ({HEADLINES[view.name]}): at least {aim_share(view)} % of the gain '
         f'of the oracle in v2t P@1 for at most {AIM_COST} rsum, by the means: '
         f'{"; ".join(inside) or "none"}.\n'
     )
