@@ -253,7 +253,7 @@ def _headline(view: View) -> str:
         if closed >= aim_share(view) and paid.mean >= -AIM_COST:
             inside.append(f'{view.label(name)} ({closed:.0f} %, rsum {interval(paid, RSUM)})')
     return (
-        f'**{view.condition.label}** ({HEADLINES[view.name]}): at least {aim_share(view)} % of the gain '
-        f'of the oracle in v2t P@1 for at most {AIM_COST} rsum, by the means: '
+        f'**{view.condition.label}** ({HEADLINES[view.name]}): at least {aim_share(view)} % of the '
+        f'gain of the oracle in v2t P@1 for at most {AIM_COST} rsum, by the means: '
         f'{"; ".join(inside) or "none"}.\n'
     )
