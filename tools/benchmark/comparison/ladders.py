@@ -22,7 +22,23 @@ def _dvtr(
     return Method(label, config, group, {**NO_FLOOR, **changes}, controls=('dvtr_floor0',))
 
 
-METHODS = {
+ARL = 'configs/arl_planted_features.py'
+#: The base of ARL's ladder is the paper's text: thresholds at the means, no cap, frames by the
+#: threshold of pairs, both branches teach each other, sets from the second quarter on.
+LETTER: Mapping[str, Any] = {
+    'model.supervision.warmup': 0.25,
+    'model.supervision.rule': 'mean',
+    'model.supervision.cap': None,
+    'model.supervision.u_spread': 0.0,
+}
+
+
+def _arl(label: str, changes: Mapping[str, Any], group: str = 'ours') -> Method:
+    """One factor off the base."""
+    return Method(label, ARL, group, {**LETTER, **changes}, controls=('arl_letter',))
+
+
+DVTR_ROWS = {
     'dvtr_text': _dvtr(
         "DVTR, compared with the text's own p", {'model.supervision.reference': 'text'}
     ),
@@ -41,6 +57,22 @@ METHODS = {
     ),
 }
 
+ARL_ROWS = {
+    'arl_letter': Method("ARL, the paper's text", ARL, 'paper', LETTER),
+    'arl_own': _arl("ARL, compared with the text's own pair", {'model.supervision.rule': 'own'}),
+    'arl_cap': _arl('ARL, at most one clip a text', {'model.supervision.cap': 1}),
+    'arl_spread': _arl('ARL, tau_u 1.5 deviations up', {'model.supervision.u_spread': 1.5}),
+    'arl_frames': _arl(
+        'ARL, frames by a threshold of their own',
+        {'model.supervision.frame_u_spread': 0.0, 'model.supervision.frame_slack': 0.2},
+    ),
+    'arl_no_frames': _arl(
+        'ARL without the text-frame losses', {'model.supervision.frame_weight': 0.0}, 'partial'
+    ),
+    'arl_late': _arl('ARL, sets in the last quarter', {'model.supervision.warmup': 0.75}),
+}
+METHODS = {**DVTR_ROWS, **ARL_ROWS}
+
 CONDITIONS = {
     'ladder_dvtr': Condition(
         label='DVTR, one factor at a time',
@@ -49,12 +81,36 @@ CONDITIONS = {
         family='DVTR ladder',
         corpus=dict(general=0.6),
         features=dict(folder='clips'),
-        methods=('infonce', 'dvtr_floor0', *METHODS, 'dvtr_literal', 'oracle'),
+        methods=('infonce', 'dvtr_floor0', *DVTR_ROWS, 'dvtr_literal', 'oracle'),
         baseline='infonce',
         oracle='oracle',
         aim='semantic/v2t_P1',
         why="Rows are compared with the ladder's base; at one learning rate, not at their best.",
         first_seed=40,
     ),
+    'ladder_arl': Condition(
+        label='ARL, one factor at a time',
+        about='A clip has three moments, and a caption tells of one of them; three captions of ten '
+        'are general. The base has the thresholds of the paper.',
+        family='ARL ladder',
+        corpus=dict(general=0.3, untrimmed=3, captions=6, test_captions=3),
+        features=dict(folder='untrimmed', frames=24, untrimmed=3, captions=6, test_captions=3),
+        methods=('maxframe', *ARL_ROWS, 'maxframe_oracle'),
+        baseline='maxframe',
+        oracle='maxframe_oracle',
+        aim='semantic/v2t_mAP',
+        cost='retrieval/t2v_rsum',
+        why="Rows are compared with the ladder's base; at one learning rate, not at their best.",
+        options={
+            'train_dataloader.batch_size': 16,
+            'train_cfg.max_epochs': 8,
+            'train_cfg.val_interval': 4,
+        },
+        first_seed=40,
+    ),
 }
-FAMILIES = {'DVTR ladder': Family('ladder_dvtr', [{'optim_wrapper.optimizer.lr': 1e-3}], fair=True)}
+ONE_RATE = [{'optim_wrapper.optimizer.lr': 1e-3}]
+FAMILIES = {
+    'DVTR ladder': Family('ladder_dvtr', ONE_RATE, fair=True),
+    'ARL ladder': Family('ladder_arl', ONE_RATE, fair=True),
+}
