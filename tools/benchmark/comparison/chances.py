@@ -151,7 +151,7 @@ METHODS: dict[str, Method] = {
     ),
     'relevance': Method(
         'scores that follow the relevance',
-        'configs/relevance_c2v_planted_features.py',
+        'configs/oracle_relevance_c2v_planted_features.py',
         'oracle',
         controls=('triplet',),
         note='its training asks for the grades that nDCG counts.',
