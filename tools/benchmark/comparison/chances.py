@@ -2,8 +2,8 @@
 
 General captions are no question of most methods': here each has a corpus that plants what its
 paper is about, the measure that the paper reports as the aim, and rows that differ from their
-control by one step each.  ``why`` names the place in the paper, a method's ``note`` what was changed
-of the paper's setting.  An oracle, which knows the problem, shows how much is to be won.
+control by one step each.  ``why`` names the place in the paper, and ``note`` of a method what was
+changed of the paper's setting.  An oracle, which knows the problem, shows how much is to be won.
 
 Validation has 1,000 clips, so that a choice between three learning rates is not one between noise.
 What was tried was tried on corpus seed 0, with 150 clips of val and seed 0 of the trainings; the
@@ -217,8 +217,8 @@ CONDITIONS: dict[str, Condition] = {
         cost='retrieval/t2v_rsum',
         why="ARL's setting (its Sec. 1 and Eq. 5-13). Partially relevant retrieval asks texts for "
         'videos and reports no v2t recall, so the cost is that of t2v. A pair that is wrongly '
-        'pushed away is felt in v2t. Sets are on for three quarters of 600 steps, where "a few" '
-        'of the 100 epochs of the paper are warm-up. Changed: 16 clips a batch in place of 128, '
+        'pushed away is felt in v2t. Sets are on for three quarters of 600 steps, in the paper '
+        'after "a few" epochs. Changed: 16 clips a batch, where configs on real data have 128, '
         'since 1,200 clips would give few steps.',
         options={
             'train_dataloader.batch_size': 16,
