@@ -1,5 +1,5 @@
-# What is to be won where class relevance is the aim: scores follow the relevance itself, beside
-# the triplet loss.  RAN and RANP see it through a threshold (ran_c2v_planted_features.py).
+# An oracle, no method: scores follow the class relevance itself, beside the triplet loss.  How much
+# is to be won where it is the aim; RAN and RANP see it through a threshold.
 _base_ = ['c2v_planted_features_triplet.py']
 
 model = dict(
