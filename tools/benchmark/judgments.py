@@ -23,7 +23,7 @@ from typing import Any, Iterable, Mapping, Sequence
 
 import numpy as np
 import torch
-from judging.corpora import Matrices, crisscrossed, flickr8k
+from judging.corpora import Matrices, crisscrossed, flickr8k, for_choosing
 from judging.measures import DIRECTIONS, Values, known, measure
 from judging.picture import draw
 from judging.tables import tables
@@ -75,7 +75,7 @@ def main() -> None:
 def run(data: Path, kind: str) -> dict[str, Any]:
     """All figures of a kind of scores."""
     flickr = flickr8k(data / 'flickr8k', kind)
-    chosen_on = half(len(flickr.scores))
+    chosen_on = for_choosing(len(flickr.scores))
     points: dict[str, dict[Setting, Both]] = {source: {} for source in SOURCES}
     for setting in settings():
         for source in SOURCES:
@@ -122,13 +122,6 @@ def unseen(scores: torch.Tensor) -> dict[str, float]:
         count = torch.bincount(rows.topk(10, dim=1).indices.flatten(), minlength=rows.shape[1])
         found[direction] = round(100 * (count == 0).double().mean().item(), 1)
     return found
-
-
-def half(count: int) -> np.ndarray:
-    """Bool [count], the images that settings are chosen on."""
-    where = np.zeros(count, dtype=bool)
-    where[np.random.default_rng(0).permutation(count)[: count // 2]] = True
-    return where
 
 
 def all_of(matrices: Matrices) -> np.ndarray:

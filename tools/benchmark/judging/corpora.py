@@ -104,6 +104,13 @@ def crisscrossed(cxc: Path, coco: Path, kind: str) -> Iterator[Matrices]:
         yield _matrices(vectors, grades, 3.0)
 
 
+def for_choosing(images: int) -> np.ndarray:
+    """Bool [images], the half that settings are chosen on, in the order of names."""
+    chosen = np.zeros(images, dtype=bool)
+    chosen[np.random.default_rng(0).permutation(images)[: images // 2]] = True
+    return chosen
+
+
 def coco_captions(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
     """Of COCO's 5,000 test images, by caption id: the caption, and the id of its image."""
     names = [str(x) for x in np.load(folder / 'coco_test_ids.npy').tolist()]
