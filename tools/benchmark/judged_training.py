@@ -250,7 +250,7 @@ def rows_of(
                 rate=SIZES[batch].rate,
                 seeds=[*values],
                 best_epochs=best[name],
-                level=_levels(values),
+                level=levels_of(values),
             )
             if name != BASE and values.keys() & of.get(BASE, {}).keys():
                 judges = other if name == SET_BY_PEOPLE else np.ones_like(other)
@@ -264,7 +264,7 @@ def _best_epoch(folder: Path) -> int:
     return int(best.stem.rpartition('_')[2])
 
 
-def _levels(seeds: Mapping[int, Mapping[str, np.ndarray]]) -> dict[str, list[float]]:
+def levels_of(seeds: Mapping[int, Mapping[str, np.ndarray]]) -> dict[str, list[float]]:
     """Mean over the seeds and their standard deviation."""
     found = {}
     for key in next(iter(seeds.values())):

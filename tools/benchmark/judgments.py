@@ -103,7 +103,7 @@ def run(data: Path, kind: str) -> dict[str, Any]:
     choices = {s: choose(points[s], chosen_on) for s in SOURCES}
     found['flickr8k'] = confirm(choices, points, ~chosen_on)
     found['beside'] = beside(points, choices['test']['unbalanced_sinkhorn'], ~chosen_on)
-    cxc = [*crisscrossed(data / 'cxc', data / 'coco', kind)]
+    cxc = [*crisscrossed(data / 'cxc', data / 'coco', KINDS[kind])]
     there: dict[str, dict[Setting, Both]] = {source: {} for source in SOURCES}
     for source in SOURCES:
         for setting in (raw, *choices[source].values()):

@@ -45,6 +45,27 @@ def _tables(rows: Sequence[Mapping[str, Any]], seeds: str) -> list[str]:
     return [*lines, '']
 
 
+def transfer_tables(content: Mapping[str, Any]) -> str:
+    """Markdown of judged_transfer.py's content: levels, and differences to InfoNCE."""
+    keys = [*LEVELS][:6]
+    lines = [f'Batch {content["batch"]:,}. Levels, mean +- standard deviation over the seeds.', '']
+    lines += _head(['method', 'seeds', *(LEVELS[key] for key in keys)])
+    for row in content['rows']:
+        level = [f'{mean:.1f} +- {spread:.1f}' for mean, spread in map(row['level'].get, keys)]
+        lines.append(f'| {" | ".join([row["method"], _span(row), *level])} |')
+    lines += ['', 'Minus InfoNCE of the same seeds; both directions, and each.', '']
+    lines += _head(['method', 'seeds', *GAINS.values(), *(LEVELS[key] for key in keys)])
+    for row in content['rows']:
+        if 'minus_infonce' in row:
+            gains = [_interval(row['minus_infonce'][key]) for key in (*GAINS, *keys)]
+            lines.append(f'| {" | ".join([row["method"], _span(row), *gains])} |')
+    return '\n'.join(lines) + '\n'
+
+
+def _span(row: Mapping[str, Any]) -> str:
+    return f'{row["seeds"][0]} to {row["seeds"][-1]}'
+
+
 def _head(columns: Sequence[str]) -> list[str]:
     return ['| ' + ' | '.join(columns) + ' |', '|---' * len(columns) + '|']
 
