@@ -17,8 +17,8 @@ def tool():
     """The modules by name."""
     sys.path.insert(0, str(ROOT / 'tools/benchmark'))
     try:
-        names = 'judged_detectors judged_training judged_weights judging.detectors'
-        names += ' judging.permuted judging.witnesses'
+        names = 'judged_detectors judged_training judged_transfer judged_weights'
+        names += ' judging.detectors judging.encoded judging.permuted judging.witnesses'
         yield {name: importlib.import_module(name) for name in names.split()}
     finally:
         sys.path.pop(0)
@@ -193,3 +193,47 @@ def test_judged_captions_have_agreement(tool, tmp_path):
     shapes = {record['agreement'].shape for record in (*test.texts, *test.videos)}
     assert shapes == {(8,)}
     assert 'and' in agreement.known and 'is' not in agreement.known  # of #4, and of #1 alone
+
+
+def test_captions_as_a_model_has_them(tool, tmp_path):
+    from mmengine.config import Config
+
+    from mmvtr.apis import load_retriever
+    from mmvtr.datasets.spoken.words import learn_words, write_words
+
+    write_flickr8k(tmp_path)
+    images = [own for split in FLICKR8K_IMAGES.values() for own in split.values()]
+    write_words(tmp_path, learn_words(images, dim=8, min_count=1))
+    config = Config.fromfile(ROOT / 'configs/infonce_captions_flickr8k.py')
+    steps = [*config.test_dataloader.dataset.video_pipeline]
+    for step in (*steps, *config.test_dataloader.dataset.text_pipeline):
+        step.words = str(tmp_path)
+    config.model.encoder.frames.update(in_dim=8, dim=8)
+    config.model.encoder.text.update(dim=8, words=50, pretrained=None)
+    model, config = load_retriever(config, None, device='cpu')
+    encoder = tool['judging.encoded'].Encoder(model, config)
+    own = [*FLICKR8K_IMAGES['test'].values()]
+    groups = dict(texts=[c[2:3] for c in own], items=[c[:2] for c in own], learn=[['unseen']])
+    found = encoder(groups)
+    assert [*found] == ['texts', 'items'] and encoder(dict(items=groups['items'][1:]))
+    batch = tool['judging.witnesses'].test_batch(config, str(tmp_path))
+    score = tool['judging.witnesses'].witnesses(model, batch)['score']
+    torch.testing.assert_close(found['texts'] @ found['items'].t(), score)
+
+
+def test_transfer_keeps_kinds_of_seeds_apart(tool):
+    transfer = tool['judged_transfer']
+    draw = np.random.default_rng(0)
+    keys = [f'{d}_{k}' for d in ('t2v', 'v2t') for k in ('R1', 'P1', 'AP')]
+    base = {seed: {key: draw.random(9) for key in keys} for seed in (0, 1, 3)}
+    ours = {s: {key: x + s for key, x in base[s].items()} for s in (1, 3)}
+    rows = transfer.rows_of({'InfoNCE': base, 'NCL, tested raw': ours})
+    gains = {
+        tuple(row['seeds']): row['minus_infonce']['both_P1'][0]
+        for row in rows
+        if 'minus_infonce' in row
+    }
+    assert gains == {(1,): 1, (3,): 3, (1, 3): 2}
+    assert '| NCL, tested raw | 1 to 3 | +2.0 [' in transfer.transfer_tables(
+        dict(batch=8, rows=rows)
+    )

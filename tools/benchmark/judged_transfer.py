@@ -99,7 +99,7 @@ def rows_of(of: Mapping[str, Mapping[int, Mapping[str, np.ndarray]]]) -> list[di
                 continue
             row = dict(method=name, seeds=[*own], level=levels_of(own))
             if name != BASE and base:
-                everybody = np.ones(len(next(iter(values[seeds[0]].values()))), dtype=bool)
+                everybody = np.ones(len(next(iter(own.values()))['t2v_R1']), dtype=bool)
                 row['minus_infonce'] = differences(own, base, everybody)
             rows.append(row)
     return rows

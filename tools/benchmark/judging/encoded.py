@@ -29,7 +29,7 @@ class Encoder:
         self._known: dict[tuple[str, tuple[str, ...]], Tensor] = {}
 
     def __call__(self, groups: Groups) -> dict[str, Tensor]:
-        """Float32 [items, D] of each group but 'learn'; names of those that ask begin with 'text'."""
+        """Float32 [items, D] of each group but 'learn'; those named 'text...' ask."""
         return {
             name: self._encoded('text' if name.startswith('text') else 'video', items)
             for name, items in groups.items()
