@@ -23,7 +23,7 @@ from typing import Any, Callable, Iterator
 
 import numpy as np
 import torch
-from judging.corpora import coco_captions
+from judging.corpora import coco_captions, for_choosing
 from judging.detectors import BASE, DEFAULT, DETECTORS, Captions, Pairs
 
 from mmvtr.datasets import (
@@ -96,8 +96,7 @@ def flickr8k(folder: Path) -> Captions:
     known = {*images}
     lists = ('Flickr_8k.trainImages.txt', 'Flickr_8k.devImages.txt')
     others = [name for table in lists for name in read_ids(folder / table) if name not in known]
-    chosen = np.zeros(len(images), dtype=bool)
-    chosen[np.random.default_rng(0).permutation(len(images))[: len(images) // 2]] = True
+    chosen = for_choosing(len(images))
     place = {name: n for n, name in enumerate(images)}
     pairs = {}
     for who, judgments, least in (

@@ -23,7 +23,7 @@ from typing import Any, Iterable, Mapping, Sequence
 
 import numpy as np
 import torch
-from judging.corpora import Matrices, crisscrossed, flickr8k
+from judging.corpora import Matrices, crisscrossed, flickr8k, for_choosing
 from judging.measures import DIRECTIONS, Values, known, measure
 from judging.picture import draw
 from judging.tables import tables
@@ -75,7 +75,7 @@ def main() -> None:
 def run(data: Path, kind: str) -> dict[str, Any]:
     """All figures of a kind of scores."""
     flickr = flickr8k(data / 'flickr8k', kind)
-    chosen_on = half(len(flickr.scores))
+    chosen_on = for_choosing(len(flickr.scores))
     points: dict[str, dict[Setting, Both]] = {source: {} for source in SOURCES}
     for setting in settings():
         for source in SOURCES:
@@ -103,7 +103,7 @@ def run(data: Path, kind: str) -> dict[str, Any]:
     choices = {s: choose(points[s], chosen_on) for s in SOURCES}
     found['flickr8k'] = confirm(choices, points, ~chosen_on)
     found['beside'] = beside(points, choices['test']['unbalanced_sinkhorn'], ~chosen_on)
-    cxc = [*crisscrossed(data / 'cxc', data / 'coco', kind)]
+    cxc = [*crisscrossed(data / 'cxc', data / 'coco', KINDS[kind])]
     there: dict[str, dict[Setting, Both]] = {source: {} for source in SOURCES}
     for source in SOURCES:
         for setting in (raw, *choices[source].values()):
@@ -122,13 +122,6 @@ def unseen(scores: torch.Tensor) -> dict[str, float]:
         count = torch.bincount(rows.topk(10, dim=1).indices.flatten(), minlength=rows.shape[1])
         found[direction] = round(100 * (count == 0).double().mean().item(), 1)
     return found
-
-
-def half(count: int) -> np.ndarray:
-    """Bool [count], the images that settings are chosen on."""
-    where = np.zeros(count, dtype=bool)
-    where[np.random.default_rng(0).permutation(count)[: count // 2]] = True
-    return where
 
 
 def all_of(matrices: Matrices) -> np.ndarray:

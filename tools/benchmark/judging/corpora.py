@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from pathlib import Path
-from typing import Iterator, NamedTuple
+from typing import Callable, Iterator, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from judging.words import KINDS
+from judging.words import KINDS, Groups
 from mmvtr.datasets import read_crisscrossed, read_flickr8k_crowd
 
 #: Images of training whose captions are the bank of Flickr8k, drawn once.
@@ -69,7 +69,9 @@ def flickr8k(folder: Path, kind: str) -> Matrices:
     return _matrices(vectors, grades, 0.5 + 1e-6)
 
 
-def crisscrossed(cxc: Path, coco: Path, kind: str) -> Iterator[Matrices]:
+def crisscrossed(
+    cxc: Path, coco: Path, encode: Callable[[Groups], dict[str, Tensor]]
+) -> Iterator[Matrices]:
     """Two halves of COCO's 5,000 test images; each is the other's bank.
 
     Of each image the caption with the most judged other images asks (the first one of a tie), and
@@ -78,7 +80,7 @@ def crisscrossed(cxc: Path, coco: Path, kind: str) -> Iterator[Matrices]:
     Args:
         cxc: folder of sits_test.csv.
         coco: folder of testall_caps.txt, coco_test_ids.npy, original_caption_to_image.json.
-        kind: of the scores.
+        encode: from captions to vectors, one of :data:`judging.words.KINDS` or a trained model's.
     """
     text, owner = coco_captions(coco)
     of_image: dict[str, list[str]] = defaultdict(list)
@@ -91,7 +93,7 @@ def crisscrossed(cxc: Path, coco: Path, kind: str) -> Iterator[Matrices]:
     images = sorted(of_image)
     halves = np.array_split(np.random.default_rng(0).permutation(images), 2)
     for own, other in (halves, halves[::-1]):
-        vectors = KINDS[kind](
+        vectors = encode(
             dict(
                 learn=[items[image] for image in images],
                 texts=[[text[asks[image]]] for image in own],
@@ -102,6 +104,13 @@ def crisscrossed(cxc: Path, coco: Path, kind: str) -> Iterator[Matrices]:
         )
         grades = rated.matrix([asks[image] for image in own], [*own], others='left_out')
         yield _matrices(vectors, grades, 3.0)
+
+
+def for_choosing(images: int) -> np.ndarray:
+    """Bool [images], the half that settings are chosen on, in the order of names."""
+    chosen = np.zeros(images, dtype=bool)
+    chosen[np.random.default_rng(0).permutation(images)[: images // 2]] = True
+    return chosen
 
 
 def coco_captions(folder: Path) -> tuple[dict[str, str], dict[str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 LEVELS = {
     't2v_R1': 't2v R@1',
@@ -14,59 +14,107 @@ LEVELS = {
     'v2t_AP': 'AP of EXTRA',
     'AUC': 'AUC of the scores',
 }
+RUN = ('batch', 'steps', 'method')
 GAINS = {'both_R1': 'R@1', 'both_P1': 'P@1', 'both_AP': 'AP of EXTRA'}
+
+
+#: By key of the content.
+SEEDS = dict(rows='seeds 0 to 2', confirmation='seeds 3 to 7 alone, for confirmation')
 
 
 def tables(content: Mapping[str, Any]) -> str:
     """Markdown: levels by batch size, and differences to InfoNCE with 95 % intervals."""
-    lines = ['Levels, mean +- standard deviation over the seeds.', '']
-    lines += _head(['batch', 'method', 'seeds', 'best epochs', *LEVELS.values()])
-    for row in content['rows']:
+    return '\n'.join(line for key in SEEDS for line in _tables(content[key], SEEDS[key]))
+
+
+def _tables(rows: Sequence[Mapping[str, Any]], seeds: str) -> list[str]:
+    lines = [f'Levels, mean +- standard deviation; {seeds}.', '']
+    lines += _head([*RUN, 'seeds', 'best epochs', *LEVELS.values()])
+    for row in rows:
         level = [f'{mean:.1f} +- {spread:.1f}' for mean, spread in map(row['level'].get, LEVELS)]
         epochs = ', '.join(map(str, row['best_epochs']))
-        cells = [row['batch'], row['method'], len(row['seeds']), epochs, *level]
+        cells = [*map(row.get, RUN), len(row['seeds']), epochs, *level]
         lines.append(f'| {" | ".join(map(str, cells))} |')
-    lines += ['', 'Minus InfoNCE of the same batch and seeds; both directions, and each.', '']
-    columns = [*GAINS.values(), *(LEVELS[key] for key in [*LEVELS][:6])]
-    lines += _head(['batch', 'method', *columns])
+    lines += ['', f'Minus InfoNCE of the same batch, steps and seeds; {seeds}.', '']
+    keys = [*GAINS, *[*LEVELS][:6]]
+    lines += _head([*RUN, *GAINS.values(), *(LEVELS[key] for key in [*LEVELS][:6])])
+    for row in rows:
+        if 'minus_infonce' in row:
+            gains = [_interval(row['minus_infonce'][key]) for key in keys]
+            lines.append(f'| {" | ".join([*map(str, map(row.get, RUN)), *gains])} |')
+    return [*lines, '']
+
+
+def transfer_tables(content: Mapping[str, Any]) -> str:
+    """Markdown of judged_transfer.py's content: levels, and differences to InfoNCE."""
+    keys = [*LEVELS][:6]
+    lines = [f'Batch {content["batch"]:,}. Levels, mean +- standard deviation over the seeds.', '']
+    lines += _head(['method', 'seeds', *(LEVELS[key] for key in keys)])
+    for row in content['rows']:
+        level = [f'{mean:.1f} +- {spread:.1f}' for mean, spread in map(row['level'].get, keys)]
+        lines.append(f'| {" | ".join([row["method"], _span(row), *level])} |')
+    lines += ['', 'Minus InfoNCE of the same seeds; both directions, and each.', '']
+    lines += _head(['method', 'seeds', *GAINS.values(), *(LEVELS[key] for key in keys)])
     for row in content['rows']:
         if 'minus_infonce' in row:
-            gains = [_interval(row['minus_infonce'][key]) for key in (*GAINS, *[*LEVELS][:6])]
-            lines.append(f'| {" | ".join([str(row["batch"]), row["method"], *gains])} |')
+            gains = [_interval(row['minus_infonce'][key]) for key in (*GAINS, *keys)]
+            lines.append(f'| {" | ".join([row["method"], _span(row), *gains])} |')
     return '\n'.join(lines) + '\n'
 
 
-def _head(columns: list[str]) -> list[str]:
+def _span(row: Mapping[str, Any]) -> str:
+    return f'{row["seeds"][0]} to {row["seeds"][-1]}'
+
+
+def _head(columns: Sequence[str]) -> list[str]:
     return ['| ' + ' | '.join(columns) + ' |', '|---' * len(columns) + '|']
 
 
-def _interval(numbers: list[float]) -> str:
+def _interval(numbers: Sequence[float]) -> str:
     mean, low, high = numbers
     return f'{mean:+.1f} [{low:+.1f}, {high:+.1f}]'
 
 
 def picture(path: Path, content: Mapping[str, Any]) -> None:
-    """A panel a measure: each method's difference to InfoNCE by batch size, with its interval."""
+    """A panel a measure: each method's differences to InfoNCE, with their intervals."""
     from matplotlib.figure import Figure
 
-    rows = [row for row in content['rows'] if 'minus_infonce' in row]
-    methods = [*dict.fromkeys(row['method'] for row in rows)]
-    batches = sorted({row['batch'] for row in rows})
-    figure = Figure(figsize=(11, 1.5 + 0.36 * len(methods)), layout='constrained')
+    points = [
+        (row['method'], (row['batch'], row['steps'], key), row['minus_infonce'])
+        for key in SEEDS
+        for row in content[key]
+        if 'minus_infonce' in row
+    ]
+    shown = {method for method, _, _ in points}
+    methods = [method for method in content['methods'] if method in shown]
+    kinds = sorted({kind for _, kind, _ in points}, key=lambda x: (x[2] != 'rows', x))
+    points.sort(key=lambda point: (methods.index(point[0]), kinds.index(point[1])))
+    # a line each, and room between methods
+    places = [n + 0.8 * methods.index(method) for n, (method, _, _) in enumerate(points)]
+    figure = Figure(figsize=(11, 1.5 + 0.2 * (len(points) + len(methods))), layout='constrained')
     axes = figure.subplots(1, len(GAINS), sharey=True)
     for axis, (key, title) in zip(axes, GAINS.items()):
-        for row in rows:
-            mean, low, high = row['minus_infonce'][key]
-            n = batches.index(row['batch'])
-            y = methods.index(row['method']) + 0.7 * ((n + 0.5) / len(batches) - 0.5)
-            axis.plot([low, high], [y, y], color=f'C{n}', linewidth=1.5)
-            axis.plot(mean, y, 'o', color=f'C{n}', markersize=4)
+        told = set()
+        for y, (_, kind, gains) in zip(places, points):
+            batch, steps, seeds = kind
+            mean, low, high = gains[key]
+            colour = f'C{kinds.index(kind)}'
+            label = f'batch {batch:,}, {steps} steps' + ', confirmation' * (seeds != 'rows')
+            axis.plot([low, high], [y, y], color=colour, linewidth=1.5)
+            axis.plot(
+                mean,
+                y,
+                'o' if seeds == 'rows' else 'D',
+                color=colour,
+                markersize=4,
+                label=None if kind in told else label,
+            )
+            told.add(kind)
         axis.axvline(0, color='0.6', linewidth=0.8)
         axis.set_title(title)
         axis.set_xlabel('points above InfoNCE')
-    axes[0].set_yticks(range(len(methods)), methods)
+    middles = [[y for y, (method, _, _) in zip(places, points) if method == one] for one in methods]
+    axes[0].set_yticks([sum(own) / len(own) for own in middles], methods)
     axes[0].invert_yaxis()
-    for n, batch in enumerate(batches):
-        axes[-1].plot([], [], 'o-', color=f'C{n}', label=f'batch {batch}')
-    axes[-1].legend(frameon=False, fontsize=8)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc='outside lower center', ncols=3)
     figure.savefig(path, dpi=110)
