@@ -4,7 +4,7 @@
 _base_ = ['c2v_planted_features.py']
 
 model = dict(
-    supervision=dict(type='ImplicationSupervision', floor=0.05),
+    supervision=dict(type='ImplicationSupervision', floor=0.15, specific=0.5),
     losses=dict(contrastive=dict(weighted='v2t')),
 )
 train_dataloader = dict(dataset=dict(agreement=dict(type='CaptionImplication')))

@@ -65,7 +65,7 @@ def test_gradients(case, form):
 
 @pytest.mark.parametrize('form', ['pooled', 'own_pair', 'outer_sum'])
 def test_texts_that_count_differently(case, form):
-    """The mean over texts (for own_pair: over their pairs), by loops; that over videos as before."""
+    """The mean over texts (own_pair: over their pairs), by loops; that over videos as before."""
     scores, positives, weights = case
     counts = torch.tensor([0.5, 2.0, 0.0, 1.0, 0.3, 9.0], dtype=torch.float64)
     total = parts = 0.0

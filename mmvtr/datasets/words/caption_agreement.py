@@ -236,7 +236,9 @@ def _means(bags: Sequence[Sequence[int]], basis: np.ndarray, weights: np.ndarray
 def _projected(bags: Sequence[Sequence[int]], basis: np.ndarray) -> np.ndarray:
     """Float64 [N, D], captions as unit vectors of their words, times [W, D]."""
     starts = range(0, len(bags), ROWS)
-    return np.concatenate([_units(bag_rows(bags[n : n + ROWS], len(basis))) @ basis for n in starts])
+    return np.concatenate(
+        [_units(bag_rows(bags[n : n + ROWS], len(basis))) @ basis for n in starts]
+    )
 
 
 def _deviation(texts: np.ndarray, videos: np.ndarray) -> float:

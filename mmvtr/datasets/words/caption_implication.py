@@ -24,19 +24,19 @@ class CaptionImplication:
 
     A caption leaves out most of what is true, so that a word that is not said may hold all the
     same.  How often what holds is said is known where it has been said once: P(another says w | one
-    says w), counted in clips of several captions.  That is the label frequency of positive-unlabelled
-    learning, by which what is *said* is divided to get what *holds* ("hops" where another caption has
-    "bounces": surely; where it has "star": as rarely as anywhere).  "a" and "there is" hold of
-    everything and count for nothing, without a list of stop words; each word that is not implied
-    makes a text less sure.
+    says w), counted in clips of several captions.  That is the label frequency of learning from
+    positive and unlabelled examples, by which what is *said* is divided to get what *holds* ("hops"
+    where another caption has "bounces": surely; where it has "star": as rarely as anywhere).  "a"
+    and "there is" hold of everything and count for nothing, without a list of stop words; each word
+    that is not implied makes a text less sure.
 
     A text of no known word is implied by everything that has captions.  Where a video has none,
     nothing is known of it, and each word is as sure as ``least``.
 
     Args:
         words: how many are known, the most frequent ones.
-        prior: captions' worth of what is expected without a count: of the frequency of w in P(w | u),
-            of the mean over all words in P(w | w).
+        prior: captions' worth of what is expected without a count: the frequency of w in P(w | u),
+            the mean over all words in P(w | w).
         least: smallest probability of a word, in (0, 1).
         dim: D of the vectors; as many as there are words, which is the most, is exact.
 
@@ -112,8 +112,8 @@ def implications(
         ValueError: no video has two captions.
 
     Example:
-        Of clips of which one says "star" four say it again, so that half of "star" is left out; with
-        "box" it is said once in four. ::
+        Of three captions with word 0 two stand beside another one with it, so that two thirds of
+        what is true are said; beside word 1 it is said half as often. ::
 
             >>> bags, owners = [[0], [0], [1], [1], [0], [1]], [[0, 1], [2, 3], [4, 5]]
             >>> implications(bags, owners, 2, 1e-9).round(2)

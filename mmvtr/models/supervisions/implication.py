@@ -39,14 +39,14 @@ class ImplicationSupervision(nn.Module):
         progress: share of the training done; ProgressHook sets it, 1 without the hook.
 
     Raises:
-        ValueError: a floor outside [0, 1], ``specific`` below 0, a ramp that is not ascending within [0, 1]; in training:
-            the target has no agreement.
+        ValueError: a floor outside [0, 1], ``specific`` below 0, a ramp that is not ascending
+            within [0, 1]; in training: the target has no agreement.
     """
 
     fills = 'weights'  # models/target.py: check_read
 
     def __init__(
-        self, *, floor: float = 0.05, specific: float = 1.0, ramp: tuple[float, float] = (0.0, 0.1)
+        self, *, floor: float = 0.15, specific: float = 0.5, ramp: tuple[float, float] = (0.0, 0.1)
     ) -> None:
         super().__init__()
         if not 0 <= floor <= 1:
