@@ -12,7 +12,8 @@ chosen for InfoNCE (1e-3), and differ from it by the options below alone.
 
 Differences are to InfoNCE of the same seed.  On one corpus intervals (95 %) resample training seeds
 and test queries, as those of docs/benchmark.md; over the corpora 21 to 23 they are Student's, over
-all pairs of trainings.  The oracle is trained once on each of these.  What is done is not done again.
+all pairs of trainings.  The oracle is trained once on each of these.  What is done is not done
+again.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import statistics
 import subprocess
 from functools import cache
@@ -116,7 +118,7 @@ def plan(corpora: Sequence[int], rows: Sequence[str]) -> list[tuple[int, int, st
 
 def training(corpus: int, name: str, seed: int) -> dict[str, Any]:
     """Train and test once; its metrics, and what each test query reaches."""
-    row, place = ROWS[name], f'{corpus}_{list(ROWS).index(name)}_{seed}'
+    row, place = ROWS[name], f'{corpus}_{re.sub("[^a-z]+", "_", name.lower())}_{seed}'
     folder = ROOT / FOLDER / place
     features = f'clips_seed{corpus}' if corpus else 'clips'
     if not (ROOT / FEATURES / features / 'origin.txt').exists():
