@@ -34,9 +34,12 @@ from comparison.cells import newest, run_tool, write_json
 from planted_runs import FEATURES, ROOT, WORK, make_features, results
 
 from mmvtr.datasets import PlantedDataset
+from mmvtr.evaluation import SoftPositiveMetric
 from mmvtr.evaluation.paired import bootstrap, student
 from mmvtr.functional.ranks import caption_max, rank_counts
 from mmvtr.functional.relevance import precision_at_1
+from mmvtr.registry import TASK_UTILS
+from mmvtr.structures import Relation
 from mmvtr.utils import load_config
 
 FOLDER = WORK / 'implication'
@@ -77,6 +80,12 @@ MEASURES = {
     't2v rsum': ('t2v_recalls',),
     'v2t rsum': ('v2t_recalls',),
 }
+#: Witnesses that read the training captions alone.
+WITNESSES = {
+    'agreement (before)': dict(type='CaptionAgreement', canonical=0.0, rare=False),
+    'agreement (default)': dict(type='CaptionAgreement'),
+    'implication': dict(type='CaptionImplication'),
+}
 KEYS = ('semantic/t2v_P1', 'semantic/t2v_mAP', 'semantic/v2t_mAP')
 
 
@@ -100,9 +109,11 @@ def main() -> None:
         if key not in trained:
             trained[key] = training(corpus, name, seed)
             print(key, trained[key]['test'], flush=True)
-            write_json(args.out, dict(trainings=trained, summary=summary(trained)))
-    write_json(args.out, dict(trainings=trained, summary=summary(trained)))
+            write_json(args.out, {**known, 'summary': summary(trained), 'trainings': trained})
+    known['detection'] = {str(corpus): detection(corpus) for corpus in args.corpora}
+    write_json(args.out, {**known, 'summary': summary(trained), 'trainings': trained})
     print(table(summary(trained)))
+    print(json.dumps(known['detection'], indent=1))
 
 
 def plan(corpora: Sequence[int], rows: Sequence[str]) -> list[tuple[int, int, str]]:
@@ -182,6 +193,32 @@ def outcomes(scores: torch.Tensor, corpus: int) -> dict[str, list[int]]:
     return {**found, 'v2t_P1': first.int().tolist()}
 
 
+def detection(corpus: int) -> dict[str, dict[str, float]]:
+    """What each witness tells of the training pairs that nobody annotated, in percent."""
+    data = PlantedDataset(
+        [], [], split='train', data_root=str(ROOT / 'data/planted'), general=0.6, seed=corpus
+    )
+    truth = torch.from_numpy(data.truth().astype(bool))
+    positives = torch.zeros_like(truth)
+    for t, text in enumerate(data.texts):
+        positives[t, text['video_idx']] = True
+    relation = Relation(positives, truth=truth)
+    found = {}
+    for name, witness in WITNESSES.items():
+        TASK_UTILS.build(witness)(data.videos, data.texts)
+        texts, videos = (
+            torch.from_numpy(np.stack([record['agreement'] for record in records]))
+            for records in (data.texts, data.videos)
+        )
+        surely = texts @ videos.t()
+        numbers = SoftPositiveMetric(reads=('scores',))({'scores': surely}, relation)
+        if name == 'implication':  # the others are no probabilities
+            eta = 1 - surely.clamp(max=0.0).exp()
+            numbers.update(SoftPositiveMetric(reads=('eta',))({'eta': eta}, relation))
+        found[name] = {key: value for key, value in numbers.items() if 'mean' not in key}
+    return found
+
+
 def reached(queries: Mapping[str, Sequence[int]], fields: Sequence[str]) -> float:
     """In percent."""
     return sum(100 * statistics.mean(map(int, queries[field])) for field in fields)
@@ -207,10 +244,11 @@ def summary(trained: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any
         for name in ROWS
         if ROWS[name].confirms
     }
-    if all(rows.values()):
+    if rows[BASELINE]:
         found['unused'] = {
             name: {**means(cells), 'gain': over_corpora(cells, rows[BASELINE])}
             for name, cells in rows.items()
+            if cells
         }
     for rows in found.values():
         oracle = rows.get(ORACLE, {}).get('gain', {}).get('v2t P@1')
