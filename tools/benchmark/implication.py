@@ -7,8 +7,9 @@ The planted corpus with 60 % general captions.  All rows have the learning rate 
 chosen for InfoNCE (1e-3), and differ from it by the options below alone.
 
 - Corpus 0 is where the method was made (settings were chosen on it and on corpus 3): a ladder.
-- Corpora 21, 22 and 23 have other clips, captions and training seeds.  This plan was written before
-  any of them was trained on.
+- Corpora 21, 22 and 23 have other clips, captions and training seeds.  The plan was written before
+  any of them was trained on; the row of floor .07, a second point of the front, was added when one
+  seed of corpora 21 and 22 had been seen, so that it is unseen on corpus 23 alone.
 
 Differences are to InfoNCE of the same seed.  On one corpus intervals (95 %) resample training seeds
 and test queries, as those of docs/benchmark.md; over the corpora 21 to 23 they are Student's, over
@@ -67,6 +68,7 @@ ROWS = {
     'implied negatives spared': Row('implication_', {SUPERVISION + 'specific': 0.0}),
     'texts of many right answers count less': Row('implication_', {SUPERVISION + 'floor': 1.0}),
     OURS: Row('implication_', confirms=3),
+    'implied texts, floor .07': Row('implication_', {SUPERVISION + 'floor': 0.07}, confirms=3),
     ORACLE: Row('oracle_positive_', confirms=1),  # its P@1 is near 100 whatever the seed
 }
 #: Corpus -> seeds of the trainings.
@@ -104,16 +106,19 @@ def main() -> None:
     os.environ['OMP_NUM_THREADS'] = '1'
     known = json.loads(args.out.read_text()) if args.out.exists() else {}
     trained: dict[str, dict] = known.get('trainings', {})
+    told = known.setdefault('detection', {})
+    for corpus in args.corpora:
+        if str(corpus) not in told:
+            told[str(corpus)] = detection(corpus)
     for corpus, seed, name in plan(args.corpora, args.rows):
         key = f'{corpus} / {name} / {seed}'
         if key not in trained:
             trained[key] = training(corpus, name, seed)
             print(key, trained[key]['test'], flush=True)
             write_json(args.out, {**known, 'summary': summary(trained), 'trainings': trained})
-    known['detection'] = {str(corpus): detection(corpus) for corpus in args.corpora}
     write_json(args.out, {**known, 'summary': summary(trained), 'trainings': trained})
     print(table(summary(trained)))
-    print(json.dumps(known['detection'], indent=1))
+    print(json.dumps(told, indent=1))
 
 
 def plan(corpora: Sequence[int], rows: Sequence[str]) -> list[tuple[int, int, str]]:
