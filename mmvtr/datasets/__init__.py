@@ -56,6 +56,7 @@ from mmvtr.datasets.videos.transforms import (
 from mmvtr.datasets.videos.video_io import BrokenVideoError, read_frames
 from mmvtr.datasets.words.caption_agreement import CaptionAgreement
 from mmvtr.datasets.words.caption_classes import CaptionClasses
+from mmvtr.datasets.words.caption_implication import CaptionImplication
 from mmvtr.datasets.words.open_clip_tokens import OpenCLIPTokenize
 from mmvtr.datasets.words.role_graphs import LoadRoleGraph, PartOfSpeechGraph, VerbNounGraph
 from mmvtr.datasets.words.tokenizers import CLIPTokenize, HFTokenize, WordTokenize
@@ -70,6 +71,7 @@ __all__ = [
     'CaptionAgreement',
     'CaptionClasses',
     'CaptionFrames',
+    'CaptionImplication',
     'CaptionWords',
     'CenterCrop',
     'CharadesSTADataset',

@@ -25,6 +25,7 @@ def contrastive(
     temperature: float | Tensor = 1.0,
     weights: Optional[Tensor] = None,
     ambiguous: Optional[Tensor] = None,
+    counts: Optional[Tensor] = None,
     form: str = 'pooled',
     direction: str = 'both',
 ) -> Tensor:
@@ -46,6 +47,8 @@ def contrastive(
             are A of the text, a column's those of the video.  They join the numerator of each pair
             and stay in the denominator, with their weight in both; entries at positives are
             ignored.  They are never pushed, and share the pull with the positive as e^s says.
+        counts: float [T] >= 0 or None (= 1), how much each text counts in the mean over texts
+            (t2v).  The mean over videos does not read it.
         form: ``'pooled'`` as above; ``'own_pair'`` one term per annotated pair, whose sibling
             positives are neither positive nor negative (ARL Eq. 8-9); ``'outer_sum'`` the mean
             over positives outside the logarithm.
@@ -79,7 +82,8 @@ def contrastive(
     losses = []
     for one in directions:
         sums = log_sums(negatives, form, one, ambiguous=ambiguous)
-        losses.append(from_sums(sums, form, (logits[pairs], pairs[one == 'v2t'])))
+        own = logits[pairs], pairs[one == 'v2t']
+        losses.append(from_sums(sums, form, own, counts=counts if one == 't2v' else None))
     return sum(losses) / len(losses)
 
 

@@ -149,7 +149,9 @@ def join_entries(parts: Sequence[LogSums]) -> LogSums:
     return LogSums(*(None if of[0] is None else torch.stack(of).logsumexp(0) for of in zip(*parts)))
 
 
-def from_sums(sums: LogSums, form: str, own: tuple[Tensor, Tensor]) -> Tensor:
+def from_sums(
+    sums: LogSums, form: str, own: tuple[Tensor, Tensor], *, counts: Optional[Tensor] = None
+) -> Tensor:
     """The loss of one direction.
 
     Args:
@@ -157,9 +159,11 @@ def from_sums(sums: LogSums, form: str, own: tuple[Tensor, Tensor]) -> Tensor:
         form: see :func:`contrastive`.
         own: of all P positives s, float [P], and their anchors, int64 [P]: they are few, and are
             summed one by one.
+        counts: float [N] >= 0 or None (= 1), how much each anchor counts in the mean; the same
+            factor on all of them changes nothing.
 
     Returns:
-        0-dim tensor.
+        0-dim tensor; 0 where there is no positive, or none that counts.
 
     Example:
         ::
@@ -173,7 +177,8 @@ def from_sums(sums: LogSums, form: str, own: tuple[Tensor, Tensor]) -> Tensor:
         return sums.negative.sum() * 0.0
     if form == 'own_pair':
         numerator = torch.logaddexp(logits, sums.shared[anchor])
-        return (torch.logaddexp(logits, sums.negative[anchor]) - numerator).mean()
+        values = torch.logaddexp(logits, sums.negative[anchor]) - numerator
+        return _mean(values, None if counts is None else counts[anchor])
     none = logits.new_zeros(sums.negative.shape)  # weights may be of a wider type
     count = none.long().index_add(0, anchor, torch.ones_like(anchor))
     valid = count > 0
@@ -181,4 +186,13 @@ def from_sums(sums: LogSums, form: str, own: tuple[Tensor, Tensor]) -> Tensor:
     total = torch.logaddexp(positive, sums.negative)
     if form == 'outer_sum':
         positive = none.index_add(0, anchor, logits) / count.clamp_min(1)
-    return (total - positive)[valid].mean()
+    return _mean((total - positive)[valid], None if counts is None else counts[valid])
+
+
+def _mean(values: Tensor, counts: Optional[Tensor]) -> Tensor:
+    """Of float [N], each as often as it counts."""
+    if counts is None:
+        return values.mean()
+    counts = counts.to(values.dtype)
+    total = counts.sum()
+    return (values * counts).sum() / torch.where(total > 0, total, 1.0)

@@ -25,6 +25,7 @@ class Reduction(NamedTuple):
         videos: of all V videos over its texts, or None.
         own: float [P], the logits of its positives.
         rows, columns: int64 [P], which text and which video of the joint batch they are.
+        counts: float [R], how much each text counts as an anchor, or None where all count 1.
     """
 
     texts: Optional[LogSums]
@@ -32,6 +33,7 @@ class Reduction(NamedTuple):
     own: Tensor
     rows: Tensor
     columns: Tensor
+    counts: Optional[Tensor] = None
 
 
 def join(parts: Sequence[Reduction]) -> Reduction:
@@ -41,7 +43,7 @@ def join(parts: Sequence[Reduction]) -> Reduction:
     return Reduction(
         None if texts[0] is None else _cat(texts),
         None if videos[0] is None else join_entries(videos),
-        *(torch.cat(field) for field in zip(*(part[2:] for part in parts))),
+        *(None if field[0] is None else torch.cat(field) for field in zip(*(p[2:] for p in parts))),
     )
 
 

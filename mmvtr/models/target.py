@@ -11,6 +11,7 @@ from mmvtr.structures import Levels
 
 #: Who reads a slot that few losses do.
 READERS = dict(
+    counts='ContrastiveLoss',
     hinges='SeveralHingesLoss',
     margins='RankingLoss',
     teacher='DistillationLoss',
@@ -50,6 +51,8 @@ class Target(NamedTuple):
             relevant enough to be no negatives.
         teacher: float [T, V] or None, the scores of teachers that the model's are to follow.
         hinges: several of them for each pair of a ranking loss (CMGSD), or None.
+        counts: float [T] >= 0 or None, how much each text counts in the mean of a contrastive loss
+            over texts (t2v); None: all alike.
         draws: float [T] and [V] in [0, 1), or None: a number for each text and each video, by which
             a loss can choose some of them whatever their order in the batch (DL-DKD++).
     """
@@ -65,6 +68,7 @@ class Target(NamedTuple):
     relevant: Optional[Tensor] = None
     teacher: Optional[Tensor] = None
     hinges: Optional[tuple[Hinge, ...]] = None
+    counts: Optional[Tensor] = None
     draws: Optional[tuple[Tensor, Tensor]] = None
 
 

@@ -63,6 +63,30 @@ def test_gradients(case, form):
     )
 
 
+@pytest.mark.parametrize('form', ['pooled', 'own_pair', 'outer_sum'])
+def test_texts_that_count_differently(case, form):
+    """The mean over texts (own_pair: over their pairs), by loops; that over videos as before."""
+    scores, positives, weights = case
+    counts = torch.tensor([0.5, 2.0, 0.0, 1.0, 0.3, 9.0], dtype=torch.float64)
+    total = parts = 0.0
+    for t in range(5):  # text 5 has no video
+        pairs = int(positives[t].sum()) if form == 'own_pair' else 1
+        row = reference_rows(scores[t : t + 1], positives[t : t + 1], weights[t : t + 1], form)
+        total += counts[t].item() * pairs * row
+        parts += counts[t].item() * pairs
+    how = dict(weights=weights, form=form)
+    value = contrastive(scores, positives, counts=counts, direction='t2v', **how)
+    assert value.item() == pytest.approx(total / parts, rel=1e-12)
+    other = contrastive(scores, positives, direction='v2t', **how)
+    assert contrastive(scores, positives, counts=counts, direction='v2t', **how) == other
+    nothing = contrastive(scores, positives, counts=0 * counts, direction='t2v', **how)
+    assert nothing == 0
+    assert torch.autograd.gradcheck(
+        lambda s, c: contrastive(s, positives, counts=c, **how),
+        (scores.clone().requires_grad_(), counts.requires_grad_()),
+    )
+
+
 def test_one_pair_a_row_is_symmetric_cross_entropy():
     scores = torch.randn(5, 5, dtype=torch.float64)
     labels = torch.arange(5)

@@ -25,6 +25,7 @@ from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.supervisions.adaptive_margin import AdaptiveMarginSupervision
 from mmvtr.models.supervisions.dvtr import DVTRSupervision, LiteralDVTRSupervision
+from mmvtr.models.supervisions.implication import ImplicationSupervision
 from mmvtr.models.supervisions.oracle import OracleSupervision
 from mmvtr.models.supervisions.pcme import PCMESupervision
 from mmvtr.models.supervisions.relative_scores import RelativeScoreSupervision
@@ -67,6 +68,7 @@ SUPERVISIONS = dict(
     relative=lambda: RelativeScoreSupervision(
         levels=('global', 'aligned'), slack=0.1, agreement=0.2, softness=0.3, ramp=(0, 0)
     ),
+    implication=lambda: ImplicationSupervision(floor=0.1, specific=0.7),
     relevance=lambda: RelevanceSupervision(negatives_below=0.5),
     oracle=lambda: OracleSupervision(floor=0.3),
     margins=lambda: AdaptiveMarginSupervision(level='aligned', ramp=(0.0, 0.4)),

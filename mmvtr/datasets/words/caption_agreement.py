@@ -5,16 +5,19 @@ It never sees a frame, so its errors are not those of a model that looks at clip
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from typing import Any, Sequence
 
 import numpy as np
-from mmengine.dist import broadcast_object_list
 
+from mmvtr.datasets.words.caption_bags import (
+    bag_rows,
+    count_pairs,
+    largest_directions,
+    read_captions,
+    same_on_all,
+)
 from mmvtr.registry import TASK_UTILS
 
-WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 #: Captions at a time: bags of 2,048 words are 64 MB.
 ROWS = 4096
 
@@ -94,17 +97,8 @@ class CaptionAgreement:
 
     def __call__(self, videos: list[dict[str, Any]], texts: list[dict[str, Any]]) -> None:
         """Add them in place; ``texts`` say by ``video_idx`` whose captions they are."""
-        captions = [sorted(set(WORD.findall(text['text'].lower()))) for text in texts]
-        frequency = Counter(word for caption in captions for word in caption)
-        self.known = [word for word, _ in frequency.most_common(self.words)]
-        number = {word: n for n, word in enumerate(self.known)}
-        bags = [[number[word] for word in caption if word in number] for caption in captions]
-        owners: list[list[int]] = [[] for _ in videos]
-        for t, text in enumerate(texts):
-            for v in text['video_idx']:
-                owners[v].append(t)
-        counts = np.array([frequency[word] for word in self.known])
-        parts = [self._means(bags, owners, np.log((1 + len(texts)) / (1 + counts)))]
+        self.known, frequency, bags, owners = read_captions(videos, texts, self.words)
+        parts = [self._means(bags, owners, np.log((1 + len(texts)) / (1 + frequency)))]
         if self.canonical:
             parts.append(self._cosines(bags, owners))
         joined = [np.concatenate(sides, axis=1) for sides in zip(*parts)]
@@ -118,7 +112,7 @@ class CaptionAgreement:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Of texts [T, D] and videos [V, D], whose products are means of pmi; of deviation 1."""
         pmi = word_pmi(bags, owners, len(self.known), self.prior)
-        values, basis = _largest(pmi, self.dim)
+        values, basis = largest_directions(pmi, self.dim)
         tells = np.linalg.norm(pmi, axis=1)
         texts = _means(bags, basis, np.sqrt(tells) * idf if self.rare else tells)
         videos = _of_videos(texts, owners) * values
@@ -130,7 +124,7 @@ class CaptionAgreement:
         """Of texts [T, D] and videos [V, D], whose products are cosines; of deviation canonical."""
         within, between, mean = caption_covariances(bags, owners, len(self.known))
         noise = self.ridge / max(sum(len(own) for own in owners if len(own) > 1), 1)
-        basis = _same_on_all(canonical_directions(within, between, noise, self.dim))
+        basis = same_on_all(canonical_directions(within, between, noise, self.dim))
         said = np.array([bool(bag) for bag in bags])[:, None]
         texts = (_projected(bags, basis) - mean @ basis) * said
         videos = _units(_of_videos(texts, owners))
@@ -155,24 +149,9 @@ def word_pmi(
     Raises:
         ValueError: no video has two captions.
     """
-    pairs = np.zeros((words, words))
-    counts = np.zeros(words)
-    several = [own for own in owners if len(own) > 1]
-    if not several:
-        raise ValueError(
-            f'CaptionAgreement: none of {len(owners)} videos has two captions, so that nothing '
-            'says which words go together; leave `agreement` out for such a dataset'
-        )
-    for own in several:
-        matrix = _bags([bags[t] for t in own], words)
-        present = np.flatnonzero(matrix.any(0))
-        matrix = matrix[:, present]
-        total = matrix.sum(0)
-        both = np.outer(total, total) - matrix.T @ matrix
-        pairs[np.ix_(present, present)] += both / (len(own) - 1)
-        counts[present] += total
-    expected = np.outer(counts, counts) / sum(map(len, several))
-    return np.log((pairs + prior) / (expected + prior))
+    pairs = count_pairs(bags, owners, words)
+    expected = np.outer(pairs.alone, pairs.alone) / pairs.captions
+    return np.log((pairs.together + prior) / (expected + prior))
 
 
 def caption_covariances(
@@ -192,7 +171,7 @@ def caption_covariances(
     for own in owners:
         if len(own) < 2:
             continue
-        matrix = _units(_bags([bags[t] for t in own], words))
+        matrix = _units(bag_rows([bags[t] for t in own], words))
         present = np.flatnonzero(matrix.any(0))
         matrix = matrix[:, present]
         itself, sums = matrix.T @ matrix, matrix.sum(0)
@@ -228,24 +207,6 @@ def canonical_directions(
     return np.linalg.solve(lower.T, basis[:, most]) * values[most].clip(min=0.0)
 
 
-def _same_on_all(array: np.ndarray) -> np.ndarray:
-    """That of rank 0: signs, and turns among equal eigenvalues, are up to the machine."""
-    of_rank_0 = [array]
-    broadcast_object_list(of_rank_0)
-    return of_rank_0[0]
-
-
-def _largest(matrix: np.ndarray, dim: int) -> tuple[np.ndarray, np.ndarray]:
-    """Eigenvalues [D] of largest size and their vectors [W, D], the same on all processes.
-
-    Products of vectors that two processes made would be wrong without a word.
-    """
-    values, basis = np.linalg.eigh(matrix)
-    most = np.argsort(-np.abs(values), kind='stable')[:dim]
-    both = _same_on_all(np.concatenate([values[most][None], basis[:, most]]))
-    return both[0], both[1:]
-
-
 def _of_videos(texts: np.ndarray, owners: Sequence[Sequence[int]]) -> np.ndarray:
     """Float64 [V, D], the means over each video's texts; 0 without a text."""
     means = np.zeros((len(owners), texts.shape[1]))
@@ -261,19 +222,11 @@ def _units(rows: np.ndarray) -> np.ndarray:
     return rows / np.where(lengths > 0, lengths, 1.0)
 
 
-def _bags(bags: Sequence[Sequence[int]], words: int) -> np.ndarray:
-    """Float64 [N, W] of 0 and 1."""
-    matrix = np.zeros((len(bags), words))
-    for row, bag in zip(matrix, bags):
-        row[list(bag)] = 1.0
-    return matrix
-
-
 def _means(bags: Sequence[Sequence[int]], basis: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Float64 [N, D], the weighted mean of the words' rows of ``basis``; 0 without a word."""
     parts: list[np.ndarray] = []
     for start in range(0, len(bags), ROWS):
-        weighted = _bags(bags[start : start + ROWS], len(basis))
+        weighted = bag_rows(bags[start : start + ROWS], len(basis))
         weighted *= weights
         total = weighted.sum(1, keepdims=True)
         parts.append(weighted @ basis / np.where(total > 0, total, 1.0))
@@ -283,7 +236,9 @@ def _means(bags: Sequence[Sequence[int]], basis: np.ndarray, weights: np.ndarray
 def _projected(bags: Sequence[Sequence[int]], basis: np.ndarray) -> np.ndarray:
     """Float64 [N, D], captions as unit vectors of their words, times [W, D]."""
     starts = range(0, len(bags), ROWS)
-    return np.concatenate([_units(_bags(bags[n : n + ROWS], len(basis))) @ basis for n in starts])
+    return np.concatenate(
+        [_units(bag_rows(bags[n : n + ROWS], len(basis))) @ basis for n in starts]
+    )
 
 
 def _deviation(texts: np.ndarray, videos: np.ndarray) -> float:

@@ -86,13 +86,14 @@ class ContrastiveLoss(MatrixLoss):
     Args:
         form, direction: see :func:`mmvtr.functional.contrastive.contrastive`.
         weighted: the direction in which the target's weights count, ``'both'``, ``'t2v'`` or
-            ``'v2t'``; in the other one all negatives weigh 1.
+            ``'v2t'``; in the other one all negatives weigh 1.  Its ``counts`` are of texts, and
+            count in t2v whatever this says.
 
     Raises:
         ValueError: another ``weighted``.
     """
 
-    slots = ('weights', 'ambiguous')
+    slots = ('weights', 'ambiguous', 'counts')
 
     def __init__(
         self, *, form: str = 'pooled', direction: str = 'both', weighted: str = 'both', **kwargs
@@ -114,6 +115,7 @@ class ContrastiveLoss(MatrixLoss):
                 temperature=temperature,
                 weights=target.weights if self.weighted in ('both', direction) else None,
                 ambiguous=target.ambiguous,
+                counts=target.counts,
                 form=self.form,
                 direction=direction,
             )
@@ -167,9 +169,8 @@ class ContrastiveLoss(MatrixLoss):
         own, sums = strip_log_sums(
             scores, positives, pairs, temperature, weights, self.form, ambiguous=target.ambiguous
         )
-        return Reduction(
-            sums.get('t2v'), sums.get('v2t'), own, pairs[0] + (rows.start or 0), pairs[1]
-        )
+        places = pairs[0] + (rows.start or 0), pairs[1]
+        return Reduction(sums.get('t2v'), sums.get('v2t'), own, *places, target.counts)
 
     @staticmethod
     def join(parts: Sequence[Reduction]) -> Reduction:
@@ -180,9 +181,10 @@ class ContrastiveLoss(MatrixLoss):
         """What all strips of all processes have left, by matrix -> 0-dim loss."""
         values = []
         for one in reductions.values():
-            for sums, anchors in ((one.texts, one.rows), (one.videos, one.columns)):
+            texts, videos = (one.texts, one.rows, one.counts), (one.videos, one.columns, None)
+            for sums, anchors, counts in (texts, videos):
                 if sums is not None:
-                    values.append(from_sums(sums, self.form, (one.own, anchors)))
+                    values.append(from_sums(sums, self.form, (one.own, anchors), counts=counts))
         return self.loss_weight * torch.stack(values).mean()
 
 

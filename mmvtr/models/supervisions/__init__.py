@@ -5,6 +5,7 @@ from mmvtr.models.supervisions.arl import ARLSupervision
 from mmvtr.models.supervisions.cmgsd import CMGSDSupervision
 from mmvtr.models.supervisions.dvtr import DVTRSupervision, LiteralDVTRSupervision
 from mmvtr.models.supervisions.frame_teacher import StoredFrameTeacher
+from mmvtr.models.supervisions.implication import ImplicationSupervision
 from mmvtr.models.supervisions.oracle import OracleSupervision
 from mmvtr.models.supervisions.pcme import PCMESupervision
 from mmvtr.models.supervisions.relative_scores import RelativeScoreSupervision
@@ -18,6 +19,7 @@ __all__ = [
     'CMGSDSupervision',
     'DVTRSupervision',
     'FrozenTeachers',
+    'ImplicationSupervision',
     'LiteralDVTRSupervision',
     'OracleSupervision',
     'PCMESupervision',

@@ -11,6 +11,7 @@ from mmvtr.functional.precision import at_least_float32
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.strips import Pairs
 from mmvtr.models.supervisions.ramp import checked_ramp, ramp_at
+from mmvtr.models.supervisions.sparing import spare, spared
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels, take
@@ -116,23 +117,11 @@ class RelativeScoreSupervision(nn.Module):
         scores = self.similarity.compare(take(begun.texts, rows), begun.videos)['scores']
         references = (begun.best_of_texts[rows, None], begun.best_of_videos)
         eta = eta_of(scores, *references, slack=self._slack(target), softness=self.softness)
-        eta = eta.clamp_min(self.floor)
-        weights = 1 - ramp_at(self.progress, self.ramp) * (1 - eta)
-        negatives = ~target.positives
-        sums = dict(
-            eta=eta.masked_fill(target.positives, 0.0).sum(),
-            negatives=negatives.sum().to(eta.dtype),
-            spared=((eta < 0.5) & negatives).sum().to(eta.dtype),
-            texts=eta.new_tensor(len(eta)),
-        )
-        return target._replace(weights=weights), sums
+        return spare(target, eta, floor=self.floor, share=ramp_at(self.progress, self.ramp))
 
     def finish(self, begun: Begun, sums: dict[str, Tensor]) -> dict[str, Tensor]:
         """Sums over all strips -> figures for the log."""
-        return {
-            'eta_negative': sums['eta'] / sums['negatives'].clamp_min(1),
-            'spared_per_text': sums['spared'] / sums['texts'].clamp_min(1),
-        }
+        return spared(sums)
 
     def _slack(self, target: Target) -> Tensor | float:
         """What is added to the scores."""

@@ -1,0 +1,10 @@
+# ImplicationSupervision on CLIP2Video with cached features and 60 % general captions
+# (docs/agreement.md): in the video-to-text direction negatives are spared as surely as the captions
+# of the clip say that they are true; in the other one texts of many right answers count less.
+_base_ = ['c2v_planted_features.py']
+
+model = dict(
+    supervision=dict(type='ImplicationSupervision', floor=0.15, specific=0.5),
+    losses=dict(contrastive=dict(weighted='v2t')),
+)
+train_dataloader = dict(dataset=dict(agreement=dict(type='CaptionImplication')))

@@ -1,0 +1,91 @@
+"""Negatives that the captions of a clip imply are spared: debiasing by words alone."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from mmvtr.models.strips import Pairs
+from mmvtr.models.supervisions.ramp import checked_ramp, ramp_at
+from mmvtr.models.supervisions.sparing import spare, spared
+from mmvtr.models.target import Target
+from mmvtr.registry import MODELS
+from mmvtr.structures import Levels
+
+
+@MODELS.register_module()
+class ImplicationSupervision(nn.Module):
+    """A negative is pushed the less, the more surely the captions of its video say that it is true.
+
+        p_tv = exp(min(0, a_tv))                        eta_tv = max(floor, 1 - p_tv)
+        n_t = 1 + sum of p_tv over negatives of t       count of t in t2v = n_t ^ -specific
+
+    a is the log of how surely the text holds (``Target.agreement``, of a dataset with
+    ``agreement=dict(type='CaptionImplication')``).  The model's scores are not asked: they are what
+    pushing soft positives spoils, and nothing has to be learnt before weights count.
+
+    n_t is how many videos of the batch are right answers to t.  As long as one of them is called
+    right, a general text asks what nobody can answer, and its loss is noise: it counts less.
+
+    Weights and counts carry no gradient; there are no heads and no losses.  It goes with
+    ``ContrastiveLoss(weighted='v2t')`` (docs/agreement.md).
+
+    Args:
+        floor: smallest eta: how far semantics may gain at the cost of paired recall.
+        specific: 0 = all texts count alike in t2v, 1 = a text of n right answers one n-th.
+        ramp: (start, end) as shares of the training: the weight goes linearly from 1 to eta.
+
+    Attributes:
+        progress: share of the training done; ProgressHook sets it, 1 without the hook.
+
+    Raises:
+        ValueError: a floor outside [0, 1], ``specific`` below 0, a ramp that is not ascending
+            within [0, 1]; in training: the target has no agreement.
+    """
+
+    fills = 'weights'  # models/target.py: check_read
+
+    def __init__(
+        self, *, floor: float = 0.15, specific: float = 0.5, ramp: tuple[float, float] = (0.0, 0.1)
+    ) -> None:
+        super().__init__()
+        if not 0 <= floor <= 1:
+            raise ValueError(f'floor must lie in [0, 1], not {floor}')
+        if not specific >= 0:
+            raise ValueError(f'specific must be at least 0, not {specific}')
+        self.floor = floor
+        self.specific = specific
+        self.ramp = checked_ramp(ramp)
+        self.progress = 1.0
+
+    @torch.no_grad()
+    def forward(
+        self, texts: Levels, videos: Levels, target: Target
+    ) -> tuple[Target, dict[str, Tensor]]:
+        """Target of the joint batch -> the same with weights [T, V] and counts [T], and figures."""
+        target, sums = self.strip(None, slice(None), target)
+        return target, self.finish(None, sums)
+
+    # -- in strips (models/strips.py) ------------------------------------------------------------
+
+    def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> None:
+        """There is nothing that strips share."""
+
+    @torch.no_grad()
+    def strip(self, begun: None, rows: slice, target: Target) -> tuple[Target, dict[str, Tensor]]:
+        """The target of the texts ``rows`` -> the same with weights and counts, and sums."""
+        if target.agreement is None:
+            raise ValueError(
+                f'{type(self).__name__} needs a training dataset with '
+                "agreement=dict(type='CaptionImplication')"
+            )
+        sure = target.agreement.clamp(max=0.0).exp()
+        right = 1 + sure.masked_fill(target.positives, 0.0).sum(1)
+        target = target._replace(counts=right**-self.specific)
+        share = ramp_at(self.progress, self.ramp)
+        target, sums = spare(target, 1 - sure, floor=self.floor, share=share)
+        return target, {**sums, 'right': right.sum()}
+
+    def finish(self, begun: None, sums: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Sums over all strips -> figures for the log."""
+        return {**spared(sums), 'right_per_text': sums['right'] / sums['texts'].clamp_min(1)}
