@@ -59,6 +59,7 @@ from mmvtr.datasets.words.caption_classes import CaptionClasses
 from mmvtr.datasets.words.caption_implication import CaptionImplication
 from mmvtr.datasets.words.open_clip_tokens import OpenCLIPTokenize
 from mmvtr.datasets.words.role_graphs import LoadRoleGraph, PartOfSpeechGraph, VerbNounGraph
+from mmvtr.datasets.words.summed_witnesses import SummedWitnesses
 from mmvtr.datasets.words.tokenizers import CLIPTokenize, HFTokenize, WordTokenize
 from mmvtr.datasets.words.tokens_of_interest import TokensOfInterest
 from mmvtr.datasets.words.word_counts import WordCounts
@@ -108,6 +109,7 @@ __all__ = [
     'RemoveRandom',
     'ResizeShortSide',
     'SceneBatchSampler',
+    'SummedWitnesses',
     'TVRDataset',
     'TableDataset',
     'TokensOfInterest',

@@ -39,6 +39,8 @@ class CaptionImplication:
             the mean over all words in P(w | w).
         least: smallest probability of a word, in (0, 1).
         dim: D of the vectors; as many as there are words, which is the most, is exact.
+        mean: take the mean over the text's words in place of the sum: no longer a probability, but
+            long texts are not called less sure for being long.
 
     Attributes:
         known: the words, once called.
@@ -52,7 +54,13 @@ class CaptionImplication:
     """
 
     def __init__(
-        self, *, words: int = 2048, prior: float = 1.0, least: float = 1e-3, dim: int = 256
+        self,
+        *,
+        words: int = 2048,
+        prior: float = 1.0,
+        least: float = 1e-3,
+        dim: int = 256,
+        mean: bool = False,
     ) -> None:
         for name, size in (('words', words), ('dim', dim)):
             if size < 1:
@@ -65,6 +73,7 @@ class CaptionImplication:
         self.prior = prior
         self.least = least
         self.dim = dim
+        self.mean = mean
         self.known: list[str] = []
 
     def __call__(self, videos: list[dict[str, Any]], texts: list[dict[str, Any]]) -> None:
@@ -77,7 +86,8 @@ class CaptionImplication:
         for video, vector in zip(videos, (logs @ basis).astype(np.float32)):
             video['agreement'] = vector
         for text, bag in zip(texts, bags):
-            text['agreement'] = basis[bag].sum(0).astype(np.float32)
+            count = max(len(bag), 1) if self.mean else 1
+            text['agreement'] = (basis[bag].sum(0) / count).astype(np.float32)
 
     def _of_videos(
         self,

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from judging.words import words
-from mmvtr.datasets import CaptionAgreement
+from mmvtr.datasets import CaptionAgreement, CaptionImplication, SummedWitnesses
 
 
 class Pairs(NamedTuple):
@@ -87,12 +87,15 @@ def covered(data: Captions) -> Scores:
     return scores
 
 
-def agreement(change: Callable[[str], str] = str, **options: Any) -> Callable[[Captions], Scores]:
-    """:class:`~mmvtr.datasets.CaptionAgreement`, a text that asks being alone with a video.
+def agreement(
+    change: Callable[[str], str] = str, kind: type = CaptionAgreement, **options: Any
+) -> Callable[[Captions], Scores]:
+    """Products of a witness' vectors, a text that asks being alone with a video.
 
     Args:
         change: of each caption, first.
-        **options: of the class.
+        kind: the witness.
+        **options: of its class.
     """
 
     def detector(data: Captions) -> Scores:
@@ -101,7 +104,7 @@ def agreement(change: Callable[[str], str] = str, **options: Any) -> Callable[[C
         for item in (*data.items, *data.others, *([text] for text in data.texts)):
             texts += [dict(text=change(c), video_idx=[len(videos)]) for c in item]
             videos.append({})
-        CaptionAgreement(**options)(videos, texts)
+        kind(**options)(videos, texts)
         asks = np.stack([text['agreement'] for text in texts[-len(data.texts) :]])
         items = np.stack([video['agreement'] for video in videos[: len(data.items)]])
         return lambda t, v: np.einsum('nd,nd->n', asks[t], items[v])
@@ -129,6 +132,11 @@ def _lemma(word: str) -> str:
     return lemmatize(word, 'en').lower()
 
 
+#: The second weight is one of two, .5 and 2, chosen on the half for choosing.
+TOGETHER = dict(
+    parts=[dict(type='CaptionAgreement'), dict(type='CaptionImplication', mean=True)],
+    weights=[1.0, 2.0],
+)
 #: CaptionAgreement as it was before people had judged it.
 BEFORE = dict(canonical=0.0, rare=False)
 DETECTORS: Mapping[str, Callable[[Captions], Scores]] = {
@@ -143,6 +151,9 @@ DETECTORS: Mapping[str, Callable[[Captions], Scores]] = {
     'the default, dim 256': agreement(dim=256),
     'the default, lemmas': agreement(lemmas),
     'the default, phrases (3,072 words)': agreement(phrases, words=3072),
+    'implication': agreement(kind=CaptionImplication),
+    'implication, mean of words': agreement(kind=CaptionImplication, mean=True),
+    'agreement + 2 implication': agreement(kind=SummedWitnesses, **TOGETHER),
 }
 BASE, DEFAULT = 'agreement before', 'agreement (default)'
 

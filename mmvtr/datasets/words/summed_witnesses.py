@@ -1,0 +1,50 @@
+"""Several witnesses of what the captions of a clip say, heard together."""
+
+from __future__ import annotations
+
+from typing import Any, Optional, Sequence
+
+import numpy as np
+
+from mmvtr.registry import TASK_UTILS
+
+
+@TASK_UTILS.register_module()
+class SummedWitnesses:
+    """Give every text and video a vector ``agreement`` whose product is a weighed sum of those of
+    several witnesses: their vectors stand side by side, those of texts times the weight.
+
+    :class:`CaptionAgreement` and the mean of :class:`CaptionImplication`, twice as heavy, tell what
+    people call right better than either does (docs/judged_training.md).
+
+    Args:
+        parts: configs of the witnesses.
+        weights: of each; None: 1.
+
+    Raises:
+        ValueError: no parts, or not a weight for each.
+    """
+
+    def __init__(
+        self, *, parts: Sequence[dict[str, Any]], weights: Optional[Sequence[float]] = None
+    ) -> None:
+        if not parts:
+            raise ValueError('SummedWitnesses: expected at least one part')
+        self.parts = [TASK_UTILS.build(part) for part in parts]
+        self.weights = [1.0] * len(parts) if weights is None else list(weights)
+        if len(self.weights) != len(self.parts):
+            raise ValueError(
+                f'SummedWitnesses: {len(self.weights)} weights for {len(self.parts)} parts'
+            )
+
+    def __call__(self, videos: list[dict[str, Any]], texts: list[dict[str, Any]]) -> None:
+        """Add them in place; ``texts`` say by ``video_idx`` whose captions they are."""
+        found: dict[int, list[np.ndarray]] = {id(record): [] for record in (*videos, *texts)}
+        for part, weight in zip(self.parts, self.weights):
+            part(videos, texts)
+            for record in videos:
+                found[id(record)].append(record['agreement'])
+            for record in texts:
+                found[id(record)].append(np.float32(weight) * record['agreement'])
+        for record in (*videos, *texts):
+            record['agreement'] = np.concatenate(found[id(record)])
