@@ -155,7 +155,7 @@ DETECTORS: Mapping[str, Callable[[Captions], Scores]] = {
     'implication, mean of words': agreement(kind=CaptionImplication, mean=True),
     'agreement + 2 implication': agreement(kind=SummedWitnesses, **TOGETHER),
 }
-BASE, DEFAULT = 'agreement before', 'agreement (default)'
+BASE, DEFAULT, BOTH = 'agreement before', 'agreement (default)', 'agreement + 2 implication'
 
 
 def _idf(data: Captions) -> dict[str, float]:
