@@ -9,6 +9,7 @@ from comparison.kinds import Condition, Family, Method
 
 METHODS: Mapping[str, Method] = {
     **first_round.METHODS,
+    **general.METHODS,
     **chances.METHODS,
     **ladders.METHODS,
 }

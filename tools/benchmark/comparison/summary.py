@@ -6,6 +6,7 @@ from typing import Mapping, Sequence
 
 from comparison.columns import heading
 from comparison.files import Row
+from comparison.general import UNUSED
 from comparison.kinds import Method
 from comparison.markdown import interval, named, signed, table
 from comparison.pictures import AIM_COST, PRECISION, RSUM, aim_share
@@ -15,7 +16,7 @@ from comparison.views import View
 
 #: The conditions that say who reaches the shaded area of ``trade.png``, and what was chosen there.
 HEADLINES = {
-    **dict.fromkeys(('general21', 'general22', 'general23'), 'no setting was chosen here'),
+    **{f'general{seed}': 'no setting was chosen here' for seed in UNUSED},
     'ambiguity60': 'settings of ours were chosen here',
     'confirm': 'no setting was chosen here: unused seeds',
     'confirm2': 'the same, once more',
