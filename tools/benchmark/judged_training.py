@@ -93,7 +93,7 @@ SIZES = {
     4096: Size(30, 8e-3),
 }
 #: Times as many epochs as above; 5 times at 1,024 are about the steps of 128.
-TIMES = (1, 5)
+TIMES = (1, 2, 5)
 
 
 def parse_args() -> argparse.Namespace:

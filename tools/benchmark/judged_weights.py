@@ -3,8 +3,8 @@
     python tools/benchmark/judged_weights.py DATA [--runs work_dirs/benchmark/judged_training]
 
 DATA is the folder of Flickr8k with ExpertAnnotations.txt beside the crowd's.  Of each method of
-judged_training.py that is trained at batch 1,024: its scores, the sigmas of its heads, DVTR's match
-probability, and the weights that its supervision gives, as detectors of the pairs of
+judged_training.py, trained at batch 1,024 or else at 128: its scores, the sigmas of its heads,
+DVTR's match probability, and the weights that its supervision gives, as detectors of the pairs of
 judged_detectors.py.  Pairs are of test images, which no training has seen.  And settings of
 agreement's weights, over the scores of InfoNCE.  AUC and break-even, mean over the seeds; of
 weights also precision and recall of what they spare by more than half.  Writes judged_weights.json
@@ -21,7 +21,7 @@ from typing import Any, Mapping, Sequence
 import numpy as np
 import torch
 from judged_detectors import flickr8k
-from judged_training import BASE, FIRST, METHODS, PERMUTED, folder_of
+from judged_training import BASE, FIRST, METHODS, PERMUTED, Method, folder_of
 from judging.detectors import Pairs
 from judging.witnesses import held_out_agreement, load, test_batch, witnesses
 
@@ -31,7 +31,8 @@ from mmvtr.models.supervisions.relative_scores import relative_eta
 from mmvtr.storage import write_atomically
 
 ROOT = Path(__file__).resolve().parents[2]
-BATCH = 1024
+#: The first of them that a method was trained at.
+BATCHES = (1024, 128)
 #: Cosines that a deviation of agreement is worth, and slack, of RelativeScoreSupervision.
 STRENGTHS, SLACKS = (0.0, 0.05, 0.1, 0.2), (0.0, -0.1, -0.2)
 SOFTNESS = 0.07
@@ -56,8 +57,7 @@ def main() -> None:
     grid: dict[str, list[Numbers]] = {}
     batch = None
     for name, method in METHODS.items():
-        folders = [args.runs / folder_of(method, BATCH, seed) for seed in FIRST]
-        folders = [folder for folder in folders if (folder / 'done').exists()]
+        size, folders = trained(args.runs, method)
         # other scores of a training that has its row, and a control that has no witness of its own
         if method.scores or PERMUTED in method.options or not folders:
             continue
@@ -73,16 +73,28 @@ def main() -> None:
                     grid.setdefault(key, []).append(numbers)
         for witness in seeds[0]:
             numbers = over_seeds([one[witness] for one in seeds])
-            rows.append(dict(method=name, witness=witness, seeds=len(seeds), sets=numbers))
+            rows.append(
+                dict(method=name, batch=size, witness=witness, seeds=len(seeds), sets=numbers)
+            )
         print(name, flush=True)
     sizes = {name: [len(own.right), int(own.right.sum())] for name, own in pairs.items()}
     chosen = {key: over_seeds(one) for key, one in grid.items()}
-    content = dict(batch=BATCH, pairs=sizes, rows=rows, settings=chosen)
+    content = dict(pairs=sizes, rows=rows, settings=chosen)
     for name, text in (
         ('judged_weights.json', json.dumps(content, indent=1) + '\n'),
         ('judged_weights_tables.md', tables(content)),
     ):
         write_atomically(args.out / name, lambda file, text=text: file.write(text.encode()))
+
+
+def trained(runs: Path, method: Method) -> tuple[int, list[Path]]:
+    """The batch size, and the trainings of its seeds that are done, if any."""
+    for batch in BATCHES:
+        folders = [runs / folder_of(method, batch, seed) for seed in FIRST]
+        folders = [folder for folder in folders if (folder / 'done').exists()]
+        if folders:
+            break
+    return batch, folders
 
 
 def settings(scores: torch.Tensor, agreement: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -146,14 +158,14 @@ def tables(content: Mapping[str, Any]) -> str:
     """Markdown."""
     heads = [f'{k} ({n:,} pairs, {right:,} right)' for k, (n, right) in content['pairs'].items()]
     lines = [
-        f'Batch {content["batch"]:,}. AUC and its standard deviation over the seeds; break-even; '
-        'of weights, precision and recall of what is spared by more than half. Percent.',
+        'AUC and its standard deviation over the seeds; break-even; of weights, precision and '
+        'recall of what is spared by more than half. Percent.',
         '',
-        f'| method | what tells | seeds | {" | ".join(heads)} |',
-        '|---' * (len(heads) + 3) + '|',
+        f'| method | batch | what tells | seeds | {" | ".join(heads)} |',
+        '|---' * (len(heads) + 4) + '|',
     ]
     for row in content['rows']:
-        cells = [row['method'], row['witness'], str(row['seeds'])]
+        cells = [row['method'], str(row['batch']), row['witness'], str(row['seeds'])]
         lines.append(f'| {" | ".join([*cells, *map(_cell, row["sets"].values())])} |')
     lines += ['', "Settings of agreement's weights over the scores of InfoNCE.", '']
     lines += [f'| setting | {" | ".join(heads)} |', '|---' * (len(heads) + 1) + '|']
