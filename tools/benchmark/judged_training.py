@@ -63,6 +63,7 @@ METHODS = {
         ('model.supervision.agreement=0.1', 'model.supervision.slack=-0.2'),
     ),
     'agreement, v2t': Method('agreement_captions_flickr8k'),
+    'implied texts': Method('implication_captions_flickr8k'),
     'relative scores, v2t': Method('relative_captions_flickr8k'),
     'DVTR, floor .4': Method('dvtr_captions_flickr8k'),
     'DVTR, no floor, mean as reference': Method(
