@@ -54,12 +54,12 @@ from mmvtr.datasets.videos.transforms import (
     ResizeShortSide,
 )
 from mmvtr.datasets.videos.video_io import BrokenVideoError, read_frames
-from mmvtr.datasets.words.caption_agreement import CaptionAgreement
+from mmvtr.datasets.witnesses.caption_agreement import CaptionAgreement
+from mmvtr.datasets.witnesses.caption_implication import CaptionImplication
+from mmvtr.datasets.witnesses.summed_witnesses import SummedWitnesses
 from mmvtr.datasets.words.caption_classes import CaptionClasses
-from mmvtr.datasets.words.caption_implication import CaptionImplication
 from mmvtr.datasets.words.open_clip_tokens import OpenCLIPTokenize
 from mmvtr.datasets.words.role_graphs import LoadRoleGraph, PartOfSpeechGraph, VerbNounGraph
-from mmvtr.datasets.words.summed_witnesses import SummedWitnesses
 from mmvtr.datasets.words.tokenizers import CLIPTokenize, HFTokenize, WordTokenize
 from mmvtr.datasets.words.tokens_of_interest import TokensOfInterest
 from mmvtr.datasets.words.word_counts import WordCounts

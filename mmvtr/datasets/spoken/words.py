@@ -10,8 +10,8 @@ import numpy as np
 
 from mmvtr.datasets.annotation_files import read_text
 from mmvtr.datasets.annotation_values import Place, problem
-from mmvtr.datasets.words.caption_agreement import word_pmi
-from mmvtr.datasets.words.caption_bags import WORD
+from mmvtr.datasets.witnesses.caption_agreement import word_pmi
+from mmvtr.datasets.witnesses.caption_bags import WORD
 
 VOCABULARY = 'words.txt'
 VECTORS = 'words.npy'

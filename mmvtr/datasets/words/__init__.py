@@ -1,1 +1,1 @@
-"""From a caption to token ids, tags, classes and role graphs, and to what captions share."""
+"""From a caption to token ids, tags, classes and role graphs."""

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from mmvtr.models.strips import Pairs
-from mmvtr.models.supervisions.ramp import checked_ramp, ramp_at
-from mmvtr.models.supervisions.sparing import spare, spared
+from mmvtr.models.supervisions.ramp import checked_ramp, ramp_at, spare, spared
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels

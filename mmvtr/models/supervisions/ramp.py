@@ -1,6 +1,11 @@
-"""How a supervision fades in: embeddings say little before they have learnt something."""
+"""How a supervision fades in (embeddings say little before they have learnt something), and the
+weights that it then gives."""
 
 from __future__ import annotations
+
+from torch import Tensor
+
+from mmvtr.models.target import Target
 
 
 def checked_ramp(ramp: tuple[float, float]) -> tuple[float, float]:
@@ -21,3 +26,36 @@ def ramp_at(progress: float, ramp: tuple[float, float]) -> float:
     if progress >= end:
         return 1.0
     return max(0.0, (progress - start) / (end - start))
+
+
+def spare(
+    target: Target, eta: Tensor, *, floor: float, share: float
+) -> tuple[Target, dict[str, Tensor]]:
+    """Some texts' target with weights, and sums over its entries.
+
+    Args:
+        target: of R texts and V videos.
+        eta: float [R, V] in [0, 1], 0 = surely no negative.
+        floor: smallest eta.
+        share: of the way from weights of 1 to those.
+
+    Returns:
+        The target with weights [R, V], and sums for :func:`spared`.
+    """
+    eta = eta.clamp_min(floor)
+    negatives = ~target.positives
+    sums = dict(
+        eta=eta.masked_fill(target.positives, 0.0).sum(),
+        negatives=negatives.sum().to(eta.dtype),
+        spared=((eta < 0.5) & negatives).sum().to(eta.dtype),
+        texts=eta.new_tensor(len(eta)),
+    )
+    return target._replace(weights=1 - share * (1 - eta)), sums
+
+
+def spared(sums: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Sums over all strips -> the mean eta of a negative, and how many a text has below 1/2."""
+    return {
+        'eta_negative': sums['eta'] / sums['negatives'].clamp_min(1),
+        'spared_per_text': sums['spared'] / sums['texts'].clamp_min(1),
+    }

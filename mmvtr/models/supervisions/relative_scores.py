@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from mmvtr.functional.precision import at_least_float32
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.strips import Pairs
-from mmvtr.models.supervisions.ramp import checked_ramp, ramp_at
-from mmvtr.models.supervisions.sparing import spare, spared
+from mmvtr.models.supervisions.ramp import checked_ramp, ramp_at, spare, spared
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels, take

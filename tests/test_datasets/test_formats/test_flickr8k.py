@@ -8,7 +8,7 @@ from miniatures import write_flickr8k
 from mmvtr.datasets import CaptionFrames, CaptionWords, Flickr8kCaptionsDataset
 from mmvtr.datasets.formats.flickr8k import SPLITS, TOKENS
 from mmvtr.datasets.spoken.words import KnownWords, learn_words, read_words, write_words
-from mmvtr.datasets.words.caption_agreement import word_pmi
+from mmvtr.datasets.witnesses.caption_agreement import word_pmi
 
 
 def build(root, split, **kwargs):

@@ -11,7 +11,7 @@ import torch.multiprocessing as mp
 
 from mmvtr.datasets import collate_retrieval
 from mmvtr.datasets.video_text import VideoTextDataset
-from mmvtr.datasets.words.caption_agreement import (
+from mmvtr.datasets.witnesses.caption_agreement import (
     CaptionAgreement,
     canonical_directions,
     caption_covariances,

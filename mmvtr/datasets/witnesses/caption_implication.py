@@ -9,7 +9,7 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from mmvtr.datasets.words.caption_bags import count_pairs, largest_directions, read_captions
+from mmvtr.datasets.witnesses.caption_bags import count_pairs, largest_directions, read_captions
 from mmvtr.registry import TASK_UTILS
 
 
