@@ -25,6 +25,13 @@ METHODS = {
         note='the same, a second point of its front, added when one training each on `general21` '
         'and on two more corpora had been seen.',
     ),
+    'implied_counts': Method(
+        'implied texts, counts in t2v alone',
+        IMPLIED,
+        'control',
+        {'model.supervision.floor': 1.0},
+        note='general texts count less where they ask, and no negative is spared.',
+    ),
 }
 #: What is compared there; our own methods' settings were written down before.
 ROWS = ('infonce', 'dvtr_floor0', 'dvtr_v2t', 'agreement', *METHODS, 'oracle')
