@@ -184,7 +184,7 @@ def findings(figures):
 
 
 def agreement(figures):
-    """Lines of the table and sentences of "What it gives"."""
+    """Lines of the table and sentences of "What agreement gives"."""
     corpora = dict(ambiguity60=', corpus of the choice', confirm='unused corpus')
     corpora['confirm2'] = 'unused corpus II'
     heads = dict(
@@ -287,7 +287,7 @@ def test_findings(figures):
 
 
 def test_agreement(figures):
-    check(section(AGREEMENT, '## What it gives'), *agreement(figures))
+    check(section(AGREEMENT, '### What agreement gives'), *agreement(figures))
 
 
 def test_dvtr(figures):
@@ -350,7 +350,7 @@ def verdict_of(view, name):
     'path, title, make',
     [
         (FINDINGS, '## Does debiasing debias?', findings),
-        (AGREEMENT, '## What it gives', agreement),
+        (AGREEMENT, '### What agreement gives', agreement),
         (DVTR, '### The same condition in benchmark.md', dvtr),
     ],
 )
