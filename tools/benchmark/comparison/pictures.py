@@ -24,7 +24,7 @@ from comparison.statistics import Difference, mean_and_deviation
 from comparison.verdicts import MATTERS
 from comparison.views import View
 
-#: The condition of ``trade.png``: the first of these that has cells.  Its shaded area asks for some
+#: The condition of ``trade.png``: the first of these with more than one seed, or with any.  Its shaded area asks for some
 #: percent of the gain of the oracle, see :func:`aim_share`, for no more than this much rsum.
 TRADES = ('general21', 'ambiguity60')
 AIM_COST = 10
@@ -118,7 +118,9 @@ def _points(view: View, x: str, y: str) -> list[Point]:
 
 def _trade(views: Sequence[View]) -> Optional[Figure]:
     known = {view.name: view for view in views}
-    view = next((known[name] for name in TRADES if name in known), None)
+    found = [known[name] for name in TRADES if name in known]
+    several = [view for view in found if view.base and len(view.base.cells) > 1]
+    view = next(iter(several or found), None)
     points = _points(view, RSUM, PRECISION) if view else []
     points = [point for point in points if point.name in view.meant]
     if not points:
