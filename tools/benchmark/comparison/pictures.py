@@ -24,8 +24,9 @@ from comparison.statistics import Difference, mean_and_deviation
 from comparison.verdicts import MATTERS
 from comparison.views import View
 
-#: The condition of ``trade.png``: the first of these with more than one seed, or with any.  Its shaded area asks for some
-#: percent of the gain of the oracle, see :func:`aim_share`, for no more than this much rsum.
+#: The condition of ``trade.png``: the first of these with more than one seed, or with any.  Its
+#: shaded area asks for some percent of the gain of the oracle, see :func:`aim_share`, for no more
+#: than this much rsum.
 TRADES = ('general21', 'ambiguity60')
 AIM_COST = 10
 #: A row that loses more rsum stands at the edge of the picture.
