@@ -23,6 +23,8 @@ FINDINGS, AGREEMENT, DVTR, PAGE = (
 )
 RSUM, PRECISION = 'retrieval/rsum', 'semantic/v2t_P1'
 LR = 'optim_wrapper.optimizer.lr'
+#: InfoNCE tested as NCL is.
+SAME_BIASES = 'infonce/sinkhorn'
 HEADINGS = {
     PRECISION: 'v2t P@1',
     RSUM: 'rsum',
@@ -141,6 +143,8 @@ def findings(figures):
             ('confirm', 'dvtr_floor0'),
             ('confirm', 'agreement'),
             ('confirm2', 'agreement'),
+            ('hubs', 'ncl/sinkhorn'),
+            ('hubs', 'infonce/sinkhorn'),
             ('imbalanced', 'ncl/sinkhorn'),
             ('confound90', 'causal'),
             ('untrimmed', 'arl'),
@@ -179,6 +183,8 @@ def findings(figures):
         f'NCL with 60 % general captions (v2t P@1 {figures.interval(*harmed)})',
         f"ARL with the paper's thresholds (v2t mAP {figures.interval(*arl)})",
         'RAN over the triplet loss with 30 and 60 % general captions',
+        '10 to 40 of them a test clip',
+        f'rsum {figures.interval("hubs", "ncl/sinkhorn", RSUM, SAME_BIASES)} for its training',
         'DVTR with a floor of .4, in half',
     ]
 
@@ -374,7 +380,7 @@ def test_what_would_matter_is_little(figures, tools):
     gained = 0
     for view in figures.views.values():
         aim = view.condition.aim
-        if view.oracle_gains(aim):
+        if aim.startswith('semantic/') and view.oracle_gains(aim):
             gain = view.gain(view.rows[view.condition.oracle], aim).mean
             gained += 1
             assert 10 * tools['verdicts'].MATTERS[aim] < gain

@@ -404,7 +404,7 @@ def describe(conditions: Mapping[str, Condition], path: Path) -> None:
             }
         owners = relation.positives.int().argmax(1).tolist()
         known[name] = dict(**report, videos=len(relation.video_ids), text_videos=owners)
-    write_json(path, known)
+    write_json(path, known, lines=True)
 
 
 def newest(folder: Path) -> Path:
@@ -435,11 +435,15 @@ def made(condition: Condition) -> dict[str, str]:
     return dict(date=date.today().isoformat(), commit=commit, machine=machine, tower=tower)
 
 
-def write_json(path: Path, content: Any, **how: Any) -> None:
-    """Write a file, whole or not at all."""
+def write_json(path: Path, content: Mapping[str, Any], *, lines: bool = False) -> None:
+    """Write a file, whole or not at all; ``lines``: one for each key, where lists are long."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix('.part')
-    part.write_text(json.dumps(rounded(content), **{'indent': 1, **how}) + '\n')
+    part, content = path.with_suffix('.part'), rounded(content)
+    text = json.dumps(content, indent=1)
+    if lines:
+        entries = (f'{json.dumps(key)}: {json.dumps(value)}' for key, value in content.items())
+        text = '{\n' + ',\n'.join(entries) + '\n}'
+    part.write_text(f'{text}\n')
     part.replace(path)
 
 

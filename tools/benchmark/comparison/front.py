@@ -18,12 +18,12 @@ HEADINGS = ['method', 'condition', 'over', 'aim', 'cost', 'seeds', 'verdict']
 def verdict_table(
     papers: Sequence[Paper], views: Mapping[str, View], methods: Mapping[str, Method]
 ) -> str:
-    """A line for each row that a paper is judged by, of those that have cells."""
+    """A line for each row that a paper is judged by, of those with cells of several seeds."""
     lines = [
         _line(views[where], views[where].rows[name])
         for paper in papers
         for where, name in paper.rows
-        if where in views and name in views[where].rows
+        if where in views and name in views[where].rows and len(views[where].rows[name].cells) > 1
     ]
     return table(HEADINGS, lines) if lines else ''
 
