@@ -84,7 +84,9 @@ def test_dvtr_on_ce_is_ce_debiased(name):
     """Tab. VIII: the same loss, of weighed hinges."""
     one, other = Config.fromfile(CONFIG[name]), Config.fromfile(CONFIG[name.removeprefix('dvtr_')])
     supervision = one.model.pop('supervision')
-    assert (supervision.num_samples, supervision.floor, supervision.sharpness) == (7, 0, 6)
+    assert (supervision.num_samples, supervision.floor) == (7, 0)
+    # As a rehearsal of the whole schedule asks: 95 % of the true negatives above .9 (Fig. 4).
+    assert supervision.sharpness == (20 if name == 'dvtr_ce_lsmdc' else 6)
     assert one.model.pop('heads').type == 'HierarchicalGaussianHead'
     one.optim_wrapper.pop('paramwise_cfg')
     one.pop('filename', None), other.pop('filename', None)
