@@ -203,3 +203,44 @@ def test_a_known_choice_is_kept_while_its_configs_are_the_same(
     assert not tool.tune(changed, 2, late) and len(trained) == 4
     tool.tune(changed, 2, clock)
     assert len(trained) == 8
+
+
+def test_a_fair_family_is_trained_at_three_settings(tool, plan_of, monkeypatch, tmp_path):
+    names = ('general21', 'general24')
+    plan = plan_of('--conditions', *names, '--methods', 'implied', '--seeds', '4')
+    plan = plan._replace(out=tmp_path / 'e')
+    low, middle, high = (point[LR] for point in plan.grid('general captions'))
+
+    def tuned(training):
+        rate, method = training.point[LR], training.method
+        aim = dict(infonce=-abs(rate - low), implied=-abs(rate - high))[method]
+        recall = dict(infonce=-abs(rate - low), implied=-abs(rate - middle))[method]
+        return dict(sha=training.sha, val=aim, recall=recall, cpu_seconds=1.0)
+
+    monkeypatch.setattr(tool, 'tuned', tuned)
+    monkeypatch.setattr(tool, 'features', lambda trainings, jobs: None)
+    assert tool.tune(plan, 1, tool.Clock(tool.time.monotonic(), None))
+    choices = tool.known_choices(plan)
+    family = 'general captions'
+    assert choices[family, 'infonce'] == dict.fromkeys(('own', 'recall', 'matched'), {LR: low})
+    points = dict(own=high, recall=middle, matched=low)  # of the last, its control's best
+    assert choices[family, 'implied'] == {role: {LR: rate} for role, rate in points.items()}
+
+    trainings = tool.cells(plan, choices)
+    found = [(t.name, t.method, t.seed, t.role, t.point[LR]) for t in trainings]
+    for name, first in zip(names, (210, 240)):
+        for seed in range(first, first + 4):
+            assert (name, 'infonce', seed, 'own', low) in found
+            assert (name, 'implied', seed, 'own', high) in found
+    others = [one for one in found if one[3] != 'own']
+    assert others == found[-6:]  # own settings first
+    assert others == [  # where the family was tuned, three seeds, and none for what is the same
+        ('general21', 'implied', seed, role, points[role])
+        for role in ('recall', 'matched')
+        for seed in (210, 211, 212)
+    ]
+    assert len({t.key for t in trainings}) == len(found) == 22
+    cfg = importlib.import_module('comparison.cells').config_of(trainings[0])
+    assert cfg.default_hooks.checkpoint.save_best is None
+    assert cfg.train_cfg.val_interval == cfg.train_cfg.max_epochs  # and the last epoch is tested
+    assert 'SemanticMetric' in [bare_name(metric) for metric in cfg.val_evaluator]

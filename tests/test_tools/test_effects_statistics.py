@@ -74,7 +74,7 @@ def row(files):
     def make(name, *cells, transform=''):
         loaded = {}
         for seed, arguments in enumerate(cells):
-            loaded[seed] = files.make_cell(fields(name, seed, **arguments), 'a line')
+            loaded[seed] = files.cell_of(fields(name, seed, **arguments), 'a line')
         return files.Row(name, transform, loaded)
 
     return make
@@ -138,7 +138,7 @@ def test_files_that_are_no_cells_are_named(files, tmp_path):
 def test_rows_of_transforms_read_their_own_keys(files):
     cell = fields()
     cell['test']['sinkhorn/retrieval/rsum'] = 250.0
-    loaded = files.make_cell(cell, 'a line')
+    loaded = files.cell_of(cell, 'a line')
     rows = files.make_rows([loaded], dict(arl=('',), dvtr=('sinkhorn', '', 'inverted_softmax')))
     assert list(rows) == ['dvtr/sinkhorn', 'dvtr']  # no cells of arl, no keys of the last
     assert rows['dvtr/sinkhorn'].values('retrieval/rsum') == {0: 250.0}

@@ -31,7 +31,6 @@ from comparison.cells import (
     describe,
     known_shas,
     make_cell,
-    run_tool,
     train,
     write_config,
     write_json,
@@ -40,13 +39,14 @@ from comparison.files import MATCHED, OWN, RECALL, ROLES, load_json, with_sums
 from comparison.kinds import Condition
 from comparison.page import write_page
 from comparison.plan import CONDITIONS, FAMILIES, METHODS, SUMS
+from comparison.processes import run_tool
 from planted_runs import ROOT, WORK, make_features, sister_tower
 
 #: Family and method -> role -> point of the grid.
 Choices = Mapping[tuple[str, str], Mapping[str, Mapping[str, float]]]
 #: Trainings at other settings than a method's own have the first seeds only.
 SEEDS_OF_OTHERS = 3
-SMOKE_CORPUS = dict(num_train=96, num_val=24, num_test=32)
+SMOKE_CORPUS = dict(num_train=96, num_val=24, num_test=64)
 SMOKE_OPTIONS = {'train_cfg.max_epochs': 3, 'train_cfg.val_interval': 3}
 
 
@@ -140,13 +140,15 @@ def make_plan(args: argparse.Namespace) -> Plan:
 def once(
     wanted: Mapping[str, Sequence[str]], conditions: Mapping[str, Condition]
 ) -> dict[str, list[str]]:
-    """Each method where it comes first, and every condition's baseline."""
+    """Each method where it comes first, beside that condition's baseline; each family at least."""
     seen: set[str] = set()
     kept = {}
     for name, methods in wanted.items():
-        baseline = conditions[name].baseline
-        kept[name] = [method for method in methods if method == baseline or method not in seen]
-        seen.update(methods)
+        condition = conditions[name]
+        new = [method for method in methods if method not in seen]
+        if new or condition.family not in seen:
+            kept[name] = [method for method in methods if method in {*new, condition.baseline}]
+        seen.update([*methods, condition.family])
     return kept
 
 

@@ -25,22 +25,23 @@ import os
 import re
 import statistics
 import subprocess
-from functools import cache
 from pathlib import Path
 from typing import Any, Mapping, NamedTuple, Sequence
 
 import numpy as np
 import torch
-from comparison.cells import newest, run_tool, write_json
+from comparison.cells import newest, outcomes, write_json
+from comparison.cells import test_relation as relation_of_test
+from comparison.plan import CONDITIONS
+from comparison.processes import run_tool
+from comparison.records import packed
 from planted_runs import FEATURES, ROOT, WORK, make_features, results
 
 from mmvtr.datasets import PlantedDataset
 from mmvtr.evaluation import SoftPositiveMetric
 from mmvtr.evaluation.paired import bootstrap, student
-from mmvtr.functional.ranks import caption_max, rank_counts
-from mmvtr.functional.relevance import precision_at_1
 from mmvtr.registry import TASK_UTILS
-from mmvtr.structures import Relation
+from mmvtr.structures import Directed, Relation
 from mmvtr.utils import load_config
 
 FOLDER = WORK / 'implication'
@@ -75,6 +76,7 @@ ROWS = {
 SEEDS = {0: (0, 1, 2), 21: (40, 41, 42), 22: (50, 51, 52), 23: (60, 61, 62)}
 UNUSED = (21, 22, 23)
 RATE = {'optim_wrapper.optimizer.lr': 1e-3}
+FIELDS = ('t2v_recalls', 'v2t_recalls', 'v2t_P1')
 #: Name of a measure -> fields of the queries: 100 x the sum of their means.
 MEASURES = {
     'v2t P@1': ('v2t_P1',),
@@ -154,7 +156,10 @@ def training(corpus: int, name: str, seed: int) -> dict[str, Any]:
         run_tool('tools/train.py', folder / 'config.py', '--work-dir', folder, log=folder)
         (folder / 'done').touch()
     test = results(FOLDER / place)['test']
-    queries = outcomes(torch.from_numpy(np.load(newest(folder))), corpus)
+    scores = torch.from_numpy(np.load(newest(folder)))
+    condition = CONDITIONS['ambiguity60']._replace(corpus=dict(general=0.6, seed=corpus))
+    reaches = outcomes(Directed(scores, scores), relation_of_test(condition))
+    queries = {field: packed(reaches[field]) for field in FIELDS}
     found = {measure: reached(queries, fields) for measure, fields in MEASURES.items()}
     if abs(found['rsum'] - test['retrieval/rsum']) > 1e-3:
         raise RuntimeError(f'{folder}: rsum {found["rsum"]} of the scores, {test} of the test')
@@ -163,39 +168,8 @@ def training(corpus: int, name: str, seed: int) -> dict[str, Any]:
         commit=subprocess.run(
             ['git', '-C', str(ROOT), 'rev-parse', '--short', 'HEAD'], capture_output=True, text=True
         ).stdout.strip(),
-        queries={field: ''.join(map(str, values)) for field, values in queries.items()},
+        queries=queries,
     )
-
-
-@cache
-def test_set(corpus: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Positives and truth of the test pairs, bool [T, V]."""
-    data = PlantedDataset(
-        [], [], split='test', data_root=str(ROOT / 'data/planted'), general=0.6, seed=corpus
-    )
-    truth = torch.from_numpy(data.truth().astype(bool))
-    positives = torch.zeros_like(truth)
-    for t, text in enumerate(data.texts):
-        positives[t, text['video_idx']] = True
-    return positives, truth
-
-
-def outcomes(scores: torch.Tensor, corpus: int) -> dict[str, list[int]]:
-    """By query: how many of R@1, R@5, R@10 it reaches; by video: whether its first text is true."""
-    positives, truth = test_set(corpus)
-    own = torch.diag(positives.any(0))
-    ranks = dict(
-        t2v=rank_counts(scores, positives).mean_ranks(),
-        v2t=rank_counts(caption_max(scores, positives), own, dim=0).mean_ranks(),
-    )
-    found = {
-        f'{way}_recalls': sum((rank <= k).int() for k in (1, 5, 10)).tolist()
-        for way, rank in ranks.items()
-    }
-    first = precision_at_1(scores, truth, dim=0)
-    if not ((first == 0) | (first == 1)).all():
-        raise RuntimeError(f'corpus {corpus}: first texts that tie, some true and some not')
-    return {**found, 'v2t_P1': first.int().tolist()}
 
 
 def detection(corpus: int) -> dict[str, dict[str, float]]:

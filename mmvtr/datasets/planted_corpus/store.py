@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import time
 import uuid
 from multiprocessing import get_context
@@ -150,7 +151,11 @@ def _vocabulary_text() -> str:
 def _render(jobs: list[tuple]) -> None:
     processes = min(_MAX_PROCESSES, os.cpu_count() or 1)
     # A forked child draws at once; a spawned one would first import torch and the main script.
-    with get_context('fork').Pool(processes) as pool:
+    # The signal that ends the pool must end it: a handler that it has from a tool
+    # (mmvtr/endings.py) waits for the next line of Python, which may never come in a child that
+    # waits for work.
+    default = signal.SIGTERM, signal.SIG_DFL
+    with get_context('fork').Pool(processes, signal.signal, default) as pool:
         pool.starmap(_render_clip, jobs, chunksize=16)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import signal
 
 import av
 import numpy as np
@@ -273,3 +274,19 @@ def test_the_untrimmed_base_config(tmp_path, monkeypatch):
         assert 0.29 < data.moment_ratio().min() <= data.moment_ratio().max() < 0.38
     train = DATASETS.build({**cfg.train_dataloader.dataset, **TINY})
     assert len(train[0]['texts']) == 6 and train[0]['video']['frames'].shape == (24, 3)
+
+
+def tell_handler(folder, knobs, split, v, video):
+    """In place of drawing a clip: whether SIGTERM ends this process."""
+    (folder / str(v)).write_text(str(signal.getsignal(signal.SIGTERM) is signal.SIG_DFL))
+
+
+def test_the_end_of_drawing_ends_its_children(tmp_path, monkeypatch):
+    """A tool's own handler would be heard at the next line of Python, which may never come."""
+    monkeypatch.setattr(store, '_render_clip', tell_handler)
+    former = signal.signal(signal.SIGTERM, lambda number, frame: None)
+    try:
+        store._render([(tmp_path, None, 'train', v, {}) for v in range(3)])
+    finally:
+        signal.signal(signal.SIGTERM, former)
+    assert [path.read_text() for path in tmp_path.iterdir()] == ['True'] * 3

@@ -6,14 +6,11 @@ import copy
 import hashlib
 import json
 import math
-import multiprocessing
 import os
 import platform
 import re
-import runpy
 import shutil
 import subprocess
-import sys
 import threading
 from collections import defaultdict
 from dataclasses import fields
@@ -25,11 +22,12 @@ from typing import Any, Mapping, NamedTuple, Optional, Sequence
 import numpy as np
 import torch
 from mmengine.config import Config
-from planted_runs import FEATURES, ROOT, WORK, results
+from planted_runs import FEATURES, ROOT, results
 
 from comparison.files import OWN, load_json
 from comparison.kinds import Condition
 from comparison.plan import APART, METHODS, SUMS, is_fair
+from comparison.processes import run_tool
 from comparison.records import key_of, packed, put_record, read_records
 from mmvtr.datasets.planted_corpus.knobs import Knobs
 from mmvtr.engine.evaluation import Encoded
@@ -50,17 +48,6 @@ HOOKS = {
 KEPT_HOOKS = ('AmbiguityHook',)
 #: A training may be wanted twice at a time, for itself and for a sum.
 LOCKS: dict[Path, threading.Lock] = defaultdict(threading.Lock)
-#: What every child needs; loaded once, in the process that they are forked from.  (A module that a
-#: version of python lacks is passed over.)
-PRELOAD = [
-    '__main__',
-    'distutils',
-    'matplotlib.backends.backend_agg',
-    'mmengine.runner',
-    'mmvtr.engine.launch',
-    'mmvtr.models',
-    'mmvtr.evaluation',
-]
 
 
 class Training(NamedTuple):
@@ -211,54 +198,6 @@ def train(training: Training) -> dict[str, dict]:
     return results(training.folder, training.chosen_by)
 
 
-def run_tool(*command: object, log: Path = ROOT / WORK) -> None:
-    """Run a tool as a command line would, in a process that has loaded all modules already.
-
-    Args:
-        command: file and arguments.
-        log: folder of its ``output.log``, and of ``cpu_seconds``.
-
-    Raises:
-        SystemExit: it failed; with the end of its log.
-    """
-    log.mkdir(parents=True, exist_ok=True)
-    context = multiprocessing.get_context('forkserver')
-    context.set_forkserver_preload(PRELOAD)
-    child = context.Process(target=_run_tool, args=(list(map(str, command)), log))
-    child.start()
-    child.join()
-    if child.exitcode:
-        raise SystemExit(f'{command[0]}: {log / "output.log"}:\n{last_words(log)}')
-
-
-def last_words(log: Path) -> str:
-    """The end of an ``output.log``."""
-    return (log / 'output.log').read_text()[-3000:]
-
-
-def _run_tool(command: Sequence[str], log: Path) -> None:
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    os.chdir(ROOT)
-    with open(log / 'output.log', 'a') as file:
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
-    # Of its data workers: a child of a fork server would start a fork server of its own for them.
-    multiprocessing.set_start_method('fork', force=True)
-    torch.set_num_threads(1)
-    sys.argv = list(command)
-    try:
-        runpy.run_path(sys.argv[0], run_name='__main__')
-    finally:
-        with open(log / 'cpu_seconds', 'a') as file:
-            print(sum(os.times()[:2]), file=file)
-
-
-def _end_with_parent() -> None:
-    """A killed benchmark must not leave a training that a restart would run beside."""
-    multiprocessing.parent_process().join()
-    os._exit(1)
-
-
 def summed(parts: Sequence[Training], folder: Path) -> dict[str, dict]:
     """Test of the summed scores of several trainings."""
     checkpoints = [tested_checkpoint(ROOT / part.folder) for part in parts]
@@ -327,8 +266,9 @@ def command(training: Training) -> str:
     configs = [f'python tools/train.py {part.folder}/config.py' for part in training.parts]
     if len(configs) == 1:
         return configs[0]
-    kind = 'best' if training.chosen_by else 'epoch'
-    best = ' '.join(f'{part.folder}/{kind}_*.pth' for part in training.parts)
+    last = config_of(training.parts[0]).train_cfg.max_epochs
+    kind = 'best_*' if training.chosen_by else f'epoch_{last}'
+    best = ' '.join(f'{part.folder}/{kind}.pth' for part in training.parts)
     return ' && '.join([*configs, f'python tools/test.py {training.folder}/config.py {best}'])
 
 

@@ -142,7 +142,7 @@ def load_cells(folder: Path) -> list[Cell]:
     """
     cells, places = [], {}
     for where, fields in read_records(folder):
-        cell = make_cell(fields, where)
+        cell = cell_of(fields, where)
         first = places.setdefault(cell.key, where)
         if first is not where:
             raise ValueError(f'{where}: the same cell as {first}; remove one of them')
@@ -152,7 +152,7 @@ def load_cells(folder: Path) -> list[Cell]:
     return sorted(cells, key=lambda cell: cell.key)
 
 
-def make_cell(fields: Any, where: str) -> Cell:
+def cell_of(fields: Any, where: str) -> Cell:
     """One line, checked.
 
     Args:

@@ -36,7 +36,7 @@ def _line(view: View, row: Row) -> list[str]:
     if word == 'costs':
         word = 'costs, aim not resolved'
     return [
-        view.label(row.name) + (' (ours)' if view.groups[row.name] == 'ours' else ''),
+        view.label(row.name) + (' (ours)' if _is_ours(view, row) else ''),
         plan.label + ('' if is_fair(plan) else ' (first round)'),
         view.labels[controls[0]] if controls else '',
         *told,
@@ -44,6 +44,11 @@ def _line(view: View, row: Row) -> list[str]:
         f'{len(row.cells)}',
         f'**{word}**' if word in ('helps', 'harms') else word,
     ]
+
+
+def _is_ours(view: View, row: Row) -> bool:
+    """Whether that must be said beside its label."""
+    return view.groups[row.name] == 'ours' and 'ours' not in view.labels[row.name]
 
 
 def paper_sections(views: Mapping[str, View], methods: Mapping[str, Method]) -> str:

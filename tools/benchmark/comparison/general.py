@@ -25,6 +25,13 @@ METHODS = {
         note='the same, a second point of its front, added when one training each on `general21` '
         'and on two more corpora had been seen.',
     ),
+    'implied_spared': Method(
+        'implied texts, sparing alone',
+        IMPLIED,
+        'control',
+        {'model.supervision.specific': 0.0},
+        note='negatives are spared, and all texts count alike where they ask.',
+    ),
     'implied_counts': Method(
         'implied texts, counts in t2v alone',
         IMPLIED,

@@ -15,8 +15,9 @@ from comparison.columns import (
     lower_is_better,
 )
 from comparison.files import MATCHED, RECALL, Row
+from comparison.kinds import Condition
 from comparison.markdown import interval, percent, spread, table
-from comparison.plan import is_fair
+from comparison.plan import FAMILIES, is_fair
 from comparison.records import NAME
 from comparison.statistics import mean_and_deviation, time_ratio
 from comparison.verdicts import MATTERS
@@ -25,11 +26,12 @@ from mmvtr.evaluation.paired import seeds_needed
 
 #: Seeds stand apart by more than this many times what would matter.
 APART = 3
-FAIR = (
+CHOSEN = (
     'Protocol: each row, its control and the oracle were trained with the same three learning '
-    'rates, chosen by the aim on 1,000 clips of val; the last epoch is tested. Verdicts are '
-    'corrected for the number of rows (Holm).'
+    'rates, chosen by the aim on 1,000 clips of val.'
 )
+ONE_RATE = 'Protocol: all rows have one learning rate.'
+CORRECTED = 'The last epoch is tested. Verdicts are corrected for the number of rows (Holm).'
 OTHERS_NOTE = """\
 Differences in the aim to the first control: each at its own best settings by the aim; the row at
 the settings that are best for its control; each at its best by paired recall. The corrected p is of
@@ -69,7 +71,7 @@ def section(view: View, views: Mapping[str, View], link: str) -> str:
     missing = view.missing()
     if missing:
         head += f' **Missing**: {"; ".join(missing)}.'
-    protocol = FAIR if is_fair(plan) else ''
+    protocol = _protocol(plan) if is_fair(plan) else ''
     paragraphs = [head, plan.why, protocol, _headroom(view), _without(view, views), _apart(view)]
     parts = ['\n\n'.join(filter(None, paragraphs)) + '\n']
     source = (
@@ -87,6 +89,12 @@ def section(view: View, views: Mapping[str, View], link: str) -> str:
         if lines:
             parts += [f'### {title} ({plan.label})\n', *filter(None, [note]), lines, source]
     return '\n'.join(parts)
+
+
+def _protocol(plan: Condition) -> str:
+    """How the settings of a fair condition were chosen."""
+    several = len(FAMILIES[plan.family].grid) > 1
+    return f'{CHOSEN if several else ONE_RATE} {CORRECTED}'
 
 
 def _headroom(view: View) -> str:

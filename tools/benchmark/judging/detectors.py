@@ -132,11 +132,7 @@ def _lemma(word: str) -> str:
     return lemmatize(word, 'en').lower()
 
 
-#: The second weight is one of two, .5 and 2, chosen on the half for choosing.
-TOGETHER = dict(
-    parts=[dict(type='CaptionAgreement'), dict(type='CaptionImplication', mean=True)],
-    weights=[1.0, 2.0],
-)
+BOTH_PARTS = [dict(type='CaptionAgreement'), dict(type='CaptionImplication', mean=True)]
 #: CaptionAgreement as it was before people had judged it.
 BEFORE = dict(canonical=0.0, rare=False)
 DETECTORS: Mapping[str, Callable[[Captions], Scores]] = {
@@ -153,7 +149,13 @@ DETECTORS: Mapping[str, Callable[[Captions], Scores]] = {
     'the default, phrases (3,072 words)': agreement(phrases, words=3072),
     'implication': agreement(kind=CaptionImplication),
     'implication, mean of words': agreement(kind=CaptionImplication, mean=True),
-    'agreement + 2 implication': agreement(kind=SummedWitnesses, **TOGETHER),
+    # Of these two the better one on the half for choosing was taken.
+    **{
+        f'agreement + {weight:g} implication': agreement(
+            kind=SummedWitnesses, parts=BOTH_PARTS, weights=[1.0, weight]
+        )
+        for weight in (0.5, 2.0)
+    },
 }
 BASE, DEFAULT, BOTH = 'agreement before', 'agreement (default)', 'agreement + 2 implication'
 
