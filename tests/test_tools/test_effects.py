@@ -57,7 +57,7 @@ def test_runs_restarts_and_does_not_depend_on_jobs(tmp_path):
     assert 'cells 2/2' in printed
     made = cells_of(first / work)
     assert sorted(made) == ['infonce', 'ncl']
-    page = (first / work / 'benchmark.md').read_text()
+    page = (first / work / 'benchmark_tables.md').read_text()
     assert '60 % general captions' in page
 
     # Cells are kept even where their trainings are gone; one that is lost is made again.
