@@ -26,10 +26,18 @@ TEST_FIRST = 10_000_000
 TEST_VIDEOS = 300
 #: Clips that EPIC-KITCHENS-100 has of a recording: 67,217 of 495.
 RECORDING = 136
+#: Heads of a narrow trunk, where twelve would be of four numbers each.
+HEADS = 4
 #: Width of the vectors of a teacher of frames: CLIP ViT-B/32's.
 TEACHER = 512
 #: Size of a table of one's own, where there is none yet: its videos, and the texts of each.
 OWN_VIDEOS, OWN_TEXTS = 200, 2
+
+#: Keys of a model that count items in proportion to a batch: the model, its default, a name.
+BATCHES = dict(
+    negatives=('CascadeRetriever', 8, 'hard negatives'),
+    bank_size=('MomentumRetriever', 4096, 'keys of a bank'),
+)
 
 
 class Size(NamedTuple):
@@ -153,7 +161,9 @@ def _simulate_model(model: ConfigDict, size: Size) -> Inputs:
         if 'dim' in reader and (before is None or reader.dim == before):
             reader.dim = after
             if after % reader.get('heads', 1):
-                reader.heads = 4
+                reader.heads = HEADS
+        if bare_name(reader) == 'CascadeSimilarity' and size.layers:
+            reader.update(layers=size.layers, heads=HEADS)
         if reader.get('project') and reader.project.in_dim == before:
             reader.project.in_dim = after
         if 'decoder' in reader:
@@ -247,8 +257,8 @@ def _ce(encoder: ConfigDict, size: Size) -> Inputs:
 
 def _taco(encoder: ConfigDict, size: Size) -> Inputs:
     inputs = _mmt(encoder, size)
-    if size.width and size.width % encoder.heads:
-        encoder.heads = 4
+    if size.width:
+        encoder.heads = HEADS
     return inputs._replace(interest=True)
 
 
@@ -334,6 +344,7 @@ def _simulate_data(cfg: Config, inputs: Inputs, size: Size, notes: list[str]) ->
     if share < 1:
         notes.append(f'batch {size.batch} in place of {loader.batch_size}, the set in proportion')
         loader.batch_size = size.batch
+        _shrink(cfg.model, share, notes)
     loader.update(num_workers=0, persistent_workers=False, pin_memory=False)
     train = loader.dataset
     loader.dataset = _dataset(train, inputs, size, notes, share=share)
@@ -344,6 +355,20 @@ def _simulate_data(cfg: Config, inputs: Inputs, size: Size, notes: list[str]) ->
     for metric in _listed(cfg.get('test_evaluator')):
         if 'train' in metric:
             metric.train = loader.dataset
+
+
+def _shrink(model: ConfigDict, share: float, notes: list[str]) -> None:
+    """What is as many items as it is because of the batch: of a smaller one there are fewer.
+
+    The hard negatives of a cascade are the best of a batch, and a bank remembers some batches.
+    """
+    for retriever in _retrievers(model):
+        for key, (type_, default, name) in BATCHES.items():
+            if bare_name(retriever) == type_:
+                own = retriever.get(key, default)
+                retriever[key] = max(1, round(share * own))
+                note = f'{retriever[key]} {name} in place of {own}'
+                notes += [] if note in notes else [note]
 
 
 def _listed(value: Any) -> list[ConfigDict]:

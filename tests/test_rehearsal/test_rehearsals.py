@@ -14,7 +14,7 @@ from mmvtr.registry import bare_name
 from mmvtr.rehearsal.expectations import check
 from mmvtr.rehearsal.report import page, summary
 from mmvtr.rehearsal.run import as_dict, rehearse
-from mmvtr.rehearsal.simulated import Size, Unknown, simulate
+from mmvtr.rehearsal.simulated import FULL, Size, Unknown, simulate
 
 ROOT = Path(__file__).parents[2]
 TINY = Size(width=16, batch=4, frames=8, layers=1)
@@ -70,6 +70,18 @@ def test_the_schedule_is_the_configs_own():
     # The mean of CLIP4Clip's factor: up over a tenth, then (1 + cos(pi x)) / 2 from .1 to 1.
     mean = 0.1 / 2 + 0.9 / 2 - math.sin(0.1 * math.pi) / (2 * math.pi)
     assert record.bounds['supervision.slope'] == pytest.approx(rate * record.total * mean, rel=0.01)
+
+
+def test_what_counts_items_of_a_batch_shrinks_with_it():
+    """Hard negatives are the best of a batch, and a bank remembers some batches."""
+    made, notes = simulate(config('taco_msrvtt'), Size(batch=32))
+    assert made.model.negatives == 2  # 8 of 128
+    assert '2 hard negatives in place of 8' in notes
+    made, notes = simulate(config('dvtr_hit_msvd'), Size(batch=32))
+    assert made.model.bank_size == 1024  # 4,096 of 128 a step
+    assert '1024 keys of a bank in place of 4096' in notes
+    made, notes = simulate(config('dvtr_hit_msvd'), FULL)
+    assert made.model.bank_size == 4096 and notes == []
 
 
 def test_members_that_start_from_a_checkpoint_start_untrained():
