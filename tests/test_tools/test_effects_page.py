@@ -464,7 +464,9 @@ def test_a_fair_condition_is_corrected_and_shows_other_settings(plan, folder, wr
     gain = view.edge(view.rows['idle'], 'semantic/v2t_P1')
     assert gain.sign == 1 and view.verdict(view.rows['idle']) == 'helps'
     monkeypatch.setitem(
-        families, 'clips', importlib.import_module('comparison.plan').Family('x', [], True)
+        families,
+        'clips',
+        importlib.import_module('comparison.plan').Family('ambiguity60', [{}, {}], True),
     )
     for seed in range(3):
         save(folder, 'soft', seed, hits=24, recalls=40, role='matched')
@@ -482,12 +484,44 @@ def test_a_fair_condition_is_corrected_and_shows_other_settings(plan, folder, wr
         and view.verdict(view.rows['idle']) == 'not resolved'
     )
     lines = lines_of(text, '### At other settings')
-    own, matched, recall = (cell.split(' ')[0] for cell in lines['the soft one'][:3])
-    assert (own, matched, recall) == ('+30.0', '+20.0', '+30.0')  # of the last, 33 to 15
-    assert lines['the soft one'][3:] == [f'{view.corrected["soft"]:.3f}', '3', '2']
+    own, matched, paid, recall = (cell.split(' ')[0] for cell in lines['the soft one'][:4])
+    assert (own, matched, paid, recall) == ('+30.0', '+20.0', '+0.0', '+30.0')  # last: 33 to 15
+    assert lines['the soft one'][4:] == [f'{view.corrected["soft"]:.3f}', '3', '2']
     assert lines['the idle one'][1] == lines['the idle one'][0]  # its control's are its own
-    assert lines['the idle one'][2].startswith('+0.0 [')  # 15 to 15, by the mean
+    assert lines['the idle one'][3].startswith('+0.0 [')  # 15 to 15, by the mean
+    # Where nothing was chosen, other settings are told of only where they were trained.
+    monkeypatch.setitem(families, 'clips', families['clips']._replace(tuned_on='clean'))
+    text = write()
     assert 'Protocol: each row, its control and the oracle were trained' in text
+    lines = lines_of(text, '### At other settings')
+    assert [cell.split(' ')[0] for cell in lines['the soft one'][1:4]] == ['+20.0', '+0.0', '+30.0']
+    assert lines['the idle one'][1:4] == ['', '', '']
+
+
+def test_corpora_on_which_nothing_was_chosen_are_taken_together(plan, folder, write, monkeypatch):
+    summary = importlib.import_module('comparison.summary')
+    methods, conditions = plan
+    assert '### Unused corpora together' not in write()
+    monkeypatch.setattr(summary, 'UNUSED_NAMES', ('ambiguity60', 'clean'))
+    families = importlib.import_module('comparison.plan').FAMILIES
+    kind = importlib.import_module('comparison.kinds').Family
+    monkeypatch.setitem(families, 'clips', kind('elsewhere', [], True))
+    for seed in range(2):  # the third seed of the first corpus has no partner here, and counts
+        save(folder, 'plain', seed, condition='clean')
+        save(folder, 'oracle', seed, condition='clean')
+        save(folder, 'soft', seed, hits=21, recalls=40, condition='clean')
+        save(folder, 'soft', seed, hits=24, recalls=40, condition='clean', role='matched')
+        save(folder, 'soft', seed, hits=24, recalls=40, role='matched')
+    text = write()
+    text = text[text.index('### Unused corpora together') :]
+    rows = [line for line in text.splitlines() if line.startswith('| the soft one')][:2]
+    own, matched = ([cell.strip() for cell in row.split('|')[2:-1]] for row in rows)
+    # P@1: 30 and 15 points of the oracle's 60 over 12 of 60; rsum: -20 three times, and 0.
+    assert own[:3] == ['own best', '5', '+24.0 [+13.8, +34.2]']
+    assert own[3].startswith('-12.0 [') and own[4].startswith('+40.0 [')
+    assert own[5] == '50 %, 25 %'
+    assert matched[:3] == ["its control's best", '4', '+20.0 [+20.0, +20.0]']
+    assert matched[5] == '33 %, 33 %'
 
 
 def test_texts_of_a_video_go_together(folder, write):

@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import Any, Callable, Mapping, NamedTuple, NoReturn, Sequence
+from typing import Any, Mapping, NamedTuple, Sequence
 
 import numpy as np
 import torch
@@ -31,6 +31,7 @@ from mmvtr.evaluation.score_files import (
     read_positives,
     read_score_file,
 )
+from mmvtr.evaluation.score_options import add_truth, check_folders, fail, told
 from mmvtr.storage import write_atomically
 from mmvtr.structures import Directed, Relation
 
@@ -68,20 +69,10 @@ def parse_args() -> argparse.Namespace:
     )
     add = parser.add_argument
     add('files', nargs='+', type=Path, metavar='FILE', help='the baseline first')
-    add(
-        '--positives',
-        type=Path,
-        metavar='P',
-        help='who matches, as for eval_scores.py: .npy, or TREC qrels, which runs need; default '
-        'for square matrices: the diagonal',
-    )
-    add('--judgments', type=Path, metavar='QRELS', help='judged pairs, query 0 item grade')
-    add(
-        '--at-least',
-        type=float,
-        default=1.0,
-        metavar='X',
-        help='the lowest grade of --judgments that is right (default: 1)',
+    add_truth(
+        parser,
+        'who matches, as for eval_scores.py: .npy, or TREC qrels, which runs need; default for '
+        'square matrices: the diagonal',
     )
     add('--metrics', nargs='+', metavar='KEY', help='some only, as t2v_R1 judged_t2v_extra_AP')
     add(
@@ -117,28 +108,12 @@ def main() -> None:
         plot(args.plot, rows, args.level)
 
 
-def fail(message: object) -> NoReturn:
-    raise SystemExit(f'error: {message}')
-
-
 def check_options(args: argparse.Namespace) -> None:
     if len(args.files) < 2:
         fail('a comparison needs two files, the baseline first')
     if not 0 < args.level < 1:
         fail(f'--level must be between 0 and 1, not {args.level}')
-    for path in (args.out, args.plot):
-        if path is not None and not path.parent.is_dir():
-            fail(f'{path}: the folder {path.parent} does not exist')
-
-
-def told(function: Callable[..., Any], *arguments: Any) -> Any:
-    """What a function returns, its errors as one line."""
-    try:
-        return function(*arguments)
-    except FileNotFoundError:
-        fail(f'{arguments[0]} does not exist')
-    except (OSError, ValueError) as error:
-        fail(error)
+    check_folders((args.out, args.plot))
 
 
 def load_all(args: argparse.Namespace) -> tuple[Relation, dict[str, Directed]]:

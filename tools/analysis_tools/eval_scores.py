@@ -16,7 +16,7 @@ import argparse
 import json
 import math
 from pathlib import Path
-from typing import Any, Callable, Mapping, NoReturn, Optional
+from typing import Any, Callable, Mapping, Optional
 
 import numpy as np
 import torch
@@ -45,6 +45,7 @@ from mmvtr.evaluation.score_files import (
     read_score_file,
     refuse_constant,
 )
+from mmvtr.evaluation.score_options import add_truth, check_folders, fail, told
 from mmvtr.functional import hubness, untied
 from mmvtr.functional import score_transforms as fn
 from mmvtr.functional.tiles import inner_products
@@ -77,21 +78,11 @@ def parse_args() -> argparse.Namespace:
         metavar='VIDEOS.npy',
         help='float [V, D]: SCORES.npy are embeddings of texts [T, D], scores their inner products',
     )
-    add(
-        '--positives',
-        type=Path,
-        metavar='P.npy',
-        help='bool or 0-1 [T, V], or int [T]: the video (column) of each text; default for a '
+    add_truth(
+        parser,
+        'P.npy: bool or 0-1 [T, V], or int [T]: the video (column) of each text; default for a '
         'square matrix: its diagonal. Any other suffix: TREC qrels, grades above 0 are matches; a '
         'run needs them',
-    )
-    add('--judgments', type=Path, metavar='QRELS', help='judged pairs, query 0 item grade')
-    add(
-        '--at-least',
-        type=float,
-        default=1.0,
-        metavar='X',
-        help='the lowest grade of --judgments that is right (default: 1)',
     )
     add('--tie-range', action='store_true', help='ranks if ties fall at best and at worst, too')
     add(
@@ -170,10 +161,6 @@ def main() -> None:
         plot(args.plot, title, {'raw': scores, **transformed}, positives, temperature)
 
 
-def fail(message: object) -> NoReturn:
-    raise SystemExit(f'error: {message}')
-
-
 def check_options(args: argparse.Namespace) -> None:
     """Refuse what does not fit together, before anything is read or computed."""
     banks = [args.bank_t2v, args.bank_v2t]
@@ -196,11 +183,7 @@ def check_options(args: argparse.Namespace) -> None:
         fail(f'--iters must be 0 or more, not {args.iters}')
     if args.gallery and args.scores.suffix != '.npy':
         fail(f'--gallery needs embeddings of texts as .npy, not {args.scores}')
-    for path in (args.out, args.plot, args.save):
-        if path is not None and not path.parent.is_dir():
-            fail(f'{path}: the folder {path.parent} does not exist')
-        if path is not None and path.is_dir():
-            fail(f'{path} is a folder, expected the name of a file')
+    check_folders((args.out, args.plot, args.save))
 
 
 def load_all(args: argparse.Namespace) -> tuple[Tensor, Tensor, Ids]:
@@ -242,16 +225,6 @@ def load_judgments(args: argparse.Namespace, ids: Ids) -> Optional[PairValues]:
     pairs = told(read_qrels, args.judgments)
     told(pairs.matrix, *ids)
     return pairs
-
-
-def told(function: Callable[..., Any], *arguments: Any) -> Any:
-    """What a function returns, its errors as one line."""
-    try:
-        return function(*arguments)
-    except FileNotFoundError:
-        fail(f'{arguments[0]} does not exist')
-    except (OSError, ValueError) as error:
-        fail(error)
 
 
 def save(path: Path, scores: Tensor, transformed: Mapping[str, Directed], ids: Ids) -> None:

@@ -360,7 +360,9 @@ def cells(plan: Plan, chosen: Choices) -> list[Training]:
             for name, methods in plan.wanted.items():
                 condition = plan.conditions[name]
                 if role != OWN and name != FAMILIES[condition.family].tuned_on:
-                    continue  # other settings are shown once a family
+                    # Other settings are shown once a family, and where a plan asks for them.
+                    asked = condition.matched if role == MATCHED else ()
+                    methods = [method for method in methods if method in asked]
                 for method in methods:
                     points = chosen[condition.family, SUMS.get(method, method)]
                     if role == OWN or points.get(role, points[OWN]) != points[OWN]:

@@ -63,6 +63,8 @@ def _corpus(seed: int, label: str, about: str) -> Condition:
 
 #: Corpora that nothing was chosen on.
 UNUSED = (24, 25, 26)
+#: Rows that have a price: with their control's learning rate as well.
+MATCHED = ('implied', 'implied_low')
 CONDITIONS = {
     'general21': _corpus(
         21, 'general captions', 'The learning rates of all corpora like it are chosen on its val.'
@@ -72,7 +74,7 @@ CONDITIONS = {
             seed,
             f'general captions, unused {number}',
             'Other clips, captions and training seeds than any that a setting was chosen on.',
-        )
+        )._replace(matched=MATCHED)
         for number, seed in enumerate(UNUSED, 1)
     },
 }

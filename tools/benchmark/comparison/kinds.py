@@ -58,6 +58,8 @@ class Condition(NamedTuple):
         options: changes to the configs of all its methods.
         first_seed: of the trainings.
         metrics: configs of further metrics, for val and test.
+        matched: methods that are trained with the settings of their control as well; where a family
+            is tuned, all are.
     """
 
     label: str
@@ -75,6 +77,7 @@ class Condition(NamedTuple):
     options: Mapping[str, Any] = {}
     first_seed: int = 0
     metrics: Sequence[Mapping[str, Any]] = ()
+    matched: Sequence[str] = ()
 
 
 class Family(NamedTuple):

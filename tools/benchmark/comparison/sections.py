@@ -186,7 +186,8 @@ def _main_table(view: View) -> str:
 
 def _others_table(view: View) -> str:
     """Of rows that get a verdict, where the protocol is fair."""
-    aim, lines = view.condition.aim, []
+    aim, cost, lines = view.condition.aim, view.condition.cost, []
+    paid = [cost] if cost != aim else []
     for name, p in view.corrected.items():
         row = view.rows[name]
         own = view.edge(row, aim)
@@ -194,15 +195,18 @@ def _others_table(view: View) -> str:
         lines.append(
             [
                 view.label(name),
-                *(interval(gain, aim) for gain in (own, view.elsewhere(row, MATCHED))),
+                interval(own, aim),
+                interval(view.elsewhere(row, MATCHED), aim),
+                *(interval(view.elsewhere(row, MATCHED, key), key) for key in paid),
                 interval(view.elsewhere(row, RECALL), aim),
                 f'{p:.3f}',
                 f'{len(own.seeds)}',
                 'over 99' if needed is None and len(own.gains) > 1 else f'{needed or ""}',
             ]
         )
-    headings = ['row', 'own best', "control's best", 'best by recall', 'corrected p', 'seeds']
-    return table([*headings, 'seeds needed'], lines) if lines else ''
+    headings = ['row', 'own best', "control's best", *(f'{heading(key)} there' for key in paid)]
+    headings += ['best by recall', 'corrected p', 'seeds', 'seeds needed']
+    return table(headings, lines) if lines else ''
 
 
 def _further(view: View, row: Row, key: str) -> str:

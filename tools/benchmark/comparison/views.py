@@ -24,7 +24,7 @@ from comparison.files import (
     with_sums,
 )
 from comparison.kinds import TRANSFORMS, Condition, Method
-from comparison.plan import is_fair
+from comparison.plan import FAMILIES, is_fair
 from comparison.statistics import Difference, difference, is_better, share
 from comparison.verdicts import MATTERS, collapsed_seeds, verdict
 from mmvtr.evaluation.paired import LEVEL, holm
@@ -121,20 +121,20 @@ class View(NamedTuple):
         holds = not first or self.corrected.get(row.name, 0.0) <= 1 - LEVEL
         return verdict(gain, paired, matters=MATTERS[aim], lower=lower, holds=holds)
 
-    def elsewhere(self, row: Row, role: str) -> Optional[Difference]:
-        """Difference in the aim to its first control at other settings.
+    def elsewhere(self, row: Row, role: str, key: Optional[str] = None) -> Optional[Difference]:
+        """Difference to its first control at other settings; None where nothing was trained there.
 
         Args:
             row: at its own.
             role: ``MATCHED``: the row has the settings that are best for its control; ``RECALL``:
                 each of both has those of its best paired recall.
+            key: of the measure; None: the aim.
         """
-        control = next(iter(self.controls[row.name]), None)
-        if control is None or role not in self.others:
+        control, rows = next(iter(self.controls[row.name]), None), self.others.get(role, {})
+        base = (rows if role == RECALL else self.rows).get(control)
+        if base is None or row.name not in rows:
             return None
-        rows = self.others[role]
-        base = rows[control] if role == RECALL else self.rows[control]
-        return difference(rows[row.name], base, self.condition.aim, self.text_videos)
+        return difference(rows[row.name], base, key or self.condition.aim, self.text_videos)
 
     def missing(self) -> list[str]:
         """'label: no cells' of planned methods; 'label: seed 1' of seeds that others have."""
@@ -237,18 +237,22 @@ def _view(
     view = View(name, plan, rows, labels, groups, bounds, controls, videos, meant)
     if not is_fair(plan):
         return view
-    others = {role: _at(role, rows, cells) for role in (MATCHED, RECALL)}
+    # Where the settings were chosen, a row without cells of a role has that one's settings anyway.
+    all_ = name == FAMILIES[plan.family].tuned_on
+    others = {role: _at(role, rows, cells, all_=all_) for role in (MATCHED, RECALL)}
     return view._replace(corrected=_corrected(view), others=others)
 
 
-def _at(role: str, rows: Mapping[str, Row], cells: Sequence[Cell]) -> dict[str, Row]:
-    """The rows with the cells of a role, in place of their own ones."""
+def _at(role: str, rows: Mapping[str, Row], cells: Sequence[Cell], *, all_: bool) -> dict[str, Row]:
+    """The rows with the cells of a role, in place of their own; ``all_``: others as they are."""
     found: dict[str, dict[int, Cell]] = {}
     for cell in cells:
         if cell.role == role:
             found.setdefault(cell.method, {})[cell.seed] = cell
     return {
-        name: row._replace(cells=found.get(row.method, row.cells)) for name, row in rows.items()
+        name: row._replace(cells=found.get(row.method, row.cells))
+        for name, row in rows.items()
+        if all_ or row.method in found
     }
 
 
