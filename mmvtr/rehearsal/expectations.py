@@ -15,6 +15,7 @@ from typing import Any, Callable, Iterator, NamedTuple, Optional
 from mmengine.config import Config, ConfigDict
 
 from mmvtr.registry import bare_name
+from mmvtr.rehearsal.simulated import TEST_VIDEOS
 
 Part = dict[str, Any]
 
@@ -31,6 +32,9 @@ PRECISION_GAIN = 2.0
 FRAMES, PUSHED = 25.0, 90.0
 #: R@1 on the simulated test set, in percent; chance is a third of one.
 LEARNS = 5.0
+#: A set of a few hundred videos, which a small batch makes of a small one, may be learnt by heart:
+#: by this R@1 on training items.  Then ten times chance on unseen ones is learning enough.
+BY_HEART, LEARNS_BY_HEART = 25.0, 10 * 100 / TEST_VIDEOS
 
 
 class Check(NamedTuple):
@@ -115,11 +119,21 @@ def shared(full: Part, narrow: Part) -> Iterator[Check]:
         )
     recall = narrow['tested'].get('retrieval/t2v_R1')
     if recall is not None:
-        yield Check(
-            'something is learnt',
-            recall >= LEARNS,
-            f't2v R@1 {recall:.1f} on unseen items (at least {LEARNS:g})',
-        )
+        yield _learns(recall, narrow['judged'][-1][1] if narrow['judged'] else {})
+
+
+def _learns(recall: float, figures: dict[str, float]) -> Check:
+    """R@1 on unseen items, and where that is low on training items as well."""
+    said = f't2v R@1 {recall:.1f} on unseen items (at least {LEARNS:g}'
+    known = [value for name, value in figures.items() if name.split('_')[-1] == 'R1']
+    if recall >= LEARNS or not known or max(known) < BY_HEART:
+        return Check('something is learnt', recall >= LEARNS, f'{said})')
+    return Check(
+        'something is learnt',
+        recall >= LEARNS_BY_HEART,
+        f'{said}, or {LEARNS_BY_HEART:.1f} where the set is learnt by heart: {max(known):.0f} on '
+        'training items)',
+    )
 
 
 def _ends(curves: dict[str, list[tuple[int, float]]]) -> tuple[float, float, float]:

@@ -206,6 +206,19 @@ def test_what_a_cut_off_training_has_not_reached_is_no_fault():
     assert one['no dead parameter'].passed is False  # that is one at any time
 
 
+@pytest.mark.parametrize(
+    'unseen, seen, passed',
+    [(5.0, 5.0, True), (4.9, 20.0, False), (4.9, 30.0, True), (3.2, 60.0, False)],
+)
+def test_a_small_set_may_be_learnt_by_heart(unseen, seen, passed):
+    record = _with_rates(slope=(1.85, 9.0), bias=(2.0, 1.0), bound=60.0)
+    record['tested'] = {'retrieval/t2v_R1': unseen}
+    record['judged'][-1][1]['R1'] = seen
+    one = {c.name: c for c in check(config('dvtr_c2v_msrvtt'), record, record)}
+    assert one['something is learnt'].passed is passed
+    assert ('by heart' in one['something is learnt'].said) is (unseen < 5 and seen > 25)
+
+
 def test_the_page_has_a_row_a_config():
     record = _with_rates(slope=(1.85, 1.92), bias=(2.0, 1.93), bound=0.07)
     record.update(seconds=90.0, notes=['batch 32 in place of 128'])
