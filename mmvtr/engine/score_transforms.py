@@ -15,6 +15,7 @@ from torch import Tensor
 from mmvtr.engine.evaluation import Evaluation
 from mmvtr.engine.query_queue import Queries, QueryQueueHook
 from mmvtr.functional import score_transforms as fn
+from mmvtr.functional.score_transforms import check_local_scaling
 from mmvtr.functional.sinkhorn import check_strictness
 from mmvtr.functional.tiles import Tiles, as_tiles
 from mmvtr.registry import HOOKS
@@ -29,10 +30,12 @@ class Bank(NamedTuple):
 
     Attributes:
         scores: [K, N] in tiles.
+        kind: of the queries, ``'text'`` or ``'video'``.
         video: int64 [K], the training video that each query belongs to; None: the test queries.
     """
 
     scores: Tiles
+    kind: str
     video: Optional[Tensor] = None
 
 
@@ -122,9 +125,10 @@ class ScoreTransformHook(Hook):
     ) -> Tensor:
         """``kind`` of the queries; their scores [Q, N] -> [Q, N]."""
         if stored is None:
-            bank = Bank(as_tiles(scores))
+            bank = Bank(as_tiles(scores), kind)
         else:
-            bank = Bank(evaluation.bank_scores(kind, stored[kind].levels), stored[kind].video)
+            queries = stored[kind]
+            bank = Bank(evaluation.bank_scores(kind, queries.levels), kind, queries.video)
         return self.transform(scores, bank, temperature)
 
     def _stored(self, runner: Runner) -> Optional[dict[str, Queries]]:
@@ -318,3 +322,39 @@ class CSLSHook(ScoreTransformHook):
 
     def transform(self, scores: Tensor, bank: Bank, temperature: float) -> Tensor:
         return fn.csls(scores, bank.scores, k=self.k)
+
+
+@HOOKS.register_module()
+class LocalScalingHook(ScoreTransformHook):
+    """A part of CSLS, of either sign and apart for the directions.
+
+    See :func:`~mmvtr.functional.local_scaling`.  After a training that spares general captions,
+    ``v2t`` goes from what pairs ask for (above 0) to what is true (below 0), docs/agreement.md.
+
+    Args:
+        t2v: strength for videos as items; 0 = raw scores.
+        v2t: strength for texts as items; 0 = raw scores.
+        share: of the queries, those that an item is nearest to.
+        queries, bank_file, temperature, name: see :class:`ScoreTransformHook`.
+
+    Raises:
+        ValueError: as of :class:`ScoreTransformHook`; a share outside (0, 1], a strength that is
+            not finite, or none in either direction.
+    """
+
+    default_name = 'local_scaling'
+
+    def __init__(
+        self, *, t2v: float = 0.0, v2t: float = 0.0, share: float = 0.05, **kwargs
+    ) -> None:
+        super().__init__(**kwargs)
+        for strength in (t2v, v2t):
+            check_local_scaling(strength, share)
+        if t2v == v2t == 0:
+            raise ValueError('LocalScalingHook: t2v and v2t are 0, so that nothing would change')
+        self.strengths = dict(text=t2v, video=v2t)
+        self.share = share
+
+    def transform(self, scores: Tensor, bank: Bank, temperature: float) -> Tensor:
+        strength = self.strengths[bank.kind]
+        return fn.local_scaling(scores, bank.scores, strength=strength, share=self.share)

@@ -7,6 +7,7 @@ ranked within a row.  A bank of test queries makes any of them transductive.
 
 from __future__ import annotations
 
+import math
 from typing import Optional
 
 import torch
@@ -239,6 +240,53 @@ def csls(scores: Tensor, bank: Tensor | Tiles, *, k: int = 10) -> Tensor:
     items = bank.finite().per_column(lambda tile: tile.topk(k, dim=0).values.mean(0))
     own = scores.topk(k, dim=1).values.mean(1, keepdim=True)
     return 2 * scores - own - items.to(scores)
+
+
+def local_scaling(
+    scores: Tensor, bank: Tensor | Tiles, *, strength: float, share: float = 0.05
+) -> Tensor:
+    """Scores less a part of what an item scores with the queries that it is nearest to.
+
+        s_ij - strength * r_j
+
+    r_j is the mean of the highest ``share`` of item j's bank scores, at least of one.  Above 0
+    items that many queries are near to fall, hubs and general captions; below 0 they rise, and what
+    is true of many is found before what was written for one (docs/agreement.md).  At a half the
+    order is that of :func:`csls`, with a share of queries in place of a number.
+
+    Args:
+        scores: float [Q, N], s, of the queries asked.
+        bank: float [K, N] of the bank queries with the same items, or its tiles.
+        strength: of either sign; 0 = raw scores.
+        share: of the bank, in (0, 1].
+
+    Returns:
+        float [Q, N] in score units, float32 or better.
+
+    Raises:
+        ValueError: as :func:`sinkhorn_scores`; a share out of range or a strength that is not
+            finite.
+
+    Example:
+        The two best of four bank scores are .9 and .7, and .2 and .2. ::
+
+            >>> bank = torch.tensor([[0.9, 0.1], [0.7, 0.2], [0.1, 0.2], [0.2, 0.0]])
+            >>> local_scaling(torch.tensor([[0.8, 0.3]]), bank, strength=0.5, share=0.5)
+            tensor([[0.4000, 0.2000]])
+    """
+    scores, bank = _checked(scores, bank)
+    check_local_scaling(strength, share)
+    k = max(1, round(share * bank.shape[0]))
+    items = bank.finite().per_column(lambda tile: tile.topk(k, dim=0).values.mean(0))
+    return scores - strength * items.to(scores)
+
+
+def check_local_scaling(strength: float, share: float) -> None:
+    """Raise a ValueError where :func:`local_scaling` would."""
+    if not math.isfinite(strength):
+        raise ValueError(f'strength must be finite, not {strength}')
+    if not 0 < share <= 1:
+        raise ValueError(f'share must lie in (0, 1], not {share}')
 
 
 def activation_set(bank: Tensor | Tiles, *, k: int = 1) -> Tensor:

@@ -27,7 +27,10 @@ ALL_HOOKS = [
     hooks.QBNormHook,
     hooks.CSLSHook,
     hooks.UnbalancedSinkhornHook,
+    hooks.LocalScalingHook,
 ]
+#: Arguments beside the queries.
+ARGUMENTS = {hooks.CSLSHook: dict(k=3), hooks.LocalScalingHook: dict(t2v=0.3, v2t=0.3, share=0.25)}
 
 
 def vectors(count, seed):
@@ -82,11 +85,12 @@ FUNCTIONS = dict(
     dual_softmax=lambda s, g: fn.dual_softmax(s, g, temperature=GAMMA),
     qb_norm=lambda s, g: fn.qb_norm(s, g, temperature=GAMMA, k=1),
     csls=lambda s, g: fn.csls(s, g, k=3),
+    local_scaling=lambda s, g: fn.local_scaling(s, g, strength=0.3, share=0.25),
 )
 
 
 def build(kind, **kwargs):
-    return kind(**({'k': 3} if kind is hooks.CSLSHook else {}), **kwargs)
+    return kind(**ARGUMENTS.get(kind, {}), **kwargs)
 
 
 @pytest.mark.parametrize('kind', ALL_HOOKS)
@@ -281,3 +285,27 @@ def test_bad_arguments(arguments, message):
 def test_queries_have_no_default():
     with pytest.raises(TypeError, match='queries'):
         hooks.SinkhornHook()
+
+
+def test_local_scaling_has_a_strength_for_each_direction(runner, evaluation):
+    hook = hooks.LocalScalingHook(v2t=-0.4, share=0.25, queries='train_queue')
+    hook.after_scoring(runner, evaluation)
+    scores, (_, v2t) = evaluation.matrices['scores'], bank_scores()
+    found = evaluation.transformed['local_scaling']
+    assert torch.equal(found.t2v, scores)
+    expected = fn.local_scaling(scores.t(), v2t.t(), strength=-0.4, share=0.25).t()
+    torch.testing.assert_close(found.v2t, expected)
+    assert not torch.equal(found.v2t, scores)
+
+
+@pytest.mark.parametrize(
+    'how, said',
+    [
+        (dict(), 't2v and v2t are 0'),
+        (dict(v2t=0.1, share=2), r'share must lie in \(0, 1\], not 2'),
+        (dict(t2v=float('inf')), 'strength must be finite, not inf'),
+    ],
+)
+def test_bad_local_scaling(how, said):
+    with pytest.raises(ValueError, match=said):
+        hooks.LocalScalingHook(queries='test', **how)

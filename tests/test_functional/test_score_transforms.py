@@ -11,6 +11,7 @@ from mmvtr.functional.score_transforms import (
     csls,
     dual_softmax,
     inverted_softmax,
+    local_scaling,
     qb_norm,
     sinkhorn_scores,
     unbalanced_sinkhorn,
@@ -26,6 +27,7 @@ TRANSFORMS = {
     'dual_softmax': lambda s, g: dual_softmax(s, g, temperature=0.1),
     'qb_norm': lambda s, g: qb_norm(s, g, temperature=0.1, k=2),
     'csls': lambda s, g: csls(s, g, k=3),
+    'local_scaling': lambda s, g: local_scaling(s, g, strength=0.6, share=1.0),
 }
 every_transform = pytest.mark.parametrize('transform', TRANSFORMS.values(), ids=TRANSFORMS)
 
@@ -182,6 +184,33 @@ def test_csls_is_twice_the_score_less_both_neighbourhoods(k):
         lambda i, j: 2 * scores[i, j] - mean_of_best(scores[i]) - mean_of_best(bank[:, j]),
     )
     torch.testing.assert_close(csls(scores, bank, k=k), expected)
+
+
+@pytest.mark.parametrize('strength, share, k', [(0.5, 0.3, 3), (-0.2, 0.05, 1), (0.0, 1.0, 9)])
+def test_local_scaling_takes_a_part_of_the_nearest_queries(strength, share, k):
+    scores, bank = matrices()
+
+    def mean_of_best(values):
+        return sum(sorted(values.tolist())[-k:]) / k
+
+    expected = loop(scores, lambda i, j: scores[i, j] - strength * mean_of_best(bank[:, j]))
+    found = local_scaling(scores, bank, strength=strength, share=share)
+    torch.testing.assert_close(found, expected)
+    if strength == 0.5:  # as CSLS orders
+        assert torch.equal(order(found), order(csls(scores, bank, k=k)))
+
+
+@pytest.mark.parametrize(
+    'how, said',
+    [
+        (dict(strength=0.1, share=0.0), r'share must lie in \(0, 1\], not 0'),
+        (dict(strength=0.1, share=1.1), r'share must lie in \(0, 1\], not 1.1'),
+        (dict(strength=float('nan')), 'strength must be finite, not nan'),
+    ],
+)
+def test_bad_local_scaling(how, said):
+    with pytest.raises(ValueError, match=said):
+        local_scaling(*matrices(), **how)
 
 
 # What holds of all of them.

@@ -207,14 +207,14 @@ def test_a_known_choice_is_kept_while_its_configs_are_the_same(
 
 def test_a_fair_family_is_trained_at_three_settings(tool, plan_of, monkeypatch, tmp_path):
     names = ('general21', 'general24')
-    plan = plan_of('--conditions', *names, '--methods', 'implied', '--seeds', '4')
+    plan = plan_of('--conditions', *names, '--methods', 'implied_lifted', '--seeds', '4')
     plan = plan._replace(out=tmp_path / 'e')
     low, middle, high = (point[LR] for point in plan.grid('general captions'))
 
     def tuned(training):
         rate, method = training.point[LR], training.method
-        aim = dict(infonce=-abs(rate - low), implied=-abs(rate - high))[method]
-        recall = dict(infonce=-abs(rate - low), implied=-abs(rate - middle))[method]
+        aim = dict(infonce=-abs(rate - low), implied_lifted=-abs(rate - high))[method]
+        recall = dict(infonce=-abs(rate - low), implied_lifted=-abs(rate - middle))[method]
         return dict(sha=training.sha, val=aim, recall=recall, cpu_seconds=1.0)
 
     monkeypatch.setattr(tool, 'tuned', tuned)
@@ -224,22 +224,22 @@ def test_a_fair_family_is_trained_at_three_settings(tool, plan_of, monkeypatch, 
     family = 'general captions'
     assert choices[family, 'infonce'] == dict.fromkeys(('own', 'recall', 'matched'), {LR: low})
     points = dict(own=high, recall=middle, matched=low)  # of the last, its control's best
-    assert choices[family, 'implied'] == {role: {LR: rate} for role, rate in points.items()}
+    assert choices[family, 'implied_lifted'] == {role: {LR: rate} for role, rate in points.items()}
 
     trainings = tool.cells(plan, choices)
     found = [(t.name, t.method, t.seed, t.role, t.point[LR]) for t in trainings]
     for name, first in zip(names, (210, 240)):
         for seed in range(first, first + 4):
             assert (name, 'infonce', seed, 'own', low) in found
-            assert (name, 'implied', seed, 'own', high) in found
+            assert (name, 'implied_lifted', seed, 'own', high) in found
     others = [one for one in found if one[3] != 'own']
     assert others == found[-9:]  # own settings first
     # Where the family was tuned, three seeds, and none for what is the same; on a corpus on which
     # nothing was chosen, the settings of its control alone.
     assert others == [
-        *(('general21', 'implied', seed, 'recall', middle) for seed in (210, 211, 212)),
+        *(('general21', 'implied_lifted', seed, 'recall', middle) for seed in (210, 211, 212)),
         *(
-            (name, 'implied', first + seed, 'matched', low)
+            (name, 'implied_lifted', first + seed, 'matched', low)
             for seed in range(3)
             for name, first in (('general21', 210), ('general24', 240))
         ),

@@ -99,10 +99,14 @@ class Family(NamedTuple):
 
 #: Test-time transforms: NCL's with the train queue, its control, and one that knows the queries.
 SINKHORN, CONTROL, TEST_QUERIES = 'sinkhorn', 'inverted_softmax', 'sinkhorn_oracle'
+#: In v2t, texts that many clips of the train queue are near to are found earlier, or later.
+LIFTED, LOWERED = 'lifted', 'lowered'
 TRANSFORMS = {
     SINKHORN: 'Sinkhorn, train queue',
     CONTROL: 'inverted softmax, train queue',
     TEST_QUERIES: 'Sinkhorn, test queries (oracle)',
+    LIFTED: 'general texts lifted',
+    LOWERED: 'general texts lowered',
 }
 #: The learning rates that the fair protocol tries, for each row and its control.
 FAIR_GRID = [{'optim_wrapper.optimizer.lr': lr} for lr in (5e-4, 1e-3, 2e-3)]

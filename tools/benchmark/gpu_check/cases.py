@@ -501,6 +501,13 @@ def _transforms(x: SimpleNamespace) -> list[Case]:
             lambda i: torch.cat([x for _, x in f.inner_products(i.texts, i.videos).parts()], 1),
         ),
         _case('csls', x, 'scores bank', lambda i: f.csls(i.scores, i.bank, k=3), low=False),
+        _case(
+            'local_scaling',
+            x,
+            'scores bank',
+            lambda i: f.local_scaling(i.scores, i.bank, strength=-0.2, share=0.3),
+            low=False,
+        ),
         _case('activation_set', x, 'bank', lambda i: f.activation_set(i.bank, k=2), low=False),
     ]
     plain = (
