@@ -499,10 +499,9 @@ def test_a_fair_condition_is_corrected_and_shows_other_settings(plan, folder, wr
 
 
 def test_corpora_on_which_nothing_was_chosen_are_taken_together(plan, folder, write, monkeypatch):
-    summary = importlib.import_module('comparison.summary')
-    methods, conditions = plan
-    assert '### Unused corpora together' not in write()
-    monkeypatch.setattr(summary, 'UNUSED_NAMES', ('ambiguity60', 'clean'))
+    found = importlib.import_module('comparison.together')
+    assert '**Over the unused corpora together.**' not in write()
+    monkeypatch.setattr(found, 'UNUSED_NAMES', ('ambiguity60', 'clean'))
     families = importlib.import_module('comparison.plan').FAMILIES
     kind = importlib.import_module('comparison.kinds').Family
     monkeypatch.setitem(families, 'clips', kind('elsewhere', [], True))
@@ -513,7 +512,7 @@ def test_corpora_on_which_nothing_was_chosen_are_taken_together(plan, folder, wr
         save(folder, 'soft', seed, hits=24, recalls=40, condition='clean', role='matched')
         save(folder, 'soft', seed, hits=24, recalls=40, role='matched')
     text = write()
-    text = text[text.index('### Unused corpora together') :]
+    text = text[text.index('**Over the unused corpora together.**') :]
     rows = [line for line in text.splitlines() if line.startswith('| the soft one')][:2]
     own, matched = ([cell.strip() for cell in row.split('|')[2:-1]] for row in rows)
     # P@1: 30 and 15 points of the oracle's 60 over 12 of 60; rsum: -20 three times, and 0.

@@ -10,6 +10,7 @@ from comparison.kinds import Method
 from comparison.markdown import interval, table
 from comparison.papers import PAPERS, Paper
 from comparison.plan import is_fair
+from comparison.together import unused_together
 from comparison.views import View
 
 HEADINGS = ['method', 'condition', 'over', 'aim', 'cost', 'seeds', 'verdict']
@@ -61,6 +62,7 @@ def paper_sections(views: Mapping[str, View], methods: Mapping[str, Method]) -> 
             f'**Claim.** {paper.claim}\n',
             f'**Condition.** {paper.condition}\n',
             f'**What happened.**\n\n{lines}' if lines else '**What happened.** Nothing was run.\n',
+            unused_together(views) if paper.together else '',
             f'**What its authors may say.** {paper.answer}\n',
         ]
-    return '\n'.join(parts)
+    return '\n'.join(part for part in parts if part)

@@ -6,16 +6,14 @@ from typing import Mapping, Sequence
 
 from comparison.columns import heading
 from comparison.files import Row
-from comparison.general import UNUSED
 from comparison.kinds import Method
 from comparison.markdown import interval, named, signed, table
 from comparison.pictures import AIM_COST, PRECISION, RSUM, aim_share
 from comparison.statistics import time_ratio
-from comparison.together import together
+from comparison.together import UNUSED_NAMES
 from comparison.verdicts import COLLAPSED, MATTERS
 from comparison.views import View
 
-UNUSED_NAMES = tuple(f'general{seed}' for seed in UNUSED)
 #: The conditions that say who reaches the shaded area of ``trade.png``, and what was chosen there.
 HEADLINES = {
     **dict.fromkeys(UNUSED_NAMES, 'no setting was chosen here'),
@@ -23,11 +21,6 @@ HEADLINES = {
     'confirm': 'no setting was chosen here: unused seeds',
     'confirm2': 'the same, once more',
 }
-TOGETHER = """\
-General captions, on corpora that nothing was chosen on: differences to the first control, training
-by training (each pair has its seed), with Student's 95 % intervals over all trainings. The settings
-of a row's control are those that it would have had anyway: nothing was chosen for the row.
-"""
 #: Marks rows of whose method there is more to be said.
 NOTED = '\u2020'
 #: A control that took this many times as long is named with its time.
@@ -79,9 +72,6 @@ def summary(
         parts += [f'### Verdicts ({family})\n', _verdicts(those, methods)]
     parts += ['### Who does what\n', _plainly(views, methods)]
     parts += [_headline(view) for view in views if _has_headline(view)]
-    unused = together([view for view in views if view.name in UNUSED_NAMES])
-    if unused:
-        parts += ['### Unused corpora together\n', TOGETHER, unused]
     parts += [f'![{TITLES[name]}]({link}/{name}.png)\n' for name in TITLES if name in pictures]
     shown = {row.method for view in views for row in view.rows.values()}
     known = [methods[name] for name in methods if name in shown and methods[name].note]

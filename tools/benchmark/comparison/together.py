@@ -7,11 +7,18 @@ from typing import Mapping, NamedTuple, Optional, Sequence
 
 from comparison.columns import heading
 from comparison.files import MATCHED, OWN, Row
+from comparison.general import UNUSED
 from comparison.markdown import percent, table
 from comparison.views import View
 from mmvtr.evaluation.paired import student
 
+UNUSED_NAMES = tuple(f'general{seed}' for seed in UNUSED)
 SETTINGS = {OWN: 'own best', MATCHED: "its control's best"}
+ABOUT = """\
+**Over the unused corpora together.** Differences to the first control, training by training (each
+pair has its seed), with Student's 95 % intervals over all trainings. At the settings of its control
+nothing was chosen for the row.
+"""
 
 
 class Gains(NamedTuple):
@@ -27,6 +34,12 @@ class Gains(NamedTuple):
     cost: list[float]
     shares: list[float]
     by_corpus: list[float]
+
+
+def unused_together(views: Mapping[str, View]) -> str:
+    """What rows gain on the corpora that nothing was chosen on; '' before any was trained on."""
+    made = together([views[name] for name in UNUSED_NAMES if name in views])
+    return f'{ABOUT}\n{made}' if made else ''
 
 
 def together(views: Sequence[View]) -> str:
