@@ -65,7 +65,8 @@ ROWS = ('infonce', 'dvtr_floor0', 'dvtr_v2t', 'agreement', *METHODS, 'oracle')
 FAMILY = 'general captions'
 
 
-def _corpus(seed: int, label: str, about: str) -> Condition:
+def corpus(seed: int, label: str, about: str) -> Condition:
+    """Clips, captions and trainings of a seed."""
     knobs = dict(seed=seed, num_val=1000)
     return Condition(
         label=label,
@@ -86,11 +87,11 @@ UNUSED = (24, 25, 26)
 #: Rows that have a price: with their control's learning rate as well.
 MATCHED = ('implied_lifted',)
 CONDITIONS = {
-    'general21': _corpus(
+    'general21': corpus(
         21, 'general captions', 'The learning rates of all corpora like it are chosen on its val.'
     ),
     **{
-        f'general{seed}': _corpus(
+        f'general{seed}': corpus(
             seed,
             f'general captions, unused {number}',
             'Other clips, captions and training seeds than any that a setting was chosen on.',

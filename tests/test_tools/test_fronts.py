@@ -1,0 +1,69 @@
+"""Fronts of a bias at test time, from hand-made results."""
+
+import importlib
+import json
+
+import pytest
+from PIL import Image
+
+from children import ROOT
+
+
+@pytest.fixture
+def tool(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / 'tools/benchmark'))
+    return importlib.import_module('fronts')
+
+
+def results(tool, precision, rsum):
+    """Of one training, for which each .1 of strength takes 4 of P@1 and gives 2 of rsum."""
+    return {
+        f'{x:g}': {'v2t P@1': precision - 40 * x, 'rsum': rsum + 20 * x, 't2v rsum': 60.0}
+        for x in tool.STRENGTHS
+    }
+
+
+def test_differences_are_to_the_same_corpus_and_seed(tool, tmp_path):
+    known = {
+        'general24/infonce_lifted/240': results(tool, 20, 140),
+        'general25/infonce_lifted/250': results(tool, 40, 150),
+        'general24/implied_lifted/240': results(tool, 60, 130),
+        'general25/implied_lifted/250': results(tool, 70, 140),
+        'general25/implied_lifted/251': results(tool, 0, 0),  # without its partner
+        'general27/infonce_lifted/270': results(tool, 0, 0),  # of another set
+    }
+    points = {(point.method, point.strength): point for point in tool.front(known, (24, 25))}
+    assert len(points) == 2 * len(tool.STRENGTHS)
+    base = points['infonce_lifted', 0.0]
+    assert base.gains == {name: [0, 0] for name in ('v2t P@1', 'rsum', 't2v rsum', 'share')}
+    ours = points['implied_lifted', -0.2]
+    assert ours.gains['v2t P@1'] == pytest.approx([48, 38])  # 68 - 20, 78 - 40
+    assert ours.gains['share'] == pytest.approx([100 * 48 / 80, 100 * 38 / 60])
+    assert ours.gains['rsum'] == pytest.approx([-14, -14])  # not to InfoNCE with the same bias
+    assert ours.told('rsum') == '-14.0 [-14.0, -14.0]'
+    lines = tool.front_table(list(points.values())).splitlines()
+    assert '| implied texts, floor .07 | -0.2 | +43.0 [' in '\n'.join(lines)
+    assert '| InfoNCE | 0 | +0.0 [+0.0, +0.0] | +0.0 [+0.0, +0.0] |' in '\n'.join(lines)
+    tool.draw(
+        {'some': tool.front(known, (24,)), 'others': tool.front(known, (25,))}, tmp_path / 'f.png'
+    )
+    assert Image.open(tmp_path / 'f.png').size == (1040, 460)
+    assert tool.front(known, (29,)) == []
+
+
+def test_trainings_are_those_of_the_comparison(tool):
+    found = tool.trainings(2)
+    assert len({tool.key_of(one) for one in found}) == len(found) == 24
+    rates = {tuple(one.point.values()) for one in found}
+    assert len(rates) == 1  # the baseline's
+    assert {one.name for one in found} == {f'general{seed}' for seed in range(24, 30)}
+    first = found[0]
+    assert first.seed == first.condition.first_seed == 240
+
+
+def test_the_page_quotes_the_file(tool):
+    known = json.loads((ROOT / 'docs/benchmark/fronts.json').read_text())
+    page = (ROOT / 'docs/agreement.md').read_text()
+    for seeds in tool.TABLES.values():
+        for line in tool.front_table(tool.front(known, seeds)).splitlines()[2:]:
+            assert line in page
