@@ -115,7 +115,7 @@ def trainings(seeds: int) -> list[Training]:
     names = [f'general{seed}' for seed in (*UNUSED, *FRESH)]
     plan = effects.Plan(
         CORPORA,
-        {name: [BASELINE, OURS] for name in names},
+        {name: ['infonce', BASELINE, OURS] for name in names},
         range(seeds),
         None,
         ROOT / 'docs/benchmark/effects',
