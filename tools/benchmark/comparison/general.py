@@ -28,7 +28,7 @@ METHODS = {
         'and on two more corpora had been seen.',
     ),
     'implied_lifted': Method(
-        'implied texts, floor .07, general texts lifted',
+        'implied texts, floor .07, with a bias',
         IMPLIED,
         'ours',
         {FLOOR: 0.07},
@@ -41,7 +41,7 @@ METHODS = {
         'the unused corpora; the bias had not.',
     ),
     'infonce_lifted': Method(
-        'InfoNCE, general texts lifted or lowered',
+        'InfoNCE, with a bias',
         'configs/c2v_planted_features.py',
         'control',
         transforms=(LIFTED, LOWERED),
