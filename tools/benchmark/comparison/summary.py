@@ -49,7 +49,7 @@ spoils, and in the **cost**, paired recall as the field counts it there.
 - *a baseline of others*: another loss or another encoder. It has differences and no verdict.
 
 What would matter: {precision:g} points of P@1, {map:g} of mAP, {rsum:g} of rsum. Of P@1 and mAP
-that is less than a tenth of what the oracles gain where they gain, of rsum it is 1.7 points of each
+that is less than a sixth of what the oracles gain where they gain, of rsum it is 1.7 points of each
 of its six R@K{apart}.
 """
 
