@@ -10,7 +10,7 @@ model = dict(
 )
 train_dataloader = dict(dataset=dict(agreement=dict(type='CaptionImplication')))
 custom_hooks = [
-    dict(type='QueryQueueHook', size=2048),
-    dict(type='LocalScalingHook', queries='train_queue', v2t=-0.15, name='lifted'),
-    dict(type='LocalScalingHook', queries='train_queue', v2t=0.1, name='lowered'),
+    dict(type='mmvtr.QueryQueueHook', size=2048),
+    dict(type='mmvtr.LocalScalingHook', queries='train_queue', v2t=-0.15, name='lifted'),
+    dict(type='mmvtr.LocalScalingHook', queries='train_queue', v2t=0.1, name='lowered'),
 ]

@@ -155,7 +155,7 @@ def test_a_queue_that_is_never_filled_is_caught():
 
 
 def test_a_bank_that_is_never_filled_is_caught():
-    record = as_dict(rehearse(config('hit_msvd', **{'model.bank_size': 8}), TINY, steps=2))
+    record = as_dict(rehearse(config('hit_msvd', **{'model.bank_size': 256}), TINY, steps=2))
     cfg = config('hit_msvd')
     assert {c.name: c for c in check(cfg, record, record)}['bank filled'].passed
     record['bank']['size'] = 4096
