@@ -21,7 +21,8 @@ from mmvtr.models.momentum import MomentumRetriever
 from mmvtr.rehearsal.expectations import check
 from mmvtr.rehearsal.judge import judge, scatter
 from mmvtr.rehearsal.record import Enough, RehearsalHook, bare, group_of
-from mmvtr.rehearsal.simulated import FULL, NARROW, Size, simulate
+from mmvtr.rehearsal.simulated import simulate
+from mmvtr.rehearsal.simulated_model import FULL, NARROW, Size
 
 #: Steps of the part at full width.
 FULL_STEPS = 2
@@ -86,7 +87,7 @@ def rehearse(
 
     Raises:
         ValueError: steps < 1; a config that cannot be simulated
-            (:class:`~mmvtr.rehearsal.simulated.Unknown`).
+            (:class:`~mmvtr.rehearsal.simulated_model.Unknown`).
     """
     if steps is not None and steps < 1:
         raise ValueError(f'steps must be at least 1, not {steps}')

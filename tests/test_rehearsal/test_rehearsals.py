@@ -14,7 +14,8 @@ from mmvtr.registry import bare_name
 from mmvtr.rehearsal.expectations import check
 from mmvtr.rehearsal.report import page, summary
 from mmvtr.rehearsal.run import as_dict, rehearse
-from mmvtr.rehearsal.simulated import FULL, Size, Unknown, simulate
+from mmvtr.rehearsal.simulated import simulate
+from mmvtr.rehearsal.simulated_model import FULL, Size, Unknown
 
 ROOT = Path(__file__).parents[2]
 TINY = Size(width=16, batch=4, frames=8, layers=1)

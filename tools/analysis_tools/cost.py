@@ -28,7 +28,8 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from mmvtr.registry import MODELS, bare_name
-from mmvtr.rehearsal.simulated import FULL, Unknown, simulate
+from mmvtr.rehearsal.simulated import simulate
+from mmvtr.rehearsal.simulated_model import FULL, Unknown
 from mmvtr.utils import forget_pretrained, load_config, register_all_modules
 
 #: Numbers of a row, and how the table calls them.
