@@ -357,4 +357,6 @@ class LocalScalingHook(ScoreTransformHook):
 
     def transform(self, scores: Tensor, bank: Bank, temperature: float) -> Tensor:
         strength = self.strengths[bank.kind]
+        if not strength:
+            return scores  # and the bank's scores are not made
         return fn.local_scaling(scores, bank.scores, strength=strength, share=self.share)

@@ -237,9 +237,8 @@ def csls(scores: Tensor, bank: Tensor | Tiles, *, k: int = 10) -> Tensor:
     scores, bank = _checked(scores, bank)
     _check_k(k, bank.shape[0], 'bank queries')
     _check_k(k, scores.shape[1], 'gallery items')
-    items = bank.finite().per_column(lambda tile: tile.topk(k, dim=0).values.mean(0))
     own = scores.topk(k, dim=1).values.mean(1, keepdim=True)
-    return 2 * scores - own - items.to(scores)
+    return 2 * scores - own - _nearest(bank, k).to(scores)
 
 
 def local_scaling(
@@ -277,8 +276,12 @@ def local_scaling(
     scores, bank = _checked(scores, bank)
     check_local_scaling(strength, share)
     k = max(1, round(share * bank.shape[0]))
-    items = bank.finite().per_column(lambda tile: tile.topk(k, dim=0).values.mean(0))
-    return scores - strength * items.to(scores)
+    return scores - strength * _nearest(bank, k).to(scores)
+
+
+def _nearest(bank: Tiles, k: int) -> Tensor:
+    """The mean of the k highest bank scores of each item, [N]."""
+    return bank.finite().per_column(lambda tile: tile.topk(k, dim=0).values.mean(0))
 
 
 def check_local_scaling(strength: float, share: float) -> None:

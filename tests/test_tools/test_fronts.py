@@ -67,3 +67,25 @@ def test_the_page_quotes_the_file(tool):
     for seeds in tool.TABLES.values():
         for line in tool.front_table(tool.front(known, seeds)).splitlines()[2:]:
             assert line in page
+
+
+def test_the_findings_quote_the_file(tool):
+    known = json.loads((ROOT / 'docs/benchmark/fronts.json').read_text())
+    ours = {p.strength: p for p in tool.front(known, tool.FRESH) if p.method == tool.OURS}
+    share = {x: f'{ours[x].mean("share"):.0f} %' for x in ours}
+    paid = {x: -ours[x].mean('rsum') for x in ours}
+    findings, page = (
+        ' '.join((ROOT / f'docs/{name}.md').read_text().split())
+        for name in ('findings', 'agreement')
+    )
+    at = ours[0.1]
+    assert f'v2t P@1 {at.told("v2t P@1")} for rsum {at.told("rsum")}, {share[0.1]} of' in findings
+    assert (
+        f'Without the bias it is {share[0.0]} for {paid[0.0]:.1f}, turned the other way '
+        f'{share[-0.2]} for {paid[-0.2]:.0f}.'
+    ) in findings
+    assert f'(.1): {at.told("share").replace("+", "")} % for {paid[0.1]:.1f} [' in page
+    assert f'gives {share[0.0]} for {paid[0.0]:.1f}, and a share of {share[-0.2]} costs' in page
+    # What was written down before they were made: 45 % for at most 10, by the means.
+    assert at.mean('share') >= tool.AIM_SHARE and paid[0.1] <= tool.AIM_COST
+    assert tool.student(at.gains['share'])[0] >= 38

@@ -28,7 +28,7 @@ from comparison.cells import QUEUE, Training, config_of, made, tested_checkpoint
 from comparison.files import MATCHED, OWN, load_json
 from comparison.general import UNUSED, corpus
 from comparison.markdown import table
-from comparison.pictures import AIM_COST, AREA, STYLE
+from comparison.pictures import AIM_COST, AIM_SHARE, AREA, STYLE
 from comparison.plan import CONDITIONS
 from comparison.processes import run_tool
 from matplotlib import rc_context
@@ -48,8 +48,6 @@ KEYS = {
     'rsum': ('retrieval/rsum',),
     't2v rsum': ('retrieval/t2v_R1', 'retrieval/t2v_R5', 'retrieval/t2v_R10'),
 }
-#: Percent of the way to a P@1 of 100, where oracles stand.
-AIM_SHARE = 45
 FRESH = (27, 28, 29)
 CORPORA = {
     **CONDITIONS,
@@ -173,7 +171,8 @@ def prefix_of(strength: float) -> str:
 
 def front(known: Mapping[str, Mapping[str, Any]], seeds: Sequence[int]) -> list[Point]:
     """All points of some corpora, from the file; none before they were trained on."""
-    known = {key: found for key, found in known.items() if int(key[7:9]) in seeds}
+    names = {f'general{seed}' for seed in seeds}
+    known = {key: found for key, found in known.items() if key.split('/')[0] in names}
     if not known:
         return []
     points = []

@@ -138,7 +138,7 @@ METHODS: dict[str, Method] = {
         'UATVR',
         _untrimmed('uatvr'),
         'paper',
-        controls=('pooled', 'tokens_extra'),
+        controls=('pooled', 'tokens', 'tokens_extra'),
         note="with the heads and objectives of its tables' networks. Changed: samples are compared "
         'by their cosines at temperature .05 (Eq. 11 has inner products and no temperature).',
     ),

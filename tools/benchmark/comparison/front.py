@@ -6,7 +6,6 @@ from typing import Mapping, Sequence
 
 from comparison.columns import heading
 from comparison.files import Row
-from comparison.kinds import Method
 from comparison.markdown import interval, table
 from comparison.papers import PAPERS, Paper
 from comparison.plan import is_fair
@@ -17,32 +16,41 @@ HEADINGS = ['method', 'condition', 'over', 'aim', 'cost', 'seeds', 'verdict']
 
 
 def verdict_table(
-    papers: Sequence[Paper], views: Mapping[str, View], methods: Mapping[str, Method]
+    papers: Sequence[Paper], views: Mapping[str, View], *, further: bool = False
 ) -> str:
-    """A line for each row that a paper is judged by, of those with cells of several seeds."""
-    lines = [
-        _line(views[where], views[where].rows[name])
-        for paper in papers
-        for where, name in paper.rows
-        if where in views and name in views[where].rows and len(views[where].rows[name].cells) > 1
-    ]
+    """A line for each row that a paper is judged by, of those with cells of several seeds.
+
+    Args:
+        papers: whose rows they are.
+        views: by name.
+        further: a line for each control, in place of the one that is named, or the first.
+    """
+    lines = []
+    for paper in papers:
+        for where, name, *named in paper.rows:
+            view = views.get(where)
+            if view is None or name not in view.rows or len(view.rows[name].cells) < 2:
+                continue
+            controls = view.controls[name]
+            for control in controls if further else named or controls[:1]:
+                lines.append(_line(view, view.rows[name], control))
     return table(HEADINGS, lines) if lines else ''
 
 
-def _line(view: View, row: Row) -> list[str]:
-    plan, controls = view.condition, view.controls[row.name]
+def _line(view: View, row: Row, control: str) -> list[str]:
+    plan = view.condition
     keys = dict.fromkeys((plan.aim, plan.cost))
-    told = [f'{heading(key)} {interval(view.edge(row, key), key)}' for key in keys]
-    word = view.verdict(row)
+    told = [f'{heading(key)} {interval(view.edge(row, key, control), key)}' for key in keys]
+    word = view.verdict(row, control)
     if word == 'costs':
         word = 'costs, aim not resolved'
     return [
         view.label(row.name) + (' (ours)' if _is_ours(view, row) else ''),
         plan.label + ('' if is_fair(plan) else ' (first round)'),
-        view.labels[controls[0]] if controls else '',
+        view.labels[control],
         *told,
         *[''] * (2 - len(told)),
-        f'{len(row.cells)}',
+        f'{len(view.edge(row, plan.aim, control).seeds)}',
         f'**{word}**' if word in ('helps', 'harms') else word,
     ]
 
@@ -52,11 +60,11 @@ def _is_ours(view: View, row: Row) -> bool:
     return view.groups[row.name] == 'ours' and 'ours' not in view.labels[row.name]
 
 
-def paper_sections(views: Mapping[str, View], methods: Mapping[str, Method]) -> str:
+def paper_sections(views: Mapping[str, View]) -> str:
     """A section a paper: its claim, what happened, and what its authors may say."""
     parts = []
     for paper in PAPERS:
-        lines = verdict_table([paper], views, methods)
+        lines = verdict_table([paper], views, further=True)
         parts += [
             f'## {paper.name}\n',
             f'**Claim.** {paper.claim}\n',

@@ -116,9 +116,9 @@ def page_texts(
     views = {view.name: view for view in found.views}
     front = [
         FRONT.format(tables=tables_of(page).name),
-        verdict_table(PAPERS, views, methods),
+        verdict_table(PAPERS, views),
         *(f'![{TITLES[name]}]({link}/{name}.png)\n' for name in pictures[:1]),
-        paper_sections(views, methods),
+        paper_sections(views),
         _origin(found, tuning, link),
     ]
     tables = [

@@ -15,7 +15,8 @@ class Paper(NamedTuple):
         name: of its section.
         claim: what it says, with the place.
         condition: what is planted here so that its problem exists.
-        rows: (condition, row) that it is judged by, in the order of the page.
+        rows: (condition, row) that it is judged by, in the order of the page; or (condition, row,
+            control), where another control than the first says what is its own.
         answer: what its authors may say of the comparison.
         together: also show its rows over all corpora that nothing was chosen on.
     """
@@ -23,7 +24,7 @@ class Paper(NamedTuple):
     name: str
     claim: str
     condition: str
-    rows: Sequence[tuple[str, str]]
+    rows: Sequence[tuple[str, ...]]
     answer: str
     together: bool = False
 
@@ -73,7 +74,7 @@ PAPERS = (
             ('tokens', 'tokens'),
             ('tokens', 'tokens_weights'),
             ('tokens', 'tokens_extra'),
-            ('tokens', 'tokens_uatvr'),
+            ('tokens', 'tokens_uatvr', 'tokens'),
             ('ambiguity60', 'uatvr'),
         ),
         "Token-wise matching lives on CLIP's aligned words and frames, which do not exist here.",

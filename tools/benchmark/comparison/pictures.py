@@ -29,6 +29,8 @@ from comparison.views import View
 #: than this much rsum.
 TRADES = ('general21', 'ambiguity60')
 AIM_COST = 10
+#: And what is aimed at for it, in percent of the oracle's gain.
+AIM_SHARE = 45
 #: A row that loses more rsum stands at the edge of the picture.
 FARTHEST = 40
 RSUM, PRECISION = 'retrieval/rsum', 'semantic/v2t_P1'
@@ -91,7 +93,7 @@ def write_pictures(folder: Path, views: Sequence[View]) -> list[str]:
 
 def aim_share(view: View) -> int:
     """Percent of the oracle's gain that is aimed at: more than in the first round."""
-    return 45 if is_fair(view.condition) else 30
+    return AIM_SHARE if is_fair(view.condition) else 30
 
 
 def _corner(view: View) -> Optional[tuple[float, float]]:

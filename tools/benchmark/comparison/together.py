@@ -51,6 +51,8 @@ def together(views: Sequence[View]) -> str:
             gains = gains_of(views, name, role)
             if gains is None or len(gains.by_corpus) < 2:
                 continue
+            if not any(gains.aim) and not any(gains.cost):
+                continue  # the trainings of its control once more
             label = next(view.label(name) for view in views if name in view.rows)
             lines.append(
                 [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Collection, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from comparison.files import (
     with_sums,
 )
 from comparison.kinds import TRANSFORMS, Condition, Method
-from comparison.plan import FAMILIES, is_fair
+from comparison.plan import is_fair
 from comparison.statistics import Difference, difference, is_better, share
 from comparison.verdicts import MATTERS, collapsed_seeds, verdict
 from mmvtr.evaluation.paired import LEVEL, holm
@@ -176,7 +176,7 @@ def make_views(
     """Read a folder of cells.
 
     Args:
-        folder: with the cells, and ``conditions.json`` where there is one.
+        folder: with the cells; ``conditions.json`` and ``tuning.json`` where there are any.
         methods: all that may have cells.
         conditions: the same; of each, the methods that it lists are shown.
         shas: of the plan's configs, by condition, method, seed and role; cells without are taken
@@ -199,8 +199,11 @@ def make_views(
         (its_plan if (cell.condition, cell.method) in planned else rest).append(cell)
     path = folder / 'conditions.json'
     described = load_json(path) if path.exists() else {}
+    tuning = load_json(folder / 'tuning.json') if (folder / 'tuning.json').exists() else {}
     views = [
-        _view(name, plan, those, methods, described.get(name, {}), path)
+        _view(
+            name, plan, those, methods, described.get(name, {}), path, tuning.get(plan.family, {})
+        )
         for name, plan in conditions.items()
         if (those := [cell for cell in known if cell.condition == name])
     ]
@@ -214,8 +217,15 @@ def _view(
     methods: Mapping[str, Method],
     described: Mapping[str, Any],
     path: Path,
+    tuned: Mapping[str, Mapping[str, Any]],
 ) -> View:
-    """One condition; ``described`` is what the file at ``path`` says of it."""
+    """One condition.
+
+    Args:
+        name, plan, methods: what is planned; ``cells``: of it.
+        described: what the file at ``path`` says of it.
+        tuned: what was chosen on val, by method of its family.
+    """
     shown = [method for method in methods if method in plan.methods]
     own = [cell for cell in cells if cell.role == OWN]
     rows = make_rows(own, {method: _transforms(methods[method]) for method in shown})
@@ -237,14 +247,32 @@ def _view(
     view = View(name, plan, rows, labels, groups, bounds, controls, videos, meant)
     if not is_fair(plan):
         return view
-    # Where the settings were chosen, a row without cells of a role has that one's settings anyway.
-    all_ = name == FAMILIES[plan.family].tuned_on
-    others = {role: _at(role, rows, cells, all_=all_) for role in (MATCHED, RECALL)}
+    others = {}
+    for role in (MATCHED, RECALL):
+        same = {method for method in shown if _is_own(role, method, plan, methods, tuned)}
+        others[role] = _at(role, rows, cells, same)
     return view._replace(corrected=_corrected(view), others=others)
 
 
-def _at(role: str, rows: Mapping[str, Row], cells: Sequence[Cell], *, all_: bool) -> dict[str, Row]:
-    """The rows with the cells of a role, in place of their own; ``all_``: others as they are."""
+def _is_own(
+    role: str,
+    method: str,
+    plan: Condition,
+    methods: Mapping[str, Method],
+    tuned: Mapping[str, Mapping[str, Any]],
+) -> bool:
+    """Whether the settings of a role are those that the method has anyway."""
+    control = next(iter(methods[method].controls), plan.baseline).split('/')[0]
+    of, key = (control, 'chosen') if role == MATCHED else (method, 'by_recall')
+    if not {method, of} <= tuned.keys():
+        return False
+    return tuned[of].get(key) == tuned[method]['chosen']
+
+
+def _at(
+    role: str, rows: Mapping[str, Row], cells: Sequence[Cell], same: Collection[str]
+) -> dict[str, Row]:
+    """The rows with the cells of a role; those of ``same`` methods, without any, as they are."""
     found: dict[str, dict[int, Cell]] = {}
     for cell in cells:
         if cell.role == role:
@@ -252,7 +280,7 @@ def _at(role: str, rows: Mapping[str, Row], cells: Sequence[Cell], *, all_: bool
     return {
         name: row._replace(cells=found.get(row.method, row.cells))
         for name, row in rows.items()
-        if all_ or row.method in found
+        if row.method in {*found, *same}
     }
 
 
