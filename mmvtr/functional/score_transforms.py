@@ -285,7 +285,20 @@ def _nearest(bank: Tiles, k: int) -> Tensor:
 
 
 def check_local_scaling(strength: float, share: float) -> None:
-    """Raise a ValueError where :func:`local_scaling` would."""
+    """See that the arguments of :func:`local_scaling` are in range.
+
+    Args:
+        strength: of either sign, a number.
+        share: of a bank, a number.
+
+    Raises:
+        ValueError: a strength that is not finite, a share outside (0, 1].
+
+    Example:
+        ::
+
+            >>> check_local_scaling(-0.15, 0.05)
+    """
     if not math.isfinite(strength):
         raise ValueError(f'strength must be finite, not {strength}')
     if not 0 < share <= 1:
