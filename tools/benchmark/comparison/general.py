@@ -20,13 +20,12 @@ METHODS = {
         'written down before the unused corpora were made.',
     ),
     'implied_lifted': Method(
-        'implied texts, floor .07, with a bias',
+        'implied texts (.07)',
         IMPLIED,
         'ours',
         {FLOOR: 0.07},
         transforms=(LIFTED, LOWERED),
-        controls=('infonce', f'infonce_lifted/{LIFTED}'),
-        chosen_by=f'{LIFTED}/retrieval/rsum',
+        controls=('infonce', 'infonce_lifted'),
         note='a second floor, added when one training each on `general21` and on two more corpora '
         'had been seen, and a bias of texts at test time (`LocalScalingHook`, v2t -.15, or .15 '
         'where they are lowered; of the nearest twentieth of the train queue), chosen on these. '
@@ -34,7 +33,7 @@ METHODS = {
         'bias does there had not.',
     ),
     'infonce_lifted': Method(
-        'InfoNCE, with a bias',
+        'InfoNCE again',
         'configs/c2v_planted_features.py',
         'control',
         transforms=(LIFTED, LOWERED),

@@ -105,8 +105,8 @@ TRANSFORMS = {
     SINKHORN: 'Sinkhorn, train queue',
     CONTROL: 'inverted softmax, train queue',
     TEST_QUERIES: 'Sinkhorn, test queries (oracle)',
-    LIFTED: 'general texts lifted',
-    LOWERED: 'general texts lowered',
+    LIFTED: 'texts lifted',
+    LOWERED: 'texts lowered',
 }
 #: The learning rates that the fair protocol tries, for each row and its control.
 FAIR_GRID = [{'optim_wrapper.optimizer.lr': lr} for lr in (5e-4, 1e-3, 2e-3)]

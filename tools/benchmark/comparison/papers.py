@@ -136,6 +136,7 @@ PAPERS = (
         'As for DVTR.',
         (
             *[(f'general{seed}', 'implied') for seed in UNUSED],
+            *[(f'general{seed}', 'implied_lifted') for seed in UNUSED],
             *[(f'general{seed}', f'implied_lifted/{LIFTED}') for seed in UNUSED],
             *[(f'general{seed}', f'implied_lifted/{LOWERED}') for seed in UNUSED],
             *[(f'general{seed}', 'agreement') for seed in UNUSED],

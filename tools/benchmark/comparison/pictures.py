@@ -274,6 +274,9 @@ def _boxes(centre: np.ndarray, size: np.ndarray) -> Iterator[tuple[float, np.nda
 
 def _effects(views: Sequence[View]) -> Optional[Figure]:
     views = [view for view in views if _gains(view)]
+    # One training says little: it is drawn only where there is nothing else.
+    several = [v for v in views if any(len(gain.seeds) > 1 for gain in _gains(v).values())]
+    views = several or views
     if not views:
         return None
     across = min(2, len(views))

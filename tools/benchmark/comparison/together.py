@@ -77,6 +77,8 @@ def gains_of(views: Sequence[View], name: str, role: str) -> Optional[Gains]:
         rows = view.rows if role == OWN else view.others.get(role, {})
         if name not in rows or name in view.oracles or not view.controls[name]:
             continue
+        if role != OWN and rows[name].cells is view.rows[name].cells:
+            continue  # its settings are its control's anyway
         control, oracle = (
             view.rows.get(other or '') for other in (view.controls[name][0], view.condition.oracle)
         )
