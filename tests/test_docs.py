@@ -26,7 +26,9 @@ PAGES = [
 ]
 #: Where a path of a page may start, and of which the project's own files do.
 STARTS = (ROOT, ROOT / 'mmvtr')
-OWN = {path.name for start in STARTS for path in start.iterdir() if path.is_dir()}
+#: A user's data and results lie beside the project: git's ignored folders are not the project's.
+IGNORED = {line.strip('/') for line in (ROOT / '.gitignore').read_text().split()}
+OWN = {path.name for start in STARTS for path in start.iterdir() if path.is_dir()} - IGNORED
 PATH = re.compile(r'(?<![\w/])((?:[\w./*-]|\{[^}`]*\})+\.(py|sh|md|png|json))\b(?:: ([\w, ]+)`)?')
 FOLDER = re.compile(r'(?<![\w./{}<-])((?:[a-z]\w*/)+)(?![\w.*{<-])')
 DOTTED = re.compile(r'\bmmvtr(?:\.\w+)+')

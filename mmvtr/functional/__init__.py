@@ -84,6 +84,7 @@ Uncertainty:
     mean_sample_cosine      mean cosine of all sample pairs
     mean_unit_sample        mean direction of an item's samples (DVTR)
     mean_sample_dot         mean inner product of all sample pairs (DVTR)
+    log_mean_sigmoid        log of a mean of sigmoids, finite also where they underflow
     match_log_probability   log p and log(1 - p) of a match (PCME)
     dataset_uncertainty     mean cosine of each text and frame with the other side (ARL)
     mean_cosines            the same of some embeddings
@@ -268,7 +269,11 @@ if TYPE_CHECKING:
     from mmvtr.functional.selection import highest
     from mmvtr.functional.several_hinges import several_hinges
     from mmvtr.functional.sinkhorn import Biases, column_biases, sinkhorn, sinkhorn_by_rows
-    from mmvtr.functional.soft_contrast import match_log_probability, soft_contrast
+    from mmvtr.functional.soft_contrast import (
+        log_mean_sigmoid,
+        match_log_probability,
+        soft_contrast,
+    )
     from mmvtr.functional.soft_labels import item_draws, soft_label_contrastive
     from mmvtr.functional.text_frame import Side, TextFrame, matched_frames, text_frame
     from mmvtr.functional.tiles import Tiles, as_tiles, inner_products
@@ -324,7 +329,7 @@ _NAMES = {
     'selection': 'highest',
     'several_hinges': 'several_hinges',
     'sinkhorn': 'Biases column_biases sinkhorn sinkhorn_by_rows',
-    'soft_contrast': 'match_log_probability soft_contrast',
+    'soft_contrast': 'log_mean_sigmoid match_log_probability soft_contrast',
     'soft_labels': 'item_draws soft_label_contrastive',
     'text_frame': 'Side TextFrame matched_frames text_frame',
     'tiles': 'Tiles as_tiles inner_products',

@@ -2,8 +2,13 @@ import math
 
 import pytest
 import torch
+import torch.nn.functional as F
 
-from mmvtr.functional.soft_contrast import match_log_probability, soft_contrast
+from mmvtr.functional.soft_contrast import (
+    log_mean_sigmoid,
+    match_log_probability,
+    soft_contrast,
+)
 
 T, V, S, D = 4, 3, 2, 5
 
@@ -91,3 +96,20 @@ def test_bad_arguments(batch):
         soft_contrast(*batch, slope=1.0, bias=1.0, reduction='max')
     with pytest.raises(ValueError, match=r'positives \(3, 4\) of 4 texts and 3 videos'):
         soft_contrast(batch[0], batch[1], batch[2].t(), slope=1.0, bias=1.0)
+
+
+@pytest.mark.parametrize('scale', [1.0, 30.0, 900.0])
+def test_log_mean_sigmoid_is_log_sum_exp_of_log_sigmoids(scale):
+    """Value and gradient; also at exactly 0, beside terms that underflow, and where all do."""
+    x = torch.randn(6, 3, 4, 2, generator=torch.Generator().manual_seed(1)).double() * scale
+    x[0] = 0.0
+    x[1, 0] = 0.0
+    x[2] = -x[2].abs() - 800.0
+    mine, plain = x.clone().requires_grad_(), x.clone().requires_grad_()
+    found = log_mean_sigmoid(mine, (1, 3))
+    expected = F.logsigmoid(plain).logsumexp((1, 3)) - math.log(6)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-15)
+    weights = torch.arange(1.0, 25.0, dtype=torch.float64).view(6, 4)
+    for value in (found, expected):
+        (value * weights).sum().backward()
+    torch.testing.assert_close(mine.grad, plain.grad, rtol=1e-12, atol=1e-300)

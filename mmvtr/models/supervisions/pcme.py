@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mmvtr.functional.gaussian import sample
-from mmvtr.functional.soft_contrast import EPS, match_log_probability
+from mmvtr.functional.soft_contrast import EPS, log_mean_sigmoid, match_log_probability
 from mmvtr.models.strips import Pairs
 from mmvtr.models.supervisions.dvtr import Begun, DVTRSupervision
 from mmvtr.registry import MODELS
@@ -51,7 +51,7 @@ class PCMESupervision(DVTRSupervision):
     def _logits_of_pairs(self, t: Tensor, v: Tensor) -> Tensor:
         distances = (t[:, :, None] - v[:, None]).square().sum(-1)
         logits = self.bias - F.softplus(self.slope) * (distances + EPS).sqrt()
-        yes, no = (F.logsigmoid(x).logsumexp((1, 2)) for x in (logits, -logits))
+        yes, no = (log_mean_sigmoid(x, (1, 2)) for x in (logits, -logits))
         return yes - no
 
     def _align(self, t: Tensor, v: Tensor, texts: Levels, videos: Levels, pairs: Pairs) -> Tensor:

@@ -268,6 +268,7 @@ def _losses(x: SimpleNamespace) -> list[Case]:
             'text_samples video_samples',
             lambda i: f.match_log_probability(i.text_samples, i.video_samples, slope=2.0, bias=2.0),
         ),
+        _case('log_mean_sigmoid', x, 'texts', lambda i: f.log_mean_sigmoid(i.texts, (1,))),
         _case('kl_to_unit', x, 'texts log_std_t', lambda i: f.kl_to_unit(i.texts, i.log_std_t)),
         _case('text_frame', x, 'pair_scores pair_mask own', _text_frame),
         _case(
