@@ -1,5 +1,7 @@
 # TVR as partially relevant video retrieval: 17,435 clips to train on, 2,179 to test on, with five
 # captions each; MS-SL's features, I3D + ResNet152 (3,072 wide) and RoBERTa (768); docs/data.md.
+_base_ = ['data_prvr.py']
+
 frames = [
     dict(type='LoadFeatures', path='data/tvr/FeatureData/i3d_resnet'),
     dict(type='PoolFeatures', num_frames=128, normalise=True),
@@ -12,27 +14,10 @@ words = [
         normalise=True,
     )
 ]
-loader = dict(num_workers=4, batch_size=128, collate_fn=dict(type='mmvtr.collate_retrieval'))
 
-train_dataloader = dict(
-    **loader,
-    persistent_workers=True,
-    sampler=dict(type='mmvtr.EpochSampler'),
-    dataset=dict(
-        type='mmvtr.TVRDataset',
-        split='train',
-        epoch_unit='video_with_all_texts',  # a batch is 128 clips and about 640 captions
-        video_pipeline=frames,
-        text_pipeline=words,
-    ),
+train_dataloader = dict(  # a batch is 128 clips and about 640 captions
+    dataset=dict(type='mmvtr.TVRDataset', video_pipeline=frames, text_pipeline=words)
 )
 test_dataloader = dict(
-    **loader,
-    dataset=dict(type='mmvtr.TVRDataset', split='test', video_pipeline=frames, text_pipeline=words),
+    dataset=dict(type='mmvtr.TVRDataset', video_pipeline=frames, text_pipeline=words)
 )
-test_cfg = dict(type='mmvtr.RetrievalLoop')
-test_evaluator = [
-    dict(type='mmvtr.RetrievalMetric', recall_at=(1, 5, 10, 100), v2t_protocols=()),
-    dict(type='mmvtr.MomentRatioMetric'),
-]
-# The field chooses its epoch on the set that it tests on; here the last epoch is tested.

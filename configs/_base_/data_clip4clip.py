@@ -1,0 +1,22 @@
+# What CLIP4Clip and its followers read, one per dataset below this: 12 frames, one a second at the
+# most, and 32 words.  A dataset's file adds its class and its splits.
+frames = [
+    dict(type='LoadVideo', sampling='per_second', num_frames=12),
+    dict(type='ResizeShortSide', size=224),
+    dict(type='CenterCrop', size=224),
+]
+words = [dict(type='CLIPTokenize', context_length=32)]
+loader = dict(num_workers=8, collate_fn=dict(type='mmvtr.collate_retrieval'))
+
+train_dataloader = dict(
+    **loader,
+    batch_size=128,  # pairs, on one process; on 8 processes 16 each
+    persistent_workers=True,
+    sampler=dict(type='mmvtr.EpochSampler'),
+    dataset=dict(video_pipeline=frames, text_pipeline=words),
+)
+test_dataloader = dict(
+    **loader, batch_size=64, dataset=dict(video_pipeline=frames, text_pipeline=words)
+)
+test_cfg = dict(type='mmvtr.RetrievalLoop')
+test_evaluator = [dict(type='mmvtr.RetrievalMetric')]
