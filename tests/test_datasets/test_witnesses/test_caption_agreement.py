@@ -1,13 +1,13 @@
 """Agreement of texts with the captions of clips, against counts by loops."""
 
 import math
-import re
 
 import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from captioned import CLIPS, records, words_of
 
 from mmvtr.datasets import collate_retrieval
 from mmvtr.datasets.video_text import VideoTextDataset
@@ -20,31 +20,9 @@ from mmvtr.datasets.witnesses.caption_agreement import (
 from mmvtr.models.annotation import annotated_target
 from mmvtr.registry import TASK_UTILS
 
-CLIPS = [
-    ['A red star hops.', 'something bounces', 'the crimson star'],
-    ['the blue box falls', 'a box drops'],
-    ['a red star bounces', 'the star hops, hops'],
-    ["it's a blue box"],
-    [],
-    ['the crimson box drops', 'a red box falls'],
-]
 PRIOR = 0.4
 #: The means of pmi alone, each word by the norm of its row.
 MEANS = dict(canonical=0.0, rare=False)
-
-
-def records(clips=CLIPS):
-    videos = [dict(video_id=f'v{v}') for v in range(len(clips))]
-    texts = [
-        dict(text_id=f'{v}#{n}', text=caption, video_idx=[v])
-        for v, captions in enumerate(clips)
-        for n, caption in enumerate(captions)
-    ]
-    return videos, texts
-
-
-def words_of(caption):
-    return sorted(set(re.findall(r"[a-z']+", caption.lower())))
 
 
 def pmi_by_loops(clips):

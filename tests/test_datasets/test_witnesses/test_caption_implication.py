@@ -1,10 +1,10 @@
 """How surely captions of clips imply texts, against counts by loops."""
 
 import math
-import re
 
 import numpy as np
 import pytest
+from captioned import CLIPS, records, words_of
 
 from mmvtr.datasets.planted_corpus.grammar import draw_captions
 from mmvtr.datasets.planted_corpus.knobs import Knobs
@@ -12,35 +12,13 @@ from mmvtr.datasets.planted_corpus.truth import judge
 from mmvtr.datasets.planted_corpus.world import draw_clip
 from mmvtr.registry import TASK_UTILS
 
-CLIPS = [
-    ['A red star hops.', 'something bounces', 'the crimson star'],
-    ['the blue box falls', 'a box drops'],
-    ['a red star bounces', 'the star hops, hops'],
-    ["it's a blue box"],
-    [],
-    ['the crimson box drops', 'a red box falls'],
-]
 PRIOR, LEAST = 0.7, 0.01
-
-
-def records(clips=CLIPS):
-    videos = [dict(video_id=f'v{v}') for v in range(len(clips))]
-    texts = [
-        dict(text_id=f'{v}#{n}', text=caption, video_idx=[v])
-        for v, captions in enumerate(clips)
-        for n, caption in enumerate(captions)
-    ]
-    return videos, texts
 
 
 def implied(videos, texts, **how):
     component = TASK_UTILS.build(dict(type='CaptionImplication', **how))
     component(videos, texts)
     return np.stack([t['agreement'] for t in texts]) @ np.stack([v['agreement'] for v in videos]).T
-
-
-def words_of(caption):
-    return sorted(set(re.findall(r"[a-z']+", caption.lower())))
 
 
 def by_loops(clips):

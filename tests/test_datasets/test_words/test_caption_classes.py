@@ -6,21 +6,12 @@ import pickle
 import sys
 
 import pytest
+from captioned import records
 
 from mmvtr.datasets import MSRVTTDataset, YouCook2Dataset
 from mmvtr.datasets.words.caption_classes import CaptionClasses, actions, class_number
 from mmvtr.datasets.words.part_of_speech import tag
 from mmvtr.registry import TASK_UTILS
-
-
-def records(*captions_of_videos):
-    videos = [dict(video_id=f'v{v}') for v in range(len(captions_of_videos))]
-    texts = [
-        dict(text_id=f'{v}#{n}', text=caption, video_idx=[v])
-        for v, captions in enumerate(captions_of_videos)
-        for n, caption in enumerate(captions)
-    ]
-    return videos, texts
 
 
 def named(record, names):
@@ -30,7 +21,7 @@ def named(record, names):
 
 
 def test_a_text_has_its_words():
-    videos, texts = records(['Chop the spring onions, and fry the onions.'], ['a red car'])
+    videos, texts = records([['Chop the spring onions, and fry the onions.'], ['a red car']])
     component = TASK_UTILS.build(dict(type='CaptionClasses', parser='rules'))
     component(videos, texts)
     expected = dict(verb=['chop', 'fry'], noun=['spring', 'onion'])
@@ -45,7 +36,7 @@ def test_a_video_has_what_a_quarter_of_its_captions_have():
         *('a man plays guitar', 'a man sings', 'a boy sings a song'),
         *('music', 'music', 'music', 'music', 'the guitar'),
     ]
-    videos, texts = records(captions, [])
+    videos, texts = records([captions, []])
     component = CaptionClasses(parser='rules')
     component(videos, texts)
     classes, told = named(videos[0], component.names)
@@ -53,13 +44,13 @@ def test_a_video_has_what_a_quarter_of_its_captions_have():
     assert told == [('sing', 'man')]
     assert videos[1]['classes'] == dict(verb=[], noun=[]) and videos[1]['actions'] == []
     strict = CaptionClasses(parser='rules', share=0.5)
-    videos, texts = records(captions)
+    videos, texts = records([captions])
     strict(videos, texts)
     assert named(videos[0], strict.names)[0] == dict(verb=[], noun=['music'])
 
 
 def test_a_text_of_several_videos():
-    videos, texts = records(['a man sings'], ['a dog'])
+    videos, texts = records([['a man sings'], ['a dog']])
     texts[1]['video_idx'] = [0, 1]
     component = CaptionClasses(parser='rules', share=1)
     component(videos, texts)
@@ -88,7 +79,7 @@ def test_class_numbers():
     numbers = {class_number(f'word{i}') for i in range(20000)}
     assert len(numbers) == 20000 and 0 <= min(numbers) and max(numbers) < 2**48
     component = CaptionClasses(parser='rules')
-    videos, texts = records(['take it'])
+    videos, texts = records([['take it']])
     pickle.loads(pickle.dumps(component))(videos, texts)
     assert texts[0]['classes']['verb'] == [class_number('take')]
 
@@ -98,7 +89,7 @@ def test_classes_of_a_file(tmp_path):
     path.write_text(
         json.dumps({'0#0': dict(verb=[3, 1, 3], noun=[7, 4]), '0#1': dict(verb=[1], noun=[])})
     )
-    videos, texts = records(['x', 'y'])
+    videos, texts = records([['x', 'y']])
     CaptionClasses(parser=str(path), share=1)(videos, texts)
     assert texts[0]['classes'] == dict(verb=[3, 1], noun=[7, 4])
     assert texts[0]['actions'] == [(3, 7), (1, 7)]
@@ -120,7 +111,7 @@ def test_bad_files(tmp_path, content, error, message):
     path = tmp_path / 'classes.json'
     path.write_text(json.dumps(content))
     with pytest.raises(error, match=message):
-        CaptionClasses(parser=str(path))(*records(['x']))
+        CaptionClasses(parser=str(path))(*records([['x']]))
 
 
 def test_what_it_refuses(monkeypatch, tmp_path):
@@ -130,7 +121,7 @@ def test_what_it_refuses(monkeypatch, tmp_path):
         CaptionClasses(parser=str(tmp_path / 'classes.json'))
     with pytest.raises(ValueError, match=r'share in \(0, 1\], not 0'):
         CaptionClasses(parser='rules', share=0)
-    videos, texts = records(['x'])
+    videos, texts = records([['x']])
     texts[0]['classes'] = dict(verb=[1])
     with pytest.raises(ValueError, match='1 of 2 records have classes; leave `classes` out'):
         CaptionClasses(parser='rules')(videos, texts)
