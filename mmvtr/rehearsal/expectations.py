@@ -167,10 +167,13 @@ def uncertainty(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]
         last(narrow, name)[0] for name in ('eta_above', 'eta_negative', 'eta_soft')
     )
     auc = last(narrow, 'eta_auc')[0]
-    told = above >= ETA_SHARE
+    told, gap = above >= ETA_SHARE, negative - soft
     said = f'{above:.0f} % of true negatives above .9 (DVTR Fig. 4: {ETA_SHARE:.0f} %)'
-    yield Check('eta of negatives', told, said if told else f'{said}; {why(narrow)}')
-    gap = negative - soft
+    if not told:
+        said += f'; {why(narrow)}'
+        if gap >= ETA_GAP:
+            said += sharper(model, last(narrow, 'eta_low')[0])
+    yield Check('eta of negatives', told, said)
     yield Check(
         'soft positives are spared',
         gap >= ETA_GAP and auc >= ETA_AUC,
@@ -191,6 +194,15 @@ def uncertainty(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]
             f'match probability of positives less that of negatives is {begun[0]:.2f} when the '
             f'ramp begins (at least {KNOWS:g})',
         )
+
+
+def sharper(model: ConfigDict, low: float) -> str:
+    """The sharpness at which the eta that ETA_SHARE lie above, ``1 - r^sharpness``, is .9."""
+    sharpness = model.supervision.get('sharpness', 1.0)
+    if not 0 < low < 0.9:
+        return ''
+    needed = math.ceil(sharpness * math.log(0.1) / math.log(1 - low))
+    return f', or supervision.sharpness from {sharpness:g} to {needed}'
 
 
 def why(narrow: Part) -> str:

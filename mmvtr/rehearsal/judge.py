@@ -160,6 +160,8 @@ def _of_supervision(
             figures.update(
                 eta_negative=mean_of(eta, negative),
                 eta_above=100 * mean_of((eta > 0.9).float(), negative),
+                # What 95 % of them lie above.
+                eta_low=float(eta[negative].quantile(0.05)) if negative.any() else math.nan,
                 eta_soft=mean_of(eta, soft),
                 spared=100 * mean_of((eta < 0.5).float(), ~known.positives),
             )

@@ -125,6 +125,15 @@ def test_a_rate_too_small_for_slope_and_bias_is_caught():
         assert word in said.said, said.said
 
 
+def test_negatives_that_are_not_sure_enough_say_which_sharpness_makes_them_so():
+    """eta = 1 - r^2 of .75 where 95 % lie above: r = .5, and .5^4 is the first power below .1."""
+    record = _with_rates(slope=(1.85, 7.7), bias=(2.0, 2.4), bound=140.0, above=88.0)
+    record['judged'][-1][1].update(eta_negative=0.93, eta_soft=0.18, eta_low=0.75)
+    one = {c.name: c for c in check(config('dvtr_c2v_msrvtt'), record, record)}
+    assert one['eta of negatives'].passed is False and one['soft positives are spared'].passed
+    assert one['eta of negatives'].said.endswith('supervision.sharpness from 2 to 4')
+
+
 def test_a_ramp_before_the_heads_know_anything_is_caught():
     record = _with_rates(slope=(1.85, 4.0), bias=(2.0, -4.0), bound=7.0, above=98.0)
     curves = record['curves']
