@@ -16,6 +16,8 @@ DRAWS = 2000
 #: Signs that a permutation test draws, where there are more than it can try.
 SIGNS = 9999
 LEVEL = 0.95
+#: Degrees of freedom as good as infinitely many.
+MANY = 1000.0
 
 
 class Paired(NamedTuple):
@@ -129,43 +131,12 @@ def bootstrap(
 ) -> tuple[float, float]:
     """95 % percentile interval of the mean over seeds of a sum of means over queries.
 
-    Args:
-        fields, videos, draws: see :func:`bootstrap_means`.
-
-    Returns:
-        Both ends.
-    """
-    return interval_of(bootstrap_means(fields, videos, draws=draws))
-
-
-def interval_of(means: np.ndarray) -> tuple[float, float]:
-    """Ends of what holds the middle 95 % of the draws, float64 [draws]."""
-    low, high = np.quantile(means, ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
-    return float(low), float(high)
-
-
-def bootstrap_p(means: np.ndarray) -> float:
-    """Two-sided p of a difference being 0: twice the smaller share of draws on either side of it.
-
-    Args:
-        means: float64 [draws], see :func:`bootstrap_means`; no p is below one of these.
-    """
-    share = min(float((means <= 0).mean()), float((means >= 0).mean()))
-    return min(1.0, max(2 * share, 1 / len(means)))
-
-
-def bootstrap_means(
-    fields: Sequence[np.ndarray],
-    videos: Optional[Sequence[np.ndarray]] = None,
-    *,
-    draws: int = DRAWS,
-) -> np.ndarray:
-    """Means over seeds of a sum of means over queries, of each draw.
-
     Each draw takes S of S seeds and Q of Q queries with replacement. All seeds meet the same test
     queries, so a draw takes the same ones for all; and the same ones for fields of equally many
     queries, since text i and video i are a pair where a video has one text. Where videos have
     several, a draw takes videos, for all fields the same, and all queries that belong to them.
+
+    Of one system, or of many seeds; of a few, :func:`seeds_and_queries`.
 
     Args:
         fields: each float64 [S, Q], the differences of S seeds on Q queries.
@@ -173,23 +144,66 @@ def bootstrap_means(
         draws: number of them.
 
     Returns:
-        Float64 [draws].
+        Both ends.
 
     Source: Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, Ch. 13.
     """
+    sums = _sums_of_drawn(fields, videos, draws)
+    seeds = sums.shape[1]
+    means = (sums * _counts(seeds, draws, stream=1)).sum(1) / seeds
+    low, high = np.quantile(means, ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
+    return float(low), float(high)
+
+
+def seeds_and_queries(
+    fields: Sequence[np.ndarray],
+    videos: Optional[Sequence[np.ndarray]] = None,
+    *,
+    draws: int = DRAWS,
+) -> tuple[tuple[float, float], float]:
+    """95 % interval, and p of 0, of a mean over few seeds of a sum of means over many queries.
+
+    For what other seeds *and* other queries would give.  A handful of seeds cannot be resampled:
+    draws of three show two thirds of their variance, and never more than their range.  So the
+    variance of the mean over seeds is the sample's, s^2 / S with S - 1 degrees of freedom; that of
+    the queries, the same for all seeds, is the bootstrap's, and is as good as known.  Their sum has
+    the degrees of freedom that make it a Student's t: few where the seeds disagree, many where they
+    agree.
+
+    Args:
+        fields, videos, draws: see :func:`bootstrap`.
+
+    Returns:
+        Both ends, and the two-sided p; (-inf, inf) and 1 for one seed.
+
+    Source: Welch, "The generalization of 'Student's' problem when several different population
+    variances are involved", Biometrika 1947; Satterthwaite 1946.
+    """
+    gains = sum(field.mean(1) for field in fields)
+    if len(gains) < 2:
+        return (-math.inf, math.inf), 1.0
+    of_queries = float(_sums_of_drawn(fields, videos, draws).mean(1).var())
+    of_seeds = float(gains.var(ddof=1)) / len(gains)
+    variance = of_queries + of_seeds
+    share = of_seeds / variance if variance else 0.0
+    freedom = min((len(gains) - 1) / share**2, MANY) if share else MANY
+    return _student(float(gains.mean()), math.sqrt(variance), freedom)
+
+
+def _sums_of_drawn(
+    fields: Sequence[np.ndarray], videos: Optional[Sequence[np.ndarray]], draws: int
+) -> np.ndarray:
+    """Float64 [draws, S], sums over the fields of means over the queries that a draw takes."""
     if videos is None:
         drawn = [_counts(field.shape[1], draws) for field in fields]
-        sums = sum(
+        return sum(
             times @ field.T / times.sum(1, keepdims=True) for times, field in zip(drawn, fields)
         )
-    else:
-        # the sum over a video's queries is drawn as often as the video is
-        found, places = np.unique(np.concatenate(videos), return_inverse=True)
-        counts = _counts(len(found), draws)
-        parts = np.split(places, np.cumsum([len(those) for those in videos])[:-1])
-        sums = sum(_mean_of_drawn(counts, those, field) for those, field in zip(parts, fields))
-    seeds = sums.shape[1]
-    return (sums * _counts(seeds, draws, stream=1)).sum(1) / seeds
+    # the sum over a video's queries is drawn as often as the video is
+    found, places = np.unique(np.concatenate(videos), return_inverse=True)
+    counts = _counts(len(found), draws)
+    parts = np.split(places, np.cumsum([len(those) for those in videos])[:-1])
+    return sum(_mean_of_drawn(counts, those, field) for those, field in zip(parts, fields))
 
 
 def _mean_of_drawn(counts: np.ndarray, places: np.ndarray, field: np.ndarray) -> np.ndarray:
@@ -208,35 +222,41 @@ def _counts(number: int, draws: int, stream: int = 0) -> np.ndarray:
 
 def student(values: Sequence[float]) -> tuple[float, float]:
     """95 % interval of the mean of a few normal values; infinite for one value."""
-    mean, freedom = statistics.mean(values), len(values) - 1
-    if not freedom:
-        return -math.inf, math.inf
-    half = student_quantile(freedom) * statistics.stdev(values) / math.sqrt(len(values))
-    return mean - half, mean + half
+    return _of_values(values)[0]
 
 
 def student_p(values: Sequence[float]) -> float:
     """Two-sided p of the mean of a few normal values being 0; 1 for one value."""
-    freedom = len(values) - 1
+    return _of_values(values)[1]
+
+
+def _of_values(values: Sequence[float]) -> tuple[tuple[float, float], float]:
+    mean, freedom = statistics.mean(values), len(values) - 1
     if not freedom:
-        return 1.0
-    mean, deviation = statistics.mean(values), statistics.stdev(values)
-    if deviation == 0:
-        return float(mean == 0)
-    t = abs(mean) * math.sqrt(len(values)) / deviation
+        return (-math.inf, math.inf), 1.0
+    return _student(mean, statistics.stdev(values) / math.sqrt(len(values)), freedom)
+
+
+def _student(mean: float, error: float, freedom: float) -> tuple[tuple[float, float], float]:
+    """Interval, and p of 0, of a mean with a standard error of so many degrees of freedom."""
+    freedom = round(freedom, 1)  # few are told apart, and remembered
+    half = student_quantile(freedom) * error
+    if error == 0:
+        return (mean, mean), float(mean == 0)
     angles, shares = _angles(freedom)
-    return float(1 - np.interp(math.atan(t / math.sqrt(freedom)), angles, shares))
+    p = 1 - np.interp(math.atan(abs(mean) / error / math.sqrt(freedom)), angles, shares)
+    return (mean - half, mean + half), float(p)
 
 
-@lru_cache(maxsize=256)
-def student_quantile(freedom: int, level: float = LEVEL) -> float:
+@lru_cache(maxsize=1024)
+def student_quantile(freedom: float, level: float = LEVEL) -> float:
     """Student's t that ``level`` of all ``|t|`` do not exceed."""
     angles, shares = _angles(freedom)
     return float(np.sqrt(freedom) * np.tan(np.interp(level, shares, angles)))
 
 
-@lru_cache(maxsize=64)
-def _angles(freedom: int) -> tuple[np.ndarray, np.ndarray]:
+@lru_cache(maxsize=16)
+def _angles(freedom: float) -> tuple[np.ndarray, np.ndarray]:
     """Angles from 0 on, and the share of all ``|t|`` below sqrt(freedom) tan(angle).
 
     The density of the angle is cos(angle)^(freedom - 1).

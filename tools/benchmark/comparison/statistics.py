@@ -12,7 +12,7 @@ import numpy as np
 
 from comparison.columns import lower_is_better
 from comparison.files import OF_QUERIES, Row
-from mmvtr.evaluation.paired import bootstrap_means, bootstrap_p, interval_of, student, student_p
+from mmvtr.evaluation.paired import seeds_and_queries, student, student_p
 
 
 class Difference(NamedTuple):
@@ -23,7 +23,7 @@ class Difference(NamedTuple):
         low: end of the 95 % interval; -inf for one seed, which gives none.
         high: the other end.
         seeds: that both have.
-        of_queries: whether the interval resamples queries, too.
+        of_queries: whether the interval is for other queries, too.
         p: two-sided, of a difference of 0; 1 for one seed.
         gains: of each seed.
     """
@@ -55,8 +55,8 @@ def difference(
 ) -> Optional[Difference]:
     """``row - base`` of a metric, paired by seed.
 
-    Its interval resamples seeds and test queries where the metric has a value for each query
-    (:data:`OF_QUERIES`), and is Student's over seeds where it has none.  One seed gives none.
+    Its interval is for other seeds and other test queries where the metric has a value for each
+    query (:data:`OF_QUERIES`), and for other seeds alone where it has none.  One seed gives none.
 
     Args:
         row: whose difference it is.
@@ -86,8 +86,7 @@ def difference(
         videos = [
             _videos_of(field, known, text_videos, where) for field, (known, _) in queries.items()
         ]
-    means = bootstrap_means([values for _, values in queries.values()], videos)
-    ends, p = interval_of(means), bootstrap_p(means)
+    ends, p = seeds_and_queries([values for _, values in queries.values()], videos)
     return Difference(statistics.mean(gains), *ends, seeds, True, p, tuple(gains))
 
 
