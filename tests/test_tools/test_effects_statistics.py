@@ -166,7 +166,10 @@ def test_difference_takes_the_texts_along(stats, row):
     ours, base = row('a', *[cell(1, 1, 1, 0, 0)] * 2), row('b', *[cell(0, 0, 0, 0, 0)] * 2)
     videos = np.array([0, 0, 0, 1, 1, 1])
     gain = stats.difference(ours, base, 'semantic/t2v_P1', videos)
-    assert (gain.mean, gain.low, gain.high) == pytest.approx((60, 0, 100))  # one video drawn twice
+    # Of four draws one has the first video twice (100), one the second (0), two both (60).
+    half = 1.96 * statistics.pstdev([100, 60, 60, 0])
+    assert gain.mean == pytest.approx(60)
+    assert (gain.low, gain.high) == pytest.approx((60 - half, 60 + half), rel=0.05)
     with pytest.raises(ValueError, match="ambiguity60: 't2v_P1' has 6 values.*4 texts of 2 videos"):
         stats.difference(ours, base, 'semantic/t2v_P1', np.array([0, 0, 1, 1]))
     ours, base = row('c', {}, {}), row('d', {}, {})
@@ -194,7 +197,7 @@ def test_difference_is_paired_by_seed_and_leaves_out_null(stats, row):
     base = row('b', dict(hits=(0, 1, None, 1)), dict(hits=(1, 0, None, 0)))
     gain = stats.difference(ours, base, 'semantic/v2t_P1')
     assert gain.mean == pytest.approx(100 / 3) and gain.seeds == (0, 1)
-    assert gain.low == 0 < gain.mean < gain.high <= 100 and gain.of_queries
+    assert gain.low < gain.mean < gain.high and gain.of_queries
     other = row('c', dict(hits=(None, 1, 0, 1)))
     with pytest.raises(ValueError, match='a and c of seed 0 have not the same queries in .v2t_P1'):
         stats.difference(ours, other, 'semantic/v2t_P1')
@@ -225,7 +228,7 @@ def test_share_of_the_gain_of_the_oracle(stats, row):
     assert stats.share(ours, base, oracle, key) == pytest.approx(30)
     assert stats.share(oracle, base, oracle, key) == 100
     weak, bad = row('w', *[cell(11)] * 2), row('x', *[cell(1)] * 2)
-    assert stats.difference(weak, base, key).low == 0
+    assert stats.difference(weak, base, key).sign == 0
     assert stats.share(ours, base, weak, key) is None
     assert stats.difference(bad, base, key).sign == -1
     assert stats.share(ours, base, bad, key) is None

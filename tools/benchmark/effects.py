@@ -1,7 +1,7 @@
 """Does debiasing debias?  Every method and its controls, where the truth is planted and known.
 
     python tools/benchmark/effects.py [--conditions clean ambiguity60 ...] [--methods dvtr ...]
-                                      [--seeds 3] [--jobs 2] [--minutes 80]
+                                      [--seeds N] [--jobs 2] [--minutes 80]
                                       [--out docs/benchmark/effects]
                                       [--smoke] [--configs | --count | --page]
 
@@ -56,7 +56,7 @@ class Plan(NamedTuple):
     Attributes:
         conditions: all of them by name.
         wanted: methods by condition, those that were asked for and their baselines.
-        seeds: of the trainings.
+        seeds: trainings of each row; None = as many as its condition has.
         points: of each grid, how many are tried; None = all.
         out: folder of the cells.
         work: folder of the trainings.
@@ -65,7 +65,7 @@ class Plan(NamedTuple):
 
     conditions: Mapping[str, Condition]
     wanted: Mapping[str, Sequence[str]]
-    seeds: Sequence[int]
+    seeds: Optional[int]
     points: Optional[int]
     out: Path
     work: Path
@@ -76,6 +76,11 @@ class Plan(NamedTuple):
     ) -> Training:
         """One of its trainings."""
         return Training(name, self.conditions[name], method, seed, point, self.work, role)
+
+    def count(self, name: str, role: str = OWN) -> int:
+        """Trainings of each row of a condition."""
+        count = self.seeds or self.conditions[name].seeds
+        return count if role == OWN else min(count, SEEDS_OF_OTHERS)
 
     def grid(self, family: str) -> Sequence[Mapping[str, float]]:
         """Points that the methods of a family are tuned with."""
@@ -94,7 +99,7 @@ def parse_args() -> argparse.Namespace:
     add = parser.add_argument
     add('--conditions', nargs='+', choices=CONDITIONS, default=list(CONDITIONS), metavar='NAME')
     add('--methods', nargs='+', choices=METHODS, default=list(METHODS), metavar='NAME')
-    add('--seeds', type=int, default=3, help='seeds 0, 1, ... of the trainings')
+    add('--seeds', type=int, help='trainings of each row (default: those of its condition)')
     add('--jobs', type=int, default=2, help='trainings at a time, one thread each')
     add('--minutes', type=float, help='start no training after this; default: until all are done')
     add('--out', type=Path, help='default docs/benchmark/effects; its page stands beside it')
@@ -129,7 +134,7 @@ def make_plan(args: argparse.Namespace) -> Plan:
     return Plan(
         conditions,
         wanted,
-        seeds=range(1 if args.smoke else args.seeds),
+        seeds=1 if args.smoke else args.seeds,
         points=1 if args.smoke else None,
         out=args.out or docs / 'benchmark/effects',
         work=work,
@@ -356,9 +361,11 @@ def cells(plan: Plan, chosen: Choices) -> list[Training]:
     made early."""
     found = []
     for role in ROLES:
-        for seed in plan.seeds[:SEEDS_OF_OTHERS] if role != OWN else plan.seeds:
+        for seed in range(max(plan.count(name, role) for name in plan.wanted)):
             for name, methods in plan.wanted.items():
                 condition = plan.conditions[name]
+                if seed >= plan.count(name, role):
+                    continue
                 if role != OWN and name != FAMILIES[condition.family].tuned_on:
                     # Other settings are shown once a family, and where a plan asks for them.
                     asked = condition.matched if role == MATCHED else ()

@@ -272,6 +272,7 @@ CONDITIONS: dict[str, Condition] = {
         methods=('triplet', 'ran', 'ran_tenth', 'ranp_all', 'ranp_tenth', 'relevance'),
         baseline='triplet',
         oracle='relevance',
+        seeds=5,
         aim='relevance/avg_nDCG',
         why='What RAN, RANP and the frame-length paper (its Tab. 1-3) report: nDCG of the classes '
         'of captions, the mean of both directions.',
@@ -286,6 +287,7 @@ CONDITIONS: dict[str, Condition] = {
         methods=('triplet', 'dvtr_triplet', 'cmgsd', 'oracle_triplet'),
         baseline='triplet',
         oracle='oracle_triplet',
+        seeds=5,
         aim='semantic/v2t_P1',
         why="DVTR's Tab. X asks what its weights do in a triplet loss, and CMGSD's margins are of "
         'that loss alone: both are compared with it, not with InfoNCE.',

@@ -2,75 +2,158 @@
 
 from __future__ import annotations
 
-from typing import Mapping, Sequence
+from typing import Any, Mapping, Sequence
 
 from comparison.columns import heading
-from comparison.files import Row
+from comparison.files import OWN, Row
+from comparison.kinds import Method
 from comparison.markdown import interval, table
 from comparison.papers import PAPERS, Paper
-from comparison.plan import is_fair
-from comparison.together import unused_together
-from comparison.views import View
+from comparison.plan import FAMILIES, is_fair
+from comparison.statistics import difference, time_said
+from comparison.summary import NOTED
+from comparison.together import UNUSED_NAMES, gains_of, over_corpora, told, unused, unused_together
+from comparison.verdicts import word_said
+from comparison.views import View, word_of
 
-HEADINGS = ['method', 'condition', 'over', 'aim', 'cost', 'seeds', 'verdict']
+HEADINGS = ['method', 'condition', 'over', 'aim', 'cost', 'trainings', 'verdict']
 
 
 def verdict_table(
-    papers: Sequence[Paper], views: Mapping[str, View], *, further: bool = False
+    papers: Sequence[Paper],
+    views: Mapping[str, View],
+    methods: Mapping[str, Method],
+    *,
+    further: bool = False,
 ) -> str:
     """A line for each row that a paper is judged by, of those with cells of several seeds.
+
+    The corpora that nothing was chosen on share a line.
 
     Args:
         papers: whose rows they are.
         views: by name.
+        methods: by name.
         further: a line for each control, in place of the one that is named, or the first.
     """
     lines = []
     for paper in papers:
         for where, name, *named in paper.rows:
+            if where in UNUSED_NAMES:
+                if where == UNUSED_NAMES[0]:
+                    lines += _pooled(views, methods, name)
+                continue
             view = views.get(where)
             if view is None or name not in view.rows or len(view.rows[name].cells) < 2:
                 continue
-            controls = view.controls[name]
-            for control in controls if further else named or controls[:1]:
-                lines.append(_line(view, view.rows[name], control))
+            controls = _apart(view, view.rows[name]) if further else named
+            for control in controls or view.controls[name][:1]:
+                lines.append(_line(view, methods, view.rows[name], control))
     return table(HEADINGS, lines) if lines else ''
 
 
-def _line(view: View, row: Row, control: str) -> list[str]:
+def _apart(view: View, row: Row) -> list[str]:
+    """Its controls, without those that are an earlier one under another name."""
+    kept: list[str] = []
+    for name in view.controls[row.name]:
+        gains = (
+            difference(view.rows[name], view.rows[other], view.condition.aim, view.text_videos)
+            for other in kept
+        )
+        if all(gain is None or any(gain.gains) for gain in gains):
+            kept.append(name)
+    return kept
+
+
+def _line(view: View, methods: Mapping[str, Method], row: Row, control: str) -> list[str]:
     plan = view.condition
     keys = dict.fromkeys((plan.aim, plan.cost))
-    told = [f'{heading(key)} {interval(view.edge(row, key, control), key)}' for key in keys]
-    word = view.verdict(row, control)
-    if word == 'costs':
-        word = 'costs, aim not resolved'
+    said = [f'{heading(key)} {interval(view.edge(row, key, control), key)}' for key in keys]
     return [
-        view.label(row.name) + (' (ours)' if _is_ours(view, row) else ''),
+        _label(view, methods, row),
         plan.label + ('' if is_fair(plan) else ' (first round)'),
-        view.labels[control],
-        *told,
-        *[''] * (2 - len(told)),
+        view.labels[control] + time_said(row, view.rows[control]),
+        *said,
+        *[''] * (2 - len(said)),
         f'{len(view.edge(row, plan.aim, control).seeds)}',
-        f'**{word}**' if word in ('helps', 'harms') else word,
+        word_said(view.verdict(row, control)),
     ]
 
 
-def _is_ours(view: View, row: Row) -> bool:
-    """Whether that must be said beside its label."""
-    return view.groups[row.name] == 'ours' and 'ours' not in view.labels[row.name]
+def _pooled(views: Mapping[str, View], methods: Mapping[str, Method], name: str) -> list[list[str]]:
+    """One line for all unused corpora; none before the row was trained on two of them."""
+    those = unused(views)
+    gains = gains_of(those, name, OWN)
+    if gains is None or len(gains.aim) < 2:
+        return []
+    view = next(view for view in those if name in view.rows)
+    plan, control = view.condition, view.controls[name][0]
+    aim, cost = over_corpora(gains.aim), over_corpora(gains.cost)
+    word = word_of(plan, aim, cost)
+    return [
+        [
+            _label(view, methods, view.rows[name]),
+            f'general captions, {len(gains.aim)} unused corpora',
+            view.labels[control] + time_said(view.rows[name], view.rows[control]),
+            f'{heading(plan.aim)} {told(aim, plan.aim)}',
+            f'{heading(plan.cost)} {told(cost, plan.cost)}',
+            f'{gains.trainings}',
+            word_said(word),
+        ]
+    ]
 
 
-def paper_sections(views: Mapping[str, View]) -> str:
+def _label(view: View, methods: Mapping[str, Method], row: Row) -> str:
+    """Whose it is, and a mark where there is more to be said."""
+    ours = view.groups[row.name] == 'ours' and 'ours' not in view.labels[row.name]
+    noted = f' {NOTED}' if methods[row.method].note else ''
+    return view.label(row.name) + (' (ours)' if ours else '') + noted
+
+
+def paper_sections(
+    views: Mapping[str, View], methods: Mapping[str, Method], tuning: Mapping[str, Any]
+) -> str:
     """A section a paper: its claim, what happened, and what its authors may say."""
     parts = []
     for paper in PAPERS:
-        lines = verdict_table([paper], views, further=True)
+        lines = verdict_table([paper], views, methods, further=True)
         parts += [
             f'## {paper.name}\n',
             f'**Claim.** {paper.claim}\n',
             f'**Condition.** {paper.condition}\n',
             f'**What happened.**\n\n{lines}' if lines else '**What happened.** Nothing was run.\n',
+            edges(paper, views, methods, tuning) if lines else '',
             unused_together(views) if paper.together else '',
             f'**What its authors may say.** {paper.answer}\n',
         ]
     return '\n'.join(part for part in parts if part)
+
+
+def edges(
+    paper: Paper,
+    views: Mapping[str, View],
+    methods: Mapping[str, Method],
+    tuning: Mapping[str, Any],
+) -> str:
+    """Rows of the fair protocol whose learning rate is an end of the grid: it may not be best."""
+    found: dict[str, None] = {}
+    for where, name, *_ in paper.rows:
+        view = views.get(where)
+        if view is None or name not in view.rows or not is_fair(view.condition):
+            continue
+        plan = view.condition
+        grid = FAMILIES[plan.family].grid
+        for row in (name, *view.controls[name]):
+            method = row.split('/')[0]
+            chosen = tuning.get(plan.family, {}).get(method, {}).get('chosen')
+            if len(grid) < 3 or chosen not in (grid[0], grid[-1]):
+                continue
+            (rate,) = chosen.values()
+            end = 'lowest' if chosen == grid[0] else 'highest'
+            found[f'{methods[method].label} ({plan.family}: {rate:g}, the {end})'] = None
+    if not found:
+        return ''
+    return (
+        '**At an end of the grid** of learning rates, so that a better one may lie beyond: '
+        f'{"; ".join(found)}.\n'
+    )

@@ -57,6 +57,7 @@ class Condition(NamedTuple):
         without: the condition that lacks the bias; '' = none is as good as that.
         options: changes to the configs of all its methods.
         first_seed: of the trainings.
+        seeds: trainings of each row.
         metrics: configs of further metrics, for val and test.
         matched: methods that are trained with the settings of their control as well; where a family
             is tuned, all are.
@@ -76,6 +77,7 @@ class Condition(NamedTuple):
     without: str = ''
     options: Mapping[str, Any] = {}
     first_seed: int = 0
+    seeds: int = 3
     metrics: Sequence[Mapping[str, Any]] = ()
     matched: Sequence[str] = ()
 

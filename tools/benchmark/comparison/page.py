@@ -26,10 +26,18 @@ does where the problem that it was made for exists. Made by `tools/benchmark/eff
 cells that it wrote, as is [all its tables]({tables}); do not edit.
 
 - **Aim**: the measure that the bias of the condition spoils. **Cost**: paired recall (rsum), which
-  counts the annotated match only and punishes right answers that nobody annotated. Differences to
-  the control, which differs from the method by its idea alone, with 95 % intervals.
-- **helps**, **harms**: resolved. *nothing*: the interval lies within what would matter. *not
-  resolved*: neither. *collapsed*: a training learnt nothing.
+  counts the annotated match only and punishes right answers that nobody annotated; where paired
+  recall is the aim itself, rsum is its other view. Differences to the control, which differs from
+  the method by its idea alone, with 95 % intervals for other seeds and other queries (`s`: for
+  other seeds alone; over several corpora: for other corpora).
+- **helps**, **harms**: resolved, also when corrected for how many comparisons a condition has
+  (Holm). *nothing*: the interval lies within what would matter. *not resolved*: neither.
+  *collapsed*: a training learnt nothing. An interval that excludes 0 and is *not resolved* did not
+  survive the correction.
+- *First round*: learning rate and epoch were chosen by paired recall on 150 clips, and nothing is
+  corrected. All else has the fair protocol: method and control with the same three learning rates,
+  chosen by the aim on 1,000 clips. *Unused*: no setting of the row was chosen there.
+- Rows with † have [a note]({tables}#what-the-rows-are). [All other rows]({tables}#does-it-help).
 """
 TABLES = """\
 # All tables of the comparison
@@ -42,10 +50,12 @@ to read it:
 - **Chance** is what equal scores give, the **ceiling** what perfect semantics gives.
 - *Rows in italics are oracles*: they know what no method may know, and show what is to be won.
 - Figures are means +- standard deviation over training seeds; the corpus is the same for all.
-- **Differences** are to the control of the same seed, with a 95 % interval in brackets that
-  resamples training seeds and test queries (2,000 draws, the same queries for both rows; texts of
-  one video go together). Where it ends in `s`, the measure has no values by query, and the interval
-  is Student's over seeds, on these test clips. One seed has no interval, and gets no verdict.
+- **Differences** are to the control of the same seed, with a 95 % interval in brackets for other
+  training seeds and other test queries: the variance over seeds as Student's t has it, that of the
+  queries by a bootstrap (2,000 draws, the same queries for both rows; texts of one video go
+  together), added, with Satterthwaite's degrees of freedom. Where it ends in `s`, the measure has
+  no values by query, and the interval is Student's over seeds, on these test clips. One seed has no
+  interval, and gets no verdict.
 - The **control** of a method differs from it by its idea alone: RAN is trained with a triplet loss,
   so its control is that loss without RAN. A transform's is the same transform of the control. Names
   after *over* are those of the cells, see [Files](#files).
@@ -58,8 +68,10 @@ to read it:
   sight. That is why `confirm` and `confirm2` exist: other clips, captions and training seeds, on
   which no setting was chosen. (`confirm` did say that a predecessor of agreement fell short;
   `confirm2` came later, and nothing was decided by it.)
-- Three seeds resampled show too little of their spread, and intervals of the first round are not
-  corrected for their number: of twenty rows that do nothing, one or two look as if they did.
+- Intervals of the first round are not corrected for their number: of twenty rows that do nothing,
+  one looks as if it did.
+- In `classes` and `margins` every row has five seeds. Three were planned; two of their rows were
+  near a verdict, and got two more seeds before all others did.
 """
 
 
@@ -116,9 +128,9 @@ def page_texts(
     views = {view.name: view for view in found.views}
     front = [
         FRONT.format(tables=tables_of(page).name),
-        verdict_table(PAPERS, views),
+        verdict_table(PAPERS, views, methods),
         *(f'![{TITLES[name]}]({link}/{name}.png)\n' for name in pictures[:1]),
-        paper_sections(views),
+        paper_sections(views, methods, tuning),
         _origin(found, tuning, link),
     ]
     tables = [

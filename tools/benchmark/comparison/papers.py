@@ -77,7 +77,8 @@ PAPERS = (
             ('tokens', 'tokens_uatvr', 'tokens'),
             ('ambiguity60', 'uatvr'),
         ),
-        "Token-wise matching lives on CLIP's aligned words and frames, which do not exist here.",
+        "Its heads are for captions that leave open what is meant, on CLIP's aligned words and "
+        'frames; here towers learn from nothing, and no caption of `tokens` is general.',
     ),
     Paper(
         'Frame-length bias',
@@ -87,7 +88,8 @@ PAPERS = (
         'In training the length follows the action for nine clips of ten (or seven), in the test '
         'the other way round.',
         (('confound90', 'causal'), ('confound70', 'causal')),
-        'Nothing against the verdict; the bias of real sets is milder than one of nine in ten.',
+        'The bias of real sets is milder than nine clips of ten; at seven of ten, where it costs '
+        'the baseline nothing here, nothing can be won back.',
     ),
     Paper(
         'NCL',
@@ -104,7 +106,7 @@ PAPERS = (
             ('clean', 'ncl/sinkhorn'),
         ),
         'The paper compares with the plain loss without biases; the second control, which has the '
-        'same biases in the test, is stricter.',
+        'same biases in the test, is stricter. How well each row normalises is in the tables.',
     ),
     Paper(
         'RAN, RANP',
@@ -144,8 +146,8 @@ PAPERS = (
             ('confirm', 'agreement'),
             ('confirm2', 'agreement'),
         ),
-        'Settings were chosen on the corpus of `ambiguity60` and on one more, with test results in '
-        'sight; the others are what counts.',
+        "Agreement's settings were chosen on the corpus of `ambiguity60` and on one more, those of "
+        'implied texts on corpora 21 to 23, with test results in sight; the others count.',
         together=True,
     ),
 )

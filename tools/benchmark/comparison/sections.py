@@ -31,7 +31,10 @@ CHOSEN = (
     'rates, chosen by the aim on 1,000 clips of val.'
 )
 ONE_RATE = 'Protocol: all rows have one learning rate.'
-CORRECTED = 'The last epoch is tested. Verdicts are corrected for the number of rows (Holm).'
+CORRECTED = (
+    'The last epoch is tested. Verdicts are corrected for the number of comparisons (Holm), prices '
+    'are not.'
+)
 OTHERS_NOTE = """\
 Differences in the aim to the first control: each at its own best settings by the aim; the row at
 the settings that are best for its control; each at its best by paired recall. The corrected p is of
@@ -188,7 +191,10 @@ def _others_table(view: View) -> str:
     """Of rows that get a verdict, where the protocol is fair."""
     aim, cost, lines = view.condition.aim, view.condition.cost, []
     paid = [cost] if cost != aim else []
-    for name, p in view.corrected.items():
+    firsts = {name: controls[0] for name, controls in view.controls.items() if controls}
+    for (name, control), p in view.corrected.items():
+        if control != firsts[name]:
+            continue
         row = view.rows[name]
         own = view.edge(row, aim)
         needed = seeds_needed(own.gains, MATTERS[aim]) if len(own.gains) > 1 else None

@@ -14,6 +14,9 @@ from comparison.columns import lower_is_better
 from comparison.files import OF_QUERIES, Row
 from mmvtr.evaluation.paired import seeds_and_queries, student, student_p
 
+#: A row and a control of which one trained this many times as long are shown with it.
+LONGER = 1.5
+
 
 class Difference(NamedTuple):
     """Of a row to another one, seed by seed.
@@ -158,3 +161,13 @@ def time_ratio(row: Row, base: Row) -> Optional[float]:
     ]
     ratios = [ours / theirs for ours, theirs in pairs if ours is not None and theirs is not None]
     return statistics.median(ratios) if ratios else None
+
+
+def time_said(row: Row, control: Row) -> str:
+    """' (trains 2.1 times as long)', of the control or of the row, where that is much; else ''."""
+    ratio = time_ratio(control, row)
+    if ratio is None or 1 / LONGER < ratio < LONGER:
+        return ''
+    if ratio >= LONGER:
+        return f' (which trains {ratio:.1f} times as long)'
+    return f' (the row trains {1 / ratio:.1f} times as long)'

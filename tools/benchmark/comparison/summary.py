@@ -5,26 +5,24 @@ from __future__ import annotations
 from typing import Mapping, Sequence
 
 from comparison.columns import heading
-from comparison.files import Row
+from comparison.files import T2V_RSUM, Row
 from comparison.kinds import Method
 from comparison.markdown import interval, named, signed, table
 from comparison.pictures import AIM_COST, PRECISION, RSUM, aim_share
-from comparison.statistics import time_ratio
+from comparison.statistics import time_said
 from comparison.together import UNUSED_NAMES
 from comparison.verdicts import COLLAPSED, MATTERS
 from comparison.views import View
 
 #: The conditions that say who reaches the shaded area of ``trade.png``, and what was chosen there.
 HEADLINES = {
-    **dict.fromkeys(UNUSED_NAMES, 'no setting was chosen here'),
+    **dict.fromkeys(UNUSED_NAMES, 'no setting of a row was chosen here'),
     'ambiguity60': 'settings of ours were chosen here',
     'confirm': 'no setting was chosen here: unused seeds',
     'confirm2': 'the same, once more',
 }
 #: Marks rows of whose method there is more to be said.
 NOTED = '\u2020'
-#: A control that took this many times as long is named with its time.
-LONGER = 1.5
 TITLES = dict(
     trade='Paired rsum and v2t precision@1',
     effects='Difference to the control in the aim of each condition',
@@ -39,7 +37,9 @@ spoils, and in the **cost**, paired recall as the field counts it there.
 - *nothing*: the interval of the aim lies within +- what would matter.
 - **helps**, **harms**: else, it excludes 0. Paired recall is added where its interval excludes 0,
   too: *for* names what is paid for a gain.
-- *not resolved*: else. It holds 0 and what would matter: three seeds and 400 clips cannot tell.
+- *not resolved*: else. It holds 0 and what would matter, so that these seeds and 400 clips cannot
+  tell; or it excludes 0 as one of many does by chance: under the fair protocol the p of all
+  comparisons of a condition in the aim are corrected for their number (Holm), prices are not.
 - **costs** rather than *not resolved*, **harms** rather than *nothing*: paired recall is lost, by
   its interval.
 - *collapsed*: a training has learnt nothing, as its t2v R@1 + R@5 + R@10 says, at most
@@ -48,9 +48,9 @@ spoils, and in the **cost**, paired recall as the field counts it there.
   what is true.
 - *a baseline of others*: another loss or another encoder. It has differences and no verdict.
 
-What would matter: {precision:g} points of P@1, {map:g} of mAP, {rsum:g} of rsum. Of P@1 and mAP
-that is less than a sixth of what the oracles gain where they gain, of rsum it is 1.7 points of each
-of its six R@K{apart}.
+What would matter: {precision:g} points of P@1, {map:g} of mAP, {ndcg:g} of class nDCG, {rsum:g} of
+rsum, {t2v:g} of its part in t2v. Of P@1 and mAP that is less than a sixth of what the oracles gain
+where they gain, of nDCG a quarter, of rsum it is 1.7 points of each of its R@K{apart}.
 """
 
 
@@ -87,6 +87,8 @@ def _rule(views: Sequence[View]) -> str:
         nearest=_nearest(views),
         precision=MATTERS[PRECISION],
         map=MATTERS['semantic/v2t_mAP'],
+        ndcg=MATTERS['relevance/avg_nDCG'],
+        t2v=MATTERS[T2V_RSUM],
         rsum=MATTERS[RSUM],
         apart=_apart(views),
     )
@@ -162,9 +164,7 @@ def said(view: View, row: Row) -> str:
     parts = []
     for k, control in enumerate(controls):
         over = '' if k == 0 and control == view.condition.baseline else f' over {control}'
-        ratio = time_ratio(view.rows[control], row)
-        longer = f' ({ratio:.1f} times as long to train)' if ratio and ratio > LONGER else ''
-        parts.append(_one(view, row, control) + over + longer)
+        parts.append(_one(view, row, control) + over + time_said(row, view.rows[control]))
     return '; '.join(parts)
 
 

@@ -8,103 +8,127 @@ from typing import Mapping, NamedTuple, Optional, Sequence
 from comparison.columns import heading
 from comparison.files import MATCHED, OWN, Row
 from comparison.general import UNUSED
-from comparison.markdown import percent, table
+from comparison.markdown import percent, signed, table
+from comparison.statistics import Difference
 from comparison.views import View
-from mmvtr.evaluation.paired import student
+from mmvtr.evaluation.paired import student, student_p
 
 UNUSED_NAMES = tuple(f'general{seed}' for seed in UNUSED)
 SETTINGS = {OWN: 'own best', MATCHED: "its control's best"}
 ABOUT = """\
-**Over the unused corpora together.** Differences to the first control, training by training (each
-pair has its seed), with Student's 95 % intervals over all trainings. At the settings of its control
-nothing was chosen for the row.
+**Over the unused corpora together.** Differences to the control of the same seed, with Student's
+95 % intervals over the means of the corpora: trainings on one corpus have its clips, captions and
+test in common, so that more of them say nothing about another one. At the settings of its control
+no learning rate was chosen for the row. *Of what is to be won*: of what the oracle gains over that
+control.
 """
 
 
 class Gains(NamedTuple):
-    """Of a row to its first control, training by training.
+    """Of a row to a control: of each corpus the mean over its trainings.
 
     Attributes:
-        aim, cost: differences, each of a training and one of its control with the same seed.
-        shares: percent of what the oracle gains there, with the same seed.
-        by_corpus: means of the shares.
+        trainings: pairs, each of one seed.
+        aim, cost: differences.
+        shares: percent of what the oracle gains over the control.
     """
 
+    trainings: int
     aim: list[float]
     cost: list[float]
     shares: list[float]
-    by_corpus: list[float]
 
 
 def unused_together(views: Mapping[str, View]) -> str:
     """What rows gain on the corpora that nothing was chosen on; '' before any was trained on."""
-    made = together([views[name] for name in UNUSED_NAMES if name in views])
+    made = together(unused(views))
     return f'{ABOUT}\n{made}' if made else ''
 
 
+def unused(views: Mapping[str, View]) -> list[View]:
+    """Those of them that have cells."""
+    return [views[name] for name in UNUSED_NAMES if name in views]
+
+
 def together(views: Sequence[View]) -> str:
-    """A table of all rows with several trainings on more than one of these corpora; '' for none."""
+    """A table of all rows with trainings on more than one of these corpora; '' for none."""
     lines = []
     names = dict.fromkeys(name for view in views for name in view.rows)
     for name in names:
         for role, settings in SETTINGS.items():
             gains = gains_of(views, name, role)
-            if gains is None or len(gains.by_corpus) < 2:
+            if gains is None or len(gains.aim) < 2:
                 continue
             if not any(gains.aim) and not any(gains.cost):
                 continue  # the trainings of its control once more
-            label = next(view.label(name) for view in views if name in view.rows)
+            having = next(view for view in views if name in view.rows)
+            plan = having.condition
+            figures = [(gains.aim, plan.aim), (gains.cost, plan.cost), (gains.shares, plan.aim)]
             lines.append(
                 [
-                    label,
+                    having.label(name),
+                    having.labels[having.controls[name][0]],
                     settings,
-                    f'{len(gains.aim)}',
-                    *(_interval(values) for values in (gains.aim, gains.cost, gains.shares)),
-                    ', '.join(map(percent, gains.by_corpus)),
+                    f'{gains.trainings}',
+                    *(told(over_corpora(values), key) for values, key in figures),
+                    ', '.join(map(percent, gains.shares)),
                 ]
             )
     if not lines:
         return ''
     plan = views[0].condition
-    headings = ['row', 'settings', 'trainings', heading(plan.aim), heading(plan.cost)]
-    return table([*headings, "of the oracle's gain", 'corpus by corpus'], lines)
+    headings = ['row', 'over', 'settings', 'trainings', heading(plan.aim), heading(plan.cost)]
+    return table([*headings, 'of what is to be won, %', 'corpus by corpus'], lines)
 
 
-def gains_of(views: Sequence[View], name: str, role: str) -> Optional[Gains]:
-    """Where row, control and oracle have the same seeds; None where nothing was trained."""
-    found = Gains([], [], [], [])
+def gains_of(
+    views: Sequence[View], name: str, role: str, control: Optional[str] = None
+) -> Optional[Gains]:
+    """Where row, control and oracle have the same seeds; None where nothing was trained.
+
+    Args:
+        views: the corpora.
+        name: of the row.
+        role: of its settings; the control has its own.
+        control: its name; None: the first.
+    """
+    trainings, found = 0, Gains(0, [], [], [])
     for view in views:
         rows = view.rows if role == OWN else view.others.get(role, {})
         if name not in rows or name in view.oracles or not view.controls[name]:
             continue
         if role != OWN and rows[name].cells is view.rows[name].cells:
             continue  # its settings are its control's anyway
-        control, oracle = (
-            view.rows.get(other or '') for other in (view.controls[name][0], view.condition.oracle)
-        )
-        if control is None or oracle is None or view.base is None:
+        base = view.rows.get(control or view.controls[name][0])
+        oracle = view.rows.get(view.condition.oracle or '')
+        if base is None or oracle is None:
             continue
         aim, cost = (
-            _differences(rows[name], control, key)
-            for key in (view.condition.aim, view.condition.cost)
+            _differences(rows[name], base, key) for key in (view.condition.aim, view.condition.cost)
         )
-        won = _differences(oracle, view.base, view.condition.aim)
+        won = _differences(oracle, base, view.condition.aim)
         seeds = sorted(aim.keys() & cost.keys() & won.keys())
         if not seeds:
             continue
-        shares = [100 * aim[seed] / won[seed] for seed in seeds]
-        found.aim.extend(aim[seed] for seed in seeds)
-        found.cost.extend(cost[seed] for seed in seeds)
-        found.shares.extend(shares)
-        found.by_corpus.append(statistics.mean(shares))
-    return found if found.aim else None
+        trainings += len(seeds)
+        found.aim.append(statistics.mean(aim[seed] for seed in seeds))
+        found.cost.append(statistics.mean(cost[seed] for seed in seeds))
+        found.shares.append(statistics.mean(100 * aim[seed] / won[seed] for seed in seeds))
+    return found._replace(trainings=trainings) if trainings else None
+
+
+def over_corpora(values: Sequence[float]) -> Difference:
+    """Of a mean of one value a corpus."""
+    ends, p = student(values), student_p(values)
+    return Difference(statistics.mean(values), *ends, (), True, p, tuple(values))
+
+
+def told(gain: Difference, key: str) -> str:
+    """'+1.0 [-1.0, +3.0]'; of one corpus without an interval."""
+    ends = f' [{signed(gain.low, key)}, {signed(gain.high, key)}]' if len(gain.gains) > 1 else ''
+    return signed(gain.mean, key) + ends
 
 
 def _differences(row: Row, control: Row, key: str) -> Mapping[int, float]:
     ours, theirs = row.values(key), control.values(key)
     return {seed: ours[seed] - theirs[seed] for seed in ours.keys() & theirs.keys()}
-
-
-def _interval(values: Sequence[float]) -> str:
-    low, high = student(values)
-    return f'{statistics.mean(values):+.1f} [{low:+.1f}, {high:+.1f}]'

@@ -34,14 +34,15 @@ def tuning_section(
     ]
     text = (
         'The grid is the learning rate and nothing else, the same for every method; all other '
-        "settings are the configs' own. Each point was trained once and judged by paired rsum on "
-        'val, and so was each epoch of a training; the best point (bold) was taken for all '
-        'conditions of the family.'
+        "settings are the configs' own. Each point was trained once, and the best on val (bold) "
+        'was taken for all conditions of the family. Under the fair protocol it is judged by the '
+        'aim at the last epoch; what paired recall would choose is in italics. In the first round '
+        'it was judged by paired rsum, and so was each epoch.'
     )
     if normalised:
         text += (
             f' Those trained with NCL ({", ".join(normalised)}) are judged by rsum after Sinkhorn '
-            'instead, points and epochs: NCL is meant to be tested with its biases.'
+            'instead: NCL is meant to be tested with its biases.'
         )
     parts = ['## Tuning\n', text + '\n']
     for family, choices in tuning.items():
@@ -83,18 +84,18 @@ def _confounded(
         f'**Confounded**: {methods[plan.baseline].label} ({values}) stands at '
         f'{_point(base["chosen"])}; at another point stand {"; ".join(others)}. What '
         f'decided is one training a point, judged on {clips} clips of val (a query is '
-        f'{100 / clips:.2f} points of each R@K). A verdict between two points holds the learning '
-        'rate as well.'
+        f'{100 / clips:.2f} points of each R@K or P@1). A verdict between two points holds the '
+        'learning rate as well.'
     )
 
 
 def _grid_line(choice: Mapping[str, Any], points: Sequence[str]) -> list[str]:
     values = {_point(entry['point']): f'{entry["val"]:.1f}' for entry in choice['grid']}
-    best = _point(choice['chosen'])
-    return [
-        f'**{values[point]}**' if point == best and point in values else values.get(point, '')
-        for point in points
-    ]
+    marks = {_point(choice['chosen']): '**'}
+    if 'by_recall' in choice:
+        marks.setdefault(_point(choice['by_recall']), '*')
+    marked = {point: marks.get(point, '') + value for point, value in values.items()}
+    return [marked[point] + marks.get(point, '') if point in marked else '' for point in points]
 
 
 def _point(options: Mapping[str, Any]) -> str:

@@ -36,6 +36,13 @@ def collapsed_seeds(row: Row, chance: Optional[float]) -> tuple[int, ...]:
     return tuple(s for s, value in row.values(T2V_RSUM).items() if value <= COLLAPSED * chance)
 
 
+def word_said(word: str) -> str:
+    """A verdict as a table has it."""
+    if word == 'costs':
+        return 'costs, aim not resolved'
+    return f'**{word}**' if word in ('helps', 'harms') else word
+
+
 def verdict(
     aim: Optional[Difference],
     cost: Optional[Difference],
@@ -51,7 +58,7 @@ def verdict(
         cost: the same in paired recall; None where that is the aim.
         matters: the least difference in the aim that would matter, > 0.
         lower: whether a lower aim is better.
-        holds: whether a difference in the aim holds when it is corrected for the number of rows.
+        holds: whether a difference in the aim holds when it is corrected for how many are shown.
 
     Returns:
         - 'nothing' if the interval of the aim lies within +- ``matters``, but 'harms' if that of

@@ -44,8 +44,8 @@ class View(NamedTuple):
         controls: by row, those that it is compared with, see ``files.controls_of``.
         text_videos: int64 [T], video of each text; None where each video has one text.
         meant: rows with the transform that their method's epoch was chosen by, or with none.
-        corrected: by row, Holm's p of its difference to its first control in the aim; () where the
-            first round's protocol does not ask for it.
+        corrected: by row and control, Holm's p of their difference in the aim, of all that the
+            condition shows; empty where the first round's protocol does not ask for it.
         others: rows by role, at other settings than their own best; a method that has the same
             there stands with its own.
     """
@@ -59,7 +59,7 @@ class View(NamedTuple):
     controls: Mapping[str, Sequence[str]]
     text_videos: Optional[np.ndarray]
     meant: frozenset[str]
-    corrected: Mapping[str, float] = {}
+    corrected: Mapping[tuple[str, str], float] = {}
     others: Mapping[str, Mapping[str, Row]] = {}
 
     @property
@@ -114,12 +114,10 @@ class View(NamedTuple):
         control = control or next(iter(self.controls[row.name]), None)
         if self.collapsed(row) or control and self.collapsed(self.rows[control]):
             return 'collapsed'
-        aim, cost = self.condition.aim, self.condition.cost
-        paired = None if aim == cost else self.edge(row, cost, control)
-        gain, lower = self.edge(row, aim, control), lower_is_better(aim)
-        first = control == next(iter(self.controls[row.name]), None)
-        holds = not first or self.corrected.get(row.name, 0.0) <= 1 - LEVEL
-        return verdict(gain, paired, matters=MATTERS[aim], lower=lower, holds=holds)
+        plan = self.condition
+        gain, paid = (self.edge(row, key, control) for key in (plan.aim, plan.cost))
+        holds = self.corrected.get((row.name, control), 0.0) <= 1 - LEVEL
+        return word_of(plan, gain, paid, holds=holds)
 
     def elsewhere(self, row: Row, role: str, key: Optional[str] = None) -> Optional[Difference]:
         """Difference to its first control at other settings; None where nothing was trained there.
@@ -149,6 +147,19 @@ class View(NamedTuple):
             if seeds - found.get(name, set())
         }
         return [f'{self.labels[name]}: {those}' for name, those in lacks.items()]
+
+
+def word_of(
+    plan: Condition,
+    gain: Optional[Difference],
+    paid: Optional[Difference],
+    *,
+    holds: bool = True,
+) -> str:
+    """The verdict on a difference in the aim of a condition, and one in its cost."""
+    paired = None if plan.aim == plan.cost else paid
+    lower = lower_is_better(plan.aim)
+    return verdict(gain, paired, matters=MATTERS[plan.aim], lower=lower, holds=holds)
 
 
 class Found(NamedTuple):
@@ -284,14 +295,14 @@ def _at(
     }
 
 
-def _corrected(view: View) -> dict[str, float]:
-    """Holm's p of the rows that get a verdict."""
+def _corrected(view: View) -> dict[tuple[str, str], float]:
+    """Holm's p of the rows that get a verdict, over each of their controls."""
     ps = {
-        name: gain.p
+        (name, control): gain.p
         for name, row in view.rows.items()
-        if name not in view.oracles
-        and not view.is_baseline(row)
-        and (gain := view.edge(row, view.condition.aim)) is not None
+        if name not in view.oracles and not view.is_baseline(row)
+        for control in view.controls[name]
+        if (gain := view.edge(row, view.condition.aim, control)) is not None
     }
     return dict(zip(ps, holm(list(ps.values()))))
 
