@@ -127,7 +127,9 @@ def test_the_page_is_that_of_its_cells(tools, found):
     effects, page = tools['effects'], ROOT / PAGE
     folder = page.parent / 'benchmark/effects'
     pictures = [
-        name for name in ('trade', 'effects', 'length') if (folder / f'{name}.png').exists()
+        name
+        for name in ('front', 'trade', 'effects', 'length')
+        if (folder / f'{name}.png').exists()
     ]
     arguments = (page, effects.METHODS, effects.CONDITIONS, pictures)
     assert not found.older and not found.strangers
@@ -325,7 +327,7 @@ def test_sentences_of_other_pages(figures):
         'ncl': [
             f'{interval("imbalanced", "ncl/sinkhorn", RSUM)} rsum over raw InfoNCE',
             f'{interval("clean", "ncl/sinkhorn", RSUM)} with specific ones are not resolved',
-            f'precision@1 falls, {interval("ambiguity60", "ncl/sinkhorn", PRECISION)}, not resolved.',
+            f'precision@1 falls, {interval("ambiguity60", "ncl/sinkhorn", PRECISION)}, not',
         ],
         'arl': [
             f'v2t mAP gains {interval("untrimmed", "arl", mean_ap)} and t2v R@1+5+10 pays nothing '

@@ -538,13 +538,18 @@ def test_the_first_page_takes_unused_corpora_together(plan, folder, monkeypatch)
     views = {view.name: view for view in views}
     rows = [(where, name) for name in ('soft', 'idle') for where in ('ambiguity60', 'clean')]
     paper = importlib.import_module('comparison.papers').Paper('x', 'y', 'z', rows, 'w')
-    lines = front.verdict_table([paper], views, plan[0]).splitlines()[2:]
+    found = front.verdict_lines(paper, views, plan[0])
+    lines = front.verdict_table(found).splitlines()[2:]
     # 30 and 20 points, of which two corpora are told little; the idle row has one corpus alone.
     assert len(lines) == 1 and lines[0].startswith(
         '| the soft one (ours) | general captions, 2 unused corpora | the plain one | '
         'v2t P@1 +25.0 [-38.5, +88.5] | rsum -10.0 ['
     )
     assert lines[0].endswith('| 5 | not resolved |')
+    picture = importlib.import_module('comparison.front_picture')
+    assert picture.write_front(folder / 'front.png', {'x': found, 'none': []})
+    assert Image.open(folder / 'front.png').size[0] == 1045
+    assert not picture.write_front(folder / 'none.png', {'none': []})
 
 
 def test_the_first_page_names_a_choice_at_an_end_of_the_grid(plan, folder, monkeypatch):

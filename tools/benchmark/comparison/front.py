@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Sequence
+from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
 
 from comparison.columns import heading
 from comparison.files import OWN, Row
-from comparison.kinds import Method
+from comparison.kinds import Condition, Method
 from comparison.markdown import interval, table
 from comparison.papers import PAPERS, Paper
 from comparison.plan import FAMILIES, is_fair
-from comparison.statistics import difference, time_said
+from comparison.statistics import Difference, difference, time_said
 from comparison.summary import NOTED
 from comparison.together import UNUSED_NAMES, gains_of, over_corpora, told, unused, unused_together
 from comparison.verdicts import word_said
@@ -19,37 +19,81 @@ from comparison.views import View, word_of
 HEADINGS = ['method', 'condition', 'over', 'aim', 'cost', 'trainings', 'verdict']
 
 
-def verdict_table(
-    papers: Sequence[Paper],
+class Line(NamedTuple):
+    """What a row does in a condition, over one control.
+
+    Attributes:
+        label: of the row, and whose it is.
+        condition: where.
+        over: the control, and how long it trains where that differs.
+        plan: of the condition.
+        aim: difference in its aim.
+        cost: difference in its cost; None where that is the aim.
+        trainings: pairs of one seed.
+        word: the verdict.
+        told: how a difference in a measure is written.
+    """
+
+    label: str
+    condition: str
+    over: str
+    plan: Condition
+    aim: Difference
+    cost: Optional[Difference]
+    trainings: int
+    word: str
+    told: Callable[[Difference, str], str] = interval
+
+
+def verdict_lines(
+    paper: Paper,
     views: Mapping[str, View],
     methods: Mapping[str, Method],
     *,
     further: bool = False,
-) -> str:
+) -> list[Line]:
     """A line for each row that a paper is judged by, of those with cells of several seeds.
 
     The corpora that nothing was chosen on share a line.
 
     Args:
-        papers: whose rows they are.
+        paper: whose rows they are.
         views: by name.
         methods: by name.
         further: a line for each control, in place of the one that is named, or the first.
     """
     lines = []
-    for paper in papers:
-        for where, name, *named in paper.rows:
-            if where in UNUSED_NAMES:
-                if where == UNUSED_NAMES[0]:
-                    lines += _pooled(views, methods, name)
-                continue
-            view = views.get(where)
-            if view is None or name not in view.rows or len(view.rows[name].cells) < 2:
-                continue
-            controls = _apart(view, view.rows[name]) if further else named
-            for control in controls or view.controls[name][:1]:
-                lines.append(_line(view, methods, view.rows[name], control))
-    return table(HEADINGS, lines) if lines else ''
+    for where, name, *named in paper.rows:
+        if where in UNUSED_NAMES:
+            if where == UNUSED_NAMES[0]:
+                lines += _pooled(views, methods, name)
+            continue
+        view = views.get(where)
+        if view is None or name not in view.rows or len(view.rows[name].cells) < 2:
+            continue
+        controls = _apart(view, view.rows[name]) if further else named
+        for control in controls or view.controls[name][:1]:
+            lines.append(_line(view, methods, view.rows[name], control))
+    return lines
+
+
+def verdict_table(lines: Sequence[Line]) -> str:
+    """Of the lines of some papers; '' for none."""
+    cells = []
+    for line in lines:
+        aim, cost = line.plan.aim, line.plan.cost
+        cells.append(
+            [
+                line.label,
+                line.condition,
+                line.over,
+                f'{heading(aim)} {line.told(line.aim, aim)}',
+                f'{heading(cost)} {line.told(line.cost, cost)}' if line.cost else '',
+                f'{line.trainings}',
+                word_said(line.word),
+            ]
+        )
+    return table(HEADINGS, cells) if cells else ''
 
 
 def _apart(view: View, row: Row) -> list[str]:
@@ -65,41 +109,42 @@ def _apart(view: View, row: Row) -> list[str]:
     return kept
 
 
-def _line(view: View, methods: Mapping[str, Method], row: Row, control: str) -> list[str]:
+def _line(view: View, methods: Mapping[str, Method], row: Row, control: str) -> Line:
     plan = view.condition
-    keys = dict.fromkeys((plan.aim, plan.cost))
-    said = [f'{heading(key)} {interval(view.edge(row, key, control), key)}' for key in keys]
-    return [
+    aim = view.edge(row, plan.aim, control)
+    return Line(
         _label(view, methods, row),
         plan.label + ('' if is_fair(plan) else ' (first round)'),
         view.labels[control] + time_said(row, view.rows[control]),
-        *said,
-        *[''] * (2 - len(said)),
-        f'{len(view.edge(row, plan.aim, control).seeds)}',
-        word_said(view.verdict(row, control)),
-    ]
+        plan,
+        aim,
+        view.edge(row, plan.cost, control) if plan.cost != plan.aim else None,
+        len(aim.seeds),
+        view.verdict(row, control),
+    )
 
 
-def _pooled(views: Mapping[str, View], methods: Mapping[str, Method], name: str) -> list[list[str]]:
+def _pooled(views: Mapping[str, View], methods: Mapping[str, Method], name: str) -> list[Line]:
     """One line for all unused corpora; none before the row was trained on two of them."""
     those = unused(views)
     gains = gains_of(those, name, OWN)
     if gains is None or len(gains.aim) < 2:
         return []
     view = next(view for view in those if name in view.rows)
-    plan, control = view.condition, view.controls[name][0]
+    row, control = view.rows[name], view.rows[view.controls[name][0]]
     aim, cost = over_corpora(gains.aim), over_corpora(gains.cost)
-    word = word_of(plan, aim, cost)
     return [
-        [
-            _label(view, methods, view.rows[name]),
+        Line(
+            _label(view, methods, row),
             f'general captions, {len(gains.aim)} unused corpora',
-            view.labels[control] + time_said(view.rows[name], view.rows[control]),
-            f'{heading(plan.aim)} {told(aim, plan.aim)}',
-            f'{heading(plan.cost)} {told(cost, plan.cost)}',
-            f'{gains.trainings}',
-            word_said(word),
-        ]
+            view.labels[control.name] + time_said(row, control),
+            view.condition,
+            aim,
+            cost,
+            gains.trainings,
+            word_of(view.condition, aim, cost),
+            told,
+        )
     ]
 
 
@@ -116,7 +161,7 @@ def paper_sections(
     """A section a paper: its claim, what happened, and what its authors may say."""
     parts = []
     for paper in PAPERS:
-        lines = verdict_table([paper], views, methods, further=True)
+        lines = verdict_table(verdict_lines(paper, views, methods, further=True))
         parts += [
             f'## {paper.name}\n',
             f'**Claim.** {paper.claim}\n',

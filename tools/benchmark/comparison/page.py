@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any, Mapping, Optional, Sequence
 
 from comparison.files import MADE, load_json
-from comparison.front import paper_sections, verdict_table
+from comparison.front import Line, paper_sections, verdict_lines, verdict_table
+from comparison.front_picture import write_front
 from comparison.kinds import Condition, Method
 from comparison.markdown import table
 from comparison.papers import PAPERS
 from comparison.pictures import write_pictures
 from comparison.records import NAME
 from comparison.sections import section
-from comparison.summary import TITLES, summary
+from comparison.summary import summary
 from comparison.tuning import tuning_section
 from comparison.views import Found, View, make_views
 
@@ -39,6 +40,7 @@ cells that it wrote, as is [all its tables]({tables}); do not edit.
   chosen by the aim on 1,000 clips. *Unused*: no setting of the row was chosen there.
 - Rows with † have [a note]({tables}#what-the-rows-are). [All other rows]({tables}#does-it-help).
 """
+FRONT_TITLE = 'What each row gains in its aim and pays in paired recall, with intervals'
 TABLES = """\
 # All tables of the comparison
 
@@ -102,10 +104,18 @@ def write_page(
             + (f'; {len(found.older)} are of older configs' if found.older else '')
         )
     pictures = write_pictures(folder, found.views)
+    lines = front_lines({view.name: view for view in found.views}, methods)
+    if write_front(folder / 'front.png', lines):
+        pictures = ['front', *pictures]
     page.parent.mkdir(parents=True, exist_ok=True)
     texts = page_texts(found, folder, page, methods, conditions, pictures)
     for path, text in zip((page, tables_of(page)), texts):
         path.write_text(text)
+
+
+def front_lines(views: Mapping[str, View], methods: Mapping[str, Method]) -> dict[str, list[Line]]:
+    """By paper."""
+    return {paper.name: verdict_lines(paper, views, methods) for paper in PAPERS}
 
 
 def tables_of(page: Path) -> Path:
@@ -128,8 +138,8 @@ def page_texts(
     views = {view.name: view for view in found.views}
     front = [
         FRONT.format(tables=tables_of(page).name),
-        verdict_table(PAPERS, views, methods),
-        *(f'![{TITLES[name]}]({link}/{name}.png)\n' for name in pictures[:1]),
+        verdict_table([line for lines in front_lines(views, methods).values() for line in lines]),
+        f'![{FRONT_TITLE}]({link}/front.png)\n' if 'front' in pictures else '',
         paper_sections(views, methods, tuning),
         _origin(found, tuning, link),
     ]

@@ -86,7 +86,7 @@ def write_pictures(folder: Path, views: Sequence[View]) -> list[str]:
         for name, draw in (('trade', _trade), ('effects', _effects), ('length', _length)):
             figure = draw(views)
             if figure is not None:
-                _save(figure, folder / f'{name}.png')
+                save_picture(figure, folder / f'{name}.png')
                 written.append(name)
     return written
 
@@ -346,12 +346,12 @@ def _bars(axes: Axes, view: View) -> dict[str, Line2D]:
     axes.grid(axis='x', color='#E4E4E4', linewidth=0.6)
     axes.set_axisbelow(True)
     better = 'left' if lower_is_better(aim) else 'right'
-    axes.set_xlabel(f'difference ({better} is better; grey: would not matter)', size=8)
+    axes.set_xlabel(f'difference ({better} is better, grey: little)', size=8)
     axes.set_title(f'{view.condition.label}\n{heading(aim)}', loc='left', size=9)
     return shown
 
 
-def _save(figure: Figure, path: Path) -> None:
+def save_picture(figure: Figure, path: Path) -> None:
     """A small file: few colours, and nothing about who wrote it."""
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
