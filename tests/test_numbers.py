@@ -10,6 +10,7 @@ import json
 import re
 import statistics
 import sys
+from functools import partial
 
 import pytest
 
@@ -316,6 +317,8 @@ def test_sentences_of_other_pages(figures):
     interval = figures.interval
     rsums = [figures.mean(w, 'infonce', RSUM) for w in ('confound70', 'clean', 'confound90')]
     mean_ap, t2v = 'semantic/v2t_mAP', 'retrieval/t2v_rsum'
+    ladder = partial(interval, 'ladder_dvtr')
+    joint = figures.views['ladder_dvtr'].corrected['dvtr_joint', 'dvtr_floor0']
     quoted = {
         'causal': [
             f'{interval("confound90", "causal", RSUM)} rsum over the random split at 90 %.',
@@ -333,6 +336,14 @@ def test_sentences_of_other_pages(figures):
             f'v2t mAP gains {interval("untrimmed", "arl", mean_ap)} and t2v R@1+5+10 pays nothing '
             f'that is resolved, {interval("untrimmed", "arl", t2v)}.',
             f'they lose {interval("untrimmed", "arl_literal", mean_ap)} of v2t mAP',
+        ],
+        'dvtr': [
+            f'gains {ladder("dvtr_floor0", PRECISION)} of v2t P@1 over InfoNCE for '
+            f'{ladder("dvtr_floor0", RSUM)} of rsum.',
+            f'has {ladder("dvtr_mean", PRECISION)} more for another {ladder("dvtr_mean", RSUM)},',
+            f'{ladder("dvtr_text", PRECISION)} for {ladder("dvtr_text", RSUM)}: the text',
+            f'whole dose takes {ladder("dvtr_joint", PRECISION)} of v2t P@1 from DVTR '
+            f'(p {joint:.2f} when corrected'.replace('p 0.', 'p .'),
         ],
         'uatvr': [f'benchmark.md): {interval("ambiguity60", "dvtr_pcme", PRECISION)})'],
     }

@@ -40,6 +40,7 @@ PAPERS = (
         (
             *[(f'general{seed}', 'dvtr_floor0') for seed in GENERAL],
             *[(f'general{seed}', 'dvtr_v2t') for seed in GENERAL],
+            ('ladder_dvtr', 'dvtr_floor0'),
             ('margins', 'dvtr_triplet'),
             ('ambiguity60', 'dvtr_floor0'),
             ('confirm', 'dvtr_floor0'),
