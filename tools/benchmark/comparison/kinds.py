@@ -112,3 +112,5 @@ TRANSFORMS = {
 }
 #: The learning rates that the fair protocol tries, for each row and its control.
 FAIR_GRID = [{'optim_wrapper.optimizer.lr': lr} for lr in (5e-4, 1e-3, 2e-3)]
+#: The same with one more at either end.
+WIDE_GRID = [{'optim_wrapper.optimizer.lr': lr} for lr in (2.5e-4, 5e-4, 1e-3, 2e-3, 4e-3)]

@@ -27,7 +27,7 @@ from mmvtr.evaluation.paired import seeds_needed
 #: Seeds stand apart by more than this many times what would matter.
 APART = 3
 CHOSEN = (
-    'Protocol: each row, its control and the oracle were trained with the same three learning '
+    'Protocol: each row, its control and the oracle were trained with the same {count} learning '
     'rates, chosen by the aim on 1,000 clips of val.'
 )
 ONE_RATE = 'Protocol: all rows have one learning rate.'
@@ -96,8 +96,8 @@ def section(view: View, views: Mapping[str, View], link: str) -> str:
 
 def _protocol(plan: Condition) -> str:
     """How the settings of a fair condition were chosen."""
-    several = len(FAMILIES[plan.family].grid) > 1
-    return f'{CHOSEN if several else ONE_RATE} {CORRECTED}'
+    count = len(FAMILIES[plan.family].grid)
+    return f'{CHOSEN.format(count=count) if count > 1 else ONE_RATE} {CORRECTED}'
 
 
 def _headroom(view: View) -> str:
