@@ -125,6 +125,21 @@ def test_a_rate_too_small_for_slope_and_bias_is_caught():
         assert word in said.said, said.said
 
 
+@pytest.mark.parametrize('rate, caught', [(0.2, True), (100.0, False)])
+def test_a_rate_too_small_is_caught_at_any_step(rate, caught):
+    """Two steps of 7,035 are enough: the bound is that of the whole schedule.  .2 is 2e-5."""
+    cfg = config('dvtr_c2v_msrvtt')
+    cfg.optim_wrapper.paramwise_cfg.custom_keys['supervision'].lr_mult = rate
+    record = as_dict(rehearse(cfg, TINY, steps=2))
+    checks = {c.name: c for c in check(cfg, record, record)}
+    one = checks['reach of slope and bias']
+    assert one.passed is not caught
+    if caught:
+        for word in ('slope', 'bias', '7,035 steps', 'mean rate of 9.0e-06', 'lr_mult'):
+            assert word in one.said, one.said
+    assert [c.name for c in checks.values() if c.passed is False] == [one.name] * caught
+
+
 def test_negatives_that_are_not_sure_enough_say_which_sharpness_makes_them_so():
     """eta = 1 - r^2 of .75 where 95 % lie above: r = .5, and .5^4 is the first power below .1."""
     record = _with_rates(slope=(1.85, 7.7), bias=(2.0, 2.4), bound=140.0, above=88.0)
