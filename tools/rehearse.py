@@ -5,7 +5,7 @@
 
 (a) a few steps at full width and batch; (b) the config's own schedule, rates and number of steps,
 on narrow tokens.  No dataset, no pretrained weights and no GPU are needed.  Exit status 1 where an
-expectation is not met, 2 where a config cannot be rehearsed.
+expectation is not met, 2 where a config cannot be rehearsed, 3 where the rehearsal crashed.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ import json
 import os
 import subprocess
 import sys
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from mmengine.config import DictAction
+from mmengine.config import Config, DictAction
 
 ROOT = Path(__file__).resolve().parents[1]
+#: Exit status of a rehearsal, in words.
+STATUS = ('met', 'NOT MET', 'cannot be rehearsed', 'crashed')
 
 
 def parse_args() -> argparse.Namespace:
@@ -66,29 +69,45 @@ def main() -> None:
 
 
 def rehearse_one(args: argparse.Namespace) -> int:
-    """0, 1 or 2; writes ``NAME.json`` and ``NAME.png``."""
+    """A place in :data:`STATUS`; writes ``NAME.json`` and ``NAME.png``."""
+    from mmvtr.utils import load_config
+
+    try:
+        cfg = load_config(args.config, args.cfg_options)
+    except SystemExit as error:  # whose own status would be that of an expectation
+        print(error, file=sys.stderr)
+        return 2
+    try:
+        return int(not _met(args, cfg))
+    except FloatingPointError as error:
+        print(f'NOT MET      finite losses: {error}')
+        return 1
+    except ValueError as error:
+        print(f'error: {args.config}: {error}', file=sys.stderr)
+        return 2
+    except Exception:
+        traceback.print_exc()
+        return 3
+
+
+def _met(args: argparse.Namespace, cfg: Config) -> bool:
+    """Whether no expectation fails."""
     import torch
 
     from mmvtr.rehearsal.pictures import draw
     from mmvtr.rehearsal.report import fingerprint, summary, table
     from mmvtr.rehearsal.run import rehearse_config
-    from mmvtr.utils import load_config
 
     torch.set_num_threads(1)
-    cfg = load_config(args.config, args.cfg_options)
     name = Path(args.config).stem
-    try:
-        result = rehearse_config(cfg, steps=args.steps, minutes=args.minutes)
-    except ValueError as error:
-        print(f'error: {args.config}: {error}', file=sys.stderr)
-        return 2
+    result = rehearse_config(cfg, steps=args.steps, minutes=args.minutes)
     result.update(config=name, sha=fingerprint(cfg))
     part = args.out / f'{name}.json.part'
     part.write_text(json.dumps(summary(result), indent=1) + '\n')
     draw(args.out / f'{name}.png', name, result['narrow'], result['checks'])
     os.replace(part, args.out / f'{name}.json')
     print(table(result))
-    return int(any(one.passed is False for one in result['checks']))
+    return all(one.passed is not False for one in result['checks'])
 
 
 def rehearse_all(args: argparse.Namespace) -> int:
@@ -108,26 +127,35 @@ def rehearse_all(args: argparse.Namespace) -> int:
         and not is_current(args.out / f'{path.stem}.json', path, minutes=args.minutes)
     ]
     print(f'{len(todo)} of {len(configs)} configs are to be rehearsed', flush=True)
+    codes = []
     with ThreadPoolExecutor(args.jobs) as pool:
         for path, code in zip(todo, pool.map(lambda p: _run(p, args), todo)):
-            print(f'{path.stem}: {("met", "NOT MET", "cannot be rehearsed")[code]}', flush=True)
+            codes.append(code)
+            where = f', see {_log(path, args)}' if code else ''
+            print(f'{path.stem}: {STATUS[code]}{where}', flush=True)
     there = {p.stem: args.out / f'{p.stem}.json' for p in configs}
     results = [json.loads(path.read_text()) for path in there.values() if path.exists()]
     missing = [name for name, path in there.items() if not path.exists()]
     failed = sum(c[1] is False for r in results for c in r['checks']) + len(missing)
     if args.page:
         args.page.write_text(page(results, missing))
-    return int(failed > 0)
+    return int(failed > 0 or any(codes))
+
+
+def _log(path: Path, args: argparse.Namespace) -> Path:
+    """What the rehearsal of a config says."""
+    return args.out / f'{path.stem}.log'
 
 
 def _run(path: Path, args: argparse.Namespace) -> int:
+    """A place in :data:`STATUS`; that of a killed process is a crash."""
     command = [sys.executable, __file__, str(path), '--out', str(args.out)]
     command += ['--minutes', str(args.minutes)]
     command += ['--steps', str(args.steps)] if args.steps else []
     env = {**os.environ, 'OMP_NUM_THREADS': '1'}
-    with open(args.out / f'{path.stem}.log', 'w') as log:
+    with open(_log(path, args), 'w') as log:
         done = subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, env=env)
-    return done.returncode if done.returncode in (0, 1) else 2
+    return done.returncode if 0 <= done.returncode < len(STATUS) else STATUS.index('crashed')
 
 
 if __name__ == '__main__':

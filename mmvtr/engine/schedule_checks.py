@@ -53,15 +53,23 @@ def check_joint_batch(cfg: Config) -> None:
 def check_warmup(cfg: Config) -> None:
     """See that no scheduler begins when the training ends: a warm-up may be as long as it is.
 
-    Where the config sets ``fit_warmup``, it will be shortened (:func:`fit_warmup`).
-
     Raises:
-        SystemExit: one does; says how long the warm-up and the training are, in epochs, and what
-            to set.
+        SystemExit: one does, see :func:`warmup_fault`.
+    """
+    fault = warmup_fault(cfg)
+    if fault:
+        raise SystemExit(f'error: {cfg.filename}: {fault}')
+
+
+def warmup_fault(cfg: Config) -> str:
+    """What is wrong where a scheduler begins when the training ends; '' where none does.
+
+    How long the warm-up and the training are, in epochs, and what to set.  Where the config sets
+    ``fit_warmup``, the warm-up will be shortened (:func:`fit_warmup`), and nothing is wrong.
     """
     epochs, given = cfg.train_cfg.get('max_epochs'), cfg.get('param_scheduler') or []
     if cfg.get('fit_warmup'):
-        return
+        return ''
     schedulers = given if isinstance(given, (list, tuple)) else [given]
     for i, scheduler in enumerate(schedulers):
         begin = scheduler.get('begin', 0)
@@ -70,12 +78,12 @@ def check_warmup(cfg: Config) -> None:
         warmups = {j: s for j, s in enumerate(schedulers) if s.get('end', 0) >= epochs}
         ends = ''.join(f'{bare_name(s)} (param_scheduler.{j}) ends, ' for j, s in warmups.items())
         keys = [*(f'param_scheduler.{j}.end' for j in warmups), f'param_scheduler.{i}.begin']
-        raise SystemExit(
-            f'error: {cfg.filename}: at epoch {begin:g} the warm-up, {ends}and '
-            f'{bare_name(scheduler)} (param_scheduler.{i}) begins, but train_cfg.max_epochs is '
-            f'{epochs}. Train longer, or --cfg-options '
-            f'{" ".join(f"{key}={epochs / 10:g}" for key in keys)}'
+        return (
+            f'at epoch {begin:g} the warm-up, {ends}and {bare_name(scheduler)} '
+            f'(param_scheduler.{i}) begins, but train_cfg.max_epochs is {epochs}. Train longer, '
+            f'or --cfg-options {" ".join(f"{key}={epochs / 10:g}" for key in keys)}'
         )
+    return ''
 
 
 def fit_warmup(given: Any, *, epochs: int, steps: int) -> tuple[list[dict], str]:

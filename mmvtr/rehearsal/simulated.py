@@ -16,6 +16,7 @@ from mmvtr.datasets.formats.epic import EPICKitchensDataset
 from mmvtr.datasets.formats.prvr import PRVRDataset
 from mmvtr.datasets.formats.published import PublishedDataset
 from mmvtr.datasets.tables.dataset import FRACTIONS, TableDataset
+from mmvtr.engine.schedule_checks import warmup_fault
 from mmvtr.registry import DATASETS, bare_name
 from mmvtr.rehearsal.simulated_model import (
     Inputs,
@@ -49,6 +50,7 @@ def simulate(cfg: Config, size: Size) -> Simulated:
 
     Raises:
         Unknown: an encoder, tower or dataset that it does not know, or nothing to train.
+        ValueError: a training no longer than its warm-up.
     """
     cfg = copy.deepcopy(cfg)
     if cfg.get('model') is None or cfg.get('train_dataloader') is None:
@@ -61,6 +63,9 @@ def simulate(cfg: Config, size: Size) -> Simulated:
             f'{cfg.filename}: {cfg.model.get("type")} is no retriever with an encoder; rehearse a '
             'config whose model, or whose members, have `encoder=dict(type=...)`'
         )
+    fault = warmup_fault(cfg)
+    if fault:
+        raise ValueError(fault)
     share = _shrink_batch(cfg.train_dataloader, size, notes)
     inputs, done = None, []
     for retriever in found:

@@ -1,10 +1,13 @@
 """One config of each family is rehearsed for a few steps, and constructed faults are caught."""
 
+import importlib
 import json
 import math
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
@@ -299,9 +302,57 @@ def test_what_cannot_be_rehearsed_says_why(tmp_path):
         rehearse(config('c2v_msrvtt'), TINY, steps=0)
 
 
+def test_a_schedule_no_longer_than_its_warmup_says_so():
+    cfg = config('mssl_charades_i3d', **{'train_cfg.max_epochs': 1})
+    with pytest.raises(ValueError, match=r'the warm-up, .*train_cfg.max_epochs is 1. Train longer'):
+        simulate(cfg, TINY)
+
+
 def test_the_tool_ends_with_a_status(tmp_path):
     tool = [sys.executable, str(ROOT / 'tools' / 'rehearse.py')]
     done = subprocess.run([*tool, '--steps', '0', 'x.py'], capture_output=True, text=True)
     assert done.returncode == 2 and '--steps must be at least 1' in done.stderr
     done = subprocess.run(tool, capture_output=True, text=True)
     assert done.returncode == 2 and 'CONFIG or --all' in done.stderr
+
+
+@pytest.fixture
+def tool(monkeypatch):
+    """``tools/rehearse.py`` as a module."""
+    monkeypatch.syspath_prepend(str(ROOT / 'tools'))
+    monkeypatch.delitem(sys.modules, 'rehearse', raising=False)
+    return importlib.import_module('rehearse')
+
+
+def asked(tmp_path, **more) -> Namespace:
+    """Arguments of the tool."""
+    given = dict(config=str(ROOT / 'configs' / 'c2v_msrvtt.py'), cfg_options={}, out=tmp_path)
+    return Namespace(**{**given, 'steps': 1, 'minutes': 1.0, 'jobs': 1, 'page': None, **more})
+
+
+def test_a_crash_is_no_unmet_expectation(tool, tmp_path, monkeypatch, capsys):
+    """0: met, 1: not met, 2: cannot be rehearsed, 3: crashed."""
+    assert tool.rehearse_one(asked(tmp_path, config='gone.py')) == 2
+    said = capsys.readouterr().err
+    assert said.startswith('error: config gone.py does not exist') and said.count('\n') == 1
+    short = {'param_scheduler.0.by_epoch': True, 'param_scheduler.0.begin': 9}
+    assert tool.rehearse_one(asked(tmp_path, cfg_options=short)) == 2
+    assert 'train_cfg.max_epochs is 5. Train longer' in capsys.readouterr().err
+    for error, code in ((FloatingPointError('loss is not finite'), 1), (RuntimeError('shapes'), 3)):
+        failing = mock.Mock(side_effect=error)
+        monkeypatch.setattr('mmvtr.rehearsal.run.rehearse_config', failing)
+        assert tool.rehearse_one(asked(tmp_path)) == code
+        told = capsys.readouterr()
+        assert str(error) in told.out + told.err
+
+
+@pytest.mark.parametrize('status, word', [(1, 'NOT MET'), (3, 'crashed'), (-9, 'crashed')])
+def test_all_of_them_tell_a_crash_from_an_unmet_expectation(
+    tool, tmp_path, monkeypatch, capsys, status, word
+):
+    (tmp_path / 'configs').mkdir()
+    (tmp_path / 'configs' / 'mine.py').write_text('model = dict()\n')
+    monkeypatch.setattr(tool, 'ROOT', tmp_path)
+    monkeypatch.setattr(tool.subprocess, 'run', lambda *_, **__: mock.Mock(returncode=status))
+    assert tool.rehearse_all(asked(tmp_path, only_page=False)) == 1
+    assert f'mine: {word}, see {tmp_path}/mine.log' in capsys.readouterr().out
