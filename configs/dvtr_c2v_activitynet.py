@@ -10,6 +10,6 @@ _base_ = [
 ]
 
 # Five epochs are 395 steps here: too few for slope and bias at 1e-2 (36 % of the true negatives
-# above .9, docs/rehearsal.md); what separation there is by then is sharpened.
+# above .9, docs/dvtr.md); what separation there is by then is sharpened.
 model = dict(supervision=dict(sharpness=12.0))
 optim_wrapper = dict(paramwise_cfg=dict(custom_keys={'supervision': dict(lr_mult=1000.0)}))

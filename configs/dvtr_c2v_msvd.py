@@ -6,5 +6,5 @@ _base_ = [
     '_base_/dvtr.py',
 ]
 
-# 1,910 steps: at 1e-2 slope and bias get there a little too late (docs/rehearsal.md).
+# 1,910 steps: at 1e-2 slope and bias get there a little too late (94 %, docs/dvtr.md).
 optim_wrapper = dict(paramwise_cfg=dict(custom_keys={'supervision': dict(lr_mult=300.0)}))

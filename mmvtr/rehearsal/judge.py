@@ -17,6 +17,7 @@ from mmvtr.models.annotation import annotated_target
 from mmvtr.models.supervisions.arl import ARLSupervision, units_of
 from mmvtr.models.supervisions.frame_teacher import StoredFrameTeacher
 from mmvtr.models.target import Target
+from mmvtr.rehearsal.masses import masses, pulls_further
 from mmvtr.rehearsal.record import bare, mean_of
 from mmvtr.structures import Levels
 
@@ -25,13 +26,16 @@ ITEMS = 384
 
 
 @torch.no_grad()
-def judge(runner: Runner) -> dict[str, float]:
+def judge(runner: Runner, *, batch: int) -> dict[str, float]:
     """Figures of the first training items, in eval mode.
+
+    ``batch`` is that of the real training, for figures that depend on it.
 
     ``eta_*``: the weight that the supervision gives to true negatives and to soft positives;
     ``sets_*``: pairs it calls ambiguous; ``scores_*``, ``R1``: of the fused scores; ``sigma_*``:
     of heads, general against specific texts; ``error_*``: normalisation error of the retrieval
-    probabilities, raw and with Sinkhorn's biases.
+    probabilities, raw and with Sinkhorn's biases; ``mass_*``: what the gradient consists of, where
+    a loss pulls more than the annotated pairs.
     """
     whole = bare(runner.model)
     members = list(getattr(whole, 'members', [whole]))
@@ -41,7 +45,13 @@ def judge(runner: Runner) -> dict[str, float]:
     whole.eval()
     try:
         for k, member in enumerate(members):
-            of_member = _judge(member, whole, dataset, k if len(members) > 1 else None)
+            environment = k if len(members) > 1 else None
+            of_member = _judge(member, whole, dataset, environment)
+            if pulls_further(member):
+                items = _items(dataset, environment)
+                of_member.update(
+                    masses(member, whole.data_preprocessor, dataset, items, batch=batch)
+                )
             prefix = f'member{k}_' if len(members) > 1 else ''
             figures.update({prefix + name: value for name, value in of_member.items()})
     finally:

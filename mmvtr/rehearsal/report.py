@@ -10,6 +10,7 @@ from typing import Any, Mapping, Sequence
 from mmengine.config import Config
 
 from mmvtr.registry import without_scopes
+from mmvtr.rehearsal.simulated_model import NARROW
 
 
 def fingerprint(cfg: Config) -> str:
@@ -67,7 +68,7 @@ def page(results: Sequence[Mapping[str, Any]], missing: Sequence[str] = ()) -> s
         steps = f'{result["steps"]:,}'
         if result['steps'] < result['total']:
             steps += f' of {result["total"]:,}'
-        said = '; '.join(f'{MARKS[c[1]]}{c[0]}: {c[2]}' for c in told)
+        said = '; '.join([*(f'{MARKS[c[1]]}{c[0]}: {c[2]}' for c in told), *unusual(result)])
         verdict = ('**not met**', 'not reached', 'met')[worst]
         rows.append(
             f'| `{result["config"]}` | {steps} | {verdict} | {said} | {result["minutes"]:.1f} |'
@@ -79,6 +80,14 @@ def page(results: Sequence[Mapping[str, Any]], missing: Sequence[str] = ()) -> s
     return text
 
 
+def unusual(result: Mapping[str, Any]) -> list[str]:
+    """What was changed beside that which the page says of all, in words."""
+    notes = [note for note in result['changed'] if not note.startswith(USUAL)]
+    width = result.get('width', NARROW.width)  # older results do not say it
+    notes += [f'width {width}'] if width != NARROW.width else []
+    return [f'changed: {"; ".join(notes)}'] if notes else []
+
+
 def summary(result: Mapping[str, Any]) -> dict[str, Any]:
     """What is kept of a result: enough for the page, and to know whether it is current."""
     narrow = result['narrow']
@@ -88,6 +97,7 @@ def summary(result: Mapping[str, Any]) -> dict[str, Any]:
         steps=narrow['steps'],
         total=narrow['total'],
         minutes=round(narrow['seconds'] / 60, 2),
+        width=result['width'],
         changed=narrow['notes'],
         scalars=narrow['scalars'],
         checks=result['checks'],
@@ -107,21 +117,30 @@ SHARED = {
     'temperature in range',
     'something is learnt',
 }
-HEAD = """# Rehearsals
+#: Beginnings of the notes on what the page says of all.
+USUAL = (f'batch {NARROW.batch} in place of ', f'{NARROW.frames} frames in place of ')
+HEAD = f"""# Rehearsals
 
 Every real config, trained on simulated tower outputs with its own steps, rates, hooks and losses:
-`python tools/rehearse.py --all --page docs/rehearsal.md` makes this page. A rehearsal replaces
-pixels and words only (`mmvtr/rehearsal/world.py`): pairs have a cosine of .25, others .1, as CLIP's
-do, soft positives are known, some clips are hubs. It says nothing about the recall that a real
-training will reach. It does say whether what a paper adds begins to work in the steps that the
-config has.
+`python tools/rehearse.py --all --only-page --out docs/rehearsal --page docs/rehearsal.md` makes
+this page of the results in that folder. Without `--only-page` it first rehearses what has none
+there, was changed since, or was cut off earlier than `--minutes`. A rehearsal replaces pixels and
+words only (`mmvtr/rehearsal/world.py`): pairs have a cosine of .25, others .1, as CLIP's do, soft
+positives are known, some clips are hubs. It says nothing about the recall that a real training will
+reach. It does say whether what a paper adds begins to work in the steps that the config has.
+
+Two steps have the config's own widths and batch. Then its own schedule, of which the rows tell,
+has tokens of width {NARROW.width}, a trunk of one layer, at most {NARROW.frames} frames a video,
+and batches of at most {NARROW.batch} with the set in proportion: as many steps an epoch as in a
+real training. A row says what else was changed.
 
 *Steps* are those that were run; where the schedule has more, the rest was cut off at the limit of
 CPU time, and what may still come there is *not reached*. Six expectations are those of every config
 and are shown only where they are not met: finite gradients at full width and in the schedule, no
-dead parameter, losses fall, temperature in range, R@1 of at least 5 % on unseen items (3.3, ten
-times chance, where a set of some hundred videos is learnt by heart). The others are those of its
-method (`mmvtr/rehearsal/expectations.py`), with their figures.
+dead parameter, losses that fall (or, over a whole schedule, do not rise beyond the noise of
+batches: simulated towers tell some pairs from the start), temperature in range, R@1 of at least 5 %
+on unseen items (3.3, ten times chance, where a set of some hundred videos is learnt by heart). The
+others are those of its method (`mmvtr/rehearsal/expectations.py`), with their figures.
 
 | config | steps | verdict | what came | CPU minutes |
 |---|---|---|---|---|

@@ -7,6 +7,7 @@ import math
 import shutil
 import tempfile
 import time
+from functools import partial
 from typing import Any, NamedTuple, Optional
 
 import torch
@@ -97,7 +98,8 @@ def rehearse(
     made.work_dir = folder
     made.log_level = 'ERROR'
     made.default_hooks.logger = dict(type='LoggerHook', interval=1000)
-    hook = RehearsalHook(steps=steps, minutes=minutes, judge=judge if judged else None)
+    look = partial(judge, batch=cfg.train_dataloader.batch_size) if judged else None
+    hook = RehearsalHook(steps=steps, minutes=minutes, judge=look)
     made.experiment_name = f'rehearsal{time.time_ns()}'
     try:
         runner = Runner.from_cfg(made)

@@ -161,6 +161,15 @@ def test_a_ramp_before_the_heads_know_anything_is_caught():
     assert not one['weights wait for the heads'].passed
 
 
+def test_sure_negatives_before_the_ramp_are_no_proof():
+    """All weights are 1 until it begins."""
+    record = _with_rates(slope=(1.85, 1.9), bias=(2.0, 2.1), bound=30.0, above=100.0)
+    record['curves'].update(eta_ramp=[(1, 0.0), (2, 0.0)])
+    record['steps'] = 700
+    one = {c.name: c for c in check(config('dvtr_c2v_msrvtt'), record, record)}['eta of negatives']
+    assert one.passed is None and one.said.endswith('but the ramp has not begun')
+
+
 def test_thresholds_that_call_everything_relevant_are_caught():
     cfg = config('ran_hgr_epic')
     record = as_dict(rehearse(cfg, SMALL, steps=2))
@@ -235,6 +244,25 @@ def test_what_a_cut_off_training_has_not_reached_is_no_fault():
 
 
 @pytest.mark.parametrize(
+    'end, steps, passed, word',
+    [
+        (2.0, 700, True, 'batches)'),
+        (3.02, 7030, True, 'no fall and no rise'),
+        (3.02, 700, None, 'no fall and no rise'),
+        (3.2, 7030, False, 'a rise beyond noise'),
+        (3.2, 700, None, 'a rise beyond noise'),
+    ],
+)
+def test_losses_fall_or_at_least_do_not_rise(end, steps, passed, word):
+    """Of ten entries the last two are the end, .1 apart: twice their standard error is .1."""
+    record = _with_rates(slope=(1.85, 9.0), bias=(2.0, 1.0), bound=60.0)
+    losses = [3.0] * 8 + [end - 0.05, end + 0.05]
+    record.update(steps=steps, curves=dict(loss=list(enumerate(losses, 1))))
+    one = {c.name: c for c in check(config('dvtr_c2v_msrvtt'), record, record)}['losses fall']
+    assert one.passed is passed and word in one.said
+
+
+@pytest.mark.parametrize(
     'unseen, seen, passed',
     [(5.0, 5.0, True), (4.9, 20.0, False), (4.9, 30.0, True), (3.2, 60.0, False)],
 )
@@ -251,10 +279,15 @@ def test_the_page_has_a_row_a_config():
     record = _with_rates(slope=(1.85, 1.92), bias=(2.0, 1.93), bound=0.07)
     record.update(seconds=90.0, notes=['batch 32 in place of 128'])
     checks = check(config('dvtr_c2v_msrvtt'), record, record)
-    kept = summary(dict(config='dvtr_c2v_msrvtt', sha='0', narrow=record, checks=checks))
+    kept = summary(dict(config='dvtr_c2v_msrvtt', sha='0', width=48, narrow=record, checks=checks))
     (row,) = [line for line in page([json.loads(json.dumps(kept))]).splitlines() if '`dvtr' in line]
     assert row.startswith('| `dvtr_c2v_msrvtt` | 7,030 | **not met** | ') and row.endswith(' 1.5 |')
     assert 'slope' in row and 'finite gradients' not in row
+    assert 'batch 32' not in row  # as everywhere
+    kept.update(width=24, changed=['batch 32 in place of 128', '2 hard negatives in place of 8'])
+    assert '; changed: 2 hard negatives in place of 8; width 24 | 1.5 |' in page([kept])
+    kept.pop('width')  # as in results of before
+    assert '; changed: 2 hard negatives in place of 8 | 1.5 |' in page([kept])
 
 
 def _with_rates(*, slope, bias, bound, above=0.0) -> dict:

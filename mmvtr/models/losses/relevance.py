@@ -84,8 +84,11 @@ class RelevantRankingLoss(TripletLoss):
 
     def parts(self, scores: Tensor, target: Target) -> list[Part]:
         weights = weights_of(target, scores).masked_fill(target.positives, 0.0)
-        relevant = self._relevant(target) & ~target.positives
-        return parts_of(scores, relevant, margin=self.margin, weights=weights)
+        return parts_of(scores, self.further(target), margin=self.margin, weights=weights)
+
+    def further(self, target: Target) -> Tensor:
+        """What it pulls beside the annotated pairs, bool [T, V]."""
+        return self._relevant(target) & ~target.positives
 
     def row_terms(self, part: Part, choice: Choice, target: Target) -> tuple[Tensor, Tensor]:
         """Sum of the rows' terms, and all rows, or all unannotated entries."""
@@ -148,7 +151,11 @@ class EgoNCELoss(ContrastiveLoss):
     slots = ('weights', 'ambiguous', 'overlap')
 
     def seen(self, target: Target) -> Target:
-        return target._replace(positives=target.positives | from_classes(target, 'overlap', self))
+        return target._replace(positives=target.positives | self.further(target))
+
+    def further(self, target: Target) -> Tensor:
+        """What it pulls beside the annotated pairs, bool [T, V]."""
+        return from_classes(target, 'overlap', self) & ~target.positives
 
 
 @MODELS.register_module()
