@@ -35,6 +35,8 @@ PRECISION_GAIN = 2.0
 #: has 20 after a whole schedule, a third on CLIP's features; a starved frame level has 5), and of
 #: the frames of a text's own moment that are pushed away (theirs: up to 87; starved: 99).
 FRAMES, PUSHED = {'own': 25.0, 'mean': 15.0}, 90.0
+#: Log sigma of texts is the prior's, 0, where its root mean square is below this.
+AS_PRIOR = 0.02
 #: Percent of the gradient's mass that each loss, and each kind of pair, has at least.
 MASS = 1.0
 #: R@1 on the simulated test set, in percent; chance is a third of one.
@@ -186,7 +188,6 @@ def uncertainty(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]
     above, negative, soft = (
         last(narrow, name)[0] for name in ('eta_above', 'eta_negative', 'eta_soft')
     )
-    auc = last(narrow, 'eta_auc')[0]
     yield from reach(narrow)
     ramp = [value for _, value in narrow['curves'].get('eta_ramp', [])]
     told, gap = above >= ETA_SHARE, negative - soft
@@ -198,12 +199,13 @@ def uncertainty(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]
         if gap >= ETA_GAP:
             said += sharper(model, last(narrow, 'eta_low')[0])
     yield Check('eta of negatives', told, said)
-    yield Check(
-        'soft positives are spared',
-        gap >= ETA_GAP and auc >= ETA_AUC,
-        f'weight {soft:.2f} against {negative:.2f} of true negatives (at least {ETA_GAP:g} less), '
-        f'AUC {auc:.0f} (at least {ETA_AUC:.0f})',
-    )
+    for auc in last(narrow, 'eta_auc'):  # a set of a few videos has no soft positives
+        yield Check(
+            'soft positives are spared',
+            gap >= ETA_GAP and auc >= ETA_AUC,
+            f'weight {soft:.2f} against {negative:.2f} of true negatives (at least {ETA_GAP:g} '
+            f'less), AUC {auc:.0f} (at least {ETA_AUC:.0f})',
+        )
 
     positive, negative = (
         [value for _, value in narrow['curves'].get(f'match_{kind}', [])]
@@ -269,11 +271,14 @@ def ambiguity(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]:
     base = figures['soft_share']
     for name in names:
         precision, texts = figures[name], figures[name.replace('precision', 'texts')]
+        said = (
+            f'{precision:.1f} % of the pairs truly hold, base rate {base:.1f} % (at least '
+            f'{PRECISION_GAIN:g} times); {texts:.0f} % of the texts have any'
+        )
         yield Check(
             f'precision of {name.rsplit("_", 1)[-1]}',
             precision >= PRECISION_GAIN * base,
-            f'{precision:.1f} % of the pairs truly hold, base rate {base:.1f} % (at least '
-            f'{PRECISION_GAIN:g} times); {texts:.0f} % of the texts have any',
+            said if texts else 'no pair is called ambiguous',
         )
     if names and (model.supervision.get('frame_weight', 1.0) > 0):
         some, pushed = figures['frames_pairs'], figures['frames_pushed']
@@ -290,14 +295,22 @@ def ambiguity(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]:
 
 
 def spread(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]:
-    """Sigma differs between items: neither collapsed to the prior nor to one number."""
+    """Sigma differs between items: neither collapsed to the prior nor to one number.
+
+    How often a general text has the larger sigma (UATVR Fig. 3) is shown and not asked for: the
+    specific ones of the simulation may have it (docs/uatvr.md).
+    """
     width, mean = last(narrow, 'log_std_spread')[0], last(narrow, 'log_std')[0]
     low, high = math.log(1e-3), math.log(1e3)
-    yield Check(
-        'sigma is alive',
-        low < mean < high and width > 1e-4,
-        f'mean log sigma {mean:.3f}, standard deviation between texts {width:.4f}',
-    )
+    collapsed = math.hypot(mean, width) < AS_PRIOR
+    said = f'mean log sigma {mean:.3f}, standard deviation between texts {width:.4f}'
+    if collapsed:
+        said += ', as of the prior (0): the KL term leaves nothing'
+    for auc in last(narrow, 'sigma_auc'):
+        said += (
+            f'; that of a general text is above that of a specific one in {auc:.0f} % (chance 50)'
+        )
+    yield Check('sigma is alive', low < mean < high and width > 1e-4 and not collapsed, said)
 
 
 # -- NCL -------------------------------------------------------------------------------------------

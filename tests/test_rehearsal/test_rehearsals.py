@@ -216,14 +216,69 @@ def test_a_member_that_never_trains_is_caught():
 
 
 def test_a_parameter_without_gradient_is_caught():
-    cfg = config('clip4clip_msrvtt')
+    cfg = config('dvtr_c2v_msrvtt')
     cfg.model.encoder.text.frozen = True
-    record = as_dict(rehearse(cfg, TINY, steps=2))
-    named = {c.name: c for c in check(cfg, record, record)}
-    assert named['no dead parameter'].passed  # a frozen tower is no dead one
-    record['dead'] = ['temperature.log_scale']
-    one = {c.name: c for c in check(cfg, record, record)}['no dead parameter']
-    assert not one.passed and 'temperature.log_scale' in one.said
+    one = named(cfg, TINY, steps=2)['no dead parameter']
+    assert one.passed, one.said  # a frozen tower is no dead one
+    cfg.model.losses.contrastive.reads = ('global',)  # nobody reads the aligned matrix
+    one = named(cfg, TINY, steps=2)['no dead parameter']
+    assert not one.passed and 'encoder.action' in one.said
+
+
+#: A whole schedule of some steps: an epoch of a few batches, the rate as it is.
+SHORT = {'train_cfg.max_epochs': 1, 'param_scheduler': []}
+
+
+@pytest.mark.parametrize(
+    'fault, wrong, said',
+    [
+        ({}, None, ''),
+        (dict(u_spread=6.0), 'precision of a', 'no pair is called ambiguous'),
+        # What ARL on TVR once had: frames go by the thresholds of pairs.
+        (dict(frame_u_spread=None, frame_slack=0.05), 'ambiguous frames', '% of the pairs have'),
+    ],
+    ids=['as it is', 'pairs', 'frames'],
+)
+def test_thresholds_that_starve_the_ambiguous_sets_are_caught(fault, wrong, said):
+    cfg = config('arl_charades_i3d', **SHORT, **{'train_dataloader.batch_size': 512})
+    cfg.model.supervision.update(warmup_epochs=0, **fault)
+    checks = named(cfg, Size(width=32, batch=4, frames=8, layers=1))
+    if wrong is None:
+        assert checks['sets begin'].passed and checks['ambiguous frames'].passed
+        assert 'no pair' not in checks['precision of a'].said
+    else:
+        assert checks[wrong].passed is False and said in checks[wrong].said
+
+
+@pytest.mark.parametrize(
+    'name, options, low',
+    [
+        ('egonce_clip_epic', {}, ''),
+        ('egonce_clip_epic', {'train_dataloader.batch_size': 16}, 'further'),
+        ('ranp_hgr_epic', {'model.losses.relevant.loss_weight': 0.01}, 'loss relevant'),
+    ],
+)
+def test_a_term_without_a_part_in_the_gradient_is_caught(name, options, low):
+    """Few of 16 share verb and noun; a hundredth of a weight is no weight."""
+    one = named(config(name, **options), TINY, steps=2)['gradient mass']
+    assert one.passed is (low == '') and low in one.said
+    assert low == '' or 'annotated' not in one.said  # says which
+
+
+@pytest.mark.parametrize('weight, alive', [(1e-4, True), (1e3, False)])
+def test_a_sigma_that_the_prior_has_taken_is_caught(weight, alive):
+    cfg = config('uatvr_vitb32_msrvtt', **SHORT, **{'train_dataloader.batch_size': 30_000})
+    cfg.model.objectives.kl.loss_weight = weight
+    cfg.optim_wrapper.optimizer.lr = 0.1
+    one = named(cfg, TINY)['sigma is alive']
+    assert one.passed is alive and ('as of the prior' in one.said) is not alive
+    assert 'that of a general text is above' in one.said
+
+
+def named(cfg: Config, size: Size, *, steps: int | None = None) -> dict:
+    """Checks of a rehearsal by name."""
+    record = as_dict(rehearse(cfg, size, steps=steps))
+    return {one.name: one for one in check(cfg, record, record)}
 
 
 def test_a_group_of_no_parameter_is_caught():
