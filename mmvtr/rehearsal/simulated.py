@@ -79,14 +79,22 @@ def simulate(cfg: Config, size: Size) -> Simulated:
 
 
 def _check_hooks(cfg: Config) -> None:
-    """A hook that reads a file of the real data has nothing to do with simulated ones."""
-    for number, hook in enumerate(cfg.get('custom_hooks') or []):
-        files = [key for key, value in hook.items() if key.endswith('_file') and value]
-        if files:
+    """A hook that reads a file of the real data, or names its items, has nothing to do with
+    simulated ones."""
+    custom = enumerate(cfg.get('custom_hooks') or [])
+    hooks = {f'custom_hooks[{number}]': hook for number, hook in custom}
+    hooks |= {f'default_hooks.{name}': hook for name, hook in cfg.get('default_hooks', {}).items()}
+    for where, hook in hooks.items():
+        for key, value in (hook or {}).items():
+            if key.endswith('_file') and value:
+                wants, other = 'reads', "train queries (queries='train_queue')"
+            elif key == 'queries' and bare_name(hook) == 'PicturesHook' and type(value) is not int:
+                wants, other = 'names', 'a number of queries'
+            else:
+                continue
             raise Unknown(
-                f'custom_hooks[{number}], {hook.type}, reads {files[0]}={hook[files[0]]!r}, which '
-                'belongs to the real data; rehearse the config without it, or with train queries '
-                "(queries='train_queue')"
+                f'{where}, {hook.type}, {wants} {key}={value!r}, which belongs to the real data; '
+                f'rehearse the config without it, or with {other}'
             )
 
 

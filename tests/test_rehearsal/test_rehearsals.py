@@ -386,6 +386,14 @@ def test_what_cannot_be_rehearsed_says_why(tmp_path):
         Unknown, match=r"custom_hooks\[0\], QBNormHook, reads bank_file='train.bank'"
     ):
         simulate(cfg, TINY)
+    cfg = config('c2v_msrvtt')
+    cfg.default_hooks.pictures = dict(type='mmvtr.PicturesHook', queries=['video7010'])
+    with pytest.raises(
+        Unknown, match=r"default_hooks.pictures, mmvtr.PicturesHook, names queries=\['video7010'\]"
+    ):
+        simulate(cfg, TINY)
+    cfg.default_hooks.pictures.queries = 3
+    simulate(cfg, TINY)
     with pytest.raises(ValueError, match='steps must be at least 1'):
         rehearse(config('c2v_msrvtt'), TINY, steps=0)
 
