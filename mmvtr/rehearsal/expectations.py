@@ -27,6 +27,8 @@ ETA_GAP, ETA_AUC = 0.1, 70.0
 #: negatives came to be sure one of them had moved by 1.7 at least (docs/rehearsal); the paper's
 #: 2e-5, a rate for networks, lets them go .06.
 ETA_REACH = 1.0
+#: How far the ramp from weight 1 to eta must be before weights say something of eta.
+RAMPED = 0.9
 #: What the heads must know before their word counts.
 KNOWS = 0.02
 #: Ambiguous sets hold soft positives so many times more often than chance.
@@ -192,8 +194,8 @@ def uncertainty(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]
     ramp = [value for _, value in narrow['curves'].get('eta_ramp', [])]
     told, gap = above >= ETA_SHARE, negative - soft
     said = f'{above:.0f} % of true negatives above .9 (DVTR Fig. 4: {ETA_SHARE:.0f} %)'
-    if ramp and ramp[-1] == 0:  # all weigh 1, whatever eta is
-        told, said = False, f'{said}, but the ramp has not begun'
+    if ramp and ramp[-1] < RAMPED:  # all weigh about 1, whatever eta is
+        told, said = False, f'{said}, but the ramp from weight 1 to eta is at {ramp[-1]:.2f}'
     elif not told:
         said += f'; {why(narrow)}'
         if gap >= ETA_GAP:
@@ -236,7 +238,7 @@ def reach(narrow: Part) -> Iterator[Check]:
     if not bounds:
         return
     far = max(bounds.values())
-    said = f'slope or bias can move by {far:.2g} in {narrow["total"]:,} steps'
+    said = f'slope or bias can move by {far:.3g} in {narrow["total"]:,} steps'
     if far < ETA_REACH:
         said = why(narrow)
     yield Check('reach of slope and bias', far >= ETA_REACH, f'{said} (at least {ETA_REACH:g})')

@@ -161,13 +161,17 @@ def test_a_ramp_before_the_heads_know_anything_is_caught():
     assert not one['weights wait for the heads'].passed
 
 
-def test_sure_negatives_before_the_ramp_are_no_proof():
+@pytest.mark.parametrize('ramp, passed', [(0.0, None), (0.5, None), (1.0, True)])
+def test_sure_negatives_before_the_ramp_are_no_proof(ramp, passed):
     """All weights are 1 until it begins."""
     record = _with_rates(slope=(1.85, 1.9), bias=(2.0, 2.1), bound=30.0, above=100.0)
-    record['curves'].update(eta_ramp=[(1, 0.0), (2, 0.0)])
+    record['curves'].update(eta_ramp=[(1, 0.0), (2, ramp)])
     record['steps'] = 700
     one = {c.name: c for c in check(config('dvtr_c2v_msrvtt'), record, record)}['eta of negatives']
-    assert one.passed is None and one.said.endswith('but the ramp has not begun')
+    assert one.passed is passed
+    assert one.said.endswith(f'but the ramp from weight 1 to eta is at {ramp:.2f}') is (
+        passed is None
+    )
 
 
 def test_thresholds_that_call_everything_relevant_are_caught():
