@@ -10,8 +10,8 @@ model = dict(
     supervision=dict(
         type='DVTRSupervision',
         num_samples=7,  # K, Sec. V-A.2
-        # Ours, as eta is a ratio here (docs/dvtr.md).  Rehearsed whole with a sharpness of 2, 88 % of
-        # the true negatives end above .9 on LSMDC and 90 % on MSR-VTT Full; Fig. 4 has 95.
+        # Ours, as eta is a ratio here (docs/dvtr.md).  Rehearsed whole, a sharpness of 2 has 88 % of
+        # the true negatives above .9 on LSMDC, and 90 % on MSR-VTT Full; Fig. 4 has 95.
         reference='mean',
         sharpness=8.0,
         floor=0.0,  # Eq. 13 has none
