@@ -10,7 +10,7 @@ model = dict(
     supervision=dict(
         type='DVTRSupervision',
         num_samples=7,  # K, Sec. V-A.2
-        # Ours, as eta is a ratio here (docs/dvtr.md).  Rehearsed whole, a sharpness of 2 has 88 % of
+        # Ours, as eta is a ratio here (docs/dvtr.md).  Rehearsed whole, sharpness 2 has 88 % of
         # the true negatives above .9 on LSMDC, and 90 % on MSR-VTT Full; Fig. 4 has 95.
         reference='mean',
         sharpness=8.0,
