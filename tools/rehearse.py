@@ -70,6 +70,7 @@ def main() -> None:
 
 def rehearse_one(args: argparse.Namespace) -> int:
     """A place in :data:`STATUS`; writes ``NAME.json`` and ``NAME.png``."""
+    from mmvtr.rehearsal.simulated_model import Unknown
     from mmvtr.utils import load_config
 
     try:
@@ -82,7 +83,7 @@ def rehearse_one(args: argparse.Namespace) -> int:
     except FloatingPointError as error:
         print(f'NOT MET      finite losses: {error}')
         return 1
-    except ValueError as error:
+    except Unknown as error:
         print(f'error: {args.config}: {error}', file=sys.stderr)
         return 2
     except Exception:

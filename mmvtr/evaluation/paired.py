@@ -168,7 +168,8 @@ def seeds_and_queries(
     variance of the mean over seeds is the sample's, s^2 / S with S - 1 degrees of freedom; that of
     the queries, the same for all seeds, is the bootstrap's, and is as good as known.  Their sum has
     the degrees of freedom that make it a Student's t: few where the seeds disagree, many where they
-    agree.
+    agree.  What a seed does to a query is in both variances: where that is much, the interval is
+    too wide rather than too narrow.
 
     Args:
         fields, videos, draws: see :func:`bootstrap`.

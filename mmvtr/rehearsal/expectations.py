@@ -238,10 +238,12 @@ def reach(narrow: Part) -> Iterator[Check]:
     if not bounds:
         return
     far = max(bounds.values())
-    said = f'slope or bias can move by {far:.3g} in {narrow["total"]:,} steps'
+    said = (
+        f'slope or bias can move by {far:.3g} in {narrow["total"]:,} steps (at least {ETA_REACH:g})'
+    )
     if far < ETA_REACH:
-        said = why(narrow)
-    yield Check('reach of slope and bias', far >= ETA_REACH, f'{said} (at least {ETA_REACH:g})')
+        said += f'; {why(narrow)}'
+    yield Check('reach of slope and bias', far >= ETA_REACH, said)
 
 
 def of_supervision(narrow: Part) -> dict[str, dict[str, float]]:

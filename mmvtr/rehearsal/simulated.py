@@ -49,8 +49,8 @@ def simulate(cfg: Config, size: Size) -> Simulated:
     """The config with simulated towers and datasets.
 
     Raises:
-        Unknown: an encoder, tower or dataset that it does not know, or nothing to train.
-        ValueError: a training no longer than its warm-up.
+        Unknown: an encoder, tower or dataset that it does not know, nothing to train, or a training
+            no longer than its warm-up.
     """
     cfg = copy.deepcopy(cfg)
     if cfg.get('model') is None or cfg.get('train_dataloader') is None:
@@ -65,7 +65,7 @@ def simulate(cfg: Config, size: Size) -> Simulated:
         )
     fault = warmup_fault(cfg)
     if fault:
-        raise ValueError(fault)
+        raise Unknown(fault)
     share = _shrink_batch(cfg.train_dataloader, size, notes)
     inputs, done = None, []
     for retriever in found:

@@ -457,7 +457,8 @@ def test_one_seed_gives_no_verdict(write, folder):
 def test_a_fair_condition_is_corrected_and_shows_other_settings(plan, folder, write, monkeypatch):
     families = importlib.import_module('comparison.plan').FAMILIES
     assert '### At other settings' not in write()
-    # Weakly resolved alone: p of one row in twenty, which four other rows make ordinary.
+    # Weakly resolved alone: p of one row in twenty, which other comparisons make ordinary.
+    plan[0]['soft'] = plan[0]['soft']._replace(controls=('plain', 'harmful'))
     for seed, hits in enumerate((17, 15, 16)):
         save(folder, 'idle', seed, hits=hits, recalls=40)
     view = importlib.import_module('comparison.views').make_views(folder, *plan).views[0]
@@ -484,10 +485,12 @@ def test_a_fair_condition_is_corrected_and_shows_other_settings(plan, folder, wr
     (folder / 'tuning.json').write_text(json.dumps(dict(clips=tuning)))
     text = write()
     view = importlib.import_module('comparison.views').make_views(folder, *plan).views[0]
-    rows = ('soft', 'harmful', 'idle', 'costly')
+    rows = ('soft', 'harmful', 'idle')
     ps = {name: view.edge(view.rows[name], 'semantic/v2t_P1').p for name in rows}
     corrected = {name: view.corrected[name, 'plain'] for name in rows}
-    assert len(view.corrected) == 4 and corrected['soft'] == min(4 * ps['soft'], corrected['idle'])
+    # The costly row has the P@1 of the plain one: nothing is tested.
+    assert view.corrected.keys() == {*((name, 'plain') for name in rows), ('soft', 'harmful')}
+    assert corrected['soft'] == min(4 * ps['soft'], corrected['idle'])
     assert corrected['idle'] > 0.05 > ps['idle']
     assert view.verdict(view.rows['idle']) == 'not resolved'
     lines = lines_of(text, '### At other settings')

@@ -293,8 +293,8 @@ CONDITIONS: dict[str, Condition] = {
         'that loss alone: both are compared with it, not with InfoNCE.',
     ),
 }
-#: Families some best learning rate of which was an end of three, and whose trainings are short.
-WIDE = ('hubs', 'classes', 'margins')
+#: Families with a best learning rate that was an end of three, whose trainings are shortest.
+WIDE = ('classes', 'margins')
 FAMILIES = {
     condition.family: Family(name, WIDE_GRID if name in WIDE else FAIR_GRID, fair=True)
     for name, condition in CONDITIONS.items()

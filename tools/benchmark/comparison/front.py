@@ -73,7 +73,8 @@ def verdict_lines(
             continue
         controls = _apart(view, view.rows[name]) if further else named
         for control in controls or view.controls[name][:1]:
-            lines.append(_line(view, methods, view.rows[name], control))
+            if control in view.rows and view.edge(view.rows[name], view.condition.aim, control):
+                lines.append(_line(view, methods, view.rows[name], control))
     return lines
 
 

@@ -81,16 +81,13 @@ def together(views: Sequence[View]) -> str:
     return table([*headings, 'of what is to be won, %', 'corpus by corpus'], lines)
 
 
-def gains_of(
-    views: Sequence[View], name: str, role: str, control: Optional[str] = None
-) -> Optional[Gains]:
+def gains_of(views: Sequence[View], name: str, role: str) -> Optional[Gains]:
     """Where row, control and oracle have the same seeds; None where nothing was trained.
 
     Args:
         views: the corpora.
         name: of the row.
-        role: of its settings; the control has its own.
-        control: its name; None: the first.
+        role: of its settings; its first control has its own.
     """
     trainings, found = 0, Gains(0, [], [], [])
     for view in views:
@@ -99,7 +96,7 @@ def gains_of(
             continue
         if role != OWN and rows[name].cells is view.rows[name].cells:
             continue  # its settings are its control's anyway
-        base = view.rows.get(control or view.controls[name][0])
+        base = view.rows.get(view.controls[name][0])
         oracle = view.rows.get(view.condition.oracle or '')
         if base is None or oracle is None:
             continue

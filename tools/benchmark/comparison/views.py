@@ -296,13 +296,15 @@ def _at(
 
 
 def _corrected(view: View) -> dict[tuple[str, str], float]:
-    """Holm's p of the rows that get a verdict, over each of their controls."""
+    """Holm's p of the rows that get a verdict, over each control that is another training."""
     ps = {
         (name, control): gain.p
         for name, row in view.rows.items()
-        if name not in view.oracles and not view.is_baseline(row)
+        if name not in view.oracles and not view.is_baseline(row) and not view.collapsed(row)
         for control in view.controls[name]
-        if (gain := view.edge(row, view.condition.aim, control)) is not None
+        if not view.collapsed(view.rows[control])
+        and (gain := view.edge(row, view.condition.aim, control)) is not None
+        and any(gain.gains)
     }
     return dict(zip(ps, holm(list(ps.values()))))
 
