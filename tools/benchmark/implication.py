@@ -12,9 +12,9 @@ chosen for InfoNCE (1e-3), and differ from it by the options below alone.
   seed of corpora 21 and 22 had been seen, so that it is unseen on corpus 23 alone.
 
 Differences are to InfoNCE of the same seed.  On one corpus intervals (95 %) resample training seeds
-and test queries, which is too little for three seeds (docs/benchmark.md has wider ones); over the corpora 21 to 23 they are Student's, over
-all pairs of trainings.  The oracle is trained once on each of these.  What is done is not done
-again.
+and test queries, which is too little for three seeds (docs/benchmark.md has wider ones); over the
+corpora 21 to 23 they are Student's, over all pairs of trainings.  The oracle is trained once on
+each of these.  What is done is not done again.
 """
 
 from __future__ import annotations
