@@ -11,7 +11,7 @@ model = dict(
         type='DVTRSupervision',
         num_samples=7,  # K, Sec. V-A.2
         # Ours, as eta is a ratio here (docs/dvtr.md).  Rehearsed whole, sharpness 2 has 88 % of
-        # the true negatives above .9 on LSMDC (8: not quite the 95 of Fig. 4), 90 % on MSR-VTT Full.
+        # the true negatives above .9 on LSMDC (8: just short of the 95 of Fig. 4), 90 % on MSR-VTT.
         reference='mean',
         sharpness=12.0,
         floor=0.0,  # Eq. 13 has none
