@@ -13,7 +13,7 @@ from comparison.plan import FAMILIES, is_fair
 from comparison.statistics import Difference, difference, time_said
 from comparison.summary import NOTED
 from comparison.together import UNUSED_NAMES, gains_of, over_corpora, told, unused, unused_together
-from comparison.verdicts import word_said
+from comparison.verdicts import MATTERS, word_said
 from comparison.views import View, word_of
 
 HEADINGS = ['method', 'condition', 'over', 'aim', 'cost', 'trainings', 'verdict']
@@ -91,7 +91,7 @@ def verdict_table(lines: Sequence[Line]) -> str:
                 f'{heading(aim)} {line.told(line.aim, aim)}',
                 f'{heading(cost)} {line.told(line.cost, cost)}' if line.cost else '',
                 f'{line.trainings}',
-                word_said(line.word),
+                word_said(line.word, line.aim, MATTERS[line.plan.aim]),
             ]
         )
     return table(HEADINGS, cells) if cells else ''

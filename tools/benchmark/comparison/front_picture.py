@@ -15,10 +15,12 @@ from comparison.front import Line
 from comparison.pictures import STYLE, STYLES, save_picture
 from comparison.statistics import Difference
 from comparison.summary import NOTED
-from comparison.verdicts import MATTERS
+from comparison.verdicts import MATTERS, word_said
 
 #: Verdict -> whose colour and marker of ``STYLES`` it has.
 LOOKS = {'helps': 'combination', 'harms': 'ours', 'nothing': 'baseline', 'not resolved': 'control'}
+#: And what the legend calls it, where it is more than that.
+SAID = {'harms': 'harms, or is paid'}
 #: Panels end here, in units of what would matter.
 LEAST, MOST = -6.0, 11.0
 
@@ -50,16 +52,26 @@ def write_front(path: Path, lines: Mapping[str, Sequence[Line]]) -> bool:
                 for axes in titles:
                     axes.axhline(k - 0.5, color='#E4E4E4', linewidth=0.8)
                 continue
-            looks = STYLES[LOOKS.get(line.word, 'control')]
-            _bar(aim, k, line.aim, MATTERS[line.plan.aim], looks)
+            unit = MATTERS[line.plan.aim]
+            word = word_said(line.word, line.aim, unit).strip('*')
+            word = word.removeprefix('costs, aim ')
+            _bar(aim, k, line.aim, unit, STYLES[LOOKS.get(word, 'control')])
             if line.cost:
-                _bar(cost, k, line.cost, MATTERS[line.plan.cost], STYLES['control'])
+                paid = 'harms' if line.cost.sign < 0 else 'not resolved'
+                _bar(cost, k, line.cost, MATTERS[line.plan.cost], STYLES[LOOKS[paid]])
         labels = [line if isinstance(line, str) else _said(line) for line in places]
         aim.set_yticks(range(len(places)), labels, size=8)
         for label, line in zip(aim.get_yticklabels(), places):
             label.set_fontweight('bold' if isinstance(line, str) else 'normal')
         handles = [
-            Line2D([], [], color=STYLES[kind][0], marker=STYLES[kind][1], linestyle='', label=word)
+            Line2D(
+                [],
+                [],
+                color=STYLES[kind][0],
+                marker=STYLES[kind][1],
+                linestyle='',
+                label=SAID.get(word, word),
+            )
             for word, kind in LOOKS.items()
         ]
         cost.legend(handles=handles, frameon=False, loc='center right', fontsize=8)

@@ -36,10 +36,12 @@ def collapsed_seeds(row: Row, chance: Optional[float]) -> tuple[int, ...]:
     return tuple(s for s, value in row.values(T2V_RSUM).items() if value <= COLLAPSED * chance)
 
 
-def word_said(word: str) -> str:
-    """A verdict as a table has it."""
+def word_said(word: str, aim: Difference, matters: float) -> str:
+    """A verdict as a table has it; of one that the cost alone gives, what the aim says."""
     if word == 'costs':
         return 'costs, aim not resolved'
+    if word == 'harms' and max(-aim.low, aim.high) <= matters:
+        return 'costs, aim nothing'
     return f'**{word}**' if word in ('helps', 'harms') else word
 
 
