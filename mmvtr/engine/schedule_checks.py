@@ -67,13 +67,14 @@ def warmup_fault(cfg: Config) -> str:
     How long the warm-up and the training are, in epochs, and what to set.  Where the config sets
     ``fit_warmup``, the warm-up will be shortened (:func:`fit_warmup`), and nothing is wrong.
     """
-    epochs, given = cfg.train_cfg.get('max_epochs'), cfg.get('param_scheduler') or []
-    if cfg.get('fit_warmup'):
+    epochs = (cfg.get('train_cfg') or {}).get('max_epochs')
+    given = cfg.get('param_scheduler') or []
+    if cfg.get('fit_warmup') or epochs is None:
         return ''
     schedulers = given if isinstance(given, (list, tuple)) else [given]
     for i, scheduler in enumerate(schedulers):
         begin = scheduler.get('begin', 0)
-        if epochs is None or not scheduler.get('by_epoch', True) or begin < epochs:
+        if not scheduler.get('by_epoch', True) or begin < epochs:
             continue
         warmups = {j: s for j, s in enumerate(schedulers) if s.get('end', 0) >= epochs}
         ends = ''.join(f'{bare_name(s)} (param_scheduler.{j}) ends, ' for j, s in warmups.items())
