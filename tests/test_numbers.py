@@ -72,7 +72,7 @@ class Figures:
 
     def __init__(self, views, tools):
         self.views, self.markdown, self.verdicts = views, tools['markdown'], tools['verdicts']
-        self.together = tools['together']
+        self.together, self.families = tools['together'], tools['plan'].FAMILIES
         self.student, self.is_fair = tools['statistics'].student, tools['plan'].is_fair
 
     def gain(self, where, name, key, control=None):
@@ -93,10 +93,10 @@ class Figures:
         view = self.views[where]
         return self.markdown.percent(view.share(view.rows[name]))
 
-    def pooled(self, name):
+    def pooled(self, name, role='own'):
         """Aim, cost and share of a row over the corpora that nothing was chosen on."""
         together = self.together
-        gains = together.gains_of(together.unused(self.views), name, 'own')
+        gains = together.gains_of(together.unused(self.views), name, role)
         told = [
             together.told(together.over_corpora(values), key)
             for values, key in ((gains.aim, PRECISION), (gains.cost, RSUM))
@@ -113,7 +113,7 @@ class Figures:
         word = self.verdicts.word_said(
             self.verdict(where, name), self.gain(where, name, aim), matters
         )
-        return word.strip('*')
+        return word.replace('*', '')
 
 
 def check(part, lines, sentences):
@@ -340,7 +340,19 @@ def test_sentences_of_other_pages(figures):
     mean_ap, t2v = 'semantic/v2t_mAP', 'retrieval/t2v_rsum'
     ladder = partial(interval, 'ladder_dvtr')
     joint = figures.views['ladder_dvtr'].corrected['dvtr_joint', 'dvtr_floor0']
+    errors = [
+        f'{figures.mean("hubs", name, "normalisation/v2t_error"):.2f}'.removeprefix('0')
+        for name in ('ncl/sinkhorn', 'infonce', SAME_BIASES)
+    ]
+    assert ends_of_grid(figures, 'hubs', 'ncl') == 'lowest'
+    assert ends_of_grid(figures, 'general captions', 'dvtr_floor0') == 'highest'
+    lifted = {role: figures.pooled('implied_lifted/lifted', role) for role in ('own', 'matched')}
+    gains, paid = ([lifted[role][k].split(' ')[0].lstrip('+-') for role in lifted] for k in (0, 1))
     quoted = {
+        'agreement': [
+            f"-.15 gains {gains[0]} of P@1 there and {gains[1]} at InfoNCE's rate, and pays "
+            f'{paid[0]} and {paid[1]}.'
+        ],
         'causal': [
             f'{interval("confound90", "causal", RSUM)} rsum over the random split at 90 %.',
             f'At 70 % it is {interval("confound70", "causal", RSUM)}, not resolved, and '
@@ -352,6 +364,9 @@ def test_sentences_of_other_pages(figures):
             f'{interval("imbalanced", "ncl/sinkhorn", RSUM)} rsum over raw InfoNCE',
             f'{interval("clean", "ncl/sinkhorn", RSUM)} with specific ones are not resolved',
             f'precision@1 falls, {interval("ambiguity60", "ncl/sinkhorn", PRECISION)}, not',
+            f'has less than that, rsum {interval("hubs", "ncl/sinkhorn", RSUM, SAME_BIASES)}, at '
+            'the lowest of three learning rates',
+            f'is {errors[0]} with its biases, {errors[1]} for raw InfoNCE and {errors[2]} for',
         ],
         'arl': [
             f'v2t mAP gains {interval("untrimmed", "arl", mean_ap)} and t2v R@1+5+10 pays nothing '
@@ -372,6 +387,15 @@ def test_sentences_of_other_pages(figures):
         text = ' '.join((ROOT / f'docs/{name}.md').read_text().split())
         for sentence in sentences:
             assert sentence in text, f'docs/{name}.md, expected: {sentence}'
+
+
+def ends_of_grid(figures, family, method):
+    """Which end of the grid was chosen; '' for what lies inside."""
+    tuning = json.loads((ROOT / 'docs/benchmark/effects/tuning.json').read_text())
+    rates = [point[LR] for point in figures.families[family].grid]
+    ends = {min(rates): 'lowest', max(rates): 'highest'}
+    assert len(rates) == 3
+    return ends.get(tuning[family][method]['chosen'][LR], '')
 
 
 def test_verdicts_that_the_page_says_in_words(figures):

@@ -1,5 +1,5 @@
-# What CLIP4Clip and its followers read, one per dataset below this: 12 frames, one a second at the
-# most, and 32 words.  A dataset's file adds its class and its splits.
+# What CLIP4Clip and its followers read of sets of short clips: 12 frames, one a second at the most,
+# and 32 words.  A dataset's file adds its class and its splits.
 frames = [
     dict(type='LoadVideo', sampling='per_second', num_frames=12),
     dict(type='ResizeShortSide', size=224),

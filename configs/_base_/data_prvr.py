@@ -1,5 +1,5 @@
-# How MS-SL and its followers read partially relevant videos: 128 videos with all their texts a
-# batch, a frame's best moment to find.  A dataset's file adds its class and its stored features.
+# How MS-SL and its followers train and test partially relevant retrieval: a batch is 128 videos
+# with all of their texts.  A dataset's file adds its class and its stored features.
 loader = dict(num_workers=4, batch_size=128, collate_fn=dict(type='mmvtr.collate_retrieval'))
 
 train_dataloader = dict(

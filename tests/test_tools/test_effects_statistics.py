@@ -177,6 +177,19 @@ def test_difference_takes_the_texts_along(stats, row):
         stats.difference(ours, base, 'semantic/v2t_P1', np.array([0, 0, 4, 4]))
 
 
+def test_a_verdict_of_the_cost_alone_says_what_the_aim_is(stats, verdicts):
+    def aim(low, high):
+        return stats.Difference((low + high) / 2, low, high, (0, 1), True)
+
+    said = [
+        verdicts.word_said(word, aim(*ends), 5.0)
+        for word, ends in dict(helps=(6, 9), harms=(-9, -6), costs=(-2, 9), nothing=(-1, 1)).items()
+    ]
+    assert said == ['**helps**', '**harms**', 'costs, aim not resolved', 'nothing']
+    assert verdicts.word_said('harms', aim(-1, 4), 5.0) == '**harms**, aim nothing'
+    assert verdicts.of_aim('harms', aim(-1, 4), 5.0) == 'nothing'
+
+
 def test_one_seed_has_no_interval(stats, verdicts, row):
     ours, base = row('a', dict(hits=(1, 1, None, 1))), row('b', {}, {})
     gain = stats.difference(ours, base, 'semantic/v2t_P1')

@@ -15,7 +15,7 @@ from comparison.front import Line
 from comparison.pictures import STYLE, STYLES, save_picture
 from comparison.statistics import Difference
 from comparison.summary import NOTED
-from comparison.verdicts import MATTERS, word_said
+from comparison.verdicts import MATTERS, of_aim
 
 #: Verdict -> whose colour and marker of ``STYLES`` it has.
 LOOKS = {'helps': 'combination', 'harms': 'ours', 'nothing': 'baseline', 'not resolved': 'control'}
@@ -53,8 +53,7 @@ def write_front(path: Path, lines: Mapping[str, Sequence[Line]]) -> bool:
                     axes.axhline(k - 0.5, color='#E4E4E4', linewidth=0.8)
                 continue
             unit = MATTERS[line.plan.aim]
-            word = word_said(line.word, line.aim, unit).strip('*')
-            word = word.removeprefix('costs, aim ')
+            word = of_aim(line.word, line.aim, unit)
             _bar(aim, k, line.aim, unit, STYLES[LOOKS.get(word, 'control')])
             if line.cost:
                 paid = 'harms' if line.cost.sign < 0 else 'not resolved'

@@ -33,7 +33,7 @@ cells that it wrote, as is [all its tables]({tables}); do not edit.
   other seeds alone; over several corpora: for other corpora).
 - **helps**, **harms**: resolved, also when corrected for how many comparisons a condition has
   (Holm). *nothing*: the interval lies within what would matter. *not resolved*: neither.
-  *costs*: the price is resolved, and the aim is not, or is nothing.
+  Where the price alone is resolved it *costs*, and **harms** where the aim is nothing.
   *collapsed*: a training learnt nothing. An interval that excludes 0 and is *not resolved* did not
   survive the correction.
 - *First round*: learning rate and epoch were chosen by paired recall on 150 clips, and nothing is

@@ -36,13 +36,20 @@ def collapsed_seeds(row: Row, chance: Optional[float]) -> tuple[int, ...]:
     return tuple(s for s, value in row.values(T2V_RSUM).items() if value <= COLLAPSED * chance)
 
 
-def word_said(word: str, aim: Difference, matters: float) -> str:
-    """A verdict as a table has it; of one that the cost alone gives, what the aim says."""
+def of_aim(word: str, aim: Difference, matters: float) -> str:
+    """What the aim alone says, where a verdict is that of the cost: see :func:`verdict`."""
     if word == 'costs':
-        return 'costs, aim not resolved'
+        return 'not resolved'
     if word == 'harms' and max(-aim.low, aim.high) <= matters:
-        return 'costs, aim nothing'
-    return f'**{word}**' if word in ('helps', 'harms') else word
+        return 'nothing'
+    return word
+
+
+def word_said(word: str, aim: Difference, matters: float) -> str:
+    """A verdict as a table has it: 'costs, aim not resolved', '**helps**'."""
+    said = f'**{word}**' if word in ('helps', 'harms') else word
+    alone = of_aim(word, aim, matters)
+    return said if alone == word else f'{said}, aim {alone}'
 
 
 def verdict(
