@@ -1,8 +1,6 @@
 """TREC's files there and back, and the readers of published judgments."""
 
 import json
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +9,6 @@ from mmvtr import datasets
 from mmvtr.datasets import PairValues, read_qrels, read_run, write_qrels, write_run
 from mmvtr.datasets.pair_values import Judgments
 
-SHARED = Path(os.environ.get('MMVTR_SHARED', 'none')) / 'data/human_judgments'
 PAIRS = PairValues(['t1', 't1', 't2#0'], ['v.mp4', 'w', 'w'], np.array([2.0, 0.0, 1 / 3]))
 
 
@@ -136,7 +133,6 @@ def test_image_queries_of_eccv(tmp_path):
     assert triples(pairs) == [('38', '12', 1.0)]
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason='human judgments are not here: MMVTR_SHARED')
 @pytest.mark.parametrize(
     'name, file, count, least, right',
     [
@@ -146,8 +142,8 @@ def test_image_queries_of_eccv(tmp_path):
         ('read_eccv_caption', 'coco/original_caption_to_image.json', 25000, 1, 25000),
     ],
 )
-def test_published_files(name, file, count, least, right):
-    pairs = getattr(datasets, name)(SHARED / file)
+def test_published_files(shared, name, file, count, least, right):
+    pairs = getattr(datasets, name)(shared / 'data/human_judgments' / file)
     assert (len(pairs.values), (pairs.values >= least).sum()) == (count, right)
 
 

@@ -153,10 +153,20 @@ def _render(jobs: list[tuple]) -> None:
     # A forked child draws at once; a spawned one would first import torch and the main script.
     # The signal that ends the pool must end it: a handler that it has from a tool
     # (mmvtr/endings.py) waits for the next line of Python, which may never come in a child that
-    # waits for work.
-    default = signal.SIGTERM, signal.SIG_DFL
-    with get_context('fork').Pool(processes, signal.signal, default) as pool:
+    # waits for work, and one that came before the child has put it away would be lost. So the
+    # signal is held back from before the fork until it ends the child.
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        pool = get_context('fork').Pool(processes, _end_at_sigterm)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+    with pool:
         pool.starmap(_render_clip, jobs, chunksize=16)
+
+
+def _end_at_sigterm() -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 
 
 def _render_clip(folder: Path, knobs: Knobs, split: str, v: int, video: dict[str, Any]) -> None:

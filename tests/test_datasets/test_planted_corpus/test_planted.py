@@ -1,8 +1,11 @@
 """The files of a planted corpus: what they hold, how they come about, and what spoils them."""
 
 import json
+import os
 import shutil
 import signal
+import time
+from multiprocessing import get_context
 
 import av
 import numpy as np
@@ -290,3 +293,29 @@ def test_the_end_of_drawing_ends_its_children(tmp_path, monkeypatch):
     finally:
         signal.signal(signal.SIGTERM, former)
     assert [path.read_text() for path in tmp_path.iterdir()] == ['True'] * 3
+
+
+def draw_nothing():
+    """A pool that ends while its children are still on their way to put the handler away."""
+    os.setsid()
+    end_at_sigterm = store._end_at_sigterm
+
+    def late():
+        time.sleep(0.5)
+        end_at_sigterm()
+
+    store._end_at_sigterm = late
+    signal.signal(signal.SIGTERM, lambda number, frame: None)
+    store._render([])
+
+
+def test_drawing_ends_however_soon():
+    """A child that lost the signal that ends it would be waited for without end."""
+    drawing = get_context('fork').Process(target=draw_nothing)
+    drawing.start()
+    drawing.join(60)
+    try:
+        assert drawing.exitcode == 0
+    finally:
+        if drawing.exitcode is None:
+            os.killpg(drawing.pid, signal.SIGKILL)  # with the children that it waits for
