@@ -29,8 +29,9 @@ ETA_GAP, ETA_AUC = 0.1, 70.0
 ETA_REACH = 1.0
 #: How far the ramp from weight 1 to eta must be before weights say something of eta.
 RAMPED = 0.9
-#: What the heads must know before their word counts.
-KNOWS = 0.02
+#: What the heads must have learnt before their word counts, in log odds: features that know the
+#: pairs, simulated or pretrained, tell them apart alone.
+LEARNT = 0.1
 #: Ambiguous sets hold soft positives so many times more often than chance.
 PRECISION_GAIN = 2.0
 #: Percent of the pairs with an ambiguous frame, by the rule of the thresholds ('mean', the paper's,
@@ -213,13 +214,14 @@ def uncertainty(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]
         [value for _, value in narrow['curves'].get(f'match_{kind}', [])]
         for kind in ('positive', 'negative')
     )
-    begun = [p - n for r, p, n in zip(ramp, positive, negative) if r > 0]
+    told = [math.log(p / n) for p, n in zip(positive, negative)]
+    begun = [one for share, one in zip(ramp, told) if share > 0]
     if begun:
         yield Check(
             'weights wait for the heads',
-            begun[0] >= KNOWS,
-            f'match probability of positives less that of negatives is {begun[0]:.2f} when the '
-            f'ramp begins (at least {KNOWS:g})',
+            begun[0] - told[0] >= LEARNT,
+            f'log of the match probability of positives over that of negatives is {begun[0]:.2f} '
+            f'when the ramp begins, {told[0]:.2f} at the start (at least {LEARNT:g} more)',
         )
 
 

@@ -13,6 +13,8 @@ import pytest
 import torch
 from mmengine.config import Config
 
+from mmvtr.datasets.sampling.environment_sampler import EnvironmentBatchSampler
+from mmvtr.functional.ambiguity import ambiguous_set
 from mmvtr.registry import bare_name
 from mmvtr.rehearsal.expectations import check
 from mmvtr.rehearsal.report import page, summary
@@ -152,15 +154,6 @@ def test_negatives_that_are_not_sure_enough_say_which_sharpness_makes_them_so():
     assert one['eta of negatives'].said.endswith('supervision.sharpness from 2 to 4')
 
 
-def test_a_ramp_before_the_heads_know_anything_is_caught():
-    record = _with_rates(slope=(1.85, 4.0), bias=(2.0, -4.0), bound=7.0, above=98.0)
-    curves = record['curves']
-    curves['eta_ramp'] = [(1, 0.5), (2, 1.0)]
-    curves['match_positive'], curves['match_negative'] = [(1, 0.86)] * 2, [(1, 0.86)] * 2
-    one = {c.name: c for c in check(config('dvtr_c2v_msrvtt'), record, record)}
-    assert not one['weights wait for the heads'].passed
-
-
 @pytest.mark.parametrize('ramp, passed', [(0.0, None), (0.5, None), (1.0, True)])
 def test_sure_negatives_before_the_ramp_are_no_proof(ramp, passed):
     """All weights are 1 until it begins."""
@@ -174,14 +167,17 @@ def test_sure_negatives_before_the_ramp_are_no_proof(ramp, passed):
     )
 
 
-def test_thresholds_that_call_everything_relevant_are_caught():
-    cfg = config('ran_hgr_epic')
-    record = as_dict(rehearse(cfg, SMALL, steps=2))
-    assert {c.name: c for c in check(cfg, record, record)}['relevant pairs'].passed
-    cfg.model.supervision.negatives_below = 1e-6
-    for one in record['judged']:
-        one[1]['spared'] = 40.0
-    assert not {c.name: c for c in check(cfg, record, record)}['relevant pairs'].passed
+@pytest.mark.parametrize('kinds', [None, 1])
+def test_a_relevance_that_calls_everything_relevant_is_caught(monkeypatch, kinds):
+    """As classes of a wrong column would: every clip is of one verb and one noun."""
+    if kinds is not None:
+        alike = dict(classes=dict(verb=[0], noun=[0]), actions=[(0, 0)])
+        monkeypatch.setattr(
+            'mmvtr.rehearsal.dataset._classify',
+            lambda records, facts: [record.update(alike) for record in records],
+        )
+    one = named(config('ran_hgr_epic'), SMALL, steps=2)['relevant pairs']
+    assert one.passed is (kinds is None), one.said
 
 
 def test_a_queue_that_is_never_filled_is_caught():
@@ -195,13 +191,12 @@ def test_a_queue_that_is_never_filled_is_caught():
     assert not one.passed and '16,384' in one.said
 
 
-def test_a_bank_that_is_never_filled_is_caught():
-    record = as_dict(rehearse(config('hit_msvd', **{'model.bank_size': 256}), TINY, steps=2))
-    cfg = config('hit_msvd')
-    assert {c.name: c for c in check(cfg, record, record)}['bank filled'].passed
-    record['bank']['size'] = 4096
-    one = {c.name: c for c in check(cfg, record, record)}['bank filled']
-    assert not one.passed and one.said == '8 of 4,096 keys'
+@pytest.mark.parametrize('size, filled', [(20_000, True), (1_000_000, False)])
+def test_a_bank_that_is_never_filled_is_caught(size, filled):
+    cfg = config('hit_msvd', **SHORT, **{'train_dataloader.batch_size': 20_000})
+    cfg.model.bank_size = size
+    one = named(cfg, TINY)['bank filled']
+    assert one.passed is filled and one.said.endswith(f' of {size * TINY.batch // 20_000:,} keys')
 
 
 def test_sets_that_never_begin_are_caught():
@@ -211,12 +206,15 @@ def test_sets_that_never_begin_are_caught():
     assert not one.passed
 
 
-def test_a_member_that_never_trains_is_caught():
-    cfg = config('causal_hgr_epic')
-    record = as_dict(rehearse(cfg, TINY, steps=6))
-    assert {c.name: c for c in check(cfg, record, record)}['every member trains'].passed
-    record['seen'] = [96, 0]
-    assert not {c.name: c for c in check(cfg, record, record)}['every member trains'].passed
+@pytest.mark.parametrize('of_all', [True, False])
+def test_a_member_that_never_trains_is_caught(monkeypatch, of_all):
+    if not of_all:  # a sampler that never leaves the first environment
+        steps = EnvironmentBatchSampler._steps
+        monkeypatch.setattr(
+            EnvironmentBatchSampler, '_steps', lambda self, items: steps(self, self._items[0])
+        )
+    one = named(config('causal_hgr_epic'), TINY, steps=6)['every member trains']
+    assert one.passed is of_all and ('100 % / 0 %' in one.said) is not of_all
 
 
 def test_a_parameter_without_gradient_is_caught():
@@ -254,6 +252,19 @@ def test_thresholds_that_starve_the_ambiguous_sets_are_caught(fault, wrong, said
         assert checks[wrong].passed is False and said in checks[wrong].said
 
 
+def test_swapped_thresholds_of_the_ambiguous_sets_are_caught(monkeypatch):
+    """Scores held against the threshold of u, and u against that of scores."""
+
+    def swapped(*args, tau_s, tau_u, **kwargs):
+        return ambiguous_set(*args, tau_s=tau_u, tau_u=tau_s, **kwargs)
+
+    monkeypatch.setattr('mmvtr.models.supervisions.arl.ambiguous_set', swapped)
+    cfg = config('arl_charades_i3d', **SHORT, **{'train_dataloader.batch_size': 512})
+    cfg.model.supervision.warmup_epochs = 0
+    checks = named(cfg, Size(width=32, batch=4, frames=8, layers=1))
+    assert checks['sets begin'].passed and checks['precision of a'].passed is False, checks
+
+
 @pytest.mark.parametrize(
     'name, options, low',
     [
@@ -267,6 +278,15 @@ def test_a_term_without_a_part_in_the_gradient_is_caught(name, options, low):
     one = named(config(name, **options), TINY, steps=2)['gradient mass']
     assert one.passed is (low == '') and low in one.said
     assert low == '' or 'annotated' not in one.said  # says which
+
+
+@pytest.mark.parametrize('ramp, waits', [((0.33, 0.67), True), ((0.0, 0.01), False)])
+def test_a_ramp_before_the_heads_know_anything_is_caught(ramp, waits):
+    cfg = config('dvtr_c2v_msrvtt', **SHORT, **{'train_dataloader.batch_size': 2000})
+    cfg.optim_wrapper.optimizer.lr *= 10  # 90 steps are no 7,035
+    cfg.model.supervision.ramp = ramp
+    one = named(cfg, SMALL)['weights wait for the heads']
+    assert one.passed is waits and 'when the ramp begins' in one.said
 
 
 @pytest.mark.parametrize('weight, alive', [(1e-4, True), (1e3, False)])
