@@ -8,6 +8,7 @@ from mmengine.config import Config
 from mmengine.optim import build_optim_wrapper
 
 from mmvtr.registry import MODELS
+from mmvtr.rehearsal.expectations import member
 from mmvtr.utils import register_all_modules
 
 ROOT = Path(__file__).parents[2]
@@ -17,9 +18,16 @@ T5 = dict(model_type='t5', d_model=768, d_ff=3072, num_layers=12, num_heads=12, 
 FAMILIES = (
     *('dvtr_c2v_msrvtt', 'clip4clip_msrvtt'),
     *('mmt_msrvtt', 'arl_tvr_i3d', 'gmmformer_tvr_i3d', 'mssl_tvr_i3d', 'hgr_epic'),
+    *('dvtr_hit_msvd', 'dvtr_ce_msrvtt_full', 'taco_msrvtt', 'xpool_msrvtt', 'dldkd_tvr'),
+    *('causal_ranp_hgr_epic', 'egonce_clip_epic'),
     *(
         pytest.param(name, marks=pytest.mark.nightly)
-        for name in ('uatvr_vitb16_msrvtt', 'dvtr_c2v_msrvtt_bert', 'ssb_msrvtt')
+        for name in (
+            'uatvr_vitb16_msrvtt',
+            'dvtr_c2v_msrvtt_bert',
+            'ssb_msrvtt',
+            'moee_msrvtt_full',
+        )
     ),
 )
 
@@ -41,8 +49,12 @@ def without_weights(part) -> None:
             without_weights(value)
 
 
-def batch(encoder) -> dict:
-    """Two videos of two frames with a text each, as the encoder's own pipeline gives them."""
+def batch(model) -> dict:
+    """Two videos of two frames with a text each, as the encoder's own pipeline gives them.
+
+    Each is of a class of its own and both of the first environment, for whom that is asked.
+    """
+    encoder = member(model).encoder
     inner = encoder.get('encoder', encoder)
     generator = torch.Generator().manual_seed(0)
     inputs: dict[str, list] = {}
@@ -63,6 +75,8 @@ def batch(encoder) -> dict:
     else:
         start, end = (49406, 49407) if inner.text.type == 'OpenCLIPText' else (5, 6)
         inputs['text'] = [torch.tensor([start, 7, 8, 9, end]), torch.tensor([start, 11, 7, 3, end])]
+    if inner.type == 'TACoEncoder':
+        inputs['text_interest'] = [torch.tensor([0.0, 0.5, 0.5, 0.0, 0.0])] * 2
     if inner.type == 'HGREncoder':
         verbs = torch.zeros(4, 30, dtype=torch.bool)
         nouns = torch.zeros(6, 30, dtype=torch.bool)
@@ -75,6 +89,12 @@ def batch(encoder) -> dict:
     samples = dict(
         video_idx=ids, video_ids=['a', 'b'], text_idx=ids, text_ids=['a', 'b'], broken=[]
     )
+    for side in ('text', 'video'):
+        samples[f'{side}_classes'] = dict(verb=ids[:, None], noun=ids[:, None])
+    samples['environment'] = torch.zeros(2).long()
+    samples['text_vectors'] = dict(clip=torch.randn(2, 1, 512, generator=generator))
+    frames = [torch.randn(2, 512, generator=generator) for _ in range(2)]
+    samples['video_frame_vectors'] = dict(clip=frames)
     return dict(inputs=inputs, data_samples=dict(text_videos=ids[:, None], **samples))
 
 
@@ -88,13 +108,16 @@ def test_one_step_at_full_width(name):
         model = MODELS.build(cfg.model)
     model.train()
     wrapper = build_optim_wrapper(model, cfg.optim_wrapper)
-    trained = {n: p for n, p in model.named_parameters() if p.requires_grad}
+    of_step = 'members.0' if 'member' in cfg.model else ''
+    trained = {
+        n: p for n, p in model.named_parameters() if p.requires_grad and n.startswith(of_step)
+    }
     seen: dict[str, bool] = {}
     wrapper.optimizer.register_step_pre_hook(
         lambda *_: seen.update({n: p.grad is not None for n, p in trained.items()})
     )
     before = {n: p.detach().flatten()[:8].clone() for n, p in trained.items()}
-    logged = model.train_step(batch(cfg.model.encoder), wrapper)
+    logged = model.train_step(batch(cfg.model), wrapper)
     assert all(torch.isfinite(torch.as_tensor(v)).all() for v in logged.values()), logged
     without = [n for n, there in seen.items() if not there]
     assert not without, f'no gradient: {without[:5]}'
