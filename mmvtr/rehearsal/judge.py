@@ -35,7 +35,7 @@ def judge(runner: Runner, *, batch: int) -> dict[str, float]:
     ``sets_*``: pairs it calls ambiguous; ``scores_*``, ``R1``: of the fused scores; ``sigma_*``:
     of heads, general against specific texts; ``error_*``: normalisation error of the retrieval
     probabilities, raw and with Sinkhorn's biases; ``mass_*``: what the gradient consists of, where
-    a loss pulls more than the annotated pairs.
+    a loss pulls more than the annotated pairs; ``seen``: items of a member's environment so far.
     """
     whole = bare(runner.model)
     members = list(getattr(whole, 'members', [whole]))
@@ -52,6 +52,8 @@ def judge(runner: Runner, *, batch: int) -> dict[str, float]:
                 of_member.update(
                     masses(member, whole.data_preprocessor, dataset, items, batch=batch)
                 )
+            if len(members) > 1:
+                of_member['seen'] = float(whole.seen[k])
             prefix = f'member{k}_' if len(members) > 1 else ''
             figures.update({prefix + name: value for name, value in of_member.items()})
     finally:
@@ -156,6 +158,8 @@ def _of_sigma(texts: Levels, dataset: Any, text_idx: Tensor) -> dict[str, float]
     )
     if general.any() and not general.all():
         figures['sigma_auc'] = _auc(log_std[None], general[None], ~general[None])
+        figures['sigma_general'] = math.exp(mean_of(log_std, general))
+        figures['sigma_specific'] = math.exp(mean_of(log_std, ~general))
     return figures
 
 

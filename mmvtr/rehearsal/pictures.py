@@ -7,12 +7,19 @@ from typing import Any, Sequence
 
 from mmvtr.rehearsal.expectations import Check
 
-#: Judged figures of a panel, in the order of preference: the first group that is there is drawn.
+#: Titles and judged figures of a panel, in the order of preference: the first whose first figure is
+#: there is drawn.  Of several members each has a line; of a name that ends in _, all that go on.
 PANELS = (
-    ('eta_negative', 'eta_soft'),
-    ('sets_precision_a', 'sets_precision_b', 'soft_share'),
-    ('relevant_share', 'overlap_share'),
-    ('error_raw', 'error_balanced'),
+    ('items seen by each member', ('seen',)),
+    ('eta of true negatives and of soft positives', ('eta_negative', 'eta_soft')),
+    (
+        'ambiguous sets: % that truly hold, and by chance',
+        ('sets_precision_a', 'sets_precision_b', 'soft_share'),
+    ),
+    ('gradient mass of each loss and kind of pair, %', ('mass_',)),
+    ('relevant pairs that nobody annotated', ('relevant_share', 'overlap_share')),
+    ('sigma of general and of specific texts', ('sigma_general', 'sigma_specific')),
+    ('normalisation error, raw and with biases', ('error_raw', 'error_balanced')),
 )
 COLOURS = {
     True: ('#2a7f4f', 'met'),
@@ -43,13 +50,14 @@ def draw(path: Path, title: str, narrow: dict[str, Any], checks: Sequence[Check]
     _lines(axes[0, 0], 'losses', _named(narrow['curves'], lambda k: 'loss' in k))
     axes[0, 0].set_yscale('symlog', linthresh=0.01)
     judged = _judged(narrow)
-    chosen = next((p for p in PANELS if all(_with(judged, n) for n in p[:1])), ())
-    _lines(axes[0, 1], ', '.join(chosen[:2]), {k: v for n in chosen for k, v in _with(judged, n)})
+    _lines(axes[0, 1], *panel(judged))
     names = ('scores_positive', 'scores_soft', 'scores_negative')
     _lines(
         axes[0, 2], 'scores of training pairs', {k: v for n in names for k, v in _with(judged, n)}
     )
-    _lines(axes[1, 0], 'gradient norms', narrow['gradients'])
+    # A member has none in the steps of another.
+    norms = {k: [one for one in v if one[1] > 0] for k, v in narrow['gradients'].items()}
+    _lines(axes[1, 0], 'gradient norms', {k: v for k, v in norms.items() if v})
     axes[1, 0].set_yscale('log')
     if narrow.get('scatter'):
         _scatter(axes[1, 1], narrow['scatter'])
@@ -57,6 +65,14 @@ def draw(path: Path, title: str, narrow: dict[str, Any], checks: Sequence[Check]
         _lines(axes[1, 1], 'R@1 among training items', dict(_with(judged, 'R1')))
     _verdicts(axes[1, 2], checks)
     figure.savefig(path, dpi=80)
+
+
+def panel(judged: dict[str, list]) -> tuple[str, dict[str, list]]:
+    """Title and curves of what the config's method is about, of all judged figures by name."""
+    for title, names in PANELS:
+        if _with(judged, names[0]):
+            return title, {k: v for name in names for k, v in _with(judged, name)}
+    return '', {}
 
 
 def _named(curves: dict[str, list], wanted: Any) -> dict[str, list]:
@@ -73,16 +89,22 @@ def _judged(narrow: dict[str, Any]) -> dict[str, list[tuple[int, float]]]:
 
 
 def _with(curves: dict[str, list], name: str) -> list[tuple[str, list]]:
-    return [(k, v) for k, v in curves.items() if k == name or k.endswith('_' + name)]
+    return [
+        (k, v)
+        for k, v in curves.items()
+        if k == name or k.endswith('_' + name) or (name.endswith('_') and name in k)
+    ]
 
 
 def _lines(axis: Any, title: str, curves: dict[str, list]) -> None:
     axis.set_title(title, fontsize=10)
     axis.grid(alpha=0.3)
     for name, values in list(curves.items())[:12]:
-        axis.plot(*zip(*values), label=name.removeprefix('loss_'), linewidth=1.4)
+        marker = 'o' if len(values) < 9 else None  # a training cut off early was judged once
+        label = name.removeprefix('loss_')
+        axis.plot(*zip(*values), label=label, linewidth=1.4, marker=marker, markersize=4)
     if curves:
-        axis.legend(fontsize=7)
+        axis.legend(fontsize=7, framealpha=0.5)
     axis.set_xlabel('step', fontsize=8)
     axis.tick_params(labelsize=8)
 

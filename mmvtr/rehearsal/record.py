@@ -79,6 +79,7 @@ class RehearsalHook(Hook):
             n: [float(p.detach())] for n, p in self._parameters.items() if p.numel() == 1
         }
         self._total = runner.max_iters
+        self._planned = min(self._total, self.steps or self._total)
         optimizer.register_step_pre_hook(self._look)
         self._start = time.process_time()
         self._step = runner.iter
@@ -88,10 +89,7 @@ class RehearsalHook(Hook):
         for group, names in zip(optimizer.param_groups, self._names):
             for name in names:
                 self.rates[name] += group['lr']
-        if (
-            self._step % max(1, min(self._total, self.steps or self._total) // LOOKS)
-            and self._step > ALL_AT_FIRST
-        ):
+        if self._step % max(1, self._planned // LOOKS) and self._step > ALL_AT_FIRST:
             return
         squares: dict[str, float] = defaultdict(float)
         for name, p in self._parameters.items():
@@ -112,12 +110,12 @@ class RehearsalHook(Hook):
         for name, value in (outputs or {}).items():
             self._sums[name].append(float(torch.as_tensor(value).detach()))
         # A long schedule may be cut off early: then there must be a beginning and an end, too.
-        width = max(1, min(min(self._total, self.steps or self._total) // BINS, WIDEST))
+        width = max(1, min(self._planned // BINS, WIDEST))
         if self._step % width == 0:
             self._sum_up()
         over = self.steps is not None and self._step >= self.steps
         late = self.minutes and time.process_time() - self._start > 60 * self.minutes
-        if self._step % max(1, self._total // JUDGED) == 0 or over or late:
+        if self._step % (self._planned // JUDGED or self._planned) == 0 or over or late:
             self._judge(runner)
         if (over or late) and self._step < self._total:
             self._end(runner)

@@ -16,7 +16,8 @@ from mmengine.config import Config
 from mmvtr.datasets.sampling.environment_sampler import EnvironmentBatchSampler
 from mmvtr.functional.ambiguity import ambiguous_set
 from mmvtr.registry import bare_name
-from mmvtr.rehearsal.expectations import check
+from mmvtr.rehearsal.expectations import Check, check
+from mmvtr.rehearsal.pictures import draw, panel
 from mmvtr.rehearsal.report import page, summary
 from mmvtr.rehearsal.run import as_dict, rehearse
 from mmvtr.rehearsal.simulated import simulate
@@ -367,6 +368,38 @@ def test_the_page_has_a_row_a_config():
     assert '; changed: 2 hard negatives in place of 8; width 24 | 1.5 |' in page([kept])
     kept.pop('width')  # as in results of before
     assert '; changed: 2 hard negatives in place of 8 | 1.5 |' in page([kept])
+
+
+@pytest.mark.parametrize(
+    'figures, title, drawn',
+    [
+        (('R1', 'eta_negative', 'eta_soft'), 'eta of', ('eta_negative', 'eta_soft')),
+        (
+            ('sigma_general', 'sigma_specific', 'error_raw'),
+            'sigma of',
+            ('sigma_general', 'sigma_specific'),
+        ),
+        (
+            ('member0_seen', 'member1_seen', 'member0_mass_negative'),
+            'items seen',
+            ('member0_seen', 'member1_seen'),
+        ),
+        (
+            ('mass_negative', 'mass_loss_triplet'),
+            'gradient mass',
+            ('mass_negative', 'mass_loss_triplet'),
+        ),
+        (('R1',), '', ()),
+    ],
+)
+def test_a_picture_shows_what_its_method_is_about(tmp_path, figures, title, drawn):
+    judged = {name: [(1, 0.5), (2, 0.7)] for name in figures}
+    head, curves = panel(judged)
+    assert head.startswith(title) and tuple(curves) == drawn
+    record = _with_rates(slope=(1.85, 1.92), bias=(2.0, 1.93), bound=0.07)
+    record['judged'] = [(2, dict.fromkeys(figures, 0.7))]
+    draw(tmp_path / 'one.png', 'one', record, [Check('a', None, 'b')])
+    assert (tmp_path / 'one.png').read_bytes()[1:4] == b'PNG'
 
 
 def _with_rates(*, slope, bias, bound, above=0.0) -> dict:
