@@ -1,0 +1,52 @@
+"""One case or more for each function of ``mmvtr.functional`` that takes tensors.
+
+Inputs come from a generator of a fixed seed, in float64 and rounded to float32, so that every
+device and precision computes from the same numbers.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from gpu_check.cases import evaluation, losses, similarities, transforms, uncertainty
+from gpu_check.cases.case import Case
+from gpu_check.cases.inputs import inputs
+
+#: Names of the front door that take no tensor, or only hold some.
+WITHOUT_CASE = {
+    'BestFrames',
+    'Biases',
+    'ErrorRates',
+    'Graded',
+    'ModalityGap',
+    'Partners',
+    'RankCounts',
+    'Side',
+    'Standard',
+    'TextFrame',
+    'Tiles',
+    'Uncertainty',
+    'epoch_at',
+    'falling',
+    'proposal_pooling',
+    'proposal_windows',
+}
+
+GROUPS = (
+    losses.of_pairs,
+    losses.of_matches,
+    losses.taught,
+    similarities.of_tokens,
+    similarities.of_frames,
+    transforms.transforms,
+    uncertainty.of_gaussians,
+    uncertainty.of_sets,
+    evaluation.ranks,
+    evaluation.hubness_and_lengths,
+)
+
+
+def cases(seed: int = 0) -> list[Case]:
+    """All of them."""
+    x = inputs(torch.Generator().manual_seed(seed))
+    return [case for group in GROUPS for case in group(x)]
