@@ -139,7 +139,9 @@ def rehearse_all(args: argparse.Namespace) -> int:
     missing = [name for name, path in there.items() if not path.exists()]
     failed = sum(c[1] is False for r in results for c in r['checks']) + len(missing)
     if args.page:
-        args.page.write_text(page(results, missing))
+        drawn = sorted(p for p in args.out.glob('*.png') if p.stem in there)
+        beside = [os.path.relpath(p, args.page.parent) for p in drawn]
+        args.page.write_text(page(results, missing, beside))
     return int(failed > 0 or any(codes))
 
 

@@ -7,30 +7,36 @@ random choice a function of (seed, epoch, item), whatever the number of workers.
 from __future__ import annotations
 
 import hashlib
-import math
 import random
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Callable, Iterator, Literal, Optional, Sequence, Union, get_args
 
 import numpy as np
-import torch
 from mmengine.dataset import Compose
 from mmengine.logging import MMLogger
-from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset
 
 from mmvtr.datasets.annotation_values import (
     LONGEST,
     Place,
-    caption,
     cut,
-    once,
     problem,
     shown,
-    string,
 )
 from mmvtr.datasets.pair_values import Judgments, PairValues
+from mmvtr.datasets.records import check_ids, check_texts, class_table, moment_ratio, texts_of
+from mmvtr.datasets.sampling.items import (
+    extra_of,
+    frame_vectors_of,
+    frames_of,
+    item_key,
+    known_of,
+    seeded,
+    tokens_of,
+    true_videos_of,
+    vectors_of,
+)
 from mmvtr.datasets.sampling.samplers import ItemKey
 from mmvtr.datasets.videos.broken_list import OnBroken, read_on_broken
 from mmvtr.datasets.videos.missing import (
@@ -139,9 +145,9 @@ class VideoTextDataset(Dataset):
         place = Place(self.origin())
         if not self.videos:
             raise problem(place, 'no video at all')
-        _check_ids('video', self.videos, place)
-        _check_ids('text', self.texts, place)
-        _check_texts(self.texts, len(self.videos), place)
+        check_ids('video', self.videos, place)
+        check_ids('text', self.texts, place)
+        check_texts(self.texts, len(self.videos), place)
         self.denoised: Optional[str] = None
         if denoising is not None:
             self._denoise(Path(denoising))
@@ -157,7 +163,7 @@ class VideoTextDataset(Dataset):
             self._divide(_component(environments))
         if agreement is not None:  # of what is left
             _component(agreement)(self.videos, self.texts)
-        self.texts_of = _texts_of(self.texts, len(self.videos))
+        self.texts_of = texts_of(self.texts, len(self.videos))
         self.known_broken = self._leave_out(listed)
         self.videos_with_text = [v for v, texts in enumerate(self.texts_of) if texts]
         read = [video for video in self.videos if video['video_id'] not in self.known_broken]
@@ -253,7 +259,7 @@ class VideoTextDataset(Dataset):
 
         NaN where that is not known, or the text has several videos; None = known of no text.
         """
-        ratios = np.array([_moment_ratio(text, self.videos) for text in self.texts])
+        ratios = np.array([moment_ratio(text, self.videos) for text in self.texts])
         return None if np.isnan(ratios).all() else ratios
 
     def positives(self) -> np.ndarray:
@@ -300,14 +306,14 @@ class VideoTextDataset(Dataset):
         Returns:
             dict(video=..., texts=[...]) of the two halves, or dict(broken=(video_id, reason)).
         """
-        key = _item_key(key)
-        with _seeded(key):
+        key = item_key(key)
+        with seeded(key):
             v, ts = self._choose(key.index)
             video, texts = self._video(v), [self._text(t) for t in ts]
         for text in texts:  # also where a subclass gives a video a text that is not its own
             text['video_idx'] = list(dict.fromkeys([*text['video_idx'], v]))
         if 'broken' in video:  # its texts are left out, but not what is known of such
-            return {**video, **_true_videos(self.texts[ts[0]])}
+            return {**video, **true_videos_of(self.texts[ts[0]])}
         return dict(video=video, texts=texts)
 
     def load_video(self, v: int, key: Optional[ItemKey] = None) -> dict[str, Any]:
@@ -322,7 +328,7 @@ class VideoTextDataset(Dataset):
         Raises:
             BrokenVideoError: the video cannot be read and ``on_broken='raise'``.
         """
-        with _seeded(key or ItemKey(0, 0, v)):
+        with seeded(key or ItemKey(0, 0, v)):
             return self._video(v)
 
     def load_text(self, t: int, key: Optional[ItemKey] = None) -> dict[str, Any]:
@@ -331,7 +337,7 @@ class VideoTextDataset(Dataset):
         ``tokens`` are int64 [L], ids, or float32 [L, D], precomputed features.  Where known also
         classes, agreement, extra, vectors, true_videos.
         """
-        with _seeded(key or ItemKey(0, 0, t)):
+        with seeded(key or ItemKey(0, 0, t)):
             return self._text(t)
 
     def _divide(self, component: Callable[['VideoTextDataset'], np.ndarray]) -> None:
@@ -405,24 +411,24 @@ class VideoTextDataset(Dataset):
         record = self.videos[v]
         if record['video_id'] in self.known_broken:
             reason = self.known_broken[record['video_id']]
-            return dict(broken=(record['video_id'], reason), **_known(record))
+            return dict(broken=(record['video_id'], reason), **known_of(record))
         try:
             results = self.video_pipeline(dict(record))
         except BrokenVideoError as error:
             if self.on_broken != 'skip':
                 raise BrokenVideoError(f'{error} ({ADVICE})') from error
-            return dict(broken=(record['video_id'], str(error)), **_known(record))
-        known = _known(record)
+            return dict(broken=(record['video_id'], str(error)), **known_of(record))
+        known = known_of(record)
         if self.environments is not None:
             known['environment'] = int(self.environments[v])
         return dict(
             video_idx=v,
             video_id=record['video_id'],
-            frames=_frames(results),
+            frames=frames_of(results),
             **known,
-            **_extra(results, 'video'),
-            **_vectors(results, 'video'),
-            **_frame_vectors(results),
+            **extra_of(results, 'video'),
+            **vectors_of(results, 'video'),
+            **frame_vectors_of(results),
         )
 
     def _text(self, t: int) -> dict[str, Any]:
@@ -431,12 +437,12 @@ class VideoTextDataset(Dataset):
         return dict(
             text_idx=t,
             text_id=record['text_id'],
-            tokens=_tokens(results),
+            tokens=tokens_of(results),
             video_idx=list(record['video_idx']),
-            **_known(record),
-            **_true_videos(record),
-            **_extra(results, 'text'),
-            **_vectors(results, 'text'),
+            **known_of(record),
+            **true_videos_of(record),
+            **extra_of(results, 'text'),
+            **vectors_of(results, 'text'),
         )
 
     def view(self, kind: Literal['video', 'text']) -> Dataset:
@@ -456,42 +462,9 @@ class _View(Dataset):
         return len(self.dataset.videos if self.kind == 'video' else self.dataset.texts)
 
     def __getitem__(self, key: Union[ItemKey, int]) -> dict[str, Any]:
-        key = _item_key(key)
+        key = item_key(key)
         load = self.dataset.load_video if self.kind == 'video' else self.dataset.load_text
         return load(key.index, key)
-
-
-def _item_key(key: Union[ItemKey, int]) -> ItemKey:
-    return key if isinstance(key, ItemKey) else ItemKey(0, 0, int(key))
-
-
-#: numpy generators for :func:`_seeded`; to make one takes longer than to seed one.
-_SPARE: list[np.random.BitGenerator] = []
-
-
-@contextmanager
-def _seeded(key: ItemKey) -> Iterator[None]:
-    """Seed python's, numpy's and torch's CPU generator from ``key``; restore them at the end.
-
-    Transforms of any library draw from these three.  numpy's is exchanged, because a copy of its
-    state takes longer than all else about an item of cached features (what is not restored is a
-    second Gaussian that np.random.randn may have in hand).  torch.manual_seed is avoided: it would
-    reseed the GPU generators too, which nothing here restores.
-    """
-    state = random.getstate(), np.random.get_bit_generator(), torch.get_rng_state()
-    seeds = np.random.SeedSequence(key).generate_state(3).tolist()
-    own = _SPARE.pop() if _SPARE else np.random.MT19937(0)
-    random.seed(seeds[0])
-    np.random.set_bit_generator(own)
-    np.random.seed(seeds[1])
-    torch.default_generator.manual_seed(seeds[2])
-    try:
-        yield
-    finally:
-        random.setstate(state[0])
-        np.random.set_bit_generator(state[1])
-        torch.set_rng_state(state[2])
-        _SPARE.append(own)
 
 
 def _steps(pipeline: Sequence[Transform]) -> list[Callable[[dict], dict]]:
@@ -514,106 +487,8 @@ def _checked(steps: Sequence[Callable], records: list[dict[str, Any]]) -> Compos
     return Compose(list(steps))
 
 
-def _frames(results: dict[str, Any]) -> torch.Tensor:
-    """``imgs`` as uint8 [F, 3, H, W], ``clips`` as they are, or ``features`` as float32 [F, D]."""
-    if 'clips' in results:
-        return results['clips']
-    if 'features' in results:
-        return torch.as_tensor(results['features'], dtype=torch.float32)
-    sizes = {img.shape for img in results['imgs']}
-    _require(
-        len(sizes) == 1, f'video {results["video_id"]!r}: frames of one size expected, got {sizes}'
-    )
-    return torch.from_numpy(np.stack(results['imgs'])).permute(0, 3, 1, 2).contiguous()
-
-
-def _tokens(results: dict[str, Any]) -> torch.Tensor:
-    """``token_features`` as float32 [L, D], or ``token_ids`` as int64 [L]."""
-    if 'token_features' in results:
-        return torch.as_tensor(results['token_features'], dtype=torch.float32)
-    return torch.as_tensor(results['token_ids'], dtype=torch.int64)
-
-
-def _extra(results: dict[str, Any], side: str) -> dict[str, Any]:
-    """What else the pipeline has made, tensors by name."""
-    key = f'{side}_extra'
-    if key not in results:
-        return {}
-    _require('mask' not in results[key], f"{key}: 'mask' is taken, choose another name")
-    return dict(extra={name: torch.as_tensor(x) for name, x in results[key].items()})
-
-
-def _vectors(results: dict[str, Any], side: str) -> dict[str, Any]:
-    """What a supervision reads beside the item, float32 [E, D] by name."""
-    stored = results.get(f'{side}_vectors')
-    return dict(vectors={k: torch.as_tensor(x) for k, x in stored.items()}) if stored else {}
-
-
-def _frame_vectors(results: dict[str, Any]) -> dict[str, Any]:
-    """What a supervision reads beside each frame, float32 [F, D] by name."""
-    stored = results.get('video_frame_vectors')
-    return dict(frame_vectors={k: torch.as_tensor(x) for k, x in stored.items()}) if stored else {}
-
-
-def _known(record: dict[str, Any]) -> dict[str, Any]:
-    return {key: record[key] for key in ('classes', 'agreement') if key in record}
-
-
-def _true_videos(record: dict[str, Any]) -> dict[str, Any]:
-    return dict(true_videos=record['true_videos']) if 'true_videos' in record else {}
-
-
-def class_table(records: list[dict[str, Any]], kind: str) -> torch.Tensor:
-    """Int64 [N, A], the classes of each record, padded with -1."""
-    rows = [torch.tensor(record['classes'][kind], dtype=torch.int64) for record in records]
-    return pad_sequence(rows, batch_first=True, padding_value=-1)
-
-
 def _component(component: Component) -> Callable[..., Any]:
     return TASK_UTILS.build(component) if isinstance(component, dict) else component
-
-
-def _moment_ratio(text: dict[str, Any], videos: list[dict[str, Any]]) -> float:
-    video = videos[text['video_idx'][0]]
-    if len(text['video_idx']) > 1 or 'start' not in text or 'duration' not in video:
-        return math.nan
-    ratio = (text['end'] - text['start']) / video['duration']
-    return round(ratio, 9)  # a fifth is .2, whatever the floating point
-
-
-def _texts_of(texts: list[dict[str, Any]], num_videos: int) -> list[list[int]]:
-    texts_of: list[list[int]] = [[] for _ in range(num_videos)]
-    for t, text in enumerate(texts):
-        for v in text['video_idx']:
-            texts_of[v].append(t)
-    return texts_of
-
-
-def _check_ids(kind: str, records: list[dict[str, Any]], place: Place) -> None:
-    try:
-        distinct = len({string(record[f'{kind}_id'], place) for record in records})
-    except ValueError:
-        distinct = -1
-    if distinct < len(records):  # only now a place for each
-        rows = ((record[f'{kind}_id'], place.at(f'{kind} {n}')) for n, record in enumerate(records))
-        once(((string(name, row), row) for name, row in rows), kind)
-
-
-def _check_texts(texts: list[dict[str, Any]], num_videos: int, place: Place) -> None:
-    for n, text in enumerate(texts):
-        try:
-            _check_text(text, num_videos, place)
-        except ValueError:  # only now a place of its own
-            _check_text(text, num_videos, place.at(f'text {n} ({text["text_id"]!r})'))
-
-
-def _check_text(text: dict[str, Any], num_videos: int, place: Place) -> None:
-    caption(text['text'], place)
-    if not text['video_idx']:
-        raise problem(place, 'belongs to no video')
-    unknown = [v for v in text['video_idx'] if not 0 <= v < num_videos]
-    if unknown:
-        raise problem(place, f'belongs to video {unknown[0]}, but there are {num_videos}')
 
 
 def _require(condition: bool, message: str) -> None:

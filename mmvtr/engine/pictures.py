@@ -9,7 +9,8 @@ import torch
 from mmengine.logging import print_log
 from torch import Tensor, nn
 
-from mmvtr.datasets.video_text import VideoTextDataset, class_table
+from mmvtr.datasets.records import class_table
+from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.engine.evaluation import Evaluation, to_device
 from mmvtr.engine.film_strip import film_strip
 from mmvtr.engine.moments import annotated, matches_of

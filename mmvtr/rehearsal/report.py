@@ -58,8 +58,12 @@ def table(result: Mapping[str, Any]) -> str:
     return '\n'.join(lines)
 
 
-def page(results: Sequence[Mapping[str, Any]], missing: Sequence[str] = ()) -> str:
-    """A markdown page with a row a config, and the names of those without a result."""
+def page(
+    results: Sequence[Mapping[str, Any]],
+    missing: Sequence[str] = (),
+    pictures: Sequence[str] = (),
+) -> str:
+    """A markdown page with a row a config, names of those without a result, and pictures."""
     rows = []
     for result in results:
         checks = result['checks']
@@ -77,6 +81,8 @@ def page(results: Sequence[Mapping[str, Any]], missing: Sequence[str] = ()) -> s
     if missing:
         names = ', '.join(f'`{name}`' for name in missing)
         text += f'\n{len(missing)} configs have no result yet: {names}.\n'
+    if pictures:
+        text += PICTURES + '\n'.join(f'\n![{Path(path).stem}]({path})' for path in pictures) + '\n'
     return text
 
 
@@ -104,6 +110,12 @@ def summary(result: Mapping[str, Any]) -> dict[str, Any]:
     )
 
 
+PICTURES = """
+## Pictures
+
+Each rehearsal draws one: losses, what the method is about, scores of pairs, gradients of each group
+of parameters, R@1 of training items (with DVTR: Fig. 4), and the verdicts. Some of them:
+"""
 #: By verdict: how it is written, and before which others it counts.
 WORDS = {True: 'met', False: 'NOT MET', None: 'not reached'}
 MARKS = {True: '', False: '**not met** ', None: 'not reached '}

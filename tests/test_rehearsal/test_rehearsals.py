@@ -366,6 +366,7 @@ def test_the_page_has_a_row_a_config():
     assert 'batch 32' not in row  # as everywhere
     kept.update(width=24, changed=['batch 32 in place of 128', '2 hard negatives in place of 8'])
     assert '; changed: 2 hard negatives in place of 8; width 24 | 1.5 |' in page([kept])
+    assert page([kept], (), ['rehearsal/one.png']).endswith('\n![one](rehearsal/one.png)\n')
     kept.pop('width')  # as in results of before
     assert '; changed: 2 hard negatives in place of 8 | 1.5 |' in page([kept])
 

@@ -37,4 +37,5 @@ def test_none_fails():
 
 
 def test_the_page_is_made_of_them():
-    assert (ROOT / 'docs' / 'rehearsal.md').read_text() == page(list(RESULTS.values()))
+    drawn = [f'rehearsal/{path.name}' for path in sorted(FOLDER.glob('*.png'))]
+    assert (ROOT / 'docs' / 'rehearsal.md').read_text() == page(list(RESULTS.values()), (), drawn)

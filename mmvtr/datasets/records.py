@@ -1,0 +1,64 @@
+"""Lists of video and text records: what makes them a dataset, and what they say together."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch.nn.utils.rnn import pad_sequence
+
+from mmvtr.datasets.annotation_values import Place, caption, once, problem, string
+
+
+def class_table(records: list[dict[str, Any]], kind: str) -> torch.Tensor:
+    """Int64 [N, A], the classes of each record, padded with -1."""
+    rows = [torch.tensor(record['classes'][kind], dtype=torch.int64) for record in records]
+    return pad_sequence(rows, batch_first=True, padding_value=-1)
+
+
+def moment_ratio(text: dict[str, Any], videos: list[dict[str, Any]]) -> float:
+    """Length of a text's moment over that of its video; NaN where one is not known."""
+    video = videos[text['video_idx'][0]]
+    if len(text['video_idx']) > 1 or 'start' not in text or 'duration' not in video:
+        return math.nan
+    ratio = (text['end'] - text['start']) / video['duration']
+    return round(ratio, 9)  # a fifth is .2, whatever the floating point
+
+
+def texts_of(texts: list[dict[str, Any]], num_videos: int) -> list[list[int]]:
+    """Of each video the indices of its texts."""
+    texts_of: list[list[int]] = [[] for _ in range(num_videos)]
+    for t, text in enumerate(texts):
+        for v in text['video_idx']:
+            texts_of[v].append(t)
+    return texts_of
+
+
+def check_ids(kind: str, records: list[dict[str, Any]], place: Place) -> None:
+    """ValueError where an id is no string or stands twice; names both places."""
+    try:
+        distinct = len({string(record[f'{kind}_id'], place) for record in records})
+    except ValueError:
+        distinct = -1
+    if distinct < len(records):  # only now a place for each
+        rows = ((record[f'{kind}_id'], place.at(f'{kind} {n}')) for n, record in enumerate(records))
+        once(((string(name, row), row) for name, row in rows), kind)
+
+
+def check_texts(texts: list[dict[str, Any]], num_videos: int, place: Place) -> None:
+    """ValueError where a text is no caption, or belongs to no video or to one that is not there."""
+    for n, text in enumerate(texts):
+        try:
+            _check_text(text, num_videos, place)
+        except ValueError:  # only now a place of its own
+            _check_text(text, num_videos, place.at(f'text {n} ({text["text_id"]!r})'))
+
+
+def _check_text(text: dict[str, Any], num_videos: int, place: Place) -> None:
+    caption(text['text'], place)
+    if not text['video_idx']:
+        raise problem(place, 'belongs to no video')
+    unknown = [v for v in text['video_idx'] if not 0 <= v < num_videos]
+    if unknown:
+        raise problem(place, f'belongs to video {unknown[0]}, but there are {num_videos}')

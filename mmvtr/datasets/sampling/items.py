@@ -1,0 +1,98 @@
+"""What makes an item: its random numbers, and the tensors of what pipelines have made."""
+
+from __future__ import annotations
+
+import random
+from contextlib import contextmanager
+from typing import Any, Iterator, Union
+
+import numpy as np
+import torch
+
+from mmvtr.datasets.sampling.samplers import ItemKey
+
+
+def item_key(key: Union[ItemKey, int]) -> ItemKey:
+    """A bare index is that of seed 0, epoch 0."""
+    return key if isinstance(key, ItemKey) else ItemKey(0, 0, int(key))
+
+
+#: numpy generators for :func:`seeded`; to make one takes longer than to seed one.
+_SPARE: list[np.random.BitGenerator] = []
+
+
+@contextmanager
+def seeded(key: ItemKey) -> Iterator[None]:
+    """Seed python's, numpy's and torch's CPU generator from ``key``; restore them at the end.
+
+    Transforms of any library draw from these three.  numpy's is exchanged, because a copy of its
+    state takes longer than all else about an item of cached features (what is not restored is a
+    second Gaussian that np.random.randn may have in hand).  torch.manual_seed is avoided: it would
+    reseed the GPU generators too, which nothing here restores.
+    """
+    state = random.getstate(), np.random.get_bit_generator(), torch.get_rng_state()
+    seeds = np.random.SeedSequence(key).generate_state(3).tolist()
+    own = _SPARE.pop() if _SPARE else np.random.MT19937(0)
+    random.seed(seeds[0])
+    np.random.set_bit_generator(own)
+    np.random.seed(seeds[1])
+    torch.default_generator.manual_seed(seeds[2])
+    try:
+        yield
+    finally:
+        random.setstate(state[0])
+        np.random.set_bit_generator(state[1])
+        torch.set_rng_state(state[2])
+        _SPARE.append(own)
+
+
+def frames_of(results: dict[str, Any]) -> torch.Tensor:
+    """``imgs`` as uint8 [F, 3, H, W], ``clips`` as they are, or ``features`` as float32 [F, D]."""
+    if 'clips' in results:
+        return results['clips']
+    if 'features' in results:
+        return torch.as_tensor(results['features'], dtype=torch.float32)
+    sizes = {img.shape for img in results['imgs']}
+    if len(sizes) != 1:
+        name = results['video_id']
+        raise ValueError(f'video {name!r}: frames of one size expected, got {sizes}')
+    return torch.from_numpy(np.stack(results['imgs'])).permute(0, 3, 1, 2).contiguous()
+
+
+def tokens_of(results: dict[str, Any]) -> torch.Tensor:
+    """``token_features`` as float32 [L, D], or ``token_ids`` as int64 [L]."""
+    if 'token_features' in results:
+        return torch.as_tensor(results['token_features'], dtype=torch.float32)
+    return torch.as_tensor(results['token_ids'], dtype=torch.int64)
+
+
+def extra_of(results: dict[str, Any], side: str) -> dict[str, Any]:
+    """What else the pipeline has made, tensors by name."""
+    key = f'{side}_extra'
+    if key not in results:
+        return {}
+    if 'mask' in results[key]:
+        raise ValueError(f"{key}: 'mask' is taken, choose another name")
+    return dict(extra={name: torch.as_tensor(x) for name, x in results[key].items()})
+
+
+def vectors_of(results: dict[str, Any], side: str) -> dict[str, Any]:
+    """What a supervision reads beside the item, float32 [E, D] by name."""
+    stored = results.get(f'{side}_vectors')
+    return dict(vectors={k: torch.as_tensor(x) for k, x in stored.items()}) if stored else {}
+
+
+def frame_vectors_of(results: dict[str, Any]) -> dict[str, Any]:
+    """What a supervision reads beside each frame, float32 [F, D] by name."""
+    stored = results.get('video_frame_vectors')
+    return dict(frame_vectors={k: torch.as_tensor(x) for k, x in stored.items()}) if stored else {}
+
+
+def known_of(record: dict[str, Any]) -> dict[str, Any]:
+    """What items carry of a record that no pipeline reads."""
+    return {key: record[key] for key in ('classes', 'agreement') if key in record}
+
+
+def true_videos_of(record: dict[str, Any]) -> dict[str, Any]:
+    """All videos that a text holds for, where the dataset knows."""
+    return dict(true_videos=record['true_videos']) if 'true_videos' in record else {}
