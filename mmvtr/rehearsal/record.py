@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections import defaultdict
 from typing import Any, Callable, Optional
@@ -17,6 +18,8 @@ from mmvtr.registry import HOOKS
 
 #: How often losses are summed up, gradients looked at, and the model judged.
 BINS, LOOKS, JUDGED = 50, 60, 8
+#: Seconds of CPU time from one word on the screen to the next.
+TOLD = 60.0
 #: Steps that an entry of a curve stands for at most.
 WIDEST = 20
 #: Gradients of so many first steps are all looked at: of several members each has its turn.
@@ -81,7 +84,7 @@ class RehearsalHook(Hook):
         self._total = runner.max_iters
         self._planned = min(self._total, self.steps or self._total)
         optimizer.register_step_pre_hook(self._look)
-        self._start = time.process_time()
+        self._start, self._told = time.process_time(), 0.0
         self._step = runner.iter
 
     def _look(self, optimizer: Any, *_: Any) -> None:
@@ -114,7 +117,9 @@ class RehearsalHook(Hook):
         if self._step % width == 0:
             self._sum_up()
         over = self.steps is not None and self._step >= self.steps
-        late = self.minutes and time.process_time() - self._start > 60 * self.minutes
+        seconds = time.process_time() - self._start
+        late = self.minutes and seconds > 60 * self.minutes
+        self._tell(seconds)
         if self._step % (self._planned // JUDGED or self._planned) == 0 or over or late:
             self._judge(runner)
         if (over or late) and self._step < self._total:
@@ -129,6 +134,15 @@ class RehearsalHook(Hook):
     def _judge(self, runner: Runner) -> None:
         if self.judge is not None:
             self.judged.append((self._step, self.judge(runner)))
+
+    def _tell(self, seconds: float) -> None:
+        """How far a long one is."""
+        if seconds - self._told < TOLD:
+            return
+        self._told = seconds
+        loss = self.curves['loss'][-1][1] if self.curves.get('loss') else math.nan
+        said = f'step {self._step:,} of {self._total:,}, {seconds / 60:.0f} CPU minutes'
+        print(f'{said}, loss {loss:.3f}', file=sys.stderr, flush=True)
 
     def _sum_up(self) -> None:
         for name, values in self._sums.items():

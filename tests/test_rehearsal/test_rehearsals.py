@@ -67,6 +67,16 @@ def test_each_family_trains_and_is_tested(name):
         assert one.name and one.said
 
 
+def test_a_long_one_says_how_far_it_is(monkeypatch, capsys):
+    monkeypatch.setattr('mmvtr.rehearsal.record.TOLD', 0.0)
+    rehearse(config('c2v_msrvtt'), TINY, steps=2, judged=False)
+    said = capsys.readouterr().err.splitlines()
+    assert [line.split(',')[0] for line in said if line.startswith('step')] == [
+        'step 1 of 7',
+        'step 2 of 7',
+    ]
+
+
 def test_the_schedule_is_the_configs_own():
     """Steps, rates and groups of MSR-VTT's 180,000 captions in batches of 128, 5 epochs."""
     cfg = config('dvtr_c2v_msrvtt')
