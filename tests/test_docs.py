@@ -25,7 +25,7 @@ PAGES = [
     *sorted((ROOT / 'docs/tutorials').glob('*.md')),
 ]
 #: Where a path of a page may start, and of which the project's own files do.
-STARTS = (ROOT, ROOT / 'mmvtr')
+STARTS = (ROOT, ROOT / 'mmvtr', ROOT / 'docs')
 #: A user's data and results lie beside the project: git's ignored folders are not the project's.
 IGNORED = {line.strip('/') for line in (ROOT / '.gitignore').read_text().split()}
 OWN = {path.name for start in STARTS for path in start.iterdir() if path.is_dir()} - IGNORED

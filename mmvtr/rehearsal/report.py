@@ -152,7 +152,9 @@ and are shown only where they are not met: finite gradients at full width and in
 dead parameter, losses that fall (or, over a whole schedule, do not rise beyond the noise of
 batches: simulated towers tell some pairs from the start), temperature in range, R@1 of at least 5 %
 on unseen items (3.3, ten times chance, where a set of some hundred videos is learnt by heart). The
-others are those of its method (`mmvtr/rehearsal/expectations.py`), with their figures.
+others are those of its method (`mmvtr/rehearsal/expectations.py`), with their figures. A row is as
+it was when its config was rehearsed: an expectation that is younger, or was made stricter since, is
+not in it.
 
 | config | steps | verdict | what came | CPU minutes |
 |---|---|---|---|---|
