@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import math
 import re
 
 import numpy as np
@@ -525,6 +526,8 @@ def test_corpora_on_which_nothing_was_chosen_are_taken_together(plan, folder, wr
     assert own[:2] == ['own best', '5'] and own[2].startswith('+22.5 [-72.8, ')
     assert own[3].startswith('-10.0 [') and own[4].startswith('+37.5 [')
     assert own[5] == '50 %, 25 %'
+    # t = 22.5 / 7.5 of one degree of freedom; the other of the two lines, 0, comes first in Holm's.
+    assert own[6] == f'{1 - 2 / math.pi * math.atan(3):.3f}' and matched[6] == '0.000'
     assert matched[:3] == ["its control's best", '4', '+20.0 [+20.0, +20.0]']
     assert matched[5] == '33 %, 33 %'
 
