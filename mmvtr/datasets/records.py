@@ -28,11 +28,11 @@ def moment_ratio(text: dict[str, Any], videos: list[dict[str, Any]]) -> float:
 
 def texts_of(texts: list[dict[str, Any]], num_videos: int) -> list[list[int]]:
     """Of each video the indices of its texts."""
-    texts_of: list[list[int]] = [[] for _ in range(num_videos)]
+    found: list[list[int]] = [[] for _ in range(num_videos)]
     for t, text in enumerate(texts):
         for v in text['video_idx']:
-            texts_of[v].append(t)
-    return texts_of
+            found[v].append(t)
+    return found
 
 
 def check_ids(kind: str, records: list[dict[str, Any]], place: Place) -> None:

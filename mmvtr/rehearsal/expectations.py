@@ -214,7 +214,8 @@ def uncertainty(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]
         [value for _, value in narrow['curves'].get(f'match_{kind}', [])]
         for kind in ('positive', 'negative')
     )
-    told = [math.log(p / n) for p, n in zip(positive, negative)]
+    least = 1e-12  # a mean of probabilities may have come to 0
+    told = [math.log(max(p, least) / max(n, least)) for p, n in zip(positive, negative)]
     begun = [one for share, one in zip(ramp, told) if share > 0]
     if begun:
         yield Check(

@@ -300,6 +300,17 @@ def test_a_ramp_before_the_heads_know_anything_is_caught(ramp, waits):
     assert one.passed is waits and 'when the ramp begins' in one.said
 
 
+def test_a_match_probability_that_has_come_to_nothing_is_no_crash():
+    record = _with_rates(slope=(1.85, 4.0), bias=(2.0, -4.0), bound=7.0, above=98.0)
+    record['curves'].update(
+        eta_ramp=[(1, 0.0), (2, 1.0)],
+        match_positive=[(1, 0.5), (2, 0.0)],
+        match_negative=[(1, 0.5), (2, 0.0)],
+    )
+    one = {c.name: c for c in check(config('dvtr_c2v_msrvtt'), record, record)}
+    assert one['weights wait for the heads'].passed is False
+
+
 @pytest.mark.parametrize('weight, alive', [(1e-4, True), (1e3, False)])
 def test_a_sigma_that_the_prior_has_taken_is_caught(weight, alive):
     cfg = config('uatvr_vitb32_msrvtt', **SHORT, **{'train_dataloader.batch_size': 30_000})
