@@ -16,6 +16,9 @@ from mmvtr.models.supervisions.dvtr import Begun, DVTRSupervision
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
 
+#: Distances of samples that are in memory at once: a bank has thousands of items, and a pair K x K.
+STRIP = 2**22
+
 
 @MODELS.register_module()
 class PCMESupervision(DVTRSupervision):
@@ -45,8 +48,14 @@ class PCMESupervision(DVTRSupervision):
         return tuple(self._samples(side[self.level], generator) for side in (texts, videos))
 
     def _logits(self, t: Tensor, v: Tensor) -> Tensor:
-        yes, no = match_log_probability(t, v, slope=F.softplus(self.slope), bias=self.bias)
-        return yes - no
+        if len(t) < len(v):
+            return self._logits(v, t).t()  # p is symmetric; the longer side is cut
+        entries = t.shape[1] * v.shape[1] * max(len(v), 1)  # of a row
+        how = dict(slope=F.softplus(self.slope), bias=self.bias)
+        strips = (
+            match_log_probability(part, v, **how) for part in t.split(max(1, STRIP // entries))
+        )
+        return torch.cat([yes - no for yes, no in strips])
 
     def _logits_of_pairs(self, t: Tensor, v: Tensor) -> Tensor:
         distances = (t[:, :, None] - v[:, None]).square().sum(-1)
