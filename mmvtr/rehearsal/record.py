@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from mmvtr.registry import HOOKS
 
-#: How often losses are summed up, gradients looked at, and the model judged.
+#: How often losses are summed up, gradients looked at, and the model judged: of the steps, and the
+#: last of the minutes as well, as a schedule may be far longer than these.
 BINS, LOOKS, JUDGED = 50, 60, 8
 #: Seconds of CPU time from one word on the screen to the next.
 TOLD = 60.0
@@ -39,7 +40,8 @@ class RehearsalHook(Hook):
     Args:
         steps: stop after so many, None: all of the schedule.
         minutes: stop after so many of CPU time, None: whatever it takes.
-        judge: (runner) -> figures by name, called ``JUDGED`` times; None: never.
+        judge: (runner) -> figures by name, called at each of ``JUDGED`` parts of the steps, and of
+            the minutes; None: never.
 
     Attributes:
         curves: by name a list of (step, mean since the last entry) of what the model logs.
@@ -84,7 +86,7 @@ class RehearsalHook(Hook):
         self._total = runner.max_iters
         self._planned = min(self._total, self.steps or self._total)
         optimizer.register_step_pre_hook(self._look)
-        self._start, self._told = time.process_time(), 0.0
+        self._start, self._told, self._judged_at = time.process_time(), 0.0, 0.0
         self._step = runner.iter
 
     def _look(self, optimizer: Any, *_: Any) -> None:
@@ -120,8 +122,10 @@ class RehearsalHook(Hook):
         seconds = time.process_time() - self._start
         late = self.minutes and seconds > 60 * self.minutes
         self._tell(seconds)
-        if self._step % (self._planned // JUDGED or self._planned) == 0 or over or late:
+        due = self.minutes and seconds - self._judged_at > 60 * self.minutes / JUDGED
+        if self._step % (self._planned // JUDGED or self._planned) == 0 or due or over or late:
             self._judge(runner)
+            self._judged_at = time.process_time() - self._start
         if (over or late) and self._step < self._total:
             self._end(runner)
             raise Enough

@@ -1,12 +1,14 @@
 """One config of each family is rehearsed for a few steps, and constructed faults are caught."""
 
 import importlib
+import itertools
 import json
 import math
 import subprocess
 import sys
 from argparse import Namespace
 from pathlib import Path
+from types import SimpleNamespace
 from unittest import mock
 
 import pytest
@@ -75,6 +77,16 @@ def test_a_long_one_says_how_far_it_is(monkeypatch, capsys):
         'step 1 of 7',
         'step 2 of 7',
     ]
+
+
+def test_one_that_minutes_cut_off_is_judged_on_the_way(monkeypatch):
+    """By its share of the minutes, as the schedule may be a thousand times longer."""
+    clock = SimpleNamespace(process_time=itertools.count(0.0, 10.0).__next__)
+    monkeypatch.setattr('mmvtr.rehearsal.record.time', clock)
+    hook = rehearse(config('c2v_msrvtt'), TINY, minutes=4).hook
+    steps = [step for step, _ in hook.judged]
+    assert 4 <= len(steps) <= 8 and steps == sorted(set(steps)) and steps[-1] == hook.steps_done
+    assert hook.steps_done < 24  # of 7,035: at every eighth of them it would have been judged once
 
 
 def test_the_schedule_is_the_configs_own():
