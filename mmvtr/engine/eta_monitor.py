@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Any, Mapping, Optional
 
 from mmengine.hooks import Hook
 
@@ -17,6 +17,8 @@ class EtaMonitorHook(Hook):
     """Logs the epoch's means of eta and of the match probability; warns when eta has collapsed.
 
     ``eta_sure`` is the share of negatives with an eta over .9, DVTR's Fig. 4.
+
+    Of several models or supervisions each is watched that reports (``dvtr_eta_negative``).
 
     It warns only once eta is in use (the ramp of the supervision is half up).
 
@@ -50,26 +52,27 @@ class EtaMonitorHook(Hook):
         self.sure = sure
 
     def before_train_epoch(self, runner) -> None:
-        self.sums = dict.fromkeys(FIGURES, 0.0)
-        self.count = 0
+        self.sums: dict[str, dict[str, float]] = {}
+        self.counts: dict[str, int] = {}
 
     def after_train_iter(self, runner, batch_idx, data_batch=None, outputs=None) -> None:
-        if outputs and all(name in outputs for name in FIGURES):
-            self.count += 1
+        for prefix in _reporters(outputs or {}):
+            sums = self.sums.setdefault(prefix, dict.fromkeys(FIGURES, 0.0))
+            self.counts[prefix] = self.counts.get(prefix, 0) + 1
             for name in FIGURES:
-                self.sums[name] += float(outputs[name])
+                sums[name] += float(outputs[prefix + name])
 
     def after_train_epoch(self, runner) -> None:
-        if not self.count:
-            return
-        means = {name: total / self.count for name, total in self.sums.items()}
-        runner.logger.info(
-            'eta over the epoch: '
-            + ', '.join(f'{name} {value:.3f}' for name, value in means.items())
-        )
-        verdict = self.collapse(means) if means['eta_ramp'] >= 0.5 else None
-        if verdict:
-            runner.logger.warning(f'eta has collapsed: {verdict}')
+        for prefix, sums in self.sums.items():
+            means = {name: total / self.counts[prefix] for name, total in sums.items()}
+            of = f' of {prefix.rstrip("_")}' if prefix else ''
+            runner.logger.info(
+                f'eta{of} over the epoch: '
+                + ', '.join(f'{name} {value:.3f}' for name, value in means.items())
+            )
+            verdict = self.collapse(means) if means['eta_ramp'] >= 0.5 else None
+            if verdict:
+                runner.logger.warning(f'eta{of} has collapsed: {verdict}')
 
     def collapse(self, means: dict[str, float]) -> Optional[str]:
         """What is wrong with an epoch's means, or None."""
@@ -101,3 +104,10 @@ class EtaMonitorHook(Hook):
                 'debiased loss is the plain one.'
             )
         return None
+
+
+def _reporters(outputs: Mapping[str, Any]) -> list[str]:
+    """Before which prefixes all figures are there."""
+    last = FIGURES[-1]
+    prefixes = (name.removesuffix(last) for name in outputs if name.endswith(last))
+    return [p for p in prefixes if all(p + name in outputs for name in FIGURES)]

@@ -43,6 +43,7 @@ from mmvtr.models.losses import (
 )
 from mmvtr.models.momentum import MomentumRetriever
 from mmvtr.models.retriever import RetrievalSample, VideoTextRetriever
+from mmvtr.models.several import SeveralSupervisions
 from mmvtr.models.similarities import (
     BestFrameSimilarity,
     BestPartSimilarity,
@@ -142,6 +143,7 @@ __all__ = [
     'RetrievalSample',
     'SSBEncoder',
     'SeveralHingesLoss',
+    'SeveralSupervisions',
     'SoftContrast',
     'SoftLabelContrastiveLoss',
     'StoredFrameTeacher',

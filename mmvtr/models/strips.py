@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from mmvtr.dist import gather_rows, rank, world_size
@@ -50,6 +50,29 @@ def join(parts: Sequence[Reduction]) -> Reduction:
 def _cat(parts: Sequence[LogSums]) -> LogSums:
     fields = zip(*parts)
     return LogSums(*(None if field[0] is None else torch.cat(field) for field in fields))
+
+
+def whole_of(part: nn.Module) -> str:
+    """Why a supervision or a loss must have the whole matrix, in words; '' where strips will do.
+
+    A subclass that changes the dense form (``forward`` of a supervision or a loss, ``compute`` or
+    ``normalise`` of a loss) has to bring a ``strip`` of its own.
+    """
+    dense = ('forward', 'compute', 'normalise')
+    if hasattr(part, 'strip') and as_new(part, ('begin', 'strip', 'finish'), dense):
+        return getattr(part, 'whole', '')
+    return 'it has no strip()'
+
+
+def as_new(module: nn.Module, parts: Sequence[str], dense: Sequence[str]) -> bool:
+    """Whether no subclass has changed its methods ``dense`` without one of its ``parts``."""
+    order = type(module).__mro__
+
+    def newest(names: Sequence[str]) -> int:
+        found = (i for i, kind in enumerate(order) if any(name in vars(kind) for name in names))
+        return next(found, len(order))
+
+    return newest(parts) <= newest(dense)
 
 
 class Pairs(NamedTuple):

@@ -17,37 +17,23 @@ from torch import Tensor, nn
 from mmvtr.dist import gather_nested
 from mmvtr.models.annotation import Annotation
 from mmvtr.models.in_turn import in_turn, some_rows
-from mmvtr.models.strips import Sweep
+from mmvtr.models.strips import Sweep, as_new, whole_of
 from mmvtr.structures import Levels
 
 
 def whole_needed(model: nn.Module) -> str:
     """Why the losses of a retriever cannot be had in strips, in words; '' where they can.
 
-    A subclass that changes the dense form (``forward`` of a supervision or a loss, ``compute`` or
-    ``normalise`` of a loss) has to bring a ``strip`` of its own.
+    See :func:`mmvtr.models.strips.whole_of`.
     """
     if len(model.objectives):
         return f'objective {next(iter(model.objectives))!r} reads the target of the whole batch'
     supervision = model.supervision
-    dense = ('forward', 'compute', 'normalise')
     for part in [*([] if supervision is None else [supervision]), *model.losses.values()]:
-        has = hasattr(part, 'strip') and _as_new(part, ('begin', 'strip', 'finish'), dense)
-        reason = getattr(part, 'whole', '') if has else 'it has no strip()'
+        reason = whole_of(part)
         if reason:
             return f'{type(part).__name__}: {reason}'
     return ''
-
-
-def _as_new(module: nn.Module, parts: Sequence[str], dense: Sequence[str]) -> bool:
-    """Whether no subclass has changed its methods ``dense`` without one of its ``parts``."""
-    order = type(module).__mro__
-
-    def newest(names: Sequence[str]) -> int:
-        found = (i for i, kind in enumerate(order) if any(name in vars(kind) for name in names))
-        return next(found, len(order))
-
-    return newest(parts) <= newest(dense)
 
 
 class Strip(NamedTuple):
@@ -146,6 +132,6 @@ def some_levels(levels: Levels, rows: slice) -> Levels:
 
 def in_two(similarity: nn.Module) -> tuple[Callable[[Levels], Levels], Callable]:
     """What a similarity can do item by item, once for all strips, and what is left of it."""
-    if hasattr(similarity, 'compare') and _as_new(similarity, ('prepare', 'compare'), ('forward',)):
+    if hasattr(similarity, 'compare') and as_new(similarity, ('prepare', 'compare'), ('forward',)):
         return similarity.prepare, similarity.compare
     return lambda items: items, similarity

@@ -122,9 +122,13 @@ def check_read(supervision: Optional[nn.Module], losses: Mapping[str, nn.Module]
 
     A loss whose own class does not say which ``slots`` it reads may read any.
 
+    Each of several supervisions (``parts``) is looked at.
+
     Raises:
         ValueError: none does: the supervision would have no effect.
     """
+    for part in getattr(supervision, 'parts', nn.ModuleDict()).values():
+        check_read(part, losses)
     slot = getattr(supervision, 'fills', None)
     read = {name: vars(type(loss)).get('slots') for name, loss in losses.items()}
     if slot is None or not read or any(slots is None or slot in slots for slots in read.values()):

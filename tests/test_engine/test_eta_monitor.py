@@ -34,6 +34,20 @@ def test_logs_the_means_of_the_epoch(caplog):
     assert expected in message
 
 
+def test_each_of_several_is_watched(caplog):
+    """Parts of a SeveralSupervisions, members of a split: by the name before their figures."""
+    fine, collapsed = (0.95, 0.93, 0.08, 0.02, 1.0), (0.02, 0.0, 0.99, 0.5, 1.0)
+    step = {f'a_{name}': value for name, value in zip(FIGURES, fine)}
+    step |= {f'b_{name}': value for name, value in zip(FIGURES, collapsed)}
+    step['words_eta_negative'] = 0.01  # reports no match probability
+    messages = [message for _, message in an_epoch(EtaMonitorHook(), caplog, [step, step])]
+    assert [message.split(' 0.')[0] for message in messages[:2]] == [
+        'eta of a over the epoch: eta_negative',
+        'eta of b over the epoch: eta_negative',
+    ]
+    assert messages[2].startswith('eta of b has collapsed') and len(messages) == 3
+
+
 @pytest.mark.parametrize(
     ('figures', 'meaning'),
     [

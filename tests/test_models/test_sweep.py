@@ -22,6 +22,7 @@ from mmvtr.models.losses.relevance import (
     RelevantRankingLoss,
 )
 from mmvtr.models.retriever import VideoTextRetriever
+from mmvtr.models.several import SeveralSupervisions
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.supervisions.adaptive_margin import AdaptiveMarginSupervision
 from mmvtr.models.supervisions.dvtr import DVTRSupervision, LiteralDVTRSupervision
@@ -69,6 +70,14 @@ SUPERVISIONS = dict(
         levels=('global', 'aligned'), slack=0.1, agreement=0.2, softness=0.3, ramp=(0, 0)
     ),
     implication=lambda: ImplicationSupervision(floor=0.1, specific=0.7),
+    several=lambda: SeveralSupervisions(
+        parts=dict(
+            dvtr=DVTRSupervision(sharpness=2.0, floor=0.05),
+            words=ImplicationSupervision(floor=0.1, specific=0.7),
+            margins=AdaptiveMarginSupervision(level='aligned', ramp=(0.0, 0.4)),
+        ),
+        spared_by='all',
+    ),
     relevance=lambda: RelevanceSupervision(negatives_below=0.5),
     oracle=lambda: OracleSupervision(floor=0.3),
     margins=lambda: AdaptiveMarginSupervision(level='aligned', ramp=(0.0, 0.4)),

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import Mapping
 
-from comparison import chances, first_round, general, ladders
+from comparison import chances, combinations, first_round, general, ladders
 from comparison.kinds import Condition, Family, Method
 
 METHODS: Mapping[str, Method] = {
     **first_round.METHODS,
     **general.METHODS,
+    **combinations.METHODS,
     **chances.METHODS,
     **ladders.METHODS,
 }
 CONDITIONS: Mapping[str, Condition] = {
     **general.CONDITIONS,
+    **combinations.CONDITIONS,
     **chances.CONDITIONS,
     **ladders.CONDITIONS,
     **first_round.CONDITIONS,

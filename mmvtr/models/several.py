@@ -1,0 +1,180 @@
+"""Several supervisions of one score matrix at a time."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any, Callable, Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from mmvtr.models.strips import Pairs, whole_of
+from mmvtr.models.supervisions.arl import ARLSupervision
+from mmvtr.models.target import Target
+from mmvtr.registry import MODELS
+from mmvtr.structures import Levels
+
+#: How weights that several give become one: a negative is spared where any of them spares it, or
+#: only as far as all do.
+RULES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
+    'any': torch.minimum,
+    'all': torch.maximum,
+}
+
+
+@MODELS.register_module()
+class SeveralSupervisions(nn.Module):
+    """Several supervisions, each of which sees the annotation alone: their order does not matter.
+
+    Of a slot that one of them fills, that is taken.  Of one that several fill: of ``weights`` the
+    smallest or the largest (``spared_by``), of ``counts`` the product, of ``positives``,
+    ``ambiguous`` and ``relevant`` all that any has found.  Losses and figures are named after
+    their part (``dvtr_loss_match``).
+
+    A weight of two that are independent could be the product as well; but a floor is meant to be
+    one, and that of ``min`` and ``max`` is.
+
+    Args:
+        parts: two or more supervisions by name; ARL, which fills one target a branch, is none.
+        spared_by: ``'any'`` or ``'all'``.
+
+    Raises:
+        ValueError: fewer than two parts, or ARL among them; an unknown rule; in training: several
+            fill another slot (``margins``, ``teacher``, ``hinges``).
+
+    Example:
+        Negatives that DVTR's uncertainty or the captions' words call right. ::
+
+            supervision=dict(
+                type='SeveralSupervisions',
+                parts=dict(
+                    dvtr=dict(type='DVTRSupervision', sharpness=2.0),
+                    words=dict(type='ImplicationSupervision'),
+                ),
+            )
+    """
+
+    def __init__(
+        self, *, parts: Mapping[str, dict[str, Any] | nn.Module], spared_by: str = 'any'
+    ) -> None:
+        super().__init__()
+        if len(parts) < 2:
+            raise ValueError(f'parts must be two supervisions or more, not {[*parts]}')
+        if spared_by not in RULES:
+            raise ValueError(f'spared_by must be one of {[*RULES]}, not {spared_by!r}')
+        self.parts = nn.ModuleDict(
+            {
+                name: part if isinstance(part, nn.Module) else MODELS.build(part)
+                for name, part in parts.items()
+            }
+        )
+        self.spared_by = spared_by
+        for name, part in self.parts.items():
+            if isinstance(part, ARLSupervision):
+                raise ValueError(
+                    f'parts[{name!r}] is an ARLSupervision, which fills a target a branch: it '
+                    'cannot be put together with others'
+                )
+
+    def forward(
+        self, texts: Levels, videos: Levels, target: Target
+    ) -> tuple[Target, dict[str, Tensor]]:
+        """Levels of the joint batch -> one target, and all losses and figures."""
+        made, logs = {}, {}
+        for name, part in self.parts.items():
+            made[name], found = part(texts, videos, target)
+            logs.update({f'{name}_{key}': value for key, value in found.items()})
+        return self._together(target, made), logs
+
+    def matrices(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
+        """Those that its parts give for evaluation, [T, V].
+
+        Raises:
+            ValueError: two of one name.
+        """
+        found: dict[str, Tensor] = {}
+        for part in self.parts.values():
+            given = part.matrices(texts, videos) if hasattr(part, 'matrices') else {}
+            if found.keys() & given.keys():
+                twice = sorted(found.keys() & given.keys())
+                raise ValueError(f'two of the parts {[*self.parts]} give matrices {twice}')
+            found.update(given)
+        return found
+
+    def sees(self, preprocessor: nn.Module) -> None:
+        """Shows the data preprocessor to the parts that ask for it."""
+        for part in self.parts.values():
+            if hasattr(part, 'sees'):
+                part.sees(preprocessor)
+
+    def own_levels(
+        self, inputs: dict[str, Tensor], data_samples: Sequence[Any], device: torch.device
+    ) -> tuple[Levels, Levels]:
+        """What its parts read of this process' items beside the encoder's levels."""
+        texts, videos = {}, {}
+        for part in self.parts.values():
+            if hasattr(part, 'own_levels'):
+                own = part.own_levels(inputs, data_samples, device)
+                for levels, more in zip((texts, videos), own):
+                    levels.update(more)
+        return texts, videos
+
+    # -- in strips (models/strips.py) ------------------------------------------------------------
+
+    @property
+    def whole(self) -> str:
+        """Why it wants the whole matrix; '' where strips will do."""
+        reasons = {name: whole_of(part) for name, part in self.parts.items()}
+        return next((f'{name}: {reason}' for name, reason in reasons.items() if reason), '')
+
+    def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> dict[str, Any]:
+        """Once for a joint batch: what the strips of each part share."""
+        return {name: part.begin(texts, videos, pairs) for name, part in self.parts.items()}
+
+    def strip(
+        self, begun: dict[str, Any], rows: slice, target: Target
+    ) -> tuple[Target, dict[str, Tensor]]:
+        """The target of the texts ``rows`` -> one target, and sums of all parts."""
+        made, sums = {}, {}
+        for name, part in self.parts.items():
+            made[name], found = part.strip(begun[name], rows, target)
+            sums.update({f'{name}.{key}': value for key, value in found.items()})
+        return self._together(target, made), sums
+
+    def finish(self, begun: dict[str, Any], sums: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Sums over all strips -> losses and figures of all parts."""
+        logs = {}
+        for name, part in self.parts.items():
+            own = {
+                key.removeprefix(f'{name}.'): value
+                for key, value in sums.items()
+                if key.startswith(f'{name}.')
+            }
+            found = part.finish(begun[name], own)
+            logs.update({f'{name}_{key}': value for key, value in found.items()})
+        return logs
+
+    def _together(self, target: Target, made: Mapping[str, Target]) -> Target:
+        """One target of those that the parts have made of ``target``."""
+        rules = dict(
+            weights=RULES[self.spared_by],
+            counts=torch.mul,
+            **dict.fromkeys(('positives', 'ambiguous', 'relevant'), torch.logical_or),
+        )
+        filled: dict[str, Any] = {}
+        for slot in Target._fields:
+            values = {
+                name: getattr(one, slot)
+                for name, one in made.items()
+                if getattr(one, slot) is not getattr(target, slot)
+            }
+            if len(values) > 1 and slot not in rules:
+                raise ValueError(
+                    f'{" and ".join(map(repr, values))} both fill target.{slot}, and there is no '
+                    'rule for two of these: leave one out'
+                )
+            if len(values) == 1:
+                filled[slot] = next(iter(values.values()))
+            elif values:
+                filled[slot] = reduce(rules[slot], values.values())
+        return target._replace(**filled)

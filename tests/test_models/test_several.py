@@ -1,0 +1,146 @@
+"""Several supervisions of one matrix: what each fills, and what becomes of what two fill."""
+
+import pytest
+import torch
+from torch import nn
+
+from mmvtr.engine.eta_monitor import FIGURES
+from mmvtr.models.losses.matrix import ContrastiveLoss
+from mmvtr.models.losses.ranking import RankingLoss
+from mmvtr.models.several import SeveralSupervisions
+from mmvtr.models.supervisions.arl import ARLSupervision
+from mmvtr.models.supervisions.dvtr import DVTRSupervision
+from mmvtr.models.supervisions.implication import ImplicationSupervision
+from mmvtr.models.supervisions.oracle import OracleSupervision
+from mmvtr.models.target import Target, check_read
+from mmvtr.registry import MODELS
+from mmvtr.structures import Embedding
+
+
+class Fills(nn.Module):
+    """What it is given, whatever it sees."""
+
+    def __init__(self, **slots):
+        super().__init__()
+        self.slots = slots
+
+    def forward(self, texts, videos, target):
+        self.seen = target
+        return target._replace(**self.slots), {'figure': torch.tensor(1.0)}
+
+
+A, B = torch.tensor([[0.2, 0.9], [0.5, 0.1]]), torch.tensor([[0.6, 0.3], [0.5, 0.4]])
+
+
+@pytest.fixture
+def target():
+    return Target(torch.eye(2).bool())
+
+
+@pytest.mark.parametrize(
+    ('rule', 'expected'),
+    [('any', [[0.2, 0.3], [0.5, 0.1]]), ('all', [[0.6, 0.9], [0.5, 0.4]])],
+)
+def test_weights_are_the_smallest_or_the_largest_in_any_order(target, rule, expected):
+    for parts in (
+        dict(a=Fills(weights=A), b=Fills(weights=B)),
+        dict(b=Fills(weights=B), a=Fills(weights=A)),
+    ):
+        found, logs = SeveralSupervisions(parts=parts, spared_by=rule)({}, {}, target)
+        torch.testing.assert_close(found.weights, torch.tensor(expected))
+        assert logs.keys() == {'a_figure', 'b_figure'}
+        assert all(part.seen is target for part in parts.values())  # not the other's
+
+
+def test_what_one_fills_is_taken_and_sets_are_joined(target):
+    one, other = torch.tensor([[1, 1], [0, 1]]).bool(), torch.tensor([[1, 0], [1, 1]]).bool()
+    counts = torch.tensor([0.5, 2.0])
+    parts = dict(
+        a=Fills(weights=A, positives=one, counts=counts, ambiguous=~one),
+        b=Fills(margins=B, positives=other, counts=counts, teacher=A),
+    )
+    found, _ = SeveralSupervisions(parts=parts)({}, {}, target)
+    assert found.weights is A and found.margins is B and found.teacher is A
+    assert found.positives.all() and torch.equal(found.ambiguous, ~one)
+    assert torch.equal(found.counts, counts**2) and found.relevant is None
+
+
+def test_two_that_fill_the_same_margins_have_no_rule(target):
+    parts = dict(a=Fills(margins=A), b=Fills(weights=B), c=Fills(margins=B))
+    with pytest.raises(ValueError, match=r"'a' and 'c' both fill target.margins"):
+        SeveralSupervisions(parts=parts)({}, {}, target)
+
+
+@pytest.mark.parametrize('rule', ['any', 'all'])
+def test_dvtr_with_implication_is_what_the_two_say(rule):
+    """Weights of both, gradients and losses of DVTR's own, figures that the monitor finds."""
+    generator = torch.Generator().manual_seed(0)
+
+    def gaussians(n):
+        mean, log_std = torch.randn(2, n, 6, generator=generator, dtype=torch.float64)
+        return {'gaussian': Embedding(mean, log_std=log_std - 1)}
+
+    texts, videos = gaussians(4), gaussians(3)
+    positives = torch.tensor([[1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]).bool()
+    agreement = torch.rand(4, 3, generator=generator, dtype=torch.float64).log()
+    target = Target(positives, agreement=agreement)
+    configs = dict(
+        dvtr=dict(type='DVTRSupervision', floor=0.1), words=dict(type='ImplicationSupervision')
+    )
+    both = MODELS.build(dict(type='SeveralSupervisions', parts=configs, spared_by=rule)).double()
+    found, logs = both(texts, videos, target)
+    dvtr, words = (MODELS.build(config).double() for config in configs.values())
+    (of_dvtr, own), (of_words, _) = (part(texts, videos, target) for part in (dvtr, words))
+    smaller = torch.minimum if rule == 'any' else torch.maximum
+    torch.testing.assert_close(found.weights, smaller(of_dvtr.weights, of_words.weights))
+    assert torch.equal(found.counts, of_words.counts)
+    for name in ('loss_match', 'loss_align'):
+        torch.testing.assert_close(logs[f'dvtr_{name}'], own[name])
+    logs['dvtr_loss_match'].backward()
+    own['loss_match'].backward()
+    assert both.parts['dvtr'].slope.grad == dvtr.slope.grad != 0
+    assert all(f'dvtr_{name}' in logs for name in FIGURES)
+    assert both.matrices(texts, videos).keys() == {'eta'}
+
+
+def test_a_part_whose_slot_no_loss_reads_is_refused():
+    parts = dict(words=ImplicationSupervision(), more=DVTRSupervision())
+    check_read(SeveralSupervisions(parts=parts), dict(loss=ContrastiveLoss()))
+    parts = dict(words=ImplicationSupervision(), teacher=Fills())
+    parts['teacher'].fills = 'teacher'
+    with pytest.raises(ValueError, match='Fills fills target.teacher, which no loss reads'):
+        check_read(SeveralSupervisions(parts=parts), dict(loss=RankingLoss()))
+
+
+def test_strips_are_refused_where_a_part_has_none():
+    assert SeveralSupervisions(parts=dict(a=OracleSupervision(), b=DVTRSupervision())).whole == ''
+    made = SeveralSupervisions(parts=dict(a=DVTRSupervision(), b=Fills()))
+    assert made.whole == 'b: it has no strip()'
+
+
+def test_what_lies_beside_the_items_reaches_the_part_that_asks():
+    class Asks(Fills):
+        def sees(self, preprocessor):
+            self.shown = preprocessor
+
+        def own_levels(self, inputs, data_samples, device):
+            return {self.slots['name']: 1}, {}
+
+    parts = dict(a=Fills(), b=Asks(name='x'), c=Asks(name='y'))
+    made, preprocessor = SeveralSupervisions(parts=parts), nn.Identity()
+    made.sees(preprocessor)
+    assert parts['b'].shown is preprocessor
+    assert made.own_levels({}, {}, torch.device('cpu')) == ({'x': 1, 'y': 1}, {})
+
+
+def test_bad_parts():
+    with pytest.raises(ValueError, match=r"two supervisions or more, not \['a'\]"):
+        SeveralSupervisions(parts=dict(a=Fills()))
+    with pytest.raises(ValueError, match="must be one of .'any', 'all'., not 'most'"):
+        SeveralSupervisions(parts=dict(a=Fills(), b=Fills()), spared_by='most')
+    with pytest.raises(ValueError, match=r"parts\['b'\] is an ARLSupervision"):
+        SeveralSupervisions(parts=dict(a=Fills(), b=ARLSupervision(dim=4)))
+    twice = SeveralSupervisions(parts=dict(a=DVTRSupervision(), b=DVTRSupervision()))
+    items = {'gaussian': Embedding(torch.zeros(2, 4), log_std=torch.zeros(2, 4))}
+    with pytest.raises(ValueError, match=r"\['a', 'b'\] give matrices \['eta'\]"):
+        twice.matrices(items, items)
