@@ -151,4 +151,22 @@ PAPERS = (
         'implied texts on corpora 21 to 23, with test results in sight; the others count.',
         together=True,
     ),
+    Paper(
+        'Combinations',
+        'What sharpens marginals fights what spares general captions; witnesses that err in '
+        'different places find more together than apart. Each pair was chosen for such a reason.',
+        'As for DVTR, on a corpus of its own; pairs of the first round where their parts were.',
+        (
+            ('combinations', 'implied_ncl'),
+            ('combinations', 'implied_ncl/sinkhorn'),
+            ('combinations', 'implied_or_dvtr'),
+            ('combinations', 'implied_and_dvtr'),
+            ('ambiguity60', 'agreement_ncl/sinkhorn'),
+            ('ambiguity60', 'dvtr_ncl/sinkhorn'),
+            ('ambiguity60', 'uatvr_dvtr'),
+            ('untrimmed', 'arl_ncl/sinkhorn'),
+        ),
+        'No paper has these pairs. Parts keep the settings that they have alone, which need not be '
+        'the best together; and a pair is judged on one corpus.',
+    ),
 )
