@@ -18,7 +18,8 @@ class EtaMonitorHook(Hook):
 
     ``eta_sure`` is the share of negatives with an eta over .9, DVTR's Fig. 4.
 
-    Of several models or supervisions each is watched that reports (``dvtr_eta_negative``).
+    Of several supervisions each is watched that reports (``dvtr_eta_negative``), and of several
+    members each by itself.
 
     It warns only once eta is in use (the ramp of the supervision is half up).
 
@@ -56,16 +57,20 @@ class EtaMonitorHook(Hook):
         self.counts: dict[str, int] = {}
 
     def after_train_iter(self, runner, batch_idx, data_batch=None, outputs=None) -> None:
-        for prefix in _reporters(outputs or {}):
-            sums = self.sums.setdefault(prefix, dict.fromkeys(FIGURES, 0.0))
-            self.counts[prefix] = self.counts.get(prefix, 0) + 1
+        outputs = outputs or {}
+        # A step of several members is that of one, which it names.
+        member = f'member{float(outputs["environment"]):.0f} ' if 'environment' in outputs else ''
+        for prefix in _reporters(outputs):
+            who = (member + prefix.rstrip('_')).strip()
+            sums = self.sums.setdefault(who, dict.fromkeys(FIGURES, 0.0))
+            self.counts[who] = self.counts.get(who, 0) + 1
             for name in FIGURES:
                 sums[name] += float(outputs[prefix + name])
 
     def after_train_epoch(self, runner) -> None:
-        for prefix, sums in self.sums.items():
-            means = {name: total / self.counts[prefix] for name, total in sums.items()}
-            of = f' of {prefix.rstrip("_")}' if prefix else ''
+        for who, sums in self.sums.items():
+            means = {name: total / self.counts[who] for name, total in sums.items()}
+            of = f' of {who}' if who else ''
             runner.logger.info(
                 f'eta{of} over the epoch: '
                 + ', '.join(f'{name} {value:.3f}' for name, value in means.items())

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import reduce
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -28,8 +29,9 @@ class SeveralSupervisions(nn.Module):
 
     Of a slot that one of them fills, that is taken.  Of one that several fill: of ``weights`` the
     smallest or the largest (``spared_by``), of ``counts`` the product, of ``positives``,
-    ``ambiguous`` and ``relevant`` all that any has found.  Losses and figures are named after
-    their part (``dvtr_loss_match``).
+    ``ambiguous`` and ``relevant`` what any of these has found, or what all have.  Losses and
+    figures are named after their part (``dvtr_loss_match``), and so is a matrix for evaluation
+    that several give (``dvtr_eta``).
 
     A weight of two that are independent could be the product as well; but a floor is meant to be
     one, and that of ``min`` and ``max`` is.
@@ -39,8 +41,10 @@ class SeveralSupervisions(nn.Module):
         spared_by: ``'any'`` or ``'all'``.
 
     Raises:
-        ValueError: fewer than two parts, or ARL among them; an unknown rule; in training: several
-            fill another slot (``margins``, ``teacher``, ``hinges``).
+        ValueError: fewer than two parts, or ARL among them; a name with 'loss' in it, by which
+            mmengine knows what to add up; an unknown rule; in training: several fill another slot
+            (``margins``, ``teacher``, ``hinges``), or ``relevant``, of which no entry is a
+            negative, is filled where ``'all'`` may make it one.
 
     Example:
         Negatives that DVTR's uncertainty or the captions' words call right. ::
@@ -60,6 +64,9 @@ class SeveralSupervisions(nn.Module):
         super().__init__()
         if len(parts) < 2:
             raise ValueError(f'parts must be two supervisions or more, not {[*parts]}')
+        wrong = [name for name in parts if 'loss' in name]
+        if wrong:
+            raise ValueError(f"no part may have 'loss' in its name, as {wrong[0]!r} has")
         if spared_by not in RULES:
             raise ValueError(f'spared_by must be one of {[*RULES]}, not {spared_by!r}')
         self.parts = nn.ModuleDict(
@@ -86,20 +93,11 @@ class SeveralSupervisions(nn.Module):
             logs.update({f'{name}_{key}': value for key, value in found.items()})
         return self._together(target, made), logs
 
-    def matrices(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
-        """Those that its parts give for evaluation, [T, V].
-
-        Raises:
-            ValueError: two of one name.
-        """
-        found: dict[str, Tensor] = {}
+    def init_weights(self) -> None:
+        """Lets each part read what it needs, before the first step."""
         for part in self.parts.values():
-            given = part.matrices(texts, videos) if hasattr(part, 'matrices') else {}
-            if found.keys() & given.keys():
-                twice = sorted(found.keys() & given.keys())
-                raise ValueError(f'two of the parts {[*self.parts]} give matrices {twice}')
-            found.update(given)
-        return found
+            if hasattr(part, 'init_weights'):
+                part.init_weights()
 
     def sees(self, preprocessor: nn.Module) -> None:
         """Shows the data preprocessor to the parts that ask for it."""
@@ -107,17 +105,47 @@ class SeveralSupervisions(nn.Module):
             if hasattr(part, 'sees'):
                 part.sees(preprocessor)
 
-    def own_levels(
-        self, inputs: dict[str, Tensor], data_samples: Sequence[Any], device: torch.device
-    ) -> tuple[Levels, Levels]:
-        """What its parts read of this process' items beside the encoder's levels."""
-        texts, videos = {}, {}
-        for part in self.parts.values():
-            if hasattr(part, 'own_levels'):
-                own = part.own_levels(inputs, data_samples, device)
-                for levels, more in zip((texts, videos), own):
+    @property
+    def matrices(self) -> Callable[[Levels, Levels], dict[str, Tensor]]:
+        """(texts, videos) -> what parts give for evaluation, [T, V]; missing where none does."""
+        those = self._with('matrices')
+
+        def matrices(texts: Levels, videos: Levels) -> dict[str, Tensor]:
+            given = {name: part.matrices(texts, videos) for name, part in those.items()}
+            times = Counter(key for found in given.values() for key in found)
+            return {
+                key if times[key] == 1 else f'{name}_{key}': value
+                for name, found in given.items()
+                for key, value in found.items()
+            }
+
+        return matrices
+
+    @property
+    def own_levels(self) -> Callable[..., tuple[Levels, Levels]]:
+        """What parts read of this process' items beside the encoder's levels, as each has it;
+        missing where none reads any."""
+        those = self._with('own_levels')
+
+        def own_levels(*args: Any) -> tuple[Levels, Levels]:
+            texts, videos = {}, {}
+            for part in those.values():
+                for levels, more in zip((texts, videos), part.own_levels(*args)):
                     levels.update(more)
-        return texts, videos
+            return texts, videos
+
+        return own_levels
+
+    def _with(self, method: str) -> dict[str, nn.Module]:
+        """The parts that have a method that not all supervisions have.
+
+        Raises:
+            AttributeError: none has, and so this has not.
+        """
+        those = {name: part for name, part in self.parts.items() if hasattr(part, method)}
+        if not those:
+            raise AttributeError(f'none of the parts {[*self.parts]} has {method!r}')
+        return those
 
     # -- in strips (models/strips.py) ------------------------------------------------------------
 
@@ -156,10 +184,11 @@ class SeveralSupervisions(nn.Module):
 
     def _together(self, target: Target, made: Mapping[str, Target]) -> Target:
         """One target of those that the parts have made of ``target``."""
+        joined = dict(any=torch.logical_or, all=torch.logical_and)[self.spared_by]
         rules = dict(
             weights=RULES[self.spared_by],
             counts=torch.mul,
-            **dict.fromkeys(('positives', 'ambiguous', 'relevant'), torch.logical_or),
+            **dict.fromkeys(('positives', 'ambiguous', 'relevant'), joined),
         )
         filled: dict[str, Any] = {}
         for slot in Target._fields:
@@ -177,4 +206,9 @@ class SeveralSupervisions(nn.Module):
                 filled[slot] = next(iter(values.values()))
             elif values:
                 filled[slot] = reduce(rules[slot], values.values())
+        if 'relevant' in filled and self.spared_by == 'all':
+            raise ValueError(
+                "relevant entries are no negatives, which spared_by='all' may make them: "
+                "take 'any', or leave the RelevanceSupervision out"
+            )
         return target._replace(**filled)

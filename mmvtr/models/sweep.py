@@ -122,7 +122,9 @@ def _join(parts: Sequence[Strip], losses: dict[str, nn.Module]) -> Strip:
         }
         for name, loss in losses.items()
     }
-    return Strip(dict(zip(names, sums)), reductions)
+    # One of several supervisions may sum up in float64, which the others' are not to become.
+    kinds = (parts[0].sums[name].dtype for name in names)
+    return Strip({name: x.to(kind) for name, x, kind in zip(names, sums, kinds)}, reductions)
 
 
 def some_levels(levels: Levels, rows: slice) -> Levels:

@@ -35,7 +35,7 @@ def test_logs_the_means_of_the_epoch(caplog):
 
 
 def test_each_of_several_is_watched(caplog):
-    """Parts of a SeveralSupervisions, members of a split: by the name before their figures."""
+    """Parts of a SeveralSupervisions, by the name before their figures."""
     fine, collapsed = (0.95, 0.93, 0.08, 0.02, 1.0), (0.02, 0.0, 0.99, 0.5, 1.0)
     step = {f'a_{name}': value for name, value in zip(FIGURES, fine)}
     step |= {f'b_{name}': value for name, value in zip(FIGURES, collapsed)}
@@ -46,6 +46,21 @@ def test_each_of_several_is_watched(caplog):
         'eta of b over the epoch: eta_negative',
     ]
     assert messages[2].startswith('eta of b has collapsed') and len(messages) == 3
+
+
+def test_each_member_is_watched_by_itself(caplog):
+    """A BackdoorRetriever's step is that of one member: means over both would hide a collapse."""
+    fine, collapsed = (0.95, 0.93, 0.08, 0.02, 1.0), (0.02, 0.0, 0.99, 0.98, 1.0)
+    steps = [
+        dict(zip(FIGURES, figures), environment=torch.tensor(float(k)))
+        for k, figures in enumerate((fine, collapsed))
+    ]
+    messages = [message for _, message in an_epoch(EtaMonitorHook(), caplog, steps)]
+    assert [message.split(' over ')[0] for message in messages[:2]] == [
+        'eta of member0',
+        'eta of member1',
+    ]
+    assert messages[2].startswith('eta of member1 has collapsed') and len(messages) == 3
 
 
 @pytest.mark.parametrize(

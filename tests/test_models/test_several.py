@@ -1,10 +1,13 @@
 """Several supervisions of one matrix: what each fills, and what becomes of what two fill."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import nn
 
 from mmvtr.engine.eta_monitor import FIGURES
+from mmvtr.engine.pictures import lacking
 from mmvtr.models.losses.matrix import ContrastiveLoss
 from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.several import SeveralSupervisions
@@ -12,6 +15,7 @@ from mmvtr.models.supervisions.arl import ARLSupervision
 from mmvtr.models.supervisions.dvtr import DVTRSupervision
 from mmvtr.models.supervisions.implication import ImplicationSupervision
 from mmvtr.models.supervisions.oracle import OracleSupervision
+from mmvtr.models.supervisions.pcme import PCMESupervision
 from mmvtr.models.target import Target, check_read
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding
@@ -133,6 +137,47 @@ def test_what_lies_beside_the_items_reaches_the_part_that_asks():
     assert made.own_levels({}, {}, torch.device('cpu')) == ({'x': 1, 'y': 1}, {})
 
 
+def test_what_no_part_has_is_not_there():
+    """Pictures, rehearsals and figures ask by hasattr."""
+    made = SeveralSupervisions(parts=dict(a=ImplicationSupervision(), b=Fills()))
+    assert not hasattr(made, 'matrices') and not hasattr(made, 'own_levels')
+    assert lacking(SimpleNamespace(supervision=made, similarity=None))['eta'] == 'a DVTRSupervision'
+
+
+def test_a_matrix_that_two_give_is_named_after_them():
+    parts = dict(a=DVTRSupervision(), b=PCMESupervision(num_samples=2))
+    items = {'gaussian': Embedding(torch.zeros(2, 4), log_std=torch.zeros(2, 4))}
+    assert SeveralSupervisions(parts=parts).matrices(items, items).keys() == {'a_eta', 'b_eta'}
+
+
+def test_teachers_are_read_before_the_first_step():
+    teacher = dict(type='FrozenTeachers', members=[dict(config='/nope.py', checkpoint='/nope.pth')])
+    words = dict(type='ImplicationSupervision')
+    made = MODELS.build(dict(type='SeveralSupervisions', parts=dict(words=words, t=teacher)))
+    with pytest.raises(FileNotFoundError, match='nope'):
+        made.init_weights()
+
+
+def test_the_largest_weight_goes_with_no_relevant_entries(target):
+    relevant = torch.tensor([[0, 1], [0, 0]]).bool()
+    parts = dict(a=Fills(relevant=relevant, weights=1 - relevant.float()), b=Fills(weights=A))
+    found, _ = SeveralSupervisions(parts=parts)({}, {}, target)
+    assert torch.equal(found.relevant, relevant) and found.weights[0, 1] == 0
+    with pytest.raises(ValueError, match='relevant entries are no negatives'):
+        SeveralSupervisions(parts=parts, spared_by='all')({}, {}, target)
+
+
+@pytest.mark.parametrize(
+    ('rule', 'expected'), [('any', [[1, 1], [1, 1]]), ('all', [[1, 0], [0, 1]])]
+)
+def test_sets_follow_the_rule(target, rule, expected):
+    one, other = torch.tensor([[1, 1], [0, 1]]).bool(), torch.tensor([[1, 0], [1, 1]]).bool()
+    parts = dict(a=Fills(positives=one, ambiguous=one), b=Fills(positives=other, ambiguous=other))
+    found, _ = SeveralSupervisions(parts=parts, spared_by=rule)({}, {}, target)
+    for slot in (found.positives, found.ambiguous):
+        assert torch.equal(slot, torch.tensor(expected).bool())
+
+
 def test_bad_parts():
     with pytest.raises(ValueError, match=r"two supervisions or more, not \['a'\]"):
         SeveralSupervisions(parts=dict(a=Fills()))
@@ -140,7 +185,5 @@ def test_bad_parts():
         SeveralSupervisions(parts=dict(a=Fills(), b=Fills()), spared_by='most')
     with pytest.raises(ValueError, match=r"parts\['b'\] is an ARLSupervision"):
         SeveralSupervisions(parts=dict(a=Fills(), b=ARLSupervision(dim=4)))
-    twice = SeveralSupervisions(parts=dict(a=DVTRSupervision(), b=DVTRSupervision()))
-    items = {'gaussian': Embedding(torch.zeros(2, 4), log_std=torch.zeros(2, 4))}
-    with pytest.raises(ValueError, match=r"\['a', 'b'\] give matrices \['eta'\]"):
-        twice.matrices(items, items)
+    with pytest.raises(ValueError, match="'loss' in its name, as 'gloss' has"):
+        SeveralSupervisions(parts=dict(a=Fills(), gloss=Fills()))

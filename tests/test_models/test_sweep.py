@@ -219,6 +219,17 @@ def test_a_batch_without_a_pair_and_one_stage_only():
         same(run(found, make_batch()), run(expected, make_batch()))
 
 
+def test_a_part_that_sums_up_in_float64_leaves_the_others_alone():
+    """Strips have the dtypes of the whole matrix."""
+    inputs, samples = make_batch()
+    inputs = {k: v.float() if v.is_floating_point() else v for k, v in inputs.items()}
+    found, expected = (
+        make_model('several', strip=strip).float()(inputs, samples, mode='loss')
+        for strip in (2, None)
+    )
+    assert {k: v.dtype for k, v in found.items()} == {k: v.dtype for k, v in expected.items()}
+
+
 SPLITS = [
     (slice(0, 2), slice(0, 7)),
     (slice(2, 2), slice(7, 7)),  # all videos of this process are broken

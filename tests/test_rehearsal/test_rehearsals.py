@@ -465,6 +465,12 @@ def test_what_cannot_be_rehearsed_says_why(tmp_path):
         simulate(Config(dict(model=None)), TINY)
     with pytest.raises(Unknown, match='no retriever with an encoder'):
         simulate(Config(dict(model=dict(type='ToyRetriever'), train_dataloader=dict())), TINY)
+    cfg = config('dvtr_c2v_msrvtt')
+    cfg.model.supervision = dict(
+        type='SeveralSupervisions', parts=dict(one=cfg.model.supervision, two=cfg.model.supervision)
+    )
+    with pytest.raises(Unknown, match=r"rehearse each of its parts \['one', 'two'\]"):
+        simulate(cfg, TINY)
     cfg = config('c2v_msrvtt')
     cfg.model.encoder.type = 'MyEncoder'
     with pytest.raises(Unknown, match=r"'MyEncoder'.*Give it a function"):

@@ -152,6 +152,16 @@ def test_features_are_of_the_clips_that_captions_tell_of(tool):
         assert made == clips, condition.label
 
 
+def test_uncertainty_is_measured_also_of_a_part(tool, plan_of):
+    """A row that hears DVTR together with others has the columns of DVTR."""
+    cells = importlib.import_module('comparison.cells')
+    plan = plan_of('--conditions', 'combinations')
+    for method, reads in (('implied_or_dvtr', ('eta', 'scores')), ('implied_biased', ('scores',))):
+        cfg = cells.config_of(plan.training('combinations', method, 0, {}))
+        (metric,) = (m for m in cfg.test_evaluator if bare_name(m) == 'SoftPositiveMetric')
+        assert tuple(metric.reads) == reads
+
+
 def test_a_config_that_changed_throws_its_training_away(tool, plan_of, tmp_path, monkeypatch):
     cells = importlib.import_module('comparison.cells')
     monkeypatch.setattr(cells, 'ROOT', tmp_path)

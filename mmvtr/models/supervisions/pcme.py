@@ -16,7 +16,8 @@ from mmvtr.models.supervisions.dvtr import Begun, DVTRSupervision
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
 
-#: Distances of samples that are in memory at once: a bank has thousands of items, and a pair K x K.
+#: Distances of samples that are made at once, K x K a pair: against a bank of thousands of items,
+#: where no gradient is asked, no more are in memory.
 STRIP = 2**22
 
 

@@ -161,7 +161,8 @@ def knobs_of(condition: Condition) -> dict[str, Any]:
 def evaluators(condition: Condition, cfg: Config) -> list[dict]:
     """The metrics of all columns."""
     supervision = cfg.model.get('supervision') or {}
-    eta = 'DVTR' in supervision.get('type', '') or 'PCME' in supervision.get('type', '')
+    kinds = [one.get('type', '') for one in (supervision, *supervision.get('parts', {}).values())]
+    eta = any(name in kind for kind in kinds for name in ('DVTR', 'PCME'))
     metrics = [
         dict(type='RetrievalMetric'),
         dict(type='SemanticMetric'),

@@ -103,6 +103,7 @@ def witnesses(model: nn.Module, batch: dict[str, Any]) -> dict[str, Tensor]:
         model.supervision.progress = 1.0
         target, _ = model.supervision(texts, videos, known)
         found['weight'] = 1 - target.weights
-        if getattr(model.supervision, 'agreement', 0):
+        asked = [model.supervision, *getattr(model.supervision, 'parts', {}).values()]
+        if any(getattr(part, 'agreement', 0) for part in asked):
             found['agreement'] = known.agreement
     return found
