@@ -1,6 +1,4 @@
 # DVTR with PCME's match probability as its uncertainty on HiT, MSR-VTT Full (DVTR Tab. IX).
 _base_ = ['dvtr_hit_msrvtt_full.py']
 
-model = dict(
-    heads=dict(type='PCMEGaussianHead'), supervision=dict(type='PCMESupervision', sharpness=2.0)
-)
+model = dict(heads=dict(type='PCMEGaussianHead'), supervision=dict(type='PCMESupervision'))

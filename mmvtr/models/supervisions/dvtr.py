@@ -193,7 +193,7 @@ class DVTRSupervision(nn.Module):
         Returns:
             float [T, V], ramped as those of :meth:`forward`.
         """
-        p = self._logits(*self._prepared(texts, videos)).sigmoid()
+        p = self._match(*self._prepared(texts, videos))
         how = dict(floor=self.floor, sharpness=self.sharpness, reference=self.reference)
         return 1 - ramp_at(self.progress, self.ramp) * (
             1 - relative_uncertainty(p, positives, **how)
@@ -209,6 +209,10 @@ class DVTRSupervision(nn.Module):
     def _logits(self, t: Tensor, v: Tensor) -> Tensor:
         """Log odds of a match of all pairs, [T, V]."""
         return self._of_distance(gaussian.squared_distances(t, v), t.shape[-1] // 2)
+
+    def _match(self, t: Tensor, v: Tensor) -> Tensor:
+        """p of all pairs, [T, V], where no gradient is asked."""
+        return self._logits(t, v).sigmoid()
 
     def _logits_of_pairs(self, t: Tensor, v: Tensor) -> Tensor:
         """Of row p with row p: [P]."""

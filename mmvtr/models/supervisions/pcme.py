@@ -9,15 +9,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mmvtr.functional.gaussian import sample
+from mmvtr.functional.gaussian import sample, squared_distances
 from mmvtr.functional.soft_contrast import EPS, log_mean_sigmoid, match_log_probability
 from mmvtr.models.strips import Pairs
 from mmvtr.models.supervisions.dvtr import Begun, DVTRSupervision
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
 
-#: Distances of samples that are made at once, K x K a pair: against a bank of thousands of items,
-#: where no gradient is asked, no more are in memory.
+#: Distances of samples that are in memory at once, K x K a pair, where a bank of thousands of items
+#: is weighed.
 STRIP = 2**22
 
 
@@ -49,14 +49,20 @@ class PCMESupervision(DVTRSupervision):
         return tuple(self._samples(side[self.level], generator) for side in (texts, videos))
 
     def _logits(self, t: Tensor, v: Tensor) -> Tensor:
+        yes, no = match_log_probability(t, v, slope=F.softplus(self.slope), bias=self.bias)
+        return yes - no
+
+    def _match(self, t: Tensor, v: Tensor) -> Tensor:
+        """The mean itself, a sigmoid an entry, where :meth:`_logits` takes logarithms of two."""
         if len(t) < len(v):
-            return self._logits(v, t).t()  # p is symmetric; the longer side is cut
+            return self._match(v, t).t()  # p is symmetric; the longer side is cut
         entries = t.shape[1] * v.shape[1] * max(len(v), 1)  # of a row
-        how = dict(slope=F.softplus(self.slope), bias=self.bias)
-        strips = (
-            match_log_probability(part, v, **how) for part in t.split(max(1, STRIP // entries))
-        )
-        return torch.cat([yes - no for yes, no in strips])
+        return torch.cat([self._of_strip(part, v) for part in t.split(max(1, STRIP // entries))])
+
+    def _of_strip(self, t: Tensor, v: Tensor) -> Tensor:
+        x = squared_distances(t.flatten(0, 1), v.flatten(0, 1)).add_(EPS).sqrt_()
+        x = x.mul_(-F.softplus(self.slope)).add_(self.bias).sigmoid_()
+        return x.view(*t.shape[:2], *v.shape[:2]).mean((1, 3))
 
     def _logits_of_pairs(self, t: Tensor, v: Tensor) -> Tensor:
         distances = (t[:, :, None] - v[:, None]).square().sum(-1)
