@@ -52,7 +52,8 @@ METHODS = {
         'combination',
         {'model.supervision.spared_by': 'all'},
         controls=('implied_biased', 'dvtr_v2t'),
-        note='only where both do.',
+        note="only where both do, so that nothing is spared in the first third, before DVTR's "
+        'weights begin; words alone spare from the start.',
     ),
 }
 CONDITIONS = {
