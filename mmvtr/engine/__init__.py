@@ -25,6 +25,7 @@ from mmvtr.engine.runner import ToolRunner
 from mmvtr.engine.score_transforms import (
     CSLSHook,
     DualSoftmaxHook,
+    HedgedScalingHook,
     InvertedSoftmaxHook,
     LocalScalingHook,
     QBNormHook,
@@ -46,6 +47,7 @@ __all__ = [
     'EtaMonitorHook',
     'Evaluation',
     'ExactSeedHook',
+    'HedgedScalingHook',
     'InvertedSoftmaxHook',
     'LocalScalingHook',
     'MatrixDecayConstructor',

@@ -360,3 +360,41 @@ class LocalScalingHook(ScoreTransformHook):
         if not strength:
             return scores  # and the bank's scores are not made
         return fn.local_scaling(scores, bank.scores, strength=strength, share=self.share)
+
+
+@HOOKS.register_module()
+class HedgedScalingHook(ScoreTransformHook):
+    """Two strengths of :class:`LocalScalingHook` in one list of texts, v2t alone.
+
+    See :func:`~mmvtr.functional.hedged_scaling`.  After a training that spares general captions a
+    list begins with what is true and goes on with what was written for the clip
+    (docs/agreement.md).
+
+    Args:
+        first: strength that gives the first places.
+        rest: strength that orders all others.
+        places: how many texts are first.
+        share: of the queries, those that a text is nearest to.
+        queries, bank_file, temperature, name: see :class:`ScoreTransformHook`.
+
+    Raises:
+        ValueError: as of :class:`ScoreTransformHook`; a share outside (0, 1], a strength that is
+            not finite, ``places`` below 1, or (at evaluation) above the number of texts.
+    """
+
+    default_name = 'hedged_scaling'
+
+    def __init__(
+        self, *, first: float, rest: float, places: int = 1, share: float = 0.05, **kwargs
+    ) -> None:
+        super().__init__(**kwargs)
+        for strength in (first, rest):
+            check_local_scaling(strength, share)
+        if places < 1:
+            raise ValueError(f'places must be 1 or more, not {places}')
+        self.options = dict(first=first, strength=rest, places=places, share=share)
+
+    def transform(self, scores: Tensor, bank: Bank, temperature: float) -> Tensor:
+        if bank.kind == 'text':
+            return scores  # and the bank's scores are not made
+        return fn.hedged_scaling(scores, bank.scores, **self.options)

@@ -70,6 +70,7 @@ Normalisation and test-time transforms:
     dual_softmax            dual softmax (CAMoE)
     csls                    cross-domain similarity local scaling
     local_scaling           a part of it, of either sign
+    hedged_scaling          two of these in one list
     unbalanced_sinkhorn     Sinkhorn whose items need not be found evenly
     as_tiles                column tiles of a stored matrix
     Tiles                   a matrix made on demand, tile by tile
@@ -260,6 +261,7 @@ if TYPE_CHECKING:
         activation_set,
         csls,
         dual_softmax,
+        hedged_scaling,
         inverted_softmax,
         local_scaling,
         qb_norm,
@@ -324,8 +326,8 @@ _NAMES = {
     'relevance': 'auc average_precision ndcg_at_k precision_at_1',
     'risk_coverage': 'rejection_ratio risk_coverage spearman',
     'schedules': 'epoch_at falling',
-    'score_transforms': 'activation_set csls dual_softmax inverted_softmax local_scaling qb_norm '
-    'sinkhorn_scores unbalanced_sinkhorn',
+    'score_transforms': 'activation_set csls dual_softmax hedged_scaling inverted_softmax '
+    'local_scaling qb_norm sinkhorn_scores unbalanced_sinkhorn',
     'selection': 'highest',
     'several_hinges': 'several_hinges',
     'sinkhorn': 'Biases column_biases sinkhorn sinkhorn_by_rows',

@@ -279,6 +279,65 @@ def local_scaling(
     return scores - strength * _nearest(bank, k).to(scores)
 
 
+def hedged_scaling(
+    scores: Tensor,
+    bank: Tensor | Tiles,
+    *,
+    first: float,
+    strength: float,
+    places: int = 1,
+    share: float = 0.05,
+) -> Tensor:
+    """Two :func:`local_scaling` in one list: who comes first by one strength, the rest by another.
+
+        1. the ``places`` highest of s_ij - first * r_j, in that order
+        2. all others by s_ij - strength * r_j
+
+    With ``first`` below 0 and ``strength`` above it, a list begins with what is true of many and
+    goes on with what was written for one (docs/agreement.md).  Precision at 1 asks for the first
+    place only, recall at 5 and 10 for the others.
+
+    Args:
+        scores: float [Q, N], s, of the queries asked.
+        bank: float [K, N] of the bank queries with the same items, or its tiles; r as in
+            :func:`local_scaling`.
+        first: strength that gives the first places, of either sign.
+        strength: of the others.
+        places: how many are first, 1 to N.  Of equals the one of the lowest index comes first.
+        share: of the bank, in (0, 1].
+
+    Returns:
+        float [Q, N], float32 or better: s_ij - strength * r_j, and for the first places what is
+        above the row's highest.
+
+    Raises:
+        ValueError: as :func:`local_scaling`; ``places`` out of range.
+
+    Example:
+        Item 0 is near to many queries of the bank: it comes first, and then item 2. ::
+
+            >>> bank = torch.tensor([[0.9, 0.1, 0.3], [0.8, 0.2, 0.1]])
+            >>> scores = torch.tensor([[0.5, 0.2, 0.3]])
+            >>> hedged_scaling(scores, bank, first=-0.3, strength=0.6).argsort(1, descending=True)
+            tensor([[0, 2, 1]])
+            >>> local_scaling(scores, bank, strength=0.6).argsort(1, descending=True)
+            tensor([[2, 1, 0]])
+    """
+    scores, bank = _checked(scores, bank)
+    for one in (first, strength):
+        check_local_scaling(one, share)
+    _check_k(places, scores.shape[1], 'gallery items')
+    near = _nearest(bank, max(1, round(share * bank.shape[0]))).to(scores)
+    leaders, found = scores - first * near, scores - strength * near
+    top = found.amax(1, keepdim=True)
+    step = top.abs().clamp_min(1)
+    for place in range(places, 0, -1):  # ties: topk would not say which of them it takes
+        best = leaders.argmax(1, keepdim=True)
+        found.scatter_(1, best, top + place * step)
+        leaders.scatter_(1, best, -math.inf)
+    return found
+
+
 def _nearest(bank: Tiles, k: int) -> Tensor:
     """The mean of the k highest bank scores of each item, [N]."""
     return bank.finite().per_column(lambda tile: tile.topk(k, dim=0).values.mean(0))

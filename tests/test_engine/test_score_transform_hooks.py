@@ -298,6 +298,33 @@ def test_local_scaling_has_a_strength_for_each_direction(runner, evaluation):
     assert not torch.equal(found.v2t, scores)
 
 
+@pytest.mark.parametrize('queries', ['train_queue', 'test'])
+def test_hedged_scaling_orders_the_lists_of_texts_alone(runner, evaluation, queries):
+    hook = hooks.HedgedScalingHook(
+        first=-0.4, rest=0.3, places=2, share=0.25, queries=queries, name='hedged'
+    )
+    hook.after_scoring(runner, evaluation)
+    scores, found = evaluation.matrices['scores'], evaluation.transformed['hedged']
+    assert torch.equal(found.t2v, scores)
+    bank = scores.t() if queries == 'test' else bank_scores()[1].t()
+    expected = fn.hedged_scaling(scores.t(), bank, first=-0.4, strength=0.3, places=2, share=0.25)
+    torch.testing.assert_close(found.v2t, expected.t())
+    assert ('hedged' in evaluation.transductive) == (queries == 'test')
+
+
+@pytest.mark.parametrize(
+    'how, said',
+    [
+        (dict(first=float('nan'), rest=0.1), 'strength must be finite, not nan'),
+        (dict(first=-0.1, rest=0.1, share=0), r'share must lie in \(0, 1\], not 0'),
+        (dict(first=-0.1, rest=0.1, places=0), 'places must be 1 or more, not 0'),
+    ],
+)
+def test_bad_hedged_scaling(how, said):
+    with pytest.raises(ValueError, match=said):
+        hooks.HedgedScalingHook(queries='test', **how)
+
+
 @pytest.mark.parametrize(
     'how, said',
     [

@@ -10,6 +10,7 @@ from mmvtr.functional.score_transforms import (
     activation_set,
     csls,
     dual_softmax,
+    hedged_scaling,
     inverted_softmax,
     local_scaling,
     qb_norm,
@@ -28,6 +29,7 @@ TRANSFORMS = {
     'qb_norm': lambda s, g: qb_norm(s, g, temperature=0.1, k=2),
     'csls': lambda s, g: csls(s, g, k=3),
     'local_scaling': lambda s, g: local_scaling(s, g, strength=0.6, share=1.0),
+    'hedged_scaling': lambda s, g: hedged_scaling(s, g, first=0.7, strength=0.5, share=1.0),
 }
 every_transform = pytest.mark.parametrize('transform', TRANSFORMS.values(), ids=TRANSFORMS)
 
@@ -198,6 +200,54 @@ def test_local_scaling_takes_a_part_of_the_nearest_queries(strength, share, k):
     torch.testing.assert_close(found, expected)
     if strength == 0.5:  # as CSLS orders
         assert torch.equal(order(found), order(csls(scores, bank, k=k)))
+
+
+@pytest.mark.parametrize('first, strength', [(-0.3, 0.4), (0.4, -0.3), (-0.5, 0.0)])
+@pytest.mark.parametrize('places', [1, 2, 5])
+def test_hedged_scaling_begins_with_one_order_and_goes_on_with_the_other(first, strength, places):
+    scores, bank = matrices(queries=40, gallery=5)
+    orders = [
+        order(local_scaling(scores, bank, strength=x, share=0.3)).tolist()
+        for x in (first, strength)
+    ]
+    expected = [
+        leading[:places] + [j for j in following if j not in leading[:places]]
+        for leading, following in zip(*orders)
+    ]
+    found = hedged_scaling(scores, bank, first=first, strength=strength, places=places, share=0.3)
+    assert order(found).tolist() == expected
+    assert places == 5 or expected != orders[0] and expected != orders[1]
+
+
+@pytest.mark.parametrize('scale', [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize('shift', [-1.0, 0.0, 1.0])
+def test_hedged_scaling_has_a_strict_order_at_any_scale(scale, shift):
+    scores, bank = (((x + 10 * shift) * scale).float() for x in matrices())
+    found = hedged_scaling(scores, bank, first=-0.3, strength=0.4, places=3)
+    top = found.sort(1, descending=True).values
+    assert (top[:, :3] > top[:, 1:4]).all()
+
+
+def test_hedged_scaling_takes_the_first_of_equals_and_no_more():
+    scores = torch.tensor([[0.1, 0.5, 0.5, 0.4]])
+    bank = torch.tensor([[0.2, 0.9, 0.9, 0.3], [0.3, 0.9, 0.9, 0.1]])
+    found = hedged_scaling(scores, bank, first=-0.1, strength=1.0)
+    assert found[0].argsort(descending=True, stable=True).tolist() == [1, 3, 0, 2]
+
+
+@pytest.mark.parametrize(
+    'how, said',
+    [
+        (dict(first=0.1, strength=float('inf')), 'strength must be finite, not inf'),
+        (dict(first=float('nan'), strength=0.1), 'strength must be finite, not nan'),
+        (dict(first=0.1, strength=0.2, share=0), r'share must lie in \(0, 1\], not 0'),
+        (dict(first=0.1, strength=0.2, places=0), 'k must be 1 to 5, .* not 0'),
+        (dict(first=0.1, strength=0.2, places=6), 'k must be 1 to 5, .* not 6'),
+    ],
+)
+def test_bad_hedged_scaling(how, said):
+    with pytest.raises(ValueError, match=said):
+        hedged_scaling(*matrices(), **how)
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,13 @@ def transforms(x: SimpleNamespace) -> list[Case]:
             lambda i: f.local_scaling(i.scores, i.bank, strength=-0.2, share=0.3),
             low=False,
         ),
+        make(
+            'hedged_scaling',
+            x,
+            'scores bank',
+            lambda i: f.hedged_scaling(i.scores, i.bank, first=-0.3, strength=0.4, places=2),
+            low=False,
+        ),
         make('activation_set', x, 'bank', lambda i: f.activation_set(i.bank, k=2), low=False),
     ]
     plain = (
