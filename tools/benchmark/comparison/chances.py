@@ -200,6 +200,38 @@ METHODS: dict[str, Method] = {
     ),
 }
 
+# -- lengths (causal intervention) -----------------------------------------------------------------
+
+#: 300 steps; a member of a split sees half of them.
+LONG: Mapping[str, Any] = {'train_cfg.max_epochs': 16}
+
+
+def _lengths(percent: int, methods: tuple[str, ...], about: str) -> Condition:
+    """The same clips, with another share of those whose length follows the action."""
+    knobs = dict(**VAL, seed=15, length_confound=percent / 100)
+    return Condition(
+        label=f'lengths, {percent} %',
+        about=about,
+        family='lengths',
+        corpus=dict(**knobs, general=0.0),
+        features=dict(folder=f'lengths{percent}', frames=12, **knobs),
+        methods=methods,
+        baseline='infonce',
+        oracle=None,
+        seeds=5,
+        aim='retrieval/rsum',
+        without='' if percent == 50 else 'lengths50',
+        why='The adjusted split (its Algorithm 2, Tab. 8) against what costs the same: a random '
+        'split, and one model on all clips. Clips of val are as those of train, so that nothing is '
+        'chosen with the shift in sight. Five trainings: in the first round the difference to a '
+        'random split was 26 with a deviation of 10, which three resolve by a hair. What a '
+        'confounder takes is the way to `lengths50`, which has none.',
+        options=LONG,
+    )
+
+
+SPLIT = ('infonce', 'causal_random', 'causal')
+
 _MOMENTS = dict(**VAL, seed=13, untrimmed=3)
 _TRIMMED = dict(**VAL, seed=14)
 
@@ -278,6 +310,14 @@ CONDITIONS: dict[str, Condition] = {
         'of captions, the mean of both directions.',
         metrics=[dict(type='RelevanceMetric', measures=('nDCG',))],
     ),
+    'lengths': _lengths(
+        90,
+        SPLIT,
+        'In train and val nine clips of ten of half the actions are long, and nine of ten of the '
+        'others short; in test it is the other way round. No general captions.',
+    ),
+    'lengths80': _lengths(80, SPLIT, 'The same for eight clips of ten.'),
+    'lengths50': _lengths(50, ('infonce',), 'The same without a confounder.'),
     'margins': Condition(
         label='debiased triplets',
         about='Six captions of ten are general.',
@@ -293,9 +333,10 @@ CONDITIONS: dict[str, Condition] = {
         'that loss alone: both are compared with it, not with InfoNCE.',
     ),
 }
-#: Families with a best learning rate that was an end of three, whose trainings are shortest.
-WIDE = ('classes', 'margins')
+#: Families with a best learning rate that was an end of three, and a row that lost by it.
+WIDE = ('classes', 'margins', 'hubs')
 FAMILIES = {
-    condition.family: Family(name, WIDE_GRID if name in WIDE else FAIR_GRID, fair=True)
+    name: Family(name, WIDE_GRID if name in WIDE else FAIR_GRID, fair=True)
     for name, condition in CONDITIONS.items()
+    if name == condition.family
 }

@@ -125,6 +125,8 @@ def _without(view: View, views: Mapping[str, View]) -> str:
     if None in pairs:
         return ''
     (here, _), (there, _) = pairs
+    alike = other.condition.family == view.condition.family
+    roughly = '' if alike else '; other frames and epochs, so the two compare roughly only'
     lost = max(0.0, there - here)
     words = (
         '**There is nothing to be won back here**: the bias costs the baseline nothing'
@@ -133,7 +135,7 @@ def _without(view: View, views: Mapping[str, View]) -> str:
     )
     return (
         f'{words}. Its {heading(aim)} is {here:.1f} here, and {there:.1f} without the bias '
-        f'(`{other.name}`; other frames and epochs, so the two compare roughly only).'
+        f'(`{other.name}`{roughly}).'
     )
 
 
