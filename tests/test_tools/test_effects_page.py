@@ -297,7 +297,13 @@ def test_what_the_bias_costs_the_baseline(plan, folder, write):
     )
     for seed in range(3):
         save(folder, 'plain', seed, condition='clean', hits=12, recalls=44)
-    assert 'costs the baseline about 40. Its rsum is 400.0 here, and 440.0 without' in write()
+    text = write()
+    assert 'costs the baseline about 40. Its rsum is 400.0 here, and 440.0 without' in text
+    assert '(`clean`).' in text
+    clean = plan[1]['clean']
+    plan[1]['clean'] = clean._replace(family='other clips')
+    assert '(`clean`; other frames and epochs, so the two compare roughly only).' in write()
+    plan[1]['clean'] = clean
     for seed in range(3):
         save(folder, 'plain', seed, condition='clean', hits=12, recalls=40)
     assert 'costs the baseline nothing. Its rsum is 400.0 here, and 400.0 without' in write()
@@ -573,6 +579,29 @@ def test_the_first_page_names_a_choice_at_an_end_of_the_grid(plan, folder, monke
     assert 'the soft one (clips: 0.004, the highest)' in said
     assert 'the plain one (clips: 0.001, the lowest)' in said and 'idle' not in said
     assert front.edges(paper, views, plan[0], {}) == ''
+
+
+def test_the_first_page_says_what_a_verdict_would_take(plan, folder, monkeypatch):
+    front = importlib.import_module('comparison.front')
+    kind = importlib.import_module('comparison.kinds').Family
+    for seed, hits in enumerate((12, 15, 15)):  # 0, 5 and 5 points: a deviation of 2.9
+        save(folder, 'idle', seed, hits=hits, recalls=40)
+    for seed, hits in enumerate((12, 48, 12)):
+        save(folder, 'costly', seed, hits=hits, recalls=15)
+    views = importlib.import_module('comparison.views').make_views(folder, *plan).views
+    views = {view.name: view for view in views}
+    rows = [('ambiguity60', name) for name in ('soft', 'idle', 'costly')]
+    paper = importlib.import_module('comparison.papers').Paper('x', 'y', 'z', rows, 'w')
+    assert front.what_it_takes(front.verdict_lines(paper, views, plan[0])) == ''  # first round
+    monkeypatch.setitem(front.FAMILIES, 'clips', kind('ambiguity60', [], True))
+    lines = front.verdict_lines(paper, views, plan[0])
+    words = [line.word for line in lines]
+    assert words == ['helps', 'not resolved', 'costs']
+    said = front.what_it_takes(lines)
+    # t(.975) + t(.8) standard errors: 3.72 x 2.9 / sqrt(5) = 4.8 of five trainings, 6.0 of four.
+    assert 'trainings of the idle one over the plain one (general captions) about 5;' in said
+    assert said.endswith('the costly one over the plain one (general captions) over 99.\n')
+    assert 'soft' not in said
 
 
 def test_texts_of_a_video_go_together(folder, write):

@@ -264,6 +264,7 @@ CONDITIONS: dict[str, Condition] = {
         methods=('maxframe', 'arl_quarter', 'arl_paper', 'arl_pairs', 'maxframe_oracle'),
         baseline='maxframe',
         oracle='maxframe_oracle',
+        seeds=5,
         aim='semantic/v2t_mAP',
         cost='retrieval/t2v_rsum',
         why="ARL's setting (its Sec. 1 and Eq. 5-13). Partially relevant retrieval asks texts for "

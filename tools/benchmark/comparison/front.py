@@ -13,8 +13,9 @@ from comparison.plan import FAMILIES, is_fair
 from comparison.statistics import Difference, difference, time_said
 from comparison.summary import NOTED
 from comparison.together import UNUSED_NAMES, gains_of, over_corpora, told, unused, unused_together
-from comparison.verdicts import MATTERS, word_said
+from comparison.verdicts import MATTERS, of_aim, word_said
 from comparison.views import View, word_of
+from mmvtr.evaluation.paired import seeds_needed
 
 HEADINGS = ['method', 'condition', 'over', 'aim', 'cost', 'trainings', 'verdict']
 
@@ -162,17 +163,37 @@ def paper_sections(
     """A section a paper: its claim, what happened, and what its authors may say."""
     parts = []
     for paper in PAPERS:
-        lines = verdict_table(verdict_lines(paper, views, methods, further=True))
+        judged = verdict_lines(paper, views, methods, further=True)
+        lines = verdict_table(judged)
         parts += [
             f'## {paper.name}\n',
             f'**Claim.** {paper.claim}\n',
             f'**Condition.** {paper.condition}\n',
             f'**What happened.**\n\n{lines}' if lines else '**What happened.** Nothing was run.\n',
+            what_it_takes(judged),
             edges(paper, views, methods, tuning) if lines else '',
             unused_together(views) if paper.together else '',
             f'**What its authors may say.** {paper.answer}\n',
         ]
     return '\n'.join(part for part in parts if part)
+
+
+def what_it_takes(lines: Sequence[Line]) -> str:
+    """How many trainings would resolve what is not resolved under the fair protocol."""
+    found = []
+    for line in lines:
+        open_ = of_aim(line.word, line.aim, MATTERS[line.plan.aim]) == 'not resolved'
+        if open_ and is_fair(line.plan) and line.aim.seeds:
+            needed = seeds_needed(line.aim.gains, MATTERS[line.plan.aim])
+            name = line.label.replace(f' {NOTED}', '')
+            over = f'{name} over {line.over} ({line.condition})'
+            found.append(f'{over} {f"about {needed}" if needed else "over 99"}')
+    if not found:
+        return ''
+    return (
+        '**What a verdict would take**, by how far the trainings there lie apart (for a difference '
+        f'that would matter, in four of five experiments): trainings of {"; of ".join(found)}.\n'
+    )
 
 
 def edges(
