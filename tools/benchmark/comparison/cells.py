@@ -25,7 +25,7 @@ from mmengine.config import Config
 from planted_runs import FEATURES, ROOT, results
 
 from comparison.files import OWN, load_json
-from comparison.kinds import LIFTED, LOWERED, Condition
+from comparison.kinds import LIFTED, LOWERED, RELAXED, Condition
 from comparison.plan import APART, METHODS, SUMS, is_fair
 from comparison.processes import run_tool
 from comparison.records import key_of, packed, put_record, read_records
@@ -43,6 +43,7 @@ HOOKS = {
     'sinkhorn': dict(type='SinkhornHook', queries='train_queue'),
     'inverted_softmax': dict(type='InvertedSoftmaxHook', queries='train_queue'),
     'sinkhorn_oracle': dict(type='SinkhornHook', queries='test'),
+    RELAXED: dict(type='UnbalancedSinkhornHook', queries='train_queue', name=RELAXED),
     LIFTED: dict(type='LocalScalingHook', queries='train_queue', v2t=-0.15, name=LIFTED),
     LOWERED: dict(type='LocalScalingHook', queries='train_queue', v2t=0.15, name=LOWERED),
 }

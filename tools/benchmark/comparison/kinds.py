@@ -101,12 +101,15 @@ class Family(NamedTuple):
 
 #: Test-time transforms: NCL's with the train queue, its control, and one that knows the queries.
 SINKHORN, CONTROL, TEST_QUERIES = 'sinkhorn', 'inverted_softmax', 'sinkhorn_oracle'
+#: Sinkhorn whose items need not be found evenly.
+RELAXED = 'relaxed'
 #: In v2t, texts that many clips of the train queue are near to are found earlier, or later.
 LIFTED, LOWERED = 'lifted', 'lowered'
 TRANSFORMS = {
     SINKHORN: 'Sinkhorn, train queue',
     CONTROL: 'inverted softmax, train queue',
     TEST_QUERIES: 'Sinkhorn, test queries (oracle)',
+    RELAXED: 'relaxed Sinkhorn, train queue',
     LIFTED: 'texts lifted',
     LOWERED: 'texts lowered',
 }
