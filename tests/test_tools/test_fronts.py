@@ -16,10 +16,16 @@ def tool(monkeypatch):
 
 
 def results(tool, precision, rsum):
-    """Of one training, for which each .1 of strength takes 4 of P@1 and gives 2 of rsum."""
+    """Of one training, for which each .1 of strength takes 4 of P@1 and gives 2 of rsum; P@1 is of
+    the first place."""
     return {
-        f'{x:g}': {'v2t P@1': precision - 40 * x, 'rsum': rsum + 20 * x, 't2v rsum': 60.0}
-        for x in tool.STRENGTHS
+        bias.name: {
+            'v2t P@1': precision - 40 * (bias.rest if bias.first is None else bias.first),
+            'rsum': rsum + 20 * bias.rest,
+            't2v rsum': 60.0,
+            'v2t mAP': 50.0,
+        }
+        for bias in tool.BIASES
     }
 
 
@@ -32,31 +38,60 @@ def test_differences_are_to_the_same_corpus_and_seed(tool, tmp_path):
         'general25/implied_lifted/251': results(tool, 0, 0),  # without its partner
         'general27/infonce_lifted/270': results(tool, 0, 0),  # of another set
     }
-    points = {(point.method, point.strength): point for point in tool.front(known, (24, 25))}
-    assert len(points) == 2 * len(tool.STRENGTHS)
-    base = points['infonce_lifted', 0.0]
-    assert base.gains == {name: [0, 0] for name in ('v2t P@1', 'rsum', 't2v rsum', 'share')}
-    ours = points['implied_lifted', -0.2]
+    points = {(point.method, str(point.bias)): point for point in tool.front(known, (24, 25))}
+    assert len(points) == 2 * (len(tool.STRENGTHS) + len(tool.FIRST))
+    base = points['infonce_lifted', '0']
+    assert base.gains == {name: [0, 0] for name in (*tool.KEYS, 'share')}
+    hedged = points['implied_lifted', '-0.2, then +0.4']
+    assert hedged.gains['v2t P@1'] == pytest.approx([48, 38])
+    assert hedged.gains['rsum'] == pytest.approx([-2, -2])  # 130 + 8 - 140
+    ours = points['implied_lifted', '-0.2']
     assert ours.gains['v2t P@1'] == pytest.approx([48, 38])  # 68 - 20, 78 - 40
     assert ours.gains['share'] == pytest.approx([100 * 48 / 80, 100 * 38 / 60])
     assert ours.gains['rsum'] == pytest.approx([-14, -14])  # not to InfoNCE with the same bias
     assert ours.told('rsum') == '-14.0 [-14.0, -14.0]'
     lines = tool.front_table(list(points.values())).splitlines()
     assert '| implied texts, floor .07 | -0.2 | +43.0 [' in '\n'.join(lines)
-    assert sum(line.startswith('| InfoNCE |') for line in lines) == 2  # it hardly moves: its ends
+    # It hardly moves: its ends, and one list of two strengths.
+    assert [line.split('|')[2].strip() for line in lines if line.startswith('| InfoNCE |')] == [
+        '-0.4',
+        '+0.3',
+        '-0.3, then +0.4',
+    ]
     tool.draw(
         {'some': tool.front(known, (24,)), 'others': tool.front(known, (25,))}, tmp_path / 'f.png'
     )
-    assert Image.open(tmp_path / 'f.png').size == (1040, 460)
+    assert Image.open(tmp_path / 'f.png').size == (1300, 460)
     assert tool.front(known, (29,)) == []
+    del known['general24/implied_lifted/240'][tool.HEDGED[0].name]  # a test of before
+    assert not tool.is_tested(known['general24/implied_lifted/240'])
+    assert len(tool.front(known, (24,))) == len(points) / 2  # the baseline alone
+
+
+def test_a_bias_has_a_hook_of_its_own(tool):
+    names = [bias.name for bias in tool.BIASES]
+    assert len(set(names)) == len(names) and names.count('') == 1
+    assert tool.Bias(-0.2).hook == dict(
+        type='LocalScalingHook', queries='train_queue', v2t=-0.2, name='scaled-0.2'
+    )
+    assert tool.Bias(0.4, -0.3).hook == dict(
+        type='HedgedScalingHook',
+        queries='train_queue',
+        first=-0.3,
+        rest=0.4,
+        name='first-0.3rest+0.4',
+    )
+    assert str(tool.Bias(0.4, 0.0)) == '0, then +0.4' and str(tool.Bias(0.0)) == '0'
 
 
 def test_trainings_are_those_of_the_comparison(tool):
     found = tool.trainings()
-    assert len({tool.key_of(one) for one in found}) == len(found) == 2 * (6 * 3 + 6)
+    assert len({tool.key_of(one) for one in found}) == len(found) == 2 * (6 * 3 + 6 + 3 * 8)
     rates = {tuple(one.point.values()) for one in found}
     assert len(rates) == 1  # the baseline's
-    assert {one.name for one in found} == {f'general{seed}' for seed in range(24, 36)}
+    assert {one.name for one in found} == {
+        f'general{seed}' for seed in (*range(24, 36), *range(37, 40))
+    }
     first = found[0]
     assert first.seed == first.condition.first_seed == 240
 
@@ -71,17 +106,18 @@ def test_the_page_quotes_the_file(tool):
 
 def test_the_findings_quote_the_file(tool):
     known = json.loads((ROOT / 'docs/benchmark/fronts.json').read_text())
-    ours, first = (
-        {p.strength: p for p in tool.front(known, corpora) if p.method == tool.OURS}
-        for corpora in ((*tool.FRESH, *tool.LATER), tool.FRESH)
+    ours, first, last = (
+        {p.bias: p for p in tool.front(known, corpora) if p.method == tool.OURS}
+        for corpora in ((*tool.FRESH, *tool.LATER), tool.FRESH, tool.LAST)
     )
-    share = {x: f'{ours[x].mean("share"):.0f} %' for x in ours}
-    paid = {x: -ours[x].mean('rsum') for x in ours}
+    single = {strength: ours[tool.Bias(strength)] for strength in tool.STRENGTHS}
+    share = {x: f'{point.mean("share"):.0f} %' for x, point in single.items()}
+    paid = {x: -point.mean('rsum') for x, point in single.items()}
     findings, page = (
         ' '.join((ROOT / f'docs/{name}.md').read_text().split())
         for name in ('findings', 'agreement')
     )
-    at = ours[0.1]
+    at = single[0.1]
     assert f'v2t P@1 {at.told("v2t P@1")} for rsum {at.told("rsum")}, {share[0.1]} of' in findings
     assert (
         f'Without the bias it is {share[0.0]} for {paid[0.0]:.1f}, turned the other way '
@@ -93,5 +129,13 @@ def test_the_findings_quote_the_file(tool):
     short = tool.AIM_SHARE - at.mean('share')
     assert f'is missed by {short:.1f}** at the strength'.replace('0.', '.') in page
     assert paid[0.1] <= tool.AIM_COST and tool.student(at.gains['share'])[0] >= 38
-    alone = f'{first[0.1].told("share").replace("+", "")} % for {-first[0.1].mean("rsum"):.1f}'
+    before = first[tool.Bias(0.1)]
+    alone = f'{before.told("share").replace("+", "")} % for {-before.mean("rsum"):.1f}'
     assert f'it was met by the means, {alone},' in page
+    # One list of two strengths, on corpora made after it was written down, and on those before.
+    for text in (page, findings):
+        for points in (last, ours):
+            hedged = points[tool.Bias(tool.REST, -0.3)]
+            told = f'{hedged.told("share").replace("+", "")} % for {-hedged.mean("rsum"):.1f} ['
+            assert told in text
+            assert f'v2t mAP {hedged.mean("v2t mAP"):+.1f}' in text
