@@ -47,8 +47,10 @@ def draw(path: Path, title: str, narrow: dict[str, Any], checks: Sequence[Check]
         f'{title}: {narrow["steps"]:,} of {narrow["total"]:,} steps of its own schedule',
         fontsize=13,
     )
-    _lines(axes[0, 0], 'losses', _named(narrow['curves'], lambda k: 'loss' in k))
-    axes[0, 0].set_yscale('symlog', linthresh=0.01)
+    losses = _named(narrow['curves'], lambda k: 'loss' in k)
+    _lines(axes[0, 0], 'losses', losses)
+    if spans_decades(losses):
+        axes[0, 0].set_yscale('symlog', linthresh=0.01)
     judged = _judged(narrow)
     _lines(axes[0, 1], *panel(judged))
     names = ('scores_positive', 'scores_soft', 'scores_negative')
@@ -73,6 +75,12 @@ def panel(judged: dict[str, list]) -> tuple[str, dict[str, list]]:
         if _with(judged, names[0]):
             return title, {k: v for name in names for k, v in _with(judged, name)}
     return '', {}
+
+
+def spans_decades(curves: dict[str, list[tuple[int, float]]]) -> bool:
+    """Whether values lie a decade or more apart: within one a logarithmic axis has no ticks."""
+    sizes = [max(abs(value), 0.01) for values in curves.values() for _, value in values]
+    return bool(sizes) and max(sizes) >= 10 * min(sizes)
 
 
 def _named(curves: dict[str, list], wanted: Any) -> dict[str, list]:

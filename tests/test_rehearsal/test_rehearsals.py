@@ -19,7 +19,7 @@ from mmvtr.datasets.sampling.environment_sampler import EnvironmentBatchSampler
 from mmvtr.functional.ambiguity import ambiguous_set
 from mmvtr.registry import bare_name
 from mmvtr.rehearsal.expectations import Check, check
-from mmvtr.rehearsal.pictures import draw, panel
+from mmvtr.rehearsal.pictures import draw, panel, spans_decades
 from mmvtr.rehearsal.report import page, summary
 from mmvtr.rehearsal.run import as_dict, rehearse
 from mmvtr.rehearsal.simulated import simulate
@@ -434,6 +434,14 @@ def test_a_picture_shows_what_its_method_is_about(tmp_path, figures, title, draw
     record['judged'] = [(2, dict.fromkeys(figures, 0.7))]
     draw(tmp_path / 'one.png', 'one', record, [Check('a', None, 'b')])
     assert (tmp_path / 'one.png').read_bytes()[1:4] == b'PNG'
+
+
+@pytest.mark.parametrize(
+    'values, wide', [((0.48, 0.40), False), ((3.0, 0.3), True), ((0.0, 0.09), False), ((), False)]
+)
+def test_losses_within_a_decade_have_ticks(values, wide):
+    curves = dict(loss=list(enumerate(values)))
+    assert spans_decades(curves) is wide
 
 
 def _with_rates(*, slope, bias, bound, above=0.0) -> dict:
