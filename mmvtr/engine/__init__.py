@@ -34,6 +34,7 @@ from mmvtr.engine.score_transforms import (
 )
 from mmvtr.engine.scores_file import ScoresFileHook
 from mmvtr.engine.sigma import SigmaFileHook
+from mmvtr.engine.sure_first import SureFirstHook
 from mmvtr.engine.weight_decay import MatrixDecayConstructor
 
 __all__ = [
@@ -65,6 +66,7 @@ __all__ = [
     'ScoresFileHook',
     'SigmaFileHook',
     'SinkhornHook',
+    'SureFirstHook',
     'TimedLoggerHook',
     'UnbalancedSinkhornHook',
     'ToolRunner',

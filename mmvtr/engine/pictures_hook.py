@@ -13,7 +13,7 @@ from mmengine.runner import BaseLoop, EpochBasedTrainLoop, Runner
 from mmvtr.datasets import VideoTextDataset
 from mmvtr.engine.evaluation import Evaluation
 from mmvtr.engine.pictures import PICTURES, Scene, check_pictures, lacking
-from mmvtr.engine.score_transforms import ScoreTransformHook
+from mmvtr.engine.score_transforms import TransformHook
 from mmvtr.registry import HOOKS
 from mmvtr.visualization import save, show
 
@@ -95,7 +95,7 @@ class PicturesHook(Hook):
             return
         start = time.perf_counter()
         loop = runner.test_loop if evaluation.mode == 'test' else runner.val_loop
-        hooks = [hook for hook in runner.hooks if isinstance(hook, ScoreTransformHook)]
+        hooks = [hook for hook in runner.hooks if isinstance(hook, TransformHook)]
         scene = make_scene(
             evaluation,
             loop.dataloader.dataset,

@@ -39,52 +39,28 @@ class Bank(NamedTuple):
     video: Optional[Tensor] = None
 
 
-class ScoreTransformHook(Hook):
-    """Base of the test-time transforms: implement :meth:`transform`.
+class TransformHook(Hook):
+    """Base of what adds further scores to an evaluation: implement :meth:`transformed`.
 
-    Text to video, the queries are texts and the gallery the evaluated videos; video to text the
-    other way round.  Results stand beside the raw ones as ``<name>/retrieval/t2v_R1`` and so on,
-    with ``<name>/transductive`` = 1 where the transform has read the test queries.
+    Results stand beside the raw ones as ``<name>/retrieval/t2v_R1`` and so on.
 
     Args:
-        queries: ``'train_queue'`` (of a :class:`QueryQueueHook`), ``'bank'`` (a file that
-            ``tools/export_bank.py`` wrote) or ``'test'``: all test queries at once, an oracle
-            that no retrieval system has.  There is no default, and none replaces another.
-        bank_file: for ``queries='bank'``.
-        temperature: of the transform; None = the model's.
         name: of its results, default the class's.
 
     Raises:
-        ValueError: an unknown source, a bank without a file, or a temperature that is not
-            positive; (at evaluation) a second transform of the same name.
-        RuntimeError: (at evaluation) no queries: nothing was ever pushed, or no queue hook.
+        RuntimeError: (at evaluation) the similarity ranks a shortlist only.
+        ValueError: (at evaluation) a second transform of the same name.
     """
 
     #: Results are named so unless the config says otherwise.
     default_name: str
 
-    def __init__(
-        self,
-        *,
-        queries: str,
-        bank_file: Optional[str] = None,
-        temperature: Optional[float] = None,
-        name: Optional[str] = None,
-    ) -> None:
-        if queries not in SOURCES:
-            raise ValueError(f'queries must be one of {SOURCES}, not {queries!r}')
-        if (queries == 'bank') != (bank_file is not None):
-            raise ValueError(f"bank_file belongs to queries='bank'; got {queries!r}, {bank_file!r}")
-        if temperature is not None and not temperature > 0:
-            raise ValueError(f'temperature must be positive or None, not {temperature}')
-        self.queries = queries
-        self.bank_file = bank_file
-        self.temperature = temperature
-        self.name = name or self.default_name + ('_oracle' if queries == 'test' else '')
+    def __init__(self, *, name: Optional[str] = None) -> None:
+        self.name = name or self.default_name
 
-    def transform(self, scores: Tensor, bank: Bank, temperature: float) -> Tensor:
-        """One direction: scores [Q, N] of queries with the gallery -> scores [Q, N]."""
-        raise NotImplementedError(f'{type(self).__name__} must define transform()')
+    def transformed(self, runner: Runner, evaluation: Evaluation) -> Directed:
+        """Its scores [T, V] of both directions; called on rank 0."""
+        raise NotImplementedError(f'{type(self).__name__} must define transformed()')
 
     def reported(self, keys: set[str], runner: Runner) -> set[str]:
         """Keys of its results, of those of metrics that read scores alone."""
@@ -98,22 +74,67 @@ class ScoreTransformHook(Hook):
             )
         if self.name in evaluation.transformed:
             raise ValueError(f'two transforms are called {self.name!r}: give one of them a name=')
-        stored = self._stored(runner)
-        scores = evaluation.matrices['scores'].to(evaluation.device)
+        scores = evaluation.matrices['scores']
         if evaluation.mode == 'val' and (scores == scores[0, 0]).all():
             # A collapsed model is for the log to show, not a reason to end its training.
             runner.logger.warning(f'{self.name} is left out: all scores are {scores[0, 0]:g}')
             return
-        temperature = self.temperature
-        if temperature is None:
-            temperature = float(evaluation.matrices['temperature'])
+        evaluation.transformed[self.name] = self.transformed(runner, evaluation)
+
+
+class ScoreTransformHook(TransformHook):
+    """Base of the test-time transforms with queries seen before: implement :meth:`transform`.
+
+    Text to video, the queries are texts and the gallery the evaluated videos; video to text the
+    other way round.  ``<name>/transductive`` = 1 where the transform has read the test queries.
+
+    Args:
+        queries: ``'train_queue'`` (of a :class:`QueryQueueHook`), ``'bank'`` (a file that
+            ``tools/export_bank.py`` wrote) or ``'test'``: all test queries at once, an oracle
+            that no retrieval system has.  There is no default, and none replaces another.
+        bank_file: for ``queries='bank'``.
+        temperature: of the transform; None = the model's.
+        name: of its results, default the class's.
+
+    Raises:
+        ValueError: an unknown source, a bank without a file, or a temperature that is not
+            positive; as of :class:`TransformHook`.
+        RuntimeError: (at evaluation) no queries: nothing was ever pushed, or no queue hook.
+    """
+
+    def __init__(
+        self,
+        *,
+        queries: str,
+        bank_file: Optional[str] = None,
+        temperature: Optional[float] = None,
+        name: Optional[str] = None,
+    ) -> None:
+        if queries not in SOURCES:
+            raise ValueError(f'queries must be one of {SOURCES}, not {queries!r}')
+        if (queries == 'bank') != (bank_file is not None):
+            raise ValueError(f"bank_file belongs to queries='bank'; got {queries!r}, {bank_file!r}")
+        check_temperature(temperature)
+        super().__init__(name=name or self.default_name + ('_oracle' if queries == 'test' else ''))
+        self.queries = queries
+        self.bank_file = bank_file
+        self.temperature = temperature
+
+    def transform(self, scores: Tensor, bank: Bank, temperature: float) -> Tensor:
+        """One direction: scores [Q, N] of queries with the gallery -> scores [Q, N]."""
+        raise NotImplementedError(f'{type(self).__name__} must define transform()')
+
+    def transformed(self, runner: Runner, evaluation: Evaluation) -> Directed:
+        stored = self._stored(runner)
+        scores = evaluation.matrices['scores'].to(evaluation.device)
+        temperature = temperature_of(self.temperature, evaluation)
         t2v = self._one_direction(scores, 'text', evaluation, stored, temperature)
         v2t = self._one_direction(scores.t(), 'video', evaluation, stored, temperature).t()
-        evaluation.transformed[self.name] = Directed(t2v.cpu(), v2t.cpu())
         if stored is None:
             evaluation.transductive.add(self.name)
         evaluation.notes[self.name] = self._note(evaluation, stored, temperature)
         self._warn_if_small(runner, evaluation, stored)
+        return Directed(t2v.cpu(), v2t.cpu())
 
     def _one_direction(
         self,
@@ -174,6 +195,17 @@ class ScoreTransformHook(Hook):
                     f'{self.name}: {queries.distinct} distinct {kind} queries are fewer than the '
                     f'{galleries[kind]} items that they normalise; this tends to hurt'
                 )
+
+
+def check_temperature(temperature: Optional[float]) -> None:
+    """Raise ValueError unless it is positive, or None."""
+    if temperature is not None and not temperature > 0:
+        raise ValueError(f'temperature must be positive or None, not {temperature}')
+
+
+def temperature_of(given: Optional[float], evaluation: Evaluation) -> float:
+    """The one that is given; None = the model's."""
+    return float(evaluation.matrices['temperature']) if given is None else given
 
 
 def read_bank(path: str) -> dict[str, Queries]:

@@ -16,7 +16,7 @@ from mmvtr.apis import as_tested
 from mmvtr.datasets import VideoTextDataset
 from mmvtr.engine import ToolRunner, launch
 from mmvtr.engine.evaluation import Evaluation
-from mmvtr.engine.score_transforms import ScoreTransformHook
+from mmvtr.engine.score_transforms import TransformHook
 from mmvtr.engine.zero_shot import state_zero_shot
 from mmvtr.structures import Directed
 from mmvtr.utils import forget_pretrained
@@ -182,7 +182,7 @@ def study(
     evaluation = keep.evaluation
     if not evaluation.exact:
         raise ValueError(f'{cfg.filename}: its similarity ranks a shortlist: set shortlist=None')
-    names = [hook.name for hook in runner.hooks if isinstance(hook, ScoreTransformHook)]
+    names = [hook.name for hook in runner.hooks if isinstance(hook, TransformHook)]
     known = launch.read_or_exit(checkpoint).get('meta', {}) if checkpoint else {}
     return Study(
         Path(checkpoint).stem if checkpoint else 'as built',

@@ -71,6 +71,9 @@ Normalisation and test-time transforms:
     csls                    cross-domain similarity local scaling
     local_scaling           a part of it, of either sign
     hedged_scaling          two of these in one list
+    expected_truth          how surely a text holds, by what texts imply each other
+    sure_first              what surely holds first, the rest by scores
+    first_places            one order first, then another
     unbalanced_sinkhorn     Sinkhorn whose items need not be found evenly
     as_tiles                column tiles of a stored matrix
     Tiles                   a matrix made on demand, tile by tile
@@ -194,6 +197,7 @@ if TYPE_CHECKING:
         mean_cosines,
     )
     from mmvtr.functional.distillation import mean_products, smooth_l1
+    from mmvtr.functional.first_places import expected_truth, first_places, sure_first
     from mmvtr.functional.frame_distillation import frame_divergence
     from mmvtr.functional.gaussian import (
         bounded,
@@ -301,6 +305,7 @@ _NAMES = {
     'contrastive': 'contrastive',
     'dataset_uncertainty': 'PairMoments Uncertainty UnitMean dataset_uncertainty mean_cosines',
     'distillation': 'mean_products smooth_l1',
+    'first_places': 'expected_truth first_places sure_first',
     'frame_distillation': 'frame_divergence',
     'gaussian': (
         'bounded geometric_sigma kl_divergence kl_to_unit mean_sample_cosine '

@@ -13,6 +13,7 @@ from typing import Optional
 import torch
 from torch import Tensor
 
+from mmvtr.functional.first_places import first_places
 from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.sinkhorn import column_biases, sinkhorn
 from mmvtr.functional.tiles import Tiles, as_tiles, refuse_empty, refuse_non_finite
@@ -326,16 +327,8 @@ def hedged_scaling(
     scores, bank = _checked(scores, bank)
     for one in (first, strength):
         check_local_scaling(one, share)
-    _check_k(places, scores.shape[1], 'gallery items')
     near = _nearest(bank, max(1, round(share * bank.shape[0]))).to(scores)
-    leaders, found = scores - first * near, scores - strength * near
-    top = found.amax(1, keepdim=True)
-    step = top.abs().clamp_min(1)
-    for place in range(places, 0, -1):  # ties: topk would not say which of them it takes
-        best = leaders.argmax(1, keepdim=True)
-        found.scatter_(1, best, top + place * step)
-        leaders.scatter_(1, best, -math.inf)
-    return found
+    return first_places(scores - strength * near, scores - first * near, places=places)
 
 
 def _nearest(bank: Tiles, k: int) -> Tensor:

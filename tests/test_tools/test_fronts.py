@@ -20,7 +20,9 @@ def results(tool, precision, rsum):
     the first place."""
     return {
         bias.name: {
-            'v2t P@1': precision - 40 * (bias.rest if bias.first is None else bias.first),
+            'v2t P@1': precision
+            - 40 * (bias.rest if bias.first is None else bias.first)
+            + 30 * (bias.sure or 0),
             'rsum': rsum + 20 * bias.rest,
             't2v rsum': 60.0,
             'v2t mAP': 50.0,
@@ -39,12 +41,14 @@ def test_differences_are_to_the_same_corpus_and_seed(tool, tmp_path):
         'general27/infonce_lifted/270': results(tool, 0, 0),  # of another set
     }
     points = {(point.method, str(point.bias)): point for point in tool.front(known, (24, 25))}
-    assert len(points) == 2 * (len(tool.STRENGTHS) + len(tool.FIRST))
+    assert len(points) == 2 * (len(tool.STRENGTHS) + len(tool.FIRST) + len(tool.SURE))
     base = points['infonce_lifted', '0']
     assert base.gains == {name: [0, 0] for name in (*tool.KEYS, 'share')}
     hedged = points['implied_lifted', '-0.2, then +0.4']
     assert hedged.gains['v2t P@1'] == pytest.approx([48, 38])
     assert hedged.gains['rsum'] == pytest.approx([-2, -2])  # 130 + 8 - 140
+    sure = points['infonce_lifted', 'first what holds with 0.5']
+    assert sure.gains['v2t P@1'] == pytest.approx([15, 15]) and sure.gains['rsum'] == [0, 0]
     ours = points['implied_lifted', '-0.2']
     assert ours.gains['v2t P@1'] == pytest.approx([48, 38])  # 68 - 20, 78 - 40
     assert ours.gains['share'] == pytest.approx([100 * 48 / 80, 100 * 38 / 60])
@@ -52,11 +56,12 @@ def test_differences_are_to_the_same_corpus_and_seed(tool, tmp_path):
     assert ours.told('rsum') == '-14.0 [-14.0, -14.0]'
     lines = tool.front_table(list(points.values())).splitlines()
     assert '| implied texts, floor .07 | -0.2 | +43.0 [' in '\n'.join(lines)
-    # It hardly moves: its ends, and one list of two strengths.
+    # A bias hardly moves it: its ends, and one list of two strengths.
     assert [line.split('|')[2].strip() for line in lines if line.startswith('| InfoNCE |')] == [
         '-0.4',
         '+0.3',
         '-0.3, then +0.4',
+        *(f'first what holds with {sure:g}' for sure in tool.SURE),
     ]
     tool.draw(
         {'some': tool.front(known, (24,)), 'others': tool.front(known, (25,))}, tmp_path / 'f.png'
@@ -71,15 +76,19 @@ def test_differences_are_to_the_same_corpus_and_seed(tool, tmp_path):
 def test_a_bias_has_a_hook_of_its_own(tool):
     names = [bias.name for bias in tool.BIASES]
     assert len(set(names)) == len(names) and names.count('') == 1
-    assert tool.Bias(-0.2).hook == dict(
+    assert tool.Bias(-0.2).hook({}) == dict(
         type='LocalScalingHook', queries='train_queue', v2t=-0.2, name='scaled-0.2'
     )
-    assert tool.Bias(0.4, -0.3).hook == dict(
+    assert tool.Bias(0.4, -0.3).hook({}) == dict(
         type='HedgedScalingHook',
         queries='train_queue',
         first=-0.3,
         rest=0.4,
         name='first-0.3rest+0.4',
+    )
+    captions = dict(type='PlantedDataset')
+    assert tool.Bias(0.0, sure=0.8).hook(captions) == dict(
+        type='SureFirstHook', captions=captions, temperature=0.02, sure=0.8, name='sure0.8'
     )
     assert str(tool.Bias(0.4, 0.0)) == '0, then +0.4' and str(tool.Bias(0.0)) == '0'
 

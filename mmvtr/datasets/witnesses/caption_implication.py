@@ -5,11 +5,16 @@ It never sees a frame, so its errors are not those of a model that looks at clip
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Any, Optional, Sequence
 
 import numpy as np
 
-from mmvtr.datasets.witnesses.caption_bags import count_pairs, largest_directions, read_captions
+from mmvtr.datasets.witnesses.caption_bags import (
+    WORD,
+    count_pairs,
+    largest_directions,
+    read_captions,
+)
 from mmvtr.registry import TASK_UTILS
 
 
@@ -43,11 +48,12 @@ class CaptionImplication:
             long texts are not called less sure for being long.
 
     Attributes:
-        known: the words, once called.
+        known: the words, once it has learnt.
+        implied: float64 [U, W], q_wu, once it has learnt.
 
     Raises:
         ValueError: ``words`` or ``dim`` below 1, a prior that is not positive, ``least`` outside
-            (0, 1); (called) no video has two captions.
+            (0, 1); (called, or learning) no video has two captions.
 
     Source: ours; the division is Elkan and Noto, "Learning classifiers from only positive and
     unlabeled data", KDD 2008, Lemma 1.
@@ -75,19 +81,65 @@ class CaptionImplication:
         self.dim = dim
         self.mean = mean
         self.known: list[str] = []
+        self.implied: Optional[np.ndarray] = None
 
     def __call__(self, videos: list[dict[str, Any]], texts: list[dict[str, Any]]) -> None:
         """Add them in place; ``texts`` say by ``video_idx`` whose captions they are."""
-        self.known, _, bags, owners = read_captions(videos, texts, self.words)
-        implied = implications(bags, owners, len(self.known), self.prior).clip(min=self.least)
+        bags, owners = self.learn(videos, texts)
         # Rows are those of videos: the directions in which they differ most from 0 say most.
-        logs = np.log(self._of_videos(implied, bags, owners))
+        logs = np.log(self._of_videos(self.implied, bags, owners))
         _, basis = largest_directions(logs.T @ logs, self.dim)
         for video, vector in zip(videos, (logs @ basis).astype(np.float32)):
             video['agreement'] = vector
         for text, bag in zip(texts, bags):
             count = max(len(bag), 1) if self.mean else 1
             text['agreement'] = (basis[bag].sum(0) / count).astype(np.float32)
+
+    def learn(
+        self, videos: Sequence[dict[str, Any]], texts: Sequence[dict[str, Any]]
+    ) -> tuple[list[list[int]], list[list[int]]]:
+        """Count words, and keep which imply which; records stay as they are.
+
+        Returns:
+            The words of each caption and the captions of each video, as numbers.
+        """
+        self.known, _, bags, owners = read_captions(videos, texts, self.words)
+        implied = implications(bags, owners, len(self.known), self.prior)
+        self.implied = implied.clip(min=self.least)
+        return bags, owners
+
+    def among(self, captions: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """How surely any captions imply each other, each taken as all that is said of a clip.
+
+        A word that was not known when it learnt is implied by itself alone, and by all else as
+        surely as ``least``: what nobody has counted is not to pass for a function word.
+
+        Args:
+            captions: N of them, of any set.
+
+        Returns:
+            ``logs`` and ``said``, float32 [N, W + U] with U words that are not known: entry (a, b)
+            of ``exp(logs @ said.T)`` is how surely caption a implies caption b.
+
+        Raises:
+            RuntimeError: it has not learnt yet.
+        """
+        if self.implied is None:
+            raise RuntimeError('CaptionImplication: call learn(videos, texts) first')
+        bags = [sorted(set(WORD.findall(caption.lower()))) for caption in captions]
+        number = {word: n for n, word in enumerate(self.known)}
+        for word in (word for bag in bags for word in bag):
+            number.setdefault(word, len(number))
+        words, known = len(number), len(self.known)
+        logs = np.full((len(bags), words), np.log(self.least), dtype=np.float32)
+        said = np.zeros((len(bags), words), dtype=np.float32)
+        for row, of_row, bag in zip(logs, said, bags):
+            places = [number[word] for word in bag]
+            counted = [place for place in places if place < known]
+            if counted:
+                row[:known] = np.log(self.implied[counted].max(0))
+            row[places], of_row[places] = 0.0, 1.0
+        return logs, said
 
     def _of_videos(
         self,

@@ -60,6 +60,42 @@ def test_the_product_is_the_sum_of_logs():
     assert texts[0]['agreement'].dtype == np.float32
 
 
+def test_captions_imply_each_other_as_clips_of_one_caption():
+    videos, texts = records()
+    captions = [text['text'] for text in texts]
+    component = TASK_UTILS.build(dict(type='CaptionImplication', prior=PRIOR, least=LEAST))
+    component.learn(videos, texts)
+    assert not any('agreement' in record for record in (*videos, *texts))
+    logs, said = component.among(captions)
+    assert logs.dtype == said.dtype == np.float32
+    # A clip of one caption is not counted, so it changes nothing of what implies what.
+    alone = by_loops([*CLIPS, *([caption] for caption in captions)])
+    expected = alone[: len(captions), len(CLIPS) :]
+    np.testing.assert_allclose((logs @ said.T).T, expected, atol=1e-4)
+    np.testing.assert_allclose(np.diag(logs @ said.T), 0, atol=1e-6)
+    assert expected.std() > 1
+
+
+def test_a_word_that_was_not_counted_is_implied_by_itself_alone():
+    component = TASK_UTILS.build(dict(type='CaptionImplication', least=LEAST))
+    component.learn(*records())
+    known = component.known[0]
+    captions = [known, f'{known} xylophone', 'Xylophone', 'xylophone unheard', '']
+    logs, said = component.among(captions)
+    surely = np.exp(logs @ said.T)
+    assert logs.shape == said.shape == (5, len(component.known) + 2)
+    np.testing.assert_allclose(surely[0, :4], [1, LEAST, LEAST, LEAST**2], rtol=1e-4)
+    np.testing.assert_allclose(surely[1], [1, 1, 1, LEAST, 1], rtol=1e-4)
+    np.testing.assert_allclose(surely[2], [LEAST, LEAST, 1, LEAST, 1], rtol=1e-4)
+    np.testing.assert_allclose(surely[3, 2:4], 1, rtol=1e-4)
+
+
+def test_nothing_is_implied_before_it_has_learnt():
+    component = TASK_UTILS.build(dict(type='CaptionImplication'))
+    with pytest.raises(RuntimeError, match='learn'):
+        component.among(['a star'])
+
+
 def test_few_dimensions_come_near():
     exact = implied(*records(), prior=PRIOR)
     errors = [np.abs(implied(*records(), prior=PRIOR, dim=d) - exact).mean() for d in (1, 3, 6, 99)]

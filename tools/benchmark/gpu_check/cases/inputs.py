@@ -75,6 +75,8 @@ def inputs(generator: torch.Generator) -> SimpleNamespace:
             torch.randn(T, FRAMES, generator=torch.Generator().manual_seed(2)).double()
         ),
         text_marginals=F.normalize(share(30) + 0.1, p=1, dim=0),
+        implied=rounded(share(V, V)),
+        truth=rounded(share(T, V)),
     )
 
 

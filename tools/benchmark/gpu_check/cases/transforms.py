@@ -61,6 +61,26 @@ def transforms(x: SimpleNamespace) -> list[Case]:
             lambda i: f.hedged_scaling(i.scores, i.bank, first=-0.3, strength=0.4, places=2),
             low=False,
         ),
+        make(
+            'expected_truth',
+            x,
+            'scores',
+            lambda i: f.expected_truth(i.scores, i.implied, temperature=0.1),
+        ),
+        make(
+            'first_places',
+            x,
+            'scores',
+            lambda i: f.first_places(i.scores, i.truth, places=2),
+            low=False,
+        ),
+        make(
+            'sure_first',
+            x,
+            'scores',
+            lambda i: f.sure_first(i.scores, i.truth, sure=0.7),
+            low=False,
+        ),
         make('activation_set', x, 'bank', lambda i: f.activation_set(i.bank, k=2), low=False),
     ]
     plain = (

@@ -1,0 +1,12 @@
+# CLIP2Video without debiasing, whose lists of texts begin with what surely holds
+# (docs/agreement.md): the training is as it was, and at test time the words of captions are asked.
+_base_ = ['c2v_planted_features.py']
+
+custom_hooks = [
+    dict(
+        type='mmvtr.SureFirstHook',
+        captions={{_base_.train_dataloader.dataset}},
+        temperature=0.02,
+        sure=0.8,
+    )
+]

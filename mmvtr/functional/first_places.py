@@ -1,0 +1,170 @@
+"""Lists whose first places follow another order than the rest, for the scores of any model.
+
+Rows are queries, columns are the gallery, in one direction.  Precision at 1 asks for the first
+place alone, recall at 5 and 10 for the others: one list may serve both (docs/agreement.md).
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.tiles import Tiles, as_tiles, refuse_non_finite
+
+
+def first_places(scores: Tensor, leaders: Tensor, *, places: int = 1) -> Tensor:
+    """The first places of one order, then all others in another.
+
+    Args:
+        scores: float [Q, N], whose order the others keep.
+        leaders: float [Q, N], whose ``places`` highest come first, in their order.
+        places: how many, 1 to N.  Of equals the one of the lowest index comes first.
+
+    Returns:
+        float [Q, N], float32 or better: the scores, and for the first places what is above the
+        row's highest.
+
+    Raises:
+        ValueError: matrices of two shapes, values that are not finite, ``places`` out of range.
+
+    Example:
+        ::
+
+            >>> scores, leaders = torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[0.0, 0.0, 1.0]])
+            >>> first_places(scores, leaders).argsort(1, descending=True)
+            tensor([[2, 0, 1]])
+    """
+    if scores.shape != leaders.shape:
+        raise ValueError(
+            f'scores {list(scores.shape)} and leaders {list(leaders.shape)} are of two shapes'
+        )
+    refuse_non_finite(scores)
+    refuse_non_finite(leaders, name='leaders')
+    _check_places(places, scores.shape[1])
+    found, leaders = at_least_float32(scores).clone(), at_least_float32(leaders).clone()
+    top = found.amax(1, keepdim=True)
+    step = top.abs().clamp_min(1)
+    for place in range(places, 0, -1):  # ties: topk would not say which of them it takes
+        best = leaders.argmax(1, keepdim=True)
+        found.scatter_(1, best, top + place * step)
+        leaders.scatter_(1, best, -math.inf)
+    return found
+
+
+def expected_truth(
+    scores: Tensor, implied: Tensor | Tiles, *, temperature: float | Tensor
+) -> Tensor:
+    """How surely each gallery text holds of a query, where texts imply each other.
+
+        E_ib = sum over a of softmax_a(s_ia / T) p(a implies b)
+
+    A loss over pairs has taught the softmax which text was written for a clip.  Whatever that text
+    implies is true of the clip as well, so that a general text, which each of many clips shares
+    with others and none calls its own, collects what all specific texts that imply it have.
+
+    Args:
+        scores: float [Q, N], s, of the queries with the gallery.
+        implied: float [N, N] in [0, 1], row a: how surely text a implies each one, or its tiles
+            (:meth:`~mmvtr.datasets.CaptionImplication.among`).
+        temperature: T, which divides scores; positive.
+
+    Returns:
+        float [Q, N] in [0, 1], float32 or better.
+
+    Raises:
+        ValueError: a score that is not finite, implications of another gallery, a temperature that
+            is not positive.
+
+    Source: ours; a decision of least risk under the model's own posterior.
+
+    Example:
+        Texts 0 and 1 imply text 2, which nobody was given as its own. ::
+
+            >>> implied = torch.tensor([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0], [0.0, 0.0, 1.0]])
+            >>> expected_truth(torch.tensor([[0.5, 0.5, 0.1]]), implied, temperature=0.1)
+            tensor([[0.4955, 0.4955, 1.0000]])
+    """
+    implied = as_tiles(implied)._replace(name='implied')
+    count = scores.shape[1]
+    if implied.shape != (count, count):
+        raise ValueError(
+            f'implied is {list(implied.shape)}; the scores have {count} gallery items, so that '
+            f'[{count}, {count}] was expected'
+        )
+    if not float(temperature) > 0:
+        raise ValueError(f'temperature must be positive, not {float(temperature)}')
+    refuse_non_finite(scores)
+    scores = at_least_float32(scores)
+    own = (scores / torch.as_tensor(temperature).to(scores)).softmax(1)
+    found = torch.empty_like(own)
+    for part, tile in implied.parts():
+        found[:, part] = own @ tile.to(own)
+    return found
+
+
+def sure_first(scores: Tensor, truth: Tensor, *, sure: float, places: int = 1) -> Tensor:
+    """The best-scored of what is surely true first, then all others by their scores.
+
+    Where fewer than ``places`` items of a row are that sure, the surest follow.
+
+    Args:
+        scores: float [Q, N].
+        truth: float [Q, N], how surely each item holds, such as :func:`expected_truth`.
+        sure: in [0, 1], how surely a first item has to hold; 0 = the scores' own order.
+        places: how many are first, 1 to N.
+
+    Returns:
+        float [Q, N], float32 or better, as :func:`first_places`.
+
+    Raises:
+        ValueError: as of :func:`first_places`; ``sure`` out of range.
+
+    Example:
+        Item 1 is the best of the two that are sure. ::
+
+            >>> scores = torch.tensor([[0.9, 0.5, 0.1]])
+            >>> truth = torch.tensor([[0.3, 0.8, 0.9]])
+            >>> sure_first(scores, truth, sure=0.8).argsort(1, descending=True)
+            tensor([[1, 0, 2]])
+            >>> sure_first(scores, truth, sure=0.95).argsort(1, descending=True)
+            tensor([[2, 0, 1]])
+    """
+    check_sure(sure)
+    if scores.shape != truth.shape:
+        raise ValueError(
+            f'scores {list(scores.shape)} and truth {list(truth.shape)} are of two shapes'
+        )
+    refuse_non_finite(truth, name='truth')
+    scores, truth = at_least_float32(scores), at_least_float32(truth)
+    above = scores - scores.amin(1, keepdim=True)
+    # Those that are sure lie above 2 in the order of their scores, the others below 1.
+    leaders = torch.where(truth >= sure, 2 + above, truth.clamp(max=1).to(above))
+    return first_places(scores, leaders, places=places)
+
+
+def check_sure(sure: float) -> None:
+    """See that an argument of :func:`sure_first` is in range.
+
+    Args:
+        sure: a probability.
+
+    Raises:
+        ValueError: outside [0, 1].
+
+    Example:
+        ::
+
+            >>> check_sure(0.8)
+    """
+    if not 0 <= sure <= 1:
+        raise ValueError(f'sure must lie in [0, 1], not {sure}')
+
+
+def _check_places(places: int, available: int) -> None:
+    if not 1 <= places <= available:
+        raise ValueError(
+            f'places must be 1 to {available}, the number of gallery items, not {places}'
+        )

@@ -1,0 +1,130 @@
+"""Lists that begin with what is sure, in an evaluation."""
+
+import logging
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from mmvtr.datasets import CaptionImplication
+from mmvtr.engine import SureFirstHook
+from mmvtr.engine.evaluation import Encoded, Evaluation
+from mmvtr.functional import expected_truth, sure_first
+from mmvtr.registry import HOOKS
+from mmvtr.structures import Relation
+
+#: "moves" is said wherever something hops or spins, and never where all rests; nothing else says
+#: anything of another word.
+CLIPS = [
+    [f'a {colour} {shape} {action}'] * 2 + ['all rests' if action == 'rests' else 'it moves'] * 2
+    for colour in ('red', 'blue', 'green', 'white')
+    for shape in ('star', 'box', 'ball', 'cone')
+    for action in ('hops', 'spins', 'rests')
+]
+GALLERY = ['it moves', 'a star rests', 'a blue box hops', 'a red box hops', 'a box spins']
+
+
+def records():
+    texts = [dict(text=caption, video_idx=[v]) for v, own in enumerate(CLIPS) for caption in own]
+    return SimpleNamespace(videos=[{} for _ in CLIPS], texts=texts)
+
+
+@pytest.fixture
+def runner():
+    """Evaluates a set in which the gallery stands in the reverse order."""
+    texts = [dict(text=text) for text in GALLERY[::-1]]
+    loop = SimpleNamespace(dataloader=SimpleNamespace(dataset=SimpleNamespace(texts=texts)))
+    return SimpleNamespace(test_loop=loop, val_loop=loop, logger=logging.getLogger('sure'))
+
+
+@pytest.fixture
+def evaluation():
+    """Three clips: of two hopping boxes, of one that rests, and one of which nothing is known."""
+    count = len(GALLERY)
+    scores = torch.tensor(
+        [
+            [0.2, 0.1, 0.62, 0.60, 0.3],
+            [0.1, 0.9, 0.1, 0.1, 0.1],
+            [0.49, 0.5, 0.5, 0.5, 0.5],
+        ]
+    ).t()
+    index = torch.arange(count).flip(0)
+    texts = Encoded(index, GALLERY, {}, torch.ones(count, dtype=torch.long))
+    videos = Encoded(torch.arange(3), list('xyz'), {}, torch.ones(3, dtype=torch.long))
+    positives = torch.zeros(count, 3).bool()
+    positives[:3] = torch.eye(3).bool()
+    matrices = dict(scores=scores, temperature=torch.tensor(0.05))
+    return Evaluation(
+        None, torch.device('cpu'), texts, videos, matrices, Relation(positives), mode='test'
+    )
+
+
+def first(hook, runner, evaluation):
+    hook.before_run(runner)
+    hook.after_scoring(runner, evaluation)
+    return evaluation.transformed[hook.name]
+
+
+def test_a_clip_is_told_what_surely_holds_before_what_was_written_for_it(runner, evaluation):
+    hook = HOOKS.build(dict(type='SureFirstHook', captions=records(), sure=0.75))
+    found = first(hook, runner, evaluation)
+    scores = evaluation.matrices['scores']
+    assert torch.equal(found.t2v, scores)
+    best = [GALLERY[place] for place in found.v2t.argmax(0).tolist()]
+    # Blue or red is not known, but it moves; what is sure and specific stays.
+    assert best[:2] == ['it moves', 'a star rests']
+    rest = found.v2t[:, 0].argsort(descending=True)[1:].tolist()
+    assert rest == [i for i in scores[:, 0].argsort(descending=True).tolist() if i != 0]
+    assert '100 % of the clips' in evaluation.notes['sure_first'] and not evaluation.transductive
+    assert hook.reported({'retrieval/t2v_R1'}, runner) == {
+        'sure_first/retrieval/t2v_R1',
+        'sure_first/transductive',
+    }
+
+
+@pytest.mark.parametrize('temperature', [None, 0.2])
+def test_it_is_the_function_of_the_gallerys_own_words(runner, evaluation, temperature):
+    hook = SureFirstHook(
+        captions=records(), sure=0.4, temperature=temperature, places=2, name='two'
+    )
+    found = first(hook, runner, evaluation)
+    witness, data = CaptionImplication(), records()
+    witness.learn(data.videos, data.texts)
+    logs, said = map(torch.from_numpy, witness.among(GALLERY))
+    scores = evaluation.matrices['scores'].t()
+    truth = expected_truth(scores, (logs @ said.t()).exp(), temperature=temperature or 0.05)
+    expected = sure_first(scores, truth, sure=0.4, places=2)
+    torch.testing.assert_close(found.v2t, expected.t())
+
+
+def test_a_clips_list_does_not_depend_on_other_clips(runner, evaluation):
+    hook = SureFirstHook(captions=records(), sure=0.6)
+    whole = first(hook, runner, evaluation).v2t
+    alone = SimpleNamespace(**vars(evaluation))
+    alone.matrices = dict(evaluation.matrices, scores=evaluation.matrices['scores'][:, 1:2])
+    alone.transformed = {}
+    torch.testing.assert_close(first(hook, runner, alone).v2t, whole[:, 1:2])
+
+
+@pytest.mark.parametrize(
+    'how, said',
+    [
+        (dict(sure=1.2), r'sure must lie in \[0, 1\], not 1.2'),
+        (dict(places=0), 'places must be 1 or more, not 0'),
+        (dict(temperature=0.0), 'temperature must be positive or None, not 0.0'),
+    ],
+)
+def test_bad_arguments(how, said):
+    with pytest.raises(ValueError, match=said):
+        SureFirstHook(captions=records(), **how)
+
+
+def test_captions_without_a_second_one_are_refused_before_the_run(runner):
+    data = SimpleNamespace(videos=[{}], texts=[dict(text='a star', video_idx=[0])])
+    with pytest.raises(ValueError, match='none of 1 videos has two captions'):
+        SureFirstHook(captions=data).before_run(runner)
+
+
+def test_a_gallery_smaller_than_the_places_is_named(runner, evaluation):
+    with pytest.raises(ValueError, match='places must be 1 to 5'):
+        first(SureFirstHook(captions=records(), places=6), runner, evaluation)
