@@ -239,7 +239,8 @@ def tested(training: Training) -> dict[str, Any]:
     cfg.custom_hooks = [dict(type='QueryQueueHook', size=QUEUE), *biased]
     cfg.dump(folder / 'front.py')
     out = folder / 'front.json'
-    where = ('--work-dir', folder / 'front', '--out', out)
+    # Beside the training, in whose folder each start of it is looked for.
+    where = ('--work-dir', folder.with_name(f'{folder.name}_front'), '--out', out)
     run_tool('tools/test.py', folder / 'front.py', tested_checkpoint(folder), *where, log=folder)
     metrics = load_json(out)
     by_bias = {
