@@ -25,7 +25,7 @@ from mmengine.config import Config
 from planted_runs import FEATURES, ROOT, results
 
 from comparison.files import OWN, load_json
-from comparison.kinds import LIFTED, LOWERED, RELAXED, Condition
+from comparison.kinds import LIFTED, LOWERED, RELAXED, SURE, Condition
 from comparison.plan import APART, METHODS, SUMS, is_fair
 from comparison.processes import run_tool
 from comparison.records import key_of, packed, put_record, read_records
@@ -47,6 +47,8 @@ HOOKS = {
     LIFTED: dict(type='LocalScalingHook', queries='train_queue', v2t=-0.15, name=LIFTED),
     LOWERED: dict(type='LocalScalingHook', queries='train_queue', v2t=0.15, name=LOWERED),
 }
+#: Of which it reads the captions of the training set.
+SURE_FIRST = dict(type='SureFirstHook', temperature=0.02, sure=0.8, name=SURE)
 #: Of a config's own hooks, those that training needs; the others measure or transform.
 KEPT_HOOKS = ('AmbiguityHook',)
 #: A training may be wanted twice at a time, for itself and for a sum.
@@ -127,9 +129,11 @@ def config_of(training: Training) -> Config:
         cfg.val_evaluator += [dict(type='SemanticMetric'), *map(dict, condition.metrics)]
     cfg.test_evaluator = evaluators(condition, cfg)
     hooks = [hook for hook in cfg.get('custom_hooks', []) if bare_name(hook) in KEPT_HOOKS]
-    if method.transforms:
+    if any(name in HOOKS for name in method.transforms):
         hooks.append(dict(type='QueryQueueHook', size=QUEUE))
-        hooks += [HOOKS[name] for name in method.transforms]
+    hooks += [HOOKS[name] for name in method.transforms if name in HOOKS]
+    if SURE in method.transforms:
+        hooks.append(dict(SURE_FIRST, captions=cfg.train_dataloader.dataset.to_dict()))
     cfg.custom_hooks = [*hooks, dict(type='ScoresFileHook')]
     cfg.randomness = dict(seed=training.seed)
     return cfg

@@ -63,11 +63,11 @@ def verdict_lines(
         methods: by name.
         further: a line for each control, in place of the one that is named, or the first.
     """
-    lines = []
+    lines, pooled = [], set()
     for where, name, *named in paper.rows:
         if where in UNUSED_NAMES:
-            if where == UNUSED_NAMES[0]:
-                lines += _pooled(views, methods, name)
+            lines += _pooled(views, methods, name) if name not in pooled else []
+            pooled.add(name)
             continue
         view = views.get(where)
         if view is None or name not in view.rows or len(view.rows[name].cells) < 2:

@@ -105,6 +105,8 @@ SINKHORN, CONTROL, TEST_QUERIES = 'sinkhorn', 'inverted_softmax', 'sinkhorn_orac
 RELAXED = 'relaxed'
 #: In v2t, texts that many clips of the train queue are near to are found earlier, or later.
 LIFTED, LOWERED = 'lifted', 'lowered'
+#: In v2t, the first text is the best-scored one that surely holds.
+SURE = 'sure'
 TRANSFORMS = {
     SINKHORN: 'Sinkhorn, train queue',
     CONTROL: 'inverted softmax, train queue',
@@ -112,6 +114,7 @@ TRANSFORMS = {
     RELAXED: 'relaxed Sinkhorn, train queue',
     LIFTED: 'texts lifted',
     LOWERED: 'texts lowered',
+    SURE: 'first what surely holds',
 }
 #: The learning rates that the fair protocol tries, for each row and its control.
 FAIR_GRID = [{'optim_wrapper.optimizer.lr': lr} for lr in (5e-4, 1e-3, 2e-3)]

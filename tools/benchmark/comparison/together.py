@@ -7,13 +7,13 @@ from typing import Mapping, NamedTuple, Optional, Sequence
 
 from comparison.columns import heading
 from comparison.files import MATCHED, OWN, Row
-from comparison.general import UNUSED
+from comparison.general import LATER, UNUSED
 from comparison.markdown import percent, signed, table
 from comparison.statistics import Difference
 from comparison.views import View
 from mmvtr.evaluation.paired import holm, student, student_p
 
-UNUSED_NAMES = tuple(f'general{seed}' for seed in UNUSED)
+UNUSED_NAMES = tuple(f'general{seed}' for seed in (*UNUSED, *LATER))
 SETTINGS = {OWN: 'own best', MATCHED: "its control's best"}
 ABOUT = """\
 **Over the unused corpora together.** Differences to the control of the same seed, with Student's
