@@ -144,6 +144,12 @@ PLAIN, SINGLE = Bias(0.0), [Bias(strength) for strength in STRENGTHS]
 HEDGED = [Bias(REST, first) for first in FIRST]
 SURELY = [Bias(0.0, sure=sure) for sure in SURE]
 BIASES = [*SINGLE, *HEDGED, *SURELY]
+#: In the picture.
+LABELLED = [
+    *(Bias(strength) for strength in (-0.4, 0.0, 0.1, 0.3)),
+    *(Bias(REST, first) for first in (-0.4, 0.0)),
+    *(Bias(0.0, sure=sure) for sure in (0.5, 0.8, 0.95)),
+]
 
 
 class Point(NamedTuple):
@@ -324,7 +330,7 @@ def draw(fronts: Mapping[str, Sequence[Point]], path: Path) -> None:
                 _curve(axes, sure, SURE_COLOURS[method], f'{LABELS[method]}, first what holds')
             axes.set(xlabel='paired rsum, against InfoNCE')
             axes.set_title(title, loc='left')
-        panels[0].set(ylabel='v2t P@1, % of what is to be won', xlim=(-26, 6), ylim=(-10, 80))
+        panels[0].set(ylabel='v2t P@1, % of what is to be won', xlim=(-26, 6), ylim=(-10, 95))
         panels[0].legend(frameon=False, loc='lower left')
         for axes in panels:
             area = Rectangle((-AIM_COST, AIM_SHARE), 100, 100, zorder=0)  # as far as is seen
@@ -337,7 +343,7 @@ def _curve(axes: Axes, points: Sequence[Point], colour: str, label: str) -> None
     places = [[point.mean(name) for point in points] for name in ('rsum', 'share')]
     axes.plot(*places, color=colour, marker='o', markersize=4, label=label)
     for point, x, y in zip(points, *places):
-        if is_shown(point):
+        if point.bias in LABELLED and is_shown(point):
             said = f'{point.bias.sure:g}' if point.bias.sure else str(point.bias).split(',')[0]
             place = dict(xytext=(5, 3), textcoords='offset points', size=8)
             axes.annotate('no bias' if point.bias == PLAIN else said, (x, y), color=colour, **place)
