@@ -593,8 +593,10 @@ def test_the_first_page_says_what_a_verdict_would_take(plan, folder, monkeypatch
     rows = [('ambiguity60', name) for name in ('soft', 'idle', 'costly')]
     paper = importlib.import_module('comparison.papers').Paper('x', 'y', 'z', rows, 'w')
     assert front.what_it_takes(front.verdict_lines(paper, views, plan[0])) == ''  # first round
-    monkeypatch.setitem(front.FAMILIES, 'clips', kind('ambiguity60', [], True))
+    monkeypatch.setitem(front.FAMILIES, 'clips', kind('ambiguity60', [{}], True))
     lines = front.verdict_lines(paper, views, plan[0])
+    assert front.what_it_takes(lines) == ''  # a ladder, at one rate
+    monkeypatch.setitem(front.FAMILIES, 'clips', kind('ambiguity60', [{}, {}], True))
     words = [line.word for line in lines]
     assert words == ['helps', 'not resolved', 'costs']
     said = front.what_it_takes(lines)

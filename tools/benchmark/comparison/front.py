@@ -163,14 +163,13 @@ def paper_sections(
     """A section a paper: its claim, what happened, and what its authors may say."""
     parts = []
     for paper in PAPERS:
-        judged = verdict_lines(paper, views, methods, further=True)
-        lines = verdict_table(judged)
+        lines = verdict_table(verdict_lines(paper, views, methods, further=True))
         parts += [
             f'## {paper.name}\n',
             f'**Claim.** {paper.claim}\n',
             f'**Condition.** {paper.condition}\n',
             f'**What happened.**\n\n{lines}' if lines else '**What happened.** Nothing was run.\n',
-            what_it_takes(judged),
+            what_it_takes(verdict_lines(paper, views, methods)),
             edges(paper, views, methods, tuning) if lines else '',
             unused_together(views) if paper.together else '',
             f'**What its authors may say.** {paper.answer}\n',
@@ -179,11 +178,13 @@ def paper_sections(
 
 
 def what_it_takes(lines: Sequence[Line]) -> str:
-    """How many trainings would resolve what is not resolved under the fair protocol."""
+    """How many trainings would resolve what is not resolved under the fair protocol, in ladders
+    apart: they explain, and confirm nothing."""
     found = []
     for line in lines:
         open_ = of_aim(line.word, line.aim, MATTERS[line.plan.aim]) == 'not resolved'
-        if open_ and is_fair(line.plan) and line.aim.seeds:
+        tuned = is_fair(line.plan) and len(FAMILIES[line.plan.family].grid) > 1
+        if open_ and tuned and line.aim.seeds:
             needed = seeds_needed(line.aim.gains, MATTERS[line.plan.aim])
             name = line.label.replace(f' {NOTED}', '')
             over = f'{name} over {line.over} ({line.condition})'

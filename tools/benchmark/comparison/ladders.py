@@ -25,7 +25,7 @@ def _dvtr(
 
 def _arl(label: str, changes: Mapping[str, Any], group: str = 'ours') -> Method:
     """One factor off the base."""
-    return Method(label, ARL, group, {**LETTER, **changes}, controls=('arl_paper',))
+    return Method(label, ARL, group, {**LETTER, **changes}, controls=('arl_paper', 'maxframe'))
 
 
 DVTR_ROWS = {
@@ -51,7 +51,7 @@ ARL_ROWS = {
     'arl_frames': _arl(
         "ARL, compared with the text's own pair, frames within .2 of the best",
         {'model.supervision.rule': 'own', 'model.supervision.frame_slack': 0.2},
-    )._replace(controls=('arl_own',)),
+    )._replace(controls=('arl_own', 'maxframe')),
     'arl_no_frames': _arl(
         'ARL without the text-frame losses', {'model.supervision.frame_weight': 0.0}, 'partial'
     ),
