@@ -33,6 +33,16 @@ HEADINGS = {
     'retrieval/t2v_rsum': 't2v R@1+5+10',
     'relevance/avg_nDCG': 'class nDCG',
 }
+#: Rows of ARL's ladder.
+ARL_RUNGS = (
+    'arl_paper',
+    'arl_own',
+    'arl_cap',
+    'arl_spread',
+    'arl_frames',
+    'arl_no_frames',
+    'arl_late',
+)
 #: Names that have a digit in them and say no number.
 NAMES = r'[tv]2[tv]|(?:P|precision)@1|R@K|R@1\+5\+10|Eq\. \d+|Sec\. [\d.]+|CLIP\dVideo'
 #: What is not searched for numbers, besides tables.
@@ -386,6 +396,14 @@ def test_sentences_of_other_pages(figures):
     rsums = [figures.mean(w, 'infonce', RSUM) for w in ('confound70', 'clean', 'confound90')]
     mean_ap, t2v = 'semantic/v2t_mAP', 'retrieval/t2v_rsum'
     ladder = partial(interval, 'ladder_dvtr')
+    rung = partial(interval, 'ladder_arl', control='maxframe')
+    rows = figures.views['ladder_arl'].rows
+    base = [f'{x:.1f}' for x in sorted(rows['arl_paper'].values(mean_ap).values())]
+    least = max(figures.gain('ladder_arl', name, t2v, 'maxframe').mean for name in ARL_RUNGS)
+    assert figures.gain('ladder_arl', 'arl_late', t2v, 'maxframe').mean == least
+    for name in ARL_RUNGS:
+        assert figures.said('ladder_arl', name) != 'helps'
+        assert figures.gain('ladder_arl', name, t2v, 'maxframe').sign == -1
     joint = figures.views['ladder_dvtr'].corrected['dvtr_joint', 'dvtr_floor0']
     errors = [
         f'{figures.mean("hubs", name, "normalisation/v2t_error"):.2f}'.removeprefix('0')
@@ -424,6 +442,13 @@ def test_sentences_of_other_pages(figures):
             f'{interval("moments", "arl_quarter", mean_ap)} for '
             f'{interval("moments", "arl_quarter", t2v)}, and without the text-frame losses '
             f'{interval("moments", "arl_pairs", mean_ap)}.',
+            f'lie far apart, v2t mAP {", ".join(base[:2])} and {base[2]}, and no factor is',
+            f"the text's own pair as threshold has {rung('arl_own', mean_ap)}, a tau_u of 1.5 "
+            f'deviations {rung("arl_spread", mean_ap)}, and sets in the last quarter alone '
+            f'{rung("arl_late", mean_ap)} for the least price, t2v R@1+5+10 '
+            f'{rung("arl_late", t2v)} where the base pays {rung("arl_paper", t2v)}.',
+            f'At most one clip a text has {rung("arl_cap", mean_ap)}, no text-frame losses '
+            f'{rung("arl_no_frames", mean_ap)}.',
         ],
         'dvtr': [
             f'gains {ladder("dvtr_floor0", PRECISION)} of v2t P@1 over InfoNCE for '

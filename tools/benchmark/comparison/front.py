@@ -178,8 +178,8 @@ def paper_sections(
 
 
 def what_it_takes(lines: Sequence[Line]) -> str:
-    """How many trainings would resolve what is not resolved under the fair protocol, in ladders
-    apart: they explain, and confirm nothing."""
+    """How many trainings would resolve what is not resolved under the fair protocol.  Ladders
+    are left out: they explain, and confirm nothing."""
     found = []
     for line in lines:
         open_ = of_aim(line.word, line.aim, MATTERS[line.plan.aim]) == 'not resolved'

@@ -74,10 +74,8 @@ to read it:
   `confirm2` came later, and nothing was decided by it.)
 - Intervals of the first round are not corrected for their number: of twenty rows that do nothing,
   one looks as if it did.
-- In `classes`, `margins` and `moments` every row has five seeds. Three were planned; two rows of
-  the first two were near a verdict, and got two more seeds before all others did; in `moments` one
-  row needed four by the spread of its three. A row that is looked at twice excludes 0 by chance
-  more often than one time in twenty.
+- In `classes`, `margins` and `lengths` every row has five seeds. In the first two three were
+  planned; two of their rows were near a verdict, and got two more seeds before all others did.
 """
 
 
