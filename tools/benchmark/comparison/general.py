@@ -40,7 +40,7 @@ METHODS = {
         note='what the same bias does to the plain loss.',
     ),
     'infonce_sure': Method(
-        'InfoNCE once more',
+        'InfoNCE as it is',
         'configs/c2v_planted_features_sure_first.py',
         'ours',
         transforms=(SURE,),

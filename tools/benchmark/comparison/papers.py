@@ -77,8 +77,8 @@ PAPERS = (
         'the control.',
         (
             ('tokens', 'tokens'),
-            ('tokens', 'tokens_weights'),
-            ('tokens', 'tokens_extra'),
+            ('tokens', 'tokens_weights', 'tokens'),
+            ('tokens', 'tokens_extra', 'tokens_weights'),
             ('tokens', 'tokens_uatvr', 'tokens'),
             ('ambiguity60', 'uatvr'),
         ),
