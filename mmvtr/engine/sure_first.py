@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Optional
 
-import torch
 from mmengine.runner import Runner
 
 from mmvtr.engine.evaluation import Evaluation
 from mmvtr.engine.score_transforms import TransformHook, check_temperature, temperature_of
 from mmvtr.evaluation.length_bias import read_annotations
 from mmvtr.functional.first_places import check_sure, expected_truth, sure_first
-from mmvtr.functional.tiles import ENTRIES, Tiles
+from mmvtr.functional.tiles import inner_products
 from mmvtr.registry import HOOKS, TASK_UTILS
 from mmvtr.structures import Directed
 
@@ -19,6 +18,8 @@ from mmvtr.structures import Directed
 @HOOKS.register_module()
 class SureFirstHook(TransformHook):
     """Where clips ask for texts, the best-scored text that surely holds comes first.
+
+    Where none is that sure, it is the surest.
 
     How surely: the model's softmax over the gallery says which text was written for the clip, and
     the captions of the training set say what such a text implies
@@ -74,15 +75,8 @@ class SureFirstHook(TransformHook):
         loop = runner.test_loop if evaluation.mode == 'test' else runner.val_loop
         texts = loop.dataloader.dataset.texts
         gallery = [texts[place]['text'] for place in evaluation.texts.index.tolist()]
-        logs, said = (
-            torch.from_numpy(part).to(evaluation.device) for part in self.witness.among(gallery)
-        )
-        count = len(gallery)
-        implied = Tiles(
-            (count, count),
-            lambda part: (logs @ said[part].t()).clamp_(max=0).exp_(),
-            max(1, ENTRIES // max(1, count)),
-        )
+        logs = inner_products(*self.witness.among(gallery), device=evaluation.device)
+        implied = logs._replace(columns=lambda part: logs.columns(part).clamp_(max=0).exp_())
         scores = evaluation.matrices['scores']
         asked = scores.t().to(evaluation.device)
         temperature = temperature_of(self.temperature, evaluation)
@@ -91,6 +85,6 @@ class SureFirstHook(TransformHook):
         found = float((truth.amax(1) >= self.sure).float().mean())
         evaluation.notes[self.name] = (
             f'v2t alone, temperature {temperature:.4g}; {100 * found:.0f} % of the clips have a '
-            f'text that holds with {self.sure:g} or more'
+            f'text that holds with {self.sure:g} or more, the others begin with the surest'
         )
         return Directed(scores.cpu(), v2t.cpu())

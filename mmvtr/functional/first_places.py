@@ -14,6 +14,9 @@ from torch import Tensor
 from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.tiles import Tiles, as_tiles, refuse_non_finite
 
+#: Sums of a softmax are 1 up to this.
+ROUNDING = 1e-6
+
 
 def first_places(scores: Tensor, leaders: Tensor, *, places: int = 1) -> Tensor:
     """The first places of one order, then all others in another.
@@ -75,8 +78,8 @@ def expected_truth(
         float [Q, N] in [0, 1], float32 or better.
 
     Raises:
-        ValueError: a score that is not finite, implications of another gallery, a temperature that
-            is not positive.
+        ValueError: a score or an implication that is not finite, implications of another gallery, a
+            temperature that is not positive.
 
     Source: ours; a decision of least risk under the model's own posterior.
 
@@ -100,8 +103,9 @@ def expected_truth(
     scores = at_least_float32(scores)
     own = (scores / torch.as_tensor(temperature).to(scores)).softmax(1)
     found = torch.empty_like(own)
-    for part, tile in implied.parts():
-        found[:, part] = own @ tile.to(own)
+    for part, tile in implied.finite().parts():
+        with torch.autocast(own.device.type, enabled=False):
+            found[:, part] = own @ tile.to(own)
     return found
 
 
@@ -138,10 +142,13 @@ def sure_first(scores: Tensor, truth: Tensor, *, sure: float, places: int = 1) -
             f'scores {list(scores.shape)} and truth {list(truth.shape)} are of two shapes'
         )
     refuse_non_finite(truth, name='truth')
-    scores, truth = at_least_float32(scores), at_least_float32(truth)
-    above = scores - scores.amin(1, keepdim=True)
-    # Those that are sure lie above 2 in the order of their scores, the others below 1.
-    leaders = torch.where(truth >= sure, 2 + above, truth.clamp(max=1).to(above))
+    refuse_non_finite(scores)
+    truth = at_least_float32(truth)
+    # Those that are sure lie above 1 in the order of their scores, by rank: a difference of scores
+    # may be lost in a sum.  Of equals the first one has the higher rank.
+    places_of = scores.argsort(dim=1, descending=True, stable=True).argsort(dim=1)
+    ranks = (scores.shape[1] + 1 - places_of).to(truth)
+    leaders = torch.where(truth >= sure - ROUNDING, ranks, truth.clamp(max=1))
     return first_places(scores, leaders, places=places)
 
 

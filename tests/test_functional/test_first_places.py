@@ -74,6 +74,34 @@ def test_the_best_scored_of_what_is_sure_comes_first(sure, places):
         assert min(several) < 3 <= max(several)  # rows with fewer than there are places, or not
 
 
+@pytest.mark.parametrize('scale, shift', [(1e-9, 0.0), (1.0, 1e6), (1e9, -1e12), (1.0, 0.0)])
+def test_the_order_of_scores_is_kept_at_any_scale(scale, shift):
+    scores, *_ = drawn()
+    scores = (scores.float() * scale + shift).clone()
+    scores[:, 0] = -1e30  # as where something was left out
+    found = sure_first(scores, torch.ones_like(scores), sure=1.0)
+    assert found.argmax(1).tolist() == scores.argmax(1).tolist()
+
+
+def test_of_equals_the_first_comes_first():
+    scores, truth = torch.tensor([[0.1, 0.5, 0.5]]), torch.tensor([[1.0, 0.9, 0.9]])
+    assert sure_first(scores, truth, sure=0.8).argmax(1).item() == 1
+
+
+def test_what_all_texts_imply_is_sure():
+    scores, *_ = drawn(200)
+    truth = expected_truth(scores.float(), torch.ones(6, 6), temperature=0.3)
+    found = sure_first(scores, truth, sure=1.0)
+    assert found.argmax(1).tolist() == scores.argmax(1).tolist()
+
+
+def test_autocast_changes_nothing():
+    scores, _, implied = (x.float() for x in drawn())
+    expected = expected_truth(scores, implied, temperature=0.5)
+    with torch.autocast('cpu', torch.bfloat16):
+        assert torch.equal(expected_truth(scores, implied, temperature=0.5), expected)
+
+
 def test_a_general_text_comes_first_where_the_specific_ones_disagree():
     # Texts 0 and 1 are told apart by little, and both imply text 2, which scores lowest.
     implied = torch.tensor([[1.0, 0.1, 0.9], [0.1, 1.0, 0.9], [0.1, 0.1, 1.0]])
@@ -104,13 +132,14 @@ def _wrong(scores, truth, implied):
         (lambda: expected_truth(scores, implied[1:], temperature=1.0), r'implied is \[5, 6\]'),
         (lambda: expected_truth(scores, implied, temperature=0.0), 'temperature must be positive'),
         (lambda: expected_truth(nan, implied, temperature=1.0), 'scores'),
+        (lambda: expected_truth(scores, nan[:6], temperature=1.0), 'implied'),
         (lambda: sure_first(scores, truth, sure=1.1), r'sure must lie in \[0, 1\], not 1.1'),
         (lambda: sure_first(scores, truth[1:], sure=0.5), r'truth \[8, 6\] are of two shapes'),
         (lambda: sure_first(scores, nan, sure=0.5), 'truth'),
     ]
 
 
-@pytest.mark.parametrize('number', range(11))
+@pytest.mark.parametrize('number', range(12))
 def test_bad_input_is_named(number):
     call, said = _wrong(*drawn())[number]
     with pytest.raises(ValueError, match=said):

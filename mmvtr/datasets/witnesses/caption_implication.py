@@ -112,7 +112,8 @@ class CaptionImplication:
         """How surely any captions imply each other, each taken as all that is said of a clip.
 
         A word that was not known when it learnt is implied by itself alone, and by all else as
-        surely as ``least``: what nobody has counted is not to pass for a function word.
+        surely as ``least``: what nobody has counted is not to pass for a function word.  So is a
+        caption without words.  Both arrays are dense: 59,800 captions with 15,000 words take 7 GB.
 
         Args:
             captions: N of them, of any set.
@@ -127,6 +128,7 @@ class CaptionImplication:
         if self.implied is None:
             raise RuntimeError('CaptionImplication: call learn(videos, texts) first')
         bags = [sorted(set(WORD.findall(caption.lower()))) for caption in captions]
+        bags = [bag or [f'(caption {n} has no words)'] for n, bag in enumerate(bags)]
         number = {word: n for n, word in enumerate(self.known)}
         for word in (word for bag in bags for word in bag):
             number.setdefault(word, len(number))

@@ -83,11 +83,13 @@ def test_a_word_that_was_not_counted_is_implied_by_itself_alone():
     captions = [known, f'{known} xylophone', 'Xylophone', 'xylophone unheard', '']
     logs, said = component.among(captions)
     surely = np.exp(logs @ said.T)
-    assert logs.shape == said.shape == (5, len(component.known) + 2)
+    assert logs.shape == said.shape == (5, len(component.known) + 3)
     np.testing.assert_allclose(surely[0, :4], [1, LEAST, LEAST, LEAST**2], rtol=1e-4)
-    np.testing.assert_allclose(surely[1], [1, 1, 1, LEAST, 1], rtol=1e-4)
-    np.testing.assert_allclose(surely[2], [LEAST, LEAST, 1, LEAST, 1], rtol=1e-4)
+    np.testing.assert_allclose(surely[1], [1, 1, 1, LEAST, LEAST], rtol=1e-4)
+    np.testing.assert_allclose(surely[2], [LEAST, LEAST, 1, LEAST, LEAST], rtol=1e-4)
     np.testing.assert_allclose(surely[3, 2:4], 1, rtol=1e-4)
+    # Nothing is said: it implies no other caption, and no other one implies it.
+    np.testing.assert_allclose(surely[4], [LEAST, LEAST**2, LEAST, LEAST**2, 1], rtol=1e-4)
 
 
 def test_nothing_is_implied_before_it_has_learnt():

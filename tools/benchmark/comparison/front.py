@@ -12,7 +12,15 @@ from comparison.papers import PAPERS, Paper
 from comparison.plan import FAMILIES, is_fair
 from comparison.statistics import Difference, difference, time_said
 from comparison.summary import NOTED
-from comparison.together import UNUSED_NAMES, gains_of, over_corpora, told, unused, unused_together
+from comparison.together import (
+    LATER_NAMES,
+    UNUSED_NAMES,
+    gains_of,
+    over_corpora,
+    told,
+    unused,
+    unused_together,
+)
 from comparison.verdicts import MATTERS, of_aim, word_said
 from comparison.views import View, word_of
 from mmvtr.evaluation.paired import seeds_needed
@@ -138,7 +146,7 @@ def _pooled(views: Mapping[str, View], methods: Mapping[str, Method], name: str)
     return [
         Line(
             _label(view, methods, row),
-            f'general captions, {len(gains.aim)} unused corpora',
+            f'general captions, {len(gains.aim)} {_kind(those, name)} corpora',
             view.labels[control.name] + time_said(row, control),
             view.condition,
             aim,
@@ -148,6 +156,12 @@ def _pooled(views: Mapping[str, View], methods: Mapping[str, Method], name: str)
             told,
         )
     ]
+
+
+def _kind(views: Sequence[View], name: str) -> str:
+    """Of the unused corpora that have a row: 'unused', or 'later' for those of what came later."""
+    having = {view.name for view in views if name in view.rows}
+    return 'later' if having <= set(LATER_NAMES) else 'unused'
 
 
 def _label(view: View, methods: Mapping[str, Method], row: Row) -> str:

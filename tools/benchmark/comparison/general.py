@@ -46,9 +46,9 @@ METHODS = {
         transforms=(SURE,),
         controls=('infonce',),
         note='no training is changed: where clips ask, the best-scored text that holds with .8, by '
-        "the model's softmax (temperature .02) and the words of the captions, comes first "
-        '(`SureFirstHook`). Both numbers were chosen on `general24` to `general26`, so that it '
-        'stands on three later corpora; docs/agreement.md has it on nine more.',
+        "the model's softmax (temperature .02) and the words of the captions, or else the surest, "
+        'comes first (`SureFirstHook`). Both numbers were chosen on `general24` to `general26`, so '
+        'that it stands on three later corpora; docs/agreement.md has it on nine more.',
     ),
     'implied_spared': Method(
         'implied texts, sparing alone',
@@ -109,7 +109,7 @@ CONDITIONS = {
         f'general{seed}': corpus(
             seed,
             f'general captions, later {number}',
-            'Made when the settings of its row were written down.',
+            'No list of this kind had been seen on it when the settings of its row were chosen.',
         )._replace(methods=('infonce', *NEWER, 'oracle'))
         for number, seed in enumerate(LATER, 1)
     },

@@ -13,15 +13,18 @@ from comparison.statistics import Difference
 from comparison.views import View
 from mmvtr.evaluation.paired import holm, student, student_p
 
-UNUSED_NAMES = tuple(f'general{seed}' for seed in (*UNUSED, *LATER))
+LATER_NAMES = tuple(f'general{seed}' for seed in LATER)
+UNUSED_NAMES = (*(f'general{seed}' for seed in UNUSED), *LATER_NAMES)
 SETTINGS = {OWN: 'own best', MATCHED: "its control's best"}
 ABOUT = """\
 **Over the unused corpora together.** Differences to the control of the same seed, with Student's
 95 % intervals over the means of the corpora: trainings on one corpus have its clips, captions and
-test in common, so that more of them say nothing about another one. At the settings of its control
-no learning rate was chosen for the row. *Of what is to be won*: of what the oracle gains over that
-control. *Corrected p*: of the aim, for the number of lines of this table (Holm). The verdicts over
-these corpora are not corrected; where it is above .05 they would not survive that.
+test in common, so that more of them say nothing about another one. Rows have three of six corpora
+(`general24` to `general26`, or the later `general37` to `general39`), those of InfoNCE all. At the
+settings of its control no learning rate was chosen for the row. *Of what is to be won*: of what the
+oracle gains over that control. *Corrected p*: of the aim, for the number of lines of this table
+(Holm). The verdicts over these corpora are not corrected; where it is above .05 they would not
+survive that.
 """
 
 
