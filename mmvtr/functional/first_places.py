@@ -47,8 +47,8 @@ def first_places(scores: Tensor, leaders: Tensor, *, places: int = 1) -> Tensor:
     refuse_non_finite(scores)
     refuse_non_finite(leaders, name='leaders')
     _check_places(places, scores.shape[1])
-    found, leaders = at_least_float32(scores).clone(), at_least_float32(leaders).clone()
-    top = found.amax(1, keepdim=True)
+    scores, leaders = at_least_float32(scores), at_least_float32(leaders).detach().clone()
+    found, top = scores.clone(), scores.amax(1, keepdim=True)
     step = top.abs().clamp_min(1)
     for place in range(places, 0, -1):  # ties: topk would not say which of them it takes
         best = leaders.argmax(1, keepdim=True)

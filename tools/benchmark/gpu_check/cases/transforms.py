@@ -64,20 +64,20 @@ def transforms(x: SimpleNamespace) -> list[Case]:
         make(
             'expected_truth',
             x,
-            'scores',
+            'scores implied',
             lambda i: f.expected_truth(i.scores, i.implied, temperature=0.1),
         ),
         make(
             'first_places',
             x,
-            'scores',
+            'scores truth',
             lambda i: f.first_places(i.scores, i.truth, places=2),
             low=False,
         ),
         make(
             'sure_first',
             x,
-            'scores',
+            'scores truth',
             lambda i: f.sure_first(i.scores, i.truth, sure=0.7),
             low=False,
         ),
