@@ -23,6 +23,7 @@ CONDITIONS: Mapping[str, Condition] = {
 }
 FAMILIES: dict[str, Family] = {
     **general.FAMILIES,
+    **combinations.FAMILIES,
     **chances.FAMILIES,
     **ladders.FAMILIES,
     **first_round.FAMILIES,

@@ -1,0 +1,19 @@
+# Causal intervention on frame length with members that spare what the captions of a clip imply
+# (docs/agreement.md): no paper has both.  A confounder of clips and an ambiguity of captions.
+_base_ = ['causal_planted_features.py']
+
+model = dict(
+    members=[
+        dict(
+            _base_.model.members[0],
+            supervision=dict(type='ImplicationSupervision', floor=0.07, specific=0.5),
+            losses=dict(
+                contrastive=dict(
+                    type='ContrastiveLoss', reads=('global', 'aligned'), weighted='v2t'
+                )
+            ),
+        )
+    ]
+    * 2
+)
+train_dataloader = dict(dataset=dict(agreement=dict(type='CaptionImplication')))
