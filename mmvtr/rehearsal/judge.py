@@ -15,7 +15,7 @@ from mmvtr.functional.relevance import auc
 from mmvtr.functional.sinkhorn import sinkhorn
 from mmvtr.models.annotation import annotated_target
 from mmvtr.models.supervisions.arl import ARLSupervision, units_of
-from mmvtr.models.supervisions.frame_teacher import StoredFrameTeacher
+from mmvtr.models.supervisions.teachers.frames import StoredFrameTeacher
 from mmvtr.models.target import Target
 from mmvtr.rehearsal.masses import masses, pulls_further
 from mmvtr.rehearsal.record import bare, mean_of

@@ -18,7 +18,7 @@ from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.losses.soft_labels import SoftLabelContrastiveLoss
 from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.similarities.best_frame import BestFrameSimilarity
-from mmvtr.models.supervisions.frame_teacher import StoredFrameTeacher
+from mmvtr.models.supervisions.teachers.frames import StoredFrameTeacher
 from mmvtr.models.target import LocalBatch, Target
 from mmvtr.registry import MODELS
 from mmvtr.utils import register_all_modules

@@ -17,7 +17,7 @@ from mmvtr.engine.query_queue import Queries
 from mmvtr.engine.score_transforms import SinkhornHook, read_bank
 from mmvtr.functional.score_transforms import inverted_softmax, sinkhorn_scores, unbalanced_sinkhorn
 from mmvtr.models.similarities.mmt import ExpertSimilarity
-from mmvtr.models.supervisions.teachers import StoredTeachers
+from mmvtr.models.supervisions.teachers.scores import StoredTeachers
 from mmvtr.models.target import Target
 from mmvtr.registry import DATASETS
 from mmvtr.store import open_store

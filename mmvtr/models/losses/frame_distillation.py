@@ -22,7 +22,7 @@ class FrameDistillation(nn.Module):
         sum over texts of KL( softmax(cos_teacher / temperature) || softmax(cos / temperature) )
 
     over the frames of the text's own video; of several, the mean over them.  The teacher's vectors
-    are those of a :class:`~mmvtr.models.supervisions.frame_teacher.StoredFrameTeacher`.  The
+    are those of a :class:`~mmvtr.models.supervisions.teachers.frames.StoredFrameTeacher`.  The
     official code sums over the texts of a batch, so that the weight grows with it.  The weight
     falls from epoch to epoch, see :func:`mmvtr.functional.schedules.falling`.
 

@@ -4,14 +4,18 @@ from mmvtr.models.supervisions.adaptive_margin import AdaptiveMarginSupervision
 from mmvtr.models.supervisions.arl import ARLSupervision
 from mmvtr.models.supervisions.cmgsd import CMGSDSupervision
 from mmvtr.models.supervisions.dvtr import DVTRSupervision, LiteralDVTRSupervision
-from mmvtr.models.supervisions.frame_teacher import StoredFrameTeacher
 from mmvtr.models.supervisions.implication import ImplicationSupervision
 from mmvtr.models.supervisions.oracle import OracleSupervision
 from mmvtr.models.supervisions.pcme import PCMESupervision
 from mmvtr.models.supervisions.relative_scores import RelativeScoreSupervision
 from mmvtr.models.supervisions.relevance import RelevanceSupervision
-from mmvtr.models.supervisions.relevance_teacher import RelevanceTeacher
-from mmvtr.models.supervisions.teachers import FrozenTeachers, StoredTeachers
+from mmvtr.models.supervisions.sigma import SigmaSupervision
+from mmvtr.models.supervisions.teachers import (
+    FrozenTeachers,
+    RelevanceTeacher,
+    StoredFrameTeacher,
+    StoredTeachers,
+)
 
 __all__ = [
     'ARLSupervision',
@@ -26,6 +30,7 @@ __all__ = [
     'RelativeScoreSupervision',
     'RelevanceSupervision',
     'RelevanceTeacher',
+    'SigmaSupervision',
     'StoredFrameTeacher',
     'StoredTeachers',
 ]

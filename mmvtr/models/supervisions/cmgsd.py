@@ -13,7 +13,7 @@ from mmvtr.functional.precision import at_least_float32
 from mmvtr.models.in_turn import some_rows
 from mmvtr.models.strips import Pairs
 from mmvtr.models.supervisions.ramp import checked_ramp, ramp_at
-from mmvtr.models.supervisions.stored_vectors import PREFIX, stored_levels
+from mmvtr.models.supervisions.teachers.stored_vectors import PREFIX, stored_levels
 from mmvtr.models.target import Hinge, Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels

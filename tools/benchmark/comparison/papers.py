@@ -178,6 +178,8 @@ PAPERS = (
             ('combinations', 'implied_and_dvtr_early'),
             ('combinations', 'implied_relaxed/relaxed'),
             ('combinations', 'implied_ncl_relaxed/relaxed'),
+            ('combinations', 'uatvr_implied'),
+            ('combinations', 'uatvr_implied_sigma'),
             ('lengths_general', 'causal_implied'),
             ('lengths_general', 'causal_implied', 'implied_lifted'),
             ('lengths_general', 'implied_lifted'),

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from mmvtr.functional.distillation import mean_products
 from mmvtr.models.similarities.cosine import token_levels
 from mmvtr.models.strips import Pairs
-from mmvtr.models.supervisions.stored_vectors import PREFIX, stored_levels
+from mmvtr.models.supervisions.teachers.stored_vectors import PREFIX, stored_levels
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS, forget_pretrained
 from mmvtr.storage.weights import check_weights, read_checkpoint

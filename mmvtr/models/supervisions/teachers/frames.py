@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from mmvtr.functional.schedules import epoch_at
 from mmvtr.functional.soft_labels import item_draws
 from mmvtr.functional.token_interaction import sentence_frame_scores
-from mmvtr.models.supervisions.stored_vectors import PREFIX, stored_frames, stored_levels
+from mmvtr.models.supervisions.teachers.stored_vectors import PREFIX, stored_frames, stored_levels
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels

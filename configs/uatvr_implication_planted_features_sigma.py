@@ -1,0 +1,14 @@
+# The same with UATVR's sigma as a floor: a text that the head is sure of is never spared.
+_base_ = ['uatvr_implication_planted_features.py']
+
+model = dict(
+    supervision=dict(
+        _delete_=True,
+        type='SeveralSupervisions',
+        spared_by='all',
+        parts=dict(
+            words=dict(type='ImplicationSupervision', floor=0.07, specific=0.5),
+            sigma=dict(type='SigmaSupervision', half=0.5),
+        ),
+    )
+)

@@ -1,0 +1,113 @@
+"""Texts that a head is unsure of are pushed away less: UATVR's sigma as a weight, or as a floor."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from mmvtr.functional.gaussian import geometric_sigma
+from mmvtr.models.strips import Pairs
+from mmvtr.models.supervisions.ramp import checked_ramp, ramp_at, spare, spared
+from mmvtr.models.target import Target
+from mmvtr.registry import MODELS
+from mmvtr.structures import Levels
+
+
+@MODELS.register_module()
+class SigmaSupervision(nn.Module):
+    """A text is pushed from other videos the less, the larger its sigma is in the batch.
+
+        r_t = (number of texts with a smaller sigma + 1/2 of the others with the same) / (T - 1)
+        eta_tv = max(floor, 1 - min(1, r_t / half))
+
+    sigma is UATVR's uncertainty, the geometric mean of a text's standard deviations (its Fig. 3).
+    It tells texts that say little, without words, and nothing of which videos they are true of.
+    So it is at its best as the floor of another supervision, which knows pairs: in
+    ``SeveralSupervisions(spared_by='all')`` a negative is spared only as far as both spare it, and
+    a text that a head is sure of is pushed as if nothing were known.
+
+    Weights carry no gradient, and there are no losses: what sigma means is learnt by the objectives
+    of the head (``MultiInstanceContrast``, ``KLToUnit``).
+
+    Args:
+        level: of the texts; a head has made it (``model.heads``).
+        half: the share of the batch, from the surest text on, that is held by this at all: texts
+            beyond are spared as if ``half`` were all there is.
+        floor: smallest eta.
+        ramp: (start, end) as shares of the training: the weight goes linearly from 1 to eta.
+
+    Attributes:
+        progress: share of the training done; ProgressHook sets it, 1 without the hook.
+
+    Raises:
+        ValueError: ``half`` outside (0, 1], a floor outside [0, 1], a ramp that is not ascending
+            within [0, 1]; in training: the level is missing, or is no Gaussian.
+    """
+
+    fills = 'weights'  # models/target.py: check_read
+
+    def __init__(
+        self,
+        *,
+        level: str = 'gaussian',
+        half: float = 0.5,
+        floor: float = 0.0,
+        ramp: tuple[float, float] = (0.0, 0.0),
+    ) -> None:
+        super().__init__()
+        if not 0 < half <= 1:
+            raise ValueError(f'half must lie in (0, 1], not {half}')
+        if not 0 <= floor <= 1:
+            raise ValueError(f'floor must lie in [0, 1], not {floor}')
+        self.level = level
+        self.half = half
+        self.floor = floor
+        self.ramp = checked_ramp(ramp)
+        self.progress = 1.0
+
+    @torch.no_grad()
+    def forward(
+        self, texts: Levels, videos: Levels, target: Target
+    ) -> tuple[Target, dict[str, Tensor]]:
+        """Levels of the joint batch -> target with weights [T, V], and figures for the log."""
+        begun = self.begin(texts, videos, Pairs.of(target.positives))
+        target, sums = self.strip(begun, slice(None), target)
+        return target, self.finish(begun, sums)
+
+    # -- in strips (models/strips.py) ------------------------------------------------------------
+
+    @torch.no_grad()
+    def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> Tensor:
+        """Once for a joint batch: eta of each text, float [T]."""
+        found = texts.get(self.level)
+        if found is None or found.log_std is None:
+            raise ValueError(
+                f'{type(self).__name__} needs the sigma of texts: level {self.level!r} '
+                + ('is missing' if found is None else 'is no Gaussian')
+                + "; give the model heads, as model.heads = dict(type='PCMEGaussianHead')"
+            )
+        return 1 - (shares_below(geometric_sigma(found.log_std)) / self.half).clamp(max=1.0)
+
+    @torch.no_grad()
+    def strip(self, begun: Tensor, rows: slice, target: Target) -> tuple[Target, dict[str, Tensor]]:
+        """The target of the texts ``rows`` -> the same with weights, and sums over its entries."""
+        eta = begun[rows, None].expand(target.positives.shape)
+        return spare(target, eta, floor=self.floor, share=ramp_at(self.progress, self.ramp))
+
+    def finish(self, begun: Tensor, sums: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Sums over all strips -> figures for the log."""
+        return spared(sums)
+
+
+def shares_below(values: Tensor) -> Tensor:
+    """Float [N] -> [N] in [0, 1]: the share of the others that is smaller, half of what is equal.
+
+    Example:
+        ::
+
+            >>> shares_below(torch.tensor([3.0, 1.0, 3.0]))
+            tensor([0.7500, 0.0000, 0.7500])
+    """
+    ordered = values.sort().values
+    below, upto = (torch.searchsorted(ordered, values, right=right) for right in (False, True))
+    return (below + (upto - below - 1) / 2).to(values.dtype) / max(len(values) - 1, 1)
