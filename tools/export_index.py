@@ -206,7 +206,7 @@ def read_queries(args: argparse.Namespace) -> Any:
     """The bank texts; nothing stands in for a queue or a file that is missing."""
     from mmvtr.engine.checkpoint import read_checkpoint
     from mmvtr.engine.query_queue import Queries
-    from mmvtr.engine.score_transforms import read_bank
+    from mmvtr.engine.stored_queries import read_bank
 
     if args.queries == 'bank':
         return read_bank(args.bank)['text']

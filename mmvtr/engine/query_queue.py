@@ -37,6 +37,12 @@ class Queries(NamedTuple):
         """Number of different items."""
         return len(self.index.unique())
 
+    def newest(self) -> 'Queries':
+        """Of each item the one that was pushed last."""
+        last = dict(zip(self.index.tolist(), range(len(self.index))))
+        kept = torch.tensor(sorted(last.values()), device=self.index.device)
+        return Queries(take(self.levels, kept), self.index[kept], self.video[kept])
+
     def to(self, device: torch.device) -> 'Queries':
         """The same on another device."""
         levels = {name: level.map(lambda x: x.to(device)) for name, level in self.levels.items()}

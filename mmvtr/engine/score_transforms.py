@@ -13,13 +13,13 @@ from mmengine.runner import Runner
 from torch import Tensor
 
 from mmvtr.engine.evaluation import Evaluation
-from mmvtr.engine.query_queue import Queries, QueryQueueHook
+from mmvtr.engine.query_queue import Queries
+from mmvtr.engine.stored_queries import check_source, stored_queries
 from mmvtr.functional import score_transforms as fn
 from mmvtr.functional.score_transforms import check_local_scaling
 from mmvtr.functional.sinkhorn import check_strictness
 from mmvtr.functional.tiles import Tiles, as_tiles
 from mmvtr.registry import HOOKS
-from mmvtr.storage import read_plain
 from mmvtr.structures import Directed
 
 SOURCES = ('train_queue', 'bank', 'test')
@@ -110,10 +110,7 @@ class ScoreTransformHook(TransformHook):
         temperature: Optional[float] = None,
         name: Optional[str] = None,
     ) -> None:
-        if queries not in SOURCES:
-            raise ValueError(f'queries must be one of {SOURCES}, not {queries!r}')
-        if (queries == 'bank') != (bank_file is not None):
-            raise ValueError(f"bank_file belongs to queries='bank'; got {queries!r}, {bank_file!r}")
+        check_source(queries, SOURCES, bank_file=bank_file)
         check_temperature(temperature)
         super().__init__(name=name or self.default_name + ('_oracle' if queries == 'test' else ''))
         self.queries = queries
@@ -156,20 +153,7 @@ class ScoreTransformHook(TransformHook):
         """The stored queries by kind; None if the test queries are to be used."""
         if self.queries == 'test':
             return None
-        if self.queries == 'bank':
-            return read_bank(self.bank_file)
-        hooks = [hook for hook in runner.hooks if isinstance(hook, QueryQueueHook)]
-        if not hooks:
-            raise RuntimeError(f"{self.name}: queries='train_queue' needs a QueryQueueHook")
-        stored = {kind: queue.queries() for kind, queue in hooks[0].queues.items()}
-        empty = [kind for kind, queries in stored.items() if queries is None]
-        if empty:
-            raise RuntimeError(
-                f'{self.name}: the train queue of {" and ".join(empty)} queries was never filled: '
-                "no training step has run and the checkpoint holds no 'query_queue'; train with "
-                "the QueryQueueHook, or write a bank (tools/export_bank.py) and set queries='bank'"
-            )
-        return stored
+        return stored_queries(runner, self.queries, bank_file=self.bank_file, name=self.name)
 
     def _note(
         self, evaluation: Evaluation, stored: Optional[dict[str, Queries]], temperature: float
@@ -206,27 +190,6 @@ def check_temperature(temperature: Optional[float]) -> None:
 def temperature_of(given: Optional[float], evaluation: Evaluation) -> float:
     """The one that is given; None = the model's."""
     return float(evaluation.matrices['temperature']) if given is None else given
-
-
-def read_bank(path: str) -> dict[str, Queries]:
-    """The queries of a bank file, by kind.
-
-    Raises:
-        FileNotFoundError, RuntimeError: no such file, or not a bank.
-        ValueError: an empty bank.
-    """
-    content = read_plain(path, kind='bank')
-    if not isinstance(content, dict) or not {'text', 'video'} <= content.keys():
-        found = sorted(map(str, content)) if isinstance(content, dict) else type(content).__name__
-        raise RuntimeError(f"{path} is no bank: it holds {str(found)[:80]}, not 'text' and 'video'")
-    try:
-        stored = {kind: Queries.of(content[kind]) for kind in ('text', 'video')}
-    except (KeyError, TypeError, AttributeError) as error:
-        raise RuntimeError(f'{path} is no bank: its queries are of another form') from error
-    for kind, queries in stored.items():
-        if not len(queries.index):
-            raise ValueError(f'{path}: the bank holds no {kind} queries')
-    return stored
 
 
 @HOOKS.register_module()

@@ -1,18 +1,23 @@
-"""A list of texts that begins with what is surely true, by the words of the gallery itself."""
+"""A list of texts that begins with what is surely true, by the words of captions."""
 
 from __future__ import annotations
 
 from typing import Any, Mapping, Optional
 
+import torch
 from mmengine.runner import Runner
+from torch import Tensor
 
 from mmvtr.engine.evaluation import Evaluation
 from mmvtr.engine.score_transforms import TransformHook, check_temperature, temperature_of
+from mmvtr.engine.stored_queries import check_source, stored_queries
 from mmvtr.evaluation.length_bias import read_annotations
 from mmvtr.functional.first_places import check_sure, expected_truth, sure_first
-from mmvtr.functional.tiles import inner_products
 from mmvtr.registry import HOOKS, TASK_UTILS
 from mmvtr.structures import Directed
+
+#: Where the texts may come from of which one was written for a clip.
+WRITTEN = ('gallery', 'train_queue', 'bank')
 
 
 @HOOKS.register_module()
@@ -21,8 +26,8 @@ class SureFirstHook(TransformHook):
 
     Where none is that sure, it is the surest.
 
-    How surely: the model's softmax over the gallery says which text was written for the clip, and
-    the captions of the training set say what such a text implies
+    How surely: the model's softmax over some texts says which of them could have been written for
+    the clip, and the captions of the training set say what such a text implies
     (:func:`~mmvtr.functional.expected_truth`, :func:`~mmvtr.functional.sure_first`).  No training
     is changed, no test label is read, and a clip's list does not depend on other clips; t2v stays
     as it is.  docs/agreement.md says what it gives and what it takes.
@@ -30,6 +35,11 @@ class SureFirstHook(TransformHook):
     Args:
         captions: config of the training set, or the set itself, whose captions say which words
             imply which.  Its annotations alone are read, never a video or a feature.
+        written: the texts of the softmax. ``'gallery'``: the gallery's own, of which one was
+            written for the clip.  ``'train_queue'`` (of a :class:`QueryQueueHook`) or ``'bank'``:
+            captions of the training set, for a gallery that need not have such a text, as a list
+            of labels.
+        bank_file: for ``written='bank'``, which has to be of that training set.
         sure: in [0, 1], how surely a first text has to hold.
         temperature: of the softmax; None = the model's.
         places: how many texts are first.
@@ -38,8 +48,10 @@ class SureFirstHook(TransformHook):
         name: of its results.
 
     Raises:
-        ValueError: ``sure`` outside [0, 1], ``places`` below 1, a temperature that is not positive;
-            (before a run) no training clip has two captions.
+        ValueError: ``sure`` outside [0, 1], ``places`` below 1, a temperature that is not positive,
+            an unknown ``written``, a bank without a file; (before a run) no training clip has two
+            captions; (at evaluation) stored queries of another training set.
+        RuntimeError: (at evaluation) no stored queries: nothing was ever pushed, or no queue hook.
     """
 
     default_name = 'sure_first'
@@ -48,6 +60,8 @@ class SureFirstHook(TransformHook):
         self,
         *,
         captions: Any,
+        written: str = 'gallery',
+        bank_file: Optional[str] = None,
         sure: float = 0.8,
         temperature: Optional[float] = None,
         places: int = 1,
@@ -55,36 +69,56 @@ class SureFirstHook(TransformHook):
         name: Optional[str] = None,
     ) -> None:
         super().__init__(name=name)
+        check_source(written, WRITTEN, bank_file=bank_file, name='written')
         check_sure(sure)
         check_temperature(temperature)
         if places < 1:
             raise ValueError(f'places must be 1 or more, not {places}')
         self.captions = captions
+        self.written, self.bank_file = written, bank_file
         self.sure, self.temperature, self.places = sure, temperature, places
         self.witness = TASK_UTILS.build(dict(witness))
-        self._learnt = False
+        self._said: list[str] = []  # the training captions, once they are read
 
     def before_run(self, runner: Runner) -> None:
         """Read the training captions, in all processes: building a dataset may wait for others."""
-        if not self._learnt:
+        if not self._said:
             data = read_annotations(self.captions)
             self.witness.learn(data.videos, data.texts)
-            self._learnt = True
+            self._said = [text['text'] for text in data.texts]
 
     def transformed(self, runner: Runner, evaluation: Evaluation) -> Directed:
         loop = runner.test_loop if evaluation.mode == 'test' else runner.val_loop
         texts = loop.dataloader.dataset.texts
         gallery = [texts[place]['text'] for place in evaluation.texts.index.tolist()]
-        logs = inner_products(*self.witness.among(gallery), device=evaluation.device)
-        implied = logs._replace(columns=lambda part: logs.columns(part).clamp_(max=0).exp_())
         scores = evaluation.matrices['scores']
         asked = scores.t().to(evaluation.device)
+        own, written = asked, None
+        if self.written != 'gallery':
+            own, written = self._stored(runner, evaluation)
         temperature = temperature_of(self.temperature, evaluation)
-        truth = expected_truth(asked, implied, temperature=temperature)
+        implied = self.witness.among(written or gallery, gallery, device=evaluation.device)
+        truth = expected_truth(own, implied, temperature=temperature)
         v2t = sure_first(asked, truth, sure=self.sure, places=self.places).t()
         found = float((truth.amax(1) >= self.sure).float().mean())
+        of = f'{len(written)} captions of the {self.written}' if written else 'the gallery'
         evaluation.notes[self.name] = (
-            f'v2t alone, temperature {temperature:.4g}; {100 * found:.0f} % of the clips have a '
-            f'text that holds with {self.sure:g} or more, the others begin with the surest'
+            f'v2t alone, softmax over {of}, temperature {temperature:.4g}; {100 * found:.0f} % of '
+            f'the clips have a text that holds with {self.sure:g} or more, the others begin with '
+            'the surest'
         )
         return Directed(scores.cpu(), v2t.cpu())
+
+    def _stored(self, runner: Runner, evaluation: Evaluation) -> tuple[Tensor, list[str]]:
+        """Scores [V, K] of the clips with K different captions of the training set, and these."""
+        stored = stored_queries(runner, self.written, bank_file=self.bank_file, name=self.name)
+        queries = stored['text'].newest()
+        last = int(queries.index.max())
+        if last >= len(self._said):
+            raise ValueError(
+                f'{self.name}: the {self.written} has a text at position {last} of its training '
+                f'set, captions= has {len(self._said)}: give the set that the model was trained on'
+            )
+        tiles = evaluation.bank_scores('text', queries.levels)
+        scores = torch.cat([tile.t() for _, tile in tiles.parts()])
+        return scores, [self._said[place] for place in queries.index.tolist()]

@@ -60,26 +60,27 @@ def first_places(scores: Tensor, leaders: Tensor, *, places: int = 1) -> Tensor:
 def expected_truth(
     scores: Tensor, implied: Tensor | Tiles, *, temperature: float | Tensor
 ) -> Tensor:
-    """How surely each gallery text holds of a query, where texts imply each other.
+    """How surely each gallery text b holds of a query, where texts a imply it.
 
         E_ib = sum over a of softmax_a(s_ia / T) p(a implies b)
 
     A loss over pairs has taught the softmax which text was written for a clip.  Whatever that text
     implies is true of the clip as well, so that a general text, which each of many clips shares
-    with others and none calls its own, collects what all specific texts that imply it have.
+    with others and none calls its own, collects what all specific texts that imply it have.  Texts
+    a may be the gallery itself, or others of which one is likely to be right, as training captions.
 
     Args:
-        scores: float [Q, N], s, of the queries with the gallery.
-        implied: float [N, N] in [0, 1], row a: how surely text a implies each one, or its tiles
-            (:meth:`~mmvtr.datasets.CaptionImplication.among`).
+        scores: float [Q, A], s, of the queries with the texts a.
+        implied: float [A, N] in [0, 1], row a: how surely text a implies each of the gallery, or
+            its tiles (:meth:`~mmvtr.datasets.CaptionImplication.among`).
         temperature: T, which divides scores; positive.
 
     Returns:
         float [Q, N] in [0, 1], float32 or better.
 
     Raises:
-        ValueError: a score or an implication that is not finite, implications of another gallery, a
-            temperature that is not positive.
+        ValueError: a score or an implication that is not finite, implications of other texts than
+            the scores', a temperature that is not positive.
 
     Source: ours; a decision of least risk under the model's own posterior.
 
@@ -91,18 +92,17 @@ def expected_truth(
             tensor([[0.4955, 0.4955, 1.0000]])
     """
     implied = as_tiles(implied)._replace(name='implied')
-    count = scores.shape[1]
-    if implied.shape != (count, count):
+    if scores.dim() != 2 or implied.shape[0] != scores.shape[1]:
         raise ValueError(
-            f'implied is {list(implied.shape)}; the scores have {count} gallery items, so that '
-            f'[{count}, {count}] was expected'
+            f'implied is {list(implied.shape)}, scores are {list(scores.shape)}: a row of the one '
+            'for each column of the other was expected'
         )
     if not float(temperature) > 0:
         raise ValueError(f'temperature must be positive, not {float(temperature)}')
     refuse_non_finite(scores)
     scores = at_least_float32(scores)
     own = (scores / torch.as_tensor(temperature).to(scores)).softmax(1)
-    found = torch.empty_like(own)
+    found = own.new_empty(len(own), implied.shape[1])
     for part, tile in implied.finite().parts():
         with torch.autocast(own.device.type, enabled=False):
             found[:, part] = own @ tile.to(own)

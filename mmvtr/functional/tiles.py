@@ -133,6 +133,31 @@ def inner_products(
     return Tiles((len(queries), len(gallery)), columns, _width(len(queries), entries))
 
 
+def tiles_of(
+    shape: tuple[int, int],
+    columns: Callable[[slice], Tensor],
+    *,
+    name: str = 'scores',
+    entries: int = ENTRIES,
+) -> Tiles:
+    """Tiles of a matrix that ``columns`` makes, as wide as ``entries`` allow.
+
+    Args:
+        shape: (Q, N).
+        columns: see :class:`Tiles`.
+        name: what error messages call the matrix.
+        entries: scores a tile, at least one column.
+
+    Example:
+        ::
+
+            >>> tiles = tiles_of((2, 3), lambda part: torch.ones(2, part.stop - part.start))
+            >>> [scores.shape for _, scores in tiles.parts()]
+            [torch.Size([2, 3])]
+    """
+    return Tiles(shape, columns, _width(shape[0], entries), name)
+
+
 def refuse_empty(tiles: Tiles) -> None:
     """Raise ValueError where there are no rows (an empty bank) or no columns.
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from mmvtr.apis import refuse_without_vectors, vectors
 from mmvtr.engine.evaluation import Encoded, refuse_other_levels, score_tiles
 from mmvtr.engine.moments import matches_of
-from mmvtr.engine.score_transforms import read_bank
+from mmvtr.engine.stored_queries import read_bank
 from mmvtr.functional.gaussian import geometric_sigma
 from mmvtr.functional.sinkhorn import column_biases, sinkhorn
 from mmvtr.functional.tiles import inner_products

@@ -33,7 +33,7 @@ from mmvtr.datasets.pickles import read_pickle
 from mmvtr.datasets.videos.feature_stores import NpyFolder
 from mmvtr.engine.checkpoint import read_checkpoint
 from mmvtr.engine.members import MembersHook
-from mmvtr.engine.score_transforms import read_bank
+from mmvtr.engine.stored_queries import read_bank
 from mmvtr.models.backdoor import BackdoorRetriever
 from mmvtr.models.towers.open_clip_weights import build_open_clip
 from mmvtr.models.towers.word_vectors import WordVectors

@@ -10,6 +10,7 @@ from torch.nn.functional import normalize
 from mmvtr.engine import score_transforms as hooks
 from mmvtr.engine.evaluation import Encoded, Evaluation
 from mmvtr.engine.query_queue import Queries, QueryQueueHook
+from mmvtr.engine.stored_queries import read_bank
 from mmvtr.evaluation import RetrievalMetric, SoftPositiveMetric, evaluate, transforms_table
 from mmvtr.functional import score_transforms as fn
 from mmvtr.functional.sinkhorn import sinkhorn
@@ -192,11 +193,11 @@ def test_it_never_falls_back(runner, evaluation):
 def test_bad_banks(tmp_path):
     torch.save(dict(state_dict={}), tmp_path / 'model.pth')
     with pytest.raises(RuntimeError, match="is no bank: it holds \\['state_dict'\\]"):
-        hooks.read_bank(tmp_path / 'model.pth')
+        read_bank(tmp_path / 'model.pth')
     nothing = Queries({'global': Embedding(torch.zeros(0, D))}, *torch.zeros(2, 0).long()).state()
     torch.save(dict(text=nothing, video=nothing), tmp_path / 'empty.pt')
     with pytest.raises(ValueError, match='empty.pt: the bank holds no text queries'):
-        hooks.read_bank(tmp_path / 'empty.pt')
+        read_bank(tmp_path / 'empty.pt')
 
 
 def test_a_bank_of_another_width(runner, evaluation):

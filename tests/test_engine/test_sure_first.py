@@ -1,17 +1,21 @@
 """Lists that begin with what is sure, in an evaluation."""
 
 import logging
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 import torch
+from torch.nn.functional import normalize
 
 from mmvtr.datasets import CaptionImplication
 from mmvtr.engine import SureFirstHook
 from mmvtr.engine.evaluation import Encoded, Evaluation
+from mmvtr.engine.query_queue import Queries, QueryQueueHook
 from mmvtr.functional import expected_truth, sure_first
+from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.registry import HOOKS
-from mmvtr.structures import Relation
+from mmvtr.structures import Embedding, Relation
 
 #: "moves" is said wherever something hops or spins, and never where all rests; nothing else says
 #: anything of another word.
@@ -90,11 +94,68 @@ def test_it_is_the_function_of_the_gallerys_own_words(runner, evaluation, temper
     found = first(hook, runner, evaluation)
     witness, data = CaptionImplication(), records()
     witness.learn(data.videos, data.texts)
-    logs, said = map(torch.from_numpy, witness.among(GALLERY))
     scores = evaluation.matrices['scores'].t()
-    truth = expected_truth(scores, (logs @ said.t()).exp(), temperature=temperature or 0.05)
+    truth = expected_truth(scores, witness.among(GALLERY), temperature=temperature or 0.05)
     expected = sure_first(scores, truth, sure=0.4, places=2)
     torch.testing.assert_close(found.v2t, expected.t())
+
+
+def queue_of(places, seed=3):
+    """A train queue of the captions at these places, some of them pushed twice."""
+    hook = QueryQueueHook(size=100)
+    generator = torch.Generator().manual_seed(seed)
+    for kind in ('text', 'video'):
+        levels = {'global': Embedding(torch.randn(len(places), 4, generator=generator))}
+        index = torch.tensor(places)
+        hook.queues[kind].push(Queries(levels, index, index // 4))
+    return hook
+
+
+@pytest.fixture
+def labels(evaluation):
+    """The evaluation of a model, whose clips have vectors."""
+    vectors = torch.randn(3, 4, generator=torch.Generator().manual_seed(5))
+    model = SimpleNamespace(similarity=CosineSimilarity())
+    videos = evaluation.videos._replace(levels={'global': Embedding(vectors)})
+    return replace(evaluation, model=model, videos=videos)
+
+
+@pytest.mark.parametrize('source', ['train_queue', 'bank'])
+def test_captions_of_the_training_set_stand_for_what_could_have_been_written(
+    runner, labels, source, tmp_path
+):
+    places = [40, 3, 3, 81, 0, 40, 190]  # 3 and 40 twice: what was pushed last counts
+    runner.hooks = [queue_of(places)]
+    path = tmp_path / 'bank.pt'
+    stored = {kind: queue.queries() for kind, queue in runner.hooks[0].queues.items()}
+    torch.save({kind: queries.state() for kind, queries in stored.items()}, path)
+    more = dict(bank_file=str(path)) if source == 'bank' else {}
+    hook = SureFirstHook(captions=records(), written=source, sure=0.4, temperature=0.2, **more)
+    found = first(hook, runner, labels)
+    kept = [2, 3, 4, 5, 6]
+    sides = stored['text'].levels['global'].mean[kept], labels.videos.levels['global'].mean
+    asked, clips = (normalize(side, dim=1) for side in sides)
+    witness, data = CaptionImplication(), records()
+    witness.learn(data.videos, data.texts)
+    written = [data.texts[places[k]]['text'] for k in kept]
+    implied = witness.among(written, GALLERY)
+    truth = expected_truth(clips @ asked.t(), implied, temperature=0.2)
+    expected = sure_first(labels.matrices['scores'].t(), truth, sure=0.4)
+    torch.testing.assert_close(found.v2t, expected.t())
+    assert f'softmax over 5 captions of the {source}' in labels.notes['sure_first']
+    assert not labels.transductive
+
+
+def test_a_queue_of_another_training_set_is_refused(runner, labels):
+    runner.hooks = [queue_of([0, len(records().texts)])]
+    with pytest.raises(ValueError, match='a text at position 192 .* captions= has 192'):
+        first(SureFirstHook(captions=records(), written='train_queue'), runner, labels)
+
+
+def test_without_a_queue(runner, labels):
+    runner.hooks = []
+    with pytest.raises(RuntimeError, match="sure_first: 'train_queue' needs a QueryQueueHook"):
+        first(SureFirstHook(captions=records(), written='train_queue'), runner, labels)
 
 
 def test_a_clips_list_does_not_depend_on_other_clips(runner, evaluation):
@@ -109,6 +170,11 @@ def test_a_clips_list_does_not_depend_on_other_clips(runner, evaluation):
 @pytest.mark.parametrize(
     'how, said',
     [
+        (
+            dict(written='test'),
+            r"written must be one of \('gallery', 'train_queue', 'bank'\), not 't",
+        ),
+        (dict(written='bank'), "bank_file belongs to written='bank'"),
         (dict(sure=1.2), r'sure must lie in \[0, 1\], not 1.2'),
         (dict(places=0), 'places must be 1 or more, not 0'),
         (dict(temperature=0.0), 'temperature must be positive or None, not 0.0'),

@@ -14,7 +14,8 @@ from children import ROOT, run_tool
 from mmvtr.apis import as_tested, encode_set, encode_texts, encode_videos, load_retriever
 from mmvtr.datasets import collate_retrieval
 from mmvtr.engine.query_queue import Queries
-from mmvtr.engine.score_transforms import SinkhornHook, read_bank
+from mmvtr.engine.score_transforms import SinkhornHook
+from mmvtr.engine.stored_queries import read_bank
 from mmvtr.functional.score_transforms import inverted_softmax, sinkhorn_scores, unbalanced_sinkhorn
 from mmvtr.models.similarities.mmt import ExpertSimilarity
 from mmvtr.models.supervisions.teachers.scores import StoredTeachers

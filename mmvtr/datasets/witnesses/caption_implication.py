@@ -5,9 +5,12 @@ It never sees a frame, so its errors are not those of a model that looks at clip
 
 from __future__ import annotations
 
+import math
 from typing import Any, Optional, Sequence
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from mmvtr.datasets.witnesses.caption_bags import (
     WORD,
@@ -15,6 +18,7 @@ from mmvtr.datasets.witnesses.caption_bags import (
     largest_directions,
     read_captions,
 )
+from mmvtr.functional.tiles import Tiles, tiles_of
 from mmvtr.registry import TASK_UTILS
 
 
@@ -108,40 +112,84 @@ class CaptionImplication:
         self.implied = implied.clip(min=self.least)
         return bags, owners
 
-    def among(self, captions: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """How surely any captions imply each other, each taken as all that is said of a clip.
+    def among(
+        self,
+        captions: Sequence[str],
+        others: Optional[Sequence[str]] = None,
+        *,
+        device: Optional[str | torch.device] = None,
+    ) -> Tiles:
+        """How surely captions of any set imply others, each taken as all that is said of a clip.
 
         A word that was not known when it learnt is implied by itself alone, and by all else as
         surely as ``least``: what nobody has counted is not to pass for a function word.  So is a
-        caption without words.  Both arrays are dense: 59,800 captions with 15,000 words take 7 GB.
+        caption without words.
 
         Args:
-            captions: N of them, of any set.
+            captions: N of them.
+            others: M of them; None = the same.
+            device: where tiles are made; default the CPU.
 
         Returns:
-            ``logs`` and ``said``, float32 [N, W + U] with U words that are not known: entry (a, b)
-            of ``exp(logs @ said.T)`` is how surely caption a implies caption b.
+            Tiles of float32 [N, M] in [0, 1]: entry (a, b) is how surely caption a implies caption
+            b, as ``functional.expected_truth`` takes it.  What is held is a number for each of N
+            captions and each known word.
 
         Raises:
             RuntimeError: it has not learnt yet.
+
+        Example:
+            ::
+
+                >>> texts = [dict(text=said, video_idx=[0]) for said in ('a star hops', 'it moves')]
+                >>> witness = CaptionImplication()
+                >>> _ = witness.learn([{}], texts)
+                >>> tiles = witness.among(['it hops', 'it moves'], ['it moves'])
+                >>> [[round(sure, 2) for (sure,) in tile.tolist()] for _, tile in tiles.parts()]
+                [[0.67, 1.0]]
         """
         if self.implied is None:
             raise RuntimeError('CaptionImplication: call learn(videos, texts) first')
-        bags = [sorted(set(WORD.findall(caption.lower()))) for caption in captions]
-        bags = [bag or [f'(caption {n} has no words)'] for n, bag in enumerate(bags)]
+        said = self._bags(captions)
+        asked = said if others is None else self._bags(others)
+        logs = np.full((len(said), len(self.known)), np.log(self.least), dtype=np.float32)
+        having: dict[str, list[int]] = {}
+        for n, (row, (known, unknown)) in enumerate(zip(logs, said)):
+            if known:
+                row[:] = np.log(self.implied[known].max(0))
+            for word in unknown:
+                having.setdefault(word, []).append(n)
+        held, never = torch.from_numpy(logs).to(device), math.log(self.least)
+
+        def columns(part: slice) -> Tensor:
+            wanted = torch.zeros(len(asked[part]), len(self.known))
+            for row, (known, _) in zip(wanted, asked[part]):
+                row[known] = 1.0
+            pairs = [
+                (n, m)
+                for m, (_, unknown) in enumerate(asked[part])
+                for word in unknown
+                for n in having.get(word, ())
+            ]
+            own = torch.tensor(pairs, dtype=torch.long, device=held.device).reshape(-1, 2)
+            unknown = torch.tensor([len(unknown) for _, unknown in asked[part]]).to(held)
+            with torch.autocast(held.device.type, enabled=False):
+                found = held @ wanted.to(held).t() + never * unknown
+            found.index_put_(tuple(own.t()), found.new_tensor(-never), accumulate=True)
+            return found.clamp_(max=0).exp_()
+
+        return tiles_of((len(said), len(asked)), columns, name='implied')
+
+    def _bags(self, captions: Sequence[str]) -> list[tuple[list[int], list[str]]]:
+        """Of each caption the numbers of its known words, and its other words; of one without any
+        words the caption itself, which no word can be."""
         number = {word: n for n, word in enumerate(self.known)}
-        for word in (word for bag in bags for word in bag):
-            number.setdefault(word, len(number))
-        words, known = len(number), len(self.known)
-        logs = np.full((len(bags), words), np.log(self.least), dtype=np.float32)
-        said = np.zeros((len(bags), words), dtype=np.float32)
-        for row, of_row, bag in zip(logs, said, bags):
-            places = [number[word] for word in bag]
-            counted = [place for place in places if place < known]
-            if counted:
-                row[:known] = np.log(self.implied[counted].max(0))
-            row[places], of_row[places] = 0.0, 1.0
-        return logs, said
+        found = []
+        for caption in captions:
+            bag = sorted(set(WORD.findall(caption.lower()))) or [f'({caption})']
+            known = [number[word] for word in bag if word in number]
+            found.append((known, [word for word in bag if word not in number]))
+        return found
 
     def _of_videos(
         self,

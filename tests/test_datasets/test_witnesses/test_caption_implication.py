@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from captioned import CLIPS, records, words_of
 
 from mmvtr.datasets.planted_corpus.grammar import draw_captions
@@ -19,6 +20,11 @@ def implied(videos, texts, **how):
     component = TASK_UTILS.build(dict(type='CaptionImplication', **how))
     component(videos, texts)
     return np.stack([t['agreement'] for t in texts]) @ np.stack([v['agreement'] for v in videos]).T
+
+
+def whole(tiles):
+    """Tiles as one matrix."""
+    return torch.cat([tile for _, tile in tiles.parts()], 1).numpy()
 
 
 def by_loops(clips):
@@ -66,13 +72,14 @@ def test_captions_imply_each_other_as_clips_of_one_caption():
     component = TASK_UTILS.build(dict(type='CaptionImplication', prior=PRIOR, least=LEAST))
     component.learn(videos, texts)
     assert not any('agreement' in record for record in (*videos, *texts))
-    logs, said = component.among(captions)
-    assert logs.dtype == said.dtype == np.float32
+    tiles = component.among(captions)
+    surely = whole(tiles)
+    assert tiles.shape == surely.shape == (len(captions),) * 2 and surely.dtype == np.float32
     # A clip of one caption is not counted, so it changes nothing of what implies what.
     alone = by_loops([*CLIPS, *([caption] for caption in captions)])
     expected = alone[: len(captions), len(CLIPS) :]
-    np.testing.assert_allclose((logs @ said.T).T, expected, atol=1e-4)
-    np.testing.assert_allclose(np.diag(logs @ said.T), 0, atol=1e-6)
+    np.testing.assert_allclose(np.log(surely).T, expected, atol=1e-4)
+    np.testing.assert_allclose(np.diag(surely), 1, atol=1e-6)
     assert expected.std() > 1
 
 
@@ -81,15 +88,38 @@ def test_a_word_that_was_not_counted_is_implied_by_itself_alone():
     component.learn(*records())
     known = component.known[0]
     captions = [known, f'{known} xylophone', 'Xylophone', 'xylophone unheard', '']
-    logs, said = component.among(captions)
-    surely = np.exp(logs @ said.T)
-    assert logs.shape == said.shape == (5, len(component.known) + 3)
+    surely = whole(component.among(captions))
     np.testing.assert_allclose(surely[0, :4], [1, LEAST, LEAST, LEAST**2], rtol=1e-4)
     np.testing.assert_allclose(surely[1], [1, 1, 1, LEAST, LEAST], rtol=1e-4)
     np.testing.assert_allclose(surely[2], [LEAST, LEAST, 1, LEAST, LEAST], rtol=1e-4)
     np.testing.assert_allclose(surely[3, 2:4], 1, rtol=1e-4)
     # Nothing is said: it implies no other caption, and no other one implies it.
     np.testing.assert_allclose(surely[4], [LEAST, LEAST**2, LEAST, LEAST**2, 1], rtol=1e-4)
+
+
+@pytest.mark.parametrize('width', [1, 2, 100])
+def test_captions_imply_others_as_they_would_in_one_list(width):
+    component = TASK_UTILS.build(dict(type='CaptionImplication', least=LEAST))
+    component.learn(*records())
+    known = component.known
+    said = [known[0], f'{known[1]} xylophone', '', f'{known[0]} {known[2]}']
+    asked = ['xylophone', f'{known[2]} {known[1]}', '', '...', f'{known[0]} xylophone unheard']
+    together = whole(component.among([*said, *asked]))
+    tiles = component.among(said, asked)
+    assert tiles.shape == (4, 5)
+    apart = whole(tiles._replace(width=width))
+    np.testing.assert_allclose(apart, together[:4, 4:], rtol=1e-5)
+    np.testing.assert_allclose(apart[:, 2], [LEAST, LEAST, 1, LEAST], rtol=1e-5)  # of no words
+    np.testing.assert_allclose(apart[:, 3], LEAST, rtol=1e-5)
+
+
+def test_autocast_does_not_round_what_is_implied():
+    component = TASK_UTILS.build(dict(type='CaptionImplication', least=LEAST))
+    component.learn(*records())
+    tiles = component.among([text['text'] for text in records()[1]])
+    expected = whole(tiles)
+    with torch.autocast('cpu', torch.bfloat16):
+        np.testing.assert_array_equal(whole(tiles), expected)
 
 
 def test_nothing_is_implied_before_it_has_learnt():

@@ -1,0 +1,72 @@
+"""Queries that were seen before: those of a train queue, or of a file."""
+
+from __future__ import annotations
+
+from typing import Optional, Sequence
+
+from mmengine.runner import Runner
+
+from mmvtr.engine.query_queue import Queries, QueryQueueHook
+from mmvtr.storage import read_plain
+
+
+def check_source(
+    given: str, known: Sequence[str], *, bank_file: Optional[str], name: str = 'queries'
+) -> None:
+    """Raise ValueError where an argument called ``name`` is none of those that are known, or where
+    'bank' and a file for it do not come together."""
+    if given not in known:
+        raise ValueError(f'{name} must be one of {tuple(known)}, not {given!r}')
+    if (given == 'bank') != (bank_file is not None):
+        raise ValueError(f"bank_file belongs to {name}='bank'; got {given!r}, {bank_file!r}")
+
+
+def stored_queries(
+    runner: Runner, source: str, *, bank_file: Optional[str], name: str
+) -> dict[str, Queries]:
+    """Queries seen before, by kind.
+
+    Args:
+        runner: whose QueryQueueHook has them, for ``'train_queue'``.
+        source: ``'train_queue'`` or ``'bank'``.
+        bank_file: for ``'bank'``.
+        name: of who asks, for errors.
+
+    Raises:
+        RuntimeError: no queue, or one that was never filled; as of :func:`read_bank`.
+    """
+    if source == 'bank':
+        return read_bank(bank_file)
+    hooks = [hook for hook in runner.hooks if isinstance(hook, QueryQueueHook)]
+    if not hooks:
+        raise RuntimeError(f"{name}: 'train_queue' needs a QueryQueueHook")
+    stored = {kind: queue.queries() for kind, queue in hooks[0].queues.items()}
+    empty = [kind for kind, queries in stored.items() if queries is None]
+    if empty:
+        raise RuntimeError(
+            f'{name}: the train queue of {" and ".join(empty)} queries was never filled: '
+            "no training step has run and the checkpoint holds no 'query_queue'; train with "
+            "the QueryQueueHook, or write a bank (tools/export_bank.py) and take 'bank'"
+        )
+    return stored
+
+
+def read_bank(path: str) -> dict[str, Queries]:
+    """The queries of a bank file, by kind.
+
+    Raises:
+        FileNotFoundError, RuntimeError: no such file, or not a bank.
+        ValueError: an empty bank.
+    """
+    content = read_plain(path, kind='bank')
+    if not isinstance(content, dict) or not {'text', 'video'} <= content.keys():
+        found = sorted(map(str, content)) if isinstance(content, dict) else type(content).__name__
+        raise RuntimeError(f"{path} is no bank: it holds {str(found)[:80]}, not 'text' and 'video'")
+    try:
+        stored = {kind: Queries.of(content[kind]) for kind in ('text', 'video')}
+    except (KeyError, TypeError, AttributeError) as error:
+        raise RuntimeError(f'{path} is no bank: its queries are of another form') from error
+    for kind, queries in stored.items():
+        if not len(queries.index):
+            raise ValueError(f'{path}: the bank holds no {kind} queries')
+    return stored
