@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mmvtr.functional.tiles import Tiles, tiles_of
+from mmvtr.functional.tiles import Tiles
 from mmvtr.models.similarities.cosine import token_levels
 from mmvtr.structures import Directed, Levels, Relation, drop_tokens, take
 
@@ -132,7 +132,7 @@ def score_tiles(
         return all_scores(model.similarity, items, queries).t()
 
     count, size = (len(next(iter(side.values())).mean) for side in (queries, gallery))
-    return tiles_of((count, size), columns)
+    return Tiles.of((count, size), columns)
 
 
 def all_scores(similarity: Any, texts: Levels, videos: Levels) -> Tensor:

@@ -70,3 +70,23 @@ def read_bank(path: str) -> dict[str, Queries]:
         if not len(queries.index):
             raise ValueError(f'{path}: the bank holds no {kind} queries')
     return stored
+
+
+def captions_of(queries: Queries, captions: Sequence[str], *, name: str) -> list[str]:
+    """What K stored texts say.
+
+    Args:
+        queries: texts of a training set.
+        captions: all of that set, in its order.
+        name: of who asks or of a file, for errors.
+
+    Raises:
+        ValueError: a position that the set does not have.
+    """
+    last = int(queries.index.max())
+    if last >= len(captions):
+        raise ValueError(
+            f'{name}: a stored text is at position {last} of its training set, but captions= has '
+            f'{len(captions)}: give the set that the model was trained on'
+        )
+    return [captions[place] for place in queries.index.tolist()]

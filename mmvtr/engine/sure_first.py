@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mmvtr.engine.evaluation import Evaluation
 from mmvtr.engine.score_transforms import TransformHook, check_temperature, temperature_of
-from mmvtr.engine.stored_queries import check_source, stored_queries
+from mmvtr.engine.stored_queries import captions_of, check_source, stored_queries
 from mmvtr.evaluation.length_bias import read_annotations
 from mmvtr.functional.first_places import check_sure, expected_truth, sure_first
 from mmvtr.registry import HOOKS, TASK_UTILS
@@ -113,12 +113,6 @@ class SureFirstHook(TransformHook):
         """Scores [V, K] of the clips with K different captions of the training set, and these."""
         stored = stored_queries(runner, self.written, bank_file=self.bank_file, name=self.name)
         queries = stored['text'].newest()
-        last = int(queries.index.max())
-        if last >= len(self._said):
-            raise ValueError(
-                f'{self.name}: the {self.written} has a text at position {last} of its training '
-                f'set, captions= has {len(self._said)}: give the set that the model was trained on'
-            )
         tiles = evaluation.bank_scores('text', queries.levels)
         scores = torch.cat([tile.t() for _, tile in tiles.parts()])
-        return scores, [self._said[place] for place in queries.index.tolist()]
+        return scores, captions_of(queries, self._said, name=self.name)

@@ -32,6 +32,18 @@ class Tiles(NamedTuple):
     width: int
     name: str = 'scores'
 
+    @classmethod
+    def of(
+        cls,
+        shape: tuple[int, int],
+        columns: Callable[[slice], Tensor],
+        *,
+        name: str = 'scores',
+        entries: int = ENTRIES,
+    ) -> 'Tiles':
+        """Tiles of ``entries`` scores each, or of a single column."""
+        return cls(shape, columns, _width(shape[0], entries), name)
+
     def parts(self) -> Iterator[tuple[slice, Tensor]]:
         """One pass: each tile's columns and its scores [Q, n]."""
         for start in range(0, self.shape[1], self.width):
@@ -88,7 +100,7 @@ def as_tiles(scores: Tensor | Tiles, *, entries: int = ENTRIES) -> Tiles:
             f'{list(scores.shape)}'
         )
     shape = (scores.shape[0], scores.shape[1])
-    return Tiles(shape, lambda part: at_least_float32(scores[:, part]), _width(shape[0], entries))
+    return Tiles.of(shape, lambda part: at_least_float32(scores[:, part]), entries=entries)
 
 
 def inner_products(
@@ -130,32 +142,7 @@ def inner_products(
         with torch.autocast(held.device.type, enabled=False):
             return held @ _float32(gallery[part], held.device).t()
 
-    return Tiles((len(queries), len(gallery)), columns, _width(len(queries), entries))
-
-
-def tiles_of(
-    shape: tuple[int, int],
-    columns: Callable[[slice], Tensor],
-    *,
-    name: str = 'scores',
-    entries: int = ENTRIES,
-) -> Tiles:
-    """Tiles of a matrix that ``columns`` makes, as wide as ``entries`` allow.
-
-    Args:
-        shape: (Q, N).
-        columns: see :class:`Tiles`.
-        name: what error messages call the matrix.
-        entries: scores a tile, at least one column.
-
-    Example:
-        ::
-
-            >>> tiles = tiles_of((2, 3), lambda part: torch.ones(2, part.stop - part.start))
-            >>> [scores.shape for _, scores in tiles.parts()]
-            [torch.Size([2, 3])]
-    """
-    return Tiles(shape, columns, _width(shape[0], entries), name)
+    return Tiles.of((len(queries), len(gallery)), columns, entries=entries)
 
 
 def refuse_empty(tiles: Tiles) -> None:

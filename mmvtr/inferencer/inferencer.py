@@ -17,7 +17,6 @@ from mmengine.logging import print_log
 from torch import nn
 
 from mmvtr.apis import encode_texts, encode_videos, load_retriever, refuse_stored_words
-from mmvtr.datasets.videos.durations import duration_of
 from mmvtr.engine.evaluation import Encoded
 from mmvtr.engine.film_strip import film_strip
 from mmvtr.engine.zero_shot import pretrained_parts, untrained_parts
@@ -32,17 +31,18 @@ from mmvtr.inferencer.given import (
     given_videos,
     refuse_paths,
 )
+from mmvtr.inferencer.predictions import in_words
 from mmvtr.inferencer.ranking import (
     Gallery,
     Items,
     RankingSample,
-    bank_biases,
     check_items,
     flat_of,
     items_of,
     rank,
 )
 from mmvtr.inferencer.sheets import draw_sheet, files_of
+from mmvtr.inferencer.transforms import SURE_FIRST, bank_biases, check_transform, surely_of
 from mmvtr.pretrained import (
     is_repo_id,
     load_saved,
@@ -169,6 +169,8 @@ class VideoRetrievalInferencer(BaseInferencer):
         temperature: Optional[float] = None,
         iterations: Optional[int] = None,
         strictness: float = 0.8,
+        captions: Any = None,
+        sure: float = 0.8,
     ) -> None:
         """Encode what is searched from now on.
 
@@ -182,42 +184,41 @@ class VideoRetrievalInferencer(BaseInferencer):
             on_broken: of videos that cannot be read: 'raise', or 'skip' with a warning.
             transform: ``'sinkhorn'``, ``'unbalanced_sinkhorn'`` or ``'inverted_softmax'``: add to
                 each score a bias of the item that is learnt from ``bank``, so that no item answers
-                every query.
-            bank: a file of tools/export_bank.py: training queries, never those that ask.
+                every query.  Or, of texts, ``'sure_first'``: the best that surely holds comes
+                first.
+            bank: a file of tools/export_bank.py: training queries, never those that ask.  Of
+                ``'sure_first'`` it may be left out: its captions stand for what could have been
+                written for a video, where the gallery is no such list.
             temperature: of the transform; default the model's.
             iterations: of Sinkhorn-Knopp; default 4, of the unbalanced one 10.
             strictness: of the unbalanced one: 1 = Sinkhorn, 0 = raw scores.
+            captions: of ``'sure_first'``: the training set or its config
+                (``cfg.train_dataloader.dataset``), whose captions say what texts imply.
+            sure: of ``'sure_first'``: in [0, 1], how surely a first text has to hold.
 
         Raises:
             BrokenVideoError: a video cannot be read and ``on_broken='raise'``.
             FileNotFoundError: a file is missing.
             RuntimeError: a bank that is damaged or none.
             TypeError, ValueError: items that are none of the above, none at all, or of another
-                model; a transform without a bank or a bank without one.
+                model; a transform without what it needs, or that without one.
         """
         if kind not in OTHER:
             raise ValueError(f"kind: 'video' or 'text', not {str(kind)[:80]!r}")
-        if (transform is None) != (bank is None):
-            raise ValueError(
-                f'a transform and its bank belong together: got transform={transform!r}, '
-                f'bank={None if bank is None else str(bank)[:80]!r}'
-            )
+        bank = None if bank is None else str(bank)
+        check_transform(transform, kind, bank=bank, captions=captions, sure=sure)
         given = self._given(gallery, kind)
         given, items = self._encode(given, batch_size, on_broken)
         check_items(self.model, items, 'the gallery')
-        biases = None
-        if transform is not None:
-            biases = bank_biases(
-                self.model,
-                kind,
-                items,
-                bank=str(bank),
-                transform=transform,
-                temperature=temperature,
-                iterations=iterations,
-                strictness=strictness,
-            )
-        self.gallery = Gallery(given, items, flat_of(self.model, items), biases)
+        common = dict(bank=bank, temperature=temperature)
+        changed = {}
+        if transform == SURE_FIRST:
+            common.update(captions=captions, sure=sure)
+            changed['surely'] = surely_of(self.model, given, items, **common)
+        elif transform is not None:
+            common.update(transform=transform, iterations=iterations, strictness=strictness)
+            changed['biases'] = bank_biases(self.model, kind, items, **common)
+        self.gallery = Gallery(given, items, flat_of(self.model, items), **changed)
 
     # -- asking ---------------------------------------------------------------------------
 
@@ -253,10 +254,10 @@ class VideoRetrievalInferencer(BaseInferencer):
             ``predictions``: for each query a dict of ``query_id``, ``query`` (text or file),
             ``kind``, ``hits``, and of a probabilistic model ``sigma``.  A hit has ``rank``, ``id``,
             ``item`` (file or text), ``score``; of a gallery with a transform also ``raw_score`` and
-            ``bias``; of a probabilistic model ``sigma``; of a model that matches at a moment
-            ``moment``, its begin and end, and ``moment_unit``: 'seconds' with the ``duration`` of
-            the video, or 'share' where its file is not known.  ``visualization``: a matplotlib
-            figure for each, or None.
+            ``bias``, or ``holds``, how surely the text is true; of a probabilistic model ``sigma``;
+            of a model that matches at a moment ``moment``, its begin and end, and ``moment_unit``:
+            'seconds' with the ``duration`` of the video, or 'share' where its file is not known.
+            ``visualization``: a matplotlib figure for each, or None.
 
         Raises:
             BrokenVideoError, FileNotFoundError: a video cannot be read, or is missing.
@@ -465,28 +466,7 @@ class VideoRetrievalInferencer(BaseInferencer):
     def _told(self, samples: list[RankingSample]) -> list[dict[str, Any]]:
         """Samples in types that json knows."""
         seconds: dict[str, float] = {}
-        return [_in_words(sample, seconds) for sample in samples]
-
-
-def _in_words(sample: RankingSample, seconds: dict[str, float]) -> dict[str, Any]:
-    """A prediction; ``seconds``: durations by file, as far as they were read."""
-    fields = dict(score='scores', raw_score='raw_scores', bias='biases', sigma='item_sigma')
-    known = {name: sample.get(field).tolist() for name, field in fields.items() if field in sample}
-    hits: list[dict[str, Any]] = []
-    for k, (name, item) in enumerate(zip(sample.ids, sample.sources)):
-        hit = dict(rank=k + 1, id=name, item=item)
-        hits.append(hit | {key: values[k] for key, values in known.items()})
-    for hit, span in zip(hits, sample.moments.tolist() if 'moments' in sample else ()):
-        path = sample.query if sample.kind == 'video' else hit['item']
-        if path is not None and path not in seconds:
-            seconds[path] = duration_of(path)
-        length = 1.0 if path is None else seconds[path]
-        hit['moment'] = tuple(x * length for x in span)
-        hit['moment_unit'] = 'share' if path is None else 'seconds'
-        if path is not None:
-            hit['duration'] = length
-    told = dict(query_id=sample.query_id, query=sample.query, kind=sample.kind, hits=hits)
-    return told | (dict(sigma=sample.sigma.item()) if 'sigma' in sample else {})
+        return [in_words(sample, seconds) for sample in samples]
 
 
 def _read_config(path: str) -> Config:

@@ -9,16 +9,14 @@ from mmengine.structures import BaseDataElement
 from torch import Tensor, nn
 
 from mmvtr.apis import refuse_without_vectors, vectors
-from mmvtr.engine.evaluation import Encoded, refuse_other_levels, score_tiles
+from mmvtr.engine.evaluation import Encoded, score_tiles
 from mmvtr.engine.moments import matches_of
-from mmvtr.engine.stored_queries import read_bank
+from mmvtr.functional.first_places import expected_truth, sure_first
 from mmvtr.functional.gaussian import geometric_sigma
-from mmvtr.functional.sinkhorn import column_biases, sinkhorn
-from mmvtr.functional.tiles import inner_products
-from mmvtr.inferencer.given import OTHER, Given
+from mmvtr.functional.tiles import Tiles, inner_products
+from mmvtr.inferencer.given import Given
 from mmvtr.structures import Levels, take
 
-TRANSFORMS = ('sinkhorn', 'unbalanced_sinkhorn', 'inverted_softmax')
 #: Queries that are scored at a time, and items of the gallery on the device at a time.
 QUERIES, ITEMS = 512, 4096
 
@@ -35,12 +33,36 @@ class Gallery(NamedTuple):
         flat: float32 [N, D'], of a model whose scores are inner products: made once, as to
             normalise all items for each query takes longer than to score them.
         biases: float32 [N], of a test-time transform; added to the raw scores.
+        surely: of texts, what says how surely they hold of a video; lists begin with what does.
     """
 
     given: Given
     items: Items
     flat: Optional[Tensor] = None
     biases: Optional[Tensor] = None
+    surely: Optional[Surely] = None
+
+
+class Surely(NamedTuple):
+    """What texts imply the texts of a gallery, and how surely a first one has to hold.
+
+    Attributes:
+        implied: in [0, 1], [A, N]: how surely each of A texts implies each of the gallery; a
+            matrix, or tiles where that would be large.
+        written: the A texts, one of which could have been written for a video; None = the gallery.
+        temperature: of the softmax that says which.
+        sure: in [0, 1].
+    """
+
+    implied: Union[Tensor, Tiles]
+    written: Optional[Items]
+    temperature: float
+    sure: float
+
+    def truth(self, model: nn.Module, queries: Items, raw: Tensor) -> Tensor:
+        """Float32 [Q, N]: how surely each text holds of Q videos with the scores ``raw``."""
+        own = raw if self.written is None else score(model, 'video', queries, self.written)
+        return expected_truth(own, self.implied, temperature=self.temperature)
 
 
 class RankingSample(BaseDataElement):
@@ -49,7 +71,8 @@ class RankingSample(BaseDataElement):
     Meta fields: ``query_id``, ``query`` (text or file; None where unknown), ``kind`` of the
     query ('text' or 'video'), ``ids`` of the K items, ``sources`` (their texts or files).  Data
     fields: ``scores`` float [K]; of a gallery with biases also ``raw_scores`` and ``biases`` [K];
-    where the model has them ``sigma`` (0-dim, of the query) and ``item_sigma`` [K], and ``moments``
+    of one that begins with what surely holds ``raw_scores`` and ``truths`` [K], in [0, 1]; where
+    the model has them ``sigma`` (0-dim, of the query) and ``item_sigma`` [K], and ``moments``
     float64 [K, 2]: begin and end of the match as shares of the video.
     """
 
@@ -131,57 +154,6 @@ def score(model: nn.Module, kind: str, queries: Items, gallery: Items) -> Tensor
 
 
 @torch.no_grad()
-def bank_biases(
-    model: nn.Module,
-    kind: str,
-    gallery: Items,
-    *,
-    bank: str,
-    transform: str,
-    temperature: Optional[float],
-    iterations: Optional[int],
-    strictness: float = 0.8,
-) -> Tensor:
-    """What a test-time transform adds to the score of each gallery item.
-
-    Args:
-        model: a retriever.
-        kind: of the gallery.
-        gallery: N encoded items.
-        bank: a file of tools/export_bank.py, whose queries are of the other kind.
-        transform: ``'sinkhorn'``, ``'unbalanced_sinkhorn'`` or ``'inverted_softmax'``: the same
-            scores as those of the hook of that name with this bank.
-        temperature: positive; None = the model's.
-        iterations: of Sinkhorn-Knopp; None = 4, of the unbalanced one 10.
-        strictness: of the unbalanced one.
-
-    Returns:
-        float32 [N] on the CPU.
-
-    Raises:
-        FileNotFoundError, RuntimeError: no such bank, or none.
-        ValueError: an unknown transform, a temperature that is not positive, negative iterations,
-            a bank of another model.
-    """
-    if transform not in TRANSFORMS:
-        raise ValueError(f'transform must be one of {TRANSFORMS}, not {str(transform)[:80]!r}')
-    if isinstance(gallery, Tensor):
-        raise ValueError('a transform needs Encoded items as its gallery, not flat vectors')
-    device = torch.device(model.data_preprocessor.device)
-    queries = read_bank(bank)[OTHER[kind]].levels
-    refuse_other_levels(model, OTHER[kind], queries, gallery)
-    tiles = score_tiles(model, device, OTHER[kind], queries, gallery)._replace(name='bank')
-    temperature = model.temperature().item() if temperature is None else temperature
-    if transform != 'inverted_softmax':
-        usual, strictness = (4, 1.0) if transform == 'sinkhorn' else (10, strictness)
-        iterations = usual if iterations is None else iterations
-        options = dict(temperature=temperature, iterations=iterations, strictness=strictness)
-        return sinkhorn(tiles, **options).columns.cpu()
-    rows = torch.zeros(tiles.shape[0], device=device)
-    return column_biases(tiles, rows, temperature=temperature).cpu()
-
-
-@torch.no_grad()
 def rank(
     model: nn.Module, given: Given, queries: Items, gallery: Gallery, topk: int
 ) -> Iterator[RankingSample]:
@@ -202,6 +174,9 @@ def rank(
         some = rows_of(queries, rows)
         raw = score(model, given.kind, some, searched)
         final = raw if gallery.biases is None else raw + gallery.biases
+        if gallery.surely is not None:
+            truth = gallery.surely.truth(model, some, raw)
+            final = sure_first(raw, truth, sure=gallery.surely.sure)
         best = final.topk(topk, dim=1)
         spans = moments(model, given.kind, some, gallery.items, best.indices)
         own_sigma = sigma(some)
@@ -209,6 +184,8 @@ def rank(
             data = dict(scores=best.values[q])
             if gallery.biases is not None:
                 data.update(raw_scores=raw[q, columns], biases=gallery.biases[columns])
+            if gallery.surely is not None:
+                data.update(raw_scores=raw[q, columns], truths=truth[q, columns])
             if own_sigma is not None:
                 data.update(sigma=own_sigma[q])
             if item_sigma is not None:

@@ -148,7 +148,7 @@ def test_captions_of_the_training_set_stand_for_what_could_have_been_written(
 
 def test_a_queue_of_another_training_set_is_refused(runner, labels):
     runner.hooks = [queue_of([0, len(records().texts)])]
-    with pytest.raises(ValueError, match='a text at position 192 .* captions= has 192'):
+    with pytest.raises(ValueError, match='is at position 192 .* captions= has 192'):
         first(SureFirstHook(captions=records(), written='train_queue'), runner, labels)
 
 

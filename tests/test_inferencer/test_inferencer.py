@@ -5,14 +5,13 @@ import json
 import numpy as np
 import pytest
 import torch
+from asked_clips import NAMES, TEXTS, by_hand
 from mmengine.config import Config
 from mmengine.infer import BaseInferencer
 
 import mmvtr.inferencer.ranking
 import mmvtr.inferencer.sheets
-import toy
-from children import ROOT
-from mmvtr.apis import encode_texts, encode_videos, load_retriever, vectors
+from mmvtr.apis import load_retriever, vectors
 from mmvtr.datasets.videos.video_io import BrokenVideoError
 from mmvtr.engine.query_queue import Queries
 from mmvtr.functional.gaussian import geometric_sigma
@@ -25,68 +24,6 @@ from mmvtr.inferencer import RankingSample, VideoRetrievalInferencer
 from mmvtr.inferencer.sheets import draw_sheet
 from mmvtr.storage import write_plain
 from mmvtr.structures import take
-
-TOY = toy.RETRIEVER + """
-test_dataloader = dict(
-    batch_size=2,
-    dataset=dict(
-        type='ToyVideos', names=['a'], text_pipeline=[dict(type='ToySay')],
-        video_pipeline=[dict(type='LoadVideo', num_frames=4)],
-    ),
-)
-"""  # fmt: skip
-#: Of seven letters each, as the toy's words read their padding.
-TEXTS = ['red dog', 'a w1 w2', 'cyanish', 'dog red', 'red w34']
-NAMES = ('a', 'b', 'c', 'd', 'more/e')
-
-
-@pytest.fixture(scope='module')
-def corpus(tmp_path_factory, write_video):
-    """Clips, a vocabulary, and of each kind of model a config and weights."""
-    folder = tmp_path_factory.mktemp('corpus')
-    (folder / 'clips/more').mkdir(parents=True)
-    for n, name in enumerate(NAMES):
-        greys = [(37 * n + 61 * i) % 250 for i in range(4 + n)]
-        write_video(folder / f'clips/{name}.mp4', greys, size=(64, 64), codec='ffv1')
-    words = ['red', 'dog', 'a', 'cyanish', *(f'w{i}' for i in range(72))]
-    (folder / 'vocab.txt').write_text('\n'.join(words))
-    (folder / 'toy.py').write_text(TOY)
-    for name in ('uatvr_planted', 'arl_planted'):
-        cfg = Config.fromfile(ROOT / f'configs/{name}.py')
-        cfg.test_dataloader.dataset.text_pipeline[0].vocab_file = str(folder / 'vocab.txt')
-        cfg.dump(folder / f'{name}.py')
-    for name in ('toy', 'uatvr_planted', 'arl_planted'):
-        model, _ = load_retriever(str(folder / f'{name}.py'), None, device='cpu')
-        write_plain(dict(state_dict=model.state_dict()), folder / f'{name}.pth')
-    return folder
-
-
-@pytest.fixture
-def folder(corpus, monkeypatch):
-    monkeypatch.chdir(corpus)
-    return corpus
-
-
-@pytest.fixture
-def make(folder):
-    """``make('toy', ...)``: an inferencer of that model."""
-
-    def build(name='toy', **kwargs):
-        kwargs.setdefault('show_progress', False)
-        return VideoRetrievalInferencer(f'{name}.py', f'{name}.pth', 'cpu', **kwargs)
-
-    return build
-
-
-def by_hand(name):
-    """The model, texts and videos encoded in the order of TEXTS and NAMES, their scores [T, V]."""
-    model, cfg = load_retriever(f'{name}.py', f'{name}.pth', device='cpu')
-    texts = encode_texts(model, cfg, TEXTS)
-    paths = [f'clips/{name}.mp4' for name in NAMES]
-    videos = encode_videos(model, cfg, paths, ids=NAMES)
-    with torch.no_grad():
-        scores = model.similarity(texts.levels, videos.levels)['scores']
-    return model, texts, videos, scores
 
 
 def assert_ranked(predictions, scores, ids, *, topk):

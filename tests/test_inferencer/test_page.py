@@ -37,8 +37,10 @@ def test_the_blocks_run(tmp_path, monkeypatch, write_video, capsys):
     texts = encode_texts(model, cfg, ['a dog', 'a car'])
     states = [Queries(x.levels, *[torch.arange(2)] * 2).state() for x in (texts, videos)]
     write_plain(dict(zip(('text', 'video'), states)), 'bank.pth')
+    rows = ['video,text', 'dog.mp4,a dog runs', 'dog.mp4,it moves', 'beach.mp4,a red beach']
+    (tmp_path / 'captions.csv').write_text('\n'.join([*rows, 'street.mp4,a car', '']))
     blocks = re.findall(r'```python\n(.*?)```', PAGE, flags=re.DOTALL)
-    assert len(blocks) == 6
+    assert len(blocks) == 7
     names: dict = {}
     for block in blocks:
         exec(compile(block, 'docs/inferencer.md', 'exec'), names)
@@ -50,4 +52,5 @@ def test_the_blocks_run(tmp_path, monkeypatch, write_video, capsys):
         'street',
     }
     assert "['lost']" in printed
+    assert re.search(r'(a dog runs|it moves|a red car) (0\.\d+|1\.0)', printed)
     assert '45.2' in (tmp_path / 'saved/README.md').read_text()

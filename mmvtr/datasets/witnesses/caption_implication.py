@@ -18,7 +18,7 @@ from mmvtr.datasets.witnesses.caption_bags import (
     largest_directions,
     read_captions,
 )
-from mmvtr.functional.tiles import Tiles, tiles_of
+from mmvtr.functional.tiles import Tiles
 from mmvtr.registry import TASK_UTILS
 
 
@@ -178,7 +178,7 @@ class CaptionImplication:
             found.index_put_(tuple(own.t()), found.new_tensor(-never), accumulate=True)
             return found.clamp_(max=0).exp_()
 
-        return tiles_of((len(said), len(asked)), columns, name='implied')
+        return Tiles.of((len(said), len(asked)), columns, name='implied')
 
     def _bags(self, captions: Sequence[str]) -> list[tuple[list[int], list[str]]]:
         """Of each caption the numbers of its known words, and its other words; of one without any

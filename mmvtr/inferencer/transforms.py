@@ -1,0 +1,153 @@
+"""What changes the order of a gallery: biases of its items, or what surely holds first."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import torch
+from torch import Tensor, nn
+
+from mmvtr.datasets import CaptionImplication
+from mmvtr.engine.evaluation import refuse_other_levels, score_tiles
+from mmvtr.engine.stored_queries import captions_of, read_bank
+from mmvtr.evaluation.length_bias import read_annotations
+from mmvtr.functional.first_places import check_sure
+from mmvtr.functional.sinkhorn import column_biases, sinkhorn
+from mmvtr.inferencer.given import OTHER, Given
+from mmvtr.inferencer.ranking import Items, Surely, check_items
+
+#: What adds a bias to each item, and what puts the surest text first.
+BIASES = ('sinkhorn', 'unbalanced_sinkhorn', 'inverted_softmax')
+SURE_FIRST = 'sure_first'
+#: Implications that are kept from query to query: 256 MiB of float32.  More are made anew.
+HELD = 2**26
+
+
+def check_transform(
+    transform: Optional[str], kind: str, *, bank: Optional[str], captions: Any, sure: float
+) -> None:
+    """See that what was given for a gallery goes together, before it is encoded.
+
+    Raises:
+        ValueError: an unknown transform; one without what it needs, or without one what it would
+            need; what surely holds, of videos; ``sure`` outside [0, 1].
+    """
+    if transform is not None and transform not in (*BIASES, SURE_FIRST):
+        known = (*BIASES, SURE_FIRST)
+        raise ValueError(f'transform must be one of {known}, not {str(transform)[:80]!r}')
+    if transform == SURE_FIRST:
+        check_sure(sure)
+        if kind != 'text':
+            raise ValueError(f"transform={SURE_FIRST!r} is of a gallery of texts: kind='text'")
+        if captions is None:
+            raise ValueError(
+                f'transform={SURE_FIRST!r} needs captions=, the training set (or its config) whose '
+                'captions say what texts imply'
+            )
+        return
+    if captions is not None:
+        raise ValueError(f'captions belong to transform={SURE_FIRST!r}; got {transform!r}')
+    if (transform is None) != (bank is None):
+        raise ValueError(
+            f'a transform and its bank belong together: got transform={transform!r}, '
+            f'bank={None if bank is None else bank[:80]!r}'
+        )
+
+
+@torch.no_grad()
+def surely_of(
+    model: nn.Module,
+    given: Given,
+    gallery: Items,
+    *,
+    captions: Any,
+    bank: Optional[str],
+    temperature: Optional[float],
+    sure: float,
+) -> Surely:
+    """What says how surely texts hold of a video (docs/agreement.md).
+
+    Args:
+        model: a retriever.
+        given: the N texts of the gallery.
+        gallery: the same, encoded.
+        captions: the training set, or its config; its annotations alone are read.
+        bank: a file of tools/export_bank.py, of that set: of its captions one could have been
+            written for a video.  None: one of the gallery's texts.
+        temperature: positive; None = the model's.
+        sure: in [0, 1], how surely a first text has to hold.
+
+    Raises:
+        FileNotFoundError, RuntimeError: no such bank, or none.
+        ValueError: texts that nobody knows, a temperature that is not positive, captions of which
+            no video has two, a bank of another model or of another training set.
+    """
+    if None in given.sources:
+        raise ValueError(
+            f'transform={SURE_FIRST!r} reads the texts of the gallery: give texts, no vectors'
+        )
+    data = read_annotations(captions)
+    witness = CaptionImplication()
+    witness.learn(data.videos, data.texts)
+    written, own = None, given.sources
+    if bank is not None:
+        queries = read_bank(bank)['text'].newest()
+        own = captions_of(queries, [text['text'] for text in data.texts], name=bank)
+        written = queries.levels
+        check_items(model, written, bank, gallery)
+    temperature = model.temperature().item() if temperature is None else temperature
+    if not temperature > 0:
+        raise ValueError(f'temperature must be positive, not {temperature}')
+    implied = witness.among(own, given.sources)
+    if implied.shape[0] * implied.shape[1] <= HELD:
+        implied = torch.cat([tile for _, tile in implied.parts()], dim=1)
+    return Surely(implied, written, temperature, sure)
+
+
+@torch.no_grad()
+def bank_biases(
+    model: nn.Module,
+    kind: str,
+    gallery: Items,
+    *,
+    bank: str,
+    transform: str,
+    temperature: Optional[float],
+    iterations: Optional[int],
+    strictness: float = 0.8,
+) -> Tensor:
+    """What a test-time transform adds to the score of each gallery item.
+
+    Args:
+        model: a retriever.
+        kind: of the gallery.
+        gallery: N encoded items.
+        bank: a file of tools/export_bank.py, whose queries are of the other kind.
+        transform: ``'sinkhorn'``, ``'unbalanced_sinkhorn'`` or ``'inverted_softmax'``: the same
+            scores as those of the hook of that name with this bank.
+        temperature: positive; None = the model's.
+        iterations: of Sinkhorn-Knopp; None = 4, of the unbalanced one 10.
+        strictness: of the unbalanced one.
+
+    Returns:
+        float32 [N] on the CPU.
+
+    Raises:
+        FileNotFoundError, RuntimeError: no such bank, or none.
+        ValueError: a temperature that is not positive, negative iterations, a bank of another
+            model.
+    """
+    if isinstance(gallery, Tensor):
+        raise ValueError('a transform needs Encoded items as its gallery, not flat vectors')
+    device = torch.device(model.data_preprocessor.device)
+    queries = read_bank(bank)[OTHER[kind]].levels
+    refuse_other_levels(model, OTHER[kind], queries, gallery)
+    tiles = score_tiles(model, device, OTHER[kind], queries, gallery)._replace(name='bank')
+    temperature = model.temperature().item() if temperature is None else temperature
+    if transform != 'inverted_softmax':
+        usual, strictness = (4, 1.0) if transform == 'sinkhorn' else (10, strictness)
+        iterations = usual if iterations is None else iterations
+        options = dict(temperature=temperature, iterations=iterations, strictness=strictness)
+        return sinkhorn(tiles, **options).columns.cpu()
+    rows = torch.zeros(tiles.shape[0], device=device)
+    return column_biases(tiles, rows, temperature=temperature).cpu()
