@@ -27,7 +27,7 @@ def results(tool, precision, rsum):
             't2v rsum': 60.0,
             'v2t mAP': 50.0,
         }
-        for bias in tool.BIASES
+        for bias in tool.BIASES[tool.BASELINE]
     }
 
 
@@ -41,7 +41,8 @@ def test_differences_are_to_the_same_corpus_and_seed(tool, tmp_path):
         'general27/infonce_lifted/270': results(tool, 0, 0),  # of another set
     }
     points = {(point.method, str(point.bias)): point for point in tool.front(known, (24, 25))}
-    assert len(points) == 2 * (len(tool.STRENGTHS) + len(tool.FIRST) + len(tool.SURE))
+    both = len(tool.STRENGTHS) + len(tool.FIRST) + len(tool.SURE)
+    assert len(points) == 2 * both + len(tool.QUEUED) + len(tool.FLAT)
     base = points['infonce_lifted', '0']
     assert base.gains == {name: [0, 0] for name in (*tool.KEYS, 'share')}
     hedged = points['implied_lifted', '-0.2, then +0.4']
@@ -62,6 +63,12 @@ def test_differences_are_to_the_same_corpus_and_seed(tool, tmp_path):
         '+0.3',
         '-0.3, then +0.4',
         *(f'first what holds with {sure:g}' for sure in tool.SURE),
+        'first what holds with 0.8, temperature 0.03',
+        'first what holds with 0.95, temperature 0.03',
+        *(
+            f'first what holds with {sure}, by training captions, temperature 0.03'
+            for sure in (0.5, 0.8, 0.9)
+        ),
     ]
     tool.draw(
         {'some': tool.front(known, (24,)), 'others': tool.front(known, (25,))}, tmp_path / 'f.png'
@@ -69,12 +76,13 @@ def test_differences_are_to_the_same_corpus_and_seed(tool, tmp_path):
     assert Image.open(tmp_path / 'f.png').size == (1300, 460)
     assert tool.front(known, (29,)) == []
     del known['general24/implied_lifted/240'][tool.HEDGED[0].name]  # a test of before
-    assert not tool.is_tested(known['general24/implied_lifted/240'])
-    assert len(tool.front(known, (24,))) == len(points) / 2  # the baseline alone
+    assert not tool.is_tested(known['general24/implied_lifted/240'], tool.OURS)
+    assert len(tool.front(known, (24,))) == len(tool.BIASES[tool.BASELINE])  # that one alone
 
 
 def test_a_bias_has_a_hook_of_its_own(tool):
-    names = [bias.name for bias in tool.BIASES]
+    names = [bias.name for bias in tool.BIASES[tool.BASELINE]]
+    assert set(tool.BIASES[tool.OURS]) < set(tool.BIASES[tool.BASELINE])
     assert len(set(names)) == len(names) and names.count('') == 1
     assert tool.Bias(-0.2).hook({}) == dict(
         type='LocalScalingHook', queries='train_queue', v2t=-0.2, name='scaled-0.2'
@@ -87,8 +95,12 @@ def test_a_bias_has_a_hook_of_its_own(tool):
         name='first-0.3rest+0.4',
     )
     captions = dict(type='PlantedDataset')
+    common = dict(type='SureFirstHook', captions=captions, sure=0.8)
     assert tool.Bias(0.0, sure=0.8).hook(captions) == dict(
-        type='SureFirstHook', captions=captions, temperature=0.02, sure=0.8, name='sure0.8'
+        common, temperature=0.02, name='sure0.8', written='gallery'
+    )
+    assert tool.QUEUED[1].hook(captions) == dict(
+        common, temperature=0.03, name='sure0.8at0.03queue', written='train_queue'
     )
     assert str(tool.Bias(0.4, 0.0)) == '0, then +0.4' and str(tool.Bias(0.0)) == '0'
 
