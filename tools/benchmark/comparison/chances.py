@@ -311,7 +311,8 @@ CONDITIONS: dict[str, Condition] = {
     'moments_again': _MOMENTS_CONDITION._replace(
         label='moments, again',
         about='As `moments`, on a corpus that nothing was chosen or tried on.',
-        methods=('maxframe', 'arl_quarter', 'arl_pairs', 'maxframe_oracle'),
+        methods=('maxframe', 'arl_quarter', 'arl_pairs'),
+        oracle=None,
         why='By the spread of three trainings of `moments`, about four would tell ARL with '
         'thresholds of ours from its base. All five are new: three that had been seen and two '
         'more would be a look at the result before deciding how long to look.',
