@@ -326,7 +326,9 @@ CONDITIONS: dict[str, Condition] = {
         baseline='tokens',
         oracle=None,
         why="By the spread of three trainings of `tokens`, about 12 would tell UATVR's heads from "
-        'token-wise matching alone, and no other question of theirs is asked here. All are new.',
+        'token-wise matching alone, and no other question of theirs is asked here. All are new. '
+        "Each has its own best learning rate of `tokens`, and the two differ (UATVR's is an end of "
+        'the grid); what both do at the rate of their baseline stands there.',
         **_again(_TOKENS_CONDITION),
         seeds=12,
     ),
