@@ -1,4 +1,4 @@
-# The same with UATVR's sigma as a floor: a text that the head is sure of is never spared.
+# The same with UATVR's sigma as a floor: the surer the head is of a text, the less it is spared.
 _base_ = ['uatvr_implication_planted_features.py']
 
 model = dict(

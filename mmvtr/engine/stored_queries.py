@@ -1,13 +1,18 @@
-"""Queries that were seen before: those of a train queue, or of a file."""
+"""Queries that were seen before, those of a train queue or of a file, and what they say."""
 
 from __future__ import annotations
 
-from typing import Optional, Sequence
+from typing import Optional, Sequence, Union
 
 from mmengine.runner import Runner
 
+from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.engine.query_queue import Queries, QueryQueueHook
+from mmvtr.registry import DATASETS
 from mmvtr.storage import read_plain
+
+#: Of a training set, what adds something to its captions.
+NOT_READ = ('agreement', 'classes', 'environments', 'judgments')
 
 
 def check_source(
@@ -72,21 +77,44 @@ def read_bank(path: str) -> dict[str, Queries]:
     return stored
 
 
-def captions_of(queries: Queries, captions: Sequence[str], *, name: str) -> list[str]:
+def read_training_set(captions: Union[dict, VideoTextDataset]) -> VideoTextDataset:
+    """The videos and captions that a model was trained on, in their order.
+
+    Args:
+        captions: config of the set, or the set itself.  Of a config the annotations alone are read:
+            no video or feature, unless ``missing='skip'`` leaves out what is not there, which moves
+            all that follows; and no component that adds something to them.
+
+    Raises:
+        FileNotFoundError, KeyError, ValueError: as the dataset.
+    """
+    if not isinstance(captions, dict):
+        return captions
+    config = {key: value for key, value in captions.items() if key not in NOT_READ}
+    config['text_pipeline'] = []
+    if config.get('missing') != 'skip':
+        config['video_pipeline'] = []
+    return DATASETS.build(config)
+
+
+def captions_of(queries: Queries, data: VideoTextDataset, *, name: str) -> list[str]:
     """What K stored texts say.
 
     Args:
         queries: texts of a training set.
-        captions: all of that set, in its order.
+        data: that set.
         name: of who asks or of a file, for errors.
 
     Raises:
-        ValueError: a position that the set does not have.
+        ValueError: a position that the set does not have, or one whose text is of another video.
+            (Sets of one layout, as of five captions a video each, cannot be told apart.)
     """
-    last = int(queries.index.max())
-    if last >= len(captions):
-        raise ValueError(
-            f'{name}: a stored text is at position {last} of its training set, but captions= has '
-            f'{len(captions)}: give the set that the model was trained on'
-        )
-    return [captions[place] for place in queries.index.tolist()]
+    for place, video in zip(queries.index.tolist(), queries.video.tolist()):
+        own = data.texts[place]['video_idx'][0] if place < len(data.texts) else None
+        if own != video:
+            found = f'{len(data.texts)} texts' if own is None else f'that of video {own} there'
+            raise ValueError(
+                f'{name}: the text at position {place} of its training set is of video {video}, '
+                f'but captions= has {found}: give the set that the model was trained on'
+            )
+    return [data.texts[place]['text'] for place in queries.index.tolist()]

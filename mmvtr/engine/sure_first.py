@@ -8,10 +8,15 @@ import torch
 from mmengine.runner import Runner
 from torch import Tensor
 
+from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.engine.evaluation import Evaluation
 from mmvtr.engine.score_transforms import TransformHook, check_temperature, temperature_of
-from mmvtr.engine.stored_queries import captions_of, check_source, stored_queries
-from mmvtr.evaluation.length_bias import read_annotations
+from mmvtr.engine.stored_queries import (
+    captions_of,
+    check_source,
+    read_training_set,
+    stored_queries,
+)
 from mmvtr.functional.first_places import check_sure, expected_truth, sure_first
 from mmvtr.registry import HOOKS, TASK_UTILS
 from mmvtr.structures import Directed
@@ -37,20 +42,22 @@ class SureFirstHook(TransformHook):
             imply which.  Its annotations alone are read, never a video or a feature.
         written: the texts of the softmax. ``'gallery'``: the gallery's own, of which one was
             written for the clip.  ``'train_queue'`` (of a :class:`QueryQueueHook`) or ``'bank'``:
-            captions of the training set, for a gallery that need not have such a text, as a list
-            of labels.
+            captions of the training set, each once, for a gallery that need not have such a text,
+            as a list of labels.  What several captions say alike counts as often.
         bank_file: for ``written='bank'``, which has to be of that training set.
         sure: in [0, 1], how surely a first text has to hold.
         temperature: of the softmax; None = the model's.
         places: how many texts are first.
         witness: config of what reads the captions: ``learn(videos, texts)`` and
-            ``among(captions)``.
+            ``among(captions, others, device=...)``, as those of
+            :class:`~mmvtr.datasets.CaptionImplication`.
         name: of its results.
 
     Raises:
         ValueError: ``sure`` outside [0, 1], ``places`` below 1, a temperature that is not positive,
             an unknown ``written``, a bank without a file; (before a run) no training clip has two
-            captions; (at evaluation) stored queries of another training set.
+            captions; (at evaluation) stored queries of another training set, as far as its layout
+            tells.
         RuntimeError: (at evaluation) no stored queries: nothing was ever pushed, or no queue hook.
     """
 
@@ -78,14 +85,13 @@ class SureFirstHook(TransformHook):
         self.written, self.bank_file = written, bank_file
         self.sure, self.temperature, self.places = sure, temperature, places
         self.witness = TASK_UTILS.build(dict(witness))
-        self._said: list[str] = []  # the training captions, once they are read
+        self._data: Optional[VideoTextDataset] = None  # once it is read
 
     def before_run(self, runner: Runner) -> None:
         """Read the training captions, in all processes: building a dataset may wait for others."""
-        if not self._said:
-            data = read_annotations(self.captions)
-            self.witness.learn(data.videos, data.texts)
-            self._said = [text['text'] for text in data.texts]
+        if self._data is None:
+            self._data = read_training_set(self.captions)
+            self.witness.learn(self._data.videos, self._data.texts)
 
     def transformed(self, runner: Runner, evaluation: Evaluation) -> Directed:
         loop = runner.test_loop if evaluation.mode == 'test' else runner.val_loop
@@ -110,9 +116,9 @@ class SureFirstHook(TransformHook):
         return Directed(scores.cpu(), v2t.cpu())
 
     def _stored(self, runner: Runner, evaluation: Evaluation) -> tuple[Tensor, list[str]]:
-        """Scores [V, K] of the clips with K different captions of the training set, and these."""
+        """Scores [V, K] of the clips with K captions of the training set, each once, and these."""
         stored = stored_queries(runner, self.written, bank_file=self.bank_file, name=self.name)
         queries = stored['text'].newest()
         tiles = evaluation.bank_scores('text', queries.levels)
         scores = torch.cat([tile.t() for _, tile in tiles.parts()])
-        return scores, captions_of(queries, self._said, name=self.name)
+        return scores, captions_of(queries, self._data, name=self.name)

@@ -206,11 +206,11 @@ class VideoRetrievalInferencer(BaseInferencer):
         if kind not in OTHER:
             raise ValueError(f"kind: 'video' or 'text', not {str(kind)[:80]!r}")
         bank = None if bank is None else str(bank)
-        check_transform(transform, kind, bank=bank, captions=captions, sure=sure)
+        common = dict(bank=bank, temperature=temperature)
+        check_transform(transform, kind, captions=captions, sure=sure, **common)
         given = self._given(gallery, kind)
         given, items = self._encode(given, batch_size, on_broken)
         check_items(self.model, items, 'the gallery')
-        common = dict(bank=bank, temperature=temperature)
         changed = {}
         if transform == SURE_FIRST:
             common.update(captions=captions, sure=sure)

@@ -62,7 +62,7 @@ class Surely(NamedTuple):
     def truth(self, model: nn.Module, queries: Items, raw: Tensor) -> Tensor:
         """Float32 [Q, N]: how surely each text holds of Q videos with the scores ``raw``."""
         own = raw if self.written is None else score(model, 'video', queries, self.written)
-        return expected_truth(own, self.implied, temperature=self.temperature)
+        return expected_truth(own, self.implied, temperature=self.temperature).cpu()
 
 
 class RankingSample(BaseDataElement):

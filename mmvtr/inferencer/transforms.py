@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Optional
 
 import torch
+from mmengine.logging import print_log
 from torch import Tensor, nn
 
 from mmvtr.datasets import CaptionImplication
 from mmvtr.engine.evaluation import refuse_other_levels, score_tiles
-from mmvtr.engine.stored_queries import captions_of, read_bank
-from mmvtr.evaluation.length_bias import read_annotations
+from mmvtr.engine.stored_queries import captions_of, read_bank, read_training_set
 from mmvtr.functional.first_places import check_sure
 from mmvtr.functional.sinkhorn import column_biases, sinkhorn
 from mmvtr.inferencer.given import OTHER, Given
-from mmvtr.inferencer.ranking import Items, Surely, check_items
+from mmvtr.inferencer.ranking import QUERIES, Items, Surely, check_items, flat_of
+from mmvtr.pretrained import refuse_unregistered
 
 #: What adds a bias to each item, and what puts the surest text first.
 BIASES = ('sinkhorn', 'unbalanced_sinkhorn', 'inverted_softmax')
@@ -24,17 +26,26 @@ HELD = 2**26
 
 
 def check_transform(
-    transform: Optional[str], kind: str, *, bank: Optional[str], captions: Any, sure: float
+    transform: Optional[str],
+    kind: str,
+    *,
+    bank: Optional[str],
+    temperature: Optional[float],
+    captions: Any,
+    sure: float,
 ) -> None:
     """See that what was given for a gallery goes together, before it is encoded.
 
     Raises:
         ValueError: an unknown transform; one without what it needs, or without one what it would
-            need; what surely holds, of videos; ``sure`` outside [0, 1].
+            need; what surely holds, of videos; a temperature that is not positive; ``sure`` outside
+            [0, 1]; captions whose config asks for what is not registered.
     """
     if transform is not None and transform not in (*BIASES, SURE_FIRST):
         known = (*BIASES, SURE_FIRST)
         raise ValueError(f'transform must be one of {known}, not {str(transform)[:80]!r}')
+    if temperature is not None and not temperature > 0:
+        raise ValueError(f'temperature must be positive, not {temperature}')
     if transform == SURE_FIRST:
         check_sure(sure)
         if kind != 'text':
@@ -44,6 +55,8 @@ def check_transform(
                 f'transform={SURE_FIRST!r} needs captions=, the training set (or its config) whose '
                 'captions say what texts imply'
             )
+        if isinstance(captions, dict):  # that of a model of the hub, too
+            refuse_unregistered(captions, 'captions')
         return
     if captions is not None:
         raise ValueError(f'captions belong to transform={SURE_FIRST!r}; got {transform!r}')
@@ -74,33 +87,40 @@ def surely_of(
         captions: the training set, or its config; its annotations alone are read.
         bank: a file of tools/export_bank.py, of that set: of its captions one could have been
             written for a video.  None: one of the gallery's texts.
-        temperature: positive; None = the model's.
+        temperature: None = the model's.
         sure: in [0, 1], how surely a first text has to hold.
 
     Raises:
         FileNotFoundError, RuntimeError: no such bank, or none.
-        ValueError: texts that nobody knows, a temperature that is not positive, captions of which
-            no video has two, a bank of another model or of another training set.
+        ValueError: texts that nobody knows, captions of which no video has two, a bank of another
+            model or of another training set.
     """
     if None in given.sources:
         raise ValueError(
             f'transform={SURE_FIRST!r} reads the texts of the gallery: give texts, no vectors'
         )
-    data = read_annotations(captions)
+    data = read_training_set(captions)
     witness = CaptionImplication()
     witness.learn(data.videos, data.texts)
     written, own = None, given.sources
     if bank is not None:
         queries = read_bank(bank)['text'].newest()
-        own = captions_of(queries, [text['text'] for text in data.texts], name=bank)
-        written = queries.levels
-        check_items(model, written, bank, gallery)
+        own = captions_of(queries, data, name=bank)
+        check_items(model, queries.levels, bank, gallery)
+        flat = flat_of(model, queries.levels)
+        written = queries.levels if flat is None else flat
     temperature = model.temperature().item() if temperature is None else temperature
-    if not temperature > 0:
-        raise ValueError(f'temperature must be positive, not {temperature}')
-    implied = witness.among(own, given.sources)
+    device = torch.device(model.data_preprocessor.device)
+    implied = witness.among(own, given.sources, device=device)
     if implied.shape[0] * implied.shape[1] <= HELD:
-        implied = torch.cat([tile for _, tile in implied.parts()], dim=1)
+        implied = torch.cat([tile.cpu() for _, tile in implied.parts()], dim=1)
+    else:
+        print_log(
+            f'What {implied.shape[0]} texts imply of {implied.shape[1]} is too much to keep: it is '
+            f'found anew for each {QUERIES} videos, which takes a minute or so without a GPU',
+            'current',
+            logging.WARNING,
+        )
     return Surely(implied, written, temperature, sure)
 
 
@@ -134,9 +154,11 @@ def bank_biases(
 
     Raises:
         FileNotFoundError, RuntimeError: no such bank, or none.
-        ValueError: a temperature that is not positive, negative iterations, a bank of another
-            model.
+        ValueError: another transform, a temperature that is not positive, negative iterations, a
+            bank of another model.
     """
+    if transform not in BIASES:
+        raise ValueError(f'transform must be one of {BIASES}, not {str(transform)[:80]!r}')
     if isinstance(gallery, Tensor):
         raise ValueError('a transform needs Encoded items as its gallery, not flat vectors')
     device = torch.device(model.data_preprocessor.device)

@@ -17,7 +17,7 @@ from mmengine.config import Config
 from mmengine.registry import WEIGHT_INITIALIZERS, Registry
 
 from mmvtr.datasets.files import is_file_name
-from mmvtr.registry import FUNCTIONS, MODELS, TRANSFORMS
+from mmvtr.registry import DATASETS, FUNCTIONS, METRICS, MODELS, TASK_UTILS, TRANSFORMS
 from mmvtr.utils import forget_pretrained, register_all_modules
 
 #: Where files that a model needs beside its weights lie in its folder.
@@ -149,6 +149,36 @@ def refuse_code(data: Mapping[str, Any], name: str) -> None:
                     f'{name}: {where} is {str(found)[:80]!r}, which is no registered component of '
                     'this version; one of another project is registered when its module is imported'
                 )
+
+
+def refuse_unregistered(data: Mapping[str, Any], name: str) -> None:
+    """See that a dataset's config asks for registered components only, whoever has written it.
+
+    Args:
+        data: the config.
+        name: what error messages call it.
+
+    Raises:
+        ValueError: a component that no registry has, or a scope that is not known.
+    """
+    register_all_modules(init_default_scope=False)
+    known = set().union(*map(_names, (DATASETS, TASK_UTILS, TRANSFORMS, FUNCTIONS, METRICS)))
+    scopes = {node.scope for node in _nodes(DATASETS)}
+    for where, part in _walk(_listed(data), name):
+        for key, allowed in (('type', known), ('_scope_', scopes)):
+            found = part.get(key)
+            if found is not None and (not isinstance(found, str) or found not in allowed):
+                raise ValueError(
+                    f'{where}.{key} is {str(found)[:80]!r}, which is not registered here; one of '
+                    'another project is registered when its module is imported'
+                )
+
+
+def _listed(value: Any) -> Any:
+    """The same with lists for tuples, which configs have as well."""
+    if isinstance(value, dict):
+        return {key: _listed(x) for key, x in value.items()}
+    return [_listed(x) for x in value] if isinstance(value, (list, tuple)) else value
 
 
 _PIPELINES = ('video_pipeline', 'text_pipeline')

@@ -4,17 +4,19 @@ import logging
 from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from torch.nn.functional import normalize
 
-from mmvtr.datasets import CaptionImplication
+from mmvtr.datasets import CaptionImplication, VideoTextDataset
 from mmvtr.engine import SureFirstHook
 from mmvtr.engine.evaluation import Encoded, Evaluation
 from mmvtr.engine.query_queue import Queries, QueryQueueHook
+from mmvtr.engine.stored_queries import read_training_set
 from mmvtr.functional import expected_truth, sure_first
 from mmvtr.models.similarities.cosine import CosineSimilarity
-from mmvtr.registry import HOOKS
+from mmvtr.registry import DATASETS, HOOKS
 from mmvtr.structures import Embedding, Relation
 
 #: "moves" is said wherever something hops or spins, and never where all rests; nothing else says
@@ -28,9 +30,9 @@ CLIPS = [
 GALLERY = ['it moves', 'a star rests', 'a blue box hops', 'a red box hops', 'a box spins']
 
 
-def records():
-    texts = [dict(text=caption, video_idx=[v]) for v, own in enumerate(CLIPS) for caption in own]
-    return SimpleNamespace(videos=[{} for _ in CLIPS], texts=texts)
+def records(clips=CLIPS):
+    texts = [dict(text=caption, video_idx=[v]) for v, own in enumerate(clips) for caption in own]
+    return SimpleNamespace(videos=[{} for _ in clips], texts=texts)
 
 
 @pytest.fixture
@@ -146,10 +148,45 @@ def test_captions_of_the_training_set_stand_for_what_could_have_been_written(
     assert not labels.transductive
 
 
-def test_a_queue_of_another_training_set_is_refused(runner, labels):
-    runner.hooks = [queue_of([0, len(records().texts)])]
-    with pytest.raises(ValueError, match='is at position 192 .* captions= has 192'):
-        first(SureFirstHook(captions=records(), written='train_queue'), runner, labels)
+@pytest.mark.parametrize(
+    'clips, said',
+    [
+        (CLIPS[:10], 'the text at position 190 .* of video 47, but captions= has 40 texts'),
+        ([CLIPS[0][:3], *CLIPS[1:]], 'at position 3 .* of video 0, but .* that of video 1 there'),
+    ],
+)
+def test_a_queue_of_another_training_set_is_refused(runner, labels, clips, said):
+    runner.hooks = [queue_of([3, 190])]
+    hook = SureFirstHook(captions=records(clips), written='train_queue')
+    with pytest.raises(ValueError, match=said):
+        first(hook, runner, labels)
+
+
+@DATASETS.register_module()
+class SaidOfThree(VideoTextDataset):
+    """Two captions of each of three videos."""
+
+    def load_annotations(self):
+        texts = [
+            dict(text_id=f'{n}{x}', text=f'{x} {n}', video_idx=[n]) for n in range(3) for x in 'ab'
+        ]
+        return [dict(video_id=str(n)) for n in range(3)], texts
+
+
+def test_positions_count_without_the_videos_that_are_not_there(tmp_path):
+    for n in (1, 2):
+        np.save(tmp_path / f'{n}.npy', np.ones((2, 3), np.float32))
+    captions = dict(
+        type='SaidOfThree',
+        missing='skip',
+        agreement=dict(type='CaptionAgreement'),
+        video_pipeline=[dict(type='LoadFeatures', path=str(tmp_path))],
+        text_pipeline=[dict(type='WordTokenize', vocab_file='nowhere.txt')],
+    )
+    data = read_training_set(captions)
+    assert [text['text'] for text in data.texts] == ['a 1', 'b 1', 'a 2', 'b 2']
+    assert not any('agreement' in text for text in data.texts)
+    assert len(read_training_set({**captions, 'missing': 'raise'}).texts) == 6  # none is opened
 
 
 def test_without_a_queue(runner, labels):

@@ -95,6 +95,15 @@ def test_what_all_texts_imply_is_sure():
     assert found.argmax(1).tolist() == scores.argmax(1).tolist()
 
 
+@pytest.mark.parametrize('texts, labels', [(16384, 3), (5000, 2)])
+def test_what_holds_by_all_of_many_texts_is_sure(texts, labels):
+    scores = torch.randn(200, texts, generator=torch.Generator().manual_seed(1))
+    truth = expected_truth(scores, torch.ones(texts, labels), temperature=0.5)
+    assert truth.max() <= 1
+    own = torch.randn(200, labels, generator=torch.Generator().manual_seed(2))
+    assert torch.equal(sure_first(own, truth, sure=1.0).argmax(1), own.argmax(1))
+
+
 def test_autocast_changes_nothing():
     scores, _, implied = (x.float() for x in drawn())
     expected = expected_truth(scores, implied, temperature=0.5)

@@ -153,29 +153,35 @@ class CaptionImplication:
         said = self._bags(captions)
         asked = said if others is None else self._bags(others)
         logs = np.full((len(said), len(self.known)), np.log(self.least), dtype=np.float32)
-        having: dict[str, list[int]] = {}
-        for n, (row, (known, unknown)) in enumerate(zip(logs, said)):
+        for row, (known, _) in zip(logs, said):
             if known:
                 row[:] = np.log(self.implied[known].max(0))
-            for word in unknown:
-                having.setdefault(word, []).append(n)
         held, never = torch.from_numpy(logs).to(device), math.log(self.least)
+        place: dict[str, int] = {}
+        for _, unknown in said:
+            for word in unknown:
+                place.setdefault(word, len(place))
+        own = [(n, place[word]) for n, (_, unknown) in enumerate(said) for word in unknown]
+        having = torch.sparse_coo_tensor(
+            torch.tensor(own, dtype=torch.long).reshape(-1, 2).t(),
+            torch.ones(len(own)),
+            (len(said), len(place)),
+            device=held.device,
+            check_invariants=True,
+        ).coalesce()
 
         def columns(part: slice) -> Tensor:
-            wanted = torch.zeros(len(asked[part]), len(self.known))
-            for row, (known, _) in zip(wanted, asked[part]):
-                row[known] = 1.0
-            pairs = [
-                (n, m)
-                for m, (_, unknown) in enumerate(asked[part])
-                for word in unknown
-                for n in having.get(word, ())
-            ]
-            own = torch.tensor(pairs, dtype=torch.long, device=held.device).reshape(-1, 2)
-            unknown = torch.tensor([len(unknown) for _, unknown in asked[part]]).to(held)
+            some = asked[part]
+            wanted = torch.zeros(len(self.known), len(some))
+            shared = torch.zeros(len(place), len(some))
+            for column, (known, unknown) in enumerate(some):
+                wanted[known, column] = 1.0
+                shared[[place[word] for word in unknown if word in place], column] = 1.0
+            missed = torch.tensor([float(len(unknown)) for _, unknown in some]).to(held)
             with torch.autocast(held.device.type, enabled=False):
-                found = held @ wanted.to(held).t() + never * unknown
-            found.index_put_(tuple(own.t()), found.new_tensor(-never), accumulate=True)
+                if place:
+                    missed = missed - torch.sparse.mm(having, shared.to(held))
+                found = held @ wanted.to(held) + never * missed
             return found.clamp_(max=0).exp_()
 
         return Tiles.of((len(said), len(asked)), columns, name='implied')

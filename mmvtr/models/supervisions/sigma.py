@@ -21,13 +21,15 @@ class SigmaSupervision(nn.Module):
         eta_tv = max(floor, 1 - min(1, r_t / half))
 
     sigma is UATVR's uncertainty, the geometric mean of a text's standard deviations (its Fig. 3).
-    It tells texts that say little, without words, and nothing of which videos they are true of.
-    So it is at its best as the floor of another supervision, which knows pairs: in
+    Where its head has learnt to, it tells texts that say little, without words (docs/uatvr.md says
+    where it has, and where it points the other way), and nothing of which videos they are true of.
+    So it is meant as the floor of another supervision, which knows pairs: in
     ``SeveralSupervisions(spared_by='all')`` a negative is spared only as far as both spare it, and
-    a text that a head is sure of is pushed as if nothing were known.
+    those of a text that its head is sure of are pushed in full.  How much a text counts
+    (``Target.counts``) is not its matter.
 
     Weights carry no gradient, and there are no losses: what sigma means is learnt by the objectives
-    of the head (``MultiInstanceContrast``, ``KLToUnit``).
+    of the head (``MultiInstanceContrast``, which reads the same weights, ``KLToUnit``).
 
     Args:
         level: of the texts; a head has made it (``model.heads``).

@@ -70,6 +70,16 @@ def test_as_a_floor_it_spares_nothing_of_a_sure_text(texts, target):
     assert {'words_eta_negative', 'sigma_eta_negative'} <= set(logs)
 
 
+def test_counts_are_those_of_the_words(texts, target):
+    words = dict(type='ImplicationSupervision')
+    both = SeveralSupervisions(
+        parts=dict(words=words, sigma=dict(type='SigmaSupervision')), spared_by='all'
+    )
+    alone, _ = MODELS.build(words)({}, {}, target)
+    found, _ = both(texts, {}, target)
+    assert torch.equal(found.counts, alone.counts) and (found.counts < 1).any()
+
+
 def test_nothing_of_it_is_learnt(texts, target):
     texts['gaussian'].log_std.requires_grad_()
     found, logs = SigmaSupervision()(texts, {}, target)
