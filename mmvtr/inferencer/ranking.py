@@ -62,6 +62,7 @@ class Surely(NamedTuple):
     def truth(self, model: nn.Module, queries: Items, raw: Tensor) -> Tensor:
         """Float32 [Q, N]: how surely each text holds of Q videos with the scores ``raw``."""
         own = raw if self.written is None else score(model, 'video', queries, self.written)
+        own = own.to(model.data_preprocessor.device)
         return expected_truth(own, self.implied, temperature=self.temperature).cpu()
 
 

@@ -113,7 +113,7 @@ def surely_of(
     device = torch.device(model.data_preprocessor.device)
     implied = witness.among(own, given.sources, device=device)
     if implied.shape[0] * implied.shape[1] <= HELD:
-        implied = torch.cat([tile.cpu() for _, tile in implied.parts()], dim=1)
+        implied = torch.cat([tile for _, tile in implied.parts()], dim=1)
     else:
         print_log(
             f'What {implied.shape[0]} texts imply of {implied.shape[1]} is too much to keep: it is '
