@@ -160,6 +160,7 @@ CONDITIONS = {
         36, 'combinations', 'A corpus that nothing was chosen or tried on.'
     )._replace(
         methods=('infonce', 'dvtr_v2t', 'ti', 'uatvr', *ALONE, 'oracle'),
+        matched=('uatvr_implied_sigma',),
         why='Parts have the settings that they have alone; learning rates are chosen as for all '
         'conditions with general captions.',
     ),
