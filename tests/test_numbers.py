@@ -284,8 +284,8 @@ def lengths(figures):
         f'wins back {won[0]} of the {lost} of rsum that the confounder costs InfoNCE, where a '
         f'random split, which costs the same, wins {won[1]}.',
         f'it is {val["infonce"] - val["causal"]:.0f} below InfoNCE: nobody',
-        f'At eight of ten the confounder costs {rsum("lengths50", "infonce") - milder:.0f}, and the '
-        f'split has {figures.interval("lengths80", "causal", RSUM)} over the random one, which is '
+        f'At eight of ten the confounder costs {rsum("lengths50", "infonce") - milder:.0f}, and '
+        f'the split has {figures.interval("lengths80", "causal", RSUM)} over the random one, which is '
         'not resolved once corrected.',
     ]
 

@@ -44,7 +44,8 @@ from planted_runs import ROOT, WORK, make_features, sister_tower
 
 #: Family and method -> role -> point of the grid.
 Choices = Mapping[tuple[str, str], Mapping[str, Mapping[str, float]]]
-#: Trainings at other settings than a method's own have the first seeds only.
+#: Trainings at other settings than a method's own have the first seeds only, where no condition asks
+#: for them.
 SEEDS_OF_OTHERS = 3
 SMOKE_CORPUS = dict(num_train=96, num_val=24, num_test=64)
 SMOKE_OPTIONS = {'train_cfg.max_epochs': 3, 'train_cfg.val_interval': 3}
@@ -80,7 +81,8 @@ class Plan(NamedTuple):
     def count(self, name: str, role: str = OWN) -> int:
         """Trainings of each row of a condition."""
         count = self.seeds or self.conditions[name].seeds
-        return count if role == OWN else min(count, SEEDS_OF_OTHERS)
+        asked = role == MATCHED and self.conditions[name].matched
+        return count if role == OWN or asked else min(count, SEEDS_OF_OTHERS)
 
     def grid(self, family: str) -> Sequence[Mapping[str, float]]:
         """Points that the methods of a family are tuned with."""

@@ -360,7 +360,7 @@ def draw(fronts: Mapping[str, Sequence[Point]], path: Path) -> None:
             axes.set(xlabel='paired rsum, against InfoNCE')
             axes.set_title(title, loc='left')
         panels[0].set(ylabel='v2t P@1, % of what is to be won', xlim=(-26, 6), ylim=(-10, 95))
-        panels[0].legend(frameon=False, loc='lower left')
+        panels[0].legend(frameon=False, loc='lower left', fontsize=8)
         for axes in panels:
             area = Rectangle((-AIM_COST, AIM_SHARE), 100, 100, zorder=0)  # as far as is seen
             axes.add_patch(area).set(facecolor=AREA, linewidth=0)

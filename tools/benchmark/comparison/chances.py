@@ -138,7 +138,7 @@ METHODS: dict[str, Method] = {
         'UATVR',
         _untrimmed('uatvr'),
         'paper',
-        controls=('pooled', 'tokens', 'tokens_extra'),
+        controls=('tokens', 'tokens_extra', 'pooled'),
         note="with the heads and objectives of its tables' networks. Changed: samples are compared "
         'by their cosines at temperature .05 (Eq. 11 has inner products and no temperature).',
     ),
@@ -328,7 +328,8 @@ CONDITIONS: dict[str, Condition] = {
         why="By the spread of three trainings of `tokens`, about 12 would tell UATVR's heads from "
         'token-wise matching alone, and no other question of theirs is asked here. All are new. '
         "Each has its own best learning rate of `tokens`, and the two differ (UATVR's is an end of "
-        'the grid); what both do at the rate of their baseline stands there.',
+        'the grid), so it has all trainings at that of its control as well.',
+        matched=('tokens_uatvr',),
         **_again(_TOKENS_CONDITION),
         seeds=12,
     ),
