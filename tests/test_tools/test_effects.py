@@ -243,9 +243,9 @@ def test_a_fair_family_is_trained_at_three_settings(tool, plan_of, monkeypatch, 
             assert (name, 'infonce', seed, 'own', low) in found
             assert (name, 'implied_lifted', seed, 'own', high) in found
     others = [one for one in found if one[3] != 'own']
-    assert others == found[-9:]  # own settings first
-    # Where the family was tuned, three seeds, and none for what is the same; on a corpus on which
-    # nothing was chosen, the settings of its control alone.
+    assert others == found[-10:]  # own settings first
+    # Where the family was tuned, three seeds, and none for what is the same; where a condition asks
+    # for the settings of its control, all seeds of these.
     assert others == [
         *(('general21', 'implied_lifted', seed, 'recall', middle) for seed in (210, 211, 212)),
         *(
@@ -253,8 +253,9 @@ def test_a_fair_family_is_trained_at_three_settings(tool, plan_of, monkeypatch, 
             for seed in range(3)
             for name, first in (('general21', 210), ('general24', 240))
         ),
+        ('general24', 'implied_lifted', 243, 'matched', low),
     ]
-    assert len({t.key for t in trainings}) == len(found) == 25
+    assert len({t.key for t in trainings}) == len(found) == 26
     cfg = importlib.import_module('comparison.cells').config_of(trainings[0])
     assert cfg.default_hooks.checkpoint.save_best is None
     assert cfg.train_cfg.val_interval == cfg.train_cfg.max_epochs  # and the last epoch is tested

@@ -44,8 +44,8 @@ from planted_runs import ROOT, WORK, make_features, sister_tower
 
 #: Family and method -> role -> point of the grid.
 Choices = Mapping[tuple[str, str], Mapping[str, Mapping[str, float]]]
-#: Trainings at other settings than a method's own have the first seeds only, where no condition asks
-#: for them.
+#: Trainings at other settings than a method's own have the first seeds only; where a condition asks
+#: for them, all.
 SEEDS_OF_OTHERS = 3
 SMOKE_CORPUS = dict(num_train=96, num_val=24, num_test=64)
 SMOKE_OPTIONS = {'train_cfg.max_epochs': 3, 'train_cfg.val_interval': 3}
