@@ -264,6 +264,10 @@ def test_further_controls_and_what_they_took(plan, folder, write):
         '**helps** +30.0, rsum +230.0 over costly (which trains 2.0 times as long)',
     ]
     assert '- **Helps**: the soft one \u2020 (' in text and '- **the soft one**: Beware.' in text
+    for seed in range(3):  # of another day, which may be another machine
+        cell = put(folder)['ambiguity60', 'costly', seed]
+        put(folder, {**cell, 'made': {**cell['made'], 'date': '2026-12-24'}})
+    assert 'rsum +230.0 over costly' in write() and 'times as long' not in write()
     main = lines_of(text, '### Paired retrieval')
     over, aim, cost = (main['row'].index(name) for name in ('over', *FURTHER))
     assert main['the soft one'][over] == 'idle'

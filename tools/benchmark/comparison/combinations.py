@@ -94,7 +94,7 @@ METHODS = {
         note='the same training; in the test a bias whose marginal is relaxed.',
     ),
     'implied_ncl_relaxed': Method(
-        'implied texts + NCL',
+        'implied texts + NCL, relaxed bias',
         IMPLIED,
         'combination',
         {FLOOR: 0.07, 'model.losses.contrastive.type': 'NormalizedContrastiveLoss'},

@@ -38,8 +38,8 @@ cells that it wrote, as is [all its tables]({tables}); do not edit.
   survive the correction.
 - *First round*: learning rate and epoch were chosen by paired recall on 150 clips, and nothing is
   corrected. All else has the fair protocol: method and control with the same learning rates (three,
-  or five for the triplet losses), chosen by the aim on 1,000 clips. *Unused*: no setting of the row
-  was chosen there; *later*: the same, on other corpora; a line over several corpora is not
+  or five for triplet losses and hubs), chosen by the aim on 1,000 clips. *Unused*: no setting of
+  the row was chosen there; *later*: the same, on other corpora; a line over several corpora is not
   corrected.
 - Rows with † have [a note]({tables}#what-the-rows-are). [All other rows]({tables}#does-it-help).
 """

@@ -181,7 +181,6 @@ PAPERS = (
             ('combinations', 'uatvr_implied'),
             ('combinations', 'uatvr_implied_sigma'),
             ('lengths_general', 'causal_implied'),
-            ('lengths_general', 'causal_implied', 'implied_lifted'),
             ('lengths_general', 'random_implied'),
             ('lengths_general', 'causal'),
             ('ambiguity60', 'agreement_ncl/sinkhorn'),

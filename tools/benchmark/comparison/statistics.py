@@ -154,12 +154,17 @@ def share(
 
 
 def time_ratio(row: Row, base: Row) -> Optional[float]:
-    """Median over the common seeds of CPU time to that of ``base``."""
-    pairs = [
-        (row.cells[seed].cpu_seconds, base.cells[seed].cpu_seconds)
-        for seed in row.cells.keys() & base.cells.keys()
+    """Median over the common seeds of CPU time to that of ``base``; None where there is none.
+
+    Two machines may have one name, so that times are compared that were taken on one day.
+    """
+    pairs = [(row.cells[seed], base.cells[seed]) for seed in row.cells.keys() & base.cells.keys()]
+    ratios = [
+        ours.cpu_seconds / theirs.cpu_seconds
+        for ours, theirs in pairs
+        if None not in (ours.cpu_seconds, theirs.cpu_seconds)
+        and all(ours.made[key] == theirs.made[key] for key in ('machine', 'date'))
     ]
-    ratios = [ours / theirs for ours, theirs in pairs if ours is not None and theirs is not None]
     return statistics.median(ratios) if ratios else None
 
 
