@@ -252,6 +252,13 @@ def findings(figures):
         f'nothing else have {bare(ps[spared], 3)}, agreement {bare(ps[agreed], 3)}, and what '
         f'surely holds first (next section) {bare(ps[sure], 3)}.',
         f'NCL with 60 % general captions (v2t P@1 {figures.interval(*lost)})',
+        'DVTR has {} for {}, and implied texts (.07) {} for {}.'.format(
+            *(
+                figures.same_rate('general21', name, key)
+                for name in ('dvtr_floor0', 'implied_lifted')
+                for key in (PRECISION, RSUM)
+            )
+        ),
         f"ARL with the paper's thresholds (v2t mAP {figures.interval(*arl)})",
         f'v2t mAP {figures.interval("moments", "arl_quarter", arl[2])}. The paper',
         *halves(figures),
