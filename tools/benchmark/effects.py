@@ -1,14 +1,14 @@
 """Does debiasing debias?  Every method and its controls, where the truth is planted and known.
 
-    python tools/benchmark/effects.py [--conditions clean ambiguity60 ...] [--methods dvtr ...]
+    python tools/benchmark/effects.py [--conditions general21 hubs ...] [--methods dvtr ...]
                                       [--seeds N] [--jobs 2] [--minutes 80]
                                       [--out docs/benchmark/effects]
                                       [--smoke] [--configs | --count | --page]
 
 1. Frame features of the planted corpora, by a frame tower trained on a sister corpus.
 2. Each method and its control are tuned on the same grid with seed 0, on val.
-3. Each is trained and tested with its choice over the seeds, one thread a training; under the fair
-   protocol also with the learning rate of its control, and with that of best paired recall.
+3. Each is trained and tested with its choice over the seeds, one thread a training; also with the
+   learning rate of its control, and with that of best paired recall.
 4. The page and its pictures are made from the cells.
 
 What is done is not done again: a killed run goes on where it stopped, and a fresh clone goes on
@@ -211,9 +211,10 @@ class Clock(NamedTuple):
         return (time.monotonic() - self.start) / 60
 
 
-def make_cells(plan: Plan, jobs: int, clock: Clock) -> None:
-    """Train and test what has no cell yet."""
+def make_cells(plan: Plan, jobs: int, clock: Clock, roles: Sequence[str] = ROLES) -> None:
+    """Train and test what has no cell yet, with the settings of some roles."""
     trainings, known = cells(plan, known_choices(plan)), known_shas(plan.out)
+    trainings = [training for training in trainings if training.role in roles]
     todo = [training for training in trainings if known.get(training.key) != training.sha]
     print(f'{len(trainings) - len(todo)} of {len(trainings)} cells are there', flush=True)
     features(todo, jobs)
@@ -287,8 +288,7 @@ def tune(plan: Plan, jobs: int, clock: Clock) -> bool:
         if all('sha' in entry for entry in grid) and new:
             best = max(grid, key=lambda entry: entry['val'])
             about = dict(condition=points[0].name, seed=0, grid=grid, chosen=best['point'])
-            if FAMILIES[family].fair:
-                about['by_recall'] = max(grid, key=lambda entry: entry['recall'])['point']
+            about['by_recall'] = max(grid, key=lambda entry: entry['recall'])['point']
             known.setdefault(family, {})[method] = about
     write_json(plan.out / 'tuning.json', known)
     return not clock.is_over
@@ -334,7 +334,7 @@ def known_choices(plan: Plan) -> Choices:
             choices[family, method][RECALL] = about['by_recall']
     for (family, method), points in choices.items():
         control = choices.get((family, control_of(family, method)))
-        if control and FAMILIES[family].fair:
+        if control:
             points[MATCHED] = control[OWN]
     return choices
 
@@ -351,8 +351,6 @@ def tuned(training: Training) -> dict[str, Any]:
     method, condition = METHODS[training.method], training.condition
     values = train(training)['val']
     found = dict(sha=training.sha, cpu_seconds=cpu_seconds(training.folder))
-    if not FAMILIES[condition.family].fair:
-        return dict(found, val=values[method.chosen_by])
     sums = with_sums(values, ('', method.meant))
     keys = dict(val=condition.aim, recall=condition.cost)
     prefix = f'{method.meant}/' if method.meant else ''

@@ -17,7 +17,7 @@ from dataclasses import fields
 from datetime import date
 from functools import cache
 from pathlib import Path
-from typing import Any, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Mapping, NamedTuple, Sequence
 
 import numpy as np
 import torch
@@ -26,7 +26,7 @@ from planted_runs import FEATURES, ROOT, results
 
 from comparison.files import OWN, load_json
 from comparison.kinds import LIFTED, LOWERED, RELAXED, SURE, Condition
-from comparison.plan import APART, METHODS, SUMS, is_fair
+from comparison.plan import APART, METHODS, SUMS
 from comparison.processes import run_tool
 from comparison.records import key_of, packed, put_record, read_records
 from mmvtr.datasets.planted_corpus.knobs import Knobs
@@ -82,11 +82,6 @@ class Training(NamedTuple):
         return self.name, self.method, self.seed, self.role
 
     @property
-    def chosen_by(self) -> Optional[str]:
-        """Key on val that chooses its epoch; None = the last epoch."""
-        return None if is_fair(self.condition) else METHODS[self.method].chosen_by
-
-    @property
     def folder(self) -> Path:
         """Work dir, relative to the project."""
         values = [f'{value:g}' for value in self.point.values()]
@@ -122,11 +117,10 @@ def config_of(training: Training) -> Config:
     _everywhere(cfg._cfg_dict, 'LoadFeatures', dict(path=path))
     # To go on from after a kill: it takes as long to write one as to train a few steps.
     cfg.default_hooks.checkpoint.interval = cfg.train_cfg.val_interval
-    cfg.default_hooks.checkpoint.save_best = training.chosen_by
-    cfg.val_evaluator = [dict(type='RetrievalMetric')]
-    if training.chosen_by is None:
-        cfg.train_cfg.val_interval = cfg.train_cfg.max_epochs
-        cfg.val_evaluator += [dict(type='SemanticMetric'), *map(dict, condition.metrics)]
+    cfg.default_hooks.checkpoint.save_best = None  # the last epoch is tested
+    cfg.train_cfg.val_interval = cfg.train_cfg.max_epochs
+    measured = ('RetrievalMetric', 'SemanticMetric')
+    cfg.val_evaluator = [*(dict(type=kind) for kind in measured), *map(dict, condition.metrics)]
     cfg.test_evaluator = evaluators(condition, cfg)
     hooks = [hook for hook in cfg.get('custom_hooks', []) if bare_name(hook) in KEPT_HOOKS]
     if any(name in HOOKS for name in method.transforms):
@@ -194,7 +188,7 @@ def _everywhere(node: Any, kind: str, changes: Mapping[str, Any]) -> None:
 
 
 def train(training: Training) -> dict[str, dict]:
-    """Metrics of the chosen epoch on ``val``, and on ``test``; trains what is not trained yet."""
+    """Metrics of the last epoch on ``val`` and ``test``; trains what is not trained yet."""
     folder = ROOT / training.folder
     with LOCKS[folder]:
         config = write_config(training)
@@ -203,7 +197,7 @@ def train(training: Training) -> dict[str, dict]:
                 write_json(folder / 'made.json', made(training.condition))
             run_tool('tools/train.py', config, '--work-dir', folder, '--resume', log=folder)
             (folder / 'done').touch()
-    return results(training.folder, training.chosen_by)
+    return results(training.folder, None)
 
 
 def summed(parts: Sequence[Training], folder: Path) -> dict[str, dict]:
@@ -220,9 +214,8 @@ def summed(parts: Sequence[Training], folder: Path) -> dict[str, dict]:
 
 
 def tested_checkpoint(folder: Path) -> Path:
-    """Of a finished training: the best on val, or the last."""
-    best = next(folder.glob('best_*.pth'), None)
-    return best or Path((folder / 'last_checkpoint').read_text().strip())
+    """Of a finished training: the last."""
+    return Path((folder / 'last_checkpoint').read_text().strip())
 
 
 def make_cell(training: Training, out: Path) -> dict[str, Any]:
@@ -275,9 +268,8 @@ def command(training: Training) -> str:
     if len(configs) == 1:
         return configs[0]
     last = config_of(training.parts[0]).train_cfg.max_epochs
-    kind = 'best_*' if training.chosen_by else f'epoch_{last}'
-    best = ' '.join(f'{part.folder}/{kind}.pth' for part in training.parts)
-    return ' && '.join([*configs, f'python tools/test.py {training.folder}/config.py {best}'])
+    those = ' '.join(f'{part.folder}/epoch_{last}.pth' for part in training.parts)
+    return ' && '.join([*configs, f'python tools/test.py {training.folder}/config.py {those}'])
 
 
 def per_query(

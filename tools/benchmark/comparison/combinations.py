@@ -45,7 +45,6 @@ paper has, and with learning rates chosen by the aim:
 from __future__ import annotations
 
 from comparison.chances import LONG
-from comparison.first_round import NORMALISED
 from comparison.general import FLOOR, IMPLIED, corpus
 from comparison.kinds import FAIR_GRID, RELAXED, SINKHORN, Condition, Family, Method
 
@@ -73,7 +72,7 @@ METHODS = {
         {FLOOR: 0.07, 'model.losses.contrastive.type': 'NormalizedContrastiveLoss'},
         transforms=(SINKHORN,),
         controls=('implied_biased', f'implied_biased/{SINKHORN}'),
-        chosen_by=NORMALISED,
+        meant=SINKHORN,
         note='one spares what is true of many, the other evens out how often it is found.',
     ),
     'implied_or_dvtr': Method(
@@ -106,7 +105,7 @@ METHODS = {
         NO_FLOOR,
         transforms=(SINKHORN,),
         controls=('dvtr_floor0', f'infonce/{SINKHORN}'),
-        chosen_by=NORMALISED,
+        meant=SINKHORN,
         note='DVTR spares what is true of many, and NCL evens out how often it is found.',
     ),
     'implied_relaxed': Method(
@@ -125,7 +124,7 @@ METHODS = {
         {FLOOR: 0.07, 'model.losses.contrastive.type': 'NormalizedContrastiveLoss'},
         transforms=(RELAXED,),
         controls=('implied_biased', f'implied_ncl/{SINKHORN}'),
-        chosen_by=f'{RELAXED}/retrieval/rsum',
+        meant=RELAXED,
         note="NCL's training; in the test a bias whose marginal is relaxed.",
     ),
     'causal_implied': Method(
@@ -206,4 +205,4 @@ CONDITIONS = {
         options=LONG,
     ),
 }
-FAMILIES = {'lengths_general': Family('lengths_general', FAIR_GRID, fair=True)}
+FAMILIES = {'lengths_general': Family('lengths_general', FAIR_GRID)}

@@ -8,22 +8,14 @@ from comparison.columns import heading
 from comparison.files import OWN, Row
 from comparison.kinds import Condition, Method
 from comparison.markdown import interval, table
-from comparison.papers import PAPERS, Paper
-from comparison.plan import FAMILIES, is_fair
+from comparison.papers import PAPERS, UNUSED, Paper, Place
+from comparison.plan import FAMILIES
 from comparison.statistics import Difference, difference, time_said
 from comparison.summary import NOTED
-from comparison.together import (
-    LATER_NAMES,
-    UNUSED_NAMES,
-    gains_of,
-    over_corpora,
-    told,
-    unused,
-    unused_together,
-)
+from comparison.together import over_corpora, pooled, told, unused, unused_together
 from comparison.verdicts import MATTERS, of_aim, word_said
 from comparison.views import View, word_of
-from mmvtr.evaluation.paired import seeds_needed
+from mmvtr.evaluation.paired import LEVEL, seeds_needed
 
 HEADINGS = ['method', 'condition', 'over', 'aim', 'cost', 'trainings', 'verdict']
 
@@ -55,27 +47,24 @@ class Line(NamedTuple):
 
 
 def verdict_lines(
-    paper: Paper,
+    places: Sequence[Place],
     views: Mapping[str, View],
     methods: Mapping[str, Method],
     *,
     further: bool = False,
 ) -> list[Line]:
-    """A line for each row that a paper is judged by, of those with cells of several seeds.
-
-    The corpora that nothing was chosen on share a line.
+    """A line for each row that is named, of those with cells of several seeds.
 
     Args:
-        paper: whose rows they are.
+        places: of a paper.
         views: by name.
         methods: by name.
         further: a line for each control, in place of the one that is named, or the first.
     """
-    lines, pooled = [], set()
-    for where, name, *named in paper.rows:
-        if where in UNUSED_NAMES:
-            lines += _pooled(views, methods, name) if name not in pooled else []
-            pooled.add(name)
+    lines = []
+    for where, name, *named in dict.fromkeys(place[:2] if further else place for place in places):
+        if where == UNUSED:
+            lines += _pooled(views, methods, name)
             continue
         view = views.get(where)
         if view is None or name not in view.rows or len(view.rows[name].cells) < 2:
@@ -124,7 +113,7 @@ def _line(view: View, methods: Mapping[str, Method], row: Row, control: str) -> 
     aim = view.edge(row, plan.aim, control)
     return Line(
         _label(view, methods, row),
-        plan.label + ('' if is_fair(plan) else ' (first round)'),
+        plan.label,
         view.labels[control] + time_said(row, view.rows[control]),
         plan,
         aim,
@@ -137,31 +126,26 @@ def _line(view: View, methods: Mapping[str, Method], row: Row, control: str) -> 
 def _pooled(views: Mapping[str, View], methods: Mapping[str, Method], name: str) -> list[Line]:
     """One line for all unused corpora; none before the row was trained on two of them."""
     those = unused(views)
-    gains = gains_of(those, name, OWN)
-    if gains is None or len(gains.aim) < 2:
-        return []
-    view = next(view for view in those if name in view.rows)
-    row, control = view.rows[name], view.rows[view.controls[name][0]]
-    aim, cost = over_corpora(gains.aim), over_corpora(gains.cost)
-    return [
-        Line(
-            _label(view, methods, row),
-            f'general captions, {len(gains.aim)} {_kind(those, name)} corpora',
-            view.labels[control.name] + time_said(row, control),
-            view.condition,
-            aim,
-            cost,
-            gains.trainings,
-            word_of(view.condition, aim, cost),
-            told,
+    found = [line for line in pooled(those) if (line.name, line.role) == (name, OWN)]
+    lines = []
+    for _, _, gains, p in found:
+        view = next(view for view in those if name in view.rows)
+        row, control = view.rows[name], view.rows[view.controls[name][0]]
+        aim, cost = over_corpora(gains.aim), over_corpora(gains.cost)
+        lines.append(
+            Line(
+                _label(view, methods, row),
+                f'general captions, {len(gains.aim)} unused corpora',
+                view.labels[control.name] + time_said(row, control),
+                view.condition,
+                aim,
+                cost,
+                gains.trainings,
+                word_of(view.condition, aim, cost, holds=p <= 1 - LEVEL),
+                told,
+            )
         )
-    ]
-
-
-def _kind(views: Sequence[View], name: str) -> str:
-    """Of the unused corpora that have a row: 'unused', or 'later' for those of what came later."""
-    having = {view.name for view in views if name in view.rows}
-    return 'later' if having <= set(LATER_NAMES) else 'unused'
+    return lines
 
 
 def _label(view: View, methods: Mapping[str, Method], row: Row) -> str:
@@ -177,13 +161,14 @@ def paper_sections(
     """A section a paper: its claim, what happened, and what its authors may say."""
     parts = []
     for paper in PAPERS:
-        lines = verdict_table(verdict_lines(paper, views, methods, further=True))
+        places = [*paper.first, *paper.rows]
+        lines = verdict_table(verdict_lines(places, views, methods, further=True))
         parts += [
             f'## {paper.name}\n',
             f'**Claim.** {paper.claim}\n',
             f'**Condition.** {paper.condition}\n',
             f'**What happened.**\n\n{lines}' if lines else '**What happened.** Nothing was run.\n',
-            what_it_takes(verdict_lines(paper, views, methods)),
+            what_it_takes(verdict_lines(places, views, methods)),
             edges(paper, views, methods, tuning) if lines else '',
             unused_together(views) if paper.together else '',
             f'**What its authors may say.** {paper.answer}\n',
@@ -192,12 +177,12 @@ def paper_sections(
 
 
 def what_it_takes(lines: Sequence[Line]) -> str:
-    """How many trainings would resolve what is not resolved under the fair protocol.  Ladders
-    are left out: they explain, and confirm nothing."""
+    """How many trainings would resolve what is not resolved.  Ladders are left out: they explain,
+    and confirm nothing."""
     found = []
     for line in lines:
         open_ = of_aim(line.word, line.aim, MATTERS[line.plan.aim]) == 'not resolved'
-        tuned = is_fair(line.plan) and len(FAMILIES[line.plan.family].grid) > 1
+        tuned = len(FAMILIES[line.plan.family].grid) > 1
         if open_ and tuned and line.aim.seeds:
             needed = seeds_needed(line.aim.gains, MATTERS[line.plan.aim])
             name = line.label.replace(f' {NOTED}', '')
@@ -217,11 +202,12 @@ def edges(
     methods: Mapping[str, Method],
     tuning: Mapping[str, Any],
 ) -> str:
-    """Rows of the fair protocol whose learning rate is an end of the grid: it may not be best."""
+    """Rows whose learning rate is an end of the grid: it may not be best."""
     found: dict[str, None] = {}
-    for where, name, *_ in paper.rows:
-        view = views.get(where)
-        if view is None or name not in view.rows or not is_fair(view.condition):
+    for where, name, *_ in (*paper.first, *paper.rows):
+        having = (view for view in unused(views) if name in view.rows)
+        view = next(having, None) if where == UNUSED else views.get(where)
+        if view is None or name not in view.rows:
             continue
         plan = view.condition
         grid = FAMILIES[plan.family].grid

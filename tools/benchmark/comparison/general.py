@@ -134,4 +134,4 @@ CONDITIONS = {
         for number, seed in enumerate((*UNUSED, *LATER, *LAST), 1)
     },
 }
-FAMILIES = {FAMILY: Family('general21', WIDE_GRID, fair=True)}
+FAMILIES = {FAMILY: Family('general21', WIDE_GRID)}

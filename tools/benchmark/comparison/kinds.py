@@ -18,8 +18,8 @@ class Method(NamedTuple):
         transforms: test-time transforms of its scores that have rows of their own.
         controls: rows that it is compared with, see ``files.controls_of``: first the one that
             differs by its idea alone and costs no more, which decides; () = the baseline.
-        chosen_by: key on val that chooses learning rate and epoch; of a transform, it is meant to
-            be tested with that.
+        meant: the transform that it is meant to be tested with, and that its settings are chosen
+            with; '' = none.
         note: what one must know to read its rows, where the label does not say it.
     """
 
@@ -29,14 +29,8 @@ class Method(NamedTuple):
     options: Mapping[str, Any] = {}
     transforms: Sequence[str] = ()
     controls: Sequence[str] = ()
-    chosen_by: str = 'retrieval/rsum'
+    meant: str = ''
     note: str = ''
-
-    @property
-    def meant(self) -> str:
-        """The transform that it is meant to be tested with; '' = none."""
-        first = self.chosen_by.split('/')[0]
-        return '' if first == 'retrieval' else first
 
 
 class Condition(NamedTuple):
@@ -82,21 +76,34 @@ class Condition(NamedTuple):
     matched: Sequence[str] = ()
 
 
+def redrawn(condition: Condition, seed: int) -> Condition:
+    """Its clips and captions drawn anew, and trainings with seeds that none there has had.
+
+    Args:
+        condition: whose knobs are kept.
+        seed: of the corpus; ten times that is the first of its trainings.
+    """
+    folder = f'{condition.features["folder"]}{seed}'
+    return condition._replace(
+        corpus={**condition.corpus, 'seed': seed},
+        features={**condition.features, 'seed': seed, 'folder': folder},
+        first_seed=10 * seed,
+    )
+
+
 class Family(NamedTuple):
     """Conditions that share the choices of the grid.
+
+    The last epoch is tested.  The point is chosen by the aim of the condition on val; trainings
+    with the point that paired recall would choose, and with that of the control, stand beside.
 
     Attributes:
         tuned_on: name of the condition whose val chooses for all of them.
         grid: points that each method, its control and its oracle are trained with once, seed 0.
-        fair: True: the last epoch is tested; the point is chosen by the aim of the condition on
-            val, trainings with the point chosen by paired recall and with that of the control
-            stand beside those. False: the first round's protocol, point and epoch by
-            ``Method.chosen_by``.
     """
 
     tuned_on: str
     grid: Sequence[Mapping[str, float]]
-    fair: bool
 
 
 #: Test-time transforms: NCL's with the train queue, its control, and one that knows the queries.
@@ -116,7 +123,7 @@ TRANSFORMS = {
     LOWERED: 'texts lowered',
     SURE: 'first what surely holds',
 }
-#: The learning rates that the fair protocol tries, for each row and its control.
+#: The learning rates that are tried, for each row and its control.
 FAIR_GRID = [{'optim_wrapper.optimizer.lr': lr} for lr in (5e-4, 1e-3, 2e-3)]
 #: The same with one more at either end.
 WIDE_GRID = [{'optim_wrapper.optimizer.lr': lr} for lr in (2.5e-4, 5e-4, 1e-3, 2e-3, 4e-3)]

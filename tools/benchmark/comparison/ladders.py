@@ -103,6 +103,6 @@ CONDITIONS = {
 }
 ONE_RATE = [{'optim_wrapper.optimizer.lr': 1e-3}]
 FAMILIES = {
-    'DVTR ladder': Family('ladder_dvtr', ONE_RATE, fair=True),
-    'ARL ladder': Family('ladder_arl', ONE_RATE, fair=True),
+    'DVTR ladder': Family('ladder_dvtr', ONE_RATE),
+    'ARL ladder': Family('ladder_arl', ONE_RATE),
 }

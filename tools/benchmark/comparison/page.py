@@ -22,26 +22,26 @@ from comparison.views import Found, View, make_views
 FRONT = """\
 # Does debiasing debias?
 
-Every method of this house against its control, on planted corpora whose truth is known: what each
-does where the problem that it was made for exists. Made by `tools/benchmark/effects.py` from the
-cells that it wrote, as is [all its tables]({tables}); do not edit.
+Every method of this house against its control, on planted corpora whose truth is known: each where
+the problem that it was made for exists, and at its best chance.
 
+"""
+READING = """\
 - **Aim**: the measure that the bias of the condition spoils. **Cost**: paired recall (rsum), which
-  counts the annotated match only and punishes right answers that nobody annotated; where paired
-  recall is the aim itself, rsum is its other view. Differences to the control, which differs from
-  the method by its idea alone, with 95 % intervals for other seeds and other queries (`s`: for
-  other seeds alone; over several corpora: for other corpora).
+  counts the annotated match only and punishes right answers that nobody annotated; empty where
+  paired recall is the aim itself. Differences to the control (*over*), which differs from the
+  method by its idea alone, with 95 % intervals for other seeds and other queries (`s`: for other
+  seeds alone; over several corpora: for other corpora).
 - **helps**, **harms**: resolved, also when corrected for how many comparisons a condition has
   (Holm). *nothing*: the interval lies within what would matter. *not resolved*: neither.
   Where the price alone is resolved it *costs*, and **harms** where the aim is nothing.
   *collapsed*: a training learnt nothing. An interval that excludes 0 and is *not resolved* did not
   survive the correction.
-- *First round*: learning rate and epoch were chosen by paired recall on 150 clips, and nothing is
-  corrected. All else has the fair protocol: method and control with the same learning rates (three,
-  or five for triplet losses and hubs), chosen by the aim on 1,000 clips. *Unused*: no setting of
-  the row was chosen there; *later*: the same, on other corpora; a line over several corpora is not
-  corrected.
-- Rows with † have [a note]({tables}#what-the-rows-are). [All other rows]({tables}#does-it-help).
+- Method and control had the same learning rates, three or five, chosen by the aim on 1,000 clips;
+  the plan was written before the trainings. *Unused*: no setting of the row was chosen there.
+- Rows with † have [a note]({tables}#what-the-rows-are). Below, a section a paper;
+  [all other rows]({tables}#does-it-help). Captions that people judged have pages of their own:
+  [trainings](judged_training.md), [test-time transforms](judgments.md).
 """
 FRONT_TITLE = 'What each row gains in its aim and pays in paired recall, with intervals'
 TABLES = """\
@@ -66,15 +66,8 @@ to read it:
   after *over* are those of the cells, see [Files](#files).
 - **Closed** is the share of the oracle's gain in the aim, of rows that are compared with the
   baseline; empty where the oracle itself is not measurably better.
-- Two **protocols**. The fair one is said where it was used. In the *first round* learning rate (one
-  of two) and epoch were chosen by paired rsum on 150 clips of val.
-- Settings of ours (group *ours* in [Files](#files), and what is built on them) were chosen on the
-  corpus of `ambiguity60` and on one more, ARL's on the untrimmed one, with their test results in
-  sight. That is why `confirm` and `confirm2` exist: other clips, captions and training seeds, on
-  which no setting was chosen. (`confirm` did say that a predecessor of agreement fell short;
-  `confirm2` came later, and nothing was decided by it.)
-- Intervals of the first round are not corrected for their number: of twenty rows that do nothing,
-  one looks as if it did.
+- Settings of ours (group *ours* in [Files](#files), and what is built on them) were chosen on other
+  corpora, with their test results in sight; ARL's on an untrimmed one, that of its ladder.
 - In `classes`, `margins` and `lengths` every row has five seeds. In the first two three were
   planned; two of their rows were near a verdict, and got two more seeds before all others did.
 """
@@ -117,8 +110,8 @@ def write_page(
 
 
 def front_lines(views: Mapping[str, View], methods: Mapping[str, Method]) -> dict[str, list[Line]]:
-    """By paper."""
-    return {paper.name: verdict_lines(paper, views, methods) for paper in PAPERS}
+    """Of the first table, by paper."""
+    return {paper.name: verdict_lines(paper.first, views, methods) for paper in PAPERS}
 
 
 def tables_of(page: Path) -> Path:
@@ -140,9 +133,10 @@ def page_texts(
     tuning = load_json(path) if path.exists() else {}
     views = {view.name: view for view in found.views}
     front = [
-        FRONT.format(tables=tables_of(page).name),
+        FRONT,
         verdict_table([line for lines in front_lines(views, methods).values() for line in lines]),
         f'![{FRONT_TITLE}]({link}/front.png)\n' if 'front' in pictures else '',
+        READING.format(tables=tables_of(page).name),
         paper_sections(views, methods, tuning),
         _origin(found, tuning, link),
     ]

@@ -19,15 +19,13 @@ from matplotlib.text import Text
 from PIL import Image
 
 from comparison.columns import heading, lower_is_better
-from comparison.plan import is_fair
 from comparison.statistics import Difference, mean_and_deviation
 from comparison.verdicts import MATTERS
 from comparison.views import View
 
-#: The condition of ``trade.png``: the first of these with more than one seed, or with any.  Its
-#: shaded area asks for some percent of the gain of the oracle, see :func:`aim_share`, for no more
-#: than this much rsum.
-TRADES = ('general21', 'ambiguity60')
+#: The condition of ``trade.png``.  Its shaded area asks for some percent of the gain of the oracle
+#: for no more than this much rsum.
+TRADE = 'general21'
 AIM_COST = 10
 #: And what is aimed at for it, in percent of the oracle's gain.
 AIM_SHARE = 45
@@ -91,11 +89,6 @@ def write_pictures(folder: Path, views: Sequence[View]) -> list[str]:
     return written
 
 
-def aim_share(view: View) -> int:
-    """Percent of the oracle's gain that is aimed at: more than in the first round."""
-    return AIM_SHARE if is_fair(view.condition) else 30
-
-
 def _corner(view: View) -> Optional[tuple[float, float]]:
     """Least rsum and precision of the shaded area; None where the oracle gains nothing."""
     if not view.oracle_gains(PRECISION):
@@ -107,7 +100,7 @@ def _corner(view: View) -> Optional[tuple[float, float]]:
     )
     if rsum is None:
         return None
-    return rsum[0] - AIM_COST, plain[0] + aim_share(view) / 100 * (best[0] - plain[0])
+    return rsum[0] - AIM_COST, plain[0] + AIM_SHARE / 100 * (best[0] - plain[0])
 
 
 def _points(view: View, x: str, y: str) -> list[Point]:
@@ -120,10 +113,7 @@ def _points(view: View, x: str, y: str) -> list[Point]:
 
 
 def _trade(views: Sequence[View]) -> Optional[Figure]:
-    known = {view.name: view for view in views}
-    found = [known[name] for name in TRADES if name in known]
-    several = [view for view in found if view.base and len(view.base.cells) > 1]
-    view = next(iter(several or found), None)
+    view = next((view for view in views if view.name == TRADE), None)
     points = _points(view, RSUM, PRECISION) if view else []
     points = [point for point in points if point.name in view.meant]
     if not points:
@@ -155,7 +145,7 @@ def _shade(axes: Axes, view: View) -> list[Text]:
         return []
     area = Rectangle(corner, right - corner[0], top - corner[1], zorder=0)
     axes.add_patch(area).set(facecolor=AREA, linewidth=0)
-    words = f'at least {aim_share(view)} % of the gain of the oracle,'
+    words = f'at least {AIM_SHARE} % of the gain of the oracle,'
     words += f'\nat most {AIM_COST} rsum lost'
     place = dict(xytext=(-4, -4), textcoords='offset points', ha='right', va='top')
     return [axes.annotate(words, (right, top), **place, color='#606060', size=8)]

@@ -17,7 +17,7 @@ from comparison.columns import (
 from comparison.files import MATCHED, RECALL, Row
 from comparison.kinds import Condition
 from comparison.markdown import interval, percent, spread, table
-from comparison.plan import FAMILIES, is_fair
+from comparison.plan import FAMILIES
 from comparison.records import NAME
 from comparison.statistics import mean_and_deviation, time_ratio
 from comparison.verdicts import MATTERS
@@ -74,8 +74,14 @@ def section(view: View, views: Mapping[str, View], link: str) -> str:
     missing = view.missing()
     if missing:
         head += f' **Missing**: {"; ".join(missing)}.'
-    protocol = _protocol(plan) if is_fair(plan) else ''
-    paragraphs = [head, plan.why, protocol, _headroom(view), _without(view, views), _apart(view)]
+    paragraphs = [
+        head,
+        plan.why,
+        _protocol(plan),
+        _headroom(view),
+        _without(view, views),
+        _apart(view),
+    ]
     parts = ['\n\n'.join(filter(None, paragraphs)) + '\n']
     source = (
         f'From `{view.name}` of `{link}/{NAME}`, and [`conditions.json`]({link}/conditions.json).\n'
@@ -95,7 +101,7 @@ def section(view: View, views: Mapping[str, View], link: str) -> str:
 
 
 def _protocol(plan: Condition) -> str:
-    """How the settings of a fair condition were chosen."""
+    """How its settings were chosen."""
     count = len(FAMILIES[plan.family].grid)
     return f'{CHOSEN.format(count=count) if count > 1 else ONE_RATE} {CORRECTED}'
 
@@ -190,7 +196,7 @@ def _main_table(view: View) -> str:
 
 
 def _others_table(view: View) -> str:
-    """Of rows that get a verdict, where the protocol is fair."""
+    """Of rows that get a verdict."""
     aim, cost, lines = view.condition.aim, view.condition.cost, []
     paid = [cost] if cost != aim else []
     firsts = {name: controls[0] for name, controls in view.controls.items() if controls}

@@ -8,7 +8,7 @@ from comparison.columns import heading
 from comparison.files import T2V_RSUM, Row
 from comparison.kinds import Method
 from comparison.markdown import interval, named, signed, table
-from comparison.pictures import AIM_COST, PRECISION, RSUM, aim_share
+from comparison.pictures import AIM_COST, AIM_SHARE, PRECISION, RSUM
 from comparison.statistics import time_said
 from comparison.together import UNUSED_NAMES
 from comparison.verdicts import COLLAPSED, MATTERS
@@ -16,10 +16,8 @@ from comparison.views import View
 
 #: The conditions that say who reaches the shaded area of ``trade.png``, and what was chosen there.
 HEADLINES = {
+    'general21': 'learning rates were chosen on its val',
     **dict.fromkeys(UNUSED_NAMES, 'no setting of a row was chosen here'),
-    'ambiguity60': 'settings of ours were chosen here',
-    'confirm': 'no setting was chosen here: unused seeds',
-    'confirm2': 'the same, once more',
 }
 #: Marks rows of whose method there is more to be said.
 NOTED = '\u2020'
@@ -38,8 +36,8 @@ spoils, and in the **cost**, paired recall as the field counts it there.
 - **helps**, **harms**: else, it excludes 0. Paired recall is added where its interval excludes 0,
   too: *for* names what is paid for a gain.
 - *not resolved*: else. It holds 0 and what would matter, so that these seeds and 400 clips cannot
-  tell; or it excludes 0 as one of many does by chance: under the fair protocol the p of all
-  comparisons of a condition in the aim are corrected for their number (Holm), prices are not.
+  tell; or it excludes 0 as one of many does by chance: the p of all comparisons of a
+  condition in the aim are corrected for their number (Holm), prices are not.
 - **costs** rather than *not resolved*, **harms** rather than *nothing*: paired recall is lost, by
   its interval.
 - *collapsed*: a training has learnt nothing, as its t2v R@1 + R@5 + R@10 says, at most
@@ -251,10 +249,10 @@ def _headline(view: View) -> str:
         closed, paid = view.share(row), view.gain(row, RSUM)
         if name in view.oracles or closed is None or paid is None:
             continue
-        if closed >= aim_share(view) and paid.mean >= -AIM_COST:
+        if closed >= AIM_SHARE and paid.mean >= -AIM_COST:
             inside.append(f'{view.label(name)} ({closed:.0f} %, rsum {interval(paid, RSUM)})')
     return (
-        f'**{view.condition.label}** ({HEADLINES[view.name]}): at least {aim_share(view)} % of the '
+        f'**{view.condition.label}** ({HEADLINES[view.name]}): at least {AIM_SHARE} % of the '
         f'gain of the oracle in v2t P@1 for at most {AIM_COST} rsum, by the means: '
         f'{"; ".join(inside) or "none"}.\n'
     )

@@ -7,24 +7,22 @@ from typing import Mapping, NamedTuple, Optional, Sequence
 
 from comparison.columns import heading
 from comparison.files import MATCHED, OWN, Row
-from comparison.general import LATER, UNUSED
+from comparison.general import LAST, LATER, UNUSED
 from comparison.markdown import percent, signed, table
 from comparison.statistics import Difference
 from comparison.views import View
 from mmvtr.evaluation.paired import holm, student, student_p
 
-LATER_NAMES = tuple(f'general{seed}' for seed in LATER)
-UNUSED_NAMES = (*(f'general{seed}' for seed in UNUSED), *LATER_NAMES)
+UNUSED_NAMES = tuple(f'general{seed}' for seed in (*UNUSED, *LATER, *LAST))
 SETTINGS = {OWN: 'own best', MATCHED: "its control's best"}
 ABOUT = """\
 **Over the unused corpora together.** Differences to the control of the same seed, with Student's
 95 % intervals over the means of the corpora: trainings on one corpus have its clips, captions and
-test in common, so that more of them say nothing about another one. Rows have three of six corpora
-(`general24` to `general26`, or the later `general37` to `general39`), those of InfoNCE all. At the
-settings of its control no learning rate was chosen for the row. *Of what is to be won*: of what the
-oracle gains over that control. *Corrected p*: of the aim, for the number of lines of this table
-(Holm). The verdicts over these corpora are not corrected; where it is above .05 they would not
-survive that.
+test in common, so that more of them say nothing about another one. Which corpora have a row is told
+by its number of shares, in the order `general24` to `general26`, `general37` to `general39` and
+`general42` to `general44`. At the settings of its control no learning rate was chosen for the row.
+*Of what is to be won*: of what the oracle gains over that control. *Corrected p*: of the aim, for
+the number of lines of this table (Holm), also in its verdicts.
 """
 
 
@@ -54,36 +52,59 @@ def unused(views: Mapping[str, View]) -> list[View]:
     return [views[name] for name in UNUSED_NAMES if name in views]
 
 
-def together(views: Sequence[View]) -> str:
-    """A table of all rows with trainings on more than one of these corpora; '' for none."""
-    lines, ps = [], []
+class Pooled(NamedTuple):
+    """A line of the table: a row at some settings, over its first control.
+
+    Attributes:
+        name: of the row.
+        role: of its settings.
+        gains: corpus by corpus.
+        p: of the aim, corrected for the number of lines.
+    """
+
+    name: str
+    role: str
+    gains: Gains
+    p: float
+
+
+def pooled(views: Sequence[View]) -> list[Pooled]:
+    """All rows with trainings on more than one of these corpora."""
     names = dict.fromkeys(name for view in views for name in view.rows)
-    for name in names:
-        for role, settings in SETTINGS.items():
-            gains = gains_of(views, name, role)
-            if gains is None or len(gains.aim) < 2:
-                continue
-            if not any(gains.aim) and not any(gains.cost):
-                continue  # the trainings of its control once more
-            having = next(view for view in views if name in view.rows)
-            plan = having.condition
-            figures = [(gains.aim, plan.aim), (gains.cost, plan.cost), (gains.shares, plan.aim)]
-            lines.append(
-                [
-                    having.label(name),
-                    having.labels[having.controls[name][0]],
-                    settings,
-                    f'{gains.trainings}',
-                    *(told(over_corpora(values), key) for values, key in figures),
-                    ', '.join(map(percent, gains.shares)),
-                ]
-            )
-            ps.append(over_corpora(gains.aim).p)
+    found = [
+        (name, role, gains)
+        for name in names
+        for role in SETTINGS
+        if (gains := gains_of(views, name, role)) is not None
+        and len(gains.aim) > 1
+        and (any(gains.aim) or any(gains.cost))  # else the trainings of its control once more
+    ]
+    ps = holm([over_corpora(gains.aim).p for *_, gains in found]) if found else []
+    return [Pooled(*one, p) for one, p in zip(found, ps)]
+
+
+def together(views: Sequence[View]) -> str:
+    """A table of them; '' for none."""
+    lines = []
+    for line in pooled(views):
+        having = next(view for view in views if line.name in view.rows)
+        plan, gains = having.condition, line.gains
+        figures = [(gains.aim, plan.aim), (gains.cost, plan.cost), (gains.shares, plan.aim)]
+        lines.append(
+            [
+                having.label(line.name),
+                having.labels[having.controls[line.name][0]],
+                SETTINGS[line.role],
+                f'{gains.trainings}',
+                *(told(over_corpora(values), key) for values, key in figures),
+                ', '.join(map(percent, gains.shares)),
+                f'{line.p:.3f}',
+            ]
+        )
     if not lines:
         return ''
     plan = views[0].condition
     headings = ['row', 'over', 'settings', 'trainings', heading(plan.aim), heading(plan.cost)]
-    lines = [[*line, f'{p:.3f}'] for line, p in zip(lines, holm(ps))]
     headings += ['of what is to be won, %', 'corpus by corpus', 'corrected p']
     return table(headings, lines)
 

@@ -7,7 +7,6 @@ from typing import Any, Mapping, Sequence
 
 from comparison.kinds import Condition, Method
 from comparison.markdown import table
-from comparison.pictures import RSUM
 from mmvtr.datasets.planted_corpus.knobs import Knobs
 
 #: Columns of a table of the grid; more points go to a further table.
@@ -29,15 +28,12 @@ def tuning_section(
         link: folder of the cells, from the page.
     """
     names = dict.fromkeys(name for choices in tuning.values() for name in choices)
-    normalised = [
-        methods[name].label for name in names if name in methods and methods[name].chosen_by != RSUM
-    ]
+    normalised = [methods[name].label for name in names if name in methods and methods[name].meant]
     text = (
         'The grid is the learning rate and nothing else, the same for every method; all other '
         "settings are the configs' own. Each point was trained once, and the best on val (bold) "
-        'was taken for all conditions of the family. Under the fair protocol it is judged by the '
-        'aim at the last epoch; what paired recall would choose is in italics. In the first round '
-        'it was judged by paired rsum, and so was each epoch.'
+        'was taken for all conditions of the family. It is judged by the aim at the last epoch; '
+        'what paired recall would choose is in italics.'
     )
     if normalised:
         text += (

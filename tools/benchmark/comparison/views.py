@@ -24,7 +24,6 @@ from comparison.files import (
     with_sums,
 )
 from comparison.kinds import TRANSFORMS, Condition, Method
-from comparison.plan import is_fair
 from comparison.statistics import Difference, difference, is_better, share
 from comparison.verdicts import MATTERS, collapsed_seeds, verdict
 from mmvtr.evaluation.paired import LEVEL, holm
@@ -43,9 +42,9 @@ class View(NamedTuple):
         bounds: 'chance' and 'ceiling' of each metric.
         controls: by row, those that it is compared with, see ``files.controls_of``.
         text_videos: int64 [T], video of each text; None where each video has one text.
-        meant: rows with the transform that their method's epoch was chosen by, or with none.
+        meant: rows with the transform that their method is meant to be tested with, or with none.
         corrected: by row and control, Holm's p of their difference in the aim, of all that the
-            condition shows; empty where the first round's protocol does not ask for it.
+            condition shows.
         others: rows by role, at other settings than their own best; a method that has the same
             there stands with its own.
     """
@@ -256,8 +255,6 @@ def _view(
     }
     videos = check_text_videos(described.get('text_videos'), f"{path}: 'text_videos' of {name}")
     view = View(name, plan, rows, labels, groups, bounds, controls, videos, meant)
-    if not is_fair(plan):
-        return view
     others = {}
     for role in (MATCHED, RECALL):
         same = {method for method in shown if _is_own(role, method, plan, methods, tuned)}
