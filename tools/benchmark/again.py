@@ -19,12 +19,12 @@ import os
 import shutil
 import time
 from pathlib import Path
-from typing import NamedTuple, Optional, Sequence
+from typing import Mapping, NamedTuple, Optional, Sequence
 
 import effects
 from comparison.columns import heading
 from comparison.files import OWN
-from comparison.kinds import redrawn
+from comparison.kinds import Condition, redrawn
 from comparison.markdown import interval, table
 from comparison.plan import CONDITIONS, METHODS
 from comparison.statistics import Difference
@@ -78,9 +78,8 @@ def parse_args(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
 
 def make_plan(args: argparse.Namespace) -> effects.Plan:
     """The rows that were asked for, on the corpus of that seed, with the settings of the page."""
-    out = ROOT / WORK / f'effects_corpus{args.seed}'
-    asked = argparse.Namespace(**vars(args), smoke=False, out=out / 'cells')
-    plan = effects.make_plan(asked)
+    plan = effects.make_plan(effects_args(args))
+    work = WORK / f'effects_corpus{args.seed}'
     conditions = {name: redrawn(CONDITIONS[name], args.seed) for name in args.conditions}
     oracles = {
         name: (condition.oracle or '').split('/')[0] for name, condition in conditions.items()
@@ -90,8 +89,13 @@ def make_plan(args: argparse.Namespace) -> effects.Plan:
         for name, methods in plan.wanted.items()
     }
     return plan._replace(
-        conditions={**CONDITIONS, **conditions}, wanted=wanted, work=out.relative_to(ROOT)
+        conditions={**CONDITIONS, **conditions}, wanted=wanted, work=work, out=ROOT / work / 'cells'
     )
+
+
+def effects_args(args: argparse.Namespace) -> argparse.Namespace:
+    """The command line with which effects.py would train these rows for the page."""
+    return argparse.Namespace(**vars(args), smoke=False, out=None)
 
 
 def main() -> None:
@@ -101,7 +105,8 @@ def main() -> None:
     plan.out.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(PAGE / 'tuning.json', plan.out / 'tuning.json')
     effects.make_cells(plan, args.jobs, effects.Clock(time.monotonic(), None), roles=(OWN,))
-    page, here = (views_of(folder, plan) for folder in (PAGE, plan.out))
+    page = views_of(PAGE, CONDITIONS)
+    here = views_of(plan.out, plan.conditions)
     lines = [
         line
         for name in plan.wanted
@@ -111,9 +116,9 @@ def main() -> None:
     print(report(lines, args.seed))
 
 
-def views_of(folder: Path, plan: effects.Plan) -> dict[str, View]:
-    """By name of the condition."""
-    return {view.name: view for view in make_views(folder, METHODS, plan.conditions).views}
+def views_of(folder: Path, conditions: Mapping[str, Condition]) -> dict[str, View]:
+    """What has cells there, by name of the condition."""
+    return {view.name: view for view in make_views(folder, METHODS, conditions).views}
 
 
 def compared(page: dict[str, View], here: View, method: str) -> list[Line]:

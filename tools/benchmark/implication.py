@@ -158,7 +158,7 @@ def training(corpus: int, name: str, seed: int) -> dict[str, Any]:
         (folder / 'done').touch()
     test = results(FOLDER / place)['test']
     scores = torch.from_numpy(np.load(newest(folder)))
-    condition = CONDITIONS['ambiguity60']._replace(corpus=dict(general=0.6, seed=corpus))
+    condition = CONDITIONS['ladder_dvtr']._replace(corpus=dict(general=0.6, seed=corpus))
     reaches = outcomes(Directed(scores, scores), relation_of_test(condition))
     queries = {field: packed(reaches[field]) for field in FIELDS}
     found = {measure: reached(queries, fields) for measure, fields in MEASURES.items()}
