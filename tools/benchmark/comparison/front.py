@@ -62,9 +62,11 @@ def verdict_lines(
         further: a line for each control, in place of the one that is named, or the first.
     """
     lines = []
-    for where, name, *named in dict.fromkeys(place[:2] if further else place for place in places):
+    if further:
+        places = [place if place[0] == UNUSED else place[:2] for place in places]
+    for where, name, *named in dict.fromkeys(places):
         if where == UNUSED:
-            lines += _pooled(views, methods, name)
+            lines += _pooled(views, methods, name, *named)
             continue
         view = views.get(where)
         if view is None or name not in view.rows or len(view.rows[name].cells) < 2:
@@ -123,19 +125,22 @@ def _line(view: View, methods: Mapping[str, Method], row: Row, control: str) -> 
     )
 
 
-def _pooled(views: Mapping[str, View], methods: Mapping[str, Method], name: str) -> list[Line]:
+def _pooled(
+    views: Mapping[str, View], methods: Mapping[str, Method], name: str, role: str = OWN
+) -> list[Line]:
     """One line for all unused corpora; none before the row was trained on two of them."""
     those = unused(views)
-    found = [line for line in pooled(those) if (line.name, line.role) == (name, OWN)]
+    found = [line for line in pooled(those) if (line.name, line.role) == (name, role)]
     lines = []
     for _, _, gains, p in found:
         view = next(view for view in those if name in view.rows)
         row, control = view.rows[name], view.rows[view.controls[name][0]]
         aim, cost = over_corpora(gains.aim), over_corpora(gains.cost)
+        rate = '' if role == OWN else f', at the rate of {view.labels[control.name]}'
         lines.append(
             Line(
                 _label(view, methods, row),
-                f'general captions, {len(gains.aim)} unused corpora',
+                f'general captions, {len(gains.aim)} unused corpora{rate}',
                 view.labels[control.name] + time_said(row, control),
                 view.condition,
                 aim,

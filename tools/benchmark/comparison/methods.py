@@ -28,8 +28,7 @@ METHODS = {
         'ours',
         controls=('infonce', 'dvtr_floor0'),
         note='no negative weighs less than .4, a number of ours that was chosen by paired rsum on '
-        'test clips. docs/dvtr.md judges the same condition with other learning rates, and says '
-        'why it finds more. Over `dvtr_floor0` one sees what the floor does.',
+        'test clips. Over `dvtr_floor0` one sees what the floor does.',
     ),
     'dvtr_literal': Method(
         'DVTR to the letter', 'configs/dvtr_c2v_planted_features_literal.py', 'literal'
@@ -54,17 +53,15 @@ METHODS = {
         'Without them at test the row is an ablation. Its paper compares it with the raw scores of '
         'the plain loss; the second control gives that loss the same biases at test, and is '
         'stricter. NCL assumes that each item is to be retrieved equally often (uniform marginals, '
-        'Sec. 3.3). A general caption *should* be retrieved by many clips, so under general '
-        'captions a loss of v2t P@1 is what the assumption asks for: it tells where NCL does not '
-        'apply, and nothing about where it does.',
+        'Sec. 3.3), so it is judged where no caption is general.',
     ),
     'adaptive_margin': Method(
         'CMGSD without its static half',
         _features('adaptive_margin_c2v'),
         'partial',
         controls=('triplet',),
-        note='a part of a method: the adaptive margin alone; the static supervision needs a '
-        'sentence encoder. It says nothing about CMGSD as a whole.',
+        note='a part of a method: the adaptive margin alone. It says nothing about CMGSD as a '
+        'whole.',
     ),
     'ran': Method(
         'RAN',

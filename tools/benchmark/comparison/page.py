@@ -24,7 +24,6 @@ FRONT = """\
 
 Every method of this house against its control, on planted corpora whose truth is known: each where
 the problem that it was made for exists, and at its best chance.
-
 """
 READING = """\
 - **Aim**: the measure that the bias of the condition spoils. **Cost**: paired recall (rsum), which

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple, Sequence
 
+from comparison.files import MATCHED
 from comparison.kinds import LIFTED, LOWERED, SURE
 
 #: In place of a condition: all corpora with general captions that nothing was chosen on.
 UNUSED = 'unused'
 #: Condition and row; or condition, row and control, where another one than the first says what is
-#: its own.
+#: its own.  Of the unused corpora the third is the role of its settings.
 Place = tuple[str, ...]
 
 
@@ -146,10 +147,11 @@ PAPERS = (
         'trained anew, and what surely holds comes first. Before: a '
         'negative that scores like an annotated pair and goes with these captions.',
         'As for DVTR.',
-        ((UNUSED, f'infonce_sure/{SURE}'), (UNUSED, 'implied_lifted')),
+        ((UNUSED, f'infonce_sure/{SURE}'), (UNUSED, 'implied_lifted', MATCHED)),
         (
-            (UNUSED, f'implied_lifted/{LIFTED}'),
-            (UNUSED, f'implied_lifted/{LOWERED}'),
+            (UNUSED, 'implied_lifted'),
+            (UNUSED, f'implied_lifted/{LIFTED}', MATCHED),
+            (UNUSED, f'implied_lifted/{LOWERED}', MATCHED),
             (UNUSED, 'implied'),
             (UNUSED, 'implied_spared'),
             (UNUSED, 'agreement'),
