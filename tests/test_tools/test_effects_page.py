@@ -368,9 +368,7 @@ def test_links_lead_to_files(draw, folder):
     links = {link.split('#')[0] for link in re.findall(r'\]\(([^\s)]+)\)', text)} - {''}
     assert '\n## Files\n' in text and '(#files)' in text
     assert {'benchmark/effects/trade.png', 'benchmark/effects/effects.png'} <= links
-    others = {'judged_training.md', 'judgments.md'}  # beside the page, not made by it
-    assert others < links and all((ROOT / 'docs' / link).exists() for link in others)
-    assert all((folder.parents[1] / link).exists() for link in links - others)
+    assert all((folder.parents[1] / link).exists() for link in links)
     assert 'benchmark/effects/length.png' not in links and not (folder / 'length.png').exists()
 
 
@@ -600,6 +598,24 @@ def test_the_first_page_says_what_a_verdict_would_take(plan, folder, monkeypatch
     assert 'trainings of the idle one over the plain one (general captions) about 5;' in said
     assert said.endswith('the costly one over the plain one (general captions) over 99.\n')
     assert 'soft' not in said
+
+
+def test_what_people_judged_is_a_section(write, folder):
+    assert '## On captions judged by people' not in write()
+    gains = dict(both_R1=[4.0, 2.0, 6.0], both_P1=[3.0, 1.0, 5.0], both_AP=[-0.25, -1.0, 0.5])
+    base = dict(method='InfoNCE', batch=1024, seeds=[0, 1, 2])
+    rows = [
+        base,
+        dict(base, method='one training', seeds=[0], minus_infonce=gains),
+        dict(base, method='another batch', batch=128, minus_infonce=gains),
+        dict(base, method='biases', minus_infonce=gains),
+    ]
+    content = dict(rows=rows, confirmation=[dict(rows[-1], seeds=[3, 4, 5, 6])])
+    (folder.parent / 'judged_training.json').write_text(json.dumps(content))
+    lines = lines_of(write(), '## On captions judged by people')
+    told = ['+3.0 [+1.0, +5.0]', '-0.2 [-1.0, +0.5]', '+4.0 [+2.0, +6.0]']
+    assert lines.pop('method') == ['judged P@1', 'AP of what nobody annotated', 'R@1', 'trainings']
+    assert lines == {'biases': [*told, '3'], 'biases, **confirmed**': [*told, '4']}
 
 
 def test_texts_of_a_video_go_together(folder, write):

@@ -40,6 +40,7 @@ from comparison.kinds import Condition
 from comparison.page import write_page
 from comparison.plan import CONDITIONS, FAMILIES, METHODS, SUMS
 from comparison.processes import run_tool
+from comparison.verdicts import MATTERS
 from planted_runs import ROOT, WORK, make_features, sister_tower
 
 #: Family and method -> role -> point of the grid.
@@ -286,12 +287,23 @@ def tune(plan: Plan, jobs: int, clock: Clock) -> bool:
         new = {t.sha: values[t.key, t.sha] for t in points if (t.key, t.sha) in values}
         grid = [dict(old.get(t.sha) or new.get(t.sha) or {}, point=t.point) for t in points]
         if all('sha' in entry for entry in grid) and new:
-            best = max(grid, key=lambda entry: entry['val'])
-            about = dict(condition=points[0].name, seed=0, grid=grid, chosen=best['point'])
-            about['by_recall'] = max(grid, key=lambda entry: entry['recall'])['point']
-            known.setdefault(family, {})[method] = about
+            known.setdefault(family, {})[method] = dict(
+                condition=points[0].name, seed=0, grid=grid, **choice(grid, points[0].condition.aim)
+            )
     write_json(plan.out / 'tuning.json', known)
     return not clock.is_over
+
+
+def choice(grid: Sequence[Mapping[str, Any]], aim: str) -> dict[str, Mapping[str, float]]:
+    """Which point is best, by the aim and by paired recall.
+
+    One training a point cannot tell two apart whose aim differs by less than what would matter:
+    among those that are that near to the best, paired recall decides.
+    """
+    enough = max(entry['val'] for entry in grid) - MATTERS[aim]
+    near = [entry for entry in grid if entry['val'] >= enough]
+    best, by_recall = (max(entries, key=lambda entry: entry['recall']) for entries in (near, grid))
+    return dict(chosen=best['point'], by_recall=by_recall['point'])
 
 
 def untuned(plan: Plan) -> list[Training]:

@@ -112,8 +112,6 @@ ASKED = (
     'infonce',
     'dvtr_floor0',
     'dvtr_v2t',
-    'agreement',
-    'implied_spared',
     'implied_lifted',
     *NEWER,
     'oracle',

@@ -94,8 +94,9 @@ def redrawn(condition: Condition, seed: int) -> Condition:
 class Family(NamedTuple):
     """Conditions that share the choices of the grid.
 
-    The last epoch is tested.  The point is chosen by the aim of the condition on val; trainings
-    with the point that paired recall would choose, and with that of the control, stand beside.
+    The last epoch is tested.  The point is chosen by the aim of the condition on val, among points
+    whose aim differs by less than what would matter by paired recall.  Trainings with the point
+    that paired recall alone would choose, and with that of the control, stand beside.
 
     Attributes:
         tuned_on: name of the condition whose val chooses for all of them.

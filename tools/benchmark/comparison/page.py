@@ -12,6 +12,7 @@ from comparison.front_picture import write_front
 from comparison.kinds import Condition, Method
 from comparison.markdown import table
 from comparison.papers import PAPERS
+from comparison.people import people
 from comparison.pictures import write_pictures
 from comparison.records import NAME
 from comparison.sections import section
@@ -39,8 +40,8 @@ READING = """\
 - Method and control had the same learning rates, three or five, chosen by the aim on 1,000 clips;
   the plan was written before the trainings. *Unused*: no setting of the row was chosen there.
 - Rows with † have [a note]({tables}#what-the-rows-are). Below, a section a paper;
-  [all other rows]({tables}#does-it-help). Captions that people judged have pages of their own:
-  [trainings](judged_training.md), [test-time transforms](judgments.md).
+  [all other rows]({tables}#does-it-help), and [captions that people
+  judged](#on-captions-judged-by-people).
 """
 FRONT_TITLE = 'What each row gains in its aim and pays in paired recall, with intervals'
 TABLES = """\
@@ -137,6 +138,7 @@ def page_texts(
         f'![{FRONT_TITLE}]({link}/front.png)\n' if 'front' in pictures else '',
         READING.format(tables=tables_of(page).name),
         paper_sections(views, methods, tuning),
+        people(page.parent),
         _origin(found, tuning, link),
     ]
     tables = [
