@@ -204,7 +204,7 @@ def test_a_known_choice_is_kept_while_its_configs_are_the_same(
     clock = tool.Clock(tool.time.monotonic(), None)
     assert tool.tune(plan, 2, clock)
     assert len(trained) == 10
-    points = dict(own={LR: 0.00025}, recall={LR: 0.004}, matched={LR: 0.00025})
+    points = dict(own={LR: 0.00025}, recall={LR: 0.004}, matched={LR: 0.00025})  # of 1 / rate
     assert tool.known_choices(plan) == {('hubs', method): points for method in ('infonce', 'ncl')}
     assert tool.tune(plan, 2, clock) and len(trained) == 10
     options = {'train_cfg.max_epochs': 5}
@@ -216,6 +216,24 @@ def test_a_known_choice_is_kept_while_its_configs_are_the_same(
     assert len(trained) == 20
 
 
+@pytest.mark.parametrize(
+    'vals, recalls, chosen, by_recall',
+    [
+        ([40.0, 46.0, 51.0], [90.0, 80.0, 70.0], 2, 0),  # 5 is what matters of P@1
+        ([40.0, 46.1, 51.0], [90.0, 80.0, 70.0], 1, 0),
+        ([40.0, 46.1, 51.0], [90.0, 70.0, 80.0], 2, 0),
+        ([51.0, 51.0, 20.0], [70.0, 71.0, 99.0], 1, 2),
+    ],
+)
+def test_paired_recall_decides_where_the_aim_differs_little(tool, vals, recalls, chosen, by_recall):
+    grid = [
+        dict(point={LR: k}, val=val, recall=recall)
+        for k, (val, recall) in enumerate(zip(vals, recalls))
+    ]
+    found = tool.choice(grid, 'semantic/v2t_P1')
+    assert found == dict(chosen={LR: chosen}, by_recall={LR: by_recall})
+
+
 def test_a_family_is_trained_at_three_settings(tool, plan_of, monkeypatch, tmp_path):
     names = ('general21', 'general24')
     plan = plan_of('--conditions', *names, '--methods', 'implied_lifted', '--seeds', '4')
@@ -223,9 +241,11 @@ def test_a_family_is_trained_at_three_settings(tool, plan_of, monkeypatch, tmp_p
     _, low, middle, high, _ = (point[LR] for point in plan.grid('general captions'))
 
     def tuned(training):
-        rate, method = training.point[LR], training.method
-        aim = dict(infonce=-abs(rate - low), implied_lifted=-abs(rate - high))[method]
-        recall = dict(infonce=-abs(rate - low), implied_lifted=-abs(rate - middle))[method]
+        rate, method = 1e5 * training.point[LR], training.method  # 25 to 400: far apart
+        aim = dict(infonce=-abs(rate - 1e5 * low), implied_lifted=-abs(rate - 1e5 * high))[method]
+        recall = dict(infonce=-abs(rate - 1e5 * low), implied_lifted=-abs(rate - 1e5 * middle))[
+            method
+        ]
         return dict(sha=training.sha, val=aim, recall=recall, cpu_seconds=1.0)
 
     monkeypatch.setattr(tool, 'tuned', tuned)

@@ -6,7 +6,8 @@
                                       [--smoke] [--configs | --count | --page]
 
 1. Frame features of the planted corpora, by a frame tower trained on a sister corpus.
-2. Each method and its control are tuned on the same grid with seed 0, on val.
+2. Each method and its control are tuned on the same grid with seed 0, on val: by the aim, and where
+   that says little by paired recall.
 3. Each is trained and tested with its choice over the seeds, one thread a training; also with the
    learning rate of its control, and with that of best paired recall.
 4. The page and its pictures are made from the cells.
@@ -301,7 +302,7 @@ def choice(grid: Sequence[Mapping[str, Any]], aim: str) -> dict[str, Mapping[str
     among those that are that near to the best, paired recall decides.
     """
     enough = max(entry['val'] for entry in grid) - MATTERS[aim]
-    near = [entry for entry in grid if entry['val'] >= enough]
+    near = [entry for entry in grid if entry['val'] > enough]
     best, by_recall = (max(entries, key=lambda entry: entry['recall']) for entries in (near, grid))
     return dict(chosen=best['point'], by_recall=by_recall['point'])
 

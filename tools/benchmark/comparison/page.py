@@ -37,8 +37,9 @@ READING = """\
   Where the price alone is resolved it *costs*, and **harms** where the aim is nothing.
   *collapsed*: a training learnt nothing. An interval that excludes 0 and is *not resolved* did not
   survive the correction.
-- Method and control had the same learning rates, three or five, chosen by the aim on 1,000 clips;
-  the plan was written before the trainings. *Unused*: no setting of the row was chosen there.
+- Method and control had the same learning rates, three or five, chosen by the aim on 1,000 clips,
+  and by paired recall among those whose aim differs by less than what would matter. The plan was
+  written before the trainings. *Unused*: no setting of the row was chosen there.
 - Rows with † have [a note]({tables}#what-the-rows-are). Below, a section a paper;
   [all other rows]({tables}#does-it-help), and [captions that people
   judged](#on-captions-judged-by-people).

@@ -28,7 +28,7 @@ from mmvtr.evaluation.paired import seeds_needed
 APART = 3
 CHOSEN = (
     'Protocol: each row, its control and the oracle were trained with the same {count} learning '
-    'rates, chosen by the aim on 1,000 clips of val.'
+    'rates, chosen on 1,000 clips of val by the aim, and by paired recall where that says little.'
 )
 ONE_RATE = 'Protocol: all rows have one learning rate.'
 CORRECTED = (
