@@ -26,6 +26,7 @@ from mmvtr.models.several import SeveralSupervisions
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.supervisions.adaptive_margin import AdaptiveMarginSupervision
 from mmvtr.models.supervisions.dvtr import DVTRSupervision, LiteralDVTRSupervision
+from mmvtr.models.supervisions.dvtr_steps import DVTRStepsSupervision
 from mmvtr.models.supervisions.implication import ImplicationSupervision
 from mmvtr.models.supervisions.oracle import OracleSupervision
 from mmvtr.models.supervisions.pcme import PCMESupervision
@@ -65,6 +66,8 @@ SUPERVISIONS = dict(
     dvtr=lambda: DVTRSupervision(sharpness=2.0, floor=0.05),
     dvtr_text=lambda: DVTRSupervision(reference='text', ramp=(0.0, 0.5)),
     literal=lambda: LiteralDVTRSupervision(),
+    dvtr_positives=lambda: DVTRStepsSupervision(match='positives', divergence='kl'),
+    dvtr_unlabelled=lambda: DVTRStepsSupervision(match='unlabelled', prior=0.3, through_eta=True),
     pcme=lambda: PCMESupervision(num_samples=3),
     relative=lambda: RelativeScoreSupervision(
         levels=('global', 'aligned'), slack=0.1, agreement=0.2, softness=0.3, ramp=(0, 0)

@@ -4,6 +4,7 @@ from mmvtr.models.supervisions.adaptive_margin import AdaptiveMarginSupervision
 from mmvtr.models.supervisions.arl import ARLSupervision
 from mmvtr.models.supervisions.cmgsd import CMGSDSupervision
 from mmvtr.models.supervisions.dvtr import DVTRSupervision, LiteralDVTRSupervision
+from mmvtr.models.supervisions.dvtr_steps import DVTRStepsSupervision
 from mmvtr.models.supervisions.implication import ImplicationSupervision
 from mmvtr.models.supervisions.oracle import OracleSupervision
 from mmvtr.models.supervisions.pcme import PCMESupervision
@@ -21,6 +22,7 @@ __all__ = [
     'ARLSupervision',
     'AdaptiveMarginSupervision',
     'CMGSDSupervision',
+    'DVTRStepsSupervision',
     'DVTRSupervision',
     'FrozenTeachers',
     'ImplicationSupervision',

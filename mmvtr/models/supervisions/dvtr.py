@@ -155,7 +155,7 @@ class DVTRSupervision(nn.Module):
     def strip(self, begun: Begun, rows: slice, target: Target) -> tuple[Target, dict[str, Tensor]]:
         """The target of the texts ``rows`` -> the same with weights, and sums over its entries."""
         logits = self._logits(some_rows(begun.texts, rows), begun.videos)
-        p, ramp = logits.detach().sigmoid(), ramp_at(self.progress, self.ramp)
+        p, ramp = self._believed(logits), ramp_at(self.progress, self.ramp)
         eta = uncertainty(
             p,
             begun.best_of_texts[rows, None],
@@ -165,15 +165,13 @@ class DVTRSupervision(nn.Module):
             reference=self.reference,
         )
         pairs = target.positives.nonzero(as_tuple=True)
-        loss = bernoulli_sum(logits, pairs)
-        sums = dict(loss_match=loss, entries=loss.new_tensor(logits.numel()))
-        sums.update(eta_sums(eta, p, pairs))
+        sums = dict(self._match_sums(logits, pairs), **eta_sums(eta.detach(), p.detach(), pairs))
         return target._replace(weights=1 - ramp * (1 - eta)), sums
 
     def finish(self, begun: Begun, sums: dict[str, Tensor]) -> dict[str, Tensor]:
         """Sums over all strips -> losses, and figures for the log."""
         return dict(
-            loss_match=self.match_weight * sums['loss_match'] / sums['entries'].clamp_min(1),
+            loss_match=self.match_weight * self._match_loss(sums),
             loss_align=self.align_weight * begun.align,
             **eta_figures(sums),
             eta_ramp=sums['eta'].new_tensor(ramp_at(self.progress, self.ramp)),
@@ -199,7 +197,20 @@ class DVTRSupervision(nn.Module):
             1 - relative_uncertainty(p, positives, **how)
         )
 
-    # -- what PCME has otherwise -----------------------------------------------------------------
+    # -- what PCME and single steps towards the letter have otherwise ----------------------------
+
+    def _believed(self, logits: Tensor) -> Tensor:
+        """p of the weights, [T, V], which carries no gradient."""
+        return logits.detach().sigmoid()
+
+    def _match_sums(self, logits: Tensor, pairs: tuple[Tensor, Tensor]) -> dict[str, Tensor]:
+        """What a strip adds to the loss of p (Eq. 11)."""
+        loss = bernoulli_sum(logits, pairs)
+        return dict(loss_match=loss, entries=loss.new_tensor(logits.numel()))
+
+    def _match_loss(self, sums: dict[str, Tensor]) -> Tensor:
+        """The loss of p, from the sums of all strips: 0-dim."""
+        return sums['loss_match'] / sums['entries'].clamp_min(1)
 
     def _prepared(self, texts: Levels, videos: Levels) -> tuple[Tensor, Tensor]:
         """What pairs are compared by: [mu, sigma], float [T, 2D] and [V, 2D] (Eq. 9)."""

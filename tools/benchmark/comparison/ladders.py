@@ -23,6 +23,12 @@ def _dvtr(
     return Method(label, config, group, {**NO_FLOOR, **changes}, controls=('dvtr_floor0',))
 
 
+def _step(label: str, changes: Mapping[str, Any], group: str = 'paper') -> Method:
+    """One step of the sound reading, taken back."""
+    options = {f'model.supervision.{name}': value for name, value in changes.items()}
+    return _dvtr(label, {'model.supervision.type': 'DVTRStepsSupervision', **options}, group=group)
+
+
 def _arl(label: str, changes: Mapping[str, Any], group: str = 'ours') -> Method:
     """One factor off the base."""
     return Method(label, ARL, group, {**LETTER, **changes}, controls=('arl_paper', 'maxframe'))
@@ -38,6 +44,15 @@ DVTR_ROWS = {
     'dvtr_joint': _dvtr(
         'DVTR, heads move the encoders (Alg. 1)', {'model.detach_heads': False}, group='paper'
     ),
+    'dvtr_through': _step('DVTR, the loss moves eta (Eq. 13)', {'through_eta': True}),
+    'dvtr_positives': _step(
+        'DVTR, p learnt of positives alone, of a standardised distance (Eq. 11)',
+        {'match': 'positives'},
+    ),
+    'dvtr_unlabelled': _step(
+        'DVTR, p learnt of positives and unlabelled pairs', {'match': 'unlabelled'}, 'ours'
+    ),
+    'dvtr_kl': _step('DVTR, KL in place of W (Eq. 8)', {'divergence': 'kl'}),
     'dvtr_pcme0': _dvtr(
         "DVTR, PCME's probability (Tab. IX)", {}, 'configs/dvtr_pcme_planted_features.py', 'paper'
     ),
