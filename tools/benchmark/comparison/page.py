@@ -167,8 +167,8 @@ def _origin(found: Found, tuning: Mapping[str, Any], link: str) -> str:
         'python tools/benchmark/effects.py --smoke   # each method once, tiny',
         'python tools/benchmark/again.py 77 --conditions general24 --methods dvtr_floor0',
         '```\n',
-        'The last of these draws clips and captions of a condition anew, from any seed, trains a row '
-        'and its controls there, and says whether the intervals overlap those of this page.\n',
+        'The last of these draws clips and captions of a condition anew, from any seed, trains a '
+        'row and its controls there, and says whether the intervals overlap those of this page.\n',
         f'{len(times)} trainings ({len(tuned)} of them for tuning only), {sum(times) / 3600:.1f} '
         f'hours of CPU time, {dates}; commit {", ".join(made["commit"])}; '
         f'{"; ".join(made["machine"])}; features by frame tower {", ".join(made["tower"])}. Each '
