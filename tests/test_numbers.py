@@ -463,7 +463,7 @@ def test_sentences_of_other_pages(figures):
             '*Sparing alone* (floor .15, texts count alike): v2t P@1 {} for rsum {}, {} %.'.format(
                 *figures.pooled('implied_spared')
             ),
-            '*Counts alone*: {} for {}. Both: {} for {}, at twice the rate of the others.'.format(
+            '*Counts alone*: {} for {}. Both: {} for {}; the three have three different'.format(
                 *figures.pooled('implied_counts')[:2], *figures.pooled('implied')[:2]
             ),
             'agreement on these corpora: {} for {}, {} %.'.format(*figures.pooled('agreement')),
