@@ -190,6 +190,15 @@ def test_the_page_is_that_of_its_cells(tools, found):
     assert made == tuple(path.read_text() for path in written)
 
 
+def test_what_was_chosen_follows_the_rule(tools):
+    tuning = json.loads((ROOT / 'docs/benchmark/effects/tuning.json').read_text())
+    for family, methods in tuning.items():
+        aim = tools['plan'].CONDITIONS[tools['plan'].FAMILIES[family].tuned_on].aim
+        for name, about in methods.items():
+            chosen = {key: about[key] for key in ('chosen', 'by_recall')}
+            assert tools['effects'].choice(about['grid'], aim) == chosen, (family, name)
+
+
 def bare(value, digits):
     """.12: without a zero before the point."""
     return f'{value:.{digits}f}'.lstrip('0')

@@ -39,10 +39,16 @@ def test_only_corpus_and_seeds_are_other_ones(tool):
         assert one == other
 
 
+def test_no_corpus_of_the_plan_can_be_named(tool):
+    conditions = importlib.import_module('comparison.plan').CONDITIONS.values()
+    assert {condition.corpus.get('seed', 0) for condition in conditions} <= tool.USED
+
+
 @pytest.mark.parametrize(
     'arguments, said',
     [
-        (['24'], 'seed 24 is one of the plan'),
+        (['24'], 'seed 24: something was tried'),
+        (['1000'], 'seed 1000: something was tried'),
         (['77', '--conditions', 'hubs', '--methods', 'causal'], "hubs has none of .'causal'.; it"),
     ],
 )
@@ -55,9 +61,8 @@ def test_what_cannot_be_asked(tool, capsys, arguments, said):
 
 def test_intervals_are_those_of_both_corpora(tool):
     """One corpus of the page in the place of the new one: its figures are known."""
-    page = tool.views_of(tool.PAGE, importlib.import_module('comparison.plan').CONDITIONS)
-    view = page['general25']
-    here = view._replace(name='general24', rows=view.rows)
+    page = tool.page_views()
+    here = page['general25']._replace(name='general24')
     lines = tool.compared(page, here, 'dvtr_floor0')
     # Aim and cost over InfoNCE, each beside general24 and beside all unused corpora.
     assert [(line.measure, 'corpora' in line.where) for line in lines] == [

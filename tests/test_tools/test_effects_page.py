@@ -511,6 +511,8 @@ def test_verdicts_are_corrected_and_other_settings_shown(plan, folder, write):
 def test_corpora_on_which_nothing_was_chosen_are_taken_together(plan, folder, write, monkeypatch):
     found = importlib.import_module('comparison.together')
     assert '**Over the unused corpora together.**' not in write()
+    for number, name in enumerate(('general21', 'clean'), 7):
+        plan[1][name] = plan[1][name]._replace(corpus=dict(seed=number))
     monkeypatch.setattr(found, 'UNUSED_NAMES', ('general21', 'clean'))
     families = importlib.import_module('comparison.plan').FAMILIES
     kind = importlib.import_module('comparison.kinds').Family
@@ -529,11 +531,12 @@ def test_corpora_on_which_nothing_was_chosen_are_taken_together(plan, folder, wr
     # Of a corpus its mean counts once: (30 + 15) / 2, of a t with one degree of freedom.
     assert own[:2] == ['own best', '5'] and own[2].startswith('+22.5 [-72.8, ')
     assert own[3].startswith('-10.0 [') and own[4].startswith('+37.5 [')
-    assert own[5] == '50 %, 25 %'
+    assert own[5] == '7: 50 %, 8: 25 %'
     # t = 22.5 / 7.5 of one degree of freedom; the other of the two lines, 0, comes first in Holm's.
-    assert own[6] == f'{1 - 2 / math.pi * math.atan(3):.3f}' and matched[6] == '0.000'
+    # And both are for two looks.
+    assert own[6] == f'{2 * (1 - 2 / math.pi * math.atan(3)):.3f}' and matched[6] == '0.000'
     assert matched[:3] == ["its control's best", '4', '+20.0 [+20.0, +20.0]']
-    assert matched[5] == '33 %, 33 %'
+    assert matched[5] == '7: 33 %, 8: 33 %'
 
 
 def test_the_first_page_takes_unused_corpora_together(plan, folder, monkeypatch):
@@ -558,6 +561,21 @@ def test_the_first_page_takes_unused_corpora_together(plan, folder, monkeypatch)
     assert picture.write_front(folder / 'front.png', {'x': found, 'none': []})
     assert Image.open(folder / 'front.png').size[0] == 1045
     assert not picture.write_front(folder / 'none.png', {'none': []})
+
+
+@pytest.mark.parametrize('p, word', [(0.049, 'helps'), (0.051, 'costs')])
+def test_a_verdict_over_corpora_is_corrected(plan, folder, monkeypatch, p, word):
+    front, together = (importlib.import_module(f'comparison.{name}') for name in FRONT)
+    monkeypatch.setattr(together, 'UNUSED_NAMES', ('general21',))
+    gains = together.Gains(9, [30.0, 31.0, 32.0], [-9.0, -10.0, -11.0], [50.0] * 3, [1, 2, 3])
+    monkeypatch.setattr(front, 'pooled', lambda views: [together.Pooled('soft', 'own', gains, p)])
+    views = importlib.import_module('comparison.views').make_views(folder, *plan).views
+    places = [('unused', 'soft'), ('unused', 'idle'), ('unused', 'soft', 'matched')]
+    (line,) = front.verdict_lines(places, {view.name: view for view in views}, plan[0])
+    assert line.aim.sign == 1 and line.word == word and line.trainings == 9
+
+
+FRONT = ('front', 'together')
 
 
 def test_the_first_page_names_a_choice_at_an_end_of_the_grid(plan, folder, monkeypatch):

@@ -44,7 +44,7 @@ def fields(method='dvtr', seed=0, *, hits=(1, 0, None, 1), recalls=(3, 0, 1, 2),
         v2t_P1=hits if isinstance(hits, str) else list(hits),
     )
     cell = dict(
-        condition='ambiguity60',
+        condition='general21',
         method=method,
         seed=seed,
         role='own',
@@ -170,10 +170,10 @@ def test_difference_takes_the_texts_along(stats, row):
     half = 1.96 * statistics.pstdev([100, 60, 60, 0])
     assert gain.mean == pytest.approx(60)
     assert (gain.low, gain.high) == pytest.approx((60 - half, 60 + half), rel=0.05)
-    with pytest.raises(ValueError, match="ambiguity60: 't2v_P1' has 6 values.*4 texts of 2 videos"):
+    with pytest.raises(ValueError, match="general21: 't2v_P1' has 6 values.*4 texts of 2 videos"):
         stats.difference(ours, base, 'semantic/t2v_P1', np.array([0, 0, 1, 1]))
     ours, base = row('c', {}, {}), row('d', {}, {})
-    with pytest.raises(ValueError, match="ambiguity60: 'v2t_P1' has 4 values.*5 videos"):
+    with pytest.raises(ValueError, match="general21: 'v2t_P1' has 4 values.*5 videos"):
         stats.difference(ours, base, 'semantic/v2t_P1', np.array([0, 0, 4, 4]))
 
 

@@ -30,9 +30,11 @@ from comparison.plan import CONDITIONS, METHODS
 from comparison.statistics import Difference
 from comparison.together import over_corpora, pooled, told, unused
 from comparison.views import View, make_views
-from planted_runs import ROOT, WORK
+from planted_runs import ROOT, SISTER, WORK
 
 PAGE = ROOT / 'docs/benchmark/effects'
+#: Corpora of the plan and of what was tried before it, and that of the frame tower.
+USED = {*range(46), int(SISTER.removeprefix('seed='))}
 
 
 class Line(NamedTuple):
@@ -66,9 +68,8 @@ def parse_args(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
     add('--seeds', type=int, help='trainings of each row (default: those of its condition)')
     add('--jobs', type=int, default=2, help='trainings at a time, one thread each')
     args = parser.parse_args(arguments)
-    taken = {condition.corpus.get('seed', 0) for condition in CONDITIONS.values()}
-    if args.seed in taken:
-        parser.error(f'seed {args.seed} is one of the plan, which has {sorted(taken)}')
+    if args.seed in USED:
+        parser.error(f'seed {args.seed}: something was tried, chosen or judged on it already')
     for name in args.conditions:
         methods = CONDITIONS[name].methods
         if not {*methods} & {*args.methods}:
@@ -101,11 +102,13 @@ def effects_args(args: argparse.Namespace) -> argparse.Namespace:
 def main() -> None:
     args = parse_args()
     os.environ['OMP_NUM_THREADS'] = '1'  # of every training, whatever --jobs
-    plan = make_plan(args)
+    plan, page = make_plan(args), page_views()
+    absent = [name for name in plan.wanted if name not in page]
+    if absent:
+        raise SystemExit(f'the page has nothing of {", ".join(absent)} to compare with')
     plan.out.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(PAGE / 'tuning.json', plan.out / 'tuning.json')
     effects.make_cells(plan, args.jobs, effects.Clock(time.monotonic(), None), roles=(OWN,))
-    page = views_of(PAGE, CONDITIONS)
     here = views_of(plan.out, plan.conditions)
     lines = [
         line
@@ -116,9 +119,21 @@ def main() -> None:
     print(report(lines, args.seed))
 
 
-def views_of(folder: Path, conditions: Mapping[str, Condition]) -> dict[str, View]:
+def page_views() -> dict[str, View]:
+    """All conditions that the page shows, by name."""
+    everything = argparse.Namespace(
+        conditions=[*CONDITIONS], methods=[*METHODS], smoke=False, seeds=None, out=PAGE
+    )
+    return views_of(PAGE, CONDITIONS, effects.shas_of(effects.make_plan(everything)))
+
+
+def views_of(
+    folder: Path,
+    conditions: Mapping[str, Condition],
+    shas: Mapping[tuple[str, str, int, str], str] = {},
+) -> dict[str, View]:
     """What has cells there, by name of the condition."""
-    return {view.name: view for view in make_views(folder, METHODS, conditions).views}
+    return {view.name: view for view in make_views(folder, METHODS, conditions, shas).views}
 
 
 def compared(page: dict[str, View], here: View, method: str) -> list[Line]:

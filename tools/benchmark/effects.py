@@ -287,7 +287,7 @@ def tune(plan: Plan, jobs: int, clock: Clock) -> bool:
         old = {entry['sha']: entry for entry in grid_of(known, points[0])}
         new = {t.sha: values[t.key, t.sha] for t in points if (t.key, t.sha) in values}
         grid = [dict(old.get(t.sha) or new.get(t.sha) or {}, point=t.point) for t in points]
-        if all('sha' in entry for entry in grid) and new:
+        if all('sha' in entry for entry in grid):
             known.setdefault(family, {})[method] = dict(
                 condition=points[0].name, seed=0, grid=grid, **choice(grid, points[0].condition.aim)
             )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, Optional
 
 import torch
 import torch.nn.functional as F
@@ -11,7 +12,7 @@ from torch import Tensor
 from mmvtr.functional import gaussian
 from mmvtr.functional.precision import at_least_float32
 from mmvtr.models.strips import Pairs, of_pairs
-from mmvtr.models.supervisions.dvtr import DVTRSupervision
+from mmvtr.models.supervisions.dvtr import Begun, DVTRSupervision
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels
 
@@ -35,8 +36,8 @@ class DVTRStepsSupervision(DVTRSupervision):
             ``'unlabelled'``: the same, but a negative is a pair that nobody annotated, of which a
             share ``prior`` is believed to match: the non-negative risk of Kiryo et al. (NeurIPS
             2017, Eq. 6). ``'positives'``: annotated pairs alone, as printed; so that not every pair
-            becomes a match, p then reads the distance less its mean over the joint batch, in
-            deviations, by a slope and a bias that are fixed.
+            becomes a match, p then reads the distance less its mean over all pairs of the joint
+            batch, in deviations, by a slope and a bias that are fixed.
         prior: of ``match='unlabelled'``, in (0, 1).
         divergence: what Eq. 8 adds to the mean cosine: ``'wasserstein'``, W / D (the text below
             it), or ``'kl'``, KL(z_t || z_v) / D (its print).
@@ -44,7 +45,8 @@ class DVTRStepsSupervision(DVTRSupervision):
         **kwargs: see :class:`DVTRSupervision`.
 
     Attributes:
-        centre, spread: of W / D over the last joint batch, for the test of ``match='positives'``.
+        centre, spread: mean and deviation of W / D over the last joint batch, which the test of
+            ``match='positives'``, and pairs with a bank, are read by.
 
     Raises:
         ValueError: an argument outside its range.
@@ -70,6 +72,7 @@ class DVTRStepsSupervision(DVTRSupervision):
         self.prior = prior
         self.divergence = divergence
         self.through_eta = through_eta
+        self._of_batch: Optional[tuple[Tensor, Tensor]] = None
         self.register_buffer('centre', torch.zeros(()))
         self.register_buffer('spread', torch.ones(()))
         if match == 'positives':
@@ -97,17 +100,24 @@ class DVTRStepsSupervision(DVTRSupervision):
 
     # -- a distance that is standardised ---------------------------------------------------------
 
+    def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> Begun:
+        """As that of :class:`DVTRSupervision`; a training measures the joint batch first."""
+        if self.match == 'positives' and self.training and all(pairs.shape):
+            self._of_batch = _mean_and_deviation(*super()._prepared(texts, videos))
+            self.centre, self.spread = (x.detach() for x in self._of_batch)
+        try:
+            return super().begin(texts, videos, pairs)
+        finally:
+            self._of_batch = None
+
     def _prepared(self, texts: Levels, videos: Levels) -> tuple[Tensor, Tensor]:
         """[mu, sigma], in units in which W / D has a deviation of 1; behind them, of texts, its
         mean: float [T, 2D + 1] and [V, 2D + 1]."""
         t, v = super()._prepared(texts, videos)
         if self.match != 'positives':
             return t, v
-        centre, spread = self.centre, self.spread
-        if self.training:
-            centre, spread = _mean_and_deviation(t, v)
-            self.centre, self.spread = centre.detach(), spread
-        t, v = (x / spread.sqrt() for x in (t, v))
+        centre, spread = self._of_batch or (self.centre, self.spread)
+        t, v = (at_least_float32(x) / spread.sqrt() for x in (t, v))
         return torch.cat([t, (centre / spread).expand(len(t), 1)], 1), F.pad(v, (0, 1))
 
     def _logits(self, t: Tensor, v: Tensor) -> Tensor:
@@ -128,7 +138,8 @@ class DVTRStepsSupervision(DVTRSupervision):
     # -- Eq. 8 -----------------------------------------------------------------------------------
 
     def _align(self, t: Tensor, v: Tensor, texts: Levels, videos: Levels, pairs: Pairs) -> Tensor:
-        t, v = super()._prepared(texts, videos)
+        if self.match == 'positives':
+            t, v = super()._prepared(texts, videos)  # in their own units
         found = super()._align(t, v, texts, videos, pairs)
         if self.divergence == 'wasserstein':
             return found
@@ -137,24 +148,33 @@ class DVTRStepsSupervision(DVTRSupervision):
         return found + more.sum() / max(len(pairs.rows), 1)
 
 
-@torch.no_grad()
-def _deviation(t: Tensor, v: Tensor) -> Tensor:
-    """Of |t - v|^2 / D over all pairs of float [T, 2D] and [V, 2D]: 0-dim, from sums of texts."""
-    count, total, squares = len(t) * len(v), 0.0, 0.0
-    for part in t.split(max(1, 2**22 // max(len(v), 1))):
-        distances = gaussian.squared_distances(part, v).double() / (t.shape[-1] // 2)
-        total, squares = total + distances.sum(), squares + distances.square().sum()
-    mean = total / count
-    return (squares / count - mean**2).clamp_min(1e-12).sqrt().to(t.dtype)
-
-
 def _mean_and_deviation(t: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-    """Of |t - v|^2 / D over all pairs; the mean carries the gradient, which has no pair to make.
+    """Of |t - v|^2 / D over all pairs of float [T, 2D] and [V, 2D]: 0-dim each, with gradients.
 
-    The mean of a squared distance is that of the squares, less twice the product of the means.
+    No pair is made: |t - v|^2 = |t|^2 + |v|^2 - 2 t.v, and the means of t.v, of |t|^2 t.v and of
+    (t.v)^2 over all pairs are products of means over texts and over videos, the last one of second
+    moments.  In float64, as a variance is the small difference of large sums.
     """
-    mean = t.square().sum(-1).mean() + v.square().sum(-1).mean() - 2 * (t.mean(0) * v.mean(0)).sum()
-    return mean / (t.shape[-1] // 2), _deviation(t, v)
+    kind, dim = at_least_float32(t).dtype, t.shape[-1] // 2
+    with torch.autocast(t.device.type, enabled=False):
+        t, v = t.double(), v.double()
+        squared = [x.square().sum(-1) for x in (t, v)]
+        means = [x.mean(0) for x in (t, v)]
+        lengths = sum(x.mean() for x in squared)
+        products = (means[0] * means[1]).sum()
+        mean = lengths - 2 * products
+        of_lengths = sum(x.square().mean() for x in squared) + 2 * math.prod(
+            x.mean() for x in squared
+        )
+        of_both = sum(
+            ((x * y[:, None]).mean(0) * other).sum()
+            for x, y, other in zip((t, v), squared, reversed(means))
+        )
+        moments = [x.t() @ x / len(x) for x in (t, v)]
+        of_products = (moments[0] * moments[1]).sum()
+        variance = of_lengths - 4 * of_both + 4 * of_products - mean.square()
+    spread = variance.clamp_min(1e-12).sqrt()
+    return (mean / dim).to(kind), (spread / dim).to(kind)
 
 
 def _kl_less_distance(mean_t: Tensor, log_t: Tensor, mean_v: Tensor, log_v: Tensor) -> Tensor:

@@ -92,26 +92,37 @@ def test_positives_alone_read_a_standardised_distance(batch):
     torch.testing.assert_close(1 - eta, torch.tensor(p, dtype=torch.float64))
 
 
-def test_what_keeps_positives_alone_from_calling_all_a_match(batch):
-    """The gradient is that of a distance less the batch's mean, with its deviation held."""
+def test_all_pairs_move_what_positives_are_measured_by(batch):
+    """The gradient is that of the whole standardised distance, mean and deviation as well."""
     texts, videos, target = batch
     module = DVTRStepsSupervision(match='positives').double()
-    loss = module(texts, videos, target)[1]['loss_match']
-    grads = torch.autograd.grad(loss, leaves(texts, videos))
-    each = [x for row in distances(texts, videos) for x in row]
-    spread = math.sqrt(sum(x * x for x in each) / len(each) - (sum(each) / len(each)) ** 2)
-    # Numerically, with the deviation held: the derivative along each side's gradient.
-    step, found = 1e-6, sum(g.square().sum().item() for g in grads)
 
-    def loss_at(by):
-        moved = [x.detach() + by * g for x, g in zip(leaves(texts, videos), grads)]
-        a = {'gaussian': Embedding(moved[0], log_std=moved[1])}
-        b = {'gaussian': Embedding(moved[2], log_std=moved[3])}
-        w = distances(a, b)
-        mean = sum(x for row in w for x in row) / (T * V)
-        return sum(softplus(-(BIAS - SLOPE * (w[t][v] - mean) / spread)) for t, v in OWN) / len(OWN)
+    def loss(*moved):
+        sides = ({'gaussian': Embedding(moved[k], log_std=moved[k + 1])} for k in (0, 2))
+        return module(*sides, target)[1]['loss_match']
 
-    assert (loss_at(step) - loss_at(-step)) / (2 * step) == pytest.approx(found, rel=1e-5)
+    assert torch.autograd.gradcheck(loss, leaves(texts, videos))
+    # So that nothing is won by drawing all pairs together: a scale of all leaves it as it is.
+    doubled = [
+        x * 2 if k % 2 == 0 else x + math.log(2) for k, x in enumerate(leaves(texts, videos))
+    ]
+    torch.testing.assert_close(loss(*doubled), loss(*leaves(texts, videos)))
+
+
+def test_only_a_joint_batch_is_measured(batch):
+    """Pairs with a bank, and a batch of nothing, change nothing that a test reads."""
+    texts, videos, target = batch
+    module = DVTRStepsSupervision(match='positives').double()
+    module(texts, videos, target)
+    held = [module.centre.clone(), module.spread.clone()]
+    far = {'gaussian': videos['gaussian'].map(lambda x: x + 3.0)}
+    module.weigh(texts, far, target.positives)
+    none = {'gaussian': texts['gaussian'].map(lambda x: x[:0])}
+    module(none, videos, Target(target.positives[:0]))
+    assert [module.centre, module.spread] == held
+    assert (
+        'centre' in module.state_dict() and module.matrices(texts, videos)['eta'].isfinite().all()
+    )
 
 
 @pytest.mark.parametrize('prior', [0.05, 0.9])

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from comparison.kinds import FAIR_GRID, WIDE_GRID, Condition, Family, Method, redrawn
+from comparison.kinds import GRID, WIDE_GRID, Condition, Family, Method, redrawn
 
 VAL = dict(num_val=1000)
 
@@ -374,7 +374,7 @@ CONDITIONS: dict[str, Condition] = {
 #: Families with a best learning rate that was an end of three.
 WIDE = ('hubs', 'classes', 'margins', 'moments')
 FAMILIES = {
-    name: Family(name, WIDE_GRID if name in WIDE else FAIR_GRID)
+    name: Family(name, WIDE_GRID if name in WIDE else GRID)
     for name, condition in CONDITIONS.items()
     if name == condition.family
 }

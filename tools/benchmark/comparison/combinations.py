@@ -46,7 +46,7 @@ from __future__ import annotations
 
 from comparison.chances import LONG
 from comparison.general import FLOOR, IMPLIED, corpus
-from comparison.kinds import FAIR_GRID, RELAXED, SINKHORN, Condition, Family, Method
+from comparison.kinds import GRID, RELAXED, SINKHORN, Condition, Family, Method
 
 NO_FLOOR = {'model.supervision.floor': 0.0}
 TOGETHER = 'configs/dvtr_implication_c2v_planted_features.py'
@@ -205,4 +205,4 @@ CONDITIONS = {
         options=LONG,
     ),
 }
-FAMILIES = {'lengths_general': Family('lengths_general', FAIR_GRID)}
+FAMILIES = {'lengths_general': Family('lengths_general', GRID)}

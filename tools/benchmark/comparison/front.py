@@ -8,7 +8,7 @@ from comparison.columns import heading
 from comparison.files import OWN, Row
 from comparison.kinds import Condition, Method
 from comparison.markdown import interval, table
-from comparison.papers import PAPERS, UNUSED, Paper, Place
+from comparison.papers import PAPERS, POOLED, Paper, Place
 from comparison.plan import FAMILIES
 from comparison.statistics import Difference, difference, time_said
 from comparison.summary import NOTED
@@ -63,9 +63,9 @@ def verdict_lines(
     """
     lines = []
     if further:
-        places = [place if place[0] == UNUSED else place[:2] for place in places]
+        places = [place if place[0] == POOLED else place[:2] for place in places]
     for where, name, *named in dict.fromkeys(places):
-        if where == UNUSED:
+        if where == POOLED:
             lines += _pooled(views, methods, name, *named)
             continue
         view = views.get(where)
@@ -211,7 +211,7 @@ def edges(
     found: dict[str, None] = {}
     for where, name, *_ in (*paper.first, *paper.rows):
         having = (view for view in unused(views) if name in view.rows)
-        view = next(having, None) if where == UNUSED else views.get(where)
+        view = next(having, None) if where == POOLED else views.get(where)
         if view is None or name not in view.rows:
             continue
         plan = view.condition

@@ -93,7 +93,7 @@ def corpus(seed: int, label: str, about: str) -> Condition:
 #: ``NEWER`` rows were chosen on the first three.
 UNUSED, LATER, LAST = (24, 25, 26), (37, 38, 39), (42, 43, 44)
 #: Rows that have a price: with their control's learning rate as well.
-MATCHED = ('implied_lifted',)
+PRICED = ('implied_lifted',)
 ABOUT = {
     **dict.fromkeys(
         UNUSED, 'Other clips, captions and training seeds than any that a setting was chosen on.'
@@ -103,8 +103,8 @@ ABOUT = {
     ),
     **dict.fromkeys(
         LAST,
-        'Planned when three corpora had left every corrected p of a paper above .05; nothing was '
-        'chosen since.',
+        'Planned when three corpora had left every corrected p of a paper above .05, with two more '
+        'learning rates to choose from and the rule of ties; nothing was chosen since.',
     ),
 }
 #: What every one of ``LAST`` is asked.
@@ -128,7 +128,7 @@ CONDITIONS = {
     ),
     **{
         f'general{seed}': corpus(seed, f'general captions, unused {number}', ABOUT[seed])._replace(
-            methods=ROWS_OF[seed], matched=MATCHED
+            methods=ROWS_OF[seed], matched=PRICED
         )
         for number, seed in enumerate((*UNUSED, *LATER, *LAST), 1)
     },

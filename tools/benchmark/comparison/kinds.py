@@ -125,6 +125,6 @@ TRANSFORMS = {
     SURE: 'first what surely holds',
 }
 #: The learning rates that are tried, for each row and its control.
-FAIR_GRID = [{'optim_wrapper.optimizer.lr': lr} for lr in (5e-4, 1e-3, 2e-3)]
+GRID = [{'optim_wrapper.optimizer.lr': lr} for lr in (5e-4, 1e-3, 2e-3)]
 #: The same with one more at either end.
 WIDE_GRID = [{'optim_wrapper.optimizer.lr': lr} for lr in (2.5e-4, 5e-4, 1e-3, 2e-3, 4e-3)]

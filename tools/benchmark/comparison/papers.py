@@ -8,7 +8,7 @@ from comparison.files import MATCHED
 from comparison.kinds import LIFTED, LOWERED, SURE
 
 #: In place of a condition: all corpora with general captions that nothing was chosen on.
-UNUSED = 'unused'
+POOLED = 'unused'
 #: Condition and row; or condition, row and control, where another one than the first says what is
 #: its own.  Of the unused corpora the third is the role of its settings.
 Place = tuple[str, ...]
@@ -43,9 +43,9 @@ PAPERS = (
         'match tells them, and a loss that weighs negatives by it spares them (Sec. 3, Eq. 13).',
         'Six captions of ten are general: they are true of many clips. The truth is known, so P@1 '
         'counts right answers whoever annotated them.',
-        ((UNUSED, 'dvtr_floor0'), ('margins', 'dvtr_triplet')),
+        ((POOLED, 'dvtr_floor0'), ('margins', 'dvtr_triplet')),
         (
-            (UNUSED, 'dvtr_v2t'),
+            (POOLED, 'dvtr_v2t'),
             ('general21', 'dvtr_floor0'),
             ('general21', 'dvtr_v2t'),
             ('ladder_dvtr', 'dvtr_floor0'),
@@ -147,14 +147,14 @@ PAPERS = (
         'trained anew, and what surely holds comes first. Before: a '
         'negative that scores like an annotated pair and goes with these captions.',
         'As for DVTR.',
-        ((UNUSED, f'infonce_sure/{SURE}'), (UNUSED, 'implied_lifted', MATCHED)),
+        ((POOLED, f'infonce_sure/{SURE}'), (POOLED, 'implied_lifted')),
         (
-            (UNUSED, 'implied_lifted'),
-            (UNUSED, f'implied_lifted/{LIFTED}', MATCHED),
-            (UNUSED, f'implied_lifted/{LOWERED}', MATCHED),
-            (UNUSED, 'implied'),
-            (UNUSED, 'implied_spared'),
-            (UNUSED, 'agreement'),
+            (POOLED, 'implied_lifted', MATCHED),
+            (POOLED, f'implied_lifted/{LIFTED}', MATCHED),
+            (POOLED, f'implied_lifted/{LOWERED}', MATCHED),
+            (POOLED, 'implied'),
+            (POOLED, 'implied_spared'),
+            (POOLED, 'agreement'),
         ),
         "Agreement's settings were chosen on two corpora that are none of these, those of implied "
         'texts on corpora 21 to 23, with test results in sight, those of what surely holds on 24 '

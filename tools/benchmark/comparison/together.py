@@ -15,14 +15,16 @@ from mmvtr.evaluation.paired import holm, student, student_p
 
 UNUSED_NAMES = tuple(f'general{seed}' for seed in (*UNUSED, *LATER, *LAST))
 SETTINGS = {OWN: 'own best', MATCHED: "its control's best"}
+#: How often the table was looked at before its last corpora were made, and after.
+LOOKS = 2
 ABOUT = """\
 **Over the unused corpora together.** Differences to the control of the same seed, with Student's
 95 % intervals over the means of the corpora: trainings on one corpus have its clips, captions and
-test in common, so that more of them say nothing about another one. Which corpora have a row is told
-by its number of shares, in the order `general24` to `general26`, `general37` to `general39` and
-`general42` to `general44`. At the settings of its control no learning rate was chosen for the row.
-*Of what is to be won*: of what the oracle gains over that control. *Corrected p*: of the aim, for
-the number of lines of this table (Holm), also in its verdicts.
+test in common, so that more of them say nothing about another one. At the settings of its control
+no learning rate was chosen for the row. *Of what is to be won*: of what the oracle gains over that
+control, also by corpus (*24*: `general24`). *Corrected p*: of the aim, for the number of lines of
+this table (Holm), and for two looks, as corpora 42 to 44 were made when the others had been seen;
+so are its verdicts.
 """
 
 
@@ -33,12 +35,14 @@ class Gains(NamedTuple):
         trainings: pairs, each of one seed.
         aim, cost: differences.
         shares: percent of what the oracle gains over the control.
+        seeds: of the corpora.
     """
 
     trainings: int
     aim: list[float]
     cost: list[float]
     shares: list[float]
+    seeds: list[int]
 
 
 def unused_together(views: Mapping[str, View]) -> str:
@@ -59,7 +63,7 @@ class Pooled(NamedTuple):
         name: of the row.
         role: of its settings.
         gains: corpus by corpus.
-        p: of the aim, corrected for the number of lines.
+        p: of the aim, corrected for the number of lines and of looks.
     """
 
     name: str
@@ -80,7 +84,7 @@ def pooled(views: Sequence[View]) -> list[Pooled]:
         and (any(gains.aim) or any(gains.cost))  # else the trainings of its control once more
     ]
     ps = holm([over_corpora(gains.aim).p for *_, gains in found]) if found else []
-    return [Pooled(*one, p) for one, p in zip(found, ps)]
+    return [Pooled(*one, min(1.0, LOOKS * p)) for one, p in zip(found, ps)]
 
 
 def together(views: Sequence[View]) -> str:
@@ -97,7 +101,7 @@ def together(views: Sequence[View]) -> str:
                 SETTINGS[line.role],
                 f'{gains.trainings}',
                 *(told(over_corpora(values), key) for values, key in figures),
-                ', '.join(map(percent, gains.shares)),
+                ', '.join(f'{n}: {percent(x)}' for n, x in zip(gains.seeds, gains.shares)),
                 f'{line.p:.3f}',
             ]
         )
@@ -117,7 +121,7 @@ def gains_of(views: Sequence[View], name: str, role: str) -> Optional[Gains]:
         name: of the row.
         role: of its settings; its first control has its own.
     """
-    trainings, found = 0, Gains(0, [], [], [])
+    trainings, found = 0, Gains(0, [], [], [], [])
     for view in views:
         rows = view.rows if role == OWN else view.others.get(role, {})
         if name not in rows or name in view.oracles or not view.controls[name]:
@@ -139,6 +143,7 @@ def gains_of(views: Sequence[View], name: str, role: str) -> Optional[Gains]:
         found.aim.append(statistics.mean(aim[seed] for seed in seeds))
         found.cost.append(statistics.mean(cost[seed] for seed in seeds))
         found.shares.append(statistics.mean(100 * aim[seed] / won[seed] for seed in seeds))
+        found.seeds.append(view.condition.corpus.get('seed', 0))
     return found._replace(trainings=trainings) if trainings else None
 
 
