@@ -317,32 +317,34 @@ def parts_of_uatvr(figures):
 
 
 def combined(figures):
-    """Differences to implied texts alone, and what each pair adds to its parts."""
-    told, paid = (
-        lambda name, over='implied_biased', key=key: figures.interval(
-            'combinations', name, key, over
-        )
-        for key in (PRECISION, RSUM)
-    )
-    both = {key: partial(figures.interval, 'lengths_general', key=key) for key in (PRECISION, RSUM)}
-    assert figures.said('combinations', 'implied_or_dvtr') == 'nothing'
-    early, late = 'implied_and_dvtr_early', 'implied_and_dvtr'
-    relaxed, floored = 'implied_ncl_relaxed/relaxed', 'uatvr_implied_sigma'
+    """Differences to the parts: aim and cost of each pair."""
+
+    def told(name, over='implied_biased', where='combinations'):
+        gains = (figures.interval(where, name, key, over) for key in (PRECISION, RSUM))
+        return '{} for {}'.format(*gains)
+
+    ncl, floored = 'implied_ncl/sinkhorn', 'uatvr_implied_sigma'
     same_rate = [figures.same_rate('combinations', floored, key) for key in (PRECISION, RSUM)]
-    words = {name: figures.said('lengths_general', name) for name in ('causal', 'causal_implied')}
-    assert set(words.values()) == {'not resolved'}
+    split, alone = (
+        [figures.interval('lengths_general', name, key) for key in (PRECISION, RSUM)]
+        for name in ('causal_implied', 'causal')
+    )
+    words = {figures.said('lengths_general', name) for name in ('causal', 'causal_implied')}
+    assert words == {'not resolved'}
     return [
-        f'v2t P@1 {told("implied_ncl/sinkhorn")} for rsum {paid("implied_ncl/sinkhorn")};',
-        f'alone, {told("implied_ncl")}, and pays {paid("implied_ncl")} more.',
-        f'pair then has {told(relaxed)} for {paid(relaxed)}.',
-        f'either may spare, {told("implied_or_dvtr")}, and loses {told(late)} where',
-        f'first step on the loss is {told(early)}: {told(early, late)} of it was the time',
-        f'gain {told("uatvr_implied", "uatvr")} for {paid("uatvr_implied", "uatvr")}. With',
-        f'it is {told(floored, "uatvr_implied")} of that for {paid(floored, "uatvr_implied")} of '
-        f'rsum; at one rate {same_rate[0]} for {same_rate[1]}, so',
-        f'with implied texts it is {both[PRECISION]("causal_implied")} above a random split with '
-        f'implied texts, for {both[RSUM]("causal_implied")} of rsum, and alone '
-        f'{both[PRECISION]("causal")} for {both[RSUM]("causal")} above',
+        f'v2t P@1 {told(ncl)};'.replace(' for ', ' for rsum '),
+        'alone, {}, and pays {} more.'.format(*told('implied_ncl').split(' for ')),
+        f'pair then has {told("implied_ncl_relaxed/relaxed")}.',
+        f'where either may spare, {told("implied_or_dvtr")}, and where both must, '
+        f'{told("implied_and_dvtr")}; with',
+        f'first step on {told("implied_and_dvtr_early")}.',
+        f'the pair has {told("dvtr_ncl/sinkhorn", "dvtr_floor0")} over DVTR.',
+        f'{told("uatvr_dvtr", "uatvr")} over UATVR.',
+        f'gain {told("uatvr_implied", "uatvr")}. With',
+        'it is {} of that for {} of rsum;'.format(*told(floored, 'uatvr_implied').split(' for ')),
+        f'at one rate {same_rate[0]} for {same_rate[1]}.',
+        f'with implied texts it is {split[0]} above a random split with implied texts, for '
+        f'{split[1]} of rsum, and alone {alone[0]} for {alone[1]} above',
     ]
 
 
