@@ -21,7 +21,7 @@ def test_only_corpus_and_seeds_are_other_ones(tool):
     cells = importlib.import_module('comparison.cells')
     args = tool.parse_args(['77', '--conditions', 'general24', '--methods', 'dvtr_floor0'])
     plan = tool.make_plan(args)
-    assert plan.wanted == {'general24': ['infonce', 'dvtr_floor0', 'oracle']}
+    assert plan.wanted == {'general24': ['infonce', 'dvtr_floor0']}
     assert plan.count('general24') == 3 and plan.conditions['general24'].first_seed == 770
     page = importlib.import_module('effects').make_plan(tool.effects_args(args))
     for method in plan.wanted['general24']:
