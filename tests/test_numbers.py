@@ -421,6 +421,8 @@ STEPS = dict(
     dvtr_linear='sharpness 1',
     dvtr_no_ramp='weights from the first step',
     dvtr_v2t='v2t alone (ours)',
+    dvtr_floor10='a floor of .1 (ours)',
+    dvtr_floor20='a floor of .2 (ours)',
     dvtr='a floor of .4 (ours)',
 )
 

@@ -40,6 +40,9 @@ DVTR_ROWS = {
     ),
     'dvtr_mean': _dvtr('DVTR, compared with the mean', {'model.supervision.reference': 'mean'}),
     'dvtr_no_ramp': _dvtr('DVTR, weights from the first step', {'model.supervision.ramp': (0, 0)}),
+    # With the floors of 0 (the base) and .4 a front: the dial of DVTR.
+    'dvtr_floor10': _dvtr('DVTR with a floor of .1', {'model.supervision.floor': 0.1}),
+    'dvtr_floor20': _dvtr('DVTR with a floor of .2', {'model.supervision.floor': 0.2}),
     'dvtr_linear': _dvtr('DVTR, sharpness 1', {'model.supervision.sharpness': 1.0}),
     'dvtr_joint': _dvtr(
         'DVTR, heads move the encoders (Alg. 1)', {'model.detach_heads': False}, group='paper'
