@@ -401,10 +401,18 @@ def steps(figures):
         name for name in view.condition.methods if name.startswith('dvtr')
     }
     base = [told('dvtr_floor0', key) for key in (PRECISION, RSUM)]
+    for name, floor in FLOORS.items():
+        gains = [told(name, key, 'infonce') for key in (PRECISION, RSUM)]
+        lines.append('| ' + ' | '.join([floor, *gains]) + ' |')
     return lines, [
         f'which has {base[0]} of P@1 over InfoNCE for {base[1]};',
         '| one step | v2t P@1 |',
+        '| floor | v2t P@1 |',
     ]
+
+
+#: Rows of the same ladder -> least weight of a negative.
+FLOORS = dict(dvtr_floor0='0', dvtr_floor10='.1', dvtr_floor20='.2', dvtr='.4')
 
 
 #: Rows of DVTR's ladder -> what the page calls the step; '' = none.
