@@ -203,17 +203,17 @@ def test_a_known_choice_is_kept_while_its_configs_are_the_same(
     monkeypatch.setattr(tool, 'features', lambda trainings, jobs: None)
     clock = tool.Clock(tool.time.monotonic(), None)
     assert tool.tune(plan, 2, clock)
-    assert len(trained) == 10
-    points = dict(own={LR: 0.00025}, recall={LR: 0.004}, matched={LR: 0.00025})  # of 1 / rate
+    assert len(trained) == 12
+    points = dict(own={LR: 0.000125}, recall={LR: 0.004}, matched={LR: 0.000125})  # of 1 / rate
     assert tool.known_choices(plan) == {('hubs', method): points for method in ('infonce', 'ncl')}
-    assert tool.tune(plan, 2, clock) and len(trained) == 10
+    assert tool.tune(plan, 2, clock) and len(trained) == 12
     options = {'train_cfg.max_epochs': 5}
     changed = plan.conditions['hubs']._replace(options=options)
     changed = plan._replace(conditions={**plan.conditions, 'hubs': changed})
     late = clock._replace(minutes=-1.0)
-    assert not tool.tune(changed, 2, late) and len(trained) == 10
+    assert not tool.tune(changed, 2, late) and len(trained) == 12
     tool.tune(changed, 2, clock)
-    assert len(trained) == 20
+    assert len(trained) == 24
 
 
 @pytest.mark.parametrize(

@@ -378,3 +378,5 @@ FAMILIES = {
     for name, condition in CONDITIONS.items()
     if name == condition.family
 }
+#: NCL was best at the lowest of five.
+FAMILIES['hubs'] = Family('hubs', [{'optim_wrapper.optimizer.lr': 1.25e-4}, *WIDE_GRID])

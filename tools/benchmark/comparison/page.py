@@ -37,7 +37,7 @@ READING = """\
   Where the price alone is resolved it *costs*, and **harms** where the aim is nothing.
   *collapsed*: a training learnt nothing. An interval that excludes 0 and is *not resolved* did not
   survive the correction.
-- Method and control had the same learning rates, three or five, chosen by the aim on 1,000 clips,
+- Method and control had the same learning rates, three to six, chosen by the aim on 1,000 clips,
   and by paired recall among those whose aim differs by less than what would matter. *Unused*: no
   setting of the row was chosen there. What is *again*, and the last three unused corpora, was
   trained when grid and rule stood; the rule of ties is younger than the other conditions.
