@@ -98,8 +98,8 @@ PAPERS = (
         'other way round.',
         (('lengths', 'causal'),),
         (('lengths80', 'causal'), ('lengths70', 'causal')),
-        'The bias of real sets is milder than nine clips of ten; at seven of ten, where it costs '
-        'the baseline nothing here, nothing can be won back.',
+        'The bias of real sets is milder than nine clips of ten; at seven of ten it costs the '
+        'baseline next to nothing here, so that nothing can be won back.',
     ),
     Paper(
         'NCL',
