@@ -555,9 +555,10 @@ def test_sentences_of_other_pages(figures):
             f'{interval("ladder_dvtr", "dvtr_pcme0", RSUM)} of rsum',
             f't2v R@1+5+10 {interval("heads", "tokens_uatvr", t2v)} with the learning rate that is '
             f'best for each, and {figures.same_rate("heads", "tokens_uatvr", t2v)} with that of',
-            'v2t P@1 {} for rsum {} over the same without it'.format(
+            'without it v2t P@1 {} for rsum {}, at its own {} for {}.'.format(
                 *(
-                    figures.same_rate('combinations', 'uatvr_implied_sigma', key)
+                    read('combinations', 'uatvr_implied_sigma', key)
+                    for read in (figures.same_rate, interval)
                     for key in (PRECISION, RSUM)
                 )
             ),

@@ -154,8 +154,7 @@ METHODS = {
         'combination',
         controls=('uatvr_implied', 'uatvr'),
         note='a text is spared only as far as its sigma is large in the batch, and not at all '
-        'where it is the smallest (`SigmaSupervision`). At the learning rate of its control '
-        'nothing is left of what it does at its own.',
+        'where it is the smallest (`SigmaSupervision`).',
     ),
     'implied_and_dvtr_early': Method(
         'implied texts and DVTR, from the first step',
