@@ -58,7 +58,13 @@ def write_front(path: Path, lines: Mapping[str, Sequence[Line]]) -> bool:
             if line.cost:
                 paid = 'harms' if line.cost.sign < 0 else 'not resolved'
                 _bar(cost, k, line.cost, MATTERS[line.plan.cost], STYLES[LOOKS[paid]])
-        labels = [line if isinstance(line, str) else _said(line) for line in places]
+        rows = [(line.label, line.condition) for line in places if not isinstance(line, str)]
+        labels = [
+            line
+            if isinstance(line, str)
+            else _said(line, several=rows.count((line.label, line.condition)) > 1)
+            for line in places
+        ]
         aim.set_yticks(range(len(places)), labels, size=8)
         for label, line in zip(aim.get_yticklabels(), places):
             label.set_fontweight('bold' if isinstance(line, str) else 'normal')
@@ -78,9 +84,10 @@ def write_front(path: Path, lines: Mapping[str, Sequence[Line]]) -> bool:
     return True
 
 
-def _said(line: Line) -> str:
-    """Row and condition; the control is in the table."""
-    return f'{line.label.replace(NOTED, "").strip(" *")}, {line.condition}'
+def _said(line: Line, *, several: bool) -> str:
+    """Row and condition; the control, which is in the table, where a row has several."""
+    row = line.label.replace(NOTED, '').strip(' *')
+    return f'{row}{f" over {line.over}" if several else ""}, {line.condition}'
 
 
 def _ground(axes: Axes, title: str, count: int) -> None:
