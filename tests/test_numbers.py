@@ -495,7 +495,11 @@ def test_sentences_of_other_pages(figures):
     assert ends_of_grid(figures, 'general captions', 'dvtr_floor0') == ''
     lifted = {role: figures.pooled('implied_lifted/lifted', role) for role in ('own', 'matched')}
     gains, paid = ([lifted[role][k].split(' ')[0].lstrip('+-') for role in lifted] for k in (0, 1))
+    sure = figures.pooled('infonce_sure/sure')
+    assert figures.pooled_verdict('infonce_sure/sure') == 'helps'
+    assert figures.pooled_ps()['InfoNCE as it is, first what surely holds', 'own best'] < 0.001
     quoted = {
+        'findings': [f'it is v2t P@1 {sure[0]} for rsum {sure[1]}, {sure[2]} % (corrected p below'],
         'agreement': [
             f"-.15 gains {gains[0]} of P@1 there and {gains[1]} at InfoNCE's rate, and pays "
             f'{paid[0]} and {paid[1]}.',
