@@ -580,7 +580,7 @@ def ends_of_grid(figures, family, method):
     tuning = json.loads((ROOT / 'docs/benchmark/effects/tuning.json').read_text())
     rates = [point[LR] for point in figures.families[family].grid]
     ends = {min(rates): 'lowest', max(rates): 'highest'}
-    assert len(rates) in (5, 6)
+    assert len(rates) == (6 if family == 'hubs' else 5)
     return ends.get(tuning[family][method]['chosen'][LR], '')
 
 
@@ -589,6 +589,10 @@ def test_the_letter_collapses_in_one_of_three(figures):
     letter = view.rows['dvtr_literal']
     assert view.verdict(letter) == 'collapsed'
     assert len(letter.cells) == 3 and len(view.collapsed(letter)) == 1
+
+
+#: Numbers of the parts that are short.
+LEAST = {'### What agreement gives': 25, '### DVTR in benchmark.md': 18}
 
 
 @pytest.mark.parametrize(
@@ -605,7 +609,7 @@ def test_an_altered_number_is_found(figures, path, title, make):
     check(part, *expected)
     plain = re.sub(UNREAD, lambda found: '#' * len(found[0]), part)
     places = list(NUMBER.finditer(plain))
-    assert len(places) > 15
+    assert len(places) > LEAST.get(title, 30)
     for place in places:
         end = place.end()
         altered = f'{part[: end - 1]}{(int(part[end - 1]) + 1) % 10}{part[end:]}'

@@ -40,7 +40,8 @@ READING = """\
 - Method and control had the same learning rates, three to six, chosen by the aim on 1,000 clips,
   and by paired recall among those whose aim differs by less than what would matter. *Unused*: no
   setting of the row was chosen there. What is *again*, and the last three unused corpora, was
-  trained when grid and rule stood; the rule of ties is younger than the other conditions.
+  trained when grid and rule stood; the rule of ties is younger than the other conditions. (Hubs got
+  a sixth rate when `hubs_again` had been seen; neither row chose it.)
 - Rows with † have [a note]({tables}#what-the-rows-are). Below, a section a paper;
   [all other rows]({tables}#does-it-help), and [captions that people
   judged](#on-captions-judged-by-people).
