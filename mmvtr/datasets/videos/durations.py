@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import av
 
-from mmvtr.datasets.videos.video_io import BrokenVideoError
+from mmvtr.datasets.videos.video_io import LENIENT, BrokenVideoError
 
 
 def duration_of(path: str) -> float:
@@ -18,7 +18,7 @@ def duration_of(path: str) -> float:
         FileNotFoundError: no such file.
     """
     try:
-        with av.open(path) as container:
+        with av.open(path, **LENIENT) as container:
             streams = container.streams.video
             if not streams:
                 raise BrokenVideoError(f'{path}: no video stream')

@@ -36,6 +36,9 @@ MAX_SECONDS_SHORT = 0.5
 #: Bytes that the chosen frames of a clip may take, as RGB: 170 of 3840 x 2160 pixels.
 MAX_BYTES = 4 << 30
 
+#: A title may be Latin-1. PyAV 19 knows no such option, and never refuses one.
+LENIENT = {} if int(av.__version__.split('.')[0]) >= 19 else dict(metadata_errors='replace')
+
 #: Formats whose files are a few lines of text, in place of which ffmpeg opens what they name.
 LISTS = ('concat', 'hls', 'dash')
 
@@ -328,7 +331,7 @@ def _rgb(frame: av.VideoFrame, converter: VideoReformatter) -> np.ndarray:
 @contextmanager
 def _open(clip: _Clip) -> Iterator[tuple[InputContainer, av.VideoStream]]:
     """The container and its first stream of moving pictures (a cover picture is none)."""
-    with av.open(clip.path, metadata_errors='replace') as container:  # a title may be Latin-1
+    with av.open(clip.path, **LENIENT) as container:
         if container.format.name in LISTS:
             raise BrokenVideoError(f'a list of other files ({container.format.name}), not a video')
         streams = [s for s in container.streams.video if _moves(s)]

@@ -32,8 +32,8 @@ def test_a_stream_without_a_header_of_its_length(tmp_path, write_video, monkeypa
             self.streams, self.demux = container.streams, container.demux
 
     class Opened:
-        def __init__(self, path):
-            self.container = real(path)
+        def __init__(self, path, **options):
+            self.container = real(path, **options)
 
         def __enter__(self):
             return Bare(self.container.__enter__())
