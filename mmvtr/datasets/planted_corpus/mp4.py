@@ -17,7 +17,7 @@ def write_mp4(path: Path, images: np.ndarray, fps: int) -> None:
         images: uint8 [F, H, W, 3] RGB, H and W even.
         fps: frames per second.
     """
-    with av.open(str(path), 'w') as container:
+    with av.open(f'file:{path}', 'w') as container:  # a name may have a colon
         options = dict(preset='veryfast', crf='28', bf='0')
         stream = container.add_stream('libx264', rate=fps, options=options)
         stream.height, stream.width = images.shape[1:3]

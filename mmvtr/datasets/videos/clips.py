@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mmvtr.datasets.videos.frame_sampling import windows
+from mmvtr.datasets.videos.frame_sampling import window_count, windows
 from mmvtr.datasets.videos.transforms import LoadVideo
 from mmvtr.datasets.videos.video_io import MAX_BYTES, BrokenVideoError, read_frames
 from mmvtr.registry import TRANSFORMS
@@ -63,12 +63,12 @@ class LoadClips(LoadVideo):
             def select(times: np.ndarray, first: int = first) -> np.ndarray:
                 nonlocal whole
                 model = self.model
+                self._check_memory(window_count(times, self.stride))
                 whole = windows(times, length=model.frames, rate=model.rate, stride=self.stride)
                 return np.unique(whole[first : first + step])
 
             frames = self._sized(results, select)
             wanted = whole[first : first + step]
-            self._check_memory(results, len(whole))
             place = np.searchsorted(np.unique(wanted), wanted)
             parts.append(frames[torch.from_numpy(place)])
             first += step
@@ -90,11 +90,11 @@ class LoadClips(LoadVideo):
         images = functional.resize(images, list(self.model.resize), antialias=False)
         return functional.center_crop(images, list(self.model.crop))
 
-    def _check_memory(self, results: Results, count: int) -> None:
+    def _check_memory(self, count: int) -> None:
         need = 3 * count * self.model.frames * self.model.crop[0] * self.model.crop[1]
         if need > self.max_bytes:
             raise BrokenVideoError(
-                f'{results["path"][-200:]}: {count} windows of {self.model.name} take '
+                f'{count:,} windows of {self.model.name} take '
                 f'{1e-9 * need:.3g} GB, more than the {1e-9 * self.max_bytes:.3g} GB of max_bytes; '
                 f'a stride above {self.stride:g} s makes fewer'
             )

@@ -29,8 +29,15 @@ def uniform(times: np.ndarray, num_frames: int) -> np.ndarray:
 
 def per_second(times: np.ndarray, num_frames: int) -> np.ndarray:
     """The first frame of every second, then evenly over those (CLIP4Clip)."""
-    seconds = np.arange(times[0], times[-1] + TIME_SLACK)
-    return spread(np.unique(np.searchsorted(times, seconds - TIME_SLACK)), num_frames)
+    return spread(_first_of_each(times, 1), num_frames)
+
+
+def _first_of_each(times: np.ndarray, rate: int) -> np.ndarray:
+    """The first frame of every ``1 / rate`` s that has one: of N frames, whatever their span."""
+    ticks = np.floor((times - times[0] + TIME_SLACK) * rate)
+    ticks = np.unique([ticks, ticks + 1]) / rate  # + 1: a frame may stand just before a tick
+    ticks = times[0] + ticks[ticks < times[-1] - times[0] + TIME_SLACK]
+    return np.unique(np.searchsorted(times, ticks - TIME_SLACK))
 
 
 def stride(times: np.ndarray, num_frames: int) -> np.ndarray:
@@ -84,9 +91,7 @@ def at_rate(times: np.ndarray, fps: Optional[int]) -> np.ndarray:
     """
     if fps is None:
         return np.arange(len(times))
-    span = times[-1] - times[0] + TIME_SLACK
-    ticks = times[0] + np.arange(int(span * fps) + 1) / fps
-    first = np.searchsorted(times, ticks[ticks < times[-1] + TIME_SLACK] - TIME_SLACK)
+    first = _first_of_each(times, fps)
     return np.unique([*first, *per_second(times, len(times)), len(times) - 1])
 
 
@@ -106,15 +111,24 @@ def windows(times: np.ndarray, *, length: int, rate: float, stride: float) -> np
     Returns:
         Positions of the frames on screen, int64 [n, L], n = duration / stride, rounded, at least 1.
     """
-    gap = (times[-1] - times[0]) / max(1, len(times) - 1)
-    begin, duration, span = times[0], times[-1] + gap - times[0], length / rate
-    n = max(1, round(duration / stride))
+    begin, duration, span = times[0], _seconds(times), length / rate
+    n = window_count(times, stride)
     starts = (np.arange(n) + 0.5) * duration / n - span / 2
     if span < duration:
         starts = starts.clip(0, duration - span)
     # The middles of the frames of a window, and a frame that begins just then counts.
     ticks = begin + starts[:, None] + (np.arange(length) + 0.5) / rate + TIME_SLACK
     return (np.searchsorted(times, ticks, side='right') - 1).clip(0, len(times) - 1)
+
+
+def window_count(times: np.ndarray, stride: float) -> int:
+    """How many :func:`windows` there are; broken timestamps may span billions of seconds."""
+    return max(1, round(_seconds(times) / stride))
+
+
+def _seconds(times: np.ndarray) -> float:
+    gap = (times[-1] - times[0]) / max(1, len(times) - 1)
+    return float(times[-1] + gap - times[0])
 
 
 def sampling_named(kind: str) -> Callable[[np.ndarray, int], np.ndarray]:
@@ -137,15 +151,18 @@ def window(times: np.ndarray, start: Optional[float], end: Optional[float]) -> s
         end: seconds, exclusive; None, or past the last frame = the end of the file.
 
     Raises:
-        ValueError: an empty window, or one that starts after the last frame has gone.
+        ValueError: an empty window, one that starts after the last frame has gone, or one that
+            ends before the first is shown.
     """
     gap = (times[-1] - times[0]) / max(1, len(times) - 1)
-    start, end = start or 0.0, np.inf if end is None else end
-    if start >= end or start > times[-1] + gap:
-        raise ValueError(
-            f'no frame between {start} s and {end} s: the video lasts {times[-1] + gap:.2f} s'
-        )
+    first, last = times[0], times[-1] + gap
     slack = min(TIME_SLACK, gap / 2)
-    first = max(0, int(np.searchsorted(times, start + slack, side='right')) - 1)
-    stop = int(np.searchsorted(times, end - slack))
-    return slice(first, max(first + 1, stop))
+    begin, stop = start or 0.0, np.inf if end is None else end
+    if begin >= stop or begin > last or stop <= first + slack * (first > 0):
+        late = f', and shows its first picture at {first:.2f} s' if first > 0 else ''
+        raise ValueError(
+            f'no frame between {begin} s and {stop} s: the video lasts {last:.2f} s{late}'
+        )
+    left = max(0, int(np.searchsorted(times, begin + slack, side='right')) - 1)
+    right = int(np.searchsorted(times, stop - slack))
+    return slice(left, max(left + 1, right))

@@ -1,30 +1,38 @@
 """Chosen frames of a video file, as RGB arrays.
 
 Headers lie about frame counts and rates, so the packets are listed first, without decoding: their
-presentation times are the frames', at any frame rate. One decoding pass then picks the chosen
+presentation times are the frames', at any frame rate.  One decoding pass then picks the chosen
 times, jumping over what no chosen frame needs; only chosen frames are converted and kept.
 
-What is no ordinary file (a named pipe would wait for a writer) is refused before it is opened, and
-so is a file with fewer bytes than it says of itself.
+Containers lie about key frames, too, and some store no presentation times.  So what is decoded
+after a jump must begin with a picture that needs no other, and go on with the very times that were
+listed.  Where it does not, the file is decoded from its first picture on, and where that is not
+what was listed either, the pictures are counted.
 """
 
 from __future__ import annotations
 
-import os
-import stat
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from contextlib import contextmanager
-from typing import Callable, Iterator, NamedTuple, Optional, Sequence, Union
+from itertools import chain
+from typing import Callable, Iterable, Iterator, NamedTuple, Optional, Sequence, Union
 
 import av
 import numpy as np
 from av.container import InputContainer
-from av.stream import Disposition
 from av.video.codeccontext import VideoCodecContext
+from av.video.frame import PictureType
 from av.video.reformatter import VideoReformatter
 
-from mmvtr.datasets.videos.frame_sampling import window
-from mmvtr.datasets.videos.stated_size import stated_size
+from mmvtr.datasets.videos.frame_sampling import TIME_SLACK, window
+from mmvtr.datasets.videos.video_files import (
+    BrokenVideoError,
+    errors_name,
+    missing_bytes,
+    open_video,
+    start_of,
+    upright,
+)
 
 #: Frames that a seek must skip to be worth its cost.
 MIN_JUMP = 8
@@ -36,17 +44,7 @@ MAX_SECONDS_SHORT = 0.5
 #: Bytes that the chosen frames of a clip may take, as RGB: 170 of 3840 x 2160 pixels.
 MAX_BYTES = 4 << 30
 
-#: A title may be Latin-1. PyAV 19 knows no such option, and never refuses one.
-LENIENT = {} if int(av.__version__.split('.')[0]) >= 19 else dict(metadata_errors='replace')
-
-#: Formats whose files are a few lines of text, in place of which ffmpeg opens what they name.
-LISTS = ('concat', 'hls', 'dash')
-
 Select = Callable[[np.ndarray], np.ndarray]
-
-
-class BrokenVideoError(RuntimeError):
-    """A video file that cannot give the frames asked for; the message names it."""
 
 
 def read_frames(
@@ -58,6 +56,9 @@ def read_frames(
     max_bytes: int = MAX_BYTES,
 ) -> list[np.ndarray]:
     """Decode the selected frames of the first video stream, upright.
+
+    Seconds are those that a player shows: 0 is where the file begins, which is where its sound
+    does if that comes before the first picture.
 
     Args:
         path: video file, any container and codec that ffmpeg reads.
@@ -77,9 +78,8 @@ def read_frames(
             be decoded, an empty clip, more than ``max_bytes``.
         FileNotFoundError: no such file.
     """
-    with _errors_name(path):
-        _check_file(path)
-        clip = _Clip(path, select, start, end, max_bytes)
+    with errors_name(path):
+        clip = _Clip(path, select, start, end, max_bytes, missing_bytes(path))
         frames = _read_by_time(clip)
         if frames is None:
             frames = _read_by_count(clip)
@@ -106,36 +106,40 @@ def decode_all(
     Raises:
         BrokenVideoError, FileNotFoundError: as :func:`read_frames`.
     """
-    with _errors_name(path):
-        _check_file(path)
-        clip = _Clip(path, lambda times: np.arange(len(times)), start, end, max_bytes)
+    with errors_name(path):
+        missing = missing_bytes(path)
+        clip = _Clip(path, _all, start, end, max_bytes, missing, keeps=False)
+        found = _read_by_time(clip)
+        if found is not None:
+            return len(found)
         with _open(clip) as (container, stream):
-            listed = _list_packets(container, stream)
-            if listed is not None:
-                pts, keys = listed
-                wanted = [pts[i] for i in _choose(pts, float(stream.time_base), clip)]
-                ((key, _),) = _runs(wanted[:1], pts, keys)
-                if _seek(container, stream, key):
-                    shown = _same_size(_shown(container, stream))
-                    if sum(1 for _ in _pick(shown, wanted)) == len(wanted):
-                        return len(wanted)
-        with _open(clip) as (container, stream):
-            pts, unit = _times(stream, _same_size(_shown(container, stream)))
-        return len(_choose(pts, unit, clip))
+            shown = _same_size(_shown(container.demux(stream)))
+            return len(_choose(_times_shown(container, stream, shown), clip))
+
+
+def _all(times: np.ndarray) -> np.ndarray:
+    return np.arange(len(times))
 
 
 class _Clip(NamedTuple):
-    """What :func:`read_frames` is asked for."""
+    """What :func:`read_frames` is asked for.
+
+    ``missing``: in words, what the file lacks by its size; ``keeps``: the pictures, not just their
+    number.
+    """
 
     path: str
     select: Select
     start: Optional[float]
     end: Optional[float]
     max_bytes: int
+    missing: Optional[str] = None
+    keeps: bool = True
 
     def check_memory(self, picture: Union[av.VideoFrame, VideoCodecContext], count: int) -> None:
         """Refuse ``count`` pictures of that size before anything is allocated for them."""
         width, height = picture.width, picture.height
+        count = count if self.keeps else 1
         if 3 * width * height * count > self.max_bytes:
             raise BrokenVideoError(
                 f'{count} frames of {width} x {height} pixels take '
@@ -144,71 +148,78 @@ class _Clip(NamedTuple):
             )
 
 
-def _check_file(path: str) -> None:
-    """Refuse what cannot be opened or is known to be cut, by its size and a few reads."""
-    try:
-        about = os.stat(path)
-        if not stat.S_ISREG(about.st_mode):
-            raise BrokenVideoError(f'a file expected, not a {_kind(about.st_mode)}')
-        with open(path, 'rb') as file:
-            stated = stated_size(file, about.st_size)
-    except FileNotFoundError:
-        raise
-    except (OSError, ValueError) as error:  # ValueError: a null byte in the name
-        raise BrokenVideoError(getattr(error, 'strerror', None) or str(error)) from error
-    if stated is not None and stated > about.st_size:
-        raise BrokenVideoError(f'cut short: {about.st_size:,} bytes of {stated:,} or more')
+class _Listed(NamedTuple):
+    """What the packets of the stream say: times of all, and of key frames, both increasing.
+
+    ``first``: the time of the packet that the file begins with; ``doubtful``: it is no key frame,
+    or all are, so that even the first picture may never be shown.
+    """
+
+    pts: list[int]
+    keys: list[int]
+    first: int
+    doubtful: bool
 
 
-def _kind(mode: int) -> str:
-    kinds = (
-        (stat.S_ISDIR, 'folder'),
-        (stat.S_ISFIFO, 'named pipe'),
-        (stat.S_ISSOCK, 'socket'),
-        (stat.S_ISCHR, 'device'),
-        (stat.S_ISBLK, 'device'),
-    )
-    return next((name for is_kind, name in kinds if is_kind(mode)), 'special file')
+class _NotAsListedError(Exception):
+    """What is decoded is not what the packets say."""
 
 
 def _read_by_time(clip: _Clip) -> Optional[list[np.ndarray]]:
-    """The selected frames, or None where packets are not frames (hidden, doubled, without time)."""
+    """The selected frames; None where the packets do not say when they are shown."""
     with _open(clip) as (container, stream):
-        listed = _list_packets(container, stream)
+        listed = _list_packets(container, stream, clip)
         if listed is None:
             return None
-        pts, keys = listed
-        wanted = [pts[i] for i in _choose(pts, float(stream.time_base), clip)]
+        times = _on_the_clock(listed.pts, container, stream)
+        wanted = [listed.pts[i] for i in _choose(times, clip)]
         clip.check_memory(stream.codec_context, len(wanted))
-        frames: list[np.ndarray] = []
-        converter = VideoReformatter()
-        for key, run in _runs(wanted, pts, keys):
-            if not _seek(container, stream, key):
-                return None
-            for frame in _pick(_shown(container, stream), run):
-                clip.check_memory(frame, len(wanted))
-                frames.append(_rgb(frame, converter))
-    return frames if len(frames) == len(wanted) else None
+        try:
+            if listed.doubtful:
+                _check_first(container, stream, listed)
+            frames = []
+            for key, run in _runs(wanted, listed):
+                container.seek(key, stream=stream)
+                frames += _pick(_from_here(container, stream, listed), run, clip, len(wanted))
+            return frames
+        except (_NotAsListedError, BrokenVideoError, av.error.FFmpegError):
+            pass  # a jump may be to blame
+    with _open(clip) as (container, stream):
+        try:
+            return _pick(_from_here(container, stream, listed), wanted, clip, len(wanted))
+        except _NotAsListedError:
+            return None
 
 
 def _list_packets(
-    container: InputContainer, stream: av.VideoStream
-) -> Optional[tuple[list[int], list[int]]]:
-    """Presentation times of all packets and of the key frames, sorted; None if unusable."""
-    pts, keys, last = [], [], 0.0
+    container: InputContainer, stream: av.VideoStream, clip: _Clip
+) -> Optional[_Listed]:
+    """All packets, without decoding; None if they are not the frames (doubled, without time)."""
+    pts, keys, first, last = [], [], None, 0.0
+    counts = [0] * len(container.streams)
     for packet in container.demux():
         if packet.pts is not None:
             last = max(last, float((packet.pts + (packet.duration or 0)) * packet.time_base))
-        if packet.stream is not stream or not packet.size or packet.is_discard:
+        counts[packet.stream.index] += packet.size > 0
+        if packet.stream is not stream or not packet.size:
+            continue
+        if first is None:
+            first = packet
+        if packet.is_discard:
             continue
         if packet.is_corrupt:
-            raise BrokenVideoError('a packet is cut short')
+            raise BrokenVideoError(clip.missing or 'a packet is cut short')
         pts.append(packet.pts)
         keys += [packet.pts] if packet.is_keyframe else []
+    # Bytes may be missing that no picture needs: then all packets of the file's index are there.
+    if clip.missing and not all(n == s.frames > 0 for n, s in zip(counts, container.streams)):
+        raise BrokenVideoError(clip.missing)
     if len(pts) > 1:  # the duration of a single picture is nowhere
         _check_length(container, last)
-    usable = None not in pts and len(set(pts)) == len(pts)
-    return (sorted(pts), sorted(keys)) if usable else None
+    if not pts or None in pts or first.pts is None or len(set(pts)) < len(pts):
+        return None
+    every = len(keys) == len(pts) and not stream.codec_context.codec.intra_only
+    return _Listed(sorted(pts), sorted(keys), first.pts, every or not first.is_keyframe)
 
 
 def _check_length(container: InputContainer, last: float) -> None:
@@ -220,74 +231,25 @@ def _check_length(container: InputContainer, last: float) -> None:
         raise BrokenVideoError(f'ends at {last:.2f} s of {length:.2f} s')
 
 
-def _seek(container: InputContainer, stream: av.VideoStream, key: int) -> bool:
-    """Go to a key frame; some program streams (mpg) do not allow it, whole as they are."""
-    try:
-        container.seek(key, stream=stream)
-    except av.error.PermissionError:
-        return False
-    return True
+def _check_first(container: InputContainer, stream: av.VideoStream, listed: _Listed) -> None:
+    """The first picture is the one of the first time.
+
+    Raises:
+        _NotAsListedError: it is another, as where a file begins inside a group of pictures.
+    """
+    container.seek(listed.pts[0], stream=stream)
+    frame = next(_from_here(container, stream, listed), None)
+    if frame is None or frame.pts != listed.pts[0]:
+        raise _NotAsListedError
 
 
-def _pick(shown: Iterator[av.VideoFrame], run: Sequence[int]) -> Iterator[av.VideoFrame]:
-    """The frames at the times ``run``; fewer if some are not shown or times are out of order."""
-    wanted, last = set(run), None
-    for frame in shown:
-        if frame.pts is None or (last is not None and frame.pts <= last):
-            break
-        last = frame.pts
-        if last in wanted:
-            yield frame
-        if last >= run[-1]:
-            break
-
-
-def _read_by_count(clip: _Clip) -> list[np.ndarray]:
-    """The selected frames, by decoding everything twice and counting what is shown."""
-    with _open(clip) as (container, stream):
-        pts, unit = _times(stream, _shown(container, stream))
-    wanted, frames = set(_choose(pts, unit, clip)), []
-    with _open(clip) as (container, stream):
-        converter = VideoReformatter()
-        for i, frame in enumerate(_shown(container, stream)):
-            if i in wanted:
-                clip.check_memory(frame, len(wanted))
-                frames.append(_rgb(frame, converter))
-    return frames
-
-
-def _times(stream: av.VideoStream, shown: Iterator[av.VideoFrame]) -> tuple[list[int], float]:
-    """When the frames are shown, increasing, and the unit in seconds."""
-    pts = [frame.pts for frame in shown]
-    rate = float(stream.average_rate or 1)
-    unit = float(stream.time_base)
-    if None in pts:
-        return list(range(len(pts))), 1 / rate
-    if any(b <= a for a, b in zip(pts, pts[1:])):  # out of order: only their span means something
-        return list(range(len(pts))), unit * (max(pts) - min(pts)) / (len(pts) - 1) or 1 / rate
-    return pts, unit
-
-
-def _choose(pts: Sequence[int], unit: float, clip: _Clip) -> list[int]:
-    """Positions in ``pts`` (increasing, in ``unit`` seconds) of the selected frames of the clip."""
-    if not pts:
-        raise BrokenVideoError('no frame')
-    times = (np.asarray(pts) - pts[0]) * unit
-    try:
-        part = window(times, clip.start, clip.end)
-    except ValueError as error:
-        raise BrokenVideoError(str(error)) from None
-    return (part.start + clip.select(times[part])).tolist()
-
-
-def _runs(
-    wanted: Sequence[int], pts: Sequence[int], keys: Sequence[int]
-) -> Iterator[tuple[int, list[int]]]:
+def _runs(wanted: Sequence[int], listed: _Listed) -> Iterator[tuple[int, list[int]]]:
     """Split the wanted times into stretches to decode, each with the time to seek to first."""
+    pts, keys = listed.pts, listed.keys
     run: list[int] = []
     seek, here = pts[0], 0
     for time in wanted:
-        key = keys[max(0, bisect_right(keys, time) - 1)] if keys else pts[0]
+        key = keys[bisect_right(keys, time) - 1] if keys and keys[0] <= time else pts[0]
         if bisect_right(pts, key) - here > MIN_JUMP:
             if run:
                 yield seek, run
@@ -297,12 +259,114 @@ def _runs(
     yield seek, run
 
 
-def _shown(container: InputContainer, stream: av.VideoStream) -> Iterator[av.VideoFrame]:
-    """Decode on; pictures that the decoder patched up from damaged data are an error."""
-    for frame in container.decode(stream):
-        if frame.is_corrupt:
-            raise BrokenVideoError(f'damaged pictures at {frame.time} s')
+def _from_here(
+    container: InputContainer, stream: av.VideoStream, listed: _Listed
+) -> Iterator[av.VideoFrame]:
+    """Frames from where the container stands, as the packets list them.
+
+    Raises:
+        _NotAsListedError: a frame at another time than the next one of the list; or, anywhere but
+            at the beginning of the file, a picture that needs others where a key frame should be.
+    """
+    packets = container.demux(stream)
+    landed = next((packet for packet in packets if packet.size), None)
+    if landed is None or landed.pts is None:
+        raise _NotAsListedError
+    beginning = landed.pts == listed.first
+    place = 0 if beginning else bisect_left(listed.pts, landed.pts)
+    keys = set() if beginning else {landed.pts, *listed.keys}
+    for frame in _shown(chain([landed], packets)):
+        if frame.pts is None or place == len(listed.pts):
+            raise _NotAsListedError
+        if frame.pts < landed.pts and not beginning:
+            continue  # it needs a picture before the key frame, and is shown before it
+        if frame.pts != listed.pts[place] or (frame.pts in keys and not _stands_alone(frame)):
+            raise _NotAsListedError
+        place += 1
         yield frame
+
+
+def _stands_alone(frame: av.VideoFrame) -> bool:
+    """By the decoder and not by the container; some call all pictures the one or the other."""
+    return frame.key_frame and frame.pict_type in (PictureType.I, PictureType.SI)
+
+
+def _pick(
+    shown: Iterator[av.VideoFrame], run: Sequence[int], clip: _Clip, count: int
+) -> list[np.ndarray]:
+    """The frames at the times ``run``, of ``count`` in all; empty arrays if none is to be kept.
+
+    Raises:
+        _NotAsListedError: some are not shown.
+    """
+    frames: list[np.ndarray] = []
+    wanted, converter = set(run), VideoReformatter()
+    for frame in shown if clip.keeps else _same_size(shown):
+        if frame.pts in wanted:
+            clip.check_memory(frame, count)
+            frames.append(_rgb(frame, converter) if clip.keeps else np.empty(0))
+        if frame.pts >= run[-1]:
+            break
+    if len(frames) < len(run):
+        raise _NotAsListedError
+    return frames
+
+
+def _read_by_count(clip: _Clip) -> list[np.ndarray]:
+    """The selected frames, by decoding everything twice and counting what is shown."""
+    with _open(clip) as (container, stream):
+        times = _times_shown(container, stream, _shown(container.demux(stream)))
+    wanted, frames = set(_choose(times, clip)), []
+    with _open(clip) as (container, stream):
+        converter = VideoReformatter()
+        for i, frame in enumerate(_shown(container.demux(stream))):
+            if i in wanted:
+                clip.check_memory(frame, len(wanted))
+                frames.append(_rgb(frame, converter))
+    return frames
+
+
+def _times_shown(
+    container: InputContainer, stream: av.VideoStream, shown: Iterator[av.VideoFrame]
+) -> np.ndarray:
+    """When the frames are shown, seconds, float64 [N], increasing."""
+    pts = [frame.pts for frame in shown]
+    if not pts:
+        raise BrokenVideoError('no frame')
+    rate = float(stream.average_rate or 1)
+    if None in pts:
+        return np.arange(len(pts)) / rate
+    if any(b <= a for a, b in zip(pts, pts[1:])):  # out of order: only their span means something
+        span = float(stream.time_base) * (max(pts) - min(pts))
+        return np.arange(len(pts)) * (span / (len(pts) - 1) or 1 / rate)
+    return _on_the_clock(pts, container, stream)
+
+
+def _on_the_clock(
+    pts: Sequence[int], container: InputContainer, stream: av.VideoStream
+) -> np.ndarray:
+    """Times of the stream (increasing) as seconds that a player shows, float64 [N]."""
+    unit, start = float(stream.time_base), start_of(container)
+    late = 0.0 if start is None else pts[0] * unit - start
+    return (np.asarray(pts) - pts[0]) * unit + (late if late > TIME_SLACK else 0.0)
+
+
+def _choose(times: np.ndarray, clip: _Clip) -> list[int]:
+    """Positions of the selected frames of the clip among all."""
+    try:
+        part = window(times, clip.start, clip.end)
+    except ValueError as error:
+        raise BrokenVideoError(str(error)) from None
+    return (part.start + clip.select(times[part])).tolist()
+
+
+def _shown(packets: Iterable[av.Packet]) -> Iterator[av.VideoFrame]:
+    """Decode them; pictures that the decoder patched up from damaged data are an error."""
+    for packet in packets:
+        for frame in packet.decode():
+            if frame.is_corrupt:
+                raise BrokenVideoError(f'damaged pictures at {frame.time} s')
+            yield frame
 
 
 def _same_size(shown: Iterator[av.VideoFrame]) -> Iterator[av.VideoFrame]:
@@ -319,40 +383,27 @@ def _check_sizes(sizes: set[tuple[int, ...]]) -> None:
 
 
 def _rgb(frame: av.VideoFrame, converter: VideoReformatter) -> np.ndarray:
-    """Uint8 [H, W, 3], turned by the display matrix.
+    """Uint8 [H, W, 3], upright.
 
     One converter a file: ``frame.to_ndarray`` would set up a new one for each frame, half the time
     of reading a small clip.
     """
-    image = converter.reformat(frame, format='rgb24').to_ndarray()
-    return np.ascontiguousarray(np.rot90(image, round(frame.rotation / 90)))
+    return upright(converter.reformat(frame, format='rgb24').to_ndarray(), frame)
 
 
 @contextmanager
 def _open(clip: _Clip) -> Iterator[tuple[InputContainer, av.VideoStream]]:
-    """The container and its first stream of moving pictures (a cover picture is none)."""
-    with av.open(clip.path, **LENIENT) as container:
-        if container.format.name in LISTS:
-            raise BrokenVideoError(f'a list of other files ({container.format.name}), not a video')
-        streams = [s for s in container.streams.video if _moves(s)]
-        if not streams:
-            raise BrokenVideoError('no video stream')
-        clip.check_memory(streams[0].codec_context, 1)
-        streams[0].codec_context.thread_count = 1  # data workers are the parallelism
-        yield container, streams[0]
+    """The file, if one of its pictures fits into memory.
 
-
-def _moves(stream: av.VideoStream) -> bool:
-    known_codec = stream.codec_context is not None
-    return known_codec and not stream.disposition & Disposition.attached_pic
-
-
-@contextmanager
-def _errors_name(path: str) -> Iterator[None]:
+    Raises:
+        BrokenVideoError: what open_video finds, a picture that is too large, or any error of
+            ffmpeg where bytes are missing.
+    """
     try:
-        yield
-    except FileNotFoundError:
-        raise FileNotFoundError(f'no such video: {path}') from None
-    except (BrokenVideoError, av.error.FFmpegError) as error:
-        reason = getattr(error, 'strerror', None) or error
-        raise BrokenVideoError(f'{path}: {reason}') from error
+        with open_video(clip.path) as (container, stream):
+            clip.check_memory(stream.codec_context, 1)
+            yield container, stream
+    except av.error.FFmpegError as error:
+        if clip.missing:
+            raise BrokenVideoError(clip.missing) from error
+        raise

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 
+from mmvtr.datasets.videos import frame_sampling
 from mmvtr.datasets.videos.frame_sampling import (
     SAMPLING,
     per_second,
@@ -102,3 +103,39 @@ def test_window_holds_the_frames_on_screen():
 def test_window_without_frames_is_an_error(start, end):
     with pytest.raises(ValueError, match='the video lasts 5.00 s'):
         window(at_rate(50, 10), start, end)
+
+
+def first_of_each_second(times: np.ndarray, rate: int = 1) -> list[int]:
+    """By going through all ticks of the span."""
+    ticks = times[0] + np.arange(int((times[-1] - times[0] + 1e-3) * rate) + 1) / rate - 1e-3
+    return sorted({int(np.argmax(times >= tick)) for tick in ticks if (times >= tick).any()})
+
+
+@pytest.mark.parametrize('seed', range(20))
+def test_first_frames_of_seconds_are_found_without_counting_seconds(seed):
+    random = np.random.default_rng(seed)
+    times = np.cumsum(random.choice([0.001, 0.033, 0.04, 0.5, 1.0, 7.25], 60)).round(3)
+    times += random.choice([0.0, 2.0])
+    assert per_second(times, 99).tolist() == first_of_each_second(times)
+    for rate in (2, 5, 25):
+        stored = {*first_of_each_second(times, rate), *first_of_each_second(times), 59}
+        assert frame_sampling.at_rate(times, rate).tolist() == sorted(stored)
+
+
+@pytest.mark.parametrize('jump', [1.7e9, 1e10, 1e12])
+def test_the_cost_is_that_of_the_frames(jump):
+    """A recorder that begins at 0 and goes on with the time of the day."""
+    times = np.array([0.0, 0.04, jump, jump + 0.5, jump + 1.0])
+    assert per_second(times, 12).tolist() == [0, 2, 4]
+    assert frame_sampling.at_rate(times, 2).tolist() == [0, 2, 3, 4]
+    assert frame_sampling.window_count(times, 0.5) > 1e9
+
+
+def test_a_window_before_the_first_picture_is_empty():
+    times = 2.0 + at_rate(40, 10)
+    assert window(times, 1.0, 2.5) == slice(0, 5)
+    assert window(times, 0.0, 2.05) == slice(0, 1)
+    assert window(times, 2.5, None) == slice(5, 40)
+    for end in (1.0, 1.99, 2.0):
+        with pytest.raises(ValueError, match='lasts 6.00 s, and shows its first picture at 2.00 s'):
+            window(times, 0.0, end)

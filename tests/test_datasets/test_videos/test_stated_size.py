@@ -181,6 +181,23 @@ def test_a_renamed_container_is_known_by_its_content(made, tmp_path):
         path = tmp_path / f'{name}.mp4'
         shutil.copy(made(name), path)
         assert len(read_frames(str(path), every)) == len(GREYS)
-        path.write_bytes(path.read_bytes()[:-100])
+        path.write_bytes(path.read_bytes()[:-2000])
+        with pytest.raises(BrokenVideoError, match='cut short'):
+            read_frames(str(path), every)
+
+
+def test_a_box_of_pictures_that_says_too_much_has_lost_nothing(made, tmp_path):
+    """All packets that the index lists are there; with one byte less of them the file is cut."""
+    for name in ('mov', 'faststart'):
+        data = bytearray(made(name).read_bytes())
+        place = data.rindex(b'mdat') - 4 if name == 'faststart' else data.index(b'mdat') - 4
+        (size,) = struct.unpack_from('>I', data, place)
+        struct.pack_into('>I', data, place, len(data) - place + 8)
+        path = tmp_path / made(name).name
+        path.write_bytes(data)
+        assert stated(bytes(data)) == len(data) + 8
+        if name == 'faststart':  # the index stands before the pictures
+            assert len(read_frames(str(path), every)) == decode_all(str(path)) == len(GREYS)
+            path.write_bytes(data[:-1])
         with pytest.raises(BrokenVideoError, match='cut short'):
             read_frames(str(path), every)

@@ -2,6 +2,7 @@
 
 import os
 import socket
+from contextlib import contextmanager
 
 import av
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from mmvtr.datasets.videos import video_io
 from mmvtr.datasets.videos.frame_sampling import uniform
+from mmvtr.datasets.videos.video_files import open_video
 from mmvtr.datasets.videos.video_io import BrokenVideoError, decode_all, read_frames
 
 GREYS = list(range(10, 250, 4))  # 60 frames, 6 s, a key frame every half second
@@ -216,11 +218,21 @@ def test_frames_that_share_one_time(tmp_path, write_video):
 
 def test_a_file_in_which_ffmpeg_cannot_seek(clip, monkeypatch):
     class Still:
+        def __init__(self, container):
+            self._container = container
+
+        def __getattr__(self, name):
+            return getattr(self._container, name)
+
         def seek(self, *args, **kwargs):
             raise av.error.PermissionError(1, 'Operation not permitted')
 
-    seek = video_io._seek
-    monkeypatch.setattr(video_io, '_seek', lambda container, *rest: seek(Still(), *rest))
+    @contextmanager
+    def still(path):
+        with open_video(path) as (container, stream):
+            yield Still(container), stream
+
+    monkeypatch.setattr(video_io, 'open_video', still)
     np.testing.assert_allclose(greys_of(read_frames(clip, at(0, 59))), [10, 246], atol=2)
     assert decode_all(clip) == 60
 

@@ -1,0 +1,133 @@
+"""A video file as ffmpeg opens it: its first stream of moving pictures, on the clock of a player.
+
+Only ordinary files are opened (a named pipe would wait for a writer), and never what a file names.
+Titles and other metadata are not read.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import contextmanager
+from typing import Iterator, Optional
+
+import av
+import numpy as np
+from av.container import InputContainer
+from av.sidedata.sidedata import Type
+from av.stream import Disposition
+
+from mmvtr.datasets.videos.stated_size import stated_size
+
+#: Formats whose files are a few lines of text, in place of which ffmpeg opens what they name.
+LISTS = ('concat', 'hls', 'dash')
+
+#: A title may be Latin-1. PyAV 19 knows no such option, and never refuses one.
+LENIENT = {} if int(av.__version__.split('.')[0]) >= 19 else dict(metadata_errors='replace')
+
+
+class BrokenVideoError(RuntimeError):
+    """A video file that cannot give the frames asked for; the message names it."""
+
+
+@contextmanager
+def errors_name(path: str) -> Iterator[None]:
+    """What goes wrong inside says which file it was.
+
+    Raises:
+        BrokenVideoError: for one without a name, and for any error of ffmpeg.
+        FileNotFoundError: no such file.
+    """
+    try:
+        yield
+    except FileNotFoundError:
+        raise FileNotFoundError(f'no such video: {path}') from None
+    except (BrokenVideoError, av.error.FFmpegError) as error:
+        reason = getattr(error, 'strerror', None) or error
+        raise BrokenVideoError(f'{path}: {reason}') from error
+
+
+def missing_bytes(path: str) -> Optional[str]:
+    """In words, that the file has fewer bytes than it says (:mod:`.stated_size`), or None.
+
+    Raises:
+        BrokenVideoError: a name that cannot be one, or no ordinary file.
+        FileNotFoundError: no such file.
+    """
+    try:
+        about = os.stat(path)
+        if not stat.S_ISREG(about.st_mode):
+            raise BrokenVideoError(f'a file expected, not a {_kind(about.st_mode)}')
+        with open(path, 'rb') as file:
+            stated = stated_size(file, about.st_size)
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:  # ValueError: a null byte in the name
+        raise BrokenVideoError(getattr(error, 'strerror', None) or str(error)) from error
+    if stated is None or stated <= about.st_size:
+        return None
+    return f'cut short: {about.st_size:,} bytes of {stated:,} or more'
+
+
+def _kind(mode: int) -> str:
+    kinds = (
+        (stat.S_ISDIR, 'folder'),
+        (stat.S_ISFIFO, 'named pipe'),
+        (stat.S_ISSOCK, 'socket'),
+        (stat.S_ISCHR, 'device'),
+        (stat.S_ISBLK, 'device'),
+    )
+    return next((name for is_kind, name in kinds if is_kind(mode)), 'special file')
+
+
+@contextmanager
+def open_video(path: str) -> Iterator[tuple[InputContainer, av.VideoStream]]:
+    """The container and its first stream of moving pictures (a cover picture is none).
+
+    Raises:
+        BrokenVideoError: a list of other files, or no video stream; without the path, as
+            :func:`errors_name` adds it.
+    """
+    # Without "file:" ffmpeg takes what stands before a colon for a protocol.
+    with av.open('file:' + path, **LENIENT) as container:
+        if container.format.name in LISTS:
+            raise BrokenVideoError(f'a list of other files ({container.format.name}), not a video')
+        streams = [s for s in container.streams.video if _moves(s)]
+        if not streams:
+            raise BrokenVideoError('no video stream')
+        streams[0].codec_context.thread_count = 1  # data workers are the parallelism
+        yield container, streams[0]
+
+
+def _moves(stream: av.VideoStream) -> bool:
+    known_codec = stream.codec_context is not None
+    return known_codec and not stream.disposition & Disposition.attached_pic
+
+
+def start_of(container: InputContainer) -> Optional[float]:
+    """Second of its timestamps at which a player begins: the earliest of all streams, or None."""
+    return None if container.start_time is None else container.start_time / av.time_base
+
+
+def upright(image: np.ndarray, frame: av.VideoFrame) -> np.ndarray:
+    """Turn and mirror a picture as its display matrix says, as players do.
+
+    The matrix [[a, b], [c, d]] sends a point (x, y) of the picture to (a x + c y, b x + d y) of the
+    screen, so that its signs are those of the axes, swapped where b and c are the larger entries
+    (all eight orientations; other angles are shown as the nearest of them).
+
+    Args:
+        image: [H, W, 3], as it was decoded.
+        frame: that the picture is of.
+
+    Returns:
+        [H, W, 3] or [W, H, 3], contiguous.
+    """
+    matrix = frame.side_data.get(Type.DISPLAYMATRIX)
+    if matrix is not None:
+        a, b, _, c, d, *_ = np.frombuffer(bytes(matrix), dtype='<i4').astype(float)
+        swapped = abs(b) + abs(c) > abs(a) + abs(d)
+        if swapped:
+            image, a, d = image.swapaxes(0, 1), c, b
+        image = image[:: -1 if d < 0 else 1, :: -1 if a < 0 else 1]
+    return np.ascontiguousarray(image)
