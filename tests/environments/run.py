@@ -1,0 +1,134 @@
+"""The short job in fresh environments: each Python that is there, lowest and newest dependencies.
+
+``python tests/environments/run.py --newest`` tries the newest Python with the newest releases;
+``--all --page docs/compatibility.md`` tries every Python that ``python_requires`` admits with both
+ends, and writes a table of what was tried.  Nothing of this process' environment is used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import configparser
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple, Optional
+
+ROOT = Path(__file__).resolve().parents[2]
+JOB = Path(__file__).with_name('job.py')
+
+#: Options of uv: pip has no such resolution. Releases without a wheel for a Python are none there.
+LOWEST = ('--resolution', 'lowest-direct', '--only-binary', ':all:', '--no-binary', 'mmvtr')
+
+FIRST = """# Supported versions
+
+`python tests/environments/run.py --all --page docs/compatibility.md` makes this page. For each
+Python on the machine it makes a fresh environment with the lowest release of each direct dependency
+that `setup.cfg` admits and that has a wheel for this Python, and another one with the newest
+releases that pip finds. In each it renders the planted corpus, trains DVTR for one epoch, tests the
+checkpoint, and reads ten clips frame by frame. Extras are not included: the test suite runs with
+their newest releases.
+"""
+
+
+class Tried(NamedTuple):
+    """One environment: Python's version, 'lowest' or 'newest', releases, what failed (or None)."""
+
+    python: str
+    end: str
+    releases: dict[str, str]
+    failure: Optional[str]
+
+
+def pythons(lowest: tuple[int, int]) -> dict[tuple[int, int], str]:
+    """Interpreters by version, oldest first: on the path, and those of pyenv."""
+    versions = Path(os.environ.get('PYENV_ROOT', Path.home() / '.pyenv')) / 'versions'
+    paths = [shutil.which(f'python3.{minor}') for minor in range(lowest[1], 30)]
+    found: dict[tuple[int, int], str] = {}
+    for path in [*sorted(versions.glob('3.*/bin/python')), *filter(None, paths)]:
+        ask = 'import ensurepip, sys; print(*sys.version_info[:2])'
+        done = subprocess.run([str(path), '-c', ask], capture_output=True, text=True)
+        version = tuple(map(int, done.stdout.split()))
+        if done.returncode == 0 and version >= lowest:  # a shim of pyenv may lead nowhere
+            found[version] = str(path)
+    return dict(sorted(found.items()))
+
+
+def option(name: str) -> str:
+    """A value of setup.cfg."""
+    config = configparser.ConfigParser()
+    config.read(ROOT / 'setup.cfg')
+    return config['options'][name].strip()
+
+
+def dependencies() -> list[str]:
+    """Names of the direct ones."""
+    return [re.match(r'[\w-]+', line)[0] for line in option('install_requires').split('\n')]
+
+
+def attempt(python: str, end: str) -> Tried:
+    """Make an environment, install the project, run the job."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        subprocess.run([python, '-m', 'venv', place / 'venv'], check=True)
+        inside = str(place / 'venv' / 'bin' / 'python')
+        clean = {k: v for k, v in os.environ.items() if k not in ('PYTHONPATH', 'VIRTUAL_ENV')}
+        clean['PIP_DISABLE_PIP_VERSION_CHECK'] = '1'
+
+        def run(*command: str) -> subprocess.CompletedProcess:
+            return subprocess.run(
+                [inside, *command], cwd=place, env=clean, capture_output=True, text=True
+            )
+
+        version = run('-c', 'import platform; print(platform.python_version())').stdout.strip()
+        project = ['--editable', str(ROOT)]
+        done = run('-m', 'pip', 'install', '--quiet', *(['uv'] if end == 'lowest' else project))
+        if end == 'lowest' and done.returncode == 0:
+            done = run('-m', 'uv', 'pip', 'install', '--python', inside, *LOWEST, *project)
+        if done.returncode == 0:
+            done = run(str(JOB), folder)
+        ask = (
+            'import sys; from importlib.metadata import version; print(*map(version, sys.argv[1:]))'
+        )
+        told = run('-c', ask, *dependencies()).stdout.split()
+        failure = None if done.returncode == 0 else (done.stdout + done.stderr)[-3000:].strip()
+        return Tried(version, end, dict(zip(dependencies(), told)), failure)
+
+
+def page(tried: list[Tried]) -> str:
+    """The table, a column an environment."""
+    rows = [['', *(f'Python {one.python}, {one.end}' for one in tried)]]
+    rows.append(['---'] * (len(tried) + 1))
+    rows.append(['**result**', *('passes' if not one.failure else 'fails' for one in tried)])
+    rows += [[name, *(one.releases.get(name, '-') for one in tried)] for name in dependencies()]
+    return FIRST + '\n' + '\n'.join('| ' + ' | '.join(row) + ' |' for row in rows) + '\n'
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument('--newest', action='store_true', help='the newest Python alone')
+    which.add_argument('--all', action='store_true', help='all of them, at both ends')
+    parser.add_argument('--page', type=Path, help='where to write the table')
+    args = parser.parse_args()
+    lowest = tuple(map(int, option('python_requires').lstrip('>=').split('.')))
+    known = pythons(lowest)
+    ends = ('newest',) if args.newest else ('lowest', 'newest')
+    chosen = list(known.values())[-1:] if args.newest else list(known.values())
+    tried = []
+    for python in chosen:
+        for end in ends:
+            tried.append(attempt(python, end))
+            one = tried[-1]
+            print(f'Python {one.python}, {one.end}: {one.failure or "passes"}', flush=True)
+    if args.page:
+        args.page.write_text(page(tried))
+    sys.exit(any(one.failure for one in tried) or not tried)
+
+
+if __name__ == '__main__':
+    main()
