@@ -13,6 +13,7 @@ what was listed either, the pictures are counted.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from contextlib import contextmanager
 from itertools import chain
 from typing import Callable, Iterable, Iterator, NamedTuple, Optional, Sequence, Union
@@ -196,12 +197,13 @@ def _list_packets(
 ) -> Optional[_Listed]:
     """All packets, without decoding; None if they are not the frames (doubled, without time)."""
     pts, keys, first, last = [], [], None, 0.0
-    counts = [0] * len(container.streams)
+    counts, units = Counter(), {s.index: float(s.time_base or 0) for s in container.streams}
     for packet in container.demux():
-        if packet.pts is not None:
-            last = max(last, float((packet.pts + (packet.duration or 0)) * packet.time_base))
-        counts[packet.stream.index] += packet.size > 0
-        if packet.stream is not stream or not packet.size:
+        time, size, index = packet.pts, packet.size, packet.stream.index
+        counts[index] += size > 0
+        if time is not None:
+            last = max(last, (time + (packet.duration or 0)) * units.get(index, 0))
+        if index != stream.index or not size:
             continue
         if first is None:
             first = packet
@@ -209,10 +211,11 @@ def _list_packets(
             continue
         if packet.is_corrupt:
             raise BrokenVideoError(clip.missing or 'a packet is cut short')
-        pts.append(packet.pts)
-        keys += [packet.pts] if packet.is_keyframe else []
+        pts.append(time)
+        if packet.is_keyframe:
+            keys.append(time)
     # Bytes may be missing that no picture needs: then all packets of the file's index are there.
-    if clip.missing and not all(n == s.frames > 0 for n, s in zip(counts, container.streams)):
+    if clip.missing and not all(counts[s.index] == s.frames > 0 for s in container.streams):
         raise BrokenVideoError(clip.missing)
     if len(pts) > 1:  # the duration of a single picture is nowhere
         _check_length(container, last)
@@ -274,13 +277,14 @@ def _from_here(
         raise _NotAsListedError
     beginning = landed.pts == listed.first
     place = 0 if beginning else bisect_left(listed.pts, landed.pts)
-    keys = set() if beginning else {landed.pts, *listed.keys}
+    keys = () if beginning else {landed.pts, *listed.keys}
     for frame in _shown(chain([landed], packets)):
-        if frame.pts is None or place == len(listed.pts):
+        time = frame.pts
+        if time is None or place == len(listed.pts):
             raise _NotAsListedError
-        if frame.pts < landed.pts and not beginning:
+        if time < landed.pts and not beginning:
             continue  # it needs a picture before the key frame, and is shown before it
-        if frame.pts != listed.pts[place] or (frame.pts in keys and not _stands_alone(frame)):
+        if time != listed.pts[place] or (time in keys and not _stands_alone(frame)):
             raise _NotAsListedError
         place += 1
         yield frame
