@@ -205,9 +205,9 @@ def test_parts(tmp_path):
     ('text', 'message'),
     [
         ('id\na\n', "columns id and path are expected, .* found ['id']"),
-        ('id,path\na,x\na,y\n', "line 3: id 'a' is empty or occurs twice"),
-        ('id,path,start\na,x,soon\n', "line 2: seconds expected, could not convert"),
-        ('id,path\n', 'lists no video'),
+        ('id,path\na,x\na,y\n', "line 3: id 'a' occurs twice, the first is line 2"),
+        ('id,path,start\na,x,soon\n', "line 2, 'start': expected a time in seconds"),
+        ('id,path\n', 'has no rows'),
     ],
 )  # fmt: skip
 def test_bad_lists(tmp_path, text, message):

@@ -213,10 +213,10 @@ def test_missing_files_are_an_error_or_are_left_out_and_said(folder, said):
     with pytest.raises(FileNotFoundError) as error:
         build(folder, table)
     assert str(error.value) == (
-        "my.csv, split 'all': 4 of 5 videos are not in clips: z.mp4, a.avi, y, ... (first in "
-        "line 3); missing='skip' leaves them out"
+        'my.csv: 4 of 5 videos are not in clips: z.mp4 in line 3; a.avi in line 5 (there is a.mp4); '
+        "y in line 6; ...; missing='skip' leaves out the rows of missing videos"
     )
-    with pytest.raises(FileNotFoundError, match='there is a.mp4; missing='):
+    with pytest.raises(FileNotFoundError, match=r'there is a.mp4\); missing='):
         build(folder, 'video,text\na,x\nb.mp4,x\n'.replace('b.mp4', 'my_clips/a.mp4'))
     dataset = build(folder, table, missing='skip')
     assert ids(dataset) == (['a'], ['a#0'])
