@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 #: Where the command-line tools are: in a wheel, and in a checkout.
 TOOLS = [Path(__file__).parent / '.mim/tools', Path(__file__).parents[1] / 'tools']
@@ -15,12 +16,12 @@ def on_command_line() -> bool:
     return file is not None and any(folder in Path(file).absolute().parents for folder in TOOLS)
 
 
-def option(key: str, value: str, *, prefix: str = '') -> str:
+def option(key: str, value: Any, *, prefix: str = '') -> str:
     """An option of a dataset with its value, to be typed as it is.
 
     Args:
         key: with a dot for what lies inside of another: ``'on_broken.skip'``.
-        value: a name, or a file.
+        value: a name, a file or a number.
         prefix: of the key in a config, for the command line: ``'test_dataloader.dataset.'``.
 
     Returns:

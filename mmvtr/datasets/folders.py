@@ -11,7 +11,7 @@ import os
 import unicodedata
 from collections import deque
 from pathlib import Path
-from typing import Iterator, NamedTuple, Optional, Union
+from typing import Iterable, Iterator, Optional, Union
 
 from mmengine.logging import print_log
 
@@ -19,18 +19,18 @@ from mmengine.logging import print_log
 Identity = tuple[int, int]
 
 
-class Listing(NamedTuple):
-    """What lies below a folder.
+class Listing(list[str]):
+    """Files below a folder: their paths in it, '/' between, sorted; all names that a file has.
 
     Attributes:
-        names: paths in the folder, '/' between, sorted; those of one file that has several, too.
         again: those of them whose file another name has already.
         folders: by what a folder is, its path in the folder; '' of the folder itself.
     """
 
-    names: list[str]
-    again: set[str]
-    folders: dict[Identity, str]
+    def __init__(self, names: Iterable[str], again: set[str], folders: dict[Identity, str]) -> None:
+        super().__init__(sorted(names))
+        self.again = again
+        self.folders = folders
 
 
 def listed(root: Union[str, Path]) -> Listing:
@@ -64,7 +64,7 @@ def listed(root: Union[str, Path]) -> Listing:
         if file in known:
             again.add(name)
         known.add(file)
-    return Listing(sorted(name for _, name, _ in names), again, entered)
+    return Listing((name for _, name, _ in names), again, entered)
 
 
 def identity(path: Union[str, Path]) -> Optional[Identity]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any, Mapping, NoReturn, Optional, Sequence
@@ -10,6 +11,7 @@ from mmengine.logging import MMLogger
 
 from mmvtr.datasets.annotation_values import Place, name_of, problem, shown
 from mmvtr.datasets.files import visible
+from mmvtr.datasets.folders import one_spelling
 from mmvtr.datasets.problems import NAMED, Problems
 from mmvtr.datasets.tables.division import check_fractions, divide
 from mmvtr.datasets.tables.files import Sources, open_sources
@@ -69,6 +71,8 @@ class TableDataset(VideoTextDataset):
         ImportError: a parquet file without pyarrow.
         ValueError: rows or a folder that are not as above, or a split without any row.
     """
+
+    key_prefix = ''  # configs/_base_/own.py has shortcuts for all sets
 
     def __init__(
         self,
@@ -180,8 +184,22 @@ class TableDataset(VideoTextDataset):
         """What ``missing`` refuses; of a video that ``on_broken`` lists nobody needs the file."""
         if self.missing != 'raise':
             return []
-        listed = read_on_broken(self.on_broken)
-        return [pair for name, pair in seen.gone.items() if name not in listed]
+        listed = {*map(one_spelling, read_on_broken(self.on_broken))}
+        return [
+            pair
+            for name, pair in seen.gone.items()
+            if listed.isdisjoint((name, one_spelling(pair.wanted.name)))
+        ]
+
+    def _leave_out(self, listed: dict[str, str]) -> dict[str, str]:
+        """Also those whose files are listed by their names, or in another spelling of accents."""
+        reasons = {one_spelling(name): reason for name, reason in listed.items()}
+        for video in self.videos:
+            file = os.path.relpath(video['path'], self.root) if 'path' in video else ''
+            for name in (one_spelling(file), one_spelling(video['video_id'])):
+                if name in reasons:
+                    listed = {**listed, video['video_id']: reasons[name]}
+        return super()._leave_out(listed)
 
     def _refuse(self, problems: Problems, seen: Seen, sources: Sources) -> NoReturn:
         """Raise one error of all that is wrong with the whole table, whatever its splits."""

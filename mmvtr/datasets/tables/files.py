@@ -10,7 +10,8 @@ from typing import Iterable, Literal, Mapping, NamedTuple, Optional, Protocol
 
 from mmvtr.datasets.annotation_values import Place, name_of, problem, shown, wrong
 from mmvtr.datasets.files import visible
-from mmvtr.datasets.folders import Listing, identity, listed, one_spelling
+from mmvtr.datasets.folders import Listing, identity, one_spelling
+from mmvtr.datasets.folders import listed as _listed
 from mmvtr.datasets.problems import Problems
 from mmvtr.datasets.tables.rows import refuse, some
 from mmvtr.datasets.videos.feature_stores import open_store
@@ -96,8 +97,7 @@ def open_sources(path: Path) -> Sources:
         raise wrong(Place(path), 'a folder of videos or features, or a .h5 file', path.name)
     if path.is_file() or (path / 'shape.txt').is_file():
         return StoredFeatures(path)
-    there = listed(path)
-    names = there.names
+    names = _listed(path)
     clips = [name for name in names if _suffix(name) in VIDEOS]
     features = [name for name in names if _suffix(name) == FEATURES]
     if clips and features:
@@ -112,7 +112,7 @@ def open_sources(path: Path) -> Sources:
             'holds no video and no features; expected files such as a.mp4, or a.npy, found '
             f'{some(names) or "nothing"}',
         )
-    return Folder(path, there, clips or features, 'clips' if clips else 'features')
+    return Folder(path, names, clips or features, 'clips' if clips else 'features')
 
 
 class Folder:
@@ -138,7 +138,7 @@ class Folder:
         self.root = root
         self.kind = kind
         self._there = there
-        self._strange = set(there.names) - set(wanted)
+        self._strange = set(there) - set(wanted)
         self._files: dict[str, list[str]] = {}
         self._spelt: dict[str, set[str]] = {}  # by name in NFC, of those that are not ASCII
         for name in wanted:

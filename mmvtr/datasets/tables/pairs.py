@@ -78,6 +78,8 @@ def check_pairs(pairs: Sequence[Pair], problems: Problems, *, divided: bool) -> 
     durations: dict[str, Row] = {}
     for pair in pairs:
         row, video = pair.row, shown(pair.row.video)
+        if not row.text:  # noted already
+            continue
         with problems.of('row that stands twice'):
             _check_once(row, rows.setdefault((pair.name, row.text_id or row.text), row))
         if row.text_id is not None:

@@ -77,8 +77,8 @@ def read_rows(path: Path, columns: Mapping[str, str], problems: Optional[Problem
     Args:
         path: a .csv, .tsv, .jsonl or .parquet file.
         columns: from our name of a column (:data:`COLUMNS`) to the table's, where it differs.
-        problems: takes the rows that do not fit, for whoever reports more than these; they are left
-            out of the result.
+        problems: takes the rows that do not fit, for whoever reports more than these; of the
+            result they are left out, or lack what does not fit.
 
     Raises:
         FileNotFoundError: no such file.
@@ -227,15 +227,21 @@ def _nearest(name: str, wanted: str, found: Sequence[str]) -> Optional[str]:
 
 
 def _rows_of(row: dict[str, Any], place: Place, problems: Problems) -> list[Row]:
-    """The rows of one row of the table: one for each of its texts; none if anything is wrong."""
-    names = times = texts = None
+    """The rows of one row of the table: one for each of its texts.
+
+    One whose caption or times are noted as unfit has none of these: its file can still be looked
+    for, so that one report tells of both.
+    """
+    names: Optional[dict[str, str]] = None
+    times: dict[str, Optional[float]] = {}
+    texts = ['']
     with problems.of('empty or unfit name'):
         names = {name: name_in(row, name, place) for name in NAMES if name in row}
     with problems.of('time that is none'):
         times = times_in(row, place)
     with problems.of('empty or unfit caption'):
         texts = _texts(row['text'], place.at("'text'"))
-    if names is None or times is None or texts is None:
+    if names is None:
         return []
     text_id = names.pop('text_id', None)
     return [
