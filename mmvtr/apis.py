@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from mmvtr.datasets import VideoTextDataset, collate_retrieval
+from mmvtr.datasets.files import visible
 from mmvtr.datasets.videos.broken_list import OnBroken
 from mmvtr.datasets.words.cut_texts import cut_tokens
 from mmvtr.engine.checkpoint import check_weights, read_checkpoint
@@ -187,7 +188,7 @@ def encode_videos(
         BrokenVideoError: a video cannot be read and ``on_broken='raise'``.
     """
     _refuse_string(paths)
-    ids = [Path(path).stem for path in paths] if ids is None else list(ids)
+    ids = [visible(Path(path).stem) for path in paths] if ids is None else list(ids)
     if len(ids) != len(paths):
         raise ValueError(f'one id a video expected: {len(paths)} paths, {len(ids)} ids')
     spans = [(None, None)] * len(paths) if spans is None else list(spans)

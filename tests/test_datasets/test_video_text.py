@@ -250,7 +250,9 @@ def test_wrong_annotations_name_the_row(videos, texts, message):
 
 
 def test_a_broken_video_is_told_what_to_do_about_it():
-    with pytest.raises(BrokenVideoError, match="truncated .on_broken='skip' .*check_dataset CONFIG"):
+    with pytest.raises(
+        BrokenVideoError, match="truncated .on_broken='skip' .*check_dataset CONFIG"
+    ):
         Tiny(video=broken_b).load_video(1)
 
 

@@ -249,13 +249,3 @@ def test_a_semi_clean_table_is_clean_after_one_round(own, monkeypatch, capsys):
     assert 'LEFT OUT' in printed and '0 of 6 videos are broken, beside 2' in printed
     cut = 'captions is longer than 5 tokens and is cut (the longest has 6)'
     assert cut in printed
-
-
-def test_names_that_are_no_utf8_cost_a_line(own, monkeypatch, capsys):
-    clips = os.fsencode(own.parent / 'clips')
-    os.rename(clips + b'/c8.mp4', clips + b'/caf\xe9.mp4')
-    (own.parent / 'my.csv').write_text('video,text\n' + ''.join(f'c{n},a\n' for n in range(8)))
-    assert check(monkeypatch, own) == 0
-    printed = capsys.readouterr()
-    assert 'Logging error' not in printed.err and 'files of' in printed.out + printed.err
-    assert '\udce9' not in printed.out

@@ -14,7 +14,7 @@ from mmvtr.datasets.files import visible
 from mmvtr.datasets.folders import one_spelling
 from mmvtr.datasets.problems import NAMED, Problems
 from mmvtr.datasets.tables.division import check_fractions, divide
-from mmvtr.datasets.tables.files import Sources, open_sources
+from mmvtr.datasets.tables.files import Sources, bare, open_sources
 from mmvtr.datasets.tables.pairs import Pair, check_pairs, pairs_of, with_text_ids
 from mmvtr.datasets.tables.records import make_texts, make_videos
 from mmvtr.datasets.tables.rows import read_rows, some
@@ -184,12 +184,8 @@ class TableDataset(VideoTextDataset):
         """What ``missing`` refuses; of a video that ``on_broken`` lists nobody needs the file."""
         if self.missing != 'raise':
             return []
-        listed = {*map(one_spelling, read_on_broken(self.on_broken))}
-        return [
-            pair
-            for name, pair in seen.gone.items()
-            if listed.isdisjoint((name, one_spelling(pair.wanted.name)))
-        ]
+        listed = {bare(one_spelling(name)) for name in read_on_broken(self.on_broken)}
+        return [p for name, p in seen.gone.items() if listed.isdisjoint((name, p.key))]
 
     def _leave_out(self, listed: dict[str, str]) -> dict[str, str]:
         """Also those whose files are listed by their names, or in another spelling of accents."""

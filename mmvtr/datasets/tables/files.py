@@ -271,7 +271,7 @@ class StoredFeatures:
 
 def _names_of_features(inside: str, span: str) -> list[str]:
     """What the features of a video may be called: a table of videos is one of features, too."""
-    return list(dict.fromkeys([_bare(inside) + span, inside + span]))
+    return list(dict.fromkeys([bare(inside) + span, inside + span]))
 
 
 def _spellings(names: list[str]) -> list[str]:
@@ -293,7 +293,7 @@ def file_key(name: str, root: Path, place: Place) -> str:
     Raises:
         ValueError: it leads out of the folder.
     """
-    return _bare(one_spelling(_inside(name, root, place)))
+    return bare(one_spelling(_inside(name, root, place)))
 
 
 def _inside(name: str, root: Path, place: Place) -> str:
@@ -314,8 +314,8 @@ def _stem(name: str) -> str:
     return str(PurePosixPath(name).with_suffix('')) if PurePosixPath(name).suffix else name
 
 
-def _bare(name: str) -> str:
-    """Without a suffix that is known."""
+def bare(name: str) -> str:
+    """A name without the suffix of a video or of features."""
     return _stem(name) if _suffix(name) in (*VIDEOS, FEATURES) else name
 
 

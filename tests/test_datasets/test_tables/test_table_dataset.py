@@ -213,8 +213,8 @@ def test_missing_files_are_an_error_or_are_left_out_and_said(folder, said):
     with pytest.raises(FileNotFoundError) as error:
         build(folder, table)
     assert str(error.value) == (
-        'my.csv: 4 of 5 videos are not in clips: z.mp4 in line 3; a.avi in line 5 (there is a.mp4); '
-        "y in line 6; ...; missing='skip' leaves out the rows of missing videos"
+        'my.csv: 4 of 5 videos are not in clips: z.mp4 in line 3; a.avi in line 5 (there is a.mp4)'
+        "; y in line 6; ...; missing='skip' leaves out the rows of missing videos"
     )
     with pytest.raises(FileNotFoundError, match=r'there is a.mp4\); missing='):
         build(folder, 'video,text\na,x\nb.mp4,x\n'.replace('b.mp4', 'my_clips/a.mp4'))
@@ -307,3 +307,82 @@ def test_folders_of_no_kind_or_of_two(folder):
 def test_a_table_of_bad_values_is_refused_with_its_row(folder):
     with pytest.raises(ValueError, match="my.csv: line 3, 'text': expected a caption"):
         build(folder, 'video,text\na,x\nb, \n')
+
+
+# -- all of it in one round --------------------------------------------------------------------
+
+
+def test_all_kinds_of_problems_of_all_splits_come_together(folder):
+    (folder / 'clips/broken.mp4').write_bytes(b'nothing')
+    rows = [
+        'a,x,train,,', 'a,x,train,,', 'b,,train,,', 'notes.txt,x,train,,', 'gone,x,train,,',
+        '../a,y,val,,', 'd.e,x,val,3,2', 'lost,x,test,,', 'broken,x,test,,', 'deep/c,x,test,7,',
+        'b,y,train', 'deep/c,x,train,soon,', 'lost,z,test,,',
+    ]  # fmt: skip
+    table = 'video,text,split,start,end\n' + '\n'.join(rows)
+    for split in ('train', 'val', 'test'):
+        with pytest.raises(ValueError) as error:
+            build(folder, table, split, read_durations=True)
+        lines = [line.strip() for line in str(error.value).splitlines()]
+        assert lines[0] == 'my.csv has 9 kinds of problems:'
+        for said in (
+            r'row of another width (1): line 12: expected 5 fields',
+            r'time that is none (2): line 8: the clip ends before it begins; expected',
+            r"empty or unfit caption (1): line 4, 'text': ",
+            r"name of no video of the folder (2): line 5: 'notes.txt' is of another kind; ",
+            r'row that stands twice (1): line 3: the same video and text as in line 2',
+            r"video of two splits (1): line 13: 'deep/c' is of two splits; expected",
+            r"clip that begins after its file (1): line 11: the clip begins after 'deep/c' has",
+            r'2 of 8 videos are not in clips: gone in line 6; lost in line 9',
+            r'1 of 5 files are no videos: clips/broken.mp4: ',
+            r"missing='skip' leaves out the rows of missing videos",
+            r"on_broken=dict(skip='broken_videos.txt') leaves out what is listed there",
+        ):
+            assert sum(line.startswith(said) for line in lines) == 1, said
+        assert len(lines) == 12
+    assert [video['video_id'] for video in error.value.videos][:2] == ['a', 'b']
+
+
+@pytest.mark.parametrize(
+    'rows, said',
+    [
+        ('a,x\na,y\na.mp4,x', r"line 4: the same video and text as in line 2: 'a.mp4', 'x'"),
+        ('a,x\nz,x\nz,x', r'row that stands twice \(1\).*\n.*1 of 2 videos are not in'),
+        ('a,x\n./a, x ', 'line 3: the same video and text as in line 2'),
+        (
+            'a,x\na,x\na,x\na,x\na,x',
+            r'stands twice \(4\): line 3: .*; line 4: .*; line 5: .*; \.\.',
+        ),
+    ],
+)
+def test_a_row_that_stands_twice(folder, rows, said):
+    with pytest.raises(ValueError, match=said):
+        build(folder, f'video,text\n{rows}\n')
+
+
+def test_the_same_words_of_two_people_have_ids(folder):
+    dataset = build(folder, 'video,text,text_id\na,x,1\na,x,2\nb,x,3\n')
+    assert [text['text'] for text in dataset.texts] == ['x'] * 3
+
+
+def test_missing_files_of_other_splits_do_not_matter(folder):
+    table = 'video,text,split\na,x,test\ngone,y,train\nlost,z,val\n'
+    assert ids(build(folder, table, 'test'))[0] == ['a']
+    for split in ('train', 'val'):
+        with pytest.raises(
+            FileNotFoundError, match='2 of 3 .* in clips: (gone in line 3|lost in line 4);'
+        ):
+            build(folder, table, split)
+
+
+@pytest.mark.parametrize('name', ['broken', 'broken.mp4', 'brökèn.mp4', 'bro\u0308ke\u0300n'])
+def test_what_on_broken_lists_is_left_out(folder, name):
+    """By its id, or by the name of its file, whatever the spelling of its accents."""
+    stem = 'broken' if name.isascii() else 'brökèn'
+    (folder / f'clips/{stem}.mp4').write_bytes(b'nothing')
+    (folder / 'list.txt').write_text(f'{name}\nnobody\tno reason\n', encoding='utf-8')
+    table = f'video,text\na,x\n{stem},y\n'
+    skip = dict(on_broken=dict(skip='list.txt'), read_durations=True)
+    assert [*build(folder, table, **skip).known_broken] == [stem]
+    (folder / f'clips/{stem}.mp4').unlink()
+    assert ids(build(folder, table, **skip))[0] == ['a']  # nobody needs the file
