@@ -300,7 +300,7 @@ def try_video(job: Job) -> Optional[str]:
                 decode_all(record['path'], start=start, end=end, max_bytes=step.max_bytes)
         item = dataset.load_video(job.index)
     except PROBLEMS as error:
-        return f'{error}' or type(error).__name__
+        return visible(f'{error}') or type(error).__name__
     return item['broken'][1] if 'broken' in item else None
 
 
