@@ -230,7 +230,7 @@ def test_a_semi_clean_table_is_clean_after_one_round(own, monkeypatch, capsys):
         'my.csv has 5 kinds of problems:',
         "row of another width (1): line 12: expected 2 fields, as the header has, found ['c7', 'b'",
         "empty or unfit caption (1): line 6, 'text': expected a caption",
-        'row that stands twice (1): line 5: the same video and text as in line 4',
+        '1 rows repeat a video and its text: line 5 as line 4: ',
         f'1 of 10 videos are not in {own.parent}/clips: gone in line 8',
         f'1 of 9 files are no videos: {own.parent}/clips/none.mp4: Invalid data',
         'missing=skip leaves out the rows of missing videos',

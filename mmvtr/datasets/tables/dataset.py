@@ -15,7 +15,7 @@ from mmvtr.datasets.folders import one_spelling
 from mmvtr.datasets.problems import NAMED, Problems
 from mmvtr.datasets.tables.division import check_fractions, divide
 from mmvtr.datasets.tables.files import Sources, bare, open_sources
-from mmvtr.datasets.tables.pairs import Pair, check_pairs, pairs_of, with_text_ids
+from mmvtr.datasets.tables.pairs import Pair, check_pairs, pairs_of, repeated, with_text_ids
 from mmvtr.datasets.tables.records import make_texts, make_videos
 from mmvtr.datasets.tables.rows import read_rows, some
 from mmvtr.datasets.tables.seen import Seen, look
@@ -115,7 +115,7 @@ class TableDataset(VideoTextDataset):
             known = {pair.key for pair in chosen}
             rest = [pair for pair in pairs if pair.key not in known]
             seen += look(rest, problems, seconds=self.read_durations)
-            self._refuse(problems, seen, sources)
+            self._refuse(problems, seen, sources, repeated(pairs))
         here = [pair for pair in chosen if pair.source is not None]
         if seen.gone:
             self._leave_rows(chosen, seen)
@@ -124,6 +124,11 @@ class TableDataset(VideoTextDataset):
         records = make_videos(here, seen.seconds)
         texts = make_texts(here)
         self._say(records, texts, sources.others(pair.source for pair in pairs if pair.source))
+        if again := repeated(chosen):
+            MMLogger.get_current_instance().warning(
+                f'{self.origin()}: {len(again)} of {len(chosen)} rows repeat a video and its text, '
+                f'and count again: {"; ".join(again[:NAMED])}{"; ..." if again[NAMED:] else ""}'
+            )
         return records, texts
 
     def origin(self) -> str:
@@ -190,14 +195,17 @@ class TableDataset(VideoTextDataset):
     def _leave_out(self, listed: dict[str, str]) -> dict[str, str]:
         """Also those whose files are listed by their names, or in another spelling of accents."""
         reasons = {one_spelling(name): reason for name, reason in listed.items()}
-        for video in self.videos:
+        named = {}
+        for video in self.videos if listed else ():
             file = os.path.relpath(video['path'], self.root) if 'path' in video else ''
             for name in (one_spelling(file), one_spelling(video['video_id'])):
                 if name in reasons:
-                    listed = {**listed, video['video_id']: reasons[name]}
-        return super()._leave_out(listed)
+                    named[video['video_id']] = reasons[name]
+        return super()._leave_out(named)
 
-    def _refuse(self, problems: Problems, seen: Seen, sources: Sources) -> NoReturn:
+    def _refuse(
+        self, problems: Problems, seen: Seen, sources: Sources, again: list[str]
+    ) -> NoReturn:
         """Raise one error of all that is wrong with the whole table, whatever its splits."""
         only: type[Exception] = ValueError
         remedies = []
@@ -214,6 +222,8 @@ class TableDataset(VideoTextDataset):
                 f'{option("on_broken.skip", "broken_videos.txt")} leaves out what is listed there: '
                 'check_dataset --decode writes this list'
             )
+        if again:  # no error alone: two people may say the same
+            problems.add(f'{len(again)} rows repeat a video and its text', again)
         error = only(problems.text(remedies))
         error.videos = seen.videos_there()  # for who can tell what else is broken
         raise error

@@ -6,7 +6,7 @@ import itertools
 from pathlib import Path
 from typing import Iterator, NamedTuple, Optional, Sequence
 
-from mmvtr.datasets.annotation_values import problem, shown
+from mmvtr.datasets.annotation_values import shown
 from mmvtr.datasets.problems import Problems
 from mmvtr.datasets.tables.files import Source, Sources, Wanted, file_key
 from mmvtr.datasets.tables.rows import Row, refuse
@@ -72,20 +72,18 @@ def check_pairs(pairs: Sequence[Pair], problems: Problems, *, divided: bool) -> 
         problems: takes what does not fit.
         divided: the table has a column of splits.
     """
-    rows: dict[tuple[str, str], Row] = {}
     texts: dict[str, Row] = {}
+    once: dict[tuple[str, str], Row] = {}
     splits: dict[str, Row] = {}
     durations: dict[str, Row] = {}
     for pair in pairs:
         row, video = pair.row, shown(pair.row.video)
-        if not row.text:  # noted already
-            continue
-        with problems.of('row that stands twice'):
-            _check_once(row, rows.setdefault((pair.name, row.text_id or row.text), row))
-        if row.text_id is not None:
+        if row.text_id is not None and row.text:  # else it is noted already
             with problems.of('text_id of two texts'):
                 what = f'text_id {shown(row.text_id)} has two texts'
                 _check_same(row, texts.setdefault(row.text_id, row), 'text', what)
+            with problems.of('text_id twice for a video'):
+                _check_once(row, once.setdefault((pair.name, row.text_id), row))
         if divided:
             with problems.of('video of two splits'):
                 one = splits.setdefault(pair.key, row)
@@ -94,6 +92,19 @@ def check_pairs(pairs: Sequence[Pair], problems: Problems, *, divided: bool) -> 
             with problems.of('video of two durations'):
                 one = durations.setdefault(pair.file, row)
                 _check_same(row, one, 'duration', f'{video} has two durations')
+
+
+def repeated(pairs: Sequence[Pair]) -> list[str]:
+    """The rows whose video and text another row has already; it may be two people who agree."""
+    first: dict[tuple[str, str], Row] = {}
+    said = []
+    for pair in pairs:
+        row = pair.row
+        one = first.setdefault((pair.name, row.text), row)
+        if one is not row and row.text:
+            what = f'{shown(row.video, 40)}, {shown(row.text, 60)}'
+            said.append(f'{row.place.inside} as {one.place.inside}: {what}')
+    return said
 
 
 def with_text_ids(pairs: Sequence[Pair]) -> list[Pair]:
@@ -108,16 +119,9 @@ def with_text_ids(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def _check_once(row: Row, first: Row) -> None:
-    if first is row:
-        return
-    if row.text_id is not None:
+    if first is not row:
         what = f'text_id {shown(row.text_id)} stands twice for {shown(row.video)}'
         refuse(row.place, what, 'one row of each text and video', row.text)
-    raise problem(
-        row.place,
-        f'the same video and text as in {first.place.inside}: {shown(row.video, 40)}, '
-        f'{shown(row.text, 60)}; delete one of the rows, or give each a text_id of its own',
-    )
 
 
 def _check_same(row: Row, first: Row, key: str, what: str) -> None:
