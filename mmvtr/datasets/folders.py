@@ -82,13 +82,16 @@ def one_spelling(name: str) -> str:
 
 
 def spelt_as_there(path: str) -> str:
-    """A path as the folder spells its last part, where no file has the spelling that is given.
+    """A path as its folders spell it, where nothing has the spelling that is given.
 
     Raises:
         ValueError: several files have that name but for their spelling.
     """
+    if path.isascii() or os.path.exists(path):
+        return path
     folder, name = os.path.split(path)
-    if name.isascii() or os.path.exists(path) or not os.path.isdir(folder or '.'):
+    folder = spelt_as_there(folder)
+    if not os.path.isdir(folder or '.'):
         return path
     wanted = one_spelling(name)
     alike = [one for one in os.listdir(folder or '.') if one_spelling(one) == wanted]

@@ -81,6 +81,9 @@ def test_either_spelling_finds_the_file(tmp_path, name):
     for typed in (name, nfd(name)):
         assert spelt_as_there(str(tmp_path / typed)) == str(tmp_path / typed)
     assert spelt_as_there('no/café.mp4') == 'no/café.mp4'
+    files(tmp_path, f'{nfd("Öl")}/{nfd("ö")}/a.mp4')
+    there = tmp_path / nfd('Öl') / nfd('ö') / 'a.mp4'
+    assert spelt_as_there(str(tmp_path / 'Öl/ö/a.mp4')) == str(there)
 
 
 def test_a_name_of_two_files_in_neither_spelling(tmp_path):
