@@ -37,7 +37,7 @@ def read_text(path: Path) -> str:
         FileNotFoundError: no such file.
         ValueError: not UTF-8, or null characters; names the line.
     """
-    raw = path.read_bytes().removeprefix(codecs.BOM_UTF8)
+    raw = Path(path).read_bytes().removeprefix(codecs.BOM_UTF8)
     if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise problem(Place(path), f'no UTF-8 but UTF-16; {_SAVE}')
     try:
