@@ -220,16 +220,15 @@ class Folder:
             for key, files in self._files.items()
             for file in files
         ]
+        found = list(found)
         known = {source.file for source in found} | {source.video_id for source in found}
-        left = [file for file, name in names if name not in known]
-        if not self._there.again:
+        left = [file for file, name in names if name not in known and file not in self._there.again]
+        paths = {source.path for source in found if source.path}
+        links = paths - {str(self.root / file) for file in self._there}
+        if not links and not self._there.again:  # each file has one name
             return left
-        reached = {identity(self.root / file) for file, name in names if name in known}
-        return [
-            file
-            for file in left
-            if file not in self._there.again and identity(self.root / file) not in reached
-        ]
+        reached = {identity(path) for path in paths}
+        return [file for file in left if identity(self.root / file) not in reached]
 
 
 class StoredFeatures:

@@ -118,7 +118,19 @@ def test_files_are_listed_once(folder):
     sources = open_sources(folder / 'v')
     assert sources.others([]) == ['a.mp4', 'b/c.mp4']
     found = sources.find({Wanted('best'): Place('t.csv')}, Problems('t.csv'))
-    assert sources.others(found.values()) == ['b/c.mp4']
+    assert sources.others(iter(found.values())) == ['b/c.mp4']
+    found = sources.find({Wanted('latest/c'): Place('t.csv')}, Problems('t.csv'))
+    assert sources.others(found.values()) == ['a.mp4']
+
+
+def test_features_of_parts_are_named_by_rows(folder):
+    os.mkdir('feats')
+    for name in ('a_0_1', 'a_1_end', 'b', 'c'):
+        np.save(f'feats/{name}.npy', np.ones((2, 3), np.float32))
+    sources = open_sources(folder / 'feats')
+    wanted = {Wanted('a', '_0_1'): Place('t'), Wanted('a', '_1_end'): Place('t')}
+    found = sources.find({**wanted, Wanted('b'): Place('t')}, Problems('t'))
+    assert sources.others(iter(found.values())) == ['c.npy']
 
 
 # -- names that look like something else -------------------------------------------------------
