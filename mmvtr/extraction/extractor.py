@@ -235,8 +235,9 @@ def records_of(batch: Batch) -> list[dict[str, Any]]:
         for name in ('id', 'path'):
             if not isinstance(row.get(name), str) or not row[name]:
                 raise ValueError(f'row {len(records)}: {name} {str(row.get(name))[:80]!r} is none')
+        plain = {key: row[key].item() if hasattr(row[key], 'item') else row[key] for key in row}
         # NaN is none: pandas and numpy have no other way to say so
-        times = times_in(row, Place('batch', f'row {len(records)}'))
+        times = times_in(plain, Place('batch', f'row {len(records)}'))
         times = {name: times[name] for name in ('start', 'end') if times[name] is not None}
         records.append(dict(video_id=row['id'], path=row['path'], **times))
     return records
