@@ -7,23 +7,27 @@ whoever reads their values can name it (:mod:`mmvtr.datasets.annotation_values`)
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
+import re
 from collections import Counter
 from pathlib import Path
-from typing import Any, Iterator, Sequence
+from typing import Any, Iterator, Optional, Sequence
 
 from mmvtr.datasets.annotation_values import (
     Place,
     identifier,
     mapping,
+    name_of,
     once,
     present,
     problem,
     shown,
     wrong,
 )
+from mmvtr.datasets.problems import Problems, collecting
 
 
 def read_text(path: Path) -> str:
@@ -31,43 +35,78 @@ def read_text(path: Path) -> str:
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: not UTF-8.
+        ValueError: not UTF-8, or null characters; names the line.
     """
+    raw = Path(path).read_bytes().removeprefix(codecs.BOM_UTF8)
+    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise problem(Place(path), f'no UTF-8 but UTF-16; {_SAVE}')
     try:
-        with open(path, encoding='utf-8-sig', newline='') as file:
-            return file.read()
+        text = raw.decode()
     except UnicodeDecodeError as error:
-        raise problem(Place(path), f'no UTF-8: {error.reason} at byte {error.start}') from error
+        near = raw[max(error.start - 20, 0) : error.end].splitlines()[-1]
+        where = f'byte {error.start} ({_line(raw, error.start)}, the end of {shown(near)})'
+        what = f'no UTF-8: {error.reason} at {where}; {_SAVE}'
+        raise problem(Place(path), what) from error
+    if '\0' in text:
+        place = Place(path, _line(raw, raw.index(0)))
+        raise problem(place, f'expected text without null characters; is it UTF-16? {_SAVE}')
+    return text
 
 
-def read_table(path: Path, columns: Sequence[str]) -> list[tuple[Place, dict[str, str]]]:
+def read_table(
+    path: Path, columns: Sequence[str], problems: Optional[Problems] = None
+) -> list[tuple[Place, dict[str, str]]]:
     """Read a csv file with a header; commas, semicolons or tabs, any line ends, UTF-8.
 
     Args:
         path: the file.
-        columns: columns that it must have, each once.
+        columns: columns that it must have.
+        problems: takes the rows of another width, for whoever reports more than these.
 
     Returns:
-        Place and values of each row: all columns of the file, without surrounding space.
+        Place (its first line) and values of each row: all columns of the file, names and values
+        without surrounding space.
 
     Raises:
         FileNotFoundError: no such file.
         ValueError: no UTF-8, no csv (a quote that does not end, a field of more than 131,072
-            characters), a column that is missing, a row of more or fewer fields than the header.
+            characters), a column that is missing or stands twice (small or capital letters),
+            another separator, rows of more or fewer fields than the header.
     """
     text = read_text(path)
     header = io.StringIO(text, newline='').readline()
-    rows = _csv_rows(path, text, max(',;\t', key=header.count))
+    delimiter = max(',;\t', key=header.count)
+    rows = _csv_rows(path, text, delimiter)
     place, found = next(rows, (Place(path), []))
-    unfit = [column for column in columns if found.count(column) != 1]
-    if unfit:
-        raise wrong(place, f'columns {unfit}, each once', found)
+    found = [name.strip().strip('\ufeff').strip() for name in found]
+    _check_header(place, found, header, columns)
     table = []
-    for place, row in rows:
-        if len(row) != len(found):
-            raise wrong(place, f'{len(found)} fields, as the header has', row)
-        table.append((place, dict(zip(found, (value.strip() for value in row)))))
+    with collecting(name_of(path), problems) as problems:
+        for place, row in rows:
+            if len(row) == len(found):
+                table.append((place, dict(zip(found, (value.strip() for value in row)))))
+                continue
+            with problems.of('row of another width'):
+                quotes = f'; a value with {delimiter!r} in it stands in quotes'
+                raise problem(
+                    place,
+                    f'expected {len(found)} fields, as the header has, found {shown(row)}'
+                    f'{quotes if len(row) > len(found) else ""}',
+                )
     return table
+
+
+def check_columns(names: Sequence[str], place: Place) -> None:
+    """Raise ValueError where two columns have one name, but for spaces and capital letters."""
+    small = [name.strip().casefold() for name in names]
+    twice = next((name for name, n in Counter(small).items() if n > 1 and name), None)
+    if twice is not None:
+        alike = [name for name, one in zip(names, small) if one == twice]
+        raise problem(
+            place,
+            f'the column {shown(alike[0])} stands twice ({shown(alike)}); name each column once: '
+            'rename or delete the others',
+        )
 
 
 def read_bare_table(path: Path, width: int) -> list[tuple[Place, list[str]]]:
@@ -111,14 +150,25 @@ def read_rows(path: Path) -> list[tuple[Place, dict[str, Any]]]:
     return [(place, mapping(row, place)) for place, row in zip(places, rows)]
 
 
-def read_json_lines(path: Path) -> list[tuple[Place, dict[str, Any]]]:
+def read_json_lines(
+    path: Path, problems: Optional[Problems] = None
+) -> list[tuple[Place, dict[str, Any]]]:
     """Read a file of one json object a line, as :func:`read_rows`; empty lines do not count.
+
+    Args:
+        path: the file.
+        problems: takes the lines that are none, for whoever reports more than these.
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: a line that is no json object, or has a key twice.
+        ValueError: lines that are no json object, or have a key twice.
     """
-    return [(place, mapping(_parse(line, place), place)) for place, line in read_lines(path)]
+    rows = []
+    with collecting(name_of(path), problems) as problems:
+        for place, line in read_lines(path):
+            with problems.of('line that is no json object'):
+                rows.append((place, mapping(_parse(line, place), place)))
+    return rows
 
 
 def read_lines(path: Path) -> list[tuple[Place, str]]:
@@ -159,18 +209,50 @@ def read_column(path: Path, column: str) -> list[str]:
     return once(((identifier(row[column], at), at) for at, row in rows), 'video')
 
 
+#: What to do about a file of another encoding.
+_SAVE = "save it as UTF-8 (Excel: 'CSV UTF-8'; or `iconv -f latin1 -t utf-8`)"
+
+
+def _line(raw: bytes, start: int) -> str:
+    """Of a byte."""
+    return f'line {len((raw[:start] + b"x").splitlines())}'
+
+
+def _check_header(place: Place, found: list[str], line: str, columns: Sequence[str]) -> None:
+    if re.match(r'"?sep=', line, re.IGNORECASE):
+        raise problem(
+            place, f'{shown(line.strip())} is a note for Excel and no header; delete this line'
+        )
+    if len(found) == 1 and '|' in line:
+        raise problem(
+            place,
+            "the columns are separated by '|'; expected commas, semicolons or tabs: save it with "
+            'one of these',
+        )
+    check_columns(found, place)
+    unfit = [column for column in columns if column not in found]
+    if unfit:
+        raise wrong(place, f'columns {unfit}, each once', found)
+
+
 def _csv_rows(path: Path, text: str, delimiter: str) -> Iterator[tuple[Place, list[str]]]:
-    """Rows that are not empty."""
+    """Rows that are not empty, each with its first line."""
     reader = csv.reader(io.StringIO(text, newline=''), delimiter=delimiter, strict=True)
     while True:
+        place = Place(path, f'line {reader.line_num + 1}')
         try:
             row = next(reader, None)
         except csv.Error as error:
-            raise problem(Place(path, f'line {reader.line_num}'), f'no csv: {error}') from error
+            hint = ''
+            if 'end of data' in str(error):
+                hint = '; a quote (") that opens in this row does not close'
+            elif 'expected after' in str(error):
+                hint = '; a quote (") inside of a quoted value is written twice'
+            raise problem(place, f'no csv: {error}{hint}') from error
         if row is None:
             return
         if row:
-            yield Place(path, f'line {reader.line_num}'), row
+            yield place, row
 
 
 def _parse(text: str, place: Place) -> Any:

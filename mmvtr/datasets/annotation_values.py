@@ -14,7 +14,7 @@ import unicodedata
 from pathlib import Path
 from typing import Any, Callable, Iterable, Mapping, NamedTuple, TypeVar, Union
 
-from mmvtr.datasets.files import is_file_name
+from mmvtr.datasets.files import is_file_name, visible
 
 #: Characters of a message, of what came, of a file's path (its end is shown).
 LONGEST, SHOWN, PATH = 500, 80, 200
@@ -68,12 +68,12 @@ def wrong(place: Place, expected: str, found: Any) -> ValueError:
 
 def problem(place: Place, what: str) -> ValueError:
     """The error of something else that is wrong at a place."""
-    return ValueError(cut(f'{place}: {what}', LONGEST))
+    return ValueError(cut(f'{place}: {visible(what)}', LONGEST))
 
 
 def name_of(file: Union[str, Path], length: int = PATH) -> str:
     """A path for a message: the end of a long one."""
-    path = str(file)
+    path = visible(str(file))
     return path if len(path) <= length else f'...{path[-length:]}'
 
 

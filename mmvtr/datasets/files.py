@@ -35,6 +35,14 @@ def file_of(folder: Union[str, Path], name: str, suffix: str) -> Path:
     return Path(folder) / f'{name}{suffix}'
 
 
+def visible(text: str) -> str:
+    """A text that can be written: bytes of a file's name that are no UTF-8 as ``\\xE9``."""
+    try:
+        return text.encode('utf-8', 'surrogateescape').decode('utf-8', 'backslashreplace')
+    except UnicodeEncodeError:  # halves of surrogate pairs that no file's name has
+        return text.encode('utf-8', 'backslashreplace').decode('utf-8')
+
+
 def missing_files(paths: Iterable[Path]) -> list[Path]:
     """Those of the paths that do not exist: one listing a folder, as a stat each is slow."""
     paths = list(paths)

@@ -24,6 +24,7 @@ from mmvtr.datasets.annotation_values import (
     problem,
     shown,
 )
+from mmvtr.datasets.files import visible
 from mmvtr.datasets.pair_values import Judgments, PairValues
 from mmvtr.datasets.records import check_ids, check_texts, class_table, moment_ratio, texts_of
 from mmvtr.datasets.sampling.items import (
@@ -40,7 +41,6 @@ from mmvtr.datasets.sampling.items import (
 from mmvtr.datasets.sampling.samplers import ItemKey
 from mmvtr.datasets.videos.broken_list import OnBroken, read_on_broken
 from mmvtr.datasets.videos.missing import (
-    SKIP_ADVICE,
     LeftOut,
     Missing,
     check_missing,
@@ -48,21 +48,19 @@ from mmvtr.datasets.videos.missing import (
     not_there,
     refuse_other_lists,
     report,
+    skip_advice,
 )
 from mmvtr.datasets.videos.video_io import BrokenVideoError
+from mmvtr.datasets.words.cut_texts import CutTexts, count_cut
 from mmvtr.datasets.words.denoising import denoised
 from mmvtr.functional.class_relevance import class_relevance
+from mmvtr.hints import option
 from mmvtr.registry import TASK_UTILS, TRANSFORMS
 
 Transform = Union[dict, Callable[[dict], dict]]
 Component = Union[dict, Callable[..., Any]]
 #: Key of a video record by unit of length.
 LENGTHS = dict(frames='num_frames', seconds='duration')
-#: What to do about a broken video.
-ADVICE = (
-    "on_broken='skip' leaves broken videos out; "
-    'tools/dataset_converters/check_dataset.py CONFIG --decode finds them all'
-)
 #: What a set may know of all its pairs.
 KNOWN = ('truth', 'relevance')
 EpochUnit = Literal['text', 'video', 'video_with_all_texts']
@@ -109,6 +107,7 @@ class VideoTextDataset(Dataset):
         known_broken: of videos that ``on_broken`` lists, the reason by video id.
         left_out: what ``missing='skip'`` has left out; None = nothing.
         denoised: how many captions ``denoising`` has left, in words; None = not asked for.
+        cut_texts: those of which the text pipeline reads the beginning only; None = all are read.
 
     Raises:
         FileNotFoundError: no such list of broken videos, no such masks; videos are missing.
@@ -118,6 +117,9 @@ class VideoTextDataset(Dataset):
             one environment a video, a malformed list of broken videos, masks that are malformed or
             of another set, or that leave a video no caption.
     """
+
+    #: Of its options on the command line, for errors; PART: train, val or test.
+    key_prefix = 'PART_dataloader.dataset.'
 
     def __init__(
         self,
@@ -167,10 +169,13 @@ class VideoTextDataset(Dataset):
         self.known_broken = self._leave_out(listed)
         self.videos_with_text = [v for v, texts in enumerate(self.texts_of) if texts]
         read = [video for video in self.videos if video['video_id'] not in self.known_broken]
-        with self._naming_origin(lambda: _advice(steps, read)):
+        with self._naming_origin(lambda: _advice(steps, read, self.key_prefix)):
             self.video_pipeline = _checked(steps, read)
         with self._naming_origin():
             self.text_pipeline = _checked(_steps(text_pipeline), self.texts)
+        self.cut_texts: Optional[CutTexts] = count_cut(self.text_pipeline.transforms, self.texts)
+        if self.cut_texts is not None:
+            MMLogger.get_current_instance().warning(f'{self.origin()}: {self.cut_texts}.')
         if isinstance(judgments, str):
             fits = judgments in KNOWN
             _require(fits, f'judgments: a reader or one of {KNOWN}, not {shown(judgments)}')
@@ -416,8 +421,12 @@ class VideoTextDataset(Dataset):
             results = self.video_pipeline(dict(record))
         except BrokenVideoError as error:
             if self.on_broken != 'skip':
-                raise BrokenVideoError(f'{error} ({ADVICE})') from error
-            return dict(broken=(record['video_id'], str(error)), **known_of(record))
+                skip = option('on_broken', 'skip', prefix=self.key_prefix)
+                raise BrokenVideoError(
+                    f'{visible(str(error))} ({skip} leaves broken videos out; check_dataset CONFIG '
+                    '--decode finds them all)'
+                ) from error
+            return dict(broken=(record['video_id'], visible(str(error))), **known_of(record))
         known = known_of(record)
         if self.environments is not None:
             known['environment'] = int(self.environments[v])
@@ -471,13 +480,13 @@ def _steps(pipeline: Sequence[Transform]) -> list[Callable[[dict], dict]]:
     return [TRANSFORMS.build(step) if isinstance(step, dict) else step for step in pipeline]
 
 
-def _advice(steps: Sequence[Callable], videos: list[dict[str, Any]]) -> str:
+def _advice(steps: Sequence[Callable], videos: list[dict[str, Any]], prefix: str) -> str:
     """The end of an error, where a part of the videos is missing."""
     try:
         some = 0 < len(not_there(steps, videos)) < len(videos)
     except (KeyError, FileNotFoundError):  # the whole store
         some = False
-    return f'; {SKIP_ADVICE}' if some else ''
+    return f'; {skip_advice(prefix)}' if some else ''
 
 
 def _checked(steps: Sequence[Callable], records: list[dict[str, Any]]) -> Compose:

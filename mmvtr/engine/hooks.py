@@ -11,6 +11,7 @@ from mmengine.dist import all_gather_object, get_rank
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
+from mmvtr.hints import option
 from mmvtr.registry import HOOKS
 
 
@@ -72,9 +73,12 @@ class BrokenVideoHook(Hook):
     Every name is logged once with its reason, and each epoch ends with its total over all ranks.
     Reads ``data_batch['data_samples']``: ``broken`` (list of (video_id, reason)) and ``text_idx``.
 
+    Videos that the dataset was told of (``on_broken=dict(skip=FILE)``, its ``known_broken``) are no
+    surprise: they are counted apart, and not towards ``max_share``.
+
     Args:
-        max_share: an epoch that skips more than this share of its items ends the training (after
-            its checkpoint is saved).
+        max_share: an epoch that skips more than this share of its other items ends the training
+            (after its checkpoint is saved).
 
     Raises:
         RuntimeError: more than ``max_share`` of an epoch's items were skipped.
@@ -88,33 +92,43 @@ class BrokenVideoHook(Hook):
         self.max_share = max_share
         self._logged: set[str] = set()
         self._broken: list[tuple[str, str]] = []
-        self._items = 0
+        self._items = self._told = 0
 
     def before_train_epoch(self, runner: Runner) -> None:
-        self._broken, self._items = [], 0
+        self._broken, self._items, self._told = [], 0, 0
 
     def before_train_iter(
         self, runner: Runner, batch_idx: int, data_batch: Optional[dict] = None
     ) -> None:
         samples = data_batch['data_samples']
-        self._log(runner, samples['broken'])
-        self._broken += samples['broken']
-        self._items += len(samples['broken']) + len(samples['text_idx'])
+        told = getattr(runner.train_dataloader.dataset, 'known_broken', {})
+        broken = [one for one in samples['broken'] if one[0] not in told]
+        self._log(runner, broken)
+        self._broken += broken
+        self._items += len(broken) + len(samples['text_idx'])
+        self._told += len(samples['broken']) - len(broken)
 
     def after_train_epoch(self, runner: Runner) -> None:
-        ranks = all_gather_object((self._broken, self._items))
-        broken = [video for part, _ in ranks for video in part]
+        ranks = all_gather_object((self._broken, self._items, self._told))
+        broken = [video for part, _, _ in ranks for video in part]
         self._log(runner, broken)
-        items = sum(count for _, count in ranks)
-        if not broken:
+        items, told = (sum(rank[i] for rank in ranks) for i in (1, 2))
+        if not broken and not told:
             return
         message = (
             f'epoch {runner.epoch + 1}: {len(broken)} of {items} items skipped, '
             f'{len(set(name for name, _ in broken))} broken videos'
         )
-        runner.logger.warning(message)
+        apart = f', beside {told} items of videos that on_broken lists' if told else ''
+        runner.logger.warning(message + apart)
         if len(broken) > self.max_share * items:
-            raise RuntimeError(f'{message}; BrokenVideoHook.max_share is {self.max_share}')
+            prefix = getattr(runner.train_dataloader.dataset, 'key_prefix', '')
+            listing = option('on_broken.skip', 'broken_videos.txt', prefix=prefix)
+            more = option('max_share', 0.5, prefix='default_hooks.broken.')
+            raise RuntimeError(
+                f'{message}; BrokenVideoHook.max_share is {self.max_share}: see what is broken '
+                f'(check_dataset --decode) and list it ({listing}), or allow more ({more})'
+            )
 
     def _log(self, runner: Runner, broken: Sequence[tuple[str, str]]) -> None:
         for name, reason in broken:

@@ -25,6 +25,8 @@ from torch.utils.data import DataLoader
 
 from mmvtr.apis import fingerprint, load_retriever, refuse_without_vectors, vectors
 from mmvtr.datasets import VideoTextDataset, collate_retrieval
+from mmvtr.datasets.annotation_values import Place, name_of
+from mmvtr.datasets.tables.rows import times_in
 from mmvtr.engine.evaluation import encode_batch
 
 FLOATS = pa.list_(pa.float32())
@@ -204,7 +206,7 @@ class _Videos(VideoTextDataset):
 
     def _leave_out(self, listed: dict[str, str]) -> dict[str, str]:
         gone = [video for video in self.videos if not os.path.isfile(video['path'])]
-        return {video['video_id']: f'{video["path"][:200]} does not exist' for video in gone}
+        return {video['video_id']: f'{name_of(video["path"])} does not exist' for video in gone}
 
 
 def column_names(batch: Batch) -> list[str]:
@@ -216,7 +218,8 @@ def records_of(batch: Batch) -> list[dict[str, Any]]:
     """A dict of ``video_id``, ``path``, ``start`` and ``end`` each video; times that it has.
 
     Raises:
-        ValueError: a column is missing or unknown, an id or a path is empty or no string.
+        ValueError: a column is missing or unknown, an id or a path is empty or no string, a time is
+            none, or a clip ends before it begins.
     """
     names = column_names(batch)
     if not {'id', 'path'} <= set(names) <= set(COLUMNS):
@@ -232,9 +235,10 @@ def records_of(batch: Batch) -> list[dict[str, Any]]:
         for name in ('id', 'path'):
             if not isinstance(row.get(name), str) or not row[name]:
                 raise ValueError(f'row {len(records)}: {name} {str(row.get(name))[:80]!r} is none')
-        times = {name: float(row[name]) for name in ('start', 'end') if name in row}
-        # pandas and numpy have no other way to say that there is none
-        times = {name: time for name, time in times.items() if time == time}
+        plain = {key: row[key].item() if hasattr(row[key], 'item') else row[key] for key in row}
+        # NaN is none: pandas and numpy have no other way to say so
+        times = times_in(plain, Place('batch', f'row {len(records)}'))
+        times = {name: times[name] for name in ('start', 'end') if times[name] is not None}
         records.append(dict(video_id=row['id'], path=row['path'], **times))
     return records
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Any, Iterator, Mapping, NamedTuple, Optional, Union
 
@@ -10,6 +9,10 @@ import numpy as np
 from torch import nn
 
 from mmvtr.apis import origin_of
+from mmvtr.datasets.annotation_values import Place, name_of, problem, shown
+from mmvtr.datasets.folders import spelt_as_there
+from mmvtr.datasets.problems import Problems
+from mmvtr.datasets.tables.rows import name_in, read_raw, times_in
 from mmvtr.extraction.parts import Parts
 
 #: File in the folder of rows that says of which model and which input they are.
@@ -36,33 +39,50 @@ class Vectors(NamedTuple):
 def listed_videos(path: Union[str, Path]) -> list[dict[str, Any]]:
     """Videos of a csv with a header: ``id``, ``path`` and, in seconds, ``start`` and ``end``.
 
+    It is read as a table of one's own is (:func:`mmvtr.datasets.tables.rows.read_raw`), so it may
+    also be a .jsonl or .parquet file.
+
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: a column is missing or unknown, an id is empty or occurs twice, a time is no
-            number; names the line.
+        ValueError: a column is missing, unknown or stands twice; rows whose id or path is empty,
+            whose id occurs twice, or whose times are none. Names the lines.
     """
-    with open(path, newline='', encoding='utf-8') as file:
-        reader = csv.DictReader(file)
-        names = set(reader.fieldnames or ())
-        if not {'id', 'path'} <= names <= {'id', 'path', 'start', 'end'}:
-            raise ValueError(
-                f'{path}: the columns id and path are expected, start and end possible; found '
-                f'{str(reader.fieldnames)[:80]}'
-            )
-        records, seen = [], set()
-        for row in reader:
-            where = f'{path}, line {reader.line_num}'
-            if not row['id'] or not row['path'] or row['id'] in seen:
-                raise ValueError(f'{where}: id {str(row["id"])[:80]!r} is empty or occurs twice')
-            seen.add(row['id'])
-            try:
-                times = {k: float(row[k]) for k in ('start', 'end') if row.get(k)}
-            except ValueError as error:
-                raise ValueError(f'{where}: seconds expected, {error}') from None
-            records.append(dict(id=row['id'], path=row['path'], **times))
-    if not records:
-        raise ValueError(f'{path} lists no video')
+    path = Path(path)
+    problems = Problems(name_of(path))
+    rows = read_raw(path, problems)
+    names = list(dict.fromkeys(name for _, row in rows for name in row))
+    if rows and not {'id', 'path'} <= set(names) <= {'id', 'path', 'start', 'end'}:
+        raise problem(
+            Place(path),
+            f'the columns id and path are expected, start and end possible; found {shown(names)}',
+        )
+    records, first = [], {}
+    for place, row in rows:
+        record = times = None
+        with problems.of('empty or unfit id or path'):
+            record = _named(row, place)
+        with problems.of('time that is none'):
+            times = times_in(row, place)
+        if record is None or times is None:
+            continue
+        with problems.of('id that occurs twice'):
+            one = first.setdefault(record['id'], place)
+            if one is not place:
+                what = f'id {shown(record["id"])} occurs twice, the first is {one.inside}'
+                raise problem(place, what)
+        spans = {key: times[key] for key in ('start', 'end') if times[key] is not None}
+        records.append(dict(record, **spans))
+    problems.refuse()
     return records
+
+
+def _named(row: Mapping[str, Any], place: Place) -> dict[str, Any]:
+    """Id and path of a row."""
+    record = {key: name_in(row, key, place) for key in ('id', 'path')}
+    try:
+        return dict(record, path=spelt_as_there(record['path']))
+    except ValueError as error:
+        raise problem(place, str(error)) from error
 
 
 def stored_vectors(

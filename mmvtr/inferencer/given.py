@@ -11,7 +11,10 @@ import torch
 from mmengine.config import Config
 from torch import Tensor
 
-from mmvtr.datasets.annotation_values import Place, shown
+from mmvtr.datasets.annotation_values import Place, name_of, shown
+from mmvtr.datasets.files import visible
+from mmvtr.datasets.folders import spelt_as_there
+from mmvtr.datasets.problems import Problems
 from mmvtr.datasets.tables.files import FEATURES, VIDEOS, Wanted, open_sources
 from mmvtr.engine.evaluation import Encoded
 
@@ -89,8 +92,10 @@ def given_videos(videos: Videos, cfg: Config) -> Given:
             raise TypeError(
                 f'videos: a path expected, item {name!r} is {shown(path)} ({type(path).__name__})'
             )
+    if from_files:
+        listed = {name: spelt_as_there(str(path)) for name, path in listed.items()}
     if not isinstance(videos, Mapping):
-        names = [str(path) if not from_files else Path(path).stem for path in listed.values()]
+        names = [visible(Path(path).stem) if from_files else str(path) for path in listed.values()]
         name, count = Counter(names).most_common(1)[0]
         if count > 1:
             raise ValueError(
@@ -103,7 +108,7 @@ def given_videos(videos: Videos, cfg: Config) -> Given:
     if missing:
         raise FileNotFoundError(
             f'{len(missing)} of {len(listed)} videos do not exist: '
-            f'{", ".join(path[-100:] for path in missing[:3])}'
+            f'{", ".join(name_of(path, 100) for path in missing[:3])}'
         )
     return Given('video', list(listed), [str(path) for path in listed.values()])
 
@@ -174,13 +179,15 @@ def _of_folder(folder: Path, first: str) -> Given:
     expected = dict(LoadVideo='clips', LoadFeatures='features').get(first)
     if sources.kind != expected:
         raise ValueError(
-            f'{str(folder)[-200:]} holds {sources.kind}, but the video pipeline of the config '
+            f'{name_of(folder)} holds {sources.kind}, but the video pipeline of the config '
             f'begins with {first}'
         )
     names = sources.others([])
     if expected == 'features':
         ids = [name.removesuffix(FEATURES) for name in names]
         return Given('video', ids, [None] * len(ids), store=str(folder))
-    found = sources.find({Wanted(name): Place(folder) for name in names})
+    problems = Problems(name_of(folder))
+    found = sources.find({Wanted(name): Place(folder) for name in names}, problems)
+    problems.refuse()
     ordered = [found[Wanted(name)] for name in names]
     return Given('video', [one.video_id for one in ordered], [one.path for one in ordered])

@@ -332,7 +332,9 @@ class VideoRetrievalInferencer(BaseInferencer):
             told = self._told(preds) if return_datasamples else preds
             text = json.dumps(told, indent=1, ensure_ascii=False) + '\n'
             path = Path(out_dir, 'predictions.json')
-            write_atomically(path, lambda file: file.write(text.encode()))
+            # Bytes of a file's name that are no UTF-8 become escapes of json.
+            raw = text.encode(errors='backslashreplace')
+            write_atomically(path, lambda file: file.write(raw))
             for number, figure in enumerate(visualization or []):
                 save(figure, Path(out_dir, 'vis', f'{number}.png'))
         return dict(predictions=preds, visualization=visualization)

@@ -100,10 +100,13 @@ def test_fields_and_names():
         (b'a,b\n1,"2\n', 'line 2: no csv: unexpected end of data'),
         (b'a,b\n1,' + b'2' * 131_073, 'line 2: no csv: field larger than field limit'),
         (b'a,b\n1,2\n1\n', r"line 3: expected 2 fields, as the header has, found \['1'\]"),
-        (b'a,a,b\n', r"line 1: expected columns \['a'\], each once, found \['a', 'a', 'b'\]"),
+        (
+            b'a,a,b\n',
+            r"line 1: the column 'a' stands twice \(\['a', 'a'\]\); name each column once",
+        ),
         (b'a\n1\n', r"line 1: expected columns \['b'\], each once, found"),
         (b'', r"expected columns \['a', 'b'\], each once, found \[\]"),
-        (b'a,b\n\xff,2', 'no UTF-8: invalid start byte at byte 4'),
+        (b'a,b\n\xff,2', r'no UTF-8: invalid start byte at byte 4 \(line 2, '),
     ],
 )
 def test_tables_that_are_none(tmp_path, content, message):

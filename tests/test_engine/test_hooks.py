@@ -62,7 +62,9 @@ def batch(num_texts, *broken):
 def log(caplog):
     logger = logging.getLogger('test_hooks')
     caplog.set_level(logging.INFO, logger='test_hooks')
-    return SimpleNamespace(runner=SimpleNamespace(logger=logger, epoch=0), caplog=caplog)
+    loader = SimpleNamespace(dataset=SimpleNamespace(known_broken={}))
+    runner = SimpleNamespace(logger=logger, epoch=0, train_dataloader=loader)
+    return SimpleNamespace(runner=runner, caplog=caplog)
 
 
 def run_epoch(hook, runner, *batches):
@@ -93,6 +95,20 @@ def test_no_broken_video_no_word(log):
 def test_too_many_broken_videos_end_the_training(log):
     with pytest.raises(RuntimeError, match=r'1 of 4 items skipped.*max_share is 0.2'):
         run_epoch(BrokenVideoHook(max_share=0.2), log.runner, batch(3, ('v', 'torn')))
+
+
+@pytest.mark.parametrize('named', [['a'], ['a', 'b'], ['a', 'b', 'c']])
+def test_videos_that_are_listed_do_not_count(log, named):
+    """Most of an epoch may be listed; what is not listed counts among the others."""
+    log.runner.train_dataloader.dataset.known_broken = dict.fromkeys(named, 'listed')
+    known = [(name, 'listed') for name in named]
+    run_epoch(BrokenVideoHook(), log.runner, batch(1, *known), batch(1, *known))
+    said = (
+        f'epoch 1: 0 of 2 items skipped, 0 broken videos, beside {2 * len(named)} items of videos'
+    )
+    assert said in log.caplog.text and 'skipped broken video' not in log.caplog.text
+    with pytest.raises(RuntimeError, match=r'epoch 1: 1 of 5 items skipped.*max_share is 0.1: .*'):
+        run_epoch(BrokenVideoHook(), log.runner, batch(4, *known, ('d', 'torn')))
 
 
 def test_max_share_is_a_share():

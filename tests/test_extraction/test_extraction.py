@@ -15,6 +15,7 @@ import toy
 from children import ROOT, log_of, run_tool, start_tool
 from mmvtr.apis import encode_videos, vectors
 from mmvtr.extraction import SCHEMA, Extractor, Parts, Reader
+from mmvtr.extraction.extractor import records_of
 from mmvtr.extraction.rows import listed_videos
 from mmvtr.utils import Share
 
@@ -96,6 +97,9 @@ def test_bad_batches(folder):
     for batch, message in (
         (dict(id=['a']), r"columns id and path, .* found \['id'\]"),
         (dict(id=['a'], path=['x'], where=['y']), 'may have start and end'),
+        (dict(id=['a', 'b'], path=['x'] * 2, start=[1, 2], end=[2, 1]), 'batch: row 1: the clip e'),
+        (dict(id=['a'], path=['x'], start=[-1.0]), "batch: row 0, 'start': expected a time"),
+        (dict(id=['a'], path=['x'], end=['soon']), "batch: row 0, 'end': expected a time"),
         (dict(id=[''], path=['x']), "row 0: id '' is none"),
         (dict(id=['a'], path=[None]), "row 0: path 'None' is none"),
     ):
@@ -105,6 +109,15 @@ def test_bad_batches(folder):
     cfg.model.similarity = dict(type='TokenSimilarity')
     with pytest.raises(ValueError, match='are no inner products'):
         Extractor(cfg)
+
+
+def test_times_of_numpy_and_pandas():
+    times = np.array([1, np.nan], np.float32)
+    for start, end in ((times, np.array([2, 3])), ([1, None], [np.float16(2), np.int8(3)])):
+        found = records_of(dict(id=['a', 'b'], path=['x', 'y'], start=start, end=end))
+        assert found == [
+            dict(video_id='a', path='x', start=1.0, end=2.0), dict(video_id='b', path='y', end=3.0)
+        ]  # fmt: skip
 
 
 def test_shares_are_disjoint_and_whole():
@@ -205,9 +218,9 @@ def test_parts(tmp_path):
     ('text', 'message'),
     [
         ('id\na\n', "columns id and path are expected, .* found ['id']"),
-        ('id,path\na,x\na,y\n', "line 3: id 'a' is empty or occurs twice"),
-        ('id,path,start\na,x,soon\n', "line 2: seconds expected, could not convert"),
-        ('id,path\n', 'lists no video'),
+        ('id,path\na,x\na,y\n', "line 3: id 'a' occurs twice, the first is line 2"),
+        ('id,path,start\na,x,soon\n', "line 2, 'start': expected a time in seconds"),
+        ('id,path\n', 'has no rows'),
     ],
 )  # fmt: skip
 def test_bad_lists(tmp_path, text, message):

@@ -98,7 +98,7 @@ def test_missing_videos_are_counted(many, monkeypatch, capsys):
     assert check(monkeypatch, many) == 1
     printed = capsys.readouterr().out
     assert '2 of 40 video files are missing' in printed
-    assert "; missing='skip' leaves them out" in printed
+    assert '; PART_dataloader.dataset.missing=skip leaves them out' in printed
     skip = ('--cfg-options', 'test_dataloader.dataset.missing=skip')
     assert check(monkeypatch, many, *skip) == 0
     printed = capsys.readouterr().out
@@ -133,7 +133,10 @@ def test_all_are_decoded_and_listed(many, tmp_path, monkeypatch, capsys):
     assert check(monkeypatch, many, *decode) == 1
     printed = capsys.readouterr().out
     assert '2 of 40 videos are broken' in printed
-    assert f"on_broken=dict(skip='{report}')" in printed and 'do not compare' in printed
+    assert (
+        f'PART_dataloader.dataset.on_broken.skip={report}. ' in printed
+        and 'do not compare' in printed
+    )
     broken = read_broken(report)
     assert [*broken] == ['video7', 'video31'] and 'video7.mp4: cut short' in broken['video7']
 
@@ -178,3 +181,71 @@ def test_a_video_that_kills_the_decoder_is_listed(many, tmp_path, monkeypatch, c
 def test_counts_are_positive(config, monkeypatch, capsys, option):
     assert check(monkeypatch, config, option, '0') == 2
     assert f'{option} must be at least 1, not 0' in capsys.readouterr().err
+
+
+# -- a table of one's own ----------------------------------------------------------------------
+
+OWN = """
+default_scope = 'mmvtr'
+own = dict(
+    type='TableDataset', table='{root}/my.csv', videos='{root}/clips', read_durations=True,
+    video_pipeline=[dict(type='LoadVideo', num_frames=4)],
+    text_pipeline=[dict(type='WordTokenize', vocab_file='{root}/words.txt', context_length=5)],
+)
+train_dataloader = dict(dataset=dict(**own, split='train'))
+val_dataloader = dict(dataset=dict(**own, split='val'))
+test_dataloader = dict(dataset=dict(**own, split='test'))
+shortcuts = dict(
+    missing=[f'{{part}}_dataloader.dataset.missing' for part in ('train', 'val', 'test')],
+    on_broken=[f'{{part}}_dataloader.dataset.on_broken' for part in ('train', 'val', 'test')],
+)
+"""
+SEMI_CLEAN = [
+    'video,text', 'c0,a', 'c1.mp4,a b', 'c2,a', 'c2.mp4,a', 'c3,', 'c4,\U0001f408 a', 'gone,b',
+    'cut,a', 'c5,a b c d', 'c6,a', 'c7,b,c', 'none,b',
+]  # fmt: skip
+
+
+@pytest.fixture
+def own(tmp_path, write_video):
+    """A config of a table with one row of each kind of problems."""
+    (tmp_path / 'clips').mkdir()
+    for name in ('cut', *(f'c{number}' for number in range(9))):
+        write_video(tmp_path / f'clips/{name}.mp4', range(0, 100, 10))
+    clip = tmp_path / 'clips/cut.mp4'
+    clip.write_bytes(clip.read_bytes()[:-200])
+    (tmp_path / 'clips/none.mp4').write_bytes(b'nothing')
+    (tmp_path / 'words.txt').write_text('a\nb\nc\nd\n\U0001f408\n', encoding='utf-8')
+    (tmp_path / 'my.csv').write_text('\n'.join(SEMI_CLEAN), encoding='utf-8')
+    path = tmp_path / 'own.py'
+    path.write_text(OWN.format(root=tmp_path))
+    return path
+
+
+def test_a_semi_clean_table_is_clean_after_one_round(own, monkeypatch, capsys):
+    monkeypatch.chdir(own.parent)
+    assert check(monkeypatch, own, '--decode', '--workers', '1') == 1
+    printed = capsys.readouterr().out
+    for said in (
+        'my.csv has 5 kinds of problems:',
+        "row of another width (1): line 12: expected 2 fields, as the header has, found ['c7', 'b'",
+        "empty or unfit caption (1): line 6, 'text': expected a caption",
+        '1 rows repeat a video and its text: line 5 as line 4: ',
+        f'1 of 10 videos are not in {own.parent}/clips: gone in line 8',
+        f'1 of 9 files are no videos: {own.parent}/clips/none.mp4: Invalid data',
+        'missing=skip leaves out the rows of missing videos',
+        'on_broken.skip=broken_videos.txt leaves out what is listed there',
+        'val: MISSING OR BROKEN, as train',
+        '2 of 9 videos are broken',
+        'cut.mp4: ',
+        'to do without them: on_broken.skip=broken_videos.txt. ',
+    ):
+        assert said in printed, said
+    rows = [row for n, row in enumerate(SEMI_CLEAN, 1) if n not in (5, 6, 8, 12)]
+    (own.parent / 'my.csv').write_text('\n'.join(rows), encoding='utf-8')
+    told = ('--cfg-options', 'on_broken.skip=broken_videos.txt')
+    assert check(monkeypatch, own, '--decode', '--workers', '1', *told) == 0
+    printed = capsys.readouterr().out
+    assert 'LEFT OUT' in printed and '0 of 6 videos are broken, beside 2' in printed
+    cut = 'captions is longer than 5 tokens and is cut (the longest has 6)'
+    assert cut in printed

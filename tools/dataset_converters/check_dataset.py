@@ -5,8 +5,9 @@
 
 Builds the datasets of the train, val and test dataloaders, reads some items of each and prints the
 counts, in seconds.  With --decode reads all videos (where the pipeline decodes files, all of their
-frames) and writes a list of those that cannot be read; ``on_broken=dict(skip=LIST)`` of a dataset
-leaves them out.  Exit code 1 if something is missing or broken.
+frames) and writes a list of those that cannot be read, which ``on_broken.skip=LIST`` of a dataset
+leaves out.  Of a table that is refused the videos that are there are read all the same, so that one
+run tells of all that is wrong.  Exit code 1 if something is missing or broken.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from typing import Any, Callable, NamedTuple, Optional, Sequence
 from mmengine.config import Config, DictAction
 from mmengine.registry import init_default_scope
 
+from mmvtr.datasets.files import visible
+from mmvtr.hints import option
 from mmvtr.progress import show_progress
 from mmvtr.registry import DATASETS
 from mmvtr.utils import load_config
@@ -90,13 +93,23 @@ def main() -> None:
     cfg = load_config(args.config, args.cfg_options)
     init_default_scope(cfg.get('default_scope', 'mmvtr'))
     complete = True
+    known: dict[str, str] = {}
     for part in filter(lambda part: cfg.get(f'{part}_dataloader'), PARTS):
         try:
-            print(f'{part}: {describe(part, cfg, args.samples)}')
+            print(visible(f'{part}: {describe(part, cfg, args.samples)}'))
         except PROBLEMS as error:
             complete = False
             reason = error.args[0] if isinstance(error, KeyError) else error
-            print(f'{part}: MISSING OR BROKEN\n  {type(error).__name__}: {reason}')
+            said = visible(f'{type(error).__name__}: {reason}')
+            first = known.setdefault(said, part)
+            if first != part:
+                print(f'{part}: MISSING OR BROKEN, as {first}')
+                continue
+            print(f'{part}: MISSING OR BROKEN\n  {said}')
+            if getattr(error, 'videos', None):
+                _datasets[part] = stand_in(cfg[f'{part}_dataloader'].dataset, error.videos)
+                told = told_broken(tried(_datasets[part], args.samples))
+                print(f'  {told}' if told else '  the videos that were tried are fine')
     if args.decode and _datasets:
         complete = not decode(args) and complete
     sys.exit(0 if complete else 1)
@@ -113,20 +126,17 @@ def describe(part: str, cfg: Config, samples: int) -> str:
     built = time.perf_counter()
     dataset.on_broken = 'skip'  # to see all of them
     _datasets[part] = dataset
-    videos = [dataset.load_video(v) for v in chosen(to_read(dataset), samples)]
+    videos = tried(dataset, samples)
     texts = [dataset.load_text(t) for t in chosen(range(len(dataset.texts)), samples)]
     done = time.perf_counter()
-    broken = [video['broken'] for video in videos if 'broken' in video]
-    if broken:
-        names = '\n'.join(f'  {name}: {reason}' for name, reason in broken[:MAX_NAMED])
-        raise RuntimeError(
-            f'{len(broken)} of {len(videos)} videos that were tried are broken (--decode tries '
-            f'all):\n{names}'
-        )
+    if told := told_broken(videos):
+        raise RuntimeError(told)
     facts = ', '.join(f'{key} {value}' for key, value in dataset.protocol().items())
     lines = [facts]
     if dataset.left_out:
         lines.append(f'{dataset.left_out} are missing and LEFT OUT')
+    if dataset.cut_texts:
+        lines.append(f'{dataset.cut_texts}')
     if dataset.known_broken:
         lines.append(f'{len(dataset.known_broken)} listed as broken and LEFT OUT')
     if videos and texts:
@@ -140,6 +150,39 @@ def describe(part: str, cfg: Config, samples: int) -> str:
         f'{done - built:.2f} s'
     )
     return '\n  '.join(lines)
+
+
+def tried(dataset: Any, samples: int) -> list[dict[str, Any]]:
+    """Some videos, as the set reads them."""
+    return [dataset.load_video(v) for v in chosen(to_read(dataset), samples)]
+
+
+def told_broken(videos: Sequence[dict[str, Any]]) -> Optional[str]:
+    """How many of them are broken, and which; None: none is."""
+    broken = [video['broken'] for video in videos if 'broken' in video]
+    if not broken:
+        return None
+    names = '\n'.join(f'  {name}: {reason}' for name, reason in broken[:MAX_NAMED])
+    return (
+        f'{len(broken)} of {len(videos)} videos that were tried are broken (--decode tries '
+        f'all):\n{names}'
+    )
+
+
+def stand_in(options: Any, videos: list[dict[str, Any]]) -> Any:
+    """The videos that are there of a table that is refused, as a set without texts."""
+    from mmvtr.datasets import VideoTextDataset
+
+    class Videos(VideoTextDataset):
+        key_prefix = ''
+
+        def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+            return videos, []
+
+    on_broken = options.get('on_broken', 'raise')
+    return Videos(
+        options.video_pipeline, [], on_broken='skip' if on_broken == 'raise' else on_broken
+    )
 
 
 def to_read(dataset: Any) -> list[int]:
@@ -173,11 +216,13 @@ def decode(args: argparse.Namespace) -> dict[str, str]:
     print(f'{len(broken)} of {len(jobs)} videos are broken', end='')
     print(f', beside {len(known)} that were known to be' if known else '')
     for name, reason in broken.items():
-        print(f'  {name}: {reason}')
+        print(visible(f'  {name}: {reason}'))
     if broken:
+        prefix = next(iter(_datasets.values())).key_prefix
+        skip = option('on_broken.skip', str(args.report), prefix=prefix)
         print(
-            f"listed in {args.report}; to do without them: on_broken=dict(skip='{args.report}') of "
-            'a dataset. Without them a test set is another one, and its results do not compare.'
+            f'listed in {args.report}; to do without them: {skip}. Without them a test set is '
+            'another one, and its results do not compare.'
         )
     return broken
 
@@ -255,7 +300,7 @@ def try_video(job: Job) -> Optional[str]:
                 decode_all(record['path'], start=start, end=end, max_bytes=step.max_bytes)
         item = dataset.load_video(job.index)
     except PROBLEMS as error:
-        return f'{error}' or type(error).__name__
+        return visible(f'{error}') or type(error).__name__
     return item['broken'][1] if 'broken' in item else None
 
 

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
-from typing import Any, Mapping, Optional, Sequence
+from typing import Any, Mapping, NoReturn, Optional, Sequence
 
 from mmengine.logging import MMLogger
 
-from mmvtr.datasets.annotation_values import Place, cut, name_of, problem, shown
+from mmvtr.datasets.annotation_values import Place, name_of, problem, shown
+from mmvtr.datasets.files import visible
+from mmvtr.datasets.folders import one_spelling
+from mmvtr.datasets.problems import NAMED, Problems
 from mmvtr.datasets.tables.division import check_fractions, divide
-from mmvtr.datasets.tables.files import Sources, Wanted, file_key, open_sources
-from mmvtr.datasets.tables.records import (
-    Pair,
-    check_division,
-    make_texts,
-    make_videos,
-    span_of,
-    told_durations,
-    with_text_ids,
-)
+from mmvtr.datasets.tables.files import Sources, bare, open_sources
+from mmvtr.datasets.tables.pairs import Pair, check_pairs, pairs_of, repeated, with_text_ids
+from mmvtr.datasets.tables.records import make_texts, make_videos
 from mmvtr.datasets.tables.rows import read_rows, some
+from mmvtr.datasets.tables.seen import Seen, look
 from mmvtr.datasets.video_text import Transform, VideoTextDataset
-from mmvtr.datasets.videos.durations import duration_of
-from mmvtr.datasets.videos.missing import SKIP_ADVICE, LeftOut
+from mmvtr.datasets.videos.broken_list import read_on_broken
+from mmvtr.datasets.videos.missing import LeftOut
 from mmvtr.datasets.videos.video_io import BrokenVideoError
+from mmvtr.hints import option
 from mmvtr.registry import DATASETS, bare_name
 
 #: Share of the videos of each split, where the table has no column 'split'.
@@ -61,12 +60,19 @@ class TableDataset(VideoTextDataset):
             moments; opens each video once.
         **kwargs: of :class:`VideoTextDataset`.
 
+    What is wrong with a table is one error: all kinds of it, with their counts and first rows, of
+    all splits.  Where there is nothing but missing files it is a FileNotFoundError, and nothing but
+    broken ones a BrokenVideoError; its attribute ``videos`` has the records of those that are
+    there.
+
     Raises:
-        BrokenVideoError: ``read_durations``, and a file is no video and ``on_broken='raise'``.
+        BrokenVideoError: ``read_durations``, and files are no videos and ``on_broken='raise'``.
         FileNotFoundError: the table, the folder or videos are missing.
         ImportError: a parquet file without pyarrow.
-        ValueError: a row or a folder that is not as above, or a split without any row.
+        ValueError: rows or a folder that are not as above, or a split without any row.
     """
+
+    key_prefix = ''  # configs/_base_/own.py has shortcuts for all sets
 
     def __init__(
         self,
@@ -95,27 +101,34 @@ class TableDataset(VideoTextDataset):
 
     def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Videos and texts of the split in the table's order."""
-        rows, has = read_rows(self.table, self.columns)
+        problems = Problems(name_of(self.table))
+        rows, has = read_rows(self.table, self.columns, problems)
         sources = open_sources(self.root)
         self._check_kind(sources)
-        wanted = [Wanted(row.video, span_of(row)) for row in rows]
-        found = sources.find({one: row.place for one, row in zip(wanted, rows)})
-        pairs = with_text_ids(
-            [
-                Pair(row, one, found.get(one), file_key(row.video, self.root, row.place))
-                for row, one in zip(rows, wanted)
-            ]
-        )
-        chosen = self._of_split(pairs, drawn='split' not in has)
-        gone = [pair for pair in chosen if pair.source is None]
-        if gone:
-            self._leave_rows(gone, chosen, sources)
+        pairs = pairs_of(rows, sources, self.root, problems)
+        check_pairs(pairs, problems, divided='split' in has and self.split != ALL)
+        chosen = pairs
+        if not problems:
+            chosen = self._of_split(with_text_ids(pairs), drawn='split' not in has)
+        seen = look(chosen, problems, seconds=self.read_durations)
+        if problems or self._refused(seen):
+            known = {pair.key for pair in chosen}
+            rest = [pair for pair in pairs if pair.key not in known]
+            seen += look(rest, problems, seconds=self.read_durations)
+            self._refuse(problems, seen, sources, repeated(pairs))
         here = [pair for pair in chosen if pair.source is not None]
+        if seen.gone:
+            self._leave_rows(chosen, seen)
         if not here:
             raise problem(Place(self.table), f'of split {shown(self.split)} no row is left')
-        records = make_videos(here, self._seconds(here))
+        records = make_videos(here, seen.seconds)
         texts = make_texts(here)
-        self._say(records, texts, sources.others(found.values()))
+        self._say(records, texts, sources.others(pair.source for pair in pairs if pair.source))
+        if again := repeated(chosen):
+            MMLogger.get_current_instance().warning(
+                f'{self.origin()}: {len(again)} of {len(chosen)} rows repeat a video and its text, '
+                f'and count again: {"; ".join(again[:NAMED])}{"; ..." if again[NAMED:] else ""}'
+            )
         return records, texts
 
     def origin(self) -> str:
@@ -160,7 +173,6 @@ class TableDataset(VideoTextDataset):
             self._drawn = f'drawn by video, seed {self.seed}'
         else:
             names = [str(pair.row.split) for pair in pairs]
-            check_division(pairs)
         chosen = [pair for pair, name in zip(pairs, names) if name == self.split]
         if not chosen:
             counts = ', '.join(f'{name} {n} rows' for name, n in Counter(names).most_common(5))
@@ -169,41 +181,59 @@ class TableDataset(VideoTextDataset):
             raise problem(Place(self.table), what)
         return chosen
 
-    def _leave_rows(self, gone: list[Pair], chosen: list[Pair], sources: Sources) -> None:
-        """Refuse the rows of files that are missing, or let the base say what is left out."""
-        videos = {pair.name: pair.wanted for pair in reversed(gone)}
-        names = [one.name + one.span for one in reversed(videos.values())]
-        total = len({(pair.name, pair.source is None) for pair in chosen})
-        if self.missing == 'raise':
-            begin = f'{name_of(self.table, 90)}, split {shown(self.split, 40)}'
-            raise FileNotFoundError(
-                f'{begin}: {len(videos)} of {total} videos are not in {name_of(self.root, 90)}: '
-                f'{some(names)} (first in {gone[0].row.place.inside}){sources.hint(gone[0].wanted)}'
-                f'; {SKIP_ADVICE}'
+    def _refused(self, seen: Seen) -> bool:
+        """Whether files are missing or broken that nothing leaves out."""
+        return bool(self._missing(seen) or (seen.broken and self.on_broken == 'raise'))
+
+    def _missing(self, seen: Seen) -> list[Pair]:
+        """What ``missing`` refuses; of a video that ``on_broken`` lists nobody needs the file."""
+        if self.missing != 'raise':
+            return []
+        listed = {bare(one_spelling(name)) for name in read_on_broken(self.on_broken)}
+        return [p for name, p in seen.gone.items() if listed.isdisjoint((name, p.key))]
+
+    def _leave_out(self, listed: dict[str, str]) -> dict[str, str]:
+        """Also those whose files are listed by their names, or in another spelling of accents."""
+        reasons = {one_spelling(name): reason for name, reason in listed.items()}
+        named = {}
+        for video in self.videos if listed else ():
+            file = os.path.relpath(video['path'], self.root) if 'path' in video else ''
+            for name in (one_spelling(file), one_spelling(video['video_id'])):
+                if name in reasons:
+                    named[video['video_id']] = reasons[name]
+        return super()._leave_out(named)
+
+    def _refuse(
+        self, problems: Problems, seen: Seen, sources: Sources, again: list[str]
+    ) -> NoReturn:
+        """Raise one error of all that is wrong with the whole table, whatever its splits."""
+        only: type[Exception] = ValueError
+        remedies = []
+        if gone := self._missing(seen):
+            only = ValueError if problems else FileNotFoundError
+            title = f'{len(gone)} of {seen.videos} videos are not in {name_of(self.root, 90)}'
+            hint = (f'{_named(pair)}{sources.hint(pair.wanted)}' for pair in gone[:NAMED])
+            problems.add(title, [*hint, *map(_named, gone[NAMED:])])
+            remedies.append(f'{option("missing", "skip")} leaves out the rows of missing videos')
+        if seen.broken and self.on_broken == 'raise':
+            only = ValueError if problems else BrokenVideoError
+            problems.add(f'{len(seen.broken)} of {seen.files} files are no videos', seen.broken)
+            remedies.append(
+                f'{option("on_broken.skip", "broken_videos.txt")} leaves out what is listed there: '
+                'check_dataset --decode writes this list'
             )
+        if again:  # no error alone: two people may say the same
+            problems.add(f'{len(again)} rows repeat a video and its text', again)
+        error = only(problems.text(remedies))
+        error.videos = seen.videos_there()  # for who can tell what else is broken
+        raise error
+
+    def _leave_rows(self, chosen: list[Pair], seen: Seen) -> None:
+        """Let the base say which rows of missing files are left out."""
+        names = [pair.wanted.name + pair.wanted.span for pair in seen.gone.values()]
         texts = {pair.row.text_id for pair in chosen}
         lost = texts - {pair.row.text_id for pair in chosen if pair.source is not None}
-        self.left_out = LeftOut(tuple(names), len(lost), total, len(texts))
-
-    def _seconds(self, pairs: list[Pair]) -> dict[str, float]:
-        """Seconds of whole files, by the table or else by the files."""
-        seconds = told_durations(pairs)
-        if not self.read_durations:
-            return seconds
-        paths = {pair.source.file: pair.source.path for pair in pairs if pair.source.path}
-        broken = []
-        for file in [file for file in paths if file not in seconds]:
-            try:
-                seconds[file] = duration_of(paths[file])
-            except BrokenVideoError as error:
-                broken.append(str(error))
-        if broken and self.on_broken == 'raise':  # else they are left out and counted when read
-            first = '; '.join(cut(one, 120) for one in broken[:2])
-            raise BrokenVideoError(
-                f'{len(broken)} of {len(paths)} files are no videos: {first}'
-                f"{', ...' if broken[2:] else ''}; on_broken='skip' leaves them out"
-            )
-        return seconds
+        self.left_out = LeftOut(tuple(names), len(lost), seen.videos, len(texts))
 
     def _say(self, videos: list[dict], texts: list[dict], unnamed: list[str]) -> None:
         counts = Counter(v for text in texts for v in text['video_idx'])
@@ -211,10 +241,17 @@ class TableDataset(VideoTextDataset):
         low, high = min(counts.values()), max(counts.values())
         captions = f'{low}' if low == high else f'{low} to {high}'
         said = (
-            f'{self.table}, {self.split}: {len(videos)} videos, {len(texts)} texts, {pairs} pairs, '
-            f'captions a video {captions}'
+            f'{name_of(self.table)}, {self.split}: {len(videos)} videos, {len(texts)} texts, '
+            f'{pairs} pairs, captions a video {captions}'
         )
         said += f'; splits {self._drawn}' if self._drawn else ''
         if unnamed:
-            said += f'; {len(unnamed)} files of {self.root} that no row names: {some(unnamed)}'
+            said += (
+                f'; {len(unnamed)} files of {name_of(self.root)} that no row names: {some(unnamed)}'
+            )
         MMLogger.get_current_instance().info(f'{said}.')
+
+
+def _named(pair: Pair) -> str:
+    """A missing video, and its first row."""
+    return f'{visible(pair.wanted.name + pair.wanted.span)} in {pair.row.place.inside}'

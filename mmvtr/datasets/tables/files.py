@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import os
 import posixpath
+import unicodedata
 from pathlib import Path, PurePosixPath
 from typing import Iterable, Literal, Mapping, NamedTuple, Optional, Protocol
 
 from mmvtr.datasets.annotation_values import Place, name_of, problem, shown, wrong
+from mmvtr.datasets.files import visible
+from mmvtr.datasets.folders import Listing, identity, one_spelling
+from mmvtr.datasets.folders import listed as _listed
+from mmvtr.datasets.problems import Problems
 from mmvtr.datasets.tables.rows import refuse, some
 from mmvtr.datasets.videos.feature_stores import open_store
 
@@ -17,6 +22,8 @@ VIDEOS = frozenset(
     '.ogg .ogv .rm .ts .vob .webm .wmv .y4m'.split()
 )
 FEATURES = '.npy'
+#: A kind of problems.
+UNFIT = 'name of no video of the folder'
 
 
 class Wanted(NamedTuple):
@@ -54,15 +61,15 @@ class Sources(Protocol):
 
     kind: Literal['clips', 'features']
 
-    def find(self, wanted: Mapping[Wanted, Place]) -> dict[Wanted, Source]:
-        """Those that are there.
+    def find(
+        self, wanted: Mapping[Wanted, Place], problems: Problems
+    ) -> dict[Wanted, Optional[Source]]:
+        """Those that are there; None: missing.
 
         Args:
             wanted: with the place of a row each, for errors.
-
-        Raises:
-            ValueError: a name that leads out of the folder, fits several files, or is that of a
-                file of another kind.
+            problems: takes names that lead out of the folder, fit several files, or are those of
+                files of another kind; these are left out of the result.
         """
 
     def hint(self, wanted: Wanted) -> str:
@@ -111,9 +118,12 @@ def open_sources(path: Path) -> Sources:
 class Folder:
     """Files in a folder, by their path in it, with or without suffix.
 
+    A name that differs from a file's in the spelling of its accents only (Unicode NFC, NFD) means
+    that file.
+
     Args:
         root: the folder.
-        names: all files.
+        there: all files.
         wanted: those of the kind.
         kind: 'clips' or 'features'.
     """
@@ -121,31 +131,44 @@ class Folder:
     def __init__(
         self,
         root: Path,
-        names: list[str],
+        there: Listing,
         wanted: list[str],
         kind: Literal['clips', 'features'],
     ) -> None:
         self.root = root
         self.kind = kind
-        self._strange = set(names) - set(wanted)
+        self._there = there
+        self._strange = set(there) - set(wanted)
         self._files: dict[str, list[str]] = {}
+        self._spelt: dict[str, set[str]] = {}  # by name in NFC, of those that are not ASCII
         for name in wanted:
-            self._files.setdefault(_stem(name), []).append(name)
+            stem = _stem(name)
+            self._files.setdefault(stem, []).append(name)
+            if not name.isascii():
+                for one in (name, stem):
+                    self._spelt.setdefault(one_spelling(one), set()).add(one)
 
-    def find(self, wanted: Mapping[Wanted, Place]) -> dict[Wanted, Source]:
-        found = {one: self._find(one, place) for one, place in wanted.items()}
-        return {one: source for one, source in found.items() if source is not None}
+    def find(
+        self, wanted: Mapping[Wanted, Place], problems: Problems
+    ) -> dict[Wanted, Optional[Source]]:
+        found: dict[Wanted, Optional[Source]] = {}
+        for one, place in wanted.items():
+            with problems.of(UNFIT):
+                inside = _inside(one.name, self.root, place)
+                found[one] = self._find(inside, one, place) or self._linked(inside, one, place)
+        return found
 
-    def _find(self, wanted: Wanted, place: Place) -> Optional[Source]:
-        inside = _inside(wanted.name, self.root, place)
+    def _find(self, inside: str, wanted: Wanted, place: Place) -> Optional[Source]:
         if inside in self._strange:
             expected = 'a video file' if self.kind == 'clips' else 'an npy file'
             refuse(place, f'{shown(inside)} is of another kind', expected, _suffix(inside))
         if self.kind == 'features':
-            name = next(
-                (n for n in _names_of_features(inside, wanted.span) if n in self._files), ''
-            )
+            names = _names_of_features(inside, wanted.span)
+            exact = (name for name in names if name in self._files)
+            name = next(exact, None) or self._alike(names, place)
             return Source(name, name.removesuffix(wanted.span), None) if name else None
+        if inside not in self._files and inside not in self._files.get(_stem(inside), ()):
+            inside = self._alike([inside], place) or inside
         if inside in self._files.get(_stem(inside), ()):
             return self._clip(inside, wanted)
         files = self._files.get(inside, [])
@@ -155,25 +178,57 @@ class Folder:
             )
         return self._clip(files[0], wanted) if files else None
 
+    def _alike(self, names: Iterable[str], place: Place) -> Optional[str]:
+        """The name of the folder that is one of these but for how its accents are written."""
+        alike = {one for name in names for one in self._spelt.get(one_spelling(name), ())}
+        if len(alike) > 1:
+            refuse(
+                place,
+                f'{len(alike)} names of {name_of(self.root)} differ only in how their accents are '
+                'written (Unicode NFC, NFD)',
+                'one of these',
+                [ascii(name) for name in sorted(alike)],
+            )
+        return alike.pop() if alike else None
+
+    def _linked(self, inside: str, wanted: Wanted, place: Place) -> Optional[Source]:
+        """The same where the folder of a name is a link to one that is listed elsewhere."""
+        folder, name = posixpath.split(inside)
+        listed_as = self._there.folders.get(identity(self.root / folder)) if folder else None
+        if listed_as is None or listed_as == folder:
+            return None
+        found = self._find(posixpath.join(listed_as, name), wanted, place)
+        if found is None:
+            return None
+        video_id, file = (f'{folder}/{posixpath.basename(one)}' for one in found[:2])
+        return Source(video_id, file, found.path and str(self.root / file))
+
     def _clip(self, file: str, wanted: Wanted) -> Source:
         stem = _stem(file)
         name = stem if len(self._files[stem]) == 1 else file  # a.mp4 beside a.webm
-        return Source(name + wanted.span, file, str(self.root / file))
+        return Source(visible(name) + wanted.span, file, str(self.root / file))
 
     def hint(self, wanted: Wanted) -> str:
         files = [file for files in self._files.values() for file in files]
         there = self._files.get(_stem(wanted.name), [])
         there = there or [file for file in files if _base(file) == _base(wanted.name)]
-        return f'; there is {some(there, 1)}' if there else ''
+        return f' (there is {some(there, 1)})' if there else ''
 
     def others(self, found: Iterable[Source]) -> list[str]:
-        known = {source.file for source in found} | {source.video_id for source in found}
         names = [
             (file, file if self.kind == 'clips' else key)
             for key, files in self._files.items()
             for file in files
         ]
-        return [file for file, name in names if name not in known]
+        found = list(found)
+        known = {source.file for source in found} | {source.video_id for source in found}
+        left = [file for file, name in names if name not in known and file not in self._there.again]
+        paths = {source.path for source in found if source.path}
+        links = paths - {str(self.root / file) for file in self._there}
+        if not links and not self._there.again:  # each file has one name
+            return left
+        reached = {identity(path) for path in paths}
+        return [file for file in left if identity(self.root / file) not in reached]
 
 
 class StoredFeatures:
@@ -189,18 +244,21 @@ class StoredFeatures:
         self.path = path
         self._store = open_store(path)
 
-    def find(self, wanted: Mapping[Wanted, Place]) -> dict[Wanted, Source]:
-        names = {
-            one: _names_of_features(_inside(one.name, self.path, place), one.span)
-            for one, place in wanted.items()
-        }
+    def find(
+        self, wanted: Mapping[Wanted, Place], problems: Problems
+    ) -> dict[Wanted, Optional[Source]]:
+        names: dict[Wanted, list[str]] = {}
+        for one, place in wanted.items():
+            with problems.of(UNFIT):
+                inside = _inside(one.name, self.path, place)
+                names[one] = _spellings(_names_of_features(inside, one.span))
         # One question, as a store opens its file for each.
         asked = list(dict.fromkeys(name for own in names.values() for name in own))
         there = set(asked).difference(self._store.missing(asked))
-        found = {}
+        found: dict[Wanted, Optional[Source]] = {}
         for one, own in names.items():
-            for name in [name for name in own if name in there][:1]:
-                found[one] = Source(name, name.removesuffix(one.span), None)
+            name = next((name for name in own if name in there), None)
+            found[one] = name and Source(name, name.removesuffix(one.span), None)
         return found
 
     def hint(self, wanted: Wanted) -> str:
@@ -212,11 +270,19 @@ class StoredFeatures:
 
 def _names_of_features(inside: str, span: str) -> list[str]:
     """What the features of a video may be called: a table of videos is one of features, too."""
-    return list(dict.fromkeys([_bare(inside) + span, inside + span]))
+    return list(dict.fromkeys([bare(inside) + span, inside + span]))
+
+
+def _spellings(names: list[str]) -> list[str]:
+    """Names as they are, and then with their accents as one character and as two."""
+    forms = [unicodedata.normalize(form, name) for name in names for form in ('NFC', 'NFD')]
+    return list(dict.fromkeys([*names, *forms]))
 
 
 def file_key(name: str, root: Path, place: Place) -> str:
     """A table's name of a file as a path in the folder, without the suffix of a video or features.
+
+    The same however its accents are written.
 
     Args:
         name: as the table has it.
@@ -226,17 +292,7 @@ def file_key(name: str, root: Path, place: Place) -> str:
     Raises:
         ValueError: it leads out of the folder.
     """
-    return _bare(_inside(name, root, place))
-
-
-def _listed(root: Path) -> list[str]:
-    """Paths of all files below a folder, '/' between, sorted; hidden ones do not count."""
-    found = []
-    for folder, folders, files in os.walk(root, followlinks=True):
-        folders[:] = sorted(name for name in folders if not name.startswith('.'))
-        inside = Path(folder).relative_to(root)
-        found += [(inside / name).as_posix() for name in files if not name.startswith('.')]
-    return sorted(found)
+    return bare(one_spelling(_inside(name, root, place)))
 
 
 def _inside(name: str, root: Path, place: Place) -> str:
@@ -257,8 +313,8 @@ def _stem(name: str) -> str:
     return str(PurePosixPath(name).with_suffix('')) if PurePosixPath(name).suffix else name
 
 
-def _bare(name: str) -> str:
-    """Without a suffix that is known."""
+def bare(name: str) -> str:
+    """A name without the suffix of a video or of features."""
     return _stem(name) if _suffix(name) in (*VIDEOS, FEATURES) else name
 
 

@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import Any, Mapping, NamedTuple, NoReturn, Optional, Sequence
 
-from mmvtr.datasets.annotation_files import read_json_lines, read_table
+from mmvtr.datasets.annotation_files import check_columns, read_json_lines, read_table
 from mmvtr.datasets.annotation_values import (
     Place,
     caption,
@@ -18,6 +18,9 @@ from mmvtr.datasets.annotation_values import (
     string,
     wrong,
 )
+from mmvtr.datasets.files import visible
+from mmvtr.datasets.problems import Problems, collecting
+from mmvtr.hints import option
 
 #: Columns that a table may have, and whether it must have them.
 COLUMNS = dict(
@@ -65,7 +68,7 @@ class Table(NamedTuple):
     columns: set[str]
 
 
-def read_rows(path: Path, columns: Mapping[str, str]) -> Table:
+def read_rows(path: Path, columns: Mapping[str, str], problems: Optional[Problems] = None) -> Table:
     """Read a table.
 
     In jsonl and parquet files ``text`` may be a list of texts; of a ``text_id`` ``ID`` they are
@@ -74,34 +77,95 @@ def read_rows(path: Path, columns: Mapping[str, str]) -> Table:
     Args:
         path: a .csv, .tsv, .jsonl or .parquet file.
         columns: from our name of a column (:data:`COLUMNS`) to the table's, where it differs.
+        problems: takes the rows that do not fit, for whoever reports more than these; of the
+            result they are left out, or lack what does not fit.
 
     Raises:
         FileNotFoundError: no such file.
         ImportError: a parquet file, and pyarrow is not installed.
         ValueError: an unknown suffix or column; a table without rows or without a column that it
-            must have; a row with an empty or unfit value, or whose times do not fit each other.
+            must have, or with one twice; rows with an empty or unfit value, or whose times do not
+            fit each other.
     """
     unknown = [name for name in columns if name not in COLUMNS]
     if unknown:
         raise ValueError(
             f'columns: no column is called {shown(unknown[0])}; expected some of {[*COLUMNS]}'
         )
+    if path.suffix.lower() not in TABLES and path.is_file():
+        raise wrong(Place(path), f'a table, one of {", ".join(TABLES)} files', path.suffix)
+    with collecting(name_of(path), problems) as problems:
+        raw = read_raw(path, problems)
+        found = list(dict.fromkeys(name for _, row in raw for name in row))
+        ours = _ours(path, found, columns) if raw else {}
+        rows = [
+            one
+            for place, row in raw
+            for one in _rows_of(
+                {name: row.get(theirs) for name, theirs in ours.items()}, place, problems
+            )
+        ]
+    return Table(rows, set(ours))
+
+
+def read_raw(path: Path, problems: Problems) -> list[tuple[Place, dict[str, Any]]]:
+    """Place and values of each row of a .jsonl or .parquet file, or of a csv file.
+
+    Args:
+        path: the file.
+        problems: takes the rows that are none.
+
+    Raises:
+        FileNotFoundError, ImportError, ValueError: as of :func:`read_rows`.
+    """
     if not path.is_file():
         raise FileNotFoundError(
             f'no such table: {name_of(path)} (one of {", ".join(TABLES)} files)'
         )
-    if path.suffix.lower() not in TABLES:
-        raise wrong(Place(path), f'a table, one of {", ".join(TABLES)} files', path.suffix)
-    raw = _read(path)
-    if not raw:
-        raise problem(Place(path), 'has no rows')
-    ours = _ours(path, list(dict.fromkeys(name for _, row in raw for name in row)), columns)
-    rows = [
-        one
-        for place, row in raw
-        for one in _rows_of({name: row.get(theirs) for name, theirs in ours.items()}, place)
-    ]
-    return Table(rows, set(ours))
+    suffix = path.suffix.lower()
+    if suffix == '.parquet':
+        rows = _read_parquet(path)
+    else:
+        rows = (
+            read_json_lines(path, problems)
+            if suffix == '.jsonl'
+            else read_table(path, (), problems)
+        )
+    if not rows and not problems:
+        raise problem(Place(path), 'has no rows; expected a header, and a row for each video')
+    check_columns(list(dict.fromkeys(name for _, row in rows for name in row)), Place(path))
+    return rows
+
+
+def name_in(row: Mapping[str, Any], key: str, place: Place) -> str:
+    """A string or whole number of a row as a string of one line, not empty.
+
+    Raises:
+        ValueError: it is none.
+    """
+    value, place = row[key], place.at(repr(key))
+    if type(value) is int:
+        return str(value)
+    if _is_empty(value) or not isinstance(value, str):
+        raise wrong(place, 'a name or a whole number, not empty', value)
+    name = string(value, place).strip()
+    if '\n' in name or '\r' in name:
+        raise wrong(place, 'a name of one line (is there a quote that does not close?)', value)
+    return name
+
+
+def times_in(row: Mapping[str, Any], place: Place) -> dict[str, Optional[float]]:
+    """``start``, ``end`` and ``duration`` of a row in seconds; None of an empty value.
+
+    Raises:
+        ValueError: no number, or times that do not fit each other.
+    """
+    times = {
+        key: None if _is_empty(row.get(key)) else seconds(row[key], place.at(repr(key)))
+        for key in TIMES
+    }
+    _check_times(**times, place=place)
+    return times
 
 
 def refuse(place: Place, what: str, expected: str, found: Any) -> NoReturn:
@@ -111,21 +175,12 @@ def refuse(place: Place, what: str, expected: str, found: Any) -> NoReturn:
 
 def some(names: Sequence[str], most: int = 3) -> str:
     """The first few names, each cut to 40 characters."""
+    names = [*map(visible, names)]
     cut = [name if len(name) <= 40 else f'{name[:37]}...' for name in names[:most]]
     return ', '.join(cut) + (', ...' if len(names) > most else '')
 
 
 # -- files -----------------------------------------------------------------------------------------
-
-
-def _is_csv(path: Path) -> bool:
-    return path.suffix.lower() in CSV
-
-
-def _read(path: Path) -> list[tuple[Place, dict[str, Any]]]:
-    if _is_csv(path):
-        return read_table(path, ())
-    return _read_parquet(path) if path.suffix.lower() == '.parquet' else read_json_lines(path)
 
 
 def _read_parquet(path: Path) -> list[tuple[Place, dict[str, Any]]]:
@@ -136,6 +191,7 @@ def _read_parquet(path: Path) -> list[tuple[Place, dict[str, Any]]]:
             f"{path}: reading parquet needs `pip install -e '.[parquet]'` (pyarrow)"
         ) from error
     try:
+        check_columns(parquet.read_schema(path).names, Place(path))
         rows = parquet.read_table(path).to_pylist()
     except (ArrowException, OSError) as error:
         raise problem(Place(path), f'no parquet file: {error}') from error
@@ -151,7 +207,7 @@ def _ours(path: Path, found: list[str], columns: Mapping[str, str]) -> dict[str,
             ours[name] = theirs
         elif needed or name in columns:
             near = _nearest(name, theirs, found)
-            hint = f'; `columns.{name}={near}` reads the nearest' if near else ''
+            hint = f'; `{option(f"columns.{name}", near)}` reads the nearest' if near else ''
             raise problem(
                 Place(path),
                 f'no column {shown(theirs)} for {name!r}; the table has {shown(found)}{hint}',
@@ -170,19 +226,28 @@ def _nearest(name: str, wanted: str, found: Sequence[str]) -> Optional[str]:
 # -- values ----------------------------------------------------------------------------------------
 
 
-def _rows_of(row: dict[str, Any], place: Place) -> list[Row]:
-    """The rows of one row of the table: one for each of its texts."""
-    texts = row['text'] if isinstance(row['text'], list) else [row['text']]
-    if not texts:
-        raise wrong(place.at("'text'"), 'a text, or several', texts)
-    names = {name: _name(row[name], place.at(repr(name))) for name in NAMES if name in row}
-    times = {name: _time(row.get(name), place.at(repr(name))) for name in TIMES}
-    _check_times(**times, place=place)
+def _rows_of(row: dict[str, Any], place: Place, problems: Problems) -> list[Row]:
+    """The rows of one row of the table: one for each of its texts.
+
+    One whose caption or times are noted as unfit has none of these: its file can still be looked
+    for, so that one report tells of both.
+    """
+    names: Optional[dict[str, str]] = None
+    times: dict[str, Optional[float]] = {}
+    texts = ['']
+    with problems.of('empty or unfit name'):
+        names = {name: name_in(row, name, place) for name in NAMES if name in row}
+    with problems.of('time that is none'):
+        times = times_in(row, place)
+    with problems.of('empty or unfit caption'):
+        texts = _texts(row['text'], place.at("'text'"))
+    if names is None:
+        return []
     text_id = names.pop('text_id', None)
     return [
         Row(
             place,
-            text=caption(text, place.at("'text'")).strip(),
+            text=text,
             text_id=text_id if text_id is None or len(texts) == 1 else f'{text_id}#{n}',
             **names,
             **times,
@@ -191,18 +256,11 @@ def _rows_of(row: dict[str, Any], place: Place) -> list[Row]:
     ]
 
 
-def _name(value: Any, place: Place) -> str:
-    """A string or whole number as a string, not empty."""
-    if type(value) is int:
-        return str(value)
-    if _is_empty(value) or not isinstance(value, str):
-        raise wrong(place, 'a name or a whole number, not empty', value)
-    return string(value, place).strip()
-
-
-def _time(value: Any, place: Place) -> Optional[float]:
-    """Seconds from a number or its digits; None of an empty value."""
-    return None if _is_empty(value) else seconds(value, place)
+def _texts(value: Any, place: Place) -> list[str]:
+    texts = value if isinstance(value, list) else [value]
+    if not texts:
+        raise wrong(place, 'a text, or several', texts)
+    return [caption(text, place).strip() for text in texts]
 
 
 def _is_empty(value: Any) -> bool:

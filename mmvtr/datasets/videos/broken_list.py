@@ -9,6 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal, Union
 
+from mmvtr.datasets.annotation_files import read_text
+
 #: What a dataset may do about a broken video.
 OnBroken = Union[Literal['raise', 'skip'], dict[str, str]]
 
@@ -43,13 +45,14 @@ def read_broken(path: Path) -> dict[str, str]:
         ValueError: no text, a line without an id, or an id for the second time.
     """
     try:
-        lines = path.read_text(encoding='utf-8').split('\n')
+        lines = read_text(path).split('\n')
     except FileNotFoundError:
         raise FileNotFoundError(
             f'no list of broken videos {path}: check_dataset.py --decode --report {path} writes it'
         ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f'list of broken videos {path}: {error}'[:400]) from error
+    except (OSError, ValueError) as error:
+        reason = str(error).removeprefix(f'{path}: ')
+        raise ValueError(f'list of broken videos {path}: {reason}'[:400]) from error
     broken: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip():

@@ -8,12 +8,10 @@ from mmengine.dist import all_gather_object
 from mmengine.logging import MMLogger
 
 from mmvtr.datasets.annotation_values import shown
+from mmvtr.hints import option
 
 #: What a dataset may do about videos without a file.
 Missing = Literal['raise', 'skip']
-#: What to do about them, for an error.
-SKIP_ADVICE = "missing='skip' leaves them out"
-
 Records = list[dict[str, Any]]
 
 
@@ -42,6 +40,11 @@ def check_missing(missing: Any) -> None:
     """Raise ValueError unless it is 'raise' or 'skip'."""
     if missing not in ('raise', 'skip'):
         raise ValueError(f"missing: 'raise' or 'skip', not {shown(missing)}")
+
+
+def skip_advice(prefix: str) -> str:
+    """What to do about them, for an error; ``prefix`` as of :func:`mmvtr.hints.option`."""
+    return f'{option("missing", "skip", prefix=prefix)} leaves them out'
 
 
 def not_there(steps: Sequence[Callable], videos: Records) -> set[str]:

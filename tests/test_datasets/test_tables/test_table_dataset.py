@@ -213,10 +213,10 @@ def test_missing_files_are_an_error_or_are_left_out_and_said(folder, said):
     with pytest.raises(FileNotFoundError) as error:
         build(folder, table)
     assert str(error.value) == (
-        "my.csv, split 'all': 4 of 5 videos are not in clips: z.mp4, a.avi, y, ... (first in "
-        "line 3); missing='skip' leaves them out"
+        'my.csv: 4 of 5 videos are not in clips: z.mp4 in line 3; a.avi in line 5 (there is a.mp4)'
+        "; y in line 6; ...; missing='skip' leaves out the rows of missing videos"
     )
-    with pytest.raises(FileNotFoundError, match='there is a.mp4; missing='):
+    with pytest.raises(FileNotFoundError, match=r'there is a.mp4\); missing='):
         build(folder, 'video,text\na,x\nb.mp4,x\n'.replace('b.mp4', 'my_clips/a.mp4'))
     dataset = build(folder, table, missing='skip')
     assert ids(dataset) == (['a'], ['a#0'])
@@ -307,3 +307,82 @@ def test_folders_of_no_kind_or_of_two(folder):
 def test_a_table_of_bad_values_is_refused_with_its_row(folder):
     with pytest.raises(ValueError, match="my.csv: line 3, 'text': expected a caption"):
         build(folder, 'video,text\na,x\nb, \n')
+
+
+# -- all of it in one round --------------------------------------------------------------------
+
+
+def test_all_kinds_of_problems_of_all_splits_come_together(folder):
+    (folder / 'clips/broken.mp4').write_bytes(b'nothing')
+    rows = [
+        'a,x,train,,', 'a,x,train,,', 'b,,train,,', 'notes.txt,x,train,,', 'gone,x,train,,',
+        '../a,y,val,,', 'd.e,x,val,3,2', 'lost,x,test,,', 'broken,x,test,,', 'deep/c,x,test,7,',
+        'b,y,train', 'deep/c,x,train,soon,', 'lost,z,test,,',
+    ]  # fmt: skip
+    table = 'video,text,split,start,end\n' + '\n'.join(rows)
+    for split in ('train', 'val', 'test'):
+        with pytest.raises(ValueError) as error:
+            build(folder, table, split, read_durations=True)
+        lines = [line.strip() for line in str(error.value).splitlines()]
+        assert lines[0] == 'my.csv has 9 kinds of problems:'
+        for said in (
+            r'row of another width (1): line 12: expected 5 fields',
+            r'time that is none (2): line 8: the clip ends before it begins; expected',
+            r"empty or unfit caption (1): line 4, 'text': ",
+            r"name of no video of the folder (2): line 5: 'notes.txt' is of another kind; ",
+            "1 rows repeat a video and its text: line 3 as line 2: 'a', 'x'",
+            r"video of two splits (1): line 13: 'deep/c' is of two splits; expected",
+            r"clip that begins after its file (1): line 11: the clip begins after 'deep/c' has",
+            r'2 of 8 videos are not in clips: gone in line 6; lost in line 9',
+            r'1 of 5 files are no videos: clips/broken.mp4: ',
+            r"missing='skip' leaves out the rows of missing videos",
+            r"on_broken=dict(skip='broken_videos.txt') leaves out what is listed there",
+        ):
+            assert sum(line.startswith(said) for line in lines) == 1, said
+        assert len(lines) == 12
+    assert [video['video_id'] for video in error.value.videos][:2] == ['a', 'b']
+
+
+@pytest.mark.parametrize(
+    'rows, count, first',
+    [
+        ('a,x\na,y\na.mp4,x', 1, "line 4 as line 2: 'a.mp4', 'x'"),
+        ('a,x\n./a, x ', 1, "line 3 as line 2: './a', 'x'"),
+        ('b,x\na,x\na,x\na,x\na,x\na,x', 4, "line 4 as line 3: 'a', 'x'; line 5 as line 3: 'a'"),
+    ],
+)
+def test_rows_that_stand_twice(folder, said, rows, count, first):
+    """Two people may say the same: alone it is a warning, beside problems one more of them."""
+    total = len(rows.split('\n'))
+    build(folder, f'video,text\n{rows}\n')
+    (line,) = [line for level, line in said if level == 'WARNING']
+    begin = f'TableDataset all by my.csv: {count} of {total} rows repeat a video and its text, and'
+    assert line.startswith(f'{begin} count again: {first}')
+    assert line.endswith('; ...') == (count > 3)
+    with pytest.raises(ValueError, match=f'\n  {count} rows repeat a video and its text: {first}'):
+        build(folder, f'video,text\n{rows}\na,\n')
+    with pytest.raises(FileNotFoundError, match=f'\n  {count} rows repeat a video and its text'):
+        build(folder, f'video,text\n{rows}\ngone,x\n')
+
+
+def test_missing_files_of_other_splits_do_not_matter(folder):
+    table = 'video,text,split\na,x,test\ngone,y,train\nlost,z,val\n'
+    assert ids(build(folder, table, 'test'))[0] == ['a']
+    for split in ('train', 'val'):
+        with pytest.raises(
+            FileNotFoundError, match='2 of 3 .* in clips: (gone in line 3|lost in line 4);'
+        ):
+            build(folder, table, split)
+
+
+@pytest.mark.parametrize('name', ['broken', 'broken.mp4', 'brökèn.mp4', 'bro\u0308ke\u0300n'])
+def test_what_on_broken_lists_is_left_out(folder, name):
+    """By its id, or by the name of its file, whatever the spelling of its accents."""
+    stem = 'broken' if name.isascii() else 'brökèn'
+    (folder / f'clips/{stem}.mp4').write_bytes(b'nothing')
+    (folder / 'list.txt').write_text(f'{name}\nnobody\tno reason\n', encoding='utf-8')
+    table = f'video,text\na,x\n{stem},y\n'
+    skip = dict(on_broken=dict(skip='list.txt'), read_durations=True)
+    assert [*build(folder, table, **skip).known_broken] == [stem]
+    (folder / f'clips/{stem}.mp4').unlink()
+    assert ids(build(folder, table, **skip))[0] == ['a']  # nobody needs the file

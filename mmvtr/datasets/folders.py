@@ -1,0 +1,114 @@
+"""The files of a folder: each once, whatever links lead to it, under the name that somebody types.
+
+A letter with an accent may be one character of a name (NFC, as Linux and Windows type it) or two
+(NFD, as files from a Mac often have it): both are one name here.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import unicodedata
+from collections import deque
+from pathlib import Path
+from typing import Iterable, Iterator, Optional, Union
+
+from mmengine.logging import print_log
+
+#: A file or a folder itself, whatever its name: its device and its number there.
+Identity = tuple[int, int]
+
+
+class Listing(list[str]):
+    """Files below a folder: their paths in it, '/' between, sorted; all names that a file has.
+
+    Attributes:
+        again: those of them whose file another name has already.
+        folders: by what a folder is, its path in the folder; '' of the folder itself.
+    """
+
+    def __init__(self, names: Iterable[str], again: set[str], folders: dict[Identity, str]) -> None:
+        super().__init__(sorted(names))
+        self.again = again
+        self.folders = folders
+
+
+def listed(root: Union[str, Path]) -> Listing:
+    """All files below a folder; what begins with a dot does not count.
+
+    A folder is entered once, by its own name rather than by a link to it.  Links that lead nowhere
+    are no files.  A folder that may not be read is left out with a warning.
+    """
+    names: list[tuple[bool, str, Identity]] = []  # links after what they lead to
+    entered: dict[Identity, str] = {}
+    folders, links = deque(['']), deque()
+    while folders or links:
+        inside = folders.popleft() if folders else links.popleft()
+        place = identity(os.path.join(root, inside))
+        if place is None or place in entered:
+            continue
+        entered[place] = inside
+        for entry in _entries(os.path.join(root, inside)):
+            name = f'{inside}/{entry.name}' if inside else entry.name
+            linked = entry.is_symlink()
+            file = identity(entry.path) if linked else (place[0], entry.inode())
+            if file is None:  # a link that leads nowhere, or to itself
+                continue
+            if entry.is_dir():
+                (links if linked else folders).append(name)
+            else:
+                names.append((linked, name, file))
+    known: set[Identity] = set()
+    again = set()
+    for _, name, file in sorted(names):
+        if file in known:
+            again.add(name)
+        known.add(file)
+    return Listing((name for _, name, _ in names), again, entered)
+
+
+def identity(path: Union[str, Path]) -> Optional[Identity]:
+    """What a path leads to; None: nothing."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def one_spelling(name: str) -> str:
+    """A name in NFC: what two spellings of it have in common."""
+    return name if name.isascii() else unicodedata.normalize('NFC', name)
+
+
+def spelt_as_there(path: str) -> str:
+    """A path as its folders spell it, where nothing has the spelling that is given.
+
+    Raises:
+        ValueError: several files have that name but for their spelling.
+    """
+    if path.isascii() or os.path.exists(path):
+        return path
+    folder, name = os.path.split(path)
+    folder = spelt_as_there(folder)
+    if not os.path.isdir(folder or '.'):
+        return path
+    wanted = one_spelling(name)
+    alike = [one for one in os.listdir(folder or '.') if one_spelling(one) == wanted]
+    if len(alike) > 1:
+        raise ValueError(
+            f'{path!r} fits {len(alike)} files whose names differ only in how their accents are '
+            f'written (Unicode NFC, NFD): {", ".join(map(ascii, sorted(alike)))}'
+        )
+    return os.path.join(folder, alike[0]) if alike else path
+
+
+def _entries(folder: str) -> Iterator[os.DirEntry]:
+    try:
+        with os.scandir(folder) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+    except OSError as error:
+        what = f'{ascii(folder)} is left out, it cannot be read: {error.strerror}'
+        print_log(what, 'current', logging.WARNING)
+        return
+    yield from (entry for entry in found if not entry.name.startswith('.'))

@@ -1,0 +1,77 @@
+"""All that is wrong with a file, collected row by row, so that one error tells of all of it."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import Iterator, Optional, Sequence
+
+#: Rows or files of one kind that a message names, and characters of what it says of each.
+NAMED, SAID = 3, 160
+
+
+class Problems:
+    """What is wrong with a file; false while nothing is.
+
+    Args:
+        name: of the file, as errors begin with it.
+
+    Example:
+        ::
+
+            >>> problems = Problems('list.csv')
+            >>> for place, row in rows:
+            ...     with problems.of('time that is none'):
+            ...         seconds(row['start'], place)
+            >>> problems.refuse()
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._rows: dict[str, list[str]] = {}
+        self._titles: list[tuple[str, Sequence[str]]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._rows or self._titles)
+
+    @contextmanager
+    def of(self, kind: str) -> Iterator[None]:
+        """Note the ValueError of a row and go on with the next."""
+        try:
+            yield
+        except ValueError as error:
+            self._rows.setdefault(kind, []).append(str(error).removeprefix(f'{self.name}: '))
+
+    def add(self, title: str, items: Sequence[str]) -> None:
+        """Note several of one kind, under a title that counts them."""
+        self._titles.append((title, items))
+
+    def text(self, remedies: Sequence[str] = ()) -> str:
+        """A sentence for one problem, else a line for each kind, with its first few rows."""
+        kinds = [(f'{kind} ({len(said)})', said) for kind, said in self._rows.items()]
+        lone = [said for _, said in kinds if len(kinds) == len(said) == 1]
+        end = ''.join(f'; {remedy}' for remedy in remedies)
+        if lone and not self._titles:
+            return f'{self.name}: {lone[0][0]}{end}'
+        lines = [f'{title}: {_begin(said)}' for title, said in [*kinds, *self._titles]]
+        if len(lines) == 1:
+            return f'{self.name}: {lines[0]}{end}'
+        return '\n  '.join([f'{self.name} has {len(lines)} kinds of problems:', *lines, *remedies])
+
+    def refuse(self) -> None:
+        """Raise the ValueError of all of them, if there is any."""
+        if self:
+            raise ValueError(self.text())
+
+
+@contextmanager
+def collecting(name: str, problems: Optional[Problems]) -> Iterator[Problems]:
+    """These problems for whoever reports more, or else new ones, which are refused at the end."""
+    own = Problems(name) if problems is None else problems
+    yield own
+    if problems is None:
+        own.refuse()
+
+
+def _begin(said: Sequence[str]) -> str:
+    named = [one if len(one) <= SAID else f'{one[: SAID - 3]}...' for one in said[:NAMED]]
+    return '; '.join([*named, *(['...'] if len(said) > NAMED else [])])

@@ -1,0 +1,131 @@
+"""A row of a table and the file that it means, as one pair of a text and a video."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Iterator, NamedTuple, Optional, Sequence
+
+from mmvtr.datasets.annotation_values import shown
+from mmvtr.datasets.problems import Problems
+from mmvtr.datasets.tables.files import Source, Sources, Wanted, file_key
+from mmvtr.datasets.tables.rows import Row, refuse
+
+
+class Pair(NamedTuple):
+    """A text of a video.
+
+    Attributes:
+        row: what the table says.
+        wanted: the video that it names.
+        source: the video itself; None if it is missing.
+        key: of its file, the same whether it is there or not, and for features.
+    """
+
+    row: Row
+    wanted: Wanted
+    source: Optional[Source]
+    key: str
+
+    @property
+    def name(self) -> str:
+        """Of the video, the same however the table writes it."""
+        return self.source.video_id if self.source else self.key + self.wanted.span
+
+    @property
+    def file(self) -> str:
+        """Of the video's file."""
+        return self.source.file if self.source else self.key
+
+
+def span_of(row: Row) -> str:
+    """What the id of a part of a file ends in; '' of a whole file."""
+    if row.start is None and row.end is None:
+        return ''
+    end = 'end' if row.end is None else f'{row.end:.12g}'
+    return f'_{row.start or 0:.12g}_{end}'
+
+
+def pairs_of(rows: Sequence[Row], sources: Sources, root: Path, problems: Problems) -> list[Pair]:
+    """A pair of each row.
+
+    Args:
+        rows: of the whole table.
+        sources: where the videos lie.
+        root: their folder.
+        problems: takes names that are none of a video there; their rows are left out.
+    """
+    wanted = [Wanted(row.video, span_of(row)) for row in rows]
+    found = sources.find({one: row.place for one, row in zip(wanted, rows)}, problems)
+    return [
+        Pair(row, one, found[one], file_key(row.video, root, row.place))
+        for row, one in zip(rows, wanted)
+        if one in found
+    ]
+
+
+def check_pairs(pairs: Sequence[Pair], problems: Problems, *, divided: bool) -> None:
+    """Note the rows that say something else than one before them.
+
+    Args:
+        pairs: of the whole table.
+        problems: takes what does not fit.
+        divided: the table has a column of splits.
+    """
+    texts: dict[str, Row] = {}
+    once: dict[tuple[str, str], Row] = {}
+    splits: dict[str, Row] = {}
+    durations: dict[str, Row] = {}
+    for pair in pairs:
+        row, video = pair.row, shown(pair.row.video)
+        if row.text_id is not None and row.text:  # else it is noted already
+            with problems.of('text_id of two texts'):
+                what = f'text_id {shown(row.text_id)} has two texts'
+                _check_same(row, texts.setdefault(row.text_id, row), 'text', what)
+            with problems.of('text_id twice for a video'):
+                _check_once(row, once.setdefault((pair.name, row.text_id), row))
+        if divided:
+            with problems.of('video of two splits'):
+                one = splits.setdefault(pair.key, row)
+                _check_same(row, one, 'split', f'{video} is of two splits')
+        if row.duration is not None:
+            with problems.of('video of two durations'):
+                one = durations.setdefault(pair.file, row)
+                _check_same(row, one, 'duration', f'{video} has two durations')
+
+
+def repeated(pairs: Sequence[Pair]) -> list[str]:
+    """The rows whose video and text another row has already; it may be two people who agree."""
+    first: dict[tuple[str, str], Row] = {}
+    said = []
+    for pair in pairs:
+        row = pair.row
+        one = first.setdefault((pair.name, row.text), row)
+        if one is not row and row.text:
+            what = f'{shown(row.video, 40)}, {shown(row.text, 60)}'
+            said.append(f'{row.place.inside} as {one.place.inside}: {what}')
+    return said
+
+
+def with_text_ids(pairs: Sequence[Pair]) -> list[Pair]:
+    """The same pairs, all of whose texts have ids: the table's, or else VIDEO_ID#N."""
+    numbers: dict[str, Iterator[int]] = {}
+    named = []
+    for pair in pairs:
+        number = next(numbers.setdefault(pair.name, itertools.count()))
+        text_id = pair.row.text_id or f'{pair.name}#{number}'
+        named.append(pair._replace(row=pair.row._replace(text_id=text_id)))
+    return named
+
+
+def _check_once(row: Row, first: Row) -> None:
+    if first is not row:
+        what = f'text_id {shown(row.text_id)} stands twice for {shown(row.video)}'
+        refuse(row.place, what, 'one row of each text and video', row.text)
+
+
+def _check_same(row: Row, first: Row, key: str, what: str) -> None:
+    here, there = getattr(row, key), getattr(first, key)
+    if here != there:
+        told = f'{there:g}' if isinstance(there, float) else shown(there)
+        refuse(row.place, what, f'{told} as in {first.place.inside}', here)

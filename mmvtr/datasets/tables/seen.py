@@ -1,0 +1,88 @@
+"""What there is of the files that a table means: missing ones, broken ones, and their seconds."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Optional, Sequence
+
+from mmvtr.datasets.annotation_values import cut, shown
+from mmvtr.datasets.files import visible
+from mmvtr.datasets.problems import Problems
+from mmvtr.datasets.tables.pairs import Pair
+from mmvtr.datasets.tables.records import make_videos
+from mmvtr.datasets.tables.rows import refuse
+from mmvtr.datasets.videos.durations import duration_of
+from mmvtr.datasets.videos.video_io import BrokenVideoError
+
+
+class Seen(NamedTuple):
+    """Of some pairs.
+
+    Attributes:
+        here: those whose videos are there.
+        gone: by name the first pair of each video that is missing.
+        videos: how many there are, with those that are missing.
+        files: how many files were opened.
+        seconds: of whole files, as far as known.
+        broken: of files that are no videos: which, and why.
+    """
+
+    here: list[Pair]
+    gone: dict[str, Pair]
+    videos: int
+    files: int
+    seconds: dict[str, float]
+    broken: list[str]
+
+    def __add__(self, other: Seen) -> Seen:
+        """Of both, which have no file in common."""
+        return Seen(
+            self.here + other.here,
+            {**self.gone, **other.gone},
+            self.videos + other.videos,
+            self.files + other.files,
+            {**self.seconds, **other.seconds},
+            self.broken + other.broken,
+        )
+
+    def videos_there(self) -> list[dict[str, Any]]:
+        """Records of the videos that are there, but for clips that begin after their file."""
+        records = make_videos(self.here, self.seconds)
+        return [record for record in records if record.get('duration', 1) > 0]
+
+
+def look(pairs: Sequence[Pair], problems: Problems, *, seconds: bool) -> Seen:
+    """See which files are there, and how long they are.
+
+    Args:
+        pairs: of a split, or of the whole table.
+        problems: takes clips that begin after their file.
+        seconds: open the files of which the table does not tell how long they are.
+    """
+    gone: dict[str, Pair] = {}
+    for pair in pairs:
+        if pair.source is None:
+            gone.setdefault(pair.name, pair)
+    here = [pair for pair in pairs if pair.source is not None]
+    told = [(pair.source.file, pair.row.duration) for pair in here]
+    known = {file: duration for file, duration in told if duration is not None}
+    paths = {pair.source.file: pair.source.path for pair in here if pair.source.path}
+    paths = paths if seconds else {}
+    broken = []
+    for file in [file for file in paths if file not in known]:
+        try:
+            known[file] = duration_of(paths[file])
+        except (BrokenVideoError, OSError) as error:
+            broken.append(visible(cut(str(error), 120)))
+    for pair in {pair.name: pair for pair in reversed(here)}.values():
+        with problems.of('clip that begins after its file'):
+            _check_begin(pair, known.get(pair.source.file))
+    videos = len({pair.name for pair in here}) + len(gone)
+    return Seen(here, gone, videos, len(paths), known, broken)
+
+
+def _check_begin(pair: Pair, seconds: Optional[float]) -> None:
+    """Raise ValueError, with the row, where a clip begins after its file, of so many seconds."""
+    row = pair.row
+    if seconds is not None and (row.start or 0.0) >= seconds:
+        what = f'the clip begins after {shown(row.video)} has ended'
+        refuse(row.place, what, f"'start' below {seconds:g}", row.start)
