@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import logging
+import os
 from pathlib import Path
 from typing import Any, Iterable, Optional, Sequence, Union
 
@@ -62,6 +63,8 @@ def load_retriever(
     """
     cfg = copy.deepcopy(config) if isinstance(config, Config) else Config.fromfile(config)
     if checkpoint is not None:
+        if not os.path.isfile(checkpoint):  # before a model is built in vain
+            raise FileNotFoundError(f'checkpoint {checkpoint} does not exist')
         forget_pretrained(cfg.model)
     init_default_scope(cfg.get('default_scope', 'mmvtr'))
     with torch.random.fork_rng(devices=[]):

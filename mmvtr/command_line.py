@@ -10,7 +10,7 @@ import functools
 import os
 import re
 from pathlib import Path
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Sequence
 
 from mmvtr.reasons import reason
 from mmvtr.values import Written
@@ -114,31 +114,44 @@ def query(word: str) -> str:
     return word
 
 
-def input_file(word: str) -> str:
-    """A file that is there, for argparse."""
-    if not Path(word).is_file():
-        why = 'is a folder' if Path(word).is_dir() else 'does not exist'
-        raise argparse.ArgumentTypeError(f'a file expected: {word[-200:]} {why}')
-    return word
+def check_files(paths: Sequence[str]) -> None:
+    """See that videos are there, before anything slow.
+
+    Raises:
+        FileNotFoundError: names the first ones that are not, and how many these are.
+    """
+    missing = [path for path in paths if not Path(path).is_file()]
+    if missing:
+        raise FileNotFoundError(
+            f'{len(missing)} of {len(paths)} video files are missing: {", ".join(missing[:5])}'
+        )
 
 
 def output_file(word: str) -> Path:
-    """A file that can be written, its folder made if need be, for argparse."""
+    """A file that can be written, its folder made if need be, for argparse.
+
+    Raises:
+        OSError: it is a folder, or its folder cannot be written to.
+    """
     path = Path(word)
     if path.is_dir():
-        raise argparse.ArgumentTypeError(f'a file to write expected: {word[-200:]} is a folder')
+        raise IsADirectoryError(f'{word} is a folder, no file to write')
     output_folder(str(path.parent))
     return path
 
 
 def output_folder(word: str) -> Path:
-    """A folder that can be written to, or made, for argparse."""
+    """A folder that can be written to, or made, for argparse.
+
+    Raises:
+        OSError: a file is in its way, or nobody may write there.
+    """
     path = Path(word)
     there = next(part for part in (path, *path.absolute().parents) if part.exists())
     if not there.is_dir():
-        raise argparse.ArgumentTypeError(f'a folder expected: {str(there)[-200:]} is a file')
+        raise NotADirectoryError(f'{there} is a file, no folder to write to')
     if not os.access(there, os.W_OK | os.X_OK):
-        raise argparse.ArgumentTypeError(f'{str(there)[-200:]} cannot be written to')
+        raise PermissionError(f'{there} cannot be written to')
     return path
 
 

@@ -58,6 +58,10 @@ class OnceFormatted(Config):
         return known[1]
 
 
+class OptionError(ValueError):
+    """An option that cannot be set; the message begins with its key."""
+
+
 def config_folder() -> Path:
     """Where the package's own configs are: ``.mim/configs`` of a wheel, or those of a checkout.
 
@@ -131,13 +135,11 @@ def load_config(
     file = _file_or_name(path)
     try:
         cfg = OnceFormatted.of(Config.fromfile(file))
+        _merge(cfg, options or {})
+    except OptionError as error:
+        raise SystemExit(f'error: config {path}: --cfg-options {error}') from error
     except Exception as error:  # configs are code: anything can be wrong in one
         raise SystemExit(f'error: config {path}: {type(error).__name__}: {error}') from error
-    try:
-        _merge(cfg, options or {})
-    except Exception as error:  # of mmengine, which raises many kinds
-        reason = error.args[0] if isinstance(error, KeyError) else error
-        raise SystemExit(f'error: --cfg-options of {path}: {reason}') from error
     cfg.work_dir = work_dir or cfg.get('work_dir') or str(Path('work_dirs', Path(path).stem))
     for name in ('train_dataloader', 'val_dataloader', 'test_dataloader'):
         loader = cfg.get(name)
@@ -161,7 +163,7 @@ def typed(cfg: Config, key: str, value: Any) -> Any:
         value: one that is not :class:`~mmvtr.values.Written` has its type already.
 
     Raises:
-        ValueError: it cannot be read so.
+        OptionError: it cannot be read so.
     """
     if not isinstance(value, Written):
         return value
@@ -181,7 +183,7 @@ def typed(cfg: Config, key: str, value: Any) -> Any:
     try:
         return read(value, kind)
     except ValueError as error:
-        raise ValueError(f'{key}: {error}') from None
+        raise OptionError(f'{key}: {error}') from None
 
 
 def _merge(cfg: Config, options: dict[str, Any]) -> None:
@@ -217,7 +219,7 @@ def _unfold(options: dict[str, Any], shortcuts: dict[str, list[str]]) -> dict[st
         first, dot, rest = name.partition('.')
         for key in [f'{key}{dot}{rest}' for key in shortcuts.get(first, [first])]:
             if key in unfolded:
-                raise ValueError(f'{key} is set twice, by {name} and by itself or another name')
+                raise OptionError(f'{key} is set twice, by {name} and by itself or another name')
             unfolded[key] = value
     return unfolded
 

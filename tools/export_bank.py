@@ -13,7 +13,7 @@ from typing import Any, Optional
 
 from mmengine.config import Config
 
-from mmvtr.command_line import Parser, count, input_file, output_file, tool
+from mmvtr.command_line import Parser, output_file, tool
 from mmvtr.utils import load_config
 
 
@@ -21,11 +21,11 @@ def parse_args() -> argparse.Namespace:
     parser = Parser(__doc__)
     add = parser.add_argument
     add('config', help='config file')
-    add('checkpoint', type=input_file, help='checkpoint file of the same model')
+    add('checkpoint', help='checkpoint file of the same model')
     add('--out', required=True, metavar='FILE', type=output_file, help='.pth file to write')
     add(
         '--max',
-        type=count,
+        type=int,
         default=16384,
         metavar='N',
         help="at most so many texts, and videos: random ones by the config's seed (default: NCL's "
@@ -55,6 +55,8 @@ class Sample:
 @tool
 def main() -> None:
     args = parse_args()
+    if args.max < 1:
+        raise SystemExit(f'error: --max must be 1 or more, not {args.max}')
     cfg = load_config(args.config, args.cfg_options)
     export(args, cfg)
 

@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, Iterable
 
 from mmengine.config import Config
 
-from mmvtr.command_line import Parser, input_file, output_folder, tool
+from mmvtr.command_line import Parser, output_folder, tool
 from mmvtr.utils import load_config
 
 
@@ -32,7 +32,7 @@ def parse_args() -> argparse.Namespace:
     parser = Parser(__doc__)
     add = parser.add_argument
     add('config', help='config file')
-    add('checkpoint', type=input_file, help='checkpoint file of the same model')
+    add('checkpoint', help='checkpoint file of the same model')
     add('--out', required=True, metavar='DIR', type=output_folder, help='folder to write')
     add('--split', choices=['train', 'val', 'test'], default='train', help='default: train')
     add(

@@ -31,7 +31,7 @@ from typing import Any, Iterator
 
 from mmengine.config import Config
 
-from mmvtr.command_line import Parser, count, input_file, output_folder, tool
+from mmvtr.command_line import Parser, count, output_folder, tool
 from mmvtr.utils import load_config
 
 
@@ -42,7 +42,6 @@ def parse_args() -> argparse.Namespace:
     add(
         'checkpoint',
         nargs='?',
-        type=input_file,
         help="default: the tower's own (pretrained) weights",
     )
     add(

@@ -15,7 +15,7 @@ from typing import Any, Sequence
 
 from mmengine.config import Config
 
-from mmvtr.command_line import Parser, count, input_file, query, tool
+from mmvtr.command_line import Parser, count, query, tool
 from mmvtr.utils import load_config
 
 
@@ -23,9 +23,9 @@ def parse_args() -> argparse.Namespace:
     parser = Parser(__doc__)
     add = parser.add_argument
     add('config', help='config file')
-    add('checkpoint', type=input_file, help='checkpoint file of the same model')
+    add('checkpoint', help='checkpoint file of the same model')
     add('texts', nargs='+', type=query, metavar='TEXT', help='what to look for')
-    add('--k', type=count, default=5, help='videos a text (default: 5)')
+    add('--k', type=int, default=5, help='videos a text (default: 5)')
     add(
         '--split',
         choices=['train', 'val', 'test'],
@@ -42,6 +42,8 @@ def parse_args() -> argparse.Namespace:
     )
     parser.add_cfg_options()
     args = parser.parse_args()
+    if args.k < 1:
+        parser.error(f'--k must be at least 1, not {args.k}')
     if args.store and args.shortlist < args.k:
         parser.error(f'--shortlist {args.shortlist} is below --k {args.k}')
     return args

@@ -10,10 +10,9 @@ a Qdrant server, DIR is http://HOST:PORT/NAME, and --config the config.json of t
 from __future__ import annotations
 
 import argparse
-import os
 from typing import Any
 
-from mmvtr.command_line import Parser, count, input_file, query, setting, tool
+from mmvtr.command_line import Parser, check_files, query, setting, tool
 
 
 def parse_args() -> argparse.Namespace:
@@ -21,7 +20,7 @@ def parse_args() -> argparse.Namespace:
     add = parser.add_argument
     add('index', metavar='DIR', help='folder of the gallery, or its URL')
     add('texts', nargs='*', type=query, metavar='TEXT', help='what to search for')
-    add('--k', type=count, default=10, help='videos a text (default: 10)')
+    add('--k', type=int, default=10, help='videos a text (default: 10)')
     add('--add', nargs='+', default=[], metavar='VIDEO', help='files to add first, for good')
     add('--delete', nargs='+', default=[], metavar='ID', help='videos to remove first, for good')
     add('--convert', action='store_true', help='write an index of an older version as a store')
@@ -34,19 +33,18 @@ def parse_args() -> argparse.Namespace:
         metavar='COLUMN=VALUE',
         help='search only videos whose columns have these values; of one column any of several',
     )
-    add('--config', type=input_file, metavar='FILE', help='of the model; default: that in DIR')
+    add('--config', metavar='FILE', help='of the model; default: that in DIR')
     add(
         '--checkpoint',
-        type=input_file,
         metavar='FILE',
         help='where it is now, if it has moved since the export',
     )
     args = parser.parse_args()
     if not (args.texts or args.add or args.delete or args.convert):
         parser.error('a TEXT to search for, or videos to --add or --delete')
-    missing = [path for path in args.add if not os.path.isfile(path)]
-    if missing:
-        parser.error(f'--add: no such file: {", ".join(path[-200:] for path in missing[:5])}')
+    if args.k < 1:
+        raise ValueError(f'k must be 1 or more, not {args.k}')
+    check_files(args.add)
     return args
 
 

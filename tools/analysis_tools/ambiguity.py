@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Subset
 
 from mmvtr.apis import as_tested, load_retriever
-from mmvtr.command_line import Parser, input_file, output_folder, tool
+from mmvtr.command_line import Parser, output_folder, tool
 from mmvtr.datasets import VideoTextDataset
 from mmvtr.engine.evaluation_loop import TwoPassLoader
 from mmvtr.functional.best_frames import best_frames
@@ -74,7 +74,7 @@ def parse_args() -> argparse.Namespace:
     parser = Parser(__doc__)
     add = parser.add_argument
     add('config', help='of a model whose supervision is an ARLSupervision')
-    add('checkpoint', type=input_file, help='from after the warm-up')
+    add('checkpoint', help='from after the warm-up')
     add('--out', type=output_folder, metavar='DIR', required=True, help='made if need be')
     add('--videos', type=int, default=1000, help='of the training set, drawn (default: 1000)')
     add('--texts', type=int, default=20, help='texts in ambiguous.json (default: 20)')

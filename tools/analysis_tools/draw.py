@@ -15,7 +15,7 @@ import argparse
 
 from mmengine.config import Config
 
-from mmvtr.command_line import Parser, count, input_file, output_folder, tool
+from mmvtr.command_line import Parser, output_folder, tool
 from mmvtr.utils import load_config
 
 
@@ -26,7 +26,6 @@ def parse_args() -> argparse.Namespace:
     add(
         'checkpoint',
         nargs='?',
-        type=input_file,
         help='weights of the whole model; none: as the config builds it',
     )
     add(
@@ -38,7 +37,7 @@ def parse_args() -> argparse.Namespace:
     )
     add('--pictures', nargs='+', metavar='NAME', help='default: all that the model can give')
     add('--queries', nargs='+', metavar='ID', help='texts whose hits are drawn (default: 3 drawn)')
-    add('--top', type=count, default=5, help='hits of a query (default: 5)')
+    add('--top', type=int, default=5, help='hits of a query (default: 5)')
     add('--seed', type=int, default=0, help='of the draws (default: 0)')
     add(
         '--scores', metavar='FILE', help='.npy of ScoresFileHook or of another model: no model runs'

@@ -20,7 +20,7 @@ from mmengine.runner import Runner
 from torch import Tensor, nn
 
 from mmvtr.apis import load_retriever
-from mmvtr.command_line import Parser, input_file, output_file, tool
+from mmvtr.command_line import Parser, output_file, tool
 from mmvtr.datasets import PlantedDataset
 from mmvtr.evaluation import SoftPositiveMetric, evaluate, results_table
 from mmvtr.models.annotation import annotated_target
@@ -33,7 +33,7 @@ from mmvtr.utils import load_config
 def parse_args() -> argparse.Namespace:
     parser = Parser(__doc__)
     parser.add_argument('config', help='of a model with a supervision, on a PlantedDataset')
-    parser.add_argument('checkpoint', type=input_file, help='weights of the whole model')
+    parser.add_argument('checkpoint', help='weights of the whole model')
     parser.add_argument(
         '--out', type=output_file, metavar='FILE', help='write the numbers to this .json file, too'
     )

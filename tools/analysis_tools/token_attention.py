@@ -20,7 +20,7 @@ from mmengine.config import Config
 from torch import nn
 
 from mmvtr.apis import encode_texts, encode_videos, load_retriever
-from mmvtr.command_line import Parser, input_file, output_folder, query, tool
+from mmvtr.command_line import Parser, check_files, output_folder, query, tool
 from mmvtr.figures.attention import (  # noqa: F401 - records and names by which tests know them
     Item,
     Token,
@@ -40,11 +40,10 @@ def parse_args() -> argparse.Namespace:
     parser = Parser(__doc__)
     add = parser.add_argument
     add('config', help='of a model with a TokenSimilarity')
-    add('checkpoint', type=input_file, help='weights of the whole model')
+    add('checkpoint', help='weights of the whole model')
     add(
         '--video',
         nargs='+',
-        type=input_file,
         required=True,
         metavar='FILE',
         help='one picture each',
@@ -64,6 +63,7 @@ def parse_args() -> argparse.Namespace:
 @tool
 def main() -> None:
     args = parse_args()
+    check_files(args.video)
     # Items are encoded one by one, so that nothing is padded: workers would start for each.
     cfg = load_config(args.config, {**args.cfg_options, 'test_dataloader.num_workers': 0})
     model, cfg = load_retriever(cfg, args.checkpoint)

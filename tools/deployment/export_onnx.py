@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 
-from mmvtr.command_line import Parser, input_file, output_folder, tool
+from mmvtr.command_line import Parser, output_folder, tool
 from mmvtr.utils import load_config
 
 
@@ -23,7 +23,6 @@ def parse_args() -> argparse.Namespace:
     add(
         'checkpoint',
         nargs='?',
-        type=input_file,
         help='default: (pretrained) weights as the config builds them',
     )
     add('--out', required=True, metavar='DIR', type=output_folder, help='folder to write')

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 
-from mmvtr.command_line import Parser, input_file, output_file, tool
+from mmvtr.command_line import Parser, output_file, tool
 from mmvtr.engine.checkpoint import read_checkpoint
 from mmvtr.models.converters.convert import METHODS, convert_checkpoint
 from mmvtr.storage import write_plain
@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument(
         'method', choices=sorted(METHODS), help='whose official code wrote the file'
     )
-    parser.add_argument('source', type=input_file, help="official file, e.g. 'pytorch_model.bin.4'")
+    parser.add_argument('source', help="official file, e.g. 'pytorch_model.bin.4'")
     parser.add_argument('target', type=output_file, help='file to write')
     parser.add_argument(
         '--experts',

@@ -12,7 +12,7 @@ import argparse
 
 from mmengine.config import Config
 
-from mmvtr.command_line import Parser, input_file, output_folder, tool
+from mmvtr.command_line import Parser, output_folder, tool
 from mmvtr.utils import load_config
 
 
@@ -23,7 +23,6 @@ def parse_args() -> argparse.Namespace:
     add(
         'checkpoints',
         nargs='+',
-        type=input_file,
         metavar='CHECKPOINT',
         help='files of the same model',
     )

@@ -15,7 +15,7 @@ import re
 from pathlib import Path
 from typing import Optional
 
-from mmvtr.command_line import Parser, input_file, output_folder, tool
+from mmvtr.command_line import Parser, output_folder, tool
 from mmvtr.utils import load_config
 
 
@@ -23,7 +23,7 @@ def parse_args() -> argparse.Namespace:
     parser = Parser(__doc__)
     add = parser.add_argument
     add('config', help='config file')
-    add('checkpoint', type=input_file, help='checkpoint file of the same model')
+    add('checkpoint', help='checkpoint file of the same model')
     add('--out', required=True, metavar='FOLDER', type=output_folder, help='to write')
     add('--results', metavar='FILE', help='json of tools/test.py --out, for the model card')
     add('--protocol', metavar='LINE', help='of these results, or the log file that has it')
