@@ -46,6 +46,10 @@ class Parser(argparse.ArgumentParser):
             help=f'config changes{of}',
         )
 
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """See argparse; what a tool works on may stand before, between and behind its options."""
+        return self.parse_intermixed_args(args, namespace)
+
     def error(self, message: str) -> Any:
         """Leave with status 2 and one sentence."""
         self.exit(2, f'error: {message} ({self.prog} --help)\n')

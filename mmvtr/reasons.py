@@ -1,7 +1,7 @@
 """What an error says to a user in one sentence, and which errors are none of a user's.
 
 An error that this package or mmengine raises of its own accord, by ``raise``, tells of something
-that a user can mend; so do files, disks and networks (``OSError``) and packages that are not
+that a user can mend (but for those of :data:`FAULTS`); so do files, disks and networks (``OSError``) and packages that are not
 installed.  Any other is a fault of the program, which needs its traceback.
 """
 
@@ -22,6 +22,8 @@ PACKAGE = Path(__file__).resolve().parent
 OURS = (PACKAGE, PACKAGE.parent / 'tools')
 FRAME = re.compile(r'  File "(.*)", line \d+, in .*\n(?:    (.*)\n)?')
 HEAD = 'Traceback (most recent call last):\n'
+#: Kinds that tell of a program, whoever raises them.
+FAULTS = (AssertionError, AttributeError, IndexError, NotImplementedError)
 #: Shows every traceback.
 ALL = 'MMVTR_TRACEBACK'
 
@@ -45,7 +47,7 @@ def reason(error: BaseException) -> Optional[str]:
 
     The environment variable ``MMVTR_TRACEBACK=1`` makes faults of all errors.
     """
-    if os.environ.get(ALL):
+    if os.environ.get(ALL) or isinstance(error, FAULTS):
         return None
     told = from_elsewhere(error)
     if told is not None:
