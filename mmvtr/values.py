@@ -37,7 +37,7 @@ def read(text: str, kind: Any = Any) -> Any:
 
     Args:
         text: what was typed.
-        kind: an annotation.  Of ``Any`` the text decides: a Python literal is that value,
+        kind: an annotation.  Of ``Any``, or a class of its own, the text decides: a Python literal is that value,
             ``a,b`` and ``[a,b]`` are lists, a text in quotes is what they enclose, and all else is
             a string.
 
@@ -45,7 +45,7 @@ def read(text: str, kind: Any = Any) -> Any:
         ValueError: the text cannot be read so; says what was expected.
     """
     kinds = alternatives(kind)
-    if _any(kinds):
+    if _any(kinds) or not any(map(_known, kinds)):
         return _guess(text)
     for take, reads in READERS:
         for one in filter(take, kinds):
@@ -53,8 +53,6 @@ def read(text: str, kind: Any = Any) -> Any:
                 return reads(text, one, kinds)
             except (ValueError, OverflowError):
                 continue
-    if any(not _known(one) for one in kinds):  # a class of which only its builder knows
-        return _guess(text)
     raise ValueError(f'{expected(kinds)} expected, got {text[:80]!r}')
 
 
@@ -122,8 +120,8 @@ def expected(kinds: Sequence[Any]) -> str:
         elif _is_mapping(one):
             words.append("a dict ({'a': 1}, or its keys one by one: key.a=1)")
         else:
-            words.append(WORDS.get(one, 'a string'))
-    return ' or '.join(dict.fromkeys(words))
+            words.append(WORDS.get(one, 'a string' if _is_text(one) else ''))
+    return ' or '.join(filter(None, dict.fromkeys(words)))
 
 
 WORDS = {bool: 'True or False', int: 'an integer', float: 'a number', NoneType: 'None'}
