@@ -189,7 +189,8 @@ def typed(cfg: Config, key: str, value: Any) -> Any:
 def _merge(cfg: Config, options: dict[str, Any]) -> None:
     """Put options into a config, the types of components first: they say what others are to be."""
     unfolded = _unfold(options, cfg.get('shortcuts', {}))
-    for key in sorted(unfolded, key=lambda key: not key.endswith('.type')):
+    place = dict(_delete_=0, type=1)
+    for key in sorted(unfolded, key=lambda key: place.get(key.rpartition('.')[2], 2)):
         cfg.merge_from_dict({key: typed(cfg, key, unfolded[key])})
 
 

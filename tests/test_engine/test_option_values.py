@@ -85,6 +85,13 @@ def test_a_type_that_is_set_says_what_the_others_are():
     assert cfg.default_hooks.pictures.queries == ['2024', 'b']
 
 
+def test_a_component_in_the_place_of_another():
+    options = ['similarity.type=BestFrameSimilarity', 'similarity.frames=x', 'similarity._delete_=True']
+    written = dict(f'model.{option}'.split('=') for option in options)
+    cfg = load_config('own_clip4clip', {key: Written(text) for key, text in written.items()})
+    assert cfg.model.similarity == dict(type='BestFrameSimilarity', frames='x')
+
+
 @pytest.mark.parametrize(
     ('key', 'text', 'said'),
     [

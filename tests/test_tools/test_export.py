@@ -435,6 +435,9 @@ def test_what_search_refuses(folder, tool, error, tmp_path, capsys):
         'search.py', tmp_path, '--add', 'g.mp4'
     )
     assert 'gone.mp4' in error('search.py', tmp_path, '--add', 'k.mp4', 'gone.mp4')
+    (tmp_path / 'broken.mp4').write_text('no video')
+    assert 'broken.mp4' in error('search.py', tmp_path, '--add', tmp_path / 'broken.mp4')
+    (tmp_path / 'broken.mp4').unlink()
     assert 'k must be 1 or more, not 0' in error('search.py', tmp_path, 'a', '--k', 0)
     with pytest.raises(SystemExit):
         tool('search.py', tmp_path)
