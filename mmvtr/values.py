@@ -115,6 +115,8 @@ def expected(kinds: Sequence[Any]) -> str:
     """Types in words: 'a number or None'."""
     words = []
     for one in kinds:
+        if one is int and float in kinds:
+            continue
         if _is_sequence(one):
             words.append('a list (a,b or [a,b])')
         elif _is_mapping(one):

@@ -43,7 +43,9 @@ def test_what_begins_with_a_hyphen_is_a_value(parser, word):
 
 
 def test_options_are_options(parser):
-    found = parser.parse_args(['dir', '-a', '--k=3', '--check', 'x', '--delete', 'a', '-b', '--k', '4'])
+    found = parser.parse_args(
+        ['dir', '-a', '--k=3', '--check', 'x', '--delete', 'a', '-b', '--k', '4']
+    )
     assert found.k == 4 and found.checkpoint == 'x' and found.delete == ['a', '-b']
     assert found.texts == ['-a']
     found = parser.parse_args(['dir', '--delete=--name', '--', '--text'])
@@ -76,7 +78,9 @@ def test_a_mistake_is_one_sentence(parser, capsys, words, said):
         parser.parse_args(words)
     printed = capsys.readouterr()
     assert raised.value.code == 2 and not printed.out
-    assert printed.err.startswith('error: ') and printed.err.count('\n') == 1 and said in printed.err
+    assert (
+        printed.err.startswith('error: ') and printed.err.count('\n') == 1 and said in printed.err
+    )
 
 
 @pytest.mark.parametrize('value', ['My Clips', 'a=b', '', "[x, 'y']", '-3', 'None'])
@@ -100,7 +104,9 @@ def test_files_before_anything_slow(tmp_path):
     (tmp_path / 'a.mp4').touch()
     (tmp_path / 'folder').mkdir()
     check_files([str(tmp_path / 'a.mp4')])
-    with pytest.raises(FileNotFoundError, match='2 of 3 video files are missing: gone.mp4, .*folder'):
+    with pytest.raises(
+        FileNotFoundError, match='2 of 3 video files are missing: gone.mp4, .*folder'
+    ):
         check_files([str(tmp_path / 'a.mp4'), 'gone.mp4', str(tmp_path / 'folder')])
     assert output_file(f'{tmp_path}/new/x.json') == tmp_path / 'new/x.json'
     assert output_folder(f'{tmp_path}/new/deep') == tmp_path / 'new/deep'

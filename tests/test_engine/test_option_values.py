@@ -9,7 +9,19 @@ from mmvtr.engine.option_values import annotation_of, kind_at
 from mmvtr.utils import load_config
 from mmvtr.values import Written, part
 
-ODD = ['My Clips', '2024', '00123', '1e5', 'a,b', '[x]', "it's", r'C:\new\t', 'a=b', 'None', 'é 视频']
+ODD = [
+    'My Clips',
+    '2024',
+    '00123',
+    '1e5',
+    'a,b',
+    '[x]',
+    "it's",
+    r'C:\new\t',
+    'a=b',
+    'None',
+    'é 视频',
+]
 
 
 def loaded(config, **options):
@@ -86,7 +98,11 @@ def test_a_type_that_is_set_says_what_the_others_are():
 
 
 def test_a_component_in_the_place_of_another():
-    options = ['similarity.type=BestFrameSimilarity', 'similarity.frames=x', 'similarity._delete_=True']
+    options = [
+        'similarity.type=BestFrameSimilarity',
+        'similarity.frames=x',
+        'similarity._delete_=True',
+    ]
     written = dict(f'model.{option}'.split('=') for option in options)
     cfg = load_config('own_clip4clip', {key: Written(text) for key, text in written.items()})
     assert cfg.model.similarity == dict(type='BestFrameSimilarity', frames='x')

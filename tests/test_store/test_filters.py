@@ -7,7 +7,9 @@ from mmvtr.store.filters import as_typed
 TYPES = dict(split='str', views='int', rate='float', seen='bool')
 
 
-@pytest.mark.parametrize('text', ['a,b', '[a]', '2024', '1e5', 'None', 'two words', '00123', '-4', ''])
+@pytest.mark.parametrize(
+    'text', ['a,b', '[a]', '2024', '1e5', 'None', 'two words', '00123', '-4', '']
+)
 def test_strings_stay_as_they_are_typed(text):
     for column in ('split', 'path', 'id'):
         assert as_typed([(column, text)], TYPES) == {column: [text]}

@@ -39,7 +39,6 @@ def search(store, monkeypatch, capsys):
     return run
 
 
-
 @pytest.mark.parametrize('gone', [IDS[:1], IDS[1:2], IDS[:4]])
 def test_ids_that_begin_with_a_hyphen(search, store, gone):
     status, said = search('--delete', *gone)
