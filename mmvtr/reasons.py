@@ -1,8 +1,9 @@
 """What an error says to a user in one sentence, and which errors are none of a user's.
 
 An error that this package or mmengine raises of its own accord, by ``raise``, tells of something
-that a user can mend (but for those of :data:`FAULTS`); so do files, disks and networks (``OSError``) and packages that are not
-installed.  Any other is a fault of the program, which needs its traceback.
+that a user can mend, but for those of :data:`FAULTS`; so do errors of files, disks and networks
+(``OSError``) and packages that are not installed.  Any other is a fault of the program, which needs
+its traceback.
 """
 
 from __future__ import annotations

@@ -37,9 +37,9 @@ def read(text: str, kind: Any = Any) -> Any:
 
     Args:
         text: what was typed.
-        kind: an annotation.  Of ``Any``, or a class of its own, the text decides: a Python literal is that value,
-            ``a,b`` and ``[a,b]`` are lists, a text in quotes is what they enclose, and all else is
-            a string.
+        kind: an annotation.  Of ``Any``, or of a class that no text can be, the text decides: a
+            Python literal is that value, ``a,b`` and ``[a,b]`` are lists, a text in quotes is what
+            they enclose, and all else is a string.
 
     Raises:
         ValueError: the text cannot be read so; says what was expected.

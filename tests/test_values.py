@@ -8,8 +8,9 @@ import pytest
 from mmvtr.values import Written, inside, is_known, like, part, read
 
 ODD = [
-    'My Clips', ' two  spaces ', 'a,b', '2024', '00123', '1e5', 'None', 'true', 'nan', '[2024] clips',
-    '[x]', '(a),(b)', "it's", '"quoted"', 'a=b', r'C:\new\table', 'Übung é 视频 🎬', '-4ws', '{x}', '',
+    'My Clips', ' two  spaces ', 'a,b', '2024', '00123', '1e5', 'None', 'true', 'nan', '[20] clip',
+    '[x]', '(a),(b)', "it's", '"quoted"', 'a=b', r'C:\new\table', 'Übung é', '视频 🎬', '-4ws',
+    '{x}', '',
 ]  # fmt: skip
 
 
@@ -68,9 +69,11 @@ def test_of_a_type(text, kind, value):
     ('text', 'value'),
     [
         ('3', 3), ('2e-4', 2e-4), ('None', None), ('true', True), ('False', False),
-        ('word', 'word'), ('two words', 'two words'), ('00123', '00123'), ('2024-01-02', '2024-01-02'),
+        ('word', 'word'), ('two words', 'two words'), ('00123', '00123'),
+        ('2024-01-02', '2024-01-02'),
         ('1.2.3', '1.2.3'), ("'2024'", '2024'), ('a,b', ['a', 'b']), ('1,2', [1, 2]),
-        ('[1,[2,3]]', [1, [2, 3]]), ('[(a,b),(c,d)]', [('a', 'b'), ('c', 'd')]), ('(1,2)', (1, 2)),
+        ('[1,[2,3]]', [1, [2, 3]]), ('[(a,b),(c,d)]', [('a', 'b'), ('c', 'd')]),
+        ('(1,2)', (1, 2)),
         ("{'a': 1}", {'a': 1}), ('{a', '{a'), ('[open', '[open'), ("don't, do", ["don't", 'do']),
         ('encoder.frames.,encoder.text.', ['encoder.frames.', 'encoder.text.']),
     ],

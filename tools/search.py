@@ -33,12 +33,8 @@ def parse_args() -> argparse.Namespace:
         metavar='COLUMN=VALUE',
         help='search only videos whose columns have these values; of one column any of several',
     )
-    add('--config', metavar='FILE', help='of the model; default: that in DIR')
-    add(
-        '--checkpoint',
-        metavar='FILE',
-        help='where it is now, if it has moved since the export',
-    )
+    add('--config', metavar='FILE', help='of the model; default: config.json in the folder')
+    add('--checkpoint', metavar='FILE', help='where it is now, if it has moved since the export')
     args = parser.parse_args()
     if not (args.texts or args.add or args.delete or args.convert):
         parser.error('a TEXT to search for, or videos to --add or --delete')

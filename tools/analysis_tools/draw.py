@@ -23,11 +23,7 @@ def parse_args() -> argparse.Namespace:
     parser = Parser(__doc__)
     add = parser.add_argument
     add('config', help='config file')
-    add(
-        'checkpoint',
-        nargs='?',
-        help='weights of the whole model; none: as the config builds it',
-    )
+    add('checkpoint', nargs='?', help='weights of the whole model; none: as the config builds it')
     add(
         '--out',
         type=output_folder,

@@ -29,11 +29,7 @@ def parse_args() -> argparse.Namespace:
     parser = Parser(__doc__)
     add = parser.add_argument
     add('config', nargs='?', help='config file')
-    add(
-        'checkpoint',
-        nargs='*',
-        help='weights of the whole model; several: epochs of one training',
-    )
+    add('checkpoint', nargs='*', help='weights of the whole model; several: epochs of one training')
     add('--figure', nargs='+', metavar='NAME', help='see --list')
     add('--list', action='store_true', help='print all figures and what each needs')
     add('--out', type=output_folder, metavar='DIR', help='for the pictures, made if need be')
