@@ -232,7 +232,7 @@ def _guess(text: str) -> Any:
         parts = split(bare if content is None else content)
     except ValueError:
         return str(text)
-    if content is None and ',' not in bare:
+    if content is None and parts in ([], [bare]):
         return str(text)
     values = [_element(part, Any) for part in parts]
     return tuple(values) if bare[0] == '(' and content is not None else values

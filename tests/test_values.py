@@ -1,5 +1,7 @@
 """Texts of a command line as values of the type that is wanted."""
 
+import random
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Callable, Literal, Mapping, Optional, Sequence, Union
 
@@ -75,6 +77,7 @@ def test_of_a_type(text, kind, value):
         ('[1,[2,3]]', [1, [2, 3]]), ('[(a,b),(c,d)]', [('a', 'b'), ('c', 'd')]),
         ('(1,2)', (1, 2)),
         ("{'a': 1}", {'a': 1}), ('{a', '{a'), ('[open', '[open'), ("don't, do", ["don't", 'do']),
+        ('[a, "b"] =1', '[a, "b"] =1'), ('"a,b" c', '"a,b" c'), ('a,', ['a']), ('', ''),
         ('encoder.frames.,encoder.text.', ['encoder.frames.', 'encoder.text.']),
     ],
 )  # fmt: skip
@@ -115,3 +118,14 @@ def test_what_is_inside():
     nested = dict(a=[dict(b=3)])
     assert part(part(part(nested, 'a'), '0'), 'b') == 3
     assert part(nested, 'x') is None and part([1], '5') is None and part('text', '0') is None
+
+
+def test_any_text_has_a_value():
+    letters, draw = 'a1, []()"\'{}=-.N', random.Random(0)
+    for _ in range(3000):
+        text = ''.join(draw.choices(letters, k=draw.randrange(12)))
+        read(text)
+        assert read(text, str) == text
+        for kind in (int, list[str], Optional[Sequence[float]], dict, bool):
+            with suppress(ValueError):
+                read(text, kind)
