@@ -11,6 +11,7 @@ import runpy
 import sys
 from pathlib import Path
 
+from mmvtr.command_line import tool
 from mmvtr.utils import tool_folder
 
 USAGE = 'python -m mmvtr TOOL ...         python -m mmvtr TOOL --help'
@@ -30,6 +31,7 @@ def overview() -> str:
     return '\n'.join([USAGE, '', *lines])
 
 
+@tool
 def main() -> None:
     known, name = tools(), (sys.argv[1:] or ['--help'])[0]
     if name in ('-h', '--help'):

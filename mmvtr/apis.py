@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import logging
+import os
 from pathlib import Path
 from typing import Any, Iterable, Optional, Sequence, Union
 
@@ -29,6 +30,7 @@ from mmvtr.engine.evaluation import Encoded, encode_batch
 from mmvtr.engine.evaluation_loop import TwoPassLoader, gather
 from mmvtr.functional.gaussian import geometric_sigma
 from mmvtr.progress import show_progress
+from mmvtr.reasons import without_workers
 from mmvtr.registry import MODELS
 from mmvtr.store import GalleryStore
 from mmvtr.structures import Levels
@@ -63,6 +65,8 @@ def load_retriever(
     """
     cfg = copy.deepcopy(config) if isinstance(config, Config) else Config.fromfile(config)
     if checkpoint is not None:
+        if not os.path.isfile(checkpoint):  # before a model is built in vain
+            raise FileNotFoundError(f'checkpoint {checkpoint} does not exist')
         forget_pretrained(cfg.model)
     init_default_scope(cfg.get('default_scope', 'mmvtr'))
     with torch.random.fork_rng(devices=[]):
@@ -118,7 +122,7 @@ def encode_set(
     for kind in kinds:
         batches = loaders[kind]
         words = f'batches of {kind}s encoded'
-        with show_progress(words, len(batches), shown=shown) as advance:
+        with show_progress(words, len(batches), shown=shown) as advance, without_workers():
             for batch in batches:
                 broken += batch['data_samples']['broken']
                 if kind in batch['inputs']:  # not all videos of the batch are broken
@@ -382,6 +386,9 @@ class _Loose(VideoTextDataset):
         if not any(self._given):
             raise ValueError('nothing to encode: no text and no video')
         super().__init__(video_pipeline, text_pipeline, on_broken=on_broken)
+
+    def origin(self) -> str:
+        return 'texts' if self._given[0] else 'videos'
 
     def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         texts, videos = self._given

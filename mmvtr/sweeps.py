@@ -29,6 +29,7 @@ from mmengine.config import Config
 
 from mmvtr.engine.config_checks import check_config
 from mmvtr.utils import config_folder, load_config
+from mmvtr.values import part
 
 #: Keys of a sweep and of a run.
 NEEDED, ALLOWED = ('paper', 'table', 'section', 'about', 'config', 'metrics', 'runs'), ('note',)
@@ -178,20 +179,13 @@ def _check_options(run: Run, cfg: Config) -> None:
     for option in run.options:
         first = option.partition('.')[0]
         for key in [option.replace(first, full, 1) for full in shortcuts.get(first, [first])]:
-            part: Any = plain
+            found: Any = plain
             for name in key.split('.')[:-1]:
-                part = _inner(part, name)
-                if part is None:
+                found = part(found, name)
+                if found is None:
                     raise SystemExit(
                         f'error: sweep run {run.name!r:.60}: {run.config} has no {key}'
                     )
-
-
-def _inner(part: Any, name: str) -> Any:
-    """A part of a config by its key or its place; None: there is none."""
-    if isinstance(part, (list, tuple)):
-        return part[int(name)] if name.isdigit() and int(name) < len(part) else None
-    return part.get(name) if hasattr(part, 'get') else None
 
 
 def row_of(run: Run, results: Mapping[str, float], metrics: Mapping[str, str]) -> dict[str, float]:
@@ -241,9 +235,12 @@ def _beside(path: Path, config: str) -> str:
     return str(near) if near.is_file() and not Path(config).is_file() else config
 
 
-def _written(value: Any) -> str:
+def _written(value: Any, inside: bool = False) -> str:
+    """As :func:`mmvtr.values.read` takes it; what a list could be cut at is put in quotes."""
     if isinstance(value, (list, tuple)):
-        return '[' + ','.join(map(_written, value)) + ']'
+        return '[' + ','.join(_written(one, inside=True) for one in value) + ']'
+    if inside and isinstance(value, str) and re.search(r'[\s,()\[\]{}]', value):
+        return f"'{value}'"
     return str(value)
 
 

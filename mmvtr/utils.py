@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 import os
 import zlib
+from contextlib import suppress
+from functools import reduce
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Iterable, NamedTuple, Optional
@@ -14,6 +16,7 @@ from mmengine.config import Config
 
 import mmvtr.hub  # noqa: F401 - mmengine's readers of configs know `mmvtr::`
 from mmvtr.registry import forget_pretrained  # noqa: F401 - users know it by this module
+from mmvtr.values import Written, alternatives, is_known, like, part, read, takes_text
 
 
 def register_all_modules(init_default_scope: bool = True) -> None:
@@ -53,6 +56,10 @@ class OnceFormatted(Config):
         if known is None or known[0] != content:
             known = self.__dict__['_formatted'] = content, super().pretty_text
         return known[1]
+
+
+class OptionError(ValueError):
+    """An option that cannot be set; the message begins with its key."""
 
 
 def config_folder() -> Path:
@@ -113,13 +120,14 @@ def load_config(
 
     Args:
         path: the file, or the name of one of the package's own (:func:`named_config`).
-        options: as ``--cfg-options`` gives them, ``{'model.width': 8}``.  A name that the config's
-            ``shortcuts`` knows stands for all keys that are listed there, and ``NAME.more`` for
-            ``more`` of each of them.
+        options: changes, ``{'model.width': 8}``.  A name that the config's ``shortcuts`` knows
+            stands for all keys that are listed there, and ``NAME.more`` for ``more`` of each of
+            them.  A :class:`~mmvtr.values.Written` is read by the type of its key (:func:`typed`).
         work_dir: default: the config's own, else ``work_dirs/<stem of path>``.
 
     Raises:
-        SystemExit: the file does not exist, or it or the options cannot be read.
+        SystemExit: the file does not exist, or it or the options cannot be read; an option whose
+            value is not of its key's type.
     """
     # OpenMP threads that spin for long while they wait take the cores from the data workers: where
     # cores are scarce, the default makes a step several times slower.  Read when torch is loaded.
@@ -127,7 +135,9 @@ def load_config(
     file = _file_or_name(path)
     try:
         cfg = OnceFormatted.of(Config.fromfile(file))
-        cfg.merge_from_dict(_unfold(options or {}, cfg.get('shortcuts', {})))
+        _merge(cfg, options or {})
+    except OptionError as error:
+        raise SystemExit(f'error: config {path}: --cfg-options {error}') from error
     except Exception as error:  # configs are code: anything can be wrong in one
         raise SystemExit(f'error: config {path}: {type(error).__name__}: {error}') from error
     cfg.work_dir = work_dir or cfg.get('work_dir') or str(Path('work_dirs', Path(path).stem))
@@ -138,6 +148,50 @@ def load_config(
             loader.pop('persistent_workers', None)
             loader.pop('prefetch_factor', None)
     return cfg
+
+
+def typed(cfg: Config, key: str, value: Any) -> Any:
+    """The value of an option that was typed on a command line.
+
+    A number, True or False is read where the config holds such.  Else the parameter's annotation
+    decides, and of one without the type of what the config holds: a string stays as it is typed.
+    Where neither is known the text alone decides, see :func:`mmvtr.values.read`.
+
+    Args:
+        cfg: the config.
+        key: in full.
+        value: one that is not :class:`~mmvtr.values.Written` has its type already.
+
+    Raises:
+        OptionError: it cannot be read so.
+    """
+    if not isinstance(value, Written):
+        return value
+    there = reduce(part, key.split('.'), cfg)
+    kind = like(there)
+    if isinstance(there, (bool, int, float)):
+        with suppress(ValueError):
+            return read(value, kind)
+    if isinstance(there, str) and read(value) == value:
+        return str(value)
+    from mmvtr.engine.option_values import kind_at  # imports torch
+
+    told = kind_at(cfg, key)
+    kind = told if is_known(told) else kind
+    if value == 'None' and not takes_text(alternatives(kind)):
+        return None  # takes a part of the config away
+    try:
+        return read(value, kind)
+    except ValueError as error:
+        raise OptionError(f'{key}: {error}') from None
+
+
+def _merge(cfg: Config, options: dict[str, Any]) -> None:
+    """Put options into a config, the types of components first: they say what others are to be."""
+    unfolded = _unfold(options, cfg.get('shortcuts', {}))
+    place = dict(_delete_=0, type=1)
+    for key in sorted(unfolded, key=lambda key: place.get(key.rpartition('.')[2], 2)):
+        cfg.merge_from_dict({key: typed(cfg, key, unfolded[key])})
 
 
 def _file_or_name(path: str) -> Path:
@@ -166,7 +220,7 @@ def _unfold(options: dict[str, Any], shortcuts: dict[str, list[str]]) -> dict[st
         first, dot, rest = name.partition('.')
         for key in [f'{key}{dot}{rest}' for key in shortcuts.get(first, [first])]:
             if key in unfolded:
-                raise ValueError(f'{key} is set twice, by {name} and by itself or another name')
+                raise OptionError(f'{key} is set twice, by {name} and by itself or another name')
             unfolded[key] = value
     return unfolded
 

@@ -8,7 +8,9 @@ import pytest
 import torch
 
 from children import ROOT, run_tool
-from mmvtr.sweeps import check_sweep, read_sweep, sweep_names, table
+from mmvtr.sweeps import Run, check_sweep, read_sweep, sweep_names, table
+from mmvtr.utils import load_config
+from mmvtr.values import Written, read
 
 TOOL = ROOT / 'tools/sweep.py'
 SMALL = """
@@ -125,3 +127,21 @@ def test_bad_input(folder):
     assert 'model.temperature.innit' in typo and 'init' in typo
     typo = refused('model.temperature', 'model.temperatur', SystemExit)
     assert "sweep run 'tau .05'" in typo or 'model.temperatur' in typo
+
+
+@pytest.mark.parametrize('name', sweep_names())
+def test_options_mean_the_same_on_a_command_line(name):
+    for run in read_sweep(name).runs:
+        typed = dict(word.split('=', 1) for word in run.written())
+        given = load_config(run.config, run.options).to_dict()
+        written = {key: Written(value) for key, value in typed.items()}
+        assert load_config(run.config, written).to_dict() == given
+
+
+def test_odd_options_on_a_command_line():
+    words = ['My Clips', 'a,b', r'C:\new', '[x]', '2024']
+    run = Run('odd', 'own_clip4clip', {'videos': 'a, b', 'test_dataloader.dataset.names': words})
+    typed = dict(word.split('=', 1) for word in run.written())
+    cfg = load_config(run.config, {key: Written(value) for key, value in typed.items()})
+    assert cfg.test_dataloader.dataset.videos == 'a, b'
+    assert read(typed['test_dataloader.dataset.names'], list[str]) == words

@@ -9,22 +9,20 @@ reads the file with ``queries='bank', bank_file=FILE``, tools/export_index.py wi
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any, Optional
 
-from mmengine.config import Config, DictAction
+from mmengine.config import Config
 
+from mmvtr.command_line import Parser, output_file, tool
 from mmvtr.utils import load_config
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(__doc__)
     add = parser.add_argument
     add('config', help='config file')
     add('checkpoint', help='checkpoint file of the same model')
-    add('--out', required=True, metavar='FILE', type=Path, help='.pth file to write')
+    add('--out', required=True, metavar='FILE', type=output_file, help='.pth file to write')
     add(
         '--max',
         type=int,
@@ -33,7 +31,7 @@ def parse_args() -> argparse.Namespace:
         help="at most so many texts, and videos: random ones by the config's seed (default: NCL's "
         '16384; token-wise models store the tokens of each)',
     )
-    add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
+    parser.add_cfg_options()
     return parser.parse_args()
 
 
@@ -54,15 +52,13 @@ class Sample:
         return Subset(items, sorted(order[: self.limit].tolist()))
 
 
+@tool
 def main() -> None:
     args = parse_args()
     if args.max < 1:
         raise SystemExit(f'error: --max must be 1 or more, not {args.max}')
     cfg = load_config(args.config, args.cfg_options)
-    try:
-        export(args, cfg)
-    except (OSError, RuntimeError, ValueError) as error:
-        raise SystemExit(f'error: {error}') from error
+    export(args, cfg)
 
 
 def export(args: argparse.Namespace, cfg: Config) -> None:

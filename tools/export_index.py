@@ -25,19 +25,18 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Iterator, Optional
 
-from mmengine.config import Config, DictAction
+from mmengine.config import Config
 
+from mmvtr.command_line import Parser, output_folder, tool
 from mmvtr.utils import load_config
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(__doc__)
     add = parser.add_argument
     add('config', help='config file')
     add('checkpoint', help='checkpoint file of the same model')
-    add('--out', required=True, metavar='DIR', type=Path, help='folder to write')
+    add('--out', required=True, metavar='DIR', type=output_folder, help='folder to write')
     names = ('sinkhorn', 'unbalanced_sinkhorn', 'inverted_softmax')
     add('--transform', choices=names, help='default: raw scores')
     add(
@@ -68,7 +67,7 @@ def parse_args() -> argparse.Namespace:
         help='what keeps the vectors; default: lance if it is installed, else faiss',
     )
     add('--to', metavar='URL', help='of a Qdrant server, and the name of a new collection')
-    add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
+    parser.add_cfg_options()
     return parser.parse_args()
 
 
@@ -106,14 +105,12 @@ def check_options(args: argparse.Namespace) -> None:
         raise ValueError(f'--temperature must be positive, not {args.temperature}')
 
 
+@tool
 def main() -> None:
     args = parse_args()
-    try:
-        check_options(args)
-        cfg = load_config(args.config, args.cfg_options)
-        export(args, cfg)
-    except (ImportError, OSError, RuntimeError, ValueError) as error:
-        raise SystemExit(f'error: {error}') from error
+    check_options(args)
+    cfg = load_config(args.config, args.cfg_options)
+    export(args, cfg)
 
 
 def export(args: argparse.Namespace, cfg: Config) -> None:

@@ -22,19 +22,18 @@ import argparse
 from pathlib import Path
 from typing import Any, BinaryIO, Iterable
 
-from mmengine.config import Config, DictAction
+from mmengine.config import Config
 
+from mmvtr.command_line import Parser, output_folder, tool
 from mmvtr.utils import load_config
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(__doc__)
     add = parser.add_argument
     add('config', help='config file')
     add('checkpoint', help='checkpoint file of the same model')
-    add('--out', required=True, metavar='DIR', type=Path, help='folder to write')
+    add('--out', required=True, metavar='DIR', type=output_folder, help='folder to write')
     add('--split', choices=['train', 'val', 'test'], default='train', help='default: train')
     add(
         '--format',
@@ -42,17 +41,15 @@ def parse_args() -> argparse.Namespace:
         default='npy',
         help='a file for each item, or one for all (default: npy)',
     )
-    add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
+    parser.add_cfg_options()
     return parser.parse_args()
 
 
+@tool
 def main() -> None:
     args = parse_args()
     cfg = load_config(args.config, args.cfg_options)
-    try:
-        export(args, cfg)
-    except (ImportError, OSError, RuntimeError, ValueError) as error:
-        raise SystemExit(f'error: {error}') from error
+    export(args, cfg)
 
 
 def export(args: argparse.Namespace, cfg: Config) -> None:

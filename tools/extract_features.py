@@ -29,23 +29,26 @@ import shutil
 from pathlib import Path
 from typing import Any, Iterator
 
-from mmengine.config import Config, DictAction
+from mmengine.config import Config
 
+from mmvtr.command_line import Parser, count, output_folder, tool
 from mmvtr.utils import load_config
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(__doc__)
     add = parser.add_argument
     add('config', help='config file')
-    add('checkpoint', nargs='?', help="default: the tower's own (pretrained) weights")
+    add(
+        'checkpoint',
+        nargs='?',
+        help="default: the tower's own (pretrained) weights",
+    )
     add(
         '--out',
         required=True,
         metavar='DIR',
-        type=Path,
+        type=output_folder,
         help='folder to write; what is there already is not done again',
     )
     add(
@@ -58,8 +61,14 @@ def parse_args() -> argparse.Namespace:
     add('--features', action='store_true', help='with --format parquet: frame features as well')
     add('--engine', choices=['here', 'ray'], default='here', help='who runs it (default: here)')
     add('--texts', action='store_true', help='word features of the texts, not of the videos')
-    add('--batch-size', type=int, default=8, metavar='ITEMS', help='encoded at a time (default: 8)')
-    add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
+    add(
+        '--batch-size',
+        type=count,
+        default=8,
+        metavar='ITEMS',
+        help='encoded at a time (default: 8)',
+    )
+    parser.add_cfg_options()
     return parser.parse_args()
 
 
@@ -139,6 +148,7 @@ class Hdf5Store:
         shutil.rmtree(self.parts.folder)
 
 
+@tool
 def main() -> None:
     args = parse_args()
     if args.format == 'parquet':
@@ -188,29 +198,23 @@ def extract_rows(args: argparse.Namespace) -> None:
     if args.texts:
         raise SystemExit('error: --format parquet has rows of videos: --texts needs npy or hdf5')
     cfg = load_config(args.config, args.cfg_options)
-    try:
-        from mmvtr.extraction.engines import run_here, run_on_ray
-        from mmvtr.extraction.extractor import Extractor
-        from mmvtr.extraction.parts import Parts
-        from mmvtr.extraction.rows import listed_videos
-    except ImportError as error:
-        raise SystemExit(f'error: {error}') from None
+    from mmvtr.extraction.engines import run_here, run_on_ray
+    from mmvtr.extraction.extractor import Extractor
+    from mmvtr.extraction.parts import Parts
+    from mmvtr.extraction.rows import listed_videos
     from mmvtr.progress import show_progress
     from mmvtr.utils import Share
 
     share = Share.of_environment()
     if args.engine == 'ray' and share.world > 1:
         raise SystemExit('error: --engine ray has processes of its own: start it without torchrun')
-    try:
-        records = listed_videos(Path(args.videos)) if args.videos else videos_of(cfg)
-        extractor = Extractor(cfg, args.checkpoint, features=args.features, device=share.device)
-        pipeline = [*cfg.test_dataloader.dataset.video_pipeline, f'features: {args.features}']
-        args.out.mkdir(parents=True, exist_ok=True)
-        check_origin(args.out / 'origin.txt', extractor.model, pipeline)
-        parts = Parts(args.out)
-        there = parts.ids()
-    except (FileNotFoundError, RuntimeError, ValueError) as error:
-        raise SystemExit(f'error: {error}') from error
+    records = listed_videos(Path(args.videos)) if args.videos else videos_of(cfg)
+    extractor = Extractor(cfg, args.checkpoint, features=args.features, device=share.device)
+    pipeline = [*cfg.test_dataloader.dataset.video_pipeline, f'features: {args.features}']
+    args.out.mkdir(parents=True, exist_ok=True)
+    check_origin(args.out / 'origin.txt', extractor.model, pipeline)
+    parts = Parts(args.out)
+    there = parts.ids()
     mine = [records[i] for i in share.places(record['id'] for record in records)]
     todo = [record for record in mine if record['id'] not in there]
     print(f'{args.out}: {len(todo)} videos to do, {len(mine) - len(todo)} are there')
@@ -221,12 +225,9 @@ def extract_rows(args: argparse.Namespace) -> None:
         options = dict(batch_size=args.batch_size, advance=advance)
         if args.engine == 'ray':
             del extractor  # Ray's actors have their own
-            try:
-                broken = run_on_ray(
-                    cfg, args.checkpoint, todo, parts, features=args.features, **options
-                )
-            except ImportError as error:
-                raise SystemExit(f'error: {error}') from None
+            broken = run_on_ray(
+                cfg, args.checkpoint, todo, parts, features=args.features, **options
+            )
         else:
             workers = loader.get('num_workers', 0)
             broken = run_here(extractor, todo, parts, num_workers=workers, **options)
@@ -249,10 +250,7 @@ def build_model(cfg: Config, checkpoint: str | None, device: str) -> Any:
     """The config's model; random weights, if any, are those of the config's seed."""
     from mmvtr.apis import load_retriever
 
-    try:
-        return load_retriever(cfg, checkpoint, device=device)[0]
-    except (FileNotFoundError, RuntimeError) as error:
-        raise SystemExit(f'error: {error}') from error
+    return load_retriever(cfg, checkpoint, device=device)[0]
 
 
 def build_datasets(cfg: Config, kind: str) -> list[Any]:
@@ -302,11 +300,8 @@ def missing(datasets: list[Any], store: Any, kind: str, share: Any) -> list[tupl
     todo = []
     for dataset in datasets:
         names = ids(dataset, kind)
-        try:
-            mine = ((i, names[i]) for i in share.places(names))
-            new = [i for i, n in mine if n not in seen and n not in store]
-        except ValueError as error:
-            raise SystemExit(f'error: {error}') from error
+        mine = ((i, names[i]) for i in share.places(names))
+        new = [i for i, n in mine if n not in seen and n not in store]
         todo.append((dataset, new))
         seen.update(names)
     return todo

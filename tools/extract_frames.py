@@ -24,22 +24,21 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, Iterator
 
-from mmengine.config import Config, DictAction
+from mmengine.config import Config
 
+from mmvtr.command_line import Parser, output_folder, tool
 from mmvtr.utils import load_config
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(__doc__)
     add = parser.add_argument
     add('config', help='config file, whose video pipelines begin with LoadVideo')
     add(
         '--out',
         required=True,
         metavar='DIR',
-        type=Path,
+        type=output_folder,
         help='folder to write; the same command goes on',
     )
     add(
@@ -58,7 +57,7 @@ def parse_args() -> argparse.Namespace:
         help='videos a shard (default: 256)',
     )
     add('--processes', type=int, default=len(os.sched_getaffinity(0)), help='default: all cores')
-    add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
+    parser.add_cfg_options()
     args = parser.parse_args()
     for name in ('size', 'fps', 'shard_size', 'processes'):
         if getattr(args, name) is not None and getattr(args, name) < 1:
@@ -70,6 +69,7 @@ def parse_args() -> argparse.Namespace:
     return args
 
 
+@tool
 def main() -> None:
     args = parse_args()
     cfg = load_config(args.config, args.cfg_options)

@@ -13,19 +13,18 @@ from __future__ import annotations
 import argparse
 from typing import Any, Sequence
 
-from mmengine.config import Config, DictAction
+from mmengine.config import Config
 
+from mmvtr.command_line import Parser, count, query, tool
 from mmvtr.utils import load_config
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(__doc__)
     add = parser.add_argument
     add('config', help='config file')
     add('checkpoint', help='checkpoint file of the same model')
-    add('texts', nargs='+', metavar='TEXT', help='what to look for')
+    add('texts', nargs='+', type=query, metavar='TEXT', help='what to look for')
     add('--k', type=int, default=5, help='videos a text (default: 5)')
     add(
         '--split',
@@ -36,12 +35,12 @@ def parse_args() -> argparse.Namespace:
     add('--store', metavar='DIR', help='a gallery whose videos to look at, in place of the set')
     add(
         '--shortlist',
-        type=int,
+        type=count,
         default=20,
         metavar='N',
         help='videos a text that the gallery finds first (default: 20)',
     )
-    add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
+    parser.add_cfg_options()
     args = parser.parse_args()
     if args.k < 1:
         parser.error(f'--k must be at least 1, not {args.k}')
@@ -50,13 +49,10 @@ def parse_args() -> argparse.Namespace:
     return args
 
 
+@tool
 def main() -> None:
     args = parse_args()
-    try:
-        find(args, load_config(args.config, args.cfg_options))
-    except (ImportError, KeyError, OSError, RuntimeError, ValueError) as error:
-        reason = error.args[0] if isinstance(error, KeyError) else error
-        raise SystemExit(f'error: {reason}') from error
+    find(args, load_config(args.config, args.cfg_options))
 
 
 def find(args: argparse.Namespace, cfg: Config) -> None:

@@ -19,7 +19,10 @@ import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from mmengine.config import Config, DictAction
+from mmengine.config import Config
+
+from mmvtr.command_line import Parser, tool
+from mmvtr.reasons import reason
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Exit status of a rehearsal, in words.
@@ -27,9 +30,7 @@ STATUS = ('met', 'NOT MET', 'cannot be rehearsed', 'crashed')
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(__doc__)
     add = parser.add_argument
     add('config', nargs='?', help='config file of a real training')
     add('--all', action='store_true', help='every config under configs/ that is not planted')
@@ -44,14 +45,7 @@ def parse_args() -> argparse.Namespace:
     )
     add('--page', type=Path, help='with --all: write the table of all results here')
     add('--only-page', action='store_true', help='with --page: train nothing')
-    add(
-        '--cfg-options',
-        nargs='+',
-        action=DictAction,
-        default={},
-        metavar='KEY=VALUE',
-        help='config changes',
-    )
+    parser.add_cfg_options()
     args = parser.parse_args()
     if args.all == (args.config is not None):
         parser.error('give a CONFIG or --all')
@@ -62,6 +56,7 @@ def parse_args() -> argparse.Namespace:
     return args
 
 
+@tool
 def main() -> None:
     args = parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
@@ -86,9 +81,13 @@ def rehearse_one(args: argparse.Namespace) -> int:
     except Unknown as error:
         print(f'error: {args.config}: {error}', file=sys.stderr)
         return 2
-    except Exception:
-        traceback.print_exc()
-        return 3
+    except Exception as error:
+        said = reason(error)
+        if said is None:
+            traceback.print_exc()
+            return 3
+        print(f'error: {args.config}: {said}', file=sys.stderr)
+        return 2
 
 
 def _met(args: argparse.Namespace, cfg: Config) -> bool:

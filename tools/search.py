@@ -12,16 +12,14 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from mmengine.config import DictAction
+from mmvtr.command_line import Parser, check_files, query, setting, tool
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(__doc__)
     add = parser.add_argument
     add('index', metavar='DIR', help='folder of the gallery, or its URL')
-    add('texts', nargs='*', metavar='TEXT', help='what to search for')
+    add('texts', nargs='*', type=query, metavar='TEXT', help='what to search for')
     add('--k', type=int, default=10, help='videos a text (default: 10)')
     add('--add', nargs='+', default=[], metavar='VIDEO', help='files to add first, for good')
     add('--delete', nargs='+', default=[], metavar='ID', help='videos to remove first, for good')
@@ -30,33 +28,35 @@ def parse_args() -> argparse.Namespace:
     add(
         '--filter',
         nargs='+',
-        action=DictAction,
+        type=setting,
+        action='extend',
         metavar='COLUMN=VALUE',
-        help='search only videos whose columns have these values',
+        help='search only videos whose columns have these values; of one column any of several',
     )
     add('--config', metavar='FILE', help='of the model; default: config.json in the folder')
     add('--checkpoint', metavar='FILE', help='where it is now, if it has moved since the export')
     args = parser.parse_args()
     if not (args.texts or args.add or args.delete or args.convert):
         parser.error('a TEXT to search for, or videos to --add or --delete')
+    if args.k < 1:
+        raise ValueError(f'k must be 1 or more, not {args.k}')
+    check_files(args.add)
     return args
 
 
+@tool
 def main() -> None:
-    args = parse_args()
-    try:
-        run(args)
-    except (ImportError, KeyError, OSError, RuntimeError, ValueError) as error:
-        reason = error.args[0] if isinstance(error, KeyError) else error
-        raise SystemExit(f'error: {reason}') from error
+    run(parse_args())
 
 
 def run(args: argparse.Namespace) -> None:
     """Remove and add, then search."""
     from mmvtr.store import open_store
+    from mmvtr.store.filters import as_typed
 
     changes = bool(args.add or args.delete or args.convert)
     with open_store(args.index, write=changes) as store:
+        wanted = as_typed(args.filter, store.types)
         if args.delete:
             store.delete(args.delete)
         if args.add or args.texts:
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> None:
                 apis.vectors(model, texts.levels),
                 args.k,
                 transform=not args.raw,
-                filter=args.filter,
+                filter=wanted,
             )
             for text, hits in zip(args.texts, found):
                 print(text)

@@ -19,13 +19,13 @@ import webbrowser
 from pathlib import Path
 from typing import Optional
 
+from mmvtr.command_line import Parser, tool
+
 LOOPBACK = ('localhost', '127.0.0.1', '::1')
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(__doc__)
     add = parser.add_argument
     add('store', nargs='?', metavar='DIR', help='folder of the gallery, or its URL')
     add('--demo', action='store_true', help='make a planted gallery, serve it and open the page')
@@ -52,14 +52,9 @@ def parse_args() -> argparse.Namespace:
     return args
 
 
+@tool
 def main() -> None:
-    args = parse_args()
-    try:
-        serve(args)
-    except (ImportError, OSError, RuntimeError, ValueError) as error:
-        raise SystemExit(f'error: {error}') from error
-    except KeyboardInterrupt:  # the server has ended by then
-        raise SystemExit(130) from None
+    serve(parse_args())
 
 
 def serve(args: argparse.Namespace) -> None:

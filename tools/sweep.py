@@ -22,17 +22,14 @@ import sys
 from pathlib import Path
 from typing import Any, Iterator, Optional
 
-from mmengine.config import DictAction
-
+from mmvtr.command_line import Parser, tool
 from mmvtr.storage import write_atomically
 from mmvtr.sweeps import Run, Sweep, check_sweep, read_sweep, row_of, sweep_names, table
 from mmvtr.utils import tool_folder
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(__doc__)
     add = parser.add_argument
     add('sweep', nargs='?', help='name or file of a sweep')
     add('--list', action='store_true', help='print all sweeps and where they are printed')
@@ -43,20 +40,14 @@ def parse_args() -> argparse.Namespace:
     add('--gpus', type=int, default=0, help='processes of a training; default: one, no launcher')
     add('--dry', action='store_true', help='print the commands, run nothing')
     add('--table', action='store_true', help='the table of what is done, run nothing')
-    add(
-        '--cfg-options',
-        nargs='+',
-        action=DictAction,
-        default={},
-        metavar='KEY=VALUE',
-        help='config changes of every run',
-    )
+    parser.add_cfg_options(' of every run')
     args = parser.parse_args()
     if not args.sweep and not args.list:
         parser.error('name a sweep, or --list')
     return args
 
 
+@tool
 def main() -> None:
     args = parse_args()
     if args.list:
@@ -65,11 +56,8 @@ def main() -> None:
             where = f'{sweep.paper} {sweep.table}, Sec. {sweep.section}'
             print(f'{name:22} {where}: {sweep.about} ({len(sweep.runs)} runs)')
         return
-    try:
-        sweep = read_sweep(args.sweep, config=args.config, options=args.cfg_options)
-        chosen = choose(sweep, args.only)
-    except ValueError as error:
-        raise SystemExit(f'error: {error}') from error
+    sweep = read_sweep(args.sweep, config=args.config, options=args.cfg_options)
+    chosen = choose(sweep, args.only)
     work = args.work or Path('work_dirs/sweeps') / sweep.name
     if not args.table:
         check_sweep(sweep)

@@ -17,15 +17,14 @@ import argparse
 import os
 from typing import Any, Optional, Sequence
 
-from mmengine.config import Config, DictAction
+from mmengine.config import Config
 
+from mmvtr.command_line import Parser, output_file, tool
 from mmvtr.utils import forget_pretrained, load_config
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(__doc__)
     add = parser.add_argument
     add('config', help='config file')
     add(
@@ -42,9 +41,14 @@ def parse_args() -> argparse.Namespace:
         help="of several checkpoints: 'sum' (default: equal weights), or one weight each",
     )
     add('--work-dir', help='for the log; default work_dirs/<config name>')
-    add('--out', metavar='FILE', help='write the metrics to this .json, .yaml or .pkl file')
+    add(
+        '--out',
+        type=output_file,
+        metavar='FILE',
+        help='write the metrics to this .json, .yaml or .pkl file',
+    )
     add('--amp', action='store_true', help='encode in bfloat16 (scores stay float32)')
-    add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
+    parser.add_cfg_options()
     add(
         '--launcher',
         choices=['none', 'pytorch', 'slurm', 'mpi'],
@@ -72,6 +76,7 @@ def check_args(args: argparse.Namespace, cfg: Config) -> None:
         raise SystemExit(f'error: {args.config} has no test_dataloader')
 
 
+@tool
 def main() -> None:
     args = parse_args()
     cfg = load_config(args.config, args.cfg_options, args.work_dir)
@@ -87,7 +92,7 @@ def main() -> None:
     from mmvtr.engine.config_checks import check_config
     from mmvtr.engine.zero_shot import state_zero_shot
 
-    check_config(cfg, args.cfg_options or ())
+    check_config(cfg, args.cfg_options)
     seeds, choices = zip(*map(origin, args.checkpoints)) if args.checkpoints else ((), ())
     if seeds and seeds[0] is not None:
         cfg.merge_from_dict({'randomness.seed': seeds[0]})  # the protocol line states it
@@ -129,10 +134,7 @@ def fuse(cfg: Config, args: argparse.Namespace, seeds: Sequence[Optional[int]]) 
         path if seed is None else f'{path} (seed {seed})'
         for path, seed in zip(args.checkpoints, seeds)
     ]
-    try:
-        fuse_config(cfg, origins, read_fusion(args.fusion))
-    except ValueError as error:
-        raise SystemExit(f'error: {error}') from error
+    fuse_config(cfg, origins, read_fusion(args.fusion))
 
 
 def load_members(model: Any, paths: Sequence[str]) -> None:

@@ -11,16 +11,15 @@ import os
 import sys
 from typing import Any
 
-from mmengine.config import Config, DictAction
+from mmengine.config import Config
 
+from mmvtr.command_line import Parser, tool
 from mmvtr.endings import Ending, check_writable
 from mmvtr.utils import load_config
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(__doc__)
     add = parser.add_argument
     add('config', help='config file')
     add('--work-dir', help='for logs and checkpoints; default work_dirs/<config name>')
@@ -47,7 +46,7 @@ def parse_args() -> argparse.Namespace:
     add('--seed', type=int, help="default: the config's randomness.seed")
     add('--diff-rank-seed', action='store_true', help='another seed for each process')
     add('--deterministic', action='store_true', help='deterministic cuDNN algorithms')
-    add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
+    parser.add_cfg_options()
     add(
         '--launcher',
         choices=['none', 'pytorch', 'slurm', 'mpi'],
@@ -113,6 +112,7 @@ def use_amp(cfg: Config) -> None:
         raise SystemExit(f'error: --amp does not know how to change optim_wrapper.type={kind!r}')
 
 
+@tool
 def main() -> None:
     args = parse_args()
     cfg = load_config(args.config, args.cfg_options, args.work_dir)
@@ -133,7 +133,7 @@ def train(cfg: Config, args: argparse.Namespace, ending: Ending) -> None:
     from mmvtr.engine.schedule_checks import check_joint_batch, check_warmup, linear_rule
     from mmvtr.engine.starting_weights import start_from
 
-    check_config(cfg, args.cfg_options or ())
+    check_config(cfg, args.cfg_options)
     check_warmup(cfg)
     launch.start_processes(cfg, args.launcher)
     with launch.claim(cfg.work_dir) as lock:  # before anything in it is read

@@ -209,7 +209,7 @@ def _typed(value: dict, place: Place) -> Iterator[str]:
     scope = value.get('_scope_')
     # A component inside of another is looked for as ours do it, the others as the Runner does.
     elsewhere = ANYWHERE if place.kinds is ANYWHERE else [one.parent for one in ANYWHERE]
-    found = list(_lookup(kind, place.kinds, scope)) or list(_lookup(kind, elsewhere, scope))
+    found = list(lookup(kind, place.kinds, scope)) or list(lookup(kind, elsewhere, scope))
     if not found:
         known = {name for one in place.kinds for name in _names(one, kind)}
         alike = nearest(str(kind), known)
@@ -266,7 +266,7 @@ def _is_component(value: Any) -> bool:
     return isinstance(value, dict) and 'type' in value
 
 
-def _lookup(
+def lookup(
     kind: Any, registries: Sequence[Registry], scope: Optional[str] = None
 ) -> Iterator[Callable]:
     """What a type stands for in each of the registries."""
@@ -327,7 +327,7 @@ def _loader(value: Any, key: str) -> Iterator[str]:
 
 def _positional(kind: Any, one: Registry) -> Sequence[str]:
     """Names of what a function must be called with."""
-    return [name for found in _lookup(kind, [one]) for name in arguments_of(found).required]
+    return [name for found in lookup(kind, [one]) for name in arguments_of(found).required]
 
 
 def _loop(value: Any, split: str) -> Iterator[str]:
@@ -363,7 +363,7 @@ def _optim_wrapper(value: Any) -> Iterator[str]:
     optimizers = Place(f'{key}.optimizer', [registry.OPTIMIZERS], supplied=('params',))
     yield from component(optimizer, optimizers)
     maker = maker or 'DefaultOptimWrapperConstructor'
-    if isinstance(maker, str) and not list(_lookup(maker, [registry.OPTIM_WRAPPER_CONSTRUCTORS])):
+    if isinstance(maker, str) and not list(lookup(maker, [registry.OPTIM_WRAPPER_CONSTRUCTORS])):
         known = set(_names(registry.OPTIM_WRAPPER_CONSTRUCTORS))
         yield f'{key}.constructor: nothing is registered as {short(maker)}{nearest(maker, known)}'
     if str(maker).rpartition('.')[2] in PARAMWISE:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import traceback
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Iterator, Optional, Sequence, Union
@@ -24,6 +23,7 @@ from mmvtr.engine.checkpoint import (
     latest_checkpoint,
     read_checkpoint,
 )
+from mmvtr.reasons import reason
 from mmvtr.registry import DATASETS
 from mmvtr.storage import FolderInUse, FolderLock
 
@@ -84,7 +84,7 @@ def check_datasets(cfg: Config, loaders: Sequence[str] = LOADERS) -> None:
     """Build each dataset of ``cfg`` once, so that bad data stop a run before it starts.
 
     Raises:
-        SystemExit: says in a few lines which dataset cannot be built and why.
+        SystemExit: says which dataset cannot be built and why.
     """
     init_default_scope(cfg.get('default_scope', 'mmengine'))
     for loader in loaders:
@@ -93,12 +93,12 @@ def check_datasets(cfg: Config, loaders: Sequence[str] = LOADERS) -> None:
         try:
             if not len(DATASETS.build(cfg[loader]['dataset'])):
                 raise ValueError('it has no item: no video that has a text')
-        except (OSError, ImportError, KeyError, ValueError, RuntimeError) as error:
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            reason = error.args[0] if isinstance(error, KeyError) else error
+        except Exception as error:
+            said = reason(error)
+            if said is None:
+                raise
             raise SystemExit(
-                f'error: {loader}.dataset of {cfg.filename} cannot be built:\n{reason}\n'
-                f'({type(error).__name__} in {place.filename}:{place.lineno})'
+                f'error: {loader}.dataset of {cfg.filename} cannot be built:\n{said}'
             ) from error
 
 

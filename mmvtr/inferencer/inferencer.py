@@ -164,6 +164,7 @@ class VideoRetrievalInferencer(BaseInferencer):
         kind: Kind = 'video',
         batch_size: Optional[int] = None,
         on_broken: Literal['raise', 'skip'] = 'raise',
+        show_progress: Optional[bool] = None,
         transform: Optional[str] = None,
         bank: Optional[Union[str, Path]] = None,
         temperature: Optional[float] = None,
@@ -182,6 +183,7 @@ class VideoRetrievalInferencer(BaseInferencer):
             kind: 'video' or 'text', what these are.
             batch_size: items encoded at a time; default the config's.
             on_broken: of videos that cannot be read: 'raise', or 'skip' with a warning.
+            show_progress: bars while items are encoded; default that of the inferencer.
             transform: ``'sinkhorn'``, ``'unbalanced_sinkhorn'`` or ``'inverted_softmax'``: add to
                 each score a bias of the item that is learnt from ``bank``, so that no item answers
                 every query.  Or, of texts, ``'sure_first'``: the best that surely holds comes
@@ -209,7 +211,7 @@ class VideoRetrievalInferencer(BaseInferencer):
         common = dict(bank=bank, temperature=temperature)
         check_transform(transform, kind, captions=captions, sure=sure, **common)
         given = self._given(gallery, kind)
-        given, items = self._encode(given, batch_size, on_broken)
+        given, items = self._encode(given, batch_size, on_broken, show_progress)
         check_items(self.model, items, 'the gallery')
         changed = {}
         if transform == SURE_FIRST:
@@ -234,6 +236,7 @@ class VideoRetrievalInferencer(BaseInferencer):
         visualize: bool = False,
         num_frames: int = 6,
         out_dir: Optional[Union[str, Path]] = None,
+        show_progress: Optional[bool] = None,
     ) -> dict[str, Any]:
         """The best of the gallery for each query, of one kind of queries.
 
@@ -249,6 +252,7 @@ class VideoRetrievalInferencer(BaseInferencer):
                 the videos.
             num_frames: of each video of a sheet.
             out_dir: write ``predictions.json`` and ``vis/N.png`` there.
+            show_progress: bars while the queries are encoded; default that of the inferencer.
 
         Returns:
             ``predictions``: for each query a dict of ``query_id``, ``query`` (text or file),
@@ -270,7 +274,7 @@ class VideoRetrievalInferencer(BaseInferencer):
             if isinstance(number, bool) or not isinstance(number, int) or number < 1:
                 raise ValueError(f'{name}: an integer of 1 or more, not {str(number)[:80]!r}')
         given = self._queries(texts, videos, vectors)
-        queries = self.preprocess(given, batch_size)
+        queries = self.preprocess(given, batch_size, show_progress)
         samples = self.forward((given, queries), topk=topk)
         predictions = self._told(samples)
         visualization = self.visualize(
@@ -283,9 +287,14 @@ class VideoRetrievalInferencer(BaseInferencer):
             out_dir=out_dir,
         )
 
-    def preprocess(self, inputs: Given, batch_size: Optional[int] = None) -> Items:
+    def preprocess(
+        self,
+        inputs: Given,
+        batch_size: Optional[int] = None,
+        show_progress: Optional[bool] = None,
+    ) -> Items:
         """Queries, encoded as those of the test set."""
-        _, items = self.pipeline(inputs, batch_size)
+        _, items = self.pipeline(inputs, batch_size, show_progress=show_progress)
         check_items(self.model, items, 'the queries', self.gallery.items)
         return items
 
@@ -425,14 +434,19 @@ class VideoRetrievalInferencer(BaseInferencer):
         return given
 
     def _encode(
-        self, given: Given, batch_size: Optional[int] = None, on_broken: str = 'raise'
+        self,
+        given: Given,
+        batch_size: Optional[int] = None,
+        on_broken: str = 'raise',
+        show_progress: Optional[bool] = None,
     ) -> tuple[Given, Items]:
         """What was encoded, and as what; of broken videos that are skipped, nothing."""
         if given.vectors is not None:
             return given, items_of(given, None)
         cfg = self._reading(given, batch_size)
+        progress = self.show_progress if show_progress is None else show_progress
         if given.kind == 'text':
-            encoded = encode_texts(self.model, cfg, given.sources, progress=self.show_progress)
+            encoded = encode_texts(self.model, cfg, given.sources, progress=progress)
         else:
             paths = [path or name for name, path in zip(given.ids, given.sources)]
             encoded = encode_videos(
@@ -441,7 +455,7 @@ class VideoRetrievalInferencer(BaseInferencer):
                 paths,
                 ids=given.ids,
                 on_broken=on_broken,
-                progress=self.show_progress,
+                progress=progress,
             )
             given = given.keep(encoded.ids)
         return given, items_of(given, encoded)

@@ -8,11 +8,12 @@ item without a value in the column is not found.
 from __future__ import annotations
 
 import math
-from typing import Any, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 
 from mmvtr.store.items import COLUMNS, TYPES, shown
+from mmvtr.values import read
 
 #: Values of one condition.
 MOST_VALUES = 10_000
@@ -31,6 +32,31 @@ class Condition(NamedTuple):
     values: Optional[list[Any]] = None
     least: Optional[float] = None
     most: Optional[float] = None
+
+
+def as_typed(
+    written: Optional[Sequence[tuple[str, str]]], metadata: Mapping[str, str]
+) -> dict[str, Any]:
+    """The filter that is told by ``COLUMN=VALUE`` words: values by the types of the columns.
+
+    Args:
+        written: columns and values as they were typed; a column several times means any of these
+            values, as does a list of numbers.
+        metadata: types of the store's metadata columns.
+
+    Raises:
+        ValueError: an unknown column, or a value of another type than the column's.
+    """
+    types, found = {**COLUMNS, **metadata}, {}
+    for name, text in written or ():
+        kind = TYPES[types.get(name, 'str')]
+        try:
+            value = read(text, kind if kind is str else Union[kind, list[kind]])
+        except ValueError:
+            value = text
+        found.setdefault(name, []).extend(value if isinstance(value, list) else [value])
+    parsed(found, metadata)  # refuses what does not fit
+    return found
 
 
 def parsed(given: Optional[Mapping[str, Any]], metadata: Mapping[str, str]) -> list[Condition]:

@@ -9,6 +9,7 @@ from asked_clips import NAMES, TEXTS, by_hand
 from mmengine.config import Config
 from mmengine.infer import BaseInferencer
 
+import mmvtr.apis
 import mmvtr.inferencer.ranking
 import mmvtr.inferencer.sheets
 from mmvtr.apis import load_retriever, vectors
@@ -366,3 +367,37 @@ def test_questions_that_are_none(make):
     find.set_gallery('clips')
     with pytest.raises(KeyError, match='zebra'):
         find('red zebra')
+
+
+@pytest.mark.parametrize('given', [None, True, False])
+@pytest.mark.parametrize('own', [True, False])
+def test_bars_of_a_call(make, folder, capsys, own, given):
+    find = make(show_progress=own, gallery='clips')
+    capsys.readouterr()
+    chosen = {} if given is None else dict(show_progress=given)
+    find('a dog', **chosen)
+    asked = ''.join(capsys.readouterr())
+    find.set_gallery('clips', **chosen)
+    told = ''.join(capsys.readouterr())
+    shown = own if given is None else given
+    assert ('encoded' in asked, 'encoded' in told) == (shown, shown)
+    assert find.show_progress is own
+
+
+@pytest.mark.parametrize('workers', [0, 2])
+def test_a_broken_video_is_one_sentence(make, folder, tmp_path, workers):
+    for name in 'ab':
+        (tmp_path / f'{name}.mp4').write_text('no video')
+    find = make()
+    find.cfg.test_dataloader.num_workers = workers
+    with pytest.raises(BrokenVideoError) as raised:
+        find.set_gallery(tmp_path, batch_size=1)
+    message = str(raised.value)
+    assert 'a.mp4' in message and '\n' not in message and 'Caught' not in message
+
+
+def test_no_name_of_ours_in_a_message(make, folder):
+    find = make(gallery='clips')
+    with pytest.raises(ValueError) as raised:
+        mmvtr.apis.encode_texts(find.model, find.cfg, ['a dog', ''])
+    assert '_Loose' not in str(raised.value) and 'text 1' in str(raised.value)

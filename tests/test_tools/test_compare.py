@@ -105,3 +105,14 @@ def test_what_is_refused(folder, main, monkeypatch, arguments, message):
     with pytest.raises(SystemExit) as error:
         main()
     assert message in error.value.code and len(error.value.code) <= 500
+
+
+def test_without_scipy(folder, main, monkeypatch):
+    for name in [name for name in sys.modules if name.split('.')[0] == 'scipy']:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, 'scipy', None)
+    monkeypatch.chdir(folder)
+    words = [TOOL, 'seed0.npy', 'seed1.npy', '--positives', 'owner.npy']
+    monkeypatch.setattr(sys, 'argv', words)
+    with pytest.raises(SystemExit, match='^error: this needs the package scipy, .* pip install'):
+        main()

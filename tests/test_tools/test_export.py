@@ -296,7 +296,7 @@ def test_a_video_added_later(folder, tool, tmp_path, engine, needs):
         (new,) = (hit for hit in after[text] if hit[0] == 'k')
         assert new[1] == pytest.approx(score.item(), abs=6e-5) and new[2] == str(folder / 'k.mp4')
         assert [hit for hit in after[text] if hit[0] != 'k'] == before[text]
-    said = tool('search.py', tmp_path, 'g', '--delete', 'g', '--raw', '--filter', 'id=[h,k]')
+    said = tool('search.py', tmp_path, 'g', '--delete', 'g', '--raw', '--filter', 'id=h', 'id=k')
     assert said.startswith(f'{tmp_path}: 4 videos, 1 removed\n')
     raw = {hit[0]: hit[1] for hit in hits_of(said.split('\n', 1)[1])['g']}
     assert raw.keys() == {'h', 'k'} and raw['k'] == pytest.approx(
@@ -435,6 +435,9 @@ def test_what_search_refuses(folder, tool, error, tmp_path, capsys):
         'search.py', tmp_path, '--add', 'g.mp4'
     )
     assert 'gone.mp4' in error('search.py', tmp_path, '--add', 'k.mp4', 'gone.mp4')
+    (tmp_path / 'broken.mp4').write_text('no video')
+    assert 'broken.mp4' in error('search.py', tmp_path, '--add', tmp_path / 'broken.mp4')
+    (tmp_path / 'broken.mp4').unlink()
     assert 'k must be 1 or more, not 0' in error('search.py', tmp_path, 'a', '--k', 0)
     with pytest.raises(SystemExit):
         tool('search.py', tmp_path)

@@ -17,11 +17,12 @@ from typing import Any, NamedTuple, Optional
 
 import numpy as np
 import torch
-from mmengine.config import Config, DictAction
+from mmengine.config import Config
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Subset
 
 from mmvtr.apis import as_tested, load_retriever
+from mmvtr.command_line import Parser, output_folder, tool
 from mmvtr.datasets import VideoTextDataset
 from mmvtr.engine.evaluation_loop import TwoPassLoader
 from mmvtr.functional.best_frames import best_frames
@@ -29,9 +30,6 @@ from mmvtr.models.supervisions.arl import ARLSupervision, units_of
 from mmvtr.models.target import Target
 from mmvtr.structures import Levels, cat_levels
 from mmvtr.utils import load_config
-
-#: What missing files, files of another model and unreadable videos raise.
-PROBLEMS = (OSError, ImportError, ValueError, KeyError, RuntimeError)
 
 
 class Sample(NamedTuple):
@@ -73,37 +71,25 @@ class Pairs(NamedTuple):
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(__doc__)
     add = parser.add_argument
     add('config', help='of a model whose supervision is an ARLSupervision')
     add('checkpoint', help='from after the warm-up')
-    add('--out', type=Path, metavar='DIR', required=True, help='made if need be')
+    add('--out', type=output_folder, metavar='DIR', required=True, help='made if need be')
     add('--videos', type=int, default=1000, help='of the training set, drawn (default: 1000)')
     add('--texts', type=int, default=20, help='texts in ambiguous.json (default: 20)')
     add('--seed', type=int, default=0, help='of the draws (default: 0)')
-    add(
-        '--cfg-options',
-        nargs='+',
-        action=DictAction,
-        default={},
-        metavar='KEY=VALUE',
-        help='config changes',
-    )
+    parser.add_cfg_options()
     return parser.parse_args()
 
 
+@tool
 def main() -> None:
     args = parse_args()
     cfg = load_config(args.config, args.cfg_options)
-    try:
-        model, cfg = load_retriever(cfg, args.checkpoint)
-        arl = supervision_of(model, args)
-        sample = encode(model, cfg, args.videos, args.seed)
-    except PROBLEMS as error:
-        reason = error.args[0] if isinstance(error, KeyError) else error
-        raise SystemExit(f'error: {reason}') from error
+    model, cfg = load_retriever(cfg, args.checkpoint)
+    arl = supervision_of(model, args)
+    sample = encode(model, cfg, args.videos, args.seed)
     branches = {level: pairs_of(arl, level, sample) for level in arl.levels}
     kinds = kinds_of(sample)
     args.out.mkdir(parents=True, exist_ok=True)

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mmvtr.command_line import Parser, tool
 from mmvtr.datasets import PairValues, read_qrels
 from mmvtr.evaluation import JudgedMetric, RetrievalMetric
 from mmvtr.evaluation.paired import Paired, holm, paired
@@ -64,9 +65,7 @@ class Row(NamedTuple):
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(__doc__)
     add = parser.add_argument
     add('files', nargs='+', type=Path, metavar='FILE', help='the baseline first')
     add_truth(
@@ -93,6 +92,7 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_args()
 
 
+@tool
 def main() -> None:
     args = parse_args()
     check_options(args)

@@ -21,12 +21,13 @@ from statistics import median
 from typing import Any, Callable, Iterator
 
 import torch
-from mmengine.config import Config, DictAction
+from mmengine.config import Config
 from mmengine.registry import init_default_scope
 from mmengine.runner import Runner
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from mmvtr.command_line import Parser, output_file, tool
 from mmvtr.registry import MODELS, bare_name
 from mmvtr.rehearsal.simulated import simulate
 from mmvtr.rehearsal.simulated_model import FULL, Unknown
@@ -49,42 +50,32 @@ COLUMNS = {
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(__doc__)
     add = parser.add_argument
     add('config', nargs='+', help='config files, a row each')
     add('--steps', type=int, default=5, help='training steps timed; the median counts (default: 5)')
     add('--device', default='cuda' if torch.cuda.is_available() else 'cpu', help='default: a GPU')
     add('--no-towers', action='store_true', help='leave out pretrained towers')
-    add('--out', type=Path, metavar='FILE', help='write the numbers to this .json file, too')
-    add(
-        '--cfg-options',
-        nargs='+',
-        action=DictAction,
-        default={},
-        metavar='KEY=VALUE',
-        help='config changes',
-    )
+    add('--out', type=output_file, metavar='FILE', help='write the numbers to this .json file, too')
+    parser.add_cfg_options()
     args = parser.parse_args()
     if args.steps < 1:
         parser.error(f'--steps must be at least 1, not {args.steps}')
     return args
 
 
+@tool
 def main() -> None:
     args = parse_args()
     register_all_modules()
     rows: dict[str, dict[str, float]] = {}
-    try:
-        for path in args.config:
-            cfg = load_config(path, args.cfg_options)
-            init_default_scope(cfg.get('default_scope', 'mmvtr'))
-            rows[Path(path).stem] = measure(cfg, args)
-    except (ValueError, OSError, RuntimeError) as error:
-        raise SystemExit(f'error: {error}') from error
+    for path in args.config:
+        cfg = load_config(path, args.cfg_options)
+        init_default_scope(cfg.get('default_scope', 'mmvtr'))
+        rows[Path(path).stem] = measure(cfg, args)
     print(f'torch {torch.__version__}, {name_of(args.device)}\n\n{table(rows)}')
     if args.out:
+        args.out.parent.mkdir(parents=True, exist_ok=True)
         args.out.write_text(json.dumps(rows, indent=1) + '\n')
 
 

@@ -12,21 +12,25 @@ scores alone, float [T, V] in the order of the config's test set, those that nee
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from mmengine.config import Config, DictAction
+from mmengine.config import Config
 
+from mmvtr.command_line import Parser, output_folder, tool
 from mmvtr.utils import load_config
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(__doc__)
     add = parser.add_argument
     add('config', help='config file')
     add('checkpoint', nargs='?', help='weights of the whole model; none: as the config builds it')
-    add('--out', type=Path, required=True, metavar='DIR', help='for the pictures, made if need be')
+    add(
+        '--out',
+        type=output_folder,
+        required=True,
+        metavar='DIR',
+        help='for the pictures, made if need be',
+    )
     add('--pictures', nargs='+', metavar='NAME', help='default: all that the model can give')
     add('--queries', nargs='+', metavar='ID', help='texts whose hits are drawn (default: 3 drawn)')
     add('--top', type=int, default=5, help='hits of a query (default: 5)')
@@ -36,32 +40,23 @@ def parse_args() -> argparse.Namespace:
     )
     add('--random-weights', action='store_true', help='without a checkpoint: draw a random model')
     add('--work-dir', help='for the log; default work_dirs/<config name>')
-    add(
-        '--cfg-options',
-        nargs='+',
-        action=DictAction,
-        default={},
-        metavar='KEY=VALUE',
-        help='config changes',
-    )
+    parser.add_cfg_options()
     args = parser.parse_args()
     if args.scores and args.checkpoint:
         raise SystemExit('error: --scores are drawn without a model: leave out the CHECKPOINT')
     return args
 
 
+@tool
 def main() -> None:
     args = parse_args()
     cfg = load_config(args.config, args.cfg_options, args.work_dir)
     if cfg.get('test_dataloader') is None:
         raise SystemExit(f'error: {args.config} has no test_dataloader')
-    try:
-        if args.scores:
-            draw_scores(cfg, args)
-        else:
-            draw_model(cfg, args)
-    except ValueError as error:
-        raise SystemExit(f'error: {error}') from error
+    if args.scores:
+        draw_scores(cfg, args)
+    else:
+        draw_model(cfg, args)
 
 
 def draw_model(cfg: Config, args: argparse.Namespace) -> None:

@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mmvtr.command_line import Parser, tool
 from mmvtr.datasets import PairValues, read_qrels, write_run
 from mmvtr.evaluation import (
     JudgedMetric,
@@ -67,9 +68,7 @@ K = 10
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(__doc__)
     add = parser.add_argument
     add('scores', metavar='SCORES.npy', type=Path, help='float [T, V], texts x videos')
     add(
@@ -127,6 +126,7 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_args()
 
 
+@tool
 def main() -> None:
     args = parse_args()
     check_options(args)

@@ -18,8 +18,7 @@ import sys
 from pathlib import Path
 from typing import Any, Optional
 
-from mmengine.config import DictAction
-
+from mmvtr.command_line import Parser, output_folder, tool
 from mmvtr.utils import load_config
 
 #: In place of a checkpoint: the model as its config builds it, pretrained or random.
@@ -27,15 +26,13 @@ AS_BUILT = 'as-built'
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(__doc__)
     add = parser.add_argument
     add('config', nargs='?', help='config file')
     add('checkpoint', nargs='*', help='weights of the whole model; several: epochs of one training')
     add('--figure', nargs='+', metavar='NAME', help='see --list')
     add('--list', action='store_true', help='print all figures and what each needs')
-    add('--out', type=Path, metavar='DIR', help='for the pictures, made if need be')
+    add('--out', type=output_folder, metavar='DIR', help='for the pictures, made if need be')
     add(
         '--against',
         nargs='+',
@@ -55,14 +52,7 @@ def parse_args() -> argparse.Namespace:
     add('--names', nargs='+', metavar='NAME', help='of the model, and of what it is compared with')
     add('--random-weights', action='store_true', help='as-built may be a model of random weights')
     add('--work-dir', help='for the logs; default work_dirs/<config name>')
-    add(
-        '--cfg-options',
-        nargs='+',
-        action=DictAction,
-        default={},
-        metavar='KEY=VALUE',
-        help='config changes, of the config that is compared with as well',
-    )
+    parser.add_cfg_options(', of the config that is compared with as well')
     args = parser.parse_args()
     if not args.list:
         for name in ('config', 'figure', 'out'):
@@ -71,6 +61,7 @@ def parse_args() -> argparse.Namespace:
     return args
 
 
+@tool
 def main() -> None:
     args = parse_args()
     # Only now what takes seconds to import.
@@ -83,10 +74,7 @@ def main() -> None:
     unknown = [name for name in args.figure if name not in FIGURES]
     if unknown:
         raise SystemExit(f'error: no figure {unknown[0]!r:.80}; some of: {", ".join(FIGURES)}')
-    try:
-        drawn = draw(args)
-    except (ValueError, OSError, ImportError) as error:
-        raise SystemExit(f'error: {error}') from error
+    drawn = draw(args)
     if not drawn:
         raise SystemExit('error: nothing was drawn')
 

@@ -16,9 +16,10 @@ from typing import Any, NamedTuple, NoReturn, Optional, Sequence
 
 import numpy as np
 import torch
-from mmengine.config import Config, DictAction
+from mmengine.config import Config
 from mmengine.registry import init_default_scope
 
+from mmvtr.command_line import Parser, output_folder, tool
 from mmvtr.datasets.sampling.splits import Action, class_means, class_members
 from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.evaluation import LengthBiasMetric, evaluate, results_table
@@ -34,8 +35,6 @@ from mmvtr.utils import load_config
 
 #: Differences that the paper counts: more than the first, at least the second (60 frames a second).
 GAPS = dict(frames=(60.0, 200.0), seconds=(1.0, 200 / 60))
-#: What datasets raise when files or annotations are not as expected.
-PROBLEMS = (OSError, ImportError, ValueError, KeyError, RuntimeError)
 
 
 class Lengths(NamedTuple):
@@ -57,12 +56,10 @@ class Lengths(NamedTuple):
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(__doc__)
     add = parser.add_argument
     add('config', help='its train_dataloader.dataset and test_dataloader.dataset are compared')
-    add('--out', type=Path, metavar='DIR', help='folder for the pictures, made if need be')
+    add('--out', type=output_folder, metavar='DIR', help='folder for the pictures, made if need be')
     add('--action', type=int, nargs=2, metavar=('VERB', 'NOUN'), help='look at one action closely')
     add(
         '--unit',
@@ -91,32 +88,23 @@ def parse_args() -> argparse.Namespace:
         help="differences of means to count: more than MANY (LengthBiasMetric's min_gap) and at "
         "least MOST; default: the paper's 60 and 200 frames, 1 and 3.33 s",
     )
-    add(
-        '--cfg-options',
-        nargs='+',
-        action=DictAction,
-        default={},
-        metavar='KEY=VALUE',
-        help='config changes',
-    )
+    parser.add_cfg_options()
     return parser.parse_args()
 
 
+@tool
 def main() -> None:
     args = parse_args()
     cfg = load_config(args.config, args.cfg_options)
     init_default_scope(cfg.get('default_scope', 'mmvtr'))
-    try:
-        train, test, unit = read_sets(cfg, args.unit, args.equal_shares)
-        common = common_actions(*(class_means(x.videos, x.actions) for x in (train, test)))
-        gaps = args.gaps or GAPS[unit]
-        print(f'{args.config}: lengths in {unit}\n\n{table(train, test, common, gaps)}')
-        if args.action:
-            print('\n' + describe_action(tuple(args.action), train, test, unit))
-        if args.scores:
-            print('\n' + bias_of_scores(args.scores, train, test, top=args.top, min_gap=gaps[0]))
-    except PROBLEMS as error:
-        fail(error.args[0] if isinstance(error, KeyError) else error)
+    train, test, unit = read_sets(cfg, args.unit, args.equal_shares)
+    common = common_actions(*(class_means(x.videos, x.actions) for x in (train, test)))
+    gaps = args.gaps or GAPS[unit]
+    print(f'{args.config}: lengths in {unit}\n\n{table(train, test, common, gaps)}')
+    if args.action:
+        print('\n' + describe_action(tuple(args.action), train, test, unit))
+    if args.scores:
+        print('\n' + bias_of_scores(args.scores, train, test, top=args.top, min_gap=gaps[0]))
     if args.out:
         draw_all(args.out, train, test, common, unit, gaps, args.action)
 

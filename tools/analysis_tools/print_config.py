@@ -5,22 +5,16 @@ python tools/analysis_tools/print_config.py CONFIG [--save-path FILE] [--cfg-opt
 
 from __future__ import annotations
 
-import argparse
-
-from mmengine.config import DictAction
-
+from mmvtr.command_line import Parser, tool
 from mmvtr.utils import load_config
 
 
+@tool
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(__doc__)
     parser.add_argument('config', help='config file')
     parser.add_argument('--save-path', metavar='FILE', help='also write it (.py, .json or .yaml)')
-    parser.add_argument(
-        '--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes'
-    )
+    parser.add_cfg_options()
     args = parser.parse_args()
     cfg = load_config(args.config, args.cfg_options)
     print(cfg.pretty_text)

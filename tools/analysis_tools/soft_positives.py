@@ -14,12 +14,13 @@ import argparse
 from typing import Any, Iterable
 
 import torch
-from mmengine.config import Config, DictAction
+from mmengine.config import Config
 from mmengine.fileio import dump
 from mmengine.runner import Runner
 from torch import Tensor, nn
 
 from mmvtr.apis import load_retriever
+from mmvtr.command_line import Parser, output_file, tool
 from mmvtr.datasets import PlantedDataset
 from mmvtr.evaluation import SoftPositiveMetric, evaluate, results_table
 from mmvtr.models.annotation import annotated_target
@@ -28,39 +29,27 @@ from mmvtr.registry import DATASETS
 from mmvtr.structures import Relation
 from mmvtr.utils import load_config
 
-#: What a missing or damaged file, or one of another model, raises.
-PROBLEMS = (OSError, ValueError, RuntimeError)
-
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(__doc__)
     parser.add_argument('config', help='of a model with a supervision, on a PlantedDataset')
     parser.add_argument('checkpoint', help='weights of the whole model')
-    parser.add_argument('--out', metavar='FILE', help='write the numbers to this .json file, too')
     parser.add_argument(
-        '--cfg-options',
-        nargs='+',
-        action=DictAction,
-        default={},
-        metavar='KEY=VALUE',
-        help='config changes',
+        '--out', type=output_file, metavar='FILE', help='write the numbers to this .json file, too'
     )
+    parser.add_cfg_options()
     return parser.parse_args()
 
 
+@tool
 def main() -> None:
     args = parse_args()
     cfg = load_config(args.config, args.cfg_options)
-    try:
-        model, cfg = load_retriever(cfg, args.checkpoint)
-        loader = training_batches(cfg)
-        if model.supervision is None:
-            raise ValueError(f'{args.config} has no model.supervision')
-        judged = judge(model, loader)
-    except PROBLEMS as error:
-        raise SystemExit(f'error: {error}') from error
+    model, cfg = load_retriever(cfg, args.checkpoint)
+    loader = training_batches(cfg)
+    if model.supervision is None:
+        raise ValueError(f'{args.config} has no model.supervision')
+    judged = judge(model, loader)
     numbers = {}
     for name, (matrices, relation) in judged.items():
         pairs = int((~relation.positives).sum())

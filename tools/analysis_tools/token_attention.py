@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from mmengine.config import Config, DictAction
+from mmengine.config import Config
 from torch import nn
 
 from mmvtr.apis import encode_texts, encode_videos, load_retriever
+from mmvtr.command_line import Parser, check_files, output_folder, query, tool
 from mmvtr.figures.attention import (  # noqa: F401 - records and names by which tests know them
     Item,
     Token,
@@ -34,50 +35,48 @@ from mmvtr.figures.attention import (  # noqa: F401 - records and names by which
 from mmvtr.registry import TRANSFORMS
 from mmvtr.utils import load_config
 
-#: What a missing or damaged file, an unknown word or another model raises.
-PROBLEMS = (ImportError, KeyError, OSError, RuntimeError, ValueError)
-
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(__doc__)
     add = parser.add_argument
     add('config', help='of a model with a TokenSimilarity')
     add('checkpoint', help='weights of the whole model')
-    add('--video', nargs='+', required=True, metavar='FILE', help='one picture each')
-    add('--text', nargs='+', required=True, help='compared with each video')
-    add('--out', type=Path, required=True, metavar='DIR', help='for the pictures, made if need be')
     add(
-        '--cfg-options',
+        '--video',
         nargs='+',
-        action=DictAction,
-        default={},
-        metavar='KEY=VALUE',
-        help='config changes',
+        required=True,
+        metavar='FILE',
+        help='one picture each',
     )
+    add('--text', nargs='+', type=query, required=True, help='compared with each video')
+    add(
+        '--out',
+        type=output_folder,
+        required=True,
+        metavar='DIR',
+        help='for the pictures, made if need be',
+    )
+    parser.add_cfg_options()
     return parser.parse_args()
 
 
+@tool
 def main() -> None:
     args = parse_args()
+    check_files(args.video)
     # Items are encoded one by one, so that nothing is padded: workers would start for each.
     cfg = load_config(args.config, {**args.cfg_options, 'test_dataloader.num_workers': 0})
-    try:
-        model, cfg = load_retriever(cfg, args.checkpoint)
-        refuse_without_matches(model)
-        texts = [read_text(model, cfg, text) for text in args.text]
-        args.out.mkdir(parents=True, exist_ok=True)
-        for path in args.video:
-            images = read_images(cfg, path)
-            video = read_video(model, cfg, path, len(images))
-            pairs = [compare(model, *both, video) for both in zip(args.text, texts)]
-            picture = args.out / f'{Path(path).stem}.png'
-            token_picture(path, images, pairs).savefig(picture, dpi=120)
-            print('\n'.join([f'{path}: {picture}', *map(describe, pairs)]) + '\n')
-    except PROBLEMS as error:
-        reason = error.args[0] if isinstance(error, KeyError) else error
-        raise SystemExit(f'error: {reason}') from error
+    model, cfg = load_retriever(cfg, args.checkpoint)
+    refuse_without_matches(model)
+    texts = [read_text(model, cfg, text) for text in args.text]
+    args.out.mkdir(parents=True, exist_ok=True)
+    for path in args.video:
+        images = read_images(cfg, path)
+        video = read_video(model, cfg, path, len(images))
+        pairs = [compare(model, *both, video) for both in zip(args.text, texts)]
+        picture = args.out / f'{Path(path).stem}.png'
+        token_picture(path, images, pairs).savefig(picture, dpi=120)
+        print('\n'.join([f'{path}: {picture}', *map(describe, pairs)]) + '\n')
 
 
 def read_text(model: nn.Module, cfg: Config, text: str) -> Item:

@@ -23,9 +23,10 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any, Callable, NamedTuple, Optional, Sequence
 
-from mmengine.config import Config, DictAction
+from mmengine.config import Config
 from mmengine.registry import init_default_scope
 
+from mmvtr.command_line import Parser, tool
 from mmvtr.datasets.files import visible
 from mmvtr.hints import option
 from mmvtr.progress import show_progress
@@ -53,9 +54,7 @@ _datasets: dict[str, Any] = {}
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(__doc__)
     add = parser.add_argument
     add('config', help='config file')
     add('--samples', type=int, default=16, help='items of each set to read (default: 16)')
@@ -73,14 +72,7 @@ def parse_args() -> argparse.Namespace:
         default=len(os.sched_getaffinity(0)),
         help='processes of --decode (default: all cores)',
     )
-    add(
-        '--cfg-options',
-        nargs='+',
-        action=DictAction,
-        default={},
-        metavar='KEY=VALUE',
-        help='config changes',
-    )
+    parser.add_cfg_options()
     args = parser.parse_args()
     for name in ('samples', 'workers'):
         if getattr(args, name) < 1:
@@ -88,6 +80,7 @@ def parse_args() -> argparse.Namespace:
     return args
 
 
+@tool
 def main() -> None:
     args = parse_args()
     cfg = load_config(args.config, args.cfg_options)

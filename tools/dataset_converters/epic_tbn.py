@@ -20,6 +20,7 @@ from typing import Sequence
 import h5py
 import numpy as np
 
+from mmvtr.command_line import Parser, tool
 from mmvtr.datasets.annotation_files import read_column
 from mmvtr.datasets.annotation_values import Place
 from mmvtr.datasets.pickles import read_pickle, text_of
@@ -28,9 +29,7 @@ MODALITIES = ('RGB', 'Flow', 'Audio')
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(__doc__)
     parser.add_argument('out', type=Path, help='hdf5 file to write')
     parser.add_argument(
         '--part',
@@ -103,12 +102,10 @@ def _add(file: h5py.File, features: Path, table: Path) -> None:
         file[name] = np.concatenate([array[i] for array in arrays], axis=-1).astype(np.float32)
 
 
+@tool
 def main() -> None:
     args = parse_args()
-    try:
-        count = convert(args.out, args.part)
-    except (OSError, ValueError) as error:
-        raise SystemExit(f'error: {error}') from error
+    count = convert(args.out, args.part)
     print(f'{args.out}: {count} clips')
 
 

@@ -31,9 +31,9 @@ from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence
 
 import h5py
 import numpy as np
-from mmengine.config import DictAction
 from mmengine.registry import init_default_scope
 
+from mmvtr.command_line import Parser, tool
 from mmvtr.datasets.annotation_values import (
     Place,
     caption,
@@ -56,23 +56,14 @@ Wanted = dict[tuple[str, str], list[str]]
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(__doc__)
     add = parser.add_argument
     add('kind', choices=('videos', 'texts'), help='what the pickles have features of')
     add('out', type=Path, help='hdf5 file to write')
     add('pickles', type=Path, nargs='+', help='pickles of one expert, each of other videos')
     add('--captions', type=Path, metavar='PKL', help='texts: {video id: captions}, of as many')
     add('--config', help='texts: config whose datasets say the ids of the texts')
-    add(
-        '--cfg-options',
-        nargs='+',
-        action=DictAction,
-        default={},
-        metavar='KEY=VALUE',
-        help='config changes',
-    )
+    parser.add_cfg_options()
     args = parser.parse_args()
     if (args.captions is None) != (args.config is None):
         parser.error('--captions and --config belong together')
@@ -292,12 +283,10 @@ def _write(
     return Written(there, lacking, width)
 
 
+@tool
 def main() -> None:
     args = parse_args()
-    try:
-        written = convert(args)
-    except (OSError, ValueError) as error:
-        raise SystemExit(f'error: {error}') from error
+    written = convert(args)
     what = dict(videos='without features, not in it', texts='of unknown words, a row of zeros')
     print(
         f'{args.out}: {len(written.there)} {args.kind}, rows of {written.width} numbers; '

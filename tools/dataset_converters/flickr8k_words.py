@@ -12,14 +12,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from mmvtr.command_line import Parser, tool
 from mmvtr.datasets import Flickr8kCaptionsDataset
 from mmvtr.datasets.spoken.words import learn_words, write_words
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(__doc__)
     add = parser.add_argument
     add('data', metavar='DATA', help='folder of Flickr8k')
     add(
@@ -33,16 +32,14 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_args()
 
 
+@tool
 def main() -> None:
     args = parse_args()
-    try:
-        train = Flickr8kCaptionsDataset(
-            'train', ann_root=args.data, video_pipeline=[], text_pipeline=[]
-        )
-        seen = [video['captions'] for video in train.videos]
-        known = learn_words(seen, dim=args.dim, min_count=args.min_count)
-    except (OSError, ValueError) as error:
-        raise SystemExit(f'error: {error}') from error
+    train = Flickr8kCaptionsDataset(
+        'train', ann_root=args.data, video_pipeline=[], text_pipeline=[]
+    )
+    seen = [video['captions'] for video in train.videos]
+    known = learn_words(seen, dim=args.dim, min_count=args.min_count)
     write_words(args.out, known)
     count = len(known.vectors)
     print(f'{args.out}: {count - 1} words; WordVectors needs words={count} or more')

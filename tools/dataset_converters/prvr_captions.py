@@ -13,6 +13,7 @@ import argparse
 from pathlib import Path
 from typing import Optional, Sequence
 
+from mmvtr.command_line import Parser, tool
 from mmvtr.datasets import ActivityNetMomentsDataset, CharadesSTADataset, PRVRDataset, TVRDataset
 from mmvtr.datasets.annotation_files import read_ids
 from mmvtr.datasets.annotation_values import shown
@@ -23,9 +24,7 @@ SETS: dict[str, type[PRVRDataset]] = {
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(__doc__)
     parser.add_argument('dataset', choices=sorted(SETS), help='whose annotations')
     parser.add_argument('ann_root', type=Path, help='folder of the official annotations')
     parser.add_argument(
@@ -56,17 +55,15 @@ def caption_lines(dataset: PRVRDataset, only: Optional[Sequence[str]]) -> list[s
     ]
 
 
+@tool
 def main() -> None:
     args = parse_args()
     cls = SETS[args.dataset]
     target = args.ann_root / cls.splits[args.split].table
     if target.exists():
         raise SystemExit(f'error: {target} is there already')
-    try:
-        dataset = cls(args.split, ann_root=str(args.ann_root), video_pipeline=[], text_pipeline=[])
-        lines = caption_lines(dataset, None if args.only is None else read_ids(args.only))
-    except (OSError, ValueError) as error:
-        raise SystemExit(f'error: {error}') from error
+    dataset = cls(args.split, ann_root=str(args.ann_root), video_pipeline=[], text_pipeline=[])
+    lines = caption_lines(dataset, None if args.only is None else read_ids(args.only))
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text('\n'.join(lines) + '\n', encoding='utf-8')
     print(f'{target}: {len(lines)} captions')

@@ -15,31 +15,22 @@ from pathlib import Path
 from typing import Any, Mapping
 
 import numpy as np
-from mmengine.config import DictAction
 from mmengine.registry import init_default_scope
 
+from mmvtr.command_line import Parser, tool
 from mmvtr.datasets.words.word_ids import make_word_ids
 from mmvtr.registry import DATASETS, TRANSFORMS
 from mmvtr.utils import load_config
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(__doc__)
     parser.add_argument('config', help='config file')
     parser.add_argument('--min-count', type=int, default=2, help='rarer words are <unk>; default 2')
     parser.add_argument(
         '--glove', type=Path, metavar='FILE', help='text file of GloVe vectors, a word a line'
     )
-    parser.add_argument(
-        '--cfg-options',
-        nargs='+',
-        action=DictAction,
-        default={},
-        metavar='KEY=VALUE',
-        help='config changes',
-    )
+    parser.add_cfg_options()
     return parser.parse_args()
 
 
@@ -93,17 +84,15 @@ def read_glove(path: Path, ids: Mapping[str, int]) -> tuple[np.ndarray, int]:
     return vectors, len(found)
 
 
+@tool
 def main() -> None:
     args = parse_args()
     cfg = load_config(args.config, args.cfg_options)
     init_default_scope(cfg.get('default_scope', 'mmvtr'))
-    try:
-        target, ids = training_words(cfg.train_dataloader.dataset, args.min_count)
-        if target.exists():
-            raise ValueError(f'{target} is there already')
-        glove = None if args.glove is None else read_glove(args.glove, ids)
-    except (OSError, ValueError, KeyError) as error:
-        raise SystemExit(f'error: {error}') from error
+    target, ids = training_words(cfg.train_dataloader.dataset, args.min_count)
+    if target.exists():
+        raise ValueError(f'{target} is there already')
+    glove = None if args.glove is None else read_glove(args.glove, ids)
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(json.dumps(ids, ensure_ascii=False, indent=0), encoding='utf-8')
     print(f'{target}: {len(ids)} ids; WordVectors needs words={len(ids)} or more')

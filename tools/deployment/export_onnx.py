@@ -11,25 +11,26 @@ onnxruntime and onnxscript: ``pip install -e '.[onnx]'``).
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from mmengine.config import DictAction
-
+from mmvtr.command_line import Parser, output_folder, tool
 from mmvtr.utils import load_config
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(__doc__)
     add = parser.add_argument
     add('config', help='config file')
-    add('checkpoint', nargs='?', help='default: (pretrained) weights as the config builds them')
-    add('--out', required=True, metavar='DIR', type=Path, help='folder to write')
-    add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
+    add(
+        'checkpoint',
+        nargs='?',
+        help='default: (pretrained) weights as the config builds them',
+    )
+    add('--out', required=True, metavar='DIR', type=output_folder, help='folder to write')
+    parser.add_cfg_options()
     return parser.parse_args()
 
 
+@tool
 def main() -> None:
     args = parse_args()
     cfg = load_config(args.config, args.cfg_options)
@@ -38,12 +39,9 @@ def main() -> None:
     from mmvtr.apis import load_retriever
     from mmvtr.onnx_export import export_onnx, need_packages
 
-    try:
-        need_packages()
-        model, _ = load_retriever(cfg, args.checkpoint, device='cpu')
-        said = export_onnx(model, cfg, args.out, checkpoint=args.checkpoint)
-    except (ImportError, OSError, RuntimeError, ValueError) as error:
-        raise SystemExit(f'error: {error}') from error
+    need_packages()
+    model, _ = load_retriever(cfg, args.checkpoint, device='cpu')
+    said = export_onnx(model, cfg, args.out, checkpoint=args.checkpoint)
     for kind in ('video', 'text'):
         side = said[kind]
         shapes = ', '.join(f'{name} {shape}' for name, shape in side['inputs'].items())

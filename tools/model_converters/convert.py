@@ -9,23 +9,22 @@ another shape are listed, and nothing is written.
 
 from __future__ import annotations
 
-import argparse
 import os
 
+from mmvtr.command_line import Parser, output_file, tool
 from mmvtr.engine.checkpoint import read_checkpoint
 from mmvtr.models.converters.convert import METHODS, convert_checkpoint
 from mmvtr.storage import write_plain
 
 
+@tool
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(__doc__)
     parser.add_argument(
         'method', choices=sorted(METHODS), help='whose official code wrote the file'
     )
     parser.add_argument('source', help="official file, e.g. 'pytorch_model.bin.4'")
-    parser.add_argument('target', help='file to write')
+    parser.add_argument('target', type=output_file, help='file to write')
     parser.add_argument(
         '--experts',
         nargs='+',
@@ -36,14 +35,11 @@ def main() -> None:
     if args.experts is not None and args.method != 'ce':
         parser.error('--experts is for ce')
     told = {} if args.experts is None else dict(experts=args.experts)
-    try:
-        # A bare state dict, as a checkpoint of ours would be one.
-        state = read_checkpoint(args.source)['state_dict']
-        converted = convert_checkpoint(state, args.method, **told)
-        meta = dict(converted_from=os.path.basename(args.source), method=args.method)
-        write_plain(dict(state_dict=converted, meta=meta), args.target)
-    except (OSError, RuntimeError, ValueError) as error:
-        raise SystemExit(f'error: {error}') from error
+    # A bare state dict, as a checkpoint of ours would be one.
+    state = read_checkpoint(args.source)['state_dict']
+    converted = convert_checkpoint(state, args.method, **told)
+    meta = dict(converted_from=os.path.basename(args.source), method=args.method)
+    write_plain(dict(state_dict=converted, meta=meta), args.target)
     print(f'{args.target}: {len(converted)} tensors')
 
 

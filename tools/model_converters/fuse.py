@@ -9,38 +9,39 @@ Writes ``DIR/config.json`` and ``DIR/model.pth``, which every tool takes as any 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from mmengine.config import Config, DictAction
+from mmengine.config import Config
 
+from mmvtr.command_line import Parser, output_folder, tool
 from mmvtr.utils import load_config
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(__doc__)
     add = parser.add_argument
     add('config', help='config file')
-    add('checkpoints', nargs='+', metavar='CHECKPOINT', help='files of the same model')
-    add('--out', required=True, metavar='DIR', type=Path, help='folder to write')
+    add(
+        'checkpoints',
+        nargs='+',
+        metavar='CHECKPOINT',
+        help='files of the same model',
+    )
+    add('--out', required=True, metavar='DIR', type=output_folder, help='folder to write')
     add(
         '--fusion',
         nargs='+',
         metavar='WEIGHT',
         help="'sum' (default: equal weights), or one weight a checkpoint",
     )
-    add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
+    parser.add_cfg_options()
     return parser.parse_args()
 
 
+@tool
 def main() -> None:
     args = parse_args()
     cfg = load_config(args.config, args.cfg_options)
-    try:
-        fuse(args, cfg)
-    except (OSError, RuntimeError, ValueError) as error:
-        raise SystemExit(f'error: {error}') from error
+    fuse(args, cfg)
 
 
 def fuse(args: argparse.Namespace, cfg: Config) -> None:

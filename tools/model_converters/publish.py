@@ -15,53 +15,48 @@ import re
 from pathlib import Path
 from typing import Optional
 
-from mmengine.config import DictAction
-
+from mmvtr.command_line import Parser, output_folder, tool
 from mmvtr.utils import load_config
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(__doc__)
     add = parser.add_argument
     add('config', help='config file')
     add('checkpoint', help='checkpoint file of the same model')
-    add('--out', required=True, metavar='FOLDER', type=Path, help='to write')
+    add('--out', required=True, metavar='FOLDER', type=output_folder, help='to write')
     add('--results', metavar='FILE', help='json of tools/test.py --out, for the model card')
     add('--protocol', metavar='LINE', help='of these results, or the log file that has it')
     add('--name', help="of the model in its card; default: the repository's, or the config's")
     add('--push', metavar='REPO', help="upload to this repository of the hub, 'NAME/MODEL'")
     add('--private', action='store_true', help='make the repository a private one')
-    add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
+    parser.add_cfg_options()
     args = parser.parse_args()
     if args.private and not args.push:
         parser.error('--private is of a repository: --push NAME/MODEL')
     return args
 
 
+@tool
 def main() -> None:
     args = parse_args()
     cfg = load_config(args.config, args.cfg_options)
-    try:
-        protocol = read_protocol(args.protocol)
+    protocol = read_protocol(args.protocol)
 
-        # Only now what takes seconds to import.
-        from mmvtr.apis import load_retriever
-        from mmvtr.pretrained import check_repo_id, push_to_hub, save_pretrained
+    # Only now what takes seconds to import.
+    from mmvtr.apis import load_retriever
+    from mmvtr.pretrained import check_repo_id, push_to_hub, save_pretrained
 
-        if args.push:
-            check_repo_id(args.push)
-        model, _ = load_retriever(cfg, args.checkpoint, device='cpu')
-        name = args.name or args.push
-        save_pretrained(model, cfg, args.out, results=args.results, protocol=protocol, name=name)
-        print(f'{args.out}: {sum(p.numel() for p in model.parameters()):,} parameters')
-        if args.results and protocol is None:
-            print('warning: the card has results without their protocol: see --protocol')
-        if args.push:
-            print(push_to_hub(args.out, args.push, private=args.private or None))
-    except (OSError, RuntimeError, TypeError, ValueError) as error:
-        raise SystemExit(f'error: {error}') from error
+    if args.push:
+        check_repo_id(args.push)
+    model, _ = load_retriever(cfg, args.checkpoint, device='cpu')
+    name = args.name or args.push
+    save_pretrained(model, cfg, args.out, results=args.results, protocol=protocol, name=name)
+    print(f'{args.out}: {sum(p.numel() for p in model.parameters()):,} parameters')
+    if args.results and protocol is None:
+        print('warning: the card has results without their protocol: see --protocol')
+    if args.push:
+        print(push_to_hub(args.out, args.push, private=args.private or None))
 
 
 def read_protocol(given: Optional[str]) -> Optional[str]:

@@ -1,0 +1,143 @@
+"""Arguments of all tools: what begins with a hyphen, KEY=VALUE, files, and how a tool ends."""
+
+import os
+
+import pytest
+
+from mmvtr.command_line import (
+    Parser,
+    check_files,
+    count,
+    output_file,
+    output_folder,
+    query,
+    setting,
+    tool,
+)
+from mmvtr.values import Written, split
+
+
+@pytest.fixture
+def parser():
+    made = Parser('what it does', prog='search.py')
+    made.add_argument('index')
+    made.add_argument('texts', nargs='*', type=query)
+    made.add_argument('--k', type=count, default=10)
+    made.add_argument('--delete', nargs='+', default=[])
+    made.add_argument('--checkpoint')
+    made.add_argument('--filter', nargs='+', type=setting, action='extend')
+    made.add_cfg_options()
+    return made
+
+
+@pytest.mark.parametrize(
+    'word',
+    ['-4wsuPCjDBc_5_15', '--fR2dKt1U_0_10', '-', '-1', '-1.5e3', '-a dog runs', '-dog', '-x.mp4',
+     '-clips/a.mp4', '--a dog', '-Übung', '-4ws=3', '---', '-_x', '-K'],
+)  # fmt: skip
+def test_what_begins_with_a_hyphen_is_a_value(parser, word):
+    assert parser.parse_args(['dir', '--delete', word, word]).delete == [word, word]
+    assert parser.parse_args(['dir', word]).texts == [word]
+    assert parser.parse_args([word, '--checkpoint', word, '--k', '3']).checkpoint == word
+    assert parser.parse_args(['dir', f'--delete={word}']).delete == [word]
+
+
+def test_options_are_options(parser):
+    found = parser.parse_args(
+        ['dir', '-a', '--k=3', '--check', 'x', '--delete', 'a', '-b', '--k', '4']
+    )
+    assert found.k == 4 and found.checkpoint == 'x' and found.delete == ['a', '-b']
+    assert found.texts == ['-a']
+    found = parser.parse_args(['dir', '--delete=--name', '--', '--text'])
+    assert found.delete == ['--name'] and found.texts == ['--text']
+
+
+def test_texts_before_and_behind_options(parser):
+    for words in (['dir', 'a', '-b', '--k', '3'], ['--k', '3', 'dir', 'a', '-b'],
+                  ['dir', '--k', '3', 'a', '-b'], ['dir', 'a', '--k=3', '-b']):  # fmt: skip
+        found = parser.parse_args(words)
+        assert (found.index, found.texts, found.k) == ('dir', ['a', '-b'], 3)
+
+
+@pytest.mark.parametrize(
+    ('words', 'said'),
+    [
+        (['dir', '--fliter', 'a=b'], 'unrecognized arguments: --fliter a=b'),
+        (['dir', 'a', '-k', '5'], '-k: --k has two hyphens'),
+        (['dir', 'a', '-check', 'x'], '-check: --checkpoint has two hyphens'),
+        (['dir', '--k', '0'], "argument --k: an integer of 1 or more expected, got '0'"),
+        (['dir', '--k', 'many'], "an integer of 1 or more expected, got 'many'"),
+        (['dir', ' '], 'a text to search for expected, got an empty one'),
+        (['dir', '--cfg-options', 'videos'], "KEY=VALUE expected, got 'videos'"),
+        (['dir', '--filter', '=3'], "KEY=VALUE expected, got '=3'"),
+        ([], 'the following arguments are required: index'),
+    ],
+)
+def test_a_mistake_is_one_sentence(parser, capsys, words, said):
+    with pytest.raises(SystemExit) as raised:
+        parser.parse_args(words)
+    printed = capsys.readouterr()
+    assert raised.value.code == 2 and not printed.out
+    assert (
+        printed.err.startswith('error: ') and printed.err.count('\n') == 1 and said in printed.err
+    )
+
+
+@pytest.mark.parametrize('value', ['My Clips', 'a=b', '', "[x, 'y']", '-3', 'None'])
+def test_settings_stay_as_they_are_typed(parser, value):
+    found = parser.parse_args(
+        ['dir', '--cfg-options', f'a.b={value}', 'c=1', '--cfg-options', 'c=2']
+    ).cfg_options
+    assert found == {'a.b': value, 'c': '2'}
+    assert all(isinstance(one, Written) for one in found.values())
+    found = parser.parse_args(['dir', '--filter', f'a={value}', '--filter', 'a=2', 'b=3']).filter
+    assert found == [('a', value), ('a', '2'), ('b', '3')]
+
+
+def test_no_settings(parser):
+    assert parser.parse_args(['dir']).cfg_options == {}
+    assert parser.parse_args(['dir', '--cfg-options', 'a=1']).cfg_options == {'a': '1'}
+    assert parser.parse_args(['dir']).cfg_options == {}  # the default is nobody's to change
+
+
+def test_files_before_anything_slow(tmp_path):
+    (tmp_path / 'a.mp4').touch()
+    (tmp_path / 'folder').mkdir()
+    check_files([str(tmp_path / 'a.mp4')])
+    with pytest.raises(
+        FileNotFoundError, match='2 of 3 video files are missing: gone.mp4, .*folder'
+    ):
+        check_files([str(tmp_path / 'a.mp4'), 'gone.mp4', str(tmp_path / 'folder')])
+    assert output_file(f'{tmp_path}/new/x.json') == tmp_path / 'new/x.json'
+    assert output_folder(f'{tmp_path}/new/deep') == tmp_path / 'new/deep'
+    with pytest.raises(IsADirectoryError, match='folder is a folder'):
+        output_file(f'{tmp_path}/folder')
+    for way in (output_folder, output_file):
+        with pytest.raises(NotADirectoryError, match='a.mp4 is a file'):
+            way(f'{tmp_path}/a.mp4/x/y')
+    assert sorted(os.listdir(tmp_path)) == ['a.mp4', 'folder']
+
+
+@tool
+def ends(what):
+    if isinstance(what, BaseException):
+        raise what
+    return split('(') if what == 'meant' else what / 0
+
+
+def test_how_a_tool_ends(monkeypatch):
+    with pytest.raises(SystemExit, match=r"^error: brackets that do not fit: '\('$"):
+        ends('meant')
+    with pytest.raises(ZeroDivisionError):
+        ends(1)
+    with pytest.raises(ValueError, match='of somebody else'):  # not raised by this package
+        ends(ValueError('of somebody else'))
+    with pytest.raises(SystemExit) as raised:
+        ends(KeyboardInterrupt())
+    assert raised.value.code == 130
+    with pytest.raises(SystemExit) as raised:
+        ends(SystemExit(3))
+    assert raised.value.code == 3
+    monkeypatch.setenv('MMVTR_TRACEBACK', '1')
+    with pytest.raises(ValueError, match='brackets'):
+        ends('meant')

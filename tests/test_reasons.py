@@ -1,0 +1,106 @@
+"""Which errors are a user's to mend, and what they say."""
+
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import pytest
+from mmengine.registry import build_from_cfg
+from torch.utils.data import DataLoader, Dataset
+
+from mmvtr.datasets.videos.video_io import BrokenVideoError, read_frames
+from mmvtr.reasons import from_elsewhere, reason, without_workers
+from mmvtr.registry import MODELS
+from mmvtr.utils import named_config
+from mmvtr.values import split
+
+
+def caught(function, *arguments):
+    try:
+        function(*arguments)
+    except Exception as error:
+        return error
+    raise AssertionError('no error')
+
+
+def broken(path):
+    read_frames(str(path), lambda times: times[:1])
+
+
+def fault(what):
+    return [1, 2][what]
+
+
+def key_error(name):
+    return build_from_cfg(dict(type=name), MODELS)
+
+
+def test_ours_and_the_systems_are_for_a_user(tmp_path):
+    assert reason(caught(split, '(')) == "brackets that do not fit: '('"
+    assert 'near it' in reason(caught(named_config, 'own_clip4clop'))
+    assert reason(caught(open, tmp_path / 'x')) == f'{tmp_path}/x: No such file or directory'
+    assert reason(caught(key_error, 'Nothing')).startswith('Nothing is not in the mmvtr::model')
+
+
+@pytest.mark.parametrize(
+    'call',
+    [lambda: 1 / 0, lambda: fault(7), lambda: int('x'), lambda: {}['x'], lambda: None.x,
+     lambda: split(3), lambda: exec('raise ValueError("of another")')],
+)  # fmt: skip
+def test_faults_of_a_program_are_not(call):
+    assert reason(caught(call)) is None
+
+
+def test_packages_that_are_not_installed(monkeypatch):
+    said = reason(ModuleNotFoundError("No module named 'nosuch.part'", name='nosuch.part'))
+    assert said == 'this needs the package nosuch, which is not installed: pip install nosuch'
+    assert reason(ModuleNotFoundError('gone', name='mmvtr.gone')) is None  # ours alone to mend
+    assert reason(ModuleNotFoundError('gone', name='torch.gone')) is None
+
+
+class Items(Dataset):
+    def __init__(self, function, argument):
+        self.function, self.argument = function, argument
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        return self.function(self.argument)
+
+
+def loaded(function, argument):
+    list(DataLoader(Items(function, argument), num_workers=1))
+
+
+def test_of_a_data_worker(tmp_path):
+    (tmp_path / 'a.mp4').write_text('no video')
+    message = str(caught(broken, tmp_path / 'a.mp4'))
+    for function, argument, said in (
+        (broken, tmp_path / 'a.mp4', message),
+        (split, '[a', "brackets that do not fit: '[a'"),
+        (key_error, 'Nothing', reason(caught(key_error, 'Nothing'))),
+        (open, tmp_path / 'gone', f"[Errno 2] No such file or directory: '{tmp_path}/gone'"),
+    ):
+        error = caught(loaded, function, argument)
+        assert 'Traceback' in str(error)
+        assert reason(error) == said
+    assert reason(caught(loaded, fault, 7)) is None
+    assert reason(caught(loaded, int, 'x')) is None
+
+
+def test_without_the_workers_words(tmp_path):
+    (tmp_path / 'a.mp4').write_text('no video')
+    with pytest.raises(BrokenVideoError) as raised, without_workers():
+        loaded(broken, tmp_path / 'a.mp4')
+    assert str(raised.value) == str(caught(broken, tmp_path / 'a.mp4'))
+    assert raised.value.__suppress_context__
+    with pytest.raises(IndexError, match='Original Traceback'), without_workers():
+        loaded(fault, 7)
+
+
+def test_of_a_process_of_a_pool():
+    with ProcessPoolExecutor(1, get_context('fork')) as pool:
+        error = caught(lambda: pool.submit(split, '(a"').result())
+        assert reason(error) == "brackets that do not fit: '(a\"'"
+        assert reason(caught(lambda: pool.submit(fault, 7).result())) is None
+    assert from_elsewhere(caught(split, '(')) is None
