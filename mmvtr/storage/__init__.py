@@ -1,5 +1,6 @@
 """Files that no kill tears, no flipped bit passes through, and no pickle runs code from."""
 
+from mmvtr.storage.arrays import array_names, read_array, read_arrays
 from mmvtr.storage.atomic import leftovers, write_atomically
 from mmvtr.storage.lock import FolderInUse, FolderLock
 from mmvtr.storage.reader import read_plain
@@ -9,7 +10,10 @@ from mmvtr.storage.tensors import read_tensors, write_tensors
 __all__ = [
     'FolderInUse',
     'FolderLock',
+    'array_names',
     'leftovers',
+    'read_array',
+    'read_arrays',
     'read_plain',
     'read_tensors',
     'seal',
