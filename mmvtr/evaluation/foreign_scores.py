@@ -27,11 +27,11 @@ class Foreign(NamedTuple):
 
 _TORCH = Foreign(
     'a file of torch.save',
-    'import torch; x = torch.load(FILE, map_location="cpu", weights_only=True).float()',
+    'from mmvtr.storage import read_plain; x = read_plain(FILE, kind="scores").float()',
 )
 _SAFETENSORS = Foreign(
     'a safetensors file',
-    'from safetensors.torch import load_file; x = load_file(FILE)["scores"].float()',
+    'from mmvtr.storage import read_tensors as r; x = r(FILE, kind="file")["scores"].float()',
 )
 _JSON = Foreign('json', 'import json; x = json.load(open(FILE))')
 #: By how a file begins; the first that fits.

@@ -1,7 +1,7 @@
 """Files that no kill tears, no flipped bit passes through, and no pickle runs code from."""
 
 from mmvtr.storage.arrays import array_names, read_array, read_arrays
-from mmvtr.storage.atomic import leftovers, write_atomically
+from mmvtr.storage.atomic import leftovers, naming, write_atomically
 from mmvtr.storage.lock import FolderInUse, FolderLock
 from mmvtr.storage.reader import read_plain
 from mmvtr.storage.seal import seal, write_plain
@@ -12,6 +12,7 @@ __all__ = [
     'FolderLock',
     'array_names',
     'leftovers',
+    'naming',
     'read_array',
     'read_arrays',
     'read_plain',

@@ -27,6 +27,7 @@ from mmvtr.datasets.planted_corpus.knobs import GENERATOR_VERSION, SPLITS, Knobs
 from mmvtr.datasets.planted_corpus.mp4 import write_mp4
 from mmvtr.datasets.planted_corpus.truth import Truth, judge
 from mmvtr.datasets.planted_corpus.world import FPS, draw_clip, num_frames, stream
+from mmvtr.storage import read_arrays
 
 Records = list[dict[str, Any]]
 
@@ -105,8 +106,8 @@ def open_corpus(folder: Path, knobs: Knobs, split: str) -> tuple[Records, Record
 
 def read_truth(folder: Path, split: str, num_videos: int) -> Truth:
     """Read what ``truth.judge`` said of the texts and videos of one split."""
-    with np.load(folder / 'truth.npz') as arrays:
-        packed, relevance = arrays[f'{split}_holds'], arrays[f'{split}_relevance']
+    names = f'{split}_holds', f'{split}_relevance'
+    packed, relevance = read_arrays(folder / 'truth.npz', names).values()
     return Truth(np.unpackbits(packed, axis=1, count=num_videos).astype(bool), relevance)
 
 
