@@ -105,7 +105,7 @@ def array_in(raw: np.ndarray) -> np.ndarray:
     """
     start = raw[:12].tobytes()
     if start[:6] != NPY:
-        raise ValueError(f'it begins with {start[:8]!r}')
+        raise ValueError(f'what numpy.save writes does not begin with {start[:8]!r}')
     if start[6:8] not in (b'\1\0', b'\2\0'):
         raise ValueError(f'its version is {start[6:8]!r}, expected 1.0 or 2.0')
     begin = 10 if start[6] == 1 else 12
@@ -144,7 +144,7 @@ def _layout(version: int, header: bytes) -> Layout:
             'them, np.array(x, dtype=float) numbers)'
         )
     if layout.dtype.kind not in 'biufcSU' or not layout.dtype.itemsize:
-        raise ValueError(f'{str(layout.dtype)[:80]} are neither numbers nor strings')
+        raise ValueError(f'expected numbers or strings, found {str(layout.dtype)[:80]}')
     if min(layout.shape, default=0) < 0:
         raise ValueError(f'its header is damaged: a shape of {str(layout.shape)[:80]}')
     return layout

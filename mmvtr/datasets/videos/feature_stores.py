@@ -6,13 +6,12 @@ All give float [F, D] by name (the id of a video or of a text), in the dtype tha
 from __future__ import annotations
 
 import ast
-import io
 import json
 import os
 from abc import ABC, abstractmethod
-from functools import lru_cache
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Optional, Sequence
+from typing import Any, Iterator, NamedTuple, Optional, Sequence
 
 import numpy as np
 
@@ -28,10 +27,8 @@ from mmvtr.datasets.annotation_values import (
     wrong,
 )
 from mmvtr.datasets.files import file_of, missing_files
-
-#: What npy files begin with, and those of the usual format.
-NPY = b'\x93NUMPY'
-NPY_1_0 = NPY + b'\x01\x00'
+from mmvtr.datasets.videos.video_io import BrokenVideoError
+from mmvtr.storage.arrays import array_in
 
 #: What npz files begin with, which np.load reads under any name.
 ZIP = b'PK'
@@ -45,6 +42,15 @@ def open_store(path: Path) -> FeatureStore:
     if path.suffix in ('.h5', '.hdf5'):
         return Hdf5File(path)
     return BigFile(path) if (path / 'shape.txt').is_file() else NpyFolder(path)
+
+
+@contextmanager
+def broken_videos() -> Iterator[None]:
+    """Let features that cannot be read be as a video that cannot: for ``on_broken``."""
+    try:
+        yield
+    except ValueError as error:
+        raise BrokenVideoError(str(error)) from error
 
 
 class FeatureStore(ABC):
@@ -75,10 +81,11 @@ class FeatureStore(ABC):
             )
 
     def read(self, name: str) -> np.ndarray:
-        """Float [F, D] with F > 0.
+        """Float [F, D] with F > 0, all finite.
 
         Raises:
-            ValueError: they cannot be read, are no numbers, or are of another shape.
+            ValueError: they cannot be read, are no numbers, are of another shape, or not finite
+                (names the first row).
         """
         try:
             features = self.load(name)
@@ -90,6 +97,8 @@ class FeatureStore(ABC):
             raise wrong(self._place(name), 'numbers', features.dtype)
         if features.ndim != 2 or len(features) == 0:
             raise problem(self._place(name), f'expected [F, D] with F > 0, found {features.shape}')
+        if not (finite := _finite(features)).all():
+            raise problem(self._place(name), _not_finite(features, finite))
         return features
 
     def _place(self, name: str) -> Place:
@@ -113,6 +122,24 @@ class FeatureStore(ABC):
         """What is stored under a name."""
 
 
+def _finite(x: np.ndarray) -> np.ndarray:
+    """Bool [F, D]: which numbers are finite as float32."""
+    if x.dtype.kind == 'f' and x.dtype.itemsize == 2:  # numpy's own way is slow for halves
+        bits = x.view(np.dtype(np.uint16).newbyteorder(x.dtype.byteorder))
+        return (bits & 0x7FFF) < 0x7C00
+    with np.errstate(over='ignore'):
+        return np.isfinite(x.astype(np.float32, copy=False))
+
+
+def _not_finite(x: np.ndarray, finite: np.ndarray) -> str:
+    """The first number that is not finite, and in how many rows there are some."""
+    row, column = np.argwhere(~finite)[0].tolist()
+    return (
+        f'{x[row, column]} in row {row}, column {column}: expected finite numbers '
+        f'({(~finite).any(1).sum()} of {len(x)} rows have others)'
+    )
+
+
 class NpyFolder(FeatureStore):
     """A folder with a file ``NAME.npy`` for each item."""
 
@@ -122,36 +149,18 @@ class NpyFolder(FeatureStore):
         return [name for name in names if self.file_of(name) in missing]
 
     def load(self, name: str) -> np.ndarray:
-        """Read the whole file.
-
-        As np.load does, which takes longer to parse a header than to read small features; the files
-        of a folder have few different headers.
-        """
+        """Read the whole file."""
         path = self.file_of(name)
         if not path.is_file():  # from a named pipe numpy would read forever
             raise ValueError(f'{name_of(path, 80)} is {"no file" if path.exists() else "gone"}')
         raw = np.fromfile(path, np.uint8)
         if raw[:2].tobytes() == ZIP:
             raise ValueError(f'{name_of(path, 80)} is an npz file, expected what np.save writes')
-        if raw[:6].tobytes() != NPY:
-            raise ValueError(f'no npy file, it begins with {raw[:8].tobytes()!r}')
-        if raw[:8].tobytes() != NPY_1_0:
-            return np.load(path)
-        end = 10 + int.from_bytes(raw[8:10].tobytes(), 'little')
-        shape, fortran, dtype = _layout(raw[8:end].tobytes())
-        if dtype.hasobject:
-            return np.load(path)  # refuses it
-        return raw[end:].view(dtype).reshape(shape, order='F' if fortran else 'C')
+        return array_in(raw)
 
     def file_of(self, name: str) -> Path:
         """``NAME.npy``."""
         return file_of(self.path, name, '.npy')
-
-
-@lru_cache(maxsize=256)
-def _layout(header: bytes) -> tuple[tuple[int, ...], bool, np.dtype]:
-    """Shape, whether columns come first, and type, of an npy file of format 1.0."""
-    return np.lib.format.read_array_header_1_0(io.BytesIO(header))
 
 
 class Hdf5File(FeatureStore):
