@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple, Optional, Union
 
+import numpy as np
 import torch
 
-from mmvtr.storage import read_arrays
 from mmvtr.store.lifted import load_faiss
 from mmvtr.store.normaliser import Normaliser
 
@@ -63,7 +63,8 @@ def remove_old(folder: Union[str, Path]) -> None:
 
 def _read_normaliser(path: Path, temperature: float, strictness: float) -> Normaliser:
     try:
-        tensors = {name: torch.from_numpy(x) for name, x in read_arrays(path).items()}
+        with np.load(path, allow_pickle=False) as arrays:
+            tensors = {name: torch.from_numpy(arrays[name]) for name in arrays.files}
         return Normaliser(**tensors, temperature=temperature, strictness=strictness)
     except FileNotFoundError:
         raise

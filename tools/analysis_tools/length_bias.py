@@ -233,7 +233,7 @@ def draw_all(
     action: Optional[Sequence[int]],
 ) -> None:
     """Write the pictures and say where."""
-    from matplotlib.figure import Figure  # only now: a run without pictures need not wait for it
+    from mmvtr.visualization.picture import Picture  # only now: a run without one need not wait
 
     drawings = dict(
         discrepancy=lambda figure: draw_discrepancy(figure, common, unit, thresholds),
@@ -247,7 +247,7 @@ def draw_all(
         )
     folder.mkdir(parents=True, exist_ok=True)
     for name, draw in drawings.items():
-        figure = Figure(figsize=(10, 5), layout='constrained')
+        figure = Picture(figsize=(10, 5), layout='constrained')
         draw(figure)
         figure.savefig(folder / f'{name}.png', dpi=150)
     print(f'\npictures in {folder}: ' + ', '.join(f'{name}.png' for name in drawings))
