@@ -32,7 +32,7 @@ def write_plain(content: Any, path: Union[str, Path]) -> None:
         try:
             torch.save(content, file)
         except RuntimeError as error:  # torch's own words of a full disk, said in its clean-up
-            raise error.__context__ if isinstance(error.__context__, OSError) else error
+            raise (error.__context__ if isinstance(error.__context__, OSError) else error) from None
         seal(file)
 
     write_atomically(path, write)

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from mmengine.logging import print_log
 
+from mmvtr.datasets.annotation_files import read_json
 from mmvtr.datasets.planted_corpus.drawing import draw
 from mmvtr.datasets.planted_corpus.grammar import caption_counts, draw_captions, vocabulary
 from mmvtr.datasets.planted_corpus.knobs import GENERATOR_VERSION, SPLITS, Knobs
@@ -86,11 +87,9 @@ def open_corpus(folder: Path, knobs: Knobs, split: str) -> tuple[Records, Record
         RuntimeError: a file is of another version or was changed; the message names it.
     """
     try:
-        corpus = json.loads(_present(folder, 'corpus.json').read_text())
-    except json.JSONDecodeError as error:
-        raise RuntimeError(
-            f'{folder / "corpus.json"} is no JSON ({error}); {_advice(folder)}'
-        ) from None
+        corpus = read_json(_present(folder, 'corpus.json'), ('sha256', 'splits'))
+    except ValueError as error:
+        raise RuntimeError(f'{error}; {_advice(folder)}') from error
     for name, expected in dict(version=GENERATOR_VERSION, knobs=knobs.told).items():
         if corpus.get(name) != expected:
             problem = f'{name} is {corpus.get(name)}, expected {expected}'
