@@ -11,6 +11,7 @@ import io
 import math
 import os
 import stat
+import warnings
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -84,6 +85,9 @@ def read_arrays(
         size = _size(path)
         with ZipFile(path) as archive:
             members = _members(archive)
+            missing = {*(names or ())} - members.keys()
+            if missing:
+                raise ValueError(f'it has no array {min(missing)[:80]!r}')
             chosen = {name: members[name] for name in (members if names is None else names)}
             unpacked = sum(member.file_size for member in chosen.values())
             if unpacked > min(memory(), max(FREE, RATIO * size)):
@@ -135,7 +139,9 @@ def _layout(version: int, header: bytes) -> Layout:
     """What a header says, its length before it."""
     read = getattr(np.lib.format, f'read_array_header_{version}_0')
     try:
-        layout = Layout(*read(io.BytesIO(header)))
+        with warnings.catch_warnings():  # of a header of python 2, which is read as well
+            warnings.simplefilter('ignore')
+            layout = Layout(*read(io.BytesIO(header)))
     except Exception as error:  # of a damaged one the parser can raise anything
         raise ValueError(f'its header is damaged: {str(error)[:80]}') from error
     if layout.dtype.hasobject:

@@ -29,6 +29,8 @@ from mmvtr.evaluation.length_bias import (
     read_annotations,
     video_actions,
 )
+from mmvtr.evaluation.score_files import read_array
+from mmvtr.storage import read_arrays
 from mmvtr.structures import Relation
 from mmvtr.utils import load_config
 
@@ -211,10 +213,10 @@ def bias_of_scores(path: Path, train: Lengths, test: Lengths, *, top: int, min_g
 def load_scores(path: Path, shape: tuple[int, int]) -> torch.Tensor:
     """Float [T, V] of a .npz or .npy file."""
     try:
-        content = np.load(path, allow_pickle=False)
-        array = content if isinstance(content, np.ndarray) else content['scores']
-    except (OSError, ValueError, EOFError, KeyError) as error:
-        fail(f"{path} is no .npy file and no .npz with an array 'scores': {error}")
+        packed = path.suffix == '.npz'
+        array = read_arrays(path, ['scores'])['scores'] if packed else read_array(path)
+    except (FileNotFoundError, ValueError) as error:
+        fail(error)
     if array.shape != tuple(shape) or array.dtype.kind not in 'fiu':
         fail(
             f'{path} holds {array.dtype} {list(array.shape)}, expected scores of the test set, '
