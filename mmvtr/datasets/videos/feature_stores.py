@@ -28,7 +28,7 @@ from mmvtr.datasets.annotation_values import (
 )
 from mmvtr.datasets.files import file_of, missing_files
 from mmvtr.datasets.videos.video_io import BrokenVideoError
-from mmvtr.storage.arrays import array_in
+from mmvtr.storage.arrays import FREE, RATIO, array_in
 
 #: What npz files begin with, which np.load reads under any name.
 ZIP = b'PK'
@@ -190,6 +190,9 @@ class Hdf5File(FeatureStore):
         stored = self._file[name]
         if not hasattr(stored, 'shape'):
             raise ValueError('expected an array, found a group')
+        most = max(FREE, RATIO * self.path.stat().st_size)
+        if stored.nbytes > most:
+            raise ValueError(f'{stored.nbytes:,} bytes are said to be in a file of too few')
         return np.asarray(stored[()])
 
     def __reduce__(self) -> tuple[Any, ...]:

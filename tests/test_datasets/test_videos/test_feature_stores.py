@@ -409,3 +409,11 @@ def test_the_largest_and_the_smallest_numbers_and_zeros_are_finite(tmp_path, dty
     rows = np.array([[info.max, info.min], [info.smallest_subnormal, -0.0], [0, 0]], dtype)
     path, _ = write_npy(tmp_path, dict(b=rows))
     np.testing.assert_array_equal(NpyFolder(path).read('b'), rows)
+
+
+@pytest.mark.parametrize('rows', [1 << 20, 1 << 30])
+def test_what_a_hdf5_file_says_of_its_size_is_not_believed(tmp_path, rows):
+    with h5py.File(tmp_path / 'x.h5', 'w') as file:
+        file.create_dataset('a', (rows, 1024), 'f4', chunks=(1024, 1024), compression='gzip')
+    with pytest.raises(ValueError, match=f"x.h5: features of 'a': {4096 * rows:,} bytes are said"):
+        Hdf5File(tmp_path / 'x.h5').read('a')
