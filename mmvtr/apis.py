@@ -387,9 +387,6 @@ class _Loose(VideoTextDataset):
             raise ValueError('nothing to encode: no text and no video')
         super().__init__(video_pipeline, text_pipeline, on_broken=on_broken)
 
-    def origin(self) -> str:
-        return 'texts' if self._given[0] else 'videos'
-
     def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         texts, videos = self._given
         return videos or [dict(video_id='', path='')], _records(texts)

@@ -170,5 +170,10 @@ def _folder_config(model: str) -> dict[str, Any]:
     path = Path(model.removeprefix(FOLDER), 'open_clip_config.json')
     if not path.is_file():
         raise FileNotFoundError(f'{model!r}: there is no {path}')
-    config = json.loads(path.read_text(encoding='utf-8'))
+    try:
+        config = json.loads(path.read_text(encoding='utf-8'))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f'{path} is no json: {str(error)[:80]}') from error
+    if not isinstance(config, dict):
+        raise ValueError(f'{path}: expected a config, found {str(config)[:80]}')
     return config if 'model_cfg' in config else dict(model_cfg=config)

@@ -89,10 +89,12 @@ class NpyStore:
         """Store float32 [F, D] of a video, or [L, D] of a text."""
         import numpy as np
 
+        from mmvtr.storage import naming
+
         path = self._path(video_id)
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f'{path.name}.part')
-        with open(part, 'wb') as file:
+        with naming(path), open(part, 'wb') as file:
             np.save(file, features)
         os.replace(part, path)
 

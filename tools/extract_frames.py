@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import fcntl
-import json
 import multiprocessing
 import os
 import threading
@@ -138,12 +137,15 @@ def check_settings(folder: Path, settings: Any) -> None:
     Raises:
         SystemExit: it has others.
     """
-    from mmvtr.datasets.videos.frame_store import SETTINGS, Settings, replace_text
+    from mmvtr.datasets.videos.frame_store import read_settings, write_settings
 
-    path = folder / SETTINGS
-    if not path.is_file():
-        replace_text(path, json.dumps(settings._asdict()) + '\n')
-    elif (stored := Settings(**json.loads(path.read_text()))) != settings:
+    try:
+        stored = read_settings(folder)
+    except FileNotFoundError:
+        return write_settings(folder, settings)
+    except ValueError as error:
+        raise SystemExit(f'error: {error}') from error
+    if stored != settings:
         raise SystemExit(
             f'error: {folder} holds frames of {stored}, these would be of {settings}: '
             'choose another --out'

@@ -44,10 +44,7 @@ class AtomicBackend(LocalBackend):
             if obj.startswith(ZIP):
                 seal(file)
 
-        try:
-            write_atomically(filepath, write)
-        except OSError as error:  # of a full disk python does not know the file
-            raise OSError(error.errno, error.strerror, str(filepath)) from error
+        write_atomically(filepath, write)
 
     def put_text(self, obj: str, filepath: Union[str, Path], encoding: str = 'utf-8') -> None:
         self.put(obj.encode(encoding), filepath)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Optional, Sequence, Union
 
 from mmengine.runner import Runner
+from torch import Tensor
 
 from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.engine.query_queue import Queries, QueryQueueHook
@@ -61,7 +63,7 @@ def read_bank(path: str) -> dict[str, Queries]:
 
     Raises:
         FileNotFoundError, RuntimeError: no such file, or not a bank.
-        ValueError: an empty bank.
+        ValueError: an empty bank, or one with numbers that are not finite (names the query).
     """
     content = read_plain(path, kind='bank')
     if not isinstance(content, dict) or not {'text', 'video'} <= content.keys():
@@ -69,12 +71,26 @@ def read_bank(path: str) -> dict[str, Queries]:
         raise RuntimeError(f"{path} is no bank: it holds {str(found)[:80]}, not 'text' and 'video'")
     try:
         stored = {kind: Queries.of(content[kind]) for kind in ('text', 'video')}
+        for kind, queries in stored.items():
+            for name, level in queries.levels.items():
+                level.map(partial(_finite, name=f'{path}: level {name!r:.80} of {kind} queries'))
     except (KeyError, TypeError, AttributeError) as error:
         raise RuntimeError(f'{path} is no bank: its queries are of another form') from error
     for kind, queries in stored.items():
         if not len(queries.index):
             raise ValueError(f'{path}: the bank holds no {kind} queries')
     return stored
+
+
+def _finite(x: Tensor, name: str) -> Tensor:
+    """The same numbers, which are finite."""
+    wrong = (~x.isfinite()).nonzero()
+    if len(wrong):
+        raise ValueError(
+            f'{name}: query {int(wrong[0, 0])} is not finite ({len(wrong[:, 0].unique())} of '
+            f'{len(x)} are not); make the bank again, of a checkpoint that is'
+        )
+    return x
 
 
 def read_training_set(captions: Union[dict, VideoTextDataset]) -> VideoTextDataset:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import NamedTuple, Optional, Sequence
 
@@ -9,7 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mmvtr import storage
+from mmvtr.datasets.annotation_values import Place, string
 from mmvtr.datasets.pair_values import PairValues, read_run
+from mmvtr.evaluation.foreign_scores import refuse_foreign
 from mmvtr.functional.tiles import refuse_non_finite
 from mmvtr.structures import Directed
 
@@ -41,17 +45,20 @@ def read_score_file(path: Path, positives: Optional[PairValues] = None) -> Score
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: a file of another kind, scores that are not finite or all one value, ids that
-            are not as many as rows or columns, a run without ``positives``; the file is named.
+        ValueError: a file of another kind (with a command that converts it, where it is known:
+            :mod:`mmvtr.evaluation.foreign_scores`), scores that are not finite or all one value,
+            ids that are not as many as rows or columns, a run without ``positives``; the file is
+            named.
     """
     if path.suffix == '.npy':
         scores = read_matrix(path)
         return ScoreFile(Directed(scores, scores), numbered(scores), False)
     if path.suffix == '.npz':
         return _read_archive(path)
+    refuse_foreign(path)
+    run = read_run(path)
     if positives is None:
         raise ValueError(f'{path} is a run: say who matches as qrels, --positives FILE')
-    run = read_run(path)
     texts, videos = dict.fromkeys(positives.texts), [*run.videos, *positives.videos]
     ids = ([*texts], [*dict.fromkeys(videos)])
     scores = torch.from_numpy(run.matrix(*ids))
@@ -79,15 +86,10 @@ def read_array(path: Path) -> np.ndarray:
     Raises:
         FileNotFoundError, ValueError: as of :func:`read_score_file`.
     """
-    try:
-        array = np.load(path, allow_pickle=False)
-    except FileNotFoundError:
-        raise FileNotFoundError(f'{path} does not exist') from None
-    except (OSError, ValueError, EOFError) as error:
-        raise ValueError(f'{path} is no .npy file of numbers: {error}') from error
-    if not isinstance(array, np.ndarray):
+    refuse_foreign(path)
+    if path.suffix == '.npz':
         raise ValueError(f'{path} is an archive of several arrays, expected one .npy array')
-    return array
+    return storage.read_array(path)
 
 
 def read_positives(path: Optional[Path], scores: Tensor) -> Tensor:
@@ -174,33 +176,37 @@ def _checked(path: Path, array: np.ndarray, empty: str = '') -> Tensor:
 
 
 def _read_archive(path: Path) -> ScoreFile:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            directed = {'t2v', 'v2t'} <= set(archive.files)
-            names = ('t2v', 'v2t') if directed else ('scores', 'scores')
-            named = not directed or {'text_ids', 'video_ids'} <= set(archive.files)
-            wanted = {*names, 'text_ids', 'video_ids'} if named else {*names}
-            missing = sorted(wanted - set(archive.files))
-            if missing:
-                raise _Missing(f'{path} is an archive of several arrays, but has no {missing}')
-            arrays = [archive[name] for name in dict.fromkeys(names)]
-            ids = None
-            if named:
-                ids = tuple(archive[f'{k}_ids'].astype(str).tolist() for k in ('text', 'video'))
-    except FileNotFoundError:
-        raise FileNotFoundError(f'{path} does not exist') from None
-    except _Missing as error:
-        raise ValueError(str(error)) from None
-    except (OSError, ValueError, EOFError) as error:
-        raise ValueError(f'{path} is no .npz file of numbers and ids: {error}') from error
-    matrices = [_checked(path, array) for array in arrays]
-    if matrices[0].shape != matrices[-1].shape:
+    refuse_foreign(path)
+    there = {*storage.array_names(path)}
+    directed = {'t2v', 'v2t'} <= there
+    names = ('t2v', 'v2t') if directed else ('scores', 'scores')
+    named = not directed or {'text_ids', 'video_ids'} <= there
+    wanted = {*names, 'text_ids', 'video_ids'} if named else {*names}
+    missing = sorted(wanted - there)
+    if missing:
+        raise ValueError(f'{path} is an archive of several arrays, but has no {missing}')
+    arrays = storage.read_arrays(path, sorted(wanted))
+    matrices = [_checked(path, arrays[name]) for name in dict.fromkeys(names)]
+    matrices = (matrices[0], matrices[-1])
+    if matrices[0].shape != matrices[1].shape:
         raise ValueError(f'{path}: t2v and v2t must be both [texts, videos]')
-    for kind, names, size in zip(('text', 'video'), ids or (), matrices[0].shape):
-        if not isinstance(names, list) or len(names) != size or len(set(names)) < size:
-            raise ValueError(f'{path}: {kind}_ids must be {size} ids that differ')
-    return ScoreFile(Directed(matrices[0], matrices[-1]), ids or numbered(matrices[0]), named)
+    ids = numbered(matrices[0])
+    if named:
+        sizes = dict(zip(('text_ids', 'video_ids'), matrices[0].shape))
+        ids = tuple(_ids(path, name, arrays[name], size) for name, size in sizes.items())
+    return ScoreFile(Directed(*matrices), ids, named)
 
 
-class _Missing(ValueError):
-    """An archive without an array that is needed."""
+def _ids(path: Path, name: str, array: np.ndarray, size: int) -> list[str]:
+    """Strings that differ; numbers are their digits."""
+    if array.shape != (size,):
+        raise ValueError(f'{path}: {name} must be {size} ids that differ, not {list(array.shape)}')
+    try:
+        as_text = np.char.decode(array, 'utf-8') if array.dtype.kind == 'S' else array.astype(str)
+        ids = [string(one, Place(path, name)) for one in as_text.tolist()]
+    except UnicodeDecodeError as error:
+        raise ValueError(f'{path}: {name} are no UTF-8: {error.reason}') from error
+    if len(set(ids)) < size:
+        twice = Counter(ids).most_common(1)[0][0]
+        raise ValueError(f'{path}: {name} must be {size} ids that differ, {twice!r:.80} is twice')
+    return ids

@@ -143,7 +143,7 @@ def token_picture(
         pairs: texts with the one video.
         right: whether the video is right: the title is green or red; None: black.
     """
-    from matplotlib.figure import Figure  # slow, and not needed to refuse bad input
+    from mmvtr.visualization.picture import Picture  # slow, and not needed to refuse bad input
 
     sides = [(pair, side) for pair in pairs for side in (pair.frames, pair.words) if side]
     columns = max(len(images), *(len(pair.frames) for pair in pairs), 1)
@@ -151,7 +151,7 @@ def token_picture(
     above = [width / columns] if len(images) else []  # images are square, most often
     inches = [*above, *[0.65] * len(sides)]
     height = sum(inches) + 0.22 * (1 + len(pairs)) + 0.5
-    figure = Figure(figsize=(width, height), layout='constrained')
+    figure = Picture(figsize=(width, height), layout='constrained')
     axes = figure.subplots(len(inches), 1, height_ratios=inches, squeeze=False).flatten()
     colour = {None: 'black', True: GREEN, False: RED}[right]
     figure.suptitle(words(title, 12 * width), color=colour, fontsize=11)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Mapping, Optional, Union
 
 import yaml
+
+from mmvtr.datasets.annotation_files import read_json
 
 #: Of this package, whose ``__init__`` is no room of the house.
 VERSION: str = import_module('mmvtr').__version__
@@ -62,11 +63,7 @@ def read_results(
         name, path = str(results), Path(results)
         if not path.is_file():
             raise FileNotFoundError(f'results {path} do not exist')
-        raw = path.read_bytes()
-        try:
-            results = json.loads(raw)
-        except ValueError as error:
-            raise ValueError(f'{path}: expected json, found {raw[:80]!r}') from error
+        results = read_json(path, ())
     if not isinstance(results, Mapping) or not results:
         raise ValueError(f'{name}: expected numbers by key, found {str(results)[:80]}')
     for key, value in results.items():

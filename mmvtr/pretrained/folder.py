@@ -12,6 +12,7 @@ from typing import Any, Mapping, NamedTuple, Optional, Union
 from mmengine.config import Config
 from torch import nn
 
+from mmvtr.datasets.annotation_files import read_json
 from mmvtr.datasets.annotation_values import name_of
 from mmvtr.pretrained.card import VERSION, model_card, read_results
 from mmvtr.pretrained.plain_config import FILES, as_data, from_data
@@ -159,13 +160,7 @@ def _write(path: Path, text: str) -> None:
 def _read_json(path: Path) -> Any:
     if not path.is_file():
         raise FileNotFoundError(f'{name_of(path)} is missing: fetch or save the folder again')
-    raw = path.read_bytes()
-    try:
-        return json.loads(raw)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(
-            f'{name_of(path)} is damaged: expected json, found {raw[:80]!r}'
-        ) from error
+    return read_json(path, ())
 
 
 def _digest(path: Path) -> str:

@@ -1,6 +1,7 @@
 """Files that no kill tears, no flipped bit passes through, and no pickle runs code from."""
 
-from mmvtr.storage.atomic import leftovers, write_atomically
+from mmvtr.storage.arrays import array_names, read_array, read_arrays
+from mmvtr.storage.atomic import leftovers, naming, write_atomically
 from mmvtr.storage.lock import FolderInUse, FolderLock
 from mmvtr.storage.reader import read_plain
 from mmvtr.storage.seal import seal, write_plain
@@ -9,7 +10,11 @@ from mmvtr.storage.tensors import read_tensors, write_tensors
 __all__ = [
     'FolderInUse',
     'FolderLock',
+    'array_names',
     'leftovers',
+    'naming',
+    'read_array',
+    'read_arrays',
     'read_plain',
     'read_tensors',
     'seal',

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import time
+from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Callable, Union
+from typing import BinaryIO, Callable, Iterator, Union
 
 from mmvtr.storage.processes import lives, this_process
 
@@ -22,11 +23,14 @@ def write_atomically(path: Union[str, Path], write: Callable[[BinaryIO], None]) 
     Args:
         path: of the file; its folder is made.
         write: is given a binary file that is open for writing and reading.
+
+    Raises:
+        OSError: it cannot be written; names the file.
     """
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     part = part_name(path)
     try:
-        with open(part, 'w+b') as file:
+        with naming(path), open(part, 'w+b') as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
@@ -34,6 +38,17 @@ def write_atomically(path: Union[str, Path], write: Callable[[BinaryIO], None]) 
     except BaseException:
         Path(part).unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def naming(path: Union[str, Path]) -> Iterator[None]:
+    """Let an OSError without a file name ``path``: of a full disk python does not know the file."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None or error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def part_name(path: Union[str, Path]) -> str:

@@ -29,7 +29,10 @@ def write_plain(content: Any, path: Union[str, Path]) -> None:
     """Write tensors and plain data as a sealed file, which appears when it is complete."""
 
     def write(file: BinaryIO) -> None:
-        torch.save(content, file)
+        try:
+            torch.save(content, file)
+        except RuntimeError as error:  # torch's own words of a full disk, said in its clean-up
+            raise (error.__context__ if isinstance(error.__context__, OSError) else error) from None
         seal(file)
 
     write_atomically(path, write)

@@ -6,13 +6,14 @@ Figures are made by matplotlib's objects: nothing here touches pyplot, its globa
 from __future__ import annotations
 
 import textwrap
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional, Sequence
 
 import numpy as np
 from mmengine.visualization import Visualizer
 from torch import Tensor
+
+from mmvtr.storage import write_atomically
 
 if TYPE_CHECKING:  # matplotlib is slow to import, and most runs draw nothing
     from matplotlib.axes import Axes
@@ -29,9 +30,9 @@ ANNOTATED, TRUE, OTHER = GREEN, ORANGE, BLUE
 
 def new_figure(height: float) -> 'Figure':
     """An empty figure of ``WIDTH`` x ``height`` inches, laid out so that nothing overlaps."""
-    from matplotlib.figure import Figure
+    from mmvtr.visualization.picture import Picture
 
-    return Figure(figsize=(WIDTH, height), dpi=DPI, layout='constrained')
+    return Picture(figsize=(WIDTH, height), dpi=DPI, layout='constrained')
 
 
 def style(axis: 'Axes', title: str, x: str, y: str) -> None:
@@ -45,25 +46,17 @@ def style(axis: 'Axes', title: str, x: str, y: str) -> None:
 
 
 def words(text: str, most: int) -> str:
-    """A text of users on one line, at most so many characters; dollars are no formulas."""
-    return _as_written(_line(text, most))
-
-
-def wrapped(text: str, width: int, lines: int) -> str:
-    """As :func:`words`, on several lines."""
-    broken = textwrap.wrap(_line(text, width * lines), width, break_on_hyphens=False)
-    if len(broken) > lines:
-        broken = [*broken[: lines - 1], broken[lines - 1][: width - 1].rstrip(' …') + '…']
-    return _as_written('\n'.join(broken))
-
-
-def _line(text: str, most: int) -> str:
+    """A text of users on one line, at most so many characters."""
     line = ' '.join(''.join(c if c.isprintable() else ' ' for c in text).split())
     return line if len(line) <= most else line[: most - 1].rstrip() + '…'
 
 
-def _as_written(text: str) -> str:
-    return text.replace('$', r'\$')
+def wrapped(text: str, width: int, lines: int) -> str:
+    """As :func:`words`, on several lines."""
+    broken = textwrap.wrap(words(text, width * lines), width, break_on_hyphens=False)
+    if len(broken) > lines:
+        broken = [*broken[: lines - 1], broken[lines - 1][: width - 1].rstrip(' …') + '…']
+    return '\n'.join(broken)
 
 
 def pixels(figure: 'Figure') -> np.ndarray:
@@ -71,10 +64,7 @@ def pixels(figure: 'Figure') -> np.ndarray:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     canvas = FigureCanvasAgg(figure)
-    with warnings.catch_warnings():
-        # Captions of some languages have letters that the font lacks: boxes stand for them.
-        warnings.filterwarnings('ignore', message='Glyph .* missing from')
-        canvas.draw()
+    canvas.draw()
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
 
@@ -97,8 +87,8 @@ def save(figure: 'Figure', path: Path) -> None:
     """Write a png file; its folder is made if need be."""
     from PIL import Image
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(pixels(figure)).save(path, optimize=True)
+    image = Image.fromarray(pixels(figure))
+    write_atomically(path, lambda file: image.save(file, 'png', optimize=True))
 
 
 def plain(x: Any) -> np.ndarray:

@@ -61,6 +61,7 @@ PARTS = {
         'Annotation files with bytes, text or values changed. Refused with the name of the file, '
         'or what is read is sound.',
     ),
+    'formats': Part(2_000, 'Files of scores, vectors and stored frames changed alike.'),
     'videos': Part(
         200,
         'Videos cut, damaged, renamed, and things that are no videos. Refused by name, or decoded '

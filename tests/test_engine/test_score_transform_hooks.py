@@ -200,6 +200,19 @@ def test_bad_banks(tmp_path):
         read_bank(tmp_path / 'empty.pt')
 
 
+@pytest.mark.parametrize('kind, part', [('text', 'mean'), ('video', 'tokens'), ('text', 'log_std')])
+def test_a_bank_that_is_not_finite(tmp_path, kind, part):
+    def queries(broken):
+        fields = dict(mean=torch.ones(3, D), log_std=torch.ones(3, D), tokens=torch.ones(3, 2, D))
+        if broken:
+            fields[part][2] = torch.tensor(float('inf'))
+        return Queries({'global': Embedding(**fields)}, *torch.zeros(2, 3).long()).state()
+
+    torch.save({side: queries(side == kind) for side in ('text', 'video')}, tmp_path / 'b.pt')
+    with pytest.raises(ValueError, match=f"b.pt: level 'global' of {kind} queries: query 2 is not"):
+        read_bank(tmp_path / 'b.pt')
+
+
 def test_a_bank_of_another_width(runner, evaluation):
     evaluation.videos.levels['global'] = Embedding(torch.randn(V, D + 1))
     with pytest.raises(ValueError, match="text bank is 4 wide at level 'global', the model 5"):

@@ -1,12 +1,16 @@
 """Files appear when they are complete; what killed processes leave is known as theirs."""
 
 import os
+import resource
+import signal
 import subprocess
 import time
 
+import numpy as np
 import pytest
+import torch
 
-from mmvtr.storage import leftovers, write_atomically
+from mmvtr.storage import leftovers, write_atomically, write_plain, write_tensors
 from mmvtr.storage.processes import this_process
 
 
@@ -20,7 +24,7 @@ def test_complete_or_not_at_all(tmp_path):
         assert len(os.listdir(path.parent)) == 2
         raise OSError(28, 'No space left on device')
 
-    with pytest.raises(OSError):
+    with pytest.raises(OSError, match=f"No space left on device: '{path}'"):
         write_atomically(path, breaks)
     assert path.read_bytes() == b'one' and os.listdir(path.parent) == ['x.pth']
 
@@ -44,3 +48,28 @@ def test_leftovers(tmp_path):
         if name.startswith('old'):
             os.utime(tmp_path / name, (now - 400, now - 400))
     assert leftovers(tmp_path) == sorted(name for name, left in names.items() if left)
+
+
+WRITERS = {
+    'npz': lambda p: write_atomically(p, lambda file: np.savez(file, a=np.ones(9000))),
+    'tensors': lambda p: write_tensors({'a': torch.ones(9000)}, p),
+    'torch': lambda p: write_plain({'a': torch.ones(9000)}, p),
+    'text': lambda p: write_atomically(p, lambda file: file.write(bytes(9000))),
+}
+
+
+@pytest.mark.parametrize('kind', WRITERS)
+def test_a_full_disk_is_told_with_the_file(tmp_path, kind):
+    """A limit on the size of files is what a full disk is to who writes."""
+    before, handler = (
+        resource.getrlimit(resource.RLIMIT_FSIZE),
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
+    )
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, before[1]))
+    try:
+        with pytest.raises(OSError) as error:
+            WRITERS[kind](tmp_path / 'x')
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert error.value.filename == str(tmp_path / 'x') and not os.listdir(tmp_path)

@@ -6,6 +6,7 @@ import signal
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mmvtr.datasets.videos import video_io
@@ -116,7 +117,9 @@ def test_some_items_are_tried(many, monkeypatch, capsys):
         assert check(monkeypatch, many) == 1
         printed.append(capsys.readouterr().out)
     assert printed[0] == printed[1]
-    assert '15 of 16 videos that were tried are broken (--decode tries all):' in printed[0]
+    assert (
+        '15 of 16 videos that were tried are broken (--decode tries all videos, and' in printed[0]
+    )
     assert printed[0].count('mp4: cut short') == 5, 'a few are named'
     assert check(monkeypatch, many, '--samples', '1') == 0
 
@@ -249,3 +252,91 @@ def test_a_semi_clean_table_is_clean_after_one_round(own, monkeypatch, capsys):
     assert 'LEFT OUT' in printed and '0 of 6 videos are broken, beside 2' in printed
     cut = 'captions is longer than 5 tokens and is cut (the longest has 6)'
     assert cut in printed
+
+
+STORED = """
+default_scope = 'mmvtr'
+test_dataloader = dict(
+    dataset=dict(
+        type='MSRVTTDataset',
+        split='1kA_test',
+        ann_root='{root}',
+        video_pipeline=[{video}],
+        text_pipeline=[{text}],
+    )
+)
+"""
+
+
+@pytest.fixture
+def stored(config, monkeypatch):
+    """A config of 40 videos and captions, of features that are in files."""
+    folder = config.parent
+    rows = [f'ret{i},msr{i},video{i},a man sings' for i in range(40)]
+    table = '\n'.join(['key,vid_key,video_id,sentence', *rows]) + '\n'
+    (folder / 'MSRVTT_JSFUSION_test.csv').write_text(table)
+    for side, name in (('f', 'video'), ('w', 'ret'), ('e', 'video')):
+        (folder / side).mkdir()
+        for i in range(40):
+            np.save(folder / side / f'{name}{i}.npy', np.full((3, 4), i, np.float32))
+
+    def write(video, text):
+        config.write_text(STORED.format(root=folder, video=video, text=text))
+        return config
+
+    monkeypatch.chdir(folder)
+    return write
+
+
+FEATURES, WORDS = "dict(type='LoadFeatures', path='f')", "dict(type='LoadTextFeatures', path='w')"
+
+
+@pytest.mark.parametrize(
+    'video, text, file, told',
+    [
+        (FEATURES, WORDS, 'f/video37.npy', 'videos'),
+        (FEATURES, WORDS, 'w/ret38.npy', 'texts'),
+        (
+            "dict(type='LoadExperts', experts=dict(e=dict(path='e', dim=4)))",
+            WORDS,
+            'e/video29.npy',
+            'videos',
+        ),
+        (
+            f"{FEATURES}, dict(type='LoadVectors', side='video', stores=dict(t='e'))",
+            WORDS,
+            'e/video31.npy',
+            'videos',
+        ),
+        (
+            f"{FEATURES}, dict(type='LoadFrameVectors', stores=dict(t='e'))",
+            WORDS,
+            'e/video30.npy',
+            'videos',
+        ),
+    ],
+)
+@pytest.mark.parametrize('value', [np.nan, -np.inf])
+def test_stored_features_are_all_read(stored, monkeypatch, capsys, video, text, file, told, value):
+    path = stored(video, text)
+    assert check(monkeypatch, path) == 0
+    assert '40 videos and 40 texts read in' in capsys.readouterr().out
+    rows = np.load(file)
+    rows[2, 1] = value
+    np.save(file, rows)
+    assert check(monkeypatch, path) == 1
+    printed = capsys.readouterr().out
+    assert f'1 of 40 {told} that were tried are broken' in printed
+    name = Path(file).stem
+    assert f"{file}: features of '{name}': {value} in row 2, column 1: expected fin" in printed
+
+
+def test_features_that_are_not_finite_are_listed(stored, monkeypatch, capsys):
+    path = stored(FEATURES, WORDS)
+    for i in (3, 38):
+        np.save(f'f/video{i}.npy', np.full((2, 4), np.nan))
+    assert check(monkeypatch, path, '--decode', '--workers', '1') == 1
+    assert '2 of 40 videos are broken' in capsys.readouterr().out
+    assert set(read_broken(Path('broken_videos.txt'))) == {'video3', 'video38'}
+    skip = 'test_dataloader.dataset.on_broken.skip=broken_videos.txt'
+    assert check(monkeypatch, path, '--cfg-options', skip) == 0

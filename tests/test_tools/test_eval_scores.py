@@ -283,7 +283,7 @@ def test_bad_scores(folder, refuse, make, message):
 
 
 def test_files_that_cannot_be_read(folder, refuse):
-    (folder / 'text.npy').write_text('0.1 0.2')
+    (folder / 'text.npy').write_text('no numbers')
     assert 'text.npy is no .npy file of numbers' in refuse('text.npy')
     np.savez(folder / 'several.npz', a=np.eye(2))
     assert 'several.npz is an archive of several' in refuse('several.npz')

@@ -15,6 +15,7 @@ import toy
 from children import ROOT, in_child, run_tool
 from mmvtr.datasets import LoadFrames, LoadVideo
 from mmvtr.datasets.videos import frame_store
+from mmvtr.storage import atomic
 
 CONFIG = toy.RETRIEVER + """
 text_pipeline = [dict(type='NoSuchTransform')]  # words are not looked at
@@ -104,7 +105,7 @@ def kill_worker(folder):
             os.kill(os.getpid(), signal.SIGKILL)
         original(source, target)
 
-    frame_store.os.replace = replace
+    atomic.os.replace = replace
     os.chdir(folder)
     sys.argv = ['extract_frames.py', 'config.py', '--out', 'frames', '--processes', '1']
     sys.argv += ['--shard-size', '2']
@@ -117,8 +118,9 @@ def test_a_killed_process(folder):
     log = folder / 'log.txt'
     assert in_child(log, kill_worker, folder) == 1
     assert 'a process was killed' in log.read_text() and 'Traceback' not in log.read_text()
-    found = sorted(p.name for p in (folder / 'frames').glob('0*'))
-    assert found == ['000000.json', '000000.tar', '000001.json.part', '000001.tar']
+    found = sorted(p.name.split('.')[:2] for p in (folder / 'frames').glob('0*'))
+    assert found == [['000000', 'json'], ['000000', 'tar'], ['000001', 'json'], ['000001', 'tar']]
+    assert not (folder / 'frames/000001.json').exists(), 'only a part of it'
     code, printed = extract(folder)
     assert code == 0 and '3 videos to do, 2 are there' in printed
     assert_whole(folder)

@@ -168,8 +168,11 @@ def test_scores_of_a_model(run, folder, sets, suffix):
     'arguments, message',
     [
         (['--action', '99', '0'], 'action (99, 0) (verb, noun) has no video in train'),
-        (['--scores', 'none.npz'], 'none.npz is no .npy file and no .npz with an array'),
-        (['--scores', 'other.npz'], "other.npz is no .npy file and no .npz with an array 'scores'"),
+        (['--scores', 'none.npz'], 'none.npz does not exist'),
+        (
+            ['--scores', 'other.npz'],
+            "other.npz is no .npz file of numbers or strings: it has no array 'scores'",
+        ),
         (
             ['--scores', 'wide.npy'],
             'holds float64 [24, 13], expected scores of the test set, [24, 12]',

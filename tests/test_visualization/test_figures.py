@@ -71,7 +71,7 @@ def test_matrix(scores, positives):
     for axis in (left, right):
         assert outlined(axis) == {(0, 1), (1, 0), (2, 2)}
         assert axis.collections[0].get_offsets().tolist() == [[0, 2], [3, 2]]
-    assert ticks(left) == [rf'a text \${t} and \${t}' for t in rows]
+    assert ticks(left) == [f'a text ${t} and ${t}' for t in rows]
     assert '3 texts x 4 videos, cut from 60 x 50' in figure.get_suptitle()
     assert pixels(figure).shape[1] == 900  # dollars of a caption are no formula
 
@@ -135,7 +135,7 @@ def test_sheet_of_a_text():
         SheetItem('three', flat(blue), 0.25),
     ]
     figure = retrieval_sheet('a $5 dog for $6', items, said='best 3', sigma=0.25)
-    assert figure.get_suptitle() == '"a \\$5 dog for \\$6"\nsigma of the query 0.25, best 3'
+    assert figure.get_suptitle() == '"a $5 dog for $6"\nsigma of the query 0.25, best 3'
     said = [axis.texts[-1].get_text() for axis in figure.axes if axis.texts]
     assert said[0] == '1. one\nscore 0.750, bias -0.125, sigma 0.5\n2.0 to 3.0 s'
     assert said[1:3] == ['2. two\nscore 0.500\n50% to 100%', 'broken']
@@ -373,7 +373,7 @@ def test_show():
 def test_words():
     assert words('a\nb\t\x00 c', 9) == 'a b c'
     assert words('a long text', 6) == 'a lon…' and words('exact', 5) == 'exact'
-    assert words('$1 and $2', 20) == r'\$1 and \$2'
+    assert words('$1 and $2', 20) == '$1 and $2'
     assert wrapped('one two three four', 9, 2) == 'one two\nthree…'
     assert wrapped('一' * 30, 10, 2).count('\n') == 1
     assert pixels(moment_curve([1.0], text='一个人 $ {x}_^')).shape == (390, 900, 3)

@@ -218,9 +218,9 @@ def table(pairs: Pairs, kinds: dict[str, Tensor]) -> str:
 
 def draw(path: Path, level: str, pairs: Pairs, kinds: dict[str, Tensor], said: str) -> None:
     """Fig. 4: distributions of s (a) and u (b), with the thresholds."""
-    from matplotlib.figure import Figure  # only now: not needed for a wrong command line
+    from mmvtr.visualization.picture import Picture  # only now: not needed for a wrong command line
 
-    figure = Figure(figsize=(10, 4.5), layout='constrained')
+    figure = Picture(figsize=(10, 4.5), layout='constrained')
     axes = figure.subplots(1, 2)
     for axis, values, tau, name, threshold in (
         (axes[0], pairs.s, pairs.tau_s, 'similarity s', f'tau_s{said}'),

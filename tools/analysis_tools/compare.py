@@ -277,9 +277,9 @@ def as_json(rows: Sequence[Row], args: argparse.Namespace) -> dict[str, Any]:
 
 def plot(path: Path, rows: Sequence[Row], level: float) -> None:
     """Differences with their intervals, and beside them the queries gained and lost."""
-    from matplotlib.figure import Figure  # only now: a run without a picture need not wait for it
+    from mmvtr.visualization.picture import Picture  # only now: a run without one need not wait
 
-    figure = Figure(figsize=(10, 1.4 + 0.26 * len(rows)), layout='constrained')
+    figure = Picture(figsize=(10, 1.4 + 0.26 * len(rows)), layout='constrained')
     effect, counts = figure.subplots(1, 2, sharey=True)
     places = range(len(rows))
     for place, row in zip(places, rows):

@@ -125,15 +125,16 @@ def read_scores(path: str, shape: tuple[int, int]):
     import numpy as np
     import torch
 
+    from mmvtr.evaluation.score_files import read_array
+
     try:
-        scores = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise ValueError(f'{path}: no .npy file can be read there: {str(error):.80}') from error
-    if getattr(scores, 'shape', None) != shape or scores.dtype.kind not in 'iuf':
-        found = f'{scores.dtype} {list(scores.shape)}' if hasattr(scores, 'shape') else 'an archive'
+        scores = read_array(Path(path))
+    except FileNotFoundError as error:
+        raise ValueError(error) from error
+    if scores.shape != shape or scores.dtype.kind not in 'iuf':
         raise ValueError(
             f'{path}: numbers {list(shape)} expected, a row for each text and a column for each '
-            f'video of the test set, got {found}'
+            f'video of the test set, got {scores.dtype} {list(scores.shape)}'
         )
     scores = torch.from_numpy(scores.astype(np.float32))
     if not scores.isfinite().all():

@@ -153,7 +153,7 @@ def main() -> None:
     print('\n' + table(report))
     if args.out:
         results = as_json(report, temperature, args.query_source)
-        args.out.write_text(json.dumps(results, indent=2) + '\n')
+        write_json(args.out, results)
     if args.plot:
         title = f'{args.scores.name}, temperature {temperature:g}'
         if args.transform:
@@ -240,7 +240,12 @@ def save(path: Path, scores: Tensor, transformed: Mapping[str, Directed], ids: I
 
 
 def archive(path: Path, arrays: Mapping[str, Any]) -> None:
-    write_atomically(path, lambda file: np.savez(file, **arrays))
+    told(write_atomically, path, lambda file: np.savez(file, **arrays))
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    text = json.dumps(content, indent=2) + '\n'
+    told(write_atomically, path, lambda file: file.write(text.encode()))
 
 
 def evaluate_cut(
@@ -261,7 +266,7 @@ def evaluate_cut(
     print('\n' + results_table(Report(values, {}, {})))
     if args.out:
         row = {**run.values, 'depth': run.depth, 'missing_texts': run.missing}
-        args.out.write_text(json.dumps({'raw': row}, indent=2) + '\n')
+        write_json(args.out, {'raw': row})
 
 
 def with_tie_range(report: Report, scores: Tensor, relation: Relation) -> Report:
@@ -410,9 +415,9 @@ def plot(
     temperature: float,
 ) -> None:
     """A row a direction: k-occurrence of all matrices, and error rates by mass of the raw one."""
-    from matplotlib.figure import Figure  # only now: a run without a picture need not wait for it
+    from mmvtr.visualization.picture import Picture  # only now: a run without one need not wait
 
-    figure = Figure(figsize=(11, 8.5), layout='constrained')
+    figure = Picture(figsize=(11, 8.5), layout='constrained')
     figure.suptitle(title)
     axes = figure.subplots(2, 2)
     for row, (dim, item, query) in enumerate(((1, 'video', 'text'), (0, 'text', 'video'))):

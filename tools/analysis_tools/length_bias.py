@@ -30,6 +30,8 @@ from mmvtr.evaluation.length_bias import (
     read_annotations,
     video_actions,
 )
+from mmvtr.evaluation.score_files import read_array
+from mmvtr.storage import read_arrays
 from mmvtr.structures import Relation
 from mmvtr.utils import load_config
 
@@ -199,10 +201,10 @@ def bias_of_scores(path: Path, train: Lengths, test: Lengths, *, top: int, min_g
 def load_scores(path: Path, shape: tuple[int, int]) -> torch.Tensor:
     """Float [T, V] of a .npz or .npy file."""
     try:
-        content = np.load(path, allow_pickle=False)
-        array = content if isinstance(content, np.ndarray) else content['scores']
-    except (OSError, ValueError, EOFError, KeyError) as error:
-        fail(f"{path} is no .npy file and no .npz with an array 'scores': {error}")
+        packed = path.suffix == '.npz'
+        array = read_arrays(path, ['scores'])['scores'] if packed else read_array(path)
+    except (FileNotFoundError, ValueError) as error:
+        fail(error)
     if array.shape != tuple(shape) or array.dtype.kind not in 'fiu':
         fail(
             f'{path} holds {array.dtype} {list(array.shape)}, expected scores of the test set, '
@@ -221,7 +223,7 @@ def draw_all(
     action: Optional[Sequence[int]],
 ) -> None:
     """Write the pictures and say where."""
-    from matplotlib.figure import Figure  # only now: a run without pictures need not wait for it
+    from mmvtr.visualization.picture import Picture  # only now: a run without one need not wait
 
     drawings = dict(
         discrepancy=lambda figure: draw_discrepancy(figure, common, unit, thresholds),
@@ -235,7 +237,7 @@ def draw_all(
         )
     folder.mkdir(parents=True, exist_ok=True)
     for name, draw in drawings.items():
-        figure = Figure(figsize=(10, 5), layout='constrained')
+        figure = Picture(figsize=(10, 5), layout='constrained')
         draw(figure)
         figure.savefig(folder / f'{name}.png', dpi=150)
     print(f'\npictures in {folder}: ' + ', '.join(f'{name}.png' for name in drawings))

@@ -3,11 +3,12 @@
     python tools/dataset_converters/check_dataset.py CONFIG [--cfg-options key=value ...]
     python tools/dataset_converters/check_dataset.py CONFIG --decode [--workers 8]
 
-Builds the datasets of the train, val and test dataloaders, reads some items of each and prints the
-counts, in seconds.  With --decode reads all videos (where the pipeline decodes files, all of their
-frames) and writes a list of those that cannot be read, which ``on_broken.skip=LIST`` of a dataset
-leaves out.  Of a table that is refused the videos that are there are read all the same, so that one
-run tells of all that is wrong.  Exit code 1 if something is missing or broken.
+Builds the datasets of the train, val and test dataloaders, reads some items of each (all, where
+features are stored) and prints the counts.  With --decode reads all videos (where the pipeline
+decodes files, all of their frames) and writes a list of those that cannot be read, which
+``on_broken.skip=LIST`` of a dataset leaves out.  Of a table that is refused the videos that are
+there are read all the same, so that one run tells of all that is wrong.  Exit code 1 if something
+is missing or broken.
 """
 
 from __future__ import annotations
@@ -42,6 +43,14 @@ PARTS = ('train', 'val', 'test')
 MAX_NAMED = 5
 
 
+class Tried(NamedTuple):
+    """Items that were read: how many, the first that can be, and why others cannot."""
+
+    count: int
+    first: Optional[dict[str, Any]]
+    broken: list[str]
+
+
 class Job(NamedTuple):
     """A video to decode: its dataset and its position there."""
 
@@ -57,7 +66,7 @@ def parse_args() -> argparse.Namespace:
     parser = Parser(__doc__)
     add = parser.add_argument
     add('config', help='config file')
-    add('--samples', type=int, default=16, help='items of each set to read (default: 16)')
+    add('--samples', type=int, default=16, help='videos of each set to decode (default: 16)')
     add('--decode', action='store_true', help='read all videos, and list those that are broken')
     add(
         '--report',
@@ -101,8 +110,9 @@ def main() -> None:
             print(f'{part}: MISSING OR BROKEN\n  {said}')
             if getattr(error, 'videos', None):
                 _datasets[part] = stand_in(cfg[f'{part}_dataloader'].dataset, error.videos)
-                told = told_broken(tried(_datasets[part], args.samples))
-                print(f'  {told}' if told else '  the videos that were tried are fine')
+                tried = tried_videos(_datasets[part], args.samples)
+                broken = f'  {told(tried, "videos")}'
+                print(broken if tried.broken else '  the videos that were tried are fine')
     if args.decode and _datasets:
         complete = not decode(args) and complete
     sys.exit(0 if complete else 1)
@@ -119,11 +129,12 @@ def describe(part: str, cfg: Config, samples: int) -> str:
     built = time.perf_counter()
     dataset.on_broken = 'skip'  # to see all of them
     _datasets[part] = dataset
-    videos = tried(dataset, samples)
-    texts = [dataset.load_text(t) for t in chosen(range(len(dataset.texts)), samples)]
+    videos = tried_videos(dataset, samples)
+    texts = read_some(dataset.load_text, range(len(dataset.texts)), dataset.text_pipeline, samples)
     done = time.perf_counter()
-    if told := told_broken(videos):
-        raise RuntimeError(told)
+    wrong = [told(*found) for found in ((videos, 'videos'), (texts, 'texts')) if found[0].broken]
+    if wrong:
+        raise RuntimeError('\n  '.join(wrong))
     facts = ', '.join(f'{key} {value}' for key, value in dataset.protocol().items())
     lines = [facts]
     if dataset.left_out:
@@ -132,34 +143,62 @@ def describe(part: str, cfg: Config, samples: int) -> str:
         lines.append(f'{dataset.cut_texts}')
     if dataset.known_broken:
         lines.append(f'{len(dataset.known_broken)} listed as broken and LEFT OUT')
-    if videos and texts:
-        video, text = videos[0], texts[0]
+    if videos.first and texts.first:
+        video, text = videos.first, texts.first
         lines.append(
             f'video {video["video_id"]}: {_shape(video["frames"])}; '
             f'text {text["text_id"]}: {_shape(text["tokens"])}'
         )
     lines.append(
-        f'built in {built - begin:.1f} s, {len(videos)} videos and {len(texts)} texts read in '
+        f'built in {built - begin:.1f} s, {videos.count} videos and {texts.count} texts read in '
         f'{done - built:.2f} s'
     )
     return '\n  '.join(lines)
 
 
-def tried(dataset: Any, samples: int) -> list[dict[str, Any]]:
-    """Some videos, as the set reads them."""
-    return [dataset.load_video(v) for v in chosen(to_read(dataset), samples)]
+def tried_videos(dataset: Any, samples: int) -> Tried:
+    """Some videos, as the set reads them, or all that are stored."""
+    return read_some(dataset.load_video, to_read(dataset), dataset.video_pipeline, samples)
 
 
-def told_broken(videos: Sequence[dict[str, Any]]) -> Optional[str]:
-    """How many of them are broken, and which; None: none is."""
-    broken = [video['broken'] for video in videos if 'broken' in video]
-    if not broken:
-        return None
-    names = '\n'.join(f'  {name}: {reason}' for name, reason in broken[:MAX_NAMED])
-    return (
-        f'{len(broken)} of {len(videos)} videos that were tried are broken (--decode tries '
-        f'all):\n{names}'
+def read_some(
+    load: Callable[[int], dict[str, Any]], positions: Sequence[int], pipeline: Any, samples: int
+) -> Tried:
+    """Read items of one side: all where features are stored, else some."""
+    from mmvtr.datasets import (
+        LoadExperts,
+        LoadFeatures,
+        LoadFrames,
+        LoadFrameVectors,
+        LoadTextFeatures,
+        LoadVectors,
+        LoadVideo,
     )
+
+    stores = (LoadExperts, LoadFeatures, LoadFrameVectors, LoadTextFeatures, LoadVectors)
+    steps = pipeline.transforms
+    stored = any(isinstance(step, stores) for step in steps)
+    if not stored or any(isinstance(step, (LoadFrames, LoadVideo)) for step in steps):
+        positions = chosen(positions, samples)
+    first, broken = None, []
+    for position in positions:
+        try:
+            item = load(position)
+        except ValueError as error:  # of a text, which no option leaves out
+            broken.append(str(error))
+            continue
+        if 'broken' in item:
+            broken.append('{}: {}'.format(*item['broken']))
+        else:
+            first = first or item
+    return Tried(len(positions), first, broken)
+
+
+def told(tried: Tried, what: str) -> str:
+    """How many are broken, and some of them."""
+    more = ' (--decode tries all videos, and lists them)' if what == 'videos' else ''
+    names = '\n'.join(f'  {reason}' for reason in tried.broken[:MAX_NAMED])
+    return f'{len(tried.broken)} of {tried.count} {what} that were tried are broken{more}:\n{names}'
 
 
 def stand_in(options: Any, videos: list[dict[str, Any]]) -> Any:

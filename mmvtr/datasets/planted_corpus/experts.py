@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from mmvtr.datasets.annotation_files import read_json
 from mmvtr.datasets.planted_corpus.grammar import EXACT, caption_counts, draw_captions, vocabulary
 from mmvtr.datasets.planted_corpus.knobs import SPLITS, Knobs
 from mmvtr.datasets.planted_corpus.world import (
@@ -118,7 +119,7 @@ def check_experts(experts: Experts, knobs: Knobs) -> None:
     """
     path = Path(experts.path) / 'experts.json'
     try:
-        found = json.loads(path.read_text())
+        found = read_json(path, ())
     except (OSError, ValueError):
         found = None
     if found != experts.made_of(knobs):

@@ -21,12 +21,14 @@ from typing import Any
 import numpy as np
 from mmengine.logging import print_log
 
+from mmvtr.datasets.annotation_files import read_json
 from mmvtr.datasets.planted_corpus.drawing import draw
 from mmvtr.datasets.planted_corpus.grammar import caption_counts, draw_captions, vocabulary
 from mmvtr.datasets.planted_corpus.knobs import GENERATOR_VERSION, SPLITS, Knobs
 from mmvtr.datasets.planted_corpus.mp4 import write_mp4
 from mmvtr.datasets.planted_corpus.truth import Truth, judge
 from mmvtr.datasets.planted_corpus.world import FPS, draw_clip, num_frames, stream
+from mmvtr.storage import read_arrays
 
 Records = list[dict[str, Any]]
 
@@ -85,11 +87,9 @@ def open_corpus(folder: Path, knobs: Knobs, split: str) -> tuple[Records, Record
         RuntimeError: a file is of another version or was changed; the message names it.
     """
     try:
-        corpus = json.loads(_present(folder, 'corpus.json').read_text())
-    except json.JSONDecodeError as error:
-        raise RuntimeError(
-            f'{folder / "corpus.json"} is no JSON ({error}); {_advice(folder)}'
-        ) from None
+        corpus = read_json(_present(folder, 'corpus.json'), ('sha256', 'splits'))
+    except ValueError as error:
+        raise RuntimeError(f'{error}; {_advice(folder)}') from error
     for name, expected in dict(version=GENERATOR_VERSION, knobs=knobs.told).items():
         if corpus.get(name) != expected:
             problem = f'{name} is {corpus.get(name)}, expected {expected}'
@@ -105,8 +105,8 @@ def open_corpus(folder: Path, knobs: Knobs, split: str) -> tuple[Records, Record
 
 def read_truth(folder: Path, split: str, num_videos: int) -> Truth:
     """Read what ``truth.judge`` said of the texts and videos of one split."""
-    with np.load(folder / 'truth.npz') as arrays:
-        packed, relevance = arrays[f'{split}_holds'], arrays[f'{split}_relevance']
+    names = f'{split}_holds', f'{split}_relevance'
+    packed, relevance = read_arrays(folder / 'truth.npz', names).values()
     return Truth(np.unpackbits(packed, axis=1, count=num_videos).astype(bool), relevance)
 
 

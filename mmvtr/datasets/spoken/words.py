@@ -12,6 +12,7 @@ from mmvtr.datasets.annotation_files import read_text
 from mmvtr.datasets.annotation_values import Place, problem
 from mmvtr.datasets.witnesses.caption_agreement import word_pmi
 from mmvtr.datasets.witnesses.caption_bags import WORD
+from mmvtr.storage import read_array, write_atomically
 
 VOCABULARY = 'words.txt'
 VECTORS = 'words.npy'
@@ -76,9 +77,9 @@ def learn_words(
 
 def write_words(folder: Path, known: KnownWords) -> None:
     """``words.txt``, a word a line, and ``words.npy``."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / VOCABULARY).write_text('\n'.join(known.numbers) + '\n', encoding='utf-8')
-    np.save(folder / VECTORS, known.vectors)
+    words = '\n'.join(known.numbers) + '\n'
+    write_atomically(folder / VOCABULARY, lambda file: file.write(words.encode()))
+    write_atomically(folder / VECTORS, lambda file: np.save(file, known.vectors))
 
 
 def read_words(folder: Path) -> KnownWords:
@@ -90,10 +91,11 @@ def read_words(folder: Path) -> KnownWords:
     """
     try:
         words = read_text(folder / VOCABULARY).split()
-        vectors = np.load(folder / VECTORS, allow_pickle=False)
+        vectors = read_array(folder / VECTORS)
     except FileNotFoundError as error:
+        name = VOCABULARY if not (folder / VOCABULARY).exists() else VECTORS
         raise FileNotFoundError(
-            f'{error.filename} is missing: tools/dataset_converters/flickr8k_words.py makes it'
+            f'{folder / name} is missing: tools/dataset_converters/flickr8k_words.py makes it'
         ) from error
     if len({*words}) < len(words):
         raise problem(Place(folder / VOCABULARY), 'has a word twice')
@@ -102,4 +104,6 @@ def read_words(folder: Path) -> KnownWords:
             Place(folder / VECTORS),
             f'expected a vector of each of {len(words)} words and one more, found {vectors.shape}',
         )
+    if vectors.dtype.kind != 'f' or not np.isfinite(vectors).all():
+        raise problem(Place(folder / VECTORS), 'expected finite vectors, float32')
     return KnownWords({word: n for n, word in enumerate(words)}, vectors)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, Union
 
 from mmvtr.datasets.annotation_files import read_text
+from mmvtr.storage import write_atomically
 
 #: What a dataset may do about a broken video.
 OnBroken = Union[Literal['raise', 'skip'], dict[str, str]]
@@ -71,7 +72,7 @@ def read_broken(path: Path) -> dict[str, str]:
 def write_broken(path: Path, broken: dict[str, str]) -> None:
     """Write such a list, empty if nothing is broken; reasons come to one line each."""
     lines = [f'{name}\t{" ".join(reason.split())}\n' for name, reason in broken.items()]
-    path.write_text(''.join(lines), encoding='utf-8')
+    write_atomically(path, lambda file: file.write(''.join(lines).encode()))
 
 
 def _names_file(on_broken: Any) -> bool:

@@ -6,13 +6,12 @@ All give float [F, D] by name (the id of a video or of a text), in the dtype tha
 from __future__ import annotations
 
 import ast
-import io
 import json
 import os
 from abc import ABC, abstractmethod
-from functools import lru_cache
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Optional, Sequence
+from typing import Any, Iterator, NamedTuple, Optional, Sequence
 
 import numpy as np
 
@@ -28,10 +27,8 @@ from mmvtr.datasets.annotation_values import (
     wrong,
 )
 from mmvtr.datasets.files import file_of, missing_files
-
-#: What npy files begin with, and those of the usual format.
-NPY = b'\x93NUMPY'
-NPY_1_0 = NPY + b'\x01\x00'
+from mmvtr.datasets.videos.video_io import BrokenVideoError
+from mmvtr.storage.arrays import FREE, RATIO, array_in
 
 #: What npz files begin with, which np.load reads under any name.
 ZIP = b'PK'
@@ -47,11 +44,22 @@ def open_store(path: Path) -> FeatureStore:
     return BigFile(path) if (path / 'shape.txt').is_file() else NpyFolder(path)
 
 
+@contextmanager
+def broken_videos() -> Iterator[None]:
+    """Let features that cannot be read be as a video that cannot: for ``on_broken``."""
+    try:
+        yield
+    except ValueError as error:
+        raise BrokenVideoError(str(error)) from error
+
+
 class FeatureStore(ABC):
     """Features by name: implement :meth:`missing` and :meth:`load`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        #: Names whose numbers are known to be finite: a process looks once, not in every epoch.
+        self._finite: set[str] = set()
 
     def check(self, names: Sequence[str], what: str) -> None:
         """See that all are there, before anything is read.
@@ -75,10 +83,11 @@ class FeatureStore(ABC):
             )
 
     def read(self, name: str) -> np.ndarray:
-        """Float [F, D] with F > 0.
+        """Float [F, D] with F > 0, all finite.
 
         Raises:
-            ValueError: they cannot be read, are no numbers, or are of another shape.
+            ValueError: they cannot be read, are no numbers, are of another shape, or not finite
+                (names the first row).
         """
         try:
             features = self.load(name)
@@ -90,7 +99,22 @@ class FeatureStore(ABC):
             raise wrong(self._place(name), 'numbers', features.dtype)
         if features.ndim != 2 or len(features) == 0:
             raise problem(self._place(name), f'expected [F, D] with F > 0, found {features.shape}')
+        if name not in self._finite:
+            self._refuse_not_finite(name, features)
+            self._finite.add(name)
         return features
+
+    def _refuse_not_finite(self, name: str, features: np.ndarray) -> None:
+        """Numbers beyond float32 are not finite, as that is what is made of them."""
+        with np.errstate(over='ignore'):
+            wrong = ~np.isfinite(features.astype(np.float32, copy=False))
+        if wrong.any():
+            row, column = np.argwhere(wrong)[0].tolist()
+            raise problem(
+                self._place(name),
+                f'{features[row, column]} in row {row}, column {column}: expected finite numbers '
+                f'({wrong.any(1).sum()} of {len(features)} rows have others)',
+            )
 
     def _place(self, name: str) -> Place:
         return Place(self.file_of(name), f'features of {shown(name)}')
@@ -122,36 +146,18 @@ class NpyFolder(FeatureStore):
         return [name for name in names if self.file_of(name) in missing]
 
     def load(self, name: str) -> np.ndarray:
-        """Read the whole file.
-
-        As np.load does, which takes longer to parse a header than to read small features; the files
-        of a folder have few different headers.
-        """
+        """Read the whole file."""
         path = self.file_of(name)
         if not path.is_file():  # from a named pipe numpy would read forever
             raise ValueError(f'{name_of(path, 80)} is {"no file" if path.exists() else "gone"}')
         raw = np.fromfile(path, np.uint8)
         if raw[:2].tobytes() == ZIP:
             raise ValueError(f'{name_of(path, 80)} is an npz file, expected what np.save writes')
-        if raw[:6].tobytes() != NPY:
-            raise ValueError(f'no npy file, it begins with {raw[:8].tobytes()!r}')
-        if raw[:8].tobytes() != NPY_1_0:
-            return np.load(path)
-        end = 10 + int.from_bytes(raw[8:10].tobytes(), 'little')
-        shape, fortran, dtype = _layout(raw[8:end].tobytes())
-        if dtype.hasobject:
-            return np.load(path)  # refuses it
-        return raw[end:].view(dtype).reshape(shape, order='F' if fortran else 'C')
+        return array_in(raw)
 
     def file_of(self, name: str) -> Path:
         """``NAME.npy``."""
         return file_of(self.path, name, '.npy')
-
-
-@lru_cache(maxsize=256)
-def _layout(header: bytes) -> tuple[tuple[int, ...], bool, np.dtype]:
-    """Shape, whether columns come first, and type, of an npy file of format 1.0."""
-    return np.lib.format.read_array_header_1_0(io.BytesIO(header))
 
 
 class Hdf5File(FeatureStore):
@@ -184,6 +190,9 @@ class Hdf5File(FeatureStore):
         stored = self._file[name]
         if not hasattr(stored, 'shape'):
             raise ValueError('expected an array, found a group')
+        most = max(FREE, RATIO * self.path.stat().st_size)
+        if stored.nbytes > most:
+            raise ValueError(f'{stored.nbytes:,} bytes are said to be in a file of too few')
         return np.asarray(stored[()])
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from mmcv.transforms import BaseTransform
 
-from mmvtr.datasets.videos.feature_stores import open_store
+from mmvtr.datasets.videos.feature_stores import broken_videos, open_store
 from mmvtr.registry import TRANSFORMS
 
 Results = dict[str, Any]
@@ -81,10 +82,13 @@ class LoadVectors(BaseTransform):
         """The id -> ``text_vectors`` or ``video_vectors``, float32 [E, D] by name.
 
         Raises:
-            ValueError: they cannot be read.
+            ValueError: those of a text cannot be read.
+            BrokenVideoError: those of a video.
         """
         item = results[self._key(results)]
-        read = {name: store.read(item).astype(np.float32) for name, store in self.stores.items()}
+        with broken_videos() if self.side == 'video' else nullcontext():
+            read = {name: store.read(item) for name, store in self.stores.items()}
+        read = {name: rows.astype(np.float32) for name, rows in read.items()}
         if self.mean:
             read = {name: rows.mean(0, keepdims=True) for name, rows in read.items()}
         key = f'{self.side}_vectors'
@@ -132,7 +136,8 @@ class LoadFrameVectors(BaseTransform):
         """``video_id`` and ``features`` [F, D] -> ``video_frame_vectors``, float32 [F, D'] by name.
 
         Raises:
-            ValueError: they cannot be read, or there are no features before.
+            BrokenVideoError: they cannot be read.
+            ValueError: there are no features before.
         """
         if 'features' not in results:
             raise ValueError(
@@ -142,7 +147,8 @@ class LoadFrameVectors(BaseTransform):
         count = len(results['features'])
         read = {}
         for name, store in self.stores.items():
-            rows = store.read(results['video_id']).astype(np.float32)
+            with broken_videos():
+                rows = store.read(results['video_id']).astype(np.float32)
             read[name] = rows if len(rows) == count else mean_pool(rows, count)
         results['video_frame_vectors'] = {**results.get('video_frame_vectors', {}), **read}
         return results

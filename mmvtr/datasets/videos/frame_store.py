@@ -10,18 +10,32 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import tarfile
 from pathlib import Path
-from typing import Any, Iterator, NamedTuple, Optional, Sequence
+from typing import Any, BinaryIO, Iterator, NamedTuple, Optional, Sequence
 from urllib.parse import quote
 
 import cv2
 import numpy as np
 
+from mmvtr.datasets.annotation_files import read_json
+from mmvtr.datasets.annotation_values import (
+    Place,
+    field,
+    identifier,
+    listing,
+    mapping,
+    number,
+    once,
+    problem,
+    seconds,
+    string,
+    wrong,
+)
 from mmvtr.datasets.videos.frame_sampling import at_rate
 from mmvtr.datasets.videos.resizing import resize_short_side
 from mmvtr.datasets.videos.video_io import BrokenVideoError, Select, read_frames
+from mmvtr.storage import write_atomically
 
 #: Frames of a clip that are decoded at a time: a long clip in full size would not fit into memory
 #: (those of more than 11 million pixels do not either, and are stored as broken: MAX_BYTES).
@@ -77,16 +91,10 @@ class FrameStore:
         """How the frames were made.
 
         Raises:
-            FileNotFoundError: there is no such store.
+            FileNotFoundError, ValueError: as of :func:`read_settings`.
         """
         if self._settings is None:
-            path = self.path / SETTINGS
-            if not path.is_file():
-                raise FileNotFoundError(
-                    f'{self.path} holds no stored frames ({SETTINGS} is missing): '
-                    'tools/extract_frames.py makes them'
-                )
-            self._settings = Settings(**json.loads(path.read_text()))
+            self._settings = read_settings(self.path)
         return self._settings
 
     @property
@@ -94,13 +102,13 @@ class FrameStore:
         """All clips by video id.
 
         Raises:
-            ValueError: a shard is cut short, or gone.
+            ValueError: a shard is cut short, or gone; its json is damaged, or has a clip that
+                another has.
         """
         if self._clips is None:
-            clips: dict[str, StoredClip] = {}
-            for index in complete(self.path):
-                clips.update(_read_index(index))
-            self._clips = clips
+            stored = [one for index in complete(self.path) for one in _read_index(index)]
+            names = once(((name, place) for name, place, _ in stored), 'video')
+            self._clips = dict(zip(names, (clip for *_, clip in stored)))
         return self._clips
 
     def check(self, videos: Sequence[dict[str, Any]]) -> None:
@@ -200,28 +208,49 @@ def write_shard(
     Returns:
         How many videos the shard is of; those that cannot be read are there with the reason.
     """
-    clips = []
-    tar_path = folder / f'{name}.tar'
-    with open(f'{tar_path}.part', 'wb') as file:
+    clips, length = [], 0
+
+    def write(file: BinaryIO) -> None:
+        nonlocal length
         with tarfile.open(fileobj=file, mode='w') as tar:
             for video in videos:
                 clips.append(_write_clip(tar, video, settings))
-        file.flush()
-        os.fsync(file.fileno())
         length = file.tell()
-    os.replace(f'{tar_path}.part', tar_path)
-    replace_text(folder / f'{name}.json', json.dumps(dict(bytes=length, clips=clips)))
+
+    write_atomically(folder / f'{name}.tar', write)
+    _write_json(folder / f'{name}.json', dict(bytes=length, clips=clips))
     return len(clips)
 
 
-def replace_text(path: Path, text: str) -> None:
-    """Write a file beside its place and move it there."""
-    part = path.with_name(f'{path.name}.part')
-    with open(part, 'w', encoding='utf-8') as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)
+def write_settings(folder: Path, settings: Settings) -> None:
+    """Note how the frames of a new store are made."""
+    _write_json(folder / SETTINGS, settings._asdict())
+
+
+def read_settings(folder: Path) -> Settings:
+    """How the frames of a store were made.
+
+    Raises:
+        FileNotFoundError: there is no such store.
+        ValueError: the file is damaged.
+    """
+    path = folder / SETTINGS
+    if not path.is_file():
+        raise FileNotFoundError(
+            f'{folder} holds no stored frames ({SETTINGS} is missing): tools/extract_frames.py '
+            'makes them'
+        )
+    said = read_json(path, Settings._fields)
+    for key, value in said.items():
+        none = key != 'quality' and value is None
+        if key not in Settings._fields or not none and number(value, Place(path, f'{key!r}')) == 0:
+            raise wrong(Place(path).key(key), f'the numbers {Settings._fields}, above 0', value)
+    return Settings(**said)
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    text = json.dumps(content)
+    write_atomically(path, lambda file: file.write(text.encode()))
 
 
 def _write_clip(tar: tarfile.TarFile, video: dict[str, Any], settings: Settings) -> dict[str, Any]:
@@ -277,27 +306,53 @@ def _append(tar: tarfile.TarFile, name: str, number: int, content: bytes) -> tup
     return tar.offset - blocks * tarfile.BLOCKSIZE, len(content)
 
 
-def _read_index(path: Path) -> dict[str, StoredClip]:
-    index, shard = json.loads(path.read_text(encoding='utf-8')), path.with_suffix('.tar')
+def _read_index(path: Path) -> list[tuple[str, Place, StoredClip]]:
+    """Id, place and clip of each entry of a shard's json."""
+    index, shard = read_json(path, ('bytes', 'clips')), path.with_suffix('.tar')
     found = shard.stat().st_size if shard.is_file() else 0
-    if found != index['bytes']:
+    expected = field(index, 'bytes', number, Place(path))
+    if found != expected:
         raise ValueError(
-            f'{shard} has {found} bytes, expected {index["bytes"]}: it is cut short or gone; '
+            f'{shard} has {found} bytes, expected {expected}: it is cut short or gone; '
             f'remove it and {path.name}, and tools/extract_frames.py writes its videos again'
         )
-    return {clip['id']: _stored(clip, shard) for clip in index['clips']}
+    stored = []
+    for position, entry in enumerate(field(index, 'clips', listing, Place(path))):
+        place = Place(path, f'clip {position}')
+        clip = mapping(entry, place)
+        stored.append((field(clip, 'id', identifier, place), place, _stored(clip, shard, place)))
+    return stored
 
 
-def _stored(clip: dict[str, Any], shard: Path) -> StoredClip:
-    places = np.array(clip.get('places', []), dtype=np.int64).reshape(-1, 2)
-    return StoredClip(
-        shard=shard,
-        start=clip['start'],
-        end=clip['end'],
-        height=clip.get('height', 0),
-        width=clip.get('width', 0),
-        times=np.array(clip.get('times', []), dtype=np.float64),
-        offsets=places[:, 0],
-        bytes=places[:, 1],
-        reason=clip.get('reason'),
-    )
+def _stored(clip: dict[str, Any], shard: Path, place: Place) -> StoredClip:
+    start, end = (field(clip, key, _time, place) for key in ('start', 'end'))
+    reason = clip.get('reason')
+    if reason is not None:
+        nothing = np.zeros(0, np.int64)
+        said = string(reason, place.at("'reason'"))
+        return StoredClip(shard, start, end, 0, 0, nothing.astype(float), nothing, nothing, said)
+    height, width = (field(clip, key, number, place) for key in ('height', 'width'))
+    times = _array(field(clip, 'times', listing, place), 'if', (-1,), place.at("'times'"))
+    places = _array(field(clip, 'places', listing, place), 'i', (-1, 2), place.at("'places'"))
+    offsets, lengths = places.T
+    if len(times) != len(places) or not len(times) or not (np.diff(times) >= 0).all():
+        raise problem(place, f'expected times that increase, one for each of {len(places)} places')
+    if places.min() < 0 or (lengths > shard.stat().st_size - offsets).any():
+        raise problem(place.at("'places'"), f'a picture lies outside of {shard.name}')
+    return StoredClip(shard, start, end, height, width, times.astype(float), offsets, lengths, None)
+
+
+def _time(value: Any, place: Place) -> Optional[float]:
+    return None if value is None else seconds(value, place)
+
+
+def _array(value: list[Any], kinds: str, shape: tuple[int, ...], place: Place) -> np.ndarray:
+    """Finite numbers from a list, whose ``shape`` is right but for -1."""
+    try:
+        found = np.array(value)
+    except (ValueError, OverflowError):  # of uneven lists
+        found = np.array(None)
+    fits = found.ndim == len(shape) and found.shape[1:] == shape[1:]
+    if not fits or found.dtype.kind not in kinds or not np.isfinite(found).all():
+        raise wrong(place, 'finite numbers' + (', two each' if shape[1:] else ''), value)
+    return found

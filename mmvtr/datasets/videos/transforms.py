@@ -14,7 +14,7 @@ from mmcv.transforms import BaseTransform
 
 from mmvtr.datasets.annotation_values import name_of
 from mmvtr.datasets.files import missing_files
-from mmvtr.datasets.videos.feature_stores import FeatureStore, open_store
+from mmvtr.datasets.videos.feature_stores import broken_videos, open_store
 from mmvtr.datasets.videos.frame_sampling import sampling_named
 from mmvtr.datasets.videos.frame_store import FrameStore
 from mmvtr.datasets.videos.resizing import resize_short_side
@@ -163,7 +163,8 @@ class LoadFeatures(BaseTransform):
 
     def transform(self, results: Results) -> Results:
         """``video_id`` -> ``features``; raises :class:`BrokenVideoError`."""
-        parts = [self._read(store, results['video_id']) for store in self.stores]
+        with broken_videos():
+            parts = [store.read(results['video_id']) for store in self.stores]
         if self.num_frames is not None:
             # One random draw a length: of stores with the same frames, the same ones are kept.
             lengths = dict.fromkeys(len(part) for part in parts)
@@ -185,13 +186,6 @@ class LoadFeatures(BaseTransform):
                 f'{width} wide'
             )
         return np.concatenate([features[:, a:b] for a, b in self.columns], axis=1)
-
-    @staticmethod
-    def _read(store: FeatureStore, video_id: str) -> np.ndarray:
-        try:
-            return store.read(video_id)
-        except ValueError as error:
-            raise BrokenVideoError(str(error)) from error
 
     def _uneven(self, video_id: str, parts: list[np.ndarray]) -> str:
         found = ', '.join(f'{len(part)} in {s.path}' for s, part in zip(self.stores, parts))

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from mmvtr.models.layers.pooling import mean_of_units
 from mmvtr.models.towers.base import check_text
 from mmvtr.registry import MODELS
-from mmvtr.storage import read_plain
+from mmvtr.storage import read_array, read_plain
 
 
 @MODELS.register_module()
@@ -54,13 +54,20 @@ class WordVectors(nn.Module):
 def read_vectors(path: Path, words: int, dim: int) -> Tensor:
     """The float32 [n, dim] of a file, n <= ``words``; errors as of :class:`WordVectors`."""
     if path.suffix == '.npy':
-        try:
-            vectors = torch.from_numpy(np.load(path, allow_pickle=False))
-        except (ValueError, EOFError, TypeError, AttributeError) as error:
-            raise ValueError(f'{path} is no npy file of numbers: {str(error)[:80]}') from error
+        array = read_array(path)
+        if array.dtype.kind not in 'fiu':
+            raise ValueError(f'{path}: expected vectors, found {array.dtype}')
+        vectors = torch.from_numpy(array.astype(np.float32))
     else:
         vectors = read_plain(path, kind='word vectors')
     shape = list(vectors.shape) if isinstance(vectors, Tensor) else type(vectors).__name__
     if not isinstance(vectors, Tensor) or vectors.shape[1:] != (dim,) or len(vectors) > words:
         raise ValueError(f'{path}: expected at most {words} vectors of width {dim}, found {shape}')
+    wrong = (~vectors.isfinite()).nonzero()
+    if len(wrong):
+        row, column = wrong[0].tolist()
+        raise ValueError(
+            f'{path}: {vectors[row, column]:g} in row {row}, column {column}: expected finite '
+            f'vectors ({len(wrong[:, 0].unique())} of {len(vectors)} are not)'
+        )
     return vectors.float()

@@ -236,7 +236,7 @@ def test_a_changed_file_is_named(copy):
 def test_a_broken_json_is_named(copy):
     root, folder = copy
     (folder / 'corpus.json').write_text('{"version": 1, ')
-    with pytest.raises(RuntimeError, match=r'corpus\.json is no JSON'):
+    with pytest.raises(RuntimeError, match=r'corpus\.json: not valid json'):
         dataset(root)
 
 

@@ -132,7 +132,7 @@ def test_npy_files_are_read_as_numpy_reads_them(tmp_path, array, version):
         np.lib.format.write_array(file, array, version)
     found, expected = NpyFolder(tmp_path).load('a'), np.load(tmp_path / 'a.npy')
     np.testing.assert_array_equal(found, expected)
-    assert found.dtype == expected.dtype and found.flags.writeable
+    assert found.dtype == expected.dtype.newbyteorder('=') and found.flags.writeable
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,9 @@ def test_npz_under_the_name_of_an_npy(tmp_path, arrays):
 )
 def test_arrays_of_no_numbers(tmp_path, array):
     np.save(tmp_path / 'a.npy', array)
-    with pytest.raises(ValueError, match="a.npy: features of 'a': expected numbers, found dtype"):
+    with pytest.raises(
+        ValueError, match="a.npy: features of 'a': expected numbers(, found dtype| or str)"
+    ):
         NpyFolder(tmp_path).read('a')
 
 
@@ -300,9 +302,9 @@ def npy(array: np.ndarray, save=np.save) -> bytes:
     [
         (npy(np.ones((2, 3)), np.savez), 'is an npz file'),
         (b'PK\x03\x04' + bytes(50), 'is an npz file'),
-        (b'', r"no npy file, it begins with b''"),
+        (b'', r"what numpy.save writes does not begin with b''"),
         (npy(np.array([['a', 'b']])), 'expected numbers, found .*<U1'),
-        (npy(np.zeros((2, 2), [('x', 'f4')])), 'expected numbers, found .*x'),
+        (npy(np.zeros((2, 2), [('x', 'f4')])), 'expected numbers or strings, found .*x'),
         (npy(np.zeros((2, 2), complex)), 'expected numbers, found .*complex128'),
         (npy(np.ones((2, 3))).replace(b'}', b'('), ''),  # a header that no bracket ends
     ],
@@ -349,3 +351,69 @@ def test_what_is_no_array_of_a_hdf5_file(tmp_path, content):
             file['a'] = 'words'
     with pytest.raises(BrokenVideoError, match="f.h5: features of 'a'"):
         LoadFeatures(str(tmp_path / 'f.h5')).transform(dict(video_id='a'))
+
+
+def write_npy(folder, features):
+    (folder / 'npy').mkdir()
+    for name, rows in features.items():
+        np.save(folder / f'npy/{name}.npy', rows)
+    return folder / 'npy', 'b.npy'
+
+
+def write_hdf5(folder, features):
+    with h5py.File(folder / 'x.h5', 'w') as file:
+        for name, rows in features.items():
+            file[name] = rows
+    return folder / 'x.h5', 'x.h5'
+
+
+def write_bigfile(folder, features):
+    (folder / 'big').mkdir()
+    names = {name: [f'{name}_{i}' for i in range(len(rows))] for name, rows in features.items()}
+    every = np.concatenate([*features.values()])
+    (folder / 'big/shape.txt').write_text('{} {}'.format(*every.shape))
+    (folder / 'big/id.txt').write_text(' '.join(name for own in names.values() for name in own))
+    (folder / 'big/video2frames.txt').write_text(repr(names))
+    every.astype('<f4').tofile(folder / 'big/feature.bin')
+    return folder / 'big', 'big'
+
+
+@pytest.mark.parametrize('write', [write_npy, write_hdf5, write_bigfile])
+@pytest.mark.parametrize('dtype', ['<f2', '>f2', '<f4', '>f4', '<f8'])
+@pytest.mark.parametrize('value, row, column', [(np.nan, 2, 0), (np.inf, 0, 4), (-np.inf, 1, 2)])
+def test_what_is_not_finite_is_named_by_file_video_and_row(
+    tmp_path, write, dtype, value, row, column
+):
+    features = {name: np.full((3, 5), k, dtype) for k, name in enumerate('abc')}
+    features['b'][row, column] = value
+    path, file = write(tmp_path, features)
+    said = (
+        f"{file}: features of 'b': {value} in row {row}, column {column}: expected finite .1 of 3"
+    )
+    said = said.replace('finite .1', r'finite numbers \(1')
+    load = LoadFeatures(str(path))
+    with pytest.raises(BrokenVideoError, match=said):
+        load.transform(dict(video_id='b'))
+    assert load.transform(dict(video_id='a'))['features'].shape == (3, 5)
+
+
+def test_what_is_not_finite_as_float32(tmp_path):
+    path, _ = write_npy(tmp_path, dict(b=np.array([[1.0], [1e300]])))
+    with pytest.raises(ValueError, match=r'1e\+300 in row 1, column 0: expected finite numbers'):
+        NpyFolder(path).read('b')
+
+
+@pytest.mark.parametrize('dtype', [np.float16, np.float32, np.float64])
+def test_the_largest_and_the_smallest_numbers_and_zeros_are_finite(tmp_path, dtype):
+    info = np.finfo(min(dtype, np.float32, key=lambda kind: np.dtype(kind).itemsize))
+    rows = np.array([[info.max, info.min], [info.smallest_subnormal, -0.0], [0, 0]], dtype)
+    path, _ = write_npy(tmp_path, dict(b=rows))
+    np.testing.assert_array_equal(NpyFolder(path).read('b'), rows)
+
+
+@pytest.mark.parametrize('rows', [1 << 20, 1 << 30])
+def test_what_a_hdf5_file_says_of_its_size_is_not_believed(tmp_path, rows):
+    with h5py.File(tmp_path / 'x.h5', 'w') as file:
+        file.create_dataset('a', (rows, 1024), 'f4', chunks=(1024, 1024), compression='gzip')
+    with pytest.raises(ValueError, match=f"x.h5: features of 'a': {4096 * rows:,} bytes are said"):
+        Hdf5File(tmp_path / 'x.h5').read('a')

@@ -16,6 +16,7 @@ from mmvtr.datasets import (
     ResizeShortSide,
     VideoTextDataset,
 )
+from mmvtr.datasets.annotation_values import Place
 from mmvtr.datasets.videos import frame_store
 from mmvtr.datasets.videos.frame_sampling import SAMPLING, at_rate, per_second
 from mmvtr.datasets.videos.frame_store import SETTINGS, Settings, write_shard
@@ -149,6 +150,7 @@ def test_colours_are_rgb(tmp_path):
     clip = frame_store._stored(
         dict(id='a', start=None, end=None, height=16, width=16, times=[0.0], places=[place]),
         tmp_path / 'x.tar',
+        Place(tmp_path / 'x.json'),
     )
     with open(clip.shard, 'rb') as file:
         found = frame_store.FrameStore._picture(file, clip, 0, dict(video_id='a'))
@@ -264,3 +266,93 @@ def test_pictures_stay_inside_the_shard(tmp_path, write_video):
     with tarfile.open(tmp_path / 'store/000000.tar') as tar:
         members = tar.getnames()
     assert len(members) == 10 and not any('/' in m or '\0' in m or '..' in m for m in members)
+
+
+def entry(**changes):
+    return lambda index: index['clips'][1].update(changes)
+
+
+INDICES = [
+    (entry(id=7), "clip 1, 'id': expected an id"),
+    (entry(id='../x'), "clip 1, 'id': expected an id"),
+    (entry(id='a'), "clip 1: a second video 'a', the first is clip 0"),
+    (entry(start='x'), "clip 1, 'start': expected a time in seconds, found 'x'"),
+    (entry(end=float('nan')), "clip 1, 'end': expected a time in seconds"),
+    (entry(height=-1), "clip 1, 'height': expected a number from 0, found -1"),
+    (entry(width=10**400), "clip 1, 'width': expected a number from 0"),
+    (entry(reason=['gone']), "clip 1, 'reason': expected a string"),
+    (entry(times=[0.0, float('inf')]), "clip 1, 'times': expected finite numbers"),
+    (entry(times=['0.0']), "clip 1, 'times': expected finite numbers"),
+    (entry(times=[[0.0], 1.0]), "clip 1, 'times': expected finite numbers"),
+    (entry(times=[0.0]), 'clip 1: expected times that increase, one for each of 9 places'),
+    (lambda i: i['clips'][1]['times'].reverse(), 'clip 1: expected times that increase'),
+    (entry(places=[[0, 1, 2]]), "clip 1, 'places': expected finite numbers, two each"),
+    (entry(places=[[0.5, 1]]), "clip 1, 'places': expected finite numbers, two each"),
+    (
+        lambda i: i['clips'][1]['places'].__setitem__(8, [10**9, 3]),
+        "clip 1, 'places': a picture lies outside",
+    ),
+    (lambda i: i['clips'][1]['places'].__setitem__(0, [-4, 3]), 'a picture lies outside'),
+    (lambda i: i['clips'][1].pop('times'), "clip 1: expected a key 'times'"),
+    (lambda i: i.pop('clips'), "expected a key 'clips'"),
+    (lambda i: i.update(bytes='many'), "'bytes': expected a number from 0, found 'many'"),
+    (lambda i: i.update(clips={}), "'clips': expected a list, found {}"),
+    (lambda i: i['clips'].__setitem__(1, 3), 'clip 1: expected an object of keys and values'),
+]
+
+
+@pytest.mark.parametrize('change, message', INDICES, ids=[message for _, message in INDICES])
+def test_an_index_that_is_damaged_is_named(tmp_path, videos, change, message):
+    path = tmp_path / 'frames' / '000000.json'
+    load = LoadFrames(store(path.parent, videos))
+    index = json.loads(path.read_text())
+    change(index)
+    path.write_text(json.dumps(index))
+    with pytest.raises(ValueError) as error:
+        load.check(videos)
+    assert str(error.value).startswith(f'{path}: ') and message in str(error.value)
+
+
+@pytest.mark.parametrize('name', ['000000.json', SETTINGS])
+@pytest.mark.parametrize(
+    'content, message',
+    [
+        (b'', 'not valid json'),
+        (b'{"bytes": 3', 'not valid json'),
+        (b'[]', 'expected an object of keys and values'),
+        (b'{"bytes": 1, "bytes": 2}', "a second key 'bytes'"),
+        (b'{"a": ' * 100_000, 'nested too deeply'),
+        (b'{"a": ' + b'9' * 5000 + b'}', 'not valid json'),
+        (b'\xff\xfe', 'no UTF-8'),
+    ],
+)
+def test_json_that_is_none(tmp_path, videos, name, content, message):
+    load = LoadFrames(store(tmp_path / 'frames', videos))
+    (tmp_path / 'frames' / name).write_bytes(content)
+    with pytest.raises(ValueError, match=f'{name}: .*{message}'):
+        load.check(videos)
+
+
+@pytest.mark.parametrize(
+    'change, message',
+    [
+        (dict(quality=None), "'quality': expected a number from 0, found None"),
+        (dict(size=0), "'size': expected the numbers"),
+        (dict(fps=2.5), "'fps': expected a number from 0"),
+        (dict(more=1), "'more': expected the numbers"),
+    ],
+)
+def test_settings_that_are_none(tmp_path, videos, change, message):
+    path = tmp_path / 'frames' / SETTINGS
+    load = LoadFrames(store(path.parent, videos))
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(ValueError, match=f'{SETTINGS}: {message}'):
+        load.check(videos)
+
+
+def test_a_clip_of_two_shards_is_named(tmp_path, videos):
+    folder = tmp_path / 'frames'
+    load = LoadFrames(store(folder, videos))
+    write_shard(folder, '000007', videos[:1], load.store.settings)
+    with pytest.raises(ValueError, match="000007.json: clip 0: a second video 'a', .*000000.json"):
+        load.check(videos)

@@ -45,3 +45,13 @@ def test_bad_input(tmp_path):
     torch.save({'a': torch.zeros(2)}, tmp_path / 'vectors.pth')
     with pytest.raises(ValueError, match='vectors of width 2, found dict'):
         WordVectors(4, 2, pretrained=str(tmp_path / 'vectors.pth'))
+
+
+@pytest.mark.parametrize('suffix', ['npy', 'pth'])
+@pytest.mark.parametrize('value', [float('nan'), float('inf'), -float('inf')])
+def test_vectors_that_are_not_finite_are_named_by_row(tmp_path, suffix, value):
+    rows, path = np.ones((3, 2), np.float32), tmp_path / f'vectors.{suffix}'
+    rows[1, 0] = value
+    np.save(path, rows) if suffix == 'npy' else torch.save(torch.from_numpy(rows), path)
+    with pytest.raises(ValueError, match=rf'vectors.{suffix}: {value} in row 1, column 0: expec'):
+        WordVectors(3, 2, pretrained=str(path))

@@ -1,0 +1,205 @@
+"""Arrays of numbers or strings from npy and npz files, checked before memory is taken for them.
+
+A header may say anything: what its shape takes must be what the file holds, and an archive may
+unpack to no more than :data:`RATIO` times its size (beyond :data:`FREE`) and this machine's memory.
+Objects, which are pickles, are not read.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import stat
+import warnings
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Iterable, Iterator, NamedTuple, Optional, Union
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
+
+import numpy as np
+
+#: How npy files begin; the next two bytes are the version.
+NPY = b'\x93NUMPY'
+
+#: Bytes that an archive unpacks to for each that it has, and bytes below which that does not count.
+RATIO, FREE = 200, 256 << 20
+
+#: Bytes that a header may have, as numpy's own limit.
+LONGEST_HEADER = 10_000
+
+#: Bytes that are unpacked at a time.
+CHUNK = 1 << 20
+
+
+class Layout(NamedTuple):
+    """What the header of an npy file says: a shape, whether columns come first, and a type."""
+
+    shape: tuple[int, ...]
+    fortran: bool
+    dtype: np.dtype
+
+
+def read_array(path: Union[str, Path]) -> np.ndarray:
+    """The array of an npy file, in this machine's order of bytes.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it cannot be read, is no npy file, is cut short or too long for its shape, or
+            holds neither numbers nor strings; names the file.
+    """
+    with _in_words(path, '.npy'):
+        if _size(path) > memory():
+            raise ValueError(f'its {_size(path):,} bytes are more than this machine has memory')
+        return array_in(np.fromfile(path, np.uint8))
+
+
+def array_names(path: Union[str, Path]) -> list[str]:
+    """The names of the arrays in an npz file.
+
+    Raises:
+        FileNotFoundError, ValueError: as of :func:`read_arrays`.
+    """
+    with _in_words(path, '.npz'):
+        _size(path)
+        with ZipFile(path) as archive:
+            return [*_members(archive)]
+
+
+def read_arrays(
+    path: Union[str, Path], names: Optional[Iterable[str]] = None
+) -> dict[str, np.ndarray]:
+    """Arrays of an npz file by name, each as of :func:`read_array`.
+
+    Args:
+        path: of the file.
+        names: of those that are read, which it must have; default all.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it cannot be read, is no archive of arrays, is damaged, unpacks to too much, or
+            one of the arrays is none of numbers or strings; names the file and the array.
+    """
+    with _in_words(path, '.npz'):
+        size = _size(path)
+        with ZipFile(path) as archive:
+            members = _members(archive)
+            missing = {*(names or ())} - members.keys()
+            if missing:
+                raise ValueError(f'it has no array {min(missing)[:80]!r}')
+            chosen = {name: members[name] for name in (members if names is None else names)}
+            unpacked = sum(member.file_size for member in chosen.values())
+            if unpacked > min(memory(), max(FREE, RATIO * size)):
+                raise ValueError(
+                    f'its {size:,} bytes unpack to {unpacked:,}, which is more than {RATIO} times '
+                    "as many, or than this machine's memory"
+                )
+            return {name: _unpacked(archive, name, chosen[name]) for name in chosen}
+
+
+def array_in(raw: np.ndarray) -> np.ndarray:
+    """The array of an npy file that is in memory, without a copy where none is needed.
+
+    Args:
+        raw: uint8 [N], the whole file.
+
+    Raises:
+        ValueError: it is none, see :func:`read_array`.
+    """
+    start = raw[:12].tobytes()
+    if start[:6] != NPY:
+        raise ValueError(f'what numpy.save writes does not begin with {start[:8]!r}')
+    if start[6:8] not in (b'\1\0', b'\2\0'):
+        raise ValueError(f'its version is {start[6:8]!r}, expected 1.0 or 2.0')
+    begin = 10 if start[6] == 1 else 12
+    end = begin + int.from_bytes(start[8:begin], 'little')
+    if end - begin > LONGEST_HEADER:
+        raise ValueError(f'its header has {end - begin:,} bytes, expected {LONGEST_HEADER} at most')
+    shape, fortran, dtype = _layout(start[6], raw[8:end].tobytes())
+    expected = dtype.itemsize * math.prod(shape)
+    if len(raw) - end != expected:
+        raise ValueError(
+            f'{max(len(raw) - end, 0):,} bytes follow its header, expected {expected:,} for the '
+            f'shape {str(list(shape))[:80]} of {dtype}'
+        )
+    array = raw[end:].view(dtype).reshape(shape, order='F' if fortran else 'C')
+    if array.flags.aligned and dtype.isnative:
+        return array
+    return array.astype(dtype.newbyteorder('='))
+
+
+def memory() -> int:
+    """Bytes of memory that this machine has."""
+    return os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE')
+
+
+@lru_cache(maxsize=256)  # files of a folder have few different headers, which numpy parses slowly
+def _layout(version: int, header: bytes) -> Layout:
+    """What a header says, its length before it."""
+    read = getattr(np.lib.format, f'read_array_header_{version}_0')
+    try:
+        with warnings.catch_warnings():  # of a header of python 2, which is read as well
+            warnings.simplefilter('ignore')
+            layout = Layout(*read(io.BytesIO(header)))
+    except Exception as error:  # of a damaged one the parser can raise anything
+        raise ValueError(f'its header is damaged: {str(error)[:80]}') from error
+    if layout.dtype.hasobject:
+        raise ValueError(
+            'it holds python objects, which are not read (np.array(x, dtype=str) makes strings of '
+            'them, np.array(x, dtype=float) numbers)'
+        )
+    if layout.dtype.kind not in 'biufcSU' or not layout.dtype.itemsize:
+        raise ValueError(f'expected numbers or strings, found {str(layout.dtype)[:80]}')
+    if min(layout.shape, default=0) < 0:
+        raise ValueError(f'its header is damaged: a shape of {str(layout.shape)[:80]}')
+    return layout
+
+
+def _size(path: Union[str, Path]) -> int:
+    """Bytes of an ordinary file; from a named pipe one would read forever."""
+    status = os.stat(path)
+    if not stat.S_ISREG(status.st_mode):
+        raise ValueError('a folder or a pipe stands there')
+    return status.st_size
+
+
+def _members(archive: ZipFile) -> dict[str, ZipInfo]:
+    """By the name of the array; what else there is does not count."""
+    found: dict[str, ZipInfo] = {}
+    for member in archive.infolist():
+        name = member.filename.removesuffix('.npy')
+        if name in found:
+            raise ValueError(f'a second array {name[:80]!r}')
+        if name != member.filename:
+            found[name] = member
+    return found
+
+
+def _unpacked(archive: ZipFile, name: str, member: ZipInfo) -> np.ndarray:
+    if member.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
+        raise ValueError(f'array {name[:80]!r} is packed in a way that numpy never does')
+    raw, done = np.empty(member.file_size, np.uint8), 0
+    with archive.open(member) as file:  # a wrong checksum is an error at the end
+        while done < len(raw) and (chunk := file.read(CHUNK)):
+            raw[done : done + len(chunk)] = np.frombuffer(chunk, np.uint8)
+            done += len(chunk)
+    try:
+        return array_in(raw[:done])
+    except ValueError as error:
+        raise ValueError(f'array {name[:80]!r}: {error}') from error
+
+
+@contextmanager
+def _in_words(path: Union[str, Path], kind: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise FileNotFoundError(f'{path} does not exist') from None
+    except OSError as error:
+        raise ValueError(f'{path} cannot be read: {error.strerror or error}') from error
+    except Exception as error:  # a damaged archive can raise anything
+        reason = str(error) or type(error).__name__
+        raise ValueError(
+            f'{path} is no {kind} file of numbers or strings: {reason[:240]}'
+        ) from error
