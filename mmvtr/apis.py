@@ -22,6 +22,7 @@ from torch.utils.data import Dataset
 
 from mmvtr.datasets import VideoTextDataset, collate_retrieval
 from mmvtr.datasets.videos.broken_list import OnBroken
+from mmvtr.datasets.words.cut_texts import cut_tokens
 from mmvtr.engine.checkpoint import check_weights, read_checkpoint
 from mmvtr.engine.evaluation import Encoded, encode_batch
 from mmvtr.engine.evaluation_loop import TwoPassLoader, gather
@@ -129,7 +130,7 @@ def encode_set(
 def encode_texts(
     model: nn.Module, cfg: Config, texts: Sequence[str], *, progress: bool = False
 ) -> Encoded:
-    """Encode texts as those of the test set.
+    """Encode texts as those of the test set; a warning counts those that are cut.
 
     Args:
         model: a retriever in eval mode.
@@ -221,6 +222,11 @@ class TextEncoder:
         nothing = [dict(video_id='', path='')]
         steps = cfg.test_dataloader.dataset.text_pipeline
         self._dataset = _Loose(videos=nothing, text_pipeline=steps)
+
+    def cut(self, texts: Sequence[str]) -> list[int]:
+        """How many tokens at the end of each of T texts are not read; 0 = all is read."""
+        steps = self._dataset.text_pipeline.transforms
+        return [cut_tokens(steps, record) for record in _records(texts)]
 
     @torch.no_grad()
     def __call__(self, texts: Sequence[str]) -> Encoded:
@@ -379,6 +385,9 @@ class _Loose(VideoTextDataset):
     def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         texts, videos = self._given
         return videos or [dict(video_id='', path='')], _records(texts)
+
+    def origin(self) -> str:
+        return 'the given texts' if self._given[0] else 'the given videos'
 
 
 def _records(texts: Sequence[str]) -> list[dict[str, Any]]:

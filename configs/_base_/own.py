@@ -14,7 +14,7 @@ own = dict(
         dict(type='ResizeShortSide', size=224),
         dict(type='CenterCrop', size=224),
     ],
-    text_pipeline=[dict(type='CLIPTokenize', context_length=32)],
+    text_pipeline=[dict(type='CLIPTokenize', context_length=77)],  # all that CLIP's tower reads
 )
 loader = dict(num_workers=4, collate_fn=dict(type='mmvtr.collate_retrieval'))
 

@@ -50,6 +50,7 @@ from mmvtr.datasets.videos.missing import (
     report,
 )
 from mmvtr.datasets.videos.video_io import BrokenVideoError
+from mmvtr.datasets.words.cut_texts import CutTexts, count_cut
 from mmvtr.datasets.words.denoising import denoised
 from mmvtr.functional.class_relevance import class_relevance
 from mmvtr.registry import TASK_UTILS, TRANSFORMS
@@ -109,6 +110,7 @@ class VideoTextDataset(Dataset):
         known_broken: of videos that ``on_broken`` lists, the reason by video id.
         left_out: what ``missing='skip'`` has left out; None = nothing.
         denoised: how many captions ``denoising`` has left, in words; None = not asked for.
+        cut_texts: those of which the text pipeline reads the beginning only; None = all are read.
 
     Raises:
         FileNotFoundError: no such list of broken videos, no such masks; videos are missing.
@@ -171,6 +173,9 @@ class VideoTextDataset(Dataset):
             self.video_pipeline = _checked(steps, read)
         with self._naming_origin():
             self.text_pipeline = _checked(_steps(text_pipeline), self.texts)
+        self.cut_texts: Optional[CutTexts] = count_cut(self.text_pipeline.transforms, self.texts)
+        if self.cut_texts is not None:
+            MMLogger.get_current_instance().warning(f'{self.origin()}: {self.cut_texts}.')
         if isinstance(judgments, str):
             fits = judgments in KNOWN
             _require(fits, f'judgments: a reader or one of {KNOWN}, not {shown(judgments)}')

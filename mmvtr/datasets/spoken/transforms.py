@@ -69,6 +69,15 @@ class CaptionWords(BaseTransform):
         self.known = read_words(Path(words))
         self.max_words = max_words
 
+    @property
+    def limit(self) -> int:
+        """Words that are read."""
+        return self.max_words
+
+    def surplus(self, record: Results) -> int:
+        """How many words of ``text`` are not read."""
+        return max(0, len(self.known.ids(record['text'])) - self.limit)
+
     def transform(self, results: Results) -> Results:
         """``text`` -> ``token_ids``, int64 [L]."""
         ids = self.known.ids(results['text'])[: self.max_words]

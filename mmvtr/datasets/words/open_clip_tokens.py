@@ -58,6 +58,18 @@ class OpenCLIPTokenize(BaseTransform):
                 '  - or choose a model with a tokenizer of its own: ViT-B-32-quickgelu'
             ) from error
 
+    @property
+    def limit(self) -> int:
+        """Tokens that are read, special ones included."""
+        return self.context_length
+
+    def surplus(self, record: Results) -> int:
+        """How many tokens of ``text`` are not read."""
+        text = record['text']
+        room = self.limit + 4 * len(text.encode('utf-8', 'replace'))  # more than it can have
+        row = self.tokenizer([text], context_length=room)[0].numpy()
+        return max(0, self._words(row) - self.limit)
+
     def transform(self, results: Results) -> Results:
         """``text`` -> ``token_ids`` int64 [L], and ``text_extra`` where they are padded."""
         row = self.tokenizer([results['text']], context_length=self.context_length)[0].numpy()

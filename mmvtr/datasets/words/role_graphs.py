@@ -125,6 +125,15 @@ class GraphTransform(BaseTransform):
             if not self.words_of(text['text']):
                 raise ValueError(f'text {text["text_id"]!r} has no word: {text["text"]!r}')
 
+    @property
+    def limit(self) -> int:
+        """Words that are read."""
+        return self.limits['max_words']
+
+    def surplus(self, record: Results) -> int:
+        """How many words of ``text`` are not read."""
+        return max(0, len(self.words_of(record['text'])) - self.limit)
+
     def transform(self, results: Results) -> Results:
         """Add ``token_ids`` and, of :func:`pack_graph`, ``text_extra``."""
         tokens, graph = self.parse(results)

@@ -2,6 +2,7 @@
 
 Padding belongs to the batch, so the model's preprocessor adds it, with its mask.  ``pieces`` turns
 ids back into what one can read: words or parts of words, and ``[SOT]``, ``[EOT]``, ``[CLS]`` ...
+``limit`` and ``surplus`` say which texts are cut (:mod:`mmvtr.datasets.words.cut_texts`).
 """
 
 from __future__ import annotations
@@ -32,6 +33,15 @@ class CLIPTokenize(BaseTransform):
 
         self.context_length = context_length
         self.tokenizer = SimpleTokenizer()
+
+    @property
+    def limit(self) -> int:
+        """Tokens that are read, SOT and EOT included."""
+        return self.context_length
+
+    def surplus(self, record: Results) -> int:
+        """How many tokens of ``text`` are not read."""
+        return max(0, len(self.tokenizer.encode(record['text'])) + 2 - self.limit)
 
     def transform(self, results: Results) -> Results:
         """``text`` -> ``token_ids``."""
@@ -72,6 +82,15 @@ class WordTokenize(BaseTransform):
         """Raise KeyError for the first text with a word that the vocabulary lacks."""
         for text in texts:
             self._ids_of(text)
+
+    @property
+    def limit(self) -> int:
+        """Tokens that are read, SOT and EOT included."""
+        return self.context_length
+
+    def surplus(self, record: Results) -> int:
+        """How many words of ``text`` are not read."""
+        return max(0, len(record['text'].split()) + 2 - self.limit)
 
     def transform(self, results: Results) -> Results:
         """``text`` -> ``token_ids``, with ``spans`` also ``token_spans`` as of HFTokenize."""
@@ -133,6 +152,16 @@ class HFTokenize(BaseTransform):
         self.max_length = max_length
         self.padded = padded
         self.spans = spans
+
+    @property
+    def limit(self) -> int:
+        """Tokens that are read, special ones included."""
+        return self.max_length
+
+    def surplus(self, record: Results) -> int:
+        """How many tokens of ``text`` are not read."""
+        whole = self.tokenizer(record['text'], truncation=False, verbose=False)['input_ids']
+        return max(0, len(whole) - self.limit)
 
     def transform(self, results: Results) -> Results:
         """``text`` -> ``token_ids``, and ``text_extra`` where they are padded.
