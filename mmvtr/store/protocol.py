@@ -281,9 +281,31 @@ class GalleryStore(ABC):
         if not self._count([]):
             raise ValueError('the store is empty')
         hits = self._search(queries, k, conditions, transform, exact)
-        if record and self.online is not None and self.writable:
-            self._serve(queries)
+        if record:
+            self.record(queries)
         return hits
+
+    def record(self, queries: Vectors) -> None:
+        """Let queries take part in the sample of served queries; refit from it where that is due.
+
+        Nothing happens in a store that keeps no sample, or was opened for reading.
+
+        Args:
+            queries: float [Q, D], torch or numpy.
+
+        Raises:
+            ValueError: as of :meth:`search`; of a refit that was due, and changed nothing.
+            OSError: as :meth:`add`.
+        """
+        queries = checked_vectors(queries, self.dim, what='record')
+        if self.online is None or not self.writable:
+            return
+        with self._changing:
+            before = self.online.seen
+            self.online.offer(queries)
+            every = self.refit_every
+            if every and before // every != self.online.seen // every:
+                self.refit()
 
     # -- of an engine ------------------------------------------------------------------------
 
@@ -415,15 +437,6 @@ class GalleryStore(ABC):
     def _zeros(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for keys, _ in self._batches():
             yield keys, np.zeros(len(keys), np.float32)
-
-    def _serve(self, queries: np.ndarray) -> None:
-        """Offer queries to the sample; refit from it where that is due."""
-        with self._changing:
-            before = self.online.seen
-            self.online.offer(queries)
-            every = self.refit_every
-            if every and before // every != self.online.seen // every:
-                self.refit()
 
     #: Served queries after which a refit follows by itself; None: only when asked.
     refit_every: Optional[int] = None
