@@ -151,6 +151,8 @@ def said_of(error: dict[str, Any]) -> str:
     place = '.'.join(map(str, parts))[:80]
     if kind == 'json_invalid':
         return f'the body is no JSON: {context.get("error", "it cannot be read")}'
+    if not place and kind in ('model_type', 'model_attributes_type', 'dict_type', 'missing'):
+        return 'the body must be a JSON object, sent with the header Content-Type: application/json'
     words = _SENTENCES.get(kind) or _KINDS.get(kind.partition('_')[0])
     if words is None:  # of our own checks
         words = error['msg'].removeprefix('Value error, ')

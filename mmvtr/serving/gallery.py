@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -20,11 +19,9 @@ from mmvtr.serving.cut import Cut, cut_of
 from mmvtr.serving.decoders import Decoders
 from mmvtr.serving.library import Library, ListedFiles
 from mmvtr.serving.moments import Frames, Moment, Moments
-from mmvtr.serving.sampling import Admission, Client, cleaned, unit
+from mmvtr.serving.sampling import Client, Sampler, cleaned, unit
 from mmvtr.storage.lock import FolderInUse
 from mmvtr.store import GalleryStore, Hit, Item, open_store
-
-LOG = logging.getLogger('mmvtr.serving')
 
 #: The other ranking is searched so deep for what it says of a hit.
 DEPTH = 100
@@ -129,7 +126,7 @@ class Gallery:
         self._texts = apis.TextEncoder(model, cfg)
         self._videos = apis.VideoEncoder(model, cfg)
         self.decoders = Decoders()
-        self._admission: Optional[Admission] = None
+        self._sampler = Sampler()
         self._changes = threading.Lock()
         self.thread = ModelThread(self._encode)
 
@@ -257,7 +254,7 @@ class Gallery:
             transform: rank with biases, if the gallery has any.
             compare: also tell the ranks that they have in the other ranking.
             asker: whose query may take part in the sample of served queries, as
-                :class:`~mmvtr.serving.sampling.Admission` says; None: it does not.
+                :mod:`mmvtr.serving.sampling` says; None: it does not.
 
         Raises:
             Empty: there are no items.
@@ -273,27 +270,13 @@ class Gallery:
         transform = transform and store.normaliser is not None
         hits = store.search(vector, k, transform=transform, **options)[0]
         if asker is not None:
-            self._record(query, asker)
+            self._sampler.offer(store, query.vector, query.text, asker)
         if not compare:
             return Answer(hits, transform, None, count)
         deep = min(max(k, DEPTH), count)
         others = store.search(vector, deep, transform=not transform, **options)[0]
         ranks = {hit.item.id: rank for rank, hit in enumerate(others, 1)}
         return Answer(hits, transform, [ranks.get(hit.item.id) for hit in hits], count)
-
-    def _record(self, query: Query, asker: Client) -> None:
-        """Sample a query; that this fails is nothing to who searches."""
-        store = self.store
-        if store.online is None or not store.writable:
-            return
-        if self._admission is None or self._admission.capacity != store.online.capacity:
-            self._admission = Admission(store.online.capacity)
-        if not self._admission.admits(asker, query.text):
-            return
-        try:
-            store.record(query.vector[None])
-        except (ValueError, RuntimeError, OSError) as error:
-            LOG.warning('the sample of served queries: %s', error)
 
     def frames(self, item: Item) -> Frames:
         """The frames of an item, for :meth:`moment`; not in the model's thread.

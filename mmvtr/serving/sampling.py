@@ -17,12 +17,17 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
+import logging
 import os
 import threading
 from collections import Counter, deque
 from typing import NamedTuple, Optional, Sequence
 
 import numpy as np
+
+from mmvtr.store import GalleryStore
+
+LOG = logging.getLogger('mmvtr.serving')
 
 #: Of the last queries that were taken, what one address may have at most.
 SHARE = 0.25
@@ -92,6 +97,40 @@ class Admission:
     def _digest(self, words: str) -> bytes:
         data = words.encode(errors='surrogatepass')
         return hashlib.blake2b(data, key=self._secret, digest_size=12).digest()
+
+
+class Sampler:
+    """Offers queries to the sample that a store keeps, where it keeps one and may be written."""
+
+    def __init__(self) -> None:
+        self._admission: Optional[Admission] = None
+
+    def offer(
+        self, store: GalleryStore, vector: np.ndarray, text: Optional[str], client: Client
+    ) -> bool:
+        """Let a query take part; that this, or a refit that is due, fails is only logged.
+
+        Args:
+            store: whose sample it is.
+            vector: float32 [D], of length 1.
+            text: what it was made of; None: a vector was sent.
+            client: who asks.
+
+        Returns:
+            Whether it has taken part.
+        """
+        if store.online is None or not store.writable:
+            return False
+        capacity = store.online.capacity
+        if self._admission is None or self._admission.capacity != capacity:
+            self._admission = Admission(capacity)
+        if not self._admission.admits(client, text):
+            return False
+        try:
+            store.record(vector[None])
+        except (ValueError, RuntimeError, OSError) as error:
+            LOG.warning('the sample of served queries: %s', error)
+        return True
 
 
 def _origin(address: Optional[str]) -> Optional[str]:

@@ -281,12 +281,12 @@ class GalleryStore(ABC):
         if not self._count([]):
             raise ValueError('the store is empty')
         hits = self._search(queries, k, conditions, transform, exact)
-        if record:
-            self.record(queries)
+        if record and self.online is not None and self.writable:
+            self._serve(queries)
         return hits
 
     def record(self, queries: Vectors) -> None:
-        """Let queries take part in the sample of served queries; refit from it where that is due.
+        """Let queries take part in the sample of served queries, as a search does that records.
 
         Nothing happens in a store that keeps no sample, or was opened for reading.
 
@@ -294,18 +294,11 @@ class GalleryStore(ABC):
             queries: float [Q, D], torch or numpy.
 
         Raises:
-            ValueError: as of :meth:`search`; of a refit that was due, and changed nothing.
-            OSError: as :meth:`add`.
+            ValueError: another width or number, or entries that are not finite.
         """
         queries = checked_vectors(queries, self.dim, what='record')
-        if self.online is None or not self.writable:
-            return
-        with self._changing:
-            before = self.online.seen
-            self.online.offer(queries)
-            every = self.refit_every
-            if every and before // every != self.online.seen // every:
-                self.refit()
+        if self.online is not None and self.writable:
+            self._serve(queries)
 
     # -- of an engine ------------------------------------------------------------------------
 
@@ -437,6 +430,15 @@ class GalleryStore(ABC):
     def _zeros(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for keys, _ in self._batches():
             yield keys, np.zeros(len(keys), np.float32)
+
+    def _serve(self, queries: np.ndarray) -> None:
+        """Offer queries to the sample; refit from it where that is due."""
+        with self._changing:
+            before = self.online.seen
+            self.online.offer(queries)
+            every = self.refit_every
+            if every and before // every != self.online.seen // every:
+                self.refit()
 
     #: Served queries after which a refit follows by itself; None: only when asked.
     refit_every: Optional[int] = None
