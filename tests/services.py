@@ -42,7 +42,7 @@ class Client:
         answer = connection.getresponse()
         content = answer.read()
         connection.close()
-        if answer.headers.get_content_type() == 'application/json':
+        if content and answer.headers.get_content_type() == 'application/json':
             content = json.loads(content)
         return answer.status, answer.headers, content
 

@@ -80,7 +80,7 @@ def file_names(paths: Sequence[Optional[str]], library: Library) -> list[Optiona
     folders as are needed to tell it from the others of the answer.
     """
     known = {path: library.name_of(path) for path in paths if path is not None}
-    others = {path: Path(path).parts for path, name in known.items() if name is None}
+    others = {path: path.strip('/').split('/') for path, name in known.items() if name is None}
     depth = 1
     while others:
         short = {path: '/'.join(parts[-depth:]) for path, parts in others.items()}
