@@ -92,7 +92,7 @@ def create_app(
         responses=RESPONSES,
     )
     app.add_middleware(Guard, hosts=hosts, body=BODY, uploads={'/search/video': UPLOAD})
-    handle_errors(app)
+    handle_errors(app, _private(gallery))
     _add_page(app)
     writers = Writers(token)
     _add_searches(app, gallery, writers)
@@ -100,6 +100,12 @@ def create_app(
     _add_media(app, gallery, Strips(gallery.files))
     _add_changes(app, gallery, writers)
     return app
+
+
+def _private(gallery: Gallery) -> list[str]:
+    """Folders whose place on this machine is nobody's business."""
+    place = str(gallery.location)
+    return [place, os.path.realpath(place), *map(str, gallery.library.names)]
 
 
 def _add_page(app: FastAPI) -> None:

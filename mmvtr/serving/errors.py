@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import re
-from typing import Any
+from typing import Any, Sequence
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -95,17 +96,21 @@ def answer(status: int, sentence: str, **headers: str) -> JSONResponse:
     return JSONResponse(dict(error=words), status, headers=headers)
 
 
-def handle_errors(app: FastAPI) -> None:
-    """Give an app one handler for each kind of error."""
+def handle_errors(app: FastAPI, private: Sequence[str] = ()) -> None:
+    """Give an app one handler for each kind of error.
+
+    Args:
+        private: paths of this machine that no sentence may have, whatever is in them.
+    """
     for kind, status in STATUS:
-        app.add_exception_handler(kind, _of_status(status))
+        app.add_exception_handler(kind, _of_status(status, private))
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _of_http)
     app.add_exception_handler(ClientDisconnect, _gone)
     app.add_exception_handler(Exception, _unforeseen)
 
 
-def _of_status(status: int) -> Any:
+def _of_status(status: int, private: Sequence[str]) -> Any:
     async def handler(request: Request, error: Exception) -> JSONResponse:
         if isinstance(error, OSError) and (error.errno in _FULL or 'No space left' in str(error)):
             return answer(507, 'the disk of the gallery is full: nothing was changed')
@@ -113,12 +118,12 @@ def _of_status(status: int) -> Any:
             logging.getLogger('mmvtr.serving').error(
                 '%s %s: %s', request.method, request.url.path, error
             )
-        return answer(status, sentence_of(error))
+        return answer(status, sentence_of(error, private))
 
     return handler
 
 
-def sentence_of(error: Exception) -> str:
+def sentence_of(error: Exception, private: Sequence[str] = ()) -> str:
     """What an error says to who is far away: the words, and no path or address of this machine."""
     if isinstance(error, _OWN):
         return str(error)
@@ -127,17 +132,24 @@ def sentence_of(error: Exception) -> str:
         unknown = re.search(r'words \[(.*?)\] are not in', words)
         if unknown:
             return f"this model's closed vocabulary lacks {unknown[1]}"
-        return without_paths(words)
+        return without_paths(words, private)
     if isinstance(error, (ConnectionError, TimeoutError)):
         return 'the engine of the gallery does not answer; the log of the service says more'
     if isinstance(error, OSError) and error.strerror:
         return f'{error.strerror}; the log of the service says more'
-    return without_paths(str(error)) or type(error).__name__
+    return without_paths(str(error), private) or type(error).__name__
 
 
-def without_paths(words: str) -> str:
-    """Words in which absolute paths are their last parts alone."""
-    return _BARE.sub(r'\1', _QUOTED.sub(r'\1\2\1', words))
+def without_paths(words: str, private: Sequence[str] = ()) -> str:
+    """Words in which absolute paths are their last parts alone.
+
+    Args:
+        private: paths that may have spaces.
+    """
+    words = _QUOTED.sub(r'\1\2\1', words)
+    for path in sorted(private, key=len, reverse=True):
+        words = words.replace(path, os.path.basename(path.rstrip('/')))
+    return _BARE.sub(r'\1', words)
 
 
 def said_of(error: dict[str, Any]) -> str:

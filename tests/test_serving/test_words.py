@@ -85,6 +85,12 @@ def test_paths_and_addresses_are_left_out(error, said):
     assert said in found and '/srv' not in found and '10.0.0.7' not in found
 
 
+def test_known_folders_may_have_spaces():
+    words = 'the store /srv/my own/store was opened for reading, as /srv/my own is'
+    found = without_paths(words, ['/srv/my own', '/srv/my own/store'])
+    assert found == 'the store store was opened for reading, as my own is'
+
+
 def test_what_is_no_path_stays():
     for words in ('tools/serve.py --name', 'min/max', 'a / b', "one of 'x/y'", '1/2'):
         assert without_paths(words) == words
