@@ -8,6 +8,7 @@ import tempfile
 import time
 from bisect import bisect_left
 from contextlib import asynccontextmanager
+from importlib import import_module
 from importlib.resources import files
 from typing import Annotated, Any, AsyncIterator, Iterable, Optional
 
@@ -20,7 +21,6 @@ try:
 except ImportError:
     raise ImportError('the service needs FastAPI: pip install -e ".[serve]"') from None
 
-from mmvtr import __version__
 from mmvtr.datasets.videos.video_io import BrokenVideoError
 from mmvtr.serving import gallery as answering
 from mmvtr.serving.bodies import (
@@ -84,7 +84,7 @@ def create_app(
 
     app = FastAPI(
         title='mmvtr gallery',
-        version=__version__,
+        version=import_module('mmvtr').__version__,  # the package itself has no floor
         description='Search a gallery of videos by text, by video or by vector.',
         docs_url=None,  # FastAPI's own pages load their scripts from elsewhere
         redoc_url=None,
