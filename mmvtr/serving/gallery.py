@@ -88,6 +88,13 @@ class NewItem(NamedTuple):
     metadata: Mapping[str, Any] = {}
 
 
+def reason_of(error: BrokenVideoError, path: Union[str, Path]) -> str:
+    """Why a video cannot be read, without where it is and without advice for who has a config."""
+    while isinstance(error.__cause__, BrokenVideoError):
+        error = error.__cause__
+    return str(error).rpartition(f'{path}: ')[2].replace(str(path), 'the file')
+
+
 class Gallery:
     """See :meth:`open`.
 
@@ -402,13 +409,6 @@ class Gallery:
         with self._changed() as store:
             store.refit(bank, model=self.fingerprint, **options)
             return dict(store.last_refit, texts_cut=cut)
-
-
-def reason_of(error: BrokenVideoError, path: Union[str, Path]) -> str:
-    """Why a video cannot be read, without where it is and without advice for who has a config."""
-    while isinstance(error.__cause__, BrokenVideoError):
-        error = error.__cause__
-    return str(error).rpartition(f'{path}: ')[2].replace(str(path), 'the file')
 
 
 def try_to_take(gallery: Gallery) -> Optional[str]:
