@@ -21,7 +21,7 @@ try:
 except ImportError:
     raise ImportError('the service needs FastAPI: pip install -e ".[serve]"') from None
 
-from mmvtr.datasets.videos.video_io import BrokenVideoError
+from mmvtr.datasets.videos.video_files import BrokenVideoError
 from mmvtr.serving import gallery as answering
 from mmvtr.serving.bodies import (
     BODY,

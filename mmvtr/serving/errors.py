@@ -14,7 +14,7 @@ from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from mmvtr.datasets.videos.video_io import BrokenVideoError
+from mmvtr.datasets.videos.video_files import BrokenVideoError
 from mmvtr.serving.batching import Busy
 from mmvtr.serving.bodies import sendable
 from mmvtr.serving.gallery import Empty

@@ -13,9 +13,8 @@ from mmengine.config import Config
 from torch import nn
 
 from mmvtr import apis
-from mmvtr.datasets.videos.video_io import BrokenVideoError
+from mmvtr.datasets.videos.video_files import BrokenVideoError
 from mmvtr.serving.batching import ModelThread
-from mmvtr.serving.cut import Cut, cut_of
 from mmvtr.serving.decoders import Decoders
 from mmvtr.serving.library import Library, ListedFiles
 from mmvtr.serving.moments import Frames, Moment, Moments
@@ -29,6 +28,18 @@ DEPTH = 100
 
 class Empty(ValueError):
     """There is nothing to search."""
+
+
+class Cut(NamedTuple):
+    """Tokens of a text that is longer than the model reads, with those at its begin and its end.
+
+    Attributes:
+        read: that the model was given.
+        of: that the whole text has.
+    """
+
+    read: int
+    of: int
 
 
 class Query(NamedTuple):
@@ -202,14 +213,14 @@ class Gallery:
     # -- answers -----------------------------------------------------------------------------
 
     def _encode(self, texts: Sequence[str]) -> list[Query]:
-        found = self._texts(texts).levels
-        vectors = apis.vectors(self._model, found).cpu().numpy()
-        sigmas = apis.sigmas(found) or [None] * len(texts)
-        steps = self._texts.pipeline
-        return [
-            Query(vector, sigma, text, cut_of(steps, text))
-            for vector, sigma, text in zip(vectors, sigmas, texts)
+        found = self._texts(texts)
+        vectors = apis.vectors(self._model, found.levels).cpu().numpy()
+        sigmas = apis.sigmas(found.levels) or [None] * len(texts)
+        cuts = [
+            Cut(read, read + more) if more else None
+            for read, more in zip(found.lengths.tolist(), self._texts.cut(texts))
         ]
+        return [Query(*one) for one in zip(vectors, sigmas, texts, cuts)]
 
     def read(
         self, path: Union[str, Path], start: Optional[float] = None, end: Optional[float] = None
@@ -299,6 +310,8 @@ class Gallery:
             raise BrokenVideoError(
                 f'the file of {item.id[:80]!r} cannot be read as a video: {reason_of(error, path)}'
             ) from error
+        except FileNotFoundError as error:
+            raise FileNotFoundError(f'the file of {item.id[:80]!r} is gone') from error
 
     def moment(self, text: str, frames: Frames) -> 'Future[Optional[Moment]]':
         """When in a video a text matches.
@@ -373,6 +386,8 @@ class Gallery:
             raise BrokenVideoError(
                 f'{item.file[:80]!r} cannot be read as a video: {reason_of(error, path)}'
             ) from error
+        except FileNotFoundError as error:
+            raise FileNotFoundError(f'the library has no file {item.file[:80]!r}') from error
 
     def delete(self, ids: Sequence[str]) -> int:
         """Remove items; returns how many are left.

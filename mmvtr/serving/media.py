@@ -13,7 +13,7 @@ from typing import BinaryIO, Callable, Iterator, NamedTuple, Optional, Union
 import cv2
 import numpy as np
 
-from mmvtr.datasets.videos.video_io import BrokenVideoError
+from mmvtr.datasets.videos.video_files import BrokenVideoError
 from mmvtr.engine.film_strip import film_strip
 from mmvtr.serving.library import ListedFiles
 from mmvtr.store import Item

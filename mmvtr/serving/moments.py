@@ -14,7 +14,7 @@ from mmengine.config import Config
 from torch import nn
 
 from mmvtr import apis
-from mmvtr.datasets.videos.durations import duration_of
+from mmvtr.datasets.videos.durations import pictures_span
 from mmvtr.engine.evaluation import Encoded
 from mmvtr.engine.moments import matches_of
 from mmvtr.models.similarities.best_frame import BestFrameSimilarity
@@ -85,8 +85,10 @@ class Moments:
                 self._kept.move_to_end(key)
                 return self._kept[key]
         batch = self._videos.read(path, start=item.start, end=item.end)
-        begin = item.start or 0.0
-        end = duration_of(str(path)) if item.end is None else item.end
+        begin, end = item.start, item.end
+        if begin is None or end is None:
+            first, last = pictures_span(str(path))
+            begin, end = first if begin is None else begin, last if end is None else end
         return Frames(key, batch, begin, end - begin)
 
     @torch.no_grad()

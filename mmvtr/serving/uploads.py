@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
-from typing import Any, Iterator
+from typing import Iterator
 
-import av
-
-from mmvtr.datasets.videos.video_io import LENIENT, BrokenVideoError
+from mmvtr.datasets.videos.video_files import errors_name, open_video
 from mmvtr.serving.batching import Busy
 
 #: Pixels of a frame: 4096 x 2304.
@@ -54,31 +52,18 @@ class Uploads:
             BrokenVideoError: no video file.
             TooMuchToDecode: frames that are too large, or too many.
         """
-        try:
-            with av.open(path, **LENIENT) as container:
-                sizes = {s.index: _size(s) for s in container.streams.video}
-                for width, height in sizes.values():
-                    if width * height > FRAME:
-                        raise TooMuchToDecode(
-                            f'a frame of the video has {width} x {height} pixels; 4096 x 2304 '
-                            'may be searched with: send a smaller copy'
-                        )
-                self._count(container, sizes)
-        except av.error.FFmpegError as error:
-            raise BrokenVideoError(f'{path}: {error.strerror or error}') from error
-
-    def _count(self, container: Any, sizes: dict[int, tuple[int, int]]) -> None:
-        pixels = 0
-        for packet in container.demux(video=tuple(range(len(sizes)))) if sizes else ():
-            width, height = sizes[packet.stream.index]
-            pixels += width * height if packet.size else 0
-            if pixels > self._pixels:
+        with errors_name(path), open_video(path) as (container, stream):
+            width, height = stream.codec_context.width, stream.codec_context.height
+            if width * height > FRAME:
                 raise TooMuchToDecode(
-                    f'the video has more than {self._pixels:,} pixels in all its frames of '
-                    f'{width} x {height}: send a shorter part or a smaller copy of it'
+                    f'a frame of the video has {width} x {height} pixels; 4096 x 2304 may be '
+                    'searched with: send a smaller copy'
                 )
-
-
-def _size(stream: Any) -> tuple[int, int]:
-    context = stream.codec_context
-    return (0, 0) if context is None else (context.width, context.height)
+            pixels = 0
+            for packet in container.demux(stream):
+                pixels += width * height if packet.size else 0
+                if pixels > self._pixels:
+                    raise TooMuchToDecode(
+                        f'the video has more than {self._pixels:,} pixels in all its frames of '
+                        f'{width} x {height}: send a shorter part or a smaller copy of it'
+                    )

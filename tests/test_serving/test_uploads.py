@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from mmvtr.datasets.videos.video_io import BrokenVideoError
+from mmvtr.datasets.videos.video_files import BrokenVideoError
 from services import served
 
 pytest.importorskip('uvicorn', reason="the service is an extra: pip install '.[serve]'")

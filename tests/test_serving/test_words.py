@@ -13,7 +13,7 @@ from services import TOKEN, served
 pytest.importorskip('uvicorn', reason="the service is an extra: pip install '.[serve]'")
 pytest.importorskip('faiss', reason="a store in memory is an extra: pip install '.[index]'")
 
-from mmvtr.datasets.videos.video_io import BrokenVideoError  # noqa: E402
+from mmvtr.datasets.videos.video_files import BrokenVideoError  # noqa: E402
 from mmvtr.serving.bodies import sendable  # noqa: E402
 from mmvtr.serving.errors import sentence_of, without_paths  # noqa: E402
 from mmvtr.serving.gallery import Gallery, reason_of  # noqa: E402
