@@ -14,7 +14,7 @@ from typing import Annotated, Any, AsyncIterator, Iterable, Optional
 
 try:
     from fastapi import Body as JsonBody
-    from fastapi import Depends, FastAPI, Query, Request, Response
+    from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
     from fastapi.responses import StreamingResponse
     from starlette.background import BackgroundTask
     from starlette.concurrency import run_in_threadpool
@@ -43,7 +43,7 @@ from mmvtr.serving.library import file_names
 from mmvtr.serving.media import Strips, Unsatisfiable, byte_range, media_type, read_range
 from mmvtr.serving.moments import Moment
 from mmvtr.serving.sampling import Client
-from mmvtr.serving.uploads import Uploads
+from mmvtr.serving.uploads import RECEIVING, Uploads
 
 #: Path -> file of the page, and what it is.
 PAGE = {
@@ -184,6 +184,8 @@ def _add_video_searches(app: FastAPI, gallery: Gallery, uploads: Uploads) -> Non
         began = time.perf_counter()
         with uploads.place(), tempfile.NamedTemporaryFile(prefix='mmvtr-query-') as file:
             async for part in request.stream():
+                if time.perf_counter() - began > RECEIVING:
+                    raise HTTPException(408, f'a video must arrive within {RECEIVING} seconds')
                 await run_in_threadpool(file.write, part)
             await run_in_threadpool(file.flush)
             reading = gallery.decoders(lambda: _sent(gallery, uploads, file.name))

@@ -114,7 +114,8 @@ def _of_status(status: int, private: Sequence[str]) -> Any:
     async def handler(request: Request, error: Exception) -> JSONResponse:
         if isinstance(error, OSError) and (error.errno in _FULL or 'No space left' in str(error)):
             return answer(507, 'the disk of the gallery is full: nothing was changed')
-        if status >= 500 and not isinstance(error, Busy):
+        ours = status >= 500 and not isinstance(error, Busy)
+        if ours or getattr(error, 'strerror', None):
             logging.getLogger('mmvtr.serving').error(
                 '%s %s: %s', request.method, request.url.path, error
             )

@@ -67,8 +67,8 @@ class Query(NamedTuple):
             ValueError: see :func:`~mmvtr.serving.sampling.unit`.
         """
         found = unit(vector)
-        given = np.asarray(vector, dtype=np.float64)
-        return cls(found, scaled=not np.allclose(found, given, rtol=1e-6, atol=0))
+        with np.errstate(over='ignore'):  # what is infinite as float32 has been scaled
+            return cls(found, scaled=not np.array_equal(found, np.asarray(vector, np.float32)))
 
 
 class Answer(NamedTuple):

@@ -11,6 +11,8 @@ from mmvtr.serving.batching import Busy
 
 #: Pixels of a frame: 4096 x 2304.
 FRAME = 4096 * 2304
+#: Seconds in which a video must arrive: it holds a place of :class:`Uploads` meanwhile.
+RECEIVING = 300
 #: Pixels of all frames: 1280 x 720 at 30 frames a second for 72 seconds.
 PIXELS = 2_000_000_000
 

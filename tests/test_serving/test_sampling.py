@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip('faiss', reason="a store in memory is an extra: pip install '.[index]'")
 
+from mmvtr.serving.gallery import Query  # noqa: E402
 from mmvtr.serving.sampling import SHARE, Client, Sampler, cleaned, unit  # noqa: E402
 from mmvtr.store import create_store, open_store  # noqa: E402
 from services import TOKEN, served  # noqa: E402
@@ -139,6 +140,14 @@ def test_lengths():
     ):
         with pytest.raises(ValueError, match=words):
             unit(wrong)
+
+
+@pytest.mark.parametrize(
+    'length, scaled', [(1, False), (1.0005, False), (1.01, True), (1e300, True)]
+)
+def test_it_is_told_where_a_vector_was_scaled(length, scaled):
+    vector = (directions(6, 1)[0].astype(np.float64) * length).tolist()
+    assert Query.of(vector).scaled is scaled
 
 
 def test_a_sample_of_before_is_cleaned():
