@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Any, Literal, Optional
 
 from pydantic import (
@@ -10,7 +9,6 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    field_validator,
     model_validator,
 )
 
@@ -20,24 +18,6 @@ from mmvtr.store.items import LONGEST_ID
 LONGEST_TEXT, MOST_HITS, MOST_ITEMS, MOST_TEXTS = 1000, 1000, 100, 16384
 #: Bytes of a body, and of a video that is searched with.
 BODY, UPLOAD = 8 * 2**20, 256 * 2**20
-
-
-def _check_value(column: str, value: Any) -> None:
-    """Raise ValueError unless a value is one that JSON, every engine and an answer can hold."""
-    good = value is None or isinstance(value, (bool, int, float, str))
-    if isinstance(value, int):
-        good = -(2**63) <= value < 2**63
-    elif isinstance(value, float):
-        good = math.isfinite(value)
-    elif isinstance(value, str):
-        good = value == sendable(value)
-    if not good:
-        kind = 'number that is too large' if isinstance(value, (int, float)) else 'value'
-        kind = 'text that is not Unicode' if isinstance(value, str) else kind
-        raise ValueError(
-            f'{column[:64]} has a {kind}: a text, a finite number of 64 bits, true, false or null '
-            'expected'
-        )
 
 
 def sendable(value: Any) -> Any:
@@ -75,16 +55,6 @@ class Search(Body):
     )
     compare: bool = Field(False, description='also tell the rank that a hit has in the other way')
 
-    @field_validator('filter')
-    @classmethod
-    def plain_filter(cls, given: Optional[dict[str, Any]]) -> Optional[dict[str, Any]]:
-        """Raise ValueError for what no column can hold."""
-        for column, wanted in (given or {}).items():
-            values = wanted.values() if isinstance(wanted, dict) else wanted
-            for value in values if isinstance(wanted, (dict, list)) else [wanted]:
-                _check_value(column, value)
-        return given
-
     @model_validator(mode='after')
     def one_query(self) -> 'Search':
         """Raise ValueError unless there is one."""
@@ -105,21 +75,6 @@ class Added(Body):
     start: Optional[float] = Field(None, ge=0, description='seconds')
     end: Optional[float] = Field(None, gt=0, description='seconds')
     metadata: dict[str, Any] = {}
-
-    @field_validator('metadata')
-    @classmethod
-    def plain_values(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """Raise ValueError for what no column can hold."""
-        for column, value in given.items():
-            _check_value(column, value)
-        return given
-
-    @model_validator(mode='after')
-    def increasing_times(self) -> 'Added':
-        """Raise ValueError where the item would end before it begins."""
-        if self.start is not None and self.end is not None and self.end <= self.start:
-            raise ValueError(f'end {self.end:g} is not after start {self.start:g}')
-        return self
 
 
 class Add(Body):

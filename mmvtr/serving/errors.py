@@ -43,6 +43,8 @@ STATUS: list[tuple[type[Exception], int]] = [
     (TimeoutError, 504),
     (ValueError, 422),
     (KeyError, 422),
+    (OverflowError, 422),
+    (RecursionError, 422),
     (OSError, 500),
     (RuntimeError, 500),
 ]
@@ -128,6 +130,10 @@ def sentence_of(error: Exception, private: Sequence[str] = ()) -> str:
     """What an error says to who is far away: the words, and no path or address of this machine."""
     if isinstance(error, _OWN):
         return str(error)
+    if isinstance(error, OverflowError):
+        return f'a number of the request is too large: {error}'
+    if isinstance(error, RecursionError):
+        return 'the request is nested too deeply'
     if isinstance(error, KeyError):
         words = str(error.args[0]) if error.args else 'unknown'
         unknown = re.search(r'words \[(.*?)\] are not in', words)

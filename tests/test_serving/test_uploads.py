@@ -112,6 +112,15 @@ def test_a_large_video_is_refused_in_a_sentence(folder, place):
         assert 'send a shorter part' in said and 'mmvtr-query' not in said
 
 
+def test_a_video_that_does_not_arrive_is_not_waited_for(folder, place, monkeypatch):
+    monkeypatch.setattr('mmvtr.serving.app.RECEIVING', -1)
+    with served(Gallery.open(place)) as client:
+        video = (folder / 'd.mp4').read_bytes()
+        for _ in range(5):  # it holds no place
+            status, said = client.error('POST', '/search/video?k=1', video)
+            assert status == 408 and 'must arrive within' in said
+
+
 @pytest.mark.parametrize(
     'path, kind', [('/search/video?k=1', 'video/mp4'), ('/search', 'application/json')]
 )
