@@ -50,6 +50,7 @@ def parse_args() -> argparse.Namespace:
     add(
         '--upload-pixels',
         type=int,
+        default=2_000_000_000,
         metavar='N',
         help='width x height x frames that a video may have which is searched with '
         '(default: 2000000000)',
@@ -70,8 +71,9 @@ def parse_args() -> argparse.Namespace:
     if not 0 <= args.port < 65536:
         parser.error(f'--port must be 0 to 65535, not {args.port}')
     for name in ('upload_pixels', 'connections'):
-        if (getattr(args, name) or 1) < 1:
-            parser.error(f'--{name.replace("_", "-")} must be 1 or more, not {getattr(args, name)}')
+        value = getattr(args, name)
+        if value is not None and value < 1:
+            parser.error(f'--{name.replace("_", "-")} must be 1 or more, not {value}')
     return args
 
 
@@ -96,7 +98,7 @@ def serve(args: argparse.Namespace) -> None:
     from mmvtr.serving.app import create_app
     from mmvtr.serving.connections import Connections, config_of
     from mmvtr.serving.gallery import Gallery, try_to_take
-    from mmvtr.serving.uploads import PIXELS, Uploads
+    from mmvtr.serving.uploads import Uploads
 
     if args.demo:
         from mmvtr.serving.demo import make_demo
@@ -118,7 +120,7 @@ def serve(args: argparse.Namespace) -> None:
         if reason:
             print(f'warning: reading only for now: {reason}', flush=True)
     hosts = {*LOOPBACK, args.host, *args.name}
-    uploads = Uploads(pixels=args.upload_pixels or PIXELS)
+    uploads = Uploads(pixels=args.upload_pixels)
     app = create_app(gallery, token=token, hosts=hosts, uploads=uploads)
     config = config_of(app, Connections(args.connections))
     url = (
