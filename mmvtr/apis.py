@@ -249,6 +249,52 @@ class TextEncoder:
         return encode_batch(self.model, 'text', batch, amp=False)
 
 
+class VideoEncoder:
+    """:func:`encode_videos` for who answers many users: a file is read by one thread, and encoded
+    by the thread that has the model.
+
+    Args:
+        model: a retriever in eval mode.
+        cfg: its config.
+
+    Example:
+        ::
+
+            >>> encode = VideoEncoder(model, cfg)
+            >>> levels = encode(encode.read('one.mp4', start=3.0)).levels
+    """
+
+    def __init__(self, model: nn.Module, cfg: Config) -> None:
+        self.model, self._cfg = model, cfg
+
+    def read(
+        self,
+        path: Union[str, Path],
+        *,
+        start: Optional[float] = None,
+        end: Optional[float] = None,
+    ) -> dict[str, Any]:
+        """A batch of one video, or of a part of it in seconds; any thread, several at a time.
+
+        Raises:
+            BrokenVideoError: the video cannot be read.
+            FileNotFoundError: the file is missing.
+        """
+        times = {key: x for key, x in (('start', start), ('end', end)) if x is not None}
+        dataset = _Loose(
+            videos=[dict(video_id='video', path=str(path), **times)],
+            video_pipeline=self._cfg.test_dataloader.dataset.video_pipeline,
+        )
+        collate = {'collate_fn'} & self._cfg.test_dataloader.keys()
+        loader = {key: self._cfg.test_dataloader[key] for key in collate}
+        return next(iter(TwoPassLoader(dict(loader, dataset=dataset)).loaders[0]))
+
+    @torch.no_grad()
+    def __call__(self, batch: dict[str, Any]) -> Encoded:
+        """What was read -> one item; one thread at a time."""
+        return encode_batch(self.model, 'video', batch, amp=False)
+
+
 def vectors(model: nn.Module, levels: Levels) -> Tensor:
     """The one vector an item whose inner products are the model's scores, for any vector store.
 

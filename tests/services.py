@@ -42,7 +42,7 @@ class Client:
         answer = connection.getresponse()
         content = answer.read()
         connection.close()
-        if answer.headers.get_content_type() == 'application/json':
+        if content and answer.headers.get_content_type() == 'application/json':
             content = json.loads(content)
         return answer.status, answer.headers, content
 
@@ -63,14 +63,15 @@ class Client:
 
 
 @contextmanager
-def served(gallery, token=TOKEN):
+def served(gallery, token=TOKEN, connections=None, uploads=None):
     """A client of a gallery's service."""
     import uvicorn
 
     from mmvtr.serving.app import create_app
+    from mmvtr.serving.connections import Connections, config_of
 
-    app = create_app(gallery, token=token, hosts={'127.0.0.1'})
-    server = uvicorn.Server(uvicorn.Config(app, log_level='critical'))
+    app = create_app(gallery, token=token, hosts={'127.0.0.1'}, uploads=uploads)
+    server = uvicorn.Server(config_of(app, connections or Connections()))
     listener = socket.create_server(('127.0.0.1', 0))
     thread = threading.Thread(target=server.run, kwargs=dict(sockets=[listener]))
     thread.start()

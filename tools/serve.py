@@ -40,6 +40,27 @@ def parse_args() -> argparse.Namespace:
     )
     add('--token-file', metavar='FILE', help='whose first line lets a client change the gallery')
     add('--library', metavar='DIR', help='folder whose videos may be added')
+    add(
+        '--links',
+        nargs='+',
+        default=[],
+        metavar='DIR',
+        help='folders that links among the listed videos may lead into (default: none)',
+    )
+    add(
+        '--upload-pixels',
+        type=int,
+        default=2_000_000_000,
+        metavar='N',
+        help='width x height x frames that a video may have which is searched with '
+        '(default: 2000000000)',
+    )
+    add(
+        '--connections',
+        type=int,
+        metavar='N',
+        help='at a time (default: 512, or what the limit on open files allows)',
+    )
     add('--config', metavar='FILE', help='of the model; default: config.json in the folder')
     add('--checkpoint', metavar='FILE', help='where it is now, if it has moved since the export')
     args = parser.parse_args()
@@ -49,6 +70,10 @@ def parse_args() -> argparse.Namespace:
         parser.error('--demo has a model of its own')
     if not 0 <= args.port < 65536:
         parser.error(f'--port must be 0 to 65535, not {args.port}')
+    for name in ('upload_pixels', 'connections'):
+        value = getattr(args, name)
+        if value is not None and value < 1:
+            parser.error(f'--{name.replace("_", "-")} must be 1 or more, not {value}')
     return args
 
 
@@ -66,7 +91,9 @@ def serve(args: argparse.Namespace) -> None:
     import uvicorn
 
     from mmvtr.serving.app import create_app
+    from mmvtr.serving.connections import Connections, config_of
     from mmvtr.serving.gallery import Gallery, try_to_take
+    from mmvtr.serving.uploads import Uploads
 
     if args.demo:
         from mmvtr.serving.demo import make_demo
@@ -77,19 +104,20 @@ def serve(args: argparse.Namespace) -> None:
         busy = sum(os.times()[:4])  # with those who rendered
         print(f'{time.monotonic() - began:.0f} s, {busy:.0f} s of processor time', flush=True)
     gallery = Gallery.open(
-        args.store, library=args.library, config=args.config, checkpoint=args.checkpoint
+        args.store,
+        library=args.library,
+        links=args.links,
+        config=args.config,
+        checkpoint=args.checkpoint,
     )
     if token is not None:
         reason = try_to_take(gallery)
         if reason:
             print(f'warning: reading only for now: {reason}', flush=True)
     hosts = {*LOOPBACK, args.host, *args.name}
-    config = uvicorn.Config(
-        create_app(gallery, token=token, hosts=hosts),
-        log_level='warning',
-        access_log=False,
-        timeout_graceful_shutdown=5,
-    )
+    uploads = Uploads(pixels=args.upload_pixels)
+    app = create_app(gallery, token=token, hosts=hosts, uploads=uploads)
+    config = config_of(app, Connections(args.connections))
     url = (
         f'http://{f"[{args.host}]" if ":" in args.host else args.host}:{listener.getsockname()[1]}'
     )

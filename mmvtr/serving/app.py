@@ -8,17 +8,20 @@ import tempfile
 import time
 from bisect import bisect_left
 from contextlib import asynccontextmanager
+from importlib import import_module
 from importlib.resources import files
 from typing import Annotated, Any, AsyncIterator, Iterable, Optional
 
 try:
     from fastapi import Body as JsonBody
-    from fastapi import Depends, FastAPI, Query, Request, Response
+    from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
     from fastapi.responses import StreamingResponse
+    from starlette.background import BackgroundTask
     from starlette.concurrency import run_in_threadpool
 except ImportError:
     raise ImportError('the service needs FastAPI: pip install -e ".[serve]"') from None
 
+from mmvtr.datasets.videos.video_files import BrokenVideoError
 from mmvtr.serving import gallery as answering
 from mmvtr.serving.bodies import (
     BODY,
@@ -31,12 +34,16 @@ from mmvtr.serving.bodies import (
     Refit,
     Search,
     When,
+    sendable,
 )
 from mmvtr.serving.errors import RESPONSES, answer, handle_errors
-from mmvtr.serving.gallery import Answer, Gallery, NewItem
+from mmvtr.serving.gallery import Answer, Gallery, NewItem, reason_of
 from mmvtr.serving.guards import Guard, Writers
-from mmvtr.serving.media import Strips, Unsatisfiable, byte_range, file_of, media_type, read_range
+from mmvtr.serving.library import file_names
+from mmvtr.serving.media import Strips, Unsatisfiable, byte_range, media_type, read_range
 from mmvtr.serving.moments import Moment
+from mmvtr.serving.sampling import Client
+from mmvtr.serving.uploads import RECEIVING, Uploads
 
 #: Path -> file of the page, and what it is.
 PAGE = {
@@ -51,7 +58,11 @@ Id = Annotated[str, Query(min_length=1, max_length=1024, description='of an item
 
 
 def create_app(
-    gallery: Gallery, *, token: Optional[str] = None, hosts: Optional[Iterable[str]] = None
+    gallery: Gallery,
+    *,
+    token: Optional[str] = None,
+    hosts: Optional[Iterable[str]] = None,
+    uploads: Optional[Uploads] = None,
 ) -> FastAPI:
     """The service of a gallery, which is closed when the service ends.
 
@@ -59,6 +70,8 @@ def create_app(
         gallery: what is served.
         token: who knows it may add, delete and refit; None: nobody may.
         hosts: names that the service is called by; None: any.
+        uploads: limits on the videos that are searched with; default those of
+            :class:`~mmvtr.serving.uploads.Uploads`.
 
     Raises:
         ImportError: says what to install.
@@ -71,6 +84,7 @@ def create_app(
 
     app = FastAPI(
         title='mmvtr gallery',
+        version=import_module('mmvtr').__version__,  # the package itself has no floor
         description='Search a gallery of videos by text, by video or by vector.',
         docs_url=None,  # FastAPI's own pages load their scripts from elsewhere
         redoc_url=None,
@@ -78,12 +92,20 @@ def create_app(
         responses=RESPONSES,
     )
     app.add_middleware(Guard, hosts=hosts, body=BODY, uploads={'/search/video': UPLOAD})
-    handle_errors(app)
+    handle_errors(app, _private(gallery))
     _add_page(app)
-    _add_searches(app, gallery)
-    _add_media(app, gallery, Strips())
-    _add_changes(app, gallery, Writers(token))
+    writers = Writers(token)
+    _add_searches(app, gallery, writers)
+    _add_video_searches(app, gallery, uploads or Uploads())
+    _add_media(app, gallery, Strips(gallery.files))
+    _add_changes(app, gallery, writers)
     return app
+
+
+def _private(gallery: Gallery) -> list[str]:
+    """Folders whose place on this machine is nobody's business."""
+    place = str(gallery.location)
+    return [place, os.path.realpath(place), *map(str, gallery.library.names)]
 
 
 def _add_page(app: FastAPI) -> None:
@@ -100,19 +122,23 @@ def _add_page(app: FastAPI) -> None:
         route(path, name, kind)
 
 
-def _add_searches(app: FastAPI, gallery: Gallery) -> None:
+def _add_searches(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
     @app.post('/search')
-    async def search(body: Search) -> Found:
+    async def search(body: Search, request: Request) -> Found:
         """The best items for a text, for a vector, or for an item of the gallery."""
         began = time.perf_counter()
         transform = body.like is None if body.transform is None else body.transform
+        asker = None
         if body.text is not None:
             query = await asyncio.wrap_future(gallery.thread.text(body.text))
         elif body.vector is not None:
-            query = answering.Query(body.vector)
+            query = answering.Query.of(body.vector)
         else:
             item = await run_in_threadpool(gallery.item, body.like)
             query = answering.Query(item.vector)
+        if body.like is None:
+            address = request.client.host if request.client else None
+            asker = Client(address, trusted=writers.knows(request))
         found = await run_in_threadpool(
             gallery.search,
             query,
@@ -120,45 +146,9 @@ def _add_searches(app: FastAPI, gallery: Gallery) -> None:
             filter=body.filter,
             transform=transform,
             compare=body.compare,
-            record=body.like is None,
+            asker=asker,
         )
-        return _told(gallery, found, query.sigma, transform, began)
-
-    @app.post('/search/video', openapi_extra=_binary())
-    async def search_by_video(
-        request: Request,
-        k: Annotated[int, Query(ge=1, le=MOST_HITS)] = 12,
-        transform: bool = False,
-        compare: bool = False,
-    ) -> Found:
-        """The best items for a video, whose file is the body; it is not kept."""
-        began = time.perf_counter()
-        with tempfile.NamedTemporaryFile(prefix='mmvtr-query-') as file:
-            async for part in request.stream():
-                await run_in_threadpool(file.write, part)
-            await run_in_threadpool(file.flush)
-            vector = await asyncio.wrap_future(gallery.thread.job(lambda: _encoded(gallery, file)))
-        query = answering.Query(vector)
-        found = await run_in_threadpool(
-            gallery.search,
-            query,
-            k,
-            filter=None,
-            transform=transform,
-            compare=compare,
-            record=False,
-        )
-        return _told(gallery, found, None, transform, began)
-
-    @app.post('/moment')
-    async def moment(body: When) -> dict[str, Optional[float]]:
-        """When in an item's file a text matches best, in seconds; null where nothing can say."""
-        item = await run_in_threadpool(gallery.item, body.id)
-        file_of(item)
-        found = await asyncio.wrap_future(
-            gallery.thread.job(lambda: gallery.moment(body.text, item))
-        )
-        return dict.fromkeys(Moment._fields) if found is None else found._asdict()
+        return _told(gallery, found, query, began)
 
     @app.get('/health')
     def health() -> dict[str, Any]:
@@ -177,24 +167,60 @@ def _add_searches(app: FastAPI, gallery: Gallery) -> None:
             texts=thread.texts,
             batches=thread.batches,
             largest_batch=thread.largest,
-            note=about.get('note'),
-            examples=about.get('examples', []),
+            note=sendable(about.get('note')),
+            examples=sendable(about.get('examples', [])),
         )
 
 
-def _encoded(gallery: Gallery, file: Any) -> Any:
+def _add_video_searches(app: FastAPI, gallery: Gallery, uploads: Uploads) -> None:
+    @app.post('/search/video', openapi_extra=_binary())
+    async def search_by_video(
+        request: Request,
+        k: Annotated[int, Query(ge=1, le=MOST_HITS)] = 12,
+        transform: bool = False,
+        compare: bool = False,
+    ) -> Found:
+        """The best items for a video, whose file is the body; it is not kept."""
+        began = time.perf_counter()
+        with uploads.place(), tempfile.NamedTemporaryFile(prefix='mmvtr-query-') as file:
+            async for part in request.stream():
+                if time.perf_counter() - began > RECEIVING:
+                    raise HTTPException(408, f'a video must arrive within {RECEIVING} seconds')
+                await run_in_threadpool(file.write, part)
+            await run_in_threadpool(file.flush)
+            reading = gallery.decoders(lambda: _sent(gallery, uploads, file.name))
+            batch = await asyncio.wrap_future(reading)
+        vector, _ = await asyncio.wrap_future(gallery.encode(batch))
+        query = answering.Query(vector)
+        found = await run_in_threadpool(
+            gallery.search, query, k, filter=None, transform=transform, compare=compare
+        )
+        return _told(gallery, found, query, began)
+
+    @app.post('/moment')
+    async def moment(body: When) -> dict[str, Optional[float]]:
+        """When in an item's file a text matches best, in seconds; null where nothing can say."""
+        item = await run_in_threadpool(gallery.item, body.id)
+        frames = await asyncio.wrap_future(gallery.decoders(lambda: gallery.frames(item)))
+        found = await asyncio.wrap_future(gallery.moment(body.text, frames))
+        return dict.fromkeys(Moment._fields) if found is None else found._asdict()
+
+
+def _sent(gallery: Gallery, uploads: Uploads, path: str) -> dict[str, Any]:
+    """The frames of a video that was sent, within the limits."""
     try:
-        return gallery.encode_file(file.name)[0]
-    except RuntimeError as error:  # its name says nothing to who has sent it
-        raise ValueError('the body cannot be read as a video') from error
+        uploads.check(path)
+        return gallery.read(path)
+    except BrokenVideoError as error:  # its name says nothing to who has sent it
+        reason = reason_of(error, path)
+        raise BrokenVideoError(f'the body cannot be read as a video: {reason}') from error
 
 
-def _told(
-    gallery: Gallery, found: Answer, sigma: Optional[float], transform: bool, began: float
-) -> Found:
+def _told(gallery: Gallery, found: Answer, query: answering.Query, began: float) -> Found:
     """An answer as it is sent."""
-    known = gallery.store.about.get('text_sigma')
+    known, sigma = gallery.store.about.get('text_sigma'), query.sigma
     share = bisect_left(known, sigma) / len(known) if known and sigma is not None else None
+    names = file_names([item.path for _, _, item in found.hits], gallery.library)
     hits = [
         Hit(
             rank=rank,
@@ -205,15 +231,17 @@ def _told(
             sigma=item.sigma,
             start=item.start,
             end=item.end,
-            file=item.path and os.path.basename(item.path),
+            file=name,
             metadata=item.metadata,
             moved=None if found.moved is None else found.moved[rank - 1],
         )
-        for rank, (score, raw, item) in enumerate(found.hits, 1)
+        for rank, ((score, raw, item), name) in enumerate(zip(found.hits, names), 1)
     ]
     return Found(
         hits=hits,
-        transform=transform,
+        transform=found.transform,
+        cut=None if query.cut is None else query.cut._asdict(),
+        scaled=query.scaled,
         sigma=sigma,
         wider_than=share,
         count=found.count,
@@ -240,24 +268,29 @@ def _add_media(app: FastAPI, gallery: Gallery, strips: Strips) -> None:
     @app.get('/video', response_class=Response)
     def video(request: Request, id: Id) -> Response:
         """The file of an item, or the part of it that a Range header asks for."""
-        path = file_of(gallery.item(id))
-        size = path.stat().st_size
+        item = gallery.item(id)
+        file = gallery.files.open(item)
+        size = os.fstat(file.fileno()).st_size
         headers = {'Accept-Ranges': 'bytes', 'Cache-Control': 'private, max-age=300'}
         try:
             part = byte_range(request.headers.get('range'), size)
         except Unsatisfiable as error:
+            file.close()
             return answer(416, str(error), **{'Content-Range': f'bytes */{size}'})
         status, length = 200, size
         if part is not None:
             status, length = 206, part.last - part.first + 1
             headers['Content-Range'] = f'bytes {part.first}-{part.last}/{size}'
         headers['Content-Length'] = str(length)
-        kind = media_type(path)
+        kind = media_type(item.path)
         if request.method == 'HEAD' or not length:
+            file.close()
             return Response(status_code=status, headers=headers, media_type=kind)
         first = 0 if part is None else part.first
-        content = read_range(path, first, length)
-        return StreamingResponse(content, status, headers, media_type=kind)
+        content = read_range(file, first, length)
+        return StreamingResponse(
+            content, status, headers, media_type=kind, background=BackgroundTask(file.close)
+        )
 
 
 def _add_changes(app: FastAPI, gallery: Gallery, writers: Writers) -> None:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Optional
+from typing import Annotated, Any, Literal, Optional
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_validator,
+)
 
 from mmvtr.store.items import LONGEST_ID
 
@@ -12,6 +18,17 @@ from mmvtr.store.items import LONGEST_ID
 LONGEST_TEXT, MOST_HITS, MOST_ITEMS, MOST_TEXTS = 1000, 1000, 100, 16384
 #: Bytes of a body, and of a video that is searched with.
 BODY, UPLOAD = 8 * 2**20, 256 * 2**20
+
+
+def sendable(value: Any) -> Any:
+    """A value as it can be sent: half a character (a surrogate, of a file name that is no UTF-8)
+    becomes its number, as ``\\udcff``."""
+    if isinstance(value, str):
+        return value.encode('utf-8', 'backslashreplace').decode()
+    if isinstance(value, dict):
+        return {sendable(key): sendable(x) for key, x in value.items()}
+    return [sendable(x) for x in value] if isinstance(value, list) else value
+
 
 Text = Field(min_length=1, max_length=LONGEST_TEXT)
 Id = Field(min_length=1, max_length=LONGEST_ID)
@@ -97,29 +114,45 @@ class When(Body):
     text: str = Text
 
 
+Sent = Annotated[str, BeforeValidator(sendable)]
+
+
 class Hit(BaseModel):
     """An item that was found."""
 
     rank: int
-    id: str
+    id: Sent
     score: float = Field(description='by which it was ranked')
     raw: float = Field(description='without its bias')
     bias: float
     sigma: Optional[float] = Field(description='of models with probabilistic heads')
     start: Optional[float]
     end: Optional[float]
-    file: Optional[str] = Field(description='the name of its file, without its folder')
-    metadata: dict[str, Any]
+    file: Optional[Sent] = Field(
+        description='its name in the library; elsewhere with as many folders as tell it from others'
+    )
+    metadata: Annotated[dict[str, Any], BeforeValidator(sendable)]
     moved: Optional[int] = Field(
         None, description='rank in the other way, null beyond the first 100 there'
     )
+
+
+class CutText(BaseModel):
+    """A text that is longer than the model reads, in tokens, with those at its begin and end."""
+
+    read: int
+    of: int
 
 
 class Found(BaseModel):
     """An answer."""
 
     hits: list[Hit]
-    transform: bool
+    transform: bool = Field(description='whether biases have ranked the hits')
+    cut: Optional[CutText] = Field(
+        None, description='what of the text the model has read; null: all of it'
+    )
+    scaled: bool = Field(False, description='whether the vector was brought to length 1')
     sigma: Optional[float] = Field(description='of the query')
     wider_than: Optional[float] = Field(
         description='share of the texts known to the gallery whose sigma is smaller'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Iterator, Mapping, NamedTuple, Optional, Sequence, Union
@@ -12,10 +13,12 @@ from mmengine.config import Config
 from torch import nn
 
 from mmvtr import apis
-from mmvtr.datasets.videos.video_io import BrokenVideoError
+from mmvtr.datasets.videos.video_files import BrokenVideoError
 from mmvtr.serving.batching import ModelThread
-from mmvtr.serving.library import Library
-from mmvtr.serving.moments import Moment, Moments
+from mmvtr.serving.decoders import Decoders
+from mmvtr.serving.library import Library, ListedFiles
+from mmvtr.serving.moments import Frames, Moment, Moments
+from mmvtr.serving.sampling import Client, Sampler, cleaned, unit
 from mmvtr.storage.lock import FolderInUse
 from mmvtr.store import GalleryStore, Hit, Item, open_store
 
@@ -27,16 +30,45 @@ class Empty(ValueError):
     """There is nothing to search."""
 
 
+class Cut(NamedTuple):
+    """Tokens of a text that is longer than the model reads, with those at its begin and its end.
+
+    Attributes:
+        read: that the model was given.
+        of: that the whole text has.
+    """
+
+    read: int
+    of: int
+
+
 class Query(NamedTuple):
     """What is searched for.
 
     Attributes:
         vector: float32 [D].
         sigma: of a text of a probabilistic model.
+        text: what it was made of; None: of a vector, a video or an item.
+        cut: what of the text the model has not read; None: nothing.
+        scaled: whether it was brought to length 1.
     """
 
     vector: np.ndarray
     sigma: Optional[float] = None
+    text: Optional[str] = None
+    cut: Optional[Cut] = None
+    scaled: bool = False
+
+    @classmethod
+    def of(cls, vector: Sequence[float]) -> 'Query':
+        """A vector of a user, at length 1.
+
+        Raises:
+            ValueError: see :func:`~mmvtr.serving.sampling.unit`.
+        """
+        found = unit(vector)
+        with np.errstate(over='ignore'):  # what is infinite as float32 has been scaled
+            return cls(found, scaled=not np.array_equal(found, np.asarray(vector, np.float32)))
 
 
 class Answer(NamedTuple):
@@ -44,12 +76,14 @@ class Answer(NamedTuple):
 
     Attributes:
         hits: best first.
+        transform: whether biases have ranked them.
         moved: of each its rank in the other ranking, with biases or without; None: it is not among
             the first :data:`DEPTH` there.
         count: items of the gallery.
     """
 
     hits: list[Hit]
+    transform: bool
     moved: Optional[list[Optional[int]]]
     count: int
 
@@ -65,6 +99,13 @@ class NewItem(NamedTuple):
     metadata: Mapping[str, Any] = {}
 
 
+def reason_of(error: BrokenVideoError, path: Union[str, Path]) -> str:
+    """Why a video cannot be read, without where it is and without advice for who has a config."""
+    while isinstance(error.__cause__, BrokenVideoError):
+        error = error.__cause__
+    return str(error).rpartition(f'{path}: ')[2].replace(str(path), 'the file')
+
+
 class Gallery:
     """See :meth:`open`.
 
@@ -77,9 +118,12 @@ class Gallery:
         store: as it was opened.
         model, cfg: the retriever that made its vectors, and its config.
         library: whose files may be added.
+        links: folders that links among the listed files may lead into.
 
     Attributes:
         thread: owns the model.
+        decoders: read videos.
+        files: opens the files of items.
         fingerprint: of the model's weights.
     """
 
@@ -90,12 +134,17 @@ class Gallery:
         model: nn.Module,
         cfg: Config,
         library: Library,
+        links: Sequence[Union[str, Path]] = (),
     ) -> None:
         self.location, self.store, self.library = location, store, library
+        self.files = ListedFiles(library, links)
         self.fingerprint = apis.fingerprint(model)
         self._model, self._cfg = model, cfg
         self._moments = Moments(model, cfg)
-        self._encoder = apis.TextEncoder(model, cfg)
+        self._texts = apis.TextEncoder(model, cfg)
+        self._videos = apis.VideoEncoder(model, cfg)
+        self.decoders = Decoders()
+        self._sampler = Sampler()
         self._changes = threading.Lock()
         self.thread = ModelThread(self._encode)
 
@@ -105,6 +154,7 @@ class Gallery:
         location: Union[str, Path],
         *,
         library: Optional[Union[str, Path]] = None,
+        links: Sequence[Union[str, Path]] = (),
         config: Optional[Union[str, Path]] = None,
         checkpoint: Optional[Union[str, Path]] = None,
     ) -> 'Gallery':
@@ -113,6 +163,7 @@ class Gallery:
         Args:
             location: a folder or a URL, as of :func:`mmvtr.store.open_store`.
             library: folder whose files may be added.
+            links: folders that links among the listed files may lead into.
             config, checkpoint: as of :func:`mmvtr.apis.load_stored_retriever`.
 
         Raises:
@@ -127,7 +178,7 @@ class Gallery:
             location, store, config=config, checkpoint=checkpoint
         )
         apis.refuse_without_vectors(model)
-        return cls(location, store, model, cfg, shelf)
+        return cls(location, store, model, cfg, shelf, links)
 
     def take(self) -> None:
         """Take the right to write.
@@ -144,9 +195,13 @@ class Gallery:
             writer = open_store(self.location, write=True)
             self.store.close()
             self.store = writer
+            sample = writer.online
+            if sample is not None and len(sample):
+                sample.restore(cleaned(sample.queries()), sample.seen)
 
     def close(self) -> None:
         """Write what is in memory, and let others write."""
+        self.decoders.close()
         self.thread.close()
         with self._changes:
             try:
@@ -158,17 +213,35 @@ class Gallery:
     # -- answers -----------------------------------------------------------------------------
 
     def _encode(self, texts: Sequence[str]) -> list[Query]:
-        found = self._encoder(texts).levels
-        vectors = apis.vectors(self._model, found).cpu().numpy()
-        return list(map(Query, vectors, apis.sigmas(found) or [None] * len(texts)))
+        found = self._texts(texts)
+        vectors = apis.vectors(self._model, found.levels).cpu().numpy()
+        sigmas = apis.sigmas(found.levels) or [None] * len(texts)
+        cuts = [
+            Cut(read, read + more) if more else None
+            for read, more in zip(found.lengths.tolist(), self._texts.cut(texts))
+        ]
+        return [Query(*one) for one in zip(vectors, sigmas, texts, cuts)]
 
-    def encode_file(
+    def read(
         self, path: Union[str, Path], start: Optional[float] = None, end: Optional[float] = None
-    ) -> tuple[np.ndarray, Optional[float]]:
-        """Vector float32 [D] and sigma of a video; in the model's thread."""
-        found = apis.encode_videos(
-            self._model, self._cfg, [path], ids=['video'], spans=[(start, end)]
-        ).levels
+    ) -> dict[str, Any]:
+        """The frames of a video or of a part of it, for :meth:`encode`; not in the model's thread.
+
+        Raises:
+            BrokenVideoError, FileNotFoundError: it cannot be read.
+        """
+        return self._videos.read(path, start=start, end=end)
+
+    def encode(self, batch: dict[str, Any]) -> 'Future[tuple[np.ndarray, Optional[float]]]':
+        """Vector float32 [D] and sigma of a video that was read.
+
+        Raises:
+            Busy: too many wait for the model.
+        """
+        return self.thread.job(lambda: self._of_video(batch))
+
+    def _of_video(self, batch: dict[str, Any]) -> tuple[np.ndarray, Optional[float]]:
+        found = self._videos(batch).levels
         sigmas = apis.sigmas(found)
         vector = apis.vectors(self._model, found)[0].cpu().numpy()
         return vector, None if sigmas is None else sigmas[0]
@@ -189,16 +262,17 @@ class Gallery:
         filter: Optional[Mapping[str, Any]],
         transform: bool,
         compare: bool,
-        record: bool = True,
+        asker: Optional[Client] = None,
     ) -> Answer:
         """The best items.
 
         Args:
             k: at most as many as there are.
             filter: as of :meth:`~mmvtr.store.protocol.GalleryStore.search`.
-            transform: rank with biases.
+            transform: rank with biases, if the gallery has any.
             compare: also tell the ranks that they have in the other ranking.
-            record: let the query take part in the sample of served queries, if one is kept.
+            asker: whose query may take part in the sample of served queries, as
+                :mod:`mmvtr.serving.sampling` says; None: it does not.
 
         Raises:
             Empty: there are no items.
@@ -210,18 +284,42 @@ class Gallery:
             raise Empty('the gallery is empty: add a video first')
         if k > count:
             raise ValueError(f'k is {k}, but the gallery has {count} items')
-        options = dict(filter=filter, model=self.fingerprint)
-        hits = store.search(vector, k, transform=transform, record=record, **options)[0]
+        options = dict(filter=filter, model=self.fingerprint, record=False)
+        transform = transform and store.normaliser is not None
+        hits = store.search(vector, k, transform=transform, **options)[0]
+        if asker is not None:
+            self._sampler.offer(store, query.vector, query.text, asker)
         if not compare:
-            return Answer(hits, None, count)
+            return Answer(hits, transform, None, count)
         deep = min(max(k, DEPTH), count)
-        others = store.search(vector, deep, transform=not transform, record=False, **options)[0]
+        others = store.search(vector, deep, transform=not transform, **options)[0]
         ranks = {hit.item.id: rank for rank, hit in enumerate(others, 1)}
-        return Answer(hits, [ranks.get(hit.item.id) for hit in hits], count)
+        return Answer(hits, transform, [ranks.get(hit.item.id) for hit in hits], count)
 
-    def moment(self, text: str, item: Item) -> Optional[Moment]:
-        """When in a video a text matches; in the model's thread."""
-        return self._moments(text, item)
+    def frames(self, item: Item) -> Frames:
+        """The frames of an item, for :meth:`moment`; not in the model's thread.
+
+        Raises:
+            BrokenVideoError: the file cannot be read; the message names the item.
+            Outside, FileNotFoundError: as of :meth:`~mmvtr.serving.library.ListedFiles.open`.
+        """
+        path = self.files.path(item)
+        try:
+            return self._moments.read(item, path)
+        except BrokenVideoError as error:
+            raise BrokenVideoError(
+                f'the file of {item.id[:80]!r} cannot be read as a video: {reason_of(error, path)}'
+            ) from error
+        except FileNotFoundError as error:
+            raise FileNotFoundError(f'the file of {item.id[:80]!r} is gone') from error
+
+    def moment(self, text: str, frames: Frames) -> 'Future[Optional[Moment]]':
+        """When in a video a text matches.
+
+        Raises:
+            Busy: too many wait for the model.
+        """
+        return self.thread.job(lambda: self._moments(text, frames))
 
     # -- changes -----------------------------------------------------------------------------
 
@@ -282,9 +380,14 @@ class Gallery:
 
     def _encoded(self, item: NewItem, path: Path) -> tuple[np.ndarray, Optional[float]]:
         try:
-            return self.thread.job(lambda: self.encode_file(path, item.start, item.end)).result()
+            batch = self.decoders(lambda: self.read(path, item.start, item.end)).result()
+            return self.encode(batch).result()
         except BrokenVideoError as error:
-            raise BrokenVideoError(f'{item.file[:80]!r} cannot be read as a video') from error
+            raise BrokenVideoError(
+                f'{item.file[:80]!r} cannot be read as a video: {reason_of(error, path)}'
+            ) from error
+        except FileNotFoundError as error:
+            raise FileNotFoundError(f'the library has no file {item.file[:80]!r}') from error
 
     def delete(self, ids: Sequence[str]) -> int:
         """Remove items; returns how many are left.
@@ -300,6 +403,8 @@ class Gallery:
     def refit(self, texts: Optional[Sequence[str]], **options: Any) -> dict[str, Any]:
         """New biases from texts, or from the sample of served queries; returns what was done.
 
+        ``texts_cut`` of the answer is how many of the texts were longer than the model reads.
+
         Args:
             texts: the bank; None: the sample that the store keeps.
             options: of :meth:`~mmvtr.store.protocol.GalleryStore.refit`.
@@ -309,14 +414,16 @@ class Gallery:
             ValueError: as of :meth:`~mmvtr.store.protocol.GalleryStore.refit`.
             FolderInUse, OSError: as :meth:`add`.
         """
-        bank = None
+        bank, cut = None, 0
         if texts is not None:
             parts = [texts[i : i + 64] for i in range(0, len(texts), 64)]
             found = [self.thread.job(lambda part=part: self._encode(part)) for part in parts]
-            bank = np.stack([query.vector for one in found for query in one.result()])
+            queries = [query for one in found for query in one.result()]
+            bank = np.stack([query.vector for query in queries])
+            cut = sum(query.cut is not None for query in queries)
         with self._changed() as store:
             store.refit(bank, model=self.fingerprint, **options)
-            return dict(store.last_refit)
+            return dict(store.last_refit, texts_cut=cut)
 
 
 def try_to_take(gallery: Gallery) -> Optional[str]:

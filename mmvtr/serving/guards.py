@@ -109,11 +109,17 @@ class Writers:
         """
         if self._token is None:
             raise HTTPException(403, 'this service was started without a token: it only reads')
-        scheme, _, given = request.headers.get('authorization', '').partition(' ')
-        right = hmac.compare_digest(given.strip().encode(), self._token.encode())
-        if scheme.lower() != 'bearer' or not right:
+        if not self.knows(request):
             raise HTTPException(
                 401,
                 'a change needs the header "Authorization: Bearer TOKEN" with the right token',
                 {'WWW-Authenticate': 'Bearer'},
             )
+
+    def knows(self, request: Request) -> bool:
+        """Whether a request brings the token of a service that has one."""
+        if self._token is None:
+            return False
+        scheme, _, given = request.headers.get('authorization', '').partition(' ')
+        right = hmac.compare_digest(given.strip().encode(), self._token.encode())
+        return scheme.lower() == 'bearer' and right

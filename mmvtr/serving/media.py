@@ -8,13 +8,14 @@ import re
 import threading
 from collections import OrderedDict
 from pathlib import Path
-from typing import Callable, Iterator, NamedTuple, Optional, Union
+from typing import BinaryIO, Callable, Iterator, NamedTuple, Optional, Union
 
 import cv2
 import numpy as np
 
-from mmvtr.datasets.videos.video_io import BrokenVideoError
+from mmvtr.datasets.videos.video_files import BrokenVideoError
 from mmvtr.engine.film_strip import film_strip
+from mmvtr.serving.library import ListedFiles
 from mmvtr.store import Item
 
 #: Bytes that are read of a file at a time.
@@ -57,9 +58,9 @@ def byte_range(header: Optional[str], size: int) -> Optional[Range]:
     return Range(int(first), min(int(last), size - 1) if last else size - 1)
 
 
-def read_range(path: Union[str, Path], first: int, length: int) -> Iterator[bytes]:
-    """``length`` bytes of a file from place ``first`` on, some at a time."""
-    with open(path, 'rb') as file:
+def read_range(file: BinaryIO, first: int, length: int) -> Iterator[bytes]:
+    """``length`` bytes of an open file from place ``first`` on, some at a time; closes it."""
+    with file:
         file.seek(first)
         while length > 0:
             data = file.read(min(CHUNK, length))
@@ -75,30 +76,25 @@ def media_type(path: Union[str, Path]) -> str:
     return kind if kind.startswith('video/') else 'application/octet-stream'
 
 
-def file_of(item: Item) -> Path:
-    """The file of an item that a store lists.
-
-    Raises:
-        FileNotFoundError: the store knows none, or it is gone.
-    """
-    if item.path is None:
-        raise FileNotFoundError(f'the gallery knows no file of {item.id[:80]!r}')
-    if not os.path.isfile(item.path):
-        raise FileNotFoundError(f'the file of {item.id[:80]!r} is gone')
-    return Path(item.path)
-
-
 class Strips:
     """Film strips as JPEG, the last ones kept in memory.
 
     Args:
+        files: opens those of items.
         capacity: bytes that are kept.
         height: pixels.
         decoders: videos that are decoded at a time.
     """
 
-    def __init__(self, *, capacity: int = 64 * 2**20, height: int = 112, decoders: int = 2) -> None:
-        self._capacity, self._height = capacity, height
+    def __init__(
+        self,
+        files: ListedFiles,
+        *,
+        capacity: int = 64 * 2**20,
+        height: int = 112,
+        decoders: int = 2,
+    ) -> None:
+        self._files, self._capacity, self._height = files, capacity, height
         self._kept: OrderedDict[tuple, bytes] = OrderedDict()
         self._size = 0
         self._lock = threading.Lock()
@@ -109,11 +105,11 @@ class Strips:
 
         Raises:
             BrokenVideoError: the file cannot be read.
-            FileNotFoundError: see :func:`file_of`.
+            Outside, FileNotFoundError: as :meth:`~mmvtr.serving.library.ListedFiles.open`.
         """
-        path = file_of(item)
+        path = self._files.path(item)
         key = (str(path), item.start, item.end, frames, os.stat(path).st_mtime_ns)
-        return self._remembered(key, lambda: self._draw(item, frames))
+        return self._remembered(key, lambda: self._draw(item, path, frames))
 
     def _remembered(self, key: tuple, make: Callable[[], bytes]) -> bytes:
         with self._lock:
@@ -130,11 +126,9 @@ class Strips:
                 self._size -= len(self._kept.popitem(last=False)[1])
         return made
 
-    def _draw(self, item: Item, frames: int) -> bytes:
+    def _draw(self, item: Item, path: Path, frames: int) -> bytes:
         times = {key: x for key, x in (('start', item.start), ('end', item.end)) if x is not None}
-        strip = film_strip(
-            dict(path=item.path, **times), (), num_frames=frames, height=self._height
-        )
+        strip = film_strip(dict(path=path, **times), (), num_frames=frames, height=self._height)
         if strip.lacking:
             raise BrokenVideoError(f'the file of {item.id[:80]!r} cannot be decoded')
         picture = np.concatenate(list(strip.frames), axis=1)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import copy
+import os
+import threading
 from collections import OrderedDict
-from typing import NamedTuple, Optional
+from pathlib import Path
+from typing import Any, NamedTuple, Optional, Union
 
 import torch
 from mmengine.config import Config
 from torch import nn
 
 from mmvtr import apis
-from mmvtr.datasets.videos.durations import duration_of
+from mmvtr.datasets.videos.durations import pictures_span
+from mmvtr.engine.evaluation import Encoded
 from mmvtr.engine.moments import matches_of
 from mmvtr.models.similarities.best_frame import BestFrameSimilarity
 from mmvtr.store import Item
@@ -30,8 +34,24 @@ class Moment(NamedTuple):
     item_end: float
 
 
+class Frames(NamedTuple):
+    """The frames of an item on their way through the model.
+
+    Attributes:
+        key: file, its time of change, and the part of it.
+        content: a batch as it was read, or what the model has made of it.
+        begin: seconds into the file.
+        length: seconds.
+    """
+
+    key: tuple
+    content: Union[dict[str, Any], Encoded]
+    begin: float
+    length: float
+
+
 class Moments:
-    """The frame of a video that fits a text best.
+    """The frame of a video that fits a text best: :meth:`read`, and then a call.
 
     Of a model that matches at a frame (``paired_matches``) it is that one.  Of one that averages
     its frames (a cosine of the level ``'global'``, whose tokens are frames) it is the frame with
@@ -43,44 +63,58 @@ class Moments:
     """
 
     def __init__(self, model: nn.Module, cfg: Config) -> None:
-        self._cfg = cfg
         self._model = model
         if not hasattr(model.similarity, 'paired_matches'):
             # The same weights under another similarity, and the model itself as it was.
             self._model = copy.copy(model)
             self._model._modules = dict(model._modules, similarity=BestFrameSimilarity())
-        self._kept: OrderedDict[tuple, tuple[Levels, float, float]] = OrderedDict()
+        self._encode_text = apis.TextEncoder(self._model, cfg)
+        self._videos = apis.VideoEncoder(self._model, cfg)
+        self._kept: OrderedDict[tuple, Frames] = OrderedDict()
+        self._lock = threading.Lock()
 
-    @torch.no_grad()
-    def __call__(self, text: str, item: Item) -> Optional[Moment]:
-        """None: this model's videos have no frames of their own.
+    def read(self, item: Item, path: Path) -> Frames:
+        """The frames of an item, as they were kept or read from its file; in any thread.
 
         Raises:
             BrokenVideoError, FileNotFoundError: the file cannot be read.
+        """
+        key = (path, os.stat(path).st_mtime_ns, item.start, item.end)
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        batch = self._videos.read(path, start=item.start, end=item.end)
+        begin, end = item.start, item.end
+        if begin is None or end is None:
+            first, last = pictures_span(str(path))
+            begin, end = first if begin is None else begin, last if end is None else end
+        return Frames(key, batch, begin, end - begin)
+
+    @torch.no_grad()
+    def __call__(self, text: str, frames: Frames) -> Optional[Moment]:
+        """Where a text matches; None: this model's videos have no frames of their own.
+
+        In the model's thread.
+
+        Raises:
             KeyError: a word that a closed vocabulary lacks.
         """
-        video, begin, length = self._frames(item)
+        video = self._levels(frames)
         names = self._model.similarity.levels
-        frames = [video[name].tokens for name in names if name in video]
-        if len(frames) < len(names) or any(tokens is None for tokens in frames):
+        tokens = [video[name].tokens for name in names if name in video]
+        if len(tokens) < len(names) or any(one is None for one in tokens):
             return None
-        query = apis.encode_texts(self._model, self._cfg, [text]).levels
+        query = self._encode_text([text]).levels
         first = torch.zeros(1, dtype=torch.long)
         span = matches_of(self._model, query, video, first, first).span[0].tolist()
-        return Moment(*(begin + share * length for share in (*span, 0.0, 1.0)))
+        return Moment(*(frames.begin + share * frames.length for share in (*span, 0.0, 1.0)))
 
-    def _frames(self, item: Item) -> tuple[Levels, float, float]:
-        """Its levels, where it begins in its file, and how long it is."""
-        key = (item.path, item.start, item.end)
-        if key not in self._kept:
-            span = (item.start, item.end)
-            found = apis.encode_videos(
-                self._model, self._cfg, [item.path], ids=[item.id], spans=[span]
-            )
-            begin = item.start or 0.0
-            end = duration_of(item.path) if item.end is None else item.end
-            self._kept[key] = (found.levels, begin, end - begin)
-        self._kept.move_to_end(key)
-        if len(self._kept) > KEPT:
-            self._kept.popitem(last=False)
-        return self._kept[key]
+    def _levels(self, frames: Frames) -> Levels:
+        if not isinstance(frames.content, Encoded):
+            frames = frames._replace(content=self._videos(frames.content))
+            with self._lock:
+                self._kept[frames.key] = frames
+                if len(self._kept) > KEPT:
+                    self._kept.popitem(last=False)
+        return frames.content.levels

@@ -285,6 +285,21 @@ class GalleryStore(ABC):
             self._serve(queries)
         return hits
 
+    def record(self, queries: Vectors) -> None:
+        """Let queries take part in the sample of served queries, as a search does that records.
+
+        Nothing happens in a store that keeps no sample, or was opened for reading.
+
+        Args:
+            queries: float [Q, D], torch or numpy.
+
+        Raises:
+            ValueError: another width or number, or entries that are not finite.
+        """
+        queries = checked_vectors(queries, self.dim, what='record')
+        if self.online is not None and self.writable:
+            self._serve(queries)
+
     # -- of an engine ------------------------------------------------------------------------
 
     @abstractmethod

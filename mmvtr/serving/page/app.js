@@ -88,7 +88,7 @@ async function search(query) {
     if (error.name === 'AbortError') return;
     asked = null;
     $('results').replaceChildren();
-    $('general').hidden = true;
+    $('general').hidden = $('cut').hidden = true;
     $('said').textContent = '';
     tell('That did not work', error.message, 'error');
   } finally {
@@ -103,6 +103,7 @@ function show(found, query) {
   const other = found.transform ? 'raw scores' : 'debiased scores';
   const movement = health.transform ? ` · ${moved} of ${found.hits.length} stand elsewhere by ${other}` : '';
   $('said').textContent = `${about} · ${found.ms.toFixed(0)} ms${movement}`;
+  sayCut(found);
   sayGeneral(found);
   const before = new Map([...$('results').children].map((li) => [li.dataset.id, li]));
   const places = new Map([...before].map(([id, li]) => [id, li.getBoundingClientRect()]));
@@ -110,6 +111,12 @@ function show(found, query) {
   $('results').replaceChildren(...items);
   if (!items.length) tell('Nothing fits', 'No video of the gallery passes the filter.');
   if (!calm.matches) items.forEach((li) => slide(li, places.get(li.dataset.id)));
+}
+
+function sayCut(found) {
+  const place = $('cut');
+  place.hidden = !found.cut;
+  if (found.cut) place.textContent = `The model reads ${found.cut.read} tokens of a text, and this query has ${found.cut.of}: its end was not searched for.`;
 }
 
 function sayGeneral(found) {
