@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mmvtr.datasets.videos.durations import duration_of
+from mmvtr.datasets.videos.video_files import duration_of
 from mmvtr.inferencer.ranking import RankingSample
 
 

@@ -14,7 +14,7 @@ from mmengine.config import Config
 from torch import nn
 
 from mmvtr import apis
-from mmvtr.datasets.videos.durations import pictures_span
+from mmvtr.datasets.videos.video_files import pictures_span
 from mmvtr.engine.evaluation import Encoded
 from mmvtr.engine.moments import matches_of
 from mmvtr.models.similarities.best_frame import BestFrameSimilarity

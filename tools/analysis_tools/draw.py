@@ -12,6 +12,7 @@ scores alone, float [T, V] in the order of the config's test set, those that nee
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from mmengine.config import Config
 

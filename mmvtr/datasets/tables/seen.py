@@ -10,7 +10,7 @@ from mmvtr.datasets.problems import Problems
 from mmvtr.datasets.tables.pairs import Pair
 from mmvtr.datasets.tables.records import make_videos
 from mmvtr.datasets.tables.rows import refuse
-from mmvtr.datasets.videos.durations import duration_of
+from mmvtr.datasets.videos.video_files import duration_of
 from mmvtr.datasets.videos.video_io import BrokenVideoError
 
 

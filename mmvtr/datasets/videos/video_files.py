@@ -22,6 +22,9 @@ from mmvtr.datasets.videos.stated_size import stated_size
 #: Formats whose files are a few lines of text, in place of which ffmpeg opens what they name.
 LISTS = ('concat', 'hls', 'dash')
 
+#: Formats whose header may count from zero where the timestamps do not.
+FROM_ZERO = ('matroska', 'flv')
+
 #: A title may be Latin-1. PyAV 19 knows no such option, and never refuses one.
 LENIENT = {} if int(av.__version__.split('.')[0]) >= 19 else dict(metadata_errors='replace')
 
@@ -102,6 +105,54 @@ def open_video(path: str) -> Iterator[tuple[InputContainer, av.VideoStream]]:
 def _moves(stream: av.VideoStream) -> bool:
     known_codec = stream.codec_context is not None
     return known_codec and not stream.disposition & Disposition.attached_pic
+
+
+def duration_of(path: str) -> float:
+    """Seconds that a player shows: what the file states, or else what its packets say.
+
+    They are on the clock of :func:`~mmvtr.datasets.videos.video_io.read_frames`: 0 is where the
+    first stream begins, the sound counted.
+
+    Args:
+        path: a video file.
+
+    Raises:
+        BrokenVideoError: no video stream, no packet with a time, or no video file.
+        FileNotFoundError: no such file.
+    """
+    with errors_name(path), open_video(path) as (container, stream):
+        return _length(container, stream)
+
+
+def pictures_span(path: str) -> tuple[float, float]:
+    """Seconds of a file at which its first picture appears and its last one goes.
+
+    The clock and the errors are those of :func:`duration_of`; most files have pictures from 0 to
+    there, but the sound may begin earlier or last longer.
+    """
+    with errors_name(path), open_video(path) as (container, stream):
+        unit, start = float(stream.time_base), start_of(container)
+        if start is None or stream.start_time is None:
+            return 0.0, _length(container, stream)
+        begin = max(0.0, stream.start_time * unit - start)
+        if stream.duration:
+            return begin, begin + stream.duration * unit
+        return begin, _length(container, stream)
+
+
+def _length(container: InputContainer, stream: av.VideoStream) -> float:
+    start = start_of(container)
+    from_zero = any(name in container.format.name for name in FROM_ZERO)
+    if container.duration and not (start and from_zero):
+        return container.duration / av.time_base
+    unit = float(stream.time_base)
+    times = [
+        (p.pts, p.pts + (p.duration or 0)) for p in container.demux(stream) if p.pts is not None
+    ]
+    if not times:
+        raise BrokenVideoError('no packet with a time')
+    begin = min(a for a, _ in times) * unit if start is None else start
+    return max(b for _, b in times) * unit - begin
 
 
 def start_of(container: InputContainer) -> Optional[float]:

@@ -6,9 +6,8 @@ import av
 import pytest
 
 from mmvtr.datasets import BrokenVideoError
-from mmvtr.datasets.videos import durations
-from mmvtr.datasets.videos.durations import duration_of
-from mmvtr.datasets.videos.video_files import open_video
+from mmvtr.datasets.videos import video_files
+from mmvtr.datasets.videos.video_files import duration_of, open_video
 
 
 @pytest.mark.parametrize('name', ['a.mp4', 'a.mkv', 'a.avi', 'a.h264'])
@@ -40,7 +39,7 @@ def test_a_stream_without_a_header_of_its_length(tmp_path, write_video, monkeypa
         with open_video(path) as (container, stream):
             yield Bare(container), stream
 
-    monkeypatch.setattr(durations, 'open_video', bare)
+    monkeypatch.setattr(video_files, 'open_video', bare)
     assert duration_of(path) == pytest.approx(2.0, abs=0.11)
 
 

@@ -8,8 +8,7 @@ import av
 import numpy as np
 import pytest
 
-from mmvtr.datasets.videos.durations import duration_of, pictures_span
-from mmvtr.datasets.videos.video_files import BrokenVideoError
+from mmvtr.datasets.videos.video_files import BrokenVideoError, duration_of, pictures_span
 from mmvtr.datasets.videos.video_io import decode_all, read_frames
 
 A, B, C, D = 40, 100, 160, 220
