@@ -36,6 +36,37 @@ def write_video() -> Callable[..., Path]:
     return render
 
 
+@pytest.fixture(scope='session')
+def write_late() -> Callable[..., str]:
+    """``write_late(path, late=2.0)``, see :func:`render_late`."""
+    return render_late
+
+
+def render_late(path: Path, *, late: float, shift: float = 0.0, sound: float = 6.0) -> str:
+    """Sound from ``shift`` on, and four seconds of pictures ``late`` s after it, a grey each."""
+    with av.open(str(path), 'w') as container:
+        stream = container.add_stream('libx264', rate=10, options={'g': '7', 'bf': '2'})
+        stream.height, stream.width, stream.pix_fmt = 32, 48, 'yuv420p'
+        audio = container.add_stream('mp2' if path.suffix == '.ts' else 'aac', rate=44100)
+        packets = []
+        for i in range(40):
+            image = np.full((32, 48, 3), 30 + 50 * (i // 10), dtype=np.uint8)
+            frame = av.VideoFrame.from_ndarray(image, format='rgb24')
+            frame.pts, frame.time_base = round(1000 * (i / 10 + late + shift)), Fraction(1, 1000)
+            packets += stream.encode(frame)
+        packets += stream.encode()
+        for i in range(int(sound * 44100) // 1152):
+            silence = np.zeros((1, 1152), dtype=np.int16)
+            frame = av.AudioFrame.from_ndarray(silence, format='s16', layout='mono')
+            frame.rate, frame.time_base = 44100, Fraction(1, 44100)
+            frame.pts = i * 1152 + round(shift * 44100)
+            packets += audio.encode(frame)
+        packets += audio.encode()
+        for packet in sorted(packets, key=lambda p: float(p.dts * p.time_base)):
+            container.mux(packet)
+    return str(path)
+
+
 def render(
     path: Path,
     greys: Sequence[int],

@@ -126,8 +126,10 @@ def spoken(span: Sequence[float], video: dict[str, Any]) -> str:
     """'12.5-15.0 s', or '0.500-0.600 of it' where nobody knows how long the video is."""
     if 'duration' not in video:
         return '{:.3f}-{:.3f} of it'.format(*span)
-    start = video.get('start', 0.0)  # of a video that is a part of its file
-    return '{:.1f}-{:.1f} s'.format(*(start + x * video['duration'] for x in span))
+    from mmvtr.engine.moments import begin_of
+
+    begin = begin_of(video)
+    return '{:.1f}-{:.1f} s'.format(*(begin + x * video['duration'] for x in span))
 
 
 if __name__ == '__main__':

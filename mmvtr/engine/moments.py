@@ -60,7 +60,8 @@ class MomentsHook(Hook):
     A test writes ``file`` to the work dir, a list with one entry a text: ``text_id``, ``text`` and
     its best ``videos``, each with ``video_id``, ``score``, ``frame`` (place of the matched one
     among the frames, or clips, that are compared) and ``begin_seconds`` and ``end_seconds`` of that
-    frame; of a video of unknown length ``begin_share`` and ``end_share``, in [0, 1], instead.
+    frame in the file; of a video of unknown length ``begin_share`` and ``end_share``, in [0, 1],
+    instead.
 
     Every evaluation reports, where moments are annotated, ``moment/t2v_pointing``: the percentage
     of texts whose matched frame in their own video has its middle inside the annotated moment.
@@ -212,7 +213,7 @@ def listed(
                 video_id=videos.ids[v],
                 score=round(score, 6),
                 frame=frame,
-                **times(span, records[v].get('duration')),
+                **times(span, records[v]),
             )
             for v, score, frame, span in zip(*(x.tolist() for x in hits))
         ]
@@ -221,7 +222,15 @@ def listed(
     return entries
 
 
-def times(span: Sequence[float], duration: Optional[float]) -> dict[str, float]:
-    """A span as ``begin_seconds`` and ``end_seconds``; of unknown duration as ``*_share``."""
-    unit, length = ('share', 1.0) if duration is None else ('seconds', duration)
-    return {f'{side}_{unit}': round(x * length, 4) for side, x in zip(('begin', 'end'), span)}
+def begin_of(video: dict[str, Any]) -> float:
+    """Second of its file at which the pictures of a video begin, by its record."""
+    return video.get('begin', video.get('start', 0.0))
+
+
+def times(span: Sequence[float], video: dict[str, Any]) -> dict[str, float]:
+    """A span as ``begin_seconds`` and ``end_seconds`` of the file; else as ``*_share``."""
+    unit, begin, length = 'share', 0.0, 1.0
+    if 'duration' in video:
+        unit, begin, length = 'seconds', begin_of(video), video['duration']
+    at = (round(begin + x * length, 4) for x in span)
+    return {f'{side}_{unit}': x for side, x in zip(('begin', 'end'), at)}

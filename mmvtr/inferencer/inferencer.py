@@ -481,7 +481,7 @@ class VideoRetrievalInferencer(BaseInferencer):
 
     def _told(self, samples: list[RankingSample]) -> list[dict[str, Any]]:
         """Samples in types that json knows."""
-        seconds: dict[str, float] = {}
+        seconds: dict[str, tuple[float, float]] = {}
         return [in_words(sample, seconds) for sample in samples]
 
 

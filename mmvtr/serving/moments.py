@@ -85,10 +85,9 @@ class Moments:
                 self._kept.move_to_end(key)
                 return self._kept[key]
         batch = self._videos.read(path, start=item.start, end=item.end)
-        begin, end = item.start, item.end
-        if begin is None or end is None:
-            first, last = pictures_span(str(path))
-            begin, end = first if begin is None else begin, last if end is None else end
+        begin, end = pictures_span(str(path))
+        begin = max(begin, item.start or 0.0)
+        end = end if item.end is None else min(end, item.end)
         return Frames(key, batch, begin, end - begin)
 
     @torch.no_grad()

@@ -10,7 +10,7 @@ from torch.nn.functional import cosine_similarity as cos
 
 import mmvtr.engine.moments
 from mmvtr.engine.evaluation import Encoded, Evaluation
-from mmvtr.engine.moments import MomentsHook
+from mmvtr.engine.moments import MomentsHook, times
 from mmvtr.models.similarities.best_frame import BestFrameSimilarity
 from mmvtr.models.similarities.mssl import MSSLSimilarity
 from mmvtr.structures import Embedding, Relation
@@ -160,3 +160,13 @@ def test_bad_input():
         MomentsHook().before_run(SimpleNamespace(model=model))
     model.similarity = BestFrameSimilarity()
     MomentsHook().before_run(SimpleNamespace(model=model))
+
+
+def test_seconds_are_those_of_the_file():
+    span = (0.25, 0.5)
+    late = dict(begin=2.0, duration=4.0, start=1.0)
+    assert times(span, late) == dict(begin_seconds=3.0, end_seconds=4.0)
+    assert times(span, dict(duration=4.0)) == dict(begin_seconds=1.0, end_seconds=2.0)
+    part = dict(start=10.0, end=14.0, duration=4.0)
+    assert times(span, part) == dict(begin_seconds=11.0, end_seconds=12.0)
+    assert times(span, dict(start=10.0)) == dict(begin_share=0.25, end_share=0.5)

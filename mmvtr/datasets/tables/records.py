@@ -7,12 +7,14 @@ from typing import Any, Mapping, Optional, Sequence
 from mmvtr.datasets.tables.pairs import Pair
 
 
-def make_videos(pairs: Sequence[Pair], seconds: Mapping[str, float]) -> list[dict[str, Any]]:
+def make_videos(
+    pairs: Sequence[Pair], seconds: Mapping[str, tuple[float, float]]
+) -> list[dict[str, Any]]:
     """Records of the videos in the order of their first rows.
 
     Args:
         pairs: whose videos are there.
-        seconds: of whole files, as far as known.
+        seconds: at which the pictures of whole files begin and end, as far as known.
     """
     first: dict[str, Pair] = {}
     for pair in pairs:
@@ -35,16 +37,18 @@ def make_texts(pairs: Sequence[Pair]) -> list[dict[str, Any]]:
     return list(texts.values())
 
 
-def _video(pair: Pair, seconds: Optional[float]) -> dict[str, Any]:
+def _video(pair: Pair, seconds: Optional[tuple[float, float]]) -> dict[str, Any]:
     row, source = pair.row, pair.source
-    start, end = row.start or 0.0, row.end
+    begin, end = row.start or 0.0, row.end
     if seconds is not None:
-        end = seconds if end is None else min(end, seconds)
+        begin = max(begin, seconds[0])
+        end = seconds[1] if end is None else min(end, seconds[1])
     record = dict(
         video_id=source.video_id,
         path=source.path,
         start=row.start,
         end=row.end,
-        duration=None if end is None else end - start,
+        begin=begin if begin > (row.start or 0.0) else None,  # the picture comes late
+        duration=None if end is None else end - begin,
     )
     return {key: value for key, value in record.items() if value is not None}

@@ -10,7 +10,7 @@ from mmvtr.datasets.problems import Problems
 from mmvtr.datasets.tables.pairs import Pair
 from mmvtr.datasets.tables.records import make_videos
 from mmvtr.datasets.tables.rows import refuse
-from mmvtr.datasets.videos.video_files import duration_of
+from mmvtr.datasets.videos.video_files import pictures_span
 from mmvtr.datasets.videos.video_io import BrokenVideoError
 
 
@@ -22,7 +22,7 @@ class Seen(NamedTuple):
         gone: by name the first pair of each video that is missing.
         videos: how many there are, with those that are missing.
         files: how many files were opened.
-        seconds: of whole files, as far as known.
+        seconds: at which the pictures of whole files begin and end, as far as known.
         broken: of files that are no videos: which, and why.
     """
 
@@ -30,7 +30,7 @@ class Seen(NamedTuple):
     gone: dict[str, Pair]
     videos: int
     files: int
-    seconds: dict[str, float]
+    seconds: dict[str, tuple[float, float]]
     broken: list[str]
 
     def __add__(self, other: Seen) -> Seen:
@@ -45,7 +45,7 @@ class Seen(NamedTuple):
         )
 
     def videos_there(self) -> list[dict[str, Any]]:
-        """Records of the videos that are there, but for clips that begin after their file."""
+        """Records of the videos that are there, but for clips that have no pictures of it."""
         records = make_videos(self.here, self.seconds)
         return [record for record in records if record.get('duration', 1) > 0]
 
@@ -55,7 +55,7 @@ def look(pairs: Sequence[Pair], problems: Problems, *, seconds: bool) -> Seen:
 
     Args:
         pairs: of a split, or of the whole table.
-        problems: takes clips that begin after their file.
+        problems: takes clips that have no pictures of their file.
         seconds: open the files of which the table does not tell how long they are.
     """
     gone: dict[str, Pair] = {}
@@ -64,25 +64,28 @@ def look(pairs: Sequence[Pair], problems: Problems, *, seconds: bool) -> Seen:
             gone.setdefault(pair.name, pair)
     here = [pair for pair in pairs if pair.source is not None]
     told = [(pair.source.file, pair.row.duration) for pair in here]
-    known = {file: duration for file, duration in told if duration is not None}
+    known = {file: (0.0, duration) for file, duration in told if duration is not None}
     paths = {pair.source.file: pair.source.path for pair in here if pair.source.path}
     paths = paths if seconds else {}
     broken = []
     for file in [file for file in paths if file not in known]:
         try:
-            known[file] = duration_of(paths[file])
+            known[file] = pictures_span(paths[file])
         except (BrokenVideoError, OSError) as error:
             broken.append(visible(cut(str(error), 120)))
     for pair in {pair.name: pair for pair in reversed(here)}.values():
-        with problems.of('clip that begins after its file'):
-            _check_begin(pair, known.get(pair.source.file))
+        with problems.of('clip without pictures of its file'):
+            _check_times(pair, *known.get(pair.source.file, (None, None)))
     videos = len({pair.name for pair in here}) + len(gone)
     return Seen(here, gone, videos, len(paths), known, broken)
 
 
-def _check_begin(pair: Pair, seconds: Optional[float]) -> None:
-    """Raise ValueError, with the row, where a clip begins after its file, of so many seconds."""
+def _check_times(pair: Pair, begin: Optional[float], end: Optional[float]) -> None:
+    """Raise ValueError, with the row, where a clip has no pictures of its file."""
     row = pair.row
-    if seconds is not None and (row.start or 0.0) >= seconds:
+    if end is not None and (row.start or 0.0) >= end:
         what = f'the clip begins after {shown(row.video)} has ended'
-        refuse(row.place, what, f"'start' below {seconds:g}", row.start)
+        refuse(row.place, what, f"'start' below {end:g}", row.start)
+    if begin is not None and row.end is not None and row.end <= begin:
+        what = f'the clip ends before {shown(row.video)} shows its first picture'
+        refuse(row.place, what, f"'end' above {begin:g}", row.end)

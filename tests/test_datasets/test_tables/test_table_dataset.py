@@ -99,6 +99,19 @@ def test_durations_are_the_tables_or_the_files(folder):
     assert read.lengths('seconds') == pytest.approx([8, 1.0, 0.75], abs=0.05)
 
 
+def test_times_are_those_of_a_player(folder, write_late):
+    """The sound begins 2 s before the first picture; both end at 6 s."""
+    write_late(folder / 'clips/late.mp4', late=2.0)
+    table = 'video,text,start,end\nlate,x,,\nlate,y,3,4\nlate,z,1,5\n'
+    videos = build(folder, table, read_durations=True).videos
+    assert [video.get('begin') for video in videos] == [pytest.approx(2), None, pytest.approx(2)]
+    assert [video['duration'] for video in videos] == pytest.approx([4, 1, 3], abs=0.01)
+    with pytest.raises(ValueError, match='the clip ends before .late. shows its first picture'):
+        build(folder, 'video,text,start,end\nlate,x,0,1\n', read_durations=True)
+    with pytest.raises(ValueError, match='the clip begins after .late. has ended'):
+        build(folder, 'video,text,start,end\nlate,x,6.5,7\n', read_durations=True)
+
+
 def test_a_file_that_is_no_video_is_found_when_durations_are_read(folder):
     (folder / 'clips/broken.mp4').write_bytes(b'nothing')
     table = 'video,text\na,x\nbroken,y\n'
@@ -332,7 +345,7 @@ def test_all_kinds_of_problems_of_all_splits_come_together(folder):
             r"name of no video of the folder (2): line 5: 'notes.txt' is of another kind; ",
             "1 rows repeat a video and its text: line 3 as line 2: 'a', 'x'",
             r"video of two splits (1): line 13: 'deep/c' is of two splits; expected",
-            r"clip that begins after its file (1): line 11: the clip begins after 'deep/c' has",
+            r"clip without pictures of its file (1): line 11: the clip begins after 'deep/c' has",
             r'2 of 8 videos are not in clips: gone in line 6; lost in line 9',
             r'1 of 5 files are no videos: clips/broken.mp4: ',
             r"missing='skip' leaves out the rows of missing videos",

@@ -2,7 +2,6 @@
 
 import os
 import struct
-from fractions import Fraction
 
 import av
 import numpy as np
@@ -71,34 +70,9 @@ def test_a_matrix_of_nothing_leaves_the_picture(tmp_path, quarters):
     assert read_frames(str(path), every)[0].shape == (64, 96, 3)
 
 
-def write_late(path, *, late: float, shift: float = 0.0, sound: float = 6.0):
-    """Sound from ``shift`` on, and four seconds of pictures ``late`` s after it, a grey each."""
-    with av.open(str(path), 'w') as container:
-        stream = container.add_stream('libx264', rate=10, options={'g': '7', 'bf': '2'})
-        stream.height, stream.width, stream.pix_fmt = 32, 48, 'yuv420p'
-        audio = container.add_stream('mp2' if path.suffix == '.ts' else 'aac', rate=44100)
-        packets = []
-        for i in range(40):
-            image = np.full((32, 48, 3), 30 + 50 * (i // 10), dtype=np.uint8)
-            frame = av.VideoFrame.from_ndarray(image, format='rgb24')
-            frame.pts, frame.time_base = round(1000 * (i / 10 + late + shift)), Fraction(1, 1000)
-            packets += stream.encode(frame)
-        packets += stream.encode()
-        for i in range(int(sound * 44100) // 1152):
-            silence = np.zeros((1, 1152), dtype=np.int16)
-            frame = av.AudioFrame.from_ndarray(silence, format='s16', layout='mono')
-            frame.rate, frame.time_base = 44100, Fraction(1, 44100)
-            frame.pts = i * 1152 + round(shift * 44100)
-            packets += audio.encode(frame)
-        packets += audio.encode()
-        for packet in sorted(packets, key=lambda p: float(p.dts * p.time_base)):
-            container.mux(packet)
-    return str(path)
-
-
 @pytest.mark.parametrize('shift', [0.0, 30.0])
 @pytest.mark.parametrize('suffix', ['.mp4', '.mov', '.mkv', '.ts'])
-def test_seconds_are_those_of_the_file_and_not_of_the_picture(tmp_path, suffix, shift):
+def test_seconds_are_those_of_the_file_and_not_of_the_picture(tmp_path, write_late, suffix, shift):
     path = write_late(tmp_path / f'clip{suffix}', late=2.0, shift=shift)
     times = []
     read_frames(path, lambda t: times.append(t) or np.array([0]))
@@ -116,7 +90,7 @@ def test_seconds_are_those_of_the_file_and_not_of_the_picture(tmp_path, suffix, 
     assert pictures_span(path) == pytest.approx((2.0, 6.0), abs=0.15)
 
 
-def test_sound_that_lasts_longer(tmp_path):
+def test_sound_that_lasts_longer(tmp_path, write_late):
     path = write_late(tmp_path / 'clip.mp4', late=0.0, sound=9.0)
     assert duration_of(path) == pytest.approx(9.0, abs=0.1)
     assert pictures_span(path) == pytest.approx((0.0, 4.0), abs=0.01)
