@@ -230,16 +230,8 @@ class Gallery:
         """The store for one change, which is on disk at the end, or is not there at all."""
         with self._changes:
             self._take()
-            try:
-                yield self.store
-                if self.store.engine == 'faiss':  # the others have written it already
-                    self.store.persist()
-            except OSError:
-                if self.store.engine == 'faiss':  # what is in memory is not on disk: as it was
-                    self.store.close()
-                    self.store = open_store(self.location)
-                    self._take()
-                raise
+            with self.store.kept() as store:
+                yield store
 
     def add(self, items: Sequence[NewItem]) -> int:
         """Encode files and add them; returns how many there are now.
@@ -298,7 +290,8 @@ class Gallery:
             return store.count()
 
     def refit(self, texts: Optional[Sequence[str]], **options: Any) -> dict[str, Any]:
-        """New biases from texts, or from the sample of served queries; returns what was done.
+        """New biases from texts, or from the sample of served queries; returns what was done, and
+        how far the ranking has moved.
 
         Args:
             texts: the bank; None: the sample that the store keeps.
@@ -315,8 +308,18 @@ class Gallery:
             found = [self.thread.job(lambda part=part: self._encode(part)) for part in parts]
             bank = np.stack([query.vector for one in found for query in one.result()])
         with self._changed() as store:
-            store.refit(bank, model=self.fingerprint, **options)
-            return dict(store.last_refit)
+            moved = store.refit(bank, model=self.fingerprint, **options)
+            return dict(store.last_refit, moved=moved._asdict())
+
+    def undo(self) -> dict[str, Any]:
+        """Take the last refit back; returns how far that moved the ranking.
+
+        Raises:
+            ValueError: there was none.
+            FolderInUse, OSError: as :meth:`add`.
+        """
+        with self._changed() as store:
+            return dict(moved=store.undo()._asdict())
 
 
 def try_to_take(gallery: Gallery) -> Optional[str]:

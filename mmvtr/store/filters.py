@@ -12,7 +12,7 @@ from typing import Any, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from mmvtr.store.items import COLUMNS, TYPES, shown
+from mmvtr.store.items import COLUMNS, TYPES, is_text, shown
 
 #: Values of one condition.
 MOST_VALUES = 10_000
@@ -72,13 +72,15 @@ def _condition(name: Any, wanted: Any, types: Mapping[str, str]) -> Condition:
 
 def _value(name: str, value: Any, kind: str) -> Any:
     value = value.item() if isinstance(value, np.generic) else value
-    if kind == 'float' and type(value) is int:
+    if kind == 'float' and type(value) is int and abs(value) < 2**1023:
         value = float(value)
     good = type(value) is TYPES[kind]
     if good and kind == 'float':
         good = math.isfinite(value)
     if good and kind == 'int':
         good = -(2**63) <= value < 2**63
+    if good and kind == 'str':
+        good = is_text(value)
     if not good:
         raise ValueError(f'filter: {name} is of type {kind}, got {shown(value)}')
     return value
