@@ -181,7 +181,8 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
             )
         keep_config(args, cfg, store)
         store.persist()
-    of = args.rows or set_of(origin['set'])
+    split = args.split if args.rows else origin['set']['split'] or args.split
+    of = args.rows or ('the whole set' if split == 'all' else f'the {split} set')
     print(f'{where}: {count} videos of {of}, {describe(about)}, {engine}')
     if queries is not None and queries.distinct < count:
         print(
@@ -197,11 +198,6 @@ def keep_config(args: argparse.Namespace, cfg: Config, store: Any) -> None:
         store.keep_config(text)
     else:
         write_atomically(args.out / 'config.json', lambda file: file.write(text.encode()))
-
-
-def set_of(told: dict[str, Any]) -> str:
-    """'the test set', or what a dataset itself calls its part."""
-    return 'the whole set' if told['split'] == 'all' else f'the {told["split"]} set'
 
 
 def encoded(args: argparse.Namespace, cfg: Config, model: Any) -> tuple[dict, Iterator[dict]]:
@@ -224,9 +220,7 @@ def encoded(args: argparse.Namespace, cfg: Config, model: Any) -> tuple[dict, It
         sigmas=apis.sigmas(videos.levels),
     )
     protocol = dataset.protocol()
-    told = {key: protocol[key] for key in ('dataset', 'split', 'ids_sha')}
-    told['split'] = told['split'] or args.split
-    return dict(set=told), iter([part])
+    return dict(set={key: protocol[key] for key in ('dataset', 'split', 'ids_sha')}), iter([part])
 
 
 def stored(args: argparse.Namespace, model: Any) -> tuple[dict, Iterator[dict]]:

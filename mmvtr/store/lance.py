@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -28,8 +29,8 @@ KEEP, NEVER = timedelta(hours=1), timedelta(days=36500)
 #: Forms of the approximate index.
 FORMS = ('ivf_flat', 'ivf_pq', 'ivf_sq', 'ivf_hnsw_sq')
 
-#: Where LanceDB keeps what it never changes once it is written; of its versions one counts.
-_KEPT, _VERSIONS = ('data', '_deletions', '_indices'), '_versions'
+#: Where LanceDB keeps which rows are deleted.
+_DELETED = '_deletions'
 
 
 class _State(NamedTuple):
@@ -162,11 +163,14 @@ class LanceStore(FolderStore):
         for name, digest in manifest.digests.items():
             if not name.startswith(f'{manifest.table}/') or (name, digest) in self._sound:
                 continue
-            refuse_link(self.folder / name)
-            if self._verified and file_digest(self.folder / name) != digest:
+            path = self.folder / name
+            refuse_link(path)
+            if not path.is_file() and path.parent.name == _DELETED:
+                continue  # of an earlier version, and removed with it
+            if self._verified and file_digest(path) != digest:
                 raise RuntimeError(
-                    f'{self.folder / name} is damaged: its bytes do not have the SHA-256 that it '
-                    'was written with; export the gallery again'
+                    f'{path} is damaged: its bytes do not have the SHA-256 that it was written '
+                    'with; export the gallery again'
                 )
             self._sound.add((name, digest))
 
@@ -359,12 +363,31 @@ def _name(manifest: Manifest) -> str:
 
 
 def _files(folder: Path, table: Path, version: int) -> list[str]:
-    """Files, as named from ``folder``, that a version of a table is made of, and perhaps others."""
+    """Files, as named from ``folder``, that a version of a table is made of.
+
+    The version names its data files and indices.  Of what is deleted it has numbers: all such files
+    that are there are meant, also those that only earlier versions read.
+    """
     # LanceDB counts versions down, so that the newest comes first in a list of names.
-    files = [table / _VERSIONS / f'{x}.manifest' for x in (f'{2**64 - 1 - version:020d}', version)]
-    for part in _KEPT:
-        files += [path.relative_to(folder) for path in (folder / table / part).rglob('*')]
-    return sorted(str(path) for path in files if (folder / path).is_file())
+    names = (
+        table / '_versions' / f'{x}.manifest' for x in (f'{2**64 - 1 - version:020d}', version)
+    )
+    head = next(name for name in names if (folder / name).is_file())
+    said = (folder / head).read_bytes()
+    files = [head, *(table / _DELETED / path.name for path in _entries(folder / table / _DELETED))]
+    files += [
+        table / 'data' / path.name
+        for path in _entries(folder / table / 'data')
+        if path.name.encode() in said
+    ]
+    for index in _entries(folder / table / '_indices'):
+        if uuid.UUID(index.name).bytes in said:
+            files += [table / '_indices' / index.name / path.name for path in index.iterdir()]
+    return sorted(map(str, files))
+
+
+def _entries(folder: Path) -> list[Path]:
+    return [*folder.iterdir()] if folder.is_dir() else []
 
 
 def _names(state: _State) -> list[str]:
