@@ -340,8 +340,7 @@ def load_stored_retriever(
     """The retriever that made the vectors of a store, and its config.
 
     Anybody may have written a store's folder: its config is read as plain data, and runs no code.
-    What it encodes is decoded in this process, as LanceDB's threads do not survive the fork of a
-    worker.
+    What it encodes is decoded in this process (:func:`decode_here`).
 
     Args:
         location: of the store.
@@ -370,12 +369,21 @@ def load_stored_retriever(
             f'{location}: its model cannot be built of {cfg.filename or "its config"}: '
             f'{str(error)[:200]}'
         ) from error
-    loader = cfg.get('test_dataloader', {})
-    for key in ('persistent_workers', 'prefetch_factor', 'num_workers'):
-        loader.pop(key, None)
+    decode_here(cfg)
     if store.model is not None and fingerprint(model) != store.model:
         raise RuntimeError(f'{checkpoint} has other weights than those that {location} is made of')
     return model, cfg
+
+
+def decode_here(cfg: Config) -> None:
+    """Let the test set be decoded in this process, as LanceDB's threads do not survive a fork.
+
+    Args:
+        cfg: is changed.
+    """
+    loader = cfg.get('test_dataloader') or {}
+    for key in ('num_workers', 'persistent_workers', 'prefetch_factor', 'multiprocessing_context'):
+        loader.pop(key, None)
 
 
 def _stored_config(location: Union[str, Path], store: GalleryStore) -> Config:
