@@ -70,7 +70,7 @@ def open_store(
             store when :meth:`~mmvtr.store.protocol.GalleryStore.persist` is called.
         write: whether it may be changed from here: one process at a time.
         verify: see that LanceDB's files have the SHA-256 that they were written with, which reads
-            all vectors once: about .6 s for a GB.  Other files are always seen to have theirs.
+            all vectors once: about 1 s for a GB.  Other files are always seen to have theirs.
 
     Raises:
         FileNotFoundError: there is none.
