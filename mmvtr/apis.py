@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import json
 import logging
 import os
 from pathlib import Path
@@ -29,6 +30,7 @@ from mmvtr.engine.checkpoint import check_weights, read_checkpoint
 from mmvtr.engine.evaluation import Encoded, encode_batch
 from mmvtr.engine.evaluation_loop import TwoPassLoader, gather
 from mmvtr.functional.gaussian import geometric_sigma
+from mmvtr.plain_config import as_config
 from mmvtr.progress import show_progress
 from mmvtr.reasons import without_workers
 from mmvtr.registry import MODELS
@@ -394,26 +396,72 @@ def load_stored_retriever(
 ) -> tuple[nn.Module, Config]:
     """The retriever that made the vectors of a store, and its config.
 
+    Anybody may have written a store's folder: its config is read as plain data, and runs no code.
+    What it encodes is decoded in this process (:func:`decode_here`).
+
     Args:
         location: of the store.
         store: as it was opened.
-        config: default ``config.json`` in the store's folder.
+        config: a config of your own, which is run as every config is; default that of the store, or
+            ``config.json`` in its folder.
         checkpoint: default the one that the store names.
 
     Raises:
         FileNotFoundError: there is no such config or checkpoint.
-        RuntimeError: the checkpoint has other weights than when the vectors were made.
+        RuntimeError: the checkpoint has other weights than when the vectors were made, or no model
+            can be built of the config.
+        ValueError: the store's config is none, or asks for code.
     """
-    config = Path(config or Path(location, 'config.json'))
-    if not config.is_file():
-        raise FileNotFoundError(f'the config of {location} is missing: {config}')
+    cfg = load_config(str(config)) if config else _stored_config(location, store)
     checkpoint = checkpoint or store.about.get('checkpoint')
     if checkpoint is None:
         raise FileNotFoundError(f'{location} does not say which checkpoint its vectors are of')
-    model, cfg = load_retriever(load_config(str(config)), checkpoint)
+    if not isinstance(checkpoint, (str, Path)):
+        raise ValueError(f'{location}: its checkpoint is {str(checkpoint)[:80]!r}, no file')
+    try:
+        model, cfg = load_retriever(cfg, checkpoint)
+    except (AssertionError, AttributeError, KeyError, TypeError) as error:
+        # An argument, or a value of one, that this version does not know.
+        raise RuntimeError(
+            f'{location}: its model cannot be built of {cfg.filename or "its config"}: '
+            f'{str(error)[:200]}'
+        ) from error
+    decode_here(cfg)
     if store.model is not None and fingerprint(model) != store.model:
         raise RuntimeError(f'{checkpoint} has other weights than those that {location} is made of')
     return model, cfg
+
+
+def decode_here(cfg: Config) -> None:
+    """Let the test set be decoded in this process, as LanceDB's threads do not survive a fork.
+
+    Args:
+        cfg: is changed.
+    """
+    loader = cfg.get('test_dataloader') or {}
+    for key in ('num_workers', 'persistent_workers', 'prefetch_factor', 'multiprocessing_context'):
+        loader.pop(key, None)
+
+
+def _stored_config(location: Union[str, Path], store: GalleryStore) -> Config:
+    """The config that lies beside a store's vectors."""
+    path = Path(store.config or Path(location, 'config.json'))
+    if not path.is_file():
+        raise FileNotFoundError(
+            f'the config of {location} is missing: {path}; --config FILE (config=) names another'
+        )
+    try:
+        data = json.loads(path.read_bytes())
+        if not isinstance(data, dict):
+            raise ValueError(f'expected a config, found a {type(data).__name__}')
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f'{path} is damaged: {str(error)[:80]}; export again') from error
+    try:
+        return as_config(data, str(path))
+    except ValueError as error:
+        raise ValueError(
+            f'{error}; --config FILE (config=) names a config of yours, which is trusted'
+        ) from error
 
 
 class _Loose(VideoTextDataset):

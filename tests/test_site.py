@@ -19,7 +19,7 @@ ROOMS = dict(
     engine=['engine'],
     users=[
         'apis', 'extraction', 'figures', 'index', 'inferencer', 'mteb_model', 'onnx_export',
-        'pretrained', 'serving', 'store', 'utils',
+        'plain_config', 'pretrained', 'serving', 'store', 'utils',
     ],
 )  # fmt: skip
 

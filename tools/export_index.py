@@ -26,8 +26,10 @@ from pathlib import Path
 from typing import Any, Iterator, Optional
 
 from mmengine.config import Config
+from mmengine.fileio import dump
 
 from mmvtr.command_line import Parser, output_folder, tool
+from mmvtr.storage import write_atomically
 from mmvtr.utils import load_config
 
 
@@ -37,6 +39,7 @@ def parse_args() -> argparse.Namespace:
     add('config', help='config file')
     add('checkpoint', help='checkpoint file of the same model')
     add('--out', required=True, metavar='DIR', type=output_folder, help='folder to write')
+    add('--replace', action='store_true', help='put it in the place of a gallery that is there')
     names = ('sinkhorn', 'unbalanced_sinkhorn', 'inverted_softmax')
     add('--transform', choices=names, help='default: raw scores')
     add(
@@ -75,6 +78,8 @@ def check_options(args: argparse.Namespace) -> None:
     """Refuse what does not fit together, before anything is read; settle the defaults."""
     if (args.engine == 'qdrant') != (args.to is not None):
         raise ValueError('--to URL belongs to --engine qdrant')
+    if not args.replace:
+        refuse_gallery(args)
     if (args.rows is None) != (args.videos is None):
         raise ValueError('--rows ROWS and --videos CSV belong together')
     if args.transform is None:
@@ -103,6 +108,20 @@ def check_options(args: argparse.Namespace) -> None:
         raise ValueError(f'--iters must be 0 or more, not {args.iters}')
     if args.temperature is not None and not 0 < args.temperature < math.inf:
         raise ValueError(f'--temperature must be positive, not {args.temperature}')
+
+
+def refuse_gallery(args: argparse.Namespace) -> None:
+    """Raise ValueError where the export would take the place of something."""
+    from mmvtr.store.replacing import holds_gallery
+
+    if args.to is None and holds_gallery(args.out):
+        raise ValueError(
+            f'{args.out} holds a gallery: --replace puts the new one in its place, or give another '
+            '--out DIR'
+        )
+    config = args.out / 'config.json'  # all that DIR has of a gallery on a server
+    if args.to is not None and config.exists():
+        raise ValueError(f'{config} is there already: --replace writes another in its place')
 
 
 @tool
@@ -155,16 +174,27 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
                 strictness=notes.get('strictness'),
                 sample=count,
                 device=model.data_preprocessor.device,
+                fewer=True,  # said at the end
             )
+        keep_config(args, cfg, store)
         store.persist()
-    cfg.dump(args.out / 'config.json')
-    of = args.rows or f'the {args.split} set'
+    split = args.split if args.rows else origin['set']['split'] or args.split
+    of = args.rows or ('the whole set' if split == 'all' else f'the {split} set')
     print(f'{where}: {count} videos of {of}, {describe(about)}, {engine}')
     if queries is not None and queries.distinct < count:
         print(
             f'warning: {queries.distinct} distinct queries are fewer than the {count} videos '
             'that they normalise; this tends to hurt'
         )
+
+
+def keep_config(args: argparse.Namespace, cfg: Config, store: Any) -> None:
+    """Put the config beside the vectors that its model has made."""
+    text = dump(cfg.to_dict(), file_format='json')
+    if args.to is None:
+        store.keep_config(text)
+    else:
+        write_atomically(args.out / 'config.json', lambda file: file.write(text.encode()))
 
 
 def encoded(args: argparse.Namespace, cfg: Config, model: Any) -> tuple[dict, Iterator[dict]]:
@@ -253,14 +283,15 @@ def said_of(args: argparse.Namespace, model: Any, queries: Optional[Any]) -> dic
 
     from mmvtr import apis
 
+    temperature = args.temperature or model.temperature().detach().item()
     if queries is None:
-        return dict(transform=None)
+        return dict(transform=None, temperature=temperature)  # a later refit takes it
     notes = dict(
         transform=args.transform,
         queries=args.queries if args.bank is None else str(Path(args.bank).resolve()),
         num_queries=len(queries.index),
         distinct_queries=queries.distinct,
-        temperature=args.temperature or model.temperature().detach().item(),
+        temperature=temperature,
         iterations=0 if args.transform == 'inverted_softmax' else args.iters,
     )
     if args.transform == 'unbalanced_sinkhorn':

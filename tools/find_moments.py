@@ -77,6 +77,7 @@ def find(args: argparse.Namespace, cfg: Config) -> None:
     else:
         lists = shortlists(args)
         records = list({hit['video_id']: hit for hits in lists for hit in hits}.values())
+        apis.decode_here(cfg)
         paths, ids = ([record[key] for record in records] for key in ('path', 'video_id'))
         videos = apis.encode_videos(model, cfg, paths, ids=ids)
     device = model.data_preprocessor.device

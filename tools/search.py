@@ -1,15 +1,19 @@
 """Search a gallery that tools/export_index.py wrote, and add videos to it or remove them.
 
     python tools/search.py DIR "a man is singing" ["a dog runs" ...] [--k 10] [--add VIDEO ...]
+    python tools/search.py DIR --refit TEXTS       # new biases, from a file of one text a line
+    python tools/search.py DIR --undo              # those of before
 
 Prints rank, id, score and file of the best videos of each text. Added videos are named after their
-files; they get their bias, if the gallery has biases, and those of the others stay as they are. Of
+files; they get their bias, if the gallery has biases, and those of the others stay as they are.
+What is removed and what is added is one change: where it fails, nothing has changed. Of
 a Qdrant server, DIR is http://HOST:PORT/NAME, and --config the config.json of the export.
 """
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from mmvtr.command_line import Parser, check_files, query, setting, tool
@@ -24,6 +28,11 @@ def parse_args() -> argparse.Namespace:
     add('--add', nargs='+', default=[], metavar='VIDEO', help='files to add first, for good')
     add('--delete', nargs='+', default=[], metavar='ID', help='videos to remove first, for good')
     add('--convert', action='store_true', help='write an index of an older version as a store')
+    add('--refit', metavar='TEXTS', help='find new biases from the texts of a file, one a line')
+    add('--fewer', action='store_true', help='refit although the texts are fewer than the videos')
+    add(
+        '--undo', action='store_true', help='take the last refit back; once more: it is there again'
+    )
     add('--raw', action='store_true', help='rank by scores without their biases')
     add(
         '--filter',
@@ -36,8 +45,13 @@ def parse_args() -> argparse.Namespace:
     add('--config', metavar='FILE', help='of the model; default: config.json in the folder')
     add('--checkpoint', metavar='FILE', help='where it is now, if it has moved since the export')
     args = parser.parse_args()
-    if not (args.texts or args.add or args.delete or args.convert):
+    changes = [bool(args.add or args.delete or args.convert), bool(args.refit), args.undo]
+    if not (args.texts or any(changes)):
         parser.error('a TEXT to search for, or videos to --add or --delete')
+    if sum(changes) > 1:
+        parser.error('--refit and --undo are changes of their own: one command each')
+    if args.fewer and not args.refit:
+        parser.error('--fewer belongs to --refit TEXTS')
     if args.k < 1:
         raise ValueError(f'k must be 1 or more, not {args.k}')
     check_files(args.add)
@@ -50,43 +64,79 @@ def main() -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Remove and add, then search."""
+    """Encode what is to be added, then change, then search."""
     from mmvtr.store import open_store
     from mmvtr.store.filters import as_typed
 
-    changes = bool(args.add or args.delete or args.convert)
+    changes = bool(args.add or args.delete or args.convert or args.refit or args.undo)
+    bank = read_texts(args.refit) if args.refit else []
     with open_store(args.index, write=changes) as store:
         wanted = as_typed(args.filter, store.types)
-        if args.delete:
-            store.delete(args.delete)
-        if args.add or args.texts:
+        if args.add or args.texts or bank:
             from mmvtr import apis
 
             model, cfg = apis.load_stored_retriever(
                 args.index, store, config=args.config, checkpoint=args.checkpoint
             )
-        if args.add:
-            videos = apis.encode_videos(model, cfg, args.add)
-            found = apis.vectors(model, videos.levels)
-            store.add(videos.ids, found, paths=args.add, sigmas=apis.sigmas(videos.levels))
+
+        def encoded(texts: list[str]) -> Any:
+            return apis.vectors(model, apis.encode_texts(model, cfg, texts).levels)
+
         if changes:
-            store.persist()
-            said = [f'{len(args.add)} of them new'] if args.add else []
-            said += [f'{len(args.delete)} removed'] if args.delete else []
-            print(', '.join([f'{args.index}: {store.count()} videos', *said]))
+            change = dict(removing=args.delete)
+            if args.add:
+                videos = apis.encode_videos(model, cfg, args.add)
+                change.update(ids=videos.ids, vectors=apis.vectors(model, videos.levels))
+                change.update(paths=args.add, sigmas=apis.sigmas(videos.levels))
+            queries = encoded(bank) if bank else None
+            print(f'{args.index}: {changed(store, args, change, queries)}')
+            put_in_order(store)
         if args.texts:
-            texts = apis.encode_texts(model, cfg, args.texts)
             found = store.search(
-                apis.vectors(model, texts.levels),
-                args.k,
-                transform=not args.raw,
-                filter=wanted,
+                encoded(args.texts), args.k, transform=not args.raw, filter=wanted
             )
             for text, hits in zip(args.texts, found):
                 print(text)
                 for rank, (score, _, item) in enumerate(hits, 1):
                     row = f'{rank:6d}  {item.id}  {score:.4f}  {item.path or ""}{span(item)}'
                     print(row.rstrip())
+
+
+def changed(store: Any, args: argparse.Namespace, change: dict[str, Any], queries: Any) -> str:
+    """Make the one change that was asked for; returns what it has done."""
+    with store.kept():
+        if args.undo:
+            return f'the last refit is taken back: {store.undo()}'
+        if queries is not None:
+            return f'refitted: {store.refit(queries, fewer=args.fewer)}'
+        if args.add:
+            store.add(**change)
+        elif args.delete:
+            store.delete(args.delete)
+    said = [f'{len(args.add)} of them new'] if args.add else []
+    said += [f'{len(args.delete)} removed'] if args.delete else []
+    return ', '.join([f'{store.count()} videos', *said])
+
+
+def put_in_order(store: Any) -> None:
+    """Let the engine tidy its files, which may fail: what was changed is kept already."""
+    try:
+        store.persist()
+    except OSError as error:
+        print(f'warning: the change is made, but files could not be put in order: {error}')
+
+
+def read_texts(path: str) -> list[str]:
+    """The lines of a file that are not empty.
+
+    Raises:
+        OSError, ValueError: no such file, or one without a text.
+    """
+    lines = Path(path).read_text(encoding='utf-8').splitlines()
+    texts = [line.strip() for line in lines if line.strip()]
+    if not texts:
+        raise ValueError(f'{path} holds no text: one a line expected')
+    return texts
 
 
 def span(item: Any) -> str:

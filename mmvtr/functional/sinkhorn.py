@@ -14,6 +14,9 @@ from torch import Tensor
 
 from mmvtr.functional.tiles import Tiles, as_tiles, refuse_empty
 
+#: Scores up to this size must still be finite once the temperature divides them.
+LEAST_RANGE = 1e6
+
 
 class Biases(NamedTuple):
     """Additive biases in score units (NCL Eq. 6); each vector is fixed up to a constant.
@@ -241,6 +244,9 @@ def _inverse(temperature: float | Tensor, like: Tensor) -> Tensor:
     value = torch.as_tensor(temperature).item()
     if not 0 < value < math.inf:
         raise ValueError(f'temperature must be positive, not {value}')
+    # Scores are divided by it: what is not finite then gives biases that are no numbers.
+    if value * torch.finfo(like.dtype).max < LEAST_RANGE:
+        raise ValueError(f'temperature {value} is too small for {like.dtype}: scores overflow')
     return 1 / torch.as_tensor(temperature, dtype=like.dtype, device=like.device)
 
 

@@ -1,7 +1,7 @@
 """A retriever as a folder that others can load: weights, config and card, and no code."""
 
+from mmvtr.plain_config import refuse_unregistered
 from mmvtr.pretrained.folder import Saved, read_saved, save_pretrained
-from mmvtr.pretrained.plain_config import refuse_unregistered
 from mmvtr.pretrained.transfer import (
     check_repo_id,
     fetch,

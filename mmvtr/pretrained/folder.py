@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import shutil
@@ -14,14 +13,13 @@ from torch import nn
 
 from mmvtr.datasets.annotation_files import read_json
 from mmvtr.datasets.annotation_values import name_of
+from mmvtr.plain_config import FILES, as_data, from_data
 from mmvtr.pretrained.card import VERSION, model_card, read_results
-from mmvtr.pretrained.plain_config import FILES, as_data, from_data
-from mmvtr.storage import write_atomically, write_tensors
+from mmvtr.storage import file_digest, write_atomically, write_tensors
 
 CONFIG, WEIGHTS, ABOUT, CARD = 'config.json', 'model.safetensors', 'retriever.json', 'README.md'
 #: Of the folder; a change that an older version could not read is another number.
 FORMAT = 1
-_CHUNK = 1 << 20
 
 
 class Saved(NamedTuple):
@@ -66,7 +64,7 @@ def save_pretrained(
 
     Raises:
         FileNotFoundError: a file that the config or ``results`` names is missing.
-        ValueError: a config that cannot be data (see :mod:`mmvtr.pretrained.plain_config`), results
+        ValueError: a config that cannot be data (see :mod:`mmvtr.plain_config`), results
             that are no numbers, or a protocol without results.
     """
     folder = Path(folder)
@@ -84,7 +82,7 @@ def save_pretrained(
     about = dict(
         format=FORMAT,
         version=VERSION,
-        weights=dict(file=WEIGHTS, sha256=_digest(folder / WEIGHTS)),
+        weights=dict(file=WEIGHTS, sha256=file_digest(folder / WEIGHTS)),
         files=[WEIGHTS, CONFIG, CARD, *files],
     )
     _write(folder / ABOUT, json.dumps(about, indent=1))
@@ -114,7 +112,7 @@ def read_saved(folder: Union[str, Path]) -> Saved:
     weights = folder / WEIGHTS
     if not weights.is_file():
         raise FileNotFoundError(f'{name_of(weights)} is missing: fetch or save the folder again')
-    if _digest(weights) != about['weights']['sha256']:
+    if file_digest(weights) != about['weights']['sha256']:
         raise RuntimeError(
             f'{name_of(weights)} is damaged, or of another model: its SHA-256 is not the one that '
             f'{ABOUT} was written with; fetch or save the folder again'
@@ -161,11 +159,3 @@ def _read_json(path: Path) -> Any:
     if not path.is_file():
         raise FileNotFoundError(f'{name_of(path)} is missing: fetch or save the folder again')
     return read_json(path, ())
-
-
-def _digest(path: Path) -> str:
-    digest = hashlib.sha256()
-    with open(path, 'rb') as file:
-        while piece := file.read(_CHUNK):
-            digest.update(piece)
-    return digest.hexdigest()

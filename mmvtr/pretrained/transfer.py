@@ -14,9 +14,9 @@ from torch import nn
 
 from mmvtr.apis import load_retriever
 from mmvtr.datasets.annotation_values import name_of
+from mmvtr.plain_config import FILES
 from mmvtr.pretrained.card import VERSION
 from mmvtr.pretrained.folder import ABOUT, CARD, CONFIG, WEIGHTS, Saved, read_saved, save_pretrained
-from mmvtr.pretrained.plain_config import FILES
 
 #: All that is ever fetched.
 _OURS = [ABOUT, CARD, CONFIG, WEIGHTS, f'{FILES}/*']

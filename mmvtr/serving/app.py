@@ -311,3 +311,8 @@ def _add_changes(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
         """Find new biases of all items; needs the token."""
         given = body.model_dump(exclude={'texts'})
         return gallery.refit(body.texts, **given)
+
+    @app.post('/undo', **options)
+    def undo() -> dict[str, Any]:
+        """Take the last refit back, once more: it is there again; needs the token."""
+        return gallery.undo()

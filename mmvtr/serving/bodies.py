@@ -97,6 +97,7 @@ class Refit(Body):
     temperature: Optional[float] = Field(None, gt=0)
     iterations: Optional[int] = Field(None, ge=0, le=1000)
     strictness: Optional[float] = Field(None, ge=0, le=1)
+    fewer: bool = Field(False, description='take fewer texts than the gallery has items')
 
     @model_validator(mode='after')
     def good_texts(self) -> 'Refit':

@@ -155,5 +155,6 @@ def _keep(
             starts=[start for start, _ in spans],
             ends=[end for _, end in spans],
         )
-        store.refit(apis.vectors(model, bank.levels), temperature=float(model.temperature()))
+        texts = apis.vectors(model, bank.levels)  # of few words, so many are alike
+        store.refit(texts, temperature=float(model.temperature()), fewer=True)
         store.persist()

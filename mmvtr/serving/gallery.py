@@ -328,16 +328,8 @@ class Gallery:
         """The store for one change, which is on disk at the end, or is not there at all."""
         with self._changes:
             self._take()
-            try:
-                yield self.store
-                if self.store.engine == 'faiss':  # the others have written it already
-                    self.store.persist()
-            except OSError:
-                if self.store.engine == 'faiss':  # what is in memory is not on disk: as it was
-                    self.store.close()
-                    self.store = open_store(self.location)
-                    self._take()
-                raise
+            with self.store.kept() as store:
+                yield store
 
     def add(self, items: Sequence[NewItem]) -> int:
         """Encode files and add them; returns how many there are now.
@@ -401,7 +393,8 @@ class Gallery:
             return store.count()
 
     def refit(self, texts: Optional[Sequence[str]], **options: Any) -> dict[str, Any]:
-        """New biases from texts, or from the sample of served queries; returns what was done.
+        """New biases from texts, or from the sample of served queries; returns what was done, and
+        how far the ranking has moved.
 
         ``texts_cut`` of the answer is how many of the texts were longer than the model reads.
 
@@ -422,8 +415,18 @@ class Gallery:
             bank = np.stack([query.vector for query in queries])
             cut = sum(query.cut is not None for query in queries)
         with self._changed() as store:
-            store.refit(bank, model=self.fingerprint, **options)
-            return dict(store.last_refit, texts_cut=cut)
+            moved = store.refit(bank, model=self.fingerprint, **options)
+            return dict(store.last_refit, moved=moved._asdict(), texts_cut=cut)
+
+    def undo(self) -> dict[str, Any]:
+        """Take the last refit back; returns how far that moved the ranking.
+
+        Raises:
+            ValueError: there was none.
+            FolderInUse, OSError: as :meth:`add`.
+        """
+        with self._changed() as store:
+            return dict(moved=store.undo()._asdict())
 
 
 def try_to_take(gallery: Gallery) -> Optional[str]:

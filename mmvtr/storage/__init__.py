@@ -2,6 +2,7 @@
 
 from mmvtr.storage.arrays import array_names, read_array, read_arrays
 from mmvtr.storage.atomic import leftovers, naming, write_atomically
+from mmvtr.storage.digests import file_digest
 from mmvtr.storage.lock import FolderInUse, FolderLock
 from mmvtr.storage.reader import read_plain
 from mmvtr.storage.seal import seal, write_plain
@@ -11,6 +12,7 @@ __all__ = [
     'FolderInUse',
     'FolderLock',
     'array_names',
+    'file_digest',
     'leftovers',
     'naming',
     'read_array',

@@ -1,7 +1,9 @@
 """One training at a time in a folder: a lock that a living process holds.
 
 The lock is a file that appears complete or not at all and names its holder, who touches it as long
-as it lives.  Nothing depends on locks of the file system, which not every cluster has.
+as it lives.  Nothing depends on locks of the file system, which not every cluster has; where it has
+them, the folder itself is locked as well, so that a lock file that somebody deletes lets no second
+process of this machine in.
 """
 
 from __future__ import annotations
@@ -14,6 +16,11 @@ import threading
 import time
 from pathlib import Path
 from typing import Any, Optional, Union
+
+try:
+    import fcntl
+except ImportError:  # no POSIX
+    fcntl = None
 
 from mmvtr.storage.atomic import ABANDONED, part_name
 from mmvtr.storage.processes import Process, lives, this_process
@@ -53,6 +60,7 @@ class FolderLock:
         self._beat, self._abandoned = beat, abandoned
         self._text = ''
         self._owner: Optional[int] = None
+        self._folder: Optional[int] = None  # opened and locked
         self._ended = threading.Event()
         self._thread: Optional[threading.Thread] = None
 
@@ -73,6 +81,14 @@ class FolderLock:
         note = None
         while not self._place():
             note = self._clear() or note
+        self._folder = _lock_folder(self.path.parent)
+        # Who is gone may have left children, which hold the folder a little longer.
+        if self._folder is None and note is None:
+            self.path.unlink(missing_ok=True)
+            raise FolderInUse(
+                f'{self.path.parent} is in use: its lock {self.path} was deleted, but the process '
+                'that has it still lives and writes there'
+            )
         self._owner = os.getpid()
         self._thread = threading.Thread(target=self._keep, daemon=True)
         self._thread.start()
@@ -85,6 +101,8 @@ class FolderLock:
         self._owner = None
         self._ended.set()
         self._thread.join(5)  # more only if the file server is away
+        if self._folder is not None:
+            _unlock_folder(self._folder)
         if _read(self.path) == self._text:
             self.path.unlink(missing_ok=True)
 
@@ -188,6 +206,32 @@ def _link(source: Path, target: Path) -> bool:
         except FileExistsError:
             return False
     return True
+
+
+def _lock_folder(folder: Path) -> Optional[int]:
+    """A folder that is opened and locked; None: another process has locked it."""
+    if fcntl is None:
+        return -1
+    found = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(found, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(found)
+        return None
+    except OSError:  # a file system without such locks
+        pass
+    return found
+
+
+def _unlock_folder(found: int) -> None:
+    """Let others lock a folder, also if a child of this process has it open."""
+    if found < 0:
+        return
+    try:
+        fcntl.flock(found, fcntl.LOCK_UN)
+    except OSError:
+        pass
+    os.close(found)
 
 
 def _read(path: Path) -> Optional[str]:

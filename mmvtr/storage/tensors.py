@@ -1,10 +1,13 @@
-"""Tensors by name in a safetensors file, which can hold nothing else."""
+"""Tensors by name in a safetensors file, which can hold nothing else.
+
+What is written here carries its digest in the file's own metadata.
+"""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Mapping, Union
+from typing import Any, Mapping, Optional, Union
 
 import safetensors.torch
 import torch
@@ -12,6 +15,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from mmvtr.storage.atomic import write_atomically
+from mmvtr.storage.digests import ROOM, own_digest_holds, write_with_digest
 
 #: How the names of such files end.
 SAFETENSORS = '.safetensors'
@@ -37,12 +41,14 @@ def write_tensors(tensors: Mapping[str, Tensor], path: Union[str, Path]) -> None
         memory = tensor.untyped_storage().data_ptr()
         own[name] = tensor.clone() if memory in seen else tensor
         seen.add(memory)
-    content = safetensors.torch.save(own, metadata=dict(format='pt'))
-    write_atomically(path, lambda file: file.write(content))
+    content = safetensors.torch.save(own, metadata=dict(format='pt', sha256=ROOM))
+    write_atomically(path, lambda file: write_with_digest(content, file))
 
 
 def read_tensors(path: Union[str, Path], *, kind: str, device: Any = 'cpu') -> dict[str, Tensor]:
     """What :func:`write_tensors`, or another writer of the format, has written.
+
+    A file with a digest is read only if that holds; those of other writers have none.
 
     Args:
         path: of the file.
@@ -56,6 +62,11 @@ def read_tensors(path: Union[str, Path], *, kind: str, device: Any = 'cpu') -> d
     if not os.path.isfile(path):
         raise FileNotFoundError(f'{kind} {path} does not exist')
     try:
+        if _digest_holds(path) is False:
+            raise RuntimeError(
+                f'{kind} {path} cannot be read: it is damaged: its bytes do not have the SHA-256 '
+                'that it was written with'
+            )
         return safetensors.torch.load_file(path, device=str(torch.device(device)))
     except SafetensorError as error:
         raise RuntimeError(
@@ -65,3 +76,13 @@ def read_tensors(path: Union[str, Path], *, kind: str, device: Any = 'cpu') -> d
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise RuntimeError(f'{kind} {path} cannot be read: {reason}') from error
+
+
+def _digest_holds(path: Union[str, Path]) -> Optional[bool]:
+    """Whether the digest of a file is that of the file; None: there is none."""
+    with open(path, 'rb') as file:
+        size = file.read(8)
+        length = int.from_bytes(size, 'little')  # of the json that follows
+        if length > os.path.getsize(path):
+            return None  # no safetensors file, as its reader will say
+        return own_digest_holds(size + file.read(length), file)

@@ -12,7 +12,7 @@ from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 
-from mmvtr.store.items import COLUMNS, TYPES, shown
+from mmvtr.store.items import COLUMNS, TYPES, is_text, shown
 from mmvtr.values import read
 
 #: Values of one condition.
@@ -98,13 +98,15 @@ def _condition(name: Any, wanted: Any, types: Mapping[str, str]) -> Condition:
 
 def _value(name: str, value: Any, kind: str) -> Any:
     value = value.item() if isinstance(value, np.generic) else value
-    if kind == 'float' and type(value) is int:
+    if kind == 'float' and type(value) is int and abs(value) < 2**1023:
         value = float(value)
     good = type(value) is TYPES[kind]
     if good and kind == 'float':
         good = math.isfinite(value)
     if good and kind == 'int':
         good = -(2**63) <= value < 2**63
+    if good and kind == 'str':
+        good = is_text(value)
     if not good:
         raise ValueError(f'filter: {name} is of type {kind}, got {shown(value)}')
     return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Iterable, Iterator, NamedTuple, Optional, Sequence, Union
@@ -11,12 +12,13 @@ import numpy as np
 import torch
 
 from mmvtr.storage import FolderLock, read_tensors, write_tensors
+from mmvtr.store.biases import append_biases
 from mmvtr.store.filters import Condition, as_mask
 from mmvtr.store.folder import FolderStore
 from mmvtr.store.items import COLUMNS, Hit, Item, Rows
 from mmvtr.store.lifted import FORMS, WITHOUT_BIAS, LiftedIndex, load_faiss
-from mmvtr.store.manifest import Manifest, append_biases
-from mmvtr.store.normaliser import Normaliser
+from mmvtr.store.manifest import Manifest
+from mmvtr.store.normaliser import TRANSFORMS, Normaliser
 from mmvtr.store.old import META, read_old, remove_old
 
 BATCH = 65536
@@ -103,8 +105,15 @@ class FlatStore(FolderStore):
         added = (self.folder / META).stat().st_mtime
         columns = {name: [None] * count for name in COLUMNS}
         columns.update(id=ids, path=[meta['paths'].get(x) for x in ids], added=[added] * count)
-        names = ('transform', 'temperature', 'iterations', 'strictness')
-        refit = {key: about.get(key) for key in names}
+        refit = None
+        if self._normaliser is not None:
+            known = about.get('transform') in TRANSFORMS
+            refit = dict(
+                transform=about['transform'] if known else TRANSFORMS[0],
+                temperature=self._normaliser.temperature,
+                iterations=about.get('iterations'),
+                strictness=self._normaliser.strictness,
+            )
         self._manifest = Manifest(
             self.engine,
             dim,
@@ -118,6 +127,8 @@ class FlatStore(FolderStore):
         )
         self._written = None
         self._state = self._made(np.ascontiguousarray(rows[:, :dim]), biases, columns, None)
+        if self.writable and self._normaliser is not None:
+            self._normaliser.write(self.folder / self._manifest.normaliser)
 
     # -- states ------------------------------------------------------------------------------
 
@@ -139,15 +150,17 @@ class FlatStore(FolderStore):
         self._written = manifest
 
     def _load(self, manifest: Manifest, biases: np.ndarray) -> _State:
-        tensors = read_tensors(self.folder / manifest.items, kind='items of a store')
-        columns = json.loads(bytes(tensors['text'].numpy()))
-        vectors = tensors['vectors'].numpy()
-        if vectors.shape != (manifest.count, manifest.dim):
+        path = self.folder / manifest.items
+        tensors = read_tensors(path, kind='items of a store')
+        try:
+            columns = json.loads(bytes(tensors['text'].numpy()))
+            vectors = tensors['vectors'].float().numpy()
+            lengths = {len(columns[name]) for name in [*COLUMNS, *manifest.types]}
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise RuntimeError(f'{path} is damaged, or holds no items of a store') from error
+        if vectors.shape != (manifest.count, manifest.dim) or lengths != {manifest.count}:
             raise RuntimeError(f'{self}: {manifest.items} is not of its manifest: it is damaged')
         return self._made(vectors, np.array(biases), columns, manifest.index)
-
-    def _own_files(self) -> Iterator[str]:
-        yield self._manifest.items
 
     def _made(
         self,
@@ -181,55 +194,72 @@ class FlatStore(FolderStore):
             return
         if new.items is None:
             new = replace(new, items=f'items-{new.commit}.safetensors')
-            text = torch.tensor(list(json.dumps(state.columns).encode()), dtype=torch.uint8)
-            vectors = torch.from_numpy(state.vectors)
-            write_tensors(dict(vectors=vectors, text=text), self.folder / new.items)
-        new = replace(new, biases=f'biases-{new.commit}.f32')
-        append_biases(self.folder / new.biases, 0, state.biases)
-        if self._normaliser is not None and not (self.folder / new.normaliser).exists():
-            self._normaliser.write(self.folder / new.normaliser)
+            text = np.frombuffer(json.dumps(state.columns).encode(), np.uint8)
+            tensors = dict(
+                vectors=torch.from_numpy(state.vectors), text=torch.from_numpy(text.copy())
+            )
+            write_tensors(tensors, self.folder / new.items)
+        name = f'biases-{new.commit}.f32'
+        digest = append_biases(self.folder / name, 0, state.biases)
+        new = replace(new, biases=name, digests={**new.digests, name: digest})
+        new = replace(new, digests=self._digests(new))
         new.write(self.folder)
         self._manifest = self._written = new
         remove_old(self.folder)
         self._sweep()
 
+    @contextmanager
+    def kept(self) -> Iterator['FlatStore']:
+        """See :meth:`~mmvtr.store.protocol.GalleryStore.kept`."""
+        with self._changing:
+            before = self._manifest, self._normaliser, self._state
+            try:
+                yield self
+                self.persist()
+            except BaseException:
+                if self._manifest not in (before[0], self._written):
+                    self._manifest, self._normaliser, old = before
+                    # Its index may have grown.
+                    parts = old.vectors, old.biases, old.columns
+                    self._state = self._made(*parts, self._manifest.index)
+                raise
+
     # -- changes -----------------------------------------------------------------------------
 
-    def _insert(self, rows: Rows, biases: np.ndarray) -> None:
-        old, count = self._state, self._manifest.count
-        types = {**self._manifest.types, **rows.types}
-        columns = {}
+    def _change(self, gone: Sequence[str], rows: Optional[Rows], biases: np.ndarray) -> None:
+        types = dict(self._manifest.types)
+        state = self._without(gone) if gone else self._state
+        if rows is not None:
+            types.update(rows.types)
+            state = self._grown(state, rows, biases, types)
+        count = len(state.vectors)
+        self._take_state(state, items=None, count=count, next=count, types=types)
+
+    def _grown(self, old: _State, rows: Rows, biases: np.ndarray, types: dict[str, str]) -> _State:
+        columns, count = {}, len(old.vectors)
         for name in [*COLUMNS, *types]:
             before = old.columns.get(name) or [None] * count
             new = rows.ids if name == 'id' else rows.columns.get(name) or [None] * len(rows.ids)
             columns[name] = before + new
-        old.exact.add(np.column_stack((rows.vectors, biases)))
         vectors = np.concatenate((old.vectors, rows.vectors))
         both = np.concatenate((old.biases, biases))
+        old.exact.add(np.column_stack((rows.vectors, biases)))
         lifted = old.lifted
         if lifted is not None and not lifted.add(rows.vectors, biases):
             lifted = LiftedIndex(vectors, both, self._manifest.index)
-        total = count + len(rows.ids)
-        self._take_state(
-            _State(vectors, both, columns, old.exact, lifted),
-            items=None,
-            count=total,
-            next=total,
-            types=types,
-        )
+        return _State(vectors, both, columns, old.exact, lifted)
 
-    def _remove(self, ids: Sequence[str]) -> None:
+    def _without(self, ids: Sequence[str]) -> _State:
         old, gone = self._state, set(ids)
         keep = [row for row, name in enumerate(old.columns['id']) if name not in gone]
         columns = {name: [values[row] for row in keep] for name, values in old.columns.items()}
-        state = self._made(old.vectors[keep], old.biases[keep], columns, self._manifest.index)
-        self._take_state(state, items=None, count=len(keep), next=len(keep))
+        return self._made(old.vectors[keep], old.biases[keep], columns, self._manifest.index)
 
     def _switch(
         self,
         normaliser: Optional[Normaliser],
         biases: Iterable[tuple[np.ndarray, np.ndarray]],
-        options: dict[str, Any],
+        options: Optional[dict[str, Any]],
     ) -> None:
         new = np.zeros(self._manifest.count, np.float32)
         for keys, values in biases:
@@ -237,10 +267,9 @@ class FlatStore(FolderStore):
         old, index = self._state, self._manifest.index
         kept = old.lifted if index is not None and index['form'] in WITHOUT_BIAS else None
         state = self._made(old.vectors, new, old.columns, index, kept)
+        # Its file belongs to no state until this one is written.
+        self._take_state(state, **self._written_normaliser(normaliser, options))
         self._normaliser = normaliser
-        tag = self._manifest.commit + 1
-        name = None if normaliser is None else f'normaliser-{tag}.safetensors'
-        self._take_state(state, normaliser=name, refit=options)
 
     # -- answers -----------------------------------------------------------------------------
 
@@ -306,11 +335,12 @@ class FlatStore(FolderStore):
             np.concatenate((queries, last), axis=1), k, params=_selected(rows)
         )
 
-    def _batches(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        vectors = self._now().vectors
-        for start in range(0, len(vectors), BATCH):
-            part = vectors[start : start + BATCH]
-            yield np.arange(start, start + len(part)), part
+    def _batches(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        state = self._now()
+        for start in range(0, len(state.vectors), BATCH):
+            part = slice(start, start + BATCH)
+            vectors = state.vectors[part]
+            yield np.arange(start, start + len(vectors)), vectors, state.biases[part]
 
     def _now(self) -> _State:
         self._current()

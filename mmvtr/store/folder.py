@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
 from abc import abstractmethod
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Iterable, Iterator, Mapping, Optional, Union
+from typing import Any, Iterable, Mapping, Optional, Union
 
 import numpy as np
 
-from mmvtr.storage import FolderLock, leftovers
+from mmvtr.storage import FolderLock, file_digest, leftovers, write_atomically
+from mmvtr.store.biases import append_biases, read_biases
 from mmvtr.store.items import Rows, norms_of
-from mmvtr.store.manifest import Manifest, append_biases, map_biases, stamp
+from mmvtr.store.manifest import PART, Manifest, refuse_link, stamp, sweep
 from mmvtr.store.normaliser import Normaliser
 from mmvtr.store.online import reservoir_of
-from mmvtr.store.protocol import GalleryStore
-
-_QUEUE = 'queue.safetensors'
+from mmvtr.store.protocol import Before, GalleryStore
 
 
 class FolderStore(GalleryStore):
@@ -30,6 +30,8 @@ class FolderStore(GalleryStore):
         self._manifest: Optional[Manifest] = None
         self._stamp: Optional[tuple[int, int]] = None
         self._normaliser: Optional[Normaliser] = None
+        self._verified = True
+        self._bias_digest: Any = None  # hashlib's, of the biases that are valid
 
     def __str__(self) -> str:
         return f'the store {self.folder}'
@@ -43,6 +45,7 @@ class FolderStore(GalleryStore):
         model: Optional[str] = None,
         about: Optional[Mapping[str, Any]] = None,
         online: Optional[Mapping[str, Any]] = None,
+        first: int = 0,
     ) -> 'FolderStore':
         """A new, empty store, open for writing.
 
@@ -54,6 +57,7 @@ class FolderStore(GalleryStore):
             online: keep a sample of the served queries: ``capacity``, ``memory`` and ``seed`` of
                 :class:`~mmvtr.store.online.Reservoir`, and ``refit_every`` N queries; None: keep
                 nothing of any query.
+            first: number of its first change, which its files are called by.
 
         Raises:
             FileExistsError: there is a store.
@@ -71,7 +75,17 @@ class FolderStore(GalleryStore):
             if (Path(folder) / 'store.json').exists():
                 raise FileExistsError(f'{folder} holds a store already')
             store = cls(folder, lock)
-            manifest = Manifest(cls.engine, dim, model, dict(about or {}), online=online)
+            manifest = Manifest(
+                cls.engine,
+                dim,
+                model,
+                dict(about or {}),
+                commit=first,
+                online=online,
+                biases=f'biases-{first}.f32',
+                table=f'items-{first}.lance' if first else 'items.lance',
+                queue=f'queue-{first}.safetensors' if first else 'queue.safetensors',
+            )
             append_biases(store.folder / manifest.biases, 0, np.zeros(0, np.float32))
             store._begin(manifest)
             if online is not None:
@@ -82,16 +96,19 @@ class FolderStore(GalleryStore):
         return store
 
     @classmethod
-    def open(cls, folder: Union[str, Path], *, write: bool = False) -> 'FolderStore':
+    def open(
+        cls, folder: Union[str, Path], *, write: bool = False, verify: bool = True
+    ) -> 'FolderStore':
         """A store that is there.
 
         Args:
             write: whether it may be changed from here: one process at a time.
+            verify: as of :func:`~mmvtr.store.opening.open_store`.
 
         Raises:
             FileNotFoundError: there is none.
             FolderInUse: another process writes there.
-            RuntimeError: a file is damaged.
+            RuntimeError: a file is damaged, or is a link.
         """
         Manifest.read(folder)
         lock = FolderLock(folder) if write else None
@@ -99,10 +116,12 @@ class FolderStore(GalleryStore):
             lock.take()
         try:
             store = cls(folder, lock)
+            store._verified = verify
             store._refresh()
             if write:
                 store._recover()
                 store._sweep()
+                shutil.rmtree(store.folder / PART, ignore_errors=True)
         except BaseException:
             if lock is not None:
                 lock.release()
@@ -133,6 +152,25 @@ class FolderStore(GalleryStore):
     @property
     def last_refit(self) -> Optional[dict[str, Any]]:
         return self._current().refit
+
+    @property
+    def config(self) -> Optional[Path]:
+        """The file of the model's config, if :meth:`keep_config` has written one."""
+        name = self._current().config
+        return None if name is None else self.folder / name
+
+    def keep_config(self, text: str) -> None:
+        """Keep the config of the model that makes the vectors, as json.
+
+        Raises:
+            PermissionError, OSError: as :meth:`add`.
+        """
+        self._check_writable()
+        with self._changing:
+            name = f'config-{self._manifest.commit + 1}.json'
+            write_atomically(self.folder / name, lambda file: file.write(text.encode()))
+            digests = {**self._manifest.digests, name: file_digest(self.folder / name)}
+            self._commit(config=name, digests=digests)
 
     def close(self) -> None:
         if self._lock is not None:
@@ -169,6 +207,8 @@ class FolderStore(GalleryStore):
             at, manifest = stamp(self.folder), Manifest.read(self.folder)
             if manifest.engine != self.engine:
                 raise RuntimeError(f'{self} is of the engine {manifest.engine}, not {self.engine}')
+            for name in manifest.files():
+                refuse_link(self.folder / name)
             try:
                 self._take(manifest)
                 break
@@ -184,68 +224,89 @@ class FolderStore(GalleryStore):
         """Serve a state from now on."""
         name = manifest.normaliser
         known = self._manifest is not None and self._manifest.normaliser == name
+        normaliser = self._normaliser
         if not known:
-            self._normaliser = name and Normaliser.read(self.folder / name)
-        biases = map_biases(self.folder / manifest.biases, manifest.next)
+            normaliser = name and Normaliser.read(self.folder / name)
+            if normaliser is not None:
+                normaliser.check(manifest.dim, self.folder / name)
+        _check_config(self.folder, manifest)
+        expected = manifest.digests.get(manifest.biases)
+        path = self.folder / manifest.biases
+        biases, digest = read_biases(path, manifest.next, expected)
         self._state = self._load(manifest, biases)
-        self._manifest = manifest
+        self._manifest, self._normaliser, self._bias_digest = manifest, normaliser, digest
 
     def _commit(self, **changes: Any) -> None:
         """Make a new state valid, and serve it."""
         manifest = replace(self._manifest, commit=self._manifest.commit + 1, **changes)
+        manifest = replace(manifest, digests=self._digests(manifest))
         manifest.write(self.folder)
         self._take(manifest)
         self._sweep()
 
+    def _digests(self, manifest: Manifest) -> dict[str, str]:
+        """SHA-256 of the files of a state that carry none themselves."""
+        known, names = manifest.digests, (manifest.biases, manifest.config)
+        return {name: known[name] for name in names if name in known}
+
     def _append(self, rows: Rows, biases: np.ndarray) -> dict[str, Any]:
         """Write the biases of new items; returns what the manifest says of them."""
         old = self._manifest
-        append_biases(self.folder / old.biases, old.next, biases)
+        path = self.folder / old.biases
+        digest = append_biases(path, old.next, biases, self._bias_digest)
         return dict(
             next=old.next + len(rows.ids),
             count=old.count + len(rows.ids),
             types={**old.types, **rows.types},
             highest=max(float(biases.max()), old.highest if old.count else -np.inf),
             norms=norms_of(rows.vectors, old.norms),
+            digests={**old.digests, old.biases: digest},
         )
 
     def _switch(
         self,
         normaliser: Optional[Normaliser],
         biases: Iterable[tuple[np.ndarray, np.ndarray]],
-        options: dict[str, Any],
+        options: Optional[dict[str, Any]],
     ) -> None:
         old = self._manifest
-        tag = old.commit + 1
         highest, written = -np.inf, np.zeros(old.next, np.float32)
         for keys, values in biases:
             written[keys] = values
             highest = max(highest, float(values.max()))
-        append_biases(self.folder / f'biases-{tag}.f32', 0, written)
-        name = None
-        if normaliser is not None:
-            name = f'normaliser-{tag}.safetensors'
-            normaliser.write(self.folder / name)
+        name = f'biases-{old.commit + 1}.f32'
+        digest = append_biases(self.folder / name, 0, written)
         self._commit(
-            biases=f'biases-{tag}.f32',
-            normaliser=name,
+            biases=name,
+            digests={**old.digests, name: digest},
             highest=highest if old.count else 0.0,
-            refit=options,
+            **self._written_normaliser(normaliser, options),
         )
+
+    def _written_normaliser(
+        self, normaliser: Optional[Normaliser], options: Optional[dict[str, Any]]
+    ) -> dict[str, Any]:
+        """Write a new normaliser; returns what the manifest says of it, and of the one before."""
+        old, name = self._manifest, None
+        if normaliser is not None:
+            name = f'normaliser-{old.commit + 1}.safetensors'
+            normaliser.write(self.folder / name)
+        before = dict(normaliser=old.normaliser, refit=old.refit)
+        return dict(normaliser=name, refit=options, before=before)
+
+    @property
+    def _before(self) -> Optional[Before]:
+        before = self._manifest.before
+        if before is None:
+            return None
+        name = before['normaliser']
+        return Before(name and Normaliser.read(self.folder / name), before['refit'])
 
     def _sweep(self) -> None:
         """Remove files of states that are not valid any more."""
-        valid = {self._manifest.biases, self._manifest.normaliser, *self._own_files()}
-        for pattern in ('biases-*.f32', 'normaliser-*.safetensors', 'items-*.safetensors'):
-            for path in self.folder.glob(pattern):
-                if path.name not in valid:
-                    path.unlink(missing_ok=True)
+        sweep(self.folder, self._manifest.files())
         for name in leftovers(self.folder):
             Path(self.folder, name).unlink(missing_ok=True)
-
-    def _own_files(self) -> Iterator[str]:
-        """Further files of the valid state."""
-        yield from ()
 
     # -- served queries ----------------------------------------------------------------------
 
@@ -259,7 +320,7 @@ class FolderStore(GalleryStore):
         with self._changing:
             if online is None:
                 self.online = self.refit_every = None
-                Path(self.folder, _QUEUE).unlink(missing_ok=True)
+                Path(self.folder, self._manifest.queue).unlink(missing_ok=True)
             else:
                 online = {'refit_every': None, **online}
                 self._open_queue(online)
@@ -267,9 +328,20 @@ class FolderStore(GalleryStore):
 
     def _open_queue(self, online: Mapping[str, Any]) -> None:
         self.online, self.refit_every = reservoir_of(self.dim, online), online['refit_every']
-        if Path(self.folder, _QUEUE).is_file():
-            self.online.read(self.folder / _QUEUE)
+        path = self.folder / self._manifest.queue
+        if path.is_file():
+            self.online.read(path)
 
     def _persist(self) -> None:
         if self.online is not None:
-            self.online.write(self.folder / _QUEUE)
+            self.online.write(self.folder / self._manifest.queue)
+
+
+def _check_config(folder: Path, manifest: Manifest) -> None:
+    """Raise RuntimeError where the config of a store is not the one that was written."""
+    name = manifest.config
+    if name is not None and file_digest(folder / name) != manifest.digests.get(name):
+        raise RuntimeError(
+            f'{folder / name} is damaged: its bytes do not have the SHA-256 that they were written '
+            'with; export the gallery again'
+        )

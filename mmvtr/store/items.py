@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections import Counter
 from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
 
@@ -19,6 +20,9 @@ RESERVED = {*COLUMNS, 'bias', 'vector', 'number', 'norm', 'text'}
 TYPES = dict(bool=bool, int=int, float=float, str=str)
 #: The longest id and string, in characters.
 LONGEST_ID, LONGEST_TEXT = 1024, 65536
+#: What an id cannot hold: categories of Unicode, and marks that turn the direction of writing.
+_HIDDEN = ('Cc', 'Cs', 'Zl', 'Zp')
+_DIRECTIONS = set('\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069')
 
 
 class Item(NamedTuple):
@@ -86,7 +90,18 @@ class Rows(NamedTuple):
 
 def shown(value: Any) -> str:
     """How a value begins, for an error."""
-    return repr(value)[:80]
+    try:
+        return repr(value)[:80]
+    except ValueError:  # a number of thousands of digits
+        return f'a {type(value).__name__}'
+
+
+def is_text(value: str) -> bool:
+    """Whether a string can be written as UTF-8: it has no halves of characters."""
+    try:
+        return value.isascii() or bool(value.encode()) or not value
+    except UnicodeEncodeError:
+        return False
 
 
 def checked_vectors(vectors: Union[Tensor, np.ndarray], dim: int, *, what: str) -> np.ndarray:
@@ -130,10 +145,44 @@ def checked_ids(ids: Sequence[str]) -> list[str]:
                 f'ids: item {row} is {shown(name)}, expected a string of 1 to {LONGEST_ID} '
                 'characters'
             )
+        hidden = next(filter(_hidden, name), None)
+        if hidden is not None:
+            raise ValueError(
+                f'ids: item {row} is {shown(name)}: the character {hidden!a} in it cannot be seen, '
+                'or is none; name the item without it'
+            )
     twice = [name for name, count in Counter(ids).items() if count > 1]
     if twice:
         raise ValueError(f'{len(twice)} ids occur twice, e.g. {_few(twice)}')
     return ids
+
+
+def _hidden(character: str) -> bool:
+    """Control characters, ends of lines, halves of characters, and what turns the direction."""
+    return unicodedata.category(character) in _HIDDEN or character in _DIRECTIONS
+
+
+def is_column(name: Any) -> bool:
+    """Whether metadata may be called so."""
+    word = r'[A-Za-z]\w{0,63}'
+    return (
+        isinstance(name, str) and bool(re.fullmatch(word, name, re.ASCII)) and name not in RESERVED
+    )
+
+
+def check_spans(starts: Sequence[Optional[float]], ends: Sequence[Optional[float]]) -> None:
+    """See that items begin at 0 or later, and before they end.
+
+    Raises:
+        ValueError: one does not (names the row).
+    """
+    for row, (start, end) in enumerate(zip(starts, ends)):
+        late = start is not None and end is not None and start >= end
+        if late or min(start or 0, end or 0) < 0:
+            raise ValueError(
+                f'item {row} goes from {start} to {end} s: expected a start from 0 on that is '
+                'before the end'
+            )
 
 
 def refuse_known(known: Sequence[str]) -> None:
@@ -231,9 +280,10 @@ def _fits(name: str, row: int, value: Any, kind: Optional[str]) -> Any:
     elif not wrong and kind == 'int':
         wrong = not -(2**63) <= value < 2**63
     elif not wrong and kind == 'str':
-        wrong = len(value) > LONGEST_TEXT
+        wrong = len(value) > LONGEST_TEXT or not is_text(value)
     if wrong:
         allowed = kind if expected else f'one of {", ".join(TYPES)}'
+        allowed = f'str of up to {LONGEST_TEXT} whole characters' if kind == 'str' else allowed
         raise ValueError(f'{name}: item {row} is {shown(value)}, expected {allowed} or None')
     return value
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import uuid
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Iterator, NamedTuple, Optional, Sequence
 
 import numpy as np
 
+from mmvtr.storage import file_digest
 from mmvtr.store.filters import Condition, as_sql, literal
 from mmvtr.store.folder import FolderStore
 from mmvtr.store.items import COLUMNS, Hit, Item, Rows, refuse_several_norms
-from mmvtr.store.manifest import Manifest
+from mmvtr.store.manifest import Manifest, refuse_link
 from mmvtr.store.rerank import Found, best_with_bias
 
 if TYPE_CHECKING:
@@ -26,7 +29,8 @@ KEEP, NEVER = timedelta(hours=1), timedelta(days=36500)
 #: Forms of the approximate index.
 FORMS = ('ivf_flat', 'ivf_pq', 'ivf_sq', 'ivf_hnsw_sq')
 
-_TABLE = 'items'
+#: Where LanceDB keeps which rows are deleted.
+_DELETED = '_deletions'
 
 
 class _State(NamedTuple):
@@ -47,6 +51,10 @@ class LanceStore(FolderStore):
     """
 
     engine = 'lance'
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._sound: set[tuple[str, str]] = set()  # files and digests that were seen to hold
 
     def index(
         self,
@@ -117,8 +125,9 @@ class LanceStore(FolderStore):
         )
         self._manifest = manifest
         # What a create that was killed before its commit has left is no store.
-        mode = 'overwrite' if (self.folder / f'{_TABLE}.lance').exists() else 'create'
-        self._table = self._connect().create_table(_TABLE, schema=schema, mode=mode)
+        mode = 'overwrite' if (self.folder / manifest.table).exists() else 'create'
+        name = _name(manifest)
+        self._table = self._connect().create_table(name, schema=schema, mode=mode)
         self._commit(items=self._table.version)
 
     def _connect(self) -> Any:
@@ -129,12 +138,56 @@ class LanceStore(FolderStore):
         return lancedb.connect(str(self.folder))
 
     def _load(self, manifest: Manifest, biases: np.ndarray) -> _State:
-        table = self._connect().open_table(_TABLE)
-        table.checkout(manifest.items)
+        self._verify(manifest)
+        with self._read(manifest) as table:
+            table.checkout(manifest.items)
         return _State(table, biases, manifest)
 
+    @contextmanager
+    def _read(self, manifest: Manifest) -> Iterator['Table']:
+        """A table of its own; what LanceDB says of a damaged file becomes one sentence."""
+        connection = self._connect()
+        try:
+            yield connection.open_table(_name(manifest))
+        except (OSError, RuntimeError, ValueError) as error:
+            if not (self.folder / manifest.table).is_dir():
+                raise FileNotFoundError(f'{self}: {manifest.table} is missing') from error
+            reason = ' '.join(str(error).split())
+            raise RuntimeError(
+                f'{self}: {manifest.table} cannot be read, it is damaged: {reason[:200]}; export '
+                'the gallery again'
+            ) from error
+
+    def _verify(self, manifest: Manifest) -> None:
+        """See that LanceDB's files are those that were written; each is read once."""
+        for name, digest in manifest.digests.items():
+            if not name.startswith(f'{manifest.table}/') or (name, digest) in self._sound:
+                continue
+            path = self.folder / name
+            refuse_link(path)
+            if not path.is_file() and path.parent.name == _DELETED:
+                continue  # of an earlier version, and removed with it
+            if self._verified and file_digest(path) != digest:
+                raise RuntimeError(
+                    f'{path} is damaged: its bytes do not have the SHA-256 that it was written '
+                    'with; export the gallery again'
+                )
+            self._sound.add((name, digest))
+
+    def _digests(self, manifest: Manifest) -> dict[str, str]:
+        """SHA-256 of all that a version is made of; only what is new is read."""
+        found = super()._digests(manifest)
+        names = _files(self.folder, Path(manifest.table), manifest.items)
+        for name in names:
+            found[name] = manifest.digests.get(name) or file_digest(self.folder / name)
+        self._sound = {(name, found[name]) for name in names}
+        return found
+
     def _recover(self) -> None:
-        self._table = self._connect().open_table(_TABLE)
+        for path in (self.folder / self._manifest.table).rglob('*'):
+            refuse_link(path)  # or LanceDB would write where it leads
+        with self._read(self._manifest) as table:
+            self._table = table
         self._roll_back()
 
     def _roll_back(self) -> None:
@@ -155,48 +208,55 @@ class LanceStore(FolderStore):
 
     # -- changes -----------------------------------------------------------------------------
 
-    def _insert(self, rows: Rows, biases: np.ndarray) -> None:
+    def _change(self, gone: Sequence[str], rows: Optional[Rows], biases: np.ndarray) -> None:
+        old, changes = self._manifest, {}
+        if rows is not None:
+            changes = self._append(rows, biases)
+            if old.index is not None:
+                refuse_several_norms(changes['norms'], self)
+        with self._written() as table:
+            for start in range(0, len(gone), IDS):
+                table.delete(_among(gone[start : start + IDS]))
+            if rows is not None:
+                self._add_rows(table, rows, changes['types'])
+        changes['count'] = changes.get('count', old.count) - len(gone)
+        self._commit(items=self._table.version, **changes)
+
+    def _add_rows(self, table: 'Table', rows: Rows, metadata: dict[str, str]) -> None:
+        """Write rows into the table, whose columns become those of the metadata, too."""
         import pyarrow as pa
 
-        old = self._manifest
-        changes = self._append(rows, biases)
-        if old.index is not None:
-            refuse_several_norms(changes['norms'], self)
-        width = _padded(old.dim)
-        vectors = np.zeros((len(rows.ids), width), np.float32)
+        old, count = self._manifest, len(rows.ids)
+        width, types = _padded(old.dim), {**COLUMNS, **metadata}
+        vectors = np.zeros((count, width), np.float32)
         vectors[:, : old.dim] = rows.vectors
-        types = {**COLUMNS, **changes['types']}
         columns = dict(
-            number=pa.array(np.arange(old.next, old.next + len(rows.ids))),
+            number=pa.array(np.arange(old.next, old.next + count)),
             id=pa.array(rows.ids, pa.string()),
             vector=pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), width),
         )
         for name, values in rows.columns.items():
             if name in types:  # metadata that are None for all items have no type yet
                 columns[name] = pa.array(values, _arrow(types[name]))
-        with self._written() as table:
-            there = set(table.schema.names)
-            new = [pa.field(name, _arrow(types[name])) for name in types if name not in there]
-            if new:
-                table.add_columns(pa.schema(new))
-            for field in table.schema:
-                if field.name not in columns:
-                    columns[field.name] = pa.nulls(len(rows.ids), field.type)
-            table.add(pa.table({name: columns[name] for name in table.schema.names}))
-        self._commit(items=self._table.version, **changes)
-
-    def _remove(self, ids: Sequence[str]) -> None:
-        with self._written() as table:
-            for start in range(0, len(ids), IDS):
-                table.delete(_among(ids[start : start + IDS]))
-        self._commit(items=self._table.version, count=self._manifest.count - len(ids))
+        there = set(table.schema.names)
+        new = [pa.field(name, _arrow(types[name])) for name in types if name not in there]
+        if new:
+            table.add_columns(pa.schema(new))
+        for field in table.schema:
+            if field.name not in columns:
+                columns[field.name] = pa.nulls(count, field.type)
+        table.add(pa.table({name: columns[name] for name in table.schema.names}))
 
     def _persist(self) -> None:
         super()._persist()
         with self._written() as table:
             table.optimize(cleanup_older_than=NEVER)  # the valid version may be old
-        self._commit(items=self._table.version)
+        self._commit_version()
         self._table.optimize(cleanup_older_than=KEEP)
+        self._commit_version()
+
+    def _commit_version(self) -> None:
+        """Make the table's newest version valid, if it is not."""
         if self._table.version != self._manifest.items:
             self._commit(items=self._table.version)
 
@@ -235,12 +295,13 @@ class LanceStore(FolderStore):
         state, where = self._now(), as_sql(conditions)
         return [_best(state, query, k, where, transform, exact) for query in queries]
 
-    def _batches(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _batches(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         state = self._now()
         dim = state.manifest.dim
         for batch in state.table.search().select(['number', 'vector']).to_batches(BATCH):
             if len(batch):
-                yield batch['number'].to_numpy(), _matrix(batch['vector'])[:, :dim].copy()
+                numbers = batch['number'].to_numpy()
+                yield numbers, _matrix(batch['vector'])[:, :dim].copy(), state.biases[numbers]
 
     def _now(self) -> _State:
         self._current()
@@ -294,6 +355,39 @@ def _best(
         Hit(score, raw, items[key])
         for key, raw, score in zip(*(column.tolist() for column in found))
     ]
+
+
+def _name(manifest: Manifest) -> str:
+    """What LanceDB calls the table."""
+    return manifest.table.removesuffix('.lance')
+
+
+def _files(folder: Path, table: Path, version: int) -> list[str]:
+    """Files, as named from ``folder``, that a version of a table is made of.
+
+    The version names its data files and indices.  Of what is deleted it has numbers: all such files
+    that are there are meant, also those that only earlier versions read.
+    """
+    # LanceDB counts versions down, so that the newest comes first in a list of names.
+    names = (
+        table / '_versions' / f'{x}.manifest' for x in (f'{2**64 - 1 - version:020d}', version)
+    )
+    head = next(name for name in names if (folder / name).is_file())
+    said = (folder / head).read_bytes()
+    files = [head, *(table / _DELETED / path.name for path in _entries(folder / table / _DELETED))]
+    files += [
+        table / 'data' / path.name
+        for path in _entries(folder / table / 'data')
+        if path.name.encode() in said
+    ]
+    for index in _entries(folder / table / '_indices'):
+        if uuid.UUID(index.name).bytes in said:
+            files += [table / '_indices' / index.name / path.name for path in index.iterdir()]
+    return sorted(map(str, files))
+
+
+def _entries(folder: Path) -> list[Path]:
+    return [*folder.iterdir()] if folder.is_dir() else []
 
 
 def _names(state: _State) -> list[str]:

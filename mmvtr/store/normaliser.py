@@ -97,5 +97,18 @@ class Normaliser(NamedTuple):
         tensors = read_tensors(path, kind='normaliser')
         if sorted(tensors) != ['queries', 'row_biases', 'strictness', 'temperature']:
             raise RuntimeError(f'{path} is no normaliser: it holds {str(sorted(tensors))[:80]}')
-        numbers = (tensors[name].item() for name in ('temperature', 'strictness'))
-        return cls(tensors['queries'], tensors['row_biases'], *numbers)
+        queries, rows, *numbers = (
+            tensors[name] for name in ('queries', 'row_biases', 'temperature', 'strictness')
+        )
+        fits = queries.ndim == 2 and rows.shape == queries.shape[:1]
+        if not fits or any(x.numel() != 1 for x in numbers):
+            raise RuntimeError(f'{path} is no normaliser: its tensors do not fit each other')
+        return cls(queries.float(), rows.float(), *(x.item() for x in numbers))
+
+    def check(self, dim: int, path: Union[str, Path]) -> None:
+        """Raise RuntimeError unless its queries have the width of a store's vectors."""
+        if self.queries.shape[1] != dim:
+            raise RuntimeError(
+                f'{path} has queries of {self.queries.shape[1]} dimensions, the store vectors of '
+                f'{dim}: it is damaged, or of another store'
+            )

@@ -39,7 +39,8 @@ def read_old(folder: Union[str, Path]) -> OldIndex:
     folder = Path(folder)
     if not (folder / META).is_file():
         raise FileNotFoundError(f'{folder} holds no index: {META} is missing')
-    meta = json.loads((folder / META).read_text(encoding='utf-8'))
+    meta = _read_meta(folder / META)
+    _refuse_other_kinds(folder / VECTORS)
     normaliser = None
     if 'temperature' in meta:
         normaliser = _read_normaliser(
@@ -59,6 +60,34 @@ def remove_old(folder: Union[str, Path]) -> None:
     """Remove the files of an index that a store has taken the place of."""
     for name in (META, VECTORS, NORMALISER):
         Path(folder, name).unlink(missing_ok=True)
+
+
+def _read_meta(path: Path) -> dict[str, Any]:
+    """What is known of the items, of the kinds that it is to be."""
+    try:
+        meta = json.loads(path.read_text(encoding='utf-8'))
+        good = (
+            isinstance(meta['about'], dict)
+            and type(meta['dim']) is int
+            and all(isinstance(name, str) for name in meta['ids'])
+            and all(isinstance(name, str) for name in meta['paths'].values())
+            and all(type(meta.get(key, 1.0)) is float for key in ('temperature', 'strictness'))
+        )
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        raise RuntimeError(f'{path} is damaged, or describes no index: export again') from error
+    if not good:
+        raise RuntimeError(f'{path} is damaged, or describes no index: export again')
+    return meta
+
+
+def _refuse_other_kinds(path: Path) -> None:
+    """Of FAISS' kinds of index, some name further files, which are then opened for writing."""
+    with open(path, 'rb') as file:
+        kind = file.read(4)
+    if kind != b'IxFI':
+        raise RuntimeError(
+            f'{path} is damaged, or no flat index of inner products: it begins with {kind!r}'
+        )
 
 
 def _read_normaliser(path: Path, temperature: float, strictness: float) -> Normaliser:

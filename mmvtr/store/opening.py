@@ -25,6 +25,7 @@ def create_store(
     model: Optional[str] = None,
     about: Optional[Mapping[str, Any]] = None,
     online: Optional[Mapping[str, Any]] = None,
+    **of_folder: Any,
 ) -> GalleryStore:
     """A new, empty store, open for writing.
 
@@ -37,6 +38,7 @@ def create_store(
         about: where they come from, in types that json knows.
         online: keep a sample of the served queries: see
             :meth:`~mmvtr.store.folder.FolderStore.create`.
+        of_folder: further options of that.
 
     Raises:
         FileExistsError: there is a store.
@@ -50,7 +52,7 @@ def create_store(
             f'engine {str(engine)[:40]!r} and {str(location)[:80]} do not go together: lance and '
             'faiss keep a folder, qdrant a URL'
         )
-    options = dict(model=model, about=about, online=online)
+    options = dict(model=model, about=about, online=online, **of_folder)
     if engine == 'qdrant':
         from mmvtr.store.qdrant import QdrantStore
 
@@ -58,20 +60,24 @@ def create_store(
     return _FOLDERS[engine].create(location, dim, **options)
 
 
-def open_store(location: Union[str, Path], *, write: bool = False) -> GalleryStore:
+def open_store(
+    location: Union[str, Path], *, write: bool = False, verify: bool = True
+) -> GalleryStore:
     """A store that is there, whatever its engine.
 
     Args:
         location: as :func:`create_store`; a folder of an old index is read as well, and becomes a
             store when :meth:`~mmvtr.store.protocol.GalleryStore.persist` is called.
         write: whether it may be changed from here: one process at a time.
+        verify: see that LanceDB's files have the SHA-256 that they were written with, which reads
+            all vectors once: about 1 s for a GB.  Other files are always seen to have theirs.
 
     Raises:
         FileNotFoundError: there is none.
         ConnectionError: the URL does not answer.
         FolderInUse: another process writes there.
         ImportError: says what to install.
-        RuntimeError: a file is damaged.
+        RuntimeError: a file is damaged, or is a link.
     """
     if is_url(location):
         from mmvtr.store.qdrant import QdrantStore
@@ -82,10 +88,7 @@ def open_store(location: Union[str, Path], *, write: bool = False) -> GallerySto
         return FlatStore.of_old(folder, write=write)
     if not (folder / NAME).is_file():
         raise FileNotFoundError(f'{folder} holds no store: {NAME} and {META} are missing')
-    engine = Manifest.read(folder).engine
-    if engine not in _FOLDERS:
-        raise RuntimeError(f'{folder}: an unknown engine {str(engine)[:80]!r}')
-    return _FOLDERS[engine].open(folder, write=write)
+    return _FOLDERS[Manifest.read(folder).engine].open(folder, write=write, verify=verify)
 
 
 def is_url(location: Union[str, Path]) -> bool:

@@ -2,40 +2,41 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from abc import ABC, abstractmethod
-from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, Union
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence
 
 import numpy as np
 import torch
-from torch import Tensor
+from mmengine.logging import print_log
 
 from mmvtr.store.filters import Condition, parsed
 from mmvtr.store.items import (
     Hit,
     Item,
     Rows,
+    check_spans,
     checked_columns,
     checked_ids,
     checked_vectors,
     refuse_known,
     refuse_unknown,
 )
-from mmvtr.store.normaliser import TRANSFORMS, Normaliser
+from mmvtr.store.normaliser import Normaliser
 from mmvtr.store.online import Reservoir
-
-Vectors = Union[Tensor, np.ndarray]
-
-#: Items of which a refit finds the row biases; those of the columns are of all items.
-SAMPLE = 100_000
+from mmvtr.store.refits import Before, Refits, Vectors
 
 
-class GalleryStore(ABC):
+class GalleryStore(Refits, ABC):
     """Items with vectors and biases, found by inner product plus bias.
 
     An engine fills the methods that begin with an underscore; what is public is the same for all.
-    A change (:meth:`add`, :meth:`delete`, :meth:`refit`) is there as a whole or not at all.
+    A change (:meth:`add`, :meth:`delete`, :meth:`refit`, :meth:`undo`) is there as a whole or not
+    at all.
 
     Attributes:
         engine: its name.
@@ -90,6 +91,11 @@ class GalleryStore(ABC):
     def last_refit(self) -> Optional[dict[str, Any]]:
         """Options of the last refit."""
 
+    @property
+    def config(self) -> Optional[Path]:
+        """File of the config of the model, where the store keeps one."""
+        return None
+
     # -- changes -----------------------------------------------------------------------------
 
     def add(
@@ -103,6 +109,7 @@ class GalleryStore(ABC):
         sigmas: Optional[Sequence[Optional[float]]] = None,
         metadata: Optional[Mapping[str, Sequence[Any]]] = None,
         model: Optional[str] = None,
+        removing: Sequence[str] = (),
     ) -> None:
         """Add N items, which get their biases; those of the others stay as they are.
 
@@ -110,14 +117,16 @@ class GalleryStore(ABC):
             ids: N new ones.
             vectors: float [N, D], torch or numpy.
             paths: of the files.
-            starts, ends: seconds.
+            starts, ends: seconds from 0; where both are given, a start is before its end.
             sigmas: uncertainties.
             metadata: column -> N values of one type (str, int, float or bool), None allowed.
             model: fingerprint of what made the vectors, to be that of the store.
+            removing: ids of items that go in the same change; new ones may be called alike.
 
         Raises:
             ValueError: ids that occur twice or are there already, vectors of another model, width
-                or number or with entries that are not finite, a column that does not fit.
+                or number or with entries that are not finite, a column that does not fit, an id to
+                be removed that is not there.
             PermissionError: the store was opened for reading.
             OSError: it cannot be written; nothing has changed.
         """
@@ -129,10 +138,14 @@ class GalleryStore(ABC):
             raise ValueError(f'one vector an id expected: {len(ids)} ids, {len(vectors)} vectors')
         given = dict(path=paths, start=starts, end=ends, sigma=sigmas)
         columns, types = checked_columns(len(ids), given, metadata, self.types)
+        check_spans(columns['start'], columns['end'])
         columns['added'] = [time.time()] * len(ids)
+        gone = checked_ids(removing) if len(removing) else []
         with self._changing:
-            refuse_known(sorted(self._known(ids)))
-            self._insert(Rows(ids, vectors, columns, types), self._biases(vectors))
+            if gone:
+                refuse_unknown(sorted(set(gone) - self._known(gone)))
+            refuse_known(sorted(self._known(ids).difference(gone)))
+            self._change(gone, Rows(ids, vectors, columns, types), self._biases(vectors))
 
     def delete(self, ids: Sequence[str]) -> None:
         """Remove items.
@@ -146,60 +159,14 @@ class GalleryStore(ABC):
         with self._changing:
             known = self._known(ids)
             refuse_unknown([name for name in ids if name not in known])
-            self._remove(ids)
+            self._change(ids, None, np.zeros(0, np.float32))
 
-    def refit(
-        self,
-        queries: Optional[Vectors] = None,
-        *,
-        transform: Optional[str] = 'same',
-        temperature: Optional[float] = None,
-        iterations: Optional[int] = None,
-        strictness: Optional[float] = None,
-        sample: int = SAMPLE,
-        seed: int = 0,
-        device: Union[str, torch.device] = 'cpu',
-        model: Optional[str] = None,
-    ) -> None:
-        """Give all items new biases; vectors stay as they are, and readers see old or new biases.
-
-        Args:
-            queries: float [K, D], the bank; None: the sample of served queries.
-            transform: ``'sinkhorn'``, ``'unbalanced_sinkhorn'``, ``'inverted_softmax'``, None: no
-                biases any more; ``'same'`` as the last refit, at first Sinkhorn.
-            temperature: positive; default as the last refit, whose there must have been one.
-            iterations: of Sinkhorn-Knopp; default as the last refit, at first 4.
-            strictness: of the unbalanced one; default as the last refit with it, at first .8.
-            sample: items, drawn by ``seed``, that the row biases are found on; of fewer items all.
-            device: where it is computed.
-            model: as :meth:`add`.
-
-        Raises:
-            ValueError: an empty store or bank, a bank of another model or width, no temperature,
-                options that do not fit.
-            PermissionError, OSError: as :meth:`add`.
+    @contextmanager
+    def kept(self) -> Iterator['GalleryStore']:
+        """For one change, which is on disk when the block ends well; else nothing has changed, on
+        disk or in memory.
         """
-        self._check_writable()
-        self._check_model(model)
-        with self._changing:
-            if transform is None:
-                self._switch(None, self._zeros(), dict(transform=None))
-                return
-            options = self._options(transform, temperature, iterations, strictness)
-            bank = self._bank(queries)
-            if not self.count():
-                raise ValueError('refit: the store is empty')
-            normaliser = Normaliser.fit(
-                torch.from_numpy(bank).to(device),
-                torch.from_numpy(self._sampled(sample, seed)).to(device),
-                **options,
-            )
-            normaliser = normaliser._replace(
-                queries=normaliser.queries.cpu(), row_biases=normaliser.row_biases.cpu()
-            )
-            told = dict(options, num_queries=len(bank), online=queries is None)
-            told['strictness'] = normaliser.strictness
-            self._switch(normaliser, self._anew(normaliser, device), told)
+        yield self
 
     def persist(self) -> None:
         """Write what is in memory only, and put the files in order.
@@ -280,7 +247,7 @@ class GalleryStore(ABC):
         conditions = parsed(filter, self.types)
         if not self._count([]):
             raise ValueError('the store is empty')
-        hits = self._search(queries, k, conditions, transform, exact)
+        hits = self._search(queries, min(k, self._count([])), conditions, transform, exact)
         if record and self.online is not None and self.writable:
             self._serve(queries)
         return hits
@@ -307,12 +274,8 @@ class GalleryStore(ABC):
         """Which of the ids are there."""
 
     @abstractmethod
-    def _insert(self, rows: Rows, biases: np.ndarray) -> None:
-        """Add new rows and their biases, float32 [N]."""
-
-    @abstractmethod
-    def _remove(self, ids: Sequence[str]) -> None:
-        """Remove items that are there."""
+    def _change(self, gone: Sequence[str], rows: Optional[Rows], biases: np.ndarray) -> None:
+        """Remove items that are there, and add new rows and their biases, float32 [N]: as one."""
 
     @abstractmethod
     def _fetch(self, ids: Sequence[str]) -> list[Item]:
@@ -334,17 +297,24 @@ class GalleryStore(ABC):
         """Best first."""
 
     @abstractmethod
-    def _batches(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Keys [n] of the engine's own and vectors float32 [n, D] of all items, some at a time."""
+    def _batches(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Keys [n] of the engine's own, vectors float32 [n, D] and biases float32 [n] of all items,
+        some at a time.
+        """
 
     @abstractmethod
     def _switch(
         self,
         normaliser: Optional[Normaliser],
         biases: Iterable[tuple[np.ndarray, np.ndarray]],
-        options: dict[str, Any],
+        options: Optional[dict[str, Any]],
     ) -> None:
         """Take keys and biases of all items, some at a time, in place of the old ones."""
+
+    @property
+    @abstractmethod
+    def _before(self) -> Optional[Before]:
+        """What :meth:`_switch` has taken the place of, the last time."""
 
     @abstractmethod
     def _persist(self) -> None:
@@ -370,75 +340,17 @@ class GalleryStore(ABC):
             return np.zeros(len(vectors), np.float32)
         return normaliser.biases(torch.from_numpy(vectors)).numpy()
 
-    def _options(
-        self,
-        transform: str,
-        temperature: Optional[float],
-        iterations: Optional[int],
-        strictness: Optional[float],
-    ) -> dict[str, Any]:
-        last = self.last_refit or {}
-        if transform == 'same':
-            transform = last.get('transform') or TRANSFORMS[0]
-        if temperature is None:
-            temperature = last.get('temperature')
-        if temperature is None:
-            raise ValueError('refit: a temperature is needed, as there was no refit before')
-        if iterations is None:
-            iterations = last.get('iterations', 4)
-        if strictness is None:
-            before = last.get('transform') == transform == 'unbalanced_sinkhorn'
-            strictness = last['strictness'] if before else 0.8
-        return dict(
-            transform=transform,
-            temperature=float(temperature),
-            iterations=iterations,
-            strictness=strictness,
-        )
-
-    def _bank(self, queries: Optional[Vectors]) -> np.ndarray:
-        if queries is not None:
-            return checked_vectors(queries, self.dim, what='refit')
-        if self.online is None or not len(self.online):
-            raise ValueError(
-                'refit: no queries were given, and the store keeps none of those that it has served'
-            )
-        return self.online.queries()
-
-    def _sampled(self, most: int, seed: int) -> np.ndarray:
-        """float32 [min(N, most), D]: items drawn without replacement."""
-        count = self.count()
-        chosen = np.ones(count, dtype=bool)
-        if count > most:
-            chosen[:] = False
-            chosen[np.random.default_rng(seed).choice(count, most, replace=False)] = True
-        parts, start = [], 0
-        for _, vectors in self._batches():
-            parts.append(vectors[chosen[start : start + len(vectors)]])
-            start += len(vectors)
-        return np.concatenate(parts)
-
-    def _anew(
-        self, normaliser: Normaliser, device: Union[str, torch.device]
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        there = normaliser._replace(
-            queries=normaliser.queries.to(device), row_biases=normaliser.row_biases.to(device)
-        )
-        for keys, vectors in self._batches():
-            yield keys, there.biases(torch.from_numpy(vectors).to(device)).cpu().numpy()
-
-    def _zeros(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        for keys, _ in self._batches():
-            yield keys, np.zeros(len(keys), np.float32)
-
     def _serve(self, queries: np.ndarray) -> None:
-        """Offer queries to the sample; refit from it where that is due."""
+        """Offer queries to the sample; refit from it where that is due, and it is enough for it."""
         with self._changing:
             before = self.online.seen
             self.online.offer(queries)
             every = self.refit_every
             if every and before // every != self.online.seen // every:
-                self.refit()
+                try:
+                    self.refit()
+                except ValueError as error:  # who has only searched is answered
+                    print_log(f'{self}: no refit now: {error}', 'current', logging.WARNING)
 
     #: Served queries after which a refit follows by itself; None: only when asked.
     refit_every: Optional[int] = None

@@ -20,7 +20,7 @@ from mmvtr.store.filters import Condition
 from mmvtr.store.items import COLUMNS, Hit, Item, Rows, norms_of, refuse_several_norms
 from mmvtr.store.normaliser import Normaliser
 from mmvtr.store.online import reservoir_of
-from mmvtr.store.protocol import GalleryStore
+from mmvtr.store.protocol import Before, GalleryStore
 from mmvtr.store.rerank import Found, best_with_bias
 
 #: Points in one request.
@@ -136,19 +136,30 @@ class QdrantStore(GalleryStore):
     @property
     def normaliser(self) -> Optional[Normaliser]:
         state = self._now()
-        if state['bank'] is None:
+        return self._fitted_by(state['bank'], state['refit'])
+
+    @property
+    def _before(self) -> Optional[Before]:
+        before = self._now().get('before')  # those of older versions have none
+        if before is None:
             return None
-        if self._fitted[0] != state['bank']:
-            mine = _must(_is('_bank', state['bank']))
+        return Before(self._fitted_by(before['bank'], before['refit']), before['refit'])
+
+    def _fitted_by(self, bank: Optional[str], refit: Any) -> Optional[Normaliser]:
+        """The normaliser of that name; None of none."""
+        if bank is None:
+            return None
+        if self._fitted[0] != bank:
+            mine = _must(_is('_bank', bank))
             points = [*self._points(f'{self.name}.bank', mine, vectors=True)]
             points.sort(key=lambda point: point.payload['number'])
             normaliser = Normaliser(
                 torch.tensor([point.vector for point in points]),
                 torch.tensor([point.payload['row_bias'] for point in points]),
-                state['refit']['temperature'],
-                state['refit']['strictness'],
+                refit['temperature'],
+                refit['strictness'],
             )
-            self._fitted = state['bank'], normaliser
+            self._fitted = bank, normaliser
         return self._fitted[1]
 
     def index(self, *, candidates: int = 100, effort: int = 128) -> None:
@@ -208,10 +219,12 @@ class QdrantStore(GalleryStore):
             for key, which in (('_made', later), ('_gone', now)):
                 ask.delete(self.name, models.FilterSelector(filter=_must(_within(key, which))))
             ask.delete_payload(self.name, ['_gone'], _must(_within('_gone', later)))
+            kept = {state['bank'], (state.get('before') or {}).get('bank')}
             for tag in state['rubbish']:
                 ask.delete_payload(self.name, [tag], models.Filter(must=[]))
-                bank = models.FilterSelector(filter=_must(_is('_bank', tag)))
-                ask.delete(f'{self.name}.bank', bank)
+                if tag not in kept:
+                    bank = models.FilterSelector(filter=_must(_is('_bank', tag)))
+                    ask.delete(f'{self.name}.bank', bank)
         if state['rubbish']:
             state = {**state, 'rubbish': []}
             self._write(state)
@@ -232,44 +245,56 @@ class QdrantStore(GalleryStore):
 
     # -- changes -----------------------------------------------------------------------------
 
-    def _insert(self, rows: Rows, biases: np.ndarray) -> None:
-        models, old = _models(), self._collected()
-        types = {**old['types'], **rows.types}
-        norms = norms_of(rows.vectors, old['norms'])
-        if old['index'] is not None:
-            refuse_several_norms(norms, self)
+    def _change(self, gone: Sequence[str], rows: Optional[Rows], biases: np.ndarray) -> None:
+        old = self._collected()
+        changes = dict(count=old['count'] - len(gone))
+        if rows is not None:
+            changes['norms'] = norms_of(rows.vectors, old['norms'])
+            if old['index'] is not None:
+                refuse_several_norms(changes['norms'], self)
+        keys = self._keys(gone)
+        for start in range(0, len(gone), BATCH):
+            points = [keys[name] for name in gone[start : start + BATCH]]
+            with self._asked() as ask:
+                ask.set_payload(self.name, dict(_gone=old['commit'] + 1), points)
+        if rows is not None:
+            self._add_points(rows, biases, old, keys)
+            highest = max(float(biases.max()), old['highest'] if old['count'] else -np.inf)
+            types = {**old['types'], **rows.types}
+            changes.update(highest=highest, types=types, count=changes['count'] + len(rows.ids))
+        self._commit(old, **changes)
+
+    def _keys(self, ids: Sequence[str]) -> dict[str, str]:
+        """Under which key each item that is there is kept."""
+        return {item.payload['id']: item.id for item in self._found(ids, vectors=False)}
+
+    def _add_points(
+        self, rows: Rows, biases: np.ndarray, old: State, taken: Mapping[str, str]
+    ) -> None:
+        """Write points that nobody sees yet, beside those of the same names that will go."""
+        models = _models()
         for start in range(0, len(rows.ids), BATCH):
             points = []
             for i in range(start, min(start + BATCH, len(rows.ids))):
-                payload = {name: values[i] for name, values in rows.columns.items()}
-                payload.update(id=rows.ids[i], _made=old['commit'] + 1)
+                name = rows.ids[i]
+                payload = {column: values[i] for column, values in rows.columns.items()}
+                payload.update(id=name, _made=old['commit'] + 1)
                 payload[old['bias']] = float(biases[i])
+                key = next(key for key in _both_keys(name) if key != taken.get(name))
                 vector = rows.vectors[i].tolist()
-                points.append(
-                    models.PointStruct(id=_key(rows.ids[i]), vector=vector, payload=payload)
-                )
+                points.append(models.PointStruct(id=key, vector=vector, payload=payload))
             with self._asked() as ask:
                 ask.upsert(self.name, points)
-        highest = max(float(biases.max()), old['highest'] if old['count'] else -np.inf)
-        count = old['count'] + len(rows.ids)
-        self._commit(old, types=types, norms=norms, highest=highest, count=count)
-
-    def _remove(self, ids: Sequence[str]) -> None:
-        old = self._collected()
-        for start in range(0, len(ids), BATCH):
-            points = [_key(name) for name in ids[start : start + BATCH]]
-            with self._asked() as ask:
-                ask.set_payload(self.name, dict(_gone=old['commit'] + 1), points)
-        self._commit(old, count=old['count'] - len(ids))
 
     def _switch(
         self,
         normaliser: Optional[Normaliser],
         biases: Iterable[tuple[np.ndarray, np.ndarray]],
-        options: dict[str, Any],
+        options: Optional[dict[str, Any]],
     ) -> None:
         models, old = _models(), self._collected()
         tag = f'_b{old["commit"] + 1}'
+        earlier = (old.get('before') or {}).get('bank')
         old = {**old, 'rubbish': [tag]}
         self._write(old)  # so that the next change knows what a kill leaves behind
         highest = -np.inf
@@ -293,7 +318,8 @@ class QdrantStore(GalleryStore):
             bank=None if normaliser is None else tag,
             highest=highest if old['count'] else 0.0,
             refit=options,
-            rubbish=[old['bias']],
+            before=dict(bank=old['bank'], refit=old['refit']),
+            rubbish=[old['bias'], *([] if earlier is None else [earlier])],
         )
 
     def _write_bank(self, normaliser: Normaliser, tag: str) -> None:
@@ -353,16 +379,20 @@ class QdrantStore(GalleryStore):
     # -- answers -----------------------------------------------------------------------------
 
     def _known(self, ids: Sequence[str]) -> set[str]:
-        return {item.id for item in self._fetch(ids, vectors=False)}
+        return {point.payload['id'] for point in self._found(ids, vectors=False)}
 
-    def _fetch(self, ids: Sequence[str], *, vectors: bool = True) -> list[Item]:
-        state, items = self._now(), []
+    def _fetch(self, ids: Sequence[str]) -> list[Item]:
+        return [_item(point, self._state) for point in self._found(ids, vectors=True)]
+
+    def _found(self, ids: Sequence[str], *, vectors: bool) -> list[Any]:
+        """Points of the items that are there."""
+        state, points = self._now(), []
         for start in range(0, len(ids), BATCH):
-            keys = [_key(name) for name in ids[start : start + BATCH]]
+            keys = [key for name in ids[start : start + BATCH] for key in _both_keys(name)]
             with self._asked() as ask:
                 found = ask.retrieve(self.name, keys, with_vectors=vectors)
-            items += [_item(point, state) for point in found if _seen(point.payload, state)]
-        return items
+            points += [point for point in found if _seen(point.payload, state)]
+        return points
 
     def _count(self, conditions: Sequence[Condition]) -> int:
         state = self._now()
@@ -418,15 +448,15 @@ class QdrantStore(GalleryStore):
             for row, raw, score in zip(*(column.tolist() for column in found))
         ]
 
-    def _batches(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        batch: list[Any] = []
-        for point in self._points(self.name, _visible(self._now(), []), vectors=True):
+    def _batches(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        state, batch = self._now(), []
+        for point in self._points(self.name, _visible(state, []), vectors=True):
             batch.append(point)
             if len(batch) == BATCH:
-                yield _columns(batch)
+                yield _columns(batch, state['bias'])
                 batch = []
         if batch:
-            yield _columns(batch)
+            yield _columns(batch, state['bias'])
 
     def _points(self, collection: str, where: Any, *, vectors: bool) -> Iterator[Any]:
         offset = None
@@ -475,6 +505,7 @@ def _empty(
         bias='_b0',
         bank=None,
         refit=None,
+        before=None,
         index=None,
         rubbish=[],
         seen=0,
@@ -522,9 +553,10 @@ def _item(point: Any, state: State) -> Item:
     return Item(*columns, payload[state['bias']], metadata, vector)
 
 
-def _columns(points: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+def _columns(points: Sequence[Any], bias: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     keys = np.array([point.id for point in points], dtype=object)
-    return keys, np.array([point.vector for point in points], np.float32)
+    vectors = np.array([point.vector for point in points], np.float32)
+    return keys, vectors, np.array([point.payload[bias] for point in points], np.float32)
 
 
 def _number(point: Any) -> int:
@@ -533,6 +565,11 @@ def _number(point: Any) -> int:
 
 def _key(name: str) -> str:
     return str(uuid.uuid5(SPACE, name))
+
+
+def _both_keys(name: str) -> tuple[str, str]:
+    """Keys that an item may have: the second where one of its name goes in the same change."""
+    return _key(name), _key(f'{name}\0')  # which no name holds
 
 
 def _models() -> Any:

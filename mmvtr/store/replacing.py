@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Iterator, Union
 
 from mmvtr.storage import FolderLock
-from mmvtr.store.manifest import NAME
-from mmvtr.store.old import remove_old
+from mmvtr.store.folder import FolderStore
+from mmvtr.store.manifest import FILES, NAME, PART, Manifest, sweep
+from mmvtr.store.old import META, remove_old
 from mmvtr.store.opening import create_store
-from mmvtr.store.protocol import GalleryStore
 
-_FILES = ('biases-*.f32', 'normaliser-*.safetensors', 'items-*.safetensors', 'queue.safetensors')
-_PART = '.new'
+
+def holds_gallery(folder: Union[str, Path]) -> bool:
+    """Whether there is a store, or an index of an older version."""
+    return any(Path(folder, name).exists() for name in (NAME, META))
 
 
 @contextmanager
-def replace_store(folder: Union[str, Path], dim: int, **options: Any) -> Iterator[GalleryStore]:
+def replace_store(folder: Union[str, Path], dim: int, **options: Any) -> Iterator[FolderStore]:
     """A new store, which takes the place of what ``folder`` holds when the block ends well.
 
-    Other files of the folder stay.  A kill before the end of the block leaves the old store.
+    Other files of the folder stay.  At every moment the old store or the new one is there, whole:
+    the files of the new one are called otherwise, and lie beside those of the old one when
+    ``store.json`` takes its place in one rename.  Only then those of the old one are removed.
 
     Args:
         folder: is made where it is missing.
@@ -33,21 +38,27 @@ def replace_store(folder: Union[str, Path], dim: int, **options: Any) -> Iterato
         ImportError, ValueError, OSError: as of :func:`~mmvtr.store.opening.create_store`.
     """
     folder = Path(folder)
-    part = folder / _PART
+    part = folder / PART
     lock = FolderLock(folder)
     lock.take()
     try:
         shutil.rmtree(part, ignore_errors=True)
-        with create_store(part, dim, **options) as store:
+        with create_store(part, dim, first=_unused(folder), **options) as store:
             yield store
-        (folder / NAME).unlink(missing_ok=True)
+        manifest = Manifest.read(part)
+        for name in manifest.files():
+            if (part / name).exists():
+                os.replace(part / name, folder / name)
+        os.replace(part / NAME, folder / NAME)
         remove_old(folder)
-        shutil.rmtree(folder / 'items.lance', ignore_errors=True)
-        for pattern in _FILES:
-            for path in folder.glob(pattern):
-                path.unlink()
-        for path in sorted(part.iterdir(), key=lambda path: path.name == NAME):  # it comes last
-            os.replace(path, folder / path.name)
+        sweep(folder, manifest.files())
     finally:
         shutil.rmtree(part, ignore_errors=True)
         lock.release()
+
+
+def _unused(folder: Path) -> int:
+    """A number that no file of a store in the folder is called by."""
+    stores = '|'.join(FILES.values())
+    names = [path.name for path in folder.iterdir() if re.fullmatch(stores, path.name)]
+    return 1 + max((int(x) for name in names for x in re.findall(r'-(\d+)\.', name)), default=0)

@@ -142,11 +142,19 @@ def test_changes(client, place, folder):
     assert open_store(place).count() == 8
     assert client('GET', '/video?id=new')[0] == 200
     before = client.search(text='hello', k=8)['hits']
-    status, _, said = client.change('/refit', texts=['hello', 'you', 'q'], temperature=0.5)
+    texts = ['hello', 'you', 'q']
+    status, _, said = client.change('/refit', texts=texts)
+    assert status == 422 and '3 different queries are too few for 8 items' in said['error']
+    status, _, said = client.change('/refit', texts=texts, temperature=0.5, fewer=True)
     assert status == 200 and said['num_queries'] == 3 and said['temperature'] == 0.5
+    assert said['moved']['queries'] == 3 and said['moved']['largest'] > 0
     assert [x['bias'] for x in client.search(text='hello', k=8)['hits']] != [
         x['bias'] for x in before
     ]
+    status, _, said = client.change('/undo')
+    assert status == 200 and said['moved']['largest'] > 0
+    again = client.search(text='hello', k=8)['hits']
+    assert [x['bias'] for x in again] == pytest.approx([x['bias'] for x in before], abs=1e-6)
     assert client.change('/delete', ids=['new', 'a'])[2] == dict(items=6)
     assert client.error('GET', '/video?id=new')[0] == 404
     assert {item.id for item in open_store(place).get(list('bcdefg'))} == set('bcdefg')
@@ -198,6 +206,7 @@ def test_what_is_refused(client, folder, place):
         ('/add', dict(items=[dict(id='z', vector=[1.0, 0.0])])),
         ('/delete', dict(ids=['a'])),
         ('/refit', dict(texts=['a'])),
+        ('/undo', dict()),
     ):
         for given in ({}, dict(Authorization='Bearer no'), dict(Authorization='Basic a')):
             status, said = client.error('POST', path, body, **given)

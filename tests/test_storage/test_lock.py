@@ -1,5 +1,7 @@
 """The lock of a folder: one holder, who lives."""
 
+import errno
+import fcntl
 import json
 import os
 import signal
@@ -142,14 +144,47 @@ def test_who_has_lost_it_ends(tmp_path):
     child.start()
     wait_until((tmp_path / 'held').exists)
     os.kill(child.pid, signal.SIGSTOP)
-    (tmp_path / 'work' / '.lock').unlink()
-    with FolderLock(tmp_path / 'work') as lock:
+    write_lock(tmp_path / 'work', host='elsewhere', pid=77)
+    os.kill(child.pid, signal.SIGCONT)
+    child.join(20)
+    assert child.exitcode == 1
+    assert 'was taken over by process 77 of elsewhere' in log.read_text()
+    assert json.loads((tmp_path / 'work' / '.lock').read_text())['pid'] == 77
+
+
+def test_a_deleted_lock_lets_nobody_in(tmp_path):
+    """Whoever deletes the file by hand while a process writes."""
+    with FolderLock(tmp_path) as lock:
         lock.take()
-        os.kill(child.pid, signal.SIGCONT)
-        child.join(20)
-        assert child.exitcode == 1
-        assert f'was taken over by process {os.getpid()} of ' in log.read_text()
-        assert json.loads((tmp_path / 'work' / '.lock').read_text())['pid'] == os.getpid()
+        for _ in range(2):
+            (tmp_path / '.lock').unlink()
+            with pytest.raises(FolderInUse, match='its lock .* was deleted, but the process that'):
+                FolderLock(tmp_path).take()
+            assert not (tmp_path / '.lock').exists()
+            lock._place()  # as the holder does when it looks next
+    with FolderLock(tmp_path) as other:
+        assert other.take() is None
+
+
+def test_children_of_who_is_gone_do_not_keep_it(tmp_path):
+    """A worker that outlives a killed training has its folder open."""
+    folder = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    write_lock(tmp_path, pid=gone())
+    with FolderLock(tmp_path) as lock:
+        assert 'is taken over from process' in lock.take()
+    os.close(folder)
+
+
+def test_without_locks_of_folders(tmp_path, monkeypatch):
+    def none(*args):
+        raise OSError(errno.ENOTSUP, 'not supported')
+
+    monkeypatch.setattr(fcntl, 'flock', none)
+    with FolderLock(tmp_path) as lock:
+        assert lock.take() is None
+        with pytest.raises(FolderInUse, match='is in use by process'):
+            FolderLock(tmp_path).take()
 
 
 def in_child_log(log, function, *args):

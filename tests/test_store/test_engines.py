@@ -90,7 +90,7 @@ def test_the_whole_way(tmp_path, engine):
     raw = QUERIES.astype(float) @ GALLERY.astype(float).T
     with filled(tmp_path, engine) as store:
         assert_best(store.search(QUERIES, 7), raw, NAMES, 7)
-        store.refit(BANK, temperature=0.05)
+        store.refit(BANK, temperature=0.05, fewer=True)
         biases = biases_by_hand(BANK, GALLERY)
         assert_best(store.search(QUERIES, 7), raw + biases, NAMES, 7)
         assert_best(store.search(QUERIES, 7, transform=False), raw, NAMES, 7)
@@ -123,7 +123,7 @@ def test_the_whole_way(tmp_path, engine):
 def test_biases_are_those_of_the_normaliser(tmp_path, engine):
     fit = dict(transform='inverted_softmax', temperature=0.1)
     with filled(tmp_path, engine) as store:
-        store.refit(BANK, **fit)
+        store.refit(BANK, **fit, fewer=True)
         gallery, bank = torch.from_numpy(GALLERY), torch.from_numpy(BANK)
         expected = Normaliser.fit(bank, gallery, iterations=0, **fit).biases(gallery)
         found = np.array([item.bias for item in store.get(NAMES)])
@@ -131,7 +131,7 @@ def test_biases_are_those_of_the_normaliser(tmp_path, engine):
         store.refit(transform=None)
         assert store.normaliser is None
         assert {item.bias for item in store.get(NAMES)} == {0.0}
-        store.refit(BANK, temperature=0.1, sample=50)  # rows of some, columns of all
+        store.refit(BANK, temperature=0.1, sample=50, fewer=True)  # rows of some, columns of all
         assert len({item.bias for item in store.get(NAMES)}) > 250
 
 
@@ -147,7 +147,7 @@ def test_biases_are_those_of_the_normaliser(tmp_path, engine):
 )
 def test_filters(tmp_path, engine, given, expected):
     with filled(tmp_path, engine) as store:
-        store.refit(BANK, temperature=0.05)
+        store.refit(BANK, temperature=0.05, fewer=True)
         meant = [i for i in range(300) if expected(i)]
         assert store.count(given) == len(meant)
         scores = QUERIES.astype(float) @ GALLERY.astype(float).T + biases_by_hand(BANK, GALLERY)
@@ -234,10 +234,10 @@ def test_folders_that_cannot_be_opened(tmp_path, engine):
     with pytest.raises(PermissionError, match='opened for reading'):
         reader.add(['a'], GALLERY[:1])
     said = json.loads((tmp_path / 'store.json').read_text())
-    (tmp_path / 'store.json').write_text(json.dumps(dict(said, format=2)))
-    with pytest.raises(RuntimeError, match='store.json is of format 2, expected 1'):
+    (tmp_path / 'store.json').write_text(json.dumps(dict(said, format=3)))
+    with pytest.raises(RuntimeError, match='store.json is of format 3, expected 2'):
         open_store(tmp_path)
-    (tmp_path / 'store.json').write_text('{"format": 1')
+    (tmp_path / 'store.json').write_text('{"format": 2')
     with pytest.raises(RuntimeError, match='store.json is damaged'):
         open_store(tmp_path)
 
@@ -250,7 +250,7 @@ def test_a_reader_sees_what_a_writer_has_done(tmp_path):
         store.add(['new'], GALLERY[40:41])
         assert reader.count() == 31 and reader.get(['new'])[0].bias == 0
         files = {f.name: f.stat().st_mtime_ns for f in tmp_path.rglob('*') if f.suffix == '.lance'}
-        store.refit(BANK, temperature=0.05)
+        store.refit(BANK, temperature=0.05, fewer=True)
         assert files == {  # no byte of a vector is written anew
             f.name: f.stat().st_mtime_ns for f in tmp_path.rglob('*') if f.suffix == '.lance'
         }
@@ -268,7 +268,7 @@ def test_an_index_that_looks_everywhere_is_exact(tmp_path, engine, form):
     pytest.importorskip(NEEDS[engine])
     gallery = GALLERY[:260]
     with filled(tmp_path, engine, count=258) as store:
-        store.refit(BANK, temperature=0.05)
+        store.refit(BANK, temperature=0.05, fewer=True)
         store.index(form, partitions=4, probes=4, candidates=300)
         store.add(['a', 'b'], gallery[258:])
         names = NAMES[:258] + ['a', 'b']

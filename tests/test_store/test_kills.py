@@ -46,7 +46,7 @@ def work(folder, journal, done):
                 names = [f'{step}-{i}' for i in range(BATCH)]
                 store.add(names, vectors(step), metadata=dict(step=[step] * BATCH))
             elif step % 4 == 1:
-                store.refit(vectors(step), temperature=temperature(step))
+                store.refit(vectors(step), temperature=temperature(step), fewer=True)
             elif step % 4 == 2:
                 store.delete(after(step)[0][:GONE])
             store.persist() if step % 4 == 3 or store.engine == 'faiss' else None

@@ -93,7 +93,7 @@ def test_a_refit_every_so_many_queries(tmp_path):
     online = dict(capacity=8, refit_every=10)
     with create_store(tmp_path, DIM, engine='faiss', online=online) as store:
         store.add([str(i) for i in range(20)], vectors(1, 20))
-        store.refit(vectors(3, 9), temperature=0.1)
+        store.refit(vectors(3, 9), temperature=0.1, fewer=True)
         before = store.normaliser
         store.search(vectors(4, 9))
         assert store.normaliser is before

@@ -38,7 +38,7 @@ SAID = [
     ('test', r'checkpoint chosen on val'),
     ('rehearse', r'own_dvtr_c2v: 2 of 2 steps'),
     ('train', r'Testing the weights of .*own_dvtr_c2v'),
-    ('export_index', r'index: 20 videos of the test set, raw scores'),
+    ('export_index', r'index: 20 videos of the whole set, raw scores'),
     ('search', r'a dog runs\n +1  (more/)?clip\d+  [-\d.]+  my_clips/'),
     ('search', r'index: 21 videos, 1 of them new'),
     ('find_moments', r'a dog runs\n +1  (more/)?clip\d+  [-\d.]+  \d\.\d-\d\.\d s  my_clips/'),

@@ -195,7 +195,7 @@ def filled(store: GalleryStore, data: Made, count: int) -> None:
     for first in range(0, count, 20_000):
         rows = range(first, min(first + 20_000, count))
         store.add([str(row) for row in rows], data.gallery[rows.start : rows.stop])
-    store.refit(data.bank, temperature=TEMPERATURE, sample=20_000)
+    store.refit(data.bank, temperature=TEMPERATURE, sample=20_000, fewer=True)
 
 
 def measure(

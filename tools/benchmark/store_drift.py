@@ -97,7 +97,7 @@ def drifted(seed: int, folder: Path) -> dict[str, Figures]:
         store.search(world.queries(SERVED, MIXES[1])[0], 1)
         store.refit()
         rows['after a refit from served queries'] = figures(store, days[1])
-        store.refit(world.queries(CAPACITY, MIXES[1])[0])
+        store.refit(world.queries(CAPACITY, MIXES[1])[0], fewer=True)
         rows['(a bank of the new mix alone)'] = figures(store, days[1])
     return rows
 

@@ -85,7 +85,6 @@ def from_data(data: Any, folder: Path, *, name: str) -> Config:
         raise ValueError(f'{name}: expected a config, found a {type(data).__name__}')
     data = copy.deepcopy(data)
     _require_parts(data, name)
-    refuse_code(data, name)
     for where, entry, key in _file_keys(data):
         if not is_file_name(entry[key]):
             raise ValueError(
@@ -95,8 +94,23 @@ def from_data(data: Any, folder: Path, *, name: str) -> Config:
         if not path.is_file():
             raise FileNotFoundError(f'{name}: {where} names {entry[key]}, which is missing')
         entry[key] = str(path)
+    return as_config(data, name)
+
+
+def as_config(data: Mapping[str, Any], name: str) -> Config:
+    """The config of a retriever that somebody else may have written, of which nothing was run.
+
+    Args:
+        data: as json gives it.
+        name: what error messages call it.
+
+    Raises:
+        ValueError: it is no config of a retriever, or asks for code (:func:`refuse_code`).
+    """
+    _require_parts(data, name)
+    refuse_code(data, name)
     try:
-        return Config(data)
+        return Config(dict(data))
     except KeyError as error:  # a name that mmengine keeps for itself
         raise ValueError(f'{name}: {str(error.args[0])[:200]}') from error
 

@@ -1,0 +1,63 @@
+"""SHA-256 of files, and one that a file of json or of tensors carries in its own text.
+
+The writer leaves room for the digest, ``"sha256": "000..."``, in the json that begins the file.
+The digest is that of all bytes with the room still filled by zeros.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+from typing import BinaryIO, Optional, Union
+
+#: What stands in the place of a digest until it is known.
+ROOM = '0' * 64
+
+_FIELD = re.compile(rb'"sha256": ?"(.{64})"', re.DOTALL)
+_PIECE = 1 << 20
+
+
+def file_digest(path: Union[str, Path]) -> str:
+    """Hexadecimal SHA-256 of a file, which may be of any size.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    digest = hashlib.sha256()
+    with open(path, 'rb') as file:
+        _read_into(digest, file)
+    return digest.hexdigest()
+
+
+def write_with_digest(content: bytes, file: BinaryIO) -> None:
+    """Write content whose first field ``sha256`` is :data:`ROOM`, with the digest in its place."""
+    start, end = _FIELD.search(content).span(1)
+    view = memoryview(content)
+    file.write(view[:start])
+    file.write(hashlib.sha256(content).hexdigest().encode())
+    file.write(view[end:])
+
+
+def own_digest_holds(head: bytes, rest: BinaryIO) -> Optional[bool]:
+    """Whether the digest that a file carries is that of the file.
+
+    Args:
+        head: its first bytes, which hold the field.
+        rest: the file, open behind them.
+
+    Returns:
+        None where there is no such field.
+    """
+    found = _FIELD.search(head)
+    if found is None:
+        return None
+    start, end = found.span(1)
+    digest = hashlib.sha256(head[:start] + ROOM.encode() + head[end:])
+    _read_into(digest, rest)
+    return digest.hexdigest().encode() == found[1]
+
+
+def _read_into(digest: hashlib._Hash, file: BinaryIO) -> None:
+    while piece := file.read(_PIECE):
+        digest.update(piece)
