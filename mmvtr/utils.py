@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import difflib
 import os
 import zlib
@@ -157,6 +158,35 @@ def _file_or_name(path: str) -> Path:
     except (ValueError, FileNotFoundError) as error:
         hint = f'; {error}'
     raise SystemExit(f'error: config {path} does not exist{hint}')
+
+
+def parse_one_checkpoint(
+    parser: argparse.ArgumentParser, *, more: Optional[str] = None
+) -> argparse.Namespace:
+    """The command line of a tool that takes one CHECKPOINT, ``args.checkpoint``.
+
+    Args:
+        parser: has the argument ``checkpoint``.
+        more: name of a later argument that takes any number of words, where further checkpoints
+            would be lost in silence.
+
+    Raises:
+        SystemExit: there are several checkpoints (names them), as of ``best_*.pth``, or unknown
+            arguments.
+    """
+    args, rest = parser.parse_known_args()
+    words = [] if more is None else getattr(args, more)
+    files = [word for word in words if word.endswith(('.pth', '.pt', '.safetensors'))]
+    if any(word.startswith('-') for word in rest) or (rest and more is not None and not files):
+        parser.error(f'unrecognized arguments: {" ".join(rest)}')
+    given = [*filter(None, [args.checkpoint]), *(rest if more is None else files)]
+    if len(given) > 1:
+        raise SystemExit(
+            f'error: {parser.prog} takes one CHECKPOINT, not {len(given)} ({", ".join(given)}): '
+            'name the one that is meant'
+        )
+    args.checkpoint = given[0] if given else None
+    return args
 
 
 def _unfold(options: dict[str, Any], shortcuts: dict[str, list[str]]) -> dict[str, Any]:

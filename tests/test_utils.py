@@ -1,5 +1,6 @@
 """Configs from the command line, and registration without a Runner."""
 
+import argparse
 import copy
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from mmvtr import utils
 from mmvtr.utils import (
     forget_pretrained,
     load_config,
+    parse_one_checkpoint,
     register_all_modules,
 )
 
@@ -143,3 +145,51 @@ def test_the_configs_of_a_checkout_and_of_a_wheel(tmp_path, monkeypatch):
     assert utils.named_config('mine') == package / '.mim/configs/mine.py'
     with pytest.raises(ValueError, match="no config 'mime'; near it: mine"):
         utils.named_config('mime')
+
+
+def parsed(monkeypatch, *words, optional=False, more=None):
+    """What a tool of one checkpoint makes of its command line."""
+    parser = argparse.ArgumentParser(prog='look.py')
+    parser.add_argument('config')
+    parser.add_argument('checkpoint', nargs='?' if optional else None)
+    if more:
+        parser.add_argument(more, nargs='+')
+    parser.add_argument('--out')
+    monkeypatch.setattr('sys.argv', ['look.py', *words])
+    return parse_one_checkpoint(parser, more=more)
+
+
+@pytest.mark.parametrize('optional', [False, True])
+def test_one_checkpoint(monkeypatch, optional):
+    args = parsed(monkeypatch, 'c.py', 'a.pth', '--out', 'x', optional=optional)
+    assert (args.config, args.checkpoint, args.out) == ('c.py', 'a.pth', 'x')
+
+
+def test_no_checkpoint_and_one_behind_an_option(monkeypatch):
+    assert parsed(monkeypatch, 'c.py', '--out', 'x', optional=True).checkpoint is None
+    assert parsed(monkeypatch, 'c.py', '--out', 'x', 'a.pth', optional=True).checkpoint == 'a.pth'
+
+
+@pytest.mark.parametrize(
+    'words, more',
+    [
+        (['a.pth', 'b.pth'], None),
+        (['best_x_epoch_1.pth', 'best_x_epoch_2.pth', '--out', 'x'], None),
+        (['a.pth', '--out', 'x', 'weights'], None),
+        (['a.pth', 'b.safetensors', 'a dog runs'], 'texts'),
+        (['a.pth', 'b.pth', 'c.pth', 'a dog'], 'texts'),
+    ],
+)
+def test_several_checkpoints_are_refused_by_name(monkeypatch, words, more):
+    with pytest.raises(SystemExit) as error:
+        parsed(monkeypatch, 'c.py', *words, more=more)
+    given = [w for w in words if '.' in w or w == 'weights']
+    told = f'look.py takes one CHECKPOINT, not {len(given)} ({", ".join(given)}): name the one'
+    assert told in str(error.value)
+
+
+@pytest.mark.parametrize('more, rest', [(None, ['--k', '3']), ('texts', ['--out', 'x', 'a dog'])])
+def test_other_arguments_are_unrecognized(monkeypatch, capsys, more, rest):
+    with pytest.raises(SystemExit):
+        parsed(monkeypatch, 'c.py', 'a.pth', *(['a cat'] if more else []), *rest, more=more)
+    assert 'unrecognized arguments: ' in capsys.readouterr().err

@@ -14,7 +14,7 @@ from typing import Any, Optional
 
 from mmengine.config import Config, DictAction
 
-from mmvtr.utils import load_config
+from mmvtr.utils import load_config, parse_one_checkpoint
 
 
 def parse_args() -> argparse.Namespace:
@@ -34,7 +34,7 @@ def parse_args() -> argparse.Namespace:
         '16384; token-wise models store the tokens of each)',
     )
     add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
-    return parser.parse_args()
+    return parse_one_checkpoint(parser)
 
 
 class Sample:

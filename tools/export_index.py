@@ -27,7 +27,7 @@ from typing import Any, Iterator, Optional
 
 from mmengine.config import Config, DictAction
 
-from mmvtr.utils import load_config
+from mmvtr.utils import load_config, parse_one_checkpoint
 
 
 def parse_args() -> argparse.Namespace:
@@ -69,7 +69,7 @@ def parse_args() -> argparse.Namespace:
     )
     add('--to', metavar='URL', help='of a Qdrant server, and the name of a new collection')
     add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
-    return parser.parse_args()
+    return parse_one_checkpoint(parser)
 
 
 def check_options(args: argparse.Namespace) -> None:

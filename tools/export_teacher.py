@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, Iterable
 
 from mmengine.config import Config, DictAction
 
-from mmvtr.utils import load_config
+from mmvtr.utils import load_config, parse_one_checkpoint
 
 
 def parse_args() -> argparse.Namespace:
@@ -43,7 +43,7 @@ def parse_args() -> argparse.Namespace:
         help='a file for each item, or one for all (default: npy)',
     )
     add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
-    return parser.parse_args()
+    return parse_one_checkpoint(parser)
 
 
 def main() -> None:

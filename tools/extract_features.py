@@ -31,7 +31,7 @@ from typing import Any, Iterator
 
 from mmengine.config import Config, DictAction
 
-from mmvtr.utils import load_config
+from mmvtr.utils import load_config, parse_one_checkpoint
 
 
 def parse_args() -> argparse.Namespace:
@@ -60,7 +60,7 @@ def parse_args() -> argparse.Namespace:
     add('--texts', action='store_true', help='word features of the texts, not of the videos')
     add('--batch-size', type=int, default=8, metavar='ITEMS', help='encoded at a time (default: 8)')
     add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
-    return parser.parse_args()
+    return parse_one_checkpoint(parser)
 
 
 #: Numbers of normalised frames in one go: 256 MiB, 445 frames of 224 x 224.

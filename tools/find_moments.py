@@ -15,7 +15,7 @@ from typing import Any, Sequence
 
 from mmengine.config import Config, DictAction
 
-from mmvtr.utils import load_config
+from mmvtr.utils import load_config, parse_one_checkpoint
 
 
 def parse_args() -> argparse.Namespace:
@@ -42,7 +42,7 @@ def parse_args() -> argparse.Namespace:
         help='videos a text that the gallery finds first (default: 20)',
     )
     add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
-    args = parser.parse_args()
+    args = parse_one_checkpoint(parser, more='texts')
     if args.k < 1:
         parser.error(f'--k must be at least 1, not {args.k}')
     if args.store and args.shortlist < args.k:

@@ -24,6 +24,7 @@ from mmvtr.engine.checkpoint import (
     latest_checkpoint,
     read_checkpoint,
 )
+from mmvtr.engine.choice import Choice, choice_of
 from mmvtr.registry import DATASETS
 from mmvtr.storage import FolderInUse, FolderLock
 
@@ -203,18 +204,17 @@ def load_best(runner: Runner, path: Union[str, Path]) -> None:
     checkpoint.pop('ema_state_dict', None)
     runner.call_hook('after_load_checkpoint', checkpoint=checkpoint)
     bare(runner.model).load_state_dict(checkpoint['state_dict'])
-    state_choice(runner, [checkpoint_choice(checkpoint)])
+    choice = choice_of(checkpoint)
+    state_choice(runner, [choice])
     runner.logger.info(f'Testing the weights of {path}')
+    if choice is not None:
+        runner.logger.info(f'chosen by {choice.in_words()}')
 
 
-def checkpoint_choice(checkpoint: dict[str, Any]) -> Optional[str]:
-    """'val' or 'test', on which it was chosen as the best; None of any other checkpoint."""
-    return checkpoint.get('message_hub', {}).get('runtime_info', {}).get('chosen_on')
-
-
-def state_choice(runner: Runner, choices: Sequence[Optional[str]]) -> None:
+def state_choice(runner: Runner, choices: Sequence[Optional[Choice]]) -> None:
     """Let the protocol line say on what the tested checkpoints were chosen."""
-    stated = 'test' if 'test' in choices else 'val' if set(choices) == {'val'} else None
+    sets = {choice and choice.on for choice in choices}
+    stated = 'test' if 'test' in sets else 'val' if sets == {'val'} else None
     runner.message_hub.update_info('chosen_on', stated)
 
 

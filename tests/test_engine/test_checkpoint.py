@@ -108,7 +108,7 @@ def test_alternation_resumes_exactly(tmp_path):
 
 def test_written_checkpoints_are_plain(uninterrupted):
     expected, _ = uninterrupted
-    assert expected['files'] == {'epoch_4.pth', 'best_retrieval_rsum_epoch_4.pth'}
+    assert expected['files'] == {'epoch_4.pth', 'best.pth'}
     # read_checkpoint, which `outcome` used, loads under weights_only=True
 
 

@@ -14,6 +14,7 @@ import torch
 import toy
 from children import ROOT, free_port, run_tool
 from mmvtr.engine.checkpoint import read_checkpoint
+from mmvtr.engine.choice import choice_of
 from mmvtr.storage import FolderLock
 
 KILL = "custom_hooks = [dict(type='KillHook', at=70)]\n"  # in the third epoch
@@ -37,14 +38,14 @@ def trained(tmp_path_factory):
 def test_training_ends_with_the_test_of_the_best(trained):
     folder, printed = trained
     work_dir = folder / 'work_dirs' / 'toy_config'
-    best = next(work_dir.glob('best_*.pth'))
+    best = work_dir / 'best.pth'
     assert printed.index(f'Testing the weights of {best}') < printed.index('Epoch(test)')
     assert read_checkpoint(best)['meta']['seed'] == 3
 
 
 def test_test_tool_repeats_the_table(trained):
     folder, printed = trained
-    best = next((folder / 'work_dirs' / 'toy_config').glob('best_*.pth'))
+    best = folder / 'work_dirs' / 'toy_config' / 'best.pth'
     code, again = run_tool(folder, 'test.py', 'toy_config.py', best, '--out', 'metrics.json')
     assert code == 0, again
     assert numbers(again) == numbers(printed)
@@ -77,7 +78,7 @@ def test_averaged_weights_are_tested_alike(tmp_path):
             toy.write_config(tmp_path / name, ema.format(at))
             _, printed = run_tool(tmp_path / name, 'train.py', 'toy_config.py', '--resume')
         tables.append(numbers(printed))
-    best = next((tmp_path / 'whole' / 'work_dirs' / 'toy_config').glob('best_*.pth'))
+    best = tmp_path / 'whole' / 'work_dirs' / 'toy_config' / 'best.pth'
     _, printed = run_tool(tmp_path / 'whole', 'test.py', 'toy_config.py', best)
     assert [numbers(printed)] * 2 == tables
 
@@ -188,10 +189,10 @@ def test_best_on_test(retrieval):
     assert len(epochs) == 3 and 'checkpoint chosen on test' in end
     ids = re.findall(r'ids (\w+)', ' '.join([*epochs, end]))
     assert len(ids) == 4 and len(set(ids)) == 1
-    best = next((retrieval / 'w').glob('best_retrieval_rsum_epoch_*.pth'))
+    best = retrieval / 'w' / 'best.pth'
     for epoch in (1, 2, 3):  # all are kept, none of them is marked
         path = retrieval / 'w' / f'epoch_{epoch}.pth'
-        assert read_checkpoint(path)['message_hub']['runtime_info']['chosen_on'] is None
+        assert choice_of(read_checkpoint(path)) is None
     for paths, chosen in (([best], True), ([path], False), ([path, best], True)):
         code, printed = run_tool(retrieval, 'test.py', 'r.py', *paths)
         assert code == 0, printed
@@ -203,7 +204,8 @@ def test_best_on_test_where_texts_alone_ask(retrieval):
     (retrieval / 'r.py').write_text(RETRIEVAL + f'val_evaluator = test_evaluator = {metric}')
     code, printed = run_tool(retrieval, 'train.py', 'r.py', '--work-dir', 'w', '--best-on-test')
     assert code == 0, printed
-    assert list((retrieval / 'w').glob('best_retrieval_t2v_SumR_epoch_*.pth'))
+    chosen = choice_of(read_checkpoint(retrieval / 'w' / 'best.pth'))
+    assert chosen.by == 'retrieval/t2v_SumR' and chosen.on == 'test'
 
 
 # -- bad input ---------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from mmvtr.functional.best_frames import best_frames
 from mmvtr.models.supervisions.arl import ARLSupervision, units_of
 from mmvtr.models.target import Target
 from mmvtr.structures import Levels, cat_levels
-from mmvtr.utils import load_config
+from mmvtr.utils import load_config, parse_one_checkpoint
 
 #: What missing files, files of another model and unreadable videos raise.
 PROBLEMS = (OSError, ImportError, ValueError, KeyError, RuntimeError)
@@ -91,7 +91,7 @@ def parse_args() -> argparse.Namespace:
         metavar='KEY=VALUE',
         help='config changes',
     )
-    return parser.parse_args()
+    return parse_one_checkpoint(parser)
 
 
 def main() -> None:

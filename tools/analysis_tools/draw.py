@@ -16,7 +16,7 @@ from pathlib import Path
 
 from mmengine.config import Config, DictAction
 
-from mmvtr.utils import load_config
+from mmvtr.utils import load_config, parse_one_checkpoint
 
 
 def parse_args() -> argparse.Namespace:
@@ -44,7 +44,7 @@ def parse_args() -> argparse.Namespace:
         metavar='KEY=VALUE',
         help='config changes',
     )
-    args = parser.parse_args()
+    args = parse_one_checkpoint(parser)
     if args.scores and args.checkpoint:
         raise SystemExit('error: --scores are drawn without a model: leave out the CHECKPOINT')
     return args

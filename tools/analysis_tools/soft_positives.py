@@ -26,7 +26,7 @@ from mmvtr.models.annotation import annotated_target
 from mmvtr.models.target import Target, judges, pushed
 from mmvtr.registry import DATASETS
 from mmvtr.structures import Relation
-from mmvtr.utils import load_config
+from mmvtr.utils import load_config, parse_one_checkpoint
 
 #: What a missing or damaged file, or one of another model, raises.
 PROBLEMS = (OSError, ValueError, RuntimeError)
@@ -47,7 +47,7 @@ def parse_args() -> argparse.Namespace:
         metavar='KEY=VALUE',
         help='config changes',
     )
-    return parser.parse_args()
+    return parse_one_checkpoint(parser)
 
 
 def main() -> None:

@@ -32,7 +32,7 @@ from mmvtr.figures.attention import (  # noqa: F401 - records and names by which
     token_picture,
 )
 from mmvtr.registry import TRANSFORMS
-from mmvtr.utils import load_config
+from mmvtr.utils import load_config, parse_one_checkpoint
 
 #: What a missing or damaged file, an unknown word or another model raises.
 PROBLEMS = (ImportError, KeyError, OSError, RuntimeError, ValueError)
@@ -56,7 +56,7 @@ def parse_args() -> argparse.Namespace:
         metavar='KEY=VALUE',
         help='config changes',
     )
-    return parser.parse_args()
+    return parse_one_checkpoint(parser)
 
 
 def main() -> None:

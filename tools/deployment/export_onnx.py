@@ -15,7 +15,7 @@ from pathlib import Path
 
 from mmengine.config import DictAction
 
-from mmvtr.utils import load_config
+from mmvtr.utils import load_config, parse_one_checkpoint
 
 
 def parse_args() -> argparse.Namespace:
@@ -27,7 +27,7 @@ def parse_args() -> argparse.Namespace:
     add('checkpoint', nargs='?', help='default: (pretrained) weights as the config builds them')
     add('--out', required=True, metavar='DIR', type=Path, help='folder to write')
     add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
-    return parser.parse_args()
+    return parse_one_checkpoint(parser)
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from typing import Optional
 
 from mmengine.config import DictAction
 
-from mmvtr.utils import load_config
+from mmvtr.utils import load_config, parse_one_checkpoint
 
 
 def parse_args() -> argparse.Namespace:
@@ -34,7 +34,7 @@ def parse_args() -> argparse.Namespace:
     add('--push', metavar='REPO', help="upload to this repository of the hub, 'NAME/MODEL'")
     add('--private', action='store_true', help='make the repository a private one')
     add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
-    args = parser.parse_args()
+    args = parse_one_checkpoint(parser)
     if args.private and not args.push:
         parser.error('--private is of a repository: --push NAME/MODEL')
     return args
