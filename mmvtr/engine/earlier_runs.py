@@ -111,8 +111,7 @@ def make_room(
     names = ', '.join(path.name for path in strange if path != pointer and path.is_file())
     aside = set_aside(strange, folder)
     if aside is not None:
-        said.append(f'{folder} holds checkpoints of another training: {names}')
-        said.append(f'they are kept in {aside}')
+        said.append(f'{folder} holds checkpoints of another training ({names}): now in {aside}')
     if best is not None and best != folder / BEST:
         _bring(best, folder)
     return best is not None, said

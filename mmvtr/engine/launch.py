@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 from mmengine.config import Config
 from mmengine.dist import broadcast_object_list, init_dist, is_main_process
+from mmengine.logging import MMLogger
 from mmengine.model import is_model_wrapper
 from mmengine.registry import init_default_scope
 from mmengine.runner import EpochBasedTrainLoop, Runner
@@ -25,6 +26,7 @@ from mmvtr.engine.checkpoint import (
     read_checkpoint,
 )
 from mmvtr.engine.choice import Choice, choice_of
+from mmvtr.engine.log_rows import fold_rows
 from mmvtr.registry import DATASETS
 from mmvtr.storage import FolderInUse, FolderLock
 
@@ -88,6 +90,7 @@ def check_datasets(cfg: Config, loaders: Sequence[str] = LOADERS) -> None:
         SystemExit: says in a few lines which dataset cannot be built and why.
     """
     init_default_scope(cfg.get('default_scope', 'mmengine'))
+    fold_rows(MMLogger.get_current_instance())
     for loader in loaders:
         if cfg.get(loader) is None:
             continue

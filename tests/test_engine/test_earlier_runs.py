@@ -54,7 +54,8 @@ def test_a_new_training_keeps_the_checkpoints_of_others(tmp_path):
         has_best, said = room(tmp_path)
         aside = tmp_path / f'earlier_{number}'
         assert not has_best and names(aside) == {'epoch_3.pth', 'best.pth', 'last_checkpoint'}
-        assert 'epoch_3.pth, ' in said[0] + ', ' and 'best.pth' in said[0] and str(aside) in said[1]
+        assert len(said) == 1 and said[0].endswith(f': now in {aside}')
+        assert '(epoch_3.pth, best.pth)' in said[0]
         assert latest_checkpoint(aside) == str(aside / 'epoch_3.pth')
     assert names(tmp_path) == {'earlier_1', 'earlier_2', 'log.txt'}
 
