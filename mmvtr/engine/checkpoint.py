@@ -108,6 +108,7 @@ class PlainCheckpointHook(CheckpointHook):
         }
         checkpoint['random_states'] = random_states()
         checkpoint['meta']['order'] = data_order(runner)
+        checkpoint['meta']['processes'] = get_world_size()
         for key in checkpoint:
             checkpoint[key] = plain(checkpoint[key], key)
 
@@ -180,11 +181,14 @@ class PlainCheckpointHook(CheckpointHook):
     def after_val_epoch(self, runner: Runner, metrics: dict[str, float]) -> None:
         if not hasattr(self, 'file_backend'):  # `runner.val()`, there is no training
             return
-        if self.save_best is not None and self.key_indicators[0] not in metrics:
-            raise KeyError(
-                f'save_best={self.key_indicators[0]!r} is not among the metrics of the validation:'
-                f' {", ".join(sorted(metrics))}'
-            )
+        if self.save_best is not None:
+            key = self.key_indicators[0]
+            raw = key.partition('/')[2]  # without the transform, which may have been left out
+            if key not in metrics and raw not in metrics:
+                raise KeyError(
+                    f'save_best={key!r} is not among the metrics of the validation: '
+                    f'{", ".join(sorted(metrics))}'
+                )
         runner.message_hub.update_info('last_validated_epoch', runner.epoch)
         super().after_val_epoch(runner, metrics)
 
@@ -193,6 +197,11 @@ class PlainCheckpointHook(CheckpointHook):
         if self.save_best is None:
             return
         hub, (key,), (rule,) = runner.message_hub, self.key_indicators, self.rules
+        if key not in metrics:  # this set was too small for the transform, which has said so
+            runner.logger.warning(
+                f'{BEST} is not chosen at epoch {runner.epoch}: there is no {key}'
+            )
+            return
         value = metrics[key]
         if not self.is_better_than[key](
             value, hub.get_info('best_score', self.init_value_map[rule])

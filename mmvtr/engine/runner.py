@@ -14,7 +14,7 @@ from mmengine.logging import MMLogger
 from mmengine.optim import OptimWrapper
 from mmengine.runner import LogProcessor, Runner
 
-from mmvtr.engine.console import consoles, file_only, raise_on_full_disk
+from mmvtr.engine.console import consoles, file_only, is_new, raise_on_full_disk
 from mmvtr.engine.log_rows import RowsLogProcessor, fold_rows
 from mmvtr.engine.schedule_checks import fit_warmup
 from mmvtr.registry import bare_name
@@ -53,6 +53,7 @@ class ToolRunner(Runner):
         for handler in consoles(logger):
             handler.addFilter(_not_of_mmengine)
             handler.addFilter(_not_of_file_client)
+            handler.addFilter(is_new)
         return logger
 
     def build_log_processor(self, log_processor: Any) -> LogProcessor:

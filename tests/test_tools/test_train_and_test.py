@@ -53,6 +53,46 @@ def test_test_tool_repeats_the_table(trained):
     assert f'retrieval/rsum: {metrics["retrieval/rsum"]:.4f}' == numbers(printed)
 
 
+def test_the_last_words_are_commands(trained):
+    folder, printed = trained
+    words = printed[printed.index('trained: ') :].replace('\\\n', ' ').splitlines()
+    assert words[0] == 'trained: work_dirs/toy_config/best.pth. Next:'
+    tools = [line.split()[3] for line in words[1:]]
+    assert tools == ['test', 'draw']  # the toy has no vectors to search
+    code, again = run_tool(folder, 'test.py', *words[1].split()[4:])
+    assert code == 0 and numbers(again) == numbers(printed)
+
+
+def test_a_second_training_keeps_what_the_first_has_left(tmp_path):
+    """As bytes, whatever the second one makes of it."""
+    toy.write_config(tmp_path)
+    work = tmp_path / 'work_dirs' / 'toy_config'
+    once = '--cfg-options', 'train_cfg.max_epochs=1'
+    code, printed = run_tool(tmp_path, 'train.py', 'toy_config.py', *once)
+    assert code == 0 and 'of another training' not in printed
+    kept = {path.name: path.read_bytes() for path in work.glob('*.pth')}
+    assert set(kept) == {'best.pth', 'epoch_1.pth'}
+    code, printed = run_tool(tmp_path, 'train.py', 'toy_config.py', '--seed', 5, *once)
+    assert code == 0 and printed.count('of another training') == 1, printed
+    assert {path.name: path.read_bytes() for path in (work / 'earlier_1').glob('*.pth')} == kept
+    assert choice_of(read_checkpoint(work / 'best.pth')).by == 'retrieval/rsum'
+    assert read_checkpoint(work / 'best.pth')['meta']['seed'] == 5
+    code, printed = run_tool(
+        tmp_path, 'train.py', 'toy_config.py', '--resume', work / 'earlier_1' / 'epoch_1.pth', *once
+    )
+    assert code == 0 and read_checkpoint(work / 'best.pth')['meta']['seed'] == 0, printed
+    assert read_checkpoint(work / 'earlier_2' / 'best.pth')['meta']['seed'] == 5
+
+
+def test_what_is_refused_moves_nothing(trained):
+    folder, _ = trained
+    work = folder / 'work_dirs' / 'toy_config'
+    before = {path.name for path in work.glob('*.pth')}
+    fails(folder, 'train.py', 'toy_config.py', '--cfg-options', 'model.widht=3')
+    assert {path.name for path in work.glob('*.pth')} == before
+    assert not (work / 'earlier_1').exists()
+
+
 def test_killed_and_resumed(trained, tmp_path):
     folder, printed = trained
     toy.write_config(tmp_path, KILL)
@@ -114,6 +154,18 @@ def test_two_processes_on_a_cpu(tmp_path):
     assert (tmp_path / 'work_dirs' / 'toy_config' / 'epoch_1.pth').is_file()
     # 12 texts over 2 processes in batches of 4: 2 steps a stage.
     assert 'Epoch(train) [1][4/4]' in printed
+
+
+def test_another_number_of_processes_is_said(tmp_path):
+    toy.write_config(tmp_path)
+    code, printed = on_two_processes(tmp_path, '--cfg-options', 'train_cfg.max_epochs=1')
+    assert code == 0, printed
+    options = '--resume', '--cfg-options', 'train_cfg.max_epochs=2', 'train_dataloader.batch_size=8'
+    code, printed = run_tool(tmp_path, 'train.py', 'toy_config.py', *options)
+    said = ' '.join(printed.split())
+    assert code == 0 and 'was trained by 2 processes, this run has 1 process: ' in said, printed
+    code, printed = run_tool(tmp_path, 'train.py', 'toy_config.py', *options)
+    assert code == 0 and 'was trained by' not in printed
 
 
 def test_two_processes_are_refused_together(tmp_path):
