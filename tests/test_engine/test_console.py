@@ -45,7 +45,8 @@ def test_a_start_fits_on_a_screen(planted):
 
 
 def test_no_row_is_wider_than_a_screen(planted):
-    folder, printed = planted
+    folder, _ = planted
+    printed = (folder / 'printed.txt').read_text()
     (log,) = (folder / 'work_dirs/p').glob('*/*.log')
     training = log.read_text().split('Epoch(train)', 1)[1]
     for line in (*printed.splitlines(), *training.splitlines()):
