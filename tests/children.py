@@ -62,7 +62,8 @@ def unfolded(text: str) -> str:
     """A log whose rows were too long for a screen (mmvtr/engine/log_rows.py), a message a line."""
     lines, width = [''], 0
     for row in text.split('\n'):
-        goes_on = row.startswith('    ') and width + 1 + len(row.split(maxsplit=1)[0]) > 100
+        item = row.strip().partition('  ')[0]
+        goes_on = row.startswith('    ') and width + 1 + len(item) > 100
         if goes_on and re.match(r'[\d/]+ [\d:]+ - ', lines[-1]):
             lines[-1] += f' {row.strip()}'
         else:

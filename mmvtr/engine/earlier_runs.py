@@ -93,7 +93,7 @@ def make_room(
     """
     said: list[str] = []
     best = None if past is None else _own_best(folder, past, said)
-    if past is not None and past.best is not None and best is None:
+    if past is not None and past.score is not None and best is None:
         said.append(
             f'the best checkpoint of {past.path} ({past.score:.6g}) is no more: best.pth will be '
             'chosen among the validations from here on'
