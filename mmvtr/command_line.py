@@ -50,6 +50,31 @@ class Parser(argparse.ArgumentParser):
         """See argparse; what a tool works on may stand before, between and behind its options."""
         return self.parse_intermixed_args(args, namespace)
 
+    def parse_one_checkpoint(self, *, more: Optional[str] = None) -> argparse.Namespace:
+        """The command line of a tool that takes one CHECKPOINT, ``args.checkpoint``.
+
+        Args:
+            more: name of a later argument that takes any number of words, where further
+                checkpoints would be lost in silence.
+
+        Raises:
+            SystemExit: there are several checkpoints (names them), as of ``best_*.pth``, or
+                unknown arguments.
+        """
+        args, rest = self.parse_known_intermixed_args()
+        words = [] if more is None else getattr(args, more)
+        files = [word for word in words if word.endswith(('.pth', '.pt', '.safetensors'))]
+        if any(word.startswith('-') for word in rest) or (rest and more is not None and not files):
+            self.error(f'unrecognized arguments: {" ".join(rest)}')
+        given = [*filter(None, [args.checkpoint]), *(rest if more is None else files)]
+        if len(given) > 1:
+            raise SystemExit(
+                f'error: {self.prog} takes one CHECKPOINT, not {len(given)} ({", ".join(given)}): '
+                'name the one that is meant'
+            )
+        args.checkpoint = given[0] if given else None
+        return args
+
     def error(self, message: str) -> Any:
         """Leave with status 2 and one sentence."""
         self.exit(2, f'error: {message} ({self.prog} --help)\n')

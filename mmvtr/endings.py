@@ -1,4 +1,4 @@
-"""Last words of a training that is stopped or cannot write: where it stands and how to go on.
+"""Last words of a training that is done, is stopped or cannot write: where it is, how to go on.
 
 Nothing here imports torch: it is in place before a tool begins to load.
 """
@@ -114,6 +114,48 @@ class Ending:
 
 def _unheard(number: int, frame: Optional[FrameType]) -> None:
     """A signal that changes nothing any more."""
+
+
+def next_steps(config: str, checkpoint: str, argv: Sequence[str], *, searched: bool = True) -> str:
+    """Last words of a training that is done: the checkpoint, and commands that go on from it.
+
+    Args:
+        config: as the command line named it.
+        checkpoint: path of the best one, or of the last.
+        argv: the command, ``sys.argv``; what it has behind ``--cfg-options`` goes with the others.
+        searched: whether the model gives one vector an item, so that a gallery can be made.
+    """
+    checkpoint = os.path.relpath(checkpoint)
+    pictures, gallery = (str(Path(checkpoint).with_name(n)) for n in ('pictures', 'gallery'))
+    model = [config, checkpoint]
+    commands = [['test', *model], ['draw', *model, '--out', pictures]]
+    if searched:
+        commands.append(['export_index', *model, '--out', gallery])
+    same = _behind(argv, '--cfg-options')
+    commands = [[*command, *same] for command in commands]
+    if searched:
+        commands.append(['serve', gallery])
+    lines = [_in_rows(['python', '-m', 'mmvtr', *command]) for command in commands]
+    return '\n'.join([f'trained: {checkpoint}. Next:', *lines])
+
+
+def _behind(argv: Sequence[str], option: str) -> list[str]:
+    """An option that takes any number of words, and its words; nothing if it was not given."""
+    if option not in argv:
+        return []
+    given = list(argv[argv.index(option) + 1 :])
+    end = next((i for i, word in enumerate(given) if word.startswith('-')), len(given))
+    return [option, *given[:end]]
+
+
+def _in_rows(words: Sequence[str], width: int = 98) -> str:
+    """A command for a shell, in rows that end in a backslash where it goes on."""
+    rows = ['  ']
+    for word in map(shlex.quote, words):
+        if rows[-1].strip() and len(rows[-1]) + len(word) > width:
+            rows.append('      ')
+        rows[-1] += f'{word} '
+    return '\\\n'.join(rows).rstrip()
 
 
 def check_writable(work_dir: str) -> None:

@@ -6,6 +6,7 @@ A child may be killed or change global state without harm to the tests.
 import itertools
 import multiprocessing
 import os
+import re
 import runpy
 import socket
 import sys
@@ -47,11 +48,28 @@ def free_port() -> str:
 
 
 def run_tool(folder: Path, tool: str, *arguments: Any) -> tuple[int, str]:
-    """Run ``tools/<tool>`` in ``folder``. Returns the exit code and all that it printed."""
+    """Run ``tools/<tool>`` in ``folder``. Returns the exit code and all that it printed.
+
+    Each message is on a line of its own, as :func:`unfolded` has it; ``printed.txt`` has the rows.
+    """
     log = folder / 'printed.txt'
     log.unlink(missing_ok=True)
     code = in_child(log, _run_tool, folder, tool, list(map(str, arguments)))
-    return code, log.read_text()
+    return code, unfolded(log.read_text())
+
+
+def unfolded(text: str) -> str:
+    """A log whose rows were too long for a screen (mmvtr/engine/log_rows.py), a message a line."""
+    lines, width = [''], 0
+    for row in text.split('\n'):
+        item = row.strip().partition('  ')[0]
+        goes_on = row.startswith('    ') and width + 1 + len(item) > 100
+        if goes_on and re.match(r'[\d/]+ [\d:]+ - ', lines[-1]):
+            lines[-1] += f' {row.strip()}'
+        else:
+            lines.append(row)
+        width = len(row)
+    return '\n'.join(lines[1:])
 
 
 def start_tool(

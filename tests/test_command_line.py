@@ -141,3 +141,55 @@ def test_how_a_tool_ends(monkeypatch):
     monkeypatch.setenv('MMVTR_TRACEBACK', '1')
     with pytest.raises(ValueError, match='brackets'):
         ends('meant')
+
+
+def parsed(monkeypatch, *words, optional=False, more=None):
+    """What a tool of one checkpoint makes of its command line."""
+    parser = Parser('looks', prog='look.py')
+    parser.add_argument('config')
+    parser.add_argument('checkpoint', nargs='?' if optional else None)
+    if more:
+        parser.add_argument(more, nargs='+')
+    parser.add_argument('--out')
+    monkeypatch.setattr('sys.argv', ['look.py', *words])
+    return parser.parse_one_checkpoint(more=more)
+
+
+@pytest.mark.parametrize('optional', [False, True])
+def test_one_checkpoint(monkeypatch, optional):
+    args = parsed(monkeypatch, 'c.py', 'a.pth', '--out', 'x', optional=optional)
+    assert (args.config, args.checkpoint, args.out) == ('c.py', 'a.pth', 'x')
+
+
+def test_no_checkpoint_and_one_behind_an_option(monkeypatch):
+    assert parsed(monkeypatch, 'c.py', '--out', 'x', optional=True).checkpoint is None
+    assert parsed(monkeypatch, 'c.py', '--out', 'x', 'a.pth', optional=True).checkpoint == 'a.pth'
+
+
+@pytest.mark.parametrize(
+    'words, more',
+    [
+        (['a.pth', 'b.pth'], None),
+        (['best_x_epoch_1.pth', 'best_x_epoch_2.pth', '--out', 'x'], None),
+        (['a.pth', '--out', 'x', 'weights'], None),
+        (['a.pth', 'b.safetensors', 'a dog runs'], 'texts'),
+        (['a.pth', 'b.pth', 'c.pth', 'a dog'], 'texts'),
+    ],
+)
+def test_several_checkpoints_are_refused_by_name(monkeypatch, words, more):
+    with pytest.raises(SystemExit) as error:
+        parsed(monkeypatch, 'c.py', *words, more=more)
+    given = [w for w in words if '.' in w or w == 'weights']
+    told = f'look.py takes one CHECKPOINT, not {len(given)} ({", ".join(given)}): name the one'
+    assert told in str(error.value)
+
+
+def test_other_arguments_are_unrecognized(monkeypatch, capsys):
+    with pytest.raises(SystemExit):
+        parsed(monkeypatch, 'c.py', 'a.pth', '--k', '3')
+    assert 'unrecognized arguments: ' in capsys.readouterr().err
+
+
+def test_texts_may_stand_behind_options(monkeypatch):
+    args = parsed(monkeypatch, 'c.py', 'a.pth', 'a cat', '--out', 'x', 'a dog', more='texts')
+    assert (args.checkpoint, args.texts) == ('a.pth', ['a cat', 'a dog'])

@@ -3,6 +3,7 @@
 import errno
 import os
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 
 import toy
 from children import ROOT, run_tool
-from mmvtr.endings import Ending, check_writable
+from mmvtr.endings import Ending, check_writable, next_steps
 from mmvtr.engine.checkpoint import AtomicBackend, read_checkpoint
 
 WORKERS = """
@@ -210,3 +211,35 @@ def test_a_full_disk_in_a_training(tmp_path, limit, named):
     assert 'File too large' in line and 'cannot be written' in line
     assert str(tmp_path / 'work_dirs/toy_config') in line
     assert line.endswith('There is no checkpoint in work_dirs/toy_config yet: start again.')
+
+
+OPTIONS = ['--cfg-options', 'a=1', 'b=x y']
+MANY = ['--cfg-options', *(f'key_{i}.of_a_long_name={i}' for i in range(9))]
+
+
+@pytest.mark.parametrize(
+    'options, same',
+    [
+        ([], []),
+        (OPTIONS, OPTIONS),
+        (['--cfg-options', "a=['b']", '--seed', '3'], ['--cfg-options', "a=['b']"]),
+        ([*MANY, '--amp'], MANY),
+    ],
+)
+def test_last_words(options, same, tmp_path, monkeypatch):
+    """Commands that a shell reads as they are meant, in rows that fit."""
+    monkeypatch.chdir(tmp_path)
+    argv = ['train.py', 'c.py', *options]
+    said = next_steps('c.py', str(tmp_path / 'my work' / 'best.pth'), argv)
+    assert max(map(len, said.splitlines())) <= 100
+    first, *lines = said.replace('\\\n', ' ').splitlines()
+    assert first == 'trained: my work/best.pth. Next:'
+    model = ['c.py', 'my work/best.pth']
+    assert [shlex.split(line)[3:] for line in lines] == [
+        ['test', *model, *same],
+        ['draw', *model, '--out', 'my work/pictures', *same],
+        ['export_index', *model, '--out', 'my work/gallery', *same],
+        ['serve', 'my work/gallery'],
+    ]
+    without = next_steps('c.py', 'best.pth', argv, searched=False)
+    assert 'serve' not in without and 'gallery' not in without

@@ -103,7 +103,7 @@ def test_dry(main):
     printed, commands = main('--dry', '--only', 'both', '--seeds', '3')
     assert commands == [] and printed.count('train.py') == 2 and printed.count('test.py') == 1
     assert '--seed 3 --resume --cfg-options model.temperature.init=0.05' in printed
-    assert 'best_*.pth' in printed
+    assert 'best.pth' in printed
 
 
 def test_bad_input(folder):

@@ -32,7 +32,7 @@ def parse_args() -> argparse.Namespace:
         '16384; token-wise models store the tokens of each)',
     )
     parser.add_cfg_options()
-    return parser.parse_args()
+    return parser.parse_one_checkpoint()
 
 
 class Sample:
@@ -65,13 +65,11 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
     """Encode the train set and write the bank."""
     from mmvtr.apis import as_tested, encode_set, load_retriever
     from mmvtr.engine.launch import check_datasets
-    from mmvtr.registry import DATASETS
     from mmvtr.storage import write_plain
 
     model, _ = load_retriever(cfg, args.checkpoint)
     loader = cfg.train_dataloader = as_tested(cfg, 'train')
-    check_datasets(cfg, ['train_dataloader'])
-    dataset = DATASETS.build(loader.dataset)
+    dataset = check_datasets(cfg, ['train_dataloader'])['train_dataloader']
     seed = cfg.get('randomness', {}).get('seed') or 0
     items = dict(loader, dataset=Sample(dataset, args.max, seed))
     encoded = encode_set(model, items, progress=True)

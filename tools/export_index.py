@@ -71,7 +71,7 @@ def parse_args() -> argparse.Namespace:
     )
     add('--to', metavar='URL', help='of a Qdrant server, and the name of a new collection')
     parser.add_cfg_options()
-    return parser.parse_args()
+    return parser.parse_one_checkpoint()
 
 
 def check_options(args: argparse.Namespace) -> None:
@@ -201,12 +201,10 @@ def encoded(args: argparse.Namespace, cfg: Config, model: Any) -> tuple[dict, It
     """Where the vectors come from, and what a store is to add: the videos of a split."""
     from mmvtr import apis
     from mmvtr.engine.launch import check_datasets
-    from mmvtr.registry import DATASETS
 
     name = f'{args.split}_dataloader'
     loader = cfg[name] = apis.as_tested(cfg, args.split)
-    check_datasets(cfg, [name])
-    dataset = DATASETS.build(loader.dataset)
+    dataset = check_datasets(cfg, [name])[name]
     items = dict(loader, dataset=dataset)
     videos = apis.encode_set(model, items, kinds=['video'], progress=True)['video']
     paths = {video['video_id']: str(video['path']) for video in dataset.videos if 'path' in video}

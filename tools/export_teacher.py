@@ -42,7 +42,7 @@ def parse_args() -> argparse.Namespace:
         help='a file for each item, or one for all (default: npy)',
     )
     parser.add_cfg_options()
-    return parser.parse_args()
+    return parser.parse_one_checkpoint()
 
 
 @tool
@@ -56,15 +56,13 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
     """Encode the set and write both stores."""
     from mmvtr.apis import as_tested, encode_set, load_retriever
     from mmvtr.engine.launch import check_datasets
-    from mmvtr.registry import DATASETS
 
     write = write_npy if args.format == 'npy' else write_hdf5
     model, _ = load_retriever(cfg, args.checkpoint)
     refuse_without_vectors(model)
     name = f'{args.split}_dataloader'
     loader = cfg[name] = as_tested(cfg, args.split)
-    check_datasets(cfg, [name])
-    items = dict(loader, dataset=DATASETS.build(loader.dataset))
+    items = dict(loader, dataset=check_datasets(cfg, [name])[name])
     for kind, encoded in encode_set(model, items, progress=True).items():
         rows = [row.numpy() for row in vectors(model, encoded.levels, kind)]
         path = write(args.out, kind, zip(encoded.ids, rows))

@@ -69,7 +69,7 @@ def parse_args() -> argparse.Namespace:
         help='encoded at a time (default: 8)',
     )
     parser.add_cfg_options()
-    return parser.parse_args()
+    return parser.parse_one_checkpoint()
 
 
 #: Numbers of normalised frames in one go: 256 MiB, 445 frames of 224 x 224.
@@ -261,15 +261,13 @@ def build_datasets(cfg: Config, kind: str) -> list[Any]:
     The others are not looked at: who reads texts needs no videos.
     """
     from mmvtr.engine.launch import LOADERS, check_datasets
-    from mmvtr.registry import DATASETS
 
     pipelines = {'video_pipeline': [], 'text_pipeline': []}
     own = f'{kind}_pipeline'
     pipelines[own] = cfg.test_dataloader.dataset[own]
     for loader in filter(cfg.get, LOADERS):
         cfg[loader].dataset.update(pipelines)
-    check_datasets(cfg)
-    return [DATASETS.build(cfg[loader].dataset) for loader in filter(cfg.get, LOADERS)]
+    return [*check_datasets(cfg).values()]
 
 
 def check_origin(path: Path, tower: Any, pipeline: list[Any]) -> None:

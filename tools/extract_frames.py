@@ -104,14 +104,12 @@ def videos_of(cfg: Config) -> list[dict[str, Any]]:
         SystemExit: a dataset cannot be built, or two of them mean different clips by one id.
     """
     from mmvtr.engine.launch import LOADERS, check_datasets
-    from mmvtr.registry import DATASETS
 
     for name in filter(cfg.get, LOADERS):
         cfg[name].dataset.text_pipeline = []  # needs vocabularies
-    check_datasets(cfg)
     videos: dict[str, dict[str, Any]] = {}
-    for name in filter(cfg.get, LOADERS):
-        for record in DATASETS.build(cfg[name].dataset).videos:
+    for name, dataset in check_datasets(cfg).items():
+        for record in dataset.videos:
             clip = {key: record.get(key) for key in ('video_id', 'path', 'start', 'end')}
             if videos.setdefault(clip['video_id'], clip) != clip:
                 raise SystemExit(

@@ -41,7 +41,7 @@ def parse_args() -> argparse.Namespace:
         help='videos a text that the gallery finds first (default: 20)',
     )
     parser.add_cfg_options()
-    args = parser.parse_args()
+    args = parser.parse_one_checkpoint(more='texts')
     if args.k < 1:
         parser.error(f'--k must be at least 1, not {args.k}')
     if args.store and args.shortlist < args.k:

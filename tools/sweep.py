@@ -156,14 +156,14 @@ def checkpoint(sweep: Sweep, name: str, seed: int, work: Path, args: argparse.Na
     """
     run = next(run for run in sweep.runs if run.name == name)
     folder = place(work, run, seed)
-    best = sorted(folder.glob('best_*.pth'))
-    if best:
-        return best[-1]
+    for best in (folder / 'best.pth', *sorted(folder.glob('best_*.pth'))):  # of older versions
+        if best.is_file():
+            return best
     last = folder / 'last_checkpoint'
     if last.is_file():
         return folder / Path(last.read_text().strip()).name
     if args.dry:
-        return folder / 'best_*.pth'
+        return folder / 'best.pth'
     raise SystemExit(f'error: {folder} has no checkpoint of {name!r:.80}: its training comes first')
 
 

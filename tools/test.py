@@ -118,12 +118,13 @@ def main() -> None:
     launch.stop_processes()
 
 
-def origin(path: str) -> tuple[Optional[int], Optional[str]]:
-    """Seed of a checkpoint's training, and on which set it was chosen."""
+def origin(path: str) -> tuple[Optional[int], Optional[Any]]:
+    """Seed of a checkpoint's training, and its :class:`~mmvtr.engine.choice.Choice`."""
     from mmvtr.engine import launch
+    from mmvtr.engine.choice import choice_of
 
     checkpoint = launch.read_or_exit(path)
-    return checkpoint.get('meta', {}).get('seed'), launch.checkpoint_choice(checkpoint)
+    return checkpoint.get('meta', {}).get('seed'), choice_of(checkpoint)
 
 
 def fuse(cfg: Config, args: argparse.Namespace, seeds: Sequence[Optional[int]]) -> None:

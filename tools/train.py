@@ -14,7 +14,7 @@ from typing import Any
 from mmengine.config import Config
 
 from mmvtr.command_line import Parser, tool
-from mmvtr.endings import Ending, check_writable
+from mmvtr.endings import Ending, check_writable, next_steps
 from mmvtr.utils import load_config
 
 
@@ -126,11 +126,14 @@ def train(cfg: Config, args: argparse.Namespace, ending: Ending) -> None:
     check_writable(cfg.work_dir)
 
     # Only now what takes seconds to import.
+    from mmengine.dist import is_main_process
+
     from mmvtr.engine import ToolRunner, launch
     from mmvtr.engine.config_checks import check_config
     from mmvtr.engine.metric_checks import check_metrics
     from mmvtr.engine.momentum import check_banks
     from mmvtr.engine.schedule_checks import check_joint_batch, check_warmup, linear_rule
+    from mmvtr.engine.size_checks import check_sizes
     from mmvtr.engine.starting_weights import start_from
 
     check_config(cfg, args.cfg_options)
@@ -141,9 +144,11 @@ def train(cfg: Config, args: argparse.Namespace, ending: Ending) -> None:
         if args.resume or cfg.get('resume'):
             launch.resume(cfg, args.resume or cfg.get('load_from') or 'auto', seed=args.seed)
         check_joint_batch(cfg)
-        launch.check_datasets(cfg)
+        remarks = check_sizes(cfg, launch.check_datasets(cfg))
         launch.pin_memory(cfg)
         runner = ToolRunner.from_cfg(cfg)
+        for remark in remarks:
+            runner.logger.info(remark)
         runner.auto_scale_lr = linear_rule(cfg)
         if cfg.resume:
             checkpoint = launch.check_or_exit(runner.model, cfg.load_from)
@@ -154,6 +159,8 @@ def train(cfg: Config, args: argparse.Namespace, ending: Ending) -> None:
         check_metrics(runner)
         check_banks(runner)
         train_and_test(runner)
+        if is_main_process():
+            print(last_words(runner, args.config))
     launch.stop_processes()
 
 
@@ -173,6 +180,18 @@ def train_and_test(runner: Any) -> None:
             launch.load_best(runner, best)
         runner.test()
     barrier()  # rank 0 holds the folder until all are through
+
+
+def last_words(runner: Any, config: str) -> str:
+    """Where the checkpoint is, and what can be done with it."""
+    from mmvtr.engine.checkpoint import latest_checkpoint
+    from mmvtr.engine.launch import bare
+
+    found = runner.message_hub.get_info('best_ckpt') or latest_checkpoint(runner.work_dir)
+    if found is None:
+        return f'no checkpoint was written to {runner.work_dir}'
+    searched = hasattr(getattr(bare(runner.model), 'similarity', None), 'flat')
+    return next_steps(config, found, sys.argv, searched=searched)
 
 
 if __name__ == '__main__':

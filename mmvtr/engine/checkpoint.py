@@ -24,6 +24,9 @@ from mmengine.runner import Runner
 from mmengine.runner.checkpoint import CheckpointLoader
 from torch import Tensor
 
+from mmvtr.engine.choice import BEST, Choice
+from mmvtr.engine.earlier_runs import Past, make_room
+from mmvtr.engine.evaluation_loop import on_rank_0
 from mmvtr.registry import HOOKS
 from mmvtr.storage import leftovers, seal, write_atomically
 from mmvtr.storage.seal import ZIP
@@ -63,7 +66,10 @@ class PlainCheckpointHook(CheckpointHook):
     restored, and a resumed run first validates the resumed epoch where that is due and not known
     to have finished.
 
-    The best checkpoint says on which set it was chosen (``chosen_on`` of its message hub).
+    The best checkpoint is ``best.pth``, and says by what it was chosen
+    (:class:`~mmvtr.engine.choice.Choice`, ``meta['chosen']``); a better one takes its place when it
+    is complete.  Checkpoints that another training has left in the folder are moved to
+    ``earlier_1``, ``earlier_2`` ... of it before the first step.
 
     Args:
         save_best: one metric key, or None.
@@ -86,7 +92,6 @@ class PlainCheckpointHook(CheckpointHook):
         backend_args = backend_args or dict(backend='mmvtr.atomic')
         super().__init__(save_best=save_best, backend_args=backend_args, **kwargs)
         self._random_states: Optional[dict] = None
-        self._replaced_best: Optional[str] = None
 
     # -- what a checkpoint holds -----------------------------------------------------------
 
@@ -100,6 +105,7 @@ class PlainCheckpointHook(CheckpointHook):
         }
         checkpoint['random_states'] = random_states()
         checkpoint['meta']['order'] = data_order(runner)
+        checkpoint['meta']['processes'] = get_world_size()
         for key in checkpoint:
             checkpoint[key] = plain(checkpoint[key], key)
 
@@ -112,11 +118,10 @@ class PlainCheckpointHook(CheckpointHook):
         super().before_train(runner)
         hub = runner.message_hub
         self._remove(hub.get_info('outdated_ckpts', []) + leftovers(self.out_dir))
+        self._make_room(runner)
         if runner.iter == 0:
             return
         self.last_ckpt = hub.get_info('last_ckpt')
-        if self.save_best is not None and self.best_ckpt_path is not None:
-            self._find_best(runner)
         if self._random_states is not None and is_main_process():
             set_random_states(self._random_states)
         if self._misses_validation(runner):
@@ -126,12 +131,37 @@ class PlainCheckpointHook(CheckpointHook):
             hub.update_info('iter', runner.iter - 1)
             runner.val_loop.run()
 
-    def _find_best(self, runner: Runner) -> None:
-        """Follow a work_dir that has moved since the checkpoint was written."""
-        here = os.path.join(self.out_dir, os.path.basename(self.best_ckpt_path))
-        if not os.path.isfile(self.best_ckpt_path) and os.path.isfile(here):
-            self.best_ckpt_path = here
-            runner.message_hub.update_info('best_ckpt', here)
+    def _make_room(self, runner: Runner) -> None:
+        """Let the folder hold what is of this training, wherever its past was written."""
+        if not isinstance(self.file_backend, LocalBackend):
+            return
+        hub, folder = runner.message_hub, Path(self.out_dir)
+        arguments = folder, Path(runner.work_dir, 'last_checkpoint'), self.filename_tmpl
+        has_best, said = on_rank_0(lambda: make_room(*arguments, self._past(runner)))
+        for line in said:
+            runner.logger.warning(line)
+        if self.save_best is None:
+            return
+        self.best_ckpt_path = str(folder / BEST) if has_best else None
+        if has_best:
+            hub.update_info('best_ckpt', self.best_ckpt_path)
+        else:
+            for name in ('best_ckpt', 'best_score'):
+                hub.runtime_info.pop(name, None)
+
+    def _past(self, runner: Runner) -> Optional[Past]:
+        if runner.iter == 0:
+            return None
+        hub, path = runner.message_hub, Path(runner._load_from or '')
+        best, score = hub.get_info('best_ckpt'), hub.get_info('best_score')
+        newest = latest_checkpoint(runner.work_dir)
+        return Past(
+            path=path,
+            step=runner.epoch if self.by_epoch else runner.iter,
+            newest=newest is not None and path.resolve() == Path(newest).resolve(),
+            best=Path(best) if best else None,
+            score=score,
+        )
 
     def _misses_validation(self, runner: Runner) -> bool:
         loop = runner.train_loop
@@ -148,32 +178,54 @@ class PlainCheckpointHook(CheckpointHook):
     def after_val_epoch(self, runner: Runner, metrics: dict[str, float]) -> None:
         if not hasattr(self, 'file_backend'):  # `runner.val()`, there is no training
             return
-        if self.save_best is not None and self.key_indicators[0] not in metrics:
-            raise KeyError(
-                f'save_best={self.key_indicators[0]!r} is not among the metrics of the validation:'
-                f' {", ".join(sorted(metrics))}'
-            )
+        if self.save_best is not None:
+            key = self.key_indicators[0]
+            raw = key.partition('/')[2]  # without the transform, which may have been left out
+            if key not in metrics and raw not in metrics:
+                raise KeyError(
+                    f'save_best={key!r} is not among the metrics of the validation: '
+                    f'{", ".join(sorted(metrics))}'
+                )
         runner.message_hub.update_info('last_validated_epoch', runner.epoch)
         super().after_val_epoch(runner, metrics)
 
     def _save_best_checkpoint(self, runner: Runner, metrics: dict[str, float]) -> None:
+        """mmengine's, in a file of one name, which is never missing once it has been written."""
         if self.save_best is None:
             return
-        # mmengine would remove the former best before the new one is written.
-        self._replaced_best, self.best_ckpt_path = self.best_ckpt_path, None
-        runner.message_hub.update_info('chosen_on', chosen_on(runner.cfg))
-        super()._save_best_checkpoint(runner, metrics)
-        runner.message_hub.update_info('chosen_on', None)
-        if self.best_ckpt_path is None:
-            self.best_ckpt_path = self._replaced_best
-        elif self._replaced_best is not None:
-            self._remove([os.path.basename(self._replaced_best)])
-        self._replaced_best = None
+        hub, (key,), (rule,) = runner.message_hub, self.key_indicators, self.rules
+        if key not in metrics:  # this set was too small for the transform, which has said so
+            runner.logger.warning(
+                f'{BEST} is not chosen at epoch {runner.epoch}: there is no {key}'
+            )
+            return
+        value = metrics[key]
+        if not self.is_better_than[key](
+            value, hub.get_info('best_score', self.init_value_map[rule])
+        ):
+            return
+        meta = dict(epoch=runner.epoch, iter=runner.iter)
+        choice = Choice(by=key, value=plain(value, key), on=chosen_on(runner.cfg), **meta)
+        self.best_ckpt_path = self.file_backend.join_path(self.out_dir, BEST)
+        hub.update_info('best_score', value)
+        hub.update_info('best_ckpt', self.best_ckpt_path)
+        runner.save_checkpoint(
+            self.out_dir,
+            BEST,
+            save_optimizer=False,
+            save_param_scheduler=False,
+            meta=dict(meta, chosen=choice._asdict()),
+            by_epoch=False,
+            backend_args=self.backend_args,
+        )
+        runner.logger.info(f'{BEST}: {choice.in_words()}')
+        if self.last_ckpt is not None:  # it is to know the best one, too
+            step = runner.epoch if self.by_epoch else runner.iter
+            self._save_checkpoint_with_step(runner, step, meta)
 
     def _save_checkpoint_with_step(self, runner: Runner, step: int, meta: dict) -> None:
         """Write the checkpoint, point ``last_checkpoint`` to it, remove what it replaces."""
         hub, name = runner.message_hub, self.filename_tmpl.format(step)
-        hub.update_info('chosen_on', None)  # the best one alone was chosen
         outdated = self._outdated(hub, step)
         self.last_ckpt = self.file_backend.join_path(self.out_dir, name)
         hub.update_info('last_ckpt', self.last_ckpt)
@@ -204,8 +256,6 @@ class PlainCheckpointHook(CheckpointHook):
             self.keep_ckpt_ids.clear()
             self.keep_ckpt_ids.extend(steps[-self.max_keep_ckpts :])
             hub.update_info('keep_ckpt_ids', list(self.keep_ckpt_ids))
-        if self._replaced_best is not None:
-            names.append(os.path.basename(self._replaced_best))
         return names
 
     def _remove(self, names: list[str]) -> None:

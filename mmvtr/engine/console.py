@@ -30,6 +30,33 @@ def file_only(logger: logging.Logger) -> Iterator[None]:
             handler.removeFilter(errors)
 
 
+_SAID: set[str] = set()
+
+
+@contextmanager
+def said_once(logger: logging.Logger) -> Iterator[None]:
+    """What is said within it is not said again, there and on consoles with :func:`is_new`.
+
+    For what is done twice, once to see whether it can be done.
+    """
+
+    def first(record: logging.LogRecord) -> bool:
+        new = is_new(record)
+        _SAID.add(record.getMessage())
+        return new
+
+    logger.addFilter(first)
+    try:
+        yield
+    finally:
+        logger.removeFilter(first)
+
+
+def is_new(record: logging.LogRecord) -> bool:
+    """Whether a message has not been said within :func:`said_once`."""
+    return record.getMessage() not in _SAID
+
+
 def raise_on_full_disk(logger: logging.Logger) -> None:
     """Let a log that cannot be written end the run: ``logging`` would print a trace a line."""
     for handler in logger.handlers:

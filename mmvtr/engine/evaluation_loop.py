@@ -235,8 +235,15 @@ class RetrievalLoop(BaseLoop):
             tables += [transforms_table(self.report), notes]
         tables.append(protocol_line(self._protocol(relation, videos, broken, part)))
         shown = '\n\n'.join(tables)
-        self.runner.logger.info(f'results on {self.mode}\n\n{shown}\n')
+        self.runner.logger.info(f'results on {self.mode}{self._ensemble()}\n\n{shown}\n')
         return {**self._numbers(evaluation), **(part.numbers() if part else {})}
+
+    def _ensemble(self) -> str:
+        """For the title of the table: of which models the scores were added, if of several."""
+        members = self.runner.message_hub.get_info('ensemble')
+        if not members:
+            return ''
+        return '\n  '.join([f' of an ensemble of {len(members)}, scores added:', *members])
 
     def _numbers(self, evaluation: Evaluation) -> dict[str, float]:
         """All results by key; those of a transform behind its name."""

@@ -10,12 +10,14 @@ from typing import Any, Iterator, Optional, Sequence, Union
 import torch
 import torch.distributed as dist
 from mmengine.config import Config
-from mmengine.dist import broadcast_object_list, init_dist, is_main_process
+from mmengine.dist import broadcast_object_list, get_world_size, init_dist, is_main_process
+from mmengine.logging import MMLogger
 from mmengine.model import is_model_wrapper
 from mmengine.registry import init_default_scope
 from mmengine.runner import EpochBasedTrainLoop, Runner
 from mmengine.utils.dl_utils import set_multi_processing
 from torch import nn
+from torch.utils.data import Dataset
 
 from mmvtr.engine.checkpoint import (
     check_weights,
@@ -23,6 +25,9 @@ from mmvtr.engine.checkpoint import (
     latest_checkpoint,
     read_checkpoint,
 )
+from mmvtr.engine.choice import Choice, choice_of
+from mmvtr.engine.console import said_once
+from mmvtr.engine.log_rows import fold_rows
 from mmvtr.reasons import reason
 from mmvtr.registry import DATASETS
 from mmvtr.storage import FolderInUse, FolderLock
@@ -80,18 +85,26 @@ def pin_memory(cfg: Config) -> None:
             cfg[loader].setdefault('pin_memory', True)
 
 
-def check_datasets(cfg: Config, loaders: Sequence[str] = LOADERS) -> None:
+def check_datasets(cfg: Config, loaders: Sequence[str] = LOADERS) -> dict[str, Dataset]:
     """Build each dataset of ``cfg`` once, so that bad data stop a run before it starts.
+
+    What they say then is not said again by the console of a ToolRunner that builds its own.
+
+    Returns:
+        The datasets, by the names of their loaders.
 
     Raises:
         SystemExit: says which dataset cannot be built and why.
     """
     init_default_scope(cfg.get('default_scope', 'mmengine'))
-    for loader in loaders:
-        if cfg.get(loader) is None:
-            continue
+    logger = MMLogger.get_current_instance()
+    fold_rows(logger)
+    built = {}
+    for loader in filter(cfg.get, loaders):
         try:
-            if not len(DATASETS.build(cfg[loader]['dataset'])):
+            with said_once(logger):
+                built[loader] = DATASETS.build(cfg[loader]['dataset'])
+            if not len(built[loader]):
                 raise ValueError('it has no item: no video that has a text')
         except Exception as error:
             said = reason(error)
@@ -100,6 +113,7 @@ def check_datasets(cfg: Config, loaders: Sequence[str] = LOADERS) -> None:
             raise SystemExit(
                 f'error: {loader}.dataset of {cfg.filename} cannot be built:\n{said}'
             ) from error
+    return built
 
 
 @contextmanager
@@ -203,18 +217,17 @@ def load_best(runner: Runner, path: Union[str, Path]) -> None:
     checkpoint.pop('ema_state_dict', None)
     runner.call_hook('after_load_checkpoint', checkpoint=checkpoint)
     bare(runner.model).load_state_dict(checkpoint['state_dict'])
-    state_choice(runner, [checkpoint_choice(checkpoint)])
+    choice = choice_of(checkpoint)
+    state_choice(runner, [choice])
     runner.logger.info(f'Testing the weights of {path}')
+    if choice is not None:
+        runner.logger.info(f'chosen by {choice.in_words()}')
 
 
-def checkpoint_choice(checkpoint: dict[str, Any]) -> Optional[str]:
-    """'val' or 'test', on which it was chosen as the best; None of any other checkpoint."""
-    return checkpoint.get('message_hub', {}).get('runtime_info', {}).get('chosen_on')
-
-
-def state_choice(runner: Runner, choices: Sequence[Optional[str]]) -> None:
+def state_choice(runner: Runner, choices: Sequence[Optional[Choice]]) -> None:
     """Let the protocol line say on what the tested checkpoints were chosen."""
-    stated = 'test' if 'test' in choices else 'val' if set(choices) == {'val'} else None
+    sets = {choice and choice.on for choice in choices}
+    stated = 'test' if 'test' in sets else 'val' if sets == {'val'} else None
     runner.message_hub.update_info('chosen_on', stated)
 
 
@@ -234,6 +247,8 @@ def check_or_exit(model: nn.Module, path: Union[str, Path]) -> dict[str, Any]:
 
 def check_order(runner: Runner, checkpoint: dict[str, Any], path: Union[str, Path]) -> None:
     """See that a training that goes on has the data in the order in which it would have had them.
+
+    The same joint batch over another number of processes goes on, and the log says what differs.
 
     Raises:
         SystemExit: other numbers of items, of items in a joint batch, or of batches a step.
@@ -257,6 +272,19 @@ def check_order(runner: Runner, checkpoint: dict[str, Any], path: Union[str, Pat
             f'error: {path} cannot be resumed: it was trained with {told[0]}, this run has '
             f'{told[1]}, so that the data would come in another order.{anew(path)}'
         )
+    before, now = meta.get('processes'), get_world_size()
+    if before not in (None, now):
+        runner.logger.warning(
+            f'{path} was trained by {processes(before)}, this run has {processes(now)}: the joint '
+            'batches are the same, but each process draws random numbers of its own (dropout, '
+            'frames) and sums are rounded in another order. The end will not be exactly that of '
+            'an uninterrupted run'
+        )
+
+
+def processes(count: int) -> str:
+    """'1 process', '2 processes'."""
+    return '1 process' if count == 1 else f'{count} processes'
 
 
 def check_optimizer(runner: Runner, checkpoint: dict[str, Any], path: Union[str, Path]) -> None:

@@ -61,6 +61,8 @@ class MembersHook(Hook):
         if not isinstance(model, BackdoorRetriever):
             raise TypeError(f'MembersHook: {type(model).__name__} has no members')
         self.reads = tuple(f'scores_{k}' for k in range(len(model.members)))
+        if self.origins is not None:
+            runner.message_hub.update_info('ensemble', list(self.origins))
 
     def before_train(self, runner: Runner) -> None:
         model = runner.model

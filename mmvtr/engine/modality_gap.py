@@ -15,7 +15,8 @@ class ModalityGapHook(Hook):
     """Mean cosines within and between the modalities of the evaluated set (NCL App. D, Fig. 8).
 
     Adds ``modality_gap/within_text``, ``within_video``, ``cross`` and ``distance`` (of the modal
-    means) to the results.  For similarities that are one inner product (CosineSimilarity).
+    means) to the results, if the set has two texts and two videos or more.  For similarities that
+    are one inner product (CosineSimilarity).
     """
 
     def reported(self, keys: set[str], runner: Runner) -> set[str]:
@@ -29,6 +30,9 @@ class ModalityGapHook(Hook):
             raise TypeError(
                 f'ModalityGapHook: {type(similarity).__name__} is no inner product of two vectors'
             )
+        if min(len(items.ids) for items in (evaluation.texts, evaluation.videos)) < 2:
+            runner.logger.info('no modality gap: a set of one text or one video has no pairs')
+            return
         flat = similarity.flat
         gap = modality_gap(flat(evaluation.texts.levels), flat(evaluation.videos.levels))
         for name, value in gap._asdict().items():

@@ -12,9 +12,10 @@ from typing import Any, Optional
 import torch
 from mmengine.logging import MMLogger
 from mmengine.optim import OptimWrapper
-from mmengine.runner import Runner
+from mmengine.runner import LogProcessor, Runner
 
-from mmvtr.engine.console import consoles, file_only, raise_on_full_disk
+from mmvtr.engine.console import consoles, file_only, is_new, raise_on_full_disk
+from mmvtr.engine.log_rows import RowsLogProcessor, fold_rows
 from mmvtr.engine.schedule_checks import fit_warmup
 from mmvtr.registry import bare_name
 
@@ -23,8 +24,9 @@ class ToolRunner(Runner):
     """A Runner whose console shows what is of this run; the log file has all that mmengine says.
 
     Environment, merged config, list of hooks and options of each parameter go to the file alone,
-    and the console says in a line where.  A log file that cannot be written is an error.  A
-    ``LoggerHook`` becomes a :class:`~mmvtr.engine.progress.TimedLoggerHook`.
+    and the console says in a line where.  A log file that cannot be written is an error.  Rows
+    have at most 100 columns (:mod:`mmvtr.engine.log_rows`).  A ``LoggerHook`` becomes a
+    :class:`~mmvtr.engine.progress.TimedLoggerHook`.
 
     With ``fit_warmup = True`` in the config, a warm-up as long as the training or longer is
     shortened (:func:`~mmvtr.engine.schedule_checks.fit_warmup`).
@@ -47,10 +49,19 @@ class ToolRunner(Runner):
         """mmengine's, on whose console the Runner is silent until it is made."""
         logger = super().build_logger(*args, **kwargs)
         raise_on_full_disk(logger)
+        fold_rows(logger)
         for handler in consoles(logger):
             handler.addFilter(_not_of_mmengine)
             handler.addFilter(_not_of_file_client)
+            handler.addFilter(is_new)
         return logger
+
+    def build_log_processor(self, log_processor: Any) -> LogProcessor:
+        """mmengine's, whose rows begin with what matters; another one is kept."""
+        if isinstance(log_processor, dict) and bare_name(log_processor) in ('', 'LogProcessor'):
+            options = {name: value for name, value in log_processor.items() if name != 'type'}
+            return RowsLogProcessor(**options)
+        return super().build_log_processor(log_processor)
 
     def register_default_hooks(self, hooks: Optional[dict[str, Any]] = None) -> None:
         """mmengine's, with a logger that speaks when it has been silent for some seconds."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 
 from mmengine.hooks import Hook
@@ -10,6 +11,7 @@ from mmengine.runner import Runner
 
 from mmvtr.engine.evaluation import Evaluation
 from mmvtr.registry import HOOKS
+from mmvtr.storage import write_atomically
 
 
 @HOOKS.register_module()
@@ -17,7 +19,8 @@ class SigmaFileHook(Hook):
     """Writes ``sigma_<mode>.csv`` to the work dir at each evaluation: kind, id, sigma.
 
     Sigma is the geometric mean over the dimensions of an item's Gaussian (UATVR Fig. 3); the most
-    uncertain items come first.
+    uncertain items come first.  Ids are quoted and exact, also one that begins with ``=``: they
+    must match those of other tables, so a spreadsheet is to import the column as text.
 
     Raises:
         ValueError: (at evaluation) the model has no probabilistic heads.
@@ -33,8 +36,10 @@ class SigmaFileHook(Hook):
             for item, sigma in zip(items.ids, evaluation.matrices[f'{kind}_sigma'])
         ]
         path = os.path.join(runner.work_dir, f'sigma_{evaluation.mode}.csv')
-        with open(path, 'w', newline='') as file:
-            writer = csv.writer(file)
-            writer.writerow(('kind', 'id', 'sigma'))
-            writer.writerows(sorted(rows, key=lambda row: (row[0], -row[2])))
+        text = io.StringIO(newline='')
+        writer = csv.writer(text, quoting=csv.QUOTE_NONNUMERIC)
+        writer.writerow(('kind', 'id', 'sigma'))
+        writer.writerows(sorted(rows, key=lambda row: (row[0], -row[2])))
+        content = text.getvalue().encode('utf-8', 'surrogateescape')
+        write_atomically(path, lambda file: file.write(content))
         runner.logger.info(f'sigma of each text and video: {path}')

@@ -65,9 +65,9 @@ def transforms_table(report: Report) -> str:
 
             >>> raw, ours = {'retrieval/t2v_R1': 12.34}, {'retrieval/t2v_R1': 15.0}
             >>> print(transforms_table(Report(raw, {}, {}, {'sinkhorn': ours})))
-                                text to video
-                                 raw sinkhorn
-            retrieval  R@1      12.3     15.0
+                               text to video
+                                raw sinkhorn
+            retrieval  R@1     12.3     15.0
     """
     columns = {'raw': report.values, **report.transformed}
     keys = [key for key in report.values if any(key in t for t in report.transformed.values())]
@@ -113,22 +113,61 @@ def _block(
         return ''
     margin = max(len(row.prefix) for row in rows) + 2
     label = margin + max(len(row.name) for row in rows) + 1
-    cell = max(CELL, *(len(name) + 1 for name in columns))
-    heads = GAP.join(DIRECTIONS[d].rjust(cell * len(columns)) for d in directions)
-    names = GAP.join(''.join(name.rjust(cell) for name in columns) for _ in directions)
+    cells = {name: max(CELL, len(name) + 1) for name in columns}
+    wide = sum(cells.values())
+    if label + len(directions) * (wide + len(GAP)) - len(GAP) > WIDTH:
+        parts = _narrower(directions, cells, WIDTH - label)
+        if len(parts) > 1:
+            return '\n\n'.join(_part(rows, *part, columns) for part in parts)
+    heads = GAP.join(DIRECTIONS[d].rjust(wide) for d in directions)
+    names = GAP.join(''.join(name.rjust(cells[name]) for name in columns) for _ in directions)
     lines = [' ' * label + heads, ' ' * label + names]
     last = None
     for row in rows:
         stub = ('' if row.prefix == last else row.prefix).ljust(margin) + row.name
-        cells = [_cells(row.keys.get(d), columns, cell) for d in directions]
-        lines.append((stub.ljust(label) + GAP.join(cells)).rstrip())
+        values = [_values(row.keys.get(d), columns, cells) for d in directions]
+        lines.append((stub.ljust(label) + GAP.join(values)).rstrip())
         last = row.prefix
     return '\n'.join(lines)
 
 
-def _cells(key: Optional[str], columns: Mapping[str, Mapping[str, float]], cell: int) -> str:
-    values = [None if key is None else numbers.get(key) for numbers in columns.values()]
-    return ''.join(('' if v is None else f'{v:.{_digits(key)}f}').rjust(cell) for v in values)
+def _narrower(
+    directions: Sequence[str], cells: Mapping[str, int], room: int
+) -> list[tuple[Sequence[str], list[str]]]:
+    """Directions and columns of the blocks that a block too wide for ``room`` is cut into.
+
+    Each direction alone; one direction with its first column and as many others as fit.
+    """
+    if len(directions) > 1:
+        return [([direction], [*cells]) for direction in directions]
+    first, *others = cells
+    parts = [[first]]
+    for name in others:
+        if len(parts[-1]) > 1 and sum(cells[known] for known in [*parts[-1], name]) > room:
+            parts.append([first])
+        parts[-1].append(name)
+    return [(directions, part) for part in parts]
+
+
+def _part(
+    rows: Sequence[_Row],
+    directions: Sequence[str],
+    names: Sequence[str],
+    columns: Mapping[str, Mapping[str, float]],
+) -> str:
+    """The block of some directions and columns, without rows that are empty there."""
+    known = [row for row in rows if row.keys.keys() & {*directions}]
+    return _block(known, directions, {name: columns[name] for name in names})
+
+
+def _values(
+    key: Optional[str], columns: Mapping[str, Mapping[str, float]], cells: Mapping[str, int]
+) -> str:
+    values = {name: None if key is None else of.get(key) for name, of in columns.items()}
+    return ''.join(
+        ('' if value is None else f'{value:.{_digits(key)}f}').rjust(cells[name])
+        for name, value in values.items()
+    )
 
 
 def _digits(key: str) -> int:

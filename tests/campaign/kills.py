@@ -22,6 +22,7 @@ import torch
 from campaign.trial import Trial
 from children import MP, ROOT, _call, _run_tool
 from mmvtr.engine.checkpoint import latest_checkpoint, read_checkpoint
+from mmvtr.engine.choice import BEST
 
 CONFIG = """
 _base_ = ['{root}/configs/{config}.py']
@@ -198,9 +199,8 @@ def moment(aim: str, work: Path, seconds: float, chance: random.Random) -> Calla
 def outcome(work: Path) -> dict[str, Any]:
     """All that a finished run leaves, by name: tensors as bytes, other values as they are."""
     last = read_checkpoint(latest_checkpoint(work))
-    best = Path(last['message_hub']['runtime_info']['best_ckpt']).name
     found = dict(_leaves(last, 'last'))
-    found.update(_leaves(read_checkpoint(work / best), 'best'))
+    found.update(_leaves(read_checkpoint(work / BEST), 'best'))
     found['files'] = sorted(path.name for path in work.glob('*.pth*'))
     tables = sorted(work.glob('*/*.json'))
     numbers = json.loads(tables[-1].read_text())
@@ -211,8 +211,8 @@ def outcome(work: Path) -> dict[str, Any]:
 
 #: What is compared of ``meta`` and of the message hub; the rest are paths, times and logs.
 TOLD = dict(
-    meta=('epoch', 'iter', 'seed'),
-    runtime_info=('best_score', 'chosen_on', 'epoch', 'iter', 'last_validated_epoch'),
+    meta=('chosen', 'epoch', 'iter', 'seed'),
+    runtime_info=('best_score', 'epoch', 'iter', 'last_validated_epoch'),
 )
 
 

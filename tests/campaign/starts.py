@@ -14,6 +14,7 @@ import torch
 import children
 from campaign.trial import Trial
 from mmvtr.engine.checkpoint import latest_checkpoint, read_checkpoint
+from mmvtr.engine.choice import BEST
 from mmvtr.storage.lock import NAME
 from mmvtr.storage.processes import this_process
 
@@ -137,7 +138,7 @@ def outcome(work: Path) -> dict:
     files = {path.name for path in work.iterdir() if path.is_file()}
     last = read_checkpoint(latest_checkpoint(work))
     hub = last['message_hub']['runtime_info']
-    best = read_checkpoint(work / Path(hub['best_ckpt']).name)
+    best = read_checkpoint(work / BEST)
     tensors = {f'last {name}': x for name, x in last['state_dict'].items()}
     tensors.update({f'best {name}': x for name, x in best['state_dict'].items()})
     for number, state in last['optimizer']['state'].items():

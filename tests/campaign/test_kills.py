@@ -23,7 +23,8 @@ def test_all_that_a_run_leaves_is_compared(ended):
     for part in (
         'last.state_dict.', 'best.state_dict.', 'last.optimizer.state.', 'last.param_schedulers',
         'last.random_states.python', 'last.random_states.torch', 'last.query_queue',
-        'last.message_hub.runtime_info.best_score', 'files', 'last.meta.epoch',
+        'last.message_hub.runtime_info.best_score', 'best.meta.chosen.value', 'files',
+        'last.meta.epoch',
         'test.sinkhorn/retrieval/rsum',
     ):  # fmt: skip
         assert any(name.startswith(part) for name in ended), part

@@ -1,8 +1,10 @@
 """Checkpoints are plain and whole, and a run killed anywhere resumes to the same end."""
 
+import logging
 import random
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -108,7 +110,7 @@ def test_alternation_resumes_exactly(tmp_path):
 
 def test_written_checkpoints_are_plain(uninterrupted):
     expected, _ = uninterrupted
-    assert expected['files'] == {'epoch_4.pth', 'best_retrieval_rsum_epoch_4.pth'}
+    assert expected['files'] == {'epoch_4.pth', 'best.pth'}
     # read_checkpoint, which `outcome` used, loads under weights_only=True
 
 
@@ -141,6 +143,17 @@ def test_random_states_survive_a_file(tmp_path):
 def test_save_best_is_one_key():
     with pytest.raises(ValueError, match='one metric key'):
         PlainCheckpointHook(save_best=['a', 'b'])
+
+
+def test_nothing_is_chosen_where_a_transform_was_left_out(caplog):
+    hook = PlainCheckpointHook(save_best='sinkhorn/retrieval/rsum', rule='greater')
+    hook.file_backend = None  # as after before_train
+    hub = SimpleNamespace(update_info=lambda *told: None)
+    runner = SimpleNamespace(message_hub=hub, epoch=3, logger=logging.getLogger('best'))
+    hook.after_val_epoch(runner, {'retrieval/rsum': 5.0})
+    assert 'best.pth is not chosen at epoch 3: there is no sinkhorn/retrieval/rsum' in caplog.text
+    with pytest.raises(KeyError, match='is not among the metrics of the validation: retrieval/mAP'):
+        hook.after_val_epoch(runner, {'retrieval/mAP': 5.0})
 
 
 @pytest.mark.parametrize('content', [b'', b'no checkpoint', b'\x80\x02}q\x00(X', None])

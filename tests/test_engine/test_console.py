@@ -12,7 +12,7 @@ from mmengine.runner import Runner
 
 import toy
 from children import ROOT, run_tool
-from mmvtr.engine.console import file_only, raise_on_full_disk
+from mmvtr.engine.console import file_only, is_new, raise_on_full_disk, said_once
 from mmvtr.engine.progress import TimedLoggerHook
 
 PLANTED = f"""
@@ -40,8 +40,18 @@ def test_a_start_fits_on_a_screen(planted):
     start = printed[: printed.index('Epoch(train)')].splitlines()
     lines = sum(-(-len(line) // 100) for line in start)
     assert lines <= 40, '\n'.join(start)
-    for text in ('merged config: ', 'log, environment and hooks: ', 'AdamW for ', 'seed 0'):
+    for text in ('merged config:', 'log, environment and hooks:', 'AdamW for ', 'seed 0'):
         assert sum(text in line for line in start) == 1, text
+
+
+def test_no_row_is_wider_than_a_screen(planted):
+    folder, _ = planted
+    printed = (folder / 'printed.txt').read_text()
+    (log,) = (folder / 'work_dirs/p').glob('*/*.log')
+    training = log.read_text().split('Epoch(train)', 1)[1]
+    for line in (*printed.splitlines(), *training.splitlines()):
+        path = '/' in line.split(' - ')[-1]  # is not broken
+        assert len(line) <= 100 or path or 'Warning: ' in line, line
 
 
 def test_nothing_warns_at_a_start_and_results_come_once(planted):
@@ -65,7 +75,7 @@ def test_the_file_has_it_all(planted):
         'paramwise_options', 'results on test', 'retrieval/t2v_R1: ', 'Epoch(train) [2]',
     ):  # fmt: skip
         assert part in text, part
-    assert re.search(r'Epoch\(test\).*retrieval/rsum: ', text)
+    assert re.search(r'Epoch\(test\) \[2/2\] (?: +\S+: \S+\s)+ +retrieval/rsum: ', text)
     scalars = (next(work_dir.glob('*/vis_data/scalars.json'))).read_text()
     assert scalars.count('"retrieval/rsum"') == 2
 
@@ -178,6 +188,21 @@ def test_file_only(logger, tmp_path):
     logger.info('shown')
     assert logger.handlers[0].stream.getvalue() == 'an error\nshown\n'
     assert (tmp_path / 'x.log').read_text().splitlines() == ['hidden', 'an error', 'shown']
+
+
+def test_what_is_done_twice_is_said_once(logger, tmp_path):
+    logger.handlers[0].addFilter(is_new)
+    with said_once(logger):
+        for line in ('a set of 5 clips', 'a set of 7 clips', 'a set of 5 clips'):
+            logger.info(line)
+    for handler in logger.handlers[:1]:
+        handler.stream.truncate(0)
+        handler.stream.seek(0)
+    for line in ('a set of 5 clips', 'a set of 9 clips', 'a set of 9 clips'):
+        logger.info(line)
+    assert logger.handlers[0].stream.getvalue() == 'a set of 9 clips\n' * 2
+    said = (tmp_path / 'x.log').read_text().splitlines()
+    assert [line.split()[3] for line in said] == ['5', '7', '5', '9', '9']
 
 
 def test_a_log_on_a_full_disk_ends_the_run(logger):

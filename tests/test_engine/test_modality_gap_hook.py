@@ -1,3 +1,4 @@
+import logging
 from types import SimpleNamespace
 
 import pytest
@@ -36,3 +37,26 @@ def test_the_gap_of_two_levels():
     within = 0.75 * cosines[0] @ cosines[0].t() + 0.25 * cosines[1] @ cosines[1].t()
     expected = float((within.sum() - within.trace()) / 6)
     assert numbers['modality_gap/within_text'] == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize('texts, videos', [(1, 1), (1, 4), (3, 1)])
+def test_a_set_without_pairs_has_no_gap(texts, videos, caplog):
+    def encoded(count):
+        levels = dict(a=Embedding(torch.ones(count, 4)))
+        return Encoded(torch.arange(count), [''] * count, levels, torch.ones(count))
+
+    similarity = CosineSimilarity(levels=('a',))
+    relation = Relation(torch.ones(texts, videos).bool())
+    evaluation = Evaluation(
+        SimpleNamespace(similarity=similarity),
+        torch.device('cpu'),
+        encoded(texts),
+        encoded(videos),
+        {},
+        relation,
+    )
+    with caplog.at_level(logging.INFO):
+        ModalityGapHook().after_scoring(
+            SimpleNamespace(logger=logging.getLogger('gap')), evaluation
+        )
+    assert evaluation.numbers == {} and 'no modality gap' in caplog.text

@@ -11,9 +11,9 @@ from mmvtr.structures import Relation
 from tests.test_dist import make_batch, make_model
 
 
-def evaluation_of(matrices):
+def evaluation_of(matrices, names=('{}0', '{}1')):
     texts, videos = (
-        Encoded(torch.arange(2), [f'{kind}0', f'{kind}1'], {}, torch.ones(2))
+        Encoded(torch.arange(2), [name.format(kind) for name in names], {}, torch.ones(2))
         for kind in ('text', 'video')
     )
     relation = Relation(torch.eye(2).bool())
@@ -36,6 +36,34 @@ def test_the_most_uncertain_first(tmp_path):
     assert float(rows[1][2]) == 0.5
     with pytest.raises(ValueError, match='no probabilistic heads'):
         SigmaFileHook().after_scoring(runner, evaluation_of({}))
+
+
+@pytest.mark.parametrize(
+    'names',
+    [('=1+1', '@x'), ('a,"b"', "it's; -2"), ('zwei\nZeilen', '日本'), ('00123', '1e5'), ('', ' x')],
+)
+def test_ids_are_exact(tmp_path, names):
+    runner = SimpleNamespace(work_dir=str(tmp_path), logger=logging.getLogger('sigma'))
+    sigma = dict(text_sigma=torch.tensor([0.5, 0.1]), video_sigma=torch.tensor([0.5, 0.1]))
+    SigmaFileHook().after_scoring(runner, evaluation_of(sigma, names))
+    with open(tmp_path / 'sigma_val.csv', newline='', encoding='utf-8') as file:
+        rows = list(csv.reader(file))[1:]
+    assert [row[1] for row in rows] == [*names, *names]
+
+
+def test_a_file_is_whole_or_as_it_was(tmp_path, monkeypatch):
+    runner = SimpleNamespace(work_dir=str(tmp_path), logger=logging.getLogger('sigma'))
+    sigma = dict(text_sigma=torch.tensor([0.5, 0.1]), video_sigma=torch.tensor([0.5, 0.1]))
+    path = tmp_path / 'sigma_val.csv'
+    path.write_text('former')
+
+    def full(descriptor):
+        raise OSError(28, 'No space left on device')
+
+    monkeypatch.setattr('os.fsync', full)
+    with pytest.raises(OSError, match='No space'):
+        SigmaFileHook().after_scoring(runner, evaluation_of(sigma))
+    assert path.read_text() == 'former' and [p.name for p in tmp_path.iterdir()] == [path.name]
 
 
 def test_predictions_carry_sigma():

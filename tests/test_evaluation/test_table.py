@@ -2,8 +2,10 @@
 
 import doctest
 
+import pytest
+
 import mmvtr.evaluation.table
-from mmvtr.evaluation import Report, protocol_line, results_table
+from mmvtr.evaluation import Report, protocol_line, results_table, transforms_table
 
 VALUES = {
     'retrieval/t2v_R1': 12.34,
@@ -38,6 +40,33 @@ def test_the_whole_table():
 
 def test_without_truth_there_is_no_ceiling():
     assert 'ceiling' not in results_table(Report(VALUES, CHANCE, {}))
+
+
+@pytest.mark.parametrize(
+    'names', [['sinkhorn'], [f'member_{k}' for k in range(20)], ['x' * 40, 'y' * 45, 'z']]
+)
+def test_no_row_is_wider_than_a_screen(names):
+    """Columns that do not fit go below, the raw ones beside them again."""
+    transformed = {name: {**VALUES, 'retrieval/t2v_R1': float(k)} for k, name in enumerate(names)}
+    table = transforms_table(Report(VALUES, CHANCE, CEILING, transformed))
+    lines = table.splitlines()
+    assert max(map(len, lines)) <= 100
+    heads = [line.split() for line in lines if ' raw ' in line]
+    assert {head[0] for head in heads} == {'raw'}
+    shown = [name for head in heads[: len(heads) // 4] for name in head[1:]]  # of 4 directions
+    assert shown == names
+    first = [line.split() for line in lines if 'R@1 ' in line]
+    found = [float(x) for row in first[: len(heads) // 4] for x in row[-len(row) + 3 :]]
+    assert found == [float(k) for k in range(len(names))]
+
+
+def test_wide_names_part_the_directions():
+    values = {f'{key}_of_all_that_is_longer_than_an_hour': x for key, x in VALUES.items()}
+    lines = results_table(Report(values, {key: 1.0 for key in values}, {})).splitlines()
+    assert max(map(len, lines)) <= 100
+    heads = ('text to video', 'video to text', 'video to caption')
+    assert [line.strip() for line in lines if line.strip() in heads] == [*heads]
+    assert sum('MdR' in line for line in lines) == 1
 
 
 def test_a_long_protocol_breaks_between_items():

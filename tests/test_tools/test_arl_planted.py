@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from children import ROOT, run_tool
+from children import ROOT, run_tool, unfolded
 from mmvtr.datasets.planted_corpus.world import FPS
 from mmvtr.engine.checkpoint import read_checkpoint
 
@@ -35,7 +35,7 @@ TEXT = 'a small red star spins'
 def results(printed):
     """Test numbers by name in the log file of a tool."""
     log = Path(re.findall(r'log, environment and hooks: (\S+)', printed)[-1]).read_text()
-    line = re.findall(r'Epoch\(test\) \[\d+/\d+\](.*)', log)[-1]
+    line = re.findall(r'Epoch\(test\) \[\d+/\d+\](.*)', unfolded(log))[-1]
     numbers = dict(re.findall(r'(\S+): (\S+)', line))
     return {name: numbers[name] for name in numbers if '/' in name}
 
@@ -86,7 +86,7 @@ def test_killed_and_resumed_ends_as_if_nothing_had_happened(trained, tmp_path):
 
 def test_tested_again_it_says_the_same(trained):
     folder, _, resumed = trained
-    best = next((folder / 'work_dirs/arl').glob('best_*.pth'))
+    best = folder / 'work_dirs/arl' / 'best.pth'
     path = folder / 'work_dirs/arl/moments.json'
     written = path.read_text()
     path.unlink()
@@ -114,7 +114,7 @@ def test_two_checkpoints_point_together(trained, tmp_path):
 
 def test_moments_of_free_texts(tool, trained):
     entry = json.loads((trained[0] / 'work_dirs/arl/moments.json').read_text())[5]
-    best = str(next((trained[0] / 'work_dirs/arl').glob('best_*.pth')))
+    best = str(trained[0] / 'work_dirs/arl' / 'best.pth')
     printed = tool(TEXT, entry['text'], '--k', '2', checkpoint=best)
     lines = printed[printed.index(TEXT) :].splitlines()
     assert [lines[0], lines[3]] == [TEXT, entry['text']] and len(lines) == 6

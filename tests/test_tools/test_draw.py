@@ -69,7 +69,7 @@ def names_in(folder):
 
 def test_a_model(trained, dataset):
     folder, _ = trained
-    best = next(folder.glob('work_dirs/p/best_*.pth'))
+    best = folder / 'work_dirs/p/best.pth'
     hooks = "custom_hooks = [dict(type='SinkhornHook', queries='test')]\n"
     (folder / 'q.py').write_text(PLANTED + hooks)
     query = dataset.texts[2]['text_id']

@@ -10,6 +10,7 @@ import torch
 
 from children import ROOT
 from miniatures import FLICKR8K_IMAGES, write_flickr8k
+from mmvtr.storage import write_plain
 
 
 @pytest.fixture(scope='module')
@@ -145,7 +146,8 @@ def test_values_and_page_of_runs(tool, tmp_path):
         matrix = np.array(scores, np.float32)
         np.save(folder / 'scores_test.npy', matrix)
         np.savez(folder / 'scores_test_sinkhorn.npz', t2v=matrix, v2t=matrix)
-        (folder / 'best_retrieval_rsum_epoch_3.pth').touch()
+        chosen = dict(by='retrieval/rsum', value=1.0, on='val', epoch=3, iter=60)
+        write_plain(dict(state_dict={}, meta=dict(chosen=chosen)), folder / 'best.pth')
         (folder / 'done').touch()
     content = training.evaluate(tmp_path / 'runs', test, half)
     assert [(row['method'], row['seeds']) for row in content['confirmation']] == [('InfoNCE', [3])]

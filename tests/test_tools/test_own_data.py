@@ -170,6 +170,7 @@ def test_missing_files_are_stated_with_a_result(tools, folder):
     (folder / 'flat.csv').write_text(table)
     code, printed = tools(folder, 'test', *own('table=flat.csv', *options))
     assert code == 0, printed
+    assert printed.count('flat.csv, all: ') == 1  # the set is built to check it, and to test
     printed = ' '.join(printed.split())
     assert ' on 4 of 20 clips and 5 of 21 texts ' in printed
     assert 'missing and left out 16 videos (' in printed

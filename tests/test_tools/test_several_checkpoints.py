@@ -85,6 +85,8 @@ def test_the_table_of_two_checkpoints(folder, tmp_path, options, weights):
         line = f'member_{k}: alone, weight {weight:g}; seed{3 + k}.pth (seed {3 + k})'
         assert line in printed
     assert 'raw member_0 member_1' in printed
+    title = 'results on test of an ensemble of 2, scores added:\n  seed3.pth (seed 3)\n  seed4.pth'
+    assert title in printed
 
 
 def test_one_checkpoint_of_both_serves_all_tools(folder, tmp_path):

@@ -14,6 +14,7 @@ import torch
 import toy
 from children import ROOT, free_port, run_tool
 from mmvtr.engine.checkpoint import read_checkpoint
+from mmvtr.engine.choice import choice_of
 from mmvtr.storage import FolderLock
 
 KILL = "custom_hooks = [dict(type='KillHook', at=70)]\n"  # in the third epoch
@@ -37,19 +38,59 @@ def trained(tmp_path_factory):
 def test_training_ends_with_the_test_of_the_best(trained):
     folder, printed = trained
     work_dir = folder / 'work_dirs' / 'toy_config'
-    best = next(work_dir.glob('best_*.pth'))
+    best = work_dir / 'best.pth'
     assert printed.index(f'Testing the weights of {best}') < printed.index('Epoch(test)')
     assert read_checkpoint(best)['meta']['seed'] == 3
 
 
 def test_test_tool_repeats_the_table(trained):
     folder, printed = trained
-    best = next((folder / 'work_dirs' / 'toy_config').glob('best_*.pth'))
+    best = folder / 'work_dirs' / 'toy_config' / 'best.pth'
     code, again = run_tool(folder, 'test.py', 'toy_config.py', best, '--out', 'metrics.json')
     assert code == 0, again
     assert numbers(again) == numbers(printed)
     metrics = json.loads((folder / 'metrics.json').read_text())
     assert f'retrieval/rsum: {metrics["retrieval/rsum"]:.4f}' == numbers(printed)
+
+
+def test_the_last_words_are_commands(trained):
+    folder, printed = trained
+    words = printed[printed.index('trained: ') :].replace('\\\n', ' ').splitlines()
+    assert words[0] == 'trained: work_dirs/toy_config/best.pth. Next:'
+    tools = [line.split()[3] for line in words[1:]]
+    assert tools == ['test', 'draw']  # the toy has no vectors to search
+    code, again = run_tool(folder, 'test.py', *words[1].split()[4:])
+    assert code == 0 and numbers(again) == numbers(printed)
+
+
+def test_a_second_training_keeps_what_the_first_has_left(tmp_path):
+    """As bytes, whatever the second one makes of it."""
+    toy.write_config(tmp_path)
+    work = tmp_path / 'work_dirs' / 'toy_config'
+    once = '--cfg-options', 'train_cfg.max_epochs=1'
+    code, printed = run_tool(tmp_path, 'train.py', 'toy_config.py', *once)
+    assert code == 0 and 'of another training' not in printed
+    kept = {path.name: path.read_bytes() for path in work.glob('*.pth')}
+    assert set(kept) == {'best.pth', 'epoch_1.pth'}
+    code, printed = run_tool(tmp_path, 'train.py', 'toy_config.py', '--seed', 5, *once)
+    assert code == 0 and printed.count('of another training') == 1, printed
+    assert {path.name: path.read_bytes() for path in (work / 'earlier_1').glob('*.pth')} == kept
+    assert choice_of(read_checkpoint(work / 'best.pth')).by == 'retrieval/rsum'
+    assert read_checkpoint(work / 'best.pth')['meta']['seed'] == 5
+    code, printed = run_tool(
+        tmp_path, 'train.py', 'toy_config.py', '--resume', work / 'earlier_1' / 'epoch_1.pth', *once
+    )
+    assert code == 0 and read_checkpoint(work / 'best.pth')['meta']['seed'] == 0, printed
+    assert read_checkpoint(work / 'earlier_2' / 'best.pth')['meta']['seed'] == 5
+
+
+def test_what_is_refused_moves_nothing(trained):
+    folder, _ = trained
+    work = folder / 'work_dirs' / 'toy_config'
+    before = {path.name for path in work.glob('*.pth')}
+    fails(folder, 'train.py', 'toy_config.py', '--cfg-options', 'model.widht=3')
+    assert {path.name for path in work.glob('*.pth')} == before
+    assert not (work / 'earlier_1').exists()
 
 
 def test_killed_and_resumed(trained, tmp_path):
@@ -77,7 +118,7 @@ def test_averaged_weights_are_tested_alike(tmp_path):
             toy.write_config(tmp_path / name, ema.format(at))
             _, printed = run_tool(tmp_path / name, 'train.py', 'toy_config.py', '--resume')
         tables.append(numbers(printed))
-    best = next((tmp_path / 'whole' / 'work_dirs' / 'toy_config').glob('best_*.pth'))
+    best = tmp_path / 'whole' / 'work_dirs' / 'toy_config' / 'best.pth'
     _, printed = run_tool(tmp_path / 'whole', 'test.py', 'toy_config.py', best)
     assert [numbers(printed)] * 2 == tables
 
@@ -113,6 +154,18 @@ def test_two_processes_on_a_cpu(tmp_path):
     assert (tmp_path / 'work_dirs' / 'toy_config' / 'epoch_1.pth').is_file()
     # 12 texts over 2 processes in batches of 4: 2 steps a stage.
     assert 'Epoch(train) [1][4/4]' in printed
+
+
+def test_another_number_of_processes_is_said(tmp_path):
+    toy.write_config(tmp_path)
+    code, printed = on_two_processes(tmp_path, '--cfg-options', 'train_cfg.max_epochs=1')
+    assert code == 0, printed
+    options = '--resume', '--cfg-options', 'train_cfg.max_epochs=2', 'train_dataloader.batch_size=8'
+    code, printed = run_tool(tmp_path, 'train.py', 'toy_config.py', *options)
+    said = ' '.join(printed.split())
+    assert code == 0 and 'was trained by 2 processes, this run has 1 process: ' in said, printed
+    code, printed = run_tool(tmp_path, 'train.py', 'toy_config.py', *options)
+    assert code == 0 and 'was trained by' not in printed
 
 
 def test_two_processes_are_refused_together(tmp_path):
@@ -188,10 +241,10 @@ def test_best_on_test(retrieval):
     assert len(epochs) == 3 and 'checkpoint chosen on test' in end
     ids = re.findall(r'ids (\w+)', ' '.join([*epochs, end]))
     assert len(ids) == 4 and len(set(ids)) == 1
-    best = next((retrieval / 'w').glob('best_retrieval_rsum_epoch_*.pth'))
+    best = retrieval / 'w' / 'best.pth'
     for epoch in (1, 2, 3):  # all are kept, none of them is marked
         path = retrieval / 'w' / f'epoch_{epoch}.pth'
-        assert read_checkpoint(path)['message_hub']['runtime_info']['chosen_on'] is None
+        assert choice_of(read_checkpoint(path)) is None
     for paths, chosen in (([best], True), ([path], False), ([path, best], True)):
         code, printed = run_tool(retrieval, 'test.py', 'r.py', *paths)
         assert code == 0, printed
@@ -203,7 +256,8 @@ def test_best_on_test_where_texts_alone_ask(retrieval):
     (retrieval / 'r.py').write_text(RETRIEVAL + f'val_evaluator = test_evaluator = {metric}')
     code, printed = run_tool(retrieval, 'train.py', 'r.py', '--work-dir', 'w', '--best-on-test')
     assert code == 0, printed
-    assert list((retrieval / 'w').glob('best_retrieval_t2v_SumR_epoch_*.pth'))
+    chosen = choice_of(read_checkpoint(retrieval / 'w' / 'best.pth'))
+    assert chosen.by == 'retrieval/t2v_SumR' and chosen.on == 'test'
 
 
 # -- bad input ---------------------------------------------------------------------------------

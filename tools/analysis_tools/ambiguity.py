@@ -80,7 +80,7 @@ def parse_args() -> argparse.Namespace:
     add('--texts', type=int, default=20, help='texts in ambiguous.json (default: 20)')
     add('--seed', type=int, default=0, help='of the draws (default: 0)')
     parser.add_cfg_options()
-    return parser.parse_args()
+    return parser.parse_one_checkpoint()
 
 
 @tool

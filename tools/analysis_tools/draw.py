@@ -42,7 +42,7 @@ def parse_args() -> argparse.Namespace:
     add('--random-weights', action='store_true', help='without a checkpoint: draw a random model')
     add('--work-dir', help='for the log; default work_dirs/<config name>')
     parser.add_cfg_options()
-    args = parser.parse_args()
+    args = parser.parse_one_checkpoint()
     if args.scores and args.checkpoint:
         raise SystemExit('error: --scores are drawn without a model: leave out the CHECKPOINT')
     return args
@@ -85,20 +85,16 @@ def draw_scores(cfg: Config, args: argparse.Namespace) -> None:
         ValueError: no file of float [T, V] of the test set, or unknown queries.
     """
     import torch
-    from mmengine.registry import init_default_scope
 
     from mmvtr.engine import Evaluation, launch
     from mmvtr.engine.evaluation import Encoded
     from mmvtr.engine.evaluation_loop import relation_of
     from mmvtr.engine.pictures import lacking
     from mmvtr.engine.pictures_hook import figures, make_scene, refuse_unknown
-    from mmvtr.registry import DATASETS
     from mmvtr.visualization import save
 
     hook = make_hook(args)
-    launch.check_datasets(cfg, ['test_dataloader'])
-    init_default_scope(cfg.get('default_scope', 'mmvtr'))
-    dataset = DATASETS.build(cfg.test_dataloader.dataset)
+    dataset = launch.check_datasets(cfg, ['test_dataloader'])['test_dataloader']
     texts, videos = (
         Encoded(torch.arange(len(items)), [item[key] for item in items], {}, torch.zeros(0))
         for items, key in ((dataset.texts, 'text_id'), (dataset.videos, 'video_id'))

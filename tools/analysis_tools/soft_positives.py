@@ -38,7 +38,7 @@ def parse_args() -> argparse.Namespace:
         '--out', type=output_file, metavar='FILE', help='write the numbers to this .json file, too'
     )
     parser.add_cfg_options()
-    return parser.parse_args()
+    return parser.parse_one_checkpoint()
 
 
 @tool

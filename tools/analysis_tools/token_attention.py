@@ -57,7 +57,7 @@ def parse_args() -> argparse.Namespace:
         help='for the pictures, made if need be',
     )
     parser.add_cfg_options()
-    return parser.parse_args()
+    return parser.parse_one_checkpoint()
 
 
 @tool

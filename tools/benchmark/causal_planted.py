@@ -25,6 +25,8 @@ from planted_runs import (
     write,
 )
 
+from mmvtr.engine.earlier_runs import best_in
+
 CONFOUND = 0.9
 BASE = 'configs/c2v_planted_confound_features.py'
 METHODS = {
@@ -59,7 +61,7 @@ def two_seeds(seed: int, other: int) -> dict[str, float]:
     out = ROOT / folder / f'two_seeds_{seed}.json'
     if not out.exists():
         parts = [ROOT / folder / f'{Path(BASE).stem}_{s}' for s in (seed, other)]
-        checkpoints = [next(part.glob('best_*.pth')) for part in parts]
+        checkpoints = [best_in(part)[0] for part in parts]
         call('tools/test.py', BASE, *checkpoints, '--work-dir', folder / 'two_seeds', '--out', out)
     return json.loads(out.read_text())
 

@@ -30,6 +30,8 @@ from planted_runs import (
     write,
 )
 
+from mmvtr.engine.earlier_runs import best_in
+
 DVTR, BASELINE = (f'configs/{name}c2v_planted_features.py' for name in ('dvtr_', ''))
 RATE = 'optim_wrapper.optimizer.lr={}'
 SUPERVISION = 'model.supervision.{}={}'
@@ -107,7 +109,7 @@ def detection(folder: Path, name: str, options: Sequence[str]) -> dict[str, floa
     """Of the training pairs, by the chosen checkpoint."""
     out = ROOT / folder / f'soft_positives_{name}.json'
     if not out.exists():
-        (best,) = (ROOT / folder).glob('best_*.pth')
+        (best,) = best_in(ROOT / folder)
         tool = 'tools/analysis_tools/soft_positives.py'
         options = [*options, SUPERVISION.format('floor', 0.0)]
         call(tool, DVTR, best, '--out', out, '--cfg-options', *options)

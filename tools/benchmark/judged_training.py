@@ -32,6 +32,9 @@ from judging.trained import picture, tables
 
 import mmvtr.engine  # noqa: F401  imported once, before the trainings part from this process
 from mmvtr.datasets import Flickr8kCaptionsDataset, read_flickr8k_crowd
+from mmvtr.engine.checkpoint import read_checkpoint
+from mmvtr.engine.choice import choice_of
+from mmvtr.engine.earlier_runs import best_in
 from mmvtr.evaluation.paired import bootstrap
 from mmvtr.functional.relevance import auc
 from mmvtr.storage import write_atomically
@@ -261,8 +264,8 @@ def rows_of(
 
 
 def _best_epoch(folder: Path) -> int:
-    (best,) = folder.glob('best_*.pth')
-    return int(best.stem.rpartition('_')[2])
+    (best,) = best_in(folder)
+    return choice_of(read_checkpoint(best)).epoch
 
 
 def levels_of(seeds: Mapping[int, Mapping[str, np.ndarray]]) -> dict[str, list[float]]:

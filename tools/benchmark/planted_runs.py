@@ -15,6 +15,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Callable, Iterable, Mapping, Optional, Sequence
 
+from mmvtr.engine.earlier_runs import best_in
+
 ROOT = Path(__file__).parents[2]
 WORK = Path('work_dirs/benchmark')
 FEATURES = Path('data/planted_features')
@@ -69,7 +71,7 @@ def sister_tower() -> Path:
     if not (ROOT / sister / 'done').exists():
         options = ['train_cfg.max_epochs=12', 'train_cfg.val_interval=4']
         train('configs/c2v_planted.py', sister, 0, options + [name + SISTER for name in SETS])
-    (best,) = (ROOT / sister).glob('best_*.pth')
+    (best,) = best_in(ROOT / sister)
     return best
 
 
@@ -111,7 +113,7 @@ def test(config: str, folder: Path, name: str, options: Sequence[str]) -> dict[s
     """Test the chosen checkpoint of a training again with other options."""
     out = ROOT / folder / f'{name}.json'
     if not out.exists():
-        (best,) = (ROOT / folder).glob('best_*.pth')
+        (best,) = best_in(ROOT / folder)
         retest = ['tools/test.py', config, best, '--work-dir', folder / name]
         call(*retest, '--out', out, '--cfg-options', *options)
     return json.loads(out.read_text())

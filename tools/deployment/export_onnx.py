@@ -27,7 +27,7 @@ def parse_args() -> argparse.Namespace:
     )
     add('--out', required=True, metavar='DIR', type=output_folder, help='folder to write')
     parser.add_cfg_options()
-    return parser.parse_args()
+    return parser.parse_one_checkpoint()
 
 
 @tool

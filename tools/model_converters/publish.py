@@ -31,7 +31,7 @@ def parse_args() -> argparse.Namespace:
     add('--push', metavar='REPO', help="upload to this repository of the hub, 'NAME/MODEL'")
     add('--private', action='store_true', help='make the repository a private one')
     parser.add_cfg_options()
-    args = parser.parse_args()
+    args = parser.parse_one_checkpoint()
     if args.private and not args.push:
         parser.error('--private is of a repository: --push NAME/MODEL')
     return args

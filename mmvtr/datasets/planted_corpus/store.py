@@ -28,6 +28,7 @@ from mmvtr.datasets.planted_corpus.knobs import GENERATOR_VERSION, SPLITS, Knobs
 from mmvtr.datasets.planted_corpus.mp4 import write_mp4
 from mmvtr.datasets.planted_corpus.truth import Truth, judge
 from mmvtr.datasets.planted_corpus.world import FPS, draw_clip, num_frames, stream
+from mmvtr.progress import show_progress
 from mmvtr.storage import read_arrays
 
 Records = list[dict[str, Any]]
@@ -160,13 +161,18 @@ def _render(jobs: list[tuple]) -> None:
         pool = get_context('fork').Pool(processes, _end_at_sigterm)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
-    with pool:
-        pool.starmap(_render_clip, jobs, chunksize=16)
+    with pool, show_progress('clips rendered', len(jobs)) as advance:
+        for _ in pool.imap_unordered(_render_job, jobs, chunksize=4):
+            advance()
 
 
 def _end_at_sigterm() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+
+
+def _render_job(job: tuple) -> None:
+    _render_clip(*job)
 
 
 def _render_clip(folder: Path, knobs: Knobs, split: str, v: int, video: dict[str, Any]) -> None:

@@ -309,6 +309,13 @@ def draw_nothing():
     store._render([])
 
 
+@pytest.mark.parametrize('clips', [1, 3, 40])
+def test_progress_of_drawing(monkeypatch, capsys, clips):
+    monkeypatch.setattr(store, '_render_clip', lambda *job: None)
+    store._render([(None, None, 'train', v, {}) for v in range(clips)])
+    assert f'clips rendered: {clips} of {clips} in ' in capsys.readouterr().out
+
+
 def test_drawing_ends_however_soon():
     """A child that lost the signal that ends it would be waited for without end."""
     drawing = get_context('fork').Process(target=draw_nothing)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from mmvtr.apis import load_retriever
 from mmvtr.datasets import CaptionAgreement, Flickr8kCaptionsDataset
 from mmvtr.datasets.sampling.collate import collate_retrieval
+from mmvtr.engine.earlier_runs import best_in
 from mmvtr.models.annotation import annotated_target
 from mmvtr.registry import DATASETS
 
@@ -70,7 +71,7 @@ def test_batch(config: Any, root: str) -> dict[str, Any]:
 
 def load(folder: Path) -> tuple[nn.Module, Any]:
     """The model of a training, at its best epoch, and its config."""
-    (config,), (best,) = folder.glob('*.py'), folder.glob('best_*.pth')
+    (config,), (best,) = folder.glob('*.py'), best_in(folder)
     return load_retriever(config, best, device='cpu')
 
 

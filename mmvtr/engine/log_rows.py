@@ -1,0 +1,97 @@
+"""Rows of a log that fit on a screen, what matters first."""
+
+from __future__ import annotations
+
+import logging
+import re
+import textwrap
+
+from mmengine.runner import LogProcessor, Runner
+
+#: Columns of a row.
+WIDTH = 100
+#: What stands first of a step, where it is known; the learning rate with fewer digits.
+FIRST = ('loss', 'lr', 'eta', 'time')
+
+
+def folded(text: str, width: int = WIDTH) -> str:
+    """Text whose longer lines go on below, four columns further in.
+
+    A line breaks where it has several blanks in a row, so that ``name: value`` stays together, and
+    only within what is still too long at a single one.  A word, such as a path, is never broken.
+
+    Example:
+        ::
+
+            >>> print(folded('step 3  loss: 0.25  lr: 0.001', 20))
+            step 3  loss: 0.25
+                lr: 0.001
+    """
+    return '\n'.join(_folded(line, width) for line in text.split('\n'))
+
+
+def _folded(line: str, width: int) -> str:
+    if len(line) <= width:
+        return line
+    margin = line[: len(line) - len(line.lstrip())] + ' ' * 4
+    glued = re.sub(
+        r'\S+( \S+)+',
+        lambda item: item[0].replace(' ', '\0') if len(item[0]) <= width - len(margin) else item[0],
+        line.rstrip(),
+    )
+    return textwrap.fill(
+        glued,
+        width,
+        subsequent_indent=margin,
+        break_long_words=False,
+        break_on_hyphens=False,
+        replace_whitespace=False,
+    ).replace('\0', ' ')
+
+
+class FoldingFormatter(logging.Formatter):
+    """Another formatter's text, in rows of :data:`WIDTH` columns."""
+
+    def __init__(self, formatter: logging.Formatter) -> None:
+        super().__init__()
+        self.formatter = formatter
+
+    def format(self, record: logging.LogRecord) -> str:
+        return folded(self.formatter.format(record))
+
+
+def fold_rows(logger: logging.Logger) -> None:
+    """Let all handlers of a logger write rows of :data:`WIDTH` columns."""
+    for handler in logger.handlers:
+        if handler.formatter is not None and not isinstance(handler.formatter, FoldingFormatter):
+            handler.setFormatter(FoldingFormatter(handler.formatter))
+
+
+class RowsLogProcessor(LogProcessor):
+    """mmengine's LogProcessor, whose lines of a step begin with loss, learning rate and times.
+
+    What goes to the visualizer (``scalars.json``, TensorBoard) is mmengine's.
+    """
+
+    def get_log_after_iter(self, runner: Runner, batch_idx: int, mode: str) -> tuple[dict, str]:
+        tag, line = super().get_log_after_iter(runner, batch_idx, mode)
+        return tag, what_matters_first(line)
+
+
+def what_matters_first(line: str) -> str:
+    """A line of mmengine's, ``Epoch(train) [1][2/3]  base_lr: 1e-3 lr: 1e-3  loss: 2``, in order.
+
+    Example:
+        ::
+
+            >>> what_matters_first('Epoch(train) [1][2/3]  base_lr: 1e-3 lr: 1e-3  loss: 2.0')
+            'Epoch(train) [1][2/3]  loss: 2.0  lr: 1.00e-03'
+    """
+    head, *rest = re.split(r' {2,}(?=\S+: )', line.rstrip(), maxsplit=1)
+    values = dict(re.findall(r'(\S+): (.*?)(?=\s+\S+: |$)', ''.join(rest)))
+    if values.get('base_lr') == values.get('lr'):
+        values.pop('base_lr', None)
+    if 'lr' in values:
+        values['lr'] = f'{float(values["lr"]):.2e}'
+    values = {**{name: values[name] for name in FIRST if name in values}, **values}
+    return '  '.join([head, *(f'{name}: {value}' for name, value in values.items())])
