@@ -67,6 +67,13 @@ PARTS = {
         'Videos cut, damaged, renamed, and things that are no videos. Refused by name, or decoded '
         'to the frames that PyAV alone gives.',
     ),
+    'players': Part(
+        400,
+        'Videos of pictures that show their own number, half of them badly made: mirrored, with '
+        'false key frames, shifted tracks, edits, gaps in the clock, cut groups, no times. Read '
+        'whole, in part and one frame at a time: number, orientation and time of every frame are '
+        'those that a player shows, known from how the file was made.',
+    ),
     'faults': Part(
         60,
         'A full disk, a folder that cannot be written, wrong keys in a config. Told in words that '

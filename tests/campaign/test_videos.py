@@ -2,7 +2,7 @@
 
 import pytest
 
-from campaign import videos
+from campaign import apart, videos
 from campaign.clips import CONTAINERS, tells
 from campaign.trial import BAD, count
 from mmvtr.datasets.videos import video_io
@@ -58,7 +58,7 @@ def test_an_accepted_cut_is_seen(tmp_path, monkeypatch):
 def test_a_hang_is_seen(tmp_path, monkeypatch):
     only(monkeypatch, 'no file')
     monkeypatch.setattr(video_io, '_check_file', lambda path: None)
-    monkeypatch.setattr(videos, 'TIME_LIMIT', 0.5)
+    monkeypatch.setattr(apart, 'TIME_LIMIT', 0.5)
     hanging = [t for t in videos.run(12, 0, tmp_path) if t.verdict == 'hang']
     assert hanging and 'pipe' in hanging[0].detail
 

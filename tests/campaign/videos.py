@@ -20,7 +20,6 @@ most codecs and containers have no checksums).
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
 import os
 import socket
 from collections import Counter
@@ -30,13 +29,11 @@ from typing import Any, NamedTuple, Optional
 import av
 import numpy as np
 
+from campaign.apart import Reader
 from campaign.clips import CONTAINERS, make_clip, tells
 from campaign.trial import Trial
 from mmvtr.datasets.videos.frame_sampling import uniform
-from mmvtr.datasets.videos.video_io import BrokenVideoError, read_frames
-
-#: Seconds in which a read must end.
-TIME_LIMIT = 60.0
+from mmvtr.datasets.videos.video_io import read_frames
 
 #: Frames that are compared, and bytes that they may take.
 FRAMES, MAX_BYTES = 8, 1 << 28
@@ -60,58 +57,6 @@ class Clip(NamedTuple):
     kind: Optional[str]
     path: Path
     expected: Any
-
-
-class Reader:
-    """Reads files in a process of its own, which is replaced when it hangs or dies."""
-
-    def __init__(self) -> None:
-        self._process: Optional[multiprocessing.Process] = None
-
-    def __enter__(self) -> 'Reader':
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._stop()
-
-    def __call__(self, how: str, path: str) -> tuple:
-        """('frames', count, digest), ('error', type, message) or ('hang', what happened)."""
-        if self._process is None:
-            context = multiprocessing.get_context('fork')
-            self._pipe, theirs = context.Pipe()
-            self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
-            self._process.start()
-            theirs.close()
-        self._pipe.send((how, path))
-        try:
-            if self._pipe.poll(TIME_LIMIT):
-                return self._pipe.recv()
-            reason = f'no end after {TIME_LIMIT} s'
-        except EOFError:
-            self._process.join()
-            reason = f'the process ended with {self._process.exitcode}'
-        self._stop()
-        return 'hang', reason
-
-    def _stop(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.join()
-            self._process = None
-
-
-def _serve(pipe: Any) -> None:
-    readers = dict(ours=_read, theirs=_read_by_pyav)
-    while True:
-        try:
-            how, path = pipe.recv()
-        except EOFError:
-            return
-        try:
-            pipe.send(('frames', *readers[how](path)))
-        except Exception as error:  # whatever it is, it is judged
-            known = isinstance(error, (BrokenVideoError, FileNotFoundError))
-            pipe.send(('error', 'known' if known else type(error).__name__, str(error)))
 
 
 def _read(path: str) -> tuple[int, str]:
@@ -157,7 +102,7 @@ def run(count: int, seed: int, folder: Path) -> list[Trial]:
     Returns:
         The trials, in order; equal for equal arguments (and the same versions of the codecs).
     """
-    with Reader() as read:
+    with Reader(ours=_read, theirs=_read_by_pyav) as read:
         clips = _clips(folder, np.random.default_rng([seed, 0]), read)
         trials = []
         for number in range(count):
