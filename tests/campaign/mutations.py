@@ -1,4 +1,9 @@
-"""Mutations of annotation files: each is refused in words, or read as something sound."""
+"""Mutations of annotation files: each is refused in words, or read as what it says.
+
+What it says is a second reading's word, which shares nothing with the project's readers
+(:mod:`campaign.references`): the same videos and texts in the same order, with the same ids, words,
+times, classes and features.  What that one cannot read nobody may accept.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +20,9 @@ from typing import Any, Mapping, Optional
 
 from mmengine.logging import MMLogger
 
-from campaign.layouts import LAYOUTS, Layout
+from campaign.layouts import LAYOUTS, MADE_UP, Layout
+from campaign.plain import Unreadable
+from campaign.references import Content, content_of, difference
 from campaign.spoiled import spoil
 from campaign.trial import Trial
 from mmvtr.datasets import BrokenVideoError, VideoTextDataset
@@ -107,6 +114,7 @@ def judge(layout: Layout, root: Path, spoiled: Path) -> tuple[str, str]:
         with _in_time(SECONDS):
             dataset = layout.load(root)
             items = _items(dataset)
+            found = content_of(dataset)
     except Hang:
         return 'hang', f'no end in {SECONDS} s'
     except IN_WORDS as error:
@@ -121,13 +129,24 @@ def judge(layout: Layout, root: Path, spoiled: Path) -> tuple[str, str]:
         if isinstance(error, KeyboardInterrupt):
             raise
         return 'raw', f'{type(error).__name__}: {error}'
-    unsound = _unsound(dataset, items)
-    return ('silent', unsound) if unsound else ('right', f'{len(items)} items')
+    unlike = _unsound(dataset, items) or _unlike(layout, root, found)
+    return ('silent', unlike) if unlike else ('right', f'{len(items)} items')
 
 
 def _items(dataset: VideoTextDataset) -> list[dict[str, Any]]:
     dataset.protocol(), dataset.moment_ratio(), dataset.relevance()
     return [dataset[i] for i in range(len(dataset))]
+
+
+def _unlike(layout: Layout, root: Path, found: Content) -> str:
+    """Where what was read is not what the files say; '' if it is."""
+    try:
+        right = layout.reading(root)
+    except Unreadable as error:
+        return f'accepted, and the plain reading finds: {error}'
+    for video in right.videos:
+        video.setdefault('features', MADE_UP)
+    return difference(found._asdict(), right._asdict())
 
 
 def _unsound(dataset: VideoTextDataset, items: list[dict[str, Any]]) -> str:
