@@ -111,7 +111,7 @@ def judge(layout: Layout, root: Path, spoiled: Path) -> tuple[str, str]:
         A verdict of :mod:`campaign.trial`, and what came.
     """
     try:
-        with _in_time(SECONDS):
+        with in_time(SECONDS):
             dataset = layout.load(root)
             items = _items(dataset)
             found = content_of(dataset)
@@ -204,7 +204,7 @@ def _wrong_times(record: dict[str, Any]) -> str:
 
 
 @contextmanager
-def _in_time(seconds: float) -> Iterator[None]:
+def in_time(seconds: float) -> Iterator[None]:
     """Raise :class:`Hang` where it takes longer; for the main thread."""
 
     def end(*_: Any) -> None:
