@@ -70,7 +70,9 @@ def _turned(path: Path, random: np.random.Generator, mirrored: bool) -> Made:
 
 def plain(path: Path, random: np.random.Generator) -> Made:
     """Nothing special."""
-    return write(path, _recipe(random, PLAIN))
+    made = write(path, _recipe(random, PLAIN))
+    # A pack of mpg holds several frames and the time of one.
+    return made._replace(times=None) if made.path.suffix == '.mpg' else made
 
 
 def with_sound(path: Path, random: np.random.Generator) -> Made:

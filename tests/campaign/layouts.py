@@ -37,6 +37,7 @@ from mmvtr.datasets import (
     LSMDCDataset,
     MSRVTTDataset,
     MSVDDataset,
+    TableDataset,
     TVRDataset,
     VATEXDataset,
     VideoTextDataset,
@@ -167,6 +168,34 @@ def _load_features(store: str, root: Path) -> VideoTextDataset:
     return build(MSVDDataset, 'train', root, video_pipeline=steps)
 
 
+OWN_CSV = (
+    'video,text,start,end,note\na.mp4,a dog,,,x\nb,"a cat, asleep",1.5,4,y\nb,it wakes,1.5,4,z\n'
+)
+OWN_LINES = [
+    dict(video='a', text=['a dog', 'it barks']),
+    dict(video='sub/c.mp4', text='rain', start=2, end=9.5),
+    dict(video='a.mp4', text='a tree', start=3),
+]
+
+
+def _own(table: str, root: Path) -> None:
+    for name in ('a', 'b', 'sub/c'):
+        (root / 'videos' / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / f'videos/{name}.mp4').touch()
+    text = OWN_CSV if table == 'own.csv' else '\n'.join(map(json.dumps, OWN_LINES))
+    (root / table).write_text(text)
+
+
+def _load_own(table: str, root: Path) -> VideoTextDataset:
+    return TableDataset(
+        'all',
+        table=str(root / table),
+        videos=str(root / 'videos'),
+        video_pipeline=[frames],
+        text_pipeline=[words],
+    )
+
+
 def _layout(write: Callable[[Path], None], cls: type, split: str, reading: Reading) -> Layout:
     return Layout(write, partial(build, cls, split), reading)
 
@@ -228,6 +257,12 @@ LAYOUTS = {
     ),
     'LSMDC': _layout(write_lsmdc, LSMDCDataset, 'train', references.lsmdc),
     'YouCook2': _layout(_youcook2, YouCook2Dataset, 'train', references.youcook2),
+    **{
+        f'own {table[4:]}': Layout(
+            partial(_own, table), partial(_load_own, table), partial(references.own, table)
+        )
+        for table in ('own.csv', 'own.jsonl')
+    },
     'npy features': Layout(
         _msvd_npy,
         partial(_load_features, 'npy'),

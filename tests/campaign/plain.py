@@ -63,8 +63,11 @@ def json_lines(path: Path) -> list[Any]:
     return [json_value(line) for line in lines(path)]
 
 
-def table(path: Path, columns: tuple[str, ...]) -> list[dict[str, str]]:
-    """Rows of a csv file with a header, by whatever separator its header has these columns."""
+def table(path: Path, columns: tuple[str, ...], some: tuple[str, ...] = ()) -> list[dict[str, str]]:
+    """Rows of a csv file with a header, by whatever separator its header has these columns.
+
+    Of ``some`` it has each once or not at all.
+    """
     content = text(path)
     found = []
     for separator in ',;\t':
@@ -76,6 +79,7 @@ def table(path: Path, columns: tuple[str, ...]) -> list[dict[str, str]]:
             found.append(rows)
     require(found, f'no header with {columns}')
     header, *rows = max(found, key=lambda rows: len(rows[0]))
+    require(all(header.count(column) < 2 for column in some), 'a column twice')
     require(all(len(row) == len(header) for row in rows), 'a row of another width')
     return [dict(zip(header, (value.strip() for value in row))) for row in rows]
 

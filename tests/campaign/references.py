@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import ast
 import math
+import os
 import re
 from collections import Counter
 from pathlib import Path
-from typing import Any, Callable, Iterable, NamedTuple
+from typing import Any, Callable, Iterable, NamedTuple, Optional
 
 import h5py
 import numpy as np
@@ -435,6 +436,46 @@ def youcook2(root: Path) -> Content:
             videos.append(dict(video_id=clip, **times))
             texts.append(dict(text_id=clip, text=_str(sentence).strip(), videos=[clip]))
     return Content(videos, texts)
+
+
+def own(name: str, root: Path) -> Content:
+    """A table of one's own beside a folder of videos."""
+    rows = (
+        table(root / name, ('video', 'text'), ('start', 'end'))
+        if name.endswith('.csv')
+        else json_lines(root / name)
+    )
+    videos: dict[str, Record] = {}
+    texts: list[Record] = []
+    for row in rows:
+        said, caption = _get(row, 'video', 'text')
+        said = str(said) if type(said) is int else _str(said).strip()
+        start, end = (_empty_or_number(row.get(edge)) for edge in ('start', 'end'))
+        video_id = os.path.splitext(_inside(said, root / 'videos'))[0]
+        if start is not None or end is not None:
+            until = 'end' if end is None else f'{end:.12g}'
+            video_id = f'{video_id}_{start or 0:.12g}_{until}'
+        length = None if end is None else end - (start or 0)
+        record = dict(video_id=video_id, start=start, end=end, duration=length)
+        videos.setdefault(video_id, {k: v for k, v in record.items() if v is not None})
+        for one in caption if isinstance(caption, list) else [caption]:
+            number = sum(text['videos'] == [video_id] for text in texts)
+            text = dict(text_id=f'{video_id}#{number}', text=_str(one).strip())
+            texts.append(dict(text, videos=[video_id]))
+    return Content([*videos.values()], texts)
+
+
+def _empty_or_number(value: Any) -> Optional[float]:
+    empty = value is None or value != value or isinstance(value, str) and not value.strip()
+    return None if empty else float(_number(value))
+
+
+def _inside(name: str, folder: Path) -> str:
+    """The file that is meant, as a path in the folder."""
+    found = os.path.normpath(name)
+    files = [file for file in (found, f'{found}.mp4') if (folder / file).is_file()]
+    require(files and not found.startswith(('..', '/')), f'no such video: {name:.60}')
+    return files[0]
 
 
 # -- features ------------------------------------------------------------------------------------
