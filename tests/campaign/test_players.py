@@ -121,7 +121,7 @@ def test_other_times_are_seen(tmp_path, monkeypatch):
     def change(read, path, select, **options):
         return read(path, lambda times: select(times + 0.02), **options)
 
-    assert verdicts(tmp_path, monkeypatch, change) == {'silent'}
+    assert verdicts(tmp_path, monkeypatch, change, 'with sound') == {'silent'}
 
 
 def test_a_picture_that_is_turned_is_seen(tmp_path, monkeypatch):

@@ -6,44 +6,38 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Iterator
+from typing import Callable, Iterator
 
-Seen = tuple[tuple[str, int, int, int], ...]
+Seen = tuple[str, int, int, int]
 
 
-def changes(folder: Path, *, deep: bool = True, but: tuple[str, ...] = ()) -> Iterator[int]:
-    """How often the files below a folder have changed since the first look, for ever.
+def changes(folder: Path, counts: Callable[[str], bool]) -> Iterator[int]:
+    """How often the files in a folder have changed since the first look, for ever.
 
     Args:
         folder: may not exist yet.
-        deep: look into folders, too.
-        but: names that do not count.
+        counts: whether a file of that name does.
     """
-    last, count = look(folder, deep, but), 0
+    last, count = look(folder, counts), 0
     while True:
-        now = look(folder, deep, but)
+        now = look(folder, counts)
         count += now != last
         last = now
         yield count
 
 
-def look(folder: Path, deep: bool, but: tuple[str, ...]) -> Seen:
-    """Name, number, size and time of all files; of links and folders the names."""
-    found = []
+def look(folder: Path, counts: Callable[[str], bool]) -> set[Seen]:
+    """Name, number, size and time of all files."""
+    found = set()
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
-                if entry.name in but:
-                    continue
-                about = entry.stat(follow_symlinks=False)
-                inside = entry.is_dir(follow_symlinks=False)
-                size, time = (0, 0) if inside else (about.st_size, about.st_mtime_ns)
-                found.append((entry.path, about.st_ino, size, time))
-                if deep and inside:
-                    found += look(Path(entry.path), deep, but)
-    except (FileNotFoundError, NotADirectoryError):  # gone while we looked
+                if counts(entry.name) and entry.is_file(follow_symlinks=False):
+                    about = entry.stat(follow_symlinks=False)
+                    found.add((entry.name, about.st_ino, about.st_size, about.st_mtime_ns))
+    except FileNotFoundError:  # gone while we looked
         pass
-    return tuple(sorted(found))
+    return found
 
 
 #: What python tells an audit hook of before it changes files.
