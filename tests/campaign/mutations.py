@@ -28,8 +28,9 @@ from campaign.trial import Trial
 from mmvtr.datasets import BrokenVideoError, VideoTextDataset
 from mmvtr.utils import register_all_modules
 
-#: Seconds that a load may take, and characters that a message may have.
-SECONDS, LONGEST = 10.0, 500
+#: Seconds that a load may take; characters that a line of a message may have, and a message that
+#: tells of several problems.
+SECONDS, LONGEST, MOST = 10.0, 600, 2500
 
 #: What readers raise in words: of a missing store or video it is a KeyError, of one item a
 #: BrokenVideoError.
@@ -63,6 +64,8 @@ def run(
         files = {row: files_read(layout, folder) for row, layout in layouts.items()}
         return [
             _trial(row, layouts[row], files[row], f'{seed}-{n}', folder)
+            if files[row]
+            else Trial(row, 'lost', 'is not right as it is written')
             for n, row in enumerate(islice(cycle(layouts), count))
         ]
     finally:
@@ -70,12 +73,14 @@ def run(
 
 
 def files_read(layout: Layout, folder: Path) -> list[str]:
-    """The files of a layout that its load reads: without them it ends otherwise."""
+    """The files of a layout that its load reads: without them it ends otherwise.
+
+    None of a layout that is not right as it is written.
+    """
     with _written(layout, folder / 'whole') as root:
         names = [str(path.relative_to(root)) for path in sorted(root.rglob('*')) if path.is_file()]
-        verdict, detail = judge(layout, root, root)
-        if verdict != 'right':
-            raise ValueError(f'a layout that is not right as it is written: {detail}')
+        if judge(layout, root, root)[0] != 'right':
+            return []
     found = []
     for name in names:
         with _written(layout, folder / 'without') as root:
@@ -122,7 +127,7 @@ def judge(layout: Layout, root: Path, spoiled: Path) -> tuple[str, str]:
         detail = f'{type(error).__name__}: {message}'
         if type(error) not in IN_WORDS:  # UnicodeDecodeError is a ValueError, but no words
             return 'raw', detail
-        if len(message) > LONGEST:
+        if any(len(line) > LONGEST for line in message.splitlines()) or len(message) > MOST:
             return 'long', detail
         return ('refused' if spoiled.name in message else 'nameless'), detail
     except BaseException as error:

@@ -186,8 +186,8 @@ faults in a copy of the code, one at a time, and each one must show here.
 with what is tested: an uninterrupted run, a second reading of the files, or pictures whose content
 is known from how they were made; *refused*: an error in words that names the file or key. The rest
 must be zero: *lost or silent* (a result or checkpoint is gone or differs from the reference, or
-nonsense was accepted), *badly told* (a traceback, an error without the name of the file, more than
-500 characters) and *hung*.
+nonsense was accepted), *badly told* (a traceback, an error without the name of the file, too long
+an error) and *hung*.
 
 | part | trials | right | refused | lost or silent | badly told | hung | minutes |
 |---|---|---|---|---|---|---|---|

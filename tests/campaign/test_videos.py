@@ -65,7 +65,11 @@ def test_a_hang_is_seen(tmp_path, monkeypatch):
 
 def test_a_refused_whole_file_is_seen(tmp_path, monkeypatch):
     only(monkeypatch, 'whole')
-    monkeypatch.setattr(video_files, 'stated_size', lambda file, size: size + 1)
+
+    def refuse(path, *args, **kwargs):
+        raise video_io.BrokenVideoError(f'{path}: too odd')
+
+    monkeypatch.setattr(videos, 'read_frames', refuse)
     assert verdicts(videos.run(3, 0, tmp_path)) == {'lost'}
 
 
