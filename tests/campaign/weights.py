@@ -129,7 +129,7 @@ def attempt(row: str, reader: Reader, way: str, draw: random.Random, folder: Pat
         words = str(error)
         if way == 'whole':
             return Trial(row, 'lost', f'{repeat}: {words[:300]}')
-        if folder.name not in words:
+        if str(folder) not in words:
             return Trial(row, 'nameless', f'{repeat}: {words[:300]}')
         long = len(words) - len(str(path)) > 500
         return Trial(row, 'long' if long else 'refused', repeat if long else '')
