@@ -53,9 +53,11 @@ CONTAINERS = {
     'nut': Container('.nut', 'mpeg4', unit=0),
 }
 
-#: Those that do not say how long a film is, or not in time: fragments follow without an end.
+#: Those that do not say how long a film is, or not in time: fragments follow without an end, and
+#: writers of wmv count a late begin twice.
 ENDLESS = {kind for kind, container in CONTAINERS.items() if container.unit is not None} | {
-    'mp4, indexed fragments'
+    'mp4, indexed fragments',
+    'wmv',
 }
 RATE = 25
 

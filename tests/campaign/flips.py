@@ -51,7 +51,10 @@ def run(count: int, seed: int, folder: Path) -> list[Trial]:
             raw[place] ^= 1 << draw.randrange(8)
         flipped.write_bytes(raw)
         repeat = f'byte {place} of {len(whole)}: {whole[place]} is now {raw[place]}'
-        trials.append(judge(row, flipped, expected, repeat))
+        trial = judge(row, flipped, expected, repeat)
+        if row == 'digest' and trial.verdict == 'right':  # a digest that does not fit
+            trial = trial._replace(verdict='silent')
+        trials.append(trial)
     return trials
 
 

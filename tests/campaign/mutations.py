@@ -20,9 +20,9 @@ from typing import Any, Mapping, Optional
 
 from mmengine.logging import MMLogger
 
+from campaign.content import Content, content_of, difference
 from campaign.layouts import LAYOUTS, MADE_UP, Layout
 from campaign.plain import Unreadable
-from campaign.references import Content, content_of, difference
 from campaign.spoiled import spoil
 from campaign.trial import Trial
 from mmvtr.datasets import BrokenVideoError, VideoTextDataset

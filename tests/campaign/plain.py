@@ -13,7 +13,7 @@ import json
 import pickle
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Iterable
 
 
 class Unreadable(ValueError):
@@ -103,3 +103,52 @@ def pickled(path: Path) -> Any:
         return _Plain(io.BytesIO(path.read_bytes()), encoding='utf-8').load()
     except Exception as error:
         raise Unreadable(repr(error)) from error
+
+
+# -- values --------------------------------------------------------------------------------------
+
+
+def string(value: Any) -> str:
+    """A string."""
+    require(isinstance(value, str), f'no string: {value!r:.60}')
+    return value
+
+
+def number_of(value: Any) -> float:
+    """A time or a count, as a number or its digits."""
+    if isinstance(value, str):
+        require(re.fullmatch(r'[0-9.]+([eE][+-]?[0-9]+)?', value), f'no number: {value:.60}')
+        try:
+            value = float(value)
+        except ValueError as error:
+            raise Unreadable(str(error)) from error
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    require(number and 0 <= value < 1e15, f'no number: {value!r:.60}')
+    return value
+
+
+def whole_of(value: Any) -> int:
+    """A whole number, as a number or its digits."""
+    number = number_of(value)
+    require(number == int(number))
+    return int(number)
+
+
+def listing(value: Any) -> list:
+    """A list."""
+    require(isinstance(value, list), f'no list: {value!r:.60}')
+    return value
+
+
+def get(entry: Any, *keys: str) -> Any:
+    """What an object has under keys, one value or a list of them."""
+    require(isinstance(entry, dict), f'no object: {entry!r:.60}')
+    require(all(key in entry for key in keys), f'lacks some of {keys}')
+    values = [entry[key] for key in keys]
+    return values[0] if len(keys) == 1 else values
+
+
+def items_of(value: Any) -> Iterable[tuple[str, Any]]:
+    """Keys and values of an object."""
+    require(isinstance(value, dict), f'no object: {value!r:.60}')
+    return [(string(key), item) for key, item in value.items()]

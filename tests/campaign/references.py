@@ -7,118 +7,37 @@ what the files say of it, texts with the ids of their ``videos``.
 from __future__ import annotations
 
 import ast
-import math
 import os
 import re
 from collections import Counter
 from pathlib import Path
-from typing import Any, Callable, Iterable, NamedTuple, Optional
+from typing import Any, Callable, Optional
 
 import h5py
 import numpy as np
 
+from campaign.content import Content
 from campaign.plain import (
     Unreadable,
+    get,
+    items_of,
     json_file,
     json_lines,
     lines,
+    listing,
+    number_of,
     pickled,
     require,
     rows_of,
+    string,
     table,
     text,
+    whole_of,
 )
-
-
-class Content(NamedTuple):
-    """What the files of a layout say."""
-
-    videos: list[dict[str, Any]]
-    texts: list[dict[str, Any]]
-
 
 #: Of a text, or of a video.
 Record = dict[str, Any]
 Reading = Callable[[Path], Content]
-
-
-def content_of(dataset: Any) -> Content:
-    """What a dataset of the project says, in the same form."""
-    ids = [video['video_id'] for video in dataset.videos]
-    videos = []
-    for v, record in enumerate(dataset.videos):
-        own = {key: value for key, value in record.items() if key != 'path'}
-        videos.append(dict(own, features=dataset.load_video(v)['frames'].numpy()))
-    texts = []
-    for record in dataset.texts:
-        own = {key: value for key, value in record.items() if key != 'video_idx'}
-        texts.append(dict(own, videos=[ids[v] for v in record['video_idx']]))
-    return Content(videos, texts)
-
-
-def difference(found: Any, right: Any, where: str = '') -> str:
-    """The first place at which two contents differ, '' if there is none; numbers to 1e-9."""
-    if isinstance(found, dict) and isinstance(right, dict):
-        if set(found) != set(right):
-            return f'{where}: {sorted(found)}, not {sorted(right)}'
-        pairs = [(found[key], right[key], f'{where}.{key}') for key in right]
-    elif isinstance(found, (list, tuple)) and isinstance(right, (list, tuple)):
-        if len(found) != len(right):
-            return f'{where}: {len(found)} of {len(right)}'
-        pairs = [(a, b, f'{where}[{n}]') for n, (a, b) in enumerate(zip(found, right))]
-    elif isinstance(found, np.ndarray):
-        same = found.shape == right.shape and np.array_equal(found, right)
-        return '' if same else f'{where}: other numbers'
-    else:
-        numbers = all(isinstance(x, (int, float)) for x in (found, right))
-        same = math.isclose(found, right, abs_tol=1e-9) if numbers else found == right
-        return '' if same else f'{where}: {found!r:.60}, not {right!r:.60}'
-    return next(filter(None, (difference(*pair) for pair in pairs)), '')
-
-
-# -- values --------------------------------------------------------------------------------------
-
-
-def _str(value: Any) -> str:
-    require(isinstance(value, str), f'no string: {value!r:.60}')
-    return value
-
-
-def _number(value: Any) -> float:
-    """A time or a count, as a number or its digits."""
-    if isinstance(value, str):
-        require(re.fullmatch(r'[0-9.]+([eE][+-]?[0-9]+)?', value), f'no number: {value:.60}')
-        try:
-            value = float(value)
-        except ValueError as error:
-            raise Unreadable(str(error)) from error
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    require(number and 0 <= value < 1e15, f'no number: {value!r:.60}')
-    return value
-
-
-def _whole(value: Any) -> int:
-    number = _number(value)
-    require(number == int(number))
-    return int(number)
-
-
-def _list(value: Any) -> list:
-    require(isinstance(value, list), f'no list: {value!r:.60}')
-    return value
-
-
-def _get(entry: Any, *keys: str) -> Any:
-    """What an object has under keys, one value or a list of them."""
-    require(isinstance(entry, dict), f'no object: {entry!r:.60}')
-    require(all(key in entry for key in keys), f'lacks some of {keys}')
-    values = [entry[key] for key in keys]
-    return values[0] if len(keys) == 1 else values
-
-
-def _items(value: Any) -> Iterable[tuple[str, Any]]:
-    require(isinstance(value, dict), f'no object: {value!r:.60}')
-    return [(_str(key), item) for key, item in value.items()]
 
 
 def _paired(names: list[str], captions: dict[str, list[tuple[str, str]]]) -> Content:
@@ -141,18 +60,18 @@ def msrvtt(root: Path, split: str) -> Content:
     captions: dict[str, list[tuple[str, str]]] = {}
     lengths: dict[str, float] = {}
     for content in map(json_file, files):
-        for video in _list(_get(content, 'videos')):
-            name = _str(_get(video, 'video_id'))
+        for video in listing(get(content, 'videos')):
+            name = string(get(video, 'video_id'))
             require(name not in captions, 'a video twice')
             captions[name] = []
             if 'start time' in video or 'end time' in video:
-                start, end = map(_number, _get(video, 'start time', 'end time'))
+                start, end = map(number_of, get(video, 'start time', 'end time'))
                 lengths[name] = round(end - start, 3)
-        for sentence in _list(_get(content, 'sentences')):
-            number, name, caption = _get(sentence, 'sen_id', 'video_id', 'caption')
-            number = number if isinstance(number, str) else str(_whole(number))
+        for sentence in listing(get(content, 'sentences')):
+            number, name, caption = get(sentence, 'sen_id', 'video_id', 'caption')
+            number = number if isinstance(number, str) else str(whole_of(number))
             require(name in captions, 'a sentence of an unknown video')
-            captions[name].append((number, _str(caption)))
+            captions[name].append((number, string(caption)))
     if split == '1kA_test':
         rows = table(root / 'MSRVTT_JSFUSION_test.csv', ('key', 'video_id', 'sentence'))
         names = [row['video_id'] for row in rows]
@@ -164,7 +83,7 @@ def msrvtt(root: Path, split: str) -> Content:
             names = [row['video_id'] for row in table(source, ('video_id',))]
         else:
             entries = [video for file in files for video in json_file(file)['videos']]
-            names = [v['video_id'] for v in entries if _get(v, 'split') == 'train']
+            names = [v['video_id'] for v in entries if get(v, 'split') == 'train']
     content = _paired(names, captions)
     for video in content.videos:
         if video['video_id'] in lengths:
@@ -177,8 +96,10 @@ def msvd(root: Path) -> Content:
     path = root / 'captions_msvd.json'
     content = json_file(path) if path.is_file() else pickled(root / 'raw-captions.pkl')
     captions = {}
-    for name, texts in _items(content):
-        words = [t if isinstance(t, str) else ' '.join(map(_str, _list(t))) for t in _list(texts)]
+    for name, texts in items_of(content):
+        words = [
+            t if isinstance(t, str) else ' '.join(map(string, listing(t))) for t in listing(texts)
+        ]
         captions[name] = [(f'{name}#{n}', words) for n, words in enumerate(words)]
     return _paired(lines(root / 'train_list.txt'), captions)
 
@@ -190,8 +111,8 @@ def _listed(path: Path, captions: dict[str, list[tuple[str, str]]]) -> Content:
 def activitynet(root: Path) -> Content:
     """The sentences of a video are one text."""
     captions = {}
-    for name, entry in _items(json_file(root / 'train.json')):
-        sentences = [_str(sentence).strip() for sentence in _list(_get(entry, 'sentences'))]
+    for name, entry in items_of(json_file(root / 'train.json')):
+        sentences = [string(sentence).strip() for sentence in listing(get(entry, 'sentences'))]
         captions[name] = [(name, ' '.join(sentences))]
     return _listed(root / 'collaborative-experts/train_list.txt', captions)
 
@@ -199,10 +120,10 @@ def activitynet(root: Path) -> Content:
 def vatex(root: Path, split: str) -> Content:
     """A list of clips, each with its captions."""
     captions: dict[str, list[tuple[str, str]]] = {}
-    for entry in _list(json_file(root / 'vatex_validation_v1.0.json')):
-        name, texts = _get(entry, 'videoID', 'enCap')
-        require(_str(name) not in captions, 'a clip twice')
-        captions[name] = [(f'{name}#{n}', _str(text)) for n, text in enumerate(_list(texts))]
+    for entry in listing(json_file(root / 'vatex_validation_v1.0.json')):
+        name, texts = get(entry, 'videoID', 'enCap')
+        require(string(name) not in captions, 'a clip twice')
+        captions[name] = [(f'{name}#{n}', string(text)) for n, text in enumerate(listing(texts))]
     return _listed(root / f'{split}_list.txt', captions)
 
 
@@ -210,8 +131,8 @@ def vatex_classes(root: Path) -> Content:
     """Classes of each caption; a clip has those of at least a quarter of its captions."""
     content, classes = vatex(root, 'val'), json_file(root / 'classes.json')
     for record in content.texts:
-        verb, noun = _get(_get(classes, record['text_id']), 'verb', 'noun')
-        for numbers in (_list(verb), _list(noun)):
+        verb, noun = get(get(classes, record['text_id']), 'verb', 'noun')
+        for numbers in (listing(verb), listing(noun)):
             require(all(type(n) is int and n >= 0 for n in numbers), 'classes that are no numbers')
         kinds = dict(verb=[*dict.fromkeys(verb)], noun=[*dict.fromkeys(noun)])
         pairs = [(v, kinds['noun'][0]) for v in kinds['verb'] if kinds['noun']]
@@ -233,8 +154,8 @@ def vatex_classes(root: Path) -> Content:
 def didemo(root: Path) -> Content:
     """All descriptions of a video are one text; nobody saw more than 30 s."""
     sentences: dict[str, list[str]] = {}
-    for row in _list(json_file(root / 'train_data.json')):
-        name, sentence = map(_str, _get(row, 'video', 'description'))
+    for row in listing(json_file(root / 'train_data.json')):
+        name, sentence = map(string, get(row, 'video', 'description'))
         sentences.setdefault(name, []).append(sentence.strip())
     captions = {name: [(name, ' '.join(own))] for name, own in sentences.items()}
     content = _listed(root / 'collaborative-experts/train_list.txt', captions)
@@ -250,34 +171,34 @@ def tvr_moments(path: Path) -> Moments:
     """A moment a line."""
     found: Moments = {}
     for row in json_lines(path):
-        name, length, times, caption = _get(row, 'vid_name', 'duration', 'ts', 'desc')
-        require(len(_list(times)) == 2)
-        length, start, end = map(_number, (length, *times))
-        video = found.setdefault(_str(name), (length, []))
+        name, length, times, caption = get(row, 'vid_name', 'duration', 'ts', 'desc')
+        require(len(listing(times)) == 2)
+        length, start, end = map(number_of, (length, *times))
+        video = found.setdefault(string(name), (length, []))
         require(video[0] == length, 'two lengths of a video')
-        video[1].append((_str(caption).strip(), start, end))
+        video[1].append((string(caption).strip(), start, end))
     return found
 
 
 def activitynet_moments(path: Path) -> Moments:
     """By video."""
     found: Moments = {}
-    for name, entry in _items(json_file(path)):
-        length, times, sentences = _get(entry, 'duration', 'timestamps', 'sentences')
-        require(len(_list(times)) == len(_list(sentences)))
-        require(all(len(_list(pair)) == 2 for pair in times))
+    for name, entry in items_of(json_file(path)):
+        length, times, sentences = get(entry, 'duration', 'timestamps', 'sentences')
+        require(len(listing(times)) == len(listing(sentences)))
+        require(all(len(listing(pair)) == 2 for pair in times))
         moments = [
-            (_str(s).strip(), _number(pair[0]), _number(pair[1]))
+            (string(s).strip(), number_of(pair[0]), number_of(pair[1]))
             for s, pair in zip(sentences, times)
         ]
-        found[name] = (_number(length), moments)
+        found[name] = (number_of(length), moments)
     return found
 
 
 def charades_moments(path: Path) -> Moments:
     """Lines ``VIDEO start end##caption``, and a table of lengths."""
     rows = table(path.with_name(f'Charades_v1_{path.stem.split("_")[-1]}.csv'), ('id', 'length'))
-    lengths = {row['id']: _number(row['length']) for row in rows}
+    lengths = {row['id']: number_of(row['length']) for row in rows}
     require(len(lengths) == len(rows), 'a video twice')
     found: Moments = {}
     for line in lines(path):
@@ -285,7 +206,7 @@ def charades_moments(path: Path) -> Moments:
         require(mark and len(head.split(' ')) == 3)
         name, start, end = head.split(' ')
         require(name in lengths, 'a video without length')
-        moment = (caption.strip(), _number(start), _number(end))
+        moment = (caption.strip(), number_of(start), number_of(end))
         found.setdefault(name, (lengths[name], []))[1].append(moment)
     return found
 
@@ -357,7 +278,7 @@ def _clip(row: dict[str, str]) -> Record:
     nouns, numbers = (_literal(row[column]) for column in ('all_nouns', 'all_noun_classes'))
     require(all(isinstance(noun, str) for noun in nouns))
     require(all(type(number) is int for number in numbers))
-    verb = _whole(row['verb_class'])
+    verb = whole_of(row['verb_class'])
     return dict(
         narration_id=row['narration_id'],
         narration=row['narration'],
@@ -366,21 +287,21 @@ def _clip(row: dict[str, str]) -> Record:
         start=start,
         end=end,
         duration=end - start,
-        num_frames=_whole(row['stop_frame']) - _whole(row['start_frame']),
+        num_frames=whole_of(row['stop_frame']) - whole_of(row['start_frame']),
         classes=dict(verb=[verb], noun=list(dict.fromkeys(numbers))),
-        actions=[(verb, _whole(row['noun_class']))],
+        actions=[(verb, whole_of(row['noun_class']))],
     )
 
 
 def _clock(value: str) -> float:
     parts = value.split(':')
     require(len(parts) == 3)
-    return sum(_number(part) * unit for part, unit in zip(parts, (3600, 60, 1)))
+    return sum(number_of(part) * unit for part, unit in zip(parts, (3600, 60, 1)))
 
 
 def _literal(value: str) -> list:
     try:
-        return _list(ast.literal_eval(value))
+        return listing(ast.literal_eval(value))
     except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError) as error:
         raise Unreadable(str(error)) from error
 
@@ -418,23 +339,23 @@ def youcook2(root: Path) -> Content:
     require(all(len(row) == 3 for row in rows), 'a row of another width')
     rates = {}
     for name, length, frames in rows:
-        require(name not in rates and _number(length) > 0)
-        rates[name] = _number(frames) / _number(length)
+        require(name not in rates and number_of(length) > 0)
+        rates[name] = number_of(frames) / number_of(length)
     videos, texts = [], []
     whole = json_file(root / 'youcookii_annotations_trainval.json')
-    for name, entry in _items(_get(whole, 'database')):
-        subset, annotations = _get(entry, 'subset', 'annotations')
+    for name, entry in items_of(get(whole, 'database')):
+        subset, annotations = get(entry, 'subset', 'annotations')
         if subset != 'training':
             continue
-        for annotation in _list(annotations):
-            number, segment, sentence = _get(annotation, 'id', 'segment', 'sentence')
-            require(len(_list(segment)) == 2 and name in rates)
-            start, end = map(_number, segment)
-            clip, length = f'{name}_{_whole(number)}', end - start
+        for annotation in listing(annotations):
+            number, segment, sentence = get(annotation, 'id', 'segment', 'sentence')
+            require(len(listing(segment)) == 2 and name in rates)
+            start, end = map(number_of, segment)
+            clip, length = f'{name}_{whole_of(number)}', end - start
             frames = max(1, round(length * rates[name]))
             times = dict(start=start, end=end, duration=length, num_frames=frames)
             videos.append(dict(video_id=clip, **times))
-            texts.append(dict(text_id=clip, text=_str(sentence).strip(), videos=[clip]))
+            texts.append(dict(text_id=clip, text=string(sentence).strip(), videos=[clip]))
     return Content(videos, texts)
 
 
@@ -448,8 +369,8 @@ def own(name: str, root: Path) -> Content:
     videos: dict[str, Record] = {}
     texts: list[Record] = []
     for row in rows:
-        said, caption = _get(row, 'video', 'text')
-        said = str(said) if type(said) is int else _str(said).strip()
+        said, caption = get(row, 'video', 'text')
+        said = str(said) if type(said) is int else string(said).strip()
         start, end = (_empty_or_number(row.get(edge)) for edge in ('start', 'end'))
         video_id = os.path.splitext(_inside(said, root / 'videos'))[0]
         if start is not None or end is not None:
@@ -460,14 +381,14 @@ def own(name: str, root: Path) -> Content:
         videos.setdefault(video_id, {k: v for k, v in record.items() if v is not None})
         for one in caption if isinstance(caption, list) else [caption]:
             number = sum(text['videos'] == [video_id] for text in texts)
-            text = dict(text_id=f'{video_id}#{number}', text=_str(one).strip())
+            text = dict(text_id=f'{video_id}#{number}', text=string(one).strip())
             texts.append(dict(text, videos=[video_id]))
     return Content([*videos.values()], texts)
 
 
 def _empty_or_number(value: Any) -> Optional[float]:
     empty = value is None or value != value or isinstance(value, str) and not value.strip()
-    return None if empty else float(_number(value))
+    return None if empty else float(number_of(value))
 
 
 def _inside(name: str, folder: Path) -> str:
@@ -496,11 +417,11 @@ def hdf5(root: Path, name: str) -> np.ndarray:
 def bigfile(root: Path, name: str) -> np.ndarray:
     """Rows of one file, by name."""
     folder = root / 'big'
-    count, width = map(_whole, text(folder / 'shape.txt').split())
+    count, width = map(whole_of, text(folder / 'shape.txt').split())
     rows = np.fromfile(folder / 'feature.bin', '<f4').reshape(count, width)
     ids = text(folder / 'id.txt').split()
-    frames = _get(_tried(lambda: ast.literal_eval(text(folder / 'video2frames.txt'))), name)
-    require(len(ids) == count and set(_list(frames)) <= set(ids))
+    frames = get(_tried(lambda: ast.literal_eval(text(folder / 'video2frames.txt'))), name)
+    require(len(ids) == count and set(listing(frames)) <= set(ids))
     return np.stack([rows[max(i for i, own in enumerate(ids) if own == row)] for row in frames])
 
 

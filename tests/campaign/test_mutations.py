@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
+from campaign.content import Content, difference
 from campaign.layouts import LAYOUTS, Layout, frames, words
 from campaign.mutations import files_read, judge, run
 from campaign.plain import Unreadable, json_file, table
-from campaign.references import Content, difference
 from campaign.spoiled import BYTES, TEXT, TREE, spoil
 from campaign.trial import BAD, count
 from mmvtr.datasets import VideoTextDataset

@@ -44,6 +44,8 @@ ODD_NAMES = (
 )
 #: Share and seconds of a film that may be gone at its end without an error.
 SHARE_GONE, SECONDS_GONE = 0.1, 0.5
+#: Frames of a clip of which too little would be gone.
+SHORT = 20
 
 #: Frames that are compared, and bytes that they may take.
 FRAMES, MAX_BYTES = 8, 1 << 28
@@ -175,6 +177,8 @@ def _try(clips: list[Clip], random: np.random.Generator, place: Path, read: Read
         path = place / name
         path.write_bytes(content)
         return _must_refuse(act, path, read)
+    if act == 'unfinished':
+        clips = [c for c in clips if c.kind is not None and c.expected[1] > SHORT] or clips
     clip = clips[random.integers(len(clips))]
     data = bytearray(clip.path.read_bytes())
     path = place / clip.path.name
@@ -193,7 +197,7 @@ def _try(clips: list[Clip], random: np.random.Generator, place: Path, read: Read
         data[start : start + length] = bytes(length)
         what += f', {length} bytes from {start}'
     elif act == 'unfinished':  # as of a download for which the place was taken before
-        start = int(random.integers(len(data)))
+        start = int(len(data) * random.uniform(0.1, 0.8))
         data[start:] = bytes(len(data) - start)
         what += f', zeros from byte {start}'
     elif act == 'renamed':
