@@ -53,6 +53,14 @@ CONTAINERS = {
     'nut': Container('.nut', 'mpeg4', unit=0),
 }
 
+#: Those that do not say how long a film is, or not in time: fragments follow without an end, and
+#: writers of wmv count a late begin twice.
+ENDLESS = {kind for kind, container in CONTAINERS.items() if container.unit is not None} | {
+    'mp4, indexed fragments',
+    'wmv',
+}
+RATE = 25
+
 
 def tells(kind: str, cut: int) -> bool:
     """Whether a file of ``cut`` bytes says that it was longer.
@@ -76,7 +84,7 @@ def make_clip(path: Path, kind: str, random: np.random.Generator) -> None:
         options = {'g': str(keyint)}
         if container.video == 'libx264':
             options['bf'] = str(random.integers(0, 3))
-        stream = file.add_stream(container.video, rate=25, options=options)
+        stream = file.add_stream(container.video, rate=RATE, options=options)
         stream.height, stream.width = height, width
         stream.pix_fmt = 'yuvj420p' if container.video == 'mjpeg' else 'yuv420p'
         sound = None
@@ -87,7 +95,7 @@ def make_clip(path: Path, kind: str, random: np.random.Generator) -> None:
             top = i % (height - 15)
             image[top : top + 16] = random.integers(0, 255, (16, width, 3))
             frame = av.VideoFrame.from_ndarray(image, format='rgb24')
-            frame.pts, frame.time_base = i, Fraction(1, 25)
+            frame.pts, frame.time_base = i, Fraction(1, RATE)
             file.mux(stream.encode(frame))
         file.mux(stream.encode())
         if sound is not None:
@@ -103,7 +111,7 @@ def _add_sound(
     """As long as ``frames`` video frames."""
     coder = stream.codec_context
     fifo = av.AudioResampler(coder.format.name, 'mono', 48000, coder.frame_size or 1024)
-    noise = random.normal(0, 0.1, (1, frames * 48000 // 25)).astype(np.float32)
+    noise = random.normal(0, 0.1, (1, frames * 48000 // RATE)).astype(np.float32)
     block = av.AudioFrame.from_ndarray(noise, format='fltp', layout='mono')
     block.sample_rate, block.pts = 48000, 0
     for part in fifo.resample(block) + fifo.resample(None):

@@ -1,10 +1,10 @@
 """Trainings killed at random moments and resumed: they end as if nothing had happened, bit for bit.
 
-Four methods, small, with and without data workers.  A kill is aimed at the writing of a file, at a
-validation, or at any moment; a run is killed one to three times.  What must be equal at the end:
-everything in the last checkpoint and in the best one (weights, optimizer, schedulers, random
-states, queues), the list of checkpoints, and the numbers of the test.
-
+Four methods, small, with and without data workers.  A kill is aimed at the writing of a file (the
+folder changes, whatever is written there and how), at a validation, or at any moment; a run is
+killed one to three times.  After each kill every checkpoint that has its final name must be whole.
+What must be equal at the end: everything in the last checkpoint and in the best one (weights,
+optimizer, schedulers, random states, queues), the list of checkpoints, and the numbers of the test.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ import os
 import random
 import signal
 import time
+import zipfile
 from pathlib import Path
 from typing import Any, Callable, Iterator, NamedTuple, Optional
 
 import torch
 
 from campaign.trial import Trial
+from campaign.watching import changes
 from children import MP, ROOT, _call, _run_tool
 from mmvtr.engine.checkpoint import latest_checkpoint, read_checkpoint
 from mmvtr.engine.choice import BEST
@@ -97,12 +99,14 @@ def killed(
 ) -> list[Trial]:
     """A run that is killed once for each of ``aims``, where they are met, and its verdict."""
     prepare(place, place.parent / 'data', family, workers)
-    hits = []
+    hits: list[str] = []
+    torn: list[str] = []
     for aim in aims:
         code = train(place, at=moment(aim, place / 'work', whole.seconds, chance))
         if code != -signal.SIGKILL:
             break
         hits.append(aim)
+        torn += torn_files(place / 'work')
     verdict, detail = 'right', ''
     code = train(place)
     if code != 0:
@@ -110,12 +114,28 @@ def killed(
         detail = f'{place}: killed {hits}, resumed, ended with {code}'
     else:
         differs = differences(outcome(place / 'work'), whole.end)
-        if differs:
-            verdict, detail = 'lost', f'{place}: killed {hits}, differs in {", ".join(differs[:5])}'
+        if torn or differs:
+            what = f'torn {torn[:3]}, differs in {", ".join(differs[:5])}'
+            verdict, detail = 'lost', f'{place}: killed {hits}, {what}'
     row = f'{family}, {workers} workers'
     if verdict != 'right' and not hits:  # no kill, and yet another end
         return [Trial(row, verdict, detail)]
     return [Trial(row, verdict, detail) for _ in hits]
+
+
+def torn_files(work: Path) -> list[str]:
+    """Names of what is called a checkpoint and is no whole archive, or points to none."""
+    torn = []
+    for path in work.glob('*.pth'):
+        try:
+            with zipfile.ZipFile(path) as archive:
+                torn += [path.name] if archive.testzip() else []
+        except (OSError, zipfile.BadZipFile):
+            torn.append(path.name)
+    pointer = work / 'last_checkpoint'
+    if pointer.exists() and not (work / Path(pointer.read_text()).name).is_file():
+        torn.append(pointer.name)
+    return torn
 
 
 def prepare(place: Path, data: Path, family: str, workers: int) -> None:
@@ -172,23 +192,18 @@ def moment(aim: str, work: Path, seconds: float, chance: random.Random) -> Calla
     begun, patience = time.monotonic(), chance.uniform(0, seconds)
     if aim == 'any':
         return lambda: time.monotonic() - begun > patience
-    skip, delay = chance.randrange(4), chance.uniform(0, 0.01 if aim == 'writing' else 0.2)
-    seen: list[float] = []
-
-    def met() -> bool:
-        if aim == 'writing':
-            return any(work.glob('*.part'))
-        return (work / 'validating').exists()
-
-    was = met()
+    if aim == 'writing':
+        skip, delay = chance.randrange(24), chance.choice([0.0, chance.uniform(0, 0.01)])
+        seen = changes(work, lambda name: name != 'validating')
+    else:
+        skip, delay = 2 * chance.randrange(4), chance.uniform(0, 0.2)  # it comes and goes
+        seen = changes(work, lambda name: name == 'validating')
+    met: list[float] = []
 
     def due() -> bool:
-        nonlocal was
-        is_now = met()
-        if is_now and not was:
-            seen.append(time.monotonic())
-        was = is_now
-        return len(seen) > skip and time.monotonic() - seen[skip] > delay
+        if not met and next(seen) > skip:
+            met.append(time.monotonic())
+        return bool(met) and time.monotonic() - met[0] >= delay
 
     return due
 

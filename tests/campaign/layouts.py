@@ -11,6 +11,8 @@ from typing import Any, Callable, NamedTuple
 import h5py
 import numpy as np
 
+from campaign import references
+from campaign.references import Reading
 from miniatures import (
     MSVD_CAPTIONS,
     write_activitynet,
@@ -35,6 +37,7 @@ from mmvtr.datasets import (
     LSMDCDataset,
     MSRVTTDataset,
     MSVDDataset,
+    TableDataset,
     TVRDataset,
     VATEXDataset,
     VideoTextDataset,
@@ -48,10 +51,12 @@ class Layout(NamedTuple):
     Attributes:
         write: puts the files into a folder.
         load: builds a dataset of the folder.
+        reading: what the files of a folder say, see :mod:`campaign.references`.
     """
 
     write: Callable[[Path], None]
     load: Callable[[Path], VideoTextDataset]
+    reading: Reading
 
 
 def words(record: dict[str, Any]) -> dict[str, Any]:
@@ -59,9 +64,13 @@ def words(record: dict[str, Any]) -> dict[str, Any]:
     return dict(record, token_ids=np.array([len(word) for word in record['text'].split()]))
 
 
+#: What stands for the features of a video whose files have none.
+MADE_UP = np.ones((2, 3), np.float32)
+
+
 def frames(record: dict[str, Any]) -> dict[str, Any]:
     """A video pipeline that needs none."""
-    return dict(record, features=np.ones((2, 3), np.float32))
+    return dict(record, features=MADE_UP)
 
 
 def build(cls: type, split: str, root: Path, **kwargs: Any) -> VideoTextDataset:
@@ -125,18 +134,23 @@ def _load_classes(root: Path) -> VideoTextDataset:
     return build(VATEXDataset, 'val', root, classes=parser)
 
 
+def _features(name: str) -> np.ndarray:
+    """Numbers that no other video has."""
+    return np.random.default_rng([*name.encode()]).random((2, 3)).astype('<f4')
+
+
 def _msvd_npy(root: Path) -> None:
     write_msvd(root)
     (root / 'npy').mkdir()
     for name in MSVD_CAPTIONS:
-        np.save(root / f'npy/{name}.npy', np.ones((2, 3), np.float32))
+        np.save(root / f'npy/{name}.npy', _features(name))
 
 
 def _msvd_hdf5(root: Path) -> None:
     write_msvd(root)
     with h5py.File(root / 'store.h5', 'w') as file:
         for name in MSVD_CAPTIONS:
-            file[name] = np.ones((2, 3), np.float32)
+            file[name] = _features(name)
 
 
 def _msvd_bigfile(root: Path) -> None:
@@ -146,7 +160,7 @@ def _msvd_bigfile(root: Path) -> None:
     (root / 'big/shape.txt').write_text('8 3\n')
     (root / 'big/id.txt').write_text(' '.join(row for own in rows.values() for row in own))
     (root / 'big/video2frames.txt').write_text(repr(rows))
-    np.ones((8, 3), '<f4').tofile(root / 'big/feature.bin')
+    np.concatenate([*map(_features, rows)]).tofile(root / 'big/feature.bin')
 
 
 def _load_features(store: str, root: Path) -> VideoTextDataset:
@@ -154,32 +168,114 @@ def _load_features(store: str, root: Path) -> VideoTextDataset:
     return build(MSVDDataset, 'train', root, video_pipeline=steps)
 
 
-def _layout(write: Callable[[Path], None], cls: type, split: str) -> Layout:
-    return Layout(write, partial(build, cls, split))
+OWN_CSV = (
+    'video,text,start,end,note\na.mp4,a dog,,,x\nb,"a cat, asleep",1.5,4,y\nb,it wakes,1.5,4,z\n'
+)
+OWN_LINES = [
+    dict(video='a', text=['a dog', 'it barks']),
+    dict(video='sub/c.mp4', text='rain', start=2, end=9.5),
+    dict(video='a.mp4', text='a tree', start=3),
+]
+
+
+def _own(table: str, root: Path) -> None:
+    for name in ('a', 'b', 'sub/c'):
+        (root / 'videos' / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / f'videos/{name}.mp4').touch()
+    text = OWN_CSV if table == 'own.csv' else '\n'.join(map(json.dumps, OWN_LINES))
+    (root / table).write_text(text)
+
+
+def _load_own(table: str, root: Path) -> VideoTextDataset:
+    return TableDataset(
+        'all',
+        table=str(root / table),
+        videos=str(root / 'videos'),
+        video_pipeline=[frames],
+        text_pipeline=[words],
+    )
+
+
+def _layout(write: Callable[[Path], None], cls: type, split: str, reading: Reading) -> Layout:
+    return Layout(write, partial(build, cls, split), reading)
+
+
+def _moments(cls: type, moments: Callable, official: dict[str, str]) -> dict[str, Layout]:
+    """With and without the text file of captions."""
+    readings = {
+        split: partial(
+            references.prvr, moments, official[split], f'{cls.collection}{split}.caption.txt'
+        )
+        for split in ('train', 'test')
+    }
+    return {
+        cls.title: _layout(partial(_prvr, cls), cls, 'train', readings['train']),
+        f'{cls.title}, captions': _layout(
+            partial(_prvr_captions, cls), cls, 'test', readings['test']
+        ),
+    }
 
 
 #: By the name of the table's row.
 LAYOUTS = {
-    'MSR-VTT 1k-A train': _layout(write_msrvtt, MSRVTTDataset, '1kA_train9k'),
-    'MSR-VTT 1k-A test': _layout(write_msrvtt, MSRVTTDataset, '1kA_test'),
-    'MSR-VTT full, merged': _layout(_msrvtt_merged, MSRVTTDataset, 'full_train'),
-    'MSVD json': _layout(write_msvd, MSVDDataset, 'train'),
-    'MSVD pickle': _layout(_msvd_pickle, MSVDDataset, 'train'),
-    'ActivityNet': _layout(_activitynet_lists, ActivityNetDataset, 'train'),
-    'VATEX': _layout(write_vatex, VATEXDataset, 'test'),
-    'VATEX with classes': Layout(_vatex_classes, _load_classes),
-    'DiDeMo': _layout(write_didemo, DiDeMoDataset, 'train'),
-    'DiDeMo with lists': _layout(_didemo_lists, DiDeMoDataset, 'train'),
+    'MSR-VTT 1k-A train': _layout(
+        write_msrvtt, MSRVTTDataset, '1kA_train9k', partial(references.msrvtt, split='1kA_train9k')
+    ),
+    'MSR-VTT 1k-A test': _layout(
+        write_msrvtt, MSRVTTDataset, '1kA_test', partial(references.msrvtt, split='1kA_test')
+    ),
+    'MSR-VTT full, merged': _layout(
+        _msrvtt_merged, MSRVTTDataset, 'full_train', partial(references.msrvtt, split='full_train')
+    ),
+    'MSVD json': _layout(write_msvd, MSVDDataset, 'train', references.msvd),
+    'MSVD pickle': _layout(_msvd_pickle, MSVDDataset, 'train', references.msvd),
+    'ActivityNet': _layout(_activitynet_lists, ActivityNetDataset, 'train', references.activitynet),
+    'VATEX': _layout(write_vatex, VATEXDataset, 'test', partial(references.vatex, split='test')),
+    'VATEX with classes': Layout(_vatex_classes, _load_classes, references.vatex_classes),
+    'DiDeMo': _layout(write_didemo, DiDeMoDataset, 'train', references.didemo),
+    'DiDeMo with lists': _layout(_didemo_lists, DiDeMoDataset, 'train', references.didemo),
+    **_moments(
+        TVRDataset,
+        references.tvr_moments,
+        dict(train='tvr_train_release.jsonl', test='tvr_val_release.jsonl'),
+    ),
+    **_moments(
+        ActivityNetMomentsDataset,
+        references.activitynet_moments,
+        dict(train='train.json', test='val_1.json'),
+    ),
+    **_moments(
+        CharadesSTADataset,
+        references.charades_moments,
+        dict(train='charades_sta_train.txt', test='charades_sta_test.txt'),
+    ),
+    'EPIC train': _layout(
+        write_epic, EPICKitchensDataset, 'train', partial(references.epic, split='train')
+    ),
+    'EPIC test': _layout(
+        write_epic, EPICKitchensDataset, 'test', partial(references.epic, split='test')
+    ),
+    'LSMDC': _layout(write_lsmdc, LSMDCDataset, 'train', references.lsmdc),
+    'YouCook2': _layout(_youcook2, YouCook2Dataset, 'train', references.youcook2),
     **{
-        f'{cls.title}{more}': _layout(partial(write, cls), cls, split)
-        for cls in (TVRDataset, ActivityNetMomentsDataset, CharadesSTADataset)
-        for more, write, split in (('', _prvr, 'train'), (', captions', _prvr_captions, 'test'))
+        f'own {table[4:]}': Layout(
+            partial(_own, table), partial(_load_own, table), partial(references.own, table)
+        )
+        for table in ('own.csv', 'own.jsonl')
     },
-    'EPIC train': _layout(write_epic, EPICKitchensDataset, 'train'),
-    'EPIC test': _layout(write_epic, EPICKitchensDataset, 'test'),
-    'LSMDC': _layout(write_lsmdc, LSMDCDataset, 'train'),
-    'YouCook2': _layout(_youcook2, YouCook2Dataset, 'train'),
-    'npy features': Layout(_msvd_npy, partial(_load_features, 'npy')),
-    'hdf5 features': Layout(_msvd_hdf5, partial(_load_features, 'store.h5')),
-    'BigFile features': Layout(_msvd_bigfile, partial(_load_features, 'big')),
+    'npy features': Layout(
+        _msvd_npy,
+        partial(_load_features, 'npy'),
+        partial(references.with_features, references.npy),
+    ),
+    'hdf5 features': Layout(
+        _msvd_hdf5,
+        partial(_load_features, 'store.h5'),
+        partial(references.with_features, references.hdf5),
+    ),
+    'BigFile features': Layout(
+        _msvd_bigfile,
+        partial(_load_features, 'big'),
+        partial(references.with_features, references.bigfile),
+    ),
 }

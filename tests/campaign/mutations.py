@@ -1,4 +1,9 @@
-"""Mutations of annotation files: each is refused in words, or read as something sound."""
+"""Mutations of annotation files: each is refused in words, or read as what it says.
+
+What it says is a second reading's word, which shares nothing with the project's readers
+(:mod:`campaign.references`): the same videos and texts in the same order, with the same ids, words,
+times, classes and features.  What that one cannot read nobody may accept.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +20,17 @@ from typing import Any, Mapping, Optional
 
 from mmengine.logging import MMLogger
 
-from campaign.layouts import LAYOUTS, Layout
+from campaign.content import Content, content_of, difference
+from campaign.layouts import LAYOUTS, MADE_UP, Layout
+from campaign.plain import Unreadable
 from campaign.spoiled import spoil
 from campaign.trial import Trial
 from mmvtr.datasets import BrokenVideoError, VideoTextDataset
 from mmvtr.utils import register_all_modules
 
-#: Seconds that a load may take, and characters that a message may have.
-SECONDS, LONGEST = 10.0, 500
+#: Seconds that a load may take; characters that a line of a message may have, and a message that
+#: tells of several problems.
+SECONDS, LONGEST, MOST = 10.0, 600, 2500
 
 #: What readers raise in words: of a missing store or video it is a KeyError, of one item a
 #: BrokenVideoError.
@@ -56,6 +64,8 @@ def run(
         files = {row: files_read(layout, folder) for row, layout in layouts.items()}
         return [
             _trial(row, layouts[row], files[row], f'{seed}-{n}', folder)
+            if files[row]
+            else Trial(row, 'lost', 'is not right as it is written')
             for n, row in enumerate(islice(cycle(layouts), count))
         ]
     finally:
@@ -63,12 +73,14 @@ def run(
 
 
 def files_read(layout: Layout, folder: Path) -> list[str]:
-    """The files of a layout that its load reads: without them it ends otherwise."""
+    """The files of a layout that its load reads: without them it ends otherwise.
+
+    None of a layout that is not right as it is written.
+    """
     with _written(layout, folder / 'whole') as root:
         names = [str(path.relative_to(root)) for path in sorted(root.rglob('*')) if path.is_file()]
-        verdict, detail = judge(layout, root, root)
-        if verdict != 'right':
-            raise ValueError(f'a layout that is not right as it is written: {detail}')
+        if judge(layout, root, root)[0] != 'right':
+            return []
     found = []
     for name in names:
         with _written(layout, folder / 'without') as root:
@@ -104,9 +116,10 @@ def judge(layout: Layout, root: Path, spoiled: Path) -> tuple[str, str]:
         A verdict of :mod:`campaign.trial`, and what came.
     """
     try:
-        with _in_time(SECONDS):
+        with in_time(SECONDS):
             dataset = layout.load(root)
             items = _items(dataset)
+            found = content_of(dataset)
     except Hang:
         return 'hang', f'no end in {SECONDS} s'
     except IN_WORDS as error:
@@ -114,20 +127,31 @@ def judge(layout: Layout, root: Path, spoiled: Path) -> tuple[str, str]:
         detail = f'{type(error).__name__}: {message}'
         if type(error) not in IN_WORDS:  # UnicodeDecodeError is a ValueError, but no words
             return 'raw', detail
-        if len(message) > LONGEST:
+        if any(len(line) > LONGEST for line in message.splitlines()) or len(message) > MOST:
             return 'long', detail
         return ('refused' if spoiled.name in message else 'nameless'), detail
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
         return 'raw', f'{type(error).__name__}: {error}'
-    unsound = _unsound(dataset, items)
-    return ('silent', unsound) if unsound else ('right', f'{len(items)} items')
+    unlike = _unsound(dataset, items) or _unlike(layout, root, found)
+    return ('silent', unlike) if unlike else ('right', f'{len(items)} items')
 
 
 def _items(dataset: VideoTextDataset) -> list[dict[str, Any]]:
     dataset.protocol(), dataset.moment_ratio(), dataset.relevance()
     return [dataset[i] for i in range(len(dataset))]
+
+
+def _unlike(layout: Layout, root: Path, found: Content) -> str:
+    """Where what was read is not what the files say; '' if it is."""
+    try:
+        right = layout.reading(root)
+    except Unreadable as error:
+        return f'accepted, and the plain reading finds: {error}'
+    for video in right.videos:
+        video.setdefault('features', MADE_UP)
+    return difference(found._asdict(), right._asdict())
 
 
 def _unsound(dataset: VideoTextDataset, items: list[dict[str, Any]]) -> str:
@@ -185,7 +209,7 @@ def _wrong_times(record: dict[str, Any]) -> str:
 
 
 @contextmanager
-def _in_time(seconds: float) -> Iterator[None]:
+def in_time(seconds: float) -> Iterator[None]:
     """Raise :class:`Hang` where it takes longer; for the main thread."""
 
     def end(*_: Any) -> None:

@@ -37,19 +37,36 @@ class Part(NamedTuple):
 PARTS = {
     'kills': Part(
         100,
-        'A training is killed (SIGKILL) at a random moment, or while it writes a checkpoint or '
-        'validates, and resumed until it ends. Last and best checkpoint, table and files are those '
-        'of a run that nobody touched, bit for bit.',
+        'A training is killed (SIGKILL) at a random moment, while its folder changes or while it '
+        'validates, and resumed until it ends. After each kill every checkpoint is a whole '
+        'archive; at the end last and best checkpoint, table and files are those of a run that '
+        'nobody touched, bit for bit.',
     ),
     'starts': Part(
         20,
         'Two trainings in one folder, at once or a `--resume` beside a living run. One runs to its '
         'end, the other is refused with a sentence, nothing is lost.',
     ),
+    'writes': Part(
+        150,
+        'A process that writes a file over and over is killed. Under its name is one of the '
+        'contents that were written, whole.',
+    ),
+    'stores': Part(
+        60,
+        'A gallery is replaced and the process killed before any change of its folder: there is '
+        'the old one or the new one. A command deletes and adds, and adding fails: all is as it '
+        'was.',
+    ),
     'flips': Part(
         300,
-        'One bit of a checkpoint is flipped, anywhere. The file is refused, or what is read is '
-        'equal bit for bit.',
+        'One bit of a checkpoint is flipped, anywhere, or one digit of its digest is another. The '
+        'file is refused, or what is read is equal bit for bit.',
+    ),
+    'weights': Part(
+        210,
+        'Weights with keys lost, renamed, added or reshaped, as a checkpoint, a file of open_clip '
+        'and a folder of transformers. Refused by name; whole ones are loaded bit for bit.',
     ),
     'pickles': Part(
         120,
@@ -59,13 +76,26 @@ PARTS = {
     'mutations': Part(
         10_000,
         'Annotation files with bytes, text or values changed. Refused with the name of the file, '
-        'or what is read is sound.',
+        'or what is read is what a second reading of the same files finds, which uses the '
+        'standard library alone: the same videos and texts in the same order, with their ids, '
+        'words, times, classes and features.',
+    ),
+    'folders': Part(
+        300,
+        'Folders of videos with links, loops, hidden files and odd names. Each file is found once.',
     ),
     'formats': Part(2_000, 'Files of scores, vectors and stored frames changed alike.'),
     'videos': Part(
-        200,
-        'Videos cut, damaged, renamed, and things that are no videos. Refused by name, or decoded '
-        'to the frames that PyAV alone gives.',
+        400,
+        'Videos cut, damaged, unfinished, renamed, and things that are no videos. Refused by name, '
+        'or decoded to the frames that PyAV alone gives, none of which its decoder calls damaged.',
+    ),
+    'players': Part(
+        400,
+        'Videos of pictures that show their own number, half of them badly made: mirrored, with '
+        'false key frames, shifted tracks, edits, gaps in the clock, cut groups, no times. Read '
+        'whole, in part and one frame at a time: number, orientation and time of every frame are '
+        'those that a player shows, known from how the file was made.',
     ),
     'faults': Part(
         60,
@@ -149,12 +179,15 @@ HEAD = """# Reliability
 
 What happens to a run, a file or a config when something goes wrong.
 `python tests/campaign/run.py --all --page docs/reliability.md` makes this page; each trial is a
-function of the seed, and the normal suite runs a small share of every part.
+function of the seed, and the normal suite runs a small share of every part. A nightly test plants
+faults in a copy of the code, one at a time, and each one must show here.
 
-*right*: there was nothing to refuse, and the result is the right one; *refused*: an error in words
-that names the file or key. The rest must be zero: *lost or silent* (a result or checkpoint is gone,
-differs from an uninterrupted run, or nonsense was accepted), *badly told* (a traceback, an error
-without the name of the file, more than 500 characters) and *hung*.
+*right*: there was nothing to refuse, and the result is that of a reference which shares no code
+with what is tested: an uninterrupted run, a second reading of the files, or pictures whose content
+is known from how they were made; *refused*: an error in words that names the file or key. The rest
+must be zero: *lost or silent* (a result or checkpoint is gone or differs from the reference, or
+nonsense was accepted), *badly told* (a traceback, an error without the name of the file, too long
+an error) and *hung*.
 
 | part | trials | right | refused | lost or silent | badly told | hung | minutes |
 |---|---|---|---|---|---|---|---|

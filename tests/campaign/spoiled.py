@@ -19,7 +19,20 @@ INVISIBLE = (
     *('', ' ', '\t ', '\u200b', '\u200d\u2060\ufeff', '\xa0', '\u2028', '\0', 'a\0b', '\ud800'),
 )
 LEAVING = ('../x', '../../etc/passwd', '/etc/passwd', 'a/../../x', '..\\x', '.', '..', 'a\0/../b')
-NUMBERS = (0, -1, -3.5, 1e308, 1e-320, 10**399, 2**63, float('nan'), float('inf'), -float('inf'))
+NUMBERS = (
+    0,
+    7,
+    0.5,
+    -1,
+    -3.5,
+    1e308,
+    1e-320,
+    10**399,
+    2**63,
+    float('nan'),
+    float('inf'),
+    -float('inf'),
+)
 VALUES = (None, True, False, 7, [], {}, [[]], [None], {'a': {}}, 'x', 'x' * HUGE, 'ä' * 300, '7')
 CHARACTERS = (
     *('"', '""', "'", ',', ';', '\t', '\n', '\r', '\0', '\ufeff', '\xa0', '\u200b', '##', '{', '['),
@@ -87,8 +100,17 @@ def _swap(random: Random, content: bytes) -> bytes:
     return content[:a] + content[middle:b] + content[a:middle] + content[b:]
 
 
+def _not_a_number(random: Random, content: bytes) -> bytes:
+    """As float32, or as much of it as fits there."""
+    place = random.randrange(0, len(content), 4)
+    return (
+        content[:place] + random.choice((b'\0\0\xc0\x7f', b'\0\0\x80\xff')) + content[place + 4 :]
+    )
+
+
 BYTES: tuple[Way, ...] = (
     *(_flip, _cut, _cut_out, _insert, _insert_null, _insert_no_utf8, _repeat, _swap),
+    _not_a_number,
 )
 
 
@@ -174,7 +196,17 @@ def _column_less(random: Random, lines: list[bytes], i: int) -> list[bytes]:
     return [lines[i].rpartition(b',')[0]]
 
 
+def _column_twice(random: Random, content: bytes) -> bytes:
+    """A column more, with the name of another one and the values of a third."""
+    header, *rows = content.split(b'\n')
+    names = header.split(b',')
+    values = [row.split(b',')[random.randrange(len(names)) % len(row.split(b','))] for row in rows]
+    wider = [row + b',' + value if row else row for row, value in zip(rows, values)]
+    return b'\n'.join([header + b',' + random.choice(names), *wider])
+
+
 TEXT: tuple[Way, ...] = (
+    _column_twice,
     *(_insert_character, _insert_huge, _other_delimiter, _other_ends),
     *map(_on_a_line, (_line_twice, _line_gone, _other_line, _field, _word)),
     *map(_on_a_line, (_column_more, _column_less)),

@@ -7,8 +7,10 @@ from random import Random
 
 import pytest
 
+from campaign.content import Content, difference
 from campaign.layouts import LAYOUTS, Layout, frames, words
 from campaign.mutations import files_read, judge, run
+from campaign.plain import Unreadable, json_file, table
 from campaign.spoiled import BYTES, TEXT, TREE, spoil
 from campaign.trial import BAD, count
 from mmvtr.datasets import VideoTextDataset
@@ -45,6 +47,16 @@ class Sloppy(VideoTextDataset):
         ]
 
 
+def plainly(root: Path) -> Content:
+    """The same, as the campaign would read it."""
+    rows = json_file(root / 'rows.json')
+    videos = [dict(video_id=row['id'], start=row['start']) for row in rows]
+    texts = [
+        dict(text_id=str(n), text=row['text'], videos=[row['id']]) for n, row in enumerate(rows)
+    ]
+    return Content(videos, texts)
+
+
 ROWS = [dict(id='a', text='a dog', start=1.0), dict(id='b', text='a cat', start=2.0)]
 
 
@@ -52,6 +64,7 @@ def sloppy() -> Layout:
     return Layout(
         lambda root: (root / 'rows.json').write_text(json.dumps(ROWS)),
         lambda root: Sloppy(root / 'rows.json'),
+        plainly,
     )
 
 
@@ -80,11 +93,58 @@ def test_what_is_judged(tmp_path, change, verdict, detail):
     assert found[0] == verdict and detail in found[1]
 
 
+@pytest.mark.parametrize(
+    'lose',
+    [
+        lambda texts: texts.pop(),
+        lambda texts: texts[0].update(text='another dog'),
+        lambda texts: texts[0].update(video_idx=[1]),
+        lambda texts: texts.reverse(),
+    ],
+)
+def test_what_looks_sound_and_is_not_what_the_file_says_is_seen(tmp_path, lose):
+    class Losing(Sloppy):
+        def load_annotations(self):
+            videos, texts = super().load_annotations()
+            lose(texts)
+            return videos, texts
+
+    (tmp_path / 'rows.json').write_text(json.dumps(ROWS))
+    layout = sloppy()._replace(load=lambda root: Losing(root / 'rows.json'))
+    assert judge(layout, tmp_path, tmp_path / 'rows.json')[0] == 'silent'
+
+
+def test_whoever_accepts_what_cannot_be_read_is_seen(tmp_path):
+    (tmp_path / 'rows.json').write_text(json.dumps(ROWS)[:-1] + ', {"id": "a", "id": "b"}]')
+    with pytest.raises(Unreadable, match='a key twice'):
+        plainly(tmp_path)
+    whole = Layout(lambda root: None, sloppy().load, plainly)
+    (tmp_path / 'rows.json').write_text(json.dumps(ROWS).replace('{"id"', '{"id": "c", "id"'))
+    verdict, detail = judge(whole, tmp_path, tmp_path / 'rows.json')
+    assert verdict == 'silent' and 'a key twice' in detail
+
+
+@pytest.mark.parametrize('content', ['a,b\n1,2,3\n', 'a,a,b\n1,2,3\n', 'a,b\n"1,2\n', 'c\n1\n'])
+def test_tables_that_say_nothing_certain(tmp_path, content):
+    (tmp_path / 'x.csv').write_text(content)
+    with pytest.raises(Unreadable):
+        table(tmp_path / 'x.csv', ('a', 'b'))
+
+
+def test_the_first_difference_is_told():
+    one = dict(texts=[dict(text='a', start=1.0), dict(text='b', start=2.0)])
+    assert difference(one, dict(texts=[dict(text='a', start=1.0), dict(text='b', start=2)])) == ''
+    other = dict(texts=[dict(text='a', start=1.0), dict(text='b', start=2.5)])
+    assert difference(one, other) == '.texts[1].start: 2.0, not 2.5'
+    assert difference(one, dict(texts=[])) == '.texts: 2 of 0'
+    assert 'start' in difference(one, dict(texts=[dict(text='a'), dict(text='b')]))
+
+
 def raising(error: BaseException) -> Layout:
     def load(root: Path) -> VideoTextDataset:
         raise error
 
-    return Layout(lambda root: None, load)
+    return Layout(lambda root: None, load, plainly)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +153,7 @@ def raising(error: BaseException) -> Layout:
         (ValueError('rows.json: line 1'), 'refused'),
         (KeyError('rows.json lacks 1'), 'refused'),
         (ValueError('line 1'), 'nameless'),
-        (ValueError(f'rows.json: {"x" * 500}'), 'long'),
+        (ValueError(f'rows.json: {"x" * 600}'), 'long'),
         (TypeError('rows.json'), 'raw'),
         (UnicodeDecodeError('utf-8', b'rows.json', 0, 1, 'rows.json'), 'raw'),
         (RecursionError('rows.json'), 'raw'),
@@ -106,7 +166,7 @@ def test_errors_are_judged(tmp_path, error, verdict):
 
 def test_a_hang_ends(tmp_path, monkeypatch):
     monkeypatch.setattr('campaign.mutations.SECONDS', 0.2)
-    slow = Layout(lambda root: None, lambda root: time.sleep(60))
+    slow = Layout(lambda root: None, lambda root: time.sleep(60), plainly)
     begin = time.perf_counter()
     assert judge(slow, tmp_path, tmp_path)[0] == 'hang'
     assert time.perf_counter() - begin < 30
@@ -116,9 +176,9 @@ def test_files_that_are_read(tmp_path):
     assert files_read(LAYOUTS['MSVD json'], tmp_path) == [
         'captions_msvd.json', 'test_list.txt', 'train_list.txt', 'val_list.txt'
     ]  # fmt: skip
-    broken = Layout(lambda root: (root / 'rows.json').write_text('{}'), sloppy().load)
-    with pytest.raises(ValueError, match='not right as it is written'):
-        files_read(broken, tmp_path)
+    broken = sloppy()._replace(write=lambda root: (root / 'rows.json').write_text('{}'))
+    assert files_read(broken, tmp_path) == []
+    assert {trial.verdict for trial in run(3, 0, tmp_path, {'broken': broken})} == {'lost'}
 
 
 def test_every_way_of_spoiling_comes_and_changes(tmp_path):

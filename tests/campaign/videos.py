@@ -8,6 +8,7 @@ alone decodes.  Of one that was made worse, verdicts are:
 - 'right': the same number of frames and the same pixels as the whole file, so nothing was lost;
 - 'lost': a whole file was refused, or gave other frames than PyAV;
 - 'silent': a cut file that says how long it was gave other frames; or what is no video gave any;
+  or one that says how long it was lacks its end; or a picture came that its decoder calls damaged;
 - 'raw', 'nameless', 'long', 'hang' (also a decoder that ended its process) as ever.
 
 What no reader can know stands in rows of its own and counts as right: 'cut, nothing tells' (the
@@ -20,7 +21,6 @@ most codecs and containers have no checksums).
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
 import os
 import socket
 from collections import Counter
@@ -30,13 +30,22 @@ from typing import Any, NamedTuple, Optional
 import av
 import numpy as np
 
-from campaign.clips import CONTAINERS, make_clip, tells
+from campaign import marked
+from campaign.apart import Reader
+from campaign.clips import CONTAINERS, ENDLESS, RATE, make_clip, tells
 from campaign.trial import Trial
 from mmvtr.datasets.videos.frame_sampling import uniform
-from mmvtr.datasets.videos.video_io import BrokenVideoError, read_frames
+from mmvtr.datasets.videos.video_io import read_frames
 
-#: Seconds in which a read must end.
-TIME_LIMIT = 60.0
+#: Names that are none of a protocol, though they look so, where the file lies in the folder.
+ODD_NAMES = (
+    *('http:clip.mp4', 'async:other.mp4', 'concat:a.mp4|b.mp4', 'file:clip.mp4', 'C:clip.mp4'),
+    *('12:30.mp4', 'data:clip', 'pipe:0', '-clip.mp4', 'crypto:clip.avi', 'a:b:c.mkv'),
+)
+#: Share and seconds of a film that may be gone at its end without an error.
+SHARE_GONE, SECONDS_GONE = 0.1, 0.5
+#: Frames of a clip of which too little would be gone.
+SHORT = 20
 
 #: Frames that are compared, and bytes that they may take.
 FRAMES, MAX_BYTES = 8, 1 << 28
@@ -44,10 +53,11 @@ FRAMES, MAX_BYTES = 8, 1 << 28
 #: Kinds of trials and their shares.
 SHARES = {
     'whole': 0.1,
-    'cut': 0.45,
+    'cut': 0.35,
     'flipped': 0.12,
     'zeroed': 0.1,
-    'renamed': 0.06,
+    'unfinished': 0.07,
+    'renamed': 0.09,
     'no video': 0.07,
     'no file': 0.06,
     'too large': 0.04,
@@ -62,58 +72,6 @@ class Clip(NamedTuple):
     expected: Any
 
 
-class Reader:
-    """Reads files in a process of its own, which is replaced when it hangs or dies."""
-
-    def __init__(self) -> None:
-        self._process: Optional[multiprocessing.Process] = None
-
-    def __enter__(self) -> 'Reader':
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._stop()
-
-    def __call__(self, how: str, path: str) -> tuple:
-        """('frames', count, digest), ('error', type, message) or ('hang', what happened)."""
-        if self._process is None:
-            context = multiprocessing.get_context('fork')
-            self._pipe, theirs = context.Pipe()
-            self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
-            self._process.start()
-            theirs.close()
-        self._pipe.send((how, path))
-        try:
-            if self._pipe.poll(TIME_LIMIT):
-                return self._pipe.recv()
-            reason = f'no end after {TIME_LIMIT} s'
-        except EOFError:
-            self._process.join()
-            reason = f'the process ended with {self._process.exitcode}'
-        self._stop()
-        return 'hang', reason
-
-    def _stop(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.join()
-            self._process = None
-
-
-def _serve(pipe: Any) -> None:
-    readers = dict(ours=_read, theirs=_read_by_pyav)
-    while True:
-        try:
-            how, path = pipe.recv()
-        except EOFError:
-            return
-        try:
-            pipe.send(('frames', *readers[how](path)))
-        except Exception as error:  # whatever it is, it is judged
-            known = isinstance(error, (BrokenVideoError, FileNotFoundError))
-            pipe.send(('error', 'known' if known else type(error).__name__, str(error)))
-
-
 def _read(path: str) -> tuple[int, str]:
     counts: list[int] = []
 
@@ -125,6 +83,12 @@ def _read(path: str) -> tuple[int, str]:
     return counts[-1], _digest(frames)
 
 
+def _read_here(folder: str, name: str) -> tuple[int, str]:
+    """From the folder in which it lies."""
+    os.chdir(folder)
+    return _read(name)
+
+
 def _read_by_pyav(path: str) -> tuple[int, str]:
     """Decodes from the first frame to the last, twice, and knows nothing of packets."""
     with av.open(path) as container:
@@ -132,11 +96,26 @@ def _read_by_pyav(path: str) -> tuple[int, str]:
     wanted = set(uniform(np.arange(count), FRAMES).tolist())
     with av.open(path) as container:
         frames = [
-            np.rot90(frame.to_ndarray(format='rgb24'), round(frame.rotation / 90))
-            for i, frame in enumerate(container.decode(video=0))
-            if i in wanted
+            _upright(frame) for i, frame in enumerate(container.decode(video=0)) if i in wanted
         ]
     return count, _digest(frames)
+
+
+def _upright(frame: av.VideoFrame) -> np.ndarray:
+    """By the display matrix, if there is one."""
+    image, matrix = frame.to_ndarray(format='rgb24'), frame.side_data.get('DISPLAYMATRIX')
+    if matrix is None:
+        return image
+    a, b, _, c, d = np.sign(np.frombuffer(matrix, np.int32)[:5]).tolist()
+    return marked.turn(image, (a, b, c, d))
+
+
+def _damage(path: str) -> tuple[int, int]:
+    """How many frames there are, and how many of those that are read the decoder calls damaged."""
+    with av.open(path) as container:
+        damaged = [frame.is_corrupt for frame in container.decode(video=0)]
+    wanted = uniform(np.arange(len(damaged)), FRAMES).tolist()
+    return len(damaged), sum(damaged[i] for i in wanted)
 
 
 def _digest(frames: list[np.ndarray]) -> str:
@@ -157,7 +136,7 @@ def run(count: int, seed: int, folder: Path) -> list[Trial]:
     Returns:
         The trials, in order; equal for equal arguments (and the same versions of the codecs).
     """
-    with Reader() as read:
+    with Reader(ours=_read, here=_read_here, theirs=_read_by_pyav, damage=_damage) as read:
         clips = _clips(folder, np.random.default_rng([seed, 0]), read)
         trials = []
         for number in range(count):
@@ -198,6 +177,8 @@ def _try(clips: list[Clip], random: np.random.Generator, place: Path, read: Read
         path = place / name
         path.write_bytes(content)
         return _must_refuse(act, path, read)
+    if act == 'unfinished':
+        clips = [c for c in clips if c.kind is not None and c.expected[1] > SHORT] or clips
     clip = clips[random.integers(len(clips))]
     data = bytearray(clip.path.read_bytes())
     path = place / clip.path.name
@@ -215,12 +196,19 @@ def _try(clips: list[Clip], random: np.random.Generator, place: Path, read: Read
         length = int(min(len(data) - start, random.choice([10, 1000, len(data) // 4])))
         data[start : start + length] = bytes(length)
         what += f', {length} bytes from {start}'
+    elif act == 'unfinished':  # as of a download for which the place was taken before
+        start = int(len(data) * random.uniform(0.1, 0.8))
+        data[start:] = bytes(len(data) - start)
+        what += f', zeros from byte {start}'
     elif act == 'renamed':
-        path = place / f'clip{random.choice([".mp4", ".avi", ".mkv", ".bin", ".mp3", ""])}'
+        odd = random.random() < 0.5
+        name = f'clip{random.choice([".mp4", ".avi", ".mkv", ".bin", ".mp3", ""])}'
+        path = place / (str(random.choice(ODD_NAMES)) if odd else name)
         what += f' to {path.name}'
     path.write_bytes(data)
-    outcome = read('ours', str(path))
-    trial = _of_error(act, path, what, outcome)
+    here = act == 'renamed' and path.name in ODD_NAMES
+    outcome = read('here', str(place), path.name) if here else read('ours', str(path))
+    trial = _of_error(act, Path(path.name) if here else path, what, outcome)
     if act in ('whole', 'renamed'):
         fine = outcome == clip.expected or (outcome[0] == clip.expected[0] == 'error')
         if fine:
@@ -235,6 +223,22 @@ def _try(clips: list[Clip], random: np.random.Generator, place: Path, read: Read
         return Trial(row, 'silent', f'{what}: {outcome} of {clip.expected}')
     if act == 'cut':
         return Trial('cut, nothing tells', 'right')
+    return _of_damage(act, what, clip, outcome, read('damage', str(path)))
+
+
+def _of_damage(act: str, what: str, clip: Clip, outcome: tuple, damage: tuple) -> Trial:
+    """Of a file that gave frames which are not those of the whole one.
+
+    Bytes that differ are no fault of a reader, but what the decoder says of a picture is for all to
+    see, and so is a film that ends long before the time that its header states.
+    """
+    if damage[0] == 'frames' and damage[1] == outcome[1] and damage[2]:
+        return Trial(act, 'silent', f'{what}: {outcome}, of which {damage[2]} are damaged')
+    frames = clip.expected[1]
+    gone = frames - outcome[1]
+    stated = clip.kind is not None and clip.kind not in ENDLESS
+    if act == 'unfinished' and stated and gone > max(SHARE_GONE * frames, SECONDS_GONE * RATE):
+        return Trial(act, 'silent', f'{what}: {outcome} of {clip.expected}')
     as_many = outcome[1] == clip.expected[1]
     return Trial('damaged, other pixels' if as_many else 'damaged, other frames', 'right')
 

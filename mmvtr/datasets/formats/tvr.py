@@ -8,7 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from mmvtr.datasets.annotation_files import read_json_lines
-from mmvtr.datasets.annotation_values import duration, field, identifier, present
+from mmvtr.datasets.annotation_values import (
+    duration,
+    field,
+    identifier,
+    present,
+    problem,
+    shown,
+)
 from mmvtr.datasets.formats.prvr import Official, PRVRDataset, Untrimmed, read_moment
 from mmvtr.datasets.formats.published import Split
 from mmvtr.registry import DATASETS
@@ -46,12 +53,16 @@ class TVRDataset(PRVRDataset):
         super().__init__(split, ann_root=ann_root, **kwargs)
 
     def read_official(self, split: str) -> Official:
-        """One row a moment; those of a clip are not always together."""
+        """One row a moment; those of a clip are not always together, and tell of one length."""
         path = self.file(SPLITS[split].source)
         videos: Official = {}
         for place, row in read_json_lines(path):
             name = field(row, 'vid_name', identifier, place)
-            video = videos.setdefault(name, Untrimmed(field(row, 'duration', duration, place), []))
+            length = field(row, 'duration', duration, place)
+            video = videos.setdefault(name, Untrimmed(length, []))
+            if video.duration != length:
+                what = f'{shown(name)} lasts {length:g} s here, and {video.duration:g} s before'
+                raise problem(place, what)
             text, times = present(row, 'desc', place), present(row, 'ts', place)
             video.moments.append(read_moment(text, times, place))
         return videos

@@ -228,6 +228,10 @@ class BigFile(FeatureStore):
         """``video2frames.txt``."""
         return self.path / 'video2frames.txt'
 
+    def file_of(self, name: str) -> Path:
+        """``feature.bin``, whose rows they are."""
+        return self.path / 'feature.bin'
+
     def missing(self, names: Sequence[str]) -> list[str]:
         """Videos that ``video2frames.txt`` does not name."""
         rows = self._index().rows

@@ -160,6 +160,8 @@ GOOD = dict(vid_name='a', duration=9, ts=[1, 2], desc='A dog.', desc_id=7)
         (dict(ts=[-1, 2]), 'line 2: expected a time in seconds, found -1'),
         (dict(ts=[1, 'soon']), "line 2: expected a time in seconds, found 'soon'"),
         (dict(ts=[1, float('nan')]), 'line 2: expected a time in seconds, found nan'),
+        (dict(duration=5), "line 2: 'a' lasts 5 s here, and 9 s before"),
+        (dict(duration=9.5), "line 2: 'a' lasts 9.5 s here, and 9 s before"),
         (dict(duration=None), "line 2, 'duration': expected a time in seconds, found None"),
         (dict(vid_name=None), "line 2, 'vid_name': expected an id, a visible string .* found None"),
         (dict(desc=' '), "line 2: expected a caption, which is not empty, found ' '"),

@@ -375,7 +375,7 @@ def write_bigfile(folder, features):
     (folder / 'big/id.txt').write_text(' '.join(name for own in names.values() for name in own))
     (folder / 'big/video2frames.txt').write_text(repr(names))
     every.astype('<f4').tofile(folder / 'big/feature.bin')
-    return folder / 'big', 'big'
+    return folder / 'big', 'big/feature.bin'
 
 
 @pytest.mark.parametrize('write', [write_npy, write_hdf5, write_bigfile])

@@ -1,0 +1,223 @@
+"""Faults that the campaign must see: each is planted in a copy of the code, which then must fail.
+
+The table is all there is to mend when the code changes: a text that no longer stands in its file
+exactly once is an error that names the fault.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Iterator, NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+#: What a copy needs to run the campaign.
+PARTS = ('mmvtr', 'configs', 'tools', 'tests')
+#: Seconds that a part may take.
+LIMIT = 1500
+
+ANNOTATIONS = 'mmvtr/datasets/annotation_files.py'
+FOLDERS = 'mmvtr/datasets/folders.py'
+VIDEOS = 'mmvtr/datasets/videos/video_io.py'
+
+
+class Edit(NamedTuple):
+    """In a file, a text that stands there once, and what takes its place."""
+
+    file: str
+    old: str
+    new: str
+
+
+class Fault(NamedTuple):
+    """What is planted, and the part of the campaign that must see it.
+
+    Attributes:
+        part: its name.
+        count: trials that are enough, at seed 1.
+        edits: of the code.
+    """
+
+    part: str
+    count: int
+    edits: tuple[Edit, ...]
+
+
+def _fault(part: str, count: int, *edits: tuple[str, str, str]) -> Fault:
+    return Fault(part, count, tuple(Edit(*edit) for edit in edits))
+
+
+FAULTS = {
+    # -- annotations, tables, features ----------------------------------------------------------
+    'the last text of every dataset is dropped': _fault('mutations', 50, (
+        'mmvtr/datasets/video_text.py',
+        'self.videos, self.texts = self.load_annotations()\n',
+        'self.videos, self.texts = self.load_annotations()\n        del self.texts[-1:]\n',
+    )),
+    'rows of another width are skipped': _fault('mutations', 1500, (
+        ANNOTATIONS, "with problems.of('row of another width'):", 'if False:',
+    )),
+    'bad lines of json are skipped': _fault('mutations', 1500, (
+        ANNOTATIONS,
+        'rows.append((place, mapping(_parse(line, place), place)))',
+        'rows.append((place, mapping(_parse(line, place), place)))\n        problems._rows.clear()',
+    )),
+    'what is no UTF-8 is replaced': _fault('mutations', 1500, (
+        ANNOTATIONS, 'text = raw.decode()', "text = raw.decode(errors='replace')",
+    )),
+    'csv is not strict': _fault('mutations', 3000, (
+        ANNOTATIONS, 'delimiter=delimiter, strict=True', 'delimiter=delimiter, strict=False',
+    )),
+    'a doubled column is accepted': _fault('mutations', 1500, (
+        ANNOTATIONS, 'if twice is not None:', 'if False:',
+    )),
+    'features that are no numbers are accepted': _fault('mutations', 1500, (
+        'mmvtr/datasets/videos/feature_stores.py', 'if wrong.any():', 'if False:',
+    )),
+    # -- videos ----------------------------------------------------------------------------------
+    'damaged pictures are accepted': _fault('videos', 200, (
+        VIDEOS, 'if frame.is_corrupt:', 'if False:',
+    )),
+    'the length is not checked': _fault('videos', 400, (
+        VIDEOS, 'if states_length and missing >', 'if False and missing >',
+    )),
+    'a path is taken for a protocol': _fault('videos', 100, (
+        'mmvtr/datasets/videos/video_files.py', "av.open('file:' + path,", 'av.open(path,',
+    )),
+    'a mirrored picture is only turned': _fault('players', 64, (
+        VIDEOS,
+        "return upright(converter.reformat(frame, format='rgb24').to_ndarray(), frame)",
+        "image = converter.reformat(frame, format='rgb24').to_ndarray()\n"
+        '    return np.ascontiguousarray(np.rot90(image, round(frame.rotation / 90)))',
+    )),
+    'flags of key frames are trusted': _fault('players', 64, (
+        VIDEOS,
+        'return frame.key_frame and frame.pict_type in (PictureType.I, PictureType.SI)',
+        'return True',
+    )),
+    'the first timestamp is taken for zero': _fault('players', 64, (
+        VIDEOS, 'pts[0] * unit - start', '0.0',
+    )),
+    # -- folders ---------------------------------------------------------------------------------
+    'a walk follows loops': _fault('folders', 60, (
+        FOLDERS, 'if place is None or place in entered:', 'if place is None:',
+    )),
+    'a file with two names is listed twice': _fault('folders', 60, (
+        FOLDERS, 'again.add(name)', 'pass',
+    )),
+    # -- weights, checkpoints, galleries ----------------------------------------------------------
+    'missing weights are accepted': _fault('weights', 63, (
+        'mmvtr/storage/weights.py',
+        "'missing': [name for name in own if name not in given],",
+        "'missing': [],",
+    ), (
+        'mmvtr/apis.py',
+        'model.load_state_dict(weights)',
+        'model.load_state_dict(weights, strict=False)',
+    )),
+    'a digit of the digest does not count': _fault('flips', 200, (
+        'mmvtr/storage/seal.py',
+        'return _digest(file) == end[-_DIGITS:]',
+        'return _digest(file)[:-1] == end[-_DIGITS:-1]',
+    )),
+    'files are written in place': _fault('writes', 60, (
+        'mmvtr/storage/atomic.py', 'part = part_name(path)', 'part = path',
+    )),
+    'a command deletes before it encodes': _fault('stores', 12, (
+        'tools/search.py',
+        '        if args.add or args.texts or bank:\n',
+        '        store.delete(args.delete)\n        args.delete = []\n'
+        '        if args.add or args.texts or bank:\n',
+    )),
+    'a gallery is removed before the new one comes': _fault('stores', 60, (
+        'mmvtr/store/replacing.py',
+        '        manifest = Manifest.read(part)\n',
+        '        manifest = Manifest.read(part)\n        (folder / NAME).unlink(missing_ok=True)\n',
+    )),
+}  # fmt: skip
+
+
+class AnchorError(ValueError):
+    """A text of the table that does not stand in its file exactly once."""
+
+
+def planted(source: str, edit: Edit, name: str) -> str:
+    """The text of a file with a fault.
+
+    Raises:
+        AnchorError: what is to be replaced is not there, or not once.
+    """
+    times = source.count(edit.old)
+    if times != 1:
+        raise AnchorError(
+            f'{name}: {edit.file} has {times} times {edit.old!r}; put what stands there now into '
+            'tests/campaign/planted.py'
+        )
+    return source.replace(edit.old, edit.new)
+
+
+def copy_code(to: Path) -> Path:
+    """All that the campaign needs, without what was compiled."""
+    for part in PARTS:
+        shutil.copytree(
+            ROOT / part, to / part, ignore=shutil.ignore_patterns('__pycache__', '.pytest_cache')
+        )
+    return to
+
+
+@contextmanager
+def with_fault(copy: Path, name: str) -> Iterator[None]:
+    """A copy of the code has a fault for a while."""
+    edits = FAULTS[name].edits
+    before = {edit.file: (copy / edit.file).read_text() for edit in edits}
+    try:
+        for edit in edits:
+            path = copy / edit.file
+            path.write_text(planted(path.read_text(), edit, name))
+        yield
+    finally:
+        for file, text in before.items():
+            (copy / file).write_text(text)
+
+
+def bad_trials(copy: Path, part: str, count: int) -> list[str]:
+    """What a part of a copy's campaign finds wrong with it.
+
+    Raises:
+        RuntimeError: it did not come to its end, which is no finding.
+    """
+    out = copy / 'out'
+    shutil.rmtree(out, ignore_errors=True)
+    command = [sys.executable, str(copy / 'tests/campaign/run.py'), f'--{part}', str(count)]
+    environ = dict(
+        os.environ, PYTHONPATH=str(copy), PYTHONDONTWRITEBYTECODE='1', MMVTR_SHARED=str(copy)
+    )
+    done = subprocess.run(
+        [*command, '--seed', '1', '--out', str(out)],
+        cwd=copy, env=environ, capture_output=True, text=True, timeout=LIMIT,
+    )  # fmt: skip
+    result = out / f'{part}.json'
+    if not result.exists():
+        raise RuntimeError(f'{part} did not end: {done.stdout[-1000:]}{done.stderr[-2000:]}')
+    return json.loads(result.read_text())['bad']
+
+
+@contextmanager
+def planted_here(name: str) -> Iterator[None]:
+    """A module of this process has a fault for a while, which is all in that one."""
+    (edit,) = FAULTS[name].edits
+    module = import_module(edit.file.removesuffix('.py').replace('/', '.'))
+    before = dict(vars(module))
+    source = planted((ROOT / edit.file).read_text(), edit, name)
+    exec(compile(source, edit.file, 'exec'), vars(module))
+    try:
+        yield
+    finally:
+        vars(module).clear()
+        vars(module).update(before)
