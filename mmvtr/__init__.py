@@ -1,3 +1,3 @@
 """Debiased and uncertainty-aware text-video retrieval on mmengine."""
 
-__version__ = '1.0.0'
+__version__ = '1.1.0'

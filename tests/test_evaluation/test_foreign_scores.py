@@ -72,7 +72,7 @@ def test_the_command_converts(tmp_path, name):
     'name, content, what',
     [
         ('x.pkl', pickle.dumps(SCORES), 'a pickle, which is a program'),
-        ('x.gz', gzip.compress(b'x'), 'a gzip file'),
+        ('x.gz', gzip.compress(b'x', mtime=0), 'a gzip file'),
         ('x.bin', b'\x93NUMPY\1\0', 'a .npy file under another name'),
     ],
 )
