@@ -45,6 +45,9 @@ MAX_SECONDS_SHORT = 0.5
 #: Bytes that the chosen frames of a clip may take, as RGB: 170 of 3840 x 2160 pixels.
 MAX_BYTES = 4 << 30
 
+#: AVFMT_NOTIMESTAMPS of ffmpeg: of raw streams, whose times are guessed.
+NO_TIMESTAMPS = 0x80
+
 Select = Callable[[np.ndarray], np.ndarray]
 
 
@@ -152,14 +155,18 @@ class _Clip(NamedTuple):
 class _Listed(NamedTuple):
     """What the packets of the stream say: times of all, and of key frames, both increasing.
 
-    ``first``: the time of the packet that the file begins with; ``doubtful``: it is no key frame,
-    or all are, so that even the first picture may never be shown.
+    Attributes:
+        first: the time of the packet that the file begins with.
+        doubtful: it is no key frame, or all are, so that even the first picture may never be shown.
+        ordered: the times may be those of showing; else they are the order of the packets, and the
+            decoder shows them in another one (as of packed B-frames).
     """
 
     pts: list[int]
     keys: list[int]
     first: int
     doubtful: bool
+    ordered: bool
 
 
 class _NotAsListedError(Exception):
@@ -176,13 +183,8 @@ def _read_by_time(clip: _Clip) -> Optional[list[np.ndarray]]:
         wanted = [listed.pts[i] for i in _choose(times, clip)]
         clip.check_memory(stream.codec_context, len(wanted))
         try:
-            if listed.doubtful:
-                _check_first(container, stream, listed)
-            frames = []
-            for key, run in _runs(wanted, listed):
-                container.seek(key, stream=stream)
-                frames += _pick(_from_here(container, stream, listed), run, clip, len(wanted))
-            return frames
+            if listed.ordered:
+                return _read_with_jumps(container, stream, listed, wanted, clip)
         except (_NotAsListedError, BrokenVideoError, av.error.FFmpegError):
             pass  # a jump may be to blame
     with _open(clip) as (container, stream):
@@ -192,10 +194,27 @@ def _read_by_time(clip: _Clip) -> Optional[list[np.ndarray]]:
             return None
 
 
+def _read_with_jumps(
+    container: InputContainer,
+    stream: av.VideoStream,
+    listed: _Listed,
+    wanted: Sequence[int],
+    clip: _Clip,
+) -> list[np.ndarray]:
+    """The frames at the times ``wanted``, each decoded from a key frame before it."""
+    if listed.doubtful:
+        _check_first(container, stream, listed)
+    frames: list[np.ndarray] = []
+    for key, run in _runs(wanted, listed):
+        container.seek(key, stream=stream)
+        frames += _pick(_from_here(container, stream, listed), run, clip, len(wanted))
+    return frames
+
+
 def _list_packets(
     container: InputContainer, stream: av.VideoStream, clip: _Clip
 ) -> Optional[_Listed]:
-    """All packets, without decoding; None if they are not the frames (doubled, without time)."""
+    """All packets, without decoding; None if they have no times of their own."""
     pts, keys, first, last = [], [], None, 0.0
     counts, units = Counter(), {s.index: float(s.time_base or 0) for s in container.streams}
     for packet in container.demux():
@@ -221,8 +240,14 @@ def _list_packets(
         _check_length(container, last)
     if not pts or None in pts or first.pts is None or len(set(pts)) < len(pts):
         return None
-    every = len(keys) == len(pts) and not stream.codec_context.codec.intra_only
-    return _Listed(sorted(pts), sorted(keys), first.pts, every or not first.is_keyframe)
+    if container.format.flags & NO_TIMESTAMPS:
+        return None
+    codec = stream.codec_context
+    # Avi has no times of showing, and MPEG-4 keeps its packed B-frames when it moves elsewhere.
+    packed = codec.has_b_frames and ('avi' in container.format.name or codec.name == 'mpeg4')
+    ordered = not packed or any(b < a for a, b in zip(pts, pts[1:]))
+    every = len(keys) == len(pts) and not codec.codec.intra_only
+    return _Listed(sorted(pts), sorted(keys), first.pts, every or not first.is_keyframe, ordered)
 
 
 def _check_length(container: InputContainer, last: float) -> None:

@@ -6,6 +6,7 @@ import av
 import numpy as np
 import pytest
 
+from campaign.packed import pack
 from mmvtr.datasets.videos import video_io
 from mmvtr.datasets.videos.video_io import decode_all, read_frames
 
@@ -18,6 +19,8 @@ FILES = {
     'mpeg4 avi, b-frames': ('.avi', 'mpeg4', 'yuv420p', {'bf': '2'}),
     'mpeg4 ts, b-frames': ('.ts', 'mpeg4', 'yuv420p', {'bf': '2'}),
     'mpeg1 mpg': ('.mpg', 'mpeg1video', 'yuv420p', {}),
+    'mpeg1 m1v, b-frames': ('.m1v', 'mpeg1video', 'yuv420p', {'bf': '2'}),
+    'h264 stream': ('.h264', 'libx264', 'yuv420p', {'bf': '2'}),
     'flv1 avi': ('.avi', 'flv', 'yuv420p', {}),
     'h264 mp4': ('.mp4', 'libx264', 'yuv420p', {'bf': '2'}),
     'h264 avi': ('.avi', 'libx264', 'yuv420p', {'bf': '3', 'b-pyramid': 'normal'}),
@@ -159,3 +162,27 @@ def test_real_media(shared, name):
         (one,) = read_frames(str(path), lambda times, p=place: np.array([p]))
         np.testing.assert_array_equal(one, plain[place])
     assert decode_all(str(path)) == len(plain)
+
+
+@pytest.mark.parametrize('suffix', ['.avi', '.mkv', '.mov'])
+def test_packed_b_frames(tmp_path, suffix):
+    """Two frames in a packet, then an empty one: times are the order of the packets."""
+    path, packets = tmp_path / f'packed{suffix}', []
+    with av.open(str(tmp_path / 'plain.avi'), 'w') as container:
+        stream = container.add_stream('mpeg4', rate=25, options={'g': '12', 'bf': '1'})
+        stream.height, stream.width, stream.pix_fmt = 64, 96, 'yuv420p'
+        for number in range(COUNT):
+            frame = av.VideoFrame.from_ndarray(picture(number), format='rgb24')
+            packets += stream.encode(frame)
+        packets += stream.encode()
+        with av.open(str(path), 'w') as out:
+            copy = out.add_stream_from_template(stream)
+            for packet in pack(packets):
+                packet.stream = copy
+                out.mux(packet)
+    with av.open(str(path)) as container:
+        plain = [frame.to_ndarray(format='rgb24') for frame in container.decode(video=0)]
+    assert len(plain) >= COUNT - 2
+    for place in (0, 1, 11, 12, 13, 24, 30, len(plain) - 1):
+        (one,) = read_frames(str(path), lambda times, p=place: np.array([p]))
+        np.testing.assert_array_equal(one, plain[place], err_msg=f'frame {place}')
