@@ -18,7 +18,7 @@ import cv2
 import numpy as np
 import torch
 
-from campaign.mutations import LONGEST, SECONDS, Hang, _in_time
+from campaign.mutations import LONGEST, SECONDS, Hang, in_time
 from campaign.spoiled import spoil
 from campaign.trial import Trial
 from mmvtr.datasets import BrokenVideoError
@@ -157,7 +157,7 @@ def trial(row: str, form: Format, name: str, folder: Path) -> Trial:
 def judge(form: Format, folder: Path, expected: dict[str, Any]) -> tuple[str, str]:
     """Read a folder in which one file is spoiled: a verdict, and what came."""
     try:
-        with _in_time(SECONDS):
+        with in_time(SECONDS):
             found = form.read(folder)
     except Hang:
         return 'hang', f'no end in {SECONDS} s'

@@ -28,9 +28,9 @@ from campaign.trial import Trial
 from mmvtr.datasets import BrokenVideoError, VideoTextDataset
 from mmvtr.utils import register_all_modules
 
-#: Seconds that a load may take; characters that a line of a message may have, and a message that
-#: tells of several problems.
-SECONDS, LONGEST, MOST = 10.0, 600, 2500
+#: Seconds that a load may take; characters of a line of a message (it may name three rows of a
+#: file), and of a message that tells of several kinds of problems.
+SECONDS, LONGEST, MOST = 10.0, 750, 2500
 
 #: What readers raise in words: of a missing store or video it is a KeyError, of one item a
 #: BrokenVideoError.

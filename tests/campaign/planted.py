@@ -36,83 +36,82 @@ class Edit(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """What is planted, and the part of the campaign that must see it.
-
-    Attributes:
-        part: its name.
-        count: trials that are enough, at seed 1.
-        edits: of the code.
-    """
+    """What is planted, and the part of the campaign that must see it."""
 
     part: str
-    count: int
     edits: tuple[Edit, ...]
 
 
-def _fault(part: str, count: int, *edits: tuple[str, str, str]) -> Fault:
-    return Fault(part, count, tuple(Edit(*edit) for edit in edits))
+def _fault(part: str, *edits: tuple[str, str, str]) -> Fault:
+    return Fault(part, tuple(Edit(*edit) for edit in edits))
+
+
+#: Trials of each part that are enough to see all of its faults, at seed 1.
+COUNTS = dict(
+    mutations=1500, videos=400, players=64, folders=60, weights=63, flips=200, writes=60, stores=60
+)
 
 
 FAULTS = {
     # -- annotations, tables, features ----------------------------------------------------------
-    'the last text of every dataset is dropped': _fault('mutations', 50, (
+    'the last text of every dataset is dropped': _fault('mutations', (
         'mmvtr/datasets/video_text.py',
         'self.videos, self.texts = self.load_annotations()\n',
         'self.videos, self.texts = self.load_annotations()\n        del self.texts[-1:]\n',
     )),
-    'rows of another width are skipped': _fault('mutations', 1500, (
+    'rows of another width are skipped': _fault('mutations', (
         ANNOTATIONS, "with problems.of('row of another width'):", 'if False:',
     )),
-    'bad lines of json are skipped': _fault('mutations', 1500, (
+    'bad lines of json are skipped': _fault('mutations', (
         ANNOTATIONS,
         'rows.append((place, mapping(_parse(line, place), place)))',
         'rows.append((place, mapping(_parse(line, place), place)))\n        problems._rows.clear()',
     )),
-    'what is no UTF-8 is replaced': _fault('mutations', 1500, (
+    'what is no UTF-8 is replaced': _fault('mutations', (
         ANNOTATIONS, 'text = raw.decode()', "text = raw.decode(errors='replace')",
     )),
-    'csv is not strict': _fault('mutations', 3000, (
+    'csv is not strict': _fault('mutations', (
         ANNOTATIONS, 'delimiter=delimiter, strict=True', 'delimiter=delimiter, strict=False',
     )),
-    'a doubled column is accepted': _fault('mutations', 1500, (
+    'a doubled column is accepted': _fault('mutations', (
         ANNOTATIONS, 'if twice is not None:', 'if False:',
     )),
-    'features that are no numbers are accepted': _fault('mutations', 1500, (
+    'features that are no numbers are accepted': _fault('mutations', (
         'mmvtr/datasets/videos/feature_stores.py', 'if wrong.any():', 'if False:',
     )),
     # -- videos ----------------------------------------------------------------------------------
-    'damaged pictures are accepted': _fault('videos', 200, (
+    'damaged pictures are accepted': _fault('videos', (
         VIDEOS, 'if frame.is_corrupt:', 'if False:',
     )),
-    'the length is not checked': _fault('videos', 400, (
+    'the length is not checked': _fault('videos', (
         VIDEOS, 'if states_length and missing >', 'if False and missing >',
     )),
-    'a path is taken for a protocol': _fault('videos', 100, (
+    'a path is taken for a protocol': _fault('videos', (
         'mmvtr/datasets/videos/video_files.py', "av.open('file:' + path,", 'av.open(path,',
     )),
-    'a mirrored picture is only turned': _fault('players', 64, (
+    'a mirrored picture is only turned': _fault('players', (
         VIDEOS,
         "return upright(converter.reformat(frame, format='rgb24').to_ndarray(), frame)",
         "image = converter.reformat(frame, format='rgb24').to_ndarray()\n"
         '    return np.ascontiguousarray(np.rot90(image, round(frame.rotation / 90)))',
     )),
-    'flags of key frames are trusted': _fault('players', 64, (
+    'flags of key frames are trusted': _fault('players', (
         VIDEOS,
         'return frame.key_frame and frame.pict_type in (PictureType.I, PictureType.SI)',
         'return True',
     )),
-    'the first timestamp is taken for zero': _fault('players', 64, (
+    'the first timestamp is taken for zero': _fault('players', (
         VIDEOS, 'pts[0] * unit - start', '0.0',
     )),
     # -- folders ---------------------------------------------------------------------------------
-    'a walk follows loops': _fault('folders', 60, (
+    'a walk follows loops': _fault('folders', (
         FOLDERS, 'if place is None or place in entered:', 'if place is None:',
     )),
-    'a file with two names is listed twice': _fault('folders', 60, (
+    'a file with two names is listed twice': _fault('folders', (
         FOLDERS, 'again.add(name)', 'pass',
     )),
     # -- weights, checkpoints, galleries ----------------------------------------------------------
-    'missing weights are accepted': _fault('weights', 63, (
+    'missing weights are accepted': _fault('weights', (
         'mmvtr/storage/weights.py',
         "'missing': [name for name in own if name not in given],",
         "'missing': [],",
@@ -121,21 +120,21 @@ FAULTS = {
         'model.load_state_dict(weights)',
         'model.load_state_dict(weights, strict=False)',
     )),
-    'a digit of the digest does not count': _fault('flips', 200, (
+    'a digit of the digest does not count': _fault('flips', (
         'mmvtr/storage/seal.py',
         'return _digest(file) == end[-_DIGITS:]',
         'return _digest(file)[:-1] == end[-_DIGITS:-1]',
     )),
-    'files are written in place': _fault('writes', 60, (
+    'files are written in place': _fault('writes', (
         'mmvtr/storage/atomic.py', 'part = part_name(path)', 'part = path',
     )),
-    'a command deletes before it encodes': _fault('stores', 12, (
+    'a command deletes before it encodes': _fault('stores', (
         'tools/search.py',
         '        if args.add or args.texts or bank:\n',
         '        store.delete(args.delete)\n        args.delete = []\n'
         '        if args.add or args.texts or bank:\n',
     )),
-    'a gallery is removed before the new one comes': _fault('stores', 60, (
+    'a gallery is removed before the new one comes': _fault('stores', (
         'mmvtr/store/replacing.py',
         '        manifest = Manifest.read(part)\n',
         '        manifest = Manifest.read(part)\n        (folder / NAME).unlink(missing_ok=True)\n',
@@ -186,7 +185,7 @@ def with_fault(copy: Path, name: str) -> Iterator[None]:
             (copy / file).write_text(text)
 
 
-def bad_trials(copy: Path, part: str, count: int) -> list[str]:
+def bad_trials(copy: Path, part: str) -> list[str]:
     """What a part of a copy's campaign finds wrong with it.
 
     Raises:
@@ -194,7 +193,7 @@ def bad_trials(copy: Path, part: str, count: int) -> list[str]:
     """
     out = copy / 'out'
     shutil.rmtree(out, ignore_errors=True)
-    command = [sys.executable, str(copy / 'tests/campaign/run.py'), f'--{part}', str(count)]
+    command = [sys.executable, str(copy / 'tests/campaign/run.py'), f'--{part}', str(COUNTS[part])]
     environ = dict(
         os.environ, PYTHONPATH=str(copy), PYTHONDONTWRITEBYTECODE='1', MMVTR_SHARED=str(copy)
     )

@@ -21,7 +21,7 @@ from campaign.trial import Trial
 from campaign.watching import die_before
 from children import ROOT, in_child
 from mmvtr import apis
-from mmvtr.datasets import BrokenVideoError
+from mmvtr.datasets.videos.video_io import decode_all
 from mmvtr.store import create_store, open_store
 from mmvtr.store.replacing import replace_store
 
@@ -110,7 +110,7 @@ def _search(arguments: list[str], ids: list[str] | None) -> None:
 
     def encode(model: object, cfg: object, paths: list[str]) -> SimpleNamespace:
         if ids is None:
-            raise BrokenVideoError(f'{paths[0]}: no video')
+            decode_all(paths[0])  # it is empty
         return SimpleNamespace(ids=ids, levels=None)
 
     found = vectors(1)[: len(ids or [])]

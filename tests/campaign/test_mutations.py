@@ -153,7 +153,7 @@ def raising(error: BaseException) -> Layout:
         (ValueError('rows.json: line 1'), 'refused'),
         (KeyError('rows.json lacks 1'), 'refused'),
         (ValueError('line 1'), 'nameless'),
-        (ValueError(f'rows.json: {"x" * 600}'), 'long'),
+        (ValueError(f'rows.json: {"x" * 750}'), 'long'),
         (TypeError('rows.json'), 'raw'),
         (UnicodeDecodeError('utf-8', b'rows.json', 0, 1, 'rows.json'), 'raw'),
         (RecursionError('rows.json'), 'raw'),

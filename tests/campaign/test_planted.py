@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import pytest
 
 from campaign import planted, players
-from campaign.planted import FAULTS, AnchorError, Edit, bad_trials, copy_code, with_fault
+from campaign.planted import COUNTS, FAULTS, AnchorError, Edit, bad_trials, copy_code, with_fault
 from campaign.trial import BAD
 
 #: Planted in this process, by the kinds of videos that show them: for every run of the tests.
@@ -45,15 +47,21 @@ def test_a_text_that_is_gone_or_doubled_is_an_error():
             planted.planted(source, Edit('x.py', 'a = 1', 'a = 2'), 'my fault')
 
 
+@pytest.fixture(scope='module')
+def without_faults(copy):
+    """The bad trials of a part in the code as it is; each part is run once."""
+    return lru_cache(lambda part: bad_trials(copy, part))
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize('name', FAULTS)
-def test_a_planted_fault_is_seen(copy, name):
+def test_a_planted_fault_is_seen(copy, without_faults, name):
+    before = without_faults(FAULTS[name].part)
     with with_fault(copy, name):
-        assert bad_trials(copy, FAULTS[name].part, FAULTS[name].count)
+        assert len(bad_trials(copy, FAULTS[name].part)) > len(before)
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize('part', sorted({fault.part for fault in FAULTS.values()}))
-def test_without_a_fault_nothing_is_seen(copy, part):
-    count = max(fault.count for fault in FAULTS.values() if fault.part == part)
-    assert bad_trials(copy, part, count) == []
+@pytest.mark.parametrize('part', COUNTS)
+def test_without_a_fault_nothing_is_seen(without_faults, part):
+    assert without_faults(part) == []

@@ -180,50 +180,61 @@ def _try(clips: list[Clip], random: np.random.Generator, place: Path, read: Read
     if act == 'unfinished':
         clips = [c for c in clips if c.kind is not None and c.expected[1] > SHORT] or clips
     clip = clips[random.integers(len(clips))]
-    data = bytearray(clip.path.read_bytes())
     path = place / clip.path.name
-    what, told = f'{act} {clip.path.name}', True
-    if act == 'cut':
-        cut = _place_of_cut(clip, len(data), random)
-        told = clip.kind is None or tells(clip.kind, cut)
-        what = f'{clip.path.name} cut at byte {cut} of {len(data)}'
-        del data[cut:]
-    elif act == 'flipped':
-        for at in random.integers(0, len(data), int(random.choice([1, 10, 100]))):
-            data[at] ^= int(random.integers(1, 256))
-    elif act == 'zeroed':
-        start = int(random.integers(len(data)))
-        length = int(min(len(data) - start, random.choice([10, 1000, len(data) // 4])))
-        data[start : start + length] = bytes(length)
-        what += f', {length} bytes from {start}'
-    elif act == 'unfinished':  # as of a download for which the place was taken before
-        start = int(len(data) * random.uniform(0.1, 0.8))
-        data[start:] = bytes(len(data) - start)
-        what += f', zeros from byte {start}'
-    elif act == 'renamed':
-        odd = random.random() < 0.5
+    if act == 'renamed':
         name = f'clip{random.choice([".mp4", ".avi", ".mkv", ".bin", ".mp3", ""])}'
-        path = place / (str(random.choice(ODD_NAMES)) if odd else name)
-        what += f' to {path.name}'
+        path = place / (str(random.choice(ODD_NAMES)) if random.random() < 0.5 else name)
+    data = bytearray(clip.path.read_bytes())
+    what = f'{clip.path.name}, {act} {_spoil(act, data, clip, random) or path.name}'
     path.write_bytes(data)
-    here = act == 'renamed' and path.name in ODD_NAMES
+    here = path.name in ODD_NAMES
     outcome = read('here', str(place), path.name) if here else read('ours', str(path))
     trial = _of_error(act, Path(path.name) if here else path, what, outcome)
     if act in ('whole', 'renamed'):
-        fine = outcome == clip.expected or (outcome[0] == clip.expected[0] == 'error')
-        if fine:
+        if outcome == clip.expected or (outcome[0] == clip.expected[0] == 'error'):
             return trial or Trial(act, 'right')
         return Trial(act, 'lost', f'{what}: {outcome}, PyAV {clip.expected}')
-    row = f'{act}, {clip.kind or "shared " + clip.path.suffix}' if act == 'cut' else act
-    if trial is not None:
-        return trial._replace(row=row)
+    if act == 'cut':
+        told = clip.kind is None or tells(clip.kind, len(data))
+        return _of_cut(what, clip, outcome, trial, told)
+    if trial is not None or outcome == clip.expected:
+        return trial or Trial(act, 'right')
+    return _of_damage(act, what, clip, outcome, read('damage', str(path)))
+
+
+def _spoil(act: str, data: bytearray, clip: Clip, random: np.random.Generator) -> str:
+    """Change the bytes of a file; returns how, '' where they stay."""
+    if act == 'cut':
+        cut = _place_of_cut(clip, len(data), random)
+        what = f'at byte {cut} of {len(data)}'
+        del data[cut:]
+        return what
+    if act == 'flipped':
+        places = random.integers(0, len(data), int(random.choice([1, 10, 100]))).tolist()
+        for at in places:
+            data[at] ^= int(random.integers(1, 256))
+        return f'{len(places)} bytes'
+    if act == 'zeroed':
+        start = int(random.integers(len(data)))
+        length = int(min(len(data) - start, random.choice([10, 1000, len(data) // 4])))
+    elif act == 'unfinished':  # as of a download for which the place was taken before
+        start = int(len(data) * random.uniform(0.1, 0.8))
+        length = len(data) - start
+    else:
+        return ''
+    data[start : start + length] = bytes(length)
+    return f'{length} bytes from {start}'
+
+
+def _of_cut(what: str, clip: Clip, outcome: tuple, error: Optional[Trial], told: bool) -> Trial:
+    row = f'cut, {clip.kind or "shared " + clip.path.suffix}'
+    if error is not None:
+        return error._replace(row=row)
     if outcome == clip.expected:
         return Trial(row, 'right')
-    if act == 'cut' and told:
+    if told:
         return Trial(row, 'silent', f'{what}: {outcome} of {clip.expected}')
-    if act == 'cut':
-        return Trial('cut, nothing tells', 'right')
-    return _of_damage(act, what, clip, outcome, read('damage', str(path)))
+    return Trial('cut, nothing tells', 'right')
 
 
 def _of_damage(act: str, what: str, clip: Clip, outcome: tuple, damage: tuple) -> Trial:
