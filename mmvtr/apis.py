@@ -68,8 +68,7 @@ def load_retriever(
         model = MODELS.build(cfg.model)
     if checkpoint is not None:
         weights = read_checkpoint(checkpoint)['state_dict']
-        check_weights(model, weights, checkpoint)
-        model.load_state_dict(weights)
+        model.load_state_dict(check_weights(model, weights, checkpoint))
     return model.to(device or get_device()).eval(), cfg
 
 

@@ -7,16 +7,19 @@ import logging
 import platform
 from collections import Counter
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, Optional, Sequence
 
 import torch
 from mmengine.logging import MMLogger
+from mmengine.model import is_model_wrapper
 from mmengine.optim import OptimWrapper
 from mmengine.runner import Runner
+from mmengine.runner.checkpoint import CheckpointLoader
 
 from mmvtr.engine.console import consoles, file_only, raise_on_full_disk
 from mmvtr.engine.schedule_checks import fit_warmup
 from mmvtr.registry import bare_name
+from mmvtr.storage.weights import unwrapped
 
 
 class ToolRunner(Runner):
@@ -70,6 +73,35 @@ class ToolRunner(Runner):
             kind = type(built.optimizer).__name__
             self.logger.info(f'{kind} for {"; ".join(groups_in_words(built))}')
         return built
+
+    def load_checkpoint(
+        self,
+        filename: str,
+        map_location: Any = 'cpu',
+        strict: bool = False,
+        revise_keys: Sequence[tuple[str, str]] = (),
+    ) -> dict[str, Any]:
+        """mmengine's for ``load_from`` and ``resume``, which never goes on with what fits by chance.
+
+        A hook that takes a part of a checkpoint only says which in its ``prefixes``.
+
+        Args:
+            filename, map_location: as of mmengine.
+            strict, revise_keys: of mmengine, not read: the names must be the model's, behind what
+                wrappers put before them (:func:`~mmvtr.storage.weights.unwrapped`).
+
+        Raises:
+            RuntimeError: weights of another model, after hooks have seen the checkpoint.
+        """
+        checkpoint = CheckpointLoader.load_checkpoint(filename, map_location, self.logger)
+        model = self.model.module if is_model_wrapper(self.model) else self.model
+        known = model.state_dict().__contains__
+        checkpoint['state_dict'] = unwrapped(checkpoint['state_dict'], known, filename)
+        self.call_hook('after_load_checkpoint', checkpoint=checkpoint)
+        model.load_state_dict(checkpoint['state_dict'], strict='prefixes' not in checkpoint)
+        self._has_loaded = True
+        self.logger.info(f'Load checkpoint from {filename}')
+        return checkpoint
 
     def _build_param_scheduler(self, scheduler: Any, optim_wrapper: OptimWrapper) -> list:
         if self.cfg.get('fit_warmup'):

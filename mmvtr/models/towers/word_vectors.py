@@ -63,4 +63,11 @@ def read_vectors(path: Path, words: int, dim: int) -> Tensor:
     shape = list(vectors.shape) if isinstance(vectors, Tensor) else type(vectors).__name__
     if not isinstance(vectors, Tensor) or vectors.shape[1:] != (dim,) or len(vectors) > words:
         raise ValueError(f'{path}: expected at most {words} vectors of width {dim}, found {shape}')
-    return vectors.float()
+    vectors = vectors.float()
+    wrong = ~vectors.isfinite().all(1)
+    if wrong.any():
+        raise ValueError(
+            f'{path}: {int(wrong.sum())} of its {len(vectors)} vectors are not finite (NaN or '
+            f'infinite), the first in row {int(wrong.int().argmax())} (from 0): the file is damaged'
+        )
+    return vectors
