@@ -41,6 +41,7 @@ def parse_args() -> argparse.Namespace:
     add = parser.add_argument
     add('config', help='config file')
     add('checkpoint', nargs='?', help="default: the tower's own (pretrained) weights")
+    add('--random-weights', action='store_true', help='without a checkpoint: parts may be random')
     add(
         '--out',
         required=True,
@@ -157,7 +158,7 @@ def main() -> None:
 
     from mmvtr.progress import show_progress
 
-    model = build_model(cfg, args.checkpoint, share.device)
+    model = build_model(cfg, args, share.device)
     datasets = build_datasets(cfg, kind)
     args.out.mkdir(parents=True, exist_ok=True)
     tower = model.encoder.text if args.texts else model.encoder.frames
@@ -203,7 +204,8 @@ def extract_rows(args: argparse.Namespace) -> None:
         raise SystemExit('error: --engine ray has processes of its own: start it without torchrun')
     try:
         records = listed_videos(Path(args.videos)) if args.videos else videos_of(cfg)
-        extractor = Extractor(cfg, args.checkpoint, features=args.features, device=share.device)
+        model = dict(features=args.features, random_weights=args.random_weights)
+        extractor = Extractor(cfg, args.checkpoint, **model, device=share.device)
         pipeline = [*cfg.test_dataloader.dataset.video_pipeline, f'features: {args.features}']
         args.out.mkdir(parents=True, exist_ok=True)
         check_origin(args.out / 'origin.txt', extractor.model, pipeline)
@@ -222,9 +224,7 @@ def extract_rows(args: argparse.Namespace) -> None:
         if args.engine == 'ray':
             del extractor  # Ray's actors have their own
             try:
-                broken = run_on_ray(
-                    cfg, args.checkpoint, todo, parts, features=args.features, **options
-                )
+                broken = run_on_ray(cfg, args.checkpoint, todo, parts, **model, **options)
             except ImportError as error:
                 raise SystemExit(f'error: {error}') from None
         else:
@@ -245,13 +245,19 @@ def videos_of(cfg: Config) -> list[dict[str, Any]]:
     return list(records.values())
 
 
-def build_model(cfg: Config, checkpoint: str | None, device: str) -> Any:
-    """The config's model; random weights, if any, are those of the config's seed."""
+def build_model(cfg: Config, args: argparse.Namespace, device: str) -> Any:
+    """The config's model, of which the tower that is asked is not random unbidden."""
     from mmvtr.apis import load_retriever
+    from mmvtr.engine.zero_shot import admit_random, refuse_random
 
     try:
-        return load_retriever(cfg, checkpoint, device=device)[0]
-    except (FileNotFoundError, RuntimeError) as error:
+        if args.random_weights:
+            admit_random(cfg.model)
+        model, _ = load_retriever(cfg, args.checkpoint, random_weights=True, device=device)
+        if args.checkpoint is None and not args.random_weights:
+            refuse_random(model, cfg, within=f'encoder.{"text" if args.texts else "frames"}')
+        return model
+    except (OSError, RuntimeError, ValueError) as error:
         raise SystemExit(f'error: {error}') from error
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 import logging
 import platform
+import re
 from collections import Counter
 from pathlib import Path
-from typing import Any, Optional, Sequence
+from typing import Any, Optional, Sequence, Union
 
 import torch
 from mmengine.logging import MMLogger
@@ -15,9 +16,11 @@ from mmengine.model import is_model_wrapper
 from mmengine.optim import OptimWrapper
 from mmengine.runner import Runner
 from mmengine.runner.checkpoint import CheckpointLoader
+from torch import nn
 
 from mmvtr.engine.console import consoles, file_only, raise_on_full_disk
 from mmvtr.engine.schedule_checks import fit_warmup
+from mmvtr.engine.zero_shot import pretrained_options
 from mmvtr.registry import bare_name
 from mmvtr.storage.weights import unwrapped
 
@@ -63,6 +66,23 @@ class ToolRunner(Runner):
             hooks['logger'] = dict(logger, type='mmvtr.TimedLoggerHook')
         super().register_default_hooks(hooks)
 
+    def build_model(self, model: Union[nn.Module, dict[str, Any]]) -> nn.Module:
+        """mmengine's; weights that cannot be read are the last word of a tool.
+
+        Raises:
+            SystemExit: the model cannot be built (says why).
+        """
+        try:
+            return super().build_model(model)
+        except (OSError, RuntimeError, ValueError) as error:
+            # mmengine puts the class of each part around it before the reason.
+            reason = re.sub(r'class `\w+` in [\w/.]+\.py: ', '', str(error))
+            options = pretrained_options(self.cfg)
+            raise SystemExit(
+                f'error: the model of {self.cfg.filename or "the config"} cannot be built: {reason}'
+                f' (weights of a local file: --cfg-options {options})'
+            ) from error
+
     def build_optim_wrapper(self, optim_wrapper: Any) -> OptimWrapper:
         """mmengine's; what is said of each parameter goes to the file, the sums to the console."""
         if isinstance(optim_wrapper, OptimWrapper):
@@ -81,7 +101,7 @@ class ToolRunner(Runner):
         strict: bool = False,
         revise_keys: Sequence[tuple[str, str]] = (),
     ) -> dict[str, Any]:
-        """mmengine's for ``load_from`` and ``resume``, which never goes on with what fits by chance.
+        """mmengine's, which never goes on with what fits by chance.
 
         A hook that takes a part of a checkpoint only says which in its ``prefixes``.
 

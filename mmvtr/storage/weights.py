@@ -47,8 +47,8 @@ def read_checkpoint(
     holders = [key for key in _CONTAINERS if isinstance(content.get(key), dict)]
     if len(holders) > 1:
         raise RuntimeError(
-            f"{kind} {path} holds weights under 'state_dict' and under 'model', and which are meant "
-            'is not clear: write one of them to a file of its own'
+            f"{kind} {path} holds weights under 'state_dict' and under 'model', so that which are "
+            'meant is not clear: write one of them to a file of its own'
         )
     if holders == ['model']:
         content['state_dict'] = content.pop('model')

@@ -40,7 +40,7 @@ def source(tmp_path_factory, write_video):
 
 @pytest.fixture(scope='module')
 def built(source):
-    model, _ = load_retriever(str(source / 'mine.py'), None, device='cpu')
+    model, _ = load_retriever(str(source / 'mine.py'), None, random_weights=True, device='cpu')
     with torch.no_grad():
         for parameter in model.parameters():  # as no seed makes them
             parameter.add_(0.01)
@@ -116,7 +116,7 @@ def test_pretrained_weights_are_not_asked_for_again(tmp_path):
     cfg.model.data_preprocessor = dict(type='VideoTextDataPreprocessor')
     for tower in (cfg.model.encoder.frames, cfg.model.encoder.text):
         tower.model, tower.pretrained = tiny, None
-    model, _ = load_retriever(cfg, None, device='cpu')
+    model, _ = load_retriever(cfg, None, random_weights=True, device='cpu')
     for tower in (cfg.model.encoder.frames, cfg.model.encoder.text):
         tower.pretrained = 'not/there.pt'
     again, read = from_pretrained(save_pretrained(model, cfg, tmp_path), device='cpu')

@@ -25,6 +25,7 @@ def parse_args() -> argparse.Namespace:
     add = parser.add_argument
     add('config', help='config file')
     add('checkpoint', nargs='?', help='default: (pretrained) weights as the config builds them')
+    add('--random-weights', action='store_true', help='without a checkpoint: parts may be random')
     add('--out', required=True, metavar='DIR', type=Path, help='folder to write')
     add('--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='config changes')
     return parser.parse_args()
@@ -40,7 +41,9 @@ def main() -> None:
 
     try:
         need_packages()
-        model, _ = load_retriever(cfg, args.checkpoint, device='cpu')
+        model, _ = load_retriever(
+            cfg, args.checkpoint, random_weights=args.random_weights, device='cpu'
+        )
         said = export_onnx(model, cfg, args.out, checkpoint=args.checkpoint)
     except (ImportError, OSError, RuntimeError, ValueError) as error:
         raise SystemExit(f'error: {error}') from error

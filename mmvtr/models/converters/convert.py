@@ -124,8 +124,8 @@ def official_retriever(
             ``'ce'`` those of :func:`~mmvtr.models.converters.ce.build_ce`.
 
     Raises:
-        RuntimeError, ValueError: see :func:`convert_checkpoint`; position rows that are too few; names that are
-            not those of CE's experts.
+        RuntimeError, ValueError: see :func:`convert_checkpoint`; position rows that are too few;
+            names that are not those of CE's experts.
     """
     if method not in METHODS:
         raise ValueError(f'method must be one of {sorted(METHODS)}, not {method!r}')
