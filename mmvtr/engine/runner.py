@@ -77,11 +77,10 @@ class ToolRunner(Runner):
         except (OSError, RuntimeError, ValueError) as error:
             # mmengine puts the class of each part around it before the reason.
             reason = re.sub(r'class `\w+` in [\w/.]+\.py: ', '', str(error))
-            options = pretrained_options(self.cfg)
-            raise SystemExit(
-                f'error: the model of {self.cfg.filename or "the config"} cannot be built: {reason}'
-                f' (weights of a local file: --cfg-options {options})'
-            ) from error
+            if 'pretrained=' in reason:  # in the syntax of where the user is
+                reason += f' (here: --cfg-options {pretrained_options(self.cfg)})'
+            name = self.cfg.filename or 'the config'
+            raise SystemExit(f'error: the model of {name} cannot be built: {reason}') from error
 
     def build_optim_wrapper(self, optim_wrapper: Any) -> OptimWrapper:
         """mmengine's; what is said of each parameter goes to the file, the sums to the console."""

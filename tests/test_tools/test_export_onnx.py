@@ -77,7 +77,10 @@ def session(path):
 @torch.no_grad()
 def test_the_tool_and_what_the_json_says(folder):
     """Zero-shot (meanP): raw files through the graphs, by the json alone."""
-    code, printed = run_tool(folder, 'deployment/export_onnx.py', 'config.py', '--out', 'out')
+    tool = 'deployment/export_onnx.py', 'config.py', '--out', 'out'
+    code, printed = run_tool(folder, *tool)
+    assert code == 1 and 'no pretrained weights for encoder.frames' in printed
+    code, printed = run_tool(folder, *tool, '--random-weights')
     assert code == 0, printed
     assert "out/videos.onnx: video ['batch', 4, 3, 16, 16], frame_mask ['batch', 4]" in printed
     said = json.loads((folder / 'out/retriever.json').read_text())

@@ -121,17 +121,21 @@ def test_a_random_model_is_refused(folder):
 
 
 @pytest.mark.parametrize(
-    'options',
+    'part, options',
     [
-        ('model.encoder.aggregator=transformer', 'model.encoder.temporal_layers=1'),
-        ('model.encoder.text.pretrained=False',),
-        ('model.encoder.frames.pretrained=False',),
+        ('position', ('weights=clip.pt', 'model.encoder.aggregator=transformer')),
+        (
+            'text',
+            ('model.encoder.frames.pretrained=clip.pt', 'model.encoder.text.pretrained=False'),
+        ),
+        (
+            'frames',
+            ('model.encoder.text.pretrained=clip.pt', 'model.encoder.frames.pretrained=False'),
+        ),
     ],
 )
-def test_what_is_random_beside_pretrained_towers_is_refused(folder, options):
-    options = (*WEIGHTS, *options)
-    part = options[-1].split('.')[2] if 'pretrained' in options[-1] else 'position'
-    code, printed = run_tool(folder, 'test.py', 'r.py', *options)
+def test_what_is_random_beside_pretrained_towers_is_refused(folder, part, options):
+    code, printed = run_tool(folder, 'test.py', 'r.py', '--cfg-options', *options)
     printed = ' '.join(printed.split())
     assert code == 1 and 'Traceback' not in printed
     assert f'names no pretrained weights for encoder.{part}' in printed

@@ -10,11 +10,7 @@ import open_clip
 import torch
 from mmengine.logging import print_log
 from open_clip.convert import convert_state_dict
-from open_clip.model import (
-    convert_to_custom_text_state_dict,
-    resize_pos_embed,
-    resize_text_pos_embed,
-)
+from open_clip.model import resize_pos_embed, resize_text_pos_embed
 from torch import Tensor, nn
 
 from mmvtr.storage.weights import check_weights, read_checkpoint, refuse_not_finite, unwrapped
@@ -79,8 +75,8 @@ def _converted(clip: nn.Module, state: dict[str, Tensor], path: str) -> dict[str
         return name in own or f'text.{name}' in own or name.startswith(_MOBILE)
 
     state = convert_state_dict(clip, unwrapped(state, fits, path))
-    if not hasattr(clip, 'positional_embedding'):
-        state = convert_to_custom_text_state_dict(state)
+    # Of OpenAI's layout the text tower is not called text.
+    state = {f'text.{k}' if f'text.{k}' in own and k not in own else k: x for k, x in state.items()}
     for key in _SCALES:
         if key in own:  # a number in some files, a vector of one in others
             state[key] = state.get(key, own[key]).reshape(own[key].shape)

@@ -225,7 +225,7 @@ def features(tmp_path_factory, write_video):
     (folder / 'config.py').write_text(CONFIG.format(root=ROOT))
     missing = ('--cfg-options', 'test_dataloader.dataset.missing=skip')  # d is gone
     for out, more in (('FeatureData/r3d', ()), ('TextData/roberta', ('--texts',))):
-        tool = 'extract_features.py', 'config.py', '--out', out, *more
+        tool = 'extract_features.py', 'config.py', '--out', out, '--random-weights', *more
         code, printed = run_tool(folder, *tool, *missing)
         assert code == 0, printed
     return folder
