@@ -43,9 +43,7 @@ def start_from(runner: Runner, cfg: Config) -> None:
         raise SystemExit(f'error: load_from: {error}') from error
     model = bare(runner.model)
     try:
-        weights = unwrapped(
-            read_or_exit(path)['state_dict'], model.state_dict().__contains__, path
-        )
+        weights = unwrapped(read_or_exit(path)['state_dict'], model.state_dict().__contains__, path)
     except RuntimeError as error:
         raise SystemExit(f'error: {error}') from error
     counts = {

@@ -31,7 +31,9 @@ def pretrained_parts(model: Any, path: str = '') -> Iterator[str]:
     if isinstance(model, dict):
         by_name = bare_name(model) in _BY_NAME and isinstance(model['model'], str)
         if by_name or _reads_folder(model) or isinstance(model.get('pretrained'), str):
-            yield _without_members(path)
+            # Its projection to another width is in no file.
+            projected = bare_name(model) == 'TransformersText' and model.get('dim') is not None
+            yield _without_members(f'{path}.transformer' if projected else path)
         for key, part in model.items():
             yield from pretrained_parts(part, f'{path}.{key}' if path else str(key))
     elif isinstance(model, (list, tuple)):
@@ -40,7 +42,7 @@ def pretrained_parts(model: Any, path: str = '') -> Iterator[str]:
 
 
 def untrained_parts(model: nn.Module, pretrained: set[str]) -> list[str]:
-    """Parts of a model whose parameters no pretrained weights fill, two names deep.
+    """Parts of a model whose parameters no pretrained weights fill, two or three names deep.
 
     Those that are read in training only do not count.
 
@@ -51,8 +53,10 @@ def untrained_parts(model: nn.Module, pretrained: set[str]) -> list[str]:
     names = [_without_members(name) for name, _ in model.named_parameters()]
     names = [name for name in names if name.split('.')[0] not in _OF_TRAINING]
     filled = tuple(f'{part}.' for part in pretrained)
-    left = ['.'.join(name.split('.')[:2]) for name in names if not name.startswith(filled)]
-    return list(dict.fromkeys(left))
+    left = [name.split('.') for name in names if not name.startswith(filled)]
+    # One deeper where the rest of the part is pretrained.
+    deep = {tuple(part.split('.')[:2]) for part in pretrained if part.count('.') > 1}
+    return list(dict.fromkeys('.'.join(n[: 2 + (tuple(n[:2]) in deep)]) for n in left))
 
 
 def refuse_random(model: nn.Module, cfg: Config, *, within: str = '') -> None:

@@ -132,6 +132,7 @@ def test_nothing_is_written_outside_the_folder(folder, write_video, kind):
     write_video(folder.parent / 'outsider.mp4', [0, 9])
     code, printed = run_tool(
         folder, 'extract_features.py', 'config.py', '--out', 'deep/features', '--format', kind,
+        '--random-weights',
         '--cfg-options', "test_dataloader.dataset.names=['../outsider']",
     )  # fmt: skip
     assert code == 1 and 'Traceback' not in printed

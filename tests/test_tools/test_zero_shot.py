@@ -194,6 +194,8 @@ def test_pretrained_parts_and_the_rest():
     assert [*pretrained_parts(named)] == ['encoder.frames', 'objectives.1']
     for members in (dict(member=named), dict(members=[named, named])):
         assert set(pretrained_parts(members)) == {'encoder.frames', 'objectives.1'}
+    projected = dict(encoder=dict(text=dict(type='TransformersText', model='bert', dim=8)))
+    assert [*pretrained_parts(projected)] == ['encoder.text.transformer']
     register_all_modules()
     random = dict(
         type='VideoTextRetriever',
@@ -206,6 +208,9 @@ def test_pretrained_parts_and_the_rest():
     assert untrained_parts(several, {'encoder.frames'}) == ['encoder.text']
     assert untrained_parts(several, {'encoder.frames', 'encoder.text'}) == []
     assert untrained_parts(several, set()) == ['encoder.frames', 'encoder.text']
+    part = {'encoder.frames', 'encoder.text.transformer', 'encoder.text.token_embedding'}
+    left = ['ln_final', 'positional_embedding', 'text_projection']
+    assert sorted(untrained_parts(several, part)) == [f'encoder.text.{name}' for name in left]
 
 
 @pytest.mark.parametrize('path', CONFIGS, ids=lambda path: path.stem)

@@ -46,7 +46,12 @@ class TransformersText(Tower):
         self.transformer = _encoder(load_transformer(model, used=lambda whole: [_encoder(whole)]))
         if grad_checkpointing:
             self.transformer.gradient_checkpointing_enable()
-        width = self.transformer.config.hidden_size
+        width = getattr(self.transformer.config, 'hidden_size', None)
+        if width is None:
+            raise ValueError(
+                f'{str(model)[:80]} is a model of type {self.transformer.config.model_type!r}, which '
+                'is no text encoder: of a dual encoder take TransformersDualText'
+            )
         self.dim = width if dim is None else dim
         self.text_projection = nn.Identity() if dim is None else nn.Linear(width, dim)
         self.freeze_if_asked()
