@@ -5,20 +5,19 @@ from __future__ import annotations
 import inspect
 import logging
 import platform
-import re
 from collections import Counter
 from pathlib import Path
 from typing import Any, Optional, Sequence, Union
 
 import torch
 from mmengine.logging import MMLogger
-from mmengine.model import is_model_wrapper
 from mmengine.optim import OptimWrapper
 from mmengine.runner import Runner
 from mmengine.runner.checkpoint import CheckpointLoader
 from torch import nn
 
 from mmvtr.engine.console import consoles, file_only, raise_on_full_disk
+from mmvtr.engine.launch import bare
 from mmvtr.engine.schedule_checks import fit_warmup
 from mmvtr.engine.zero_shot import pretrained_options
 from mmvtr.registry import bare_name
@@ -75,8 +74,7 @@ class ToolRunner(Runner):
         try:
             return super().build_model(model)
         except (OSError, RuntimeError, ValueError) as error:
-            # mmengine puts the class of each part around it before the reason.
-            reason = re.sub(r'class `\w+` in [\w/.]+\.py: ', '', str(error))
+            reason = str(error)
             if 'pretrained=' in reason:  # in the syntax of where the user is
                 reason += f' (here: --cfg-options {pretrained_options(self.cfg)})'
             name = self.cfg.filename or 'the config'
@@ -113,7 +111,7 @@ class ToolRunner(Runner):
             RuntimeError: weights of another model, after hooks have seen the checkpoint.
         """
         checkpoint = CheckpointLoader.load_checkpoint(filename, map_location, self.logger)
-        model = self.model.module if is_model_wrapper(self.model) else self.model
+        model = bare(self.model)
         known = model.state_dict().__contains__
         checkpoint['state_dict'] = unwrapped(checkpoint['state_dict'], known, filename)
         self.call_hook('after_load_checkpoint', checkpoint=checkpoint)

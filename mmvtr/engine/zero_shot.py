@@ -88,8 +88,10 @@ def admit_random(model: Any) -> None:
         if _reads_folder(model):
             try:
                 folder_weights(Path(model['model'].removeprefix(FOLDER)))
-            except FileNotFoundError:
+            except OSError:
                 model['pretrained'] = False
+            except ValueError:
+                pass  # several files: the tower says which
         for part in model.values():
             admit_random(part)
     elif isinstance(model, (list, tuple)):

@@ -176,5 +176,10 @@ def _of_no_head(found: nn.Module, names: Sequence[str]) -> list[str]:
         except Exception:  # not every head can be built of every config: then it explains nothing
             continue
         known = other.state_dict().keys()
-        left = [name for name in left if name not in known and base + name not in known]
+        left = [name for name in left if not {_renamed(name), base + _renamed(name)} & known]
     return left
+
+
+def _renamed(name: str) -> str:
+    """TensorFlow's words for LayerNorm, which older files have, as transformers reads them."""
+    return re.sub(r'\.gamma$', '.weight', re.sub(r'\.beta$', '.bias', name))

@@ -141,6 +141,12 @@ def test_heads_and_numbers_of_positions_are_left_out(tmp_path, originals, change
     tower = text(str(tmp_path / 'heads'))
     expected = bert.bert.embeddings.word_embeddings.weight
     assert torch.equal(tower.transformer.embeddings.word_embeddings.weight, expected)
+    tensorflows = {'LayerNorm.weight': 'LayerNorm.gamma', 'LayerNorm.bias': 'LayerNorm.beta'}
+    weights = bert.state_dict()
+    for new, old in tensorflows.items():
+        weights = {name.replace(new, old): x.clone() for name, x in weights.items()}
+    assert 'cls.predictions.transform.LayerNorm.gamma' in weights
+    text(changed('bert', lambda _: weights))
     t5 = T5EncoderModel(AutoConfig.for_model(**CONFIGS['t5']))
     t5.save_pretrained(tmp_path / 'encoder')
     tower = text(str(tmp_path / 'encoder'))
