@@ -176,7 +176,7 @@ def test_missing_files_are_stated_with_a_result(tools, folder):
 
 
 def test_a_model_without_pretrained_weights_needs_a_checkpoint(tools, folder):
-    options = own('table=captions.csv', 'videos=my_clips', 'pretrained=None')
+    options = own('table=captions.csv', 'videos=my_clips', 'pretrained=False')
     code, printed = tools(folder, 'test', *options)
     assert code == 1 and 'own_clip4clip.py names no pretrained weights' in printed
 

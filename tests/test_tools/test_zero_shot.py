@@ -158,6 +158,19 @@ def test_a_file_that_is_not_there(folder):
     assert "pretrained='gone/clip.pt': there is no such file" in printed
 
 
+def test_a_tag_without_a_network_is_one_sentence(folder, monkeypatch):
+    monkeypatch.setenv('HF_ENDPOINT', 'http://127.0.0.1:9')
+    monkeypatch.setenv('HF_HUB_CACHE', str(folder / 'cache'))
+    code, printed = run_tool(
+        folder, 'test.py', 'r.py', '--cfg-options', 'weights=openai',
+        'model.encoder.frames.model=ViT-B-32-quickgelu',
+    )  # fmt: skip
+    assert code == 1 and 'Traceback' not in printed
+    (said,) = [line for line in printed.splitlines() if line.startswith('error: ')]
+    assert "the weights 'openai' of 'ViT-B-32-quickgelu'" in said and 'downloaded' in said
+    assert '(here: --cfg-options weights=FILE)' in said and printed.rstrip().endswith(said)
+
+
 def test_the_weights_of_the_folder(folder):
     """As open_clip's create_model takes them; those that are named come before them."""
     shutil.copyfile(folder / 'clip.pt', folder / 'clip' / 'open_clip_pytorch_model.bin')
@@ -176,9 +189,14 @@ def test_a_checkpoint_needs_no_weights_of_the_folder(folder, monkeypatch):
     with pytest.raises(FileNotFoundError, match='clip has a config and no weights'):
         load_retriever(cfg, None, device='cpu')
     model, _ = load_retriever(cfg, None, random_weights=True, device='cpu')
-    write_plain(dict(state_dict=model.state_dict()), 'mine.pth')
+    weights = {f'module._orig_mod.{name}': x for name, x in model.state_dict().items()}
+    write_plain(dict(state_dict=weights), 'mine.pth')
     code, printed = run_tool(folder, 'test.py', 'r.py', 'mine.pth')
-    assert code == 0, printed
+    assert code == 0 and "its names begin with 'module._orig_mod.'" in printed, printed
+    next(iter(weights.values())).fill_(torch.nan)
+    write_plain(dict(state_dict=weights), 'mine.pth')
+    code, printed = run_tool(folder, 'test.py', 'r.py', 'mine.pth')
+    assert code == 1 and 'mine.pth: 1 of its ' in printed and 'Traceback' not in printed
     cfg.model.encoder.frames.pretrained = False
     cfg.model.encoder.text.pretrained = 'clip.pt'
     with pytest.raises(ValueError, match='no pretrained weights for encoder.frames, so that'):
