@@ -29,6 +29,7 @@ from mmvtr.datasets.words.cut_texts import cut_tokens
 from mmvtr.engine.checkpoint import check_weights, read_checkpoint
 from mmvtr.engine.evaluation import Encoded, encode_batch
 from mmvtr.engine.evaluation_loop import TwoPassLoader, gather
+from mmvtr.engine.zero_shot import admit_random, refuse_random
 from mmvtr.functional.gaussian import geometric_sigma
 from mmvtr.plain_config import as_config
 from mmvtr.progress import show_progress
@@ -43,19 +44,23 @@ def load_retriever(
     config: Union[str, Path, Config],
     checkpoint: Optional[Union[str, Path]],
     *,
+    random_weights: bool = False,
     device: Optional[Union[str, torch.device]] = None,
 ) -> tuple[nn.Module, Config]:
     """A trained retriever in eval mode, and its config.
 
     Args:
         config: a config file, or what was read from one.
-        checkpoint: weights of the whole model; None: as the config builds it, so with pretrained
-            towers if it names any, and with random weights of the config's seed elsewhere.
+        checkpoint: weights of the whole model; None: the pretrained ones that the config names.
+        random_weights: without a checkpoint, what no pretrained weights fill may be random, of the
+            config's seed.
         device: default a GPU where there is one.
 
     Raises:
         FileNotFoundError: no such config or checkpoint.
-        RuntimeError: the checkpoint is damaged, or of another model (names what differs).
+        RuntimeError: the checkpoint is damaged, or of another model (names what differs); weights
+            that can be neither found nor downloaded.
+        ValueError: without a checkpoint parts of the model would be random (names them).
 
     Example:
         ::
@@ -70,14 +75,17 @@ def load_retriever(
         if not os.path.isfile(checkpoint):  # before a model is built in vain
             raise FileNotFoundError(f'checkpoint {checkpoint} does not exist')
         forget_pretrained(cfg.model)
+    elif random_weights:
+        admit_random(cfg.model)
     init_default_scope(cfg.get('default_scope', 'mmvtr'))
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(cfg.get('randomness', {}).get('seed') or 0)
         model = MODELS.build(cfg.model)
     if checkpoint is not None:
         weights = read_checkpoint(checkpoint)['state_dict']
-        check_weights(model, weights, checkpoint)
-        model.load_state_dict(weights)
+        model.load_state_dict(check_weights(model, weights, checkpoint))
+    elif not random_weights:
+        refuse_random(model, cfg)
     return model.to(device or get_device()).eval(), cfg
 
 

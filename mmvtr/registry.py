@@ -180,12 +180,15 @@ VISBACKENDS = Registry('vis backend', parent=MMENGINE_VISBACKENDS)
 
 
 def forget_pretrained(cfg: Any) -> None:
-    """Set every ``pretrained`` of a model's config to None: a checkpoint holds those weights.
+    """Let no tower of a model's config read pretrained weights: a checkpoint holds them.
 
-    So that who has the checkpoint needs no download.
+    Its ``pretrained`` becomes None, so that who has the checkpoint needs no download; False where
+    open_clip's ``local-dir:FOLDER`` would read those of the folder.
     """
     if isinstance(cfg, dict):
-        if isinstance(cfg.get('pretrained'), str):
+        if str(cfg.get('model')).startswith('local-dir:'):
+            cfg['pretrained'] = False
+        elif isinstance(cfg.get('pretrained'), str):
             cfg['pretrained'] = None
         for part in cfg.values():
             forget_pretrained(part)

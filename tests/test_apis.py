@@ -58,7 +58,7 @@ def folder(tmp_path, write_video, monkeypatch):
 
 @pytest.fixture
 def retriever(folder):
-    return load_retriever('config.py', None, device='cpu')
+    return load_retriever('config.py', None, random_weights=True, device='cpu')
 
 
 # -- loading -----------------------------------------------------------------------------------
@@ -66,7 +66,7 @@ def retriever(folder):
 
 def test_loading_a_checkpoint(folder):
     cfg = Config.fromfile('config.py')
-    first, _ = load_retriever(cfg, None)
+    first, _ = load_retriever(cfg, None, random_weights=True)
     weights = {name: torch.full_like(x, 0.5) for name, x in first.state_dict().items()}
     torch.save(dict(state_dict=weights, message_hub={}), 'whole.pth')
     torch.save(weights, 'bare.pth')
@@ -78,10 +78,10 @@ def test_loading_a_checkpoint(folder):
 
 def test_random_weights_are_those_of_the_seed(folder):
     state = torch.get_rng_state()
-    models = [load_retriever('config.py', None)[0] for _ in range(2)]
+    models = [load_retriever('config.py', None, random_weights=True)[0] for _ in range(2)]
     cfg = Config.fromfile('config.py')
     cfg.merge_from_dict({'randomness.seed': 5})
-    models.append(load_retriever(cfg, None)[0])
+    models.append(load_retriever(cfg, None, random_weights=True)[0])
     same, other = (fingerprint(models[0]) == fingerprint(model) for model in models[1:])
     assert same and not other
     assert torch.equal(torch.get_rng_state(), state)

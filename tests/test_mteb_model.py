@@ -41,7 +41,7 @@ def folder(tmp_path_factory, write_video):
     (folder / 'toy.py').write_text(TOY)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        model, _ = load_retriever('toy.py', None, device='cpu')
+        model, _ = load_retriever('toy.py', None, random_weights=True, device='cpu')
     write_plain(dict(state_dict=model.state_dict()), folder / 'toy.pth')
     return folder
 
@@ -153,7 +153,7 @@ def test_token_wise_scores_can_be_searched_but_have_no_vectors(folder, tmp_path,
     cfg = Config.fromfile(ROOT / 'configs/uatvr_planted.py')
     cfg.test_dataloader.dataset.text_pipeline[0].vocab_file = str(folder / 'vocab.txt')
     cfg.dump(tmp_path / 'uatvr.py')
-    own, cfg = load_retriever(tmp_path / 'uatvr.py', None, device='cpu')
+    own, cfg = load_retriever(tmp_path / 'uatvr.py', None, random_weights=True, device='cpu')
     write_plain(dict(state_dict=own.state_dict()), tmp_path / 'uatvr.pth')
     model = MTEBRetriever(tmp_path / 'uatvr.py', tmp_path / 'uatvr.pth', device='cpu')
     texts, clips = tables(folder, as_bytes=True)

@@ -44,6 +44,7 @@ def parse_args() -> argparse.Namespace:
         nargs='?',
         help="default: the tower's own (pretrained) weights",
     )
+    add('--random-weights', action='store_true', help='without a checkpoint: parts may be random')
     add(
         '--out',
         required=True,
@@ -169,7 +170,7 @@ def main() -> None:
 
     from mmvtr.progress import show_progress
 
-    model = build_model(cfg, args.checkpoint, share.device)
+    model = build_model(cfg, args, share.device)
     datasets = build_datasets(cfg, kind)
     args.out.mkdir(parents=True, exist_ok=True)
     tower = model.encoder.text if args.texts else model.encoder.frames
@@ -211,7 +212,8 @@ def extract_rows(args: argparse.Namespace) -> None:
     if args.engine == 'ray' and share.world > 1:
         raise SystemExit('error: --engine ray has processes of its own: start it without torchrun')
     records = listed_videos(Path(args.videos)) if args.videos else videos_of(cfg)
-    extractor = Extractor(cfg, args.checkpoint, features=args.features, device=share.device)
+    model = dict(features=args.features, random_weights=args.random_weights)
+    extractor = Extractor(cfg, args.checkpoint, **model, device=share.device)
     pipeline = [*cfg.test_dataloader.dataset.video_pipeline, f'features: {args.features}']
     args.out.mkdir(parents=True, exist_ok=True)
     check_origin(args.out / 'origin.txt', extractor.model, pipeline)
@@ -227,9 +229,7 @@ def extract_rows(args: argparse.Namespace) -> None:
         options = dict(batch_size=args.batch_size, advance=advance)
         if args.engine == 'ray':
             del extractor  # Ray's actors have their own
-            broken = run_on_ray(
-                cfg, args.checkpoint, todo, parts, features=args.features, **options
-            )
+            broken = run_on_ray(cfg, args.checkpoint, todo, parts, **model, **options)
         else:
             workers = loader.get('num_workers', 0)
             broken = run_here(extractor, todo, parts, num_workers=workers, **options)
@@ -248,11 +248,17 @@ def videos_of(cfg: Config) -> list[dict[str, Any]]:
     return list(records.values())
 
 
-def build_model(cfg: Config, checkpoint: str | None, device: str) -> Any:
-    """The config's model; random weights, if any, are those of the config's seed."""
+def build_model(cfg: Config, args: argparse.Namespace, device: str) -> Any:
+    """The config's model, of which the tower that is asked is not random unbidden."""
     from mmvtr.apis import load_retriever
+    from mmvtr.engine.zero_shot import admit_random, refuse_random
 
-    return load_retriever(cfg, checkpoint, device=device)[0]
+    if args.random_weights:
+        admit_random(cfg.model)
+    model, _ = load_retriever(cfg, args.checkpoint, random_weights=True, device=device)
+    if args.checkpoint is None and not args.random_weights:
+        refuse_random(model, cfg, within=f'encoder.{"text" if args.texts else "frames"}')
+    return model
 
 
 def build_datasets(cfg: Config, kind: str) -> list[Any]:

@@ -8,7 +8,8 @@ Of several checkpoints of one config (trained on other splits, with other seeds)
 added, and each one's own numbers stand beside: member_0, member_1 ...
 
 Without a checkpoint the pretrained weights that the config names are tested as they are, untrained
-(zero-shot); the log says which parts of the model no such weights are for.
+(zero-shot).  A model that no such weights are for, in whole or in part, needs --random-weights; the
+log then says which parts are random.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def parse_args() -> argparse.Namespace:
         metavar='CHECKPOINT',
         help='files of the same model; none: as the config builds it, with its pretrained weights',
     )
-    add('--random-weights', action='store_true', help='without a checkpoint: test a random model')
+    add('--random-weights', action='store_true', help='without a checkpoint: parts may be random')
     add(
         '--fusion',
         nargs='+',
@@ -90,7 +91,7 @@ def main() -> None:
 
     from mmvtr.engine import ToolRunner, launch
     from mmvtr.engine.config_checks import check_config
-    from mmvtr.engine.zero_shot import state_zero_shot
+    from mmvtr.engine.zero_shot import admit_random, state_zero_shot
 
     check_config(cfg, args.cfg_options)
     seeds, choices = zip(*map(origin, args.checkpoints)) if args.checkpoints else ((), ())
@@ -101,6 +102,8 @@ def main() -> None:
         fuse(cfg, args, seeds)  # load_members fills them
     if seeds:
         forget_pretrained(cfg.model)
+    elif args.random_weights:
+        admit_random(cfg.model)
     launch.start_processes(cfg, args.launcher)
     launch.check_datasets(cfg, ['test_dataloader'])
     launch.pin_memory(cfg)

@@ -239,10 +239,10 @@ def check_or_exit(model: nn.Module, path: Union[str, Path]) -> dict[str, Any]:
     """
     checkpoint = read_or_exit(path)
     try:
-        check_weights(bare(model), checkpoint['state_dict'], path)
+        weights = check_weights(bare(model), checkpoint['state_dict'], path)
     except RuntimeError as error:
         raise SystemExit(f'error: {error}') from error
-    return checkpoint
+    return {**checkpoint, 'state_dict': weights}
 
 
 def check_order(runner: Runner, checkpoint: dict[str, Any], path: Union[str, Path]) -> None:

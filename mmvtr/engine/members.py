@@ -80,8 +80,7 @@ class MembersHook(Hook):
         if self.start is not None and runner.iter == 0:
             weights = read_checkpoint(self.start)['state_dict']
             for member in bare.members:
-                check_weights(member, weights, self.start)
-                member.load_state_dict(weights)
+                member.load_state_dict(check_weights(member, weights, self.start))
             runner.logger.info(f'all {len(bare.members)} members start from {self.start}')
 
     def reported(self, keys: set[str], runner: Runner) -> set[str]:

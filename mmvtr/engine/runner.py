@@ -7,17 +7,22 @@ import logging
 import platform
 from collections import Counter
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, Optional, Sequence, Union
 
 import torch
 from mmengine.logging import MMLogger
 from mmengine.optim import OptimWrapper
 from mmengine.runner import LogProcessor, Runner
+from mmengine.runner.checkpoint import CheckpointLoader
+from torch import nn
 
 from mmvtr.engine.console import consoles, file_only, is_new, raise_on_full_disk
+from mmvtr.engine.launch import bare
 from mmvtr.engine.log_rows import RowsLogProcessor, fold_rows
 from mmvtr.engine.schedule_checks import fit_warmup
+from mmvtr.engine.zero_shot import pretrained_options
 from mmvtr.registry import bare_name
+from mmvtr.storage.weights import unwrapped
 
 
 class ToolRunner(Runner):
@@ -71,6 +76,21 @@ class ToolRunner(Runner):
             hooks['logger'] = dict(logger, type='mmvtr.TimedLoggerHook')
         super().register_default_hooks(hooks)
 
+    def build_model(self, model: Union[nn.Module, dict[str, Any]]) -> nn.Module:
+        """mmengine's; weights that cannot be read are the last word of a tool.
+
+        Raises:
+            SystemExit: the model cannot be built (says why).
+        """
+        try:
+            return super().build_model(model)
+        except (OSError, RuntimeError, ValueError) as error:
+            reason = str(error)
+            if 'pretrained=' in reason:  # in the syntax of where the user is
+                reason += f' (here: --cfg-options {pretrained_options(self.cfg)})'
+            name = self.cfg.filename or 'the config'
+            raise SystemExit(f'error: the model of {name} cannot be built: {reason}') from error
+
     def build_optim_wrapper(self, optim_wrapper: Any) -> OptimWrapper:
         """mmengine's; what is said of each parameter goes to the file, the sums to the console."""
         if isinstance(optim_wrapper, OptimWrapper):
@@ -81,6 +101,35 @@ class ToolRunner(Runner):
             kind = type(built.optimizer).__name__
             self.logger.info(f'{kind} for {"; ".join(groups_in_words(built))}')
         return built
+
+    def load_checkpoint(
+        self,
+        filename: str,
+        map_location: Any = 'cpu',
+        strict: bool = False,
+        revise_keys: Sequence[tuple[str, str]] = (),
+    ) -> dict[str, Any]:
+        """mmengine's, which never goes on with what fits by chance.
+
+        A hook that takes a part of a checkpoint only says which in its ``prefixes``.
+
+        Args:
+            filename, map_location: as of mmengine.
+            strict, revise_keys: of mmengine, not read: the names must be the model's, behind what
+                wrappers put before them (:func:`~mmvtr.storage.weights.unwrapped`).
+
+        Raises:
+            RuntimeError: weights of another model, after hooks have seen the checkpoint.
+        """
+        checkpoint = CheckpointLoader.load_checkpoint(filename, map_location, self.logger)
+        model = bare(self.model)
+        known = model.state_dict().__contains__
+        checkpoint['state_dict'] = unwrapped(checkpoint['state_dict'], known, filename)
+        self.call_hook('after_load_checkpoint', checkpoint=checkpoint)
+        model.load_state_dict(checkpoint['state_dict'], strict='prefixes' not in checkpoint)
+        self._has_loaded = True
+        self.logger.info(f'Load checkpoint from {filename}')
+        return checkpoint
 
     def _build_param_scheduler(self, scheduler: Any, optim_wrapper: OptimWrapper) -> list:
         if self.cfg.get('fit_warmup'):

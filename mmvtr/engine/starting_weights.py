@@ -10,6 +10,7 @@ from mmengine.runner import Runner
 
 from mmvtr.engine.checkpoint import check_weights, local_file
 from mmvtr.engine.launch import bare, read_or_exit
+from mmvtr.storage.weights import unwrapped
 
 
 def start_from(runner: Runner, cfg: Config) -> None:
@@ -40,7 +41,11 @@ def start_from(runner: Runner, cfg: Config) -> None:
         path = local_file(path)
     except (OSError, ValueError) as error:
         raise SystemExit(f'error: load_from: {error}') from error
-    weights, model = read_or_exit(path)['state_dict'], bare(runner.model)
+    model = bare(runner.model)
+    try:
+        weights = unwrapped(read_or_exit(path)['state_dict'], model.state_dict().__contains__, path)
+    except RuntimeError as error:
+        raise SystemExit(f'error: {error}') from error
     counts = {
         prefix: sum(name.startswith(prefix) for name in weights) for prefix in prefixes or ['']
     }
@@ -74,5 +79,5 @@ class PartHook(Hook):
         weights = checkpoint['state_dict']
         kept = {name: x for name, x in weights.items() if name.startswith(self.prefixes)}
         checkpoint.clear()  # of queues, averages and the like as well
-        checkpoint['state_dict'] = kept
+        checkpoint.update(state_dict=kept, prefixes=self.prefixes)
         self.done = True

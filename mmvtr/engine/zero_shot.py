@@ -1,20 +1,26 @@
-"""Testing a model as its config builds it: what of it is pretrained, and that the log says it."""
+"""A model as its config builds it: what of it is pretrained, and that nobody takes the rest so."""
 
 from __future__ import annotations
 
 import logging
 import re
+from pathlib import Path
 from typing import Any, Iterator
 
+from mmengine.config import Config
 from mmengine.logging import print_log
 from mmengine.runner import Runner
 from torch import nn
 
 from mmvtr.engine.launch import bare
+from mmvtr.models.towers.open_clip_weights import folder_weights
+from mmvtr.open_clip_configs import FOLDER
 from mmvtr.registry import bare_name
 
 #: Towers that are pretrained where ``model`` is a name or a folder, and random where it is a dict.
 _BY_NAME = ('TransformersText', 'TransformersFrames', 'TransformersDualText', 'XCLIPEncoder')
+#: Parts that no embedding, score or spread comes from.
+_OF_TRAINING = ('temperature', 'losses', 'objectives', 'supervision', 'banks', 'key_encoder')
 
 
 def pretrained_parts(model: Any, path: str = '') -> Iterator[str]:
@@ -23,11 +29,11 @@ def pretrained_parts(model: Any, path: str = '') -> Iterator[str]:
     The members of a BackdoorRetriever are one: their number is left out.
     """
     if isinstance(model, dict):
-        by_name = bare_name(model) in _BY_NAME
-        if isinstance(model.get('pretrained'), str) or (
-            by_name and isinstance(model['model'], str)
-        ):
-            yield _without_members(path)
+        by_name = bare_name(model) in _BY_NAME and isinstance(model['model'], str)
+        if by_name or _reads_folder(model) or isinstance(model.get('pretrained'), str):
+            # Its projection to another width is in no file.
+            projected = bare_name(model) == 'TransformersText' and model.get('dim') is not None
+            yield _without_members(f'{path}.transformer' if projected else path)
         for key, part in model.items():
             yield from pretrained_parts(part, f'{path}.{key}' if path else str(key))
     elif isinstance(model, (list, tuple)):
@@ -36,18 +42,69 @@ def pretrained_parts(model: Any, path: str = '') -> Iterator[str]:
 
 
 def untrained_parts(model: nn.Module, pretrained: set[str]) -> list[str]:
-    """Parts of a model with parameters that no pretrained weights fill, two names deep.
+    """Parts of a model whose parameters no pretrained weights fill, two or three names deep.
+
+    Those that are read in training only do not count.
 
     Args:
         model: a retriever.
         pretrained: see :func:`pretrained_parts`.
     """
     names = [_without_members(name) for name, _ in model.named_parameters()]
-    # A temperature ranks nothing.
-    names = [name for name in names if not name.startswith('temperature')]
+    names = [name for name in names if name.split('.')[0] not in _OF_TRAINING]
     filled = tuple(f'{part}.' for part in pretrained)
-    left = ['.'.join(name.split('.')[:2]) for name in names if not name.startswith(filled)]
-    return list(dict.fromkeys(left))
+    left = [name.split('.') for name in names if not name.startswith(filled)]
+    # One deeper where the rest of the part is pretrained.
+    deep = {tuple(part.split('.')[:2]) for part in pretrained if part.count('.') > 1}
+    return list(dict.fromkeys('.'.join(n[: 2 + (tuple(n[:2]) in deep)]) for n in left))
+
+
+def refuse_random(model: nn.Module, cfg: Config, *, within: str = '') -> None:
+    """See that a model without a checkpoint is pretrained as a whole.
+
+    Args:
+        model: a retriever.
+        cfg: that it was built of.
+        within: the part that is read, ``'encoder.frames'``; default all.
+
+    Raises:
+        ValueError: parts of it are random (names them, and says what can be done).
+    """
+    left = untrained_parts(model, set(pretrained_parts(cfg.model)))
+    left = [part for part in left if part.startswith(within)]
+    if left:
+        raise ValueError(
+            f'{cfg.filename or "the config"} names no pretrained weights for '
+            f'{", ".join(left[:3])}{", ..." * (len(left) > 3)}, so that without a checkpoint they '
+            'would be random: give a checkpoint (CHECKPOINT, weights=FILE), or pretrained weights '
+            f'of the towers (--cfg-options {pretrained_options(cfg)}), or ask for random ones '
+            '(--random-weights, random_weights=True)'
+        )
+
+
+def admit_random(model: Any) -> None:
+    """Let towers of a model's config be random that name a folder of open_clip without weights."""
+    if isinstance(model, dict):
+        if _reads_folder(model):
+            try:
+                folder_weights(Path(model['model'].removeprefix(FOLDER)))
+            except OSError:
+                model['pretrained'] = False
+            except ValueError:
+                pass  # several files: the tower says which
+        for part in model.values():
+            admit_random(part)
+    elif isinstance(model, (list, tuple)):
+        for part in model:
+            admit_random(part)
+
+
+def pretrained_options(cfg: Config) -> str:
+    """How a local file of weights is given on the command line: ``'pretrained=FILE'``."""
+    for name, keys in (cfg.get('shortcuts') or {}).items():
+        if any(re.fullmatch(r'model\..*\.pretrained', key) for key in keys):
+            return f'{name}=FILE'
+    return 'model.encoder.frames.pretrained=FILE model.encoder.text.pretrained=FILE'
 
 
 def state_zero_shot(runner: Runner, *, random: bool = False) -> None:
@@ -55,25 +112,29 @@ def state_zero_shot(runner: Runner, *, random: bool = False) -> None:
 
     Args:
         runner: with its model built.
-        random: a model of which nothing is pretrained may be tested.
+        random: a model of which parts are random may be tested.
 
     Raises:
-        SystemExit: nothing is, the model has weights, and ``random`` is False.
+        SystemExit: parts of the model are, and ``random`` is False.
     """
-    pretrained = set(pretrained_parts(runner.cfg.model))
-    left = untrained_parts(bare(runner.model), pretrained)
-    if left and not pretrained and not random:
-        raise SystemExit(
-            f'error: {runner.cfg.filename} names no pretrained weights, so without a checkpoint '
-            f'{", ".join(left[:3])} would be random. Give a CHECKPOINT, or set pretrained of the '
-            'towers (--cfg-options model.encoder.frames.pretrained=/path/to/weights, and the same '
-            'for text), or ask for it: --random-weights'
-        )
+    model = bare(runner.model)
+    if not random:
+        try:
+            refuse_random(model, runner.cfg)
+        except ValueError as error:
+            raise SystemExit(f'error: {error}') from error
     stated = 'weights as the config builds them'
+    left = untrained_parts(model, set(pretrained_parts(runner.cfg.model)))
     if left:
         stated += f', random in {", ".join(left[:3])}' + (', ...' if len(left) > 3 else '')
         print_log(f'Nothing pretrained fills {", ".join(left)}', 'current', logging.WARNING)
     runner.message_hub.update_info('zero_shot', stated)
+
+
+def _reads_folder(model: dict[str, Any]) -> bool:
+    """Whether a tower takes its weights from a folder of open_clip."""
+    named = isinstance(model.get('model'), str) and model['model'].startswith(FOLDER)
+    return named and model.get('pretrained') is None
 
 
 def _without_members(name: str) -> str:

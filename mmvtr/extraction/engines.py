@@ -50,6 +50,7 @@ def run_on_ray(
     parts: Parts,
     *,
     features: bool = False,
+    random_weights: bool = False,
     batch_size: int = 8,
     actors: int = 0,
     advance: Callable[[int], None] = lambda rows: None,
@@ -60,7 +61,7 @@ def run_on_ray(
     Ray starts what dies again, so that no video is lost.
 
     Args:
-        cfg, checkpoint, features: see :class:`Extractor`.
+        cfg, checkpoint, features, random_weights: see :class:`Extractor`.
         records, parts, batch_size, advance: see :func:`run_here`.
         actors: that encode; 0 = one a GPU, or one.
 
@@ -86,7 +87,7 @@ def run_on_ray(
     encoded = frames.map_batches(
         Extractor,
         fn_constructor_args=(cfg, checkpoint),
-        fn_constructor_kwargs=dict(features=features),
+        fn_constructor_kwargs=dict(features=features, random_weights=random_weights),
         batch_size=batch_size,
         batch_format='pyarrow',
         concurrency=actors or max(1, gpus),

@@ -93,7 +93,7 @@ class Extractor:
 
     Args:
         config: a config file, or what was read from one.
-        checkpoint: weights of the whole model; None: as the config builds it.
+        checkpoint, random_weights: see :func:`~mmvtr.apis.load_retriever`.
         features: also the rows of the frame tower, of each frame (or window of frames).
         normaliser: gives an item its bias by its vector.
         device: default a GPU where there is one.
@@ -113,10 +113,13 @@ class Extractor:
         *,
         features: bool = False,
         normaliser: Optional[GivesBiases] = None,
+        random_weights: bool = False,
         device: Optional[Union[str, torch.device]] = None,
     ) -> None:
         self.read = Reader(config)
-        self.model, _ = load_retriever(self.read.cfg, checkpoint, device=device)
+        self.model, _ = load_retriever(
+            self.read.cfg, checkpoint, random_weights=random_weights, device=device
+        )
         self.normaliser = normaliser
         self.fingerprint = fingerprint(self.model)
         try:

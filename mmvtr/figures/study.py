@@ -17,7 +17,7 @@ from mmvtr.datasets import VideoTextDataset
 from mmvtr.engine import ToolRunner, launch
 from mmvtr.engine.evaluation import Evaluation
 from mmvtr.engine.score_transforms import TransformHook
-from mmvtr.engine.zero_shot import state_zero_shot
+from mmvtr.engine.zero_shot import admit_random, state_zero_shot
 from mmvtr.structures import Directed
 from mmvtr.utils import forget_pretrained
 
@@ -125,7 +125,7 @@ def tested(
         checkpoint: weights of the whole model; None: the config's ``load_from``, else as the config
             builds it.
         hooks: registered before the test.
-        random: whether a model of random weights may be tested.
+        random: whether parts of the model may be random.
 
     Returns:
         The runner, and the results.
@@ -141,6 +141,8 @@ def tested(
         if seed is not None:
             cfg.merge_from_dict({'randomness.seed': seed})  # the protocol line states it
         forget_pretrained(cfg.model)
+    elif random:
+        admit_random(cfg.model)
     launch.check_datasets(cfg, ['test_dataloader'])
     launch.pin_memory(cfg)
     runner = ToolRunner.from_cfg(cfg)

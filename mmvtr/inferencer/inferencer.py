@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import fnmatch
 import json
-import logging
 import os
 from pathlib import Path
 from typing import Any, Callable, Literal, Mapping, Optional, Union
@@ -13,13 +12,11 @@ from typing import Any, Callable, Literal, Mapping, Optional, Union
 import torch
 from mmengine.config import Config
 from mmengine.infer import BaseInferencer
-from mmengine.logging import print_log
 from torch import nn
 
 from mmvtr.apis import encode_texts, encode_videos, load_retriever, refuse_stored_words
 from mmvtr.engine.evaluation import Encoded
 from mmvtr.engine.film_strip import film_strip
-from mmvtr.engine.zero_shot import pretrained_parts, untrained_parts
 from mmvtr.inferencer.given import (
     OTHER,
     Given,
@@ -79,7 +76,7 @@ class VideoRetrievalInferencer(BaseInferencer):
         RuntimeError: weights that are damaged or of another model.
         TypeError: a model, or items of a gallery, of another type.
         ValueError: an unknown name (says which come near), a config without a test set, without
-            weights a model that would be random; see :meth:`set_gallery`.
+            weights a model that would be random in whole or in part; see :meth:`set_gallery`.
 
     Example:
         ::
@@ -353,10 +350,7 @@ class VideoRetrievalInferencer(BaseInferencer):
     def _init_model(self, cfg: Config, weights: Optional[str], device: Any = 'cpu') -> nn.Module:
         if self._saved is not None and weights == str(self._saved.weights):
             return load_saved(self._saved, device=device)[0]
-        model, _ = load_retriever(cfg, weights, device=device)
-        if weights is None:
-            _refuse_random(model, cfg)
-        return model
+        return load_retriever(cfg, weights, device=device)[0]
 
     def _init_pipeline(self, cfg: Config) -> Callable[..., tuple[Given, Items]]:
         return self._encode
@@ -491,16 +485,3 @@ def _read_config(path: str) -> Config:
     except Exception as error:  # configs are code: anything can be wrong in one
         reason = f'{type(error).__name__}: {str(error)[:200]}'
         raise ValueError(f'config {path[-200:]} cannot be read: {reason}') from error
-
-
-def _refuse_random(model: nn.Module, cfg: Config) -> None:
-    """A model without weights finds nothing; one that is pretrained in part says what is not."""
-    pretrained = set(pretrained_parts(cfg.model))
-    left = untrained_parts(model, pretrained)
-    if left and not pretrained:
-        raise ValueError(
-            f'{cfg.filename or "the config"} names no pretrained weights, so without weights '
-            f'{", ".join(left[:3])} would be random: give weights=FILE'
-        )
-    if left:
-        print_log(f'Nothing pretrained fills {", ".join(left)}', 'current', logging.WARNING)

@@ -102,6 +102,7 @@ def read_saved(folder: Union[str, Path]) -> Saved:
             f'{name_of(folder)} holds no retriever: {ABOUT} is missing, which save_pretrained '
             f'writes last; it has {str(there)[:80] if there else "nothing"}'
         )
+    _refuse_links_outward(folder)
     about = _read_json(folder / ABOUT)
     _check_about(about, folder / ABOUT)
     path = folder / CONFIG
@@ -118,6 +119,23 @@ def read_saved(folder: Union[str, Path]) -> Saved:
             f'{ABOUT} was written with; fetch or save the folder again'
         )
     return Saved(config, weights, [*about['files'], ABOUT])
+
+
+def _refuse_links_outward(folder: Path) -> None:
+    """What is read or uploaded as the folder's lies in it, or in the blobs of its cache.
+
+    In a cache of the hub a folder is ``snapshots/REVISION``, whose files are links into ``blobs``.
+    """
+    home = folder.resolve()
+    homes = [home, *([home.parents[1] / 'blobs'] if home.parent.name == 'snapshots' else [])]
+    names = (ABOUT, CONFIG, WEIGHTS, CARD, FILES)
+    for path in [*(folder / name for name in names), *folder.glob(f'{FILES}/*')]:
+        target = path.resolve()
+        if not any(target.is_relative_to(place) for place in homes):
+            raise ValueError(
+                f'{name_of(path)} is a link to a file outside of the folder ({name_of(target)}): '
+                'copy that file in its place, if it is meant'
+            )
 
 
 def _check_about(about: Any, path: Path) -> None:

@@ -68,7 +68,7 @@ def from_pretrained(
         OSError: the repository cannot be fetched (says what else can be done).
         RuntimeError: weights that are damaged, were replaced, or are of another model; a folder of
             another version.
-        ValueError: a config that is none, or asks for code.
+        ValueError: a config that is none, or asks for code; a link out of the folder.
     """
     return load_saved(read_saved(local_folder(source, revision=revision)), device=device)
 

@@ -2,71 +2,145 @@
 
 from __future__ import annotations
 
+import logging
+from functools import cache
 from pathlib import Path
-from typing import Any, Sequence, Union
+from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence, Union
 
+from mmengine.dist import is_main_process
+from mmengine.logging import print_log
 from torch import Tensor, nn
 
 from mmvtr.storage.reader import read_plain
 from mmvtr.storage.tensors import SAFETENSORS, read_tensors
 
+#: What wrappers put before the names of a model: DistributedDataParallel, torch.compile, modules
+#: that call it ``model``, and sentence-transformers (``0.auto_model.``); also several in a row.
+WRAPPERS = ('module.', '_orig_mod.', 'model.', 'auto_model.', '0.')
+#: Under which names files hold weights beside other things.
+_CONTAINERS = ('state_dict', 'model')
 
-def read_checkpoint(path: Union[str, Path], *, map_location: Any = 'cpu') -> dict[str, Any]:
+
+def read_checkpoint(
+    path: Union[str, Path], *, map_location: Any = 'cpu', kind: str = 'checkpoint'
+) -> dict[str, Any]:
     """A checkpoint's content.
 
     Args:
         path: of the file; one that ends in ``.safetensors`` holds weights alone.
         map_location: as of ``torch.load``; default the CPU.
+        kind: what error messages call it.
 
     Returns:
-        The stored dict; a bare state_dict comes as dict(state_dict=...), and what DistributedData-
-        Parallel calls ``module.X`` as ``X``.
+        The stored dict, with tensors by name in ``state_dict``, named as in the file; of a file
+        that calls them ``model``, or holds nothing else, too.
 
     Raises:
         FileNotFoundError, RuntimeError: see :func:`~mmvtr.storage.read_plain` and
-            :func:`~mmvtr.storage.read_tensors`; no weights in it.
+            :func:`~mmvtr.storage.read_tensors`; no weights in it, or two sets of them.
     """
     if Path(path).suffix == SAFETENSORS:
-        return dict(state_dict=read_tensors(path, kind='checkpoint', device=map_location))
-    content = read_plain(path, kind='checkpoint', map_location=map_location)
+        return dict(state_dict=read_tensors(path, kind=kind, device=map_location))
+    content = read_plain(path, kind=kind, map_location=map_location)
     if not isinstance(content, dict):
-        raise RuntimeError(f'checkpoint {path} holds a {type(content).__name__}, not a dict')
+        raise RuntimeError(f'{kind} {path} holds a {type(content).__name__}, not a dict')
+    holders = [key for key in _CONTAINERS if isinstance(content.get(key), dict)]
+    if len(holders) > 1:
+        raise RuntimeError(
+            f"{kind} {path} holds weights under 'state_dict' and under 'model', so that which are "
+            'meant is not clear: write one of them to a file of its own'
+        )
+    if holders == ['model']:
+        content['state_dict'] = content.pop('model')
     content = content if 'state_dict' in content else dict(state_dict=content)
     weights = content['state_dict']
     if not isinstance(weights, dict):
-        kind = type(weights).__name__
-        raise RuntimeError(f'checkpoint {path}: state_dict is a {kind}, expected a dict of tensors')
+        found = type(weights).__name__
+        raise RuntimeError(f'{kind} {path}: state_dict is a {found}, expected a dict of tensors')
     for name, weight in weights.items():
         if not (isinstance(name, str) and isinstance(weight, Tensor)):
             raise RuntimeError(
-                f'checkpoint {path}: its weights are to be tensors by name, but '
+                f'{kind} {path}: its weights are to be tensors by name, but '
                 f'{str(name)[:80]!r} is a {type(weight).__name__}'
             )
-    if weights and all(name.startswith('module.') for name in weights):
-        content['state_dict'] = {name[7:]: weight for name, weight in weights.items()}
     return content
+
+
+def unwrapped(
+    weights: Mapping[str, Tensor], fits: Callable[[str], bool], path: Union[str, Path]
+) -> dict[str, Tensor]:
+    """Weights without what a wrapper has put before all of their names; the log says so.
+
+    Args:
+        weights: by name.
+        fits: whether a name is one of the model's.
+        path: of their file, for the log and the error.
+
+    Raises:
+        RuntimeError: see :func:`wrapper_before`.
+    """
+    start = wrapper_before(weights, fits, path)
+    return {name.removeprefix(start): weight for name, weight in weights.items()}
+
+
+def wrapper_before(
+    names: Iterable[str], fits: Callable[[str], bool], path: Union[str, Path]
+) -> str:
+    """What wrappers have put before the names in a file, ``'module._orig_mod.'``; mostly ``''``.
+
+    Args:
+        names: in the file.
+        fits: whether a name is one of the model's.
+        path: of the file.
+
+    Raises:
+        RuntimeError: names of the model stand there behind different ones (names two).
+    """
+    names = list(names)
+    found: dict[str, str] = {}
+    for name in names:
+        for start in _starts(name):
+            if fits(name[len(start) :]):
+                found.setdefault(start, name)
+    whole = [s for s in found if all(n.startswith(s) and fits(n[len(s) :]) for n in names)]
+    if len(found) > 1 and not whole:
+        one, two = list(found.values())[:2]
+        raise RuntimeError(
+            f'{path}: weights of this model are called {one[:80]!r} and {two[:80]!r} there, behind '
+            'different wrappers, so that which are meant is not clear: leave one set in the file'
+        )
+    start = min(whole or found, key=len, default='')
+    if start:
+        _say(f'{path}: its names begin with {start!r}, of a wrapper, which is left out')
+    return start
 
 
 def check_weights(
     model: nn.Module,
-    weights: dict[str, Tensor],
+    weights: Mapping[str, Tensor],
     path: Union[str, Path],
     prefixes: Sequence[str] = ('',),
-) -> None:
-    """See that ``weights`` are those of ``model``: the same names and shapes.
+) -> dict[str, Tensor]:
+    """See that ``weights`` are those of ``model``: the same names and shapes, and finite numbers.
 
     Args:
         model: any.
-        weights: by name.
+        weights: by name; what wrappers put before all names does not matter.
         path: of their file, for the error.
         prefixes: of the names to look at; default all.
 
+    Returns:
+        All of them, by the model's names.
+
     Raises:
-        RuntimeError: lists the missing and unexpected names and the differing shapes.
+        RuntimeError: lists the missing and unexpected names and the differing shapes; or those
+            that hold NaN or infinite numbers.
     """
+    known = model.state_dict()
+    weights = unwrapped(weights, known.__contains__, path)
     own, given = (
         {name: tuple(x.shape) for name, x in every.items() if name.startswith(tuple(prefixes))}
-        for every in (model.state_dict(), weights)
+        for every in (known, weights)
     )
     complaints = {
         'missing': [name for name in own if name not in given],
@@ -77,12 +151,47 @@ def check_weights(
             if given.get(name, shape) != shape
         ],
     }
-    lines = [f'  {kind} ({len(n)}): {_first(n)}' for kind, n in complaints.items() if n]
+    lines = [f'  {kind} ({len(n)}): {first_of(n)}' for kind, n in complaints.items() if n]
     if lines:
         first = f'checkpoint {path} is not of this {type(model).__name__}:'
         raise RuntimeError('\n'.join([first, *lines]))
+    refuse_not_finite({name: weights[name] for name in given}, path)
+    return weights
 
 
-def _first(names: list[str], limit: int = 2) -> str:
+def refuse_not_finite(weights: Mapping[str, Tensor], path: Union[str, Path]) -> None:
+    """Raise RuntimeError where a weight has a NaN or an infinite number (names the first)."""
+    wrong = [
+        name
+        for name, weight in weights.items()
+        if weight.is_floating_point() and not weight.isfinite().all()
+    ]
+    if wrong:
+        raise RuntimeError(
+            f'{path}: {len(wrong)} of its {len(weights)} weights are not finite (NaN or infinite), '
+            f'{first_of(wrong)}: its training has diverged, or the file is damaged; take another'
+        )
+
+
+def first_of(names: Sequence[str], limit: int = 2) -> str:
+    """The first few of many names, long ones shortened."""
     shown = ', '.join(name if len(name) < 80 else f'...{name[-75:]}' for name in names[:limit])
     return shown + (', ...' if len(names) > limit else '')
+
+
+def _starts(name: str) -> Iterator[str]:
+    """'', 'module.', 'module._orig_mod.' of 'module._orig_mod.x'."""
+    start, rest = '', name
+    while True:
+        yield start
+        wrapper = next((w for w in WRAPPERS if rest.startswith(w)), None)
+        if wrapper is None:
+            return
+        start, rest = start + wrapper, rest[len(wrapper) :]
+
+
+@cache
+def _say(text: str) -> None:
+    """Once for each file, by one process."""
+    if is_main_process():
+        print_log(text, 'current', logging.INFO)

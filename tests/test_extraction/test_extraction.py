@@ -62,7 +62,7 @@ class ByLength:
 
 def test_rows_are_what_the_model_says(folder):
     cfg = Config.fromfile(folder / 'config.py')
-    extractor = Extractor(cfg, features=True, normaliser=ByLength())
+    extractor = Extractor(cfg, random_weights=True, features=True, normaliser=ByLength())
     tables = list(extractor.tables(records(folder), batch_size=3))
     assert [len(table) for table in tables] == [3, 3, 2]
     assert all(table.schema == SCHEMA for table in tables)
@@ -82,7 +82,7 @@ def test_rows_are_what_the_model_says(folder):
 
 
 def test_a_reader_decodes_what_an_extractor_encodes(folder):
-    extractor = Extractor(folder / 'config.py')
+    extractor = Extractor(folder / 'config.py', random_weights=True)
     given = pa.Table.from_pylist([dict(id=r['id'], path=r['path']) for r in records(folder)])
     read = Reader(folder / 'config.py')(given)
     assert extractor(read).equals(extractor(given))
@@ -93,7 +93,9 @@ def test_a_reader_decodes_what_an_extractor_encodes(folder):
 
 
 def test_bad_batches(folder):
-    extractor = Extractor(folder / 'config.py')
+    extractor = Extractor(folder / 'config.py', random_weights=True)
+    with pytest.raises(ValueError, match='no pretrained weights for encoder.frames, encoder.text'):
+        Extractor(folder / 'config.py')
     for batch, message in (
         (dict(id=['a']), r"columns id and path, .* found \['id'\]"),
         (dict(id=['a'], path=['x'], where=['y']), 'may have start and end'),
@@ -108,7 +110,7 @@ def test_bad_batches(folder):
     cfg = Config.fromfile(folder / 'config.py')
     cfg.model.similarity = dict(type='TokenSimilarity')
     with pytest.raises(ValueError, match='are no inner products'):
-        Extractor(cfg)
+        Extractor(cfg, random_weights=True)
 
 
 def test_times_of_numpy_and_pandas():
@@ -132,7 +134,7 @@ def test_shares_are_disjoint_and_whole():
 def arguments(out, *further):
     return [
         'config.py', '--format', 'parquet', '--out', out, '--videos', 'list.csv',
-        '--batch-size', 2, *further,
+        '--batch-size', 2, '--random-weights', *further,
     ]  # fmt: skip
 
 
@@ -141,7 +143,7 @@ def extract(folder, out, *further):
 
 
 def test_processes_give_the_rows_of_one(folder, tmp_path):
-    expected = by_id(Extractor(folder / 'config.py').tables(records(folder)))
+    expected = by_id(Extractor(folder / 'config.py', random_weights=True).tables(records(folder)))
     out = tmp_path / 'rows'
     running = [
         start_tool(
@@ -175,7 +177,8 @@ def test_a_kill_loses_nothing(folder, tmp_path):
         'from pathlib import Path\n'
         'folder = Path(sys.argv[1])\n'
         'parts = Parts(sys.argv[2], rows=2)\n'
-        "tables = Extractor(folder / 'config.py').tables(records(folder), batch_size=1)\n"
+        "extractor = Extractor(folder / 'config.py', random_weights=True)\n"
+        'tables = extractor.tables(records(folder), batch_size=1)\n'
         'for i, table in enumerate(tables):\n'
         '    parts.add(table)\n'
         "    print('row', flush=True)\n"
@@ -192,7 +195,7 @@ def test_a_kill_loses_nothing(folder, tmp_path):
     parts = Parts(tmp_path / 'rows')
     left = [r for r in records(folder) if r['id'] not in parts.ids()]
     with parts:
-        for table in Extractor(folder / 'config.py').tables(left):
+        for table in Extractor(folder / 'config.py', random_weights=True).tables(left):
             parts.add(table)
     assert sorted(by_id(parts.tables())) == sorted(r['id'] for r in records(folder))
 
@@ -248,7 +251,7 @@ def test_ray_gives_the_same_rows(folder, tmp_path):
     pytest.importorskip('ray', reason='Ray is an extra: pip install -e ".[ray]"')
     code, printed = extract(folder, tmp_path / 'rows', '--engine', 'ray')
     assert code == 0, printed
-    expected = by_id(Extractor(folder / 'config.py').tables(records(folder)))
+    expected = by_id(Extractor(folder / 'config.py', random_weights=True).tables(records(folder)))
     rows = by_id(Parts(tmp_path / 'rows').tables())
     assert sorted(rows) == sorted(expected)
     for name, row in rows.items():

@@ -43,7 +43,9 @@ def folder(tmp_path_factory):
         (place / f'{name}.py').write_text(text + extra)
         for epoch in (1, 2):
             options = {'randomness.seed': epoch}
-            model, _ = load_retriever(load_config(str(place / f'{name}.py'), options), None)
+            model, _ = load_retriever(
+                load_config(str(place / f'{name}.py'), options), None, random_weights=True
+            )
             weights = dict(state_dict=model.state_dict(), meta=dict(epoch=epoch, seed=0))
             torch.save(weights, place / f'{name}_{epoch}.pth')
     return place

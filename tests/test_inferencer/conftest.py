@@ -37,7 +37,9 @@ def corpus(tmp_path_factory, write_video):
         cfg.test_dataloader.dataset.text_pipeline[0].vocab_file = str(folder / 'vocab.txt')
         cfg.dump(folder / f'{name}.py')
     for name in ('toy', 'uatvr_planted', 'arl_planted'):
-        model, _ = load_retriever(str(folder / f'{name}.py'), None, device='cpu')
+        model, _ = load_retriever(
+            str(folder / f'{name}.py'), None, random_weights=True, device='cpu'
+        )
         write_plain(dict(state_dict=model.state_dict()), folder / f'{name}.pth')
     return folder
 

@@ -177,7 +177,7 @@ def test_features_in_place_of_clips(make, folder, tmp_path):
             np.save(tmp_path / side / f'{name}.npy', np.eye(3, dtype=np.float32)[[n, 2]] + 0.1)
     pipeline = [dict(type='LoadFeatures', path=str(tmp_path / 'first'))]
     cfg.test_dataloader.dataset.video_pipeline = pipeline
-    model, _ = load_retriever(cfg, None, device='cpu')
+    model, _ = load_retriever(cfg, None, random_weights=True, device='cpu')
     write_plain(dict(state_dict=model.state_dict()), tmp_path / 'w.pth')
     find = VideoRetrievalInferencer(cfg, tmp_path / 'w.pth', 'cpu', show_progress=False)
     for gallery, ids in ((['x', 'y'], 'xy'), (tmp_path / 'second', 'uyz')):
@@ -276,7 +276,7 @@ def test_models_that_are_none(folder, tmp_path):
 
 
 def test_weights_that_are_none(folder):
-    with pytest.raises(ValueError, match='names no pretrained weights, so without weights encoder'):
+    with pytest.raises(ValueError, match='names no pretrained weights for encoder.*weights=FILE'):
         VideoRetrievalInferencer('toy.py')
     with pytest.raises(FileNotFoundError, match='weights gone.pth do not exist'):
         VideoRetrievalInferencer('toy.py', 'gone.pth')

@@ -31,7 +31,7 @@ def test_the_blocks_run(tmp_path, monkeypatch, write_video, capsys):
     cfg.test_dataloader.num_workers = 0
     cfg.dump(tmp_path / 'own_clip4clip.py')
     monkeypatch.setattr('mmvtr.utils.config_folder', lambda: tmp_path)
-    model, _ = load_retriever(cfg, None, device='cpu')
+    model, _ = load_retriever(cfg, None, random_weights=True, device='cpu')
     write_plain(dict(state_dict=model.state_dict()), 'best.pth')
     videos = encode_videos(model, cfg, ['my_clips/dog.mp4', 'my_clips/beach.mp4'])
     texts = encode_texts(model, cfg, ['a dog', 'a car'])

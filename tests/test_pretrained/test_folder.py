@@ -1,6 +1,7 @@
 """A retriever as a folder: what is written, that it comes back bit by bit, and what is refused."""
 
 import json
+import os
 import shutil
 
 import pytest
@@ -40,7 +41,7 @@ def source(tmp_path_factory, write_video):
 
 @pytest.fixture(scope='module')
 def built(source):
-    model, _ = load_retriever(str(source / 'mine.py'), None, device='cpu')
+    model, _ = load_retriever(str(source / 'mine.py'), None, random_weights=True, device='cpu')
     with torch.no_grad():
         for parameter in model.parameters():  # as no seed makes them
             parameter.add_(0.01)
@@ -116,7 +117,7 @@ def test_pretrained_weights_are_not_asked_for_again(tmp_path):
     cfg.model.data_preprocessor = dict(type='VideoTextDataPreprocessor')
     for tower in (cfg.model.encoder.frames, cfg.model.encoder.text):
         tower.model, tower.pretrained = tiny, None
-    model, _ = load_retriever(cfg, None, device='cpu')
+    model, _ = load_retriever(cfg, None, random_weights=True, device='cpu')
     for tower in (cfg.model.encoder.frames, cfg.model.encoder.text):
         tower.pretrained = 'not/there.pt'
     again, read = from_pretrained(save_pretrained(model, cfg, tmp_path), device='cpu')
@@ -478,3 +479,43 @@ def test_uploads_that_are_refused(saved, built, hub):
     with pytest.raises(RuntimeError, match='is damaged'):
         push_to_hub(saved, 'me/mine')
     assert hub == dict(files={})
+
+
+# -- links ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    'name', ['model.safetensors', 'config.json', 'README.md', 'files/my_vocab.txt', 'files']
+)
+def test_links_out_of_the_folder(saved, tmp_path, name):
+    elsewhere = tmp_path / 'elsewhere'
+    shutil.move(saved / name, elsewhere)
+    (saved / name).symlink_to(elsewhere)
+    with pytest.raises(ValueError, match=rf'copy/{name} is a link to a file outside of the folder'):
+        read_saved(saved)
+
+
+def test_links_of_the_hubs_cache(saved, tmp_path):
+    """snapshots/REVISION/NAME -> ../../blobs/HASH; blobs that are a link themselves are not it."""
+    repository = tmp_path / 'models--me--it'
+    (repository / 'blobs').mkdir(parents=True)
+    snapshot = repository / 'snapshots' / 'abc'
+    for number, path in enumerate(p for p in saved.rglob('*') if p.is_file()):
+        blob = repository / 'blobs' / str(number)
+        shutil.copyfile(path, blob)
+        link = snapshot / path.relative_to(saved)
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(os.path.relpath(blob, link.parent))
+    (tmp_path / 'link').symlink_to(snapshot)
+    for folder in (snapshot, tmp_path / 'link'):
+        assert read_saved(folder).weights.name == 'model.safetensors'
+    shutil.move(repository / 'blobs', tmp_path / 'others')
+    (repository / 'blobs').symlink_to(tmp_path / 'others')
+    with pytest.raises(ValueError, match='is a link to a file outside of the folder'):
+        read_saved(snapshot)
+
+
+def test_a_link_within_the_folder(saved):
+    shutil.move(saved / 'files' / 'my_vocab.txt', saved / 'files' / 'words.txt')
+    (saved / 'files' / 'my_vocab.txt').symlink_to('words.txt')
+    assert 'files/my_vocab.txt' in read_saved(saved).files

@@ -17,7 +17,9 @@ def folder(tmp_path_factory, write_video):
     (folder / 'broken.mp4').write_bytes(b'no video')
     for name, text in (('config', CONFIG), ('heads', CONFIG + HEADS)):
         (folder / f'{name}.py').write_text(text)
-        model, _ = apis.load_retriever(str(folder / f'{name}.py'), None, device='cpu')
+        model, _ = apis.load_retriever(
+            str(folder / f'{name}.py'), None, random_weights=True, device='cpu'
+        )
         write_plain(dict(state_dict=model.state_dict()), folder / f'{name}.pth')
     return folder
 

@@ -97,7 +97,9 @@ def extracted(tmp_path_factory):
     (folder / 'config.py').write_text(CONFIG.format(root=ROOT, data=folder / 'planted'))
     corpus = dict(data_root=str(folder / 'planted'), num_train=1, num_val=1, num_test=400)
     dataset = PlantedDataset([], [], split='test', **corpus)
-    model, _ = apis.load_retriever(str(folder / 'config.py'), None, device='cpu')
+    model, _ = apis.load_retriever(
+        str(folder / 'config.py'), None, random_weights=True, device='cpu'
+    )
     write_plain(dict(state_dict=model.state_dict()), folder / 'model.pth')
     listed = ['id,path', *(f'{v["video_id"]},{v["path"]}' for v in dataset.videos)]
     (folder / 'list.csv').write_text('\n'.join(listed) + '\n')

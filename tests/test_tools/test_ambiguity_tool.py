@@ -80,7 +80,7 @@ def run(tool, root, tmp_path, monkeypatch, capsys):
         monkeypatch.chdir(tmp_path)
         content = CONFIG.format(root=root, knobs=KNOBS, supervision=supervision)
         (tmp_path / 'config.py').write_text(content)
-        model, _ = load_retriever('config.py', None, device='cpu')
+        model, _ = load_retriever('config.py', None, random_weights=True, device='cpu')
         if ready:
             model.supervision.ready.fill_(True)
             for level, branch in model.supervision.branches.items():

@@ -46,7 +46,7 @@ def test_a_small_config(tool, tmp_path, monkeypatch, capsys, write_video):
     for name in 'ab':
         write_video(tmp_path / f'{name}.mp4', [10, 90, 200, 30])
     (tmp_path / 'c.py').write_text(CONFIG)
-    model, _ = load_retriever('c.py', None, device='cpu')
+    model, _ = load_retriever('c.py', None, random_weights=True, device='cpu')
     given = ['cost.py', 'c.py', '--steps', '1', '--device', 'cpu', '--out', 'cost.json']
     monkeypatch.setattr(sys, 'argv', given)
     tool['main']()

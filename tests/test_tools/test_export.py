@@ -56,7 +56,7 @@ def corpus(tmp_path_factory, write_video):
         write_video(folder / f'{name}.mp4', [40 + 15 * number, 60 + 10 * number])
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        model, cfg = load_retriever('config.py', None, device='cpu')
+        model, cfg = load_retriever('config.py', None, random_weights=True, device='cpu')
         texts = encode_texts(model, cfg, ['b', 'c', 'd'])
         states = Queries(texts.levels, *[torch.arange(1, 4)] * 2).state()
         torch.save(dict(state_dict=model.state_dict()), 'bare.pth')

@@ -77,7 +77,10 @@ def session(path):
 @torch.no_grad()
 def test_the_tool_and_what_the_json_says(folder):
     """Zero-shot (meanP): raw files through the graphs, by the json alone."""
-    code, printed = run_tool(folder, 'deployment/export_onnx.py', 'config.py', '--out', 'out')
+    tool = 'deployment/export_onnx.py', 'config.py', '--out', 'out'
+    code, printed = run_tool(folder, *tool)
+    assert code == 1 and 'no pretrained weights for encoder.frames' in printed
+    code, printed = run_tool(folder, *tool, '--random-weights')
     assert code == 0, printed
     assert "out/videos.onnx: video ['batch', 4, 3, 16, 16], frame_mask ['batch', 4]" in printed
     said = json.loads((folder / 'out/retriever.json').read_text())
@@ -96,7 +99,7 @@ def test_the_tool_and_what_the_json_says(folder):
     (v,) = session('out/videos.onnx').run(None, dict(video=frames, frame_mask=masks))
     (t,) = session('out/texts.onnx').run(None, dict(text=ids, text_mask=ids != 0))
 
-    model, cfg = load_retriever('config.py', None, device='cpu')
+    model, cfg = load_retriever('config.py', None, random_weights=True, device='cpu')
     expected = vectors(model, encode_videos(model, cfg, [f'{n}.mp4' for n in 'abc']).levels)
     np.testing.assert_allclose(v, expected.numpy(), atol=1e-4)
     expected = vectors(model, encode_texts(model, cfg, words).levels)
@@ -116,7 +119,7 @@ def test_trained_encoders(folder, name):
     if name == 'clip2video':
         cfg.model.similarity.levels = ('global', 'aligned')
         cfg.model.encoder.max_frames = 5
-    model, _ = load_retriever(cfg, None, device='cpu')
+    model, _ = load_retriever(cfg, None, random_weights=True, device='cpu')
     said = onnx_export.export_onnx(model, cfg, folder / 'out', checkpoint='dir/epoch_3.pth')
     assert said['checkpoint'] == 'epoch_3.pth'
     for kind in ('video', 'text'):
@@ -135,7 +138,7 @@ def test_trained_encoders(folder, name):
 
 
 def export(cfg, folder):
-    model, _ = load_retriever(cfg, None, device='cpu')
+    model, _ = load_retriever(cfg, None, random_weights=True, device='cpu')
     return onnx_export.export_onnx(model, cfg, folder)
 
 
@@ -188,7 +191,7 @@ def test_sides_of_features_and_unknown_lengths(folder):
     cfg = load_config('config.py')
     cfg.model.encoder.frames = dict(type='FeatureFrames', in_dim=16)
     cfg.model.data_preprocessor = dict(type='VideoTextDataPreprocessor')
-    model, _ = load_retriever(cfg, None, device='cpu')
+    model, _ = load_retriever(cfg, None, random_weights=True, device='cpu')
     data = cfg.test_dataloader.dataset
     assert onnx_export.video_side(model, data) == ('video', (4, 16), None)
     assert onnx_export.text_side(model, data) == ('text', (9,), 49408)

@@ -45,7 +45,17 @@ def read(path):
 
 
 def extract(folder, *arguments):
-    return run_tool(folder, 'extract_features.py', 'config.py', '--out', 'features', *arguments)
+    options = ('--out', 'features', '--random-weights')
+    return run_tool(folder, 'extract_features.py', 'config.py', *options, *arguments)
+
+
+@pytest.mark.parametrize('tower, options', [('frames', ()), ('text', ('--texts',))])
+def test_random_features_are_asked_for(folder, tower, options):
+    code, printed = run_tool(
+        folder, 'extract_features.py', 'config.py', '--out', 'features', *options
+    )
+    assert code == 1 and f'names no pretrained weights for encoder.{tower}, so that' in printed
+    assert '--random-weights' in printed and not (folder / 'features').exists()
 
 
 @pytest.mark.parametrize('kind', ['npy', 'hdf5'])
@@ -122,6 +132,7 @@ def test_nothing_is_written_outside_the_folder(folder, write_video, kind):
     write_video(folder.parent / 'outsider.mp4', [0, 9])
     code, printed = run_tool(
         folder, 'extract_features.py', 'config.py', '--out', 'deep/features', '--format', kind,
+        '--random-weights',
         '--cfg-options', "test_dataloader.dataset.names=['../outsider']",
     )  # fmt: skip
     assert code == 1 and 'Traceback' not in printed
@@ -153,7 +164,8 @@ def test_words_of_all_texts(folder):
     (folder / 'config.py').write_text(f"_base_ = ['base.py']\n{changed}")
     for name in NAMES:
         (folder / f'{name}.mp4').unlink()
-    code, printed = extract(folder, '--texts')
+    tool = 'extract_features.py', 'config.py', '--out', 'features'
+    code, printed = run_tool(folder, *tool, '--texts')
     assert code == 0, printed
     assert '3 texts to do, 0 are there' in printed
     load = LoadTextFeatures(str(folder / 'features'))

@@ -212,7 +212,7 @@ def test_captions_as_a_model_has_them(tool, tmp_path):
         step.words = str(tmp_path)
     config.model.encoder.frames.update(in_dim=8, dim=8)
     config.model.encoder.text.update(dim=8, words=50, pretrained=None)
-    model, config = load_retriever(config, None, device='cpu')
+    model, config = load_retriever(config, None, random_weights=True, device='cpu')
     encoder = tool['judging.encoded'].Encoder(model, config)
     own = [*FLICKR8K_IMAGES['test'].values()]
     groups = dict(texts=[c[2:3] for c in own], items=[c[:2] for c in own], learn=[['unseen']])

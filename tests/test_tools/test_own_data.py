@@ -195,14 +195,16 @@ def test_the_page_can_be_followed_with_broken_files_in_the_folder(tools, folder)
 
 
 def test_a_model_without_pretrained_weights_needs_a_checkpoint(tools, folder):
-    options = own('table=captions.csv', 'videos=my_clips', 'pretrained=None')
+    options = own('table=captions.csv', 'videos=my_clips', 'pretrained=False')
     code, printed = tools(folder, 'test', *options)
     assert code == 1 and 'own_clip4clip.py names no pretrained weights' in printed
 
 
-def test_what_is_random_is_said(tools, folder):
+def test_what_is_random_is_refused_or_said(tools, folder):
     options = own('table=captions.csv', 'videos=my_clips', config='own_dvtr_c2v')
     code, printed = tools(folder, 'test', *options)
+    assert code == 1 and 'names no pretrained weights for encoder.difference' in printed
+    code, printed = tools(folder, 'test', '--random-weights', *options)
     assert code == 0, printed
     assert 'Nothing pretrained fills encoder.difference' in ' '.join(printed.split())
 

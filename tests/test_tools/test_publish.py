@@ -39,7 +39,7 @@ def publish(tmp_path, monkeypatch, capsys):
     (tmp_path / 'mine.py').write_text(CONFIG)
     (tmp_path / 'run.log').write_text(LOG)
     (tmp_path / 'metrics.json').write_text(json.dumps({'retrieval/rsum': 123.4}))
-    model, _ = load_retriever('mine.py', None, device='cpu')
+    model, _ = load_retriever('mine.py', None, random_weights=True, device='cpu')
     with torch.no_grad():
         model.encoder.frames.weight.fill_(0.625)
     write_plain(dict(state_dict=model.state_dict()), 'best.pth')

@@ -35,7 +35,7 @@ def corpus(tmp_path_factory, write_video):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         for seed in (3, 4):
-            model, _ = load_retriever('config.py', None, device='cpu')
+            model, _ = load_retriever('config.py', None, random_weights=True, device='cpu')
             generator = torch.Generator().manual_seed(seed)
             weights = {
                 name: torch.randn(value.shape, generator=generator)

@@ -58,7 +58,7 @@ def run(tool, root, tmp_path, monkeypatch, capsys):
         monkeypatch.chdir(tmp_path)
         content = CONFIG.format(root=root, knobs=KNOBS, supervision=supervision)
         (tmp_path / 'config.py').write_text(content)
-        model, _ = load_retriever('config.py', None, device='cpu')
+        model, _ = load_retriever('config.py', None, random_weights=True, device='cpu')
         torch.save(dict(state_dict=model.state_dict()), 'weights.pth')
         arguments = ('config.py', 'weights.pth', *arguments)
         monkeypatch.setattr(sys, 'argv', [TOOL, *arguments])

@@ -43,7 +43,7 @@ def run(tool, corpus, tmp_path, monkeypatch, capsys):
     def call(*arguments, config=CONFIG, options=()):
         options = {'test_dataloader.dataset.text_pipeline.0.vocab_file': corpus[0], **dict(options)}
         cfg = load_config(str(config), {**options, 'test_dataloader.num_workers': 0})
-        model, cfg = load_retriever(cfg, None, device='cpu')
+        model, cfg = load_retriever(cfg, None, random_weights=True, device='cpu')
         torch.save(dict(state_dict=model.state_dict()), tmp_path / 'weights.pth')
         written = [f'{key}={value}' for key, value in options.items()]
         argv = [TOOL, str(config), 'weights.pth', *map(str, arguments)]

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import numpy as np
 import open_clip
@@ -12,8 +13,10 @@ from PIL import Image
 
 from children import ROOT, run_tool
 from mmvtr import registry
+from mmvtr.apis import load_retriever
 from mmvtr.datasets import read_frames
 from mmvtr.engine.zero_shot import pretrained_parts, untrained_parts
+from mmvtr.storage import write_plain
 from mmvtr.utils import load_config, register_all_modules
 
 CONFIGS = sorted((ROOT / 'configs').glob('zeroshot_*.py'))
@@ -109,7 +112,7 @@ def test_a_transform_by_one_option(folder):
 def test_a_random_model_is_refused(folder):
     code, printed = run_tool(folder, 'test.py', 'r.py')
     assert code == 1 and 'Traceback' not in printed
-    assert 'names no pretrained weights' in printed and '--random-weights' in printed
+    assert 'clip has a config and no weights' in printed
     code, printed = run_tool(folder, 'test.py', 'r.py', '--random-weights')
     assert code == 0, printed
     assert 'random in encoder.frames, encoder.text' in protocol(printed)
@@ -117,9 +120,31 @@ def test_a_random_model_is_refused(folder):
     assert code == 1 and '--random-weights is for a test without a checkpoint' in printed
 
 
+@pytest.mark.parametrize(
+    'part, options',
+    [
+        ('position', ('weights=clip.pt', 'model.encoder.aggregator=transformer')),
+        (
+            'text',
+            ('model.encoder.frames.pretrained=clip.pt', 'model.encoder.text.pretrained=False'),
+        ),
+        (
+            'frames',
+            ('model.encoder.text.pretrained=clip.pt', 'model.encoder.frames.pretrained=False'),
+        ),
+    ],
+)
+def test_what_is_random_beside_pretrained_towers_is_refused(folder, part, options):
+    code, printed = run_tool(folder, 'test.py', 'r.py', '--cfg-options', *options)
+    printed = ' '.join(printed.split())
+    assert code == 1 and 'Traceback' not in printed
+    assert f'names no pretrained weights for encoder.{part}' in printed
+    assert '--cfg-options weights=FILE' in printed and '--random-weights' in printed
+
+
 def test_what_is_random_beside_pretrained_towers_is_said(folder):
     code, printed = run_tool(
-        folder, 'test.py', 'r.py', *WEIGHTS,
+        folder, 'test.py', 'r.py', '--random-weights', *WEIGHTS,
         'model.encoder.aggregator=transformer', 'model.encoder.temporal_layers=1',
     )  # fmt: skip
     assert code == 0, printed
@@ -129,7 +154,53 @@ def test_what_is_random_beside_pretrained_towers_is_said(folder):
 
 def test_a_file_that_is_not_there(folder):
     code, printed = run_tool(folder, 'test.py', 'r.py', '--cfg-options', 'weights=gone/clip.pt')
-    assert code == 1 and "pretrained='gone/clip.pt': there is no such file" in printed
+    assert code == 1 and 'Traceback' not in printed
+    assert "pretrained='gone/clip.pt': there is no such file" in printed
+
+
+def test_a_tag_without_a_network_is_one_sentence(folder, monkeypatch):
+    monkeypatch.setenv('HF_ENDPOINT', 'http://127.0.0.1:9')
+    monkeypatch.setenv('HF_HUB_CACHE', str(folder / 'cache'))
+    code, printed = run_tool(
+        folder, 'test.py', 'r.py', '--cfg-options', 'weights=openai',
+        'model.encoder.frames.model=ViT-B-32-quickgelu',
+    )  # fmt: skip
+    assert code == 1 and 'Traceback' not in printed
+    (said,) = [line for line in printed.splitlines() if line.startswith('error: ')]
+    assert "the weights 'openai' of 'ViT-B-32-quickgelu'" in said and 'downloaded' in said
+    assert '(here: --cfg-options weights=FILE)' in said and printed.rstrip().endswith(said)
+
+
+def test_the_weights_of_the_folder(folder):
+    """As open_clip's create_model takes them; those that are named come before them."""
+    shutil.copyfile(folder / 'clip.pt', folder / 'clip' / 'open_clip_pytorch_model.bin')
+    code, printed = run_tool(folder, 'test.py', 'r.py', '--work-dir', 'own')
+    assert code == 0, printed
+    assert 'random in' not in protocol(printed)
+    code, printed = run_tool(folder, 'test.py', 'r.py', '--work-dir', 'named', *WEIGHTS)
+    assert code == 0, printed
+    own, named = (np.load(folder / name / 'scores_test.npy') for name in ('own', 'named'))
+    np.testing.assert_array_equal(own, named)
+
+
+def test_a_checkpoint_needs_no_weights_of_the_folder(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    cfg = load_config('r.py')
+    with pytest.raises(FileNotFoundError, match='clip has a config and no weights'):
+        load_retriever(cfg, None, device='cpu')
+    model, _ = load_retriever(cfg, None, random_weights=True, device='cpu')
+    weights = {f'module._orig_mod.{name}': x for name, x in model.state_dict().items()}
+    write_plain(dict(state_dict=weights), 'mine.pth')
+    code, printed = run_tool(folder, 'test.py', 'r.py', 'mine.pth')
+    assert code == 0 and "its names begin with 'module._orig_mod.'" in printed, printed
+    next(iter(weights.values())).fill_(torch.nan)
+    write_plain(dict(state_dict=weights), 'mine.pth')
+    code, printed = run_tool(folder, 'test.py', 'r.py', 'mine.pth')
+    assert code == 1 and 'mine.pth: 1 of its ' in printed and 'Traceback' not in printed
+    cfg.model.encoder.frames.pretrained = False
+    cfg.model.encoder.text.pretrained = 'clip.pt'
+    with pytest.raises(ValueError, match='no pretrained weights for encoder.frames, so that'):
+        load_retriever(cfg, None, device='cpu')
 
 
 def test_pretrained_parts_and_the_rest():
@@ -141,6 +212,8 @@ def test_pretrained_parts_and_the_rest():
     assert [*pretrained_parts(named)] == ['encoder.frames', 'objectives.1']
     for members in (dict(member=named), dict(members=[named, named])):
         assert set(pretrained_parts(members)) == {'encoder.frames', 'objectives.1'}
+    projected = dict(encoder=dict(text=dict(type='TransformersText', model='bert', dim=8)))
+    assert [*pretrained_parts(projected)] == ['encoder.text.transformer']
     register_all_modules()
     random = dict(
         type='VideoTextRetriever',
@@ -153,6 +226,9 @@ def test_pretrained_parts_and_the_rest():
     assert untrained_parts(several, {'encoder.frames'}) == ['encoder.text']
     assert untrained_parts(several, {'encoder.frames', 'encoder.text'}) == []
     assert untrained_parts(several, set()) == ['encoder.frames', 'encoder.text']
+    part = {'encoder.frames', 'encoder.text.transformer', 'encoder.text.token_embedding'}
+    left = ['ln_final', 'positional_embedding', 'text_projection']
+    assert sorted(untrained_parts(several, part)) == [f'encoder.text.{name}' for name in left]
 
 
 @pytest.mark.parametrize('path', CONFIGS, ids=lambda path: path.stem)

@@ -39,7 +39,7 @@ def parse_args() -> argparse.Namespace:
     add(
         '--scores', metavar='FILE', help='.npy of ScoresFileHook or of another model: no model runs'
     )
-    add('--random-weights', action='store_true', help='without a checkpoint: draw a random model')
+    add('--random-weights', action='store_true', help='without a checkpoint: parts may be random')
     add('--work-dir', help='for the log; default work_dirs/<config name>')
     parser.add_cfg_options()
     args = parser.parse_one_checkpoint()

@@ -25,6 +25,7 @@ def parse_args() -> argparse.Namespace:
         nargs='?',
         help='default: (pretrained) weights as the config builds them',
     )
+    add('--random-weights', action='store_true', help='without a checkpoint: parts may be random')
     add('--out', required=True, metavar='DIR', type=output_folder, help='folder to write')
     parser.add_cfg_options()
     return parser.parse_one_checkpoint()
@@ -40,7 +41,9 @@ def main() -> None:
     from mmvtr.onnx_export import export_onnx, need_packages
 
     need_packages()
-    model, _ = load_retriever(cfg, args.checkpoint, device='cpu')
+    model, _ = load_retriever(
+        cfg, args.checkpoint, random_weights=args.random_weights, device='cpu'
+    )
     said = export_onnx(model, cfg, args.out, checkpoint=args.checkpoint)
     for kind in ('video', 'text'):
         side = said[kind]

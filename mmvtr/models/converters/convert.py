@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from mmvtr.models.converters.ce import build_ce, ce_prefixes
 from mmvtr.models.converters.official_models import build_official
 from mmvtr.models.retriever import VideoTextRetriever
+from mmvtr.storage.weights import refuse_not_finite, unwrapped
 
 _CLIP = {
     'clip.logit_scale': 'temperature.log_scale',
@@ -91,6 +92,7 @@ def convert_checkpoint(
         ``configs/_base_/ce.py`` with ``sequential`` and ``padded``.
 
     Raises:
+        RuntimeError: weights that are not finite, or stand behind different wrappers.
         ValueError: keys that are unknown, missing or of another shape, all of them listed.
     """
     steps = {name: torch.zeros((), dtype=torch.long) for name in STEPS.get(method, ())}
@@ -122,11 +124,15 @@ def official_retriever(
             ``'ce'`` those of :func:`~mmvtr.models.converters.ce.build_ce`.
 
     Raises:
-        ValueError: see :func:`convert_checkpoint`; position rows that are too few; names that are
-            not those of CE's experts.
+        RuntimeError, ValueError: see :func:`convert_checkpoint`; position rows that are too few;
+            names that are not those of CE's experts.
     """
     if method not in METHODS:
         raise ValueError(f'method must be one of {sorted(METHODS)}, not {method!r}')
+    official = ('ce.', 'pooling.', 'text_pooling.') if method == 'ce' else tuple(PREFIXES[method])
+    source = f'the {method} checkpoint'
+    state = unwrapped(state, lambda name: name.startswith(official), source)
+    refuse_not_finite(state, source)
     if method == 'ce':
         prefixes = ce_prefixes(state, untold.get('experts'))
     else:

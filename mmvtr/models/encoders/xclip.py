@@ -25,15 +25,16 @@ class XCLIPEncoder(nn.Module):
         num_frames: that a video must have.
 
     Raises:
-        ValueError: a model of another type.
-        RuntimeError: the model is neither a local folder nor cached nor can it be downloaded.
+        ValueError, RuntimeError: as of
+            :class:`~mmvtr.models.towers.transformers_dual.TransformersFrames`.
     """
 
     level_names = ('global',)
 
     def __init__(self, model: str | dict) -> None:
         super().__init__()
-        dual = load_dual(model, ('xclip',))
+        read = ('vision_model', 'mit', 'visual_projection', 'text_model', 'text_projection')
+        dual = load_dual(model, ('xclip',), used=read)
         self.num_frames = dual.config.vision_config.num_frames
         self.dim = dual.config.projection_dim
         self.vision_model, self.mit = dual.vision_model, dual.mit

@@ -14,7 +14,7 @@ from mmvtr.functional.precision import at_least_float32
 from mmvtr.models.layers.pooling import masked, unit
 from mmvtr.models.target import LocalBatch, Target
 from mmvtr.models.towers.base import check_text
-from mmvtr.models.towers.transformers_text import load_transformer
+from mmvtr.models.towers.transformers_weights import load_transformer
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
 
@@ -47,7 +47,8 @@ class CrossCaptioning(nn.Module):
         loss_weight: lambda, for a ranking loss that is summed over the batch.
 
     Raises:
-        ValueError: an unknown support or a temperature that is not positive.
+        ValueError: an unknown support, a temperature that is not positive, or a file that lacks
+            weights of the decoder.
         RuntimeError: the decoder can be neither found nor downloaded.
     """
 
@@ -65,8 +66,8 @@ class CrossCaptioning(nn.Module):
             raise ValueError(f"support must be 'cross', 'identity' or 'full', not {support!r}")
         if not temperature > 0:
             raise ValueError(f'temperature must be positive, not {temperature}')
-        self.t5 = load_transformer(decoder, 'AutoModelForSeq2SeqLM')
-        self.t5.encoder = None  # the videos stand in for it
+        self.t5 = load_transformer(decoder, 'AutoModelForSeq2SeqLM', used=_without_encoder)
+        _without_encoder(self.t5)
         self.projection = nn.Linear(dim, self.t5.config.d_model)
         self.support = support
         self.temperature = temperature
@@ -125,6 +126,11 @@ class CrossCaptioning(nn.Module):
         labels = text.masked_fill(~mask, -100)  # what cross_entropy leaves out
         logits = at_least_float32(logits).flatten(0, 1)
         return F.cross_entropy(logits, labels.flatten(), reduction='sum')
+
+
+def _without_encoder(t5: nn.Module) -> list[nn.Module]:
+    t5.encoder = None  # the videos stand in for it
+    return [t5]
 
 
 def bottleneck(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Literal
 
 from open_clip.modified_resnet import ModifiedResNet
 from open_clip.timm_model import TimmModel
@@ -21,7 +21,8 @@ class OpenCLIPFrames(Tower):
         model: open_clip name (OpenAI's weights need a quickgelu variant:
             ``'ViT-B-16-quickgelu'``, ``'RN50-quickgelu'``), ``local-dir:FOLDER`` or config dict,
             see :func:`~mmvtr.open_clip_configs.model_config`.
-        pretrained: tag, local checkpoint of the whole CLIP, or None for random weights.
+        pretrained: tag, or local checkpoint of the whole CLIP; None: those of the folder, and of
+            any other model random ones; False: random ones, also of a folder.
         frozen: no gradients, always in eval mode.
         grad_checkpointing: recompute activations in the backward pass (not for ResNets, and not
             for all networks of timm).
@@ -40,7 +41,7 @@ class OpenCLIPFrames(Tower):
     def __init__(
         self,
         model: str | dict,
-        pretrained: Optional[str] = None,
+        pretrained: str | Literal[False] | None = None,
         *,
         frozen: bool = False,
         grad_checkpointing: bool = False,

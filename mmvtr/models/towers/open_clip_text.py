@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Literal
 
 import torch
 from open_clip.hf_model import HFTextEncoder
@@ -44,7 +44,7 @@ class OpenCLIPText(Tower):
     def __init__(
         self,
         model: str | dict,
-        pretrained: Optional[str] = None,
+        pretrained: str | Literal[False] | None = None,
         *,
         frozen: bool = False,
         grad_checkpointing: bool = False,

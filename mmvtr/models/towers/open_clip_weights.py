@@ -10,22 +10,23 @@ import os
 import ssl
 import urllib.error
 import urllib.request
-import warnings
-import zipfile
-from typing import NamedTuple, Optional
+from pathlib import Path
+from typing import Literal, NamedTuple, Optional
 
 import open_clip
-import torch
 from huggingface_hub import constants, try_to_load_from_cache
-from open_clip.model import convert_to_custom_text_state_dict
-from torch import Tensor, nn
+from torch import nn
 
-from mmvtr.open_clip_configs import model_config, preprocessings, tag_config
-from mmvtr.storage import read_plain
+from mmvtr.models.towers.open_clip_files import is_torchscript, load_file
+from mmvtr.open_clip_configs import FOLDER, model_config, preprocessings, tag_config
 
 _HUB_FILES = ('open_clip_model.safetensors', 'open_clip_pytorch_model.bin')
-#: Of formats that hold arrays only.
-_SAFE_SUFFIXES = ('.safetensors', '.npz', '.npy')
+#: How open_clip calls the weights in a folder, the first of which it takes.
+_FOLDER_FILES = (
+    'open_clip_model.safetensors', 'open_clip_pytorch_model.safetensors',
+    'open_clip_pytorch_model.bin', 'open_clip_pytorch_model.pth',
+    'model.safetensors', 'pytorch_model.bin', 'pytorch_model.pth', 'model.pth',
+)  # fmt: skip
 _FILE_SUFFIXES = ('.pt', '.pth', '.bin', '.safetensors', '.npz')
 
 
@@ -42,30 +43,61 @@ class OpenCLIP(NamedTuple):
     std: Optional[tuple[float, ...]]
 
 
-def build_open_clip(model: str | dict, pretrained: Optional[str] = None) -> OpenCLIP:
+def build_open_clip(model: str | dict, pretrained: str | Literal[False] | None = None) -> OpenCLIP:
     """Build a CLIP and load its weights.
 
     Args:
         model: see :func:`~mmvtr.open_clip_configs.model_config`.
         pretrained: tag of that model (``'openai'``), local checkpoint of a whole CLIP (in
-            open_clip's or OpenAI's own format), or None for random weights.
+            open_clip's or OpenAI's own format), or None: the weights in the folder of
+            ``local-dir:FOLDER``, as ``open_clip.create_model`` has them, and random ones of any
+            other model.  False: random ones, also of a folder.
 
     Raises:
         ValueError: unknown model or tag, QuickGELU mismatch, or weights of another model.
-        FileNotFoundError: ``pretrained`` looks like a file and is none.
+        FileNotFoundError: ``pretrained`` looks like a file and is none; a folder without weights.
         RuntimeError: the tag, or the config of a text tower of transformers, cannot be downloaded.
     """
     config = model_config(model)
-    path, tag = pretrained, None
-    if pretrained is not None and not os.path.isfile(pretrained):
-        tag = _checked_tag(model, pretrained, config)
-        path = _fetch(model, pretrained, tag)
+    path, tag = pretrained or None, None
+    if pretrained is None and isinstance(model, str) and model.startswith(FOLDER):
+        path = str(folder_weights(Path(model.removeprefix(FOLDER))))
+    elif path is not None and not os.path.isfile(path):
+        tag = _checked_tag(model, path, config)
+        path = _fetch(model, path, tag)
     clip = _build(config)
     if path is not None:
-        if _is_torchscript(path) and not config.get('quick_gelu', False):
+        if is_torchscript(path) and not config.get('quick_gelu', False):
             raise ValueError(f"{path} is OpenAI's, trained with QuickGELU: use a quickgelu model")
-        _load(clip, path, name=model if isinstance(model, str) else 'the given config')
+        load_file(clip, path, name=model if isinstance(model, str) else 'the given config')
     return OpenCLIP(clip, config['embed_dim'], *_mean_and_std(model, tag, weights=path is not None))
+
+
+def folder_weights(folder: Path) -> Path:
+    """The file of weights that ``open_clip.create_model`` takes of a folder.
+
+    Raises:
+        FileNotFoundError: there is none.
+        ValueError: there are several, and none has a name that open_clip knows.
+    """
+    for name in _FOLDER_FILES:
+        if (folder / name).is_file():
+            return folder / name
+    ends = ('.safetensors', '.bin', '.pth')
+    found = sorted(path for path in folder.iterdir() if path.suffix in ends)
+    if not found:
+        raise FileNotFoundError(
+            f'{folder} has a config and no weights ({", ".join(_FOLDER_FILES[:3])} ...): put them '
+            "there, name a file of them (pretrained='FILE'), or ask for random weights "
+            '(pretrained=False)'
+        )
+    if len(found) > 1:
+        names = ', '.join(path.name for path in found[:3])
+        raise ValueError(
+            f'{folder} has several files of weights, {names}{", ..." * (len(found) > 3)}: name one '
+            f"of them (pretrained='{found[0]}'), or call it {_FOLDER_FILES[0]}"
+        )
+    return found[0]
 
 
 def _mean_and_std(
@@ -126,14 +158,14 @@ def _fetch(model: str, tag: str, config: dict) -> str:
             _check_network()
         return open_clip.download_pretrained(config)
     except Exception as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise RuntimeError(
             f'the weights {tag!r} of {model!r} ({repository or config.get("url")}) are neither in '
-            f'the Hugging Face cache ({constants.HF_HUB_CACHE}) nor can they be downloaded: '
-            f'{error}. Either\n'
-            '  - fill the cache on a machine with network, and copy it here: python -c "import '
-            f'open_clip; open_clip.create_model({model!r}, {tag!r})"\n'
-            "  - or set pretrained='/path/to/checkpoint' for the frame and the text tower\n"
-            '  - or set pretrained=None for random weights'
+            f'the Hugging Face cache ({constants.HF_HUB_CACHE}) nor can they be downloaded '
+            f"({reason[:120]}): give a local file of them (pretrained='FILE.pt', of the frame and "
+            'the text tower), or fill the cache on a machine with network and copy it here (python '
+            f'-c "import open_clip; open_clip.create_model({model!r}, {tag!r})"), or set '
+            'pretrained=None for random weights'
         ) from error
 
 
@@ -148,35 +180,3 @@ def _check_network() -> None:
         # The client may have certificates of its own.
         if not isinstance(error.reason, ssl.SSLError):
             raise
-
-
-def _load(clip: nn.Module, path: str, *, name: str) -> None:
-    try:
-        if _is_torchscript(path):
-            clip.load_state_dict(_torchscript_state(path))
-        else:
-            if not path.endswith(_SAFE_SUFFIXES):
-                # open_clip reads it as plain data too, but where that raises a TypeError, again
-                # without the check.  What passes here passes there.
-                read_plain(path, kind='pretrained')
-            open_clip.load_checkpoint(clip, path)
-    except (RuntimeError, KeyError, AttributeError) as error:
-        reason = str(error)[:300]  # it may list every key
-        raise ValueError(f'{path} does not hold weights of {name}: {reason}') from error
-
-
-def _is_torchscript(path: str) -> bool:
-    """Whether a file is an archive like OpenAI's own ``ViT-B-16.pt``."""
-    if not zipfile.is_zipfile(path):
-        return False
-    with zipfile.ZipFile(path) as archive:
-        return any(name.endswith('/constants.pkl') for name in archive.namelist())
-
-
-def _torchscript_state(path: str) -> dict[str, Tensor]:
-    with warnings.catch_warnings():
-        warnings.simplefilter('ignore', FutureWarning)  # of torch.jit.load
-        state = torch.jit.load(path, map_location='cpu').state_dict()
-    for key in ('input_resolution', 'context_length', 'vocab_size'):
-        state.pop(key, None)
-    return convert_to_custom_text_state_dict(state)

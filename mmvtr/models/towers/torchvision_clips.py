@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from mmvtr.models.towers.base import Tower
 from mmvtr.registry import MODELS
-from mmvtr.storage import read_plain
+from mmvtr.storage.weights import check_weights, read_checkpoint, unwrapped
 from mmvtr.video_models import video_model, weights_of
 
 #: Where a model has the layer that names the classes, which goes; the widest input of it is D.
@@ -83,21 +83,14 @@ class TorchvisionClips(Tower):
 
     def _load(self, model: str, pretrained: str) -> None:
         path = _local(model, pretrained)
-        state = read_plain(path, kind='weights')
-        if isinstance(state, dict) and isinstance(state.get('model'), dict):  # of its training code
-            state = state['model']
-        if not isinstance(state, dict) or not all(torch.is_tensor(x) for x in state.values()):
-            raise ValueError(f'weights {str(path)[-200:]}: expected tensors by name')
-        state = {key: x for key, x in state.items() if not key.startswith(f'{self.head}.')}
+        state = read_checkpoint(path, kind='weights')['state_dict']
         own = self.net.state_dict()
-        wrong = sorted(own.keys() ^ state.keys())
-        wrong += sorted(k for k in own.keys() & state.keys() if own[k].shape != state[k].shape)
-        if wrong:
-            raise ValueError(
-                f'weights {str(path)[-200:]} are not those of {model!r}: {len(wrong)} of '
-                f'{len(own)} tensors are missing, unknown or of another shape, e.g. {wrong[:3]}'
-            )
-        self.net.load_state_dict(state)
+        state = unwrapped(state, own.__contains__, path)
+        state = {key: x for key, x in state.items() if not key.startswith(f'{self.head}.')}
+        try:
+            self.net.load_state_dict(check_weights(self.net, state, path))
+        except RuntimeError as error:
+            raise ValueError(f'pretrained weights of {model!r}: {error}') from error
 
 
 def _width(head: nn.Module) -> int:

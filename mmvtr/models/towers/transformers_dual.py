@@ -7,7 +7,7 @@ from typing import Optional, Sequence
 from torch import Tensor, nn
 
 from mmvtr.models.towers.base import Tower, check_frames, check_text
-from mmvtr.models.towers.transformers_text import load_transformer
+from mmvtr.models.towers.transformers_weights import load_transformer
 from mmvtr.registry import MODELS
 
 
@@ -28,15 +28,20 @@ class TransformersFrames(Tower):
             None of a dict.
 
     Raises:
-        ValueError: a model of another type.
-        RuntimeError: the model is neither a local folder nor cached nor can it be downloaded.
+        ValueError: a model of another type; a file that lacks weights of the tower, or has others.
+        RuntimeError: see :func:`~mmvtr.models.towers.transformers_weights.load_transformer`.
     """
 
     def __init__(
         self, model: str | dict, *, frozen: bool = False, grad_checkpointing: bool = False
     ) -> None:
         super().__init__(frozen=frozen)
-        dual = load_dual(model, ('clip', 'siglip'), grad_checkpointing=grad_checkpointing)
+        dual = load_dual(
+            model,
+            ('clip', 'siglip'),
+            used=('vision_model', 'visual_projection'),
+            grad_checkpointing=grad_checkpointing,
+        )
         config = dual.config.vision_config
         self.vision_model = dual.vision_model
         self.projection = getattr(dual, 'visual_projection', None) or nn.Identity()
@@ -82,8 +87,12 @@ class TransformersDualText(Tower):
         grad_checkpointing: bool = False,
     ) -> None:
         super().__init__(frozen=frozen)
-        types = ('clip', 'siglip', 'xclip')
-        dual = load_dual(model, types, grad_checkpointing=grad_checkpointing)
+        dual = load_dual(
+            model,
+            ('clip', 'siglip', 'xclip'),
+            used=('text_model', 'text_projection'),
+            grad_checkpointing=grad_checkpointing,
+        )
         self.config = dual.config.text_config
         self.text_model = dual.text_model
         self.padded = dual.config.model_type == 'siglip'
@@ -123,15 +132,29 @@ class TransformersDualText(Tower):
 
 
 def load_dual(
-    model: str | dict | nn.Module, types: Sequence[str], *, grad_checkpointing: bool = False
+    model: str | dict | nn.Module,
+    types: Sequence[str],
+    *,
+    used: Sequence[str],
+    grad_checkpointing: bool = False,
 ) -> nn.Module:
     """A dual encoder of transformers, of one of ``types``; one that is built passes through.
 
+    Args:
+        model: as in :class:`TransformersDualText`.
+        types: of model.
+        used: names of its parts that are read, where it has them; others need no weights.
+        grad_checkpointing: recompute activations in the backward pass.
+
     Raises:
-        ValueError: of another.
-        RuntimeError: see :func:`~mmvtr.models.towers.transformers_text.load_transformer`.
+        ValueError: of another type; see also below.
+        RuntimeError: see :func:`~mmvtr.models.towers.transformers_weights.load_transformer`.
     """
-    dual = model if isinstance(model, nn.Module) else load_transformer(model)
+
+    def parts(whole: nn.Module) -> list[nn.Module]:
+        return [getattr(whole, name) for name in used if hasattr(whole, name)]
+
+    dual = model if isinstance(model, nn.Module) else load_transformer(model, used=parts)
     if dual.config.model_type not in types:
         raise ValueError(
             f'{str(model)[:80]} is a model of type {dual.config.model_type!r}, not of '

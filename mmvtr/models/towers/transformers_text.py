@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from mmvtr.models.towers.base import Tower, check_text
+from mmvtr.models.towers.transformers_weights import load_transformer
 from mmvtr.registry import MODELS
 
 
@@ -29,7 +30,8 @@ class TransformersText(Tower):
         grad_checkpointing: recompute activations in the backward pass.
 
     Raises:
-        RuntimeError: the model is neither a local folder nor cached nor can it be downloaded.
+        RuntimeError, ValueError: the model cannot be found, or its file lacks weights of the
+            encoder, see :func:`~mmvtr.models.towers.transformers_weights.load_transformer`.
     """
 
     def __init__(
@@ -41,10 +43,15 @@ class TransformersText(Tower):
         grad_checkpointing: bool = False,
     ) -> None:
         super().__init__(frozen=frozen)
-        self.transformer = _encoder(load_transformer(model))
+        self.transformer = _encoder(load_transformer(model, used=lambda whole: [_encoder(whole)]))
         if grad_checkpointing:
             self.transformer.gradient_checkpointing_enable()
-        width = self.transformer.config.hidden_size
+        width = getattr(self.transformer.config, 'hidden_size', None)
+        if width is None:
+            raise ValueError(
+                f'{str(model)[:80]} is a model of type {self.transformer.config.model_type!r}, no '
+                'text encoder: of a dual encoder take TransformersDualText'
+            )
         self.dim = width if dim is None else dim
         self.text_projection = nn.Identity() if dim is None else nn.Linear(width, dim)
         self.freeze_if_asked()
@@ -106,35 +113,9 @@ class TransformersText(Tower):
         )
 
 
-def load_transformer(model: str | dict, kind: str = 'AutoModel') -> nn.Module:
-    """A transformers model by name or from a config.
-
-    Args:
-        model: name on the hub, local folder, or a dict for ``AutoConfig.for_model``, which gives
-            random weights.
-        kind: the auto class of transformers that knows it.
-
-    Raises:
-        RuntimeError: the model is neither a local folder nor cached nor can it be downloaded.
-    """
-    import transformers  # takes seconds, and only configs with such a model need it
-
-    auto = getattr(transformers, kind)
-    if not isinstance(model, str):
-        return auto.from_config(transformers.AutoConfig.for_model(**model))
-    try:
-        return auto.from_pretrained(model, dtype=torch.float32)
-    except OSError as error:
-        raise RuntimeError(
-            f'transformers cannot load {model!r} ({error}). It is neither a local folder nor '
-            'in the Hugging Face cache, or the hub cannot be reached: give a local folder '
-            "with config.json and weights, or a dict(model_type='bert', ...) for random "
-            'weights'
-        ) from error
-
-
 def _encoder(transformer: nn.Module) -> nn.Module:
-    if transformer.config.is_encoder_decoder:
+    # Of a folder of the encoder alone (T5EncoderModel) the config says that there is no decoder.
+    if transformer.config.is_encoder_decoder or hasattr(transformer, 'decoder'):
         transformer = transformer.get_encoder()
     # The pooler reads the first token only; we pool ourselves, and unused parameters break DDP.
     if hasattr(transformer, 'pooler'):

@@ -209,6 +209,26 @@ def test_what_a_whole_checkpoint_needs(lost):
         convert_checkpoint(state, 'clip2video')
 
 
+@pytest.mark.parametrize('start', ['module.', '_orig_mod.', 'module.model.'])
+def test_names_behind_wrappers(start):
+    state = official('meanP')
+    found = convert_checkpoint({start + key: x for key, x in state.items()}, 'clip4clip')
+    expected = convert_checkpoint(state, 'clip4clip')
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[key], x) for key, x in expected.items())
+    with pytest.raises(RuntimeError, match='behind different wrappers'):
+        convert_checkpoint(state | {start + key: x for key, x in state.items()}, 'clip4clip')
+
+
+@pytest.mark.parametrize('value', [float('nan'), float('inf')])
+@pytest.mark.parametrize('key', ['clip.logit_scale', 'clip.visual.proj', 'clip.ln_final.bias'])
+def test_numbers_that_are_none(key, value):
+    state = official('meanP')
+    state[key] = torch.full_like(state[key], value)
+    with pytest.raises(RuntimeError, match=f'1 of its .* are not finite .*{key}'):
+        convert_checkpoint(state, 'clip4clip')
+
+
 def test_another_method():
     with pytest.raises(ValueError, match='unknown: .*weight_center'):
         convert_checkpoint(official('clip2video'), 'clip4clip')

@@ -278,7 +278,7 @@ def test_the_end_is_a_word_also_where_it_pads(folder_of):
 
 def test_padding_is_read_by_the_tower_and_is_no_word(folder_of, tmp_path):
     model = folder_of('siglip2')
-    text = OpenCLIPText(model).eval()
+    text = OpenCLIPText(model, pretrained=False).eval()
     inputs = batch_of(model, SENTENCES)
     assert inputs['text_mask'].sum(1).tolist() == [5, 2, 12]
     before = text(*inputs.values())[1]
@@ -310,7 +310,8 @@ def test_clips_tokens_are_those_of_before():
 @pytest.mark.parametrize('name', ['siglip', 'coca', 'roberta'])
 def test_gradients_reach_all_that_counts(name, folder_of):
     model = folder_of(name)
-    text, saving = OpenCLIPText(model), OpenCLIPText(model, grad_checkpointing=True)
+    text = OpenCLIPText(model, False)
+    saving = OpenCLIPText(model, False, grad_checkpointing=True)
     saving.load_state_dict(text.state_dict())
     inputs = batch_of(model, SENTENCES)
     for tower in (text, saving):
@@ -319,12 +320,12 @@ def test_gradients_reach_all_that_counts(name, folder_of):
     for (key, p), q in zip(text.named_parameters(), saving.parameters()):
         assert p.grad is not None, key
         torch.testing.assert_close(p.grad, q.grad)
-    frozen = OpenCLIPText(model, frozen=True).train()
+    frozen = OpenCLIPText(model, False, frozen=True).train()
     assert not any(p.requires_grad for p in frozen.parameters())
 
 
 def test_checkpointing_of_timms_networks(folder_of):
-    frames = OpenCLIPFrames(folder_of('siglip'), grad_checkpointing=True)
+    frames = OpenCLIPFrames(folder_of('siglip'), False, grad_checkpointing=True)
     frames(torch.randn(2, 3, 160, 160)).sum().backward()
     assert frames.visual.trunk.grad_checkpointing
     model = dict(KINDS['mobileclip'][0], embed_dim=32)
@@ -387,8 +388,8 @@ def test_a_retriever_normalises_as_its_tower(folder_of, tmp_path):
         data_preprocessor=dict(type='mmvtr.VideoTextDataPreprocessor', mean=None, std=None),
         encoder=dict(
             type='mmvtr.CLIP4Clip',
-            frames=dict(type='mmvtr.OpenCLIPFrames', model=model),
-            text=dict(type='mmvtr.OpenCLIPText', model=model),
+            frames=dict(type='mmvtr.OpenCLIPFrames', model=model, pretrained=False),
+            text=dict(type='mmvtr.OpenCLIPText', model=model, pretrained=False),
         ),
         similarity=dict(type='mmvtr.CosineSimilarity'),
         losses={},

@@ -263,8 +263,7 @@ def frozen(k: int, member: Union[dict, nn.Module]) -> nn.Module:
         weights = read_checkpoint(checkpoint)['state_dict']
         with torch.random.fork_rng(devices=[]):  # a student's weights are those of its own seed
             member = MODELS.build(cfg)
-        check_weights(member, weights, checkpoint)
-        member.load_state_dict(weights)
+        member.load_state_dict(check_weights(member, weights, checkpoint))
     shortlist = getattr(member.similarity, 'shortlist', None)
     if shortlist is not None:
         raise ValueError(

@@ -1,0 +1,185 @@
+"""Models of transformers whose weights are all their file's.
+
+transformers makes random what a file lacks, and leaves out what it has too much; here both are
+errors that name it.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import re
+import sys
+from contextlib import contextmanager
+from typing import Any, Callable, Iterable, Iterator, Sequence
+
+import torch
+from mmengine.logging import print_log
+from torch import Tensor, nn
+
+from mmvtr.storage.weights import first_of, refuse_not_finite, wrapper_before
+
+
+def load_transformer(
+    model: str | dict,
+    kind: str = 'AutoModel',
+    *,
+    used: Callable[[nn.Module], Iterable[nn.Module]] = lambda whole: [whole],
+) -> nn.Module:
+    """A transformers model by name or from a config.
+
+    What stands in the file and is no weight of it may only be of a head that transformers knows for
+    this type of model (BERT's ``cls.predictions``), which the log says; so it does of names behind
+    wrappers (``module.``, ``0.auto_model.``).
+
+    Args:
+        model: name on the hub, local folder, or a dict for ``AutoConfig.for_model``, which gives
+            random weights.
+        kind: the auto class of transformers that knows it.
+        used: parts of the built model that are read; nothing else has to be in the file.
+
+    Raises:
+        RuntimeError: the model is neither a local folder nor cached nor can it be downloaded, its
+            files are damaged, or weights stand there twice or are not finite.
+        ValueError: weights are missing, unexpected or of another shape (names them).
+    """
+    import transformers  # takes seconds, and only configs with such a model need it
+
+    auto = getattr(transformers, kind)
+    if not isinstance(model, str):
+        return auto.from_config(transformers.AutoConfig.for_model(**model))
+    with _quiet():
+        found, told = _read(auto, model)
+        mapping = _renaming(found, told, model)
+        if mapping:
+            found, told = _read(auto, model, mapping)
+        weights = found.state_dict(keep_vars=True)
+        read = {id(x) for part in used(found) for x in part.state_dict(keep_vars=True).values()}
+        weights = {name: x for name, x in weights.items() if id(x) in read}
+        _refuse_lacking(found, told, weights, model)
+        _refuse_unexpected(found, told['unexpected_keys'], model)
+    refuse_not_finite(weights, model)
+    return found
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without transformers' own report of what it has made random."""
+    from transformers.utils import logging as theirs
+
+    level = theirs.get_verbosity()
+    theirs.set_verbosity_error()
+    try:
+        yield
+    finally:
+        theirs.set_verbosity(level)
+
+
+def _read(
+    auto: type, model: str, mapping: dict[str, str] | None = None
+) -> tuple[nn.Module, dict[str, Any]]:
+    """The model, and names that are ``missing_keys``, ``unexpected_keys``, ``mismatched_keys``."""
+    try:
+        return auto.from_pretrained(
+            model,
+            dtype=torch.float32,
+            key_mapping=mapping,
+            ignore_mismatched_sizes=True,  # they are refused below, by name
+            output_loading_info=True,
+        )
+    except OSError as error:
+        raise RuntimeError(
+            f'transformers cannot load {model!r} ({error}). It is neither a local folder nor '
+            'in the Hugging Face cache, or the hub cannot be reached: give a local folder '
+            "with config.json and weights, or a dict(model_type='bert', ...) for random "
+            'weights'
+        ) from error
+    except Exception as error:  # a damaged file can raise anything
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise RuntimeError(
+            f'transformers cannot load {model!r}: {reason[:200]}; fetch or save its files again'
+        ) from error
+
+
+def _renaming(found: nn.Module, told: dict[str, Any], model: str) -> dict[str, str]:
+    """Of names behind wrappers, patterns of what goes; mostly none."""
+    own = found.state_dict(keep_vars=True)
+    base = '' if hasattr(found, found.base_model_prefix) else f'{found.base_model_prefix}.'
+    lacking = {id(own[name]) for name in _lacking(told) if name in own}
+    loaded = [name for name, x in own.items() if id(x) not in lacking]
+    start = wrapper_before(
+        [*loaded, *sorted(told['unexpected_keys'])],
+        lambda name: name in own or name.removeprefix(base) in own,
+        model,
+    )
+    # A head's base first: the first pattern that fits is the only one.
+    return {f'^{re.escape(start + b)}': '' for b in dict.fromkeys((base, ''))} if start else {}
+
+
+def _lacking(told: dict[str, Any]) -> list[str]:
+    """Names that transformers has made random."""
+    # With their shapes since transformers 5.
+    shapes = [x if isinstance(x, str) else x[0] for x in told['mismatched_keys']]
+    return sorted([*told['missing_keys'], *shapes])
+
+
+def _refuse_lacking(
+    found: nn.Module, told: dict[str, Any], weights: dict[str, Tensor], model: str
+) -> None:
+    missing, lacking = set(told['missing_keys']), set(_lacking(told))
+    # Tied weights once, by their first name.
+    first = {id(x): name for name, x in reversed(weights.items()) if name in lacking}
+    names = sorted(first.values())
+    if names:
+        kinds = {
+            'missing': [name for name in names if name in missing],
+            'of another shape': [name for name in names if name not in missing],
+        }
+        said = ', '.join(f'{kind} ({len(n)}): {first_of(n)}' for kind, n in kinds.items() if n)
+        raise ValueError(
+            f'{model} does not hold all weights of its {type(found).__name__}, {said}: they would '
+            'be random; give a folder of the whole model, as its save_pretrained writes it'
+        )
+
+
+def _refuse_unexpected(found: nn.Module, names: Iterable[str], model: str) -> None:
+    # Older versions have stored these numbers 0, 1, 2 ...
+    left = sorted(name for name in names if not name.endswith('position_ids'))
+    strange = _of_no_head(found, left)
+    if strange:
+        raise ValueError(
+            f'{model} holds weights that are none of its {type(found).__name__}, unexpected '
+            f'({len(strange)}): {first_of(strange)}: its config.json is of another model, or they '
+            "are to be left out, as that class's from_pretrained and save_pretrained do"
+        )
+    if left:
+        said = f'{model}: {len(left)} weights of heads are not read: {first_of(left)}'
+        print_log(said, 'current', logging.INFO)
+
+
+def _of_no_head(found: nn.Module, names: Sequence[str]) -> list[str]:
+    """Names that no model of transformers on the same config has."""
+    from transformers import PreTrainedModel
+
+    base = f'{found.base_model_prefix}.'
+    left = list(names)
+    for kind in list(vars(sys.modules[type(found).__module__]).values()):
+        if not left:
+            break
+        if not (isinstance(kind, type) and issubclass(kind, PreTrainedModel)):
+            continue
+        if kind is type(found) or kind.config_class is not type(found.config):
+            continue
+        try:
+            with torch.device('meta'):
+                other = kind(copy.deepcopy(found.config))
+        except Exception:  # not every head can be built of every config: then it explains nothing
+            continue
+        known = other.state_dict().keys()
+        left = [name for name in left if not {_renamed(name), base + _renamed(name)} & known]
+    return left
+
+
+def _renamed(name: str) -> str:
+    """TensorFlow's words for LayerNorm, which older files have, as transformers reads them."""
+    return re.sub(r'\.gamma$', '.weight', re.sub(r'\.beta$', '.bias', name))
