@@ -117,8 +117,8 @@ FAULTS = {
         "'missing': [],",
     ), (
         'mmvtr/apis.py',
-        'model.load_state_dict(weights)',
-        'model.load_state_dict(weights, strict=False)',
+        'model.load_state_dict(check_weights(model, weights, checkpoint))',
+        'model.load_state_dict(check_weights(model, weights, checkpoint), strict=False)',
     )),
     'a digit of the digest does not count': _fault('flips', (
         'mmvtr/storage/seal.py',

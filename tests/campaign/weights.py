@@ -20,7 +20,7 @@ import toy
 from campaign.trial import Trial
 from mmvtr.apis import load_retriever
 from mmvtr.models.towers.open_clip_weights import build_open_clip
-from mmvtr.models.towers.transformers_dual import TransformersFrames
+from mmvtr.models.towers.transformers_dual import TransformersDualText, TransformersFrames
 
 SMALL = dict(layers=1, width=8, heads=1)
 OPEN_CLIP = dict(
@@ -80,6 +80,11 @@ def _clip_folder(weights: Weights, folder: Path) -> Path:
     return folder
 
 
+def _both_towers(path: Path) -> nn.Module:
+    towers = dict(frames=TransformersFrames(str(path)), text=TransformersDualText(str(path)))
+    return nn.ModuleDict(towers)
+
+
 def readers(folder: Path) -> dict[str, Reader]:
     """By row."""
     config = Config.fromfile(toy.write_config(folder))
@@ -98,8 +103,8 @@ def readers(folder: Path) -> dict[str, Reader]:
         'transformers folder': Reader(
             model.state_dict(),
             _clip_folder,
-            lambda path: TransformersFrames(str(path)),
-            {name: name.removeprefix('visual_') for name in frames},
+            _both_towers,
+            {name: 'frames.' + name.removeprefix('visual_') for name in frames},
         ),
     }
 
