@@ -152,9 +152,9 @@ def test_without_data_it_says_what_is_missing(tmp_path):
     ],
 )
 def test_wrong_value_is_named(tmp_path, write_video, option, message):
-    videos = [dict(video_id=v, split='train') for v in ('video0', *TEST)]
+    videos = [dict(video_id=v, split='train') for v in ('video0', 'video1', *TEST)]
     sentences = [dict(caption='a', video_id=v['video_id'], sen_id=i) for i, v in enumerate(videos)]
     pairs = [dict(key='ret0', vid_key='msr', video_id=TEST[0], sentence='b')]
-    write(tmp_path, videos, sentences, ['video0'], pairs, write_video)
+    write(tmp_path, videos, sentences, ['video0', 'video1'], pairs, write_video)
     code, printed = run(tmp_path, option)
     assert code != 0 and message in printed
