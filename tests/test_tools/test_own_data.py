@@ -41,6 +41,7 @@ SAID = [
     ('export_index', r'index: 20 videos of the whole set, raw scores'),
     ('search', r'a dog runs\n +1  (more/)?clip\d+  [-\d.]+  my_clips/'),
     ('search', r'index: 21 videos, 1 of them new'),
+    ('search', r'index: 21 videos.*1 removed'),
     ('find_moments', r'a dog runs\n +1  (more/)?clip\d+  [-\d.]+  \d\.\d-\d\.\d s  my_clips/'),
     ('export_bank', r'bank.pth: 15 texts and 14 videos of the train set'),
     ('export_index', r'debiased: 4 videos of the test set, sinkhorn with 15 texts'),
@@ -63,7 +64,8 @@ def commands() -> list[list[str]]:
     name, value = shlex.split(own)[0].split('=', 1)
     assert name == 'own'
     lines = [line.removeprefix('python -m mmvtr ') for line in lines if line != own]
-    return [shlex.split(f'{line.replace("$own", value)} {quick(line)}') for line in lines]
+    lines = [line.partition('  #')[0].replace('$own', value) for line in lines]
+    return [shlex.split(f'{line} {quick(line)}') for line in lines]
 
 
 def quick(line: str) -> str:
