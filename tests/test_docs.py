@@ -23,6 +23,7 @@ PAGES = [
     *(ROOT / name for name in ('README.md', 'CONTRIBUTING.md', 'CHANGELOG.md')),
     *sorted((ROOT / 'docs').glob('*.md')),
     *sorted((ROOT / 'docs/tutorials').glob('*.md')),
+    *sorted((ROOT / 'docs/reproduce').glob('*.md')),
 ]
 #: Where a path of a page may start, and of which the project's own files do.
 STARTS = (ROOT, ROOT / 'mmvtr', ROOT / 'docs')

@@ -16,7 +16,6 @@ from mmengine.dist import (
     broadcast_object_list,
     gather_object,
     get_dist_info,
-    get_world_size,
 )
 from mmengine.model import is_model_wrapper
 from mmengine.runner import BaseLoop, Runner
@@ -26,6 +25,13 @@ from torch.utils.data import DataLoader, Dataset
 from mmvtr.datasets.video_text import LENGTHS
 from mmvtr.engine.evaluation import Encoded, Evaluation, encode_batch, to_device
 from mmvtr.engine.part_of_set import Part, counted, left_out_of, part_of
+from mmvtr.engine.protocol import (
+    checkpoint_in_words,
+    frames_from,
+    models_in_words,
+    precision,
+    training_protocol,
+)
 from mmvtr.evaluation import (
     Metric,
     Report,
@@ -35,7 +41,7 @@ from mmvtr.evaluation import (
     transforms_table,
 )
 from mmvtr.functional.gaussian import geometric_sigma
-from mmvtr.registry import DATASETS, FUNCTIONS, LOOPS, METRICS, bare_name
+from mmvtr.registry import DATASETS, FUNCTIONS, LOOPS, METRICS
 from mmvtr.structures import Directed, Relation, cat_levels, take
 
 
@@ -233,7 +239,7 @@ class RetrievalLoop(BaseLoop):
         if evaluation.transformed:
             notes = '\n'.join(f'{name}: {note}' for name, note in evaluation.notes.items())
             tables += [transforms_table(self.report), notes]
-        tables.append(protocol_line(self._protocol(relation, videos, broken, part)))
+        tables.append(protocol_line(self._protocol(relation, texts, videos, broken, part)))
         shown = '\n\n'.join(tables)
         self.runner.logger.info(f'results on {self.mode}{self._ensemble()}\n\n{shown}\n')
         return {**self._numbers(evaluation), **(part.numbers() if part else {})}
@@ -256,12 +262,12 @@ class RetrievalLoop(BaseLoop):
     def _protocol(
         self,
         relation: Relation,
+        texts: Encoded,
         videos: Encoded,
         broken: Sequence[tuple[str, str]],
         part: Optional[Part],
     ) -> dict[str, Any]:
         info = self.dataloader.dataset.protocol()
-        chosen = self.runner.message_hub.get_info('chosen_on')
         missing = left_out.names if (left_out := left_out_of(self.dataloader.dataset)) else ()
         return {
             'set': ' '.join(filter(None, (info['dataset'], info['split']))),
@@ -273,10 +279,14 @@ class RetrievalLoop(BaseLoop):
             'tested on': part and part.in_words(),
             'broken and left out': counted([video_id for video_id, _ in broken]),
             'missing and left out': counted(missing),
+            'words a text': span(texts.lengths),
             'frames a video': span(videos.lengths),
+            'frames from': frames_from(self.runner.cfg.get(f'{self.mode}_dataloader')),
+            'precision': precision(self.runner, amp=self.amp),
             'ties': 'mean rank',
             **training_protocol(self.runner),
-            'checkpoint': chosen and f'chosen on {chosen}',
+            'model': models_in_words(self._model, self.runner.message_hub.get_info('ensemble')),
+            'checkpoint': checkpoint_in_words(self.runner) if self.mode == 'test' else None,
             'zero-shot:': self.runner.message_hub.get_info('zero_shot'),
             'seed': self.runner.seed,
         }
@@ -356,33 +366,6 @@ def text_queries_only(report: Report) -> Report:
         return {k: v for k, v in numbers.items() if k.partition('/')[2].startswith('t2v_')}
 
     return Report(rows(report.values), rows(report.chance), rows(report.ceiling))
-
-
-def training_protocol(runner: Runner) -> dict[str, Any]:
-    """Epoch unit and batch over all ranks of the run's training, as its config states them."""
-    loader = runner.cfg.get('train_dataloader')
-    if not loader or not loader.get('batch_size'):
-        return {}
-    batch, world = loader['batch_size'], get_world_size()
-    ranks = f' ({world} x {batch})' if world > 1 else ''
-    unit = loader['dataset'].get('epoch_unit', 'text')
-    environments = loader['dataset'].get('environments')
-    return {
-        'epoch': f'every {unit.replace("_", " ")}',
-        'batch': f'{batch * world}{ranks}',
-        'trained on': environments and in_words(environments),
-    }
-
-
-def in_words(component: dict) -> str:
-    """'LengthSplit(parts=2)'; of what reads the test set, that it does."""
-    given = [
-        f'{name}={in_words(value) if isinstance(value, dict) else value}'
-        for name, value in component.items()
-        if name not in ('type', '_scope_', 'test')
-    ]
-    source = ' with test statistics' if 'test' in component else ''
-    return f'{bare_name(component)}({", ".join(given)}){source}'
 
 
 def on_rank_0(function: Callable[[], Any]) -> Any:

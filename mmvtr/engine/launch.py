@@ -225,10 +225,12 @@ def load_best(runner: Runner, path: Union[str, Path]) -> None:
 
 
 def state_choice(runner: Runner, choices: Sequence[Optional[Choice]]) -> None:
-    """Let the protocol line say on what the tested checkpoints were chosen."""
+    """Let the protocol line say on what, and by what, the tested checkpoints were chosen."""
     sets = {choice and choice.on for choice in choices}
     stated = 'test' if 'test' in sets else 'val' if sets == {'val'} else None
     runner.message_hub.update_info('chosen_on', stated)
+    by = {choice.by for choice in choices if choice}
+    runner.message_hub.update_info('chosen_by', by.pop() if len(by) == 1 else None)
 
 
 def check_or_exit(model: nn.Module, path: Union[str, Path]) -> dict[str, Any]:

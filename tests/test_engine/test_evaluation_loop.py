@@ -3,7 +3,6 @@
 import json
 import logging
 import os
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,7 +22,6 @@ from mmvtr.engine.evaluation_loop import (
     RetrievalLoop,
     TwoPassLoader,
     span,
-    training_protocol,
 )
 from mmvtr.evaluation import (
     JudgedMetric,
@@ -427,18 +425,6 @@ def test_a_copy_for_the_cpu_keeps_nothing_else_alive():
     copy = to_cpu(view)
     assert copy.dtype == torch.float32 and copy.untyped_storage().nbytes() == 4 * 8 * 4
     assert to_cpu(torch.ones(2, dtype=torch.bool)).dtype == torch.bool
-
-
-def test_the_protocol_states_the_training():
-    dataset = dict(type='x', epoch_unit='video_with_all_texts')
-    runner = SimpleNamespace(cfg=dict(train_dataloader=dict(batch_size=32, dataset=dataset)))
-    said = {'epoch': 'every video with all texts', 'batch': '32', 'trained on': None}
-    assert training_protocol(runner) == said
-    like = dict(type='RemoveByLength', test=dict(type='y'), alpha=5)
-    dataset['environments'] = dict(type='RemoveRandom', like=like)
-    expected = 'RemoveRandom(like=RemoveByLength(alpha=5) with test statistics)'
-    assert training_protocol(runner)['trained on'] == expected
-    assert training_protocol(SimpleNamespace(cfg={})) == {}
 
 
 def test_span():

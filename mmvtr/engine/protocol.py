@@ -1,0 +1,130 @@
+"""What a result must state of its training and its model, for the protocol line."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Optional
+
+from mmengine.config import Config
+from mmengine.dist import get_world_size
+from mmengine.optim import OptimWrapper, OptimWrapperDict
+from mmengine.runner import BaseLoop, Runner
+from torch import nn
+
+from mmvtr.registry import bare_name
+
+#: What the first step of a video pipeline reads.
+SOURCES = dict(
+    LoadVideo='video',
+    LoadClips='video',
+    LoadFrames='JPEG',
+    LoadFeatures='features',
+    LoadExperts='features of experts',
+)
+SHORT = dict(float32='fp32', bfloat16='bf16', float16='fp16')
+
+
+def training_protocol(runner: Runner) -> dict[str, Any]:
+    """Epoch unit, batch over all ranks and optimizer of the run's training, as its config states
+    them."""
+    loader = runner.cfg.get('train_dataloader')
+    if not loader or not loader.get('batch_size'):
+        return {}
+    batch, world = loader['batch_size'], get_world_size()
+    ranks = f' ({world} x {batch})' if world > 1 else ''
+    unit = loader['dataset'].get('epoch_unit', 'text')
+    environments = loader['dataset'].get('environments')
+    return {
+        'epoch': f'every {unit.replace("_", " ")}',
+        'batch': f'{batch * world}{ranks}',
+        'optimizer': optimizer_in_words(runner.cfg),
+        'trained on': environments and in_words(environments),
+    }
+
+
+def optimizer_in_words(cfg: Mapping[str, Any]) -> Optional[str]:
+    """'AdamW, lr 0.0001'; None of a config without one, or with several."""
+    optimizer = (cfg.get('optim_wrapper') or {}).get('optimizer')
+    if not optimizer or 'type' not in optimizer:
+        return None
+    rate = optimizer.get('lr')
+    return bare_name(optimizer) + ('' if rate is None else f', lr {rate:g}')
+
+
+def precision(runner: Any, *, amp: bool) -> str:
+    """'bf16' in which texts and videos were encoded; of a process that trained, how it did so.
+
+    Args:
+        runner: its ``optim_wrapper`` has been built only if it trains.
+        amp: they were encoded in bfloat16.
+    """
+    tested = 'bf16' if amp else 'fp32'
+    wrapper = getattr(runner, 'optim_wrapper', None)
+    if not isinstance(wrapper, (OptimWrapper, OptimWrapperDict)):
+        return tested
+    trained = precision_of_training(runner.cfg)
+    return tested if trained == tested else f'{tested}, trained in {trained}'
+
+
+def precision_of_training(cfg: Mapping[str, Any]) -> str:
+    """'fp32', 'bf16' or 'fp16', by the config's optimizer wrapper."""
+    wrapper = cfg.get('optim_wrapper') or {}
+    kind = bare_name(wrapper) if 'type' in wrapper else 'OptimWrapper'
+    default = dict(AutocastOptimWrapper='bfloat16', AmpOptimWrapper='float16').get(kind, 'float32')
+    dtype = default if default == 'float32' else wrapper.get('dtype') or default
+    return SHORT.get(str(dtype).removeprefix('torch.'), str(dtype))
+
+
+def frames_from(loader: Optional[Mapping[str, Any]]) -> Optional[str]:
+    """'video', 'JPEG' or 'features': what a loader's config reads; None where it does not say."""
+    steps = ((loader or {}).get('dataset') or {}).get('video_pipeline')
+    if not isinstance(steps, (list, tuple)) or not steps or 'type' not in steps[0]:
+        return None
+    name = bare_name(steps[0])
+    return SOURCES.get(name, name)
+
+
+def models_in_words(model: nn.Module, members: Optional[list[str]]) -> str:
+    """'single', 'ensemble of 2', or of how many parts one training made the model.
+
+    Args:
+        model: without a distributed wrapper.
+        members: origins of an ensemble's checkpoints.
+    """
+    if members:
+        return f'ensemble of {len(members)}'
+    parts = getattr(model, 'members', None)
+    return 'single' if parts is None else f'single, {len(parts)} members'
+
+
+def checkpoint_in_words(runner: Any) -> Optional[str]:
+    """By what and on which set the weights were chosen, or which ones they are.
+
+    None where none was loaded, as in a zero-shot test.
+    """
+    info = runner.message_hub.get_info
+    if info('chosen_on'):
+        by = info('chosen_by')
+        return f'chosen on {info("chosen_on")}' + (f' by {by}' if by else '')
+    if info('zero_shot'):
+        return None
+    loop = getattr(runner, '_train_loop', None)
+    return f'epoch {loop.epoch}' if isinstance(loop, BaseLoop) else 'as given'
+
+
+def selection(cfg: Config) -> str:
+    """Before a training: which of its checkpoints will be tested."""
+    if cfg.get('val_dataloader') is None:
+        return 'the last epoch'
+    by = (cfg.default_hooks.get('checkpoint') or {}).get('save_best')
+    return f'best on val by {by}' if by else 'the last epoch'
+
+
+def in_words(component: dict) -> str:
+    """'LengthSplit(parts=2)'; of what reads the test set, that it does."""
+    given = [
+        f'{name}={in_words(value) if isinstance(value, dict) else value}'
+        for name, value in component.items()
+        if name not in ('type', '_scope_', 'test')
+    ]
+    source = ' with test statistics' if 'test' in component else ''
+    return f'{bare_name(component)}({", ".join(given)}){source}'

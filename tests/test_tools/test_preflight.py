@@ -1,0 +1,182 @@
+"""tools/preflight.py on miniatures: what it finds missing, and what it counts."""
+
+import argparse
+import re
+import runpy
+import sys
+
+import pytest
+
+from children import ROOT
+from miniatures import write_msrvtt
+from mmvtr.utils import load_config, register_all_modules
+from mmvtr.values import Written
+
+TINY = f"""
+_base_ = ['{ROOT}/configs/c2v_msrvtt_full.py']
+clip = dict(
+    embed_dim=16,
+    vision_cfg=dict(layers=1, width=16, head_width=8, patch_size=32, image_size=64),
+    text_cfg=dict(context_length=32, vocab_size=49408, width=16, heads=2, layers=1),
+)
+model = dict(
+    encoder=dict(
+        frames=dict(_delete_=True, type='OpenCLIPFrames', model=clip),
+        text=dict(_delete_=True, type='OpenCLIPText', model=clip),
+    )
+)
+"""
+HEADINGS = re.findall(
+    r'^## (.+)', (ROOT / 'docs/reproduce/sources.md').read_text(), flags=re.MULTILINE
+)
+
+
+@pytest.fixture(scope='module')
+def tool():
+    register_all_modules()
+    return runpy.run_path(str(ROOT / 'tools/preflight.py'))
+
+
+@pytest.fixture
+def run(tool, tmp_path, monkeypatch, capsys):
+    """Runs the tool in a folder that has all files of a small MSR-VTT."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'tiny.py').write_text(TINY)
+    root = tmp_path / 'data/msrvtt'
+    (root / 'videos').mkdir(parents=True)
+    write_msrvtt(root)
+    for number in range(5):
+        (root / 'videos' / f'video{number}.mp4').touch()
+
+    def run(*given):
+        monkeypatch.setattr(sys, 'argv', ['preflight.py', 'tiny.py', *given])
+        with pytest.raises(SystemExit) as ended:
+            tool['main']()
+        return ended.value.code, capsys.readouterr().out
+
+    return run
+
+
+def one_line(printed):
+    return re.sub(r'\s+', ' ', printed)
+
+
+def test_nothing_is_missing(run):
+    code, printed = run('--gpus', '2', '--memory', '80')
+    assert code == 0 and 'nothing is missing' in printed and 'to do' not in printed
+    lines = printed.splitlines()
+    assert len(lines) <= 32 and max(map(len, lines)) <= 100
+    rows = [line.split()[0] for line in lines[2:] if line[:1].strip() and line != lines[-1]]
+    expected = 'train val test weights batch memory steps hours protocol paper'.split()
+    assert rows == expected
+    said = one_line(printed)
+    assert 'train there: 2 videos, 6 texts' in said
+    assert '128 a step = 2 x 64 (train_dataloader.batch_size=64)' in said
+    assert 'best on val by retrieval/rsum; frames from video; AdamW, lr 0.0001' in said
+    assert 'an estimate' in said and 'no number is known of this config' in said
+
+
+def test_files_are_missing(run, tmp_path):
+    (tmp_path / 'data/msrvtt/videos/video0.mp4').unlink()
+    code, printed = run()
+    said = one_line(printed)
+    assert code == 1 and 'train MISSING' in said and 'test there' in said
+    assert 'docs/reproduce/sources.md#msr-vtt' in said
+    for path in (tmp_path / 'data/msrvtt').glob('*.json'):
+        path.unlink()
+    code, printed = run()
+    assert code == 1 and one_line(printed).count('MISSING') == 3
+    assert printed.count('sources.md#msr-vtt') == 1  # said once
+
+
+def test_weights_are_missing(run, tmp_path):
+    key = 'model.encoder.frames.pretrained'
+    code, printed = run('--cfg-options', f'{key}=weights/none.pt')
+    assert code == 1 and 'weights/none.pt MISSING' in printed and 'sources.md#weights' in printed
+    (tmp_path / 'none.pt').touch()
+    code, printed = run('--cfg-options', f'{key}=none.pt')
+    assert code == 0 and 'none.pt there' in printed
+
+
+@pytest.mark.parametrize(
+    ('given', 'found', 'what'),
+    [
+        ([3], '126 items a step, 128', '--gpus 2 train_dataloader.batch_size=64'),
+        ([7], '126 items a step, 128', '--gpus 4 train_dataloader.batch_size=32'),
+        ([256], '256 items a step, 128', '--gpus 128 train_dataloader.batch_size=1'),
+        ([4, 'train_dataloader.batch_size=16'], '64 items', ': train_dataloader.batch_size=32'),
+        ([2, 'optim_wrapper.accumulative_counts=3'], '126', 'accumulative_counts=1'),
+        (
+            [3, 'optim_wrapper.accumulative_counts=4'],
+            '120',
+            '--gpus 2 train_dataloader.batch_size=16',
+        ),
+    ],
+)
+def test_a_batch_that_does_not_fit(tool, given, found, what):
+    gpus, *options = given
+    options = {key: Written(value) for key, value in (o.split('=') for o in options)}
+    cfg = load_config(str(ROOT / 'configs/c2v_msrvtt_full.py'), options)
+    args = argparse.Namespace(gpus=gpus, cfg_options=options)
+    _, (said,) = tool['batch'](cfg, args, [])
+    assert said.startswith(found) and said.endswith(what)
+
+
+def test_a_batch_that_does_not_fit_ends_with_status_1(run):
+    code, printed = run('--gpus', '3')
+    assert code == 1 and '--gpus 2 train_dataloader.batch_size=64' in one_line(printed)
+
+
+def test_a_card_that_is_too_small(run):
+    more = ['--cfg-options', 'auto_scale_lr.base_batch_size=65536']
+    code, printed = run('--memory', '1', *more)
+    assert code == 1 and 'do not fit into 1' in one_line(printed)
+    code, printed = run('--memory', '100000', *more)
+    assert code == 0
+
+
+@pytest.mark.parametrize(
+    'config',
+    [
+        'c2v_msvd',
+        'dvtr_c2v_vatex',
+        'uatvr_vitb16_didemo',
+        'c2v_lsmdc',
+        'arl_tvr_clip_paper',
+        'arl_activitynet_i3d',
+        'arl_charades_clip',
+        'causal_hgr_epic',
+        'hgr_youcook2',
+    ],
+)
+def test_other_sets_say_where_their_files_are_from(tool, config, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = []
+    to_do = list(tool['files'](load_config(str(ROOT / f'configs/{config}.py')), rows))
+    assert to_do and all(said.startswith('MISSING') for _, said in rows)
+    anchors = {heading.lower().replace(' ', '-') for heading in HEADINGS}
+    assert all(re.search(r'sources\.md#([\w-]+)', what).group(1) in anchors for what in to_do)
+
+
+def test_numbers_of_papers(tool):
+    paper = tool['paper']
+    assert paper('dvtr_c2v_msrvtt').startswith('reported (DVTR, Table III): t2v R@1 52, ')
+    assert paper('causal_hgr_epic').endswith('mAP avg 41.58')
+    assert paper('dvtr_c2v_msrvtt_bert') == 'reported: no number found'
+    assert paper('mine') == 'no number is known of this config'
+
+
+def test_weights_that_configs_name(tool):
+    cfg = load_config(str(ROOT / 'configs/dvtr_hit_msrvtt.py'))
+    assert ['bert-base-uncased'] == [name for name, _ in tool['started_from'](cfg.model)]
+    cfg = load_config(str(ROOT / 'configs/uatvr_vitb16_msrvtt.py'))
+    names = {name for name, _ in tool['started_from'](cfg.model)}
+    assert names == {'ViT-B-16-quickgelu openai'}
+    cfg = load_config(str(ROOT / 'configs/causal_hgr_epic.py'))
+    assert 'data/epic/word_vectors.npy' in dict(tool['started_from'](cfg.model))
+
+
+def test_nothing_to_train(run, tmp_path):
+    (tmp_path / 'tiny.py').write_text("model = dict(type='mmvtr.Retriever')\n")
+    code, _ = run()
+    assert 'has no train_dataloader' in code
