@@ -183,7 +183,7 @@ def kill(pid: int) -> None:
 def offspring(pid: int) -> list[int]:
     try:
         return list(map(int, Path(f'/proc/{pid}/task/{pid}/children').read_text().split()))
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return []
 
 

@@ -1,5 +1,8 @@
 """Video models of torchvision as towers, and their windows: both are torchvision's own."""
 
+import re
+from math import nan
+
 import numpy as np
 import pytest
 import torch
@@ -154,6 +157,21 @@ def test_weights_of_a_file_and_of_the_cache(tmp_path, monkeypatch):
     own = trained.state_dict()
     assert all(torch.equal(x, own[key]) for key, x in loaded.net.state_dict().items())
     assert not any(p.requires_grad for p in loaded.parameters())
+    wrapped = {f'module.{key}': x for key, x in own.items()}  # its classes go, too
+    torch.save(dict(state_dict=wrapped), tmp_path / 'wrapped.pth')
+    loaded = TorchvisionClips('mc3_18', str(tmp_path / 'wrapped.pth'))
+    assert all(torch.equal(x, own[key]) for key, x in loaded.net.state_dict().items())
+    changes = {
+        'missing (1): layer4.1.conv2.1.bias': lambda w: w.pop('layer4.1.conv2.1.bias'),
+        'unexpected (1): layer5.weight': lambda w: w.update({'layer5.weight': torch.zeros(1)}),
+        'are not finite (NaN or infinite), stem.0.weight': lambda w: w['stem.0.weight'].fill_(nan),
+    }
+    for said, change in changes.items():
+        wrong = {key: x.clone() for key, x in own.items()}
+        change(wrong)
+        torch.save(wrong, tmp_path / 'wrong.pth')
+        with pytest.raises(ValueError, match=re.escape(said)):
+            TorchvisionClips('mc3_18', str(tmp_path / 'wrong.pth'))
     with pytest.raises(ValueError, match="of 'r2plus1d_18': .*mine.pth is not of this"):
         TorchvisionClips('r2plus1d_18', str(tmp_path / 'mine.pth'))
 
