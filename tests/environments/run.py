@@ -1,8 +1,9 @@
 """The short job in fresh environments: each Python that is there, lowest and newest dependencies.
 
 ``python tests/environments/run.py --newest`` tries the newest Python with the newest releases;
-``--all --page docs/compatibility.md`` tries every Python that ``python_requires`` admits with both
-ends, and writes a table of what was tried.  Nothing of this process' environment is used.
+``--ends --page docs/compatibility.md`` tries the lowest and the newest Python that
+``python_requires`` admits with both ends, and writes a table of what was tried; ``--all`` tries
+every Python that is there.  Nothing of this process' environment is used.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple, Optional
 
@@ -26,8 +28,8 @@ LOWEST = ('--resolution', 'lowest-direct', '--only-binary', ':all:', '--no-binar
 
 FIRST = """# Supported versions
 
-`python tests/environments/run.py --all --page docs/compatibility.md` makes this page. For each
-Python on the machine it makes a fresh environment with the lowest release of each direct dependency
+`python tests/environments/run.py --ends --page docs/compatibility.md` makes this page. For the
+lowest and the newest Python on the machine (`--all`: for each) it makes a fresh environment with the lowest release of each direct dependency
 that `setup.cfg` admits and that has a wheel for this Python, and another one with the newest
 releases that pip finds. In each it renders the planted corpus, trains DVTR for one epoch, tests the
 checkpoint, and reads ten clips frame by frame. Extras are not included: the test suite runs with
@@ -112,18 +114,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument('--newest', action='store_true', help='the newest Python alone')
-    which.add_argument('--all', action='store_true', help='all of them, at both ends')
+    which.add_argument('--ends', action='store_true', help='the lowest and the newest Python')
+    which.add_argument('--all', action='store_true', help='every Python')
+    parser.add_argument('--jobs', type=int, default=1, help='environments at a time (default: 1)')
     parser.add_argument('--page', type=Path, help='where to write the table')
     args = parser.parse_args()
     lowest = tuple(map(int, option('python_requires').lstrip('>=').split('.')))
     known = pythons(lowest)
+    every = list(known.values())
+    chosen = every[-1:] if args.newest else every if args.all else [every[0], every[-1]]
     ends = ('newest',) if args.newest else ('lowest', 'newest')
-    chosen = list(known.values())[-1:] if args.newest else list(known.values())
+    todo = [(python, end) for python in dict.fromkeys(chosen) for end in ends]
     tried = []
-    for python in chosen:
-        for end in ends:
-            tried.append(attempt(python, end))
-            one = tried[-1]
+    with ThreadPoolExecutor(args.jobs) as pool:
+        for one in pool.map(lambda pair: attempt(*pair), todo):
+            tried.append(one)
             print(f'Python {one.python}, {one.end}: {one.failure or "passes"}', flush=True)
     if args.page:
         args.page.write_text(page(tried))
