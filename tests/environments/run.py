@@ -29,11 +29,11 @@ LOWEST = ('--resolution', 'lowest-direct', '--only-binary', ':all:', '--no-binar
 FIRST = """# Supported versions
 
 `python tests/environments/run.py --ends --page docs/compatibility.md` makes this page. For the
-lowest and the newest Python on the machine (`--all`: for each) it makes a fresh environment with the lowest release of each direct dependency
-that `setup.cfg` admits and that has a wheel for this Python, and another one with the newest
-releases that pip finds. In each it renders the planted corpus, trains DVTR for one epoch, tests the
-checkpoint, and reads ten clips frame by frame. Extras are not included: the test suite runs with
-their newest releases.
+lowest and the newest Python on the machine (`--all`: for each) it makes a fresh environment with
+the lowest release of each direct dependency that `setup.cfg` admits and that has a wheel for this
+Python, and another one with the newest releases that pip finds. In each it renders the planted
+corpus, trains DVTR for one epoch, tests the checkpoint, and reads ten clips frame by frame. Extras
+are not included: the test suite runs with their newest releases.
 """
 
 
