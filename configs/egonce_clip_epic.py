@@ -24,3 +24,4 @@ model = dict(
     losses=dict(egonce=dict(type='EgoNCELoss', loss_weight=2.0)),
     temperature=dict(_delete_=True, type='Temperature', init=0.05),
 )
+default_hooks = dict(checkpoint=dict(save_best='relevance/avg_nDCG'))

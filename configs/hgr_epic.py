@@ -7,3 +7,4 @@ model = dict(
         text=dict(words=2000, pretrained='data/epic/word_vectors.npy'),
     )
 )
+default_hooks = dict(checkpoint=dict(save_best='relevance/avg_nDCG'))

@@ -3,3 +3,4 @@
 _base_ = ['c2v_msrvtt.py']
 
 model = dict(losses=dict(contrastive=dict(type='NormalizedContrastiveLoss', iterations=4)))
+default_hooks = dict(checkpoint=dict(save_best='sinkhorn/retrieval/rsum'))

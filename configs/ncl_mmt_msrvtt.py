@@ -7,3 +7,4 @@ model = dict(
     losses=dict(_delete_=True, contrastive=dict(type='NormalizedContrastiveLoss', iterations=4)),
     temperature=dict(type='Temperature', init=0.07),
 )
+default_hooks = dict(checkpoint=dict(save_best='sinkhorn/retrieval/rsum'))

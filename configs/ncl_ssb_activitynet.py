@@ -5,3 +5,4 @@ _base_ = ['ssb_activitynet.py']
 model = dict(
     losses=dict(_delete_=True, ncl=dict(type='NormalizedContrastiveLoss', loss_weight=15.0))
 )
+default_hooks = dict(checkpoint=dict(save_best='sinkhorn/retrieval/rsum'))

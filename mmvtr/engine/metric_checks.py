@@ -5,10 +5,11 @@ What a metric reports is found by asking it: for a small made set where everythi
 
 from __future__ import annotations
 
-from typing import Iterator, Optional
+from typing import Iterator, NamedTuple, Optional, Sequence, Union
 
 import torch
-from mmengine.hooks import CheckpointHook
+from mmengine.config import Config
+from mmengine.hooks import CheckpointHook, Hook
 from mmengine.model import is_model_wrapper
 from mmengine.runner import Runner
 from torch.utils.data import Dataset
@@ -18,6 +19,7 @@ from mmvtr.engine.config_checks import nearest
 from mmvtr.engine.evaluation import encode_batch, to_device
 from mmvtr.engine.evaluation_loop import RetrievalLoop, lengths
 from mmvtr.evaluation import Metric, evaluate
+from mmvtr.registry import HOOKS, METRICS
 from mmvtr.structures import Relation
 
 #: Fields of a relation that a dataset may lack, and what stands for "not known".
@@ -53,7 +55,7 @@ def _choice(runner: Runner, loop: RetrievalLoop) -> Iterator[str]:
         known = reported(runner, loop)
         if isinstance(hook, CheckpointHook) and wanted and known is not None:
             (key,) = wanted
-            if key not in known and not any(key.startswith(k) for k in known if k.endswith('/')):
+            if not is_reported(key, known):
                 yield (
                     f'default_hooks.checkpoint.save_best={key!r} is not among its numbers'
                     f'{nearest(key, known, otherwise=known)}'
@@ -66,19 +68,49 @@ def reported(runner: Runner, loop: RetrievalLoop) -> Optional[set[str]]:
     None if a hook may add others: one that sees evaluations and has no method
     ``reported(keys, runner) -> keys``, where ``keys`` are those of metrics that read scores alone.
     """
+    return _reported(loop.evaluator, runner.hooks, runner)
+
+
+def reported_by_config(cfg: Config, split: str = 'test') -> Optional[set[str]]:
+    """The same of a config's evaluation of a split, whose model and data are not built."""
+    listed = cfg[f'{split}_evaluator']
+    metrics = [METRICS.build(one) for one in (listed if isinstance(listed, list) else [listed])]
+    hooks = [HOOKS.build(hook) for hook in cfg.get('custom_hooks') or []]
+    members = cfg.model.get('copies') or len(cfg.model.get('members', ()))
+    return _reported(metrics, hooks, _Unbuilt(_Members((None,) * members)))
+
+
+class _Members(NamedTuple):
+    members: Sequence[None]
+
+
+class _Unbuilt(NamedTuple):
+    """As much of a runner as hooks read to say what they report."""
+
+    model: _Members
+
+
+def _reported(
+    metrics: Sequence[Metric], hooks: Sequence[Hook], runner: Union[Runner, _Unbuilt]
+) -> Optional[set[str]]:
     keys: set[str] = set()
     of_scores: set[str] = set()
-    for metric in loop.evaluator:
+    for metric in metrics:
         own = metric_keys(metric)
         keys |= own
         if set(metric.reads) == {'scores'}:
             of_scores |= own
-    for hook in runner.hooks:
+    for hook in hooks:
         if hasattr(hook, 'reported'):
             keys |= hook.reported(of_scores, runner)
         elif hasattr(hook, 'after_scoring') and not type(hook).__module__.startswith('mmvtr.'):
             return None
     return keys
+
+
+def is_reported(key: str, keys: set[str]) -> bool:
+    """Whether a key is among those that are reported, or below one that ends in '/'."""
+    return key in keys or any(key.startswith(one) for one in keys if one.endswith('/'))
 
 
 def metric_keys(metric: Metric) -> set[str]:

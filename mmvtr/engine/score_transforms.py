@@ -54,6 +54,8 @@ class TransformHook(Hook):
 
     #: Results are named so unless the config says otherwise.
     default_name: str
+    #: Where its queries come from; 'train_queue' is filled by a training alone.
+    source: Optional[str] = None
 
     def __init__(self, *, name: Optional[str] = None) -> None:
         self.name = name or self.default_name
@@ -99,7 +101,8 @@ class ScoreTransformHook(TransformHook):
     Raises:
         ValueError: an unknown source, a bank without a file, or a temperature that is not
             positive; as of :class:`TransformHook`.
-        RuntimeError: (at evaluation) no queries: nothing was ever pushed, or no queue hook.
+        RuntimeError: (before a test, at a validation) no queries: nothing was ever pushed, or no
+            queue hook.
     """
 
     def __init__(
@@ -113,9 +116,13 @@ class ScoreTransformHook(TransformHook):
         check_source(queries, SOURCES, bank_file=bank_file)
         check_temperature(temperature)
         super().__init__(name=name or self.default_name + ('_oracle' if queries == 'test' else ''))
-        self.queries = queries
+        self.queries = self.source = queries
         self.bank_file = bank_file
         self.temperature = temperature
+
+    def before_test(self, runner: Runner) -> None:
+        """See that its queries are there, before anything is encoded."""
+        self._stored(runner)
 
     def transform(self, scores: Tensor, bank: Bank, temperature: float) -> Tensor:
         """One direction: scores [Q, N] of queries with the gallery -> scores [Q, N]."""

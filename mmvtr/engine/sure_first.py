@@ -58,7 +58,8 @@ class SureFirstHook(TransformHook):
             an unknown ``written``, a bank without a file; (before a run) no training clip has two
             captions; (at evaluation) stored queries of another training set, as far as its layout
             tells.
-        RuntimeError: (at evaluation) no stored queries: nothing was ever pushed, or no queue hook.
+        RuntimeError: (before a test, at a validation) no stored queries: nothing was ever pushed,
+            or no queue hook.
     """
 
     default_name = 'sure_first'
@@ -82,7 +83,8 @@ class SureFirstHook(TransformHook):
         if places < 1:
             raise ValueError(f'places must be 1 or more, not {places}')
         self.captions = captions
-        self.written, self.bank_file = written, bank_file
+        self.written = self.source = written
+        self.bank_file = bank_file
         self.sure, self.temperature, self.places = sure, temperature, places
         self.witness = TASK_UTILS.build(dict(witness))
         self._data: Optional[VideoTextDataset] = None  # once it is read
@@ -92,6 +94,11 @@ class SureFirstHook(TransformHook):
         if self._data is None:
             self._data = read_training_set(self.captions)
             self.witness.learn(self._data.videos, self._data.texts)
+
+    def before_test(self, runner: Runner) -> None:
+        """See that stored texts are there, before anything is encoded."""
+        if self.written != 'gallery':
+            stored_queries(runner, self.written, bank_file=self.bank_file, name=self.name)
 
     def transformed(self, runner: Runner, evaluation: Evaluation) -> Directed:
         loop = runner.test_loop if evaluation.mode == 'test' else runner.val_loop

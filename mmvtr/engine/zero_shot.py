@@ -13,6 +13,7 @@ from mmengine.runner import Runner
 from torch import nn
 
 from mmvtr.engine.launch import bare
+from mmvtr.engine.score_transforms import TransformHook
 from mmvtr.models.towers.open_clip_weights import folder_weights
 from mmvtr.open_clip_configs import FOLDER
 from mmvtr.registry import bare_name
@@ -110,6 +111,8 @@ def pretrained_options(cfg: Config) -> str:
 def state_zero_shot(runner: Runner, *, random: bool = False) -> None:
     """Let the protocol line say that no checkpoint was loaded, and what of the model is random.
 
+    Transforms that read the train queue, which nothing has filled, are left out with a warning.
+
     Args:
         runner: with its model built.
         random: a model of which parts are random may be tested.
@@ -129,6 +132,24 @@ def state_zero_shot(runner: Runner, *, random: bool = False) -> None:
         stated += f', random in {", ".join(left[:3])}' + (', ...' if len(left) > 3 else '')
         print_log(f'Nothing pretrained fills {", ".join(left)}', 'current', logging.WARNING)
     runner.message_hub.update_info('zero_shot', stated)
+    _leave_out_readers_of_the_queue(runner)
+
+
+def _leave_out_readers_of_the_queue(runner: Runner) -> None:
+    names = []
+    for hook in list(runner.hooks):
+        if isinstance(hook, TransformHook) and hook.source == 'train_queue':
+            runner.hooks.remove(hook)
+            names.append(hook.name)
+    if names:
+        verb = 'is' if len(names) == 1 else 'are'
+        print_log(
+            f'{", ".join(names)} {verb} left out: the train queue is filled by a training, and '
+            'none has been; give a CHECKPOINT',
+            'current',
+            logging.WARNING,
+        )
+    runner.message_hub.update_info('left_out_transforms', names)
 
 
 def _reads_folder(model: dict[str, Any]) -> bool:

@@ -178,6 +178,17 @@ def test_a_small_queue_is_warned_of(runner, evaluation, caplog):
     assert '6 distinct video queries are fewer than the 7 items' in record.message
 
 
+@pytest.mark.parametrize('kind', ALL_HOOKS)
+def test_queries_are_looked_for_before_a_test(kind, runner):
+    empty = SimpleNamespace(hooks=[QueryQueueHook(size=3)], logger=runner.logger)
+    with pytest.raises(RuntimeError, match='was never filled'):
+        build(kind, queries='train_queue').before_test(empty)
+    with pytest.raises(FileNotFoundError, match='nowhere.pt does not exist'):
+        build(kind, queries='bank', bank_file='nowhere.pt').before_test(runner)
+    build(kind, queries='train_queue').before_test(runner)
+    build(kind, queries='test').before_test(empty)
+
+
 def test_it_never_falls_back(runner, evaluation):
     empty = SimpleNamespace(hooks=[QueryQueueHook(size=3)], logger=runner.logger)
     with pytest.raises(RuntimeError, match='queue of text and video queries was never filled'):

@@ -109,6 +109,48 @@ def test_a_transform_by_one_option(folder):
     assert 'sinkhorn_oracle/retrieval/t2v_R1' in json.loads((folder / 'm.json').read_text())
 
 
+QUEUES = """
+_base_ = ['r.py']
+custom_hooks = [dict(type='QueryQueueHook', size=8), {hooks}]
+"""
+
+
+@pytest.mark.parametrize(
+    ('hooks', 'left_out', 'kept'),
+    [
+        (
+            "dict(type='SinkhornHook', queries='train_queue'), "
+            "dict(type='InvertedSoftmaxHook', queries='train_queue'), "
+            "dict(type='SinkhornHook', queries='test')",
+            'sinkhorn, inverted_softmax are left out',
+            {'sinkhorn_oracle'},
+        ),
+        ("dict(type='QBNormHook', queries='train_queue', name='q')", 'q is left out', set()),
+        ("dict(type='DualSoftmaxHook', queries='test')", '', {'dual_softmax_oracle'}),
+    ],
+)
+def test_no_training_has_filled_the_queue(folder, hooks, left_out, kept):
+    (folder / 'q.py').write_text(QUEUES.format(hooks=hooks))
+    code, printed = run_tool(folder, 'test.py', 'q.py', '--out', 'm.json', *WEIGHTS)
+    assert code == 0, printed
+    said = [line for line in printed.splitlines() if 'left out' in line]
+    assert len(said) == bool(left_out) and left_out in ''.join(said)
+    found = {key.partition('/')[0] for key in json.loads((folder / 'm.json').read_text())}
+    assert found - {'retrieval'} == kept
+
+
+def test_a_checkpoint_without_a_queue_is_refused_before_encoding(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    hooks = "dict(type='CSLSHook', queries='train_queue')"
+    (folder / 'q.py').write_text(QUEUES.format(hooks=hooks))
+    weights = registry.MODELS.build(load_config('r.py').model).state_dict()
+    torch.save(dict(state_dict=weights, meta={}), folder / 'whole.pth')
+    code, printed = run_tool(folder, 'test.py', 'q.py', 'whole.pth')
+    assert code == 1 and 'Traceback' not in printed
+    assert 'csls: the train queue of text and video queries was never filled' in printed
+    assert 'Epoch(test)' not in printed
+
+
 def test_a_random_model_is_refused(folder):
     code, printed = run_tool(folder, 'test.py', 'r.py')
     assert code == 1 and 'Traceback' not in printed

@@ -3,10 +3,10 @@
     python tools/analysis_tools/cost.py CONFIG [CONFIG ...] [--steps 5] [--out FILE.json]
 
 A row a config (frame-length paper Tab. 5, UATVR Tab. 2, ARL Tab. 3).  Published sets are simulated
-as tools/rehearse.py does, at their own widths, with a layer of stand-in for pretrained towers;
-these are measured apart, where open_clip has them, on frames and words of noise.  Other sets
-(planted, tables) are read.  FLOPs are counted by torch, two a multiply-add: halve them to compare
-with counts of multiply-adds, as thop's.
+as tools/rehearse.py does, at their own widths, with a layer of stand-in for pretrained towers,
+whose parameters and FLOPs are left out; the towers are measured apart, where open_clip has them, on
+frames and words of noise.  Other sets (planted, tables) are read.  FLOPs are counted by torch, two
+a multiply-add: halve them to compare with counts of multiply-adds, as thop's.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import time
 import warnings
 from pathlib import Path
 from statistics import median
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, Optional
 
 import torch
 from mmengine.config import Config
@@ -28,13 +28,16 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from mmvtr.command_line import Parser, output_file, tool
-from mmvtr.registry import MODELS, bare_name
+from mmvtr.models.towers import WordVectors
+from mmvtr.registry import MODELS, TRANSFORMS, bare_name
 from mmvtr.rehearsal.simulated import simulate
-from mmvtr.rehearsal.simulated_model import FULL, Unknown
+from mmvtr.rehearsal.simulated_model import FULL, Unknown, retrievers
+from mmvtr.rehearsal.towers import SimulatedFrames, SimulatedText
 from mmvtr.utils import forget_pretrained, load_config, register_all_modules
 
 #: Numbers of a row, and how the table calls them.
 COLUMNS = {
+    'all_parameters': 'M parameters, with towers',
     'parameters': 'M parameters',
     'text_parameters': 'of texts',
     'video_parameters': 'of videos',
@@ -99,6 +102,7 @@ def measure(cfg: Config, args: argparse.Namespace) -> dict[str, float]:
     if cfg.get('train_dataloader') is None:
         raise ValueError(f'{cfg.filename} has no train_dataloader')
     towers = {} if args.no_towers else towers_of(cfg)
+    words = word_rows(cfg)
     try:
         cfg, _ = simulate(cfg, FULL)
     except Unknown:  # no published set: its own data
@@ -108,22 +112,40 @@ def measure(cfg: Config, args: argparse.Namespace) -> dict[str, float]:
     model = MODELS.build(cfg.model).to(args.device)
     loader = Runner.build_dataloader(cfg.train_dataloader, seed=0)
     batch = next(iter(loader))
+    sizes = sizes_of(model, words)
     row = dict(
-        parameters=millions(model.parameters()),
-        **sides(model, batch),
+        parameters=sum(sizes.values()) / 1e6,
+        **sides(model, batch, sizes),
         step_seconds=step_time(model, itertools.cycle([batch]), args),
         batch=float(cfg.train_dataloader.get('batch_size') or len(batch['data_samples'])),
         **towers,
     )
     row['epoch_seconds'] = row['step_seconds'] * len(loader)
+    if towers:
+        row['all_parameters'] = row['parameters'] + row['tower_parameters']
     return row
 
 
-def millions(parameters: Iterator[Tensor]) -> float:
-    return sum(p.numel() for p in parameters) / 1e6
+def word_rows(cfg: Config) -> Optional[int]:
+    """Rows of the config's table of words, if it trains one: a simulated one is smaller."""
+    texts = (one.encoder.get('text') or {} for one in retrievers(cfg.model))
+    return next((text.words for text in texts if 'words' in text), None)
 
 
-def sides(model: nn.Module, batch: dict[str, Any]) -> dict[str, float]:
+def sizes_of(model: nn.Module, words: Optional[int]) -> dict[nn.Parameter, int]:
+    """Numbers of each parameter that the model of the config has outside pretrained towers."""
+    sizes = {parameter: parameter.numel() for parameter in model.parameters()}
+    for module in model.modules():
+        if isinstance(module, (SimulatedFrames, SimulatedText)):
+            sizes.update(dict.fromkeys(module.parameters(), 0))
+        elif isinstance(module, WordVectors) and words is not None:
+            sizes[module.table.weight] = words * module.dim
+    return sizes
+
+
+def sides(
+    model: nn.Module, batch: dict[str, Any], sizes: dict[nn.Parameter, int]
+) -> dict[str, float]:
     """Parameters and FLOPs of each side, of one member where there are several."""
     one = next(iter(model.members)) if hasattr(model, 'members') else model
     one.eval()
@@ -136,11 +158,11 @@ def sides(model: nn.Module, batch: dict[str, Any]) -> dict[str, float]:
         # Recurrent layers of oneDNN are one operation, which the counter does not know.
         with warnings.catch_warnings(), torch.backends.mkldnn.flags(enabled=False):
             warnings.simplefilter('ignore')  # of Intel's GPUs, which the flags speak of as well
-            flops, made = counted(lambda kind=kind: getattr(one, f'encode_{kind}')(data))
+            flops, made = counted(lambda kind=kind: getattr(one, f'encode_{kind}')(data), one)
         sum(level.mean.float().sum() for level in made.values()).backward()
-        reached = (p for p in one.parameters() if p.grad is not None)
+        reached = (sizes[p] for p in one.parameters() if p.grad is not None)
         count = len(next(iter(made.values())).mean)
-        row[f'{kind}_parameters'] = millions(reached)
+        row[f'{kind}_parameters'] = sum(reached) / 1e6
         row[f'{kind}_gflops'] = flops / count / 1e9
         levels[kind] = {name: level.map(Tensor.detach) for name, level in made.items()}
     with torch.no_grad():
@@ -150,11 +172,27 @@ def sides(model: nn.Module, batch: dict[str, Any]) -> dict[str, float]:
     return row
 
 
-def counted(run: Callable[[], Any]) -> tuple[float, Any]:
-    """FLOPs of a call, and what it gives."""
-    with FlopCounterMode(display=False) as counter:
+def counted(run: Callable[[], Any], model: Optional[nn.Module] = None) -> tuple[float, Any]:
+    """FLOPs of a call, without those of a model's stand-ins, and what it gives."""
+    counter, own = FlopCounterMode(display=False), 0
+
+    def before(*_: Any) -> None:
+        nonlocal own
+        own -= counter.get_total_flops()
+
+    def after(*_: Any) -> None:
+        nonlocal own
+        own += counter.get_total_flops()
+
+    hooks = []
+    for module in model.modules() if model is not None else ():
+        if isinstance(module, (SimulatedFrames, SimulatedText)):
+            hooks += [module.register_forward_pre_hook(before), module.register_forward_hook(after)]
+    with counter:
         made = run()
-    return counter.get_total_flops(), made
+    for hook in hooks:
+        hook.remove()
+    return counter.get_total_flops() - own, made
 
 
 def step_time(model: nn.Module, batches: Iterator[Any], args: argparse.Namespace) -> float:
@@ -192,18 +230,26 @@ def towers_of(cfg: Config) -> dict[str, float]:
     parameters = flops = 0.0
     for side, kind in kinds.items():
         tower = MODELS.build(kind).eval()
-        parameters += millions(tower.parameters())
+        parameters += sum(p.numel() for p in tower.parameters()) / 1e6
         with torch.no_grad():
             if side == 'frames':
                 image = torch.randn(1, 3, *tower.image_size)
                 count, _ = counted(lambda tower=tower, image=image: tower(image))
                 flops += count * (frames[0] if frames else 12)
             else:
-                ids = torch.ones(1, tower.context_length, dtype=torch.long)
-                ids[0, -1] = max(int(tower.eos_id or 1), 1)
+                ids = full_text(tower, cfg.train_dataloader.dataset.text_pipeline)
                 count, _ = counted(lambda tower=tower, ids=ids: tower(ids, ids > 0))
                 flops += count
     return dict(tower_parameters=parameters, tower_gflops=flops / 1e9)
+
+
+def full_text(tower: nn.Module, pipeline: list[dict[str, Any]]) -> Tensor:
+    """int64 [1, L]: a text as long as the pipeline's tokenizer leaves it, of no padding."""
+    steps = [TRANSFORMS.build(step) for step in pipeline]
+    (length,) = (step.limit for step in steps if hasattr(step, 'limit'))
+    ids = torch.full((1, length), 2)  # padding is 0 or 1, whatever the tower
+    ids[0, -1] = getattr(tower, 'eos_id', None) or 2
+    return ids
 
 
 def name_of(device: str) -> str:
