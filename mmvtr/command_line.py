@@ -46,6 +46,17 @@ class Parser(argparse.ArgumentParser):
             help=f'config changes{of}',
         )
 
+    def add_amp(self, what: str) -> None:
+        """``--amp [bf16 | fp16]``: the name of a precision, or None; alone it is bf16."""
+        self.add_argument(
+            '--amp',
+            nargs='?',
+            const='bf16',
+            choices=('bf16', 'fp16'),
+            help=f'{what} in mixed precision: bf16 (default; CPU, and GPUs since A100), or fp16 '
+            'with loss scaling (older GPUs)',
+        )
+
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """See argparse; what a tool works on may stand before, between and behind its options."""
         return self.parse_intermixed_args(args, namespace)

@@ -27,7 +27,10 @@ from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
 
 from mmengine.config import Config
 
-from mmvtr.engine.config_checks import check_config
+from mmvtr.engine.choice import BEST
+from mmvtr.engine.config_checks import check_config, nearest
+from mmvtr.engine.members import fuse_config
+from mmvtr.engine.metric_checks import is_reported, reported_by_config
 from mmvtr.utils import config_folder, load_config
 from mmvtr.values import part
 
@@ -102,7 +105,7 @@ def read_sweep(
     Args:
         file: of a sweep, or the name of one of the package's own.
         config: trained in place of the sweep's, by every run (a planted one, say).
-        options: of every run, beneath its own.
+        options: of every run that is trained or tested, beneath its own.
 
     Raises:
         ValueError: no such file, a key that is missing, unknown or of another kind, two runs of one
@@ -140,7 +143,9 @@ def read_sweep(
         made = Run(
             run['name'],
             _beside(path, own),
-            {**options, **run.get('options', {})},
+            {}
+            if len(of) == 1 and not run.get('options')
+            else {**options, **run.get('options', {})},
             of,
             run.get('prefix', ''),
             run.get('seeds', 0),
@@ -157,19 +162,58 @@ def read_sweep(
 
 
 def check_sweep(sweep: Sweep) -> None:
-    """See that every run's config is there and that something reads each of its options.
+    """See that every run's config is there, that something reads each of its options, and that its
+    test reports the metrics of the sweep.
 
     Raises:
         SystemExit: names the config, the key, and what comes near it.
     """
     seen = set()
     for run in sweep.runs:
-        if (run.config, *run.options) in seen:  # other values of the same keys
+        shape = (run.config, run.prefix, run.of, *run.options)
+        if shape in seen:  # other values of the same keys
             continue
-        seen.add((run.config, *run.options))
-        cfg = load_config(run.config, run.options)
+        seen.add(shape)
+        try:
+            cfg = load_config(run.config, run.options)
+        except SystemExit as error:
+            raise SystemExit(f'{error} (sweep run {run.name!r:.60})') from error
         check_config(cfg, run.options)
         _check_options(run, cfg)
+        _check_metrics(sweep, run)
+
+
+def source_of(sweep: Sweep, run: Run) -> Run:
+    """The run whose results a row reads: its own, or those of the one that it is ``of``."""
+    if len(run.of) != 1 or run.options:
+        return run
+    return next(other for other in sweep.runs if other.name == run.of[0])
+
+
+def checkpoint_name(run: Run, *, best_on_test: bool = False) -> str:
+    """File that a training will leave to be tested: the chosen checkpoint, else the last one."""
+    cfg = load_config(run.config, run.options)
+    chooses = cfg.get('val_dataloader') is not None and cfg.default_hooks.checkpoint.save_best
+    if best_on_test or chooses:
+        return BEST
+    loop = cfg.train_cfg
+    return f'epoch_{loop.max_epochs}.pth' if 'max_epochs' in loop else f'iter_{loop.max_iters}.pth'
+
+
+def _check_metrics(sweep: Sweep, run: Run) -> None:
+    """Raise SystemExit for a metric of the sweep that a run's test will not report."""
+    source = source_of(sweep, run)
+    cfg = load_config(source.config, source.options)
+    if len(source.of) > 1:
+        fuse_config(cfg, source.of)
+    known = reported_by_config(cfg)
+    for key in sweep.metrics:
+        wanted = f'{run.prefix}{key}'
+        if known is not None and not is_reported(wanted, known):
+            raise SystemExit(
+                f'error: sweep {sweep.name}: metrics: {wanted!r} of run {run.name!r:.60} is not '
+                f'among the numbers of {source.config}{nearest(wanted, known, otherwise=known)}'
+            )
 
 
 def _check_options(run: Run, cfg: Config) -> None:

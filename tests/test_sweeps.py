@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from children import ROOT, run_tool
-from mmvtr.sweeps import Run, check_sweep, read_sweep, sweep_names, table
+from mmvtr.sweeps import Run, check_sweep, checkpoint_name, read_sweep, sweep_names, table
 from mmvtr.utils import load_config
 from mmvtr.values import Written, read
 
@@ -93,8 +93,12 @@ def test_a_small_sweep(main, folder):
         weights = torch.load(folder / 'w' / name / 'epoch_1.pth', weights_only=True)['state_dict']
         (value,) = [v for k, v in weights.items() if k.startswith('temperature')]
         assert 0.9 * tau < float((-value).exp()) < 1.1 * tau  # stored as log(1 / tau)
-    # What is done is not done again, and what is missing is.
+    # What is done is not done again, under another protocol it is refused, and what is missing is.
     assert main()[1] == []
+    with pytest.raises(SystemExit, match='tau_.05_0 was made with best_on_test = False, not True'):
+        main('--best-on-test')
+    with pytest.raises(SystemExit, match="made with amp = None, not 'bf16'.*--work DIR"):
+        main('--amp')
     (folder / 'w/tau_.05_0/results.json').unlink()
     assert '| tau .05 |  | 50 |' in main('--table')[0]
 
@@ -103,7 +107,82 @@ def test_dry(main):
     printed, commands = main('--dry', '--only', 'both', '--seeds', '3')
     assert commands == [] and printed.count('train.py') == 2 and printed.count('test.py') == 1
     assert '--seed 3 --resume --cfg-options model.temperature.init=0.05' in printed
-    assert 'best.pth' in printed
+    assert 'c.py w/tau_.05_3/epoch_1.pth w/tau_.07_3/epoch_1.pth' in printed  # there is no val
+    flags = ('--best-on-test', '--amp', 'fp16', '--gpus', '2')
+    printed, _ = main('--dry', '--only', 'both', *flags)
+    first, _, last = printed.splitlines()
+    assert 'dist_train.sh c.py 2 ' in first and '--resume --best-on-test --amp fp16' in first
+    assert first.endswith('model.temperature.init=0.05 train_dataloader.batch_size=2')
+    assert 'c.py w/tau_.05_0/best.pth w/tau_.07_0/best.pth' in last and '--amp fp16' in last
+    assert '--best-on-test' not in last
+    own = ('--cfg-options', 'train_dataloader.batch_size=3')
+    assert main('--dry', '--gpus', '2', *own)[0].count('batch_size=') == 3
+    with pytest.raises(SystemExit, match='the 4 items a step of .* cannot be shared out to 3 proc'):
+        main('--dry', '--gpus', '3')
+
+
+@pytest.mark.parametrize(
+    ('config', 'kept'),
+    [
+        ('hgr_epic', 'epoch_100.pth'),
+        ('clip4clip_msvd', 'best.pth'),
+        ('uatvr_vitb16_msrvtt', 'epoch_5.pth'),
+        ('c2v_planted_features', 'best.pth'),
+    ],
+)
+def test_the_checkpoint_that_a_training_leaves(config, kept):
+    assert checkpoint_name(Run('x', config, {})) == kept
+    assert checkpoint_name(Run('x', config, {}), best_on_test=True) == 'best.pth'
+
+
+@pytest.mark.parametrize('gpus', [2, 4, 8])
+@pytest.mark.parametrize('name', ['uatvr_tab3', 'ncl_tab5', 'dvtr_tab13', 'causal_tab10_epic'])
+def test_gpus_share_the_batch(name, gpus):
+    tool = runpy.run_path(str(TOOL))
+    run = read_sweep(name).runs[-1]
+    (option,) = tool['share_of_batch'](run, gpus)
+    cfg = load_config(run.config, run.options)
+    assert int(option.split('=')[1]) * gpus == cfg.auto_scale_lr.base_batch_size
+
+
+@pytest.mark.parametrize(
+    ('name', 'key', 'wrong', 'near'),
+    [
+        ('causal_tab4_youcook2', 'relevance/avg_nDCG', 'relevance/avg_nDCG50', 'avg_nDCG'),
+        ('ncl_tab5', 'retrieval/t2v_R1', 'retrieval/t2v_R01', 'sinkhorn/retrieval/t2v_R1'),
+        ('arl_tab6', 'retrieval/t2v_SumR', 'retrieval/rsum', 't2v_SumR'),
+        ('causal_tab10_epic', 'relevance/avg_nDCG', 'relevance/nDCG', 'relevance/avg_nDCG'),
+    ],
+)
+def test_metrics_that_no_run_reports(name, key, wrong, near):
+    """Told before any training."""
+    sweep = read_sweep(name)
+    heading = sweep.metrics[key]
+    runs = [run for run in sweep.runs if run.prefix] or sweep.runs
+    kept = {run.name for run in runs} | {one for run in runs for one in run.of}
+    few = tuple(run for run in sweep.runs if run.name in kept)
+    check_sweep(sweep._replace(metrics={key: heading}, runs=few))
+    with pytest.raises(SystemExit) as raised:
+        check_sweep(sweep._replace(metrics={wrong: heading}, runs=few))
+    assert f'{wrong}' in str(raised.value) and near in str(raised.value)
+    assert len(str(raised.value)) < 900
+
+
+def test_an_option_that_one_run_has_no_place_for():
+    sweep = read_sweep('arl_tab5', options={'model.supervision.warmup_epochs': 3})
+    with pytest.raises(SystemExit, match='a: none'):
+        check_sweep(sweep)
+
+
+def test_the_papers_rule_is_the_default():
+    for number in (5, 6):
+        paper, ours = read_sweep(f'arl_tab{number}'), read_sweep(f'arl_tab{number}_ours')
+        assert [run.printed for run in paper.runs] == [run.printed for run in ours.runs]
+        rules = []
+        for sweep in (paper, ours):
+            cfgs = [load_config(run.config, run.options).model.supervision for run in sweep.runs]
+            rules.append({(one.get('rule'), one.cap) for one in cfgs if one})
+        assert rules == [{('mean', None)}, {(None, 1)}]
 
 
 def test_bad_input(folder):

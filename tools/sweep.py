@@ -4,6 +4,7 @@
     python tools/sweep.py dvtr_tab13 --only 'tau .05' 'tau .07' --seeds 0 1 2
     python tools/sweep.py dvtr_tab13 --dry                  # the commands alone, for a cluster
     python tools/sweep.py dvtr_tab13 --config dvtr_c2v_planted_features    # on another config
+    python tools/sweep.py ncl_tab5 --best-on-test --amp bf16 --gpus 8     # as papers do, on 8 GPUs
     python tools/sweep.py dvtr_tab13 --table                # of what is done so far
     python tools/sweep.py --list
 
@@ -24,8 +25,21 @@ from typing import Any, Iterator, Optional
 
 from mmvtr.command_line import Parser, tool
 from mmvtr.storage import write_atomically
-from mmvtr.sweeps import Run, Sweep, check_sweep, read_sweep, row_of, sweep_names, table
-from mmvtr.utils import tool_folder
+from mmvtr.sweeps import (
+    Run,
+    Sweep,
+    check_sweep,
+    checkpoint_name,
+    read_sweep,
+    row_of,
+    source_of,
+    sweep_names,
+    table,
+)
+from mmvtr.utils import load_config, tool_folder
+
+#: Key of the batch that each process has.
+BATCH = 'train_dataloader.batch_size'
 
 
 def parse_args() -> argparse.Namespace:
@@ -37,7 +51,18 @@ def parse_args() -> argparse.Namespace:
     add('--seeds', type=int, nargs='+', default=[0], help='a training each (default: 0)')
     add('--work', type=Path, metavar='DIR', help='default: work_dirs/sweeps/<name>')
     add('--config', help='train this config in place of all of the sweep')
-    add('--gpus', type=int, default=0, help='processes of a training; default: one, no launcher')
+    add(
+        '--gpus',
+        type=int,
+        default=0,
+        help="processes of a training, which share the config's batch; default: one, no launcher",
+    )
+    add(
+        '--best-on-test',
+        action='store_true',
+        help='each training tests every epoch and reports the best one, as papers do',
+    )
+    parser.add_amp('train and test')
     add('--dry', action='store_true', help='print the commands, run nothing')
     add('--table', action='store_true', help='the table of what is done, run nothing')
     parser.add_cfg_options(' of every run')
@@ -91,16 +116,19 @@ def carry_out(sweep: Sweep, run: Run, seed: int, work: Path, args: argparse.Name
         SystemExit: the command failed; says where its log is.
     """
     folder = place(work, run, seed)
-    if (folder / 'results.json').is_file() and not args.dry:
-        return
-    if run.of and not run.options and len(run.of) == 1:
+    if source_of(sweep, run) is not run:
         return  # another run's results by other keys
+    if not args.dry:
+        check_asked(folder, run, args)
+        if (folder / 'results.json').is_file():
+            return
     command = command_of(sweep, run, seed, work, args)
     if args.dry:
         print(shlex.join(map(str, command)))
         return
     print(f'{sweep.name}: {run.name}, seed {seed}: {shlex.join(map(str, command))}', flush=True)
     folder.mkdir(parents=True, exist_ok=True)
+    save(asked(run, args), folder / 'asked.json')
     log = folder / 'printed.txt'
     code = call(list(map(str, command)), log)
     if code:
@@ -111,6 +139,34 @@ def carry_out(sweep: Sweep, run: Run, seed: int, work: Path, args: argparse.Name
         )
     if not run.of:
         save(results_of(folder), folder / 'results.json')
+
+
+def asked(run: Run, args: argparse.Namespace) -> dict[str, Any]:
+    """What decides the results of a run, beside its seed."""
+    return dict(
+        config=run.config,
+        options=run.written(),
+        best_on_test=args.best_on_test,
+        amp=args.amp,
+    )
+
+
+def check_asked(folder: Path, run: Run, args: argparse.Namespace) -> None:
+    """See that what was done in a folder is what is asked for now.
+
+    Raises:
+        SystemExit: it is not; names what differs.
+    """
+    file = folder / 'asked.json'
+    if not file.is_file():
+        return
+    before, now = json.loads(file.read_text()), asked(run, args)
+    for key, value in now.items():
+        if before.get(key) != value:
+            raise SystemExit(
+                f'error: {folder} was made with {key} = {before.get(key)!r:.200}, not '
+                f'{value!r:.200}: one table has one protocol; give another folder, --work DIR'
+            )
 
 
 def save(content: Any, path: Path) -> None:
@@ -133,15 +189,33 @@ def command_of(
 ) -> list[Any]:
     """The command line of a run."""
     folder, tools = place(work, run, seed), tool_folder()
-    options = ['--cfg-options', *run.written()] if run.options else []
+    written = run.written()
+    amp = ['--amp', args.amp] if args.amp else []
     if run.of:
         found = [checkpoint(sweep, name, seed, work, args) for name in run.of]
         test = [sys.executable, tools / 'test.py', run.config, *found, '--work-dir', folder]
-        return [*test, '--out', folder / 'results.json', *options]
+        return [*test, '--out', folder / 'results.json', *amp, *cfg_options(written)]
     script = [sys.executable, tools / 'train.py', run.config]
     if args.gpus > 1:
         script = ['bash', tools / 'dist_train.sh', run.config, args.gpus]
-    return [*script, '--work-dir', folder, '--seed', seed + run.seeds, '--resume', *options]
+        written += share_of_batch(run, args.gpus)
+    chosen = ['--best-on-test'] if args.best_on_test else []
+    command = [*script, '--work-dir', folder, '--seed', seed + run.seeds, '--resume']
+    return [*command, *chosen, *amp, *cfg_options(written)]
+
+
+def cfg_options(written: list[str]) -> list[str]:
+    return ['--cfg-options', *written] if written else []
+
+
+def share_of_batch(run: Run, processes: int) -> list[str]:
+    """The option that gives each process its share, unless the run's options set the batch."""
+    from mmvtr.engine.schedule_checks import batch_per_process
+
+    if BATCH in run.options:
+        return []
+    share = batch_per_process(load_config(run.config, run.options), processes)
+    return [] if share is None else [f'{BATCH}={share}']
 
 
 def place(work: Path, run: Run, seed: int) -> Path:
@@ -163,7 +237,7 @@ def checkpoint(sweep: Sweep, name: str, seed: int, work: Path, args: argparse.Na
     if last.is_file():
         return folder / Path(last.read_text().strip()).name
     if args.dry:
-        return folder / 'best.pth'
+        return folder / checkpoint_name(run, best_on_test=args.best_on_test)
     raise SystemExit(f'error: {folder} has no checkpoint of {name!r:.80}: its training comes first')
 
 
@@ -193,9 +267,7 @@ def report(sweep: Sweep, seeds: list[int], work: Path) -> None:
 
 def found(sweep: Sweep, run: Run, seeds: list[int], work: Path) -> Iterator[dict[str, float]]:
     """What a run has given, a dict a seed that is done."""
-    source = run
-    if len(run.of) == 1 and not run.options:
-        source = next(other for other in sweep.runs if other.name == run.of[0])
+    source = source_of(sweep, run)
     for seed in seeds:
         file = place(work, source, seed) / 'results.json'
         if file.is_file():

@@ -48,7 +48,7 @@ def parse_args() -> argparse.Namespace:
         metavar='FILE',
         help='write the metrics to this .json, .yaml or .pkl file',
     )
-    add('--amp', action='store_true', help='encode in bfloat16 (scores stay float32)')
+    parser.add_amp('encode (scores stay float32)')
     parser.add_cfg_options()
     add(
         '--launcher',
@@ -83,7 +83,7 @@ def main() -> None:
     cfg = load_config(args.config, args.cfg_options, args.work_dir)
     check_args(args, cfg)
     if args.amp:
-        cfg.test_cfg.amp = True
+        cfg.test_cfg.amp = args.amp
 
     # Only now what takes seconds to import.
     from mmengine.dist import is_main_process

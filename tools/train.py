@@ -30,7 +30,7 @@ def parse_args() -> argparse.Namespace:
         metavar='CHECKPOINT',
         help='continue from this checkpoint, by default the newest one of the work dir',
     )
-    add('--amp', action='store_true', help='bfloat16 forward passes (CPU and CUDA)')
+    parser.add_amp('train')
     add('--no-validate', action='store_true', help='no validation; the last epoch is tested')
     add(
         '--best-on-test',
@@ -68,7 +68,7 @@ def apply_args(cfg: Config, args: argparse.Namespace) -> None:
             raise SystemExit('error: --best-on-test validates, --no-validate does not')
         choose_on_test(cfg)
     if args.amp:
-        use_amp(cfg)
+        use_amp(cfg, args.amp)
     if args.auto_scale_lr:
         if cfg.get('auto_scale_lr', {}).get('base_batch_size') is None:
             raise SystemExit(
@@ -99,17 +99,40 @@ def choose_on_test(cfg: Config) -> None:
         keep.save_best = keep.save_best.replace('retrieval/rsum', 'retrieval/t2v_SumR')
 
 
-def use_amp(cfg: Config) -> None:
-    """Make the optimizer wrapper run in bfloat16, unless it already has a low precision."""
+#: By precision, the wrapper that trains in it and its arguments.
+WRAPPERS = dict(
+    bf16=dict(type='mmvtr.AutocastOptimWrapper'),
+    fp16=dict(type='AmpOptimWrapper', dtype='float16', loss_scale='dynamic'),
+)
+
+
+def use_amp(cfg: Config, precision: str) -> None:
+    """Make the optimizer wrapper run in a low precision: 'bf16', or 'fp16' with loss scaling.
+
+    Raises:
+        SystemExit: float16 without a GPU, or a wrapper that is not known.
+    """
     from mmvtr.registry import bare_name
 
+    if precision == 'fp16':
+        check_gpu()
     kind = bare_name(cfg.optim_wrapper.setdefault('type', 'OptimWrapper'))
-    if kind == 'OptimWrapper':
-        cfg.optim_wrapper.type = 'mmvtr.AutocastOptimWrapper'
-    elif kind == 'AmpOptimWrapper':
-        cfg.optim_wrapper.setdefault('dtype', 'bfloat16')
-    elif kind != 'AutocastOptimWrapper':
+    if kind not in ('OptimWrapper', 'AutocastOptimWrapper', 'AmpOptimWrapper'):
         raise SystemExit(f'error: --amp does not know how to change optim_wrapper.type={kind!r}')
+    for key in ('dtype', 'loss_scale'):
+        cfg.optim_wrapper.pop(key, None)
+    cfg.optim_wrapper.update(WRAPPERS[precision])
+
+
+def check_gpu() -> None:
+    """Raise SystemExit without a GPU: float16 needs its loss scaling."""
+    import torch
+
+    if not torch.cuda.is_available():
+        raise SystemExit(
+            'error: --amp fp16 trains with loss scaling, which needs a GPU, and there is none: '
+            'take --amp bf16'
+        )
 
 
 @tool

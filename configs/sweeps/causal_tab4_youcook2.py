@@ -3,7 +3,7 @@ paper, table, section = 'frame length', 'Tab. 4', '4.2'
 about = 'how the training set is split, YouCook2'
 config = 'causal_hgr_youcook2.py'
 metrics = {
-    'relevance/avg_nDCG50': 'nDCG',
+    'relevance/avg_nDCG': 'nDCG',
     'retrieval/t2v_R10': 't2v R@10',
     'retrieval/t2v_MnR': 't2v MnR',
 }

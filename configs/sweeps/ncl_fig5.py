@@ -1,5 +1,5 @@
 # NCL Fig. 5: the size of the query queue.  One training, tested again with smaller queues.
-paper, table, section = 'NCL', 'Fig. 5', '4.3'
+paper, table, section = 'NCL', 'Fig. 5', '4.2'
 about = 'size of the query queue, ActivityNet'
 config = 'ncl_clip4clip_activitynet.py'
 metrics = {

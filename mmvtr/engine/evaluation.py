@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Union
 
 import numpy as np
 import torch
@@ -152,20 +152,26 @@ def to_device(levels: Levels, device: torch.device) -> Levels:
     return {name: level.map(lambda x: x.to(device)) for name, level in levels.items()}
 
 
-def encode_batch(model: nn.Module, kind: str, batch: dict[str, Any], *, amp: bool) -> Encoded:
+#: Low precisions by name.
+PRECISIONS = dict(bf16=torch.bfloat16, fp16=torch.float16)
+
+
+def encode_batch(
+    model: nn.Module, kind: str, batch: dict[str, Any], *, amp: Union[bool, str]
+) -> Encoded:
     """A collated batch of texts or videos -> their embeddings.
 
     Args:
         model: the retriever, without distributed wrapper.
         kind: ``'text'`` or ``'video'``.
         batch: what ``collate_retrieval`` made of items of that kind.
-        amp: encode in bfloat16 (autocast).
+        amp: encode under autocast: ``'bf16'``, ``'fp16'``, True = ``'bf16'``; False = as it is.
     """
     data = model.data_preprocessor(batch, False)
     encode = model.encode_video if kind == 'video' else model.encode_text
-    with torch.autocast(
-        torch.device(model.data_preprocessor.device).type, torch.bfloat16, enabled=amp
-    ):
+    precision = PRECISIONS['bf16' if isinstance(amp, bool) else amp]
+    device = torch.device(model.data_preprocessor.device).type
+    with torch.autocast(device, precision, enabled=bool(amp)):
         levels = encode(data['inputs'])
     levels = drop_tokens(levels, keep=token_levels(model.similarity))
     mask = data['inputs']['frame_mask' if kind == 'video' else 'text_mask']

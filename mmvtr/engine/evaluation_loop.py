@@ -23,7 +23,13 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from mmvtr.datasets.video_text import LENGTHS
-from mmvtr.engine.evaluation import Encoded, Evaluation, encode_batch, to_device
+from mmvtr.engine.evaluation import (
+    PRECISIONS,
+    Encoded,
+    Evaluation,
+    encode_batch,
+    to_device,
+)
 from mmvtr.engine.part_of_set import Part, counted, left_out_of, part_of
 from mmvtr.engine.protocol import (
     checkpoint_in_words,
@@ -102,7 +108,8 @@ class RetrievalLoop(BaseLoop):
         runner: the runner.
         dataloader: config, see :class:`TwoPassLoader`.
         evaluator: metrics, or their configs.
-        amp: encode in bfloat16 (autocast); scores are float32 all the same.
+        amp: encode under autocast in ``'bf16'`` (or True) or ``'fp16'``; scores are float32 all the
+            same.
         tile_rows: texts scored at a time; bounds the memory that a similarity needs.
 
     Attributes:
@@ -115,7 +122,7 @@ class RetrievalLoop(BaseLoop):
         dataloader: dict[str, Any],
         evaluator: Union[Metric, dict, Sequence[Union[Metric, dict]]],
         *,
-        amp: bool = False,
+        amp: Union[bool, str] = False,
         tile_rows: int = 512,
     ) -> None:
         super().__init__(runner, TwoPassLoader(dataloader))
@@ -123,6 +130,8 @@ class RetrievalLoop(BaseLoop):
         self.evaluator = [METRICS.build(m) if isinstance(m, dict) else m for m in metrics]
         for metric in self.evaluator:
             metric.prepare()
+        if not isinstance(amp, bool) and amp not in PRECISIONS:
+            raise ValueError(f'RetrievalLoop: amp must be one of {[*PRECISIONS]}, not {amp!r:.40}')
         self.amp = amp
         self.tile_rows = tile_rows
         self.report: Optional[Report] = None

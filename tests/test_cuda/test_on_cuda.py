@@ -82,7 +82,8 @@ def test_score_transforms_agree_with_the_cpu():
         torch.testing.assert_close(mixed, found, **near)
 
 
-def test_training_evaluation_and_a_checkpoint_that_the_cpu_reads(tmp_path):
+@pytest.mark.parametrize('precision', ['bf16', 'fp16'])
+def test_training_evaluation_and_a_checkpoint_that_the_cpu_reads(tmp_path, precision):
     work = tmp_path / 'work'
     options = [
         'train_cfg.max_epochs=2',
@@ -97,7 +98,7 @@ def test_training_evaluation_and_a_checkpoint_that_the_cpu_reads(tmp_path):
     ]
     config = ROOT / 'configs/ncl_clip4clip_planted.py'  # its table has Sinkhorn's scores, too
     code, printed = run_tool(
-        tmp_path, 'train.py', config, '--work-dir', work, '--amp',
+        tmp_path, 'train.py', config, '--work-dir', work, '--amp', precision,
         '--cfg-options', *options, *sizes,
     )  # fmt: skip
     assert code == 0, printed[-3000:]

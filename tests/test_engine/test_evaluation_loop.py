@@ -222,9 +222,32 @@ def test_tokens_travel_only_where_the_similarity_reads_them(tmp_path):
     assert model.seen['tokens']
 
 
-def test_under_autocast_the_scores_stay_float32(tmp_path):
-    cfg = dict(type='RetrievalLoop', amp=True)
+@pytest.mark.parametrize('amp', [True, 'bf16', 'fp16'])
+def test_under_autocast_the_scores_stay_float32(tmp_path, amp):
+    cfg = dict(type='RetrievalLoop', amp=amp)
     assert make_runner(tmp_path, test_cfg=cfg).test() == pytest.approx(by_hand().values)
+
+
+@pytest.mark.parametrize(
+    ('amp', 'dtype'),
+    [(True, torch.bfloat16), ('bf16', torch.bfloat16), ('fp16', torch.float16), (False, None)],
+)
+def test_what_is_encoded_in_low_precision(tmp_path, amp, dtype):
+    model, seen = FakeModel(), []
+    encode = model.encode_text
+
+    def spied(inputs):
+        seen.append(torch.get_autocast_dtype('cpu') if torch.is_autocast_enabled('cpu') else None)
+        return encode(inputs)
+
+    model.encode_text = spied
+    make_runner(tmp_path, model, test_cfg=dict(type='RetrievalLoop', amp=amp)).test()
+    assert set(seen) == {dtype}
+
+
+def test_an_unknown_precision(tmp_path):
+    with pytest.raises(ValueError, match=r"amp must be one of \['bf16', 'fp16'\], not 'fp8'"):
+        make_runner(tmp_path, test_cfg=dict(type='RetrievalLoop', amp='fp8')).test()
 
 
 def test_broken_videos_leave_the_gallery_and_are_named(tmp_path):
