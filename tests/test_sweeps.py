@@ -149,9 +149,9 @@ def test_gpus_share_the_batch(name, gpus):
     ('name', 'key', 'wrong', 'near'),
     [
         ('causal_tab4_youcook2', 'relevance/avg_nDCG', 'relevance/avg_nDCG50', 'avg_nDCG'),
-        ('ncl_tab5', 'retrieval/t2v_R1', 'retrieval/t2v_R01', 'sinkhorn/retrieval/t2v_R1'),
+        ('ncl_tab5', 'retrieval/t2v_R1', 'retrieval/t2v_R01', 'mean retrieval/t2v_R1?'),
         ('arl_tab6', 'retrieval/t2v_SumR', 'retrieval/rsum', 't2v_SumR'),
-        ('causal_tab10_epic', 'relevance/avg_nDCG', 'relevance/nDCG', 'relevance/avg_nDCG'),
+        ('causal_tab10_epic', 'relevance/avg_nDCG', 'relevance/nDCG', '_nDCG?'),
     ],
 )
 def test_metrics_that_no_run_reports(name, key, wrong, near):

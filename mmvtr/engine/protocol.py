@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Optional
+from typing import Any, Mapping, Optional, Union
 
 from mmengine.config import Config
 from mmengine.dist import get_world_size
@@ -50,14 +50,14 @@ def optimizer_in_words(cfg: Mapping[str, Any]) -> Optional[str]:
     return bare_name(optimizer) + ('' if rate is None else f', lr {rate:g}')
 
 
-def precision(runner: Any, *, amp: bool) -> str:
-    """'bf16' in which texts and videos were encoded; of a process that trained, how it did so.
+def precision(runner: Any, *, amp: Union[bool, str]) -> str:
+    """'bf16' where texts and videos were encoded so; of a process that trained, how it did so.
 
     Args:
         runner: its ``optim_wrapper`` has been built only if it trains.
-        amp: they were encoded in bfloat16.
+        amp: how they were encoded, as of :class:`~mmvtr.engine.RetrievalLoop`.
     """
-    tested = 'bf16' if amp else 'fp32'
+    tested = amp if isinstance(amp, str) else 'bf16' if amp else 'fp32'
     wrapper = getattr(runner, 'optim_wrapper', None)
     if not isinstance(wrapper, (OptimWrapper, OptimWrapperDict)):
         return tested
