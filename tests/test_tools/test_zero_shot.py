@@ -143,7 +143,9 @@ def test_a_checkpoint_without_a_queue_is_refused_before_encoding(folder, monkeyp
     monkeypatch.chdir(folder)
     hooks = "dict(type='CSLSHook', queries='train_queue')"
     (folder / 'q.py').write_text(QUEUES.format(hooks=hooks))
-    weights = registry.MODELS.build(load_config('r.py').model).state_dict()
+    model = load_config('r.py').model
+    registry.forget_pretrained(model)  # the folder has none
+    weights = registry.MODELS.build(model).state_dict()
     torch.save(dict(state_dict=weights, meta={}), folder / 'whole.pth')
     code, printed = run_tool(folder, 'test.py', 'q.py', 'whole.pth')
     assert code == 1 and 'Traceback' not in printed
