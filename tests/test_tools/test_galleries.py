@@ -37,7 +37,7 @@ def corpus(tmp_path_factory, write_video):
     (folder / 'broken.mp4').write_bytes(b'no video')
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        model, _ = load_retriever('config.py', None, device='cpu')
+        model, _ = load_retriever('config.py', None, random_weights=True, device='cpu')
         write_plain(dict(state_dict=model.state_dict()), 'bare.pth')
     return folder
 
@@ -208,7 +208,7 @@ def test_no_config_of_a_store_runs_code(
     for place in (gallery, folder):
         (place / 'evil.py').write_text(f'open({str(mark)!r}, "w")')
     monkeypatch.syspath_prepend(str(gallery))
-    _, cfg = load_retriever('config.py', None, device='cpu')
+    _, cfg = load_retriever('config.py', None, random_weights=True, device='cpu')
     cfg, change = cfg.to_dict(), poisoned(mark)[number]
     system = dict(type='os.system', command=f'touch {mark}')
     if change == 'collate_fn':
