@@ -37,8 +37,9 @@ def test_the_reference_is_whole(page):
 
 
 def test_every_page_is_in_the_menu():
-    further = {'tutorials/index', 'api/index', 'reproduce/index'}
-    for folder, further in [('docs', further), ('docs/tutorials', set()), ('docs/reproduce', set())]:
+    inner = {'tutorials/index', 'api/index', 'reproduce/index'}
+    folders = {'docs': inner, 'docs/tutorials': set(), 'docs/reproduce': set()}
+    for folder, further in folders.items():
         menu = (ROOT / folder / 'index.md').read_text()
         pages = {path.stem for path in (ROOT / folder).glob('*.md')} - {'index'}
         trees = re.findall(r'```{toctree}\n(.*?)```', menu, flags=re.DOTALL)

@@ -23,7 +23,9 @@ def client(folder, tmp_path):
     (folder / 'vocab.txt').write_text('\n'.join(WORDS))
     step = f"dict(type='WordTokenize', vocab_file='{folder / 'vocab.txt'}', context_length=6)"
     (folder / 'words.py').write_text(CONFIG.replace("dict(type='ToySay')", step))
-    model, _ = apis.load_retriever(str(folder / 'words.py'), None, random_weights=True, device='cpu')
+    model, _ = apis.load_retriever(
+        str(folder / 'words.py'), None, random_weights=True, device='cpu'
+    )
     write_plain(dict(state_dict=model.state_dict()), folder / 'words.pth')
     gallery = Gallery.open(kept(folder, tmp_path / 'store', config='words'))
     gallery.take()
