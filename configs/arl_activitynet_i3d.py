@@ -8,6 +8,4 @@ _base_ = [
 
 model = dict(
     encoder=dict(encoder=dict(frames=dict(in_dim=1024), text=dict(in_dim=1024))),
-    losses=dict(nce=dict(loss_weight=0.04)),  # both directions of .02, as lambda_nce
-    supervision=dict(lambda_nce=0.02),
 )

@@ -7,9 +7,5 @@ _base_ = [
 ]
 
 model = dict(
-    losses=dict(
-        nce=dict(loss_weight=0.04),  # both directions of .02, as lambda_nce
-        triplet=dict(pool=None),  # no hard negatives on this small set
-    ),
-    supervision=dict(lambda_nce=0.02),
+    losses=dict(triplet=dict(pool=None)),  # no hard negatives on this small set
 )

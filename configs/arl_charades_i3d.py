@@ -8,9 +8,5 @@ _base_ = [
 
 model = dict(
     encoder=dict(encoder=dict(frames=dict(in_dim=1024), text=dict(in_dim=1024), dropout=0.15)),
-    losses=dict(
-        nce=dict(loss_weight=0.04),  # both directions of .02, as lambda_nce
-        triplet=dict(pool=None),  # no hard negatives on this small set
-    ),
-    supervision=dict(lambda_nce=0.02),
+    losses=dict(triplet=dict(pool=None)),  # no hard negatives on this small set
 )

@@ -86,19 +86,6 @@ def test_gmmformer_on_tvr_begins_with_hard_negatives_at_epoch_30():
     assert losses.t2v.pool_from == losses.v2t.pool_from == 0.2
 
 
-@pytest.mark.parametrize(
-    'path', [p for n, p in CONFIG.items() if n[:4] == 'arl_' and 'planted' not in n]
-)
-def test_weight_of_arls_contrast(path):
-    """GMMFormer's of the clip branch, shared by both levels: .05 on TVR, .02 elsewhere."""
-    model = Config.fromfile(path).model
-    weight = 0.02 if {'activitynet', 'charades'} & set(path.stem.split('_')) else 0.05
-    # The loss is the mean of two directions, of which the paper has the sum.
-    assert model.losses.nce.loss_weight == 2 * weight
-    if model.supervision is not None:
-        assert model.supervision.get('lambda_nce', 0.05) == weight
-
-
 @pytest.mark.parametrize('name', ['mssl_tvr', 'mssl_activitynet', 'gmmformer_tvr', 'dldkd_tvr'])
 def test_rows_of_arl_that_are_a_change_of_another(name):
     """On CLIP-L/14 all but the features is as on I3D; DL-DKD differs from ++ in its labels."""
