@@ -7,3 +7,4 @@ custom_hooks = [
     # beta of QB-Norm's code
     dict(type='mmvtr.QBNormHook', queries='train_queue', temperature=1 / 20),
 ]
+default_hooks = dict(checkpoint=dict(save_best='qb_norm/retrieval/rsum'))

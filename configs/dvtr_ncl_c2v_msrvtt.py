@@ -2,3 +2,4 @@
 _base_ = ['dvtr_c2v_msrvtt.py', '_base_/train_queue.py']
 
 model = dict(losses=dict(contrastive=dict(type='NormalizedContrastiveLoss', iterations=4)))
+default_hooks = dict(checkpoint=dict(save_best='sinkhorn/retrieval/rsum'))
