@@ -86,6 +86,25 @@ def test_gmmformer_on_tvr_begins_with_hard_negatives_at_epoch_30():
     assert losses.t2v.pool_from == losses.v2t.pool_from == 0.2
 
 
+@pytest.mark.parametrize('name', ['mssl_tvr', 'mssl_activitynet', 'gmmformer_tvr', 'dldkd_tvr'])
+def test_rows_of_arl_that_are_a_change_of_another(name):
+    """On CLIP-L/14 all but the features is as on I3D; DL-DKD differs from ++ in its labels."""
+    if name.startswith('dldkd'):
+        soft, hard = load(name), load(f'{name}_hard')
+        for branch in ('inherit_nce', 'explore_nce'):
+            assert hard.model.losses[branch].pop('alpha') == 1
+            assert hard.model.losses[branch].pop('alpha_floor') == 1
+        for key in ('model', 'train_dataloader', 'optim_wrapper', 'train_cfg'):
+            assert hard[key] == soft[key], key
+        return
+    i3d, clip = load(f'{name}_i3d'), load(f'{name}_clip')
+    tower = clip.model.encoder
+    assert (tower.frames.in_dim, tower.text.in_dim, tower.max_words) == (768, 768, 77)
+    i3d.model.encoder = clip.model.encoder
+    for key in ('model', 'optim_wrapper', 'param_scheduler', 'train_cfg', 'test_evaluator'):
+        assert clip[key] == i3d[key], key
+
+
 # -- RAN, RANP, HGR ----------------------------------------------------------------------------
 
 
@@ -98,9 +117,11 @@ def model_of(cfg):
     'path', [p for n, p in CONFIG.items() if 'ranp_hgr' in n], ids=lambda p: p.stem
 )
 def test_values_of_ranp(path):
-    """The official threshold and balance: one relevance, two triplets of one weight."""
+    """The frame-length paper's threshold, the official one in the official balance: one relevance,
+    two triplets of one weight."""
     model = model_of(Config.fromfile(path))
-    assert model.supervision == dict(type='RelevanceSupervision', negatives_below=0.4)
+    threshold = 0.4 if path.stem.endswith('all') else 0.2
+    assert model.supervision == dict(type='RelevanceSupervision', negatives_below=threshold)
     losses = model.losses
     assert losses.relevant.threshold is None
     assert losses.relevant.loss_weight == losses.triplet.loss_weight == 2

@@ -3,6 +3,7 @@
 # .15), up to 128 frames and 30 words.  Widths of the features are the dataset's:
 # model.encoder.encoder.{frames,text}.in_dim.  Scores are Eq. 13.  The paper names no temperature,
 # lambda_nce, m, m_a, warm-up or sampling; these follow its lineage or are ours (docs/arl.md).
+# lambda_nce is what GMMFormer's clip branch has on TVR, .05.
 model = dict(
     type='mmvtr.VideoTextRetriever',
     data_preprocessor=dict(type='mmvtr.VideoTextDataPreprocessor'),

@@ -27,6 +27,9 @@ from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
 
+#: Which frames and texts of a video the text-frame triplets can push.
+FRAME_NEGATIVES = ('all', 'hardest', 'semi_hard')
+
 
 class Statistics(NamedTuple):
     """What one branch has to know of the training set: sums only, so parts and processes add up.
@@ -167,6 +170,8 @@ class ARLSupervision(nn.Module):
             ambiguous frames always are ``'ours'``.
         frame_weight: weight of the text-frame losses; 0 leaves them out (Tab. 5, T-F).
         frame_slack: with ``rule='own'``, a frame is ambiguous within this distance of the best.
+        frame_negatives: which frames (texts) of the own video the text-frame triplets push,
+            ``'all'``, ``'hardest'`` or ``'semi_hard'`` (:func:`mmvtr.functional.ranking`).
         lambda_nce: weight of the contrast beside the triplets in the text-frame losses.
         temperature, margin, ambiguous_margin: of the text-frame losses; the paper names no
             temperature and no values of m and m_a, only m_a < m.
@@ -177,8 +182,8 @@ class ARLSupervision(nn.Module):
             there is no whole matrix.
 
     Raises:
-        ValueError: an unknown rule or strategy, a warm-up that never ends or is given twice, or
-            ``exchange`` without two levels.
+        ValueError: an unknown rule, strategy or frame_negatives, a warm-up that never ends or is
+            given twice, or ``exchange`` without two levels.
     """
 
     def __init__(
@@ -199,6 +204,7 @@ class ARLSupervision(nn.Module):
         strategy: str = 'ours',
         frame_weight: float = 1.0,
         frame_slack: float = 0.05,
+        frame_negatives: str = 'all',
         lambda_nce: float = 0.05,
         temperature: float = 0.07,
         margin: float = 0.2,
@@ -207,6 +213,10 @@ class ARLSupervision(nn.Module):
         super().__init__()
         if rule not in ('own', 'mean'):
             raise ValueError(f"rule must be 'own' or 'mean', not {rule!r}")
+        if frame_negatives not in FRAME_NEGATIVES:
+            raise ValueError(
+                f'frame_negatives must be one of {FRAME_NEGATIVES}, not {frame_negatives!r}'
+            )
         if warmup is not None and warmup_epochs is not None:
             raise ValueError(f'one of warmup and warmup_epochs, got {warmup} and {warmup_epochs}')
         if warmup_epochs is not None and warmup_epochs < 0:
@@ -229,6 +239,7 @@ class ARLSupervision(nn.Module):
         self.rule, self.lead, self.sample = rule, lead, sample
         self.cap, self.strategy = cap, strategy
         self.frame_weight, self.frame_slack = frame_weight, frame_slack
+        self.frame_negatives = frame_negatives
         self.lambda_nce, self.temperature = lambda_nce, temperature
         self.margin, self.ambiguous_margin = margin, ambiguous_margin
         self.progress = 0.0
@@ -382,6 +393,7 @@ class ARLSupervision(nn.Module):
             **arguments,
             margin=self.margin,
             ambiguous_margin=self.ambiguous_margin,
+            negatives=self.frame_negatives,
             average='anchors',
         )
         return self.lambda_nce * contrast + triplet

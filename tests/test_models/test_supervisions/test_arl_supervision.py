@@ -141,12 +141,18 @@ def test_nothing_before_the_warmup_and_the_first_refresh():
     assert fresh(texts, videos, Target(POSITIVES))[1] == {}
 
 
+@pytest.mark.parametrize('pushed', ['all', 'hardest', 'semi_hard'])
 @pytest.mark.parametrize('spreads', [(0.0, None), (1.5, 0.0), (0.0, -0.5)])
-def test_text_frame_losses(spreads):
+def test_text_frame_losses(spreads, pushed):
     """Eq. 8-12 on the dense matrix of pairs x all frames, weight 0 outside the own video."""
     u_spread, own_spread = spreads
     supervision, texts, videos = ready(
-        rule='own', frame_slack=0.3, exchange=False, u_spread=u_spread, frame_u_spread=own_spread
+        rule='own',
+        frame_slack=0.3,
+        frame_negatives=pushed,
+        exchange=False,
+        u_spread=u_spread,
+        frame_u_spread=own_spread,
     )
     _, losses = supervision(texts, videos, Target(POSITIVES))
     rows, columns = POSITIVES.nonzero(as_tuple=True)
@@ -180,9 +186,8 @@ def test_text_frame_losses(spreads):
                 direction=direction,
             )
             total += 0.05 * contrastive(matrix, **arguments, temperature=0.07, form='own_pair')
-            total += ranking(
-                matrix, **arguments, margin=0.2, ambiguous_margin=0.1, average='anchors'
-            )
+            how = dict(margin=0.2, ambiguous_margin=0.1, average='anchors', negatives=pushed)
+            total += ranking(matrix, **arguments, **how)
     torch.testing.assert_close(losses['loss_frame'], total / 2)
 
 
@@ -213,6 +218,9 @@ def test_bad_arguments():
         ARLSupervision(dim=D, rule='median')
     with pytest.raises(ValueError, match='strategy must be one of'):
         ARLSupervision(dim=D, strategy='drop')
+    for pushed in ('random', 'none', ''):
+        with pytest.raises(ValueError, match=f"frame_negatives must be one of .*, not '{pushed}'"):
+            ARLSupervision(dim=D, frame_negatives=pushed)
     with pytest.raises(ValueError, match='exchange needs two levels'):
         ARLSupervision(dim=D, levels=('a',))
     for warmup in (1, 5, -0.1, float('nan')):  # "a few epochs" is no share of the training

@@ -221,7 +221,7 @@ def _lengths(percent: int, methods: tuple[str, ...], about: str) -> Condition:
         seeds=5,
         aim='retrieval/rsum',
         without='' if percent == 50 else 'lengths50',
-        why='The adjusted split (its Algorithm 2, Tab. 8) against what costs the same: a random '
+        why='The adjusted split (its Algorithm 2, Tab. 4) against what costs the same: a random '
         'split, and one model on all clips. Clips of val are as those of train, so that nothing is '
         'chosen with the shift in sight. Five trainings: earlier the difference to '
         'a random split was 26 with a deviation of 10, which three resolve by a hair. What a '
