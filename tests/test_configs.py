@@ -386,7 +386,9 @@ def test_values_of_dvtr(path):
         assert temperature == dict(type='Temperature', init=0.01, learnable=True)
     (loss,) = cfg.model.losses.values()
     assert loss.reads == ('global', 'aligned')
-    assert loss.type == ('RankingLoss' if 'triplet' in parts else 'ContrastiveLoss')
+    kinds = dict(triplet='RankingLoss', ncl='NormalizedContrastiveLoss')
+    (kind,) = [kinds[part] for part in parts if part in kinds] or ['ContrastiveLoss']
+    assert loss.type == kind
     assert 'triplet' not in parts or loss.margin == 0.5
 
 
@@ -498,7 +500,12 @@ def test_values_of_ncl(path):
 
 TRAIN = runpy.run_path(str(ALL[0].parents[1] / 'tools/train.py'))
 #: Where a paper's number is not the raw score's: what the name of a config says -> key.
-AFTER = dict(ncl='sinkhorn/', postprocessed='dual_softmax_oracle/', epic='relevance/avg_nDCG')
+AFTER = dict(
+    ncl='sinkhorn/',
+    postprocessed='dual_softmax_oracle/',
+    qbnorm='qb_norm/',
+    epic='relevance/avg_nDCG',
+)
 
 
 @pytest.mark.parametrize('path', CONFIGS, ids=lambda path: path.stem)
