@@ -39,6 +39,7 @@ from mmengine.registry import DefaultScope
 from mmengine.registry import Registry as MMEngineRegistry
 
 import mmvtr.hub  # noqa: F401 - mmengine's readers of configs know `mmvtr::`
+from mmvtr.moved import COMPONENTS, name_now
 
 SCOPE = 'mmvtr'
 
@@ -74,14 +75,18 @@ class Registry(MMEngineRegistry):
             return cfg
         scope = next(_scopes(), None)
         current = None if scope is None else self._of(scope)
-        if current in (None, self) or _has(current, kind) or not _has(self, kind):
+        ours = _has(self, kind) or kind in COMPONENTS
+        if current in (None, self) or _has(current, kind) or not ours:
             return cfg
         found = cfg.copy()  # a ConfigDict stays one
         found['type'] = f'{SCOPE}.{kind}'
         return found
 
     def get(self, key: str) -> Optional[type]:
-        """See mmengine."""
+        """See mmengine; a name of the version before is the component's new one."""
+        scope, dot, name = key.rpartition('.')
+        if scope in ('', SCOPE) and not _has(self, name):
+            key = scope + dot + name_now(COMPONENTS, name)
         if '.' not in key and not _has(self, key) and not _has(self._get_root_registry(), key):
             for other in map(self._of, _scopes()):
                 if other is not None and other is not self and _has(other, key):

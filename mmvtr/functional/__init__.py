@@ -164,6 +164,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from mmvtr.moved import FUNCTIONS, name_now
+
 if TYPE_CHECKING:
     from mmvtr.functional.adaptive_margin import (
         Standard,
@@ -360,6 +362,7 @@ class _FrontDoor(ModuleType):
     """
 
     def __getattr__(self, name: str) -> object:
+        name = name_now(FUNCTIONS, name)
         if name not in _HOME:
             message = f'module {__name__!r} has no attribute {name!r}'
             raise AttributeError(message, name=name, obj=self)

@@ -1,0 +1,66 @@
+"""Names of the version before, each read once more with one warning, and gone in the next."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Optional, Sequence
+
+#: Module or package -> where it is now.
+MODULES: dict[str, str] = {}
+#: Function or class of :mod:`mmvtr.functional` -> its name now.
+FUNCTIONS: dict[str, str] = {}
+#: Registered component -> its name now.
+COMPONENTS: dict[str, str] = {}
+
+
+def name_now(table: dict[str, str], name: str) -> str:
+    """The name that an old one has now, with a warning; one that is not old as it is.
+
+    Args:
+        table: :data:`FUNCTIONS` or :data:`COMPONENTS`.
+        name: as somebody wrote it.
+    """
+    if name not in table:
+        return name
+    _warn(name, table[name])
+    return table[name]
+
+
+class _OldModules(MetaPathFinder):
+    """Finds a module of :data:`MODULES`, or one inside of it: the module at its new place."""
+
+    def find_spec(
+        self, name: str, path: Optional[Sequence[str]] = None, target: Optional[ModuleType] = None
+    ) -> Optional[ModuleSpec]:
+        for old, new in MODULES.items():
+            if name == old or name.startswith(f'{old}.'):
+                _warn(old, new)
+                return ModuleSpec(name, _Same(new + name[len(old) :]))
+        return None
+
+
+class _Same(Loader):
+    """Gives the module of another name, as it is."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = import_module(self.name)
+        self.spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self.spec  # the import system has put the old name's there
+
+
+def _warn(old: str, new: str) -> None:
+    warnings.warn(f'{old} is {new} now; the old name goes with 2.1', FutureWarning, stacklevel=3)
+
+
+sys.meta_path.append(_OldModules())

@@ -1,0 +1,50 @@
+"""Names of the version before: the same objects, with one warning that says the new name."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import pytest
+from torch import nn
+
+import mmvtr.functional
+from mmvtr import moved
+from mmvtr.registry import MODELS
+
+
+@pytest.fixture
+def tables(monkeypatch):
+    monkeypatch.setitem(moved.MODULES, 'mmvtr.old_room', 'mmvtr.storage')
+    monkeypatch.setitem(moved.FUNCTIONS, 'old_contrast', 'contrastive')
+    monkeypatch.setitem(moved.COMPONENTS, 'OldLoss', 'ContrastiveLoss')
+    yield
+    for name in [name for name in sys.modules if name.startswith('mmvtr.old_room')]:
+        del sys.modules[name]
+
+
+def test_an_old_module_is_the_new_one(tables):
+    with pytest.warns(FutureWarning, match='mmvtr.old_room is mmvtr.storage now'):
+        old = importlib.import_module('mmvtr.old_room.seal')
+    new = importlib.import_module('mmvtr.storage.seal')
+    assert old is new and new.__spec__.name == 'mmvtr.storage.seal'
+    assert importlib.reload(new) is new
+
+
+def test_an_old_function(tables):
+    with pytest.warns(FutureWarning, match='old_contrast is contrastive now'):
+        found = mmvtr.functional.old_contrast
+    assert found is mmvtr.functional.contrastive
+
+
+@pytest.mark.parametrize('name', ['OldLoss', 'mmvtr.OldLoss'])
+def test_an_old_component(tables, name):
+    with pytest.warns(FutureWarning, match='OldLoss is ContrastiveLoss now'):
+        assert isinstance(MODELS.build(dict(type=name)), nn.Module)
+
+
+def test_every_name_in_the_tables_leads_somewhere():
+    for new in moved.MODULES.values():
+        importlib.import_module(new)
+    for new in moved.FUNCTIONS.values():
+        assert hasattr(mmvtr.functional, new)
