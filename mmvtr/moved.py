@@ -63,4 +63,5 @@ def _warn(old: str, new: str) -> None:
     warnings.warn(f'{old} is {new} now; the old name goes with 2.1', FutureWarning, stacklevel=3)
 
 
-sys.meta_path.append(_OldModules())
+# First: the others would find what lies in a package of an old name, as a second module.
+sys.meta_path.insert(0, _OldModules())
