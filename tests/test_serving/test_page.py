@@ -11,7 +11,7 @@ PAGE = (ROOT / 'docs/serve.md').read_text()
 
 def test_the_load():
     said = json.loads((ROOT / 'docs/serve/load.json').read_text())
-    tool = runpy.run_path(str(ROOT / 'tools/benchmark/serve_load.py'))
+    tool = runpy.run_path(str(ROOT / 'projects/evidence/speed/serve_load.py'))
     rows = [tool['Row'](**row) for row in said['rows']]
     assert len(rows) == 3 and all(tool['line'](row) in PAGE for row in rows)
     assert not any(row.errors for row in rows)

@@ -124,7 +124,7 @@ def test_queues_that_make_no_sense(tmp_path, online, message):
 def test_a_refit_follows_a_drift(tmp_path):
     """The mix of queries turns over: biases of before harm, those of served queries help again."""
     pytest.importorskip('faiss')
-    drifted = runpy.run_path(str(ROOT / 'tools/benchmark/store_drift.py'))['drifted']
+    drifted = runpy.run_path(str(ROOT / 'projects/evidence/speed/store_drift.py'))['drifted']
     rows = drifted(11, tmp_path)
     before, stale, fresh, ideal = (
         rows[name]

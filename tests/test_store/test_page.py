@@ -14,7 +14,7 @@ PAGE = (ROOT / 'docs/store.md').read_text()
 def test_approximate_search():
     for module in ('faiss', 'lancedb', 'qdrant_client'):
         pytest.importorskip(module)
-    tool = runpy.run_path(str(ROOT / 'tools/benchmark/store.py'))
+    tool = runpy.run_path(str(ROOT / 'projects/evidence/speed/store.py'))
     rows = []
     for name in ('approximate.json', 'approximate_5k.json'):
         rows += json.loads((ROOT / 'docs/store' / name).read_text())['rows']

@@ -47,7 +47,7 @@ class CaptionAgreement:
     word that is known and stands in a clip of several captions is a zero vector: it agrees with
     none, and thins the mean of its clip.
 
-    On real captions, judged by people, both additions gain (docs/judged_training.md); with
+    On real captions, judged by people, both additions gain (projects/evidence/pages/judged_training.md); with
     ``canonical=0, rare=False`` the vectors are what they were before.
 
     Args:
