@@ -10,6 +10,7 @@ from mmengine.runner import Runner
 from torch import Tensor, nn
 
 from mmvtr.datasets.sampling.collate import collate_retrieval
+from mmvtr.evaluation.soft_positive import breakeven
 from mmvtr.functional.hubness import normalisation_error
 from mmvtr.functional.relevance import auc
 from mmvtr.functional.sinkhorn import sinkhorn
@@ -174,13 +175,12 @@ def _of_supervision(
             figures.update(
                 eta_negative=mean_of(eta, negative),
                 eta_above=100 * mean_of((eta > 0.9).float(), negative),
-                # What 95 % of them lie above.
-                eta_low=float(eta[negative].quantile(0.05)) if negative.any() else math.nan,
                 eta_soft=mean_of(eta, soft),
                 spared=100 * mean_of((eta < 0.5).float(), ~known.positives),
             )
             if soft.any():
                 figures['eta_auc'] = _auc(-eta, soft, negative)
+                figures['eta_breakeven'] = 100 * breakeven(-eta[soft], -eta[negative])
     return figures
 
 
