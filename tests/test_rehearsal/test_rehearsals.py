@@ -656,12 +656,12 @@ def test_all_of_them_write_one_file_and_a_page(tool, tmp_path, monkeypatch):
     for name in ('mine', 'other', 'mine_planted'):
         (tmp_path / 'configs' / f'{name}.py').write_text('model = dict()\n')
     write_results(tmp_path / RESULTS, dict(gone=dict(kept_of(), config='gone')))
-    sha = fingerprint(load_config(str(tmp_path / 'configs' / 'mine.py')))
     ran = []
 
     def run(command, **_):
         name, folder = Path(command[2]).stem, Path(command[command.index('--out') + 1])
         ran.append(name)
+        sha = fingerprint(load_config(command[2]))
         write_results(folder / RESULTS, {name: dict(kept_of(), config=name, sha=sha)})
         return mock.Mock(returncode=0)
 
