@@ -199,7 +199,7 @@ def uncertainty(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]
         last(narrow, name)[0] for name in ('eta_above', 'eta_negative', 'eta_soft')
     )
     ramp = [value for _, value in narrow['curves'].get('eta_ramp', [])]
-    begun = not ramp or ramp[-1] >= RAMPED  # before, all weigh about 1, whatever eta is
+    begun = not ramp or ramp[-1] >= RAMPED  # before, all weighed about 1, whatever eta is
     early = '' if begun else f'; the ramp from weight 1 to eta is at {ramp[-1]:.2f}'
     kept = negative >= ETA_NEGATIVE
     yield Check(
@@ -215,7 +215,7 @@ def uncertainty(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]
             'soft positives are found',
             found,
             f'AUC {auc:.0f} (at least {ETA_AUC:.0f}), break-even {even:.0f} % (at least '
-            f'{ETA_GAIN:g} times {chance:.1f}){early}' + ('' if found else why(narrow)),
+            f'{ETA_GAIN:g} times {chance:.1f})' + ('' if found else why(narrow)),
         )
         yield Check(
             'soft positives are spared',

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Optional
+from contextlib import contextmanager
+from typing import Any, Iterator, Optional
 
 import torch
 from mmengine.runner import Runner
@@ -32,11 +33,12 @@ def judge(runner: Runner, *, batch: int) -> dict[str, float]:
 
     ``batch`` is that of the real training, for figures that depend on it.
 
-    ``eta_*``: the weight that the supervision gives to true negatives and to soft positives;
-    ``sets_*``: pairs it calls ambiguous; ``scores_*``, ``R1``: of the fused scores; ``sigma_*``:
-    of heads, general against specific texts; ``error_*``: normalisation error of the retrieval
-    probabilities, raw and with Sinkhorn's biases; ``mass_*``: what the gradient consists of, where
-    a loss pulls more than the annotated pairs; ``seen``: items of a member's environment so far.
+    ``eta_*``: the weight that the supervision gives, after its ramp, to true negatives and to soft
+    positives; ``sets_*``: pairs it calls ambiguous; ``scores_*``, ``R1``: of the fused scores;
+    ``sigma_*``: of heads, general against specific texts; ``error_*``: normalisation error of the
+    retrieval probabilities, raw and with Sinkhorn's biases; ``mass_*``: what the gradient consists
+    of, where a loss pulls more than the annotated pairs; ``seen``: items of a member's environment
+    so far.
     """
     whole = bare(runner.model)
     members = list(getattr(whole, 'members', [whole]))
@@ -87,7 +89,8 @@ def _judge(model: nn.Module, whole: nn.Module, dataset: Any, environment: int | 
     # A teacher of frames lies beside the items of a training set; a test set has none.
     if model.supervision is not None and not isinstance(model.supervision, StoredFrameTeacher):
         texts, videos = _with_own_levels(model, batch, texts, videos)
-        made, _ = model.supervision(texts, videos, known)
+        with after_ramp(model.supervision):
+            made, _ = model.supervision(texts, videos, known)
         figures.update(_of_supervision(made, known, soft, negative))
         if isinstance(model.supervision, ARLSupervision) and model.supervision.found:
             # What a strategy makes of a set, a match or nothing, is no set any more.
@@ -95,6 +98,19 @@ def _judge(model: nn.Module, whole: nn.Module, dataset: Any, environment: int | 
                 figures.update(_of_sets(name, found.cpu(), known, soft))
             figures.update(_of_frames(model.supervision, texts, videos, known, dataset, samples))
     return figures
+
+
+@contextmanager
+def after_ramp(supervision: nn.Module) -> Iterator[None]:
+    """Weights are eta, however far the ramp that leads to it is: what it would say by now."""
+    if not hasattr(supervision, 'ramp'):
+        yield
+        return
+    before, supervision.progress = supervision.progress, 1.0
+    try:
+        yield
+    finally:
+        supervision.progress = before
 
 
 def _with_own_levels(

@@ -21,7 +21,7 @@ from mmvtr.models.supervisions.dvtr import relative_uncertainty
 from mmvtr.models.target import Target
 from mmvtr.registry import bare_name
 from mmvtr.rehearsal.expectations import Check, check
-from mmvtr.rehearsal.judge import _of_supervision
+from mmvtr.rehearsal.judge import _of_supervision, judge
 from mmvtr.rehearsal.pictures import draw, panel, spans_decades
 from mmvtr.rehearsal.report import (
     RESULTS,
@@ -254,6 +254,23 @@ def test_sure_negatives_before_the_ramp_are_no_proof(ramp, passed):
     early = f'the ramp from weight 1 to eta is at {ramp:.2f}'
     assert kept.said.endswith(early) is (passed is None)
     assert one['soft positives are spared'].passed is passed
+
+
+def test_eta_is_judged_as_it_is_before_the_ramp(monkeypatch):
+    """Else a training that was cut off early would say nothing of its heads."""
+    seen = []
+
+    def watched(runner, **kwargs):
+        before = runner.model.supervision.progress
+        figures = judge(runner, **kwargs)
+        seen.append((before, runner.model.supervision.progress))
+        return figures
+
+    monkeypatch.setattr('mmvtr.rehearsal.run.judge', watched)
+    record = as_dict(rehearse(config('dvtr_c2v_msrvtt'), TINY, steps=2))
+    assert record['curves']['eta_ramp'][-1][1] == 0.0
+    assert record['judged'][-1][1]['eta_negative'] < 0.99
+    assert seen and all(before == after < 0.01 for before, after in seen)
 
 
 @pytest.mark.parametrize('kinds', [None, 1])
