@@ -88,9 +88,7 @@ def page(results: Iterable[Mapping[str, Any]], missing: Sequence[str] = ()) -> s
 def share(result: Mapping[str, Any]) -> str:
     """How much of its own schedule a config was trained."""
     part = 100 * result['steps'] / result['total']
-    if result['steps'] == result['total']:
-        return 'all'
-    return f'{part:.1f} %' if part < 9.95 else f'{min(part, 99.0):.0f} %'
+    return 'all' if result['steps'] == result['total'] else f'{min(part, 99.0):.2g} %'
 
 
 def verdict(result: Mapping[str, Any]) -> str:

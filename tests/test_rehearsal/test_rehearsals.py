@@ -487,10 +487,11 @@ def kept_of(**changed) -> dict:
         ({}, '| 7,030 | all | met |'),
         (dict(steps=703), '| 703 | 10 % | so far |'),
         (dict(steps=7029), '| 7,029 | 99 % | so far |'),  # never as if it were whole
-        (dict(steps=70), '| 70 | 1.0 % | so far |'),
+        (dict(steps=70), '| 70 | 1 % | so far |'),
+        (dict(steps=2), '| 2 | 0.028 % | so far |'),
         (dict(steps=70, tested={'retrieval/t2v_R1': 1.0}), '| not reached: something is learnt |'),
         (dict(tested={'retrieval/t2v_R1': 1.0}), '| all | **not met**: something is learnt |'),
-        (dict(steps=70, dead=['a.b']), '| 1.0 % | **not met**: no dead parameter |'),
+        (dict(steps=70, dead=['a.b']), '| 1 % | **not met**: no dead parameter |'),
     ],
 )
 def test_the_page_says_how_much_of_a_schedule_was_run(changed, row):
