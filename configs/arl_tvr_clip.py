@@ -7,7 +7,10 @@ _base_ = [
 ]
 
 model = dict(
-    losses=dict(triplet=dict(margin=0.1, pool_from=0.3)),  # GMMFormer: hard ones from epoch 30
-    supervision=dict(margin=0.1, ambiguous_margin=0.05, frame_slack=0.1),
+    losses=dict(
+        nce=dict(loss_weight=0.1),
+        triplet=dict(margin=0.1, pool_from=0.3),  # GMMFormer: hard ones from epoch 30
+    ),
+    supervision=dict(lambda_nce=0.05, margin=0.1, ambiguous_margin=0.05, frame_slack=0.1),
 )
 optim_wrapper = dict(optimizer=dict(lr=3e-4))

@@ -13,8 +13,6 @@ model = dict(
     encoder=dict(
         text=dict(_delete_=True, type='TransformersText', model='bert-base-uncased', dim=512)
     ),
-    # With 2 eta ends above .9 for 92 % of the true negatives, at any rate (docs/dvtr.md).
-    supervision=dict(sharpness=4.0),
 )
 # BERT has not seen CLIP's space: it learns at 1e-5.
 optim_wrapper = dict(

@@ -362,9 +362,7 @@ def test_values_of_dvtr(path):
         supervision = cfg.model.supervision
         assert supervision.num_samples == 7
         assert supervision.floor == 0  # Eq. 13 has none
-        sharper = dict(activitynet=12.0, bert=4.0, pcme=6.0)  # where little is told apart
-        (sharpness,) = [sharper[part] for part in parts if part in sharper] or [2.0]
-        assert (supervision.reference, supervision.sharpness) == ('mean', sharpness)
+        assert (supervision.reference, supervision.sharpness) == ('mean', 2.0)
         assert supervision.ramp == (0.33, 0.67)
         pcme = 'pcme' in path.stem
         assert cfg.model.heads.type == ('PCMEGaussianHead' if pcme else 'HierarchicalGaussianHead')

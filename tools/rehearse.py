@@ -1,7 +1,11 @@
 """Train a config on simulated tower outputs, and see whether it does what its paper says.
 
     python tools/rehearse.py CONFIG [--steps N] [--minutes M] [--out DIR] [--cfg-options ...]
-    python tools/rehearse.py --all [--jobs 2] [--minutes M] [--out DIR] [--page FILE]
+    python tools/rehearse.py --all [--jobs 2] [--minutes M] [--out DIR]
+    python tools/rehearse.py [CONFIG | --all] [--out DIR] --page FILE
+
+The result is a line of ``DIR/results.jsonl``, beside those that are there; of one config a picture
+is drawn, too.  A page is made of all lines.
 
 (a) a few steps at full width and batch; (b) the config's own schedule, rates and number of steps,
 on narrow tokens.  No dataset, no pretrained weights and no GPU are needed.  Exit status 1 where an
@@ -11,10 +15,10 @@ expectation is not met, 2 where a config cannot be rehearsed, 3 where the rehear
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
+import tempfile
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -41,16 +45,13 @@ def parse_args() -> argparse.Namespace:
         '--out',
         type=Path,
         default=Path('work_dirs/rehearsal'),
-        help='for json and png (default: work_dirs/rehearsal)',
+        help='folder of results.jsonl and of pictures (default: work_dirs/rehearsal)',
     )
-    add('--page', type=Path, help='with --all: write the table of all results here')
-    add('--only-page', action='store_true', help='with --page: train nothing')
+    add('--page', type=Path, help='write the table of all results here; alone: train nothing')
     parser.add_cfg_options()
     args = parser.parse_args()
-    if args.all == (args.config is not None):
-        parser.error('give a CONFIG or --all')
-    if args.only_page and not (args.all and args.page):
-        parser.error('--only-page needs --all and --page')
+    if args.all and args.config is not None or not (args.all or args.config or args.page):
+        parser.error('give a CONFIG or --all, or a --page to be written of what is there')
     if args.steps is not None and args.steps < 1:
         parser.error(f'--steps must be at least 1, not {args.steps}')
     return args
@@ -60,11 +61,16 @@ def parse_args() -> argparse.Namespace:
 def main() -> None:
     args = parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    sys.exit(rehearse_all(args) if args.all else rehearse_one(args))
+    code = 0
+    if args.all or args.config:
+        code = rehearse_all(args) if args.all else rehearse_one(args)
+    if args.page:
+        write_page(args)
+    sys.exit(code)
 
 
 def rehearse_one(args: argparse.Namespace) -> int:
-    """A place in :data:`STATUS`; writes ``NAME.json`` and ``NAME.png``."""
+    """A place in :data:`STATUS`; writes a line of results, and ``NAME.png``."""
     from mmvtr.rehearsal.simulated_model import Unknown
     from mmvtr.utils import load_config
 
@@ -102,46 +108,54 @@ def _met(args: argparse.Namespace, cfg: Config) -> bool:
     name = Path(args.config).stem
     result = rehearse_config(cfg, steps=args.steps, minutes=args.minutes)
     result.update(config=name, sha=fingerprint(cfg))
-    part = args.out / f'{name}.json.part'
-    part.write_text(json.dumps(summary(result), indent=1) + '\n')
+    keep(args.out, {name: summary(result)})
     draw(args.out / f'{name}.png', name, result['narrow'], result['checks'])
-    os.replace(part, args.out / f'{name}.json')
     print(table(result))
     return all(one.passed is not False for one in result['checks'])
 
 
-def rehearse_all(args: argparse.Namespace) -> int:
-    """Each config in a process of its own; what is done is not done again."""
-    from mmvtr.rehearsal.report import is_current, page
+def keep(folder: Path, new: dict[str, dict]) -> None:
+    """Write results beside those that are there, in place of older ones of the same configs."""
+    from mmvtr.rehearsal.report import RESULTS, read_results, write_results
 
-    left_out = ('planted', 'captions', 'zeroshot')  # the last do not train, the others for real
-    configs = [
-        path
-        for path in sorted((ROOT / 'configs').glob('*.py'))
-        if not any(word in path.stem for word in left_out)
-    ]
-    todo = [
-        path
-        for path in configs
-        if not args.only_page
-        and not is_current(args.out / f'{path.stem}.json', path, minutes=args.minutes)
-    ]
-    print(f'{len(todo)} of {len(configs)} configs are to be rehearsed', flush=True)
+    write_results(folder / RESULTS, {**read_results(folder / RESULTS), **new})
+
+
+def configs() -> list[Path]:
+    """Of the trainings that are for real, and are not over in minutes."""
+    left_out = ('planted', 'captions', 'zeroshot')
+    found = sorted((ROOT / 'configs').glob('*.py'))
+    return [path for path in found if not any(word in path.stem for word in left_out)]
+
+
+def write_page(args: argparse.Namespace) -> None:
+    from mmvtr.rehearsal.report import RESULTS, page, read_results
+
+    results = read_results(args.out / RESULTS)
+    missing = [path.stem for path in configs() if path.stem not in results]
+    args.page.write_text(page(results.values(), missing))
+
+
+def rehearse_all(args: argparse.Namespace) -> int:
+    """Each config in a process of its own; what is done is not done again.
+
+    1 where some config ends with another status than 0, or has an unmet expectation.
+    """
+    from mmvtr.rehearsal.report import RESULTS, is_current, read_results
+
+    before, all_of_them = read_results(args.out / RESULTS), configs()
+    todo = [p for p in all_of_them if not is_current(before.get(p.stem), p, minutes=args.minutes)]
+    print(f'{len(todo)} of {len(all_of_them)} configs are to be rehearsed', flush=True)
     codes = []
     with ThreadPoolExecutor(args.jobs) as pool:
-        for path, code in zip(todo, pool.map(lambda p: _run(p, args), todo)):
+        for path, (code, found) in zip(todo, pool.map(lambda p: _run(p, args), todo)):
             codes.append(code)
+            keep(args.out, found)
             where = f', see {_log(path, args)}' if code else ''
             print(f'{path.stem}: {STATUS[code]}{where}', flush=True)
-    there = {p.stem: args.out / f'{p.stem}.json' for p in configs}
-    results = [json.loads(path.read_text()) for path in there.values() if path.exists()]
-    missing = [name for name, path in there.items() if not path.exists()]
-    failed = sum(c[1] is False for r in results for c in r['checks']) + len(missing)
-    if args.page:
-        drawn = sorted(p for p in args.out.glob('*.png') if p.stem in there)
-        beside = [os.path.relpath(p, args.page.parent) for p in drawn]
-        args.page.write_text(page(results, missing, beside))
-    return int(failed > 0 or any(codes))
+    results = read_results(args.out / RESULTS)
+    failed = [name for name, r in results.items() for c in r['checks'].values() if c[0] is False]
+    return int(bool(failed) or any(codes))
 
 
 def _log(path: Path, args: argparse.Namespace) -> Path:
@@ -149,15 +163,19 @@ def _log(path: Path, args: argparse.Namespace) -> Path:
     return args.out / f'{path.stem}.log'
 
 
-def _run(path: Path, args: argparse.Namespace) -> int:
-    """A place in :data:`STATUS`; that of a killed process is a crash."""
-    command = [sys.executable, __file__, str(path), '--out', str(args.out)]
-    command += ['--minutes', str(args.minutes)]
-    command += ['--steps', str(args.steps)] if args.steps else []
+def _run(path: Path, args: argparse.Namespace) -> tuple[int, dict[str, dict]]:
+    """A place in :data:`STATUS`, that of a killed process is a crash; and the result, if any."""
+    from mmvtr.rehearsal.report import RESULTS, read_results
+
     env = {**os.environ, 'OMP_NUM_THREADS': '1'}
-    with open(_log(path, args), 'w') as log:
+    with tempfile.TemporaryDirectory() as own, open(_log(path, args), 'w') as log:
+        command = [sys.executable, __file__, str(path), '--out', own]
+        command += ['--minutes', str(args.minutes)]
+        command += ['--steps', str(args.steps)] if args.steps else []
         done = subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, env=env)
-    return done.returncode if 0 <= done.returncode < len(STATUS) else STATUS.index('crashed')
+        found = read_results(Path(own) / RESULTS)
+    known = 0 <= done.returncode < len(STATUS)
+    return done.returncode if known else STATUS.index('crashed'), found
 
 
 if __name__ == '__main__':

@@ -6,7 +6,7 @@ model = dict(
     supervision=dict(
         type='DVTRSupervision',
         num_samples=7,  # K, Sec. V-A.2
-        # Ours, as eta is a ratio here (docs/dvtr.md).
+        # Ours, as eta is a ratio here; one value for all sets and baselines (docs/dvtr.md).
         reference='mean',
         sharpness=2.0,
         floor=0.0,  # Eq. 13 has none

@@ -54,9 +54,10 @@ class MomentumRetriever(VideoTextRetriever):
     each step of the optimizer, for which a MomentumHook is to be among the hooks.
 
     A supervision is trained on the batch, and weighs the wide matrices by its method
-    ``weigh(texts, videos, positives)``.  What it reads of an item in a bank is the Gaussian that
-    the item had when it entered, from query encoder and head (ours: the match probability is
-    trained on these).
+    ``weigh(texts, videos, same, rows=, columns=)``, of all texts and all videos, batch and bank:
+    the partners of an item in a bank are the items of its video there and in the batch.  What it
+    reads of an item in a bank is the Gaussian that the item had when it entered, from query encoder
+    and head (ours: the match probability is trained on these).
 
     Evaluation, inference and export read the query encoders alone.  ``micro_batch`` divides the
     queries; keys need no activations.
@@ -98,7 +99,7 @@ class MomentumRetriever(VideoTextRetriever):
         if judge is not None and not (hasattr(judge, 'weigh') and len(self.heads)):
             raise ValueError(
                 f'{type(judge).__name__} cannot weigh the items of a bank: that takes heads and a '
-                'method weigh(texts, videos, positives), as DVTRSupervision has'
+                'method weigh(texts, videos, same, rows=, columns=), as DVTRSupervision has'
             )
         if len(self.objectives):
             raise ValueError(
@@ -161,18 +162,8 @@ class MomentumRetriever(VideoTextRetriever):
             text=(text_keys, texts, video_of_texts), video=(video_keys, videos, video_of_videos)
         )
         wide_texts, wide_videos = (self._candidates(side, *items[side]) for side in items)
-        t2v = self._target(
-            (texts, wide_videos.judged),
-            same=video_of_texts[:, None] == wide_videos.video,
-            old=wide_videos.old,
-            there=wide_videos.video != NOBODY,
-        )
-        v2t = self._target(
-            (wide_texts.judged, videos),
-            same=wide_texts.video[:, None] == video_of_videos,
-            old=wide_texts.old[:, None],
-            there=(wide_texts.video != NOBODY)[:, None],
-        )
+        t2v = self._target(wide_texts, wide_videos, rows=slice(len(video_of_texts)))
+        v2t = self._target(wide_texts, wide_videos, columns=slice(len(video_of_videos)))
         directions = dict(
             t2v=(self.similarity(texts, wide_videos.keys), t2v),
             v2t=(self.similarity(wide_texts.keys, videos), v2t),
@@ -213,20 +204,32 @@ class MomentumRetriever(VideoTextRetriever):
         )
 
     def _target(
-        self, judged: tuple[Levels, Levels], *, same: Tensor, old: Tensor, there: Tensor
+        self,
+        texts: Candidates,
+        videos: Candidates,
+        *,
+        rows: slice = slice(None),
+        columns: slice = slice(None),
     ) -> Target:
-        """Positives and weights of a wide matrix [T, V], T or V with a bank.
+        """Positives and weights of a wide matrix: some texts (videos) against all videos (texts).
 
         Args:
-            judged: what a supervision reads of its texts and its videos.
-            same: bool [T, V], whether they are of one video.
-            old, there: bool, to be broadcast to that: which are a bank's, and which are filled.
+            texts, videos: of the batch and of the banks.
+            rows, columns: those of the matrix, R texts and C videos.
+
+        Returns:
+            positives bool [R, C] and weights float [R, C].
         """
-        positives = same & ~old
+        same = texts.video[rows, None] == videos.video[columns]
+        old = texts.old[rows, None] | videos.old[columns]
+        there = (texts.video[rows, None] != NOBODY) & (videos.video[columns] != NOBODY)
         weights = torch.where(old, there & ~same, self.in_batch).to(torch.get_default_dtype())
         if self.supervision is not None:
-            weights = weights * self.supervision.weigh(*judged, positives)
-        return Target(positives, weights=weights)
+            of_one = (texts.video[:, None] == videos.video) & (videos.video != NOBODY)
+            weights = weights * self.supervision.weigh(
+                texts.judged, videos.judged, of_one, rows=rows, columns=columns
+            )
+        return Target(same & ~old, weights=weights)
 
     def _check_followed(self) -> None:
         """Key encoders that stay behind would be noticed by nobody.

@@ -19,13 +19,15 @@ from mmvtr.rehearsal.simulated import TEST_VIDEOS
 
 Part = dict[str, Any]
 
-#: DVTR Fig. 4: "over 95 % of negatives have an uncertainty over .9".
-ETA_SHARE = 95.0
-#: Soft positives weigh so much less than true negatives, and this share of pairs is told apart.
-ETA_GAP, ETA_AUC = 0.1, 70.0
+#: Eta tells soft positives from true negatives: by its AUC in percent (chance is 50), and, where as
+#: many pairs are called soft positives as there are, so many times more often right than chance.
+#: Neither moves with the sharpness, a power that leaves the order of eta as it is.
+ETA_AUC, ETA_GAIN = 70.0, 2.0
+#: True negatives keep this weight on average, and soft positives at most this part of theirs.
+ETA_NEGATIVE, ETA_SPARED = 0.5, 0.8
 #: How far slope or bias must be able to go in the whole schedule.  Both start near 2.  Where
-#: negatives came to be sure one of them had moved by 1.7 at least (docs/rehearsal); the paper's
-#: 2e-5, a rate for networks, lets them go .06.
+#: negatives came to be sure one of them had moved by 1.7 at least; the paper's 2e-5, a rate for
+#: networks, lets them go .06.
 ETA_REACH = 1.0
 #: How far the ramp from weight 1 to eta must be before weights say something of eta.
 RAMPED = 0.9
@@ -187,27 +189,38 @@ def last(narrow: Part, name: str) -> list[float]:
 
 
 def uncertainty(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]:
-    """DVTR Fig. 4: eta is near 1 for true negatives, and soft positives are spared."""
+    """DVTR Fig. 4: eta finds soft positives, spares them, and leaves true negatives their weight.
+
+    That over 95 % of a query's negatives lie above .9, as the figure says of one query on MSVD, is
+    shown and not asked for: a sharpness that is high enough makes it true of any eta.
+    """
+    yield from reach(narrow)
     above, negative, soft = (
         last(narrow, name)[0] for name in ('eta_above', 'eta_negative', 'eta_soft')
     )
-    yield from reach(narrow)
     ramp = [value for _, value in narrow['curves'].get('eta_ramp', [])]
-    told, gap = above >= ETA_SHARE, negative - soft
-    said = f'{above:.0f} % of true negatives above .9 (DVTR Fig. 4: {ETA_SHARE:.0f} %)'
-    if ramp and ramp[-1] < RAMPED:  # all weigh about 1, whatever eta is
-        told, said = False, f'{said}, but the ramp from weight 1 to eta is at {ramp[-1]:.2f}'
-    elif not told:
-        said += f'; {why(narrow)}'
-        if gap >= ETA_GAP:
-            said += sharper(model, last(narrow, 'eta_low')[0])
-    yield Check('eta of negatives', told, said)
-    for auc in last(narrow, 'eta_auc'):  # a set of a few videos has no soft positives
+    begun = not ramp or ramp[-1] >= RAMPED  # before, all weighed about 1, whatever eta is
+    early = '' if begun else f'; the ramp from weight 1 to eta is at {ramp[-1]:.2f}'
+    kept = negative >= ETA_NEGATIVE
+    yield Check(
+        'negatives keep their weight',
+        begun and kept,
+        f'{negative:.2f} on average (at least {ETA_NEGATIVE:g}), {above:.0f} % above .9{early}'
+        + ('' if kept else why(narrow)),
+    )
+    figures = (last(narrow, name) for name in ('eta_auc', 'eta_breakeven', 'soft_share'))
+    for auc, even, chance in zip(*figures):  # a set of a few videos has no soft positives
+        found = auc >= ETA_AUC and even >= ETA_GAIN * chance
+        yield Check(
+            'soft positives are found',
+            found,
+            f'AUC {auc:.0f} (at least {ETA_AUC:.0f}), break-even {even:.0f} % (at least '
+            f'{ETA_GAIN:g} times {chance:.1f})' + ('' if found else why(narrow)),
+        )
         yield Check(
             'soft positives are spared',
-            gap >= ETA_GAP and auc >= ETA_AUC,
-            f'weight {soft:.2f} against {negative:.2f} of true negatives (at least {ETA_GAP:g} '
-            f'less), AUC {auc:.0f} (at least {ETA_AUC:.0f})',
+            begun and soft <= ETA_SPARED * negative,
+            f'they keep {soft:.2f} (at most {ETA_SPARED:g} of that of true negatives){early}',
         )
 
     positive, negative = (
@@ -216,23 +229,14 @@ def uncertainty(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]
     )
     least = 1e-12  # a mean of probabilities may have come to 0
     told = [math.log(max(p, least) / max(n, least)) for p, n in zip(positive, negative)]
-    begun = [one for share, one in zip(ramp, told) if share > 0]
-    if begun:
+    then = [one for share, one in zip(ramp, told) if share > 0]
+    if then:
         yield Check(
             'weights wait for the heads',
-            begun[0] - told[0] >= LEARNT,
-            f'log of the match probability of positives over that of negatives is {begun[0]:.2f} '
+            then[0] - told[0] >= LEARNT,
+            f'log of the match probability of positives over that of negatives is {then[0]:.2f} '
             f'when the ramp begins, {told[0]:.2f} at the start (at least {LEARNT:g} more)',
         )
-
-
-def sharper(model: ConfigDict, low: float) -> str:
-    """The sharpness at which the eta that ETA_SHARE lie above, ``1 - r^sharpness``, is .9."""
-    sharpness = model.supervision.get('sharpness', 1.0)
-    if not 0 < low < 0.9:
-        return ''
-    needed = math.ceil(sharpness * math.log(0.1) / math.log(1 - low))
-    return f', or supervision.sharpness from {sharpness:g} to {needed}'
 
 
 def reach(narrow: Part) -> Iterator[Check]:
@@ -245,7 +249,7 @@ def reach(narrow: Part) -> Iterator[Check]:
         f'slope or bias can move by {far:.3g} in {narrow["total"]:,} steps (at least {ETA_REACH:g})'
     )
     if far < ETA_REACH:
-        said += f'; {why(narrow)}'
+        said += why(narrow)
     yield Check('reach of slope and bias', far >= ETA_REACH, said)
 
 
@@ -255,7 +259,7 @@ def of_supervision(narrow: Part) -> dict[str, dict[str, float]]:
 
 
 def why(narrow: Part) -> str:
-    """How far the numbers that make eta can move."""
+    """How far the numbers that make eta can move, to be appended; '' where there are none."""
     parts = []
     for name, number in of_supervision(narrow).items():
         rate = number['bound'] / narrow['total']
@@ -264,7 +268,7 @@ def why(narrow: Part) -> str:
             f'{number["last"]:.2f} and can move by {number["bound"]:.2g} at most in '
             f'{narrow["total"]:,} steps at a mean rate of {rate:.1e}'
         )
-    return '; '.join(parts) + ': raise the rate of supervision (lr_mult)' if parts else ''
+    return f'; {"; ".join(parts)}: raise the rate of supervision (lr_mult)' if parts else ''
 
 
 # -- ARL -------------------------------------------------------------------------------------------

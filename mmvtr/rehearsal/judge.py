@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Optional
+from contextlib import contextmanager
+from typing import Any, Iterator, Optional
 
 import torch
 from mmengine.runner import Runner
 from torch import Tensor, nn
 
 from mmvtr.datasets.sampling.collate import collate_retrieval
+from mmvtr.evaluation.soft_positive import breakeven
 from mmvtr.functional.hubness import normalisation_error
 from mmvtr.functional.relevance import auc
 from mmvtr.functional.sinkhorn import sinkhorn
@@ -31,11 +33,12 @@ def judge(runner: Runner, *, batch: int) -> dict[str, float]:
 
     ``batch`` is that of the real training, for figures that depend on it.
 
-    ``eta_*``: the weight that the supervision gives to true negatives and to soft positives;
-    ``sets_*``: pairs it calls ambiguous; ``scores_*``, ``R1``: of the fused scores; ``sigma_*``:
-    of heads, general against specific texts; ``error_*``: normalisation error of the retrieval
-    probabilities, raw and with Sinkhorn's biases; ``mass_*``: what the gradient consists of, where
-    a loss pulls more than the annotated pairs; ``seen``: items of a member's environment so far.
+    ``eta_*``: the weight that the supervision gives, after its ramp, to true negatives and to soft
+    positives; ``sets_*``: pairs it calls ambiguous; ``scores_*``, ``R1``: of the fused scores;
+    ``sigma_*``: of heads, general against specific texts; ``error_*``: normalisation error of the
+    retrieval probabilities, raw and with Sinkhorn's biases; ``mass_*``: what the gradient consists
+    of, where a loss pulls more than the annotated pairs; ``seen``: items of a member's environment
+    so far.
     """
     whole = bare(runner.model)
     members = list(getattr(whole, 'members', [whole]))
@@ -86,7 +89,8 @@ def _judge(model: nn.Module, whole: nn.Module, dataset: Any, environment: int | 
     # A teacher of frames lies beside the items of a training set; a test set has none.
     if model.supervision is not None and not isinstance(model.supervision, StoredFrameTeacher):
         texts, videos = _with_own_levels(model, batch, texts, videos)
-        made, _ = model.supervision(texts, videos, known)
+        with after_ramp(model.supervision):
+            made, _ = model.supervision(texts, videos, known)
         figures.update(_of_supervision(made, known, soft, negative))
         if isinstance(model.supervision, ARLSupervision) and model.supervision.found:
             # What a strategy makes of a set, a match or nothing, is no set any more.
@@ -94,6 +98,19 @@ def _judge(model: nn.Module, whole: nn.Module, dataset: Any, environment: int | 
                 figures.update(_of_sets(name, found.cpu(), known, soft))
             figures.update(_of_frames(model.supervision, texts, videos, known, dataset, samples))
     return figures
+
+
+@contextmanager
+def after_ramp(supervision: nn.Module) -> Iterator[None]:
+    """Weights are eta, however far the ramp that leads to it is: what it would say by now."""
+    if not hasattr(supervision, 'ramp'):
+        yield
+        return
+    before, supervision.progress = supervision.progress, 1.0
+    try:
+        yield
+    finally:
+        supervision.progress = before
 
 
 def _with_own_levels(
@@ -174,13 +191,12 @@ def _of_supervision(
             figures.update(
                 eta_negative=mean_of(eta, negative),
                 eta_above=100 * mean_of((eta > 0.9).float(), negative),
-                # What 95 % of them lie above.
-                eta_low=float(eta[negative].quantile(0.05)) if negative.any() else math.nan,
                 eta_soft=mean_of(eta, soft),
                 spared=100 * mean_of((eta < 0.5).float(), ~known.positives),
             )
             if soft.any():
                 figures['eta_auc'] = _auc(-eta, soft, negative)
+                figures['eta_breakeven'] = 100 * breakeven(-eta[soft], -eta[negative])
     return figures
 
 

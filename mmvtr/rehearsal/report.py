@@ -1,11 +1,12 @@
-"""Results of rehearsals as a table on the screen and as a page."""
+"""Results of rehearsals: a table on the screen, a line of a file, a row of a page."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any, Iterable, Mapping, Optional, Sequence
 
 from mmengine.config import Config
 
@@ -19,14 +20,27 @@ def fingerprint(cfg: Config) -> str:
     return hashlib.sha256(content.encode()).hexdigest()[:12]
 
 
-def is_current(path: Path, config: Path, *, minutes: float) -> bool:
-    """Whether there is a result of this very config, whole or cut off no earlier than asked."""
+def read_results(path: Path) -> dict[str, dict[str, Any]]:
+    """By config's name what :func:`summary` kept of it; nothing where there is no file."""
     if not path.exists():
-        return False
+        return {}
+    results = [json.loads(line) for line in path.read_text().splitlines()]
+    return {one['config']: one for one in results}
+
+
+def write_results(path: Path, results: Mapping[str, Mapping[str, Any]]) -> None:
+    """A line a config, by name; the file is whole at any time."""
+    part = path.with_name(f'{path.name}.part')
+    lines = [json.dumps(results[name]) for name in sorted(results)]
+    part.write_text(''.join(f'{line}\n' for line in lines))
+    os.replace(part, path)
+
+
+def is_current(result: Optional[Mapping[str, Any]], config: Path, *, minutes: float) -> bool:
+    """Whether a result is of this very config, whole or cut off no earlier than asked."""
     from mmvtr.utils import load_config
 
-    result = json.loads(path.read_text())
-    if result.get('sha') != fingerprint(load_config(str(config))):
+    if result is None or result['sha'] != fingerprint(load_config(str(config))):
         return False
     return result['steps'] == result['total'] or result['minutes'] >= 0.95 * minutes
 
@@ -58,104 +72,87 @@ def table(result: Mapping[str, Any]) -> str:
     return '\n'.join(lines)
 
 
-def page(
-    results: Sequence[Mapping[str, Any]],
-    missing: Sequence[str] = (),
-    pictures: Sequence[str] = (),
-) -> str:
-    """A markdown page with a row a config, names of those without a result, and pictures."""
-    rows = []
-    for result in results:
-        checks = result['checks']
-        told = [c for c in checks if c[1] is not True or c[0] not in SHARED]
-        worst = min((ORDER.index(c[1]) for c in checks), default=0)
-        steps = f'{result["steps"]:,}'
-        if result['steps'] < result['total']:
-            steps += f' of {result["total"]:,}'
-        said = '; '.join([*(f'{MARKS[c[1]]}{c[0]}: {c[2]}' for c in told), *unusual(result)])
-        verdict = ('**not met**', 'not reached', 'met')[worst]
-        rows.append(
-            f'| `{result["config"]}` | {steps} | {verdict} | {said} | {result["minutes"]:.1f} |'
-        )
+def page(results: Iterable[Mapping[str, Any]], missing: Sequence[str] = ()) -> str:
+    """A markdown page with a row a config, and names of those without a result."""
+    rows = [
+        f'| `{one["config"]}` | {one["steps"]:,} | {share(one)} | {verdict(one)} |'
+        for one in results
+    ]
     text = HEAD + '\n'.join(rows) + '\n'
     if missing:
         names = ', '.join(f'`{name}`' for name in missing)
         text += f'\n{len(missing)} configs have no result yet: {names}.\n'
-    if pictures:
-        text += PICTURES + '\n'.join(f'\n![{Path(path).stem}]({path})' for path in pictures) + '\n'
     return text
 
 
-def unusual(result: Mapping[str, Any]) -> list[str]:
-    """What was changed beside that which the page says of all, in words."""
-    notes = [note for note in result['changed'] if not note.startswith(USUAL)]
-    width = result.get('width', NARROW.width)  # older results do not say it
-    notes += [f'width {width}'] if width != NARROW.width else []
-    return [f'changed: {"; ".join(notes)}'] if notes else []
+def share(result: Mapping[str, Any]) -> str:
+    """How much of its own schedule a config was trained."""
+    part = 100 * result['steps'] / result['total']
+    return 'all' if result['steps'] == result['total'] else f'{min(part, 99.0):.2g} %'
+
+
+def verdict(result: Mapping[str, Any]) -> str:
+    """What was not met, or not yet; else how far that was seen."""
+    words = []
+    for passed in (False, None):
+        names = [name for name, one in result['checks'].items() if one[0] is passed]
+        words += [f'{MARKS[passed]}{", ".join(names)}'] if names else []
+    return '; '.join(words) or ('met' if result['steps'] == result['total'] else 'so far')
 
 
 def summary(result: Mapping[str, Any]) -> dict[str, Any]:
-    """What is kept of a result: enough for the page, and to know whether it is current."""
+    """What is kept of a result, small: ``checks`` has by name whether it is met, and what came."""
     narrow = result['narrow']
+    changed = [note for note in narrow['notes'] if not note.startswith(USUAL)]
+    changed += [f'width {result["width"]}'] if result['width'] != NARROW.width else []
     return dict(
         config=result['config'],
         sha=result['sha'],
         steps=narrow['steps'],
         total=narrow['total'],
         minutes=round(narrow['seconds'] / 60, 2),
-        width=result['width'],
-        changed=narrow['notes'],
-        scalars=narrow['scalars'],
-        checks=result['checks'],
+        changed=changed,
+        checks={one[0]: list(one[1:]) for one in result['checks']},
     )
 
 
-PICTURES = """
-## Pictures
-
-Each rehearsal draws one: losses, what the method is about, scores of pairs, gradients of each group
-of parameters, R@1 of training items (with DVTR: Fig. 4), and the verdicts. Some of them:
-"""
-#: By verdict: how it is written, and before which others it counts.
+#: A file of results, in a folder of them.
+RESULTS = 'results.jsonl'
+#: How a verdict is written: on the screen, and on the page.
 WORDS = {True: 'met', False: 'NOT MET', None: 'not reached'}
-MARKS = {True: '', False: '**not met** ', None: 'not reached '}
-ORDER = (False, None, True)
-#: Expectations of every config, which the page only names where they are not met.
-SHARED = {
-    'finite gradients, full width',
-    'finite gradients, own schedule',
-    'no dead parameter',
-    'losses fall',
-    'temperature in range',
-    'something is learnt',
-}
+MARKS = {False: '**not met**: ', None: 'not reached: '}
 #: Beginnings of the notes on what the page says of all.
 USUAL = (f'batch {NARROW.batch} in place of ', f'{NARROW.frames} frames in place of ')
 HEAD = f"""# Rehearsals
 
-Every real config, trained on simulated tower outputs with its own steps, rates, hooks and losses:
-`python tools/rehearse.py --all --only-page --out docs/rehearsal --page docs/rehearsal.md` makes
-this page of the results in that folder. Without `--only-page` it first rehearses what has none
-there, was changed since, or was cut off earlier than `--minutes`. A rehearsal replaces pixels and
-words only (`mmvtr/rehearsal/world.py`): pairs have a cosine of .25, others .1, as CLIP's do, soft
-positives are known, some clips are hubs. It says nothing about the recall that a real training will
-reach. It does say whether what a paper adds begins to work in the steps that the config has.
+Every real config, trained on simulated tower outputs with its own steps, rates, hooks and losses. A
+rehearsal replaces pixels and words only (`mmvtr/rehearsal/world.py`): pairs have a cosine of .25,
+others .1, as CLIP's do, soft positives are known, some clips are hubs. It says nothing about the
+recall that a real training will reach. It does say whether what a paper adds begins to work in the
+steps that the config has.
 
-Two steps have the config's own widths and batch. Then its own schedule, of which the rows tell,
-has tokens of width {NARROW.width}, a trunk of one layer, at most {NARROW.frames} frames a video,
-and batches of at most {NARROW.batch} with the set in proportion: as many steps an epoch as in a
-real training. A row says what else was changed.
+```bash
+python tools/rehearse.py CONFIG                                # one config: table and picture
+python tools/rehearse.py CONFIG --out docs/rehearsal --page docs/rehearsal.md   # and its row here
+```
 
-*Steps* are those that were run; where the schedule has more, the rest was cut off at the limit of
-CPU time, and what may still come there is *not reached*. Six expectations are those of every config
-and are shown only where they are not met: finite gradients at full width and in the schedule, no
-dead parameter, losses that fall (or, over a whole schedule, do not rise beyond the noise of
-batches: simulated towers tell some pairs from the start), temperature in range, R@1 of at least 5 %
-on unseen items (3.3, ten times chance, where a set of some hundred videos is learnt by heart). The
-others are those of its method (`mmvtr/rehearsal/expectations.py`), with their figures. A row is as
-it was when its config was rehearsed: an expectation that is younger, or was made stricter since, is
-not in it.
+Two steps have the config's own widths and batch. Then its own schedule, of which the rows tell, has
+tokens of width {NARROW.width}, a trunk of one layer, at most {NARROW.frames} frames a video, and
+batches of at most {NARROW.batch} with the set in proportion: as many steps an epoch as in a real
+training. [`rehearsal/{RESULTS}`](rehearsal/{RESULTS}) has a line a config, with what else was
+changed, CPU minutes, and what came of each expectation.
 
-| config | steps | verdict | what came | CPU minutes |
-|---|---|---|---|---|
+*Steps* are those that were run, *share* how much of the config's own schedule they are: the rest
+was cut off at a limit of CPU time, and a rate that falls over the whole schedule had not fallen.
+*Met* is said of a whole schedule alone. *So far*: all was met when it was cut off. *Not reached*:
+what had not come by then, and may still. Six expectations are those of every config: finite
+gradients at full width and in the schedule, no dead parameter, losses that fall (or, over a whole
+schedule, do not rise beyond the noise of batches: simulated towers tell some pairs from the start),
+temperature in range, R@1 of at least 5 % on unseen items (3.3, ten times chance, where a set of
+some hundred videos is learnt by heart). The others are those of a method
+(`mmvtr/rehearsal/expectations.py`). A row is as it was when its config was rehearsed: an
+expectation that is younger, or was changed since, is not in it.
+
+| config | steps | share | verdict |
+|---|---|---|---|
 """

@@ -1,5 +1,6 @@
 """Key encoders and memory banks against HiT's equations, written out item by item."""
 
+import itertools
 import math
 from copy import deepcopy
 from types import SimpleNamespace
@@ -23,7 +24,7 @@ from mmvtr.models.losses.matrix import ContrastiveLoss
 from mmvtr.models.momentum import MomentumRetriever
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.similarities.token import TokenSimilarity
-from mmvtr.models.supervisions.dvtr import DVTRSupervision, relative_uncertainty
+from mmvtr.models.supervisions.dvtr import DVTRSupervision
 from mmvtr.models.supervisions.relevance import RelevanceSupervision
 from mmvtr.models.temperature import Temperature
 from mmvtr.registry import MODELS
@@ -214,53 +215,52 @@ def test_gradcheck():
     assert torch.autograd.gradcheck(loss, table.detach().clone().requires_grad_())
 
 
-def test_weights_of_dvtr_reach_the_bank():
-    """eta of (query, row) from the Gaussians that the rows had when they entered."""
+def by_hand(model, texts, videos, reference):
+    """eta [T, V] of lists of (mean, log_std, video), the partners of each those of its video."""
+    slope, bias = F.softplus(model.supervision.slope).detach(), model.supervision.bias.detach()
+
+    def match(text, video):
+        w = (text[0] - video[0]).square().sum() + (text[1].exp() - video[1].exp()).square().sum()
+        return float(torch.sigmoid(bias - slope * w / len(text[0])))
+
+    p = [[match(text, video) for video in videos] for text in texts]
+    eta = torch.zeros(len(texts), len(videos)).double()
+    for t, v in itertools.product(range(len(texts)), range(len(videos))):
+        of_t = max(p[t][j] for j in range(len(videos)) if videos[j][2] == texts[t][2])
+        of_v = max(p[i][v] for i in range(len(texts)) if texts[i][2] == videos[v][2])
+        against = dict(max=max(of_t, of_v), mean=(of_t + of_v) / 2, min=min(of_t, of_v))
+        against.update(text=of_t, video=of_v)
+        eta[t, v] = max(0.0, 1 - (p[t][v] / against[reference]) ** 2)
+    return eta
+
+
+@pytest.mark.parametrize('reference', ['max', 'mean', 'min', 'text', 'video'])
+def test_weights_of_dvtr_reach_the_bank(reference):
+    """eta of (query, row) from the Gaussians that the rows had when they entered; p of a row with
+    its own partners is that with the rows of its video on the other side, batch and bank."""
     model = dvtr()
-    entered = {'text': [], 'video': []}
+    model.supervision.reference = reference
+    rings = dict(text={}, video={})
+    pushed = dict(text=0, video=0)
     for number in range(3):
         inputs, samples = batch(number)
-        texts, videos = (
-            {name: level.map(torch.Tensor.detach) for name, level in side.items()}
-            for side in (model.encode_text(inputs), model.encode_video(inputs))
-        )
-        t, v = texts['gaussian'], videos['gaussian']
+        queries = {}
+        for side, encode, of in (
+            ('text', model.encode_text, BATCHES[number][2]),
+            ('video', model.encode_video, BATCHES[number][3]),
+        ):
+            one = encode(inputs)['gaussian']
+            queries[side] = [*zip(one.mean.detach(), one.log_std.detach(), of)]
+        old = {side: [ring[place] for place in sorted(ring)] for side, ring in rings.items()}
+        eta = by_hand(model, *(queries[side] + old[side] for side in queries), reference)
+        count = {side: len(items) for side, items in queries.items()}
         weights = {}
-        supervision = model.supervision
-        for way in ('t2v', 'v2t'):
-            side = 'video' if way == 't2v' else 'text'
-            ring = [None] * K
-            for place, one in enumerate(entered[side]):
-                ring[place % K] = one
-            rows = {n: one for n, one in enumerate(ring) if one is not None}
-            same = torch.tensor(BATCHES[number][2])[:, None] == torch.tensor(BATCHES[number][3])
-            if rows:
-                mean, log_std = (torch.stack([one[i] for one in rows.values()]) for i in (0, 1))
-                old = {'gaussian': Embedding(mean, log_std=log_std)}
-                none = torch.zeros(len(rows), dtype=torch.bool)
-                if way == 't2v':
-                    joint = {
-                        'gaussian': Embedding(
-                            torch.cat([v.mean, mean]), log_std=torch.cat([v.log_std, log_std])
-                        )
-                    }
-                    p = supervision.match_logits(texts, joint).sigmoid()
-                    wide = torch.cat([same, none.expand(len(same), -1)], 1)
-                    eta = relative_uncertainty(p, wide, floor=0.0, sharpness=2.0, reference='mean')[
-                        :, v.mean.shape[0] :
-                    ]
-                else:
-                    p_own = supervision.match_logits(texts, videos).sigmoid()
-                    p_old = supervision.match_logits(old, videos).sigmoid()
-                    wide = torch.cat([same, none[:, None].expand(-1, same.shape[1])])
-                    eta = relative_uncertainty(
-                        torch.cat([p_own, p_old]), wide, floor=0.0, sharpness=2.0, reference='mean'
-                    )[len(same) :].t()
-                full = torch.zeros(len(eta), K).double()
-                full[:, [*rows]] = eta.detach()
-            else:
-                full = torch.zeros(len(same if way == 't2v' else same.t()), K).double()
-            weights[way] = full
+        for way, side, found in (
+            ('t2v', 'video', eta[: count['text'], count['video'] :]),
+            ('v2t', 'text', eta[count['text'] :, : count['video']].t()),
+        ):
+            weights[way] = torch.zeros(len(found), K).double()
+            weights[way][:, sorted(rings[side])] = found
         expected = written_out(model, number, weights)
         found = model(inputs, samples, mode='loss')
         assert found['loss_match'] > 0 and found['loss_match'].requires_grad
@@ -270,8 +270,21 @@ def test_weights_of_dvtr_reach_the_bank():
         if number:
             plain = sum(written_out(model, number).values()) if number == 1 else None
             assert plain is None or plain > sum(expected.values())
-        entered['text'] += list(zip(t.mean, t.log_std))
-        entered['video'] += list(zip(v.mean, v.log_std))
+        for side, items in queries.items():
+            for one in items:
+                rings[side][pushed[side] % K] = one
+                pushed[side] += 1
+
+
+def test_each_reference_weighs_a_bank_otherwise():
+    losses = {}
+    for reference in ('max', 'mean', 'min', 'text', 'video'):
+        model = dvtr()
+        model.supervision.reference = reference
+        model(*batch(0), mode='loss')
+        found = model(*batch(1), mode='loss')
+        losses[reference] = (round(float(found['loss_t2v']), 9), round(float(found['loss_v2t']), 9))
+    assert len(set(losses.values())) == 5, losses
 
 
 def test_pcme_weighs_a_bank_too():

@@ -147,10 +147,7 @@ class DVTRSupervision(nn.Module):
     def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> Begun:
         """Once for a joint batch: what its strips share, and Eq. 8, which is of pairs only."""
         t, v = self._prepared(texts, videos)
-        with torch.no_grad():
-            p = of_pairs(self._logits_of_pairs, (t,), (v,), pairs).sigmoid()
-        best = (best.clamp_min(0) for best in pairs.best(p))
-        return Begun(t, v, *best, self._align(t, v, texts, videos, pairs))
+        return Begun(t, v, *self._best(t, v, pairs), self._align(t, v, texts, videos, pairs))
 
     def strip(self, begun: Begun, rows: slice, target: Target) -> tuple[Target, dict[str, Tensor]]:
         """The target of the texts ``rows`` -> the same with weights, and sums over its entries."""
@@ -178,24 +175,42 @@ class DVTRSupervision(nn.Module):
         )
 
     @torch.no_grad()
-    def weigh(self, texts: Levels, videos: Levels, positives: Tensor) -> Tensor:
+    def weigh(
+        self,
+        texts: Levels,
+        videos: Levels,
+        same: Tensor,
+        *,
+        rows: slice = slice(None),
+        columns: slice = slice(None),
+    ) -> Tensor:
         """The weights alone, of pairs that p is not trained on (those with a bank).
-
-        A text (or video) without an own partner among them is judged by the other's
-        (:func:`relative_uncertainty`).
 
         Args:
             texts, videos: levels of T texts and V videos.
-            positives: bool [T, V].
+            same: bool [T, V], which are of one video: p_t and p_v are the best p among them.
+            rows, columns: whose weights are wanted, R texts and C videos.
 
         Returns:
-            float [T, V], ramped as those of :meth:`forward`.
+            float [R, C], ramped as those of :meth:`forward`.
         """
-        p = self._match(*self._prepared(texts, videos))
-        how = dict(floor=self.floor, sharpness=self.sharpness, reference=self.reference)
-        return 1 - ramp_at(self.progress, self.ramp) * (
-            1 - relative_uncertainty(p, positives, **how)
+        t, v = self._prepared(texts, videos)
+        text, video = self._best(t, v, Pairs.of(same))
+        eta = uncertainty(
+            self._match(some_rows(t, rows), some_rows(v, columns)),
+            text[rows, None],
+            video[columns],
+            floor=self.floor,
+            sharpness=self.sharpness,
+            reference=self.reference,
         )
+        return 1 - ramp_at(self.progress, self.ramp) * (1 - eta)
+
+    @torch.no_grad()
+    def _best(self, t: Tensor, v: Tensor, pairs: Pairs) -> tuple[Tensor, Tensor]:
+        """p_t, float [T], and p_v, float [V]: the best p among the pairs, 0 where there is none."""
+        best = pairs.best(of_pairs(self._logits_of_pairs, (t,), (v,), pairs).sigmoid())
+        return best[0].clamp_min(0), best[1].clamp_min(0)
 
     # -- what PCME and single steps towards the letter have otherwise ----------------------------
 
