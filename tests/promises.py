@@ -102,8 +102,7 @@ WHOLE = {
     '--best-on-test': ['python tools/train.py CONFIG --best-on-test'],
     f'{_OPTION} model.encoder.frames.model=ViT-B-32-quickgelu '
     'model.encoder.text.model=ViT-B-32-quickgelu': _with(
-        'model.encoder.frames.model=ViT-B-32-quickgelu '
-        'model.encoder.text.model=ViT-B-32-quickgelu',
+        'model.encoder.frames.model=ViT-B-32-quickgelu model.encoder.text.model=ViT-B-32-quickgelu',
         *_C2V,
     ),
     f'{_OPTION} model.supervision.negatives_below=0.4': _with(
