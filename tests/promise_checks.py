@@ -27,9 +27,10 @@ from mmvtr.figures import FIGURES
 from mmvtr.registry import DATASETS, MODELS
 from mmvtr.sweeps import read_sweep
 from mmvtr.utils import forget_pretrained, load_config, register_all_modules
-from promises import DRAWN, Command, columns, table_of
+from promises import DRAWN, Command, columns, headings, table_of, table_of_sweep
 from small_configs import as_it_is, run_small, small_config, small_towers
 
+TOOLS = ROOT / 'tools'
 #: How a tool's configs become small; default: :func:`small_config`.
 READERS = {
     'sweep.py': as_it_is,  # its commands are miniatures
@@ -59,6 +60,8 @@ CHECKPOINTS = {
 }
 #: What a page would have run for hours, and what is enough here.
 SHORTER = {'rehearse.py': ['--steps', '2', '--out', 'rehearsal']}
+#: Tables whose configs serve others, too, and choose by those: the page says the option.
+CHOSEN_BY_AN_OPTION = {('Frame length (causal intervention)', '7')}
 #: Where nothing can be drawn of a dozen items, the words that say so.
 NOTHING_TO_DRAW = {'causal_b': 'has no failure that may come from lengths'}
 NUMBER = re.compile(r'-?\d[\d.]*(e[-+]\d+)?')
@@ -74,10 +77,12 @@ class Room(NamedTuple):
 
     folder: Path
     before: Optional[Callable[[], None]] = None
+    tools: Path = TOOLS
 
     def run(self, tool: str, *arguments: str) -> tuple[int, str]:
         reader = READERS.get(tool, small_config)
-        return run_small(self.folder, tool, *arguments, reader=reader, before=self.before)
+        how = dict(reader=reader, before=self.before, tools=self.tools)
+        return run_small(self.folder, tool, *arguments, **how)
 
     def trained(self, config: str, tool: str) -> str:
         """A checkpoint of a config's miniature, which is trained where there is none yet."""
@@ -160,9 +165,9 @@ def parsed(command: Command, tools: dict[str, Any]) -> Any:
     if tool == 'dist_train.sh':  # tools/dist_train.sh CONFIG GPUS ...
         assert arguments[1].isdigit(), command.line
         tool, arguments = 'train.py', [arguments[0], *arguments[2:]]
-    assert (ROOT / 'tools' / tool).is_file(), f'no {tool}: {command.line}'
+    assert (TOOLS / tool).is_file(), f'no {tool}: {command.line}'
     if tool not in tools:
-        tools[tool] = runpy.run_path(str(ROOT / 'tools' / tool))
+        tools[tool] = runpy.run_path(str(TOOLS / tool))
     with mock.patch('sys.argv', [tool, *arguments]):
         return tools[tool]['parse_args']()
 
@@ -209,10 +214,15 @@ def check_columns(command: Command, cfg: Config) -> None:
     known = reported_by_config(cfg)
     section, table = table_of(command)
     config = command.configs[0]
-    for key in columns(section).of(table, config) if section else ():
+    promised = columns(section).of(table, config) if section else []
+    for key in promised:
         assert is_reported(key, known), f'{command.place}: {config} reports no {key}'
     if command.tool != 'test.py' and cfg.get('val_evaluator'):
         check_choice(cfg, prefix_of(config))
+        kinds = {key.removeprefix(prefix_of(config)).partition('/')[0] for key in promised}
+        chosen = cfg.default_hooks.checkpoint.save_best.removeprefix(prefix_of(config))
+        if promised and (section, table) not in CHOSEN_BY_AN_OPTION:
+            assert chosen.partition('/')[0] in kinds, f'{command.place}: chosen by {chosen}'
 
 
 def prefix_of(config: str) -> str:
@@ -385,10 +395,13 @@ def fills_the_table(done: Done) -> None:
     if '--dry' in done.arguments:
         assert done.printed.count('train.py') > 2, done.told
         return
+    sweep = read_sweep(done.arguments[0])
+    section, table = table_of_sweep(sweep)
     lines = [line for line in done.printed.splitlines() if line.startswith('| ')]
     heads, *rows = [[cell.strip() for cell in line.strip('|').split('|')] for line in lines]
     ours = [i for i, head in enumerate(heads) if i and not head.endswith(', printed')]
-    assert ours and rows, done.told
+    promised = headings(section, table).split() if table else sweep.metrics
+    assert len(ours) == len(promised) and rows, f'{len(promised)} columns: {done.told}'
     for row in rows:
         for place in ours:
             assert NUMBER.match(row[place]), f'{row[0]}: no {heads[place]}: {done.told}'
@@ -396,19 +409,30 @@ def fills_the_table(done: Done) -> None:
 
 
 def names_what_is_left(done: Done) -> None:
-    """Each checkpoint that ``--dry`` names is one that the sweep's trainings have left."""
-    name = done.arguments[0]
-    code, printed = run_small(
-        done.room.folder, 'sweep.py', name, '--dry', '--work', 'dry', before=done.room.before
-    )
-    assert code == 0, printed[-2000:]
-    for line in printed.splitlines():
-        if '/test.py' not in line:
-            continue
-        for word in shlex.split(line):
-            if word.startswith('dry/') and word.endswith('.pth'):
-                left = done.room.folder / 'work_dirs/sweeps' / name / word.removeprefix('dry/')
-                assert left.is_file(), f'--dry names {word}, which no training leaves: {line}'
+    """Each command that ``--dry`` prints is taken by its tool, and each checkpoint that it names is
+    one that the sweep's trainings have left."""
+    for reader in (as_it_is, small_config):  # the batches of the configs; what miniatures leave
+        given = list(done.arguments)
+        if reader is small_config and '--gpus' in given:
+            place = given.index('--gpus')
+            del given[place : place + 2]
+        given += ['--dry', '--work', 'dry']
+        how = dict(reader=reader, before=done.room.before, tools=done.room.tools)
+        code, printed = run_small(done.room.folder, 'sweep.py', *given, **how)
+        assert code == 0, printed[-2000:]
+        for line in printed.splitlines():
+            words = shlex.split(line)
+            tool = words[1].rpartition('/')[2]
+            if reader is as_it_is and tool != 'test.py':
+                config = f'configs/{Path(words[2]).stem}.py'
+                read = Command('sweep', '', ('python', f'tools/{tool}', config, *words[3:]))
+                check_read(read, {})
+            elif reader is small_config and tool == 'test.py':
+                for word in words:
+                    if word.startswith('dry/') and word.endswith('.pth'):
+                        work = done.room.folder / 'work_dirs/sweeps' / done.arguments[0]
+                        left = work / word.removeprefix('dry/')
+                        assert left.is_file(), f'no training leaves {word}: {line}'
 
 
 def draws(done: Done) -> None:

@@ -14,6 +14,7 @@ from itertools import product
 from typing import Iterator, NamedTuple
 
 from children import ROOT
+from mmvtr.sweeps import Sweep
 
 PAPERS = ('dvtr', 'ncl', 'uatvr', 'arl', 'causal')
 #: Name of a page -> its text.
@@ -41,6 +42,7 @@ MAIN = {
     'uatvr': 'uatvr_vitb16_msrvtt',
     'ARL': 'arl_tvr_i3d_paper',
     'arl': 'arl_tvr_i3d_paper',
+    'Frame length (causal intervention)': 'causal_hgr_epic',
     'index': 'ncl_clip4clip_activitynet',
 }
 
@@ -135,6 +137,11 @@ WHOLE = {
         ' '.join(f'model.supervision.{x}' for x in ('rule=mean', 'cap=None', 'u_spread=0.0')),
         'arl_tvr_i3d',
     ),
+    f'{_OPTION} default_hooks.checkpoint.save_best=relevance/avg_nDCG': [
+        f'python tools/train.py configs/{name}.py --best-on-test '
+        f'{_OPTION} default_hooks.checkpoint.save_best=relevance/avg_nDCG'
+        for name in ('mmt_msrvtt', 'causal_mmt_msrvtt', 'taco_youcook2', 'causal_taco_youcook2')
+    ],
     'supervision.frame_negatives=hardest': _with(
         'model.supervision.frame_negatives=hardest', 'arl_tvr_i3d'
     ),
@@ -354,3 +361,62 @@ def table_of(command: Command) -> tuple[str, str]:
     """Section and number of the table in whose row a command stands; '' and '' elsewhere."""
     section, _, row = command.place.partition(', Tab. ')
     return (section, row) if row else ('', '')
+
+
+# -- what the papers print -------------------------------------------------------------------------
+
+_RECALLS, _RANKS = 'R@1 R@5 R@10', 'R@1 R@5 R@10 MdR MnR'
+#: By section, headings of the printed tables: to the left text to video where there are two.
+HEADINGS = {
+    'DVTR': {
+        'III IV V VII': f'{_RECALLS} MdR {_RECALLS} MdR rsum',
+        'VI': 'R@1 R@5 R@50 MdR R@1 R@5 R@50 MdR',  # and their sum
+        'VIII IX X': f'{_RECALLS} MdR',
+        'XI': 'gmean',
+        'XII XIII': 'rsum',
+    },
+    'NCL': {
+        '1': f'R@1 R@5 R@50 MdR MnR {_RANKS}',
+        '2 3 4 5': f'{_RANKS} {_RANKS}',
+    },
+    'UATVR': {'1 3 4 5 7 8 9': _RANKS, '6': f'{_RANKS} {_RANKS}'},
+    'ARL': {'1 2 5 6': 'R@1 R@5 R@10 R@100 SumR'},
+    'Frame length (causal intervention)': {
+        '1': 'nDCG nDCG nDCG mAP mAP mAP',
+        '2 6': 'nDCG mAP',
+        '3 9': f'{_RANKS} nDCG nDCG nDCG',  # and the sum of the recalls
+        '4 epic': 'nDCG mAP',
+        '4 youcook2 4 msrvtt': 'nDCG R@10 MnR',
+        '7 10': 'nDCG',
+    },
+}
+#: How sweeps call the papers of the sections.
+SECTIONS = {'frame length': 'Frame length (causal intervention)'}
+
+
+def heading(key: str) -> str:
+    """'retrieval/t2v_R10' -> 'R@10'."""
+    name = key.rpartition('/')[2].rpartition('_')[2]
+    return re.sub(r'^R(\d+)$', r'R@\1', name)
+
+
+def headings(section: str, table: str) -> str:
+    """Of a printed table; of one that is on several sets, ``'4 epic'``."""
+    known = {
+        name: said
+        for names, said in HEADINGS[section].items()
+        for name in re.findall(r'\w+(?: (?=[a-z])\w+)?', names)
+    }
+    return known[table]
+
+
+def table_of_sweep(sweep: Sweep) -> tuple[str, str]:
+    """Section and number of the table that a sweep makes, as :func:`headings` knows it; the number
+    is '' of a figure's."""
+    section = SECTIONS.get(sweep.paper, sweep.paper)
+    if not sweep.table.startswith('Tab. '):
+        return section, ''
+    table = sweep.table.removeprefix('Tab. ')
+    own = f'{table} {sweep.name.rpartition("_")[2]}'  # a part of the columns is of this set
+    known = ' '.join(HEADINGS[section])
+    return section, own if own in known else table

@@ -176,21 +176,24 @@ def run_small(
     *arguments: Any,
     reader: Callable[..., Config] = small_config,
     before: Optional[Callable[[], None]] = None,
+    tools: Path = ROOT / 'tools',
 ) -> tuple[int, str]:
     """As :func:`children.run_tool`, on miniatures.
 
     Args:
         reader: how configs become small.
         before: called in the tool's process, before it starts.
+        tools: where the tool is.
     """
     log = folder / f'printed_{next(_NUMBERS)}.txt'
-    code = in_child(log, _run, folder, tool, list(map(str, arguments)), reader, before)
+    given = list(map(str, arguments))
+    code = in_child(log, _run, folder, str(tools / tool), given, reader, before)
     return code, unfolded(log.read_text())
 
 
 def _run(
     folder: Path,
-    tool: str,
+    file: str,
     arguments: list[str],
     reader: Callable[..., Config],
     before: Optional[Callable[[], None]],
@@ -199,18 +202,17 @@ def _run(
     read_by(reader)
     if before is not None:
         before()
-    sys.argv = [tool, *arguments]
-    file = str(ROOT / 'tools' / tool)
-    if tool != 'sweep.py':
+    sys.argv = [file, *arguments]
+    if Path(file).name != 'sweep.py':
         runpy.run_path(file, run_name='__main__')
         return
     made = runpy.run_path(file)
 
     def call(command: list[str], log: Path) -> int:
-        """A command of the sweep is run as it was."""
-        script, given = command[1].rpartition('/tools/')[2], command[2:]
-        if script == 'dist_train.sh':
-            script, given = 'train.py', [given[0], *given[2:]]
+        """A command of the sweep is run as it was, on a miniature."""
+        script, given = command[1], command[2:]
+        if script.endswith('dist_train.sh'):
+            script, given = script.replace('dist_train.sh', 'train.py'), [given[0], *given[2:]]
         return in_child(log.absolute(), _run, folder, script, given, small_config, before)
 
     made['carry_out'].__globals__['call'] = call

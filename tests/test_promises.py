@@ -12,7 +12,18 @@ import promises
 from children import ROOT
 from mmvtr.sweeps import read_sweep, sweep_names
 from promise_checks import Room, check, check_read, furnish
-from promises import Command, columns, commands, commands_of, expand, reason_not_run
+from promises import (
+    HEADINGS,
+    Command,
+    columns,
+    commands,
+    commands_of,
+    expand,
+    heading,
+    headings,
+    reason_not_run,
+    table_of_sweep,
+)
 
 #: Each command once: two rows may promise the same.
 ALL = {(c.line, promises.table_of(c)): c for c in commands() if not reason_not_run(c)}
@@ -36,49 +47,6 @@ RUN = (
     'expert_pickles.py videos data/msrvtt/features/motion.h5',
     'eval_scores.py scores.npy --transform sinkhorn --query-source test',
 )
-_RECALLS, _RANKS = 'R@1 R@5 R@10', 'R@1 R@5 R@10 MdR MnR'
-#: By section, headings of the printed tables: to the left text to video where there are two.
-HEADINGS = {
-    'DVTR': {
-        'III IV V VII': f'{_RECALLS} MdR {_RECALLS} MdR rsum',
-        'VI': 'R@1 R@5 R@50 MdR R@1 R@5 R@50 MdR',  # and their sum
-        'VIII IX X': f'{_RECALLS} MdR',
-        'XI': 'gmean',
-        'XII XIII': 'rsum',
-    },
-    'NCL': {
-        '1': f'R@1 R@5 R@50 MdR MnR {_RANKS}',
-        '2 3 4 5': f'{_RANKS} {_RANKS}',
-    },
-    'UATVR': {'1 3 4 5 7 8 9': _RANKS, '6': f'{_RANKS} {_RANKS}'},
-    'ARL': {'1 2 5 6': 'R@1 R@5 R@10 R@100 SumR'},
-    'Frame length (causal intervention)': {
-        '1': 'nDCG nDCG nDCG mAP mAP mAP',
-        '2 6': 'nDCG mAP',
-        '3 9': f'{_RANKS} nDCG nDCG nDCG',  # and the sum of the recalls
-        '4 epic': 'nDCG mAP',
-        '4 youcook2 4 msrvtt': 'nDCG R@10 MnR',
-        '7 10': 'nDCG',
-    },
-}
-#: How sweeps call the papers of the sections.
-SECTIONS = {'frame length': 'Frame length (causal intervention)'}
-
-
-def heading(key: str) -> str:
-    """'retrieval/t2v_R10' -> 'R@10'."""
-    name = key.rpartition('/')[2].rpartition('_')[2]
-    return re.sub(r'^R(\d+)$', r'R@\1', name)
-
-
-def headings(section: str, table: str) -> str:
-    """Of a printed table; of one that is on several sets, ``'4 epic'``."""
-    known = {
-        name: said
-        for names, said in HEADINGS[section].items()
-        for name in re.findall(r'\w+(?: (?=[a-z])\w+)?', names)
-    }
-    return known[table]
 
 
 @pytest.fixture(scope='session')
@@ -167,12 +135,9 @@ def test_columns_are_those_of_the_printed_table(section):
 @pytest.mark.parametrize('name', sweep_names())
 def test_a_sweep_has_all_columns_of_its_table(name):
     sweep = read_sweep(name)
-    section = SECTIONS.get(sweep.paper, sweep.paper)
-    if not sweep.table.startswith('Tab. '):
+    section, table = table_of_sweep(sweep)
+    if not table:
         return
-    table = sweep.table.removeprefix('Tab. ')
-    if section in SECTIONS.values() and table == '4':
-        table += f' {name.rpartition("_")[2]}'
     assert ' '.join(map(heading, sweep.metrics)) == headings(section, table)
     for run in sweep.runs:
         assert len(run.printed) in (0, len(sweep.metrics)), run.name
