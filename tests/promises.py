@@ -35,15 +35,13 @@ DRAWN = {
     'Frame length (causal intervention)': ('causal_hgr_epic', 'hgr_epic'),
 }
 
-#: By section or page, the config of which ``--amp`` and ``--best-on-test`` are said.
+#: By section or page, the config that a sentence about a training is of.
 MAIN = {
-    'dvtr': 'dvtr_c2v_msrvtt',
-    'UATVR': 'uatvr_vitb16_msrvtt',
-    'uatvr': 'uatvr_vitb16_msrvtt',
-    'ARL': 'arl_tvr_i3d_paper',
-    'arl': 'arl_tvr_i3d_paper',
-    'Frame length (causal intervention)': 'causal_hgr_epic',
-    'index': 'ncl_clip4clip_activitynet',
+    **dict.fromkeys(('papers', 'index', 'NCL', 'ncl'), 'ncl_clip4clip_activitynet'),
+    **dict.fromkeys(('DVTR', 'dvtr'), 'dvtr_c2v_msrvtt'),
+    **dict.fromkeys(('UATVR', 'uatvr'), 'uatvr_vitb16_msrvtt'),
+    **dict.fromkeys(('ARL', 'arl'), 'arl_tvr_i3d_paper'),
+    **dict.fromkeys(('Frame length (causal intervention)', 'causal'), 'causal_hgr_epic'),
 }
 
 
