@@ -2,6 +2,5 @@
 _base_ = [
     '_base_/default_runtime.py',
     '_base_/prvr_activitynet_clip.py',
-    '_base_/schedule_prvr.py',
     '_base_/arl_clip.py',
 ]

@@ -3,7 +3,6 @@
 _base_ = [
     '_base_/default_runtime.py',
     '_base_/prvr_tvr.py',
-    '_base_/schedule_prvr.py',
     '_base_/dldkd_i3d.py',
 ]
 

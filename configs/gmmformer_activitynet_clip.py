@@ -2,7 +2,6 @@
 _base_ = [
     '_base_/default_runtime.py',
     '_base_/prvr_activitynet_clip.py',
-    '_base_/schedule_prvr.py',
     '_base_/gmmformer_i3d.py',
 ]
 

@@ -3,7 +3,6 @@
 # the place of frames; both towers begin with the same vectors.
 _base_ = [
     '_base_/default_runtime.py',
-    '_base_/schedule_captions.py',
     '_base_/captions_flickr8k.py',
 ]
 

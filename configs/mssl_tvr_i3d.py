@@ -2,7 +2,6 @@
 _base_ = [
     '_base_/default_runtime.py',
     '_base_/prvr_tvr.py',
-    '_base_/schedule_prvr.py',
     '_base_/mssl_i3d.py',
 ]
 

@@ -2,6 +2,8 @@
 # in training and #2, which people have judged, in dev and test
 # (projects/evidence/pages/judged_training.md).
 # tools/dataset_converters/flickr8k_words.py makes the words, from seen captions of train images.
+_base_ = ['schedule_planted.py']
+
 root, words = 'data/flickr8k', 'data/flickr8k_words'
 corpus = dict(
     type='mmvtr.Flickr8kCaptionsDataset',
@@ -28,3 +30,10 @@ val_evaluator = [dict(type='mmvtr.RetrievalMetric')]
 # right: more than half of the people say yes
 test_evaluator = [*val_evaluator, dict(type='mmvtr.JudgedMetric', at_least=0.5 + 1e-6)]
 custom_hooks = [dict(type='mmvtr.ScoresFileHook')]
+
+# 6 visits to each text at a batch of 128 (docs/judged_training.md); else as on planted clips.
+train_cfg = dict(max_epochs=6, val_interval=2)
+param_scheduler = [
+    dict(type='LinearLR', start_factor=0.1, end=1, convert_to_iter_based=True),
+    dict(type='CosineAnnealingLR', begin=1, eta_min_ratio=0.01, convert_to_iter_based=True),
+]

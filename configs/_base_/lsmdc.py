@@ -1,12 +1,35 @@
 # LSMDC: 101,079 / 7,408 / 1,000 clips with a sentence each (docs/data.md).  CLIP4Clip's 12 frames
 # and 32 words; like it, all of val chooses the checkpoint.
-_base_ = ['data_clip4clip.py']
+frames = [
+    dict(type='LoadVideo', sampling='per_second', num_frames=12),
+    dict(type='ResizeShortSide', size=224),
+    dict(type='CenterCrop', size=224),
+]
+words = [dict(type='CLIPTokenize', context_length=32)]
+loader = dict(num_workers=8, collate_fn=dict(type='mmvtr.collate_retrieval'))
 
-train_dataloader = dict(dataset=dict(type='mmvtr.LSMDCDataset', split='train'))
-val_dataloader = dict(
-    _base_.test_dataloader,
-    dataset=dict(_base_.test_dataloader.dataset, type='mmvtr.LSMDCDataset', split='val'),
+train_dataloader = dict(
+    **loader,
+    batch_size=128,  # pairs, on one process; on 8 processes 16 each
+    persistent_workers=True,
+    sampler=dict(type='mmvtr.EpochSampler'),
+    dataset=dict(
+        type='mmvtr.LSMDCDataset', split='train', video_pipeline=frames, text_pipeline=words
+    ),
 )
-test_dataloader = dict(dataset=dict(type='mmvtr.LSMDCDataset', split='test'))
-val_cfg = dict(type='mmvtr.RetrievalLoop')
-val_evaluator = [dict(type='mmvtr.RetrievalMetric')]
+val_dataloader = dict(
+    **loader,
+    batch_size=64,
+    dataset=dict(
+        type='mmvtr.LSMDCDataset', split='val', video_pipeline=frames, text_pipeline=words
+    ),
+)
+test_dataloader = dict(
+    **loader,
+    batch_size=64,
+    dataset=dict(
+        type='mmvtr.LSMDCDataset', split='test', video_pipeline=frames, text_pipeline=words
+    ),
+)
+val_cfg = test_cfg = dict(type='mmvtr.RetrievalLoop')
+val_evaluator = test_evaluator = [dict(type='mmvtr.RetrievalMetric')]

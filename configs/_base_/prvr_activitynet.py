@@ -1,6 +1,6 @@
 # ActivityNet Captions as partially relevant video retrieval: 9,043 videos to train on, 4,430 to
 # test on, 3.6 captions each; MS-SL's features, I3D and RoBERTa, both 1,024 wide; docs/data.md.
-_base_ = ['data_prvr.py']
+_base_ = ['prvr.py']
 
 frames = [
     dict(type='LoadFeatures', path='data/activitynet/FeatureData/i3d'),

@@ -1,6 +1,6 @@
 # Charades-STA as partially relevant video retrieval: 5,338 videos to train on, 1,334 to test on,
 # 2.4 captions each; MS-SL's features, I3D and RoBERTa, both 1,024 wide; docs/data.md.
-_base_ = ['data_prvr.py']
+_base_ = ['prvr.py']
 
 frames = [
     dict(type='LoadFeatures', path='data/charades/FeatureData/i3d_rgb_lgi'),

@@ -1,6 +1,6 @@
 # TVR as partially relevant video retrieval: 17,435 clips to train on, 2,179 to test on, with five
 # captions each; MS-SL's features, I3D + ResNet152 (3,072 wide) and RoBERTa (768); docs/data.md.
-_base_ = ['data_prvr.py']
+_base_ = ['prvr.py']
 
 frames = [
     dict(type='LoadFeatures', path='data/tvr/FeatureData/i3d_resnet'),
