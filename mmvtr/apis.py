@@ -11,7 +11,7 @@ import json
 import logging
 import os
 from pathlib import Path
-from typing import Any, Iterable, Optional, Sequence, Union
+from typing import Any, Iterable, Optional, Protocol, Sequence, Union
 
 import torch
 from mmengine.config import Config
@@ -35,7 +35,6 @@ from mmvtr.plain_config import as_config
 from mmvtr.progress import show_progress
 from mmvtr.reasons import without_workers
 from mmvtr.registry import MODELS
-from mmvtr.store import GalleryStore
 from mmvtr.structures import Levels
 from mmvtr.utils import forget_pretrained, load_config
 
@@ -395,9 +394,28 @@ def origin_of(module: nn.Module) -> str:
     return f'{type(module).__name__}, weights {fingerprint(module)}'
 
 
+class Stored(Protocol):
+    """What a gallery says of its vectors, such as :class:`mmvtr.gallery.store.GalleryStore`.
+
+    Attributes:
+        about: where they come from; its ``checkpoint`` is the file of their model.
+        config: of their model, a file; None: nobody keeps one.
+        model: fingerprint of their model; None: nobody knows it.
+    """
+
+    @property
+    def about(self) -> dict[str, Any]: ...
+
+    @property
+    def config(self) -> Optional[Path]: ...
+
+    @property
+    def model(self) -> Optional[str]: ...
+
+
 def load_stored_retriever(
     location: Union[str, Path],
-    store: GalleryStore,
+    store: Stored,
     *,
     config: Optional[Union[str, Path]] = None,
     checkpoint: Optional[Union[str, Path]] = None,
@@ -451,7 +469,7 @@ def decode_here(cfg: Config) -> None:
         loader.pop(key, None)
 
 
-def _stored_config(location: Union[str, Path], store: GalleryStore) -> Config:
+def _stored_config(location: Union[str, Path], store: Stored) -> Config:
     """The config that lies beside a store's vectors."""
     path = Path(store.config or Path(location, 'config.json'))
     if not path.is_file():

@@ -112,7 +112,7 @@ def check_options(args: argparse.Namespace) -> None:
 
 def refuse_gallery(args: argparse.Namespace) -> None:
     """Raise ValueError where the export would take the place of something."""
-    from mmvtr.store.replacing import holds_gallery
+    from mmvtr.gallery.store.replacing import holds_gallery
 
     if args.to is None and holds_gallery(args.out):
         raise ValueError(
@@ -220,7 +220,7 @@ def encoded(args: argparse.Namespace, cfg: Config, model: Any) -> tuple[dict, It
 
 def stored(args: argparse.Namespace, model: Any) -> tuple[dict, Iterator[dict]]:
     """Where the vectors come from, and what a store is to add, a file of rows at a time."""
-    from mmvtr.extraction.rows import listed_videos, stored_vectors
+    from mmvtr.gallery.extraction.rows import listed_videos, stored_vectors
 
     videos = {record['id']: record for record in listed_videos(args.videos)}
     parts = stored_vectors(args.rows, model, videos)
@@ -262,14 +262,14 @@ def settled(engine: Optional[str]) -> str:
 @contextmanager
 def replacing(where: Any, engine: str, dim: int, about: dict[str, Any]) -> Iterator[Any]:
     """A new store; of a folder it takes the place of an older one when it is complete."""
-    from mmvtr.store import create_store
+    from mmvtr.gallery.store import create_store
 
     options = dict(engine=engine, model=about['weights'], about=about)
     if engine == 'qdrant':
         with create_store(where, dim, **options) as store:
             yield store
         return
-    from mmvtr.store.replacing import replace_store
+    from mmvtr.gallery.store.replacing import replace_store
 
     with replace_store(where, dim, **options) as store:
         yield store

@@ -12,10 +12,10 @@ Of a tower of windows (``TorchvisionClips``, with ``LoadClips``) a row is one wi
 With ``--texts`` the text tower ``model.encoder.text`` sees their texts instead: ``TEXT_ID.npy``,
 float32 [L, D], its words and special tokens, which ``LoadTextFeatures`` reads.
 
-``--format parquet`` writes rows of the whole model for a gallery (mmvtr/extraction): id, the vector
-that is searched, the spread where the model has one, with ``--features`` also the frame features; a
-broken video is a row with an ``error``.  ``--videos``: a csv of id, path and, if need be, start and
-end in seconds, in place of the config's datasets.
+``--format parquet`` writes rows of the whole model for a gallery (mmvtr/gallery/extraction): id,
+the vector that is searched, the spread where the model has one, with ``--features`` also the frame
+features; a broken video is a row with an ``error``.  ``--videos``: a csv of id, path and, if need
+be, start and end in seconds, in place of the config's datasets.
 
 Under torchrun each process does its share (npy and parquet).  What was killed goes on where it
 stood.
@@ -201,10 +201,10 @@ def extract_rows(args: argparse.Namespace) -> None:
     if args.texts:
         raise SystemExit('error: --format parquet has rows of videos: --texts needs npy or hdf5')
     cfg = load_config(args.config, args.cfg_options)
-    from mmvtr.extraction.engines import run_here, run_on_ray
-    from mmvtr.extraction.extractor import Extractor
-    from mmvtr.extraction.parts import Parts
-    from mmvtr.extraction.rows import listed_videos
+    from mmvtr.gallery.extraction.engines import run_here, run_on_ray
+    from mmvtr.gallery.extraction.extractor import Extractor
+    from mmvtr.gallery.extraction.parts import Parts
+    from mmvtr.gallery.extraction.rows import listed_videos
     from mmvtr.progress import show_progress
     from mmvtr.utils import Share
 

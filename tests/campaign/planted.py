@@ -135,7 +135,7 @@ FAULTS = {
         '        if args.add or args.texts or bank:\n',
     )),
     'a gallery is removed before the new one comes': _fault('stores', (
-        'mmvtr/store/replacing.py',
+        'mmvtr/gallery/store/replacing.py',
         '        manifest = Manifest.read(part)\n',
         '        manifest = Manifest.read(part)\n        (folder / NAME).unlink(missing_ok=True)\n',
     )),
