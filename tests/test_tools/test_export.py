@@ -426,9 +426,7 @@ def contents(folder):
 
 def test_what_search_refuses(folder, tool, error, tmp_path, capsys):
     pytest.importorskip('faiss')
-    assert 'holds no store: store.json is missing' in error(
-        'search.py', tmp_path, 'a'
-    )
+    assert 'holds no store: store.json is missing' in error('search.py', tmp_path, 'a')
     tool('export_index.py', 'config.py', 'bare.pth', '--out', tmp_path)
     files = contents(tmp_path)
     assert "1 ids are in the store already, e.g. ['g']" in error(

@@ -20,8 +20,8 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Callable, Container, Optional, Union
 
+from mmvtr.functional.transform_table import STORED
 from mmvtr.gallery.store.items import TYPES, is_column
-from mmvtr.gallery.store.normaliser import TRANSFORMS
 from mmvtr.gallery.store.online import reservoir_of
 from mmvtr.storage import write_atomically
 from mmvtr.storage.digests import ROOM, own_digest_holds, write_with_digest
@@ -233,7 +233,7 @@ def _refit(value: Any) -> bool:
     transform, temperature = value['transform'], value.get('temperature')
     return (
         isinstance(value, dict)
-        and transform in (None, *TRANSFORMS)
+        and transform in (None, *STORED)
         and (_number(temperature) and temperature > 0 or transform is temperature is None)
         and _maybe(_whole)(value.get('iterations'))
         and _maybe(_number)(value.get('strictness'))

@@ -10,9 +10,8 @@ from torch import Tensor
 
 from mmvtr.functional.sinkhorn import column_biases, sinkhorn
 from mmvtr.functional.tiles import inner_products
+from mmvtr.functional.transform_table import STORED, transform_named
 from mmvtr.storage import read_tensors, write_tensors
-
-TRANSFORMS = ('sinkhorn', 'unbalanced_sinkhorn', 'inverted_softmax')
 
 
 class Normaliser(NamedTuple):
@@ -56,23 +55,21 @@ class Normaliser(NamedTuple):
             ValueError: an unknown transform, an empty bank or gallery, a bank of another width, an
                 entry that is not finite, a temperature that is not positive.
         """
-        if transform not in TRANSFORMS:
-            raise ValueError(f'transform must be one of {TRANSFORMS}, not {transform!r}')
+        named = transform_named(transform, STORED)
         if queries.shape[1] != gallery.shape[1]:
             raise ValueError(
                 f'the bank queries have {queries.shape[1]} dimensions, the gallery '
                 f'{gallery.shape[1]}: the bank is of another model'
             )
-        strictness = strictness if transform == 'unbalanced_sinkhorn' else 1.0
+        options = named.sinkhorn_options(iterations=iterations, strictness=strictness)
         # Sum one, also for the inverted softmax, bounds every bias by the largest |score|, whatever
         # the temperature: float32 then ranks the sums as finely as the scores.
         biases = sinkhorn(
             inner_products(queries, gallery)._replace(name='bank'),
             temperature=temperature,
-            iterations=0 if transform == 'inverted_softmax' else iterations,
-            strictness=strictness,
+            **options,
         )
-        return cls(queries, biases.rows, temperature, strictness)
+        return cls(queries, biases.rows, temperature, options['strictness'])
 
     def biases(self, gallery: Tensor) -> Tensor:
         """float [N, D] -> float32 [N]; that of an item depends on no other item."""

@@ -8,9 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mmvtr.functional.transform_table import STORED, transform_named
 from mmvtr.gallery.store.items import checked_vectors
 from mmvtr.gallery.store.moved import Moved, Moves
-from mmvtr.gallery.store.normaliser import TRANSFORMS, Normaliser
+from mmvtr.gallery.store.normaliser import Normaliser
 
 Vectors = Union[Tensor, np.ndarray]
 
@@ -123,7 +124,8 @@ class Refits:
     ) -> dict[str, Any]:
         last = self.last_refit or {}
         if transform == 'same':
-            transform = last.get('transform') or TRANSFORMS[0]
+            transform = last.get('transform') or STORED[0]
+        takes = transform_named(transform, STORED).options
         if temperature is None:
             temperature = last.get('temperature') or self.about.get('temperature')
         if temperature is None:
@@ -133,7 +135,7 @@ class Refits:
             )
         if iterations is None:
             iterations = last.get('iterations')
-        if strictness is None and last.get('transform') == transform == 'unbalanced_sinkhorn':
+        if strictness is None and 'strictness' in takes and last.get('transform') == transform:
             strictness = last.get('strictness')
         return dict(
             transform=transform,
