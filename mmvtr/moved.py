@@ -11,7 +11,13 @@ from types import ModuleType
 from typing import Optional, Sequence
 
 #: Module or package -> where it is now.
-MODULES: dict[str, str] = {}
+MODULES: dict[str, str] = {
+    'mmvtr.extraction': 'mmvtr.gallery.extraction',
+    'mmvtr.mteb_model': 'mmvtr.gallery.mteb_model',
+    'mmvtr.onnx_export': 'mmvtr.gallery.onnx_export',
+    'mmvtr.serving': 'mmvtr.gallery.serving',
+    'mmvtr.store': 'mmvtr.gallery.store',
+}
 #: Function or class of :mod:`mmvtr.functional` -> its name now.
 FUNCTIONS: dict[str, str] = {}
 #: Registered component -> its name now.

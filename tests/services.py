@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import toy
 from mmvtr import apis
-from mmvtr.store import create_store
+from mmvtr.gallery.store import create_store
 
 CONFIG = toy.RETRIEVER + """
 test_dataloader = dict(
@@ -67,8 +67,8 @@ def served(gallery, token=TOKEN, connections=None, uploads=None):
     """A client of a gallery's service."""
     import uvicorn
 
-    from mmvtr.serving.app import create_app
-    from mmvtr.serving.connections import Connections, config_of
+    from mmvtr.gallery.serving.app import create_app
+    from mmvtr.gallery.serving.connections import Connections, config_of
 
     app = create_app(gallery, token=token, hosts={'127.0.0.1'}, uploads=uploads)
     server = uvicorn.Server(config_of(app, connections or Connections()))

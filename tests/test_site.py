@@ -18,9 +18,9 @@ ROOMS = dict(
     evaluation=['evaluation'],
     engine=['engine'],
     users=[
-        'apis', 'extraction', 'figures', 'index', 'inferencer', 'mteb_model', 'onnx_export',
-        'plain_config', 'pretrained', 'serving', 'store', 'utils',
+        'apis', 'figures', 'inferencer', 'plain_config', 'pretrained', 'utils',
     ],
+    gallery=['gallery'],
 )  # fmt: skip
 
 

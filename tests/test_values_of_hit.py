@@ -5,8 +5,8 @@ import torch
 from mmengine.config import Config
 
 from mmvtr import registry
+from mmvtr.gallery.onnx_export import video_side
 from mmvtr.models import HiTEncoder
-from mmvtr.onnx_export import video_side
 from mmvtr.registry import bare_name
 from mmvtr.utils import register_all_modules
 from tests.test_configs import REAL, without_downloads

@@ -29,6 +29,7 @@ from mmengine.config import Config
 from mmengine.fileio import dump
 
 from mmvtr.command_line import Parser, output_folder, tool
+from mmvtr.functional.transform_table import STORED, TRANSFORMS
 from mmvtr.storage import write_atomically
 from mmvtr.utils import load_config
 
@@ -40,8 +41,7 @@ def parse_args() -> argparse.Namespace:
     add('checkpoint', help='checkpoint file of the same model')
     add('--out', required=True, metavar='DIR', type=output_folder, help='folder to write')
     add('--replace', action='store_true', help='put it in the place of a gallery that is there')
-    names = ('sinkhorn', 'unbalanced_sinkhorn', 'inverted_softmax')
-    add('--transform', choices=names, help='default: raw scores')
+    add('--transform', choices=STORED, help='default: raw scores')
     add(
         '--queries',
         choices=['train_queue', 'bank'],
@@ -95,15 +95,15 @@ def check_options(args: argparse.Namespace) -> None:
             f'--bank FILE belongs to --queries bank: got --queries {args.queries}, '
             f'--bank {args.bank}'
         )
-    unbalanced = args.transform == 'unbalanced_sinkhorn'
-    if not unbalanced and args.strictness is not None:
+    transform = TRANSFORMS[args.transform]
+    if 'strictness' not in transform.options and args.strictness is not None:
         raise ValueError(f'--strictness is of unbalanced_sinkhorn, {args.transform} has none')
-    args.strictness = 0.8 if args.strictness is None else args.strictness
+    if 'iterations' not in transform.options and args.iters is not None:
+        raise ValueError(f'--iters is of sinkhorn, {args.transform} has none')
+    given = dict(iterations=args.iters, strictness=args.strictness)
+    args.iters, args.strictness = transform.sinkhorn_options(**given).values()
     if not 0 <= args.strictness <= 1:
         raise ValueError(f'--strictness must be 0 to 1, not {args.strictness}')
-    if args.transform == 'inverted_softmax' and args.iters is not None:
-        raise ValueError(f'--iters is of sinkhorn, {args.transform} has none')
-    args.iters = (10 if unbalanced else 4) if args.iters is None else args.iters
     if args.iters < 0:
         raise ValueError(f'--iters must be 0 or more, not {args.iters}')
     if args.temperature is not None and not 0 < args.temperature < math.inf:
@@ -112,7 +112,7 @@ def check_options(args: argparse.Namespace) -> None:
 
 def refuse_gallery(args: argparse.Namespace) -> None:
     """Raise ValueError where the export would take the place of something."""
-    from mmvtr.store.replacing import holds_gallery
+    from mmvtr.gallery.store.replacing import holds_gallery
 
     if args.to is None and holds_gallery(args.out):
         raise ValueError(
@@ -220,7 +220,7 @@ def encoded(args: argparse.Namespace, cfg: Config, model: Any) -> tuple[dict, It
 
 def stored(args: argparse.Namespace, model: Any) -> tuple[dict, Iterator[dict]]:
     """Where the vectors come from, and what a store is to add, a file of rows at a time."""
-    from mmvtr.extraction.rows import listed_videos, stored_vectors
+    from mmvtr.gallery.extraction.rows import listed_videos, stored_vectors
 
     videos = {record['id']: record for record in listed_videos(args.videos)}
     parts = stored_vectors(args.rows, model, videos)
@@ -262,14 +262,14 @@ def settled(engine: Optional[str]) -> str:
 @contextmanager
 def replacing(where: Any, engine: str, dim: int, about: dict[str, Any]) -> Iterator[Any]:
     """A new store; of a folder it takes the place of an older one when it is complete."""
-    from mmvtr.store import create_store
+    from mmvtr.gallery.store import create_store
 
     options = dict(engine=engine, model=about['weights'], about=about)
     if engine == 'qdrant':
         with create_store(where, dim, **options) as store:
             yield store
         return
-    from mmvtr.store.replacing import replace_store
+    from mmvtr.gallery.store.replacing import replace_store
 
     with replace_store(where, dim, **options) as store:
         yield store
@@ -290,9 +290,9 @@ def said_of(args: argparse.Namespace, model: Any, queries: Optional[Any]) -> dic
         num_queries=len(queries.index),
         distinct_queries=queries.distinct,
         temperature=temperature,
-        iterations=0 if args.transform == 'inverted_softmax' else args.iters,
+        iterations=args.iters,
     )
-    if args.transform == 'unbalanced_sinkhorn':
+    if 'strictness' in TRANSFORMS[args.transform].options:
         notes['strictness'] = args.strictness
     sigmas = apis.sigmas(queries.levels)
     if sigmas is not None:  # what the sigma of a later query is compared with

@@ -96,7 +96,7 @@ def shortlists(args: argparse.Namespace) -> list[list[dict[str, Any]]]:
         ValueError: it does not know the file of one, or knows it as a part of a file.
     """
     from mmvtr import apis
-    from mmvtr.store import open_store
+    from mmvtr.gallery.store import open_store
 
     with open_store(args.store) as store:
         model, cfg = apis.load_stored_retriever(args.store, store)

@@ -27,7 +27,6 @@ def parse_args() -> argparse.Namespace:
     add('--k', type=int, default=10, help='videos a text (default: 10)')
     add('--add', nargs='+', default=[], metavar='VIDEO', help='files to add first, for good')
     add('--delete', nargs='+', default=[], metavar='ID', help='videos to remove first, for good')
-    add('--convert', action='store_true', help='write an index of an older version as a store')
     add('--refit', metavar='TEXTS', help='find new biases from the texts of a file, one a line')
     add('--fewer', action='store_true', help='refit although the texts are fewer than the videos')
     add(
@@ -45,7 +44,7 @@ def parse_args() -> argparse.Namespace:
     add('--config', metavar='FILE', help='of the model; default: config.json in the folder')
     add('--checkpoint', metavar='FILE', help='where it is now, if it has moved since the export')
     args = parser.parse_args()
-    changes = [bool(args.add or args.delete or args.convert), bool(args.refit), args.undo]
+    changes = [bool(args.add or args.delete), bool(args.refit), args.undo]
     if not (args.texts or any(changes)):
         parser.error('a TEXT to search for, or videos to --add or --delete')
     if sum(changes) > 1:
@@ -65,10 +64,10 @@ def main() -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Encode what is to be added, then change, then search."""
-    from mmvtr.store import open_store
-    from mmvtr.store.filters import as_typed
+    from mmvtr.gallery.store import open_store
+    from mmvtr.gallery.store.filters import as_typed
 
-    changes = bool(args.add or args.delete or args.convert or args.refit or args.undo)
+    changes = bool(args.add or args.delete or args.refit or args.undo)
     bank = read_texts(args.refit) if args.refit else []
     with open_store(args.index, write=changes) as store:
         wanted = as_typed(args.filter, store.types)
@@ -92,9 +91,7 @@ def run(args: argparse.Namespace) -> None:
             print(f'{args.index}: {changed(store, args, change, queries)}')
             put_in_order(store)
         if args.texts:
-            found = store.search(
-                encoded(args.texts), args.k, transform=not args.raw, filter=wanted
-            )
+            found = store.search(encoded(args.texts), args.k, transform=not args.raw, filter=wanted)
             for text, hits in zip(args.texts, found):
                 print(text)
                 for rank, (score, _, item) in enumerate(hits, 1):

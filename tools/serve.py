@@ -90,13 +90,13 @@ def serve(args: argparse.Namespace) -> None:
     listener = listen(args.host, args.port)  # first: in vain is all else if that fails
     import uvicorn
 
-    from mmvtr.serving.app import create_app
-    from mmvtr.serving.connections import Connections, config_of
-    from mmvtr.serving.gallery import Gallery, try_to_take
-    from mmvtr.serving.uploads import Uploads
+    from mmvtr.gallery.serving.app import create_app
+    from mmvtr.gallery.serving.connections import Connections, config_of
+    from mmvtr.gallery.serving.gallery import Gallery, try_to_take
+    from mmvtr.gallery.serving.uploads import Uploads
 
     if args.demo:
-        from mmvtr.serving.demo import make_demo
+        from mmvtr.gallery.serving.demo import make_demo
 
         args.store, began = Path('data/serve_demo'), time.monotonic()
         flat = importlib.util.find_spec('faiss') is not None  # the quicker one, if it is there

@@ -1,7 +1,7 @@
 """Hooks that normalise the scores of an evaluation with queries seen before, beside the raw ones.
 
-Each is a shell over a function of :mod:`mmvtr.functional.score_transforms`; all of them see one
-direction at a time, and say in the log where their queries come from.
+Each is a shell over a row of :data:`mmvtr.functional.transform_table.TRANSFORMS`; all of them see
+one direction at a time, and say in the log where their queries come from.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from torch import Tensor
 from mmvtr.engine.evaluation import Evaluation
 from mmvtr.engine.query_queue import Queries
 from mmvtr.engine.stored_queries import check_source, stored_queries
-from mmvtr.functional import score_transforms as fn
 from mmvtr.functional.score_transforms import check_local_scaling
 from mmvtr.functional.sinkhorn import check_strictness
 from mmvtr.functional.tiles import Tiles, as_tiles
+from mmvtr.functional.transform_table import TRANSFORMS
 from mmvtr.registry import HOOKS
 from mmvtr.structures import Directed
 
@@ -85,7 +85,9 @@ class TransformHook(Hook):
 
 
 class ScoreTransformHook(TransformHook):
-    """Base of the test-time transforms with queries seen before: implement :meth:`transform`.
+    """Base of the test-time transforms with queries seen before.
+
+    Of a transform of the table ``default_name`` says which; implement :meth:`transform` of another.
 
     Text to video, the queries are texts and the gallery the evaluated videos; video to text the
     other way round.  ``<name>/transductive`` = 1 where the transform has read the test queries.
@@ -126,7 +128,14 @@ class ScoreTransformHook(TransformHook):
 
     def transform(self, scores: Tensor, bank: Bank, temperature: float) -> Tensor:
         """One direction: scores [Q, N] of queries with the gallery -> scores [Q, N]."""
-        raise NotImplementedError(f'{type(self).__name__} must define transform()')
+        if self.default_name not in TRANSFORMS:
+            raise NotImplementedError(f'{type(self).__name__} must define transform()')
+        function = TRANSFORMS[self.default_name]
+        return function(scores, bank.scores, temperature=temperature, **self.options(bank))
+
+    def options(self, bank: Bank) -> dict[str, Any]:
+        """What the transform takes beside its temperature, default nothing."""
+        return {}
 
     def transformed(self, runner: Runner, evaluation: Evaluation) -> Directed:
         stored = self._stored(runner)
@@ -230,15 +239,12 @@ class SinkhornHook(ScoreTransformHook):
         self.iterations = iterations
         self.marginals = marginals
 
-    def transform(self, scores: Tensor, bank: Bank, temperature: float) -> Tensor:
-        return fn.sinkhorn_scores(scores, bank.scores, **self._options(bank, temperature))
-
-    def _options(self, bank: Bank, temperature: float) -> dict[str, Any]:
+    def options(self, bank: Bank) -> dict[str, Any]:
         weights = None
         if self.marginals == 'per_video':
             _, video, count = bank.video.unique(return_inverse=True, return_counts=True)
             weights = 1.0 / (count[video].float() * len(count))
-        return dict(temperature=temperature, iterations=self.iterations, bank_marginals=weights)
+        return dict(iterations=self.iterations, bank_marginals=weights)
 
 
 @HOOKS.register_module()
@@ -263,9 +269,8 @@ class UnbalancedSinkhornHook(SinkhornHook):
         check_strictness(strictness)
         self.strictness = strictness
 
-    def transform(self, scores: Tensor, bank: Bank, temperature: float) -> Tensor:
-        options = self._options(bank, temperature)
-        return fn.unbalanced_sinkhorn(scores, bank.scores, strictness=self.strictness, **options)
+    def options(self, bank: Bank) -> dict[str, Any]:
+        return dict(super().options(bank), strictness=self.strictness)
 
 
 @HOOKS.register_module()
@@ -274,18 +279,12 @@ class InvertedSoftmaxHook(ScoreTransformHook):
 
     default_name = 'inverted_softmax'
 
-    def transform(self, scores: Tensor, bank: Bank, temperature: float) -> Tensor:
-        return fn.inverted_softmax(scores, bank.scores, temperature=temperature)
-
 
 @HOOKS.register_module()
 class DualSoftmaxHook(ScoreTransformHook):
     """Dual softmax (CAMoE): scores times their softmax over the queries."""
 
     default_name = 'dual_softmax'
-
-    def transform(self, scores: Tensor, bank: Bank, temperature: float) -> Tensor:
-        return fn.dual_softmax(scores, bank.scores, temperature=temperature)
 
 
 @HOOKS.register_module()
@@ -303,8 +302,8 @@ class QBNormHook(ScoreTransformHook):
         super().__init__(**kwargs)
         self.k = k
 
-    def transform(self, scores: Tensor, bank: Bank, temperature: float) -> Tensor:
-        return fn.qb_norm(scores, bank.scores, temperature=temperature, k=self.k)
+    def options(self, bank: Bank) -> dict[str, Any]:
+        return dict(k=self.k)
 
 
 @HOOKS.register_module()
@@ -322,8 +321,8 @@ class CSLSHook(ScoreTransformHook):
         super().__init__(**kwargs)
         self.k = k
 
-    def transform(self, scores: Tensor, bank: Bank, temperature: float) -> Tensor:
-        return fn.csls(scores, bank.scores, k=self.k)
+    def options(self, bank: Bank) -> dict[str, Any]:
+        return dict(k=self.k)
 
 
 @HOOKS.register_module()
@@ -358,10 +357,12 @@ class LocalScalingHook(ScoreTransformHook):
         self.share = share
 
     def transform(self, scores: Tensor, bank: Bank, temperature: float) -> Tensor:
-        strength = self.strengths[bank.kind]
-        if not strength:
+        if not self.strengths[bank.kind]:
             return scores  # and the bank's scores are not made
-        return fn.local_scaling(scores, bank.scores, strength=strength, share=self.share)
+        return super().transform(scores, bank, temperature)
+
+    def options(self, bank: Bank) -> dict[str, Any]:
+        return dict(strength=self.strengths[bank.kind], share=self.share)
 
 
 @HOOKS.register_module()
@@ -394,9 +395,12 @@ class HedgedScalingHook(ScoreTransformHook):
             check_local_scaling(strength, share)
         if places < 1:
             raise ValueError(f'places must be 1 or more, not {places}')
-        self.options = dict(first=first, strength=rest, places=places, share=share)
+        self.first, self.rest, self.places, self.share = first, rest, places, share
 
     def transform(self, scores: Tensor, bank: Bank, temperature: float) -> Tensor:
         if bank.kind == 'text':
             return scores  # and the bank's scores are not made
-        return fn.hedged_scaling(scores, bank.scores, **self.options)
+        return super().transform(scores, bank, temperature)
+
+    def options(self, bank: Bank) -> dict[str, Any]:
+        return dict(first=self.first, strength=self.rest, places=self.places, share=self.share)

@@ -13,13 +13,12 @@ from mmvtr.datasets import CaptionImplication
 from mmvtr.engine.evaluation import refuse_other_levels, score_tiles
 from mmvtr.engine.stored_queries import captions_of, read_bank, read_training_set
 from mmvtr.functional.first_places import check_sure
-from mmvtr.functional.sinkhorn import column_biases, sinkhorn
+from mmvtr.functional.transform_table import STORED, transform_named
 from mmvtr.inferencer.given import OTHER, Given
 from mmvtr.inferencer.ranking import QUERIES, Items, Surely, check_items, flat_of
 from mmvtr.pretrained import refuse_unregistered
 
-#: What adds a bias to each item, and what puts the surest text first.
-BIASES = ('sinkhorn', 'unbalanced_sinkhorn', 'inverted_softmax')
+#: What puts the surest text first; of the others those count that add a bias to each item.
 SURE_FIRST = 'sure_first'
 #: Implications that are kept from query to query: 256 MiB of float32.  More are made anew.
 HELD = 2**26
@@ -41,9 +40,8 @@ def check_transform(
             need; what surely holds, of videos; a temperature that is not positive; ``sure`` outside
             [0, 1]; captions whose config asks for what is not registered.
     """
-    if transform is not None and transform not in (*BIASES, SURE_FIRST):
-        known = (*BIASES, SURE_FIRST)
-        raise ValueError(f'transform must be one of {known}, not {str(transform)[:80]!r}')
+    if transform is not None:
+        transform_named(transform, (*STORED, SURE_FIRST))
     if temperature is not None and not temperature > 0:
         raise ValueError(f'temperature must be positive, not {temperature}')
     if transform == SURE_FIRST:
@@ -157,8 +155,7 @@ def bank_biases(
         ValueError: another transform, a temperature that is not positive, negative iterations, a
             bank of another model.
     """
-    if transform not in BIASES:
-        raise ValueError(f'transform must be one of {BIASES}, not {str(transform)[:80]!r}')
+    function = transform_named(transform, STORED)
     if isinstance(gallery, Tensor):
         raise ValueError('a transform needs Encoded items as its gallery, not flat vectors')
     device = torch.device(model.data_preprocessor.device)
@@ -166,10 +163,5 @@ def bank_biases(
     refuse_other_levels(model, OTHER[kind], queries, gallery)
     tiles = score_tiles(model, device, OTHER[kind], queries, gallery)._replace(name='bank')
     temperature = model.temperature().item() if temperature is None else temperature
-    if transform != 'inverted_softmax':
-        usual, strictness = (4, 1.0) if transform == 'sinkhorn' else (10, strictness)
-        iterations = usual if iterations is None else iterations
-        options = dict(temperature=temperature, iterations=iterations, strictness=strictness)
-        return sinkhorn(tiles, **options).columns.cpu()
-    rows = torch.zeros(tiles.shape[0], device=device)
-    return column_biases(tiles, rows, temperature=temperature).cpu()
+    options = dict(temperature=temperature, iterations=iterations, strictness=strictness)
+    return function.biases(tiles, **options).cpu()

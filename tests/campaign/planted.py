@@ -116,7 +116,7 @@ FAULTS = {
         "'missing': [name for name in own if name not in given],",
         "'missing': [],",
     ), (
-        'mmvtr/apis.py',
+        'mmvtr/apis/loading.py',
         'model.load_state_dict(check_weights(model, weights, checkpoint))',
         'model.load_state_dict(check_weights(model, weights, checkpoint), strict=False)',
     )),
@@ -135,7 +135,7 @@ FAULTS = {
         '        if args.add or args.texts or bank:\n',
     )),
     'a gallery is removed before the new one comes': _fault('stores', (
-        'mmvtr/store/replacing.py',
+        'mmvtr/gallery/store/replacing.py',
         '        manifest = Manifest.read(part)\n',
         '        manifest = Manifest.read(part)\n        (folder / NAME).unlink(missing_ok=True)\n',
     )),

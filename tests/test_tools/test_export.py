@@ -17,11 +17,11 @@ from mmvtr.engine.query_queue import Queries
 from mmvtr.engine.score_transforms import SinkhornHook
 from mmvtr.engine.stored_queries import read_bank
 from mmvtr.functional.score_transforms import inverted_softmax, sinkhorn_scores, unbalanced_sinkhorn
+from mmvtr.gallery.store import open_store
 from mmvtr.models.similarities.mmt import ExpertSimilarity
 from mmvtr.models.supervisions.teachers.scores import StoredTeachers
 from mmvtr.models.target import Target
 from mmvtr.registry import DATASETS
-from mmvtr.store import open_store
 from mmvtr.structures import Embedding, take
 
 CONFIG = toy.RETRIEVER + """
@@ -426,9 +426,7 @@ def contents(folder):
 
 def test_what_search_refuses(folder, tool, error, tmp_path, capsys):
     pytest.importorskip('faiss')
-    assert 'holds no store: store.json and index.json are missing' in error(
-        'search.py', tmp_path, 'a'
-    )
+    assert 'holds no store: store.json is missing' in error('search.py', tmp_path, 'a')
     tool('export_index.py', 'config.py', 'bare.pth', '--out', tmp_path)
     files = contents(tmp_path)
     assert "1 ids are in the store already, e.g. ['g']" in error(

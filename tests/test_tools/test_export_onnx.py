@@ -17,7 +17,7 @@ from mmvtr.utils import load_config
 onnxruntime = pytest.importorskip('onnxruntime')
 pytest.importorskip('onnxscript')
 
-from mmvtr import onnx_export  # noqa: E402 - what it imports may be missing
+from mmvtr.gallery import onnx_export  # noqa: E402 - what it imports may be missing
 
 CLIP = dict(
     embed_dim=16,

@@ -9,9 +9,9 @@ import pytest
 import toy
 from children import ROOT
 from mmvtr.apis import fingerprint, load_retriever, load_stored_retriever
+from mmvtr.gallery.store import create_store, open_store
 from mmvtr.storage import write_plain
 from mmvtr.storage.digests import file_digest
-from mmvtr.store import create_store, open_store
 
 CONFIG = toy.RETRIEVER + """
 model.update(temperature=dict(type='Temperature', init=0.2))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from children import ROOT
-from mmvtr.store import create_store, open_store
+from mmvtr.gallery.store import create_store, open_store
 
 IDS = ['-4wsuPCjDBc_5_15', '--fR2dKt1U_0_10', 'a b', '-lower', 'k']
 

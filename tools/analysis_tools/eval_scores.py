@@ -16,7 +16,7 @@ import argparse
 import json
 import math
 from pathlib import Path
-from typing import Any, Callable, Mapping, Optional
+from typing import Any, Mapping, Optional
 
 import numpy as np
 import torch
@@ -48,20 +48,16 @@ from mmvtr.evaluation.score_files import (
 )
 from mmvtr.evaluation.score_options import add_truth, check_folders, fail, told
 from mmvtr.functional import hubness, untied
-from mmvtr.functional import score_transforms as fn
 from mmvtr.functional.tiles import inner_products
+from mmvtr.functional.transform_table import TRANSFORMS
 from mmvtr.storage import write_atomically
 from mmvtr.structures import Directed, Relation
 from mmvtr.visualization.hubness import MASS_EDGES, draw_rates
 
-TRANSFORMS = (
-    'sinkhorn',
-    'unbalanced_sinkhorn',
-    'inverted_softmax',
-    'dual_softmax',
-    'qb_norm',
-    'csls',
-)
+#: Those of queries that need no options of their own.
+OFFERED = [
+    name for name, x in TRANSFORMS.items() if 'bank' in x.reads and x.needs <= {'temperature'}
+]
 #: Neighbours of the k-occurrence and of CSLS, where there are as many.
 K = 10
 #: Borders of relative mass in the plot.
@@ -94,7 +90,7 @@ def parse_args() -> argparse.Namespace:
         '--transform',
         nargs='+',
         action='extend',
-        choices=TRANSFORMS,
+        choices=OFFERED,
         default=[],
         help='of the scores, each in a table beside the raw numbers',
     )
@@ -326,19 +322,17 @@ def transform(
     strictness: float,
 ) -> Directed:
     """Both directions; a transform sees queries as rows."""
-    how: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-        'sinkhorn': lambda s, bank: fn.sinkhorn_scores(
-            s, bank, temperature=temperature, iterations=iterations
-        ),
-        'unbalanced_sinkhorn': lambda s, bank: fn.unbalanced_sinkhorn(
-            s, bank, temperature=temperature, strictness=strictness
-        ),
-        'inverted_softmax': lambda s, bank: fn.inverted_softmax(s, bank, temperature=temperature),
-        'dual_softmax': lambda s, bank: fn.dual_softmax(s, bank, temperature=temperature),
-        'qb_norm': lambda s, bank: fn.qb_norm(s, bank, temperature=temperature),
-        'csls': lambda s, bank: fn.csls(s, bank, k=min(K, s.shape[1], len(bank))),
-    }
-    return Directed(how[name](scores, banks.t2v), how[name](scores.t(), banks.v2t.t()).t())
+    given: dict[str, dict[str, Any]] = dict(
+        sinkhorn=dict(iterations=iterations), unbalanced_sinkhorn=dict(strictness=strictness)
+    )
+
+    def one_way(own: Tensor, bank: Tensor) -> Tensor:
+        options = given.get(name, {})
+        if name == 'csls':
+            options = dict(k=min(K, own.shape[1], len(bank)))
+        return TRANSFORMS[name](own, bank, temperature=temperature, **options)
+
+    return Directed(one_way(scores, banks.t2v), one_way(scores.t(), banks.v2t.t()).t())
 
 
 def describe(

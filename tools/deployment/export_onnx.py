@@ -38,7 +38,7 @@ def main() -> None:
 
     # Only now what takes seconds to import.
     from mmvtr.apis import load_retriever
-    from mmvtr.onnx_export import export_onnx, need_packages
+    from mmvtr.gallery.onnx_export import export_onnx, need_packages
 
     need_packages()
     model, _ = load_retriever(

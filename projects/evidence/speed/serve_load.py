@@ -136,8 +136,8 @@ def main() -> None:
     args = parser.parse_args()
 
     from mmvtr import apis
-    from mmvtr.serving.demo import make_demo
-    from mmvtr.store import open_store
+    from mmvtr.gallery.serving.demo import make_demo
+    from mmvtr.gallery.store import open_store
 
     make_demo(args.folder, engine='faiss')
     store = open_store(args.folder)

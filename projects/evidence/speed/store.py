@@ -30,9 +30,9 @@ import numpy as np
 import torch
 from qdrant_client import QdrantClient
 
-from mmvtr.store import GalleryStore, create_store
-from mmvtr.store.normaliser import Normaliser
-from mmvtr.store.qdrant import QdrantStore
+from mmvtr.gallery.store import GalleryStore, create_store
+from mmvtr.gallery.store.normaliser import Normaliser
+from mmvtr.gallery.store.qdrant import QdrantStore
 
 ENGINES = ('faiss', 'lance', 'qdrant')
 DIM, LATENT, NOISE, GAP, TEMPERATURE, K = 512, 16, 0.2, 0.8, 0.02, 10

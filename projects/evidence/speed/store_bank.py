@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from mmvtr.store import Normaliser
+from mmvtr.gallery.store import Normaliser
 
 DIM, STYLE, MIX, ASKED, TEMPERATURE = 64, 1.0, 0.95, 1000, 0.05
 #: Spread of the items' shares in the styles, and noise of the queries.

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mmvtr.store import GalleryStore, create_store
+from mmvtr.gallery.store import GalleryStore, create_store
 
 ITEMS, DIM, NOISE, STYLE, SPREAD, K = 2000, 64, 0.7, 1.0, 0.35, 10
 MIXES = (0.95, 0.05)

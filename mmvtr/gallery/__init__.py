@@ -1,0 +1,1 @@
+"""Galleries at work: kept in a store, served over HTTP, filled by the million, taken elsewhere."""

@@ -1,0 +1,318 @@
+"""The routes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+import time
+from bisect import bisect_left
+from contextlib import asynccontextmanager
+from importlib import import_module
+from importlib.resources import files
+from typing import Annotated, Any, AsyncIterator, Iterable, Optional
+
+try:
+    from fastapi import Body as JsonBody
+    from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
+    from fastapi.responses import StreamingResponse
+    from starlette.background import BackgroundTask
+    from starlette.concurrency import run_in_threadpool
+except ImportError:
+    raise ImportError('the service needs FastAPI: pip install -e ".[serve]"') from None
+
+from mmvtr.datasets.videos.video_files import BrokenVideoError
+from mmvtr.gallery.serving import gallery as answering
+from mmvtr.gallery.serving.bodies import (
+    BODY,
+    MOST_HITS,
+    UPLOAD,
+    Add,
+    Delete,
+    Found,
+    Hit,
+    Refit,
+    Search,
+    When,
+    sendable,
+)
+from mmvtr.gallery.serving.errors import RESPONSES, answer, handle_errors
+from mmvtr.gallery.serving.gallery import Answer, Gallery, NewItem, reason_of
+from mmvtr.gallery.serving.guards import Guard, Writers
+from mmvtr.gallery.serving.library import file_names
+from mmvtr.gallery.serving.media import Strips, Unsatisfiable, byte_range, media_type, read_range
+from mmvtr.gallery.serving.moments import Moment
+from mmvtr.gallery.serving.sampling import Client
+from mmvtr.gallery.serving.uploads import RECEIVING, Uploads
+
+#: Path -> file of the page, and what it is.
+PAGE = {
+    '/': ('index.html', 'text/html; charset=utf-8'),
+    '/app.js': ('app.js', 'text/javascript; charset=utf-8'),
+    '/style.css': ('style.css', 'text/css; charset=utf-8'),
+    '/docs': ('docs.html', 'text/html; charset=utf-8'),
+    '/docs.js': ('docs.js', 'text/javascript; charset=utf-8'),
+}
+
+Id = Annotated[str, Query(min_length=1, max_length=1024, description='of an item')]
+
+
+def create_app(
+    gallery: Gallery,
+    *,
+    token: Optional[str] = None,
+    hosts: Optional[Iterable[str]] = None,
+    uploads: Optional[Uploads] = None,
+) -> FastAPI:
+    """The service of a gallery, which is closed when the service ends.
+
+    Args:
+        gallery: what is served.
+        token: who knows it may add, delete and refit; None: nobody may.
+        hosts: names that the service is called by; None: any.
+        uploads: limits on the videos that are searched with; default those of
+            :class:`~mmvtr.gallery.serving.uploads.Uploads`.
+
+    Raises:
+        ImportError: says what to install.
+    """
+
+    @asynccontextmanager
+    async def life(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        await run_in_threadpool(gallery.close)
+
+    app = FastAPI(
+        title='mmvtr gallery',
+        version=import_module('mmvtr').__version__,  # the package itself has no floor
+        description='Search a gallery of videos by text, by video or by vector.',
+        docs_url=None,  # FastAPI's own pages load their scripts from elsewhere
+        redoc_url=None,
+        lifespan=life,
+        responses=RESPONSES,
+    )
+    app.add_middleware(Guard, hosts=hosts, body=BODY, uploads={'/search/video': UPLOAD})
+    handle_errors(app, _private(gallery))
+    _add_page(app)
+    writers = Writers(token)
+    _add_searches(app, gallery, writers)
+    _add_video_searches(app, gallery, uploads or Uploads())
+    _add_media(app, gallery, Strips(gallery.files))
+    _add_changes(app, gallery, writers)
+    return app
+
+
+def _private(gallery: Gallery) -> list[str]:
+    """Folders whose place on this machine is nobody's business."""
+    place = str(gallery.location)
+    return [place, os.path.realpath(place), *map(str, gallery.library.names)]
+
+
+def _add_page(app: FastAPI) -> None:
+    folder = files('mmvtr.gallery.serving') / 'page'
+
+    def route(path: str, name: str, kind: str) -> None:
+        content = (folder / name).read_bytes()
+
+        @app.get(path, include_in_schema=False)
+        def page() -> Response:
+            return Response(content, media_type=kind, headers={'Cache-Control': 'no-cache'})
+
+    for path, (name, kind) in PAGE.items():
+        route(path, name, kind)
+
+
+def _add_searches(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
+    @app.post('/search')
+    async def search(body: Search, request: Request) -> Found:
+        """The best items for a text, for a vector, or for an item of the gallery."""
+        began = time.perf_counter()
+        transform = body.like is None if body.transform is None else body.transform
+        asker = None
+        if body.text is not None:
+            query = await asyncio.wrap_future(gallery.thread.text(body.text))
+        elif body.vector is not None:
+            query = answering.Query.of(body.vector)
+        else:
+            item = await run_in_threadpool(gallery.item, body.like)
+            query = answering.Query(item.vector)
+        if body.like is None:
+            address = request.client.host if request.client else None
+            asker = Client(address, trusted=writers.knows(request))
+        found = await run_in_threadpool(
+            gallery.search,
+            query,
+            body.k,
+            filter=body.filter,
+            transform=transform,
+            compare=body.compare,
+            asker=asker,
+        )
+        return _told(gallery, found, query, began)
+
+    @app.get('/health')
+    def health() -> dict[str, Any]:
+        """What is served, and how it is."""
+        store, thread = gallery.store, gallery.thread
+        about, refit = store.about, store.last_refit or {}
+        return dict(
+            status='ok',
+            items=store.count(),
+            dim=store.dim,
+            engine=store.engine,
+            model=gallery.fingerprint,
+            transform=None if store.normaliser is None else refit.get('transform'),
+            columns=store.types,
+            writable=store.writable,
+            texts=thread.texts,
+            batches=thread.batches,
+            largest_batch=thread.largest,
+            note=sendable(about.get('note')),
+            examples=sendable(about.get('examples', [])),
+        )
+
+
+def _add_video_searches(app: FastAPI, gallery: Gallery, uploads: Uploads) -> None:
+    @app.post('/search/video', openapi_extra=_binary())
+    async def search_by_video(
+        request: Request,
+        k: Annotated[int, Query(ge=1, le=MOST_HITS)] = 12,
+        transform: bool = False,
+        compare: bool = False,
+    ) -> Found:
+        """The best items for a video, whose file is the body; it is not kept."""
+        began = time.perf_counter()
+        with uploads.place(), tempfile.NamedTemporaryFile(prefix='mmvtr-query-') as file:
+            async for part in request.stream():
+                if time.perf_counter() - began > RECEIVING:
+                    raise HTTPException(408, f'a video must arrive within {RECEIVING} seconds')
+                await run_in_threadpool(file.write, part)
+            await run_in_threadpool(file.flush)
+            reading = gallery.decoders(lambda: _sent(gallery, uploads, file.name))
+            batch = await asyncio.wrap_future(reading)
+        vector, _ = await asyncio.wrap_future(gallery.encode(batch))
+        query = answering.Query(vector)
+        found = await run_in_threadpool(
+            gallery.search, query, k, filter=None, transform=transform, compare=compare
+        )
+        return _told(gallery, found, query, began)
+
+    @app.post('/moment')
+    async def moment(body: When) -> dict[str, Optional[float]]:
+        """When in an item's file a text matches best, in seconds; null where nothing can say."""
+        item = await run_in_threadpool(gallery.item, body.id)
+        frames = await asyncio.wrap_future(gallery.decoders(lambda: gallery.frames(item)))
+        found = await asyncio.wrap_future(gallery.moment(body.text, frames))
+        return dict.fromkeys(Moment._fields) if found is None else found._asdict()
+
+
+def _sent(gallery: Gallery, uploads: Uploads, path: str) -> dict[str, Any]:
+    """The frames of a video that was sent, within the limits."""
+    try:
+        uploads.check(path)
+        return gallery.read(path)
+    except BrokenVideoError as error:  # its name says nothing to who has sent it
+        reason = reason_of(error, path)
+        raise BrokenVideoError(f'the body cannot be read as a video: {reason}') from error
+
+
+def _told(gallery: Gallery, found: Answer, query: answering.Query, began: float) -> Found:
+    """An answer as it is sent."""
+    known, sigma = gallery.store.about.get('text_sigma'), query.sigma
+    share = bisect_left(known, sigma) / len(known) if known and sigma is not None else None
+    names = file_names([item.path for _, _, item in found.hits], gallery.library)
+    hits = [
+        Hit(
+            rank=rank,
+            id=item.id,
+            score=score,
+            raw=raw,
+            bias=item.bias,
+            sigma=item.sigma,
+            start=item.start,
+            end=item.end,
+            file=name,
+            metadata=item.metadata,
+            moved=None if found.moved is None else found.moved[rank - 1],
+        )
+        for rank, ((score, raw, item), name) in enumerate(zip(found.hits, names), 1)
+    ]
+    return Found(
+        hits=hits,
+        transform=found.transform,
+        cut=None if query.cut is None else query.cut._asdict(),
+        scaled=query.scaled,
+        sigma=sigma,
+        wider_than=share,
+        count=found.count,
+        ms=round(1000 * (time.perf_counter() - began), 2),
+    )
+
+
+def _binary() -> dict[str, Any]:
+    """For the reference: the body is a file."""
+    content = {'video/*': dict(schema=dict(type='string', format='binary'))}
+    return dict(requestBody=dict(required=True, content=content))
+
+
+def _add_media(app: FastAPI, gallery: Gallery, strips: Strips) -> None:
+    @app.get('/thumb', response_class=Response)
+    def thumb(id: Id, frames: Annotated[int, Query(ge=1, le=16)] = 6) -> Response:
+        """Frames of an item side by side, as JPEG."""
+        picture = strips(gallery.item(id), frames)
+        return Response(
+            picture, media_type='image/jpeg', headers={'Cache-Control': 'private, max-age=300'}
+        )
+
+    @app.head('/video', include_in_schema=False)
+    @app.get('/video', response_class=Response)
+    def video(request: Request, id: Id) -> Response:
+        """The file of an item, or the part of it that a Range header asks for."""
+        item = gallery.item(id)
+        file = gallery.files.open(item)
+        size = os.fstat(file.fileno()).st_size
+        headers = {'Accept-Ranges': 'bytes', 'Cache-Control': 'private, max-age=300'}
+        try:
+            part = byte_range(request.headers.get('range'), size)
+        except Unsatisfiable as error:
+            file.close()
+            return answer(416, str(error), **{'Content-Range': f'bytes */{size}'})
+        status, length = 200, size
+        if part is not None:
+            status, length = 206, part.last - part.first + 1
+            headers['Content-Range'] = f'bytes {part.first}-{part.last}/{size}'
+        headers['Content-Length'] = str(length)
+        kind = media_type(item.path)
+        if request.method == 'HEAD' or not length:
+            file.close()
+            return Response(status_code=status, headers=headers, media_type=kind)
+        first = 0 if part is None else part.first
+        content = read_range(file, first, length)
+        return StreamingResponse(
+            content, status, headers, media_type=kind, background=BackgroundTask(file.close)
+        )
+
+
+def _add_changes(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
+    options: dict[str, Any] = dict(dependencies=[Depends(writers)])
+
+    @app.post('/add', **options)
+    def add(body: Add) -> dict[str, int]:
+        """Add items; needs the token."""
+        return dict(items=gallery.add([NewItem(**item.model_dump()) for item in body.items]))
+
+    @app.post('/delete', **options)
+    def delete(body: Delete) -> dict[str, int]:
+        """Remove items; needs the token."""
+        return dict(items=gallery.delete(body.ids))
+
+    @app.post('/refit', **options)
+    def refit(body: Annotated[Refit, JsonBody()] = Refit()) -> dict[str, Any]:
+        """Find new biases of all items; needs the token."""
+        given = body.model_dump(exclude={'texts'})
+        return gallery.refit(body.texts, **given)
+
+    @app.post('/undo', **options)
+    def undo() -> dict[str, Any]:
+        """Take the last refit back, once more: it is there again; needs the token."""
+        return gallery.undo()

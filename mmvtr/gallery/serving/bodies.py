@@ -1,0 +1,163 @@
+"""What a request may say, and its limits."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Optional
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_validator,
+)
+
+from mmvtr.functional.transform_table import STORED
+from mmvtr.gallery.store.items import LONGEST_ID
+
+#: Characters of a text, hits of an answer, items of a change, texts of a bank.
+LONGEST_TEXT, MOST_HITS, MOST_ITEMS, MOST_TEXTS = 1000, 1000, 100, 16384
+#: Bytes of a body, and of a video that is searched with.
+BODY, UPLOAD = 8 * 2**20, 256 * 2**20
+
+
+def sendable(value: Any) -> Any:
+    """A value as it can be sent: half a character (a surrogate, of a file name that is no UTF-8)
+    becomes its number, as ``\\udcff``."""
+    if isinstance(value, str):
+        return value.encode('utf-8', 'backslashreplace').decode()
+    if isinstance(value, dict):
+        return {sendable(key): sendable(x) for key, x in value.items()}
+    return [sendable(x) for x in value] if isinstance(value, list) else value
+
+
+Text = Field(min_length=1, max_length=LONGEST_TEXT)
+Id = Field(min_length=1, max_length=LONGEST_ID)
+
+
+class Body(BaseModel):
+    """A key that nobody reads is an error."""
+
+    model_config = ConfigDict(extra='forbid')
+
+
+class Search(Body):
+    """One of `text`, `vector` and `like`."""
+
+    text: Optional[str] = Field(None, min_length=1, max_length=LONGEST_TEXT)
+    vector: Optional[list[float]] = Field(None, description='of a query, by the same model')
+    like: Optional[str] = Field(None, max_length=LONGEST_ID, description='id of an item')
+    k: int = Field(12, ge=1, le=MOST_HITS, description='at most as many as the gallery has items')
+    filter: Optional[dict[str, Any]] = Field(
+        None, description='column -> value, list of values, or {"min": x, "max": y}'
+    )
+    transform: Optional[bool] = Field(
+        None, description='rank with biases; default: yes for texts and vectors, no for `like`'
+    )
+    compare: bool = Field(False, description='also tell the rank that a hit has in the other way')
+
+    @model_validator(mode='after')
+    def one_query(self) -> 'Search':
+        """Raise ValueError unless there is one."""
+        given = [name for name in ('text', 'vector', 'like') if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f'one of text, vector and like expected, got {given or "none"}')
+        if self.text is not None and not self.text.strip():
+            raise ValueError('the text is empty')
+        return self
+
+
+class Added(Body):
+    """An item: a file of the library, or a vector, or a vector and the file it is of."""
+
+    id: str = Id
+    file: Optional[str] = Field(None, min_length=1, max_length=1024, description='in the library')
+    vector: Optional[list[float]] = None
+    start: Optional[float] = Field(None, ge=0, description='seconds')
+    end: Optional[float] = Field(None, gt=0, description='seconds')
+    metadata: dict[str, Any] = {}
+
+
+class Add(Body):
+    """Items that are added as a whole or not at all."""
+
+    items: list[Added] = Field(min_length=1, max_length=MOST_ITEMS)
+
+
+class Delete(Body):
+    """Items that are removed as a whole or not at all."""
+
+    ids: list[str] = Field(min_length=1, max_length=MOST_ITEMS)
+
+
+class Refit(Body):
+    """New biases from texts; without texts from the sample of served queries."""
+
+    texts: Optional[list[str]] = Field(None, min_length=1, max_length=MOST_TEXTS)
+    transform: Literal[('same', *STORED)] = 'same'
+    temperature: Optional[float] = Field(None, gt=0)
+    iterations: Optional[int] = Field(None, ge=0, le=1000)
+    strictness: Optional[float] = Field(None, ge=0, le=1)
+    fewer: bool = Field(False, description='take fewer texts than the gallery has items')
+
+    @model_validator(mode='after')
+    def good_texts(self) -> 'Refit':
+        """Raise ValueError where a text is empty or too long."""
+        for row, text in enumerate(self.texts or []):
+            if not text.strip() or len(text) > LONGEST_TEXT:
+                raise ValueError(f'text {row} is empty or longer than {LONGEST_TEXT} characters')
+        return self
+
+
+class When(Body):
+    """When in an item a text matches."""
+
+    id: str = Id
+    text: str = Text
+
+
+Sent = Annotated[str, BeforeValidator(sendable)]
+
+
+class Hit(BaseModel):
+    """An item that was found."""
+
+    rank: int
+    id: Sent
+    score: float = Field(description='by which it was ranked')
+    raw: float = Field(description='without its bias')
+    bias: float
+    sigma: Optional[float] = Field(description='of models with probabilistic heads')
+    start: Optional[float]
+    end: Optional[float]
+    file: Optional[Sent] = Field(
+        description='its name in the library; elsewhere with as many folders as tell it from others'
+    )
+    metadata: Annotated[dict[str, Any], BeforeValidator(sendable)]
+    moved: Optional[int] = Field(
+        None, description='rank in the other way, null beyond the first 100 there'
+    )
+
+
+class CutText(BaseModel):
+    """A text that is longer than the model reads, in tokens, with those at its begin and end."""
+
+    read: int
+    of: int
+
+
+class Found(BaseModel):
+    """An answer."""
+
+    hits: list[Hit]
+    transform: bool = Field(description='whether biases have ranked the hits')
+    cut: Optional[CutText] = Field(
+        None, description='what of the text the model has read; null: all of it'
+    )
+    scaled: bool = Field(False, description='whether the vector was brought to length 1')
+    sigma: Optional[float] = Field(description='of the query')
+    wider_than: Optional[float] = Field(
+        description='share of the texts known to the gallery whose sigma is smaller'
+    )
+    count: int = Field(description='items of the gallery')
+    ms: float = Field(description='milliseconds that it took')

@@ -1,0 +1,306 @@
+"""A store in memory, searched exactly by FAISS, and the approximate forms that FAISS has."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Iterable, Iterator, NamedTuple, Optional, Sequence
+
+import numpy as np
+import torch
+
+from mmvtr.gallery.store.biases import append_biases
+from mmvtr.gallery.store.filters import Condition, as_mask
+from mmvtr.gallery.store.folder import FolderStore
+from mmvtr.gallery.store.items import COLUMNS, Hit, Item, Rows
+from mmvtr.gallery.store.lifted import FORMS, WITHOUT_BIAS, LiftedIndex, load_faiss
+from mmvtr.gallery.store.manifest import Manifest
+from mmvtr.gallery.store.normaliser import Normaliser
+from mmvtr.storage import read_tensors, write_tensors
+
+BATCH = 65536
+
+
+class _State(NamedTuple):
+    """All items as arrays and lists of N, in the order in which they were added."""
+
+    vectors: np.ndarray  # float32 [N, D]
+    biases: np.ndarray  # float32 [N]
+    columns: dict[str, list]
+    exact: Any  # faiss.IndexFlatIP over [v, b]
+    lifted: Optional[LiftedIndex]
+
+
+class FlatStore(FolderStore):
+    """See :class:`~mmvtr.gallery.store.protocol.GalleryStore`; needs faiss.
+
+    The bias of an item is one more dimension of its vector in memory.  Changes are in memory alone
+    until :meth:`persist` writes them, all at once; vectors are written only if they changed.
+    """
+
+    engine = 'faiss'
+
+    def index(
+        self,
+        form: str = 'l2',
+        *,
+        partitions: Optional[int] = None,
+        probes: int = 16,
+        candidates: int = 100,
+    ) -> None:
+        """Build an approximate index, which follows all later changes.
+
+        Args:
+            form: one of :data:`~mmvtr.gallery.store.lifted.FORMS`.
+            partitions: lists of the quantiser; default about the root of the number of items.
+            probes: lists that a search visits.
+            candidates: items of these lists whose scores are then made exactly.
+
+        Raises:
+            ValueError: an unknown form, fewer than 256 items, numbers below 1.
+            PermissionError: the store was opened for reading.
+        """
+        self._check_writable()
+        if form not in FORMS:
+            raise ValueError(f'index: form must be one of {FORMS}, not {str(form)[:80]!r}')
+        if min(partitions or 1, probes, candidates) < 1:
+            raise ValueError('index: partitions, probes and candidates must be 1 or more')
+        with self._changing:
+            count = self._manifest.count
+            if count < 256:
+                raise ValueError(f'index: {count} items are searched exactly; it begins at 256')
+            partitions = partitions or max(1, round(count**0.5))
+            options = dict(form=form, partitions=partitions, probes=probes, candidates=candidates)
+            state = self._state
+            lifted = LiftedIndex(state.vectors, state.biases, options)
+            self._take_state(state._replace(lifted=lifted), index=options)
+
+    # -- states ------------------------------------------------------------------------------
+
+    def _begin(self, manifest: Manifest) -> None:
+        self._manifest, self._written = manifest, None
+        self._state = self._made(
+            np.zeros((0, manifest.dim), np.float32),
+            np.zeros(0, np.float32),
+            {name: [] for name in COLUMNS},
+            None,
+        )
+        self._persist()
+
+    def _recover(self) -> None:
+        pass  # what a killed process left is swept
+
+    def _take(self, manifest: Manifest) -> None:
+        super()._take(manifest)
+        self._written = manifest
+
+    def _load(self, manifest: Manifest, biases: np.ndarray) -> _State:
+        path = self.folder / manifest.items
+        tensors = read_tensors(path, kind='items of a store')
+        try:
+            columns = json.loads(bytes(tensors['text'].numpy()))
+            vectors = tensors['vectors'].float().numpy()
+            lengths = {len(columns[name]) for name in [*COLUMNS, *manifest.types]}
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise RuntimeError(f'{path} is damaged, or holds no items of a store') from error
+        if vectors.shape != (manifest.count, manifest.dim) or lengths != {manifest.count}:
+            raise RuntimeError(f'{self}: {manifest.items} is not of its manifest: it is damaged')
+        return self._made(vectors, np.array(biases), columns, manifest.index)
+
+    def _made(
+        self,
+        vectors: np.ndarray,
+        biases: np.ndarray,
+        columns: dict[str, list],
+        options: Optional[dict[str, Any]],
+        lifted: Optional[LiftedIndex] = None,
+    ) -> _State:
+        exact = load_faiss().IndexFlatIP(vectors.shape[1] + 1)
+        for start in range(0, len(vectors), BATCH):
+            part = slice(start, start + BATCH)
+            exact.add(np.column_stack((vectors[part], biases[part])))
+        if lifted is None and options is not None and len(vectors) >= options['partitions']:
+            lifted = LiftedIndex(vectors, biases, options)
+        return _State(vectors, biases, columns, exact, lifted)
+
+    def _commit(self, **changes: Any) -> None:
+        """In memory alone, until all of it is written."""
+        self._manifest = replace(self._manifest, commit=self._manifest.commit + 1, **changes)
+
+    def _take_state(self, state: _State, **changes: Any) -> None:
+        """Take a new state."""
+        self._commit(**changes)
+        self._state = state
+
+    def _persist(self) -> None:
+        super()._persist()
+        old, new, state = self._written, self._manifest, self._state
+        if new == old:
+            return
+        if new.items is None:
+            new = replace(new, items=f'items-{new.commit}.safetensors')
+            text = np.frombuffer(json.dumps(state.columns).encode(), np.uint8)
+            tensors = dict(
+                vectors=torch.from_numpy(state.vectors), text=torch.from_numpy(text.copy())
+            )
+            write_tensors(tensors, self.folder / new.items)
+        name = f'biases-{new.commit}.f32'
+        digest = append_biases(self.folder / name, 0, state.biases)
+        new = replace(new, biases=name, digests={**new.digests, name: digest})
+        new = replace(new, digests=self._digests(new))
+        new.write(self.folder)
+        self._manifest = self._written = new
+        self._sweep()
+
+    @contextmanager
+    def kept(self) -> Iterator['FlatStore']:
+        """See :meth:`~mmvtr.gallery.store.protocol.GalleryStore.kept`."""
+        with self._changing:
+            before = self._manifest, self._normaliser, self._state
+            try:
+                yield self
+                self.persist()
+            except BaseException:
+                if self._manifest not in (before[0], self._written):
+                    self._manifest, self._normaliser, old = before
+                    # Its index may have grown.
+                    parts = old.vectors, old.biases, old.columns
+                    self._state = self._made(*parts, self._manifest.index)
+                raise
+
+    # -- changes -----------------------------------------------------------------------------
+
+    def _change(self, gone: Sequence[str], rows: Optional[Rows], biases: np.ndarray) -> None:
+        types = dict(self._manifest.types)
+        state = self._without(gone) if gone else self._state
+        if rows is not None:
+            types.update(rows.types)
+            state = self._grown(state, rows, biases, types)
+        count = len(state.vectors)
+        self._take_state(state, items=None, count=count, next=count, types=types)
+
+    def _grown(self, old: _State, rows: Rows, biases: np.ndarray, types: dict[str, str]) -> _State:
+        columns, count = {}, len(old.vectors)
+        for name in [*COLUMNS, *types]:
+            before = old.columns.get(name) or [None] * count
+            new = rows.ids if name == 'id' else rows.columns.get(name) or [None] * len(rows.ids)
+            columns[name] = before + new
+        vectors = np.concatenate((old.vectors, rows.vectors))
+        both = np.concatenate((old.biases, biases))
+        old.exact.add(np.column_stack((rows.vectors, biases)))
+        lifted = old.lifted
+        if lifted is not None and not lifted.add(rows.vectors, biases):
+            lifted = LiftedIndex(vectors, both, self._manifest.index)
+        return _State(vectors, both, columns, old.exact, lifted)
+
+    def _without(self, ids: Sequence[str]) -> _State:
+        old, gone = self._state, set(ids)
+        keep = [row for row, name in enumerate(old.columns['id']) if name not in gone]
+        columns = {name: [values[row] for row in keep] for name, values in old.columns.items()}
+        return self._made(old.vectors[keep], old.biases[keep], columns, self._manifest.index)
+
+    def _switch(
+        self,
+        normaliser: Optional[Normaliser],
+        biases: Iterable[tuple[np.ndarray, np.ndarray]],
+        options: Optional[dict[str, Any]],
+    ) -> None:
+        new = np.zeros(self._manifest.count, np.float32)
+        for keys, values in biases:
+            new[keys] = values
+        old, index = self._state, self._manifest.index
+        kept = old.lifted if index is not None and index['form'] in WITHOUT_BIAS else None
+        state = self._made(old.vectors, new, old.columns, index, kept)
+        # Its file belongs to no state until this one is written.
+        self._take_state(state, **self._written_normaliser(normaliser, options))
+        self._normaliser = normaliser
+
+    # -- answers -----------------------------------------------------------------------------
+
+    def _known(self, ids: Sequence[str]) -> set[str]:
+        return set(ids).intersection(self._now().columns['id'])
+
+    def _fetch(self, ids: Sequence[str]) -> list[Item]:
+        state, wanted = self._now(), set(ids)
+        rows = [row for row, name in enumerate(state.columns['id']) if name in wanted]
+        types = self._manifest.types
+        return [_item(state, row, types)._replace(vector=state.vectors[row].copy()) for row in rows]
+
+    def _count(self, conditions: Sequence[Condition]) -> int:
+        state = self._now()
+        if not conditions:
+            return len(state.vectors)
+        return int(as_mask(conditions, state.columns).sum())
+
+    def _search(
+        self,
+        queries: np.ndarray,
+        k: int,
+        conditions: Sequence[Condition],
+        transform: bool,
+        exact: bool,
+    ) -> list[list[Hit]]:
+        with self._changing:  # an add grows what is searched
+            state, types = self._now(), self._manifest.types
+            rows = None
+            if conditions:
+                rows = np.flatnonzero(as_mask(conditions, state.columns))
+            most = min(k, len(state.vectors) if rows is None else len(rows))
+            if not most:
+                return [[] for _ in queries]
+            if exact or state.lifted is None:
+                found = self._exactly(state, queries, most, rows, transform)
+            else:
+                found = state.lifted.search(
+                    queries, most, state.vectors, state.biases, rows=rows, transform=transform
+                )
+        hits = []
+        for scores, places in zip(*found):
+            there = places >= 0
+            raws = scores[there] - (state.biases[places[there]] if transform else 0)
+            hits.append(
+                [
+                    Hit(float(score), float(raw), _item(state, row, types))
+                    for score, raw, row in zip(scores[there], raws, places[there].tolist())
+                ]
+            )
+        return hits
+
+    def _exactly(
+        self,
+        state: _State,
+        queries: np.ndarray,
+        k: int,
+        rows: Optional[np.ndarray],
+        transform: bool,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        last = np.full((len(queries), 1), float(transform), np.float32)
+        return state.exact.search(
+            np.concatenate((queries, last), axis=1), k, params=_selected(rows)
+        )
+
+    def _batches(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        state = self._now()
+        for start in range(0, len(state.vectors), BATCH):
+            part = slice(start, start + BATCH)
+            vectors = state.vectors[part]
+            yield np.arange(start, start + len(vectors)), vectors, state.biases[part]
+
+    def _now(self) -> _State:
+        self._current()
+        return self._state
+
+
+def _selected(rows: Optional[np.ndarray]) -> Any:
+    """faiss' words for a search of some rows, int64 [n]; None: of all."""
+    if rows is None:
+        return None
+    faiss = load_faiss()
+    return faiss.SearchParameters(sel=faiss.IDSelectorBatch(rows))
+
+
+def _item(state: _State, row: int, types: dict[str, str]) -> Item:
+    columns = state.columns
+    metadata = {name: columns[name][row] for name in types}
+    return Item(*(columns[name][row] for name in COLUMNS), float(state.biases[row]), metadata)

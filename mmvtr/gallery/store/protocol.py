@@ -1,0 +1,356 @@
+"""What a gallery store does, whatever engine keeps its vectors."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from abc import ABC, abstractmethod
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence
+
+import numpy as np
+import torch
+from mmengine.logging import print_log
+
+from mmvtr.gallery.store.filters import Condition, parsed
+from mmvtr.gallery.store.items import (
+    Hit,
+    Item,
+    Rows,
+    check_spans,
+    checked_columns,
+    checked_ids,
+    checked_vectors,
+    refuse_known,
+    refuse_unknown,
+)
+from mmvtr.gallery.store.normaliser import Normaliser
+from mmvtr.gallery.store.online import Reservoir
+from mmvtr.gallery.store.refits import Before, Refits, Vectors
+
+
+class GalleryStore(Refits, ABC):
+    """Items with vectors and biases, found by inner product plus bias.
+
+    An engine fills the methods that begin with an underscore; what is public is the same for all.
+    A change (:meth:`add`, :meth:`delete`, :meth:`refit`, :meth:`undo`) is there as a whole or not
+    at all.
+
+    Attributes:
+        engine: its name.
+        writable: whether it may be changed from here.
+        online: sample of the served queries; None: none is kept.
+
+    Example:
+        ::
+
+            >>> with open_store('DIR', write=True) as store:
+            ...     store.add(['a', 'b'], vectors, paths=['a.mp4', 'b.mp4'])
+            ...     store.refit(bank, temperature=0.05)
+            ...     hits = store.search(queries, k=5, filter={'path': 'a.mp4'})
+    """
+
+    engine: str
+    writable: bool
+    online: Optional[Reservoir] = None
+
+    def __init__(self) -> None:
+        self._changing = threading.RLock()
+
+    # -- what is known of the whole ----------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def dim(self) -> int:
+        """D of the vectors."""
+
+    @property
+    @abstractmethod
+    def model(self) -> Optional[str]:
+        """Fingerprint of the model that made the vectors."""
+
+    @property
+    @abstractmethod
+    def about(self) -> dict[str, Any]:
+        """Where the vectors come from, in types that json knows."""
+
+    @property
+    @abstractmethod
+    def types(self) -> dict[str, str]:
+        """Types of the metadata columns, by name."""
+
+    @property
+    @abstractmethod
+    def normaliser(self) -> Optional[Normaliser]:
+        """What gives items their biases; None: scores as they are."""
+
+    @property
+    @abstractmethod
+    def last_refit(self) -> Optional[dict[str, Any]]:
+        """Options of the last refit."""
+
+    @property
+    def config(self) -> Optional[Path]:
+        """File of the config of the model, where the store keeps one."""
+        return None
+
+    # -- changes -----------------------------------------------------------------------------
+
+    def add(
+        self,
+        ids: Sequence[str],
+        vectors: Vectors,
+        *,
+        paths: Optional[Sequence[Optional[str]]] = None,
+        starts: Optional[Sequence[Optional[float]]] = None,
+        ends: Optional[Sequence[Optional[float]]] = None,
+        sigmas: Optional[Sequence[Optional[float]]] = None,
+        metadata: Optional[Mapping[str, Sequence[Any]]] = None,
+        model: Optional[str] = None,
+        removing: Sequence[str] = (),
+    ) -> None:
+        """Add N items, which get their biases; those of the others stay as they are.
+
+        Args:
+            ids: N new ones.
+            vectors: float [N, D], torch or numpy.
+            paths: of the files.
+            starts, ends: seconds from 0; where both are given, a start is before its end.
+            sigmas: uncertainties.
+            metadata: column -> N values of one type (str, int, float or bool), None allowed.
+            model: fingerprint of what made the vectors, to be that of the store.
+            removing: ids of items that go in the same change; new ones may be called alike.
+
+        Raises:
+            ValueError: ids that occur twice or are there already, vectors of another model, width
+                or number or with entries that are not finite, a column that does not fit, an id to
+                be removed that is not there.
+            PermissionError: the store was opened for reading.
+            OSError: it cannot be written; nothing has changed.
+        """
+        self._check_writable()
+        self._check_model(model)
+        ids = checked_ids(ids)
+        vectors = checked_vectors(vectors, self.dim, what='add')
+        if len(ids) != len(vectors):
+            raise ValueError(f'one vector an id expected: {len(ids)} ids, {len(vectors)} vectors')
+        given = dict(path=paths, start=starts, end=ends, sigma=sigmas)
+        columns, types = checked_columns(len(ids), given, metadata, self.types)
+        check_spans(columns['start'], columns['end'])
+        columns['added'] = [time.time()] * len(ids)
+        gone = checked_ids(removing) if len(removing) else []
+        with self._changing:
+            if gone:
+                refuse_unknown(sorted(set(gone) - self._known(gone)))
+            refuse_known(sorted(self._known(ids).difference(gone)))
+            self._change(gone, Rows(ids, vectors, columns, types), self._biases(vectors))
+
+    def delete(self, ids: Sequence[str]) -> None:
+        """Remove items.
+
+        Raises:
+            ValueError: an id that is not there; none is removed then.
+            PermissionError, OSError: as :meth:`add`.
+        """
+        self._check_writable()
+        ids = checked_ids(ids)
+        with self._changing:
+            known = self._known(ids)
+            refuse_unknown([name for name in ids if name not in known])
+            self._change(ids, None, np.zeros(0, np.float32))
+
+    @contextmanager
+    def kept(self) -> Iterator['GalleryStore']:
+        """For one change, which is on disk when the block ends well; else nothing has changed, on
+        disk or in memory.
+        """
+        yield self
+
+    def persist(self) -> None:
+        """Write what is in memory only, and put the files in order.
+
+        Raises:
+            PermissionError, OSError: as :meth:`add`.
+        """
+        self._check_writable()
+        with self._changing:
+            self._persist()
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let others write; what was not persisted is lost."""
+
+    def __enter__(self) -> 'GalleryStore':
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.close()
+
+    # -- answers -----------------------------------------------------------------------------
+
+    def get(self, ids: Sequence[str]) -> list[Item]:
+        """Items with their vectors, in the order of ``ids``.
+
+        Raises:
+            ValueError: an id that is not there.
+        """
+        ids = checked_ids(ids)
+        found = {item.id: item for item in self._fetch(ids)}
+        refuse_unknown([name for name in ids if name not in found])
+        return [found[name] for name in ids]
+
+    def count(self, filter: Optional[Mapping[str, Any]] = None) -> int:
+        """Items that are there, or that fit a filter.
+
+        Raises:
+            ValueError: see :func:`~mmvtr.gallery.store.filters.parsed`.
+        """
+        return self._count(parsed(filter, self.types))
+
+    def search(
+        self,
+        queries: Vectors,
+        k: int = 10,
+        *,
+        filter: Optional[Mapping[str, Any]] = None,
+        transform: bool = True,
+        exact: bool = False,
+        record: bool = True,
+        model: Optional[str] = None,
+    ) -> list[list[Hit]]:
+        """The k best items of each query, best first; all that fit the filter if there are fewer.
+
+        A query is normalised alone: no other query and no bank has a part in its answer.
+
+        Args:
+            queries: float [Q, D], torch or numpy.
+            k: 1 or more.
+            filter: column -> value, list of values, or ``{'min': x, 'max': y}``.
+            transform: rank by score plus bias, else by the score alone.
+            exact: look at every item although there is an approximate index.
+            record: let the queries take part in the sample of served queries, if one is kept.
+            model: as :meth:`add`.
+
+        Returns:
+            Q lists of hits.
+
+        Raises:
+            ValueError: an empty store, k < 1, queries of another model or width or not finite, a
+                filter that does not fit.
+        """
+        self._check_model(model)
+        if type(k) is not int or k < 1:
+            raise ValueError(f'k must be 1 or more, not {str(k)[:80]}')
+        queries = checked_vectors(queries, self.dim, what='search')
+        conditions = parsed(filter, self.types)
+        if not self._count([]):
+            raise ValueError('the store is empty')
+        hits = self._search(queries, min(k, self._count([])), conditions, transform, exact)
+        if record and self.online is not None and self.writable:
+            self._serve(queries)
+        return hits
+
+    def record(self, queries: Vectors) -> None:
+        """Let queries take part in the sample of served queries, as a search does that records.
+
+        Nothing happens in a store that keeps no sample, or was opened for reading.
+
+        Args:
+            queries: float [Q, D], torch or numpy.
+
+        Raises:
+            ValueError: another width or number, or entries that are not finite.
+        """
+        queries = checked_vectors(queries, self.dim, what='record')
+        if self.online is not None and self.writable:
+            self._serve(queries)
+
+    # -- of an engine ------------------------------------------------------------------------
+
+    @abstractmethod
+    def _known(self, ids: Sequence[str]) -> set[str]:
+        """Which of the ids are there."""
+
+    @abstractmethod
+    def _change(self, gone: Sequence[str], rows: Optional[Rows], biases: np.ndarray) -> None:
+        """Remove items that are there, and add new rows and their biases, float32 [N]: as one."""
+
+    @abstractmethod
+    def _fetch(self, ids: Sequence[str]) -> list[Item]:
+        """Those of the ids that are there, in any order."""
+
+    @abstractmethod
+    def _count(self, conditions: Sequence[Condition]) -> int:
+        """Items that fit."""
+
+    @abstractmethod
+    def _search(
+        self,
+        queries: np.ndarray,
+        k: int,
+        conditions: Sequence[Condition],
+        transform: bool,
+        exact: bool,
+    ) -> list[list[Hit]]:
+        """Best first."""
+
+    @abstractmethod
+    def _batches(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Keys [n] of the engine's own, vectors float32 [n, D] and biases float32 [n] of all items,
+        some at a time.
+        """
+
+    @abstractmethod
+    def _switch(
+        self,
+        normaliser: Optional[Normaliser],
+        biases: Iterable[tuple[np.ndarray, np.ndarray]],
+        options: Optional[dict[str, Any]],
+    ) -> None:
+        """Take keys and biases of all items, some at a time, in place of the old ones."""
+
+    @property
+    @abstractmethod
+    def _before(self) -> Optional[Before]:
+        """What :meth:`_switch` has taken the place of, the last time."""
+
+    @abstractmethod
+    def _persist(self) -> None:
+        """See :meth:`persist`."""
+
+    # -- shared ------------------------------------------------------------------------------
+
+    def _check_writable(self) -> None:
+        if not self.writable:
+            raise PermissionError(f'{self} was opened for reading: open it with write=True')
+
+    def _check_model(self, model: Optional[str]) -> None:
+        if model is not None and self.model is not None and model != self.model:
+            raise ValueError(
+                f'vectors of the model {model[:80]}, but {self} holds those of {self.model[:80]}: '
+                'they cannot be compared'
+            )
+
+    def _biases(self, vectors: np.ndarray) -> np.ndarray:
+        """float32 [N, D] -> float32 [N]."""
+        normaliser = self.normaliser
+        if normaliser is None:
+            return np.zeros(len(vectors), np.float32)
+        return normaliser.biases(torch.from_numpy(vectors)).numpy()
+
+    def _serve(self, queries: np.ndarray) -> None:
+        """Offer queries to the sample; refit from it where that is due, and it is enough for it."""
+        with self._changing:
+            before = self.online.seen
+            self.online.offer(queries)
+            every = self.refit_every
+            if every and before // every != self.online.seen // every:
+                try:
+                    self.refit()
+                except ValueError as error:  # who has only searched is answered
+                    print_log(f'{self}: no refit now: {error}', 'current', logging.WARNING)
+
+    #: Served queries after which a refit follows by itself; None: only when asked.
+    refit_every: Optional[int] = None

@@ -1,0 +1,219 @@
+"""How the items of a store get new biases, and get back those of before."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterator, NamedTuple, Optional, Union
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mmvtr.functional.transform_table import STORED, transform_named
+from mmvtr.gallery.store.items import checked_vectors
+from mmvtr.gallery.store.moved import Moved, Moves
+from mmvtr.gallery.store.normaliser import Normaliser
+
+Vectors = Union[Tensor, np.ndarray]
+
+#: Items of which a refit finds the row biases; those of the columns are of all items.
+SAMPLE = 100_000
+
+
+class Before(NamedTuple):
+    """What gave the biases before the last refit.
+
+    Attributes:
+        normaliser: None: there were no biases.
+        refit: its options; None: there had been no refit.
+    """
+
+    normaliser: Optional[Normaliser]
+    refit: Optional[dict[str, Any]]
+
+
+class Refits:
+    """The part of :class:`~mmvtr.gallery.store.protocol.GalleryStore` that gives biases."""
+
+    def refit(
+        self,
+        queries: Optional[Vectors] = None,
+        *,
+        transform: Optional[str] = 'same',
+        temperature: Optional[float] = None,
+        iterations: Optional[int] = None,
+        strictness: Optional[float] = None,
+        sample: int = SAMPLE,
+        seed: int = 0,
+        device: Union[str, torch.device] = 'cpu',
+        model: Optional[str] = None,
+        fewer: bool = False,
+    ) -> Moved:
+        """Give all items new biases; vectors stay as they are, and readers see old or new biases.
+
+        A bias says how often the queries would find an item, so it is known no better than these
+        queries cover the items. Texts are to be at least as many as the items, the sample of served
+        queries is to be full or as many; fewer make the ranking of items that few queries speak of
+        a matter of chance.
+
+        Args:
+            queries: float [K, D], the bank; None: the sample of served queries.
+            transform: ``'sinkhorn'``, ``'unbalanced_sinkhorn'``, ``'inverted_softmax'``, None: no
+                biases any more; ``'same'`` as the last refit, at first Sinkhorn.
+            temperature: positive; default as the last refit, at first that of the export
+                (``about['temperature']``), one of which there must have been.
+            iterations: of Sinkhorn-Knopp; default as the last refit, at first 4.
+            strictness: of the unbalanced one; default as the last refit with it, at first .8.
+            sample: items, drawn by ``seed``, that the row biases are found on; of fewer items all.
+            device: where it is computed.
+            model: as :meth:`add`.
+            fewer: take fewer queries than that nonetheless.
+
+        Returns:
+            How far the ranking has moved.
+
+        Raises:
+            ValueError: an empty store or bank, a bank of another model or width or of fewer queries
+                than there must be, no temperature or one that gives biases that are not finite,
+                options that do not fit.
+            PermissionError, OSError: as :meth:`add`.
+        """
+        self._check_writable()
+        self._check_model(model)
+        with self._changing:
+            if transform is None:
+                told = dict(self.last_refit or {}, transform=None)
+                return self._switched(None, told, _none)
+            options = self._options(transform, temperature, iterations, strictness)
+            bank = self._bank(queries, fewer)
+            normaliser = Normaliser.fit(
+                torch.from_numpy(bank).to(device),
+                torch.from_numpy(self._sampled(sample, seed)).to(device),
+                **options,
+            )
+            normaliser = normaliser._replace(
+                queries=normaliser.queries.cpu(), row_biases=normaliser.row_biases.cpu()
+            )
+            told = dict(options, num_queries=len(bank), online=queries is None)
+            told['strictness'] = normaliser.strictness
+            return self._switched(normaliser, told, self._anew(normaliser, device))
+
+    def undo(self) -> Moved:
+        """Take the last refit back: all items get the biases of the one before; see :meth:`refit`.
+
+        Items that were added since get theirs of it, too. Undone once more it is there again.
+
+        Raises:
+            ValueError: there was no refit.
+            PermissionError, OSError: as :meth:`add`.
+        """
+        self._check_writable()
+        with self._changing:
+            before = self._before
+            if before is None:
+                raise ValueError(f'{self} has had no refit that could be taken back')
+            normaliser, told = before
+            new = _none if normaliser is None else self._anew(normaliser, 'cpu')
+            return self._switched(normaliser, told, new)
+
+    def _options(
+        self,
+        transform: str,
+        temperature: Optional[float],
+        iterations: Optional[int],
+        strictness: Optional[float],
+    ) -> dict[str, Any]:
+        last = self.last_refit or {}
+        if transform == 'same':
+            transform = last.get('transform') or STORED[0]
+        takes = transform_named(transform, STORED).options
+        if temperature is None:
+            temperature = last.get('temperature') or self.about.get('temperature')
+        if temperature is None:
+            raise ValueError(
+                'refit: a temperature is needed, as there was no refit before and the export did '
+                "not tell the model's"
+            )
+        if iterations is None:
+            iterations = last.get('iterations')
+        if strictness is None and 'strictness' in takes and last.get('transform') == transform:
+            strictness = last.get('strictness')
+        return dict(
+            transform=transform,
+            temperature=float(temperature),
+            iterations=4 if iterations is None else iterations,
+            strictness=0.8 if strictness is None else strictness,
+        )
+
+    def _bank(self, queries: Optional[Vectors], fewer: bool) -> np.ndarray:
+        """The queries of a refit, which are enough of them; see :meth:`refit`."""
+        count = self.count()
+        if queries is not None:
+            bank = checked_vectors(queries, self.dim, what='refit')
+            found, needed = len(np.unique(bank.round(4), axis=0)), count
+        elif self.online is not None and len(self.online):
+            bank = self.online.queries()
+            found, needed = len(bank), min(count, self.online.capacity)
+        else:
+            raise ValueError(
+                'refit: no queries were given, and the store keeps none of those that it has served'
+            )
+        if not count:
+            raise ValueError('refit: the store is empty')
+        if found < needed and not fewer:
+            raise ValueError(
+                f'refit: {found} different queries are too few for {count} items, {needed} or more '
+                'expected: items that few queries speak of would get biases by chance; give more '
+                'queries, or allow fewer (fewer=True, --fewer)'
+            )
+        return bank
+
+    def _sampled(self, most: int, seed: int) -> np.ndarray:
+        """float32 [min(N, most), D]: items drawn without replacement."""
+        count = self.count()
+        chosen = np.ones(count, dtype=bool)
+        if count > most:
+            chosen[:] = False
+            chosen[np.random.default_rng(seed).choice(count, most, replace=False)] = True
+        parts, start = [], 0
+        for _, vectors, _ in self._batches():
+            parts.append(vectors[chosen[start : start + len(vectors)]])
+            start += len(vectors)
+        return np.concatenate(parts)
+
+    def _anew(
+        self, normaliser: Normaliser, device: Union[str, torch.device]
+    ) -> Callable[[np.ndarray], np.ndarray]:
+        """What makes biases float32 [n] of vectors float32 [n, D]."""
+        there = normaliser._replace(
+            queries=normaliser.queries.to(device), row_biases=normaliser.row_biases.to(device)
+        )
+        return lambda vectors: there.biases(torch.from_numpy(vectors).to(device)).cpu().numpy()
+
+    def _switched(
+        self,
+        normaliser: Optional[Normaliser],
+        told: Optional[dict[str, Any]],
+        anew: Callable[[np.ndarray], np.ndarray],
+    ) -> Moved:
+        """Give all items the biases of a normaliser; returns how far that moves the ranking."""
+        asked = normaliser or self.normaliser
+        moves = Moves(None if asked is None else asked.queries.numpy())
+
+        def biases() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+            for keys, vectors, old in self._batches():
+                new = anew(vectors)
+                if not np.isfinite(new).all():
+                    raise ValueError(
+                        f'refit: temperature {told["temperature"]:.3g} gives biases that are not '
+                        'finite: take a larger one'
+                    )
+                moves.see(vectors, old, new)
+                yield keys, new
+
+        self._switch(normaliser, biases(), told)
+        return moves.told()
+
+
+def _none(vectors: np.ndarray) -> np.ndarray:
+    """No biases: zeros."""
+    return np.zeros(len(vectors), np.float32)

@@ -1,0 +1,30 @@
+"""The table of docs/serve.md is that of the figures beside it, and the page needs nobody else."""
+
+import json
+import re
+import runpy
+
+from children import ROOT
+
+PAGE = (ROOT / 'docs/serve.md').read_text()
+
+
+def test_the_load():
+    said = json.loads((ROOT / 'docs/serve/load.json').read_text())
+    tool = runpy.run_path(str(ROOT / 'projects/evidence/speed/serve_load.py'))
+    rows = [tool['Row'](**row) for row in said['rows']]
+    assert len(rows) == 3 and all(tool['line'](row) in PAGE for row in rows)
+    assert not any(row.errors for row in rows)
+    memory = said['memory_mib']
+    assert memory['last_third'] < 1.02 * memory['first_third']
+    for figure in (*memory.values(), *said['load_average']):
+        assert f'{figure:.0f}' in PAGE
+    assert f'{said["texts_a_batch"]:.1f} texts' in PAGE
+    assert f'{said["largest_batch"]} at most' in PAGE
+
+
+def test_the_page_loads_nothing_from_elsewhere():
+    files = [p for p in (ROOT / 'mmvtr/gallery/serving/page').iterdir() if p.is_file()]
+    assert len(files) == 5
+    for path in files:
+        assert not re.search(r'(https?:)?//\w+\.\w+', path.read_text()), path
