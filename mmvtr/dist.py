@@ -68,7 +68,7 @@ def gather_nested(nest: Any) -> list[Any]:
 
     All processes must go on with the same function of them: each then has the gradient that the
     others have, and the backward pass sends nothing.  Embeddings that meet only some texts here, as
-    in a strip, need :func:`gather_rows`.
+    in a block, need :func:`gather_rows`.
 
     Args:
         nest: of one structure everywhere, with a tensor or more; leaves may be None.  First

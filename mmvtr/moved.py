@@ -37,6 +37,19 @@ def name_now(table: dict[str, str], name: str) -> str:
     return table[name]
 
 
+def argument_now(old: str, new: str, former: Optional[int], value: Optional[int]) -> Optional[int]:
+    """What an argument is that may have been given by its old name, then with a warning.
+
+    Args:
+        old, new: its names.
+        former, value: what was given by them; None: nothing.
+    """
+    if former is None:
+        return value
+    _warn(old, new)
+    return former
+
+
 class _OldModules(MetaPathFinder):
     """Finds a module of :data:`MODULES`, or one inside of it: the module at its new place."""
 

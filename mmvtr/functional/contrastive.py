@@ -11,11 +11,15 @@ and, with ambiguous entries A_t (none of them in P_t), row t's pair with its pos
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import NamedTuple, Optional, Sequence
 
+import torch
 from torch import Tensor
 
-from mmvtr.functional.log_sums import from_sums, log_sums, weighted_logits
+from mmvtr.functional.precision import at_least_float32
+
+#: Stands for log(0).  Finite, so that a row without negatives has a loss of 0 and no NaN gradient.
+LOG_ZERO = -1e30
 
 
 def contrastive(
@@ -71,29 +75,182 @@ def contrastive(
             >>> contrastive(scores, positives, weights=torch.full((2, 2), 0.1))
             tensor(0.0361)
     """
-    if scores.shape != positives.shape:
-        raise ValueError(
-            f'scores {tuple(scores.shape)} and positives {tuple(positives.shape)} differ'
-        )
-    refuse_ambiguous(ambiguous, form)
-    directions = ('t2v', 'v2t') if direction == 'both' else (direction,)
-    logits, negatives = weighted_logits(scores, positives, temperature, weights)
-    pairs = positives.nonzero(as_tuple=True)
-    losses = []
-    for one in directions:
-        sums = log_sums(negatives, form, one, ambiguous=ambiguous)
-        own = logits[pairs], pairs[one == 'v2t']
-        losses.append(from_sums(sums, form, own, counts=counts if one == 't2v' else None))
-    return sum(losses) / len(losses)
+    how = dict(temperature=temperature, weights=weights, ambiguous=ambiguous, counts=counts)
+    sums = contrastive_sums(scores, positives, **how, form=form, direction=direction)
+    return sum(loss_of_sums(one, form) for one in sums.values()) / len(sums)
 
 
-def refuse_ambiguous(ambiguous: Optional[Tensor], form: str) -> None:
-    """Raise ValueError where there are ambiguous pairs, bool [T, V], that a form does not read.
+class Sums(NamedTuple):
+    """What one direction reads of N anchors, texts (t2v) or videos (v2t), with P positives.
+
+    Attributes:
+        own: float [P], s of the positives.
+        anchor: int64 [P], whose they are.
+        negative: float [N], log of the sum of w e^s over all entries that are no positive.
+        shared: float [N], the same over those of them that are ambiguous, or None.
+        counts: float [N], how much each anchor counts, or None where all count alike.
+    """
+
+    own: Tensor
+    anchor: Tensor
+    negative: Tensor
+    shared: Optional[Tensor] = None
+    counts: Optional[Tensor] = None
+
+
+def contrastive_sums(
+    scores: Tensor,
+    positives: Tensor,
+    *,
+    temperature: float | Tensor = 1.0,
+    weights: Optional[Tensor] = None,
+    ambiguous: Optional[Tensor] = None,
+    counts: Optional[Tensor] = None,
+    form: str = 'pooled',
+    direction: str = 'both',
+) -> dict[str, Sums]:
+    """Over a whole matrix, or over a block of it: some texts against all videos.
+
+    Args:
+        scores, positives, temperature, weights, ambiguous, counts, form, direction: see
+            :func:`contrastive`; float [R, V] and [R] of R texts.
+
+    Returns:
+        By direction: ``'t2v'``, of R anchors, and ``'v2t'``, of V anchors over R texts.
+
+    Raises:
+        ValueError: as :func:`contrastive`.
+
+    Example:
+        A text has one positive of score 1, and a negative of score 0. ::
+
+            >>> contrastive_sums(torch.eye(2), torch.eye(2).bool())['t2v'].negative
+            tensor([0., 0.])
+    """
+    _check(scores, positives, ambiguous, form, direction)
+    logits = at_least_float32(scores) / temperature
+    negatives = _negatives(logits, positives, weights)  # s + log w
+    shared = None if ambiguous is None else negatives.masked_fill(~ambiguous, LOG_ZERO)
+    texts, videos = positives.nonzero(as_tuple=True)
+    sums = {}
+    for way, dim, anchor in (('t2v', 1, texts), ('v2t', 0, videos)):
+        if direction in (way, 'both'):
+            sums[way] = Sums(
+                own=logits[texts, videos],
+                anchor=anchor,
+                negative=_logsumexp(negatives, dim),
+                shared=None if shared is None else _logsumexp(shared, dim),
+                counts=counts if way == 't2v' else None,
+            )
+    return sums
+
+
+def loss_of_sums(sums: Sums, form: str) -> Tensor:
+    """The loss of one direction, 0-dim; 0 where there is no positive, or none that counts.
+
+    Args:
+        sums: over all entries of N anchors.
+        form: see :func:`contrastive`.
 
     Example:
         ::
 
-            >>> refuse_ambiguous(None, 'pooled')
+            >>> one = Sums(torch.ones(1), torch.tensor([0]), torch.zeros(1))
+            >>> loss_of_sums(one, 'pooled')  # log(1 + 1 / e)
+            tensor(0.3133)
     """
+    own, anchor, negative, shared, counts = sums
+    if not len(own):
+        return negative.sum() * 0.0
+    if form == 'own_pair':
+        pulled = own if shared is None else torch.logaddexp(own, shared[anchor])
+        terms = torch.logaddexp(own, negative[anchor]) - pulled
+        return _mean(terms, None if counts is None else counts[anchor])
+    zeros = own.new_zeros(negative.shape)
+    number = zeros.long().index_add(0, anchor, torch.ones_like(anchor))
+    positive = _logsumexp_by(own, anchor, zeros)
+    total = torch.logaddexp(positive, negative)
+    pulled = positive
+    if form == 'outer_sum':
+        pulled = zeros.index_add(0, anchor, own) / number.clamp_min(1)
+    matched = number > 0
+    return _mean((total - pulled)[matched], None if counts is None else counts[matched])
+
+
+def join_sums(parts: Sequence[Sums], direction: str) -> Sums:
+    """Of blocks that follow each other: texts side by side, or more texts of the same videos.
+
+    Args:
+        parts: float [R] or [V], see :func:`contrastive_sums`.
+        direction: of the parts.
+
+    Example:
+        ::
+
+            >>> part = Sums(torch.ones(1), torch.tensor([0]), torch.zeros(1))
+            >>> join_sums([part, part], 'v2t').negative  # log 2
+            tensor([0.6931])
+            >>> join_sums([part, part], 't2v').anchor
+            tensor([0, 1])
+    """
+    own, anchors, negatives, shared, counts = zip(*parts)
+    if direction == 't2v':
+        starts = torch.tensor([len(x) for x in negatives]).cumsum(0).tolist()
+        anchors = [x + start for x, start in zip(anchors, [0, *starts])]
+    rest = []
+    for of_parts in (negatives, shared, counts):
+        if of_parts[0] is None:
+            rest.append(None)
+        elif direction == 't2v':
+            rest.append(torch.cat(of_parts))
+        else:
+            rest.append(torch.stack(of_parts).logsumexp(0))
+    return Sums(torch.cat(own), torch.cat(anchors), *rest)
+
+
+def _check(
+    scores: Tensor, positives: Tensor, ambiguous: Optional[Tensor], form: str, direction: str
+) -> None:
+    if scores.shape != positives.shape:
+        raise ValueError(
+            f'scores {tuple(scores.shape)} and positives {tuple(positives.shape)} differ'
+        )
+    if form not in ('pooled', 'own_pair', 'outer_sum'):
+        raise ValueError(f"form must be 'pooled', 'own_pair' or 'outer_sum', not {form!r}")
     if ambiguous is not None and form != 'own_pair':
         raise ValueError(f"ambiguous pairs need form='own_pair', not {form!r}")
+    if direction not in ('t2v', 'v2t', 'both'):
+        raise ValueError(f"direction must be 't2v', 'v2t' or 'both', not {direction!r}")
+
+
+def _negatives(logits: Tensor, positives: Tensor, weights: Optional[Tensor]) -> Tensor:
+    """s + log w of the negatives, LOG_ZERO elsewhere and where w is 0; float [T, V]."""
+    if weights is None:
+        return logits.masked_fill(positives, LOG_ZERO)
+    weights = at_least_float32(weights)
+    if not weights.requires_grad:
+        return logits + weights.log().clamp_min_(LOG_ZERO).masked_fill_(positives, LOG_ZERO)
+    absent = positives | (weights == 0)  # the gradient of log 0 is not to be met
+    return logits + weights.masked_fill(absent, 1.0).log().masked_fill(absent, LOG_ZERO)
+
+
+def _logsumexp(x: Tensor, dim: int) -> Tensor:
+    if not x.shape[dim]:  # of no entry: zero, in logarithms
+        return x.sum(dim) + LOG_ZERO
+    return x.logsumexp(dim)
+
+
+def _logsumexp_by(x: Tensor, anchor: Tensor, zeros: Tensor) -> Tensor:
+    """Of the entries x [P] of anchors [P], LOG_ZERO where there is none; ``zeros`` is [N]."""
+    largest = torch.full_like(zeros, LOG_ZERO).scatter_reduce(0, anchor, x.detach(), 'amax')
+    sums = zeros.index_add(0, anchor, (x - largest[anchor]).exp())
+    return largest + sums.masked_fill(sums == 0, 1.0).log()
+
+
+def _mean(values: Tensor, counts: Optional[Tensor]) -> Tensor:
+    """Of float [N], each as often as it counts."""
+    if counts is None:
+        return values.mean()
+    counts = counts.to(values.dtype)
+    total = counts.sum()
+    return (values * counts).sum() / torch.where(total > 0, total, 1.0)

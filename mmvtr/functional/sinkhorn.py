@@ -105,7 +105,7 @@ def sinkhorn(
 
 
 def sinkhorn_by_rows(
-    strips: Callable[[], Iterable[Tensor]],
+    blocks: Callable[[], Iterable[Tensor]],
     *,
     temperature: float | Tensor,
     iterations: int = 4,
@@ -113,13 +113,13 @@ def sinkhorn_by_rows(
     whole: Callable[[Tensor], Tensor] = lambda rows: rows,
     joint: Callable[[Tensor], Tensor] = lambda log_sums: log_sums,
 ) -> Biases:
-    """As :func:`sinkhorn`, from strips of rows, which several processes may share.
+    """As :func:`sinkhorn`, from blocks of rows, which several processes may share.
 
-    Each iteration is one pass: for the beta at hand the alpha of a strip's rows is exact at once,
-    and the strip's share of the column sums can follow.
+    Each iteration is one pass: for the beta at hand the alpha of a block's rows is exact at once,
+    and the block's share of the column sums can follow.
 
     Args:
-        strips: called for each pass; gives the float scores [q, N] of this process' rows.
+        blocks: called for each pass; gives the float scores [q, N] of this process' rows.
         temperature, iterations, column_marginals: see :func:`sinkhorn`; rows are uniform.
         whole: from a float [own rows] to that of all rows [Q], over processes.
         joint: from the logs of column sums over own rows, float [N], to those over all rows.
@@ -136,16 +136,16 @@ def sinkhorn_by_rows(
             True
     """
     log_sums, log_alpha = [], []
-    for strip in strips():
-        scale = _inverse(temperature, strip)
-        log_sums.append((strip * scale).logsumexp(0))
-        log_alpha.append(strip.new_zeros(len(strip)))
+    for block in blocks():
+        scale = _inverse(temperature, block)
+        log_sums.append((block * scale).logsumexp(0))
+        log_alpha.append(block.new_zeros(len(block)))
     total = joint(torch.stack(log_sums).logsumexp(0))
     log_c = _log_marginals(column_marginals, len(total), 'column_marginals', total)
     for _ in range(iterations):
         log_beta, log_sums, log_alpha = log_c - total, [], []
-        for strip in strips():
-            x = strip * scale
+        for block in blocks():
+            x = block * scale
             log_alpha.append(-(x + log_beta).logsumexp(1))
             log_sums.append((x + log_alpha[-1][:, None]).logsumexp(0))
         total = joint(torch.stack(log_sums).logsumexp(0))

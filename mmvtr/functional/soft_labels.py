@@ -8,7 +8,7 @@ from typing import Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.log_sums import LOG_ZERO
+from mmvtr.functional.contrastive import LOG_ZERO
 from mmvtr.functional.precision import at_least_float32
 
 #: Multipliers of SplitMix64, as signed numbers, and its increment.

@@ -7,7 +7,7 @@ from typing import Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.log_sums import log_sums, weighted_logits
+from mmvtr.functional.contrastive import contrastive
 from mmvtr.functional.token_interaction import token_scores
 
 
@@ -70,10 +70,9 @@ def token_contrast(
     scores = token_scores(told, there, frames, frame_mask, side='words', entries=entries)
     own = positives[text]
     pushed = None if weights is None else weights[text]
-    logits, negatives = weighted_logits(scores, own, temperature, pushed)
-    positive = logits.masked_fill(~own, -torch.inf).logsumexp(1)
-    total = torch.logaddexp(positive, log_sums(negatives, 'pooled', 't2v').negative)
-    return (interest[text, place] * (total - positive)).sum() / matched.sum()
+    counts = interest[text, place]
+    how = dict(temperature=temperature, weights=pushed, counts=counts, direction='t2v')
+    return contrastive(scores, own, **how) * (counts.sum() / matched.sum())
 
 
 def hard_negatives(scores: Tensor, candidates: Tensor, count: int) -> Tensor:

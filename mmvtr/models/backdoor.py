@@ -16,6 +16,7 @@ from mmvtr.dist import gather_rows
 from mmvtr.models.retriever import RetrievalSample, VideoTextRetriever, build
 from mmvtr.models.similarities.best_frame import BestFrameSimilarity, Matches
 from mmvtr.models.similarities.cosine import token_levels
+from mmvtr.moved import argument_now
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels, drop_tokens
 
@@ -117,7 +118,7 @@ class BackdoorRetriever(BaseModel):
         fusion: ``'sum'``: equal weights (Fig. 4; the ranking of the paper's sum, whatever M);
             ``'prior'``: P(L_k) of Eq. 5, the share of the items of environment k among those
             trained on; or M weights.  They are normalised to sum to 1.
-        micro_batch, strip: of all members (see VideoTextRetriever); None: their own.
+        micro_batch, block_rows, strip: of all members (see VideoTextRetriever); None: their own.
         data_preprocessor: one for all; default: the members'.
         init_cfg: as in mmengine.
 
@@ -141,6 +142,7 @@ class BackdoorRetriever(BaseModel):
         copies: int = 2,
         fusion: Union[str, Sequence[float]] = 'sum',
         micro_batch: Optional[int] = None,
+        block_rows: Optional[int] = None,
         strip: Optional[int] = None,
         data_preprocessor: Optional[dict] = None,
         init_cfg: Optional[dict] = None,
@@ -155,8 +157,9 @@ class BackdoorRetriever(BaseModel):
         refuse_shortlists(self.members)
         if micro_batch is not None:
             self.micro_batch = micro_batch
-        if strip is not None:
-            self.strip = strip
+        block_rows = argument_now('strip', 'block_rows', strip, block_rows)
+        if block_rows is not None:
+            self.block_rows = block_rows
         self.fusion = fusion
         self.register_buffer('seen', torch.zeros(len(members), dtype=torch.long))
 
@@ -192,14 +195,14 @@ class BackdoorRetriever(BaseModel):
             member.micro_batch = size
 
     @property
-    def strip(self) -> Optional[int]:
+    def block_rows(self) -> Optional[int]:
         """The members', of which each step is one's."""
-        return self.members[0].strip
+        return self.members[0].block_rows
 
-    @strip.setter
-    def strip(self, height: Optional[int]) -> None:
+    @block_rows.setter
+    def block_rows(self, rows: Optional[int]) -> None:
         for member in self.members:
-            member.strip = height
+            member.block_rows = rows
 
     def forward(
         self, inputs: dict[str, Tensor], data_samples: Optional[dict] = None, mode: str = 'tensor'

@@ -32,15 +32,15 @@ class CascadeRetriever(VideoTextRetriever):
 
     Args:
         negatives: K' (paper: 8).
-        **kwargs: see :class:`VideoTextRetriever`; there is no ``strip``.  The similarity needs
+        **kwargs: see :class:`VideoTextRetriever`; there is no ``block_rows``.  The similarity needs
             ``first_stage``, ``ranking`` and ``fuse``, as a CascadeSimilarity has.
 
     Raises:
-        ValueError: ``negatives`` below 1, another similarity, ``strip``; (in training) a
+        ValueError: ``negatives`` below 1, another similarity, ``block_rows``; (in training) a
             supervision with a target for each matrix.
     """
 
-    no_strip = 'a CascadeRetriever ranks all pairs of the joint batch to choose those that it fuses'
+    no_blocks = 'a CascadeRetriever ranks all pairs of the joint batch to choose what it fuses'
 
     def __init__(self, *, negatives: int = 8, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -40,7 +40,7 @@ def encode_in_parts(
     count = max(map(len, inputs.values()), default=0)
     if count <= size or not torch.is_grad_enabled():
         return encode(inputs)
-    with _uncached_autocast(next(iter(inputs.values())).device.type):
+    with uncached_autocast(next(iter(inputs.values())).device.type):
         parts = [
             checkpoint(
                 encode,
@@ -53,7 +53,7 @@ def encode_in_parts(
 
 
 @contextmanager
-def _uncached_autocast(device: str) -> Iterator[None]:
+def uncached_autocast(device: str) -> Iterator[None]:
     """Let each part cast the weights for itself, on a type of device (``'cuda'``).
 
     From one cast that all shared, the gradients of all parts would be summed in low precision.

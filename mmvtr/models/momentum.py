@@ -66,18 +66,16 @@ class MomentumRetriever(VideoTextRetriever):
         bank_size: K (ours: HiT's is not known).
         momentum: m of ``key = m key + (1 - m) query`` (ours: MoCo's).
         in_batch: other keys of the batch are negatives, too (MoCo: no).
-        **kwargs: see :class:`VideoTextRetriever`.  There are no ``strip`` and no ``objectives``.
+        **kwargs: see :class:`VideoTextRetriever`; no ``block_rows`` and no ``objectives``.
 
     Raises:
         ValueError: a bank_size below 1, a momentum outside [0, 1), a similarity that reads tokens,
-            a supervision without ``weigh`` or without heads, ``strip``, ``objectives``; (in
+            a supervision without ``weigh`` or without heads, ``block_rows``, ``objectives``; (in
             training) a text of several videos.
         RuntimeError: (in training) the encoder has moved, and its key encoder has not followed.
     """
 
-    no_strip = (
-        'the matrices of a MomentumRetriever have the columns of a bank, and no form in strips'
-    )
+    no_blocks = 'the matrices of a MomentumRetriever have the columns of a bank'
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from typing import Callable, Optional, Sequence
 
 import torch
@@ -14,13 +15,17 @@ from torch import Tensor, nn
 from mmvtr.dist import gather_levels
 from mmvtr.functional.gaussian import geometric_sigma
 from mmvtr.models.annotation import Annotation, own_match
+from mmvtr.models.blocks import losses_in_blocks, whole_needed
 from mmvtr.models.gradient_cache import each_once, encode_in_parts
 from mmvtr.models.layers.pooling import empty_levels
 from mmvtr.models.similarities.cosine import token_levels
-from mmvtr.models.sweep import losses_in_strips, whole_needed
 from mmvtr.models.target import LocalBatch, Target, check_read
+from mmvtr.moved import argument_now
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels, drop_tokens
+
+#: Scores of a joint batch from which on it is said that a matrix of them is made: 1 GiB.
+LARGE = 2**28
 
 
 class RetrievalSample(BaseDataElement):
@@ -58,26 +63,28 @@ class VideoTextRetriever(BaseModel):
             parts, and each part once more in the backward pass
             (:mod:`mmvtr.models.gradient_cache`).  The loss stays that of the whole batch, and so
             do the gradients.  None: all at once.
-        strip: make the score matrix of the joint batch in strips of so many texts, each process its
-            share (:mod:`mmvtr.models.sweep`): memory grows with the batch instead of its square.
-            Losses and gradients stay the same.  Where a component has no such form the whole matrix
-            is made, and the log says so once.  None: the whole matrix, in each process.
+        block_rows: make the score matrix of the joint batch in blocks of so many texts, each
+            process its share (:mod:`mmvtr.models.blocks`): memory grows with the batch instead of
+            its square.  Losses and gradients stay the same.  Contrastive losses can do so; with
+            another one the whole matrix is made, and the log says so once.  None: the whole matrix,
+            in each process.
+        strip: the old name of ``block_rows``.
         data_preprocessor, init_cfg: as in mmengine.
 
     Components are dicts for the registry or built modules.
 
     Raises:
-        ValueError: ``micro_batch`` or ``strip`` below 1; a supervision of weights, margins, hinges
-            or teachers that no loss reads; in training: an encoder that ``micro_batch`` does not
-            suit.
+        ValueError: ``micro_batch`` or ``block_rows`` below 1; a supervision of weights, margins,
+            hinges or teachers that no loss reads; in training: an encoder that ``micro_batch`` does
+            not suit.
 
     ``stage`` selects one half of DVTR's Algorithm 1 (the AlternatingTrainLoop sets it):
     ``'uncertainty'`` trains heads and supervision (and the encoders unless ``detach_heads``),
     ``'retrieval'`` the encoders on the debiased loss; None does both in one step.
     """
 
-    #: Why a retriever of another kind has no ``strip``; '' where it has.
-    no_strip = ''
+    #: Why a retriever of another kind has no ``block_rows``; '' where it has.
+    no_blocks = ''
 
     def __init__(
         self,
@@ -92,13 +99,14 @@ class VideoTextRetriever(BaseModel):
         supervision: Optional[dict | nn.Module] = None,
         objectives: Optional[dict[str, dict | nn.Module]] = None,
         micro_batch: Optional[int] = None,
+        block_rows: Optional[int] = None,
         strip: Optional[int] = None,
         data_preprocessor: Optional[dict] = None,
         init_cfg: Optional[dict] = None,
     ) -> None:
         super().__init__(data_preprocessor=data_preprocessor, init_cfg=init_cfg)
         self.micro_batch = micro_batch
-        self.strip = strip
+        self.block_rows = argument_now('strip', 'block_rows', strip, block_rows)
         self._told = False
         self.encoder = build(encoder)
         if hasattr(self.data_preprocessor, 'normalise_as'):
@@ -194,9 +202,9 @@ class VideoTextRetriever(BaseModel):
             further = self.supervision.own_levels(inputs, data_samples, device)
             for side, levels in zip((texts, videos), further):
                 side.update(gather_levels(levels))
-        if self._in_strips():
-            how = dict(height=self.strip, retrieval=self.stage != 'uncertainty')
-            losses = losses_in_strips(self, texts, videos, known, **how)
+        if self._in_blocks(known.shape):
+            how = dict(rows=self.block_rows, retrieval=self.stage != 'uncertainty')
+            losses = losses_in_blocks(self, texts, videos, known, **how)
         else:
             own = LocalBatch(inputs, own_texts, own_videos, own_match(data_samples, device))
             losses = self._losses_of_matrix(texts, videos, known, own)
@@ -243,15 +251,23 @@ class VideoTextRetriever(BaseModel):
         """What the losses read: matrices by name, and their target (or one a matrix)."""
         return self.similarity(texts, videos), target
 
-    def _in_strips(self) -> bool:
-        """Whether the losses are made in strips; says once why not, where that was asked for."""
-        if self.strip is None:
-            return False
-        reason = whole_needed(self)
-        if reason and not self._told:
+    def _in_blocks(self, shape: tuple[int, int]) -> bool:
+        """Whether the losses are made in blocks; says once why not, if asked for or sorely needed.
+
+        Args:
+            shape: (T, V) of the joint batch.
+        """
+        asked, entries = self.block_rows is not None, math.prod(shape)
+        reason = self.no_blocks or whole_needed(self)
+        blocks = asked and not reason
+        if not self._told and not blocks and (asked or entries >= LARGE):
             self._told = True
-            print_log(f'strip={self.strip} has no effect: {reason}', 'current', logging.WARNING)
-        return not reason
+            effect = f'block_rows={self.block_rows} has no effect: ' if asked else ''
+            size = f'{list(shape)} scores, {4e-9 * entries:.1f} GB a matrix'
+            print_log(
+                f'{effect}{reason or "block_rows is not set"} ({size})', 'current', logging.WARNING
+            )
+        return blocks
 
     def _show(self, texts: Levels, videos: Levels, data_samples: dict) -> None:
         """Let the watchers see a training batch."""
@@ -291,20 +307,20 @@ class VideoTextRetriever(BaseModel):
         self._micro_batch = size
 
     @property
-    def strip(self) -> Optional[int]:
+    def block_rows(self) -> Optional[int]:
         """Texts of the score matrix that are made at a time in training; None: all."""
-        return self._strip
+        return self._block_rows
 
-    @strip.setter
-    def strip(self, height: Optional[int]) -> None:
-        if height is not None and height < 1:
-            raise ValueError(f'strip must be at least 1, not {height}')
-        if height is not None and self.no_strip:
+    @block_rows.setter
+    def block_rows(self, rows: Optional[int]) -> None:
+        if rows is not None and rows < 1:
+            raise ValueError(f'block_rows must be at least 1, not {rows}')
+        if rows is not None and self.no_blocks:
             raise ValueError(
-                f'strip={height}: {self.no_strip}; leave strip away (micro_batch saves memory '
+                f'block_rows={rows}: {self.no_blocks}; leave it away (micro_batch saves memory '
                 'here, too)'
             )
-        self._strip = height
+        self._block_rows = rows
 
     # -- DVTR's Algorithm 1 ---------------------------------------------------------------
 

@@ -9,7 +9,6 @@ from typing import Any, Callable, Mapping
 import torch
 from torch import Tensor, nn
 
-from mmvtr.models.strips import Pairs, whole_of
 from mmvtr.models.supervisions.arl import ARLSupervision
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
@@ -146,41 +145,6 @@ class SeveralSupervisions(nn.Module):
         if not those:
             raise AttributeError(f'none of the parts {[*self.parts]} has {method!r}')
         return those
-
-    # -- in strips (models/strips.py) ------------------------------------------------------------
-
-    @property
-    def whole(self) -> str:
-        """Why it wants the whole matrix; '' where strips will do."""
-        reasons = {name: whole_of(part) for name, part in self.parts.items()}
-        return next((f'{name}: {reason}' for name, reason in reasons.items() if reason), '')
-
-    def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> dict[str, Any]:
-        """Once for a joint batch: what the strips of each part share."""
-        return {name: part.begin(texts, videos, pairs) for name, part in self.parts.items()}
-
-    def strip(
-        self, begun: dict[str, Any], rows: slice, target: Target
-    ) -> tuple[Target, dict[str, Tensor]]:
-        """The target of the texts ``rows`` -> one target, and sums of all parts."""
-        made, sums = {}, {}
-        for name, part in self.parts.items():
-            made[name], found = part.strip(begun[name], rows, target)
-            sums.update({f'{name}.{key}': value for key, value in found.items()})
-        return self._together(target, made), sums
-
-    def finish(self, begun: dict[str, Any], sums: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Sums over all strips -> losses and figures of all parts."""
-        logs = {}
-        for name, part in self.parts.items():
-            own = {
-                key.removeprefix(f'{name}.'): value
-                for key, value in sums.items()
-                if key.startswith(f'{name}.')
-            }
-            found = part.finish(begun[name], own)
-            logs.update({f'{name}_{key}': value for key, value in found.items()})
-        return logs
 
     def _together(self, target: Target, made: Mapping[str, Target]) -> Target:
         """One target of those that the parts have made of ``target``."""

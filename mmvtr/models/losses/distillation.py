@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Sequence
-
-import torch
 from torch import Tensor
 
 from mmvtr.functional.distillation import smooth_l1
-from mmvtr.models.losses.matrix import MatrixLoss, target_of
-from mmvtr.models.strips import Pairs, Sweep
+from mmvtr.models.losses.matrix import MatrixLoss
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 
@@ -42,44 +38,10 @@ class DistillationLoss(MatrixLoss):
         self.bend = bend
 
     def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
-        total, count = self._sum(scores, target)
-        return total / count.clamp_min(1)
-
-    def _sum(self, scores: Tensor, target: Target) -> tuple[Tensor, Tensor]:
-        """Sum over the entries, and how many they are; 0-dim."""
         if target.teacher is None:
             raise ValueError(
                 f'{type(self).__name__} reads target.teacher, which the model has not: set '
                 "model.supervision=dict(type='StoredTeachers', ...) or FrozenTeachers"
             )
         distances = smooth_l1(scores, target.teacher.to(scores.device), bend=self.bend)
-        return distances.sum(), torch.tensor(distances.numel(), device=distances.device)
-
-    # -- in strips (models/strips.py) ------------------------------------------------------------
-
-    def begin(self, sweep: Sweep, pairs: Pairs, temperature: Tensor) -> None:
-        """There is nothing that strips share."""
-
-    def strip(
-        self,
-        begun: None,
-        rows: slice,
-        matrices: dict[str, Tensor],
-        target: Target | dict[str, Target],
-        temperature: Tensor | float,
-    ) -> dict[str, tuple[Tensor, Tensor]]:
-        """By the name of the matrix: the sum over the texts ``rows``, and how many they are."""
-        return {
-            name: self._sum(matrices[name], target_of(target, name))
-            for name in self.known(matrices)
-        }
-
-    @staticmethod
-    def join(parts: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
-        """What strips have left, or processes, as one."""
-        return tuple(map(sum, zip(*parts)))
-
-    def finish(self, begun: None, sums: dict[str, tuple[Tensor, Tensor]]) -> Tensor:
-        """What all strips of all processes have left, by matrix -> 0-dim loss."""
-        values = [total / count.clamp_min(1) for total, count in sums.values()]
-        return self.loss_weight * torch.stack(values).mean()
+        return distances.sum() / max(distances.numel(), 1)

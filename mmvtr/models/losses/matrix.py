@@ -7,17 +7,16 @@ aligned).
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Optional, Sequence
+from typing import Any, Callable, ClassVar, Iterator, Optional, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from mmvtr.dist import gather_rows
-from mmvtr.functional.contrastive import contrastive, refuse_ambiguous
-from mmvtr.functional.log_sums import from_sums
+from mmvtr.functional.contrastive import Sums, contrastive_sums, loss_of_sums
+from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.sinkhorn import Biases, sinkhorn, sinkhorn_by_rows
-from mmvtr.functional.strip_log_sums import strip_log_sums
-from mmvtr.models.strips import Pairs, Reduction, Sweep, join
+from mmvtr.models.pairs import Pairs
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 
@@ -106,85 +105,68 @@ class ContrastiveLoss(MatrixLoss):
         self.weighted = weighted
 
     def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
-        directions = ('t2v', 'v2t') if self.direction == 'both' else (self.direction,)
-        target = self.seen(target)
-        values = [
-            contrastive(
-                scores,
-                target.positives,
-                temperature=temperature,
-                weights=target.weights if self.weighted in ('both', direction) else None,
-                ambiguous=target.ambiguous,
-                counts=target.counts,
-                form=self.form,
-                direction=direction,
-            )
-            for direction in directions
-        ]
+        sums = self.sums(scores, target, temperature)
+        values = [loss_of_sums(one, self.form) for one in sums.values()]
         return sum(values) / len(values)
 
-    # -- in strips: some texts against all videos at a time (models/strips.py) ------------------
+    def sums(self, scores: Tensor, target: Target, temperature: Tensor | float) -> dict[str, Sums]:
+        """What :func:`~mmvtr.functional.contrastive.contrastive` reads, by direction, [T, V]."""
+        target, sums = self.seen(target), {}
+        for direction in ('t2v', 'v2t') if self.direction == 'both' else (self.direction,):
+            sums.update(
+                contrastive_sums(
+                    scores,
+                    target.positives,
+                    temperature=temperature,
+                    weights=target.weights if self.weighted in ('both', direction) else None,
+                    ambiguous=target.ambiguous,
+                    counts=target.counts,
+                    form=self.form,
+                    direction=direction,
+                )
+            )
+        return sums
 
-    def begin(self, sweep: Sweep, pairs: Pairs, temperature: Tensor) -> Any:
-        """What all strips need to know; nothing here."""
+    def seen(self, target: Target) -> Target:
+        """What the loss makes of a target, of all texts or of some."""
+        return target
 
-    def strip(
+    # -- in blocks: some texts against all videos at a time (models/blocks.py) ------------------
+
+    #: Why it wants the whole matrix as it is configured; '' where blocks will do.
+    whole = ''
+
+    def begin(
+        self,
+        matrices: Callable[[], Iterator[dict[str, Tensor]]],
+        pairs: Pairs,
+        temperature: Tensor | float,
+    ) -> Any:
+        """Once for a joint batch: what its blocks share; nothing here.
+
+        Args:
+            matrices: goes once over the matrices of this process' blocks, [R, V] by name.
+            pairs: the annotated ones of the joint batch.
+            temperature: 0-dim.
+        """
+
+    def block(
         self,
         begun: Any,
         rows: slice,
         matrices: dict[str, Tensor],
         target: Target | dict[str, Target],
         temperature: Tensor | float,
-    ) -> dict[str, Reduction]:
-        """By the name of the matrix: what of the texts ``rows`` the loss has to know."""
+    ) -> dict[str, dict[str, Sums]]:
+        """By matrix and direction: what of the texts ``rows`` the loss has to know."""
         return {
-            name: self._reduce(
-                self.biased(begun, rows, name, matrices),
-                rows,
-                self.seen(target_of(target, name)),
-                temperature,
-            )
+            name: self.sums(matrices[name], target_of(target, name), temperature)
             for name in self.known(matrices)
         }
 
-    def seen(self, target: Target) -> Target:
-        """What the loss makes of a target, of all texts or of some."""
-        return target
-
-    def biased(self, begun: Any, rows: slice, name: str, matrices: dict[str, Tensor]) -> Tensor:
-        """The scores that are compared, float [R, V]."""
-        return matrices[name]
-
-    def _reduce(
-        self, scores: Tensor, rows: slice, target: Target, temperature: Tensor | float
-    ) -> Reduction:
-        positives = target.positives
-        pairs = positives.nonzero(as_tuple=True)
-        refuse_ambiguous(target.ambiguous, self.form)
-        weights = {
-            direction: target.weights if self.weighted in ('both', direction) else None
-            for direction in ('t2v', 'v2t')
-            if self.direction in ('both', direction)
-        }
-        own, sums = strip_log_sums(
-            scores, positives, pairs, temperature, weights, self.form, ambiguous=target.ambiguous
-        )
-        places = pairs[0] + (rows.start or 0), pairs[1]
-        return Reduction(sums.get('t2v'), sums.get('v2t'), own, *places, target.counts)
-
-    @staticmethod
-    def join(parts: Sequence[Reduction]) -> Reduction:
-        """What strips have left, or processes, in the order of their texts, as one."""
-        return join(parts)
-
-    def finish(self, begun: Any, reductions: dict[str, Reduction]) -> Tensor:
-        """What all strips of all processes have left, by matrix -> 0-dim loss."""
-        values = []
-        for one in reductions.values():
-            texts, videos = (one.texts, one.rows, one.counts), (one.videos, one.columns, None)
-            for sums, anchors, counts in (texts, videos):
-                if sums is not None:
-                    values.append(from_sums(sums, self.form, (one.own, anchors), counts=counts))
+    def finish(self, sums: dict[str, dict[str, Sums]]) -> Tensor:
+        """What all blocks of all processes have left -> 0-dim loss."""
+        values = [loss_of_sums(one, self.form) for ways in sums.values() for one in ways.values()]
         return self.loss_weight * torch.stack(values).mean()
 
 
@@ -251,34 +233,46 @@ class NormalizedContrastiveLoss(ContrastiveLoss):
         shares = share.new_zeros(videos).index_add(0, pairs.columns, share)
         return shares / shares.sum()
 
-    # -- in strips ------------------------------------------------------------------------------
+    # -- in blocks ------------------------------------------------------------------------------
 
     @property
     def whole(self) -> str:
-        """Why it wants the whole matrix; '' where strips will do."""
         reason = 'differentiable=True lets gradients pass through Sinkhorn-Knopp'
         return reason if self.differentiable else ''
 
     @torch.no_grad()
-    def begin(self, sweep: Sweep, pairs: Pairs, temperature: Tensor) -> Optional[dict[str, Biases]]:
+    def begin(
+        self,
+        matrices: Callable[[], Iterator[dict[str, Tensor]]],
+        pairs: Pairs,
+        temperature: Tensor | float,
+    ) -> Optional[dict[str, Biases]]:
         """Sinkhorn's biases of the joint batch; None where a score is not finite."""
         if not all(pairs.shape):
             return None
         biases = {}
-        for name in self.known(sweep.matrices(slice(0, 0))):
+        for name in self.reads:
             biases[name] = sinkhorn_by_rows(
-                lambda name=name: sweep.scores(name),
+                lambda name=name: (at_least_float32(some[name]) for some in matrices()),
                 temperature=temperature,
                 iterations=self.iterations,
                 column_marginals=self._video_marginals(pairs),
                 whole=gather_rows,
-                joint=sweep.joint,
+                joint=lambda log_sums: gather_rows(log_sums[None]).logsumexp(0),
             )
             if not biases[name].columns.isfinite().all():
                 return None
         return biases
 
-    def biased(self, begun: Any, rows: slice, name: str, matrices: dict[str, Tensor]) -> Tensor:
-        if begun is None:
-            return matrices[name]
-        return matrices[name] + begun[name].rows[rows, None] + begun[name].columns
+    def block(
+        self,
+        begun: Optional[dict[str, Biases]],
+        rows: slice,
+        matrices: dict[str, Tensor],
+        target: Target | dict[str, Target],
+        temperature: Tensor | float,
+    ) -> dict[str, dict[str, Sums]]:
+        """As that of :class:`ContrastiveLoss`, of sim*."""
+        for name, (of_texts, of_videos) in (begun or {}).items():
+            matrices = {**matrices, name: matrices[name] + of_texts[rows, None] + of_videos}
+        return super().block(begun, rows, matrices, target, temperature)

@@ -13,16 +13,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mmvtr.functional.ranking_strips import ColumnTerms, from_column_terms
-from mmvtr.functional.ranking_terms import Choice, Part, parts_of, row_terms
-from mmvtr.models.losses.matrix import ContrastiveLoss
-from mmvtr.models.losses.ranking import Begun, TripletLoss
+from mmvtr.functional.ranking_terms import Choice, Part, of_parts, parts_of, row_terms
+from mmvtr.models.losses.matrix import ContrastiveLoss, MatrixLoss
 from mmvtr.models.target import Target, check_threshold, from_classes
 from mmvtr.registry import MODELS
 
 
 @MODELS.register_module()
-class RelevantRankingLoss(TripletLoss):
+class RelevantRankingLoss(MatrixLoss):
     """RANP's second triplet: pull what is relevant though nobody has annotated it.
 
         [margin + s_n - s_p]_+      p: lowest s with relevance >= threshold, annotated pairs left
@@ -75,41 +73,32 @@ class RelevantRankingLoss(TripletLoss):
         self.margin = margin
         self.negatives = negatives
         self.no_positive = no_positive
-        self.lone = 1.0 if no_positive == 'one' else None
 
-    positives_supervised = True
-
-    def choice(self) -> Choice:
-        return Choice(negatives=self.negatives, positive='hardest')
-
-    def parts(self, scores: Tensor, target: Target) -> list[Part]:
+    def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
         weights = weights_of(target, scores).masked_fill(target.positives, 0.0)
-        return parts_of(scores, self.further(target), margin=self.margin, weights=weights)
+        parts = parts_of(scores, self.further(target), margin=self.margin, weights=weights)
+        choice = Choice(negatives=self.negatives, positive='hardest')
+
+        def terms(part: Part) -> tuple[Tensor, Tensor]:
+            """Sum of the rows' terms, and all rows, or all unannotated entries."""
+            total, _ = row_terms(self._with_lone(part), choice)
+            if self.negatives == 'all':
+                return total, (~target.positives).sum()
+            return total, torch.tensor(len(part.scores), device=total.device)
+
+        return of_parts(parts, 'both', terms)
 
     def further(self, target: Target) -> Tensor:
         """What it pulls beside the annotated pairs, bool [T, V]."""
         return self._relevant(target) & ~target.positives
 
-    def row_terms(self, part: Part, choice: Choice, target: Target) -> tuple[Tensor, Tensor]:
-        """Sum of the rows' terms, and all rows, or all unannotated entries."""
-        total, _ = row_terms(self._with_lone(part), choice)
-        if self.negatives == 'all':
-            return total, (~target.positives).sum()
-        return total, torch.tensor(len(part.scores), device=total.device)
-
-    def column_terms(
-        self, begun: Begun, sums: ColumnTerms, scores: Tensor, rows: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        total, _ = from_column_terms(sums, scores, 'terms')
-        return total, rows if self.negatives == 'all' else rows.new_tensor(begun.shape[1])
-
     def _with_lone(self, part: Part) -> Part:
         """With a column that is the positive of rows without one, and nobody's negative."""
-        if self.lone is None:
+        if self.no_positive == 'skip':
             return part
         scores, relevant, margin, weights = part[:4]
         return Part(
-            F.pad(scores, (0, 1), value=self.lone),
+            F.pad(scores, (0, 1), value=1.0),
             torch.cat([relevant, ~relevant.any(1, keepdim=True)], 1),
             F.pad(margin, (0, 1)),
             F.pad(weights, (0, 1)),
@@ -159,7 +148,7 @@ class EgoNCELoss(ContrastiveLoss):
 
 
 @MODELS.register_module()
-class AdaptiveMaxMarginLoss(TripletLoss):
+class AdaptiveMaxMarginLoss(MatrixLoss):
     """EgoVLP's adaptive max-margin loss, with which it is fine-tuned on EPIC-KITCHENS-100.
 
         [margin c_tp + s_tn - s_tp]_+       ``margin_of='positive'`` (EgoVLP's)
@@ -194,10 +183,7 @@ class AdaptiveMaxMarginLoss(TripletLoss):
         self.margin = margin
         self.margin_of = margin_of
 
-    def choice(self) -> Choice:
-        return Choice()
-
-    def parts(self, scores: Tensor, target: Target) -> list[Part]:
+    def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
         relevance = from_classes(target, 'relevance', self)
         of_negative = self.margin_of == 'negative'
         (part,) = parts_of(
@@ -206,9 +192,9 @@ class AdaptiveMaxMarginLoss(TripletLoss):
             margin=self.margin * (1 - relevance) if of_negative else 0.0,
             weights=target.weights,
         )
-        if of_negative:
-            return [part]
-        return [part._replace(ahead=part.scores - self.margin * relevance)]
+        if not of_negative:
+            part = part._replace(ahead=part.scores - self.margin * relevance)
+        return of_parts([part], 'both', lambda one: row_terms(one, Choice()))
 
 
 def weights_of(target: Target, like: Tensor) -> Tensor:

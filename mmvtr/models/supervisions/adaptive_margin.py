@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional
+from typing import Optional
 
 import torch
 import torch.nn.functional as F
@@ -10,29 +10,11 @@ from torch import Tensor, nn
 
 from mmvtr.functional.adaptive_margin import Standard, margins_by, standard_of_products
 from mmvtr.functional.precision import at_least_float32
-from mmvtr.models.strips import Pairs
+from mmvtr.models.pairs import Pairs
 from mmvtr.models.supervisions.ramp import checked_ramp, ramp_at
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels
-
-
-class Begun(NamedTuple):
-    """What the strips of a joint batch share; no gradient.
-
-    Attributes:
-        texts, videos: unit vectors, float [T, D] and [V, D].
-        own_texts: mean unit text of each video, float [V, D], NaN where it has none.
-        own_videos: mean unit video of each text, float [T, D], likewise.
-        omega, tau: their mean and standard deviation over the pairs that are no match.
-    """
-
-    texts: Tensor
-    videos: Tensor
-    own_texts: Tensor
-    own_videos: Tensor
-    omega: Optional[Standard]
-    tau: Optional[Standard]
 
 
 @MODELS.register_module()
@@ -95,50 +77,30 @@ class AdaptiveMarginSupervision(nn.Module):
         self, texts: Levels, videos: Levels, target: Target
     ) -> tuple[Target, dict[str, Tensor]]:
         """Levels of the joint batch -> target with margins [T, V], and a figure for the log."""
-        begun = self.begin(texts, videos, Pairs.of(target.positives))
-        target, sums = self.strip(begun, slice(None), target)
-        return target, self.finish(begun, sums)
+        with torch.no_grad():
+            margins = self._margins(texts, videos, Pairs.of(target.positives))
+            others = margins[~target.positives].double()
+        std = others.std(correction=0) if len(others) else others.sum()
+        return target._replace(margins=margins), {'margin_std': std.to(margins.dtype)}
 
-    # -- in strips (models/strips.py) ------------------------------------------------------------
-
-    @torch.no_grad()
-    def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> Begun:
-        """Once for a joint batch: mean unit vectors of own partners, and what is usual."""
+    def _margins(self, texts: Levels, videos: Levels, pairs: Pairs) -> Tensor:
+        """alpha, on the way to the mean of m(omega) and m(tau): float [T, V]."""
         t, v = (
             F.normalize(at_least_float32(side[self.level].mean), dim=-1) for side in (texts, videos)
         )
         own_videos, own_texts = pairs.means(v, of='videos'), pairs.means(t, of='texts')
-        with torch.autocast(t.device.type, enabled=False):
-            omega = self._standard(own_videos, v, pairs.rows, pairs.columns)
-            tau = self._standard(own_texts, t, pairs.columns, pairs.rows)
-        return Begun(t, v, own_texts, own_videos, omega, tau)
-
-    @staticmethod
-    def _standard(own: Tensor, others: Tensor, rows: Tensor, columns: Tensor) -> Optional[Standard]:
-        """Of 1 - the product of an item's own partners, NaN where it has none, with others."""
-        known = ~own.isnan().any(1)
-        place = known.cumsum(0) - 1  # who has no partner is in no pair
-        return standard_of_products(own[known], others, (place[rows], columns))
-
-    @torch.no_grad()
-    def strip(self, begun: Begun, rows: slice, target: Target) -> tuple[Target, dict[str, Tensor]]:
-        """The target of the texts ``rows`` -> the same with margins, and sums over its entries."""
         how = dict(alpha=self.alpha, beta=self.beta)
-        with torch.autocast(begun.texts.device.type, enabled=False):
-            omega = margins_by(begun.omega, 1 - begun.own_videos[rows] @ begun.videos.t(), **how)
-            tau = margins_by(begun.tau, 1 - begun.texts[rows] @ begun.own_texts.t(), **how)
+        with torch.autocast(t.device.type, enabled=False):
+            by = _standard(own_videos, v, pairs.rows, pairs.columns)
+            omega = margins_by(by, 1 - own_videos @ v.t(), **how)
+            by = _standard(own_texts, t, pairs.columns, pairs.rows)
+            tau = margins_by(by, 1 - t @ own_texts.t(), **how)
         ramp = ramp_at(self.progress, self.ramp)
-        margins = torch.lerp(torch.full_like(omega, self.alpha), (omega + tau) / 2, ramp)
-        others = margins.double().masked_fill(target.positives, 0.0)
-        sums = dict(
-            margins=others.sum(),
-            squares=others.square().sum(),
-            others=(~target.positives).sum().double(),
-        )
-        return target._replace(margins=margins), sums
+        return torch.lerp(torch.full_like(omega, self.alpha), (omega + tau) / 2, ramp)
 
-    def finish(self, begun: Begun, sums: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Sums over all strips -> a figure for the log."""
-        count = sums['others'].clamp_min(1)
-        variance = sums['squares'] / count - (sums['margins'] / count).square()
-        return {'margin_std': variance.clamp_min(0).sqrt().to(begun.texts.dtype)}
+
+def _standard(own: Tensor, others: Tensor, rows: Tensor, columns: Tensor) -> Optional[Standard]:
+    """Of 1 - the product of an item's own partners, NaN where it has none, with others."""
+    known = ~own.isnan().any(1)
+    place = known.cumsum(0) - 1  # who has no partner is in no pair
+    return standard_of_products(own[known], others, (place[rows], columns))

@@ -22,7 +22,6 @@ from mmvtr.functional.dataset_uncertainty import PairMoments, UnitMean, mean_cos
 from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.ranking import ranking
 from mmvtr.functional.text_frame import text_frame
-from mmvtr.models.strips import Pairs
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
@@ -119,18 +118,6 @@ class Branch(nn.Module):
         return pair_uncertainty(of_texts, of_frames, best)
 
 
-class Begun(NamedTuple):
-    """What the strips of a joint batch share.
-
-    Attributes:
-        units: unit texts, unit frames and their mask by branch, without gradient.
-        loss_frame: the text-frame losses, 0-dim, or None.
-    """
-
-    units: dict[str, tuple[Tensor, Tensor, Tensor]]
-    loss_frame: Optional[Tensor]
-
-
 @MODELS.register_module()
 class ARLSupervision(nn.Module):
     """Ambiguity-restrained learning (ARL): who is ambiguous is looked up anew in every batch.
@@ -178,8 +165,7 @@ class ARLSupervision(nn.Module):
 
     Attributes:
         progress: share of the training done; ProgressHook sets it.
-        found: sets of the last batch by branch, bool [T, V]; empty during the warm-up, and where
-            there is no whole matrix.
+        found: sets of the last batch by branch, bool [T, V]; empty during the warm-up.
 
     Raises:
         ValueError: an unknown rule, strategy or frame_negatives, a warm-up that never ends or is
@@ -280,71 +266,24 @@ class ARLSupervision(nn.Module):
             texts, videos: levels of the joint batch; those of videos with tokens.
             target: the annotated positives.
         """
-        begun = self.begin(texts, videos, Pairs.of(target.positives))
-        self.found = self._found(begun, slice(None), target)
-        return self._targets(target, self.found), self.finish(begun, self._sums(self.found))
-
-    # -- in strips (models/strips.py) ----------------------------------------------------------
-
-    @property
-    def whole(self) -> str:
-        """Why it wants the whole matrix; '' where strips will do."""
-        return "strategy='positive' adds positives" if self.strategy == 'positive' else ''
-
-    def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> Optional[Begun]:
-        """Once for a joint batch: unit vectors, and the text-frame losses, which are of pairs
-        only; None during the warm-up, and for a batch without a text or a video."""
-        if not self.ready or self.progress < self.warmup or not all(pairs.shape):
-            return None
-        units = {level: units_of(texts[level], videos[level]) for level in self.levels}
-        loss = None
-        if self.frame_weight:
-            loss = self.frame_weight * self._frame_loss(units, pairs.rows, pairs.columns)
-        free = {level: tuple(x.detach() for x in side) for level, side in units.items()}
-        return Begun(free, loss)
-
-    def strip(
-        self, begun: Optional[Begun], rows: slice, target: Target
-    ) -> tuple[dict[str, Target], dict[str, Tensor]]:
-        """The target of the texts ``rows`` -> one a branch, and sums over their sets."""
-        found = self._found(begun, rows, target)
-        return self._targets(target, found), self._sums(found)
-
-    def finish(self, begun: Optional[Begun], sums: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Sums over all strips -> text-frame losses, and a figure for the log."""
-        if begun is None:
-            return {}
-        logs = {'ambiguous_per_text': sums['ambiguous'] / sums['texts'].clamp_min(1)}
-        if begun.loss_frame is not None:
-            logs['loss_frame'] = begun.loss_frame
-        return logs
-
-    def _found(self, begun: Optional[Begun], rows: slice, target: Target) -> dict[str, Tensor]:
-        """Eq. 6-7 of some texts by branch, bool [R, V]."""
-        if begun is None:
-            return {}
-        return {
-            level: self.pair_sets(level, texts[rows], frames, mask, target)
-            for level, (texts, frames, mask) in begun.units.items()
-        }
-
-    def _targets(self, target: Target, found: dict[str, Tensor]) -> dict[str, Target]:
-        """What each branch learns from."""
+        self.found = {}
         targets = {level: target for level in (*self.levels, 'scores')}
-        for level in self.levels if found else ():
-            chosen = found[self._teacher(level)]
+        pairs = target.positives.nonzero(as_tuple=True)
+        if not self.ready or self.progress < self.warmup or not all(target.positives.shape):
+            return targets, {}
+        units = {level: units_of(texts[level], videos[level]) for level in self.levels}
+        logs = {}
+        if self.frame_weight:
+            logs['loss_frame'] = self.frame_weight * self._frame_loss(units, *pairs)
+        self.found = {level: self.pair_sets(level, *units[level], target) for level in self.levels}
+        for level in self.levels:
+            chosen = self.found[self._teacher(level)]
             targets[level] = target._replace(
                 **apply_strategy(self.strategy, target.positives, chosen, target.weights)
             )
-        return targets
-
-    @staticmethod
-    def _sums(found: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Ambiguous videos, and texts, of all branches."""
-        if not found:
-            return {}
-        sets = torch.stack([*found.values()]).float()
-        return dict(ambiguous=sets.sum(), texts=sets.new_tensor(len(sets) * sets.shape[1]))
+        sets = torch.stack([*self.found.values()]).float()
+        logs['ambiguous_per_text'] = sets.sum() / (len(sets) * sets.shape[1])
+        return targets, logs
 
     def _teacher(self, level: str) -> str:
         """Whose sets a branch learns from (the other's, with ``exchange``)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Optional
+from typing import Any, Optional
 
 import torch
 import torch.nn.functional as F
@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from mmvtr.functional.adaptive_margin import Standard, margins_by, standard_of_products
 from mmvtr.functional.precision import at_least_float32
-from mmvtr.models.in_turn import some_rows
-from mmvtr.models.strips import Pairs
+from mmvtr.models.pairs import Pairs
 from mmvtr.models.supervisions.ramp import checked_ramp, ramp_at
 from mmvtr.models.supervisions.teachers.stored_vectors import PREFIX, stored_levels
 from mmvtr.models.target import Hinge, Target
@@ -20,24 +19,6 @@ from mmvtr.structures import Levels
 
 #: Over which entries margins are standardised.
 OVER = ('matrix', 'negatives')
-
-
-class Kind(NamedTuple):
-    """One kind of dissimilarity: of text r and video c it is 1 - texts[r] . videos[c].
-
-    Attributes:
-        texts: float [T, D], unit vectors or means of some.
-        videos: float [V, D], likewise.
-        texts_known: bool [T, 1].
-        videos_known: bool [V].
-        by: mean and standard deviation over the joint batch; None where nothing is known.
-    """
-
-    texts: Tensor
-    videos: Tensor
-    texts_known: Tensor
-    videos_known: Tensor
-    by: Optional[Standard]
 
 
 @MODELS.register_module()
@@ -140,30 +121,36 @@ class CMGSDSupervision(nn.Module):
         self, texts: Levels, videos: Levels, target: Target
     ) -> tuple[Target, dict[str, Tensor]]:
         """Levels of the joint batch -> target with hinges, and figures for the log."""
-        begun = self.begin(texts, videos, Pairs.of(target.positives))
-        target, sums = self.strip(begun, slice(None), target)
-        return target, self.finish(begun, sums)
+        margins = self._margins(texts, videos, Pairs.of(target.positives))
+        share = ramp_at(self.progress, self.ramp)
+        plain = Hinge(1.0, torch.full_like(margins['omega'], self.alpha))
+        factors = dict(omega=share, tau=share, static=1 - share)
+        hinges = (plain, *(Hinge(factors[name], m) for name, m in margins.items()))
+        count = max(target.positives.numel(), 1)
+        figures = {f'margin_{name}': m.detach().sum() / count for name, m in margins.items()}
+        figures['lambda'] = figures['margin_omega'].new_tensor(share)
+        return target._replace(hinges=hinges), figures
 
-    # -- in strips (models/strips.py) ------------------------------------------------------------
-
-    def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> dict[str, Kind]:
-        """Once for a joint batch: what each kind of margin compares, and what is usual."""
+    def _margins(self, texts: Levels, videos: Levels, pairs: Pairs) -> dict[str, Tensor]:
+        """Of each kind of dissimilarity, float [T, V]."""
         t, v = self._compared(texts, videos)
-        kinds = dict(omega=self._of_own_videos(v, pairs), tau=self._of_own_texts(t, pairs))
+        margins = dict(omega=self._by_own_videos(v, pairs), tau=self._by_own_texts(t, pairs))
         if self.sentences is not None:
             s = F.normalize(texts[f'{PREFIX}{self.sentences}'].mean, dim=-1)
-            kinds['static'] = self._of_own_texts(s.to(t.dtype), pairs)
-        return kinds
+            margins['static'] = self._by_own_texts(s.to(t.dtype), pairs)
+        return margins
 
-    def _of_own_videos(self, videos: Tensor, pairs: Pairs) -> Kind:
+    def _by_own_videos(self, videos: Tensor, pairs: Pairs) -> Tensor:
+        """How unlike the videos of a text are to each video, as margins [T, V]."""
         own, known = _own(pairs.means(videos, of='videos'), pairs.rows)
         by = self._standard(own, known, videos, (pairs.rows, pairs.columns))
-        return Kind(own, videos, known[:, None], known.new_ones(len(videos)), by)
+        return self._by(by, own, videos, known[:, None])
 
-    def _of_own_texts(self, texts: Tensor, pairs: Pairs) -> Kind:
+    def _by_own_texts(self, texts: Tensor, pairs: Pairs) -> Tensor:
+        """How unlike a text is to those of each video, as margins [T, V]."""
         own, known = _own(pairs.means(texts, of='texts'), pairs.columns)
         by = self._standard(own, known, texts, (pairs.columns, pairs.rows))
-        return Kind(texts, own, known.new_ones(len(texts), 1), known, by)
+        return self._by(by, texts, own, known)
 
     def _standard(
         self, own: Tensor, known: Tensor, others: Tensor, pairs: tuple[Tensor, Tensor]
@@ -176,31 +163,11 @@ class CMGSDSupervision(nn.Module):
                 own[known], others, (place[pairs[0]], pairs[1]), unbiased=self.unbiased
             )
 
-    def strip(
-        self, begun: dict[str, Kind], rows: slice, target: Target
-    ) -> tuple[Target, dict[str, Tensor]]:
-        """The target of the texts ``rows`` -> the same with hinges, and sums over its entries."""
-        margins = {}
-        for name, kind in begun.items():
-            # What is left of 1 - a cosine near 1 is lost in half precision.
-            with torch.autocast(kind.texts.device.type, enabled=False):
-                x = 1 - some_rows(kind.texts, rows) @ kind.videos.t()
-            x = x.masked_fill(~(kind.texts_known[rows] & kind.videos_known), torch.nan)
-            margins[name] = margins_by(kind.by, x, alpha=self.alpha, beta=self.beta)
-        share = ramp_at(self.progress, self.ramp)
-        plain = Hinge(1.0, torch.full_like(margins['omega'], self.alpha))
-        factors = dict(omega=share, tau=share, static=1 - share)
-        hinges = (plain, *(Hinge(factors[name], m) for name, m in margins.items()))
-        sums = {name: m.detach().sum() for name, m in margins.items()}
-        sums['entries'] = sums['omega'].new_tensor(target.positives.numel())
-        return target._replace(hinges=hinges), sums
-
-    def finish(self, begun: dict[str, Kind], sums: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Sums over all strips -> figures for the log."""
-        count = sums['entries'].clamp_min(1)
-        figures = {f'margin_{name}': sums[name] / count for name in begun}
-        figures['lambda'] = count.new_tensor(ramp_at(self.progress, self.ramp))
-        return figures
+    def _by(self, by: Optional[Standard], texts: Tensor, videos: Tensor, known: Tensor) -> Tensor:
+        # What is left of 1 - a cosine near 1 is lost in half precision.
+        with torch.autocast(texts.device.type, enabled=False):
+            x = 1 - texts @ videos.t()
+        return margins_by(by, x.masked_fill(~known, torch.nan), alpha=self.alpha, beta=self.beta)
 
     def _compared(self, texts: Levels, videos: Levels) -> list[Tensor]:
         """Unit vectors, float [T, D] and [V, D]."""

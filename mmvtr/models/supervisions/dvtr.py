@@ -7,7 +7,6 @@ returns a new target together with the losses by which it trains its own paramet
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -16,8 +15,8 @@ from torch import Tensor, nn
 from mmvtr.functional import gaussian
 from mmvtr.functional.pairwise import bernoulli_sum
 from mmvtr.functional.precision import at_least_float32
-from mmvtr.models.in_turn import some_rows
-from mmvtr.models.strips import Pairs, of_pairs
+from mmvtr.models.blocks import BlockSupervision
+from mmvtr.models.pairs import Pairs, of_pairs
 from mmvtr.models.supervisions.ramp import checked_ramp, ramp_at
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
@@ -29,25 +28,8 @@ REFERENCES = ('max', 'mean', 'min', 'text', 'video')
 SURE = 0.9
 
 
-class Begun(NamedTuple):
-    """What the strips of a joint batch share.
-
-    Attributes:
-        texts, videos: what pairs are compared by, float [T, ...] and [V, ...].
-        best_of_texts, best_of_videos: best match probability with an own partner, float [T] and
-            [V]; 0 where there is none.
-        align: Eq. 8, 0-dim.
-    """
-
-    texts: Tensor
-    videos: Tensor
-    best_of_texts: Tensor
-    best_of_videos: Tensor
-    align: Tensor
-
-
 @MODELS.register_module()
-class DVTRSupervision(nn.Module):
+class DVTRSupervision(BlockSupervision):
     """Matching uncertainty eta as the weight of each negative: DVTR, read soundly.
 
     The match probability of a pair of Gaussians is ``p = sigmoid(b - a W / D)`` with W of Eq. 9
@@ -134,42 +116,30 @@ class DVTRSupervision(nn.Module):
         """``eta`` [T, V] for evaluation: 1 - p, as no annotated partner is known there."""
         return {'eta': 1 - self.match_logits(texts, videos).sigmoid()}
 
-    def forward(
-        self, texts: Levels, videos: Levels, target: Target
-    ) -> tuple[Target, dict[str, Tensor]]:
-        """Levels of the joint batch -> target with weights, and losses and figures for the log."""
-        begun = self.begin(texts, videos, Pairs.of(target.positives))
-        target, sums = self.strip(begun, slice(None), target)
-        return target, self.finish(begun, sums)
-
-    # -- in strips: some texts against all videos at a time (models/strips.py) ------------------
-
-    def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> Begun:
-        """Once for a joint batch: what its strips share, and Eq. 8, which is of pairs only."""
+    def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> dict[str, Tensor]:
+        """What pairs are compared by, best p of each text and video with its own, and Eq. 8."""
         t, v = self._prepared(texts, videos)
-        return Begun(t, v, *self._best(t, v, pairs), self._align(t, v, texts, videos, pairs))
+        best_t, best_v = self._best(t, v, pairs)
+        align = self._align(t, v, texts, videos, pairs)
+        return dict(texts=t, videos=v, best_t=best_t, best_v=best_v, align=align)
 
-    def strip(self, begun: Begun, rows: slice, target: Target) -> tuple[Target, dict[str, Tensor]]:
+    def block(
+        self, begun: dict[str, Tensor], rows: slice, target: Target
+    ) -> tuple[Target, dict[str, Tensor]]:
         """The target of the texts ``rows`` -> the same with weights, and sums over its entries."""
-        logits = self._logits(some_rows(begun.texts, rows), begun.videos)
+        logits = self._logits(begun['texts'][rows], begun['videos'])
         p, ramp = self._believed(logits), ramp_at(self.progress, self.ramp)
-        eta = uncertainty(
-            p,
-            begun.best_of_texts[rows, None],
-            begun.best_of_videos,
-            floor=self.floor,
-            sharpness=self.sharpness,
-            reference=self.reference,
-        )
+        how = dict(floor=self.floor, sharpness=self.sharpness, reference=self.reference)
+        eta = uncertainty(p, begun['best_t'][rows, None], begun['best_v'], **how)
         pairs = target.positives.nonzero(as_tuple=True)
         sums = dict(self._match_sums(logits, pairs), **eta_sums(eta.detach(), p.detach(), pairs))
         return target._replace(weights=1 - ramp * (1 - eta)), sums
 
-    def finish(self, begun: Begun, sums: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Sums over all strips -> losses, and figures for the log."""
+    def finish(self, begun: dict[str, Tensor], sums: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Sums over all blocks -> losses, and figures for the log."""
         return dict(
             loss_match=self.match_weight * self._match_loss(sums),
-            loss_align=self.align_weight * begun.align,
+            loss_align=self.align_weight * begun['align'],
             **eta_figures(sums),
             eta_ramp=sums['eta'].new_tensor(ramp_at(self.progress, self.ramp)),
         )
@@ -195,15 +165,10 @@ class DVTRSupervision(nn.Module):
             float [R, C], ramped as those of :meth:`forward`.
         """
         t, v = self._prepared(texts, videos)
-        text, video = self._best(t, v, Pairs.of(same))
-        eta = uncertainty(
-            self._match(some_rows(t, rows), some_rows(v, columns)),
-            text[rows, None],
-            video[columns],
-            floor=self.floor,
-            sharpness=self.sharpness,
-            reference=self.reference,
-        )
+        best_t, best_v = self._best(t, v, Pairs.of(same))
+        p = self._match(t[rows], v[columns])
+        how = dict(floor=self.floor, sharpness=self.sharpness, reference=self.reference)
+        eta = uncertainty(p, best_t[rows, None], best_v[columns], **how)
         return 1 - ramp_at(self.progress, self.ramp) * (1 - eta)
 
     @torch.no_grad()
@@ -219,12 +184,12 @@ class DVTRSupervision(nn.Module):
         return logits.detach().sigmoid()
 
     def _match_sums(self, logits: Tensor, pairs: tuple[Tensor, Tensor]) -> dict[str, Tensor]:
-        """What a strip adds to the loss of p (Eq. 11)."""
+        """What a block adds to the loss of p (Eq. 11)."""
         loss = bernoulli_sum(logits, pairs)
         return dict(loss_match=loss, entries=loss.new_tensor(logits.numel()))
 
     def _match_loss(self, sums: dict[str, Tensor]) -> Tensor:
-        """The loss of p, from the sums of all strips: 0-dim."""
+        """The loss of p, from the sums of all blocks: 0-dim."""
         return sums['loss_match'] / sums['entries'].clamp_min(1)
 
     def _prepared(self, texts: Levels, videos: Levels) -> tuple[Tensor, Tensor]:
@@ -296,39 +261,19 @@ class LiteralDVTRSupervision(nn.Module):
     def forward(
         self, texts: Levels, videos: Levels, target: Target
     ) -> tuple[Target, dict[str, Tensor]]:
-        """As :meth:`DVTRSupervision.forward`."""
-        begun = self.begin(texts, videos, Pairs.of(target.positives))
-        target, sums = self.strip(begun, slice(None), target)
-        return target, self.finish(begun, sums)
-
-    def begin(
-        self, texts: Levels, videos: Levels, pairs: Pairs
-    ) -> tuple[Embedding, Embedding, Tensor]:
-        """The Gaussians of texts and of videos, and Eq. 8."""
+        """As that of :class:`DVTRSupervision`."""
         t, v = texts[self.level], videos[self.level]
-        return t, v, self._align(t, v, pairs.rows, pairs.columns)
-
-    def strip(
-        self, begun: tuple[Embedding, Embedding, Tensor], rows: slice, target: Target
-    ) -> tuple[Target, dict[str, Tensor]]:
-        """The target of the texts ``rows`` -> the same with weights, and sums over its entries."""
-        t, v, _ = begun
-        eta = self._eta(some_rows(t.mean, rows), some_rows(t.log_std, rows), v)
         pairs = target.positives.nonzero(as_tuple=True)
+        align = self._align(t, v, *pairs)
+        eta = self._eta(t.mean, t.log_std, v)
         sums = eta_sums(eta.detach(), 1 - eta.detach(), pairs)
-        sums['own'] = eta[pairs].sum()
-        return target._replace(weights=eta), sums
-
-    def finish(
-        self, begun: tuple[Embedding, Embedding, Tensor], sums: dict[str, Tensor]
-    ) -> dict[str, Tensor]:
-        """Sums over all strips -> losses, and figures for the log."""
-        return dict(
-            loss_match=-sums['own'] / sums['positives'].clamp_min(1),
-            loss_align=begun[2],
+        logs = dict(
+            loss_match=-eta[pairs].sum() / max(len(pairs[0]), 1),
+            loss_align=align,
             **eta_figures(sums),
-            eta_ramp=sums['own'].new_tensor(1.0),
+            eta_ramp=eta.new_tensor(1.0),
         )
+        return target._replace(weights=eta), logs
 
     def _eta(self, mean: Tensor, log_std: Tensor, videos: Embedding) -> Tensor:
         w2 = gaussian.wasserstein2(mean, log_std, videos.mean, videos.log_std)
@@ -393,7 +338,7 @@ def uncertainty(
 
 
 def eta_sums(eta: Tensor, p: Tensor, pairs: tuple[Tensor, Tensor]) -> dict[str, Tensor]:
-    """Sums over a strip for :func:`eta_figures`: float [T, V] twice, and where positives are."""
+    """Sums over a block for :func:`eta_figures`: float [T, V] twice, and where positives are."""
     own, p_own = eta[pairs], p[pairs]
     sure = (eta > SURE).sum() - (own > SURE).sum()
     return dict(

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from mmvtr.functional import gaussian
 from mmvtr.functional.precision import at_least_float32
-from mmvtr.models.strips import Pairs, of_pairs
-from mmvtr.models.supervisions.dvtr import Begun, DVTRSupervision
+from mmvtr.models.pairs import Pairs, of_pairs
+from mmvtr.models.supervisions.dvtr import DVTRSupervision
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels
 
@@ -100,7 +100,7 @@ class DVTRStepsSupervision(DVTRSupervision):
 
     # -- a distance that is standardised ---------------------------------------------------------
 
-    def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> Begun:
+    def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> dict[str, Tensor]:
         """As that of :class:`DVTRSupervision`; a training measures the joint batch first."""
         if self.match == 'positives' and self.training and all(pairs.shape):
             self._of_batch = _mean_and_deviation(*super()._prepared(texts, videos))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from mmvtr.models.strips import Pairs
 from mmvtr.models.supervisions.ramp import checked_ramp, ramp_at, spare, spared
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
@@ -62,17 +61,6 @@ class ImplicationSupervision(nn.Module):
         self, texts: Levels, videos: Levels, target: Target
     ) -> tuple[Target, dict[str, Tensor]]:
         """Target of the joint batch -> the same with weights [T, V] and counts [T], and figures."""
-        target, sums = self.strip(None, slice(None), target)
-        return target, self.finish(None, sums)
-
-    # -- in strips (models/strips.py) ------------------------------------------------------------
-
-    def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> None:
-        """There is nothing that strips share."""
-
-    @torch.no_grad()
-    def strip(self, begun: None, rows: slice, target: Target) -> tuple[Target, dict[str, Tensor]]:
-        """The target of the texts ``rows`` -> the same with weights and counts, and sums."""
         if target.agreement is None:
             raise ValueError(
                 f'{type(self).__name__} needs a training dataset with '
@@ -83,8 +71,5 @@ class ImplicationSupervision(nn.Module):
         target = target._replace(counts=right**-self.specific)
         share = ramp_at(self.progress, self.ramp)
         target, sums = spare(target, 1 - sure, floor=self.floor, share=share)
-        return target, {**sums, 'right': right.sum()}
-
-    def finish(self, begun: None, sums: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Sums over all strips -> figures for the log."""
-        return {**spared(sums), 'right_per_text': sums['right'] / sums['texts'].clamp_min(1)}
+        per_text = right.sum() / sums['texts'].clamp_min(1)
+        return target, {**spared(sums), 'right_per_text': per_text}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from mmvtr.models.strips import Pairs
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels
@@ -43,35 +42,16 @@ class OracleSupervision(nn.Module):
         self, texts: Levels, videos: Levels, target: Target
     ) -> tuple[Target, dict[str, Tensor]]:
         """Target of the joint batch -> the same with weights or further positives, and a figure."""
-        target, sums = self.strip(None, slice(None), target)
-        return target, self.finish(None, sums)
-
-    # -- in strips (models/strips.py) ------------------------------------------------------------
-
-    @property
-    def whole(self) -> str:
-        """Why it wants the whole matrix; '' where strips will do."""
-        return 'it adds positives' if self.treat == 'positive' else ''
-
-    def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> None:
-        """There is nothing that strips share."""
-
-    def strip(self, begun: None, rows: slice, target: Target) -> tuple[Target, dict[str, Tensor]]:
-        """The target of some texts -> the same with weights or further positives, and sums."""
         if target.truth is None:
             raise ValueError(
                 'OracleSupervision reads target.truth, but the training set does not tell: set '
                 'train_dataloader.dataset.oracle=True (PlantedDataset)'
             )
         soft = target.truth & ~target.positives
-        sums = dict(soft=soft.sum().float(), negatives=(~target.positives).sum().float())
+        figures = {'soft_share': soft.sum() / (~target.positives).sum().clamp_min(1)}
         if self.treat == 'positive':
-            return target._replace(positives=target.positives | soft), sums
+            return target._replace(positives=target.positives | soft), figures
         weights = target.weights
         if weights is None:
             weights = torch.ones(soft.shape, device=soft.device)
-        return target._replace(weights=weights.masked_fill(soft, self.floor)), sums
-
-    def finish(self, begun: None, sums: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The figure for the log."""
-        return {'soft_share': sums['soft'] / sums['negatives'].clamp_min(1)}
+        return target._replace(weights=weights.masked_fill(soft, self.floor)), figures

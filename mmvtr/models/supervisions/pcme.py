@@ -11,14 +11,14 @@ from torch import Tensor
 
 from mmvtr.functional.gaussian import sample, squared_distances
 from mmvtr.functional.soft_contrast import EPS, log_mean_sigmoid, match_log_probability
-from mmvtr.models.strips import Pairs
-from mmvtr.models.supervisions.dvtr import Begun, DVTRSupervision
+from mmvtr.models.pairs import Pairs
+from mmvtr.models.supervisions.dvtr import DVTRSupervision
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
 
 #: Distances of samples that are in memory at once, K x K a pair, where a bank of thousands of items
 #: is weighed.
-STRIP = 2**22
+ENTRIES = 2**22
 
 
 @MODELS.register_module()
@@ -57,9 +57,9 @@ class PCMESupervision(DVTRSupervision):
         if len(t) < len(v):
             return self._match(v, t).t()  # p is symmetric; the longer side is cut
         entries = t.shape[1] * v.shape[1] * max(len(v), 1)  # of a row
-        return torch.cat([self._of_strip(part, v) for part in t.split(max(1, STRIP // entries))])
+        return torch.cat([self._of_some(part, v) for part in t.split(max(1, ENTRIES // entries))])
 
-    def _of_strip(self, t: Tensor, v: Tensor) -> Tensor:
+    def _of_some(self, t: Tensor, v: Tensor) -> Tensor:
         x = squared_distances(t.flatten(0, 1), v.flatten(0, 1)).add_(EPS).sqrt_()
         x = x.mul_(-F.softplus(self.slope)).add_(self.bias).sigmoid_()
         return x.view(*t.shape[:2], *v.shape[:2]).mean((1, 3))
@@ -75,8 +75,8 @@ class PCMESupervision(DVTRSupervision):
         self.step += self.training
         return pairs.rows.new_zeros((), dtype=torch.float32)
 
-    def finish(self, begun: Begun, sums: dict[str, Tensor]) -> dict[str, Tensor]:
-        """As :meth:`DVTRSupervision.finish`, without Eq. 8."""
+    def finish(self, begun: dict[str, Tensor], sums: dict[str, Tensor]) -> dict[str, Tensor]:
+        """As :class:`DVTRSupervision`, without Eq. 8."""
         losses = super().finish(begun, sums)
         del losses['loss_align']
         return losses

@@ -54,7 +54,7 @@ def spare(
 
 
 def spared(sums: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Sums over all strips -> the mean eta of a negative, and how many a text has below 1/2."""
+    """Sums over all entries -> the mean eta of a negative, and how many a text has below 1/2."""
     return {
         'eta_negative': sums['eta'] / sums['negatives'].clamp_min(1),
         'spared_per_text': sums['spared'] / sums['texts'].clamp_min(1),

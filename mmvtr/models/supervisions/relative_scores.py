@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Sequence
+from typing import Any, Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from mmvtr.functional.precision import at_least_float32
+from mmvtr.models.blocks import BlockSupervision
+from mmvtr.models.pairs import Pairs
 from mmvtr.models.similarities.cosine import CosineSimilarity
-from mmvtr.models.strips import Pairs
 from mmvtr.models.supervisions.ramp import checked_ramp, ramp_at, spare, spared
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels, take
 
 
-class Begun(NamedTuple):
-    """What the strips of a joint batch share.
-
-    Attributes:
-        texts, videos: unit vectors by level.
-        best_of_texts, best_of_videos: best score with an own partner, float [T] and [V]; -inf where
-            there is none.
-    """
-
-    texts: Levels
-    videos: Levels
-    best_of_texts: Tensor
-    best_of_videos: Tensor
-
-
 @MODELS.register_module()
-class RelativeScoreSupervision(nn.Module):
+class RelativeScoreSupervision(BlockSupervision):
     """A negative is pushed the less, the nearer its score comes to those of annotated pairs.
 
         eta_tv = 1 - min(1, exp((s_tv + slack + agreement a_tv - (s_t + s_v) / 2) / softness))
@@ -90,36 +76,28 @@ class RelativeScoreSupervision(nn.Module):
         self.progress = 1.0
 
     @torch.no_grad()
-    def forward(
-        self, texts: Levels, videos: Levels, target: Target
-    ) -> tuple[Target, dict[str, Tensor]]:
-        """Levels of the joint batch -> target with weights [T, V], and figures for the log."""
-        begun = self.begin(texts, videos, Pairs.of(target.positives))
-        target, sums = self.strip(begun, slice(None), target)
-        return target, self.finish(begun, sums)
-
-    # -- in strips (models/strips.py) ------------------------------------------------------------
-
-    @torch.no_grad()
-    def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> Begun:
-        """Once for a joint batch: unit vectors, and what annotated pairs score."""
+    def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> dict[str, Any]:
+        """Unit vectors by level, and the best score with an own partner, -inf if there is none."""
         t, v = (self.similarity.prepare(side) for side in (texts, videos))
         of_pairs = sum(
             weight * (t[name].mean[pairs.rows] * v[name].mean[pairs.columns]).sum(-1)
             for name, weight in self.similarity.weights.items()
         )
-        return Begun(t, v, *pairs.best(of_pairs))
+        best_t, best_v = pairs.best(of_pairs)
+        return dict(texts=t, videos=v, best_t=best_t, best_v=best_v)
 
     @torch.no_grad()
-    def strip(self, begun: Begun, rows: slice, target: Target) -> tuple[Target, dict[str, Tensor]]:
+    def block(
+        self, begun: dict[str, Any], rows: slice, target: Target
+    ) -> tuple[Target, dict[str, Tensor]]:
         """The target of the texts ``rows`` -> the same with weights, and sums over its entries."""
-        scores = self.similarity.compare(take(begun.texts, rows), begun.videos)['scores']
-        references = (begun.best_of_texts[rows, None], begun.best_of_videos)
+        scores = self.similarity.compare(take(begun['texts'], rows), begun['videos'])['scores']
+        references = (begun['best_t'][rows, None], begun['best_v'])
         eta = eta_of(scores, *references, slack=self._slack(target), softness=self.softness)
         return spare(target, eta, floor=self.floor, share=ramp_at(self.progress, self.ramp))
 
-    def finish(self, begun: Begun, sums: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Sums over all strips -> figures for the log."""
+    def finish(self, begun: dict[str, Any], sums: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Sums over all blocks -> figures for the log."""
         return spared(sums)
 
     def _slack(self, target: Target) -> Tensor | float:

@@ -6,16 +6,15 @@ import math
 from typing import Optional
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from mmvtr.models.strips import Pairs
+from mmvtr.models.blocks import BlockSupervision
 from mmvtr.models.target import Target, check_threshold, from_classes
 from mmvtr.registry import MODELS
-from mmvtr.structures import Levels
 
 
 @MODELS.register_module()
-class RelevanceSupervision(nn.Module):
+class RelevanceSupervision(BlockSupervision):
     """Relevance-aware negatives (RAN; Falcon et al., ICIAP 2022): weight 0 for relevant entries.
 
     An entry that is not annotated and whose relevance (mean over verbs and nouns of the classes'
@@ -55,24 +54,11 @@ class RelevanceSupervision(nn.Module):
         self.negatives_below = negatives_below
         self.quantile = quantile
 
-    def forward(
-        self, texts: Levels, videos: Levels, target: Target
-    ) -> tuple[Target, dict[str, Tensor]]:
-        """Target of the joint batch -> the same with weights, and the figure for the log."""
-        target, sums = self.strip(None, slice(None), target)
-        return target, self.finish(None, sums)
-
-    # -- in strips (models/strips.py) ------------------------------------------------------------
-
     @property
     def whole(self) -> str:
-        """Why it wants the whole matrix; '' where strips will do."""
         return '' if self.quantile is None else 'a quantile is one of all entries of the batch'
 
-    def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> None:
-        """There is nothing that strips share."""
-
-    def strip(self, begun: None, rows: slice, target: Target) -> tuple[Target, dict[str, Tensor]]:
+    def block(self, begun: None, rows: slice, target: Target) -> tuple[Target, dict[str, Tensor]]:
         """The target of some texts -> the same with weights, and sums."""
         relevance = from_classes(target, 'relevance', self)
         relevant = self._enough(relevance, ~target.positives) & ~target.positives

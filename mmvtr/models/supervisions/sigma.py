@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 
 from mmvtr.functional.gaussian import geometric_sigma
-from mmvtr.models.strips import Pairs
 from mmvtr.models.supervisions.ramp import checked_ramp, ramp_at, spare, spared
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
@@ -72,15 +71,6 @@ class SigmaSupervision(nn.Module):
         self, texts: Levels, videos: Levels, target: Target
     ) -> tuple[Target, dict[str, Tensor]]:
         """Levels of the joint batch -> target with weights [T, V], and figures for the log."""
-        begun = self.begin(texts, videos, Pairs.of(target.positives))
-        target, sums = self.strip(begun, slice(None), target)
-        return target, self.finish(begun, sums)
-
-    # -- in strips (models/strips.py) ------------------------------------------------------------
-
-    @torch.no_grad()
-    def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> Tensor:
-        """Once for a joint batch: eta of each text, float [T]."""
         found = texts.get(self.level)
         if found is None or found.log_std is None:
             raise ValueError(
@@ -88,17 +78,11 @@ class SigmaSupervision(nn.Module):
                 + ('is missing' if found is None else 'is no Gaussian')
                 + "; give the model heads, as model.heads = dict(type='PCMEGaussianHead')"
             )
-        return 1 - (shares_below(geometric_sigma(found.log_std)) / self.half).clamp(max=1.0)
-
-    @torch.no_grad()
-    def strip(self, begun: Tensor, rows: slice, target: Target) -> tuple[Target, dict[str, Tensor]]:
-        """The target of the texts ``rows`` -> the same with weights, and sums over its entries."""
-        eta = begun[rows, None].expand(target.positives.shape)
-        return spare(target, eta, floor=self.floor, share=ramp_at(self.progress, self.ramp))
-
-    def finish(self, begun: Tensor, sums: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Sums over all strips -> figures for the log."""
-        return spared(sums)
+        eta = 1 - (shares_below(geometric_sigma(found.log_std)) / self.half).clamp(max=1.0)
+        eta = eta[:, None].expand(target.positives.shape)
+        share = ramp_at(self.progress, self.ramp)
+        target, sums = spare(target, eta, floor=self.floor, share=share)
+        return target, spared(sums)
 
 
 def shares_below(values: Tensor) -> Tensor:

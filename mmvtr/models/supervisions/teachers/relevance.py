@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from mmvtr.models.strips import Pairs
 from mmvtr.models.target import Target, from_classes
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels
@@ -27,8 +26,6 @@ class RelevanceTeacher(nn.Module):
 
     #: The slot that is there for certain losses alone (models/target.py: check_read).
     fills = 'teacher'
-    #: Why it wants the whole matrix; '' where strips will do.
-    whole = ''
 
     def __init__(self, *, scale: float = 1.0) -> None:
         super().__init__()
@@ -40,18 +37,5 @@ class RelevanceTeacher(nn.Module):
         self, texts: Levels, videos: Levels, target: Target
     ) -> tuple[Target, dict[str, Tensor]]:
         """Target of the joint batch -> the same with a teacher [T, V]; nothing for the log."""
-        return self.strip(None, slice(None), target)
-
-    # -- in strips (models/strips.py) ------------------------------------------------------------
-
-    def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> None:
-        """There is nothing that strips share."""
-
-    def strip(self, begun: None, rows: slice, target: Target) -> tuple[Target, dict[str, Tensor]]:
-        """The target of some texts -> the same with their teacher."""
         relevance = from_classes(target, 'relevance', self)
         return target._replace(teacher=self.scale * relevance), {}
-
-    def finish(self, begun: None, sums: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Nothing for the log."""
-        return {}

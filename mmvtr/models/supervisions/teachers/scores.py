@@ -7,7 +7,7 @@ They are other retrievers whose training is over.  Either their vectors have bee
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Callable, Optional, Sequence, Union
+from typing import Callable, Optional, Sequence, Union
 
 import torch
 from mmengine.config import Config
@@ -16,21 +16,18 @@ from torch import Tensor, nn
 
 from mmvtr.functional.distillation import mean_products
 from mmvtr.models.similarities.cosine import token_levels
-from mmvtr.models.strips import Pairs
 from mmvtr.models.supervisions.teachers.stored_vectors import PREFIX, stored_levels
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS, forget_pretrained
 from mmvtr.storage.weights import check_weights, read_checkpoint
-from mmvtr.structures import Levels, drop_tokens, take
-
-Begun = dict[str, tuple[Any, Any]]
+from mmvtr.structures import Levels, drop_tokens
 
 
 class Teachers(nn.Module):
     """Fills the slot ``teacher`` of the target with the mean of the teachers' scores.
 
-    Subclasses say what their teachers know of a batch (``own_levels``, ``begin``) and how they
-    score it (``scores``).  Nothing here is learnt and no gradient passes.  The slot is read by a
+    Subclasses say what their teachers know of a batch (``own_levels``) and how they score it
+    (``scores``).  Nothing here is learnt and no gradient passes.  The slot is read by a
     :class:`~mmvtr.models.losses.distillation.DistillationLoss`.
 
     Logs ``teacher_match`` and ``teacher_other``, their mean score of annotated pairs and of all
@@ -44,38 +41,18 @@ class Teachers(nn.Module):
         self, texts: Levels, videos: Levels, target: Target
     ) -> tuple[Target, dict[str, Tensor]]:
         """Levels of the joint batch -> target with a teacher [T, V], and figures for the log."""
-        begun = self.begin(texts, videos, Pairs.of(target.positives))
-        target, sums = self.strip(begun, slice(None), target)
-        return target, self.finish(begun, sums)
+        with torch.no_grad():
+            teacher = self.scores(texts, videos)
+        match, other = teacher[target.positives], teacher[~target.positives]
+        figures = dict(
+            teacher_match=match.sum() / max(len(match), 1),
+            teacher_other=other.sum() / max(len(other), 1),
+        )
+        return target._replace(teacher=teacher), figures
 
-    def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> Begun:
-        """By teacher: what it knows of the texts and of the videos."""
-        raise NotImplementedError(f'{type(self).__name__} must define begin()')
-
-    def scores(self, begun: Begun, rows: slice) -> Tensor:
-        """Mean of the teachers' scores of some texts and all videos, float [R, V]."""
+    def scores(self, texts: Levels, videos: Levels) -> Tensor:
+        """Mean of the teachers' scores, float [T, V]."""
         raise NotImplementedError(f'{type(self).__name__} must define scores()')
-
-    @torch.no_grad()
-    def strip(self, begun: Begun, rows: slice, target: Target) -> tuple[Target, dict[str, Tensor]]:
-        """The target of the texts ``rows`` -> the same with a teacher, and sums."""
-        teacher = self.scores(begun, rows)
-        positives = target.positives
-        match, all_of_it = teacher[positives].sum(), teacher.sum()
-        sums = dict(
-            match=match,
-            other=all_of_it - match,
-            matches=positives.sum().to(teacher.dtype),
-            others=(~positives).sum().to(teacher.dtype),
-        )
-        return target._replace(teacher=teacher), sums
-
-    def finish(self, begun: Begun, sums: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Sums over all strips -> figures for the log."""
-        return dict(
-            teacher_match=sums['match'] / sums['matches'].clamp_min(1),
-            teacher_other=sums['other'] / sums['others'].clamp_min(1),
-        )
 
 
 @MODELS.register_module()
@@ -115,9 +92,8 @@ class StoredTeachers(Teachers):
             for side in ('text', 'video')
         )
 
-    def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> Begun:
-        """By teacher: float [T, E D] and [V, E D]."""
-        begun = {}
+    def scores(self, texts: Levels, videos: Levels) -> Tensor:
+        sides: tuple[list[Tensor], list[Tensor]] = ([], [])
         for name in self.teachers:
             t, v = (side[f'{PREFIX}{name}'].mean for side in (texts, videos))
             if len(t) and len(v) and t.shape[1] != v.shape[1]:
@@ -126,12 +102,9 @@ class StoredTeachers(Teachers):
                     f'{v.shape[1]}: their stores are of different models'
                 )
             width = max(t.shape[1], v.shape[1])  # of no items it may not be known
-            begun[name] = tuple(x if len(x) else x.new_zeros(0, width) for x in (t, v))
-        return begun
-
-    def scores(self, begun: Begun, rows: slice) -> Tensor:
-        texts, videos = zip(*begun.values())
-        return mean_products([t[rows] for t in texts], videos)
+            for vectors, x in zip(sides, (t, v)):
+                vectors.append(x if len(x) else x.new_zeros(0, width))
+        return mean_products(*sides)
 
 
 @MODELS.register_module()
@@ -210,24 +183,10 @@ class FrozenTeachers(Teachers):
                 levels.update({f'{_prefix(k)}{name}': one for name, one in found.items()})
         return texts, videos
 
-    def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> Begun:
-        """By teacher: levels of the texts and of the videos."""
-        return {
-            str(k): tuple(
-                {
-                    name.removeprefix(_prefix(k)): one
-                    for name, one in side.items()
-                    if name.startswith(_prefix(k))
-                }
-                for side in (texts, videos)
-            )
-            for k in range(len(self.members))
-        }
-
-    def scores(self, begun: Begun, rows: slice) -> Tensor:
+    def scores(self, texts: Levels, videos: Levels) -> Tensor:
         parts = [
-            member.similarity(take(t, rows), v)['scores']
-            for member, (t, v) in zip(self.members, begun.values())
+            member.similarity(_of_member(texts, k), _of_member(videos, k))['scores']
+            for k, member in enumerate(self.members)
         ]
         return sum(parts) / len(parts)
 
@@ -279,6 +238,12 @@ def _config(k: int, name: str) -> Config:
     if not Path(name).is_file():
         raise FileNotFoundError(f'teacher {k}: no such config: {name[-200:]}')
     return Config.fromfile(name)
+
+
+def _of_member(levels: Levels, k: int) -> Levels:
+    """Its own ones, by its names."""
+    start = _prefix(k)
+    return {name.removeprefix(start): one for name, one in levels.items() if name.startswith(start)}
 
 
 def _prefix(k: int) -> str:

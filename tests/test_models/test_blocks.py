@@ -1,4 +1,4 @@
-"""Losses in strips equal those of the whole matrix, on one process and on several."""
+"""Losses in blocks equal those of the whole matrix, on one process and on several."""
 
 import copy
 
@@ -11,28 +11,18 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.profiler import ProfilerActivity, profile
 
 import children  # noqa: F401 - the server that forks the processes has imported all
-from mmvtr.models.losses.matrix import (
-    ContrastiveLoss,
-    NormalizedContrastiveLoss,
-)
+from mmvtr.models.blocks import BlockSupervision, whole_needed
+from mmvtr.models.losses.matrix import ContrastiveLoss, NormalizedContrastiveLoss
 from mmvtr.models.losses.ranking import RankingLoss
-from mmvtr.models.losses.relevance import (
-    AdaptiveMaxMarginLoss,
-    EgoNCELoss,
-    RelevantRankingLoss,
-)
+from mmvtr.models.losses.relevance import EgoNCELoss
 from mmvtr.models.retriever import VideoTextRetriever
-from mmvtr.models.several import SeveralSupervisions
 from mmvtr.models.similarities.cosine import CosineSimilarity
-from mmvtr.models.supervisions.adaptive_margin import AdaptiveMarginSupervision
-from mmvtr.models.supervisions.dvtr import DVTRSupervision, LiteralDVTRSupervision
+from mmvtr.models.supervisions.dvtr import DVTRSupervision
 from mmvtr.models.supervisions.dvtr_steps import DVTRStepsSupervision
 from mmvtr.models.supervisions.implication import ImplicationSupervision
-from mmvtr.models.supervisions.oracle import OracleSupervision
 from mmvtr.models.supervisions.pcme import PCMESupervision
 from mmvtr.models.supervisions.relative_scores import RelativeScoreSupervision
 from mmvtr.models.supervisions.relevance import RelevanceSupervision
-from mmvtr.models.sweep import whole_needed
 from mmvtr.models.temperature import Temperature
 from mmvtr.structures import Embedding
 
@@ -65,25 +55,13 @@ SUPERVISIONS = dict(
     none=lambda: None,
     dvtr=lambda: DVTRSupervision(sharpness=2.0, floor=0.05),
     dvtr_text=lambda: DVTRSupervision(reference='text', ramp=(0.0, 0.5)),
-    literal=lambda: LiteralDVTRSupervision(),
     dvtr_positives=lambda: DVTRStepsSupervision(match='positives', divergence='kl'),
     dvtr_unlabelled=lambda: DVTRStepsSupervision(match='unlabelled', prior=0.3, through_eta=True),
     pcme=lambda: PCMESupervision(num_samples=3),
     relative=lambda: RelativeScoreSupervision(
         levels=('global', 'aligned'), slack=0.1, agreement=0.2, softness=0.3, ramp=(0, 0)
     ),
-    implication=lambda: ImplicationSupervision(floor=0.1, specific=0.7),
-    several=lambda: SeveralSupervisions(
-        parts=dict(
-            dvtr=DVTRSupervision(sharpness=2.0, floor=0.05),
-            words=ImplicationSupervision(floor=0.1, specific=0.7),
-            margins=AdaptiveMarginSupervision(level='aligned', ramp=(0.0, 0.4)),
-        ),
-        spared_by='all',
-    ),
     relevance=lambda: RelevanceSupervision(negatives_below=0.5),
-    oracle=lambda: OracleSupervision(floor=0.3),
-    margins=lambda: AdaptiveMarginSupervision(level='aligned', ramp=(0.0, 0.4)),
 )
 
 LOSSES = dict(
@@ -92,20 +70,11 @@ LOSSES = dict(
     own=lambda: ContrastiveLoss(form='own_pair', direction='v2t'),
     ncl=lambda: NormalizedContrastiveLoss(reads=('aligned',), iterations=3),
     ncl_shares=lambda: NormalizedContrastiveLoss(marginals='positives'),
-    triplet=lambda: RankingLoss(reads=('global', 'aligned'), margin=0.3),
-    hardest=lambda: RankingLoss(negatives='hardest', positive='mean', average='anchors'),
-    semi_hard=lambda: RankingLoss(negatives='semi_hard', weight_on='score', margin=0.4),
-    entries=lambda: RankingLoss(positive='hardest', average='entries', direction='v2t'),
-    t2v=lambda: RankingLoss(direction='t2v', loss_weight=2.0),
-    relevant=lambda: RelevantRankingLoss(threshold=0.5),
-    relevant_all=lambda: RelevantRankingLoss(threshold=0.4, negatives='all', no_positive='one'),
     egonce=lambda: EgoNCELoss(),
-    max_margin=lambda: AdaptiveMaxMarginLoss(reads=('global', 'aligned'), margin=0.6),
-    max_margin_of_negatives=lambda: AdaptiveMaxMarginLoss(margin_of='negative', loss_weight=0.5),
 )
 
 
-def make_model(supervision, losses=tuple(LOSSES), strip=None):
+def make_model(supervision, losses=tuple(LOSSES), block_rows=None):
     torch.manual_seed(0)
     made = SUPERVISIONS[supervision]() if isinstance(supervision, str) else supervision
     model = VideoTextRetriever(
@@ -121,7 +90,7 @@ def make_model(supervision, losses=tuple(LOSSES), strip=None):
             else name
             for name in losses
         },
-        strip=strip,
+        block_rows=block_rows,
     )
     with torch.no_grad():
         for p in model.parameters():
@@ -180,7 +149,7 @@ def run(model, batch):
     module = getattr(model, 'module', model)
     losses = model(*batch, mode='loss')
     sum(value for name, value in losses.items() if 'loss' in name).backward()
-    # What nobody reads has a gradient of 0 in strips, and none in the matrix.
+    # What nobody reads has a gradient of 0 in blocks, and none in the matrix.
     grads = {n: p.grad for n, p in module.named_parameters() if p.grad is not None and p.grad.any()}
     steps = {name: x.clone() for name, x in module.named_buffers() if 'step' in name}
     return {name: value.detach() for name, value in losses.items()}, grads, steps
@@ -193,44 +162,26 @@ def same(found, expected):
             torch.testing.assert_close(mine[name], x, rtol=1e-11, atol=1e-12, msg=name)
 
 
-@pytest.mark.parametrize('strip', [1, 4, 100])
+@pytest.mark.parametrize('rows', [1, 4, 100])
 @pytest.mark.parametrize('supervision', SUPERVISIONS)
-def test_strips_equal_the_matrix(supervision, strip):
+def test_blocks_equal_the_matrix(supervision, rows):
     expected = run(make_model(supervision), make_batch())
-    model = make_model(supervision, strip=strip)
+    model = make_model(supervision, block_rows=rows)
     assert whole_needed(model) == ''
     same(run(model, make_batch()), expected)
     assert all(g.abs().max() > 0 for n, g in expected[1].items() if n.startswith('encoder'))
 
 
-@pytest.mark.parametrize('negatives', ['hardest', 'all'])
-def test_positives_that_a_supervision_finds(negatives):
-    loss = RelevantRankingLoss(threshold=None, negatives=negatives)
-    whole, strips = (make_model('relevance', (loss,), strip) for strip in (None, 3))
-    assert whole_needed(strips) == ''
-    expected = run(whole, make_batch())
-    assert expected[0]['loss_loss'] > 0
-    same(run(strips, make_batch()), expected)
-
-
 def test_a_batch_without_a_pair_and_one_stage_only():
     lonely = make_batch(videos=slice(0, 4), texts=slice(10, 11))
-    same(run(make_model('dvtr', strip=2), lonely), run(make_model('dvtr'), copy.deepcopy(lonely)))
+    same(
+        run(make_model('dvtr', block_rows=2), lonely),
+        run(make_model('dvtr'), copy.deepcopy(lonely)),
+    )
     for stage in ('uncertainty', 'retrieval'):
-        found, expected = make_model('dvtr', strip=4), make_model('dvtr')
+        found, expected = make_model('dvtr', block_rows=4), make_model('dvtr')
         found.stage = expected.stage = stage
         same(run(found, make_batch()), run(expected, make_batch()))
-
-
-def test_a_part_that_sums_up_in_float64_leaves_the_others_alone():
-    """Strips have the dtypes of the whole matrix."""
-    inputs, samples = make_batch()
-    inputs = {k: v.float() if v.is_floating_point() else v for k, v in inputs.items()}
-    found, expected = (
-        make_model('several', strip=strip).float()(inputs, samples, mode='loss')
-        for strip in (2, None)
-    )
-    assert {k: v.dtype for k, v in found.items()} == {k: v.dtype for k, v in expected.items()}
 
 
 SPLITS = [
@@ -246,7 +197,7 @@ def worker(rank, folder):
     try:
         results = {}
         for name in SUPERVISIONS:
-            model = make_model(name, strip=2)
+            model = make_model(name, block_rows=2)
             model = DistributedDataParallel(model, find_unused_parameters=True)
             results[name] = run(model, make_batch(*SPLITS[rank]))
         torch.save(results, f'{folder}/rank{rank}.pt')
@@ -265,7 +216,7 @@ def test_four_processes_equal_one(tmp_path):
 
 
 class Squared(ContrastiveLoss):
-    """Another dense form without a strip of its own."""
+    """Another dense form without blocks of its own."""
 
     def compute(self, scores, target, temperature):
         return super().compute(scores.square(), target, temperature)
@@ -276,13 +227,6 @@ class Tripled(ContrastiveLoss):
 
     def forward(self, matrices, target, temperature):
         return 3 * super().forward(matrices, target, temperature)
-
-
-class Shifted(NormalizedContrastiveLoss):
-    """Other biases."""
-
-    def normalise(self, scores, positives, temperature):
-        return scores + scores.mean(0).detach()
 
 
 class Doubled(DVTRSupervision):
@@ -296,23 +240,16 @@ class Doubled(DVTRSupervision):
 @pytest.mark.parametrize(
     'model, reason',
     [
-        (
-            lambda s: make_model('none', (RankingLoss(negatives='random'),), s),
-            "RankingLoss: negatives='random' draws",
-        ),
-        (lambda s: make_model('none', (Squared(),), s), 'Squared: it has no strip'),
-        (lambda s: make_model('none', (Tripled(),), s), 'Tripled: it has no strip'),
-        (lambda s: make_model('none', (Shifted(),), s), 'Shifted: it has no strip'),
-        (lambda s: make_model(Doubled(), ('pooled',), s), 'Doubled: it has no strip'),
+        (lambda s: make_model('none', ('pooled', RankingLoss()), s), 'RankingLoss: it has no'),
+        (lambda s: make_model('none', (Squared(),), s), 'Squared: it has no blocks'),
+        (lambda s: make_model('none', (Tripled(),), s), 'Tripled: it has no blocks'),
+        (lambda s: make_model(Doubled(), ('pooled',), s), 'Doubled: it has no blocks'),
+        (lambda s: make_model(ImplicationSupervision(), ('own',), s), 'ImplicationSupervision: it'),
         (
             lambda s: make_model(
                 RelevanceSupervision(negatives_below=None, quantile=0.9), ('own',), s
             ),
             'RelevanceSupervision: a quantile',
-        ),
-        (
-            lambda s: make_model(OracleSupervision(treat='positive'), ('own',), s),
-            'OracleSupervision: it adds positives',
         ),
         (
             lambda s: make_model('none', (NormalizedContrastiveLoss(differentiable=True),), s),
@@ -326,16 +263,44 @@ def test_what_needs_the_matrix_gets_it_and_the_log_says_why(model, reason, monke
     made = model(3)
     same(run(made, make_batch()), run(model(None), make_batch()))
     made(*make_batch(), mode='loss')
-    assert len(said) == 1 and said[0].startswith(f'strip=3 has no effect: {reason}')
+    what, size = said[0].split(': ', 1)[0], f'([{T}, {V}] scores, 0.0 GB a matrix)'
+    assert len(said) == 1 and what.startswith('block_rows=3 has no effect')
+    assert reason.split(':')[0] in said[0] and reason.split(': ')[1] in said[0]
+    assert said[0].endswith(size)
 
 
-def test_a_strip_of_nothing():
-    with pytest.raises(ValueError, match='strip must be at least 1, not 0'):
-        make_model('none', strip=0)
+def test_a_large_matrix_is_told_of_once(monkeypatch):
+    said = []
+    monkeypatch.setattr('mmvtr.models.retriever.print_log', lambda text, *rest: said.append(text))
+    monkeypatch.setattr('mmvtr.models.retriever.LARGE', T * V)
+    for losses, rows, reason in (
+        (('pooled',), None, 'block_rows is not set'),
+        ((RankingLoss(),), None, 'RankingLoss makes the whole matrix: it has no blocks'),
+        (('pooled',), 3, None),
+    ):
+        model = make_model('none', losses, rows)
+        for _ in range(2):
+            model(*make_batch(), mode='loss')
+        expected = [] if reason is None else [f'{reason} ([{T}, {V}] scores, 0.0 GB a matrix)']
+        assert said == expected
+        said.clear()
+
+
+def test_a_block_of_nothing():
+    with pytest.raises(ValueError, match='block_rows must be at least 1, not 0'):
+        make_model('none', block_rows=0)
+
+
+def test_the_old_name():
+    with pytest.warns(FutureWarning, match='strip is block_rows now'):
+        model = VideoTextRetriever(
+            encoder=Linear(), similarity=CosineSimilarity(), losses={}, strip=7
+        )
+    assert model.block_rows == 7
 
 
 class Stretched(CosineSimilarity):
-    """Another dense form; strips are made of it."""
+    """Another dense form; blocks are made of it."""
 
     def forward(self, texts, videos):
         return {name: 2 * x for name, x in super().forward(texts, videos).items()}
@@ -351,29 +316,20 @@ class Rough(CosineSimilarity):
 @pytest.mark.parametrize('kind, within', [(Stretched, 1e-12), (Rough, 1e-5)])
 def test_similarities_of_ones_own(kind, within):
     found = []
-    for strip in (2, None):
-        model = make_model('none', strip=strip)
+    for rows in (2, None):
+        model = make_model('none', block_rows=rows)
         model.similarity = kind(levels=('global', 'aligned'), weights=(0.3, 0.7))
         found.append(model(*make_batch(), mode='loss'))
     for name, loss in found[1].items():
         torch.testing.assert_close(found[0][name], loss, rtol=within, atol=within, msg=name)
 
 
-class Halves(nn.Module):
+class Halves(BlockSupervision):
     """A supervision without figures, whose weights are wider than the scores."""
 
-    def forward(self, texts, videos, target):
-        return self.strip(None, slice(None), target)[0], {}
-
-    def begin(self, texts, videos, pairs):
-        return None
-
-    def strip(self, begun, rows, target):
+    def block(self, begun, rows, target):
         weights = torch.full(target.positives.shape, 0.5, dtype=torch.float64)
         return target._replace(weights=weights), {}
-
-    def finish(self, begun, sums):
-        return {}
 
 
 def floats(batch):
@@ -395,8 +351,8 @@ def test_a_supervision_without_figures_and_with_wide_weights():
 
 def test_sums_over_a_batch_are_no_matter_of_autocast():
     batch, found = floats(make_batch()), []
-    for strip in (2, None):
-        model = make_model('literal', ('pooled',), strip).float()
+    for rows in (2, None):
+        model = make_model('dvtr', ('pooled',), rows).float()
         with torch.autocast('cpu', torch.bfloat16):
             found.append(model(*batch, mode='loss'))
     for name, value in found[1].items():
@@ -447,8 +403,8 @@ def test_memory_grows_with_the_batch_only():
     samples = dict(text_idx=index, video_idx=index, text_videos=index[:, None])
     samples.update(text_ids=['t'] * size, video_ids=['v'] * size)
 
-    def peak(strip):
-        model.strip = strip
+    def peak(rows):
+        model.block_rows = rows
         with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
             run(model, (dict(inputs, **masks), samples))
         events = [e for e in record.profiler.kineto_results.events() if e.name() == '[memory]']
@@ -456,15 +412,5 @@ def test_memory_grows_with_the_batch_only():
         return int(held.cumsum(0).max())
 
     peak(64)  # gradients are there
-    whole, strips = peak(None), peak(32)
-    assert strips < 0.1 * whole, f'{strips / 2**20:.1f} of {whole / 2**20:.1f} MiB'
-
-
-def test_what_begins_in_an_object_is_refused():
-    class Hidden(DVTRSupervision):
-        def begin(self, texts, videos, pairs):
-            super().begin(texts, videos, pairs)
-            return object()
-
-    with pytest.raises(TypeError, match='nested tuples and dicts of tensors, not a object'):
-        make_model(Hidden(), ('pooled',), 3)(*make_batch(), mode='loss')
+    whole, blocks = peak(None), peak(32)
+    assert blocks < 0.1 * whole, f'{blocks / 2**20:.1f} of {whole / 2**20:.1f} MiB'
