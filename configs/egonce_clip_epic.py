@@ -25,3 +25,4 @@ model = dict(
     temperature=dict(_delete_=True, type='Temperature', init=0.05),
 )
 default_hooks = dict(checkpoint=dict(save_best='relevance/avg_nDCG'))
+presets = None  # those are of other papers

@@ -122,7 +122,9 @@ def load_config(
         path: the file, or the name of one of the package's own (:func:`named_config`).
         options: changes, ``{'model.width': 8}``.  A name that the config's ``shortcuts`` knows
             stands for all keys that are listed there, and ``NAME.more`` for ``more`` of each of
-            them.  A :class:`~mmvtr.values.Written` is read by the type of its key (:func:`typed`).
+            them.  ``NAME=VALUE`` of its ``presets`` stands for all keys with values that are
+            listed there; keys that are given beside it win.  A :class:`~mmvtr.values.Written` is
+            read by the type of its key (:func:`typed`).
         work_dir: default: the config's own, else ``work_dirs/<stem of path>``.
 
     Raises:
@@ -188,10 +190,32 @@ def typed(cfg: Config, key: str, value: Any) -> Any:
 
 def _merge(cfg: Config, options: dict[str, Any]) -> None:
     """Put options into a config, the types of components first: they say what others are to be."""
-    unfolded = _unfold(options, cfg.get('shortcuts', {}))
+    presets = cfg.get('presets') or {}
+    others = {name: options[name] for name in options if name.partition('.')[0] not in presets}
+    unfolded = {**_preset(presets, options), **_unfold(others, cfg.get('shortcuts', {}))}
     place = dict(_delete_=0, type=1)
     for key in sorted(unfolded, key=lambda key: place.get(key.rpartition('.')[2], 2)):
         cfg.merge_from_dict({key: typed(cfg, key, unfolded[key])})
+
+
+def _preset(
+    presets: dict[str, dict[str, dict[str, Any]]], options: dict[str, Any]
+) -> dict[str, Any]:
+    """Keys and values that the options among ``presets`` stand for.
+
+    Raises:
+        OptionError: a value that its preset does not have, or a key below one.
+    """
+    found: dict[str, Any] = {}
+    for key, value in options.items():
+        name, below, _ = key.partition('.')
+        if name not in presets:
+            continue
+        if below or value not in presets[name]:
+            known = ' or '.join(f'{name}={one}' for one in presets[name])
+            raise OptionError(f'{key}: {known} expected, got {f"{key}={value}"[:80]!r}')
+        found.update(presets[name][value])
+    return found
 
 
 def _file_or_name(path: str) -> Path:

@@ -13,6 +13,7 @@ from mmvtr.utils import (
     load_config,
     register_all_modules,
 )
+from mmvtr.values import Written
 
 LOADERS = """
 train_dataloader = dict(num_workers=2, persistent_workers=True, prefetch_factor=2)
@@ -59,6 +60,24 @@ def test_a_shortcut_reaches_into_what_it_stands_for(tmp_path):
     assert 'columns' not in cfg
     with pytest.raises(SystemExit, match='one.columns.video is set twice'):
         load_config(str(path), {'columns.video': 'b', 'one.columns.video': 'b'})
+
+
+def test_a_preset_stands_for_keys_with_their_values(tmp_path):
+    path = tmp_path / 'some.py'
+    path.write_text(
+        "presets = dict(size=dict(small={'model.width': 2, 'model.rate': None}))\n"
+        'model = dict(width=4, rate=dict(lr=0.1))\n'
+    )
+    assert load_config(str(path)).model == dict(width=4, rate=dict(lr=0.1))
+    for given in ('small', Written('small')):
+        cfg = load_config(str(path), {'size': given})
+        assert cfg.model == dict(width=2, rate=None) and 'size' not in cfg
+        assert Config.fromstring(cfg.pretty_text, '.py').model == cfg.model
+    for options in ({'size': 'small', 'model.width': 3}, {'model.width': 3, 'size': 'small'}):
+        assert load_config(str(path), options).model == dict(width=3, rate=None)
+    for options in ({'size': 'large'}, {'size.small': 1}):
+        with pytest.raises(SystemExit, match='size=small expected, got'):
+            load_config(str(path), options)
 
 
 def test_work_dir(config):

@@ -39,7 +39,7 @@ from mmvtr.registry import Registry as OurRegistry
 KNOWN = frozenset(inspect.signature(Runner.__init__).parameters) - {'self', 'cfg'} | {
     'activation_checkpointing', 'compile', 'custom_imports', 'custom_keys',
     'efficient_conv_bn_eval', 'find_unused_parameters', 'fit_warmup', 'load_from_prefixes',
-    'model_wrapper_cfg', 'shortcuts', 'sync_bn',
+    'model_wrapper_cfg', 'presets', 'shortcuts', 'sync_bn',
 }  # fmt: skip
 
 #: How alike two names are if one is taken for a slip of the other.
@@ -115,16 +115,16 @@ def key_faults(cfg: Config, options: Iterable[str] = ()) -> Iterator[str]:
 
     Args:
         cfg: the merged config.
-        options: keys of ``--cfg-options``, ``shortcuts`` among them.
+        options: keys of ``--cfg-options``, ``presets`` and ``shortcuts`` among them.
     """
-    own = {*(cfg.get('custom_keys') or ()), *(cfg.get('shortcuts') or ())}
+    own = {name for key in ('custom_keys', 'presets', 'shortcuts') for name in cfg.get(key) or ()}
     uses = _uses(cfg.text or '')
     free = KNOWN | own
     given = list(dict.fromkeys(key.partition('.')[0] for key in options))
     for key in given:
         if key in free or key.startswith('_'):
             continue
-        if key not in uses:
+        if key not in uses or not _is_set(key, cfg.text or ''):
             yield f'{key}: nothing reads this key{nearest(key, KNOWN)} ({_OWN})'
         elif uses[key] > 1:
             yield (
@@ -139,6 +139,11 @@ def key_faults(cfg: Config, options: Iterable[str] = ()) -> Iterator[str]:
 
 
 _OWN = 'a key of your own goes into the list custom_keys of the config'
+
+
+def _is_set(key: str, text: str) -> bool:
+    """Whether a config's code gives a value to a top-level key, in Python, YAML or JSON."""
+    return bool(re.search(rf'^(?:{key}\s*[=:]|\s*"{key}"\s*:)', text, re.MULTILINE))
 
 
 def _uses(text: str) -> dict[str, int]:

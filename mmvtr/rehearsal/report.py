@@ -15,8 +15,11 @@ from mmvtr.rehearsal.simulated_model import NARROW
 
 
 def fingerprint(cfg: Config) -> str:
-    """Of a config's content; whether our names have our scope is no part of it."""
-    content = json.dumps(without_scopes(cfg.to_dict()), sort_keys=True, default=str)
+    """Of a config's content; whether our names have our scope is no part of it, nor are presets,
+    which change nothing until they are asked for."""
+    content = without_scopes(cfg.to_dict())
+    content.pop('presets', None)
+    content = json.dumps(content, sort_keys=True, default=str)
     return hashlib.sha256(content.encode()).hexdigest()[:12]
 
 

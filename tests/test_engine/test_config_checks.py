@@ -36,6 +36,12 @@ def test_every_top_level_key_of_the_runner_is_known():
     assert not {'self', 'cfg', 'modle'} & KNOWN
 
 
+def test_a_preset_is_known_where_there_is_one():
+    path = str(FOLDER / 'dvtr_c2v_msrvtt.py')
+    assert not list(key_faults(load_config(path, {'optimizer': 'paper'}), ['optimizer']))
+    assert 'nothing reads this key' in refused('optimizer', 'paper')  # a word of it, no key
+
+
 def refused(key, value=1, path=PLANTED):
     """What is said of one option."""
     cfg = load_config(path, {key: value})

@@ -4,6 +4,7 @@ import csv
 import json
 
 import pytest
+import torch
 
 from children import ROOT, run_tool
 
@@ -118,6 +119,39 @@ def test_from_stored_frames(tmp_path, write_video):
         options += [f'{step}.type=LoadFrames', f'{step}.path=frames']
     code, printed = run_tool(tmp_path, 'train.py', 'tiny.py', '--cfg-options', *options)
     assert code == 0 and 'results on test' in printed, printed
+
+
+@pytest.mark.parametrize(
+    ('asked', 'kind', 'values'),
+    [
+        ('paper', 'Adam', dict(betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0)),
+        ('code', 'BertAdam', dict(betas=(0.9, 0.98), eps=1e-6, max_grad_norm=1.0)),
+    ],
+)
+def test_twenty_steps_with_another_optimizer(tmp_path, write_video, asked, kind, values):
+    """The checkpoint holds what has trained, and the protocol line names it."""
+    train = [f'video{i}' for i in range(4)]
+    videos = [dict(video_id=v, split='train') for v in (*train, *TEST)]
+    sentences = [
+        dict(caption=f'a {i}', video_id=v['video_id'], sen_id=i) for i, v in enumerate(videos)
+    ]
+    pairs = [
+        dict(key=f'ret{i}', vid_key='m', video_id=v, sentence=f'b {i}') for i, v in enumerate(TEST)
+    ]
+    write(tmp_path, videos, sentences, train, pairs, write_video)
+    batch = ['train_dataloader.batch_size=2', 'auto_scale_lr.base_batch_size=2']
+    code, printed = run(
+        tmp_path, *batch, 'train_cfg.max_epochs=10', 'train_cfg.val_interval=10',
+        f'optimizer={asked}',
+    )  # fmt: skip
+    assert code == 0 and f'optimizer {kind}, lr 0.0001' in ' '.join(printed.split()), printed
+    saved = torch.load(tmp_path / 'work_dirs/tiny/epoch_10.pth', weights_only=False)
+    groups = saved['optimizer']['param_groups']
+    assert saved['meta']['iter'] == 20
+    for key, value in values.items():
+        assert {group[key] for group in groups} == {value}
+    decayed = {group['weight_decay'] for group in groups}
+    assert decayed == ({0.0} if asked == 'paper' else {0.0, 0.2})
 
 
 def test_official_files_cut_down(tmp_path, shared, write_video):
