@@ -211,10 +211,12 @@ def groups(name, root, **options):
 @pytest.mark.parametrize(
     'name, folder, sizes',
     [
-        ('causal_hgr_msrvtt', 'MSRVTT', [5950, 3050]),
-        ('causal_mmt_msrvtt', 'MSRVTT', [5950, 3050]),
         ('causal_hgr_youcook2', 'YouCook2', [8000, 2337]),
         ('causal_hgr_msrvtt_full', 'MSRVTT', [4305, 2208]),
+        *(
+            pytest.param(name, 'MSRVTT', [5950, 3050], marks=pytest.mark.nightly)
+            for name in ('causal_hgr_msrvtt', 'causal_mmt_msrvtt')
+        ),
     ],
 )
 def test_the_papers_parts(name, folder, sizes, shared):

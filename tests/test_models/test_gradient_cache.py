@@ -274,6 +274,7 @@ def test_members_take_it_from_the_whole():
     torch.testing.assert_close(nested(**batch, mode='loss'), losses)
 
 
+@pytest.mark.nightly
 def test_peak_memory_falls_with_the_part():
     torch.manual_seed(0)
     cfg = Config.fromfile(CONFIGS / 'dvtr_c2v_planted.py')

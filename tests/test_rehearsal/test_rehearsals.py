@@ -39,18 +39,17 @@ from mmvtr.utils import load_config
 ROOT = Path(__file__).parents[2]
 TINY = Size(width=16, batch=4, frames=8, layers=1)
 FAMILIES = (
-    *('dvtr_c2v_msrvtt', 'dvtr_c2v_msrvtt_bert', 'ncl_clip4clip_msvd', 'uatvr_vitb16_msrvtt'),
-    *('ncl_ssb_msrvtt', 'arl_tvr_i3d', 'gmmformer_tvr_i3d', 'mssl_charades_i3d'),
-    *('causal_ranp_hgr_epic', 'hgr_epic_rmvone', 'mmt_msrvtt', 'egonce_clip_epic_scene'),
-    *('egovlp_mm_clip_epic', 'own_clip4clip', 'own_dvtr_c2v', 'own_clip4clip_features'),
+    *('dvtr_c2v_msrvtt', 'ncl_clip4clip_msvd', 'uatvr_vitb16_msrvtt', 'arl_tvr_i3d'),
+    *('causal_ranp_hgr_epic', 'own_dvtr_c2v', 'own_clip4clip_features', 'dvtr_hit_msvd'),
     *(
-        'dvtr_hit_msvd',
-        'dvtr_ce_msrvtt_full',
-        'cmgsd_ce_msrvtt_full',
-        'teachtext_ce_msrvtt_full',
-        'moee_msrvtt_full',
+        pytest.param(name, marks=pytest.mark.nightly)
+        for name in (
+            *('dvtr_c2v_msrvtt_bert', 'ncl_ssb_msrvtt', 'gmmformer_tvr_i3d', 'mssl_charades_i3d'),
+            *('hgr_epic_rmvone', 'mmt_msrvtt', 'egonce_clip_epic_scene', 'egovlp_mm_clip_epic'),
+            *('own_clip4clip', 'dvtr_ce_msrvtt_full', 'cmgsd_ce_msrvtt_full'),
+            *('teachtext_ce_msrvtt_full', 'moee_msrvtt_full', 'causal_taco_youcook2'),
+        )
     ),
-    'causal_taco_youcook2',
 )
 
 

@@ -153,6 +153,7 @@ def test_table_of_each_branch(run, root):
             assert shares == pytest.approx(expected, abs=6e-3)
 
 
+@pytest.mark.nightly
 def test_frames_of_ambiguous_videos(run, monkeypatch):
     """ARL Fig. 5 by the tool of all figures, which asks this one."""
     _, out, _ = run()
@@ -208,6 +209,7 @@ def test_pictures(run):
     assert 0 < len(videos) <= 7
 
 
+@pytest.mark.nightly
 def test_some_videos_with_all_their_texts(run):
     printed, _, _ = run('--videos', '7')
     counts = [numbers(printed, kind)[0] for kind in ('paired', 'unpaired, true', 'unpaired, false')]

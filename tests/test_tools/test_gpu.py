@@ -18,6 +18,7 @@ def tool(monkeypatch):
     return importlib.import_module('gpu')
 
 
+@pytest.mark.nightly
 def test_the_whole_tool(tmp_path):
     done = subprocess.run(
         [sys.executable, ROOT / 'tools/benchmark/gpu.py', '--device', 'cpu', '--smoke'],

@@ -156,6 +156,7 @@ def test_two_processes_on_a_cpu(tmp_path):
     assert 'Epoch(train) [1][4/4]' in printed
 
 
+@pytest.mark.nightly
 def test_another_number_of_processes_is_said(tmp_path):
     toy.write_config(tmp_path)
     code, printed = on_two_processes(tmp_path, '--cfg-options', 'train_cfg.max_epochs=1')
@@ -178,6 +179,7 @@ def test_two_processes_are_refused_together(tmp_path):
         assert [path.name for path in work.iterdir()] == ['.lock']
 
 
+@pytest.mark.nightly
 def test_two_processes_need_the_batch_that_the_rate_is_for(tmp_path):
     toy.write_config(tmp_path, 'auto_scale_lr = dict(base_batch_size=4)\n')
     code, printed = on_two_processes(tmp_path)

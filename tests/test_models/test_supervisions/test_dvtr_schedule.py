@@ -66,6 +66,7 @@ def train(cfg, supervision):
         scheduler.step()
 
 
+@pytest.mark.nightly
 def test_true_negatives_keep_their_weight(caplog):
     """DVTR Fig. 4: over 95 % of negatives have an uncertainty over .9.
 

@@ -47,7 +47,13 @@ def load(video, model='r3d_18', **options):
     return LoadClips(model, **options).transform(dict(video_id='a', path=video))['clips']
 
 
-@pytest.mark.parametrize('name', KINDS)
+@pytest.mark.parametrize(
+    'name',
+    [
+        *('r3d_18', 's3d'),
+        *(pytest.param(x, marks=pytest.mark.nightly) for x in ('mvit_v2_s', 'swin3d_t')),
+    ],
+)
 @torch.no_grad()
 def test_windows_and_vectors_are_torchvisions(video, name):
     width, frames, rate, fewest = KINDS[name]
