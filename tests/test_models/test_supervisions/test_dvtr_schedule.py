@@ -2,6 +2,7 @@
 
 import logging
 
+import pytest
 import torch
 import torch.nn.functional as F
 from mmengine.config import Config
