@@ -22,13 +22,18 @@ MODULES: dict[str, str] = {
 FUNCTIONS: dict[str, str] = {}
 #: Registered component -> its name now.
 COMPONENTS: dict[str, str] = {}
+#: Attribute of :class:`~mmvtr.models.target.Target` -> where it is now.
+SLOTS: dict[str, str] = {
+    **{name: f'known.{name}' for name in ('relevance', 'overlap', 'agreement', 'truth')},
+    **{name: f'beside.{name}' for name in ('relevant', 'teacher', 'hinges', 'draws')},
+}
 
 
 def name_now(table: dict[str, str], name: str) -> str:
     """The name that an old one has now, with a warning; one that is not old as it is.
 
     Args:
-        table: :data:`FUNCTIONS` or :data:`COMPONENTS`.
+        table: :data:`FUNCTIONS`, :data:`COMPONENTS` or :data:`SLOTS`.
         name: as somebody wrote it.
     """
     if name not in table:

@@ -15,7 +15,7 @@ from mmvtr.engine.evaluation import Evaluation, to_device
 from mmvtr.engine.film_strip import film_strip
 from mmvtr.engine.moments import annotated, matches_of
 from mmvtr.functional.class_relevance import class_overlap, class_relevance
-from mmvtr.models.target import Target, judges, pushed
+from mmvtr.models.target import Annotation, Target, judges, pushed
 from mmvtr.structures import take
 from mmvtr.visualization import (
     SheetItem,
@@ -318,7 +318,7 @@ def annotated_block(scene: Scene, rows: Sequence[int], columns: Sequence[int]) -
         {kind: class_table(records, kind).to(device) for kind in sorted(records[0]['classes'])}
         for records in (texts, videos)
     ]
-    return Target(positives, relevance=class_relevance(*tables), overlap=class_overlap(*tables))
+    return Target(positives, known=Annotation(class_relevance(*tables), class_overlap(*tables)))
 
 
 def additive(scene: Scene) -> tuple[Optional[str], Optional[Tensor]]:

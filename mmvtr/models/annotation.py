@@ -14,7 +14,7 @@ from torch import Tensor
 from mmvtr.dist import gather_padded, gather_rows
 from mmvtr.functional.class_relevance import class_overlap, class_relevance
 from mmvtr.models.pairs import Pairs
-from mmvtr.models.target import Target
+from mmvtr.models.target import Annotation, Target
 
 
 def annotated_target(data_samples: dict[str, Any], device: torch.device) -> Target:
@@ -23,10 +23,10 @@ def annotated_target(data_samples: dict[str, Any], device: torch.device) -> Targ
     Relevance and overlap where the dataset has classes, agreement where it has that, truth where it
     is an oracle's.
     """
-    return Annotation(data_samples, device).target()
+    return JointIds(data_samples, device).target()
 
 
-class Annotation:
+class JointIds:
     """Ids and classes of the joint batch, gathered once; gives the target of any of its texts.
 
     Args:
@@ -62,10 +62,11 @@ class Annotation:
 
     def target(self, rows: slice = slice(None)) -> Target:
         """What the annotation says of some texts (all) against all videos."""
-        known = {
+        matches = {
             field: _matches(videos[rows], self._video_idx)
             for field, videos in self._videos_of.items()
         }
+        positives, known = matches.pop('positives'), dict[str, Tensor](matches)
         if self._agreement is not None:
             texts, videos = self._agreement
             with torch.autocast(videos.device.type, enabled=False):  # a sum of both signs cancels
@@ -75,7 +76,7 @@ class Annotation:
             some = {kind: sets[rows] for kind, sets in texts.items()}
             known['relevance'] = class_relevance(some, videos)
             known['overlap'] = class_overlap(some, videos)
-        return Target(**known)
+        return Target(positives, known=Annotation(**known))
 
     @property
     def ids(self) -> tuple[Tensor, Tensor]:

@@ -97,7 +97,7 @@ def losses_in_blocks(
     Args:
         model: a retriever for which :func:`whole_needed` is ''.
         texts, videos: levels of the joint batch.
-        known: its :class:`~mmvtr.models.annotation.Annotation`.
+        known: its :class:`~mmvtr.models.annotation.JointIds`.
         rows: texts a block, at most.
         retrieval: with the losses, not with the supervision alone.
     """

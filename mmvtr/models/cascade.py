@@ -9,7 +9,7 @@ from torch import Tensor
 
 from mmvtr.dist import gather_rows, rank, world_size
 from mmvtr.functional.token_contrast import hard_negatives
-from mmvtr.models.annotation import Annotation
+from mmvtr.models.annotation import JointIds
 from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.target import LocalBatch, Target
 from mmvtr.registry import MODELS
@@ -59,7 +59,7 @@ class CascadeRetriever(VideoTextRetriever):
         texts: Levels,
         videos: Levels,
         target: Target | dict[str, Target],
-        known: Annotation,
+        known: JointIds,
         own: LocalBatch,
     ) -> tuple[dict[str, Tensor], dict[str, Target]]:
         """The first stage's matrices and ``'fusion'``, and a target for each."""

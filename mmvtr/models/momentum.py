@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from mmvtr.dist import gather_levels
-from mmvtr.models.annotation import Annotation
+from mmvtr.models.annotation import JointIds
 from mmvtr.models.bank import GAUSSIAN, NOBODY, MemoryBank
 from mmvtr.models.retriever import VideoTextRetriever, text_levels, video_levels
 from mmvtr.models.target import LocalBatch, Target
@@ -149,7 +149,7 @@ class MomentumRetriever(VideoTextRetriever):
         texts: Levels,
         videos: Levels,
         target: Target | dict[str, Target],
-        known: Annotation,
+        known: JointIds,
         own: LocalBatch,
     ) -> tuple[dict[str, Tensor], dict[str, Target]]:
         """Wide matrices and a target for each; the keys enter the banks."""
@@ -255,7 +255,7 @@ def _start_keys_of_a_part(model: MomentumRetriever, keys: Any) -> None:
         model.start_keys()
 
 
-def _owners(known: Annotation) -> tuple[Tensor, Tensor]:
+def _owners(known: JointIds) -> tuple[Tensor, Tensor]:
     """The training video of each text, int64 [T], and of each column, int64 [V].
 
     Raises:

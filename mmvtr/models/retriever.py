@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from mmvtr.dist import gather_levels
 from mmvtr.functional.gaussian import geometric_sigma
-from mmvtr.models.annotation import Annotation, own_match
+from mmvtr.models.annotation import JointIds, own_match
 from mmvtr.models.blocks import losses_in_blocks, whole_needed
 from mmvtr.models.gradient_cache import each_once, encode_in_parts
 from mmvtr.models.layers.pooling import empty_levels
@@ -196,7 +196,7 @@ class VideoTextRetriever(BaseModel):
             for side in (own_texts, own_videos)
         )
         device = next(iter(texts.values())).mean.device
-        known = Annotation(data_samples, device)
+        known = JointIds(data_samples, device)
         self._show(texts, videos, data_samples)
         if hasattr(self.supervision, 'own_levels'):
             further = self.supervision.own_levels(inputs, data_samples, device)
@@ -221,7 +221,7 @@ class VideoTextRetriever(BaseModel):
         return losses
 
     def _losses_of_matrix(
-        self, texts: Levels, videos: Levels, known: Annotation, own: LocalBatch
+        self, texts: Levels, videos: Levels, known: JointIds, own: LocalBatch
     ) -> dict[str, Tensor]:
         """Losses of supervision, losses and objectives from whole matrices of the joint batch."""
         annotated = known.target()
@@ -245,7 +245,7 @@ class VideoTextRetriever(BaseModel):
         texts: Levels,
         videos: Levels,
         target: Target | dict[str, Target],
-        known: Annotation,
+        known: JointIds,
         own: LocalBatch,
     ) -> tuple[dict[str, Tensor], Target | dict[str, Target]]:
         """What the losses read: matrices by name, and their target (or one a matrix)."""

@@ -155,11 +155,12 @@ class SeveralSupervisions(nn.Module):
             **dict.fromkeys(('positives', 'ambiguous', 'relevant'), joined),
         )
         filled: dict[str, Any] = {}
-        for slot in Target._fields:
+        before, after = _slots(target), {name: _slots(one) for name, one in made.items()}
+        for slot in dict.fromkeys(slot for slots in after.values() for slot in slots):
             values = {
-                name: getattr(one, slot)
-                for name, one in made.items()
-                if getattr(one, slot) is not getattr(target, slot)
+                name: slots[slot]
+                for name, slots in after.items()
+                if slot in slots and slots[slot] is not before.get(slot)
             }
             if len(values) > 1 and slot not in rules:
                 raise ValueError(
@@ -175,4 +176,11 @@ class SeveralSupervisions(nn.Module):
                 "relevant entries are no negatives, which spared_by='all' may make them: "
                 "take 'any', or leave the RelevanceSupervision out"
             )
-        return target._replace(**filled)
+        beside = {slot: filled.pop(slot) for slot in [*filled] if slot not in Target._fields}
+        return target._replace(**filled).put(**beside)
+
+
+def _slots(target: Target) -> dict[str, Any]:
+    """All that supervisions fill, and what lies beside, by name."""
+    slots = target._asdict()
+    return {**slots.pop('beside'), **slots}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Mapping, NamedTuple, Optional
+from typing import Any, Mapping, NamedTuple, Optional
 
 import torch
 from torch import Tensor, nn
 
+from mmvtr.moved import SLOTS, name_now
 from mmvtr.structures import Levels
 
 #: Who reads a slot that few losses do.
@@ -31,6 +32,25 @@ class Hinge(NamedTuple):
     margins: Tensor
 
 
+class Annotation(NamedTuple):
+    """What a dataset knows of the T x V pairs of a batch, beside who belongs to whom.
+
+    Attributes:
+        relevance: float [T, V] in [0, 1] or None, how much the verbs and nouns of text and video
+            have in common; None where the dataset has no classes.
+        overlap: bool [T, V] or None, whether they share a class of every kind (a verb and a noun).
+        agreement: float [T, V] or None, how well the text goes with the captions of the video, in
+            standard deviations; None where the dataset does not say.
+        truth: bool [T, V] or None, whether the text truly holds for the video; known to oracles on
+            planted data only, never for a method.
+    """
+
+    relevance: Optional[Tensor] = None
+    overlap: Optional[Tensor] = None
+    agreement: Optional[Tensor] = None
+    truth: Optional[Tensor] = None
+
+
 class Target(NamedTuple):
     """What supervision says of a T x V matrix.
 
@@ -40,36 +60,34 @@ class Target(NamedTuple):
         margins: float [T, V] or None, margin of each pair of a ranking loss.
         ambiguous: bool [T, V] or None, which unannotated entries are neither match nor negative
             (ARL); None while nobody has looked for them (warm-up).
-        relevance: float [T, V] in [0, 1] or None, how much the verbs and nouns of text and video
-            have in common; None where the dataset has no classes.
-        overlap: bool [T, V] or None, whether they share a class of every kind (a verb and a noun).
-        agreement: float [T, V] or None, how well the text goes with the captions of the video, in
-            standard deviations; None where the dataset does not say.
-        truth: bool [T, V] or None, whether the text truly holds for the video; known to oracles on
-            planted data only, never for a method.
-        relevant: bool [T, V] or None, which unannotated entries a RelevanceSupervision has found
-            relevant enough to be no negatives.
-        teacher: float [T, V] or None, the scores of teachers that the model's are to follow.
-        hinges: several of them for each pair of a ranking loss (CMGSD), or None.
         counts: float [T] >= 0 or None, how much each text counts in the mean of a contrastive loss
             over texts (t2v); None: all alike.
-        draws: float [T] and [V] in [0, 1), or None: a number for each text and each video, by which
-            a loss can choose some of them whatever their order in the batch (DL-DKD++).
+        known: what the dataset knows of the pairs.
+        beside: what one supervision leaves for one loss, by name: ``relevant`` (bool [T, V], which
+            unannotated entries RAN has found relevant), ``teacher`` (float [T, V], scores that the
+            model's are to follow), ``hinges`` (several :class:`Hinge` of each pair, CMGSD),
+            ``draws`` (float [T] and [V] in [0, 1), by which a loss chooses some items whatever
+            their order in the batch, DL-DKD++).
     """
 
     positives: Tensor
     weights: Optional[Tensor] = None
     margins: Optional[Tensor] = None
     ambiguous: Optional[Tensor] = None
-    relevance: Optional[Tensor] = None
-    overlap: Optional[Tensor] = None
-    agreement: Optional[Tensor] = None
-    truth: Optional[Tensor] = None
-    relevant: Optional[Tensor] = None
-    teacher: Optional[Tensor] = None
-    hinges: Optional[tuple[Hinge, ...]] = None
     counts: Optional[Tensor] = None
-    draws: Optional[tuple[Tensor, Tensor]] = None
+    known: Annotation = Annotation()
+    beside: Mapping[str, Any] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        """Slots of the version before, which are of ``known`` or lie ``beside`` now."""
+        where, _, field = name_now(SLOTS, name).partition('.')
+        if not field:
+            raise AttributeError(f'Target has no {name!r}', name=name, obj=self)
+        return getattr(self.known, field) if where == 'known' else self.beside.get(field)
+
+    def put(self, **beside: Any) -> Target:
+        """The same with more beside the slots."""
+        return self._replace(beside={**self.beside, **beside})
 
 
 class LocalBatch(NamedTuple):
@@ -141,16 +159,16 @@ def check_read(supervision: Optional[nn.Module], losses: Mapping[str, nn.Module]
 
 
 def from_classes(target: Target, field: str, reader: nn.Module) -> Tensor:
-    """``target.relevance`` (float [T, V]) or ``target.overlap`` (bool [T, V]).
+    """``target.known.relevance`` (float [T, V]) or ``target.known.overlap`` (bool [T, V]).
 
     Raises:
         ValueError: it is None, as the dataset gives no classes; names the ``reader``.
     """
-    value = getattr(target, field)
+    value = getattr(target.known, field)
     if value is None:
         raise ValueError(
-            f'{type(reader).__name__} reads target.{field}, but the dataset gives no classes: its '
-            'video and text records need classes=dict(verb=[...], noun=[...]) or the like'
+            f'{type(reader).__name__} reads target.known.{field}, but the dataset has no classes: '
+            'its video and text records need classes=dict(verb=[...], noun=[...]) or the like'
         )
     return value
 

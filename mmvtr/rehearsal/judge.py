@@ -83,9 +83,10 @@ def _judge(model: nn.Module, whole: nn.Module, dataset: Any, environment: int | 
     figures.update(_of_temperature(model, scores))
     if 'gaussian' in texts:
         figures.update(_of_sigma(texts, dataset, samples['text_idx']))
-    if known.relevance is not None:
-        figures['relevant_share'] = mean_of((known.relevance >= 0.5).float(), ~known.positives)
-        figures['overlap_share'] = mean_of(known.overlap.float(), ~known.positives)
+    relevance, overlap, *_ = known.known
+    if relevance is not None:
+        figures['relevant_share'] = mean_of((relevance >= 0.5).float(), ~known.positives)
+        figures['overlap_share'] = mean_of(overlap.float(), ~known.positives)
     # A teacher of frames lies beside the items of a training set; a test set has none.
     if model.supervision is not None and not isinstance(model.supervision, StoredFrameTeacher):
         texts, videos = _with_own_levels(model, batch, texts, videos)

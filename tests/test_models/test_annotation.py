@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from mmvtr.datasets import collate_retrieval
-from mmvtr.models.annotation import Annotation, annotated_target, match, own_match
+from mmvtr.models.annotation import JointIds, annotated_target, match, own_match
+from mmvtr.models.target import Annotation
 
 CPU = torch.device('cpu')
 
@@ -54,9 +55,9 @@ def test_classes_make_relevance_and_overlap():
     target = annotated_target(collate_retrieval(ITEMS)['data_samples'], CPU)
     positives, relevance, overlap = by_loops(ITEMS)
     assert torch.equal(target.positives, positives)
-    assert target.relevance.dtype == torch.float32
-    torch.testing.assert_close(target.relevance, relevance)
-    assert target.overlap.dtype == torch.bool and torch.equal(target.overlap, overlap)
+    assert target.known.relevance.dtype == torch.float32
+    torch.testing.assert_close(target.known.relevance, relevance)
+    assert target.known.overlap.dtype == torch.bool and torch.equal(target.known.overlap, overlap)
     assert len(relevance.unique()) > 5 and (relevance[~overlap] > 0).any()
     assert (overlap & ~positives).any() and (positives & ~overlap).any()
     assert target.weights is target.margins is target.ambiguous is None
@@ -69,7 +70,7 @@ def test_without_classes():
         some = {name: x for name, x in samples.items() if name not in missing}
         target = annotated_target(some, CPU)
         assert torch.equal(target.positives, expected)
-        assert target.relevance is None and target.overlap is None
+        assert target.known.relevance is None and target.known.overlap is None
 
 
 def test_an_oracle_tells_the_truth():
@@ -84,10 +85,10 @@ def test_an_oracle_tells_the_truth():
     target = annotated_target(collate_retrieval(items)['data_samples'], CPU)
     _, videos = halves(items)
     expected = [[video['video_idx'] in true[t] for video in videos] for t in range(5)]
-    assert target.truth.dtype == torch.bool and target.truth.tolist() == expected
-    without = target._replace(truth=None)
+    assert target.known.truth.dtype == torch.bool and target.known.truth.tolist() == expected
+    without = target._replace(known=Annotation(truth=None))
     plain = annotated_target(collate_retrieval(ITEMS)['data_samples'], CPU)
-    assert plain.truth is None
+    assert plain.known.truth is None
     for field in ('positives', 'relevance', 'overlap'):
         assert torch.equal(getattr(without, field), getattr(plain, field))
 
@@ -102,7 +103,10 @@ def test_a_batch_of_broken_videos(known):
     broken = ITEMS[2] if known else dict(broken=ITEMS[2]['broken'])
     target = annotated_target(collate_retrieval([broken] * 2)['data_samples'], CPU)
     assert target.positives.shape == (0, 0) and target.positives.dtype == torch.bool
-    for matrix, dtype in ((target.relevance, torch.float32), (target.overlap, torch.bool)):
+    for matrix, dtype in (
+        (target.known.relevance, torch.float32),
+        (target.known.overlap, torch.bool),
+    ):
         assert matrix.shape == (0, 0) and matrix.dtype == dtype if known else matrix is None
 
 
@@ -112,7 +116,7 @@ def test_pairs_are_those_of_the_matrix():
         samples = dict(
             video_idx=torch.randint(0, 6, (videos,)), text_videos=torch.randint(-1, 8, (texts, 3))
         )
-        known = Annotation(samples, CPU)
+        known = JointIds(samples, CPU)
         pairs, expected = known.pairs(), known.target().positives
         rows, columns = expected.nonzero(as_tuple=True)
         assert torch.equal(pairs.rows, rows) and torch.equal(pairs.columns, columns)

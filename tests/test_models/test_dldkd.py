@@ -144,7 +144,7 @@ def test_official_branches_and_scores(golden, official):
         close(matrices[name], golden[f'{name}.cos_max'])
         close(matrices[f'{name}_dot'], golden[f'{name}.dot_max'])
     close(matrices['scores'], 0.7 * golden['inherit.cos_max'] + 0.3 * golden['explore.cos_max'])
-    close(target.teacher, golden['teacher.dot_max'])
+    close(target.beside['teacher'], golden['teacher.dot_max'])
 
 
 def test_official_losses(golden, official):
@@ -353,7 +353,7 @@ def test_what_is_wrong_is_said():
     with pytest.raises(ValueError, match='of frames, which the training set has not'):
         model(inputs, samples, mode='loss')
     model.supervision = None
-    with pytest.raises(ValueError, match='reads target.teacher, which the model has not'):
+    with pytest.raises(ValueError, match='reads the teacher beside the target'):
         model(*make_batch(), mode='loss')
     levels = {'inherit': None}
     with pytest.raises(ValueError, match="reads the level 'vectors.clip' of frames"):

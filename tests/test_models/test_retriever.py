@@ -298,8 +298,8 @@ def test_the_supervision_and_the_losses_get_relevance_and_overlap():
     model(inputs, samples, mode='loss')
     (target,), (again,) = model.supervision.targets, model.losses['watch'].targets
     assert target is again
-    assert torch.equal(target.relevance, 0.5 * (sets == sets[:5].t()).float())
-    assert target.overlap.shape == (7, 5) and not target.overlap.any()
+    assert torch.equal(target.known.relevance, 0.5 * (sets == sets[:5].t()).float())
+    assert target.known.overlap.shape == (7, 5) and not target.known.overlap.any()
     assert torch.equal(target.positives, match(samples, torch.device('cpu')))
     for name in ('text_classes', 'video_classes'):
         del samples[name]

@@ -16,7 +16,7 @@ from mmvtr.models.supervisions.dvtr import DVTRSupervision
 from mmvtr.models.supervisions.implication import ImplicationSupervision
 from mmvtr.models.supervisions.oracle import OracleSupervision
 from mmvtr.models.supervisions.pcme import PCMESupervision
-from mmvtr.models.target import Target, check_read
+from mmvtr.models.target import Annotation, Target, check_read
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding
 
@@ -64,9 +64,9 @@ def test_what_one_fills_is_taken_and_sets_are_joined(target):
         b=Fills(margins=B, positives=other, counts=counts, teacher=A),
     )
     found, _ = SeveralSupervisions(parts=parts)({}, {}, target)
-    assert found.weights is A and found.margins is B and found.teacher is A
+    assert found.weights is A and found.margins is B and found.beside['teacher'] is A
     assert found.positives.all() and torch.equal(found.ambiguous, ~one)
-    assert torch.equal(found.counts, counts**2) and found.relevant is None
+    assert torch.equal(found.counts, counts**2) and found.beside['relevant'] is None
 
 
 def test_two_that_fill_the_same_margins_have_no_rule(target):
@@ -87,7 +87,7 @@ def test_dvtr_with_implication_is_what_the_two_say(rule):
     texts, videos = gaussians(4), gaussians(3)
     positives = torch.tensor([[1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]).bool()
     agreement = torch.rand(4, 3, generator=generator, dtype=torch.float64).log()
-    target = Target(positives, agreement=agreement)
+    target = Target(positives, known=Annotation(agreement=agreement))
     configs = dict(
         dvtr=dict(type='DVTRSupervision', floor=0.1), words=dict(type='ImplicationSupervision')
     )
@@ -162,7 +162,7 @@ def test_the_largest_weight_goes_with_no_relevant_entries(target):
     relevant = torch.tensor([[0, 1], [0, 0]]).bool()
     parts = dict(a=Fills(relevant=relevant, weights=1 - relevant.float()), b=Fills(weights=A))
     found, _ = SeveralSupervisions(parts=parts)({}, {}, target)
-    assert torch.equal(found.relevant, relevant) and found.weights[0, 1] == 0
+    assert torch.equal(found.beside['relevant'], relevant) and found.weights[0, 1] == 0
     with pytest.raises(ValueError, match='relevant entries are no negatives'):
         SeveralSupervisions(parts=parts, spared_by='all')({}, {}, target)
 

@@ -3,7 +3,7 @@
 import torch
 
 from mmvtr.models.losses.relevance import EgoNCELoss, RelevantRankingLoss
-from mmvtr.models.target import Target
+from mmvtr.models.target import Annotation, Target
 from mmvtr.rehearsal.masses import size_of_gradient
 
 
@@ -17,14 +17,14 @@ def test_egonce_pulls_a_further_positive_by_its_own_probability():
     loss = EgoNCELoss(direction='t2v', loss_weight=3.0)
     found = size_of_gradient(loss, dict(scores=scores), target, torch.tensor(1.0))
     p = scores.softmax(1)
-    expected = torch.where(target.overlap, p / p[0, :2].sum() - p, p)
+    expected = torch.where(target.known.overlap, p / p[0, :2].sum() - p, p)
     torch.testing.assert_close(found, 3 * expected)
     torch.testing.assert_close(found[0, 2], found[0, :2].sum())  # what is pulled is pushed
 
 
 def test_nothing_relevant_has_no_gradient():
     relevance = torch.zeros(2, 2)
-    target = Target(positives=torch.eye(2, dtype=torch.bool), relevance=relevance)
+    target = Target(positives=torch.eye(2, dtype=torch.bool), known=Annotation(relevance=relevance))
     loss = RelevantRankingLoss(threshold=0.4)
     scores = dict(scores=torch.randn(2, 2))
     assert size_of_gradient(loss, scores, target, torch.tensor(1.0)).eq(0).all()

@@ -1,8 +1,8 @@
 """Losses that know how relevant each video is to each text: RANP, EgoNCE, adaptive max-margin.
 
 They read what the dataset's classes (verbs, nouns) say of pairs nobody has annotated, which the
-retriever writes into ``Target.relevance`` and ``Target.overlap`` of the joint batch: nothing is
-gathered here.
+retriever writes into ``Annotation.relevance`` and ``Annotation.overlap`` of the joint batch:
+nothing is gathered here.
 """
 
 from __future__ import annotations
@@ -107,12 +107,12 @@ class RelevantRankingLoss(MatrixLoss):
     def _relevant(self, target: Target) -> Tensor:
         if self.threshold is not None:
             return from_classes(target, 'relevance', self) >= self.threshold
-        if target.relevant is None:
+        if 'relevant' not in target.beside:
             raise ValueError(
                 f'{type(self).__name__} with threshold=None pulls what a RelevanceSupervision has '
                 'found relevant, but the model has none'
             )
-        return target.relevant
+        return target.beside['relevant']
 
 
 @MODELS.register_module()

@@ -41,15 +41,15 @@ class SeveralHingesLoss(MatrixLoss):
         self.average = average
 
     def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
-        if target.hinges is None:
+        if 'hinges' not in target.beside:
             raise ValueError(
-                f'{type(self).__name__} reads target.hinges, which the model has not: set '
-                "model.supervision=dict(type='CMGSDSupervision', ...)"
+                f'{type(self).__name__} reads the hinges beside the target, but there are none: '
+                "set model.supervision=dict(type='CMGSDSupervision', ...)"
             )
         return several_hinges(
             scores,
             target.positives,
-            target.hinges,
+            target.beside['hinges'],
             weights=target.weights,
             negatives=self.negatives,
             average=self.average,

@@ -88,17 +88,17 @@ class SoftLabelContrastiveLoss(MatrixLoss):
         scores = scores / temperature
         wanted = dict(teacher=self.follows == 'teacher', draws=self.rows == 'drawn')
         for slot, is_read in wanted.items():
-            if is_read and getattr(target, slot) is None:
+            if is_read and slot not in target.beside:
                 raise ValueError(
-                    f'{type(self).__name__} reads target.{slot}, which the model has not: set '
-                    "model.supervision=dict(type='StoredFrameTeacher', ...)"
+                    f'{type(self).__name__} reads the {slot} beside the target, but there is none: '
+                    "set model.supervision=dict(type='StoredFrameTeacher', ...)"
                 )
         alpha, beta = self.shares()
         return soft_label_contrastive(
             scores,
             target.positives,
-            target.teacher.to(scores.device) if self.follows == 'teacher' else scores,
+            target.beside['teacher'].to(scores.device) if self.follows == 'teacher' else scores,
             alpha=alpha,
             beta=beta,
-            draws=target.draws if self.rows == 'drawn' else None,
+            draws=target.beside['draws'] if self.rows == 'drawn' else None,
         )

@@ -129,7 +129,7 @@ class CMGSDSupervision(nn.Module):
         count = max(target.positives.numel(), 1)
         figures = {f'margin_{name}': m.detach().sum() / count for name, m in margins.items()}
         figures['lambda'] = figures['margin_omega'].new_tensor(share)
-        return target._replace(hinges=hinges), figures
+        return target.put(hinges=hinges), figures
 
     def _margins(self, texts: Levels, videos: Levels, pairs: Pairs) -> dict[str, Tensor]:
         """Of each kind of dissimilarity, float [T, V]."""

@@ -18,7 +18,7 @@ class ImplicationSupervision(nn.Module):
         p_tv = exp(min(0, a_tv))                        eta_tv = max(floor, 1 - p_tv)
         n_t = 1 + sum of p_tv over negatives of t       count of t in t2v = n_t ^ -specific
 
-    a is the log of how surely the text holds (``Target.agreement``, of a dataset with
+    a is the log of how surely the text holds (``Annotation.agreement``, of a dataset with
     ``agreement=dict(type='CaptionImplication')``).  The model's scores are not asked: they are what
     pushing soft positives spoils, and nothing has to be learnt before weights count.
 
@@ -61,12 +61,12 @@ class ImplicationSupervision(nn.Module):
         self, texts: Levels, videos: Levels, target: Target
     ) -> tuple[Target, dict[str, Tensor]]:
         """Target of the joint batch -> the same with weights [T, V] and counts [T], and figures."""
-        if target.agreement is None:
+        if target.known.agreement is None:
             raise ValueError(
                 f'{type(self).__name__} needs a training dataset with '
                 "agreement=dict(type='CaptionImplication')"
             )
-        sure = target.agreement.clamp(max=0.0).exp()
+        sure = target.known.agreement.clamp(max=0.0).exp()
         right = 1 + sure.masked_fill(target.positives, 0.0).sum(1)
         target = target._replace(counts=right**-self.specific)
         share = ramp_at(self.progress, self.ramp)

@@ -42,12 +42,12 @@ class OracleSupervision(nn.Module):
         self, texts: Levels, videos: Levels, target: Target
     ) -> tuple[Target, dict[str, Tensor]]:
         """Target of the joint batch -> the same with weights or further positives, and a figure."""
-        if target.truth is None:
+        if target.known.truth is None:
             raise ValueError(
-                'OracleSupervision reads target.truth, but the training set does not tell: set '
-                'train_dataloader.dataset.oracle=True (PlantedDataset)'
+                'OracleSupervision reads target.known.truth, which the training set does not tell: '
+                'set train_dataloader.dataset.oracle=True (PlantedDataset)'
             )
-        soft = target.truth & ~target.positives
+        soft = target.known.truth & ~target.positives
         figures = {'soft_share': soft.sum() / (~target.positives).sum().clamp_min(1)}
         if self.treat == 'positive':
             return target._replace(positives=target.positives | soft), figures

@@ -65,7 +65,7 @@ class RelevanceSupervision(BlockSupervision):
         weights = torch.ones_like(relevance) if target.weights is None else target.weights
         sums = dict(relevant=relevant.sum().float(), texts=relevance.new_tensor(len(relevant)))
         weights = weights.masked_fill(relevant, 0.0)
-        return target._replace(weights=weights, relevant=relevant), sums
+        return target._replace(weights=weights).put(relevant=relevant), sums
 
     def finish(self, begun: None, sums: dict[str, Tensor]) -> dict[str, Tensor]:
         """The figure for the log."""

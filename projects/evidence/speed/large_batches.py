@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
 from mmvtr.dist import gather_levels, gather_rows
-from mmvtr.models.annotation import Annotation
+from mmvtr.models.annotation import JointIds
 from mmvtr.models.losses.matrix import ContrastiveLoss
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.supervisions.dvtr import DVTRSupervision
@@ -113,14 +113,14 @@ def levels_of(items: int, dim: int = 256) -> Levels:
     return {'global': Embedding(mean), 'gaussian': Embedding(other, log_std=log_std)}
 
 
-def owned(first: int, last: int) -> Annotation:
+def owned(first: int, last: int) -> JointIds:
     """Two captions and two columns a video; texts and videos first to last are this process'."""
     owner = torch.arange(first, last) // 2
     samples = dict(video_idx=owner, text_videos=owner[:, None])
-    return Annotation(samples, torch.device('cpu'))
+    return JointIds(samples, torch.device('cpu'))
 
 
-def whole(model: Scores, texts: Levels, videos: Levels, known: Annotation) -> None:
+def whole(model: Scores, texts: Levels, videos: Levels, known: JointIds) -> None:
     """The step of a whole matrix."""
     target, losses = model.supervision(texts, videos, known.target())
     scores = model.similarity(texts, videos)

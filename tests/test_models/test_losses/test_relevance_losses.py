@@ -12,7 +12,7 @@ from mmvtr.models.losses.relevance import (
     RelevantRankingLoss,
 )
 from mmvtr.models.supervisions.relevance import RelevanceSupervision
-from mmvtr.models.target import Target
+from mmvtr.models.target import Annotation, Target
 from mmvtr.registry import MODELS
 
 # Columns 0 and 1 are one video, brought twice; texts 2 and 3 are captions of one video.
@@ -51,7 +51,7 @@ def case():
     scores = 2 * torch.rand(7, 6, generator=generator, dtype=torch.float64) - 1
     scores[6, 4] = 0.95  # text 6 has no relevant positive, but a negative near 1
     relevance, overlap = graded()
-    return scores, Target(annotated(), relevance=relevance, overlap=overlap)
+    return scores, Target(annotated(), known=Annotation(relevance=relevance, overlap=overlap))
 
 
 def gradient(loss, scores, target, temperature=0.05):
@@ -69,9 +69,13 @@ def check_gradient(loss, scores, target, temperature=0.5):
 
 def test_the_case_is_a_hard_one(case):
     _, target = case
-    assert target.relevance.unique().numel() > 5
-    assert target.relevance[3, 2] < 0.5 and target.positives[3, 2]  # annotated, hardly relevant
-    assert (target.overlap & ~target.positives).any() and (target.relevance[6, :5] == 0).all()
+    assert target.known.relevance.unique().numel() > 5
+    assert (
+        target.known.relevance[3, 2] < 0.5 and target.positives[3, 2]
+    )  # annotated, hardly relevant
+    assert (target.known.overlap & ~target.positives).any() and (
+        target.known.relevance[6, :5] == 0
+    ).all()
 
 
 # -- RANP --------------------------------------------------------------------------------------
@@ -101,11 +105,17 @@ def test_ranp_equals_loops(case, tau, no_positive, weighted, negatives):
     weights = torch.rand(7, 6, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     weights = (weights * (weights > 0.2)) if weighted else torch.ones_like(scores)
     rows = relevant_rows(
-        scores, (target.relevance, target.positives), weights, tau, 0.3, no_positive, negatives
+        scores,
+        (target.known.relevance, target.positives),
+        weights,
+        tau,
+        0.3,
+        no_positive,
+        negatives,
     )
     columns = relevant_rows(
         scores.t(),
-        (target.relevance.t(), target.positives.t()),
+        (target.known.relevance.t(), target.positives.t()),
         weights.t(),
         tau,
         0.3,
@@ -124,7 +134,7 @@ def test_ranp_equals_loops(case, tau, no_positive, weighted, negatives):
 def test_an_anchor_without_a_relevant_positive():
     """No term by default; with the official 1 its negatives above 1 - margin are pushed."""
     scores = torch.tensor([[0.5, 0.9], [0.1, 0.5]])
-    target = Target(torch.eye(2, dtype=torch.bool), relevance=torch.eye(2))
+    target = Target(torch.eye(2, dtype=torch.bool), known=Annotation(relevance=torch.eye(2)))
     value, found = gradient(RelevantRankingLoss(threshold=0.2, margin=0.2), scores, target)
     assert value == 0 and found.abs().sum() == 0
     loss = RelevantRankingLoss(threshold=0.2, margin=0.2, no_positive='one')
@@ -138,7 +148,7 @@ def test_an_annotated_pair_below_the_threshold_is_no_negative(case):
     scores = scores.clone()
     scores[3, 2] = 0.99  # relevance .25 with its own video
     _, found = gradient(RelevantRankingLoss(threshold=0.5), scores, target)
-    assert target.relevance[3, 2] < 0.5 and found[3, 2] == 0
+    assert target.known.relevance[3, 2] < 0.5 and found[3, 2] == 0
 
 
 @pytest.mark.parametrize('negatives', ['hardest', 'all'])
@@ -163,7 +173,7 @@ def test_the_official_sum_on_a_square_batch(negatives):
             clear = [s[i][j] for j in range(n) if r[i][j] < tau]
             expected += choose([0.0] + [max(0.0, margin + x - s[i][i]) for x in clear]) / over
             expected += choose([0.0] + [max(0.0, margin_pos + x - positive) for x in clear]) / over
-    target = Target(torch.eye(n, dtype=torch.bool), relevance=relevance)
+    target = Target(torch.eye(n, dtype=torch.bool), known=Annotation(relevance=relevance))
     target, _ = RelevanceSupervision(negatives_below=tau)({}, {}, target)
     average = 'entries' if negatives == 'all' else 'anchors'
     one = RankingLoss(margin=margin, negatives=negatives, average=average, loss_weight=2.0)
@@ -183,7 +193,7 @@ def test_few_relevant_positives_make_a_small_loss():
     scores = torch.eye(4)
     relevance = torch.eye(4)
     relevance[0, 2] = 0.5  # text 0 and video 2 are the only anchors
-    target = Target(torch.eye(4, dtype=torch.bool), relevance=relevance)
+    target = Target(torch.eye(4, dtype=torch.bool), known=Annotation(relevance=relevance))
     value, _ = gradient(RelevantRankingLoss(threshold=0.4, margin=0.2), scores, target)
     assert value == pytest.approx(0.2 / 4)
 
@@ -208,7 +218,7 @@ def test_egonce_equals_loops(case, weighted):
     if weighted:
         weights = torch.rand(7, 6, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
         target = target._replace(weights=weights)
-    positives = target.positives | target.overlap
+    positives = target.positives | target.known.overlap
     assert positives.sum() > target.positives.sum()
     t2v = ego_rows(scores, positives, weights, 0.05)
     v2t = ego_rows(scores.t(), positives.t(), weights.t(), 0.05)
@@ -225,7 +235,7 @@ def test_egonce_is_the_official_softmax_form_on_a_square_batch():
     scores = torch.randn(5, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     overlap = torch.eye(5, dtype=torch.bool)
     overlap[0, 3] = overlap[3, 0] = True
-    target = Target(torch.eye(5, dtype=torch.bool), overlap=overlap)
+    target = Target(torch.eye(5, dtype=torch.bool), known=Annotation(overlap=overlap))
     expected = 0.0
     for s in (scores, scores.t()):
         mass = ((s / 0.05).softmax(1) * overlap).sum(1)
@@ -236,10 +246,10 @@ def test_egonce_is_the_official_softmax_form_on_a_square_batch():
 
 def test_a_shared_verb_alone_stays_a_negative(case):
     scores, target = case
-    assert target.relevance[0, 3] > 0 and not target.overlap[0, 3]
+    assert target.known.relevance[0, 3] > 0 and not target.known.overlap[0, 3]
     _, found = gradient(EgoNCELoss(direction='t2v'), scores / 10, target)
     assert found[0, 3] > 0
-    assert target.overlap[0, 2] and found[0, 2] < 0  # verb and noun: pulled
+    assert target.known.overlap[0, 2] and found[0, 2] < 0  # verb and noun: pulled
 
 
 # -- adaptive max-margin -----------------------------------------------------------------------
@@ -265,10 +275,10 @@ def test_adaptive_max_margin_equals_loops(case, margin_of, weighted):
         target, _ = RelevanceSupervision(negatives_below=0.5)({}, {}, target)
         weights = target.weights
         assert (weights == 0).any()
-    sides = (scores, (target.relevance, target.positives), weights)
+    sides = (scores, (target.known.relevance, target.positives), weights)
     t2v = margin_rows(*sides, 0.4, margin_of)
     v2t = margin_rows(
-        scores.t(), (target.relevance.t(), target.positives.t()), weights.t(), 0.4, margin_of
+        scores.t(), (target.known.relevance.t(), target.positives.t()), weights.t(), 0.4, margin_of
     )
     loss = AdaptiveMaxMarginLoss(margin_of=margin_of)
     value, _ = gradient(loss, scores, target)
@@ -291,14 +301,14 @@ def test_adaptive_max_margin_is_the_official_mean_on_a_square_batch():
         if i != j
         for x in (s[i][j], s[j][i])
     ]
-    target = Target(torch.eye(n, dtype=torch.bool), relevance=relevance)
+    target = Target(torch.eye(n, dtype=torch.bool), known=Annotation(relevance=relevance))
     value = AdaptiveMaxMarginLoss(margin=0.4)({'scores': scores}, target, 1.0)
     assert value.item() == pytest.approx(sum(terms) / len(terms), rel=1e-12)
 
 
 def test_pairs_of_relevance_1_make_it_the_plain_loss(case):
     scores, target = case
-    target = target._replace(relevance=target.positives.double())
+    target = target._replace(known=Annotation(relevance=target.positives.double()))
     plain = RankingLoss(margin=0.4)({'scores': scores}, target, 1.0).item()
     for margin_of in ('positive', 'negative'):
         value, _ = gradient(AdaptiveMaxMarginLoss(margin_of=margin_of), scores, target)
@@ -332,7 +342,9 @@ def test_no_negatives_left_and_empty_batches(case, loss):
     cases = [(scores, full), (scores, everything)]
     for t, v in ((0, 4), (4, 0), (0, 0)):
         empty = torch.zeros(t, v, dtype=torch.float64)
-        cases.append((empty, Target(empty.bool(), relevance=empty, overlap=empty.bool())))
+        cases.append(
+            (empty, Target(empty.bool(), known=Annotation(relevance=empty, overlap=empty.bool())))
+        )
     for s, t in cases:
         value, found = gradient(loss, s, t)
         assert value == pytest.approx(0, abs=1e-15)
@@ -343,7 +355,7 @@ def test_no_negatives_left_and_empty_batches(case, loss):
 def test_half_precision_and_float32_relevance(case, loss):
     scores, target = case
     half = scores.bfloat16()
-    target = target._replace(relevance=target.relevance.float())
+    target = target._replace(known=Annotation(relevance=target.known.relevance.float()))
     value = loss({'scores': half}, target, 0.05)
     assert value.dtype == torch.float32
     assert value.item() == pytest.approx(
@@ -361,7 +373,7 @@ def test_a_dataset_without_classes(case, loss):
 def test_a_threshold_met_exactly():
     """A fifth is relevant at .2 though float32 knows neither."""
     relevance = torch.tensor([[1.0, 0.0, 0.0], [(0 + 2 / 5) / 2, 1.0, 0.0], [0.0, 0.0, 1.0]])
-    target = Target(torch.eye(3, dtype=torch.bool), relevance=relevance)
+    target = Target(torch.eye(3, dtype=torch.bool), known=Annotation(relevance=relevance))
     _, found = gradient(RelevantRankingLoss(threshold=0.2, margin=1.0), torch.zeros(3, 3), target)
     assert found[1, 0] < 0 and found[1, 2] > 0
 
@@ -377,7 +389,7 @@ def test_registered_and_bad_arguments():
         RelevantRankingLoss(no_positive='zero')
     with pytest.raises(ValueError, match="negatives must be 'hardest' or 'all', not 'random'"):
         RelevantRankingLoss(negatives='random')
-    none_found = Target(torch.eye(2).bool(), relevance=torch.eye(2))
+    none_found = Target(torch.eye(2).bool(), known=Annotation(relevance=torch.eye(2)))
     with pytest.raises(ValueError, match='RelevanceSupervision has found relevant, but the model'):
         RelevantRankingLoss(threshold=None)({'scores': torch.eye(2)}, none_found, 1.0)
     with pytest.raises(ValueError, match="margin_of must be 'positive' or 'negative'"):

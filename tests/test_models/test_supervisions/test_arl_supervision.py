@@ -17,7 +17,7 @@ from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.retriever import VideoTextRetriever, own_match
 from mmvtr.models.similarities.best_frame import BestFrameSimilarity
 from mmvtr.models.supervisions.arl import ARLSupervision, Statistics, _own_frames
-from mmvtr.models.target import Target
+from mmvtr.models.target import Annotation, Target
 from mmvtr.structures import Embedding
 
 T, V, F, D = 9, 4, 5, 6
@@ -434,7 +434,7 @@ def test_the_best_frame_of_the_teacher_is_no_negative_of_the_student():
 def test_what_other_losses_read_stays_in_the_target():
     supervision, texts, videos = ready()
     relevance = torch.rand(T, V)
-    target = Target(POSITIVES, relevance=relevance, overlap=relevance > 0.5)
+    target = Target(POSITIVES, known=Annotation(relevance=relevance, overlap=relevance > 0.5))
     targets, _ = supervision(texts, videos, target)
     for level in ('a', 'b', 'scores'):
         assert targets[level].relevance is relevance and targets[level].overlap is not None

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from mmvtr.models.supervisions.implication import ImplicationSupervision
-from mmvtr.models.target import Target
+from mmvtr.models.target import Annotation, Target
 from mmvtr.registry import MODELS
 
 
@@ -17,7 +17,7 @@ def target():
     positives[[0, 1, 2], [0, 0, 1]] = True
     sure = [[0.2, 0.9, 0.0], [1.0, 0.5, 1.2], [0.7, 0.1, 0.3], [0.4, 1.0, 0.6]]
     agreement = torch.tensor(sure, dtype=torch.float64).clamp_min(1e-9).log()
-    return Target(positives, agreement=agreement)
+    return Target(positives, known=Annotation(agreement=agreement))
 
 
 @pytest.mark.parametrize('progress, share', [(0.2, 0.0), (0.3, 0.5), (0.4, 1.0), (1.0, 1.0)])
@@ -31,7 +31,7 @@ def test_weights_and_counts_equal_the_formulas(target, progress, share):
     for t in range(4):
         right = 1.0
         for v in range(3):
-            sure = min(1.0, math.exp(target.agreement[t, v].item()))
+            sure = min(1.0, math.exp(target.known.agreement[t, v].item()))
             eta = max(0.05, 1 - sure)
             assert found.weights[t, v].item() == pytest.approx(1 - share * (1 - eta))
             if not target.positives[t, v]:
@@ -52,7 +52,9 @@ def test_all_texts_count_alike_where_nothing_is_asked(target):
 
 
 def test_empty_batch():
-    nothing = Target(torch.zeros(0, 0, dtype=torch.bool), agreement=torch.zeros(0, 0))
+    nothing = Target(
+        torch.zeros(0, 0, dtype=torch.bool), known=Annotation(agreement=torch.zeros(0, 0))
+    )
     found, _ = ImplicationSupervision()({}, {}, nothing)
     assert found.weights.shape == (0, 0) and found.counts.shape == (0,)
 

@@ -6,7 +6,7 @@ import torch
 from mmvtr.models.losses.matrix import ContrastiveLoss
 from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.supervisions.oracle import OracleSupervision
-from mmvtr.models.target import Target
+from mmvtr.models.target import Annotation, Target
 from mmvtr.registry import MODELS
 
 #: Annotated and true pairs of 4 texts and 5 videos; columns 0 and 1 are one video, text 3 has none.
@@ -23,7 +23,7 @@ def matrix(pairs):
 
 @pytest.fixture
 def target():
-    return Target(matrix(ANNOTATED), truth=matrix(ANNOTATED | SOFT))
+    return Target(matrix(ANNOTATED), known=Annotation(truth=matrix(ANNOTATED | SOFT)))
 
 
 @pytest.fixture
@@ -50,13 +50,13 @@ def test_weights_of_another_supervision_are_kept(target):
 def test_soft_positives_become_positives(target):
     given, logs = OracleSupervision(treat='positive')({}, {}, target)
     assert torch.equal(given.positives, matrix(ANNOTATED | SOFT))
-    assert given.weights is None and torch.equal(given.truth, target.truth)
+    assert given.weights is None and torch.equal(given.known.truth, target.known.truth)
     assert logs['soft_share'].item() == pytest.approx(4 / 16)
 
 
 def test_an_annotated_pair_stays_a_match_where_it_is_not_true(target):
     """Of an annotation that is wrong."""
-    wrong = target._replace(truth=matrix(SOFT))
+    wrong = target._replace(known=Annotation(truth=matrix(SOFT)))
     for treat in ('ignore', 'positive'):
         given, _ = OracleSupervision(treat=treat)({}, {}, wrong)
         assert (given.positives | ~matrix(ANNOTATED)).all()
@@ -79,7 +79,7 @@ def test_what_is_true_is_not_pushed(target, scores, loss):
 
 def test_an_empty_batch():
     nothing = torch.zeros(0, 3, dtype=torch.bool)
-    given, logs = OracleSupervision()({}, {}, Target(nothing, truth=nothing))
+    given, logs = OracleSupervision()({}, {}, Target(nothing, known=Annotation(truth=nothing)))
     assert given.weights.shape == (0, 3) and logs['soft_share'].item() == 0
 
 

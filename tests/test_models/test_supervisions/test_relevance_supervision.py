@@ -7,7 +7,7 @@ from mmvtr.models.losses.matrix import ContrastiveLoss
 from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.supervisions.relevance import RelevanceSupervision
-from mmvtr.models.target import Target
+from mmvtr.models.target import Annotation, Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding
 
@@ -28,7 +28,7 @@ def case():
         ],
         dtype=torch.float64,
     )
-    return scores, Target(positives, relevance=relevance)
+    return scores, Target(positives, known=Annotation(relevance=relevance))
 
 
 def test_relevant_entries_get_weight_0_annotated_ones_stay(case):
@@ -38,7 +38,7 @@ def test_relevant_entries_get_weight_0_annotated_ones_stay(case):
     for t in range(4):
         for v in range(5):
             assert given.weights[t, v] == (0.0 if (t, v) in relevant else 1.0)
-            assert given.relevant[t, v] == ((t, v) in relevant)
+            assert given.beside['relevant'][t, v] == ((t, v) in relevant)
     assert logs['relevant_per_text'].item() == 3 / 4
     assert given._replace(weights=None, relevant=None) == target  # nothing else changes
     lower, _ = RelevanceSupervision(negatives_below=0.2)({}, {}, target)
@@ -49,7 +49,7 @@ def test_weights_of_another_supervision_are_kept(case):
     _, target = case
     eta = torch.rand(4, 5, dtype=torch.float64) + 0.1
     given, _ = RelevanceSupervision()({}, {}, target._replace(weights=eta))
-    dropped = (target.relevance >= 0.75) & ~target.positives
+    dropped = (target.known.relevance >= 0.75) & ~target.positives
     assert torch.equal(given.weights, torch.where(dropped, 0.0, eta))
 
 
@@ -58,22 +58,22 @@ def test_a_quantile_of_the_unannotated_entries(case, quantile):
     """Relevant is what has a share ``quantile`` of them, or more, at or below it: ties stay out."""
     _, target = case
     pairs = [(t, v) for t in range(4) for v in range(5) if not target.positives[t, v]]
-    values = sorted(float(target.relevance[pair]) for pair in pairs)
+    values = sorted(float(target.known.relevance[pair]) for pair in pairs)
     below = next(x for x in values if sum(y <= x for y in values) >= quantile * len(values))
     given, logs = RelevanceSupervision(negatives_below=None, quantile=quantile)({}, {}, target)
-    found = [pair for pair in pairs if target.relevance[pair] > below]
-    assert [pair for pair in pairs if given.relevant[pair]] == found
+    found = [pair for pair in pairs if target.known.relevance[pair] > below]
+    assert [pair for pair in pairs if given.beside['relevant'][pair]] == found
     assert len(found) <= (1 - quantile) * len(pairs) + 1e-9 and (quantile > 0.8 or found)
-    assert torch.equal(given.weights == 0, given.relevant)
+    assert torch.equal(given.weights == 0, given.beside['relevant'])
     assert logs['relevant_per_text'].item() == len(found) / 4
 
 
 def test_a_quantile_of_nothing_and_of_zeros():
     supervision = RelevanceSupervision(negatives_below=None, quantile=0.5)
     for positives in (torch.ones(2, 2), torch.zeros(0, 3), torch.eye(2)):
-        target = Target(positives.bool(), relevance=torch.zeros_like(positives))
+        target = Target(positives.bool(), known=Annotation(relevance=torch.zeros_like(positives)))
         given, _ = supervision({}, {}, target)
-        assert not given.relevant.any() and (given.weights == 1).all()
+        assert not given.beside['relevant'].any() and (given.weights == 1).all()
 
 
 def hardest_rows(scores, relevance, positives, tau, margin):
@@ -94,21 +94,23 @@ def hardest_rows(scores, relevance, positives, tau, margin):
 @pytest.mark.parametrize('tau', [0.2, 0.5, 0.75])
 def test_ran_equals_loops(case, tau):
     scores, target = case
-    t2v = hardest_rows(scores, target.relevance, target.positives, tau, 0.2)
-    v2t = hardest_rows(*(x.t() for x in (scores, target.relevance, target.positives)), tau, 0.2)
+    t2v = hardest_rows(scores, target.known.relevance, target.positives, tau, 0.2)
+    v2t = hardest_rows(
+        *(x.t() for x in (scores, target.known.relevance, target.positives)), tau, 0.2
+    )
     loss = RankingLoss(margin=0.2, negatives='hardest', average='anchors')
     given, _ = RelevanceSupervision(negatives_below=tau)({}, {}, target)
     leaf = scores.clone().requires_grad_()
     assert loss({'scores': leaf}, given, 1.0).item() == pytest.approx((t2v + v2t) / 2, rel=1e-12)
     assert torch.autograd.gradcheck(lambda s: loss({'scores': s}, given, 1.0), (leaf,))
     (gradient,) = torch.autograd.grad(loss({'scores': leaf}, given, 1.0), leaf)
-    relevant = (target.relevance >= tau) & ~target.positives
+    relevant = (target.known.relevance >= tau) & ~target.positives
     assert gradient[relevant].abs().sum() == 0 and gradient.abs().sum() > 0
 
 
 def test_a_batch_of_one_action_teaches_nothing(case):
     scores, target = case
-    one_action = target._replace(relevance=torch.ones_like(scores))
+    one_action = target._replace(known=Annotation(relevance=torch.ones_like(scores)))
     given, logs = RelevanceSupervision()({}, {}, one_action)
     assert logs['relevant_per_text'].item() == (20 - 5) / 4
     for loss in (
@@ -126,7 +128,9 @@ def test_a_batch_of_one_action_teaches_nothing(case):
 
 def test_an_empty_batch():
     empty = torch.zeros(0, 3)
-    given, logs = RelevanceSupervision()({}, {}, Target(empty.bool(), relevance=empty))
+    given, logs = RelevanceSupervision()(
+        {}, {}, Target(empty.bool(), known=Annotation(relevance=empty))
+    )
     assert given.weights.shape == (0, 3) and logs['relevant_per_text'].item() == 0
 
 
@@ -175,7 +179,9 @@ def test_from_the_classes_of_a_batch_to_the_loss():
 
 def test_a_dataset_without_classes_and_bad_thresholds(case):
     _, target = case
-    with pytest.raises(ValueError, match='RelevanceSupervision reads target.relevance, but the'):
+    with pytest.raises(
+        ValueError, match='RelevanceSupervision reads target.known.relevance, but the'
+    ):
         RelevanceSupervision()({}, {}, Target(target.positives))
     for bad in (0.0, 1.5):
         with pytest.raises(ValueError, match=r'negatives_below must lie in \(0, 1\]'):

@@ -4,15 +4,17 @@ import pytest
 import torch
 
 from mmvtr.models import DistillationLoss, RelevanceTeacher
-from mmvtr.models.target import Target
+from mmvtr.models.target import Annotation, Target
 
 POSITIVES = torch.eye(2).bool()
 
 
 def test_scores_that_are_the_relevance_leave_no_loss():
     relevance = torch.tensor([[1.0, 0.25], [0.0, 0.5]])
-    target, logs = RelevanceTeacher(scale=0.8)({}, {}, Target(POSITIVES, relevance=relevance))
-    assert torch.equal(target.teacher, 0.8 * relevance) and logs == {}
+    target, logs = RelevanceTeacher(scale=0.8)(
+        {}, {}, Target(POSITIVES, known=Annotation(relevance=relevance))
+    )
+    assert torch.equal(target.beside['teacher'], 0.8 * relevance) and logs == {}
     loss = DistillationLoss(reads=('scores',))
     assert loss({'scores': 0.8 * relevance}, target, 1.0) == 0
     assert loss({'scores': relevance}, target, 1.0) > 0

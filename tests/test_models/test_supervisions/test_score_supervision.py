@@ -7,7 +7,7 @@ import torch
 
 from mmvtr.models.losses.matrix import ContrastiveLoss
 from mmvtr.models.supervisions.relative_scores import RelativeScoreSupervision, relative_eta
-from mmvtr.models.target import Target
+from mmvtr.models.target import Annotation, Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding
 
@@ -79,7 +79,7 @@ def test_a_second_view(batch):
     texts, videos, target = batch
     agreement = torch.randn(4, 3, generator=torch.Generator().manual_seed(5))
     module = RelativeScoreSupervision(slack=-0.1, agreement=0.3, softness=0.4)
-    out, _ = module(texts, videos, target._replace(agreement=agreement))
+    out, _ = module(texts, videos, target._replace(known=Annotation(agreement=agreement)))
     more = (0.3 * agreement.double()).tolist()
     expected = reference(texts, videos, ('global',), -0.1, 0.4, more)
     torch.testing.assert_close(out.weights, expected, rtol=0, atol=1e-6)

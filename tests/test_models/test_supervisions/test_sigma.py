@@ -7,7 +7,7 @@ import torch
 
 from mmvtr.models.several import SeveralSupervisions
 from mmvtr.models.supervisions.sigma import SigmaSupervision, shares_below
-from mmvtr.models.target import Target
+from mmvtr.models.target import Annotation, Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding
 
@@ -26,7 +26,7 @@ def target():
     positives = torch.zeros(5, 3, dtype=torch.bool)
     positives[range(5), [0, 0, 1, 2, 2]] = True
     sure = torch.linspace(0.05, 1.0, 15, dtype=torch.float64).reshape(5, 3)
-    return Target(positives, agreement=sure.log())
+    return Target(positives, known=Annotation(agreement=sure.log()))
 
 
 def shares(sigmas):

@@ -285,7 +285,7 @@ def test_the_official_numbers(shared):
     levels = supervision.own_levels({}, samples, torch.device('cpu'))
     target, _ = supervision(*levels, Target(torch.eye(5, dtype=torch.bool)))
     close = dict(rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(target.teacher, golden['teacher_matrix'], **close)
+    torch.testing.assert_close(target.beside['teacher'], golden['teacher_matrix'], **close)
     student = golden['student'].requires_grad_()
     loss = DistillationLoss()({'scores': student}, target, 0.07)
     torch.testing.assert_close(loss, golden['distil_loss'], **close)
@@ -345,7 +345,7 @@ def test_what_is_wrong_is_said():
         make_model(SUPERVISIONS['stored']())(inputs, samples, mode='loss')
     model = make_model(SUPERVISIONS['stored']())
     model.supervision = None
-    with pytest.raises(ValueError, match='reads target.teacher, which the model has not'):
+    with pytest.raises(ValueError, match='reads the teacher beside the target'):
         model(*make_batch(), mode='loss')
     shortlisted = make_model()
     shortlisted.similarity.shortlist = 5

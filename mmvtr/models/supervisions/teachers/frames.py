@@ -97,4 +97,4 @@ class StoredFrameTeacher(nn.Module):
             teacher_match=own.sum() / max(own.numel(), 1),
             teacher_other=(teacher.sum() - own.sum()) / max(teacher.numel() - own.numel(), 1),
         )
-        return target._replace(teacher=teacher, draws=draws), figures
+        return target.put(teacher=teacher, draws=draws), figures

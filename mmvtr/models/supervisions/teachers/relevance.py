@@ -38,4 +38,4 @@ class RelevanceTeacher(nn.Module):
     ) -> tuple[Target, dict[str, Tensor]]:
         """Target of the joint batch -> the same with a teacher [T, V]; nothing for the log."""
         relevance = from_classes(target, 'relevance', self)
-        return target._replace(teacher=self.scale * relevance), {}
+        return target.put(teacher=self.scale * relevance), {}

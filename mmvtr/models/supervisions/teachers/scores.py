@@ -48,7 +48,7 @@ class Teachers(nn.Module):
             teacher_match=match.sum() / max(len(match), 1),
             teacher_other=other.sum() / max(len(other), 1),
         )
-        return target._replace(teacher=teacher), figures
+        return target.put(teacher=teacher), figures
 
     def scores(self, texts: Levels, videos: Levels) -> Tensor:
         """Mean of the teachers' scores, float [T, V]."""
