@@ -6,10 +6,12 @@ import importlib
 import sys
 
 import pytest
+import torch
 from torch import nn
 
 import mmvtr.functional
 from mmvtr import moved
+from mmvtr.models.target import Annotation, Target
 from mmvtr.registry import MODELS
 
 
@@ -48,3 +50,13 @@ def test_every_name_in_the_tables_leads_somewhere():
         importlib.import_module(new)
     for new in moved.FUNCTIONS.values():
         assert hasattr(mmvtr.functional, new)
+
+
+def test_an_old_slot():
+    target = Target(torch.eye(2).bool(), known=Annotation(relevance=torch.eye(2)))
+    with pytest.warns(FutureWarning, match='relevance is known.relevance now'):
+        assert target.relevance is target.known.relevance
+    teacher = torch.eye(2)
+    with pytest.warns(FutureWarning, match='teacher is beside.teacher now'):
+        assert target.teacher is None and target.put(teacher=teacher).teacher is teacher
+    assert not hasattr(target, 'nothing')

@@ -30,7 +30,9 @@ class Fills(nn.Module):
 
     def forward(self, texts, videos, target):
         self.seen = target
-        return target._replace(**self.slots), {'figure': torch.tensor(1.0)}
+        slots = {name: x for name, x in self.slots.items() if name in Target._fields}
+        beside = {name: x for name, x in self.slots.items() if name not in slots}
+        return target._replace(**slots).put(**beside), {'figure': torch.tensor(1.0)}
 
 
 A, B = torch.tensor([[0.2, 0.9], [0.5, 0.1]]), torch.tensor([[0.6, 0.3], [0.5, 0.4]])
@@ -66,7 +68,7 @@ def test_what_one_fills_is_taken_and_sets_are_joined(target):
     found, _ = SeveralSupervisions(parts=parts)({}, {}, target)
     assert found.weights is A and found.margins is B and found.beside['teacher'] is A
     assert found.positives.all() and torch.equal(found.ambiguous, ~one)
-    assert torch.equal(found.counts, counts**2) and found.beside['relevant'] is None
+    assert torch.equal(found.counts, counts**2) and 'relevant' not in found.beside
 
 
 def test_two_that_fill_the_same_margins_have_no_rule(target):

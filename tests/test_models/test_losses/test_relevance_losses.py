@@ -334,8 +334,7 @@ def test_no_negatives_left_and_empty_batches(case, loss):
     scores, target = case
     full = Target(
         target.positives,
-        relevance=torch.ones_like(scores),
-        overlap=torch.ones_like(target.positives),
+        known=Annotation(torch.ones_like(scores), torch.ones_like(target.positives)),
     )
     full, _ = RelevanceSupervision(negatives_below=0.75)({}, {}, full)
     everything = full._replace(positives=torch.ones_like(target.positives))
@@ -355,7 +354,7 @@ def test_no_negatives_left_and_empty_batches(case, loss):
 def test_half_precision_and_float32_relevance(case, loss):
     scores, target = case
     half = scores.bfloat16()
-    target = target._replace(known=Annotation(relevance=target.known.relevance.float()))
+    target = target._replace(known=target.known._replace(relevance=target.known.relevance.float()))
     value = loss({'scores': half}, target, 0.05)
     assert value.dtype == torch.float32
     assert value.item() == pytest.approx(

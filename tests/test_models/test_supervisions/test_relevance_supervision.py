@@ -40,7 +40,7 @@ def test_relevant_entries_get_weight_0_annotated_ones_stay(case):
             assert given.weights[t, v] == (0.0 if (t, v) in relevant else 1.0)
             assert given.beside['relevant'][t, v] == ((t, v) in relevant)
     assert logs['relevant_per_text'].item() == 3 / 4
-    assert given._replace(weights=None, relevant=None) == target  # nothing else changes
+    assert given._replace(weights=None, beside={}) == target  # nothing else changes
     lower, _ = RelevanceSupervision(negatives_below=0.2)({}, {}, target)
     assert (lower.weights == 0).sum() == 9
 
