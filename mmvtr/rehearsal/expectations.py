@@ -201,21 +201,18 @@ def uncertainty(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]
     ramp = [value for _, value in narrow['curves'].get('eta_ramp', [])]
     begun = not ramp or ramp[-1] >= RAMPED  # before, all weighed about 1, whatever eta is
     early = '' if begun else f'; the ramp from weight 1 to eta is at {ramp[-1]:.2f}'
-    kept = negative >= ETA_NEGATIVE
     yield Check(
         'negatives keep their weight',
-        begun and kept,
-        f'{negative:.2f} on average (at least {ETA_NEGATIVE:g}), {above:.0f} % above .9{early}'
-        + ('' if kept else why(narrow)),
+        begun and negative >= ETA_NEGATIVE,
+        f'{negative:.2f} on average (at least {ETA_NEGATIVE:g}), {above:.0f} % above .9{early}',
     )
     figures = (last(narrow, name) for name in ('eta_auc', 'eta_breakeven', 'soft_share'))
     for auc, even, chance in zip(*figures):  # a set of a few videos has no soft positives
-        found = auc >= ETA_AUC and even >= ETA_GAIN * chance
         yield Check(
             'soft positives are found',
-            found,
+            auc >= ETA_AUC and even >= ETA_GAIN * chance,
             f'AUC {auc:.0f} (at least {ETA_AUC:.0f}), break-even {even:.0f} % (at least '
-            f'{ETA_GAIN:g} times {chance:.1f})' + ('' if found else why(narrow)),
+            f'{ETA_GAIN:g} times {chance:.1f})',
         )
         yield Check(
             'soft positives are spared',
@@ -249,7 +246,7 @@ def reach(narrow: Part) -> Iterator[Check]:
         f'slope or bias can move by {far:.3g} in {narrow["total"]:,} steps (at least {ETA_REACH:g})'
     )
     if far < ETA_REACH:
-        said += why(narrow)
+        said += f'; {why(narrow)}'
     yield Check('reach of slope and bias', far >= ETA_REACH, said)
 
 
@@ -259,7 +256,7 @@ def of_supervision(narrow: Part) -> dict[str, dict[str, float]]:
 
 
 def why(narrow: Part) -> str:
-    """How far the numbers that make eta can move, to be appended; '' where there are none."""
+    """How far the numbers that make eta can move."""
     parts = []
     for name, number in of_supervision(narrow).items():
         rate = number['bound'] / narrow['total']
@@ -268,7 +265,7 @@ def why(narrow: Part) -> str:
             f'{number["last"]:.2f} and can move by {number["bound"]:.2g} at most in '
             f'{narrow["total"]:,} steps at a mean rate of {rate:.1e}'
         )
-    return f'; {"; ".join(parts)}: raise the rate of supervision (lr_mult)' if parts else ''
+    return '; '.join(parts) + ': raise the rate of supervision (lr_mult)'
 
 
 # -- ARL -------------------------------------------------------------------------------------------
