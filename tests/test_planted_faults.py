@@ -148,7 +148,7 @@ def edited(folder, tool: str, change):
 def test_a_fault_is_seen(fault, place, tmp_path):
     line, before, change, seen = FAULTS[fault]
     command = Command('papers', PLACES.get(line, 'papers'), tuple(line.split()))
-    room = Room(place, before, edited(tmp_path, command.tool, change))
+    room = Room(place, {}, before, edited(tmp_path, command.tool, change))
     with pytest.raises(AssertionError, match=seen):
         check(command, room)
 
