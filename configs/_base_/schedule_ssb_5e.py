@@ -5,5 +5,5 @@ _base_ = ['schedule_clip_5e.py']
 optim_wrapper = dict(
     optimizer=dict(_delete_=True, type='Adam', lr=5e-5), paramwise_cfg=dict(_delete_=True)
 )
-presets = None  # Adam it is
+presets = None  # Adam already
 auto_scale_lr = dict(base_batch_size=64)

@@ -12,5 +12,5 @@ optim_wrapper = dict(
         },
     ),
 )
-presets = None  # its paper names this one
+presets = None  # AdamW is its own
 auto_scale_lr = dict(base_batch_size=32)

@@ -88,6 +88,12 @@ FIGURES: dict[str, Figure] = {
         'scores that are inner products; --against as-built for before training',
         ncl.similarities,
     ),
+    'ncl_d': Figure(
+        'NCL Appendix D (Eq. 24-28)',
+        'how often items are found, by the bias that the modality gap gives them',
+        'scores that are inner products; --against as-built for before training',
+        ncl.implicit_biases,
+    ),
     'uatvr3': Figure(
         'UATVR Fig. 3',
         'R@1 and mean sigma over the epochs',

@@ -1,4 +1,4 @@
-"""Figures 2, 3, 5 to 8 of NCL, of any model; with a test-time transform, of its scores as well."""
+"""Figures 2, 3, 5 to 8 and Appendix D of NCL, of any model, and of its test-time transforms."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from mmvtr.figures.dvtr import both
 from mmvtr.figures.items import chosen_texts, video_item
 from mmvtr.figures.study import Asked, Study, study
 from mmvtr.functional.hubness import error_rates_by_mass, normalisation_error, relative_mass
+from mmvtr.functional.modal_biases import bias_gradient, modal_biases
 from mmvtr.functional.modality_gap import modality_gap
 from mmvtr.functional.ranks import ranks
 from mmvtr.registry import bare_name
 from mmvtr.structures import Directed
-from mmvtr.visualization.hubness import MASS_EDGES, mass_errors
+from mmvtr.visualization.hubness import MASS_EDGES, mass_by_bias, mass_errors
 from mmvtr.visualization.plane import bars, modality_plane
 from mmvtr.visualization.progress import recall_by_size
 from mmvtr.visualization.sheet import retrieval_sheet
@@ -185,3 +186,26 @@ def similarities(asked: Asked) -> Named:
     names = ('text - text', 'video - video', 'text - video')
     title = 'Mean cosine of two items of a kind, and of a text with a video'
     yield 'ncl8', bars(groups, names, title=title, y='mean cosine')
+
+
+def implicit_biases(asked: Asked) -> Named:
+    """App. D: items that lie where the other modality's mean is are found more often (Eq. 24-28).
+
+    Says of each model how large the gradient is by which a step would even this out.
+    """
+    points: dict[str, dict[str, tuple[Tensor, Tensor]]] = {'videos': {}, 'texts': {}}
+    for one in both(asked):
+        texts, videos = flat(one)
+        known, gamma = one.evaluation.relation.positives, temperature_of(one)
+        scores = texts @ videos.t()
+        for kind, dim in (('videos', 1), ('texts', 0)):
+            bias = getattr(modal_biases(texts, videos), kind.removesuffix('s'))
+            mass = relative_mass(scores, temperature=gamma, dim=dim)
+            points[kind][one.name] = ((bias / gamma).cpu(), mass.cpu())
+            steep = bias_gradient(scores, known, temperature=gamma, dim=dim).abs().mean()
+            asked.said.append(
+                f'ncl_d: {one.name}: {kind}: mean gradient by a bias (Eq. 28, with the '
+                f'temperature) {float(steep):.2e}'
+            )
+    title = 'How often items are found, by the bias that the modality gap gives them'
+    yield 'ncl_d', mass_by_bias(points, title=title)

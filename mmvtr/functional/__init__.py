@@ -149,6 +149,9 @@ Hubness, modality gap and length bias:
     skewness                third standardised moment
     modality_gap            mean cosines within and between the modalities (NCL)
     ModalityGap             these cosines, and the gap
+    modal_biases            what the mean of the other modality adds to an item's scores (NCL)
+    ModalBiases             of texts and of videos
+    bias_gradient           gradient of the contrastive loss by such biases (NCL)
     nearer_to_train         whether a length is nearer to the train mean than to the test mean
     mean_of_top             mean value of the first k videos
     chance_of_top           how often random videos are nearer to the train mean
@@ -243,6 +246,7 @@ if TYPE_CHECKING:
         mean_of_top,
         nearer_to_train,
     )
+    from mmvtr.functional.modal_biases import ModalBiases, bias_gradient, modal_biases
     from mmvtr.functional.modality_gap import ModalityGap, modality_gap
     from mmvtr.functional.multi_instance import multi_instance, over_samples, sample_scores
     from mmvtr.functional.pairwise import bernoulli, bernoulli_sum, masked_mean
@@ -321,6 +325,7 @@ _NAMES = {
     ),
     'judged': 'bpref condensed map_at_r precision_at r_precision untied',
     'length_bias': 'chance_of_top length_correlation mean_of_top nearer_to_train',
+    'modal_biases': 'ModalBiases bias_gradient modal_biases',
     'modality_gap': 'ModalityGap modality_gap',
     'multi_instance': 'multi_instance over_samples sample_scores',
     'pairwise': 'bernoulli bernoulli_sum masked_mean',

@@ -8,7 +8,18 @@ import numpy as np
 import torch
 
 from mmvtr.functional.hubness import ErrorRates, k_occurrence, skewness
-from mmvtr.visualization.canvas import GREEN, GREY, ORANGE, SKY, array, new_figure, style
+from mmvtr.functional.risk_coverage import spearman
+from mmvtr.visualization.canvas import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    SKY,
+    array,
+    new_figure,
+    style,
+    words,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -146,3 +157,40 @@ def draw_rates(axis: 'Axes', rates: ErrorRates, item: str, query: str) -> None:
     axis.set_ylabel('%')
     axis.set_xlabel(f'retrieval probability of a {item} over all queries (1 = fair share)')
     axis.legend(frameon=False, loc='upper left')
+
+
+def mass_by_bias(points: Mapping[str, Mapping[str, tuple[Any, Any]]], *, title: str) -> 'Figure':
+    """Relative mass of items by their implicit bias (NCL App. D), a panel a kind of item.
+
+    Args:
+        points: by kind of item (``'videos'``), then by name of a model (at most two): biases over
+            the temperature, and relative masses, [N] each.
+        title: of the picture.
+
+    Raises:
+        ValueError: no kinds or models or more than two, a number that is not finite, a mass that is
+            not positive, numbers of biases and masses that differ.
+    """
+    if not points or not all(1 <= len(models) <= 2 for models in points.values()):
+        raise ValueError('expected kinds of items, and one or two models of each')
+    figure = new_figure(4.8)
+    for axis, (kind, models) in zip(figure.subplots(1, len(points), squeeze=False)[0],
+                                    points.items()):  # fmt: skip
+        for (name, (bias, mass)), look in zip(models.items(), ((BLUE, 'o'), (ORANGE, '^'))):
+            bias = array(f'biases of {kind}', bias, (None,))
+            mass = array(f'masses of {kind}', mass, bias.shape)
+            if not (mass > 0).all():
+                raise ValueError(f'masses of {kind}: {mass.min():g}, expected above 0')
+            agrees = float(spearman(*map(torch.from_numpy, (bias, mass))))
+            label = f'{words(name, 34)}: rank correlation {agrees:.2f}'
+            axis.scatter(
+                bias, mass, s=13, alpha=0.45, color=look[0], marker=look[1], linewidths=0,
+                label=label,
+            )  # fmt: skip
+        axis.axhline(1, color=GREY, linewidth=1, linestyle='--')
+        axis.set_yscale('log', base=2)
+        axis.yaxis.set_major_formatter(lambda value, _: f'{value:.3g}')
+        style(axis, kind, 'implicit bias / temperature', 'summed probability (1 = fair share)')
+        axis.legend(loc='upper left', fontsize=8.5)
+    figure.suptitle(title, fontsize=11)
+    return figure

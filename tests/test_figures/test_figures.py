@@ -144,6 +144,22 @@ def test_the_space_and_its_means(asked):
     assert len(heights) == 6 and 'modal means' in what.said[-1]
 
 
+def test_implicit_biases(asked):
+    """Of both models the bias of video 0 and what is found of it, from the scores alone."""
+    what = asked(against='c2v_planted')
+    ((name, figure),) = FIGURES['ncl_d'].make(what)
+    assert name == 'ncl_d' and [axis.get_title() for axis in figure.axes] == ['videos', 'texts']
+    assert len(what.said) == 4
+    for one, drawn in zip((what.against, what.model), figure.axes[0].collections):
+        gamma = float(one.evaluation.matrices['temperature'])
+        scores = one.scores.double()
+        centred = (scores - scores.mean(1, keepdim=True)).mean(0) / gamma  # <mu_t, v_j - mu_v>
+        share = (scores / gamma).softmax(1).sum(0)
+        points = drawn.get_offsets()
+        np.testing.assert_allclose(points[:, 0], centred, atol=1e-4)
+        np.testing.assert_allclose(points[:, 1], share * len(share) / len(scores), rtol=1e-3)
+
+
 def test_normalisation(asked):
     what = asked()
     ((_, figure),) = FIGURES['ncl2'].make(what)
