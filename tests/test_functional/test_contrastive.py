@@ -3,9 +3,12 @@ import math
 import pytest
 import torch
 
-from mmvtr.functional.contrastive import contrastive
-from mmvtr.functional.log_sums import from_sums, join_entries, log_sums, weighted_logits
-from mmvtr.functional.strip_log_sums import strip_log_sums
+from mmvtr.functional.contrastive import (
+    contrastive,
+    contrastive_sums,
+    join_sums,
+    loss_of_sums,
+)
 
 
 @pytest.fixture
@@ -263,78 +266,31 @@ def test_bad_input(case):
 
 
 @pytest.mark.parametrize('form', ['pooled', 'own_pair', 'outer_sum'])
-def test_sums_of_parts_are_joined(case, form):
-    """Of videos over texts 0-1 and 2-5: values and gradients, also of weights."""
+@pytest.mark.parametrize('direction', ['t2v', 'v2t'])
+def test_sums_of_blocks_are_joined(case, form, direction):
+    """Of texts 0-1, none and 2-5: values and gradients, also of weights and counts."""
     scores, positives, weights = case
     weights = weights.index_fill(0, torch.tensor([1]), 0.0)
+    counts = torch.tensor([0.5, 2.0, 0.0, 1.0, 0.3, 9.0], dtype=torch.float64)
     ambiguous = (weights > 0.5) & ~positives if form == 'own_pair' else None
+    how = dict(temperature=0.3, form=form, direction=direction)
 
-    def loss(scores, weights):
-        parts, own = [], []
-        for rows in (slice(0, 2), slice(2, 6)):
-            some = positives[rows]
-            logits, negatives = weighted_logits(scores[rows], some, 0.3, weights[rows])
-            how = dict(ambiguous=None if ambiguous is None else ambiguous[rows])
-            parts.append(log_sums(negatives, form, 'v2t', **how))
-            own.append(logits[some])
-        anchors = positives.nonzero(as_tuple=True)[1]
-        return from_sums(join_entries(parts), form, (torch.cat(own), anchors))
+    def loss(scores, weights, counts):
+        parts = []
+        for rows in (slice(0, 2), slice(2, 2), slice(2, 6)):
+            more = dict(weights=weights[rows], counts=counts[rows])
+            if ambiguous is not None:
+                more.update(ambiguous=ambiguous[rows])
+            sums = contrastive_sums(scores[rows], positives[rows], **how, **more)
+            parts.append(sums[direction])
+        return loss_of_sums(join_sums(parts, direction), form)
 
-    how = dict(temperature=0.3, ambiguous=ambiguous, form=form, direction='v2t')
-    expected = contrastive(scores, positives, weights=weights, **how)
-    torch.testing.assert_close(loss(scores, weights), expected, rtol=1e-12, atol=0)
-    scores.requires_grad_()
-    assert torch.autograd.gradcheck(lambda x: loss(x, weights), scores)
-    assert torch.autograd.gradcheck(loss, (scores, (weights + 0.1).requires_grad_()))
-
-
-@pytest.mark.parametrize('form', ['pooled', 'own_pair'])
-@pytest.mark.parametrize('weighted', [('t2v', 'v2t'), ('v2t',), ()])
-@pytest.mark.parametrize('learnt', [True, False])
-def test_a_strip_has_the_sums_and_gradients_of_log_sums(case, form, weighted, learnt):
-    """Of positives, both directions, temperature and, where they have one, weights."""
-    scores, positives, weights = case
-    weights = weights.index_fill(0, torch.tensor([1]), 0.0)
-    ambiguous = (weights > 0.5) & ~positives if form == 'own_pair' else None
-    temperature = torch.tensor(0.3, dtype=torch.float64)
-    pairs = positives.nonzero(as_tuple=True)
-    inputs = [x.clone().requires_grad_() for x in (scores, temperature)]
-    inputs.append(weights.clone().requires_grad_(learnt))
-
-    def given(direction):
-        return inputs[2] if direction in weighted else None
-
-    by_direction = {way: given(way) for way in ('t2v', 'v2t')}
-    own, sums = strip_log_sums(
-        inputs[0], positives, pairs, inputs[1], by_direction, form, ambiguous=ambiguous
+    expected = contrastive(
+        scores, positives, weights=weights, counts=counts, ambiguous=ambiguous, **how
     )
-    found, expected = [own], [weighted_logits(*inputs[:1], positives, inputs[1], None)[0][pairs]]
-    for way, some in sums.items():
-        negatives = weighted_logits(inputs[0], positives, inputs[1], given(way))[1]
-        known = log_sums(negatives, form, way, ambiguous=ambiguous)
-        found += [x for x in some if x is not None]
-        expected += [x for x in known if x is not None]
-    wanted = [x for x in inputs if x.requires_grad]
-    values = []
-    for tensors in (found, expected):
-        # What is no sum of anything weighs nothing in a loss.
-        total = sum((i + 1) * x[x > -1e29].square().sum() for i, x in enumerate(tensors))
-        values.append([*tensors, *torch.autograd.grad(total, wanted, allow_unused=True)])
-    for mine, reference in zip(*values):
-        assert (mine is None) == (reference is None)
-        if mine is not None:
-            torch.testing.assert_close(mine, reference, rtol=1e-12, atol=1e-12)
-
-
-def test_a_strip_names_what_is_unknown(case):
-    scores, positives, _ = case
-    pairs = positives.nonzero(as_tuple=True)
-    for ways, form, message in (
-        ({'t2v': None}, 'pool', "form must be .* not 'pool'"),
-        ({'both': None}, 'pooled', "direction must be .* not 'both'"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            strip_log_sums(scores, positives, pairs, 1.0, ways, form)
+    torch.testing.assert_close(loss(scores, weights, counts), expected, rtol=1e-12, atol=0)
+    inputs = [x.requires_grad_() for x in (scores, (weights + 0.1).detach(), counts)]
+    assert torch.autograd.gradcheck(loss, inputs)
 
 
 def test_weights_wider_than_the_scores():

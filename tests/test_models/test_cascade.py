@@ -246,8 +246,8 @@ def test_a_batch_of_broken_videos_alone():
 
 
 def test_what_it_refuses():
-    with pytest.raises(ValueError, match='strip=4.*ranks all pairs'):
-        make_model(strip=4)
+    with pytest.raises(ValueError, match='block_rows=4.*ranks all pairs'):
+        make_model(block_rows=4)
     encoder = make_model().encoder
     with pytest.raises(ValueError, match=r'CosineSimilarity has no first_stage\(\)'):
         CascadeRetriever(encoder=encoder, similarity=CosineSimilarity(), losses={})

@@ -31,7 +31,7 @@ KINDS = [
     'uatvr_vitb16_msrvtt',
 ]
 
-#: micro_batch and strip.
+#: micro_batch and block_rows.
 WAYS = ((None, None), (2, 3))
 #: Those that are tried both ways.
 DIVIDED = {'arl_tvr_clip', 'dvtr_c2v_msrvtt', 'mssl_charades_i3d'}
@@ -54,10 +54,10 @@ def test_losses_are_those_of_the_cpu(name):
     expected = losses_of(model, batch)
     with elsewhere() as device:
         away.to(device)
-        for micro_batch, strip in WAYS[: 1 + (name in DIVIDED)]:
+        for micro_batch, rows in WAYS[: 1 + (name in DIVIDED)]:
             for member in away.modules():
                 if isinstance(member, VideoTextRetriever):
-                    member.micro_batch, member.strip = micro_batch, strip
+                    member.micro_batch, member.block_rows = micro_batch, rows
             found = losses_of(away, batch)
             assert found.keys() == expected.keys()
             for key, value in found.items():

@@ -264,13 +264,13 @@ def test_members_take_it_from_the_whole():
     both = BackdoorRetriever(members=[member(micro_batch=3), member()])
     assert [m.micro_batch for m in both.members] == [3, None]
     nested = BackdoorRetriever(
-        members=[BackdoorRetriever(members=[member()])], micro_batch=2, strip=7
+        members=[BackdoorRetriever(members=[member()])], micro_batch=2, block_rows=7
     )
-    assert (nested.members[0].members[0].micro_batch, nested.strip) == (2, 7)
+    assert (nested.members[0].members[0].micro_batch, nested.block_rows) == (2, 7)
     batch = batch_of(4)
     batch['data_samples']['environment'] = torch.zeros(4, dtype=torch.long)
     losses = nested.train()(**batch, mode='loss')
-    nested.strip = nested.micro_batch = None
+    nested.block_rows = nested.micro_batch = None
     torch.testing.assert_close(nested(**batch, mode='loss'), losses)
 
 

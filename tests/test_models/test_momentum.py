@@ -618,12 +618,12 @@ def test_two_processes_equal_one(tmp_path):
 
 
 def test_what_is_refused():
-    with pytest.raises(ValueError, match=r'strip=64: .* leave strip away'):
-        make(strip=64)
+    with pytest.raises(ValueError, match='block_rows=64: .* leave it away'):
+        make(block_rows=64)
     model = make()
     with pytest.raises(ValueError, match='columns of a bank'):
-        model.strip = 2
-    model.strip = None
+        model.block_rows = 2
+    model.block_rows = None
     for outside in (1.0, -0.1):
         with pytest.raises(ValueError, match=rf'momentum must lie in \[0, 1\), not {outside}'):
             make(momentum=outside)

@@ -14,7 +14,6 @@ from mmvtr.models.several import SeveralSupervisions
 from mmvtr.models.supervisions.arl import ARLSupervision
 from mmvtr.models.supervisions.dvtr import DVTRSupervision
 from mmvtr.models.supervisions.implication import ImplicationSupervision
-from mmvtr.models.supervisions.oracle import OracleSupervision
 from mmvtr.models.supervisions.pcme import PCMESupervision
 from mmvtr.models.target import Annotation, Target, check_read
 from mmvtr.registry import MODELS
@@ -116,12 +115,6 @@ def test_a_part_whose_slot_no_loss_reads_is_refused():
     parts['teacher'].fills = 'teacher'
     with pytest.raises(ValueError, match='Fills fills target.teacher, which no loss reads'):
         check_read(SeveralSupervisions(parts=parts), dict(loss=RankingLoss()))
-
-
-def test_strips_are_refused_where_a_part_has_none():
-    assert SeveralSupervisions(parts=dict(a=OracleSupervision(), b=DVTRSupervision())).whole == ''
-    made = SeveralSupervisions(parts=dict(a=DVTRSupervision(), b=Fills()))
-    assert made.whole == 'b: it has no strip()'
 
 
 def test_what_lies_beside_the_items_reaches_the_part_that_asks():

@@ -1,7 +1,7 @@
-"""What `micro_batch` and `strip` cost and save, beside the plain step: time and peak memory.
+"""What `micro_batch` and `block_rows` cost and save, beside the plain step: time and peak memory.
 
     python projects/evidence/speed/large_batches.py
-    python projects/evidence/speed/large_batches.py --only strip --batch 32768 --no-matrix
+    python projects/evidence/speed/large_batches.py --only blocks --batch 32768 --rows 128 --no-matrix
     python projects/evidence/speed/large_batches.py --only processes --processes 4
 
 Peak memory is what torch allocates at most during a step, above what it held before: model, batch
@@ -28,10 +28,10 @@ from torch.profiler import ProfilerActivity, profile
 
 from mmvtr.dist import gather_levels, gather_rows
 from mmvtr.models.annotation import JointIds
+from mmvtr.models.blocks import losses_in_blocks
 from mmvtr.models.losses.matrix import ContrastiveLoss
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.supervisions.dvtr import DVTRSupervision
-from mmvtr.models.sweep import losses_in_strips
 from mmvtr.models.temperature import Temperature
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
@@ -128,20 +128,20 @@ def whole(model: Scores, texts: Levels, videos: Levels, known: JointIds) -> None
     backward({**losses, 'loss': loss})
 
 
-def strips(batch: int, height: int, runs: int, *, matrix: bool) -> None:
+def blocks(batch: int, rows: int, runs: int, *, matrix: bool) -> None:
     """DVTR's whole supervision and the contrastive loss."""
     model, known = Scores(), owned(0, batch)
     texts, videos = levels_of(batch), levels_of(batch)
 
-    def of_strips() -> None:
-        backward(losses_in_strips(model, texts, videos, known, height=height))
+    def of_blocks() -> None:
+        backward(losses_in_blocks(model, texts, videos, known, rows=rows))
 
     made = {'matrix': lambda: whole(model, texts, videos, known)} if matrix else {}
-    compare({**made, f'strip={height}': of_strips}, runs)
+    compare({**made, f'block_rows={rows}': of_blocks}, runs)
 
 
-def share(rank: int, count: int, batch: int, height: int, folder: str) -> None:
-    """One of the processes: its peak memory with the whole matrix, and with its strips."""
+def share(rank: int, count: int, batch: int, rows: int, folder: str) -> None:
+    """One of the processes: its peak memory with the whole matrix, and in blocks."""
     torch.set_num_threads(1)
     torch.manual_seed(rank)
     dist.init_process_group(
@@ -154,25 +154,25 @@ def share(rank: int, count: int, batch: int, height: int, folder: str) -> None:
         joint = gather_levels(texts), gather_levels(videos)
         run(model, *joint, owned(first, last))
 
-    def of_strips(*given: object) -> None:
-        backward(losses_in_strips(*given, height=height))
+    def of_blocks(*given: object) -> None:
+        backward(losses_in_blocks(*given, rows=rows))
 
-    step(of_strips)  # gradients are there
-    found = torch.tensor([[peak_memory(lambda run=run: step(run)) for run in (whole, of_strips)]])
+    step(of_blocks)  # gradients are there
+    found = torch.tensor([[peak_memory(lambda run=run: step(run)) for run in (whole, of_blocks)]])
     peaks = gather_rows(found).amax(0).tolist()
     if rank == 0:
         print(
-            f'{count} processes, the largest: matrix {peaks[0]:.0f} MiB, strip={height} '
+            f'{count} processes, the largest: matrix {peaks[0]:.0f} MiB, block_rows={rows} '
             f'{peaks[1]:.0f} MiB, {peaks[1] / peaks[0]:.3f} of it',
             flush=True,
         )
     dist.destroy_process_group()
 
 
-def processes(count: int, batch: int, height: int) -> None:
+def processes(count: int, batch: int, rows: int) -> None:
     """Peak memory of equal shares of a joint batch."""
     with tempfile.TemporaryDirectory() as folder:
-        mp.spawn(share, (count, batch, height, folder), nprocs=count)
+        mp.spawn(share, (count, batch, rows, folder), nprocs=count)
 
 
 def main() -> None:
@@ -180,21 +180,21 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    kinds = ('micro_batch', 'strip', 'processes')
+    kinds = ('micro_batch', 'blocks', 'processes')
     add('--only', choices=kinds, help='one of them (default: the first two)')
-    add('--batch', type=int, default=8192, help='texts and videos of the strips (default: 8192)')
-    add('--height', type=int, default=256, help='texts a strip (default: 256)')
+    add('--batch', type=int, default=8192, help='texts and videos of the blocks (default: 8192)')
+    add('--rows', type=int, default=256, help='texts a block (default: 256)')
     add('--runs', type=int, default=5, help='of each step, beside the first (default: 5)')
     add('--processes', type=int, default=4, help='of --only processes (default: 4)')
-    add('--no-matrix', action='store_true', help='strips alone, where the matrix is too large')
+    add('--no-matrix', action='store_true', help='blocks alone, where the matrix is too large')
     args = parser.parse_args()
     torch.manual_seed(0)
     if args.only == 'processes':
-        processes(args.processes, args.batch, args.height)
+        processes(args.processes, args.batch, args.rows)
     if args.only in (None, 'micro_batch'):
         micro_batch(args.runs)
-    if args.only in (None, 'strip'):
-        strips(args.batch, args.height, args.runs, matrix=not args.no_matrix)
+    if args.only in (None, 'blocks'):
+        blocks(args.batch, args.rows, args.runs, matrix=not args.no_matrix)
 
 
 if __name__ == '__main__':

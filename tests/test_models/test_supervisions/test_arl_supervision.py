@@ -250,18 +250,16 @@ class Encoder(nn.Module):
         return {name: Embedding(getattr(self, name)(text).mean(1)) for name in 'ab'}
 
 
-def make_model(strip=None):
+def make_model():
     torch.manual_seed(0)
-    negatives = 'random' if strip is None else 'hardest'
     return VideoTextRetriever(
         encoder=Encoder(),
         similarity=BestFrameSimilarity(levels=('a', 'b')),
         supervision=ARLSupervision(dim=D, rule='mean', cap=2),
         losses=dict(
             nce=ContrastiveLoss(reads=('a', 'b'), form='own_pair'),
-            triplet=RankingLoss(reads=('a', 'b'), negatives=negatives, average='anchors'),
+            triplet=RankingLoss(reads=('a', 'b'), negatives='random', average='anchors'),
         ),
-        strip=strip,
     ).double()
 
 
@@ -334,11 +332,9 @@ def test_a_batch_without_an_ambiguous_pair_is_the_annotated_one(strategy):
     assert with_frames['loss_frame'] > 0 and any(grad.any() for grad in grads.values())
 
 
-def run(batch, wrap=lambda model: model, *, strip=None, strategy='ours', whole=False):
+def run(batch, wrap=lambda model: model):
     """Thresholds, sets, losses and gradients of a step; all reduced as AmbiguityHook does."""
-    module = make_model(strip)
-    module.supervision.strategy = strategy
-    module.strip = None if whole else strip
+    module = make_model()
     inputs, samples = batch
     with torch.no_grad():
         texts, videos = module(inputs, mode='tensor')
@@ -364,9 +360,8 @@ def run(batch, wrap=lambda model: model, *, strip=None, strategy='ours', whole=F
 def worker(rank, folder, split):
     dist.init_process_group('gloo', init_method=f'file://{folder}/store', rank=rank, world_size=2)
     try:
-        for strip in (None, 2):
-            result = run(make_batch(*split[rank]), DistributedDataParallel, strip=strip)
-            torch.save(result, f'{folder}/rank{rank}_{strip}.pt')
+        result = run(make_batch(*split[rank]), DistributedDataParallel)
+        torch.save(result, f'{folder}/rank{rank}.pt')
         dist.barrier()
     finally:
         dist.destroy_process_group()
@@ -377,16 +372,14 @@ def test_two_processes_equal_one(tmp_path):
     batch = make_batch(slice(0, 4), slice(0, 9))
     split = [(slice(0, 2), slice(0, 5)), (slice(2, 4), slice(5, 9))]
     mp.start_processes(worker, (tmp_path, split), nprocs=2, start_method='forkserver')
-    for strip in (None, 2):
-        expected = run(batch, strip=strip, whole=True)
-        assert all(g.abs().max() > 0 for g in expected[1].values())
-        assert all(found.any() for found in expected[3].values())
-        for rank in range(2):
-            got = torch.load(tmp_path / f'rank{rank}_{strip}.pt')
-            same(got, expected)
-            assert bool(got[3]) == (strip is None)
-            for level, found in got[3].items():
-                assert torch.equal(expected[3][level], found)
+    expected = run(batch)
+    assert all(g.abs().max() > 0 for g in expected[1].values())
+    assert all(found.any() for found in expected[3].values())
+    for rank in range(2):
+        got = torch.load(tmp_path / f'rank{rank}.pt')
+        same(got, expected)
+        for level, found in got[3].items():
+            assert torch.equal(expected[3][level], found)
 
 
 def same(got, expected):
@@ -394,19 +387,6 @@ def same(got, expected):
         assert part.keys() == other.keys()
         for name, value in part.items():
             torch.testing.assert_close(other[name], value, rtol=1e-11, atol=1e-12, msg=name)
-
-
-@pytest.mark.parametrize('strategy', ['ours', 'ignore', 'positive'])
-@pytest.mark.parametrize('strip', [1, 4])
-def test_strips_equal_the_matrix(strip, strategy):
-    batch = make_batch(slice(0, 4), slice(0, 9))
-    expected = run(batch, strip=strip, strategy=strategy, whole=True)
-    found = run(batch, strip=strip, strategy=strategy)
-    same(found, expected)
-    assert bool(found[3]) == (strategy == 'positive')  # which adds positives: made whole
-    model = make_model(strip)
-    warming_up = model(*batch, mode='loss')
-    assert 'loss_frame' not in warming_up and 'loss_frame' in found[0]
 
 
 def test_the_best_frame_of_the_teacher_is_no_negative_of_the_student():

@@ -21,7 +21,6 @@ from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.supervisions.adaptive_margin import AdaptiveMarginSupervision
 from mmvtr.models.supervisions.cmgsd import CMGSDSupervision
-from mmvtr.models.sweep import whole_needed
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding
@@ -88,7 +87,7 @@ class Linear(nn.Module):
         return {'global': Embedding(self.text(text.mean(1)))}
 
 
-def make_model(strip=None, loss=None, **kwargs):
+def make_model(loss=None, **kwargs):
     torch.manual_seed(0)
     how = dict(sentences='s', project=dict(in_dim=6, dim=8, dropout=0.5), ramp=(0, 1))
     model = VideoTextRetriever(
@@ -96,7 +95,6 @@ def make_model(strip=None, loss=None, **kwargs):
         similarity=CosineSimilarity(),
         supervision=CMGSDSupervision(**{**how, **kwargs}),
         losses=dict(hinges=SeveralHingesLoss(**(loss or {}))),
-        strip=strip,
     ).double()
     model.supervision.progress = 0.4
     return model
@@ -133,12 +131,7 @@ def run(model, batch):
     return {name: value.detach() for name, value in losses.items()}, grads
 
 
-#: With the whole matrix, and in strips.
-PROCESSES = dict(
-    whole={},
-    strips=dict(strip=2),
-    hardest=dict(strip=1, loss=dict(negatives='hardest'), over='negatives'),
-)
+PROCESSES = dict(all={}, hardest=dict(loss=dict(negatives='hardest'), over='negatives'))
 
 
 def worker(rank, folder):
@@ -157,7 +150,7 @@ def test_two_processes_equal_one(tmp_path):
     """Dropout included: the margins are those of one joint batch."""
     mp.start_processes(worker, (str(tmp_path),), nprocs=2, start_method='forkserver')
     for name, how in PROCESSES.items():
-        expected = run(make_model(**{**how, 'strip': None}), make_batch())
+        expected = run(make_model(**how), make_batch())
         assert {'supervision.project.text.linear.weight'} < {*expected[1]}
         for rank in range(2):
             same(torch.load(tmp_path / f'{name}{rank}'), expected)
@@ -168,21 +161,6 @@ def same(found, expected):
         assert mine.keys() == theirs.keys()
         for name, x in theirs.items():
             torch.testing.assert_close(mine[name], x, rtol=1e-11, atol=1e-12, msg=name)
-
-
-@pytest.mark.parametrize('strip', [1, 3, 100])
-@pytest.mark.parametrize(
-    'negatives, average', [('all', 'terms'), ('all', 'matrix'), ('hardest', 'terms')]
-)
-def test_strips_equal_the_matrix(strip, negatives, average):
-    loss = dict(negatives=negatives, average=average)
-    for how in ({}, dict(over='negatives', unbiased=False, project=None, beta=0.3)):
-        expected = run(make_model(loss=loss, **how), make_batch())
-        model = make_model(strip, loss, **how)
-        assert whole_needed(model) == ''
-        same(run(model, make_batch()), expected)
-        assert expected[0]['loss_hinges'] > 0.1
-        assert all(grad.abs().max() > 0 for grad in expected[1].values())
 
 
 @pytest.mark.parametrize(
@@ -202,9 +180,9 @@ def test_what_a_batch_may_lack(videos, texts):
             for name in names:
                 del batch[0][name]
     for negatives in ('all', 'hardest'):
-        found, expected = (run(make_model(s, dict(negatives=negatives)), batch) for s in (2, None))
-        same(found, expected)
-        assert all(grad.isfinite().all() for grad in found[1].values())
+        losses, grads = run(make_model(dict(negatives=negatives)), batch)
+        assert all(x.isfinite() for x in losses.values())
+        assert all(grad.isfinite().all() for grad in grads.values())
 
 
 @pytest.mark.parametrize('over', ['matrix', 'negatives'])
@@ -325,8 +303,7 @@ def test_what_is_wrong_is_said():
     del samples['text_vectors']
     with pytest.raises(ValueError, match="CMGSDSupervision reads the vectors 's' of texts"):
         make_model()(inputs, samples, mode='loss')
-    for strip in (None, 2):
-        model = make_model(strip)
-        model.supervision = None
-        with pytest.raises(ValueError, match='reads the hinges beside the target'):
-            model(*make_batch(), mode='loss')
+    model = make_model()
+    model.supervision = None
+    with pytest.raises(ValueError, match='reads the hinges beside the target'):
+        model(*make_batch(), mode='loss')

@@ -61,11 +61,11 @@ def test_weights_and_loss_follow_pcmes_probability(module, batch):
     assert module.slope.grad != 0 and module.bias.grad != 0
 
 
-@pytest.mark.parametrize('strip', [2**22, 2 * K * K * 3 + 1, 1])  # whole, two rows at a time, one
+@pytest.mark.parametrize('entries', [2**22, 2 * K * K * 3 + 1, 1])  # whole, two rows at a time, one
 @pytest.mark.parametrize('longer', [0, 1])
-def test_a_bank_is_weighed_by_the_same_probability(module, batch, longer, strip, monkeypatch):
-    """In strips along the longer side, without logarithms; also where p is 0 to rounding."""
-    monkeypatch.setattr('mmvtr.models.supervisions.pcme.STRIP', strip)
+def test_a_bank_is_weighed_by_the_same_probability(module, batch, longer, entries, monkeypatch):
+    """In parts along the longer side, without logarithms; also where p is 0 to rounding."""
+    monkeypatch.setattr('mmvtr.models.supervisions.pcme.ENTRIES', entries)
     t, v = module._prepared(*batch[:2])
     sides = (torch.cat([t, t + 1, t + 300]), v)[:: 1 - 2 * longer]
     with torch.no_grad():

@@ -87,17 +87,6 @@ def test_nothing_of_it_is_learnt(texts, target):
     assert not list(SigmaSupervision().parameters())
 
 
-def test_strips_give_what_the_whole_gives(texts, target):
-    whole, _ = SigmaSupervision()(texts, {}, target)
-    module = SigmaSupervision()
-    begun = module.begin(texts, {}, None)
-    parts = []
-    for rows in (slice(0, 2), slice(2, 5)):
-        strip = target._replace(positives=target.positives[rows])
-        parts.append(module.strip(begun, rows, strip)[0].weights)
-    assert torch.equal(torch.cat(parts), whole.weights)
-
-
 @pytest.mark.parametrize('count', [0, 1])
 def test_few_texts(count):
     texts = {'gaussian': Embedding(torch.zeros(count, 2), log_std=torch.zeros(count, 2))}

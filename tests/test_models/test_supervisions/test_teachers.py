@@ -18,7 +18,6 @@ from mmvtr.models.losses.matrix import ContrastiveLoss, MatrixLoss
 from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.supervisions.teachers.scores import FrozenTeachers, StoredTeachers
-from mmvtr.models.sweep import whole_needed
 from mmvtr.models.target import Target
 from mmvtr.models.temperature import Temperature
 from mmvtr.registry import MODELS
@@ -47,7 +46,7 @@ class LinearOfTeachers(nn.Module):
         return {'global': Embedding(self.dropout(self.text(text.mean(1))))}
 
 
-def make_model(supervision=None, seed=0, strip=None, dropout=0.0):
+def make_model(supervision=None, seed=0, dropout=0.0):
     torch.manual_seed(seed)
     losses = dict(nce=ContrastiveLoss())
     if supervision is not None:
@@ -58,7 +57,6 @@ def make_model(supervision=None, seed=0, strip=None, dropout=0.0):
         temperature=Temperature(init=0.2, learnable=True),
         supervision=supervision,
         losses=losses,
-        strip=strip,
     ).double()
     model.encoder.dropout.p = dropout
     return model
@@ -173,20 +171,11 @@ def test_the_loss_of_a_student_equals_loops(kind):
     assert all(grad.abs().max() > 0 for name, grad in grads.items() if 'encoder' in name)
 
 
-@pytest.mark.parametrize('strip', [1, 3, 100])
-@pytest.mark.parametrize('kind', SUPERVISIONS)
-def test_strips_equal_the_matrix(kind, strip):
-    model = make_model(SUPERVISIONS[kind](), strip=strip)
-    assert whole_needed(model) == ''
-    same(run(model, make_batch()), run(make_model(SUPERVISIONS[kind]()), make_batch()))
-
-
 def test_batches_without_a_text_or_a_video():
     for videos, texts in ((slice(0, 0), slice(0, 0)), (slice(0, 2), slice(0, 0))):
         for kind, make in SUPERVISIONS.items():
-            for strip in (None, 2):
-                losses = make_model(make(), strip=strip)(*make_batch(videos, texts), mode='loss')
-                assert losses['loss_distillation'].item() == 0, kind
+            losses = make_model(make())(*make_batch(videos, texts), mode='loss')
+            assert losses['loss_distillation'].item() == 0, kind
 
 
 def test_frozen_teachers_stay_out_of_the_model():
@@ -250,11 +239,8 @@ def worker(rank, folder):
     try:
         results = {}
         for kind, make in SUPERVISIONS.items():
-            for strip in (None, 2):
-                model = DistributedDataParallel(
-                    make_model(make(), strip=strip), find_unused_parameters=True
-                )
-                results[kind, strip] = run(model, make_batch(*SPLITS[rank]))
+            model = DistributedDataParallel(make_model(make()), find_unused_parameters=True)
+            results[kind] = run(model, make_batch(*SPLITS[rank]))
         torch.save(results, f'{folder}/rank{rank}.pt')
         dist.barrier()
     finally:
@@ -265,7 +251,7 @@ def test_processes_with_unequal_shares_equal_one(tmp_path):
     mp.start_processes(worker, args=(str(tmp_path),), nprocs=3, start_method='forkserver')
     for rank in range(3):
         results = torch.load(tmp_path / f'rank{rank}.pt', weights_only=False)
-        for (kind, _), found in results.items():
+        for kind, found in results.items():
             same(found, run(make_model(SUPERVISIONS[kind]()), make_batch()))
 
 

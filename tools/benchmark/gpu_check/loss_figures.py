@@ -1,4 +1,4 @@
-"""The contrastive loss alone, from 1,024 to 65,536 pairs: matrix, strips, torch's own InfoNCE."""
+"""The contrastive loss alone, from 1,024 to 65,536 pairs: matrix, blocks, torch's own InfoNCE."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def loss(setting: Setting) -> Part:
         calls = {
             'cross_entropy both ways': _plain(batch, setting.device),
             'whole matrix': _ours(batch, setting.device),
-            'strips': _ours(batch, setting.device, strip=min(2048, max(16, size // 4))),
+            'blocks': _ours(batch, setting.device, block_rows=min(2048, max(16, size // 4))),
         }
         figures = measure(calls, setting.device, repeats=setting.repeats)
         base = figures['cross_entropy both ways']

@@ -87,20 +87,6 @@ def loss_alone(dim: int, **how: Any) -> VideoTextRetriever:
     )
 
 
-def margins_alone(dim: int, **how: Any) -> VideoTextRetriever:
-    """CMGSD's hinges and the adaptive max-margin loss over stored vectors."""
-    return VideoTextRetriever(
-        encoder=Vectors(dim),
-        similarity=dict(type='mmvtr.CosineSimilarity'),
-        supervision=dict(type='mmvtr.CMGSDSupervision'),
-        losses=dict(
-            hinges=dict(type='mmvtr.SeveralHingesLoss'),
-            max_margin=dict(type='mmvtr.AdaptiveMaxMarginLoss'),
-        ),
-        **how,
-    )
-
-
 def vectors(count: int, dim: int, device: torch.device) -> dict[str, Any]:
     """A batch for :func:`loss_alone`."""
     generator = torch.Generator(device).manual_seed(0)
@@ -109,13 +95,6 @@ def vectors(count: int, dim: int, device: torch.device) -> dict[str, Any]:
     inputs = dict(video=torch.randn(count, 1, dim, **how), text=torch.randn(count, 1, dim, **how))
     inputs.update(frame_mask=mask, text_mask=mask)
     return dict(inputs=inputs, data_samples=samples(count, device))
-
-
-def with_classes(batch: dict[str, Any]) -> dict[str, Any]:
-    """The batch for :func:`margins_alone`: pairs that share one of seven classes."""
-    known = batch['data_samples']
-    classes = dict(verb=known['video_idx'][:, None] % 7)
-    return dict(batch, data_samples=dict(known, text_classes=classes, video_classes=classes))
 
 
 def total(losses: dict[str, Tensor]) -> Tensor:

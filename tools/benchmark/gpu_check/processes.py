@@ -33,9 +33,9 @@ def processes(setting: Setting) -> Part:
     rows, values, failed = [], {}, []
     with tempfile.TemporaryDirectory() as folder:
         mp.spawn(_share, (count, backend, folder, free_port()), nprocs=count)
-        for strip in (None, 7):
-            found = read_plain(Path(folder) / f'{strip}.pth', kind='result')
-            name = 'whole matrix' if strip is None else 'strips'
+        for block_rows in (None, 7):
+            found = read_plain(Path(folder) / f'{block_rows}.pth', kind='result')
+            name = 'whole matrix' if block_rows is None else 'blocks'
             off = differences((found['loss'], found['gradients']), expected)
             values[name] = off
             rows.append((name, *(f'{x:.1e}' for x in off.values())))
@@ -75,14 +75,14 @@ def _share(rank: int, count: int, backend: str, folder: str, port: int) -> None:
     dist.init_process_group(backend, rank=rank, world_size=count)
     edges = [0] + [ITEMS * (i + 1) // count + (i % 2 == 0) * (i + 1 < count) for i in range(count)]
     batch = part_of(vectors(ITEMS, DIM, device), slice(edges[rank], edges[rank + 1]))
-    for strip in (None, 7):
-        model = loss_alone(DIM, strip=strip).to(device).train()
+    for block_rows in (None, 7):
+        model = loss_alone(DIM, block_rows=block_rows).to(device).train()
         wrapped = DistributedDataParallel(model)
         loss = total(wrapped(**batch, mode='loss'))
         loss.backward()
         if rank == 0:
             gradients = {n: p.grad.cpu() for n, p in model.named_parameters() if p.grad is not None}
-            path = Path(folder) / f'{strip}.pth'
+            path = Path(folder) / f'{block_rows}.pth'
             write_plain(dict(loss=loss.detach().cpu(), gradients=gradients), path)
     dist.barrier()
     dist.destroy_process_group()

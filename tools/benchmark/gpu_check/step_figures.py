@@ -67,7 +67,7 @@ def training_step(
     device = next(model.parameters()).device.type
 
     def call() -> None:
-        for name in ('micro_batch', 'strip'):
+        for name in ('micro_batch', 'block_rows'):
             setattr(model, name, how.get(name))
         optimizer.zero_grad()
         with torch.autocast(device, torch.bfloat16):

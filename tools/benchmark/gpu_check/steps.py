@@ -1,4 +1,4 @@
-"""Training steps on the device: in parts and in strips they equal the plain one."""
+"""Training steps on the device: in parts and in blocks they equal the plain one."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from gpu_check.models import (
     clips,
     dvtr,
     loss_alone,
-    margins_alone,
     step,
     vectors,
-    with_classes,
     without_dropout,
 )
 from gpu_check.report import Part, Table, Verdict
@@ -26,22 +24,21 @@ BAR = 1e-3
 
 
 def steps(setting: Setting) -> Part:
-    """micro_batch and strip beside the plain step, of a whole retriever and of the loss alone."""
+    """micro_batch and block_rows beside the plain step, of a retriever and of the loss alone."""
     tiny = Setting(setting.device, smoke=True)  # what is equal here is no matter of size
     model = dvtr(tiny)
     without_dropout(model)
-    alone, margins = (make(64).to(setting.device).train() for make in (loss_alone, margins_alone))
+    alone = loss_alone(64).to(setting.device).train()
     rows, values, failed = [], {}, []
     for title, one, batch in (
         ('DVTR on CLIP2Video', model, clips(tiny, 13)),
         ('contrastive loss', alone, vectors(500, 64, setting.device)),
-        ('CMGSD and max-margin', margins, with_classes(vectors(90, 64, setting.device))),
     ):
         plain = step(one, batch)
         for way, change in (
             ('micro_batch', dict(micro_batch=4)),
-            ('strip', dict(strip=5)),
-            ('both', dict(micro_batch=4, strip=5)),
+            ('block_rows', dict(block_rows=5)),
+            ('both', dict(micro_batch=4, block_rows=5)),
         ):
             off = differences(_changed(one, batch, change), plain)
             rows.append((title, way, *(f'{x:.1e}' for x in off.values())))
@@ -52,8 +49,8 @@ def steps(setting: Setting) -> Part:
     return Part(
         'Training steps',
         [
-            'Loss and gradients of a step in parts (micro_batch) and in strips (strip), beside the '
-            f'plain step on the device, in float32. The bar is {BAR:g}.'
+            'Loss and gradients of a step in parts (micro_batch) and in blocks (block_rows), '
+            f'beside the plain step on the device, in float32. The bar is {BAR:g}.'
         ],
         [Table(('model', 'way', 'loss', 'gradients'), rows)],
         [Verdict(f'steps within {BAR:g}', not failed, '; '.join(failed) or f'largest {worst:.1e}')],
