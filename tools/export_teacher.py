@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any, BinaryIO, Iterable
+from typing import Any, Iterable
 
 from mmengine.config import Config
 
@@ -101,36 +101,22 @@ def vectors(model: Any, levels: Any, kind: str = 'text') -> Any:
 
 def write_npy(folder: Path, kind: str, items: Iterable[tuple[str, Any]]) -> Path:
     """``FOLDER/KIND/ID.npy`` each."""
-    import numpy as np
-
     from mmvtr.datasets.files import file_of
-    from mmvtr.storage import write_atomically
+    from mmvtr.storage.arrays import write_array
 
     for name, rows in items:
-        path = file_of(folder / kind, name, '.npy')
-
-        def write(file: BinaryIO, rows: Any = rows) -> None:
-            np.save(file, rows)
-
-        write_atomically(path, write)
+        write_array(file_of(folder / kind, name, '.npy'), rows)
     return folder / kind
 
 
 def write_hdf5(folder: Path, kind: str, items: Iterable[tuple[str, Any]]) -> Path:
     """``FOLDER/KIND.h5`` with a dataset each."""
-    import h5py
-
-    from mmvtr.storage import write_atomically
-
-    def write(raw: BinaryIO) -> None:
-        with h5py.File(raw, 'w') as file:
-            for name, rows in items:
-                if '/' in name:  # would mean a group inside the file
-                    raise ValueError(f'{kind} id {name[:80]!r}: no slash in hdf5, take npy')
-                file[name] = rows
+    from mmvtr.storage.hdf5 import name_in_hdf5, new_hdf5
 
     path = folder / f'{kind}.h5'
-    write_atomically(path, write)
+    with new_hdf5(path) as file:
+        for name, rows in items:
+            file[name_in_hdf5(name, kind)] = rows
     return path
 
 

@@ -24,7 +24,6 @@ stood.
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 from pathlib import Path
 from typing import Any, Iterator
@@ -88,16 +87,9 @@ class NpyStore:
 
     def write(self, video_id: str, features: Any) -> None:
         """Store float32 [F, D] of a video, or [L, D] of a text."""
-        import numpy as np
+        from mmvtr.storage.arrays import write_array
 
-        from mmvtr.storage import naming
-
-        path = self._path(video_id)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f'{path.name}.part')
-        with naming(path), open(part, 'wb') as file:
-            np.save(file, features)
-        os.replace(part, path)
+        write_array(self._path(video_id), features)
 
     def finish(self) -> None:
         """Nothing is left to do."""
@@ -112,21 +104,20 @@ class Hdf5Store:
     """``features.h5`` with a dataset a video, made in one move from a folder of npy files."""
 
     def __init__(self, folder: Path) -> None:
-        try:
-            import h5py
-        except ImportError:
-            raise SystemExit('error: --format hdf5 needs `pip install h5py`') from None
+        from mmvtr.storage.hdf5 import load_h5py
+
         self.path = folder / 'features.h5'
         self.parts = NpyStore(folder / 'parts')
         self.complete: set[str] = set()
+        h5py = load_h5py(self.path)
         if self.path.is_file():
             with h5py.File(self.path) as file:
                 self.complete = set(file)
 
     def __contains__(self, video_id: str) -> bool:
-        if '/' in video_id:  # would mean a group inside the file
-            raise ValueError(f'video id {video_id[:80]!r}: no slash is possible in hdf5, use npy')
-        return video_id in self.complete or video_id in self.parts
+        from mmvtr.storage.hdf5 import name_in_hdf5
+
+        return name_in_hdf5(video_id, 'video') in self.complete or video_id in self.parts
 
     def write(self, video_id: str, features: Any) -> None:
         """Store float32 [F, D]."""
@@ -134,20 +125,17 @@ class Hdf5Store:
 
     def finish(self) -> None:
         """Put what is new into the file."""
-        import h5py
         import numpy as np
+
+        from mmvtr.storage.hdf5 import new_hdf5
 
         new = sorted(self.parts.folder.glob('*.npy'))
         if not new:
             return
-        part = self.path.with_suffix('.part')
-        if self.path.is_file():
-            shutil.copyfile(self.path, part)
-        with h5py.File(part, 'a') as file:
+        with new_hdf5(self.path, keep=True) as file:
             for path in new:
-                if path.stem not in file:  # a run was killed between the two steps below
+                if path.stem not in file:  # a run was killed between this and the next step
                     file[path.stem] = np.load(path)
-        os.replace(part, self.path)
         shutil.rmtree(self.parts.folder)
 
 

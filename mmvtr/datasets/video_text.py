@@ -34,7 +34,7 @@ from mmvtr.datasets.sampling.items import (
     item_key,
     known_of,
     seeded,
-    tokens_of,
+    text_item,
     true_videos_of,
     vectors_of,
 )
@@ -153,7 +153,7 @@ class VideoTextDataset(Dataset):
         self.denoised: Optional[str] = None
         if denoising is not None:
             self._denoise(Path(denoising))
-        steps = _steps(video_pipeline)
+        steps = steps_of(video_pipeline)
         if missing == 'skip':
             self._leave_missing(steps, listed)
         if classes is not None:
@@ -172,7 +172,7 @@ class VideoTextDataset(Dataset):
         with self._naming_origin(lambda: _advice(steps, read, self.key_prefix)):
             self.video_pipeline = _checked(steps, read)
         with self._naming_origin():
-            self.text_pipeline = _checked(_steps(text_pipeline), self.texts)
+            self.text_pipeline = _checked(steps_of(text_pipeline), self.texts)
         self.cut_texts: Optional[CutTexts] = count_cut(self.text_pipeline.transforms, self.texts)
         if self.cut_texts is not None:
             MMLogger.get_current_instance().warning(f'{self.origin()}: {self.cut_texts}.')
@@ -441,18 +441,7 @@ class VideoTextDataset(Dataset):
         )
 
     def _text(self, t: int) -> dict[str, Any]:
-        record = self.texts[t]
-        results = self.text_pipeline(dict(record))
-        return dict(
-            text_idx=t,
-            text_id=record['text_id'],
-            tokens=tokens_of(results),
-            video_idx=list(record['video_idx']),
-            **known_of(record),
-            **true_videos_of(record),
-            **extra_of(results, 'text'),
-            **vectors_of(results, 'text'),
-        )
+        return text_item(t, self.texts[t], self.text_pipeline)
 
     def view(self, kind: Literal['video', 'text']) -> Dataset:
         """A dataset of all videos, or of all texts, alone: what an evaluation walks through."""
@@ -476,7 +465,8 @@ class _View(Dataset):
         return load(key.index, key)
 
 
-def _steps(pipeline: Sequence[Transform]) -> list[Callable[[dict], dict]]:
+def steps_of(pipeline: Sequence[Transform]) -> list[Callable[[dict], dict]]:
+    """The transforms of a pipeline, built where they are configs."""
     return [TRANSFORMS.build(step) if isinstance(step, dict) else step for step in pipeline]
 
 

@@ -6,7 +6,6 @@ score matrix are sliced too. The metrics run on rank 0 and every rank returns th
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Callable, Iterator, Optional, Sequence, Union
 
 import numpy as np
@@ -22,6 +21,7 @@ from mmengine.runner import BaseLoop, Runner
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
+from mmvtr.datasets.sampling.collate import collate_of
 from mmvtr.datasets.video_text import LENGTHS
 from mmvtr.engine.evaluation import (
     PRECISIONS,
@@ -47,7 +47,7 @@ from mmvtr.evaluation import (
     transforms_table,
 )
 from mmvtr.functional.gaussian import geometric_sigma
-from mmvtr.registry import DATASETS, FUNCTIONS, LOOPS, METRICS
+from mmvtr.registry import DATASETS, LOOPS, METRICS
 from mmvtr.structures import Directed, Relation, cat_levels, take
 
 
@@ -70,11 +70,7 @@ class TwoPassLoader:
             )
         dataset = cfg.pop('dataset')
         self.dataset = DATASETS.build(dataset) if isinstance(dataset, dict) else dataset
-        collate = dict(cfg.pop('collate_fn', dict(type='collate_retrieval')))
-        function = collate.pop('type')
-        collate.pop('_scope_', None)
-        function = FUNCTIONS.get(function) if isinstance(function, str) else function
-        cfg['collate_fn'] = partial(function, **collate)
+        cfg['collate_fn'] = collate_of(cfg)
         self.loaders = [self._loader(self.dataset.view(kind), cfg) for kind in ('video', 'text')]
 
     @staticmethod
@@ -317,13 +313,18 @@ def gather(parts: Sequence[Encoded], kind: str) -> Encoded:
     parts = sum(all_gather_object(list(parts)), [])
     if not parts:
         raise ValueError(f'the set has no readable {kind}: nothing to evaluate')
-    together = Encoded(
+    together = joined(parts)
+    return together.rows(together.index.argsort())
+
+
+def joined(parts: Sequence[Encoded]) -> Encoded:
+    """Batches as one, in their order; one or more of them."""
+    return Encoded(
         index=torch.cat([part.index for part in parts]),
         ids=[item_id for part in parts for item_id in part.ids],
         levels=cat_levels([part.levels for part in parts]),
         lengths=torch.cat([part.lengths for part in parts]),
     )
-    return together.rows(together.index.argsort())
 
 
 def relation_of(dataset: Dataset, texts: Encoded, videos: Encoded) -> Relation:

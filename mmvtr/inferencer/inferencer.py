@@ -6,6 +6,7 @@ import copy
 import fnmatch
 import json
 import os
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Callable, Literal, Mapping, Optional, Union
 
@@ -14,7 +15,7 @@ from mmengine.config import Config
 from mmengine.infer import BaseInferencer
 from torch import nn
 
-from mmvtr.apis import encode_texts, encode_videos, load_retriever, refuse_stored_words
+from mmvtr.apis import TextEncoder, encode_videos, load_retriever, refuse_stored_words
 from mmvtr.engine.evaluation import Encoded
 from mmvtr.engine.film_strip import film_strip
 from mmvtr.inferencer.given import (
@@ -437,11 +438,13 @@ class VideoRetrievalInferencer(BaseInferencer):
         """What was encoded, and as what; of broken videos that are skipped, nothing."""
         if given.vectors is not None:
             return given, items_of(given, None)
-        cfg = self._reading(given, batch_size)
+        _check_batch_size(batch_size)
         progress = self.show_progress if show_progress is None else show_progress
         if given.kind == 'text':
-            encoded = encode_texts(self.model, cfg, given.sources, progress=progress)
+            how = dict(batch_size=batch_size, progress=progress, warn=True)
+            encoded = self._encode_texts(given.sources, **how)
         else:
+            cfg = self._reading(given, batch_size)
             paths = [path or name for name, path in zip(given.ids, given.sources)]
             encoded = encode_videos(
                 self.model,
@@ -454,15 +457,16 @@ class VideoRetrievalInferencer(BaseInferencer):
             given = given.keep(encoded.ids)
         return given, items_of(given, encoded)
 
+    @cached_property
+    def _encode_texts(self) -> TextEncoder:
+        """Built when the first text comes: other inferencers have no text pipeline."""
+        return TextEncoder(self.model, self.cfg)
+
     def _reading(self, given: Given, batch_size: Optional[int]) -> Config:
         """The config that reads these: in batches of this size, by no more workers than batches."""
         cfg = Config(dict(test_dataloader=copy.deepcopy(self.cfg.test_dataloader)))
         loader = cfg.test_dataloader
         if batch_size is not None:
-            if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-                raise ValueError(
-                    f'batch_size: an integer of 1 or more, not {str(batch_size)[:80]!r}'
-                )
             loader.batch_size = batch_size
         batches = -(-len(given.ids) // loader.setdefault('batch_size', 1))
         loader.num_workers = min(loader.get('num_workers', 0), batches) if batches > 1 else 0
@@ -477,6 +481,12 @@ class VideoRetrievalInferencer(BaseInferencer):
         """Samples in types that json knows."""
         seconds: dict[str, tuple[float, float]] = {}
         return [in_words(sample, seconds) for sample in samples]
+
+
+def _check_batch_size(size: Optional[int]) -> None:
+    """Raise ValueError unless it is 1 or more, or None."""
+    if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
+        raise ValueError(f'batch_size: an integer of 1 or more, not {str(size)[:80]!r}')
 
 
 def _read_config(path: str) -> Config:

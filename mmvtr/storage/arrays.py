@@ -20,6 +20,8 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 import numpy as np
 
+from mmvtr.storage.atomic import write_atomically
+
 #: How npy files begin; the next two bytes are the version.
 NPY = b'\x93NUMPY'
 
@@ -31,6 +33,15 @@ LONGEST_HEADER = 10_000
 
 #: Bytes that are unpacked at a time.
 CHUNK = 1 << 20
+
+
+def write_array(path: Union[str, Path], array: np.ndarray) -> None:
+    """Write an npy file, which appears when it is complete.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    write_atomically(path, lambda file: np.save(file, array))
 
 
 class Layout(NamedTuple):

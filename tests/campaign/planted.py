@@ -116,7 +116,7 @@ FAULTS = {
         "'missing': [name for name in own if name not in given],",
         "'missing': [],",
     ), (
-        'mmvtr/apis.py',
+        'mmvtr/apis/loading.py',
         'model.load_state_dict(check_weights(model, weights, checkpoint))',
         'model.load_state_dict(check_weights(model, weights, checkpoint), strict=False)',
     )),

@@ -13,7 +13,6 @@ A pickle is in memory as a whole (the training one is 21 GB), one at a time.
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 from typing import Sequence
 
@@ -24,6 +23,7 @@ from mmvtr.command_line import Parser, tool
 from mmvtr.datasets.annotation_files import read_column
 from mmvtr.datasets.annotation_values import Place
 from mmvtr.datasets.pickles import read_pickle, text_of
+from mmvtr.storage.hdf5 import new_hdf5
 
 MODALITIES = ('RGB', 'Flow', 'Audio')
 
@@ -78,17 +78,10 @@ def convert(out: Path, parts: Sequence[tuple[Path, Path]]) -> int:
     """
     if out.exists():
         raise FileExistsError(f'{out} is there already')
-    out.parent.mkdir(parents=True, exist_ok=True)
-    partial = out.with_name(f'{out.name}.part')
-    try:
-        with h5py.File(partial, 'w') as file:
-            for features, table in parts:
-                _add(file, features, table)
-            count = len(file)
-        os.replace(partial, out)
-    finally:
-        partial.unlink(missing_ok=True)
-    return count
+    with new_hdf5(out) as file:
+        for features, table in parts:
+            _add(file, features, table)
+        return len(file)
 
 
 def _add(file: h5py.File, features: Path, table: Path) -> None:

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import re
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -45,6 +44,7 @@ from mmvtr.datasets.annotation_values import (
 )
 from mmvtr.datasets.pickles import read_pickle, text_of
 from mmvtr.registry import DATASETS
+from mmvtr.storage.hdf5 import new_hdf5
 from mmvtr.utils import load_config
 
 PARTS = ('train', 'val', 'test')
@@ -240,22 +240,16 @@ def convert(args: argparse.Namespace) -> Written:
     items: Callable[[Path], Iterator[Item]] = dict(videos=videos, texts=texts)[args.kind]
     if args.captions is not None:
         items = TextsByWords(args.captions, ids_of_texts(args.config, args.cfg_options))
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    partial = args.out.with_name(f'{args.out.name}.part')
-    try:
-        with h5py.File(partial, 'w') as file:
-            written = _write(file, args.pickles, items)
-            if args.kind == 'texts':
-                for name in written.lacking:
-                    file[name] = np.zeros((1, written.width), np.float32)
+    with new_hdf5(args.out) as file:
+        written = _write(file, args.pickles, items)
+        if args.kind == 'texts':
+            for name in written.lacking:
+                file[name] = np.zeros((1, written.width), np.float32)
         if isinstance(items, TextsByWords) and items.lacking:
             what = (
                 f'{len(items.lacking)} texts have no features, e.g. {shown([*items.lacking][:5])}'
             )
             raise problem(Place(args.config), what)
-        os.replace(partial, args.out)
-    finally:
-        partial.unlink(missing_ok=True)
     return written
 
 

@@ -6,7 +6,8 @@ video give two columns, and the ids say that both are positives.
 
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence
+from functools import partial
+from typing import Any, Callable, Mapping, Optional, Sequence
 
 import torch
 from torch import Tensor
@@ -71,6 +72,20 @@ def collate_retrieval(
             broken=[item['broken'] for item in items if 'broken' in item],
         ),
     )
+
+
+def collate_of(loader: Mapping[str, Any]) -> Callable[[Sequence[dict[str, Any]]], dict[str, Any]]:
+    """What makes a batch of items, as the config of a dataloader says.
+
+    Args:
+        loader: its ``collate_fn`` is a dict of the name of a function and of options; default
+            :func:`collate_retrieval`.
+    """
+    options = dict(loader.get('collate_fn') or dict(type='collate_retrieval'))
+    function = options.pop('type')
+    options.pop('_scope_', None)
+    function = FUNCTIONS.get(function) if isinstance(function, str) else function
+    return partial(function, **options)
 
 
 def _video(item: dict[str, Any]) -> dict[str, Any]:

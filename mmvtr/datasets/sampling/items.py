@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 from contextlib import contextmanager
-from typing import Any, Iterator, Union
+from typing import Any, Callable, Iterator, Union
 
 import numpy as np
 import torch
 
 from mmvtr.datasets.sampling.samplers import ItemKey
+
+Pipeline = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def item_key(key: Union[ItemKey, int]) -> ItemKey:
@@ -91,6 +93,27 @@ def frame_vectors_of(results: dict[str, Any]) -> dict[str, Any]:
 def known_of(record: dict[str, Any]) -> dict[str, Any]:
     """What items carry of a record that no pipeline reads."""
     return {key: record[key] for key in ('classes', 'agreement') if key in record}
+
+
+def text_item(t: int, record: dict[str, Any], pipeline: Pipeline) -> dict[str, Any]:
+    """A text as an item of a batch: text_idx, text_id, tokens, video_idx, and what else is known.
+
+    Args:
+        t: its place.
+        record: of it.
+        pipeline: transforms of a record; what they draw, they draw from the generators as they are.
+    """
+    results = pipeline(dict(record))
+    return dict(
+        text_idx=t,
+        text_id=record['text_id'],
+        tokens=tokens_of(results),
+        video_idx=list(record['video_idx']),
+        **known_of(record),
+        **true_videos_of(record),
+        **extra_of(results, 'text'),
+        **vectors_of(results, 'text'),
+    )
 
 
 def true_videos_of(record: dict[str, Any]) -> dict[str, Any]:

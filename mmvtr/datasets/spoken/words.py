@@ -13,6 +13,7 @@ from mmvtr.datasets.annotation_values import Place, problem
 from mmvtr.datasets.witnesses.caption_agreement import word_pmi
 from mmvtr.datasets.witnesses.caption_bags import WORD
 from mmvtr.storage import read_array, write_atomically
+from mmvtr.storage.arrays import write_array
 
 VOCABULARY = 'words.txt'
 VECTORS = 'words.npy'
@@ -79,7 +80,7 @@ def write_words(folder: Path, known: KnownWords) -> None:
     """``words.txt``, a word a line, and ``words.npy``."""
     words = '\n'.join(known.numbers) + '\n'
     write_atomically(folder / VOCABULARY, lambda file: file.write(words.encode()))
-    write_atomically(folder / VECTORS, lambda file: np.save(file, known.vectors))
+    write_array(folder / VECTORS, known.vectors)
 
 
 def read_words(folder: Path) -> KnownWords:

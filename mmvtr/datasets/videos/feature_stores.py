@@ -29,6 +29,7 @@ from mmvtr.datasets.annotation_values import (
 from mmvtr.datasets.files import file_of, missing_files
 from mmvtr.datasets.videos.video_io import BrokenVideoError
 from mmvtr.storage.arrays import FREE, RATIO, array_in
+from mmvtr.storage.hdf5 import load_h5py
 
 #: What npz files begin with, which np.load reads under any name.
 ZIP = b'PK'
@@ -199,10 +200,7 @@ class Hdf5File(FeatureStore):
         return type(self), (self.path,)  # a copy opens the file for itself
 
     def _open(self) -> Any:
-        try:
-            import h5py  # an extra: only those who have hdf5 files need it
-        except ImportError as error:
-            raise ImportError(f'{self.path}: reading hdf5 needs `pip install h5py`') from error
+        h5py = load_h5py(self.path)
         try:
             return h5py.File(self.path)
         except FileNotFoundError:

@@ -1,6 +1,7 @@
 """Texts that are longer than what is read of them are counted, whatever the tokenizer."""
 
 import logging
+from types import SimpleNamespace
 
 import pytest
 from mmengine.config import Config
@@ -104,7 +105,9 @@ def test_queries_that_are_cut(words, said):
     step = dict(type='mmvtr.WordTokenize', vocab_file=words.vocab_file, context_length=5)
     cfg = Config(dict(test_dataloader=dict(dataset=dict(text_pipeline=[step]))))
     assert apis.TextEncoder(None, cfg).cut(['a b c d e', 'a']) == [2, 0]
-    apis._Loose(texts=['a b c d e', 'a'], text_pipeline=[words])
+    idle = SimpleNamespace(training=False)
+    with pytest.raises(AttributeError, match='data_preprocessor'):  # it is warned before
+        apis.encode_texts(idle, cfg, ['a b c d e', 'a'])
     assert said[-1].startswith('the given texts: 1 of 2 captions is longer than 5 tokens')
 
 

@@ -168,7 +168,7 @@ def test_loose_texts_and_videos_are_encoded_as_those_of_the_test_set(retriever):
 def test_broken_videos_are_left_out_and_named(retriever, folder, monkeypatch):
     model, cfg = retriever
     said = []
-    monkeypatch.setattr('mmvtr.apis.print_log', lambda *args: said.append(args))
+    monkeypatch.setattr('mmvtr.apis.sets.print_log', lambda *args: said.append(args))
     (folder / 'c.mp4').write_bytes(b'no video')
     cfg.test_dataloader.dataset.on_broken = 'skip'
     videos = encode_set(model, cfg.test_dataloader)['video']

@@ -1,0 +1,83 @@
+"""A trained retriever from its config and weights, and what says which one it is."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import os
+from pathlib import Path
+from typing import Optional, Union
+
+import torch
+from mmengine.config import Config
+from mmengine.device import get_device
+from mmengine.registry import init_default_scope
+from torch import nn
+
+from mmvtr.engine.checkpoint import check_weights, read_checkpoint
+from mmvtr.engine.zero_shot import admit_random, refuse_random
+from mmvtr.registry import MODELS
+from mmvtr.utils import forget_pretrained
+
+
+def load_retriever(
+    config: Union[str, Path, Config],
+    checkpoint: Optional[Union[str, Path]],
+    *,
+    random_weights: bool = False,
+    device: Optional[Union[str, torch.device]] = None,
+) -> tuple[nn.Module, Config]:
+    """A trained retriever in eval mode, and its config.
+
+    Args:
+        config: a config file, or what was read from one.
+        checkpoint: weights of the whole model; None: the pretrained ones that the config names.
+        random_weights: without a checkpoint, what no pretrained weights fill may be random, of the
+            config's seed.
+        device: default a GPU where there is one.
+
+    Raises:
+        FileNotFoundError: no such config or checkpoint.
+        RuntimeError: the checkpoint is damaged, or of another model (names what differs); weights
+            that can be neither found nor downloaded.
+        ValueError: without a checkpoint parts of the model would be random (names them).
+
+    Example:
+        ::
+
+            >>> model, cfg = load_retriever('configs/c2v_planted.py', 'epoch_10.pth')
+            >>> texts = encode_texts(model, cfg, ['a cyan cross bounces'])
+            >>> videos = encode_videos(model, cfg, ['one.mp4', 'two.mp4'])
+            >>> scores = vectors(model, texts.levels) @ vectors(model, videos.levels).t()
+    """
+    cfg = copy.deepcopy(config) if isinstance(config, Config) else Config.fromfile(config)
+    if checkpoint is not None:
+        if not os.path.isfile(checkpoint):  # before a model is built in vain
+            raise FileNotFoundError(f'checkpoint {checkpoint} does not exist')
+        forget_pretrained(cfg.model)
+    elif random_weights:
+        admit_random(cfg.model)
+    init_default_scope(cfg.get('default_scope', 'mmvtr'))
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(cfg.get('randomness', {}).get('seed') or 0)
+        model = MODELS.build(cfg.model)
+    if checkpoint is not None:
+        weights = read_checkpoint(checkpoint)['state_dict']
+        model.load_state_dict(check_weights(model, weights, checkpoint))
+    elif not random_weights:
+        refuse_random(model, cfg)
+    return model.to(device or get_device()).eval(), cfg
+
+
+def fingerprint(module: nn.Module) -> str:
+    """16 hexadecimal digits of a module's weights and their names, wherever they are stored."""
+    weights = hashlib.sha256()
+    for name, value in module.state_dict().items():
+        weights.update(name.encode())
+        weights.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
+    return weights.hexdigest()[:16]
+
+
+def origin_of(module: nn.Module) -> str:
+    """What is written beside vectors and features: of which class and weights they are."""
+    return f'{type(module).__name__}, weights {fingerprint(module)}'

@@ -1,0 +1,98 @@
+"""All texts and videos of a dataset, encoded."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from typing import Any, Sequence, Union
+
+import torch
+from mmengine.config import Config
+from mmengine.dist import all_gather_object, is_main_process
+from mmengine.logging import print_log
+from torch import nn
+from torch.utils.data import Dataset
+
+from mmvtr.engine.evaluation import Encoded, encode_batch
+from mmvtr.engine.evaluation_loop import TwoPassLoader, gather
+from mmvtr.progress import show_progress
+from mmvtr.reasons import without_workers
+
+
+@torch.no_grad()
+def encode_set(
+    model: nn.Module,
+    data: Union[Dataset, dict[str, Any]],
+    *,
+    kinds: Sequence[str] = ('text', 'video'),
+    progress: bool = False,
+) -> dict[str, Encoded]:
+    """Encode every text and every video of a set, each once.
+
+    Broken videos that the dataset skips are missing from the result, and a warning names them.
+    Under a distributed launcher the processes share the work and all get the whole result.
+
+    Args:
+        model: a retriever in eval mode.
+        data: a dataset, or the config of a dataloader that does not shuffle, such as
+            ``cfg.test_dataloader``.
+        kinds: what to encode.
+        progress: show a bar.
+
+    Returns:
+        For each kind its :class:`~mmvtr.engine.evaluation.Encoded` items in the dataset's order.
+
+    Raises:
+        ValueError: a model in training mode, or nothing to encode.
+        BrokenVideoError: a broken video, of a dataset with ``on_broken='raise'``.
+
+    Example:
+        ::
+
+            >>> videos = encode_set(model, cfg.test_dataloader, kinds=['video'])['video']
+            >>> dict(zip(videos.ids, videos.levels['global'].mean))  # id -> float32 [D]
+    """
+    if model.training:
+        raise ValueError('the retriever is in training mode: call model.eval() first')
+    loader = TwoPassLoader(data if isinstance(data, dict) else dict(dataset=data, batch_size=32))
+    loaders = dict(zip(('video', 'text'), loader.loaders))
+    parts: dict[str, list[Encoded]] = {kind: [] for kind in kinds}
+    broken: list[tuple[str, str]] = []
+    shown = progress and is_main_process()
+    for kind in kinds:
+        batches = loaders[kind]
+        words = f'batches of {kind}s encoded'
+        with show_progress(words, len(batches), shown=shown) as advance, without_workers():
+            for batch in batches:
+                broken += batch['data_samples']['broken']
+                if kind in batch['inputs']:  # not all videos of the batch are broken
+                    parts[kind].append(encode_batch(model, kind, batch, amp=False))
+                advance()
+    _report(sum(all_gather_object(broken), []))
+    return {kind: gather(parts[kind], kind) for kind in kinds}
+
+
+def as_tested(cfg: Config, split: str) -> dict[str, Any]:
+    """A dataloader config for a split's items, read as the test set's: nothing is random.
+
+    Args:
+        cfg: of a retriever.
+        split: 'train', 'val' or 'test'.
+
+    Raises:
+        ValueError: the config has no dataloader of that split, or none of the test set.
+    """
+    for name in (f'{split}_dataloader', 'test_dataloader'):
+        if cfg.get(name) is None:
+            raise ValueError(f'{cfg.filename} has no {name}')
+    loader = copy.deepcopy(cfg.test_dataloader)
+    pipelines = {key: loader.dataset[key] for key in ('video_pipeline', 'text_pipeline')}
+    loader.dataset = copy.deepcopy(cfg[f'{split}_dataloader'].dataset)
+    loader.dataset.update(pipelines)
+    return loader
+
+
+def _report(broken: Sequence[tuple[str, str]]) -> None:
+    if broken:
+        names = ''.join(f'\n  {video_id}: {reason}' for video_id, reason in broken)
+        print_log(f'{len(broken)} broken videos are left out:{names}', 'current', logging.WARNING)

@@ -1,0 +1,110 @@
+"""The retriever that has made the vectors of a gallery."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Optional, Protocol, Union
+
+from mmengine.config import Config
+from torch import nn
+
+from mmvtr.apis.loading import fingerprint, load_retriever
+from mmvtr.plain_config import as_config
+from mmvtr.utils import load_config
+
+
+class Stored(Protocol):
+    """What a gallery says of its vectors, such as :class:`mmvtr.gallery.store.GalleryStore`.
+
+    Attributes:
+        about: where they come from; its ``checkpoint`` is the file of their model.
+        config: of their model, a file; None: nobody keeps one.
+        model: fingerprint of their model; None: nobody knows it.
+    """
+
+    @property
+    def about(self) -> dict[str, Any]: ...
+
+    @property
+    def config(self) -> Optional[Path]: ...
+
+    @property
+    def model(self) -> Optional[str]: ...
+
+
+def load_stored_retriever(
+    location: Union[str, Path],
+    store: Stored,
+    *,
+    config: Optional[Union[str, Path]] = None,
+    checkpoint: Optional[Union[str, Path]] = None,
+) -> tuple[nn.Module, Config]:
+    """The retriever that made the vectors of a store, and its config.
+
+    Anybody may have written a store's folder: its config is read as plain data, and runs no code.
+    What it encodes is decoded in this process (:func:`decode_here`).
+
+    Args:
+        location: of the store.
+        store: as it was opened.
+        config: a config of your own, which is run as every config is; default that of the store, or
+            ``config.json`` in its folder.
+        checkpoint: default the one that the store names.
+
+    Raises:
+        FileNotFoundError: there is no such config or checkpoint.
+        RuntimeError: the checkpoint has other weights than when the vectors were made, or no model
+            can be built of the config.
+        ValueError: the store's config is none, or asks for code.
+    """
+    cfg = load_config(str(config)) if config else _stored_config(location, store)
+    checkpoint = checkpoint or store.about.get('checkpoint')
+    if checkpoint is None:
+        raise FileNotFoundError(f'{location} does not say which checkpoint its vectors are of')
+    if not isinstance(checkpoint, (str, Path)):
+        raise ValueError(f'{location}: its checkpoint is {str(checkpoint)[:80]!r}, no file')
+    try:
+        model, cfg = load_retriever(cfg, checkpoint)
+    except (AssertionError, AttributeError, KeyError, TypeError) as error:
+        # An argument, or a value of one, that this version does not know.
+        raise RuntimeError(
+            f'{location}: its model cannot be built of {cfg.filename or "its config"}: '
+            f'{str(error)[:200]}'
+        ) from error
+    decode_here(cfg)
+    if store.model is not None and fingerprint(model) != store.model:
+        raise RuntimeError(f'{checkpoint} has other weights than those that {location} is made of')
+    return model, cfg
+
+
+def decode_here(cfg: Config) -> None:
+    """Let the test set be decoded in this process, as LanceDB's threads do not survive a fork.
+
+    Args:
+        cfg: is changed.
+    """
+    loader = cfg.get('test_dataloader') or {}
+    for key in ('num_workers', 'persistent_workers', 'prefetch_factor', 'multiprocessing_context'):
+        loader.pop(key, None)
+
+
+def _stored_config(location: Union[str, Path], store: Stored) -> Config:
+    """The config that lies beside a store's vectors."""
+    path = Path(store.config or Path(location, 'config.json'))
+    if not path.is_file():
+        raise FileNotFoundError(
+            f'the config of {location} is missing: {path}; --config FILE (config=) names another'
+        )
+    try:
+        data = json.loads(path.read_bytes())
+        if not isinstance(data, dict):
+            raise ValueError(f'expected a config, found a {type(data).__name__}')
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f'{path} is damaged: {str(error)[:80]}; export again') from error
+    try:
+        return as_config(data, str(path))
+    except ValueError as error:
+        raise ValueError(
+            f'{error}; --config FILE (config=) names a config of yours, which is trusted'
+        ) from error
