@@ -31,7 +31,8 @@ val_evaluator = [dict(type='mmvtr.RetrievalMetric')]
 test_evaluator = [*val_evaluator, dict(type='mmvtr.JudgedMetric', at_least=0.5 + 1e-6)]
 custom_hooks = [dict(type='mmvtr.ScoresFileHook')]
 
-# 6 visits to each text at a batch of 128 (projects/evidence/pages/judged_training.md); else as on planted clips.
+# 6 visits to each text at a batch of 128 (projects/evidence/pages/judged_training.md); else as on
+# planted clips.
 train_cfg = dict(max_epochs=6, val_interval=2)
 param_scheduler = [
     dict(type='LinearLR', start_factor=0.1, end=1, convert_to_iter_based=True),

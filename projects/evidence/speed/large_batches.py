@@ -1,7 +1,7 @@
 """What `micro_batch` and `block_rows` cost and save, beside the plain step: time and peak memory.
 
     python projects/evidence/speed/large_batches.py
-    python projects/evidence/speed/large_batches.py --only blocks --batch 32768 --rows 128 --no-matrix
+    python projects/evidence/speed/large_batches.py --only blocks --batch 32768 --no-matrix
     python projects/evidence/speed/large_batches.py --only processes --processes 4
 
 Peak memory is what torch allocates at most during a step, above what it held before: model, batch
