@@ -4,6 +4,7 @@ import argparse
 import re
 import runpy
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -137,13 +138,15 @@ def test_a_card_that_is_here_is_measured(run, tool, monkeypatch):
         asked.append((items, amp))
         return 7e9
 
-    monkeypatch.setattr(torch.cuda, 'is_available', lambda: True)
-    monkeypatch.setitem(tool['costs'].__globals__, 'peak_of_towers', measured)
+    of_tool = tool['costs'].__globals__
+    cuda = SimpleNamespace(is_available=lambda: True, device_count=lambda: 0)
+    monkeypatch.setitem(of_tool, 'torch', SimpleNamespace(cuda=cuda))
+    monkeypatch.setitem(of_tool, 'peak_of_towers', measured)
     code, printed = run('--memory', '80', '--gpus', '2', '--amp')
     said = one_line(printed)
     assert code == 0 and 'measured on the card' in said and asked == [(64, True)]
     assert 7 <= float(re.search(r'memory about ([\d.]+) of', said)[1]) < 8.5
-    monkeypatch.setitem(tool['costs'].__globals__, 'peak_of_towers', lambda *_: float('inf'))
+    monkeypatch.setitem(of_tool, 'peak_of_towers', lambda *_: float('inf'))
     code, printed = run('--memory', '80')
     assert code == 1 and 'the towers of this batch do not fit into 80' in one_line(printed)
 
