@@ -6,7 +6,7 @@ Files and weights that are there or not, the joint batch, memory a card, steps a
 protocol and the paper's number.  Exit status 1, with what to do, where something is missing or does
 not fit.  Memory and hours are estimates: a few items go through the model on the CPU, its
 pretrained towers with random weights; what these keep for the backward pass and compute is scaled
-to the batch.
+to the batch.  Where there is a card, the towers' memory is measured there at the whole batch.
 """
 
 from __future__ import annotations
@@ -30,7 +30,13 @@ from mmvtr.datasets.files import visible
 from mmvtr.engine.protocol import frames_from, optimizer_in_words, selection
 from mmvtr.engine.schedule_checks import accumulated
 from mmvtr.registry import DATASETS, bare_name
-from mmvtr.rehearsal.footprint import TRAINED, behind_towers, towers_of, uncounted
+from mmvtr.rehearsal.footprint import (
+    TRAINED,
+    behind_towers,
+    peak_of_towers,
+    towers_of,
+    uncounted,
+)
 from mmvtr.rehearsal.simulated_model import Unknown
 from mmvtr.utils import config_folder, load_config, register_all_modules
 
@@ -228,12 +234,18 @@ def costs(
     towers, fixed = towers_of(cfg, args.amp)
     joint = share * args.gpus
     micro = min(cfg.model.get('micro_batch') or share, share)
-    kept = TRAINED * trained + fixed + towers.kept * micro + rest.kept.of(share, joint)
+    kept, how = fixed + towers.kept * micro, 'an estimate'
+    if torch.cuda.is_available():
+        kept, how = peak_of_towers(cfg, micro, args.amp), 'its towers measured on the card here'
+    kept += TRAINED * trained + rest.kept.of(share, joint)
+    much, too_much = f'about {kept / 1e9:.3g}', f'about {kept / 1e9:.0f} GB'
+    if math.isinf(kept):
+        much, too_much = 'more than all', 'the towers of this batch'
     without = f', without {" and ".join(uncounted(cfg))}' if uncounted(cfg) else ''
     rows.append(
         (
             'memory',
-            f'about {kept / 1e9:.3g} of {args.memory:.3g} GB a card, an estimate{without}',
+            f'{much} of {args.memory:.3g} GB a card, {how}{without}',
         )
     )
     epochs = cfg.train_cfg.get('max_epochs') or 1
@@ -252,7 +264,7 @@ def costs(
     )
     if kept / 1e9 > args.memory:
         yield (
-            f'memory: about {kept / 1e9:.0f} GB do not fit into {args.memory:.0f}: more cards, '
+            f'memory: {too_much} do not fit into {args.memory:.0f}: more cards, '
             '--amp, model.encoder.frames.grad_checkpointing=True or model.micro_batch=N'
         )
 

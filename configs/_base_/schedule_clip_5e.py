@@ -15,9 +15,9 @@ optim_wrapper = dict(
         },
     ),
 )
-# `--cfg-options optimizer=paper`: Adam as DVTR (on CLIP2Video), NCL and UATVR name it, at the values
-# of its own paper, as they state none, and without decay and clip.  `optimizer=code`: CLIP4Clip's
-# and UATVR's code.  Rates are as above (docs/dvtr.md).
+# `--cfg-options optimizer=paper`: Adam as DVTR (on CLIP2Video), NCL and UATVR name it, at the
+# values of its own paper, as they state none, and without decay and clip.  `optimizer=code`:
+# CLIP4Clip's and UATVR's code.  Rates are as above (docs/dvtr.md).
 presets = dict(
     optimizer=dict(
         paper={

@@ -165,9 +165,12 @@ def machine() -> str:
 
 
 def groups_in_words(wrapper: OptimWrapper) -> list[str]:
-    """'12 parameters: lr 0.001, weight_decay 0.05' of all that share these."""
+    """'12 parameters: lr 0.001, weight_decay 0.05' of all that share these.
+
+    Of the optimizer's own groups: the wrapper's have a made one of mmengine's beside them.
+    """
     counts: Counter = Counter()
-    for group in wrapper.param_groups:
+    for group in wrapper.optimizer.param_groups:
         own = ', '.join(f'{key} {group[key]:g}' for key in ('lr', 'weight_decay') if key in group)
         for parameter in group['params']:
             counts[own if parameter.requires_grad else 'fixed'] += 1

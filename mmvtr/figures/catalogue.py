@@ -67,7 +67,7 @@ FIGURES: dict[str, Figure] = {
     'ncl5': Figure(
         'NCL Fig. 5',
         'R@1 after a transform from smaller and smaller query queues',
-        'a QueryQueueHook and a transform; a test for each size',
+        'a QueryQueueHook and a transform that reads it',
         ncl.queue_sizes,
     ),
     'ncl6': Figure(

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import copy
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Iterator
 
+from mmengine.logging import MMLogger
 from torch import Tensor
 
 from mmvtr.apis import vectors
+from mmvtr.engine import launch
+from mmvtr.engine.query_queue import QueryQueueHook
+from mmvtr.engine.score_transforms import ScoreTransformHook
+from mmvtr.evaluation import RetrievalMetric, evaluate
 from mmvtr.figures.dvtr import both
 from mmvtr.figures.items import chosen_texts, video_item
-from mmvtr.figures.study import Asked, Study, study
+from mmvtr.figures.study import Asked, Study
 from mmvtr.functional.hubness import error_rates_by_mass, normalisation_error, relative_mass
 from mmvtr.functional.modal_biases import bias_gradient, modal_biases
 from mmvtr.functional.modality_gap import modality_gap
 from mmvtr.functional.ranks import ranks
-from mmvtr.registry import bare_name
+from mmvtr.registry import HOOKS
 from mmvtr.structures import Directed
 from mmvtr.visualization.hubness import MASS_EDGES, mass_by_bias, mass_errors
 from mmvtr.visualization.plane import bars, modality_plane
@@ -80,31 +86,55 @@ def errors_by_mass(asked: Asked) -> Named:
 def queue_sizes(asked: Asked) -> Named:
     """Fig. 5: recall after a transform that reads fewer and fewer of the stored train queries.
 
+    The set is not encoded again: each size takes the newest queries of the checkpoint's queue.
+
     Raises:
-        ValueError: the config has no QueryQueueHook, or no transform reads it.
+        ValueError: the config has no QueryQueueHook, no transform reads it, or nothing is in it.
     """
     model = asked.model
-    hooks = model.cfg.get('custom_hooks') or []
-    places = [i for i, hook in enumerate(hooks) if bare_name(hook) == 'QueryQueueHook']
-    if not places or not model.transforms:
-        raise ValueError(
-            f'{model.cfg.filename}: ncl5 needs a QueryQueueHook and a transform that reads it in '
-            'custom_hooks, as the ncl_* configs have them'
-        )
-    name = model.transforms[0]
-    largest = int(hooks[places[0]].get('size', 16384))
-    sizes = [size for size in (largest // 2**i for i in range(8)) if size >= 16][::-1]
-    points: dict[str, list[float]] = {'t2v': [], 'v2t': []}
+    queue, transform = queue_and_transform(model)
+    raw = {direction: model.numbers[f'retrieval/{direction}_R1'] for direction in ('t2v', 'v2t')}
+    points: dict[str, list[float]] = {direction: [] for direction in raw}
+    sizes = [size for size in (queue.size // 2**i for i in range(8)) if size >= 16][::-1]
     for size in sizes:
-        cfg = copy.deepcopy(model.cfg)
-        cfg.custom_hooks[places[0]].size = size
-        numbers = study(cfg, model.checkpoint).numbers
+        numbers = from_newest(model, transform, queue, size)
         for direction, values in points.items():
-            values.append(numbers[f'{name}/retrieval/{direction}_R1'])
-    raw = {direction: model.numbers[f'retrieval/{direction}_R1'] for direction in points}
+            values.append(numbers[f'retrieval/{direction}_R1'])
     named = dict(t2v='text to video', v2t='video to text')
     points, raw = ({named[key]: x for key, x in found.items()} for found in (points, raw))
-    yield 'ncl5', recall_by_size(sizes, points, raw, title=f'{name} from a queue of train queries')
+    title = f'{transform.name} from a queue of train queries'
+    yield 'ncl5', recall_by_size(sizes, points, raw, title=title)
+
+
+def queue_and_transform(model: Study) -> tuple[QueryQueueHook, ScoreTransformHook]:
+    """The queue of a checkpoint, and the first of its config's transforms that reads it."""
+    built = [HOOKS.build(hook) for hook in model.cfg.get('custom_hooks') or []]
+    queues = [hook for hook in built if isinstance(hook, QueryQueueHook)]
+    readers = [hook for hook in built if getattr(hook, 'source', None) == 'train_queue']
+    readers = [hook for hook in readers if hook.name in model.transforms]
+    if not queues or not readers:
+        raise ValueError(
+            f'{model.cfg.filename}: ncl5 needs a QueryQueueHook and a transform that reads it in '
+            'custom_hooks, as the ncl_* configs have them, and a checkpoint with a queue'
+        )
+    queues[0].after_load_checkpoint(None, launch.read_or_exit(model.cfg.load_from))
+    return queues[0], readers[0]
+
+
+def from_newest(
+    model: Study, transform: ScoreTransformHook, queue: QueryQueueHook, size: int
+) -> dict[str, float]:
+    """Recall of transformed scores, the newest ``size`` queries of a queue being all there are."""
+    cut = QueryQueueHook(size=size)
+    for kind, stored in queue.queues.items():
+        cut.queues[kind].push(stored.queries())
+    runner = SimpleNamespace(hooks=[cut], logger=MMLogger.get_current_instance())
+    evaluation = replace(model.evaluation, notes={}, transductive=set())
+    scores = transform.transformed(runner, evaluation)
+    report = evaluate(
+        [RetrievalMetric()], evaluation.matrices, evaluation.relation, {transform.name: scores}
+    )
+    return report.transformed[transform.name]
 
 
 def examples(asked: Asked) -> Named:

@@ -136,6 +136,52 @@ def towers_of(cfg: Config, amp: bool) -> tuple[Need, float]:
     return need, fixed
 
 
+def peak_of_towers(cfg: Config, items: int, amp: bool, device: str = 'cuda') -> float:
+    """Bytes that open_clip's towers take at the most in a training step, measured on a card.
+
+    Weights are random, inputs noise; checkpointing is as in the config.  The optimizer's two
+    moments are added, as no step is taken.
+
+    Args:
+        cfg: the config.
+        items: that are encoded at once.
+        amp: in bfloat16.
+        device: of the card.
+
+    Returns:
+        Infinity where it does not fit; 0 without such towers.
+    """
+    encoder = (cfg.model.get('member') or cfg.model).get('encoder') or {}
+    peak = 0.0
+    for side, one in (('frames', frame_inputs), ('text', text_inputs)):
+        kind = encoder.get(side)
+        if not kind or 'OpenCLIP' not in bare_name(kind):
+            continue
+        kind = copy.deepcopy(kind)
+        forget_pretrained(kind)
+        tower = MODELS.build(kind)
+        inputs, times = one(tower, cfg)
+        given = [torch.cat([x] * items * times).to(device) for x in inputs]
+        torch.cuda.reset_peak_memory_stats()
+        try:
+            _one_pass(tower.to(device), given, amp, device)
+        except torch.cuda.OutOfMemoryError:
+            return float('inf')
+        peak += torch.cuda.max_memory_allocated() + TRAINED / 2 * numel(tower, grad=True)
+        del tower, given
+        torch.cuda.empty_cache()
+    return peak
+
+
+def _one_pass(tower: nn.Module, given: list[Tensor], amp: bool, device: str) -> None:
+    """Forward, and backward where something is trained."""
+    with torch.autocast(device, torch.bfloat16, enabled=amp):
+        out = tower(*given)
+    total = sum(x.float().sum() for x in (out if isinstance(out, tuple) else (out,)))
+    if total.requires_grad:
+        total.backward()
+
+
 def uncounted(cfg: Config) -> list[str]:
     """Towers that :func:`towers_of` leaves out: those whose networks are on the hub."""
     encoder = (cfg.model.get('member') or cfg.model).get('encoder') or {}
@@ -144,19 +190,31 @@ def uncounted(cfg: Config) -> list[str]:
 
 
 def frame_need(tower: nn.Module, amp: bool, cfg: Config) -> tuple[Need, int]:
+    inputs, times = frame_inputs(tower, cfg)
+    return tried(tower, amp, *inputs), times
+
+
+def frame_inputs(tower: nn.Module, cfg: Config) -> tuple[tuple[Tensor, ...], int]:
+    """One frame of noise, and how many an item has."""
     steps = cfg.train_dataloader.dataset.video_pipeline
     frames = [step.num_frames for step in steps if step.get('num_frames')]
-    return tried(tower, amp, torch.randn(1, 3, *tower.image_size)), min(frames, default=12)
+    return (torch.randn(1, 3, *tower.image_size),), min(frames, default=12)
 
 
 def text_need(tower: nn.Module, amp: bool, cfg: Config) -> tuple[Need, int]:
+    inputs, times = text_inputs(tower, cfg)
+    return tried(tower, amp, *inputs), times
+
+
+def text_inputs(tower: nn.Module, cfg: Config) -> tuple[tuple[Tensor, ...], int]:
+    """One text of the full length, and 1."""
     steps = cfg.train_dataloader.dataset.text_pipeline
     words = [step.context_length for step in steps if step.get('context_length')]
     # Towers that read their own padding want all of their context.
     length = getattr(tower, 'context_length', None) or min(words, default=77)
     ids = torch.ones(1, length, dtype=torch.long)
     ids[0, -1] = max(int(getattr(tower, 'eos_id', None) or 1), 1)
-    return tried(tower, amp, ids, ids > 0), 1
+    return (ids, ids > 0), 1
 
 
 def tried(tower: nn.Module, amp: bool, *inputs: Tensor) -> Need:

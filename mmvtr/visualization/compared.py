@@ -49,6 +49,8 @@ def compared_matrices(
         if names is not None and len(names) != size:
             raise ValueError(f'{kind}: {len(names)} names, expected {size}')
     figure = new_figure(5.6 if len(drawn) == 2 else 6.6)
+    # Square cells shrink the axes after they were laid out, and long names then leave the picture.
+    figure.get_layout_engine().set(rect=(0, 0.035, 0.965, 0.965))
     axes = figure.subplots(1, len(drawn), sharey=True, squeeze=False)[0]
     for axis, (name, values) in zip(axes, drawn.items()):
         image = axis.imshow(values, cmap='Blues', interpolation='nearest')

@@ -2,9 +2,10 @@
 
 import pytest
 import torch
-from mmengine.optim import build_optim_wrapper
+from mmengine.optim import OptimWrapper, build_optim_wrapper
 from torch import nn
 
+from mmvtr.engine.runner import groups_in_words
 from mmvtr.engine.weight_decay import decays
 
 
@@ -79,6 +80,18 @@ def test_of_equally_long_keys_the_first_by_alphabet_wins():
     keys = {'words.': dict(lr_mult=3.0), 'weight': dict(lr_mult=2.0)}
     found = settings(model, build(model, custom_keys=keys))
     assert found['new.words.weight'][0] == pytest.approx(0.2)
+
+
+def test_what_the_log_says_of_groups_is_of_the_optimizers_own():
+    """Not of the group that mmengine's wrapper makes where there are several."""
+    model = Model()
+    optimizer = build(model)
+    said = groups_in_words(OptimWrapper(optimizer))
+    assert [line.partition(':')[2] for line in said] == [
+        ' lr 0.1, weight_decay 0', ' lr 0.1, weight_decay 0.5'
+    ]  # fmt: skip
+    counts = [int(line.split()[0]) for line in said]
+    assert sum(counts) == len(settings(model, optimizer)) and counts[1] == 4
 
 
 def test_a_step_leaves_the_spared_where_they_are():

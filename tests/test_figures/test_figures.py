@@ -14,8 +14,10 @@ from mmvtr.apis import load_retriever
 from mmvtr.datasets import PlantedDataset
 from mmvtr.figures import FIGURES, Asked, study
 from mmvtr.figures.dvtr import eta_of, push
+from mmvtr.figures.ncl import queue_and_transform
 from mmvtr.functional.hubness import normalisation_error
 from mmvtr.functional.ranks import ranks
+from mmvtr.structures import take
 from mmvtr.utils import load_config
 
 KNOBS = dict(num_train=12, num_val=2, num_test=8, captions=2, general=0.5)
@@ -158,6 +160,38 @@ def test_implicit_biases(asked):
         points = drawn.get_offsets()
         np.testing.assert_allclose(points[:, 0], centred, atol=1e-4)
         np.testing.assert_allclose(points[:, 1], share * len(share) / len(scores), rtol=1e-3)
+
+
+def test_queue_sizes(folder, asked, tmp_path, monkeypatch):
+    """Of each size what a whole test with a queue of that size says; the set is encoded once."""
+    (tmp_path / 'q.py').write_text(
+        f"_base_ = ['{folder}/c2v_planted.py']\n"
+        "custom_hooks = [dict(type='QueryQueueHook', size=32),\n"
+        "    dict(type='SinkhornHook', queries='test'),\n"
+        "    dict(type='SinkhornHook', queries='train_queue')]\n"
+    )
+    plain = asked('c2v_planted').model
+    weights = torch.load(folder / 'c2v_planted_1.pth', weights_only=False)
+    generator = torch.Generator().manual_seed(0)
+    names = plain.model.similarity.levels
+    stored = {}
+    for kind, side in (('text', plain.evaluation.texts), ('video', plain.evaluation.videos)):
+        rows = torch.randint(0, 4, (32,), generator=generator)  # some items alone ask
+        levels = {name: x._asdict() for name, x in take(side.levels, rows).items() if name in names}
+        stored[kind] = dict(levels=levels, index=rows, video=rows)
+    torch.save({**weights, 'query_queue': stored}, tmp_path / 'q.pth')
+    expected = {}
+    for size in (16, 32):
+        cfg = load_config(str(tmp_path / 'q.py'), {'custom_hooks.0.size': size}, str(tmp_path))
+        expected[size] = study(cfg, str(tmp_path / 'q.pth'))
+    what = asked()._replace(models=[expected[32]])
+    monkeypatch.setattr('mmvtr.engine.ToolRunner.test', None)  # no further test
+    ((_, figure),) = FIGURES['ncl5'].make(what)
+    for direction, axis in zip(('t2v', 'v2t'), figure.axes):
+        line = axis.lines[0]
+        wanted = [expected[n].numbers[f'sinkhorn/retrieval/{direction}_R1'] for n in (16, 32)]
+        np.testing.assert_allclose(line.get_ydata(), wanted)
+    assert queue_and_transform(expected[32])[1].name == 'sinkhorn'  # not the oracle before it
 
 
 def test_normalisation(asked):

@@ -4,11 +4,14 @@ import argparse
 import re
 import runpy
 import sys
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 from children import ROOT
 from miniatures import write_msrvtt
+from mmvtr.rehearsal import footprint
 from mmvtr.utils import load_config, register_all_modules
 from mmvtr.values import Written
 
@@ -125,6 +128,44 @@ def test_a_batch_that_does_not_fit(tool, given, found, what):
 def test_a_batch_that_does_not_fit_ends_with_status_1(run):
     code, printed = run('--gpus', '3')
     assert code == 1 and '--gpus 2 train_dataloader.batch_size=64' in one_line(printed)
+
+
+def test_a_card_that_is_here_is_measured(run, tool, monkeypatch):
+    """By a fake one: what it says is what the row says; one that is full ends with status 1."""
+    asked = []
+
+    def measured(cfg, items, amp):
+        asked.append((items, amp))
+        return 7e9
+
+    of_tool = tool['costs'].__globals__
+    cuda = SimpleNamespace(is_available=lambda: True, device_count=lambda: 0)
+    monkeypatch.setitem(of_tool, 'torch', SimpleNamespace(cuda=cuda))
+    monkeypatch.setitem(of_tool, 'peak_of_towers', measured)
+    code, printed = run('--memory', '80', '--gpus', '2', '--amp')
+    said = one_line(printed)
+    assert code == 0 and 'measured on the card' in said and asked == [(64, True)]
+    assert 7 <= float(re.search(r'memory about ([\d.]+) of', said)[1]) < 8.5
+    monkeypatch.setitem(of_tool, 'peak_of_towers', lambda *_: float('inf'))
+    code, printed = run('--memory', '80')
+    assert code == 1 and 'the towers of this batch do not fit into 80' in one_line(printed)
+
+
+def test_the_towers_step_on_a_fake_card(tmp_path, monkeypatch):
+    """Both towers train at the whole batch; peaks are added, and Adam's two moments."""
+    (tmp_path / 'tiny.py').write_text(TINY)
+    cfg, calls = load_config(str(tmp_path / 'tiny.py')), []
+    monkeypatch.setattr(torch.cuda, 'reset_peak_memory_stats', lambda: None)
+    monkeypatch.setattr(torch.cuda, 'empty_cache', lambda: None)
+    monkeypatch.setattr(torch.cuda, 'max_memory_allocated', lambda: calls.append(1) or 1000)
+    found = footprint.peak_of_towers(cfg, 2, False, device='cpu')
+    assert len(calls) == 2 and found > 2000 and (found - 2000) % 8 == 0
+
+    def full(*_):
+        raise torch.cuda.OutOfMemoryError
+
+    monkeypatch.setattr(footprint, '_one_pass', full)
+    assert footprint.peak_of_towers(cfg, 2, False, device='cpu') == float('inf')
 
 
 def test_a_card_that_is_too_small(run):

@@ -14,6 +14,7 @@ from mmvtr.visualization import (
     relevance_strips,
     sigma_over_epochs,
 )
+from mmvtr.visualization.canvas import pixels
 
 EYE = np.eye(3)
 STRIP = RelevanceStrip('a query', {'a': [0.0, 1.0]}, {'a': 50.0})
@@ -56,3 +57,17 @@ NAN = np.array([1.0, np.nan])
 def test_refused(draw, said):
     with pytest.raises(ValueError, match=said):
         draw()
+
+
+@pytest.mark.parametrize(('size', 'letters', 'of_texts'), [(2, 1, 1), (2, 9, 40), (8, 9, 40)])
+def test_names_of_any_length_leave_the_titles_in_the_picture(size, letters, of_texts):
+    names = dict(text_names=['m' * of_texts] * size, video_names=['W' * letters] * size)
+    scores = np.random.default_rng(0).random((2, size, size))
+    figure = compared_matrices(dict(zip(('abc', 'abcabc'), scores)), np.eye(size), **names)
+    pixels(figure)  # lays it out
+    for axis in figure.axes:
+        ticks = (*axis.get_xticklabels(), *axis.get_yticklabels())
+        for text in (axis.title, axis.xaxis.label, axis.yaxis.label, *ticks):
+            box = text.get_window_extent()
+            inside = min(box.x0, box.y0) > -1 and box.x1 < figure.bbox.width + 1
+            assert not text.get_text() or (inside and box.y1 < figure.bbox.height + 1)
