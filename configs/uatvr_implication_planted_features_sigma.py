@@ -4,7 +4,7 @@ _base_ = ['uatvr_implication_planted_features.py']
 model = dict(
     supervision=dict(
         _delete_=True,
-        type='SeveralSupervisions',
+        type='CombinedSupervision',
         spared_by='all',
         parts=dict(
             words=dict(type='ImplicationSupervision', floor=0.07, specific=0.5),

@@ -12,6 +12,23 @@ from typing import Optional, Sequence
 
 #: Module or package -> where it is now.
 MODULES: dict[str, str] = {
+    'mmvtr.datasets.witnesses.summed_witnesses': 'mmvtr.datasets.caption_similarity.summed',
+    'mmvtr.datasets.witnesses': 'mmvtr.datasets.caption_similarity',
+    'mmvtr.datasets.spoken': 'mmvtr.datasets.caption_items',
+    'mmvtr.endings': 'mmvtr.signals',
+    'mmvtr.models.several': 'mmvtr.models.combined',
+    'mmvtr.inferencer.given': 'mmvtr.inferencer.inputs',
+    'mmvtr.engine.progress': 'mmvtr.engine.timed_logger',
+    'mmvtr.visualization.progress': 'mmvtr.visualization.changes',
+    'mmvtr.engine.moments': 'mmvtr.engine.moments_hook',
+    'mmvtr.visualization.moments': 'mmvtr.visualization.moment_curve',
+    'mmvtr.gallery.serving.moments': 'mmvtr.gallery.serving.moment_search',
+    'mmvtr.visualization.relevance': 'mmvtr.visualization.relevance_strips',
+    'mmvtr.models.supervisions.teachers.relevance': (
+        'mmvtr.models.supervisions.teachers.relevance_teacher'
+    ),
+    'mmvtr.models.supervisions.relevance': 'mmvtr.models.supervisions.ran',
+    'mmvtr.models.losses.relevance': 'mmvtr.models.losses.relevance_losses',
     'mmvtr.extraction': 'mmvtr.gallery.extraction',
     'mmvtr.mteb_model': 'mmvtr.gallery.mteb_model',
     'mmvtr.onnx_export': 'mmvtr.gallery.onnx_export',
@@ -21,7 +38,10 @@ MODULES: dict[str, str] = {
 #: Function or class of :mod:`mmvtr.functional` -> its name now.
 FUNCTIONS: dict[str, str] = {}
 #: Registered component -> its name now.
-COMPONENTS: dict[str, str] = {}
+COMPONENTS: dict[str, str] = {
+    'SeveralSupervisions': 'CombinedSupervision',
+    'SummedWitnesses': 'SummedCaptionSimilarity',
+}
 #: Attribute of :class:`~mmvtr.models.target.Target` -> where it is now.
 SLOTS: dict[str, str] = {
     **{name: f'known.{name}' for name in ('relevance', 'overlap', 'agreement', 'truth')},

@@ -132,10 +132,14 @@ def bare_name(component: Union[dict, str, type, None]) -> str:
     return getattr(kind, '__name__', '')
 
 
+#: What components that have a new name were called when the first fingerprints were taken.
+_FIRST_NAMES = {new: old for old, new in COMPONENTS.items()}
+
+
 def without_scopes(value: Any) -> Any:
     """A config in which our names stand without our scope: what its fingerprint is made of.
 
-    With or without it a config is the same.  A ``collate_fn`` keeps it: mmengine looks that name up
+    With or without it a config is the same, and so it is whatever a component is called by now.  A ``collate_fn`` keeps it: mmengine looks that name up
     in no scope, so it never could be without.
 
     Args:
@@ -145,7 +149,7 @@ def without_scopes(value: Any) -> Any:
         return {
             key: part
             if key == 'collate_fn'
-            else bare_name(part)
+            else _FIRST_NAMES.get(bare_name(part), bare_name(part))
             if key in ('type', 'constructor') and isinstance(part, str)
             else without_scopes(part)
             for key, part in value.items()

@@ -14,7 +14,7 @@ from typing import Any
 from mmengine.config import Config
 
 from mmvtr.command_line import Parser, tool
-from mmvtr.endings import Ending, check_writable, next_steps
+from mmvtr.signals import Ending, check_writable, next_steps
 from mmvtr.utils import load_config
 
 

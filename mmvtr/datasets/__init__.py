@@ -1,5 +1,9 @@
 """Datasets, their transforms, samplers and collation."""
 
+from mmvtr.datasets.caption_items.transforms import CaptionFrames, CaptionWords
+from mmvtr.datasets.caption_similarity.caption_agreement import CaptionAgreement
+from mmvtr.datasets.caption_similarity.caption_implication import CaptionImplication
+from mmvtr.datasets.caption_similarity.summed import SummedCaptionSimilarity
 from mmvtr.datasets.formats.activitynet import ActivityNetDataset
 from mmvtr.datasets.formats.activitynet_moments import ActivityNetMomentsDataset
 from mmvtr.datasets.formats.charades_sta import CharadesSTADataset
@@ -32,7 +36,6 @@ from mmvtr.datasets.sampling.environments import (
 )
 from mmvtr.datasets.sampling.samplers import EpochSampler, ItemKey
 from mmvtr.datasets.sampling.scene_sampler import SceneBatchSampler
-from mmvtr.datasets.spoken.transforms import CaptionFrames, CaptionWords
 from mmvtr.datasets.tables.dataset import TableDataset
 from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.datasets.videos.clips import LoadClips
@@ -54,9 +57,6 @@ from mmvtr.datasets.videos.transforms import (
     ResizeShortSide,
 )
 from mmvtr.datasets.videos.video_io import BrokenVideoError, read_frames
-from mmvtr.datasets.witnesses.caption_agreement import CaptionAgreement
-from mmvtr.datasets.witnesses.caption_implication import CaptionImplication
-from mmvtr.datasets.witnesses.summed_witnesses import SummedWitnesses
 from mmvtr.datasets.words.caption_classes import CaptionClasses
 from mmvtr.datasets.words.open_clip_tokens import OpenCLIPTokenize
 from mmvtr.datasets.words.role_graphs import LoadRoleGraph, PartOfSpeechGraph, VerbNounGraph
@@ -109,7 +109,7 @@ __all__ = [
     'RemoveRandom',
     'ResizeShortSide',
     'SceneBatchSampler',
-    'SummedWitnesses',
+    'SummedCaptionSimilarity',
     'TVRDataset',
     'TableDataset',
     'TokensOfInterest',

@@ -9,7 +9,7 @@ from mmvtr.engine.hooks import BrokenVideoHook, ExactSeedHook, ProgressHook
 from mmvtr.engine.loops import AlternatingTrainLoop
 from mmvtr.engine.members import MembersHook
 from mmvtr.engine.modality_gap import ModalityGapHook
-from mmvtr.engine.moments import MomentsHook
+from mmvtr.engine.moments_hook import MomentsHook
 from mmvtr.engine.momentum import MomentumHook
 from mmvtr.engine.optim import (
     AutocastOptimWrapper,
@@ -19,7 +19,6 @@ from mmvtr.engine.optim import (
     WarmupLinearLR,
 )
 from mmvtr.engine.pictures_hook import PicturesHook
-from mmvtr.engine.progress import TimedLoggerHook
 from mmvtr.engine.query_queue import QueryQueueHook
 from mmvtr.engine.runner import ToolRunner
 from mmvtr.engine.score_transforms import (
@@ -35,6 +34,7 @@ from mmvtr.engine.score_transforms import (
 from mmvtr.engine.scores_file import ScoresFileHook
 from mmvtr.engine.sigma import SigmaFileHook
 from mmvtr.engine.sure_first import SureFirstHook
+from mmvtr.engine.timed_logger import TimedLoggerHook
 from mmvtr.engine.weight_decay import MatrixDecayConstructor
 
 __all__ = [

@@ -31,7 +31,7 @@ class ToolRunner(Runner):
     Environment, merged config, list of hooks and options of each parameter go to the file alone,
     and the console says in a line where.  A log file that cannot be written is an error.  Rows
     have at most 100 columns (:mod:`mmvtr.engine.log_rows`).  A ``LoggerHook`` becomes a
-    :class:`~mmvtr.engine.progress.TimedLoggerHook`.
+    :class:`~mmvtr.engine.timed_logger.TimedLoggerHook`.
 
     With ``fit_warmup = True`` in the config, a warm-up as long as the training or longer is
     shortened (:func:`~mmvtr.engine.schedule_checks.fit_warmup`).

@@ -16,8 +16,8 @@ from mmvtr.figures.study import Asked, Study
 from mmvtr.functional.ranks import ranks
 from mmvtr.functional.relevance import ndcg_at_k
 from mmvtr.registry import bare_name
-from mmvtr.visualization.progress import moved_ranks
-from mmvtr.visualization.relevance import RelevanceStrip, relevance_strips
+from mmvtr.visualization.changes import moved_ranks
+from mmvtr.visualization.relevance_strips import RelevanceStrip, relevance_strips
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -23,9 +23,9 @@ from mmvtr.functional.modality_gap import modality_gap
 from mmvtr.functional.ranks import ranks
 from mmvtr.registry import HOOKS
 from mmvtr.structures import Directed
+from mmvtr.visualization.changes import recall_by_size
 from mmvtr.visualization.hubness import MASS_EDGES, mass_by_bias, mass_errors
 from mmvtr.visualization.plane import bars, modality_plane
-from mmvtr.visualization.progress import recall_by_size
 from mmvtr.visualization.sheet import retrieval_sheet
 
 if TYPE_CHECKING:

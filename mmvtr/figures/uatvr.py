@@ -21,7 +21,7 @@ from mmvtr.figures.items import chosen_texts
 from mmvtr.figures.study import Asked, Study
 from mmvtr.functional.ranks import ranks
 from mmvtr.structures import take
-from mmvtr.visualization.progress import sigma_over_epochs
+from mmvtr.visualization.changes import sigma_over_epochs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

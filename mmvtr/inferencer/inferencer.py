@@ -18,16 +18,16 @@ from torch import nn
 from mmvtr.apis import TextEncoder, encode_videos, load_retriever, refuse_stored_words
 from mmvtr.engine.evaluation import Encoded
 from mmvtr.engine.film_strip import film_strip
-from mmvtr.inferencer.given import (
+from mmvtr.inferencer.inputs import (
     OTHER,
-    Given,
+    Inputs,
     Texts,
     Vectors,
     Videos,
-    given_texts,
-    given_vectors,
-    given_videos,
     refuse_paths,
+    text_inputs,
+    vector_inputs,
+    video_inputs,
 )
 from mmvtr.inferencer.predictions import in_words
 from mmvtr.inferencer.ranking import (
@@ -287,7 +287,7 @@ class VideoRetrievalInferencer(BaseInferencer):
 
     def preprocess(
         self,
-        inputs: Given,
+        inputs: Inputs,
         batch_size: Optional[int] = None,
         show_progress: Optional[bool] = None,
     ) -> Items:
@@ -296,7 +296,7 @@ class VideoRetrievalInferencer(BaseInferencer):
         check_items(self.model, items, 'the queries', self.gallery.items)
         return items
 
-    def forward(self, inputs: tuple[Given, Items], topk: int = 10) -> list[RankingSample]:
+    def forward(self, inputs: tuple[Inputs, Items], topk: int = 10) -> list[RankingSample]:
         """Encoded queries -> the best of the gallery for each."""
         return list(rank(self.model, *inputs, self.gallery, topk))
 
@@ -353,7 +353,7 @@ class VideoRetrievalInferencer(BaseInferencer):
             return load_saved(self._saved, device=device)[0]
         return load_retriever(cfg, weights, device=device)[0]
 
-    def _init_pipeline(self, cfg: Config) -> Callable[..., tuple[Given, Items]]:
+    def _init_pipeline(self, cfg: Config) -> Callable[..., tuple[Inputs, Items]]:
         return self._encode
 
     def _init_collate(self, cfg: Config) -> None:
@@ -397,7 +397,7 @@ class VideoRetrievalInferencer(BaseInferencer):
 
     def _queries(
         self, texts: Optional[Texts], videos: Optional[Videos], vectors: Optional[Vectors]
-    ) -> Given:
+    ) -> Inputs:
         found = dict(texts=texts, videos=videos, vectors=vectors)
         found = {name: items for name, items in found.items() if items is not None}
         if len(found) != 1:
@@ -415,26 +415,26 @@ class VideoRetrievalInferencer(BaseInferencer):
                 f'the gallery is one of {OTHER[kind]}s, which {kind}s ask: got {next(iter(found))}'
             )
         if vectors is not None:
-            return given_vectors(vectors, kind)
+            return vector_inputs(vectors, kind)
         return self._given(texts if videos is None else videos, kind)
 
-    def _given(self, items: Any, kind: str) -> Given:
+    def _given(self, items: Any, kind: str) -> Inputs:
         if isinstance(items, (Encoded, torch.Tensor)):
-            return given_vectors(items, kind)
+            return vector_inputs(items, kind)
         if kind == 'video':
-            return given_videos(items, self.cfg)
-        given = given_texts(items)
+            return video_inputs(items, self.cfg)
+        given = text_inputs(items)
         refuse_paths(given)
         refuse_stored_words(self.cfg)
         return given
 
     def _encode(
         self,
-        given: Given,
+        given: Inputs,
         batch_size: Optional[int] = None,
         on_broken: str = 'raise',
         show_progress: Optional[bool] = None,
-    ) -> tuple[Given, Items]:
+    ) -> tuple[Inputs, Items]:
         """What was encoded, and as what; of broken videos that are skipped, nothing."""
         if given.vectors is not None:
             return given, items_of(given, None)
@@ -462,7 +462,7 @@ class VideoRetrievalInferencer(BaseInferencer):
         """Built when the first text comes: other inferencers have no text pipeline."""
         return TextEncoder(self.model, self.cfg)
 
-    def _reading(self, given: Given, batch_size: Optional[int]) -> Config:
+    def _reading(self, given: Inputs, batch_size: Optional[int]) -> Config:
         """The config that reads these: in batches of this size, by no more workers than batches."""
         cfg = Config(dict(test_dataloader=copy.deepcopy(self.cfg.test_dataloader)))
         loader = cfg.test_dataloader

@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 from mmvtr.apis import refuse_without_vectors, vectors
 from mmvtr.engine.evaluation import Encoded, score_tiles
-from mmvtr.engine.moments import matches_of
+from mmvtr.engine.moments_hook import matches_of
 from mmvtr.functional.first_places import expected_truth, sure_first
 from mmvtr.functional.gaussian import geometric_sigma
 from mmvtr.functional.tiles import Tiles, inner_products
-from mmvtr.inferencer.given import Given
+from mmvtr.inferencer.inputs import Inputs
 from mmvtr.structures import Levels, take
 
 #: Queries that are scored at a time, and items of the gallery on the device at a time.
@@ -36,7 +36,7 @@ class Gallery(NamedTuple):
         surely: of texts, what says how surely they hold of a video; lists begin with what does.
     """
 
-    given: Given
+    given: Inputs
     items: Items
     flat: Optional[Tensor] = None
     biases: Optional[Tensor] = None
@@ -78,7 +78,7 @@ class RankingSample(BaseDataElement):
     """
 
 
-def items_of(given: Given, encoded: Optional[Encoded]) -> Items:
+def items_of(given: Inputs, encoded: Optional[Encoded]) -> Items:
     """What is scored of items that were encoded, or came so."""
     source = given.vectors if encoded is None else encoded
     return source.levels if isinstance(source, Encoded) else source
@@ -156,7 +156,7 @@ def score(model: nn.Module, kind: str, queries: Items, gallery: Items) -> Tensor
 
 @torch.no_grad()
 def rank(
-    model: nn.Module, given: Given, queries: Items, gallery: Gallery, topk: int
+    model: nn.Module, given: Inputs, queries: Items, gallery: Gallery, topk: int
 ) -> Iterator[RankingSample]:
     """The best of the gallery for each query.
 

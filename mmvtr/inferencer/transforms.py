@@ -14,7 +14,7 @@ from mmvtr.engine.evaluation import refuse_other_levels, score_tiles
 from mmvtr.engine.stored_queries import captions_of, read_bank, read_training_set
 from mmvtr.functional.first_places import check_sure
 from mmvtr.functional.transform_table import STORED, transform_named
-from mmvtr.inferencer.given import OTHER, Given
+from mmvtr.inferencer.inputs import OTHER, Inputs
 from mmvtr.inferencer.ranking import QUERIES, Items, Surely, check_items, flat_of
 from mmvtr.pretrained import refuse_unregistered
 
@@ -68,7 +68,7 @@ def check_transform(
 @torch.no_grad()
 def surely_of(
     model: nn.Module,
-    given: Given,
+    given: Inputs,
     gallery: Items,
     *,
     captions: Any,

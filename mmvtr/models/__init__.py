@@ -2,6 +2,7 @@
 
 from mmvtr.models.backdoor import BackdoorRetriever
 from mmvtr.models.cascade import CascadeRetriever
+from mmvtr.models.combined import CombinedSupervision
 from mmvtr.models.data_preprocessor import VideoTextDataPreprocessor
 from mmvtr.models.encoders import (
     UATVR,
@@ -43,7 +44,6 @@ from mmvtr.models.losses import (
 )
 from mmvtr.models.momentum import MomentumRetriever
 from mmvtr.models.retriever import RetrievalSample, VideoTextRetriever
-from mmvtr.models.several import SeveralSupervisions
 from mmvtr.models.similarities import (
     BestFrameSimilarity,
     BestPartSimilarity,
@@ -143,7 +143,7 @@ __all__ = [
     'RetrievalSample',
     'SSBEncoder',
     'SeveralHingesLoss',
-    'SeveralSupervisions',
+    'CombinedSupervision',
     'SoftContrast',
     'SoftLabelContrastiveLoss',
     'StoredFrameTeacher',

@@ -84,9 +84,9 @@ def simulate_model(model: ConfigDict, size: Size) -> Inputs:
             'Give it a function in mmvtr/rehearsal/simulated_model.py that replaces its towers and '
             'says what they read'
         )
-    if model.get('supervision') and bare_name(model.supervision) == 'SeveralSupervisions':
+    if model.get('supervision') and bare_name(model.supervision) == 'CombinedSupervision':
         raise Unknown(
-            'nothing is expected of a SeveralSupervisions, so that a rehearsal would show nothing: '
+            'nothing is expected of a CombinedSupervision, so that a rehearsal would show nothing: '
             f'rehearse each of its parts {[*model.supervision.parts]} as the supervision'
         )
     before = inner.get('dim')

@@ -10,7 +10,7 @@ from mmengine.config import Config
 
 from campaign.mutations import Hang, in_time
 from campaign.trial import Trial
-from mmvtr.inferencer.given import given_videos
+from mmvtr.inferencer.inputs import video_inputs
 
 CONFIG = Config(
     dict(test_dataloader=dict(dataset=dict(video_pipeline=[dict(type='LoadVideo')])))
@@ -78,7 +78,7 @@ def judge(row: str, root: Path) -> Trial:
     """Whether a gallery has each file once."""
     try:
         with in_time(SECONDS):
-            given = given_videos(str(root), CONFIG)
+            given = video_inputs(str(root), CONFIG)
     except Hang:
         return Trial(row, 'hang', str(root))
     except Exception as error:

@@ -22,7 +22,7 @@ from campaign.mutations import LONGEST, SECONDS, Hang, in_time
 from campaign.spoiled import spoil
 from campaign.trial import Trial
 from mmvtr.datasets import BrokenVideoError
-from mmvtr.datasets.spoken.words import KnownWords, read_words, write_words
+from mmvtr.datasets.caption_items.words import KnownWords, read_words, write_words
 from mmvtr.datasets.videos.feature_stores import NpyFolder
 from mmvtr.datasets.videos.frame_store import SETTINGS, FrameStore, Settings, _write_json
 from mmvtr.engine.stored_queries import read_bank

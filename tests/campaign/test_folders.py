@@ -34,7 +34,7 @@ def test_wrong_listings_are_seen(tmp_path, monkeypatch, listed, verdict):
         (tmp_path / name).touch()
     files = sorted(folders.files_of(tmp_path))
     monkeypatch.setattr(folders, 'SECONDS', 0.2)
-    monkeypatch.setattr(folders, 'given_videos', lambda *a: SimpleNamespace(sources=listed(files)))
+    monkeypatch.setattr(folders, 'video_inputs', lambda *a: SimpleNamespace(sources=listed(files)))
     assert folders.judge('x', tmp_path).verdict == verdict
 
 

@@ -35,7 +35,7 @@ def test_logs_the_means_of_the_epoch(caplog):
 
 
 def test_each_of_several_is_watched(caplog):
-    """Parts of a SeveralSupervisions, by the name before their figures."""
+    """Parts of a CombinedSupervision, by the name before their figures."""
     fine, collapsed = (0.95, 0.93, 0.08, 0.02, 1.0), (0.02, 0.0, 0.99, 0.5, 1.0)
     step = {f'a_{name}': value for name, value in zip(FIGURES, fine)}
     step |= {f'b_{name}': value for name, value in zip(FIGURES, collapsed)}

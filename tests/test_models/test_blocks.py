@@ -14,15 +14,15 @@ import children  # noqa: F401 - the server that forks the processes has imported
 from mmvtr.models.blocks import BlockSupervision, whole_needed
 from mmvtr.models.losses.matrix import ContrastiveLoss, NormalizedContrastiveLoss
 from mmvtr.models.losses.ranking import RankingLoss
-from mmvtr.models.losses.relevance import EgoNCELoss
+from mmvtr.models.losses.relevance_losses import EgoNCELoss
 from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.supervisions.dvtr import DVTRSupervision
 from mmvtr.models.supervisions.dvtr_steps import DVTRStepsSupervision
 from mmvtr.models.supervisions.implication import ImplicationSupervision
 from mmvtr.models.supervisions.pcme import PCMESupervision
+from mmvtr.models.supervisions.ran import RelevanceSupervision
 from mmvtr.models.supervisions.relative_scores import RelativeScoreSupervision
-from mmvtr.models.supervisions.relevance import RelevanceSupervision
 from mmvtr.models.temperature import Temperature
 from mmvtr.structures import Embedding
 

@@ -25,7 +25,7 @@ from mmvtr.models.momentum import MomentumRetriever
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.similarities.token import TokenSimilarity
 from mmvtr.models.supervisions.dvtr import DVTRSupervision
-from mmvtr.models.supervisions.relevance import RelevanceSupervision
+from mmvtr.models.supervisions.ran import RelevanceSupervision
 from mmvtr.models.temperature import Temperature
 from mmvtr.registry import MODELS
 from mmvtr.storage.weights import check_weights

@@ -584,7 +584,7 @@ def test_what_cannot_be_rehearsed_says_why(tmp_path):
         simulate(Config(dict(model=dict(type='ToyRetriever'), train_dataloader=dict())), TINY)
     cfg = config('dvtr_c2v_msrvtt')
     cfg.model.supervision = dict(
-        type='SeveralSupervisions', parts=dict(one=cfg.model.supervision, two=cfg.model.supervision)
+        type='CombinedSupervision', parts=dict(one=cfg.model.supervision, two=cfg.model.supervision)
     )
     with pytest.raises(Unknown, match=r"rehearse each of its parts \['one', 'two'\]"):
         simulate(cfg, TINY)

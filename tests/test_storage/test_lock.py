@@ -11,7 +11,7 @@ import time
 import pytest
 
 from children import MP, in_child
-from mmvtr.endings import Ending
+from mmvtr.signals import Ending
 from mmvtr.storage import FolderInUse, FolderLock
 from mmvtr.storage.processes import lives, this_process
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from mmvtr.command_line import Parser, tool
 from mmvtr.datasets import Flickr8kCaptionsDataset
-from mmvtr.datasets.spoken.words import learn_words, write_words
+from mmvtr.datasets.caption_items.words import learn_words, write_words
 
 
 def parse_args() -> argparse.Namespace:

@@ -153,7 +153,7 @@ def _render(jobs: list[tuple]) -> None:
     processes = min(_MAX_PROCESSES, os.cpu_count() or 1)
     # A forked child draws at once; a spawned one would first import torch and the main script.
     # The signal that ends the pool must end it: a handler that it has from a tool
-    # (mmvtr/endings.py) waits for the next line of Python, which may never come in a child that
+    # (mmvtr/signals.py) waits for the next line of Python, which may never come in a child that
     # waits for work, and one that came before the child has put it away would be lost. So the
     # signal is held back from before the fork until it ends the child.
     held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})

@@ -41,7 +41,7 @@ from mmvtr.gallery.serving.gallery import Answer, Gallery, NewItem, reason_of
 from mmvtr.gallery.serving.guards import Guard, Writers
 from mmvtr.gallery.serving.library import file_names
 from mmvtr.gallery.serving.media import Strips, Unsatisfiable, byte_range, media_type, read_range
-from mmvtr.gallery.serving.moments import Moment
+from mmvtr.gallery.serving.moment_search import Moment
 from mmvtr.gallery.serving.sampling import Client
 from mmvtr.gallery.serving.uploads import RECEIVING, Uploads
 

@@ -17,7 +17,7 @@ from mmvtr.datasets.videos.video_files import BrokenVideoError
 from mmvtr.gallery.serving.batching import ModelThread
 from mmvtr.gallery.serving.decoders import Decoders
 from mmvtr.gallery.serving.library import Library, ListedFiles
-from mmvtr.gallery.serving.moments import Frames, Moment, Moments
+from mmvtr.gallery.serving.moment_search import Frames, Moment, Moments
 from mmvtr.gallery.serving.sampling import Client, Sampler, cleaned, unit
 from mmvtr.gallery.store import GalleryStore, Hit, Item, open_store
 from mmvtr.storage.lock import FolderInUse

@@ -16,7 +16,11 @@ from mmvtr.models.losses.matrix import (
 )
 from mmvtr.models.losses.query_diversity import QueryDiversity
 from mmvtr.models.losses.ranking import RankingLoss
-from mmvtr.models.losses.relevance import AdaptiveMaxMarginLoss, EgoNCELoss, RelevantRankingLoss
+from mmvtr.models.losses.relevance_losses import (
+    AdaptiveMaxMarginLoss,
+    EgoNCELoss,
+    RelevantRankingLoss,
+)
 from mmvtr.models.losses.several_hinges import SeveralHingesLoss
 from mmvtr.models.losses.soft_labels import SoftLabelContrastiveLoss
 from mmvtr.models.losses.token_contrast import TokenContrast

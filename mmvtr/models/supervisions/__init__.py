@@ -8,8 +8,8 @@ from mmvtr.models.supervisions.dvtr_steps import DVTRStepsSupervision
 from mmvtr.models.supervisions.implication import ImplicationSupervision
 from mmvtr.models.supervisions.oracle import OracleSupervision
 from mmvtr.models.supervisions.pcme import PCMESupervision
+from mmvtr.models.supervisions.ran import RelevanceSupervision
 from mmvtr.models.supervisions.relative_scores import RelativeScoreSupervision
-from mmvtr.models.supervisions.relevance import RelevanceSupervision
 from mmvtr.models.supervisions.sigma import SigmaSupervision
 from mmvtr.models.supervisions.teachers import (
     FrozenTeachers,

@@ -23,7 +23,7 @@ class SigmaSupervision(nn.Module):
     Where its head has learnt to, it tells texts that say little, without words (docs/uatvr.md says
     where it has, and where it points the other way), and nothing of which videos they are true of.
     So it is meant as the floor of another supervision, which knows pairs: in
-    ``SeveralSupervisions(spared_by='all')`` a negative is spared only as far as both spare it, and
+    ``CombinedSupervision(spared_by='all')`` a negative is spared only as far as both spare it, and
     those of a text that its head is sure of are pushed in full.  How much a text counts
     (``Target.counts``) is not its matter.
 

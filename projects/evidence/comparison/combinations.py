@@ -80,7 +80,7 @@ METHODS = {
         TOGETHER,
         'combination',
         controls=('implied_biased', 'dvtr_v2t'),
-        note='a negative is spared where either calls it right (`SeveralSupervisions`), in v2t.',
+        note='a negative is spared where either calls it right (`CombinedSupervision`), in v2t.',
     ),
     'implied_and_dvtr': Method(
         'implied texts and DVTR',

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from judging.words import words
-from mmvtr.datasets import CaptionAgreement, CaptionImplication, SummedWitnesses
+from mmvtr.datasets import CaptionAgreement, CaptionImplication, SummedCaptionSimilarity
 
 
 class Pairs(NamedTuple):
@@ -152,7 +152,7 @@ DETECTORS: Mapping[str, Callable[[Captions], Scores]] = {
     # Of these two the better one on the half for choosing was taken.
     **{
         f'agreement + {weight:g} implication': agreement(
-            kind=SummedWitnesses, parts=BOTH_PARTS, weights=[1.0, weight]
+            kind=SummedCaptionSimilarity, parts=BOTH_PARTS, weights=[1.0, weight]
         )
         for weight in (0.5, 2.0)
     },

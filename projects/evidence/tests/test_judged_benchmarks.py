@@ -196,7 +196,7 @@ def test_captions_as_a_model_has_them(tool, tmp_path):
     from mmengine.config import Config
 
     from mmvtr.apis import load_retriever
-    from mmvtr.datasets.spoken.words import learn_words, write_words
+    from mmvtr.datasets.caption_items.words import learn_words, write_words
 
     write_flickr8k(tmp_path)
     images = [own for split in FLICKR8K_IMAGES.values() for own in split.values()]

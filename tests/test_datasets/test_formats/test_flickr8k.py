@@ -6,9 +6,9 @@ import pytest
 from miniatures import FLICKR8K_IMAGES as IMAGES
 from miniatures import write_flickr8k
 from mmvtr.datasets import CaptionFrames, CaptionWords, Flickr8kCaptionsDataset
+from mmvtr.datasets.caption_items.words import KnownWords, learn_words, read_words, write_words
+from mmvtr.datasets.caption_similarity.caption_agreement import word_pmi
 from mmvtr.datasets.formats.flickr8k import SPLITS, TOKENS
-from mmvtr.datasets.spoken.words import KnownWords, learn_words, read_words, write_words
-from mmvtr.datasets.witnesses.caption_agreement import word_pmi
 
 
 def build(root, split, **kwargs):

@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from mmvtr.models.losses.ranking import RankingLoss
-from mmvtr.models.losses.relevance import (
+from mmvtr.models.losses.relevance_losses import (
     AdaptiveMaxMarginLoss,
     EgoNCELoss,
     RelevantRankingLoss,
 )
-from mmvtr.models.supervisions.relevance import RelevanceSupervision
+from mmvtr.models.supervisions.ran import RelevanceSupervision
 from mmvtr.models.target import Annotation, Target
 from mmvtr.registry import MODELS
 

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from mmvtr.models.several import SeveralSupervisions
+from mmvtr.models.combined import CombinedSupervision
 from mmvtr.models.supervisions.sigma import SigmaSupervision, shares_below
 from mmvtr.models.target import Annotation, Target
 from mmvtr.registry import MODELS
@@ -58,7 +58,7 @@ def test_weights_equal_the_formula(texts, target, progress, share, half, floor):
 
 def test_as_a_floor_it_spares_nothing_of_a_sure_text(texts, target):
     words = dict(type='ImplicationSupervision', floor=0.0, specific=0.0)
-    both = SeveralSupervisions(
+    both = CombinedSupervision(
         parts=dict(words=words, sigma=dict(type='SigmaSupervision', half=0.5)), spared_by='all'
     )
     alone, _ = MODELS.build(words)({}, {}, target)
@@ -72,7 +72,7 @@ def test_as_a_floor_it_spares_nothing_of_a_sure_text(texts, target):
 
 def test_counts_are_those_of_the_words(texts, target):
     words = dict(type='ImplicationSupervision')
-    both = SeveralSupervisions(
+    both = CombinedSupervision(
         parts=dict(words=words, sigma=dict(type='SigmaSupervision')), spared_by='all'
     )
     alone, _ = MODELS.build(words)({}, {}, target)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from mmcv.transforms import BaseTransform
 
-from mmvtr.datasets.spoken.words import read_words
+from mmvtr.datasets.caption_items.words import read_words
 from mmvtr.registry import TRANSFORMS
 
 Results = dict[str, Any]

@@ -33,9 +33,9 @@ def test_the_sum_is_weighed():
     parts = [AGREEMENT, IMPLICATION]
     one, other = map(product, parts)
     for weights in ([1.0, 2.0], [0.5, 0.0]):
-        both = product(dict(type='SummedWitnesses', parts=parts, weights=weights))
+        both = product(dict(type='SummedCaptionSimilarity', parts=parts, weights=weights))
         np.testing.assert_allclose(both, weights[0] * one + weights[1] * other, atol=1e-4)
-    plain = product(dict(type='SummedWitnesses', parts=parts))
+    plain = product(dict(type='SummedCaptionSimilarity', parts=parts))
     np.testing.assert_allclose(plain, one + other, atol=1e-4)
 
 
@@ -48,6 +48,6 @@ def test_the_mean_over_words_is_the_sum_by_their_number():
 
 def test_parts_and_weights_must_be_given():
     with pytest.raises(ValueError, match='at least one part'):
-        product(dict(type='SummedWitnesses', parts=[]))
+        product(dict(type='SummedCaptionSimilarity', parts=[]))
     with pytest.raises(ValueError, match='1 weights for 2 parts'):
-        product(dict(type='SummedWitnesses', parts=[AGREEMENT, IMPLICATION], weights=[1.0]))
+        product(dict(type='SummedCaptionSimilarity', parts=[AGREEMENT, IMPLICATION], weights=[1.0]))

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mmvtr.datasets.witnesses.caption_bags import (
+from mmvtr.datasets.caption_similarity.caption_bags import (
     WORD,
     count_pairs,
     largest_directions,

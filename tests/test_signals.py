@@ -13,8 +13,8 @@ import pytest
 
 import toy
 from children import ROOT, run_tool
-from mmvtr.endings import Ending, check_writable, next_steps
 from mmvtr.engine.checkpoint import AtomicBackend, read_checkpoint
+from mmvtr.signals import Ending, check_writable, next_steps
 
 WORKERS = """
 for loader in (train_dataloader, val_dataloader):
@@ -88,7 +88,7 @@ def test_the_death_of_the_workers_is_no_error(tmp_path):
     (tmp_path / 'run.py').write_text("""
 import os, signal, sys, time
 from torch.utils.data import DataLoader
-from mmvtr.endings import Ending
+from mmvtr.signals import Ending
 
 if __name__ == '__main__':
     with Ending('w', sys.argv) as ending:

@@ -25,7 +25,7 @@ Vectors = Union[Encoded, Tensor]
 OTHER = dict(text='video', video='text')
 
 
-class Given(NamedTuple):
+class Inputs(NamedTuple):
     """N texts or videos.
 
     Attributes:
@@ -42,13 +42,13 @@ class Given(NamedTuple):
     vectors: Optional[Vectors] = None
     store: Optional[str] = None
 
-    def keep(self, ids: Sequence[str]) -> Given:
+    def keep(self, ids: Sequence[str]) -> Inputs:
         """Those that were encoded: broken videos are not."""
         source = dict(zip(self.ids, self.sources))
         return self._replace(ids=list(ids), sources=[source[name] for name in ids])
 
 
-def given_texts(texts: Texts) -> Given:
+def text_inputs(texts: Texts) -> Inputs:
     """One text, several, or a dict id -> text; ids of the first two are '0', '1' ...
 
     Raises:
@@ -63,10 +63,10 @@ def given_texts(texts: Texts) -> Given:
             raise TypeError(f'texts: a string expected, item {name!r} is a {type(text).__name__}')
         if not text.strip():
             raise ValueError(f'texts: item {name!r} is empty')
-    return Given('text', list(listed), list(listed.values()))
+    return Inputs('text', list(listed), list(listed.values()))
 
 
-def given_videos(videos: Videos, cfg: Config) -> Given:
+def video_inputs(videos: Videos, cfg: Config) -> Inputs:
     """Videos as the test set's pipeline reads them.
 
     Args:
@@ -103,17 +103,17 @@ def given_videos(videos: Videos, cfg: Config) -> Given:
             )
         listed = dict(zip(names, listed.values()))
     if not from_files:
-        return Given('video', list(listed), [None] * len(listed))
+        return Inputs('video', list(listed), [None] * len(listed))
     missing = [str(path) for path in listed.values() if not os.path.isfile(path)]
     if missing:
         raise FileNotFoundError(
             f'{len(missing)} of {len(listed)} videos do not exist: '
             f'{", ".join(name_of(path, 100) for path in missing[:3])}'
         )
-    return Given('video', list(listed), [str(path) for path in listed.values()])
+    return Inputs('video', list(listed), [str(path) for path in listed.values()])
 
 
-def given_vectors(vectors: Any, kind: str) -> Given:
+def vector_inputs(vectors: Any, kind: str) -> Inputs:
     """Items that are encoded already.
 
     Args:
@@ -147,10 +147,10 @@ def given_vectors(vectors: Any, kind: str) -> Given:
     name, count = Counter(ids).most_common(1)[0]
     if count > 1:
         raise ValueError(f'vectors: {count} have the id {name[:80]!r}')
-    return Given(kind, ids, [None] * len(ids), vectors)
+    return Inputs(kind, ids, [None] * len(ids), vectors)
 
 
-def refuse_paths(texts: Given) -> None:
+def refuse_paths(texts: Inputs) -> None:
     """Raise ValueError where a text is the path of a video: it was meant as one."""
     for text in texts.sources:
         if Path(text).suffix.lower() in VIDEOS and os.path.isfile(text):
@@ -173,7 +173,7 @@ def _listed(items: Any, name: str, expected: str) -> dict[str, Any]:
     return listed
 
 
-def _of_folder(folder: Path, first: str) -> Given:
+def _of_folder(folder: Path, first: str) -> Inputs:
     """All videos, or all features, in a folder; their ids are their paths in it without suffix."""
     sources = open_sources(folder)
     expected = dict(LoadVideo='clips', LoadFeatures='features').get(first)
@@ -185,9 +185,9 @@ def _of_folder(folder: Path, first: str) -> Given:
     names = sources.others([])
     if expected == 'features':
         ids = [name.removesuffix(FEATURES) for name in names]
-        return Given('video', ids, [None] * len(ids), store=str(folder))
+        return Inputs('video', ids, [None] * len(ids), store=str(folder))
     problems = Problems(name_of(folder))
     found = sources.find({Wanted(name): Place(folder) for name in names}, problems)
     problems.refuse()
     ordered = [found[Wanted(name)] for name in names]
-    return Given('video', [one.video_id for one in ordered], [one.path for one in ordered])
+    return Inputs('video', [one.video_id for one in ordered], [one.path for one in ordered])

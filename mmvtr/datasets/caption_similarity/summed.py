@@ -1,4 +1,4 @@
-"""Several witnesses of what the captions of a clip say, heard together."""
+"""The weighed sum of several caption similarities."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from mmvtr.registry import TASK_UTILS
 
 
 @TASK_UTILS.register_module()
-class SummedWitnesses:
+class SummedCaptionSimilarity:
     """Give every text and video a vector ``agreement`` whose product is a weighed sum of those of
-    several witnesses: their vectors stand side by side, those of texts times the weight.
+    several caption similarities: their vectors stand side by side, those of texts times the weight.
 
     :class:`CaptionAgreement` and the mean of :class:`CaptionImplication`, twice as heavy, tell what
     people call right better than either does (projects/evidence/pages/judged_training.md).
 
     Args:
-        parts: configs of the witnesses.
+        parts: configs of the caption similarities.
         weights: of each; None: 1.
 
     Raises:
@@ -29,12 +29,12 @@ class SummedWitnesses:
         self, *, parts: Sequence[dict[str, Any]], weights: Optional[Sequence[float]] = None
     ) -> None:
         if not parts:
-            raise ValueError('SummedWitnesses: expected at least one part')
+            raise ValueError('SummedCaptionSimilarity: expected at least one part')
         self.parts = [TASK_UTILS.build(part) for part in parts]
         self.weights = [1.0] * len(parts) if weights is None else list(weights)
         if len(self.weights) != len(self.parts):
             raise ValueError(
-                f'SummedWitnesses: {len(self.weights)} weights for {len(self.parts)} parts'
+                f'SummedCaptionSimilarity: {len(self.weights)} weights for {len(self.parts)} parts'
             )
 
     def __call__(self, videos: list[dict[str, Any]], texts: list[dict[str, Any]]) -> None:

@@ -8,9 +8,9 @@ from torch import nn
 
 from mmvtr.engine.eta_monitor import FIGURES
 from mmvtr.engine.pictures import lacking
+from mmvtr.models.combined import CombinedSupervision
 from mmvtr.models.losses.matrix import ContrastiveLoss
 from mmvtr.models.losses.ranking import RankingLoss
-from mmvtr.models.several import SeveralSupervisions
 from mmvtr.models.supervisions.arl import ARLSupervision
 from mmvtr.models.supervisions.dvtr import DVTRSupervision
 from mmvtr.models.supervisions.implication import ImplicationSupervision
@@ -51,7 +51,7 @@ def test_weights_are_the_smallest_or_the_largest_in_any_order(target, rule, expe
         dict(a=Fills(weights=A), b=Fills(weights=B)),
         dict(b=Fills(weights=B), a=Fills(weights=A)),
     ):
-        found, logs = SeveralSupervisions(parts=parts, spared_by=rule)({}, {}, target)
+        found, logs = CombinedSupervision(parts=parts, spared_by=rule)({}, {}, target)
         torch.testing.assert_close(found.weights, torch.tensor(expected))
         assert logs.keys() == {'a_figure', 'b_figure'}
         assert all(part.seen is target for part in parts.values())  # not the other's
@@ -64,7 +64,7 @@ def test_what_one_fills_is_taken_and_sets_are_joined(target):
         a=Fills(weights=A, positives=one, counts=counts, ambiguous=~one),
         b=Fills(margins=B, positives=other, counts=counts, teacher=A),
     )
-    found, _ = SeveralSupervisions(parts=parts)({}, {}, target)
+    found, _ = CombinedSupervision(parts=parts)({}, {}, target)
     assert found.weights is A and found.margins is B and found.beside['teacher'] is A
     assert found.positives.all() and torch.equal(found.ambiguous, ~one)
     assert torch.equal(found.counts, counts**2) and 'relevant' not in found.beside
@@ -73,7 +73,7 @@ def test_what_one_fills_is_taken_and_sets_are_joined(target):
 def test_two_that_fill_the_same_margins_have_no_rule(target):
     parts = dict(a=Fills(margins=A), b=Fills(weights=B), c=Fills(margins=B))
     with pytest.raises(ValueError, match=r"'a' and 'c' both fill target.margins"):
-        SeveralSupervisions(parts=parts)({}, {}, target)
+        CombinedSupervision(parts=parts)({}, {}, target)
 
 
 @pytest.mark.parametrize('rule', ['any', 'all'])
@@ -92,7 +92,7 @@ def test_dvtr_with_implication_is_what_the_two_say(rule):
     configs = dict(
         dvtr=dict(type='DVTRSupervision', floor=0.1), words=dict(type='ImplicationSupervision')
     )
-    both = MODELS.build(dict(type='SeveralSupervisions', parts=configs, spared_by=rule)).double()
+    both = MODELS.build(dict(type='CombinedSupervision', parts=configs, spared_by=rule)).double()
     found, logs = both(texts, videos, target)
     dvtr, words = (MODELS.build(config).double() for config in configs.values())
     (of_dvtr, own), (of_words, _) = (part(texts, videos, target) for part in (dvtr, words))
@@ -110,11 +110,11 @@ def test_dvtr_with_implication_is_what_the_two_say(rule):
 
 def test_a_part_whose_slot_no_loss_reads_is_refused():
     parts = dict(words=ImplicationSupervision(), more=DVTRSupervision())
-    check_read(SeveralSupervisions(parts=parts), dict(loss=ContrastiveLoss()))
+    check_read(CombinedSupervision(parts=parts), dict(loss=ContrastiveLoss()))
     parts = dict(words=ImplicationSupervision(), teacher=Fills())
     parts['teacher'].fills = 'teacher'
     with pytest.raises(ValueError, match='Fills fills target.teacher, which no loss reads'):
-        check_read(SeveralSupervisions(parts=parts), dict(loss=RankingLoss()))
+        check_read(CombinedSupervision(parts=parts), dict(loss=RankingLoss()))
 
 
 def test_what_lies_beside_the_items_reaches_the_part_that_asks():
@@ -126,7 +126,7 @@ def test_what_lies_beside_the_items_reaches_the_part_that_asks():
             return {self.slots['name']: 1}, {}
 
     parts = dict(a=Fills(), b=Asks(name='x'), c=Asks(name='y'))
-    made, preprocessor = SeveralSupervisions(parts=parts), nn.Identity()
+    made, preprocessor = CombinedSupervision(parts=parts), nn.Identity()
     made.sees(preprocessor)
     assert parts['b'].shown is preprocessor
     assert made.own_levels({}, {}, torch.device('cpu')) == ({'x': 1, 'y': 1}, {})
@@ -134,7 +134,7 @@ def test_what_lies_beside_the_items_reaches_the_part_that_asks():
 
 def test_what_no_part_has_is_not_there():
     """Pictures, rehearsals and figures ask by hasattr."""
-    made = SeveralSupervisions(parts=dict(a=ImplicationSupervision(), b=Fills()))
+    made = CombinedSupervision(parts=dict(a=ImplicationSupervision(), b=Fills()))
     assert not hasattr(made, 'matrices') and not hasattr(made, 'own_levels')
     assert lacking(SimpleNamespace(supervision=made, similarity=None))['eta'] == 'a DVTRSupervision'
 
@@ -142,13 +142,13 @@ def test_what_no_part_has_is_not_there():
 def test_a_matrix_that_two_give_is_named_after_them():
     parts = dict(a=DVTRSupervision(), b=PCMESupervision(num_samples=2))
     items = {'gaussian': Embedding(torch.zeros(2, 4), log_std=torch.zeros(2, 4))}
-    assert SeveralSupervisions(parts=parts).matrices(items, items).keys() == {'a_eta', 'b_eta'}
+    assert CombinedSupervision(parts=parts).matrices(items, items).keys() == {'a_eta', 'b_eta'}
 
 
 def test_teachers_are_read_before_the_first_step():
     teacher = dict(type='FrozenTeachers', members=[dict(config='/nope.py', checkpoint='/nope.pth')])
     words = dict(type='ImplicationSupervision')
-    made = MODELS.build(dict(type='SeveralSupervisions', parts=dict(words=words, t=teacher)))
+    made = MODELS.build(dict(type='CombinedSupervision', parts=dict(words=words, t=teacher)))
     with pytest.raises(FileNotFoundError, match='nope'):
         made.init_weights()
 
@@ -156,10 +156,10 @@ def test_teachers_are_read_before_the_first_step():
 def test_the_largest_weight_goes_with_no_relevant_entries(target):
     relevant = torch.tensor([[0, 1], [0, 0]]).bool()
     parts = dict(a=Fills(relevant=relevant, weights=1 - relevant.float()), b=Fills(weights=A))
-    found, _ = SeveralSupervisions(parts=parts)({}, {}, target)
+    found, _ = CombinedSupervision(parts=parts)({}, {}, target)
     assert torch.equal(found.beside['relevant'], relevant) and found.weights[0, 1] == 0
     with pytest.raises(ValueError, match='relevant entries are no negatives'):
-        SeveralSupervisions(parts=parts, spared_by='all')({}, {}, target)
+        CombinedSupervision(parts=parts, spared_by='all')({}, {}, target)
 
 
 @pytest.mark.parametrize(
@@ -168,17 +168,17 @@ def test_the_largest_weight_goes_with_no_relevant_entries(target):
 def test_sets_follow_the_rule(target, rule, expected):
     one, other = torch.tensor([[1, 1], [0, 1]]).bool(), torch.tensor([[1, 0], [1, 1]]).bool()
     parts = dict(a=Fills(positives=one, ambiguous=one), b=Fills(positives=other, ambiguous=other))
-    found, _ = SeveralSupervisions(parts=parts, spared_by=rule)({}, {}, target)
+    found, _ = CombinedSupervision(parts=parts, spared_by=rule)({}, {}, target)
     for slot in (found.positives, found.ambiguous):
         assert torch.equal(slot, torch.tensor(expected).bool())
 
 
 def test_bad_parts():
     with pytest.raises(ValueError, match=r"two supervisions or more, not \['a'\]"):
-        SeveralSupervisions(parts=dict(a=Fills()))
+        CombinedSupervision(parts=dict(a=Fills()))
     with pytest.raises(ValueError, match="must be one of .'any', 'all'., not 'most'"):
-        SeveralSupervisions(parts=dict(a=Fills(), b=Fills()), spared_by='most')
+        CombinedSupervision(parts=dict(a=Fills(), b=Fills()), spared_by='most')
     with pytest.raises(ValueError, match=r"parts\['b'\] is an ARLSupervision"):
-        SeveralSupervisions(parts=dict(a=Fills(), b=ARLSupervision(dim=4)))
+        CombinedSupervision(parts=dict(a=Fills(), b=ARLSupervision(dim=4)))
     with pytest.raises(ValueError, match="'loss' in its name, as 'gloss' has"):
-        SeveralSupervisions(parts=dict(a=Fills(), gloss=Fills()))
+        CombinedSupervision(parts=dict(a=Fills(), gloss=Fills()))

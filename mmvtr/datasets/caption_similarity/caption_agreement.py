@@ -9,7 +9,7 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from mmvtr.datasets.witnesses.caption_bags import (
+from mmvtr.datasets.caption_similarity.caption_bags import (
     bag_rows,
     count_pairs,
     largest_directions,

@@ -16,7 +16,7 @@ from torch import nn
 from mmvtr import apis
 from mmvtr.datasets.videos.video_files import pictures_span
 from mmvtr.engine.evaluation import Encoded
-from mmvtr.engine.moments import matches_of
+from mmvtr.engine.moments_hook import matches_of
 from mmvtr.gallery.store import Item
 from mmvtr.models.similarities.best_frame import BestFrameSimilarity
 from mmvtr.structures import Levels

@@ -23,7 +23,7 @@ RULES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 @MODELS.register_module()
-class SeveralSupervisions(nn.Module):
+class CombinedSupervision(nn.Module):
     """Several supervisions, each of which sees the annotation alone: their order does not matter.
 
     Of a slot that one of them fills, that is taken.  Of one that several fill: of ``weights`` the
@@ -49,7 +49,7 @@ class SeveralSupervisions(nn.Module):
         Negatives that DVTR's uncertainty or the captions' words call right. ::
 
             supervision=dict(
-                type='SeveralSupervisions',
+                type='CombinedSupervision',
                 parts=dict(
                     dvtr=dict(type='DVTRSupervision', sharpness=2.0),
                     words=dict(type='ImplicationSupervision'),

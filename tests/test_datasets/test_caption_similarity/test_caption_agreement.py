@@ -10,13 +10,13 @@ import torch.multiprocessing as mp
 from captioned import CLIPS, records, words_of
 
 from mmvtr.datasets import collate_retrieval
-from mmvtr.datasets.video_text import VideoTextDataset
-from mmvtr.datasets.witnesses.caption_agreement import (
+from mmvtr.datasets.caption_similarity.caption_agreement import (
     CaptionAgreement,
     canonical_directions,
     caption_covariances,
     word_pmi,
 )
+from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.models.annotation import annotated_target
 from mmvtr.registry import TASK_UTILS
 
