@@ -4,7 +4,8 @@
 _base_ = ['relative_c2v_planted_features.py']
 
 model = dict(supervision=dict(slack=0.0, agreement=0.2, floor=0.05))
-# The witness that projects/evidence/pages/comparison.md was measured with; the default finds more (docs/agreement.md).
+# The witness that the comparison was measured with (projects/evidence/pages/comparison.md); the
+# default finds more (docs/agreement.md).
 train_dataloader = dict(
     dataset=dict(agreement=dict(type='CaptionAgreement', canonical=0.0, rare=False))
 )

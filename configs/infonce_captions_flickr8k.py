@@ -1,6 +1,6 @@
 # InfoNCE between captions and items that are captions, too: the baseline of its kind
-# (projects/evidence/pages/judged_training.md).  CLIP4Clip's pooling over word vectors in the place of frames;
-# both towers begin with the same vectors.
+# (projects/evidence/pages/judged_training.md).  CLIP4Clip's pooling over word vectors in
+# the place of frames; both towers begin with the same vectors.
 _base_ = [
     '_base_/default_runtime.py',
     '_base_/schedule_captions.py',

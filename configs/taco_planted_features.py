@@ -1,7 +1,8 @@
 # TACo from nothing on cached features: tokens of a text are its words, [CLS] is the start token of
 # a small BERT with random weights.  Ours, for what starts from nothing and costs a minute: products
 # of unnormalised vectors, about as long as the root of their width, at temperature 10; 2 hard pairs
-# in place of 8; one layer of fusion.  Control: taco_planted_features_vectors.py (projects/evidence/pages/planted.md).
+# in place of 8; one layer of fusion.  Control:
+# taco_planted_features_vectors.py (projects/evidence/pages/planted.md).
 _base_ = [
     '_base_/default_runtime.py',
     '_base_/schedule_planted.py',

@@ -1,5 +1,6 @@
 # Flickr8k without pixels: captions #0 and #1 are the item, as vectors of their words, #3 and #4 ask
-# in training and #2, which people have judged, in dev and test (projects/evidence/pages/judged_training.md).
+# in training and #2, which people have judged, in dev and test
+# (projects/evidence/pages/judged_training.md).
 # tools/dataset_converters/flickr8k_words.py makes the words, from seen captions of train images.
 root, words = 'data/flickr8k', 'data/flickr8k_words'
 corpus = dict(

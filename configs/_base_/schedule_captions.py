@@ -1,4 +1,5 @@
-# 6 visits to each text at a batch of 128 (projects/evidence/pages/judged_training.md); else as on planted clips.
+# 6 visits to each text at a batch of 128; else as on planted clips
+# (projects/evidence/pages/judged_training.md).
 _base_ = ['schedule_planted.py']
 
 train_cfg = dict(max_epochs=6, val_interval=2)

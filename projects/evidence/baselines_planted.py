@@ -17,12 +17,12 @@ import statistics
 from pathlib import Path
 from typing import Mapping, NamedTuple, Sequence
 
+import planted_features
 from planted_runs import (
     ROOT,
     WORK,
     arguments,
     call,
-    make_features,
     over_seeds,
     train,
     write,
@@ -32,7 +32,6 @@ HIT = 'configs/hit_planted_experts.py'
 DLDKD = 'configs/dldkd_planted_features.py'
 #: A test in both directions.
 BOTH = ["test_evaluator.0.v2t_protocols=['max_over_captions']"]
-UNTRIMMED = dict(folder='untrimmed', frames=24, untrimmed=3, captions=6, test_captions=3)
 TEACHER = Path('data/planted_teacher')
 
 
@@ -41,12 +40,12 @@ class Comparison(NamedTuple):
 
     Attributes:
         rows: config and options by label, the method first.
-        features: arguments of ``make_features``; None: it reads none.
+        features: folder of ``planted_features.py`` that it reads; None: it reads none.
         chosen_by: key on val that chooses the epoch.
     """
 
     rows: Mapping[str, tuple[str, Sequence[str]]]
-    features: Mapping[str, object] | None = None
+    features: str | None = None
     chosen_by: str = 'retrieval/rsum'
 
 
@@ -66,7 +65,7 @@ COMPARISONS = {
             'TACo': ('configs/taco_planted_features.py', []),
             'vectors alone': ('configs/taco_planted_features_vectors.py', []),
         },
-        features=dict(folder='clips'),
+        features='clips',
     ),
     'DL-DKD++': Comparison(
         {
@@ -80,7 +79,7 @@ COMPARISONS = {
                 ],
             ),
         },
-        features=UNTRIMMED,
+        features='untrimmed',
         chosen_by='retrieval/t2v_SumR',
     ),
     'X-Pool': Comparison(
@@ -88,7 +87,7 @@ COMPARISONS = {
             'X-Pool': ('configs/xpool_planted_features.py', []),
             'mean of the frames': ('configs/clip4clip_planted_untrimmed_features.py', []),
         },
-        features=UNTRIMMED,
+        features='untrimmed',
     ),
 }
 COLUMNS = {
@@ -103,15 +102,6 @@ def folder_of(method: str, row: str, seed: int) -> Path:
     """Of a training."""
     name = re.sub(r'\W+', '_', f'{method} {row} {seed}')
     return WORK / 'baselines_planted' / name
-
-
-def features(wanted: Mapping[str, object]) -> None:
-    """Frame features that a method reads."""
-    done = ROOT / WORK / 'baselines_planted' / f'{wanted["folder"]}.done'
-    if not done.exists():
-        make_features(**wanted)
-        done.parent.mkdir(parents=True, exist_ok=True)
-        done.touch()
 
 
 def make_teacher() -> None:
@@ -131,7 +121,7 @@ def compare(method: str, seeds: Sequence[int], jobs: int) -> dict[str, list[dict
     """Test results of a method and its controls."""
     comparison = COMPARISONS[method]
     if comparison.features is not None:
-        features(comparison.features)
+        planted_features.make(comparison.features)
     if method == 'DL-DKD++':
         make_teacher()
 

@@ -110,16 +110,6 @@ def results(folder: Path, chosen_by: Optional[str] = 'retrieval/rsum') -> dict[s
     return dict(val=max(val, key=lambda row: row[key]) if chosen_by else val[-1], test=test)
 
 
-def test(config: str, folder: Path, name: str, options: Sequence[str]) -> dict[str, float]:
-    """Test the chosen checkpoint of a training again with other options."""
-    out = ROOT / folder / f'{name}.json'
-    if not out.exists():
-        (best,) = best_in(ROOT / folder)
-        retest = ['tools/test.py', config, best, '--work-dir', folder / name]
-        call(*retest, '--out', out, '--cfg-options', *options)
-    return json.loads(out.read_text())
-
-
 def arguments(doc: str, out: str, methods: Sequence[str] = ()) -> argparse.Namespace:
     """``out``, ``seeds`` and ``jobs``, as all comparisons take them; ``methods``: some of these."""
     parser = argparse.ArgumentParser(

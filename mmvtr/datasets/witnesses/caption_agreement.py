@@ -47,8 +47,9 @@ class CaptionAgreement:
     word that is known and stands in a clip of several captions is a zero vector: it agrees with
     none, and thins the mean of its clip.
 
-    On real captions, judged by people, both additions gain (projects/evidence/pages/judged_training.md); with
-    ``canonical=0, rare=False`` the vectors are what they were before.
+    On real captions, judged by people, both additions gain
+    (projects/evidence/pages/judged_training.md); with ``canonical=0, rare=False`` the
+    vectors are what they were before.
 
     Args:
         dim: D, of the vectors of each of the two parts; as many as there are words, which is the
