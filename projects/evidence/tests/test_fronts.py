@@ -119,7 +119,7 @@ def test_trainings_are_those_of_the_comparison(tool):
 
 def test_the_page_quotes_the_file(tool):
     known = json.loads((ROOT / 'projects/evidence/cells/fronts.json').read_text())
-    page = (ROOT / 'docs/agreement.md').read_text()
+    page = (ROOT / 'projects/evidence/pages/agreement.md').read_text()
     for seeds in tool.TABLES.values():
         for line in tool.front_table(tool.front(known, seeds)).splitlines()[2:]:
             assert line in page
@@ -135,7 +135,7 @@ def test_the_findings_quote_the_file(tool):
     share = {x: f'{point.mean("share"):.0f} %' for x, point in single.items()}
     paid = {x: -point.mean('rsum') for x, point in single.items()}
     findings, page = (
-        ' '.join((ROOT / f'docs/{name}.md').read_text().split())
+        ' '.join((ROOT / f'projects/evidence/pages/{name}.md').read_text().split())
         for name in ('findings', 'agreement')
     )
     at = single[0.1]

@@ -149,8 +149,9 @@ def test_all_of_it_tiny(tool, data, kind, tmp_path, monkeypatch, capsys):
 
 
 def test_the_page_says_what_the_tables_say():
-    """Every difference with its error or interval on the page is a cell of the tables."""
-    page = (ROOT / 'docs/judgments.md').read_text()
+    """Every difference with its error or interval on the pages is a cell of the tables."""
+    pages = 'docs/judgments.md', 'projects/evidence/pages/judgments.md'
+    page = ''.join((ROOT / name).read_text() for name in pages)
     tables = (ROOT / 'projects/evidence/cells/judgments_tables.md').read_text()
     cells = re.findall(r'[+-]\d+\.\d (?:\+- \d+\.\d|\[[^\]]+\])', page)
     assert len(cells) > 150 and not [cell for cell in cells if cell not in tables]

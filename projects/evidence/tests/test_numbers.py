@@ -18,7 +18,7 @@ from children import ROOT
 
 FINDINGS, AGREEMENT, DVTR, PAGE = (
     'projects/evidence/pages/findings.md',
-    'docs/agreement.md',
+    'projects/evidence/pages/agreement.md',
     'docs/dvtr.md',
     'projects/evidence/pages/comparison.md',
 )
