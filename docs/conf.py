@@ -25,7 +25,7 @@ extensions = [
     'sphinx_copybutton',
     'sphinx_design',
 ]
-exclude_patterns = ['benchmark', 'rehearsal', 'reliability']  # records and pictures
+exclude_patterns = ['rehearsal', 'reliability']  # records and pictures
 
 viewcode_follow_imported_members = False  # else it lists builtins, which have no page
 
@@ -93,8 +93,15 @@ def set_display(visitor: Any, node: nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
+def name_projects(app: Any, name: str, source: list[str]) -> None:
+    """Links to projects/, which is no part of the site, become names of files in a checkout."""
+    link = re.compile(r'(?<!!)\[([^\]]+)\]\((?:\.\./)+(projects/[^)#]*)[^)]*\)')
+    source[0] = link.sub(r'\1 (`\2`)', source[0])
+
+
 def setup(app: Any) -> None:
     """Sphinx calls it."""
     app.add_html_math_renderer('mathml', (set_inline, None), (set_display, None))
+    app.connect('source-read', name_projects)
     app.connect('autodoc-process-docstring', set_equations, priority=50)
     app.connect('autodoc-process-docstring', set_formulas, priority=100)  # before napoleon

@@ -24,6 +24,7 @@ PAGES = [
     *sorted((ROOT / 'docs').glob('*.md')),
     *sorted((ROOT / 'docs/tutorials').glob('*.md')),
     *sorted((ROOT / 'docs/reproduce').glob('*.md')),
+    *sorted((ROOT / 'projects').rglob('*.md')),
 ]
 #: Where a path of a page may start, and of which the project's own files do.
 STARTS = (ROOT, ROOT / 'mmvtr', ROOT / 'docs')
@@ -55,7 +56,7 @@ def files_of(pattern: str) -> list[Path]:
     """A path from the root or the package; a bare name is a file anywhere in them."""
     if '/' in pattern:
         return [path for start in STARTS for path in start.glob(pattern)]
-    folders = ('configs', 'docs', 'mmvtr', 'tests', 'tools')
+    folders = ('configs', 'docs', 'mmvtr', 'projects', 'tests', 'tools')
     return [path for folder in folders for path in (ROOT / folder).rglob(pattern)]
 
 

@@ -1,0 +1,70 @@
+"""projects/evidence in short: its plan is that of its cells, and docs/ say what its pages say.
+
+All of its tests: ``python -m pytest projects/evidence/tests``.
+"""
+
+import importlib
+import re
+
+import pytest
+
+from children import ROOT
+
+PROJECT = ROOT / 'projects/evidence'
+VERDICTS = ROOT / 'docs/benchmark.md'
+PAGES = [*(ROOT / 'docs').rglob('*.md'), ROOT / 'README.md', *PROJECT.rglob('*.md')]
+
+
+@pytest.fixture
+def effects(monkeypatch):
+    monkeypatch.syspath_prepend(str(PROJECT))
+    return importlib.import_module('effects')
+
+
+def first_table(path):
+    """Its lines."""
+    return re.search(r'(?:^\|.*\n)+', path.read_text(), flags=re.M)[0].splitlines()
+
+
+def anchors(path):
+    """Names of the places below headings, as GitHub makes them."""
+    titles = re.findall(r'^#+ (.*)', path.read_text(), flags=re.M)
+    return {re.sub(r'[^\w -]', '', title.lower()).replace(' ', '-') for title in titles}
+
+
+def test_the_verdicts_are_those_of_the_page():
+    lines = first_table(VERDICTS)
+    assert len(lines) > 10 and lines == first_table(PROJECT / 'pages/comparison.md')
+    assert len(VERDICTS.read_text().split()) <= 900
+
+
+def test_links_into_its_pages_lead_to_a_place():
+    found = 0
+    for page in PAGES:
+        for file, place in re.findall(r'\]\(([^)\s#]*)#([^)\s]+)\)', page.read_text()):
+            target = (page.parent / file).resolve() if file else page
+            if PROJECT in target.parents and target.suffix == '.md':
+                assert place in anchors(target), f'{page}: {file}#{place}'
+                found += 1
+    assert found > 10
+
+
+def test_each_method_is_trained_as_its_cells_say(effects, monkeypatch):
+    """The config of a training of each method has not changed since; one whose has is trained anew.
+
+    Mend the config, not this test: what a cell has measured is the config of that day.
+    """
+    monkeypatch.setattr('sys.argv', ['effects.py'])
+    plan = effects.make_plan(effects.parse_args())
+    choices, known, changed = effects.known_choices(plan), effects.known_shas(plan.out), []
+    seen = {}
+    for name, method, seed, role in known:
+        if role == effects.OWN and method in plan.wanted.get(name, ()):
+            seen.setdefault(method, (name, seed))
+    assert len(seen) > 40
+    for method, (name, seed) in seen.items():
+        point = choices[plan.conditions[name].family, effects.SUMS.get(method, method)][effects.OWN]
+        training = plan.training(name, method, seed, point)
+        if known[training.key] != training.sha:
+            changed.append((name, method))
+    assert not changed
