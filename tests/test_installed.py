@@ -34,7 +34,7 @@ for name in sys.argv[1:]:
 
 
 def test_files_of_the_wheel(installed):
-    """Configs, the users' tools and the index, as OpenMMLab's packages have them; nothing beside."""
+    """Configs, users' tools and the index, as OpenMMLab's packages have them; nothing beside."""
     for folder in ('configs', 'tools'):
         suffixes = {'.py', '.sh', '.yml'}
         files = {p.relative_to(ROOT) for p in (ROOT / folder).rglob('*') if p.suffix in suffixes}

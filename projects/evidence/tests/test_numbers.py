@@ -84,7 +84,7 @@ class Figures:
     def __init__(self, views, tools):
         self.views, self.markdown, self.verdicts = views, tools['markdown'], tools['verdicts']
         self.together, self.families = tools['together'], tools['plan'].FAMILIES
-        self.student, self.seeds_needed = tools['statistics'].student, tools['front'].seeds_needed
+        self.seeds_needed = tools['front'].seeds_needed
         self.lines, self.methods = tools['front'].verdict_lines, tools['plan'].METHODS
 
     def gain(self, where, name, key, control=None):
