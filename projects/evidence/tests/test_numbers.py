@@ -56,7 +56,7 @@ NUMBER = re.compile(r'(?<![\w.])[+-]?(?:\d+(?:\.\d+)?|\.\d+)')
 @pytest.fixture(scope='module')
 def tools():
     """Modules of the comparison."""
-    parts = 'page plan views markdown statistics together verdicts front'.split()
+    parts = 'page plan views markdown together verdicts front'.split()
     modules = ('effects', *(f'comparison.{part}' for part in parts))
     return {name.split('.')[-1]: importlib.import_module(name) for name in modules}
 
