@@ -59,7 +59,7 @@ def make_features(
         trained: False: the tower stays as it was drawn, which only a trial of the tools can want.
         **knobs: of the corpus.
     """
-    tower = [sister_tower()] if trained else []
+    tower = [sister_tower()] if trained else ['--random-weights']
     chosen = [f'{name}{knob}={value}' for name in SETS for knob, value in knobs.items()]
     chosen.append(f'test_dataloader.dataset.video_pipeline.0.num_frames={frames}')
     extract = ['tools/extract_features.py', 'configs/c2v_planted.py', *tower]
