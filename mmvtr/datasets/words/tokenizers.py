@@ -8,6 +8,7 @@ ids back into what one can read: words or parts of words, and ``[SOT]``, ``[EOT]
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any, Sequence
 
@@ -29,10 +30,8 @@ class CLIPTokenize(BaseTransform):
     """
 
     def __init__(self, context_length: int = 32) -> None:
-        from open_clip import SimpleTokenizer  # imports in seconds: only where it is used
-
         self.context_length = context_length
-        self.tokenizer = SimpleTokenizer()
+        self.tokenizer = _clip_tokenizer()
 
     @property
     def limit(self) -> int:
@@ -188,6 +187,14 @@ class HFTokenize(BaseTransform):
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """L ids -> L tokens as the tokenizer writes them."""
         return self.tokenizer.convert_ids_to_tokens([int(i) for i in ids])
+
+
+@cache
+def _clip_tokenizer() -> Any:
+    """SimpleTokenizer of open_clip, one a process: reading its byte pairs outlasts a text."""
+    from open_clip import SimpleTokenizer  # imports in seconds: only where it is used
+
+    return SimpleTokenizer()
 
 
 def _enclose(sot: int, words: list[int], eot: int, context_length: int) -> np.ndarray:
