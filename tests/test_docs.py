@@ -16,7 +16,7 @@ from mmengine.config import Config
 
 from children import ROOT
 from mmvtr import registry
-from mmvtr.models.sweep import whole_needed
+from mmvtr.models.blocks import whole_needed
 from mmvtr.utils import register_all_modules
 
 PAGES = [
@@ -185,12 +185,12 @@ def test_the_examples_of_the_house_train(tmp_path, monkeypatch):
     assert {'loss_squared', 'weight'} < losses.keys() and 0 < losses['weight'] < 1
     losses['loss_squared'].backward()
     assert any(p.grad is not None and p.grad.any() for p in model.parameters())
-    assert whole_needed(model).startswith('SpareAlike: it has no strip()')
-    importlib.import_module('my_project.in_strips')
-    cfg.model.update(supervision=dict(type='SpareAlikeInStrips'), strip=2)
+    assert whole_needed(model).startswith('SpareAlike makes the whole matrix: it has no blocks')
+    importlib.import_module('my_project.in_blocks')
+    cfg.model.update(supervision=dict(type='SpareAlikeInBlocks'), block_rows=2)
     cfg.model.losses = dict(nce=dict(type='ContrastiveLoss'))
     found = {}
-    for kind in ('SpareAlikeInStrips', 'SpareAlike'):
+    for kind in ('SpareAlikeInBlocks', 'SpareAlike'):
         cfg.model.supervision.type = kind
         torch.manual_seed(0)
         made = registry.MODELS.build(cfg.model).eval()

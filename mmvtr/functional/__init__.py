@@ -60,7 +60,7 @@ Similarities:
 Normalisation and test-time transforms:
 
     sinkhorn                biases that give each query and item its share (NCL)
-    sinkhorn_by_rows        the same from strips of rows, over processes
+    sinkhorn_by_rows        the same from blocks of rows, over processes
     column_biases           biases of further columns for fixed row biases
     Biases                  of rows and of columns
     sinkhorn_scores         scores with the biases of a bank (NCL)
