@@ -9,6 +9,16 @@ from torch import Tensor
 
 from mmvtr.functional.precision import at_least_float32
 
+__all__ = [
+    'Standard',
+    'adaptive_margin',
+    'dissimilarities',
+    'margins_by',
+    'standard',
+    'standard_of_products',
+    'text_dissimilarities',
+]
+
 
 def dissimilarities(
     text_cosines: Tensor, video_cosines: Tensor, positives: Tensor

@@ -15,6 +15,15 @@ from torch import Tensor
 
 from mmvtr.functional.selection import highest
 
+__all__ = [
+    'Moments',
+    'ambiguous_set',
+    'apply_strategy',
+    'frame_uncertainty',
+    'own_positive',
+    'pair_uncertainty',
+]
+
 STRATEGIES = ('ours', 'positive', 'ignore')
 
 

@@ -15,6 +15,8 @@ from torch import Tensor
 
 from mmvtr.functional.precision import at_least_float32
 
+__all__ = ['BestFrames', 'best_frames', 'paired_best_frames']
+
 
 class BestFrames(NamedTuple):
     """What each pair of a text and a video has in common.

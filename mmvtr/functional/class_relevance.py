@@ -11,6 +11,8 @@ from typing import Mapping
 import torch
 from torch import Tensor
 
+__all__ = ['class_overlap', 'class_relevance', 'intersection_over_union']
+
 #: Texts at a time: intersections of 512 x 9,668 are 20 MB.
 ROWS = 512
 

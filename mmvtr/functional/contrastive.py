@@ -18,6 +18,8 @@ from torch import Tensor
 
 from mmvtr.functional.precision import at_least_float32
 
+__all__ = ['contrastive']
+
 #: Stands for log(0).  Finite, so that a row without negatives has a loss of 0 and no NaN gradient.
 LOG_ZERO = -1e30
 

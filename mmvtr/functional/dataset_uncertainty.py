@@ -15,6 +15,8 @@ from torch import Tensor
 
 from mmvtr.functional.precision import at_least_float32
 
+__all__ = ['PairMoments', 'Uncertainty', 'UnitMean', 'dataset_uncertainty', 'mean_cosines']
+
 #: Numbers read at a time: a core's cache holds them while they are used three times.
 ENTRIES = 2**19
 

@@ -9,6 +9,8 @@ from torch import Tensor
 
 from mmvtr.functional.precision import at_least_float32
 
+__all__ = ['mean_products', 'smooth_l1']
+
 
 def mean_products(texts: Sequence[Tensor], videos: Sequence[Tensor]) -> Tensor:
     """Mean over N teachers of the inner products of their vectors.

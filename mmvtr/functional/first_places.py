@@ -14,6 +14,8 @@ from torch import Tensor
 from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.tiles import Tiles, as_tiles, refuse_non_finite
 
+__all__ = ['expected_truth', 'first_places', 'sure_first']
+
 #: Sums over the softmax of 16,384 texts are 1 up to this in float32.
 ROUNDING = 1e-5
 

@@ -7,6 +7,8 @@ from torch import Tensor
 
 from mmvtr.functional.precision import at_least_float32
 
+__all__ = ['frame_divergence']
+
 
 def frame_divergence(
     student: Tensor, teacher: Tensor, mask: Tensor, *, temperature: float = 0.2

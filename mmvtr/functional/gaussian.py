@@ -15,6 +15,19 @@ from torch.utils.checkpoint import checkpoint
 
 from mmvtr.functional.precision import at_least_float32
 
+__all__ = [
+    'bounded',
+    'geometric_sigma',
+    'kl_divergence',
+    'kl_to_unit',
+    'mean_sample_cosine',
+    'mean_sample_dot',
+    'mean_unit_sample',
+    'sample',
+    'squared_distances',
+    'wasserstein2',
+]
+
 
 def wasserstein2(mean_t: Tensor, log_std_t: Tensor, mean_v: Tensor, log_std_v: Tensor) -> Tensor:
     """Squared 2-Wasserstein distance of all pairs (DVTR Eq. 9).

@@ -18,6 +18,8 @@ from mmvtr.functional.tied_rankings import (
     share_of_best_gain,
 )
 
+__all__ = ['Graded', 'graded_chance', 'graded_values', 'mean_over_queries']
+
 #: Places that nDCG looks at: 'relevant' = as many as a query has candidates of relevance > 0
 #: (EPIC-KITCHENS-100), a number, or None = all.
 Depth = Union[Literal['relevant'], int, None]

@@ -16,6 +16,17 @@ from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.ranks import TILE
 from mmvtr.functional.tiles import refuse_non_finite
 
+__all__ = [
+    'ErrorRates',
+    'error_rates_by_mass',
+    'generality',
+    'k_occurrence',
+    'normalisation_error',
+    'relative_mass',
+    'retrieval_mass',
+    'skewness',
+]
+
 
 class ErrorRates(NamedTuple):
     """False retrievals of gallery items in B bins of mass; NaN where there is nothing to count.

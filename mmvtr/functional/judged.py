@@ -19,6 +19,8 @@ from mmvtr.functional.tied_rankings import (
     rank_rows,
 )
 
+__all__ = ['bpref', 'condensed', 'map_at_r', 'precision_at', 'r_precision', 'untied']
+
 
 def precision_at(scores: Tensor, relevant: Tensor, k: int, *, dim: int = 1) -> Tensor:
     """Share of the first ``k`` places that hold a relevant candidate; what is missing is none.

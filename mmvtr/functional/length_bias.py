@@ -15,6 +15,8 @@ from torch import Tensor
 from mmvtr.functional.ranks import TILE
 from mmvtr.functional.tied_rankings import group_sums, rank_rows
 
+__all__ = ['chance_of_top', 'length_correlation', 'mean_of_top', 'nearer_to_train']
+
 
 def nearer_to_train(lengths: Tensor, train: Tensor, test: Tensor) -> Tensor:
     """Whether a length is nearer to the train mean than to the test mean; half if to neither.

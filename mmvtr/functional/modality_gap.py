@@ -14,6 +14,8 @@ from torch import Tensor
 
 from mmvtr.functional.precision import at_least_float32
 
+__all__ = ['ModalityGap', 'modality_gap']
+
 
 class ModalityGap(NamedTuple):
     """Mean cosines (NCL Fig. 8) and the gap; all 0-dim float64.

@@ -11,6 +11,8 @@ from torch import Tensor
 from mmvtr.functional.contrastive import contrastive
 from mmvtr.functional.precision import at_least_float32
 
+__all__ = ['multi_instance', 'over_samples', 'sample_scores']
+
 
 def multi_instance(
     texts: Tensor,

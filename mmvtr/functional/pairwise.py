@@ -9,6 +9,8 @@ from torch import Tensor
 
 from mmvtr.functional.precision import at_least_float32
 
+__all__ = ['bernoulli', 'bernoulli_sum', 'masked_mean']
+
 
 def bernoulli(logits: Tensor, positives: Tensor) -> Tensor:
     """Binary cross-entropy of match logits, the mean over all entries.

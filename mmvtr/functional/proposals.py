@@ -7,6 +7,8 @@ from typing import Optional
 import torch
 from torch import Tensor
 
+__all__ = ['clip_pooling', 'proposal_pooling', 'proposal_windows']
+
 
 def proposal_windows(clips: int) -> Tensor:
     """Where the proposals of K clips begin and end (MS-SL: K = 32 gives 528).

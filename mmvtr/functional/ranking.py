@@ -14,6 +14,8 @@ from torch import Tensor
 
 from mmvtr.functional.ranking_terms import Choice, check_choice, of_parts, parts_of, row_terms
 
+__all__ = ['ranking']
+
 
 def ranking(
     scores: Tensor,

@@ -12,6 +12,19 @@ from typing import NamedTuple, Optional
 import torch
 from torch import Tensor
 
+__all__ = [
+    'RankCounts',
+    'caption_max',
+    'expected_mean_rank',
+    'expected_median_rank',
+    'expected_recall_at',
+    'mean_rank',
+    'median_rank',
+    'rank_counts',
+    'ranks',
+    'recall_at',
+]
+
 #: Entries of a matrix handled at a time: about what a core's cache holds.
 TILE = 2**20
 

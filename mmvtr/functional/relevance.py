@@ -19,6 +19,8 @@ from mmvtr.functional.tied_rankings import (
     share_of_best_gain,
 )
 
+__all__ = ['auc', 'average_precision', 'ndcg_at_k', 'precision_at_1']
+
 
 def average_precision(scores: Tensor, truth: Tensor, *, dim: int = 1) -> Tensor:
     """Mean precision at the ranks of a query's matches; its mean over queries is mAP.

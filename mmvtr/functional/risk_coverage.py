@@ -9,6 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+__all__ = ['rejection_ratio', 'risk_coverage', 'spearman']
+
 
 def risk_coverage(uncertainty: Tensor, risk: Tensor) -> Tensor:
     """Mean risk of the k least uncertain items, for k = 1 .. N (El-Yaniv and Wiener, JMLR 2010).

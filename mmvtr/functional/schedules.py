@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+__all__ = ['epoch_at', 'falling']
+
 #: Known ways to fall, see :func:`falling`.
 FALLS = ('constant', 'exp', 'linear', 'sigmoid')
 

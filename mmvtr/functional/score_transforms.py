@@ -18,6 +18,18 @@ from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.sinkhorn import column_biases, sinkhorn
 from mmvtr.functional.tiles import Tiles, as_tiles, refuse_empty, refuse_non_finite
 
+__all__ = [
+    'activation_set',
+    'csls',
+    'dual_softmax',
+    'hedged_scaling',
+    'inverted_softmax',
+    'local_scaling',
+    'qb_norm',
+    'sinkhorn_scores',
+    'unbalanced_sinkhorn',
+]
+
 
 def sinkhorn_scores(
     scores: Tensor,

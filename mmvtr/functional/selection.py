@@ -7,6 +7,8 @@ import math
 import torch
 from torch import Tensor
 
+__all__ = ['highest']
+
 
 def highest(scores: Tensor, candidates: Tensor, k: int) -> Tensor:
     """The ``k`` best-scored candidates of each row; of equal scores the leftmost come first.

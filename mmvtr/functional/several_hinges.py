@@ -10,6 +10,8 @@ from torch import Tensor
 from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.ranking_terms import hinge_row_terms
 
+__all__ = ['several_hinges']
+
 #: What the sum over all terms can be divided by, see :func:`several_hinges`.
 AVERAGES = ('terms', 'matrix')
 

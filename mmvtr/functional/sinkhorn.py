@@ -14,6 +14,8 @@ from torch import Tensor
 
 from mmvtr.functional.tiles import Tiles, as_tiles, refuse_empty
 
+__all__ = ['Biases', 'column_biases', 'sinkhorn', 'sinkhorn_by_rows']
+
 #: Scores up to this size must still be finite once the temperature divides them.
 LEAST_RANGE = 1e6
 

@@ -8,6 +8,8 @@ from torch import Tensor
 from mmvtr.functional.gaussian import squared_distances
 from mmvtr.functional.precision import at_least_float32
 
+__all__ = ['log_mean_sigmoid', 'match_log_probability', 'soft_contrast']
+
 #: Under the root of the distance, as PCME has it: keeps the gradient of equal vectors finite.
 EPS = 1e-6
 

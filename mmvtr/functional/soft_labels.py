@@ -11,6 +11,8 @@ from torch import Tensor
 from mmvtr.functional.contrastive import LOG_ZERO
 from mmvtr.functional.precision import at_least_float32
 
+__all__ = ['item_draws', 'soft_label_contrastive']
+
 #: Multipliers of SplitMix64, as signed numbers, and its increment.
 _STEP, _FIRST, _SECOND = -7046029254386353131, -4658895280553007687, -7723592293110705685
 

@@ -13,6 +13,8 @@ from typing import NamedTuple, Optional
 import torch
 from torch import Tensor
 
+__all__ = ['Side', 'TextFrame', 'matched_frames', 'text_frame']
+
 
 class Side(NamedTuple):
     """Arguments that :func:`contrastive` and :func:`ranking` take by name.

@@ -13,6 +13,8 @@ from torch import Tensor
 
 from mmvtr.functional.precision import at_least_float32
 
+__all__ = ['Tiles', 'as_tiles', 'inner_products']
+
 #: Scores in a tile: 16 MiB of float32 stay in a cache, and a matrix product is still at full speed.
 ENTRIES = 2**22
 

@@ -10,6 +10,8 @@ from torch import Tensor
 from mmvtr.functional.contrastive import contrastive
 from mmvtr.functional.token_interaction import token_scores
 
+__all__ = ['hard_negatives', 'token_contrast']
+
 
 def token_contrast(
     words: Tensor,

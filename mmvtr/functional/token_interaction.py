@@ -16,6 +16,14 @@ from torch.utils.checkpoint import checkpoint
 
 from mmvtr.functional.precision import at_least_float32
 
+__all__ = [
+    'below_shortlist',
+    'paired_token_scores',
+    'sentence_frame_scores',
+    'token_scores',
+    'token_weights',
+]
+
 SIDES = ('both', 'words', 'frames')
 
 

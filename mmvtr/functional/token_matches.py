@@ -11,6 +11,8 @@ from torch import Tensor
 from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.token_interaction import SIDES
 
+__all__ = ['Partners', 'token_matches']
+
 
 class Partners(NamedTuple):
     """One of the two sums of a token-wise score, token by token.
