@@ -29,7 +29,7 @@ from mmengine.config import Config
 from mmengine.fileio import dump
 
 from mmvtr.command_line import Parser, output_folder, tool
-from mmvtr.functional.transform_table import STORED, TRANSFORMS
+from mmvtr.functional.transforms.transform_table import STORED, TRANSFORMS
 from mmvtr.storage import write_atomically
 from mmvtr.utils import load_config
 

@@ -6,7 +6,7 @@ from typing import Optional
 
 from torch import Tensor, nn
 
-from mmvtr.functional.gaussian import geometric_sigma
+from mmvtr.functional.uncertainty.gaussian import geometric_sigma
 from mmvtr.structures import Levels
 
 

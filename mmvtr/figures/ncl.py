@@ -17,10 +17,10 @@ from mmvtr.evaluation import RetrievalMetric, evaluate
 from mmvtr.figures.dvtr import both
 from mmvtr.figures.items import chosen_texts, video_item
 from mmvtr.figures.study import Asked, Study
-from mmvtr.functional.hubness import error_rates_by_mass, normalisation_error, relative_mass
-from mmvtr.functional.modal_biases import bias_gradient, modal_biases
-from mmvtr.functional.modality_gap import modality_gap
-from mmvtr.functional.ranks import ranks
+from mmvtr.functional.metrics.hubness import error_rates_by_mass, normalisation_error, relative_mass
+from mmvtr.functional.metrics.modal_biases import bias_gradient, modal_biases
+from mmvtr.functional.metrics.modality_gap import modality_gap
+from mmvtr.functional.metrics.ranks import ranks
 from mmvtr.registry import HOOKS
 from mmvtr.structures import Directed
 from mmvtr.visualization.changes import recall_by_size

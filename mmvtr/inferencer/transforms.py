@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from mmvtr.datasets import CaptionImplication
 from mmvtr.engine.evaluation import refuse_other_levels, score_tiles
 from mmvtr.engine.stored_queries import captions_of, read_bank, read_training_set
-from mmvtr.functional.first_places import check_sure
-from mmvtr.functional.transform_table import STORED, transform_named
+from mmvtr.functional.metrics.first_places import check_sure
+from mmvtr.functional.transforms.transform_table import STORED, transform_named
 from mmvtr.inferencer.inputs import OTHER, Inputs
 from mmvtr.inferencer.ranking import QUERIES, Items, Surely, check_items, flat_of
 from mmvtr.pretrained import refuse_unregistered

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Mapping
 import numpy as np
 import torch
 
-from mmvtr.functional.hubness import ErrorRates, k_occurrence, skewness
-from mmvtr.functional.risk_coverage import spearman
+from mmvtr.functional.metrics.hubness import ErrorRates, k_occurrence, skewness
+from mmvtr.functional.metrics.risk_coverage import spearman
 from mmvtr.visualization.canvas import (
     BLUE,
     GREEN,

@@ -15,8 +15,8 @@ from mmvtr.datasets import PlantedDataset
 from mmvtr.figures import FIGURES, Asked, study
 from mmvtr.figures.dvtr import eta_of, push
 from mmvtr.figures.ncl import queue_and_transform
-from mmvtr.functional.hubness import normalisation_error
-from mmvtr.functional.ranks import ranks
+from mmvtr.functional.metrics.hubness import normalisation_error
+from mmvtr.functional.metrics.ranks import ranks
 from mmvtr.structures import take
 from mmvtr.utils import load_config
 

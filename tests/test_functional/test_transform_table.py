@@ -9,7 +9,7 @@ import torch
 
 from children import ROOT
 from mmvtr.engine.score_transforms import ScoreTransformHook, TransformHook
-from mmvtr.functional.transform_table import STORED, TRANSFORMS
+from mmvtr.functional.transforms.transform_table import STORED, TRANSFORMS
 from mmvtr.gallery.store import Normaliser
 from mmvtr.gallery.store.manifest import _refit
 from mmvtr.inferencer.transforms import check_transform

@@ -16,7 +16,7 @@ import torch
 from mmengine.config import Config
 
 from mmvtr.datasets.sampling.environment_sampler import EnvironmentBatchSampler
-from mmvtr.functional.ambiguity import ambiguous_set
+from mmvtr.functional.uncertainty.ambiguity import ambiguous_set
 from mmvtr.models.supervisions.dvtr import relative_uncertainty
 from mmvtr.models.target import Target
 from mmvtr.registry import bare_name

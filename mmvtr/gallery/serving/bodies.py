@@ -12,7 +12,7 @@ from pydantic import (
     model_validator,
 )
 
-from mmvtr.functional.transform_table import STORED
+from mmvtr.functional.transforms.transform_table import STORED
 from mmvtr.gallery.store.items import LONGEST_ID
 
 #: Characters of a text, hits of an answer, items of a change, texts of a bank.

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Callable, Container, Optional, Union
 
-from mmvtr.functional.transform_table import STORED
+from mmvtr.functional.transforms.transform_table import STORED
 from mmvtr.gallery.store.items import TYPES, is_column
 from mmvtr.gallery.store.online import reservoir_of
 from mmvtr.storage import write_atomically

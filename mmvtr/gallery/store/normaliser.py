@@ -8,9 +8,9 @@ from typing import NamedTuple, Union
 import torch
 from torch import Tensor
 
-from mmvtr.functional.sinkhorn import column_biases, sinkhorn
-from mmvtr.functional.tiles import inner_products
-from mmvtr.functional.transform_table import STORED, transform_named
+from mmvtr.functional.similarities.tiles import inner_products
+from mmvtr.functional.transforms.sinkhorn import column_biases, sinkhorn
+from mmvtr.functional.transforms.transform_table import STORED, transform_named
 from mmvtr.storage import read_tensors, write_tensors
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mmvtr.functional.transform_table import STORED, transform_named
+from mmvtr.functional.transforms.transform_table import STORED, transform_named
 from mmvtr.gallery.store.items import checked_vectors
 from mmvtr.gallery.store.moved import Moved, Moves
 from mmvtr.gallery.store.normaliser import Normaliser

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from mmvtr.functional.hubness import retrieval_mass
+from mmvtr.functional.metrics.hubness import retrieval_mass
 
 
 class ModalBiases(NamedTuple):
@@ -76,7 +76,7 @@ def bias_gradient(
 
     Raises:
         ValueError: shapes that differ, no query with a positive, or as
-            :func:`~mmvtr.functional.hubness.retrieval_mass`.
+            :func:`~mmvtr.functional.metrics.hubness.retrieval_mass`.
 
     Example:
         Both texts prefer video 0: its bias will fall. ::

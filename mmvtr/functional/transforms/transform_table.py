@@ -12,8 +12,9 @@ from typing import Any, Callable, Iterable, Mapping, NamedTuple, Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.first_places import sure_first
-from mmvtr.functional.score_transforms import (
+from mmvtr.functional.metrics.first_places import sure_first
+from mmvtr.functional.similarities.tiles import Tiles
+from mmvtr.functional.transforms.score_transforms import (
     csls,
     dual_softmax,
     hedged_scaling,
@@ -23,8 +24,7 @@ from mmvtr.functional.score_transforms import (
     sinkhorn_scores,
     unbalanced_sinkhorn,
 )
-from mmvtr.functional.sinkhorn import column_biases, sinkhorn
-from mmvtr.functional.tiles import Tiles
+from mmvtr.functional.transforms.sinkhorn import column_biases, sinkhorn
 
 
 class ScoreTransform(NamedTuple):
@@ -41,7 +41,7 @@ class ScoreTransform(NamedTuple):
     Example:
         ::
 
-            >>> from mmvtr.functional.transform_table import TRANSFORMS
+            >>> from mmvtr.functional.transforms.transform_table import TRANSFORMS
             >>> bank, scores = torch.tensor([[0.9, 0.1], [0.8, 0.7]]), torch.tensor([[0.7, 0.6]])
             >>> TRANSFORMS['csls'](scores, bank, temperature=0.1, k=1)  # which has no temperature
             tensor([[-0.2000, -0.2000]])
