@@ -30,7 +30,7 @@ from mmvtr.engine.checkpoint import check_weights, read_checkpoint
 from mmvtr.engine.evaluation import Encoded, encode_batch
 from mmvtr.engine.evaluation_loop import TwoPassLoader, gather
 from mmvtr.engine.zero_shot import admit_random, refuse_random
-from mmvtr.functional.gaussian import geometric_sigma
+from mmvtr.functional.uncertainty.gaussian import geometric_sigma
 from mmvtr.plain_config import as_config
 from mmvtr.progress import show_progress
 from mmvtr.reasons import without_workers

@@ -92,9 +92,7 @@ def run(args: argparse.Namespace) -> None:
             print(f'{args.index}: {changed(store, args, change, queries)}')
             put_in_order(store)
         if args.texts:
-            found = store.search(
-                encoded(args.texts), args.k, transform=not args.raw, filter=wanted
-            )
+            found = store.search(encoded(args.texts), args.k, transform=not args.raw, filter=wanted)
             for text, hits in zip(args.texts, found):
                 print(text)
                 for rank, (score, _, item) in enumerate(hits, 1):

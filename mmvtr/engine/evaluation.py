@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mmvtr.functional.tiles import Tiles
+from mmvtr.functional.similarities.tiles import Tiles
 from mmvtr.models.similarities.cosine import token_levels
 from mmvtr.structures import Directed, Levels, Relation, drop_tokens, take
 

@@ -46,7 +46,7 @@ from mmvtr.evaluation import (
     results_table,
     transforms_table,
 )
-from mmvtr.functional.gaussian import geometric_sigma
+from mmvtr.functional.uncertainty.gaussian import geometric_sigma
 from mmvtr.registry import DATASETS, FUNCTIONS, LOOPS, METRICS
 from mmvtr.structures import Directed, Relation, cat_levels, take
 

@@ -6,7 +6,7 @@ from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
 from mmvtr.engine.evaluation import Evaluation
-from mmvtr.functional.modality_gap import ModalityGap, modality_gap
+from mmvtr.functional.metrics.modality_gap import ModalityGap, modality_gap
 from mmvtr.registry import HOOKS
 
 

@@ -14,7 +14,7 @@ from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.engine.evaluation import Evaluation, to_device
 from mmvtr.engine.film_strip import film_strip
 from mmvtr.engine.moments import annotated, matches_of
-from mmvtr.functional.class_relevance import class_overlap, class_relevance
+from mmvtr.functional.metrics.class_relevance import class_overlap, class_relevance
 from mmvtr.models.target import Target, judges, pushed
 from mmvtr.structures import take
 from mmvtr.visualization import (

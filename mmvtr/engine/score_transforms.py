@@ -1,6 +1,6 @@
 """Hooks that normalise the scores of an evaluation with queries seen before, beside the raw ones.
 
-Each is a shell over a function of :mod:`mmvtr.functional.score_transforms`; all of them see one
+Each is a shell over a function of :mod:`.score_transforms`; all of them see one
 direction at a time, and say in the log where their queries come from.
 """
 
@@ -15,10 +15,10 @@ from torch import Tensor
 from mmvtr.engine.evaluation import Evaluation
 from mmvtr.engine.query_queue import Queries
 from mmvtr.engine.stored_queries import check_source, stored_queries
-from mmvtr.functional import score_transforms as fn
-from mmvtr.functional.score_transforms import check_local_scaling
-from mmvtr.functional.sinkhorn import check_strictness
-from mmvtr.functional.tiles import Tiles, as_tiles
+from mmvtr.functional.similarities.tiles import Tiles, as_tiles
+from mmvtr.functional.transforms import score_transforms as fn
+from mmvtr.functional.transforms.score_transforms import check_local_scaling
+from mmvtr.functional.transforms.sinkhorn import check_strictness
 from mmvtr.registry import HOOKS
 from mmvtr.structures import Directed
 

@@ -17,7 +17,7 @@ from mmvtr.engine.stored_queries import (
     read_training_set,
     stored_queries,
 )
-from mmvtr.functional.first_places import check_sure, expected_truth, sure_first
+from mmvtr.functional.metrics.first_places import check_sure, expected_truth, sure_first
 from mmvtr.registry import HOOKS, TASK_UTILS
 from mmvtr.structures import Directed
 

@@ -7,7 +7,7 @@ from typing import Callable, Literal, Sequence
 from torch import Tensor
 
 from mmvtr.evaluation.metric import Matrices, Metric, directed
-from mmvtr.functional.graded_relevance import (
+from mmvtr.functional.metrics.graded_relevance import (
     Depth,
     Graded,
     check_depth,
@@ -18,7 +18,7 @@ from mmvtr.functional.graded_relevance import (
 from mmvtr.registry import METRICS
 from mmvtr.structures import Relation
 
-#: Measures, and the fields of :class:`~mmvtr.functional.graded_relevance.Graded` that hold them.
+#: Measures, and the fields of :class:`.Graded` that hold them.
 MEASURES = dict(nDCG='ndcg', epic_mAP='epic_ap', mAP='ap')
 
 
@@ -29,7 +29,7 @@ class RelevanceMetric(Metric):
     Keys ``t2v_nDCG``, ``v2t_nDCG`` and ``avg_nDCG`` (the mean of the two), in percent, and the same
     of ``epic_mAP`` and ``mAP``. With another depth nDCG is called ``nDCG50`` or ``nDCG_full``.
     ``epic_mAP`` is what EPIC-KITCHENS-100 and papers on it call mAP; it sums graded relevance and
-    is higher than ``mAP``, see :class:`~mmvtr.functional.graded_relevance.Graded`.
+    is higher than ``mAP``, see :class:`~mmvtr.functional.metrics.graded_relevance.Graded`.
 
     Ties get their expected value, chance is the exact expectation of a random order, and the
     ceiling is that of the relevance taken as the score.

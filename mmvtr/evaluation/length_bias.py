@@ -15,13 +15,13 @@ from torch import Tensor
 from mmvtr.datasets.sampling.splits import Action, class_means, class_members
 from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.evaluation.metric import Matrices, Metric, directed
-from mmvtr.functional.length_bias import (
+from mmvtr.functional.metrics.length_bias import (
     chance_of_top,
     length_correlation,
     mean_of_top,
     nearer_to_train,
 )
-from mmvtr.functional.ranks import ranks
+from mmvtr.functional.metrics.ranks import ranks
 from mmvtr.registry import DATASETS, METRICS
 from mmvtr.structures import Relation
 

@@ -12,7 +12,7 @@ from typing import Mapping, NamedTuple, Sequence, Union
 
 from torch import Tensor
 
-from mmvtr.functional.ranks import first_nan
+from mmvtr.functional.metrics.ranks import first_nan
 from mmvtr.structures import Directed, Relation
 
 #: Named matrices [T, V]; ``'scores'`` may differ by direction.

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.evaluation.metric import Matrices, Metric, directed
-from mmvtr.functional import hubness as fn
+from mmvtr.functional.metrics import hubness as fn
 from mmvtr.registry import METRICS
 from mmvtr.structures import Relation
 
@@ -25,7 +25,7 @@ class NormalisationMetric(Metric):
       it depends on ranks only.
     - ``t2v_FN_under``, ``t2v_FN_over``: false negative rates, in percent, of the items with less
       and with at least their share; ``t2v_FP_under``, ``t2v_FP_over``: their false positive rates
-      (Fig. 3; see :func:`~mmvtr.functional.hubness.error_rates_by_mass`). NaN where a group is
+      (Fig. 3; see :func:`.error_rates_by_mass`). NaN where a group is
       empty or retrieved by nobody.
 
     Chance is a constant matrix: error and hubness 0, and the same rates in both groups.

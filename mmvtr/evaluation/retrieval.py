@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mmvtr import functional as fn
 from mmvtr.evaluation.metric import Matrices, Metric, directed
-from mmvtr.functional.ranks import RankCounts
+from mmvtr.functional.metrics.ranks import RankCounts
 from mmvtr.registry import METRICS
 from mmvtr.structures import Directed, Relation
 

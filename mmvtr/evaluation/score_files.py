@@ -14,7 +14,7 @@ from mmvtr import storage
 from mmvtr.datasets.annotation_values import Place, string
 from mmvtr.datasets.pair_values import PairValues, read_run
 from mmvtr.evaluation.foreign_scores import refuse_foreign
-from mmvtr.functional.tiles import refuse_non_finite
+from mmvtr.functional.similarities.tiles import refuse_non_finite
 from mmvtr.structures import Directed
 
 #: Text ids and video ids.

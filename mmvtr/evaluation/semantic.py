@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.evaluation.metric import Matrices, Metric, directed
-from mmvtr.functional.relevance import average_precision, ndcg_at_k, precision_at_1
+from mmvtr.functional.metrics.relevance import average_precision, ndcg_at_k, precision_at_1
 from mmvtr.registry import METRICS
 from mmvtr.structures import Directed, Relation
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.evaluation.metric import Matrices, Metric, directed
-from mmvtr.functional.relevance import auc
+from mmvtr.functional.metrics.relevance import auc
 from mmvtr.registry import METRICS
 from mmvtr.structures import Relation
 

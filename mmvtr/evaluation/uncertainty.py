@@ -9,9 +9,9 @@ from __future__ import annotations
 from torch import Tensor
 
 from mmvtr.evaluation.metric import Matrices, Metric, directed
-from mmvtr.functional.ranks import ranks
-from mmvtr.functional.relevance import auc
-from mmvtr.functional.risk_coverage import rejection_ratio, risk_coverage, spearman
+from mmvtr.functional.metrics.ranks import ranks
+from mmvtr.functional.metrics.relevance import auc
+from mmvtr.functional.metrics.risk_coverage import rejection_ratio, risk_coverage, spearman
 from mmvtr.registry import METRICS
 from mmvtr.structures import Relation
 

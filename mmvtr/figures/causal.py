@@ -13,8 +13,8 @@ from torch import Tensor
 from mmvtr.evaluation.length_bias import LengthBiasMetric, read_annotations
 from mmvtr.figures.dvtr import both
 from mmvtr.figures.study import Asked, Study
-from mmvtr.functional.ranks import ranks
-from mmvtr.functional.relevance import ndcg_at_k
+from mmvtr.functional.metrics.ranks import ranks
+from mmvtr.functional.metrics.relevance import ndcg_at_k
 from mmvtr.registry import bare_name
 from mmvtr.visualization.progress import moved_ranks
 from mmvtr.visualization.relevance import RelevanceStrip, relevance_strips

@@ -11,9 +11,9 @@ from mmvtr.apis import vectors
 from mmvtr.figures.dvtr import both
 from mmvtr.figures.items import chosen_texts, video_item
 from mmvtr.figures.study import Asked, Study, study
-from mmvtr.functional.hubness import error_rates_by_mass, normalisation_error, relative_mass
-from mmvtr.functional.modality_gap import modality_gap
-from mmvtr.functional.ranks import ranks
+from mmvtr.functional.metrics.hubness import error_rates_by_mass, normalisation_error, relative_mass
+from mmvtr.functional.metrics.modality_gap import modality_gap
+from mmvtr.functional.metrics.ranks import ranks
 from mmvtr.registry import bare_name
 from mmvtr.structures import Directed
 from mmvtr.visualization.hubness import MASS_EDGES, mass_errors

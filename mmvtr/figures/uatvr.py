@@ -19,7 +19,7 @@ from mmvtr.figures.attention import (
 from mmvtr.figures.dvtr import both
 from mmvtr.figures.items import chosen_texts
 from mmvtr.figures.study import Asked, Study
-from mmvtr.functional.ranks import ranks
+from mmvtr.functional.metrics.ranks import ranks
 from mmvtr.structures import take
 from mmvtr.visualization.progress import sigma_over_epochs
 

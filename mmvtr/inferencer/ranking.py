@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from mmvtr.apis import refuse_without_vectors, vectors
 from mmvtr.engine.evaluation import Encoded, score_tiles
 from mmvtr.engine.moments import matches_of
-from mmvtr.functional.first_places import expected_truth, sure_first
-from mmvtr.functional.gaussian import geometric_sigma
-from mmvtr.functional.tiles import Tiles, inner_products
+from mmvtr.functional.metrics.first_places import expected_truth, sure_first
+from mmvtr.functional.similarities.tiles import Tiles, inner_products
+from mmvtr.functional.uncertainty.gaussian import geometric_sigma
 from mmvtr.inferencer.given import Given
 from mmvtr.structures import Levels, take
 

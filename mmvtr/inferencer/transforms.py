@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from mmvtr.datasets import CaptionImplication
 from mmvtr.engine.evaluation import refuse_other_levels, score_tiles
 from mmvtr.engine.stored_queries import captions_of, read_bank, read_training_set
-from mmvtr.functional.first_places import check_sure
-from mmvtr.functional.sinkhorn import column_biases, sinkhorn
+from mmvtr.functional.metrics.first_places import check_sure
+from mmvtr.functional.transforms.sinkhorn import column_biases, sinkhorn
 from mmvtr.inferencer.given import OTHER, Given
 from mmvtr.inferencer.ranking import QUERIES, Items, Surely, check_items, flat_of
 from mmvtr.pretrained import refuse_unregistered

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from mmvtr.dist import gather_nested, rank, world_size
-from mmvtr.functional.contrastive import Sums, join_sums
+from mmvtr.functional.losses.contrastive import Sums, join_sums
 from mmvtr.models.gradient_cache import uncached_autocast
 from mmvtr.models.pairs import Pairs
 from mmvtr.models.target import Target

@@ -13,7 +13,7 @@ from mmengine.structures import BaseDataElement
 from torch import Tensor, nn
 
 from mmvtr.dist import gather_levels
-from mmvtr.functional.gaussian import geometric_sigma
+from mmvtr.functional.uncertainty.gaussian import geometric_sigma
 from mmvtr.models.annotation import Annotation, own_match
 from mmvtr.models.blocks import losses_in_blocks, whole_needed
 from mmvtr.models.gradient_cache import each_once, encode_in_parts

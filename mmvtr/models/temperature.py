@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from mmvtr.functional.gaussian import bounded
+from mmvtr.functional.uncertainty.gaussian import bounded
 from mmvtr.registry import MODELS
 
 

@@ -10,9 +10,9 @@ from mmengine.runner import Runner
 from torch import Tensor, nn
 
 from mmvtr.datasets.sampling.collate import collate_retrieval
-from mmvtr.functional.hubness import normalisation_error
-from mmvtr.functional.relevance import auc
-from mmvtr.functional.sinkhorn import sinkhorn
+from mmvtr.functional.metrics.hubness import normalisation_error
+from mmvtr.functional.metrics.relevance import auc
+from mmvtr.functional.transforms.sinkhorn import sinkhorn
 from mmvtr.models.annotation import annotated_target
 from mmvtr.models.supervisions.arl import ARLSupervision, units_of
 from mmvtr.models.supervisions.teachers.frames import StoredFrameTeacher

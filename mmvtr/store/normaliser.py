@@ -8,8 +8,8 @@ from typing import NamedTuple, Union
 import torch
 from torch import Tensor
 
-from mmvtr.functional.sinkhorn import column_biases, sinkhorn
-from mmvtr.functional.tiles import inner_products
+from mmvtr.functional.similarities.tiles import inner_products
+from mmvtr.functional.transforms.sinkhorn import column_biases, sinkhorn
 from mmvtr.storage import read_tensors, write_tensors
 
 TRANSFORMS = ('sinkhorn', 'unbalanced_sinkhorn', 'inverted_softmax')

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Mapping
 import numpy as np
 import torch
 
-from mmvtr.functional.hubness import ErrorRates, k_occurrence, skewness
+from mmvtr.functional.metrics.hubness import ErrorRates, k_occurrence, skewness
 from mmvtr.visualization.canvas import GREEN, GREY, ORANGE, SKY, array, new_figure, style
 
 if TYPE_CHECKING:

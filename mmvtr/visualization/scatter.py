@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from mmvtr.functional.relevance import auc
-from mmvtr.functional.risk_coverage import spearman
+from mmvtr.functional.metrics.relevance import auc
+from mmvtr.functional.metrics.risk_coverage import spearman
 from mmvtr.visualization.canvas import (
     ANNOTATED,
     BLUE,

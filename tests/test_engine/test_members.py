@@ -19,7 +19,7 @@ from mmvtr.engine.members import MembersHook, fuse_config, read_fusion
 from mmvtr.engine.modality_gap import ModalityGapHook
 from mmvtr.engine.query_queue import Queries, QueryQueueHook
 from mmvtr.engine.score_transforms import SinkhornHook
-from mmvtr.functional.score_transforms import sinkhorn_scores
+from mmvtr.functional.transforms.score_transforms import sinkhorn_scores
 from mmvtr.models.backdoor import BackdoorRetriever
 from mmvtr.models.losses.matrix import ContrastiveLoss
 from mmvtr.models.retriever import VideoTextRetriever

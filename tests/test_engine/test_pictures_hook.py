@@ -14,7 +14,7 @@ from mmvtr.engine.evaluation import Encoded, Evaluation
 from mmvtr.engine.pictures import PICTURES, lacking
 from mmvtr.engine.pictures_hook import PicturesHook, figures, make_scene
 from mmvtr.engine.score_transforms import SinkhornHook
-from mmvtr.functional.gaussian import geometric_sigma
+from mmvtr.functional.uncertainty.gaussian import geometric_sigma
 from mmvtr.models.similarities.best_frame import BestFrameSimilarity
 from mmvtr.models.supervisions.dvtr import DVTRSupervision, relative_uncertainty
 from mmvtr.models.supervisions.relative_scores import RelativeScoreSupervision

@@ -12,8 +12,8 @@ from mmvtr.engine.evaluation import Encoded, Evaluation
 from mmvtr.engine.query_queue import Queries, QueryQueueHook
 from mmvtr.engine.stored_queries import read_bank
 from mmvtr.evaluation import RetrievalMetric, SoftPositiveMetric, evaluate, transforms_table
-from mmvtr.functional import score_transforms as fn
-from mmvtr.functional.sinkhorn import sinkhorn
+from mmvtr.functional.transforms import score_transforms as fn
+from mmvtr.functional.transforms.sinkhorn import sinkhorn
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.similarities.token import TokenSimilarity
 from mmvtr.models.temperature import Temperature

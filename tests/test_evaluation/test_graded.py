@@ -8,7 +8,7 @@ import torch
 import mmvtr.evaluation.graded
 from mmvtr.evaluation import RelevanceMetric, results_table
 from mmvtr.evaluation.metric import evaluate
-from mmvtr.functional.graded_relevance import graded_values
+from mmvtr.functional.metrics.graded_relevance import graded_values
 from mmvtr.registry import METRICS
 from mmvtr.structures import Directed, Relation
 

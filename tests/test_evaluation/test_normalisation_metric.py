@@ -11,7 +11,7 @@ import torch
 
 import mmvtr.evaluation.normalisation
 from mmvtr.evaluation import NormalisationMetric, evaluate
-from mmvtr.functional.hubness import error_rates_by_mass
+from mmvtr.functional.metrics.hubness import error_rates_by_mass
 from mmvtr.registry import METRICS
 from mmvtr.structures import Directed, Relation
 

@@ -14,8 +14,8 @@ from mmvtr.apis import load_retriever
 from mmvtr.datasets import PlantedDataset
 from mmvtr.figures import FIGURES, Asked, study
 from mmvtr.figures.dvtr import eta_of, push
-from mmvtr.functional.hubness import normalisation_error
-from mmvtr.functional.ranks import ranks
+from mmvtr.functional.metrics.hubness import normalisation_error
+from mmvtr.functional.metrics.ranks import ranks
 from mmvtr.utils import load_config
 
 KNOBS = dict(num_train=12, num_val=2, num_test=8, captions=2, general=0.5)

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from mmvtr.functional.adaptive_margin import adaptive_margin, dissimilarities
+from mmvtr.functional.losses.adaptive_margin import adaptive_margin, dissimilarities
 
 
 def cosines(n, seed):

@@ -4,7 +4,9 @@ import statistics
 import pytest
 import torch
 
-from mmvtr.functional.ambiguity import (
+from mmvtr.functional.losses.contrastive import contrastive
+from mmvtr.functional.losses.ranking import ranking
+from mmvtr.functional.uncertainty.ambiguity import (
     Moments,
     ambiguous_set,
     apply_strategy,
@@ -12,8 +14,6 @@ from mmvtr.functional.ambiguity import (
     own_positive,
     pair_uncertainty,
 )
-from mmvtr.functional.contrastive import contrastive
-from mmvtr.functional.ranking import ranking
 
 T, V, F = 6, 4, 3
 

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from mmvtr.functional.best_frames import best_frames, paired_best_frames
+from mmvtr.functional.similarities.best_frames import best_frames, paired_best_frames
 
 T, V, F, D = 6, 4, 5, 3
 

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from mmvtr.functional.contrastive import (
+from mmvtr.functional.losses.contrastive import (
     contrastive,
     contrastive_sums,
     join_sums,

@@ -5,14 +5,14 @@ import numpy as np
 import pytest
 import torch
 
-from mmvtr.functional.dataset_uncertainty import (
+from mmvtr.functional.uncertainty.dataset_uncertainty import (
     PairMoments,
     UnitMean,
     dataset_uncertainty,
     mean_cosines,
 )
 
-module = importlib.import_module('mmvtr.functional.dataset_uncertainty')
+module = importlib.import_module('mmvtr.functional.uncertainty.dataset_uncertainty')
 Q, V, F, D = 7, 5, 4, 6
 
 

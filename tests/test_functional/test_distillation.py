@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from mmvtr.functional.distillation import mean_products, smooth_l1
+from mmvtr.functional.losses.distillation import mean_products, smooth_l1
 
 
 def draw(*shape, seed=0):

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.distributions import Normal, kl_divergence
 
-from mmvtr.functional import gaussian
+from mmvtr.functional.uncertainty import gaussian
 
 
 @pytest.fixture

@@ -10,9 +10,13 @@ import pytest
 import torch
 from sklearn.metrics import average_precision_score
 
-from mmvtr.functional import tied_rankings
-from mmvtr.functional.graded_relevance import graded_chance, graded_values, mean_over_queries
-from mmvtr.functional.relevance import average_precision, ndcg_at_k
+from mmvtr.functional.metrics import tied_rankings
+from mmvtr.functional.metrics.graded_relevance import (
+    graded_chance,
+    graded_values,
+    mean_over_queries,
+)
+from mmvtr.functional.metrics.relevance import average_precision, ndcg_at_k
 
 LEVELS = torch.tensor([0, 0, 0, 0.25, 0.5, 1])
 

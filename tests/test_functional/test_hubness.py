@@ -7,8 +7,8 @@ import pytest
 import scipy.stats
 import torch
 
-from mmvtr.functional import hubness as fn
-from mmvtr.functional.ranks import ranks, recall_at
+from mmvtr.functional.metrics import hubness as fn
+from mmvtr.functional.metrics.ranks import ranks, recall_at
 
 TEMPERATURE = 0.3
 

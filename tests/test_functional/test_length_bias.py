@@ -6,8 +6,8 @@ import pytest
 import torch
 from scipy.stats import spearmanr
 
-from mmvtr.functional import length_bias as fn
-from mmvtr.functional.length_bias import (
+from mmvtr.functional.metrics import length_bias as fn
+from mmvtr.functional.metrics.length_bias import (
     chance_of_top,
     length_correlation,
     mean_of_top,

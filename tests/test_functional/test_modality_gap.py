@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from mmvtr.functional.modality_gap import modality_gap
+from mmvtr.functional.metrics.modality_gap import modality_gap
 
 
 @pytest.fixture

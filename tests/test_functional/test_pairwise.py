@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from mmvtr.functional.pairwise import bernoulli, bernoulli_sum, masked_mean
+from mmvtr.functional.losses.pairwise import bernoulli, bernoulli_sum, masked_mean
 
 
 def test_bernoulli_equals_the_sum_over_entries():

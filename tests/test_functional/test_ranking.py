@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from mmvtr.functional.ranking import ranking
+from mmvtr.functional.losses.ranking import ranking
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from mmvtr import functional as fn
-from mmvtr.functional.ranks import RankCounts, caption_max, rank_counts, ranks, recall_at
+from mmvtr.functional.metrics.ranks import RankCounts, caption_max, rank_counts, ranks, recall_at
 
 
 def many_captions(texts=30, videos=7, *, levels=None, seed=0):

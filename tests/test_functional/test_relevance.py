@@ -7,7 +7,7 @@ import pytest
 import torch
 from sklearn.metrics import average_precision_score, ndcg_score, roc_auc_score
 
-from mmvtr.functional.relevance import auc, average_precision, ndcg_at_k, precision_at_1
+from mmvtr.functional.metrics.relevance import auc, average_precision, ndcg_at_k, precision_at_1
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from mmvtr.functional.score_transforms import (
+from mmvtr.functional.similarities.tiles import Tiles, as_tiles, inner_products
+from mmvtr.functional.transforms.score_transforms import (
     activation_set,
     csls,
     dual_softmax,
@@ -17,8 +18,7 @@ from mmvtr.functional.score_transforms import (
     sinkhorn_scores,
     unbalanced_sinkhorn,
 )
-from mmvtr.functional.sinkhorn import sinkhorn
-from mmvtr.functional.tiles import Tiles, as_tiles, inner_products
+from mmvtr.functional.transforms.sinkhorn import sinkhorn
 
 #: Every transform with typical arguments, as function(scores, bank).
 TRANSFORMS = {

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from mmvtr.functional.adaptive_margin import adaptive_margin, standard, text_dissimilarities
-from mmvtr.functional.ranking import ranking
-from mmvtr.functional.several_hinges import several_hinges
+from mmvtr.functional.losses.adaptive_margin import adaptive_margin, standard, text_dissimilarities
+from mmvtr.functional.losses.ranking import ranking
+from mmvtr.functional.losses.several_hinges import several_hinges
 
 #: Text 1 has two videos, video 0 two texts; text 4 and video 3 have no partner.
 POSITIVES = torch.tensor(

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from children import run_tool
-from mmvtr.functional.sinkhorn import column_biases, sinkhorn
-from mmvtr.functional.tiles import Tiles, as_tiles, inner_products
+from mmvtr.functional.similarities.tiles import Tiles, as_tiles, inner_products
+from mmvtr.functional.transforms.sinkhorn import column_biases, sinkhorn
 
 TEMPERATURES = (0.001, 0.01, 0.1, 1.0, 10.0)
 

@@ -3,9 +3,9 @@ import math
 import pytest
 import torch
 
-from mmvtr.functional.contrastive import contrastive
-from mmvtr.functional.ranking import ranking
-from mmvtr.functional.text_frame import matched_frames, text_frame
+from mmvtr.functional.losses.contrastive import contrastive
+from mmvtr.functional.losses.ranking import ranking
+from mmvtr.functional.losses.text_frame import matched_frames, text_frame
 
 P, V, F = 7, 3, 5
 LENGTHS = (5, 3, 4)

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from mmvtr.functional.tiles import Tiles, as_tiles, inner_products, refuse_empty, refuse_non_finite
+from mmvtr.functional.similarities.tiles import (
+    Tiles,
+    as_tiles,
+    inner_products,
+    refuse_empty,
+    refuse_non_finite,
+)
 
 
 def embeddings(queries=6, gallery=11, dim=4):

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from mmvtr.functional.token_interaction import (
+from mmvtr.functional.similarities.token_interaction import (
     below_shortlist,
     paired_token_scores,
     sentence_frame_scores,

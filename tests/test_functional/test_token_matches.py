@@ -4,8 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from mmvtr.functional.token_interaction import token_scores, token_weights
-from mmvtr.functional.token_matches import token_matches
+from mmvtr.functional.similarities.token_interaction import token_scores, token_weights
+from mmvtr.functional.similarities.token_matches import token_matches
 
 T, V, L, M, D = 4, 3, 5, 4, 3
 

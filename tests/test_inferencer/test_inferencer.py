@@ -15,12 +15,12 @@ import mmvtr.inferencer.sheets
 from mmvtr.apis import load_retriever, vectors
 from mmvtr.datasets.videos.video_io import BrokenVideoError
 from mmvtr.engine.query_queue import Queries
-from mmvtr.functional.gaussian import geometric_sigma
-from mmvtr.functional.score_transforms import (
+from mmvtr.functional.transforms.score_transforms import (
     inverted_softmax,
     sinkhorn_scores,
     unbalanced_sinkhorn,
 )
+from mmvtr.functional.uncertainty.gaussian import geometric_sigma
 from mmvtr.inferencer import RankingSample, VideoRetrievalInferencer
 from mmvtr.inferencer.sheets import draw_sheet
 from mmvtr.storage import write_plain

@@ -12,7 +12,7 @@ from torch import nn
 
 from mmvtr.engine.hooks import ProgressHook
 from mmvtr.engine.optim import BertAdam
-from mmvtr.functional.gaussian import geometric_sigma
+from mmvtr.functional.uncertainty.gaussian import geometric_sigma
 from mmvtr.models.backdoor import BackdoorRetriever, FusedSimilarity, of_member
 from mmvtr.models.losses.matrix import ContrastiveLoss
 from mmvtr.models.losses.ranking import RankingLoss

@@ -16,7 +16,7 @@ import torch
 from mmengine.config import Config
 
 from mmvtr.datasets.sampling.environment_sampler import EnvironmentBatchSampler
-from mmvtr.functional.ambiguity import ambiguous_set
+from mmvtr.functional.uncertainty.ambiguity import ambiguous_set
 from mmvtr.registry import bare_name
 from mmvtr.rehearsal.expectations import Check, check
 from mmvtr.rehearsal.pictures import draw, panel, spans_decades

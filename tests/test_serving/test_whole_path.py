@@ -17,7 +17,7 @@ parquet = pytest.importorskip('pyarrow.parquet', reason="rows: pip install '.[pa
 
 from mmvtr import apis  # noqa: E402
 from mmvtr.datasets.planted_corpus.dataset import PlantedDataset  # noqa: E402
-from mmvtr.functional.sinkhorn import column_biases, sinkhorn  # noqa: E402
+from mmvtr.functional.transforms.sinkhorn import column_biases, sinkhorn  # noqa: E402
 from mmvtr.serving.gallery import Gallery, try_to_take  # noqa: E402
 from mmvtr.storage import write_plain  # noqa: E402
 from mmvtr.store import create_store  # noqa: E402

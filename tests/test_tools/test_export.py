@@ -16,7 +16,11 @@ from mmvtr.datasets import collate_retrieval
 from mmvtr.engine.query_queue import Queries
 from mmvtr.engine.score_transforms import SinkhornHook
 from mmvtr.engine.stored_queries import read_bank
-from mmvtr.functional.score_transforms import inverted_softmax, sinkhorn_scores, unbalanced_sinkhorn
+from mmvtr.functional.transforms.score_transforms import (
+    inverted_softmax,
+    sinkhorn_scores,
+    unbalanced_sinkhorn,
+)
 from mmvtr.models.similarities.mmt import ExpertSimilarity
 from mmvtr.models.supervisions.teachers.scores import StoredTeachers
 from mmvtr.models.target import Target

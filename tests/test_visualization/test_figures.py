@@ -6,7 +6,7 @@ import torch
 from matplotlib.colors import to_hex
 from PIL import Image
 
-from mmvtr.functional.hubness import k_occurrence, skewness
+from mmvtr.functional.metrics.hubness import k_occurrence, skewness
 from mmvtr.visualization import (
     SheetItem,
     eta_against_loss,

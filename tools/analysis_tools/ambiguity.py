@@ -25,7 +25,7 @@ from mmvtr.apis import as_tested, load_retriever
 from mmvtr.command_line import Parser, output_folder, tool
 from mmvtr.datasets import VideoTextDataset
 from mmvtr.engine.evaluation_loop import TwoPassLoader
-from mmvtr.functional.best_frames import best_frames
+from mmvtr.functional.similarities.best_frames import best_frames
 from mmvtr.models.supervisions.arl import ARLSupervision, units_of
 from mmvtr.models.target import Target
 from mmvtr.structures import Levels, cat_levels

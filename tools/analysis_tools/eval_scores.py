@@ -48,8 +48,8 @@ from mmvtr.evaluation.score_files import (
 )
 from mmvtr.evaluation.score_options import add_truth, check_folders, fail, told
 from mmvtr.functional import hubness, untied
-from mmvtr.functional import score_transforms as fn
-from mmvtr.functional.tiles import inner_products
+from mmvtr.functional.similarities.tiles import inner_products
+from mmvtr.functional.transforms import score_transforms as fn
 from mmvtr.storage import write_atomically
 from mmvtr.structures import Directed, Relation
 from mmvtr.visualization.hubness import MASS_EDGES, draw_rates

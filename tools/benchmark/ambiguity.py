@@ -21,9 +21,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mmvtr.functional.ambiguity import Moments, ambiguous_set, own_positive, pair_uncertainty
-from mmvtr.functional.best_frames import best_frames, paired_best_frames
-from mmvtr.functional.dataset_uncertainty import Uncertainty, dataset_uncertainty
+from mmvtr.functional.similarities.best_frames import best_frames, paired_best_frames
+from mmvtr.functional.uncertainty.ambiguity import (
+    Moments,
+    ambiguous_set,
+    own_positive,
+    pair_uncertainty,
+)
+from mmvtr.functional.uncertainty.dataset_uncertainty import Uncertainty, dataset_uncertainty
 
 QUERIES, VIDEOS, FRAMES, DIM = 87175, 17435, 128, 384
 BATCH = 128  # videos

@@ -36,7 +36,7 @@ from mmvtr.datasets import (
 from mmvtr.datasets.annotation_files import read_ids
 from mmvtr.datasets.formats.flickr8k import read_captions
 from mmvtr.evaluation.soft_positive import breakeven
-from mmvtr.functional.relevance import auc
+from mmvtr.functional.metrics.relevance import auc
 from mmvtr.storage import write_atomically
 
 ROOT = Path(__file__).resolve().parents[2]

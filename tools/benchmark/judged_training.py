@@ -36,7 +36,7 @@ from mmvtr.engine.checkpoint import read_checkpoint
 from mmvtr.engine.choice import choice_of
 from mmvtr.engine.earlier_runs import best_in
 from mmvtr.evaluation.paired import bootstrap
-from mmvtr.functional.relevance import auc
+from mmvtr.functional.metrics.relevance import auc
 from mmvtr.storage import write_atomically
 
 ROOT = Path(__file__).resolve().parents[2]

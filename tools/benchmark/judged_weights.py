@@ -26,7 +26,7 @@ from judging.detectors import Pairs
 from judging.witnesses import held_out_agreement, load, test_batch, witnesses
 
 from mmvtr.evaluation.soft_positive import breakeven, flagged_below
-from mmvtr.functional.relevance import auc
+from mmvtr.functional.metrics.relevance import auc
 from mmvtr.models.supervisions.relative_scores import relative_eta
 from mmvtr.storage import write_atomically
 

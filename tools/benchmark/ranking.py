@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.evaluation import RetrievalMetric
-from mmvtr.functional.ranks import caption_max, ranks
+from mmvtr.functional.metrics.ranks import caption_max, ranks
 from mmvtr.structures import Relation
 
 

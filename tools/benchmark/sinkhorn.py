@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from mmvtr.functional.sinkhorn import sinkhorn
-from mmvtr.functional.tiles import Tiles, inner_products
+from mmvtr.functional.similarities.tiles import Tiles, inner_products
+from mmvtr.functional.transforms.sinkhorn import sinkhorn
 
 
 def parse_args() -> argparse.Namespace:

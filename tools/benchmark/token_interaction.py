@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mmvtr.functional.token_interaction import paired_token_scores, token_scores
+from mmvtr.functional.similarities.token_interaction import paired_token_scores, token_scores
 
 WORDS, FRAMES, DIM = 32, 12, 512
 

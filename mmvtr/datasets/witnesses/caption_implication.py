@@ -18,7 +18,7 @@ from mmvtr.datasets.witnesses.caption_bags import (
     largest_directions,
     read_captions,
 )
-from mmvtr.functional.tiles import Tiles
+from mmvtr.functional.similarities.tiles import Tiles
 from mmvtr.registry import TASK_UTILS
 
 

@@ -8,7 +8,7 @@ from typing import Callable
 import torch
 from torch import Tensor, nn
 
-from mmvtr.functional.proposals import clip_pooling
+from mmvtr.functional.similarities.proposals import clip_pooling
 from mmvtr.models.encoders.prvr import PRVREncoder
 from mmvtr.models.layers.pooling import masked, mean_of_units, unit
 from mmvtr.models.layers.prvr import GaussianBlock, LearntPooling, SelfAttention, TokenEncoder
@@ -20,7 +20,7 @@ class ClipFrameEncoder(PRVREncoder):
     """Levels ``'clip'`` and ``'frame'``; a text has one vector for both.
 
     The clips are means of a video's frame features, of unit length again, see
-    :func:`~mmvtr.functional.proposals.clip_pooling`; a video has K of them whatever its length.
+    :func:`.clip_pooling`; a video has K of them whatever its length.
 
     Args:
         frames, text, dim, heads, dropout, max_words: see :class:`~.prvr.PRVREncoder`.

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from mmvtr.functional.precision import at_least_float32
-from mmvtr.functional.token_interaction import token_weights
+from mmvtr.functional.similarities.token_interaction import token_weights
 
 #: Width of a Gaussian window that is flat.
 FLAT = math.inf

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from mmvtr.functional.distillation import smooth_l1
+from mmvtr.functional.losses.distillation import smooth_l1
 from mmvtr.models.losses.matrix import MatrixLoss
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS

@@ -11,9 +11,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mmvtr.functional.gaussian import check_num_samples, geometric_sigma, kl_to_unit, sample
-from mmvtr.functional.multi_instance import multi_instance
-from mmvtr.functional.soft_contrast import soft_contrast
+from mmvtr.functional.losses.multi_instance import multi_instance
+from mmvtr.functional.losses.soft_contrast import soft_contrast
+from mmvtr.functional.uncertainty.gaussian import (
+    check_num_samples,
+    geometric_sigma,
+    kl_to_unit,
+    sample,
+)
 from mmvtr.models.target import LocalBatch, Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
@@ -169,7 +174,7 @@ class SoftContrast(SampledObjective):
 
     Args:
         slope, bias: of the match probability, see
-            :func:`mmvtr.functional.soft_contrast.match_log_probability`; initial values where
+            :func:`.match_log_probability`; initial values where
             they are learnt.  Default UATVR's copy of PCME (a = b = 5); PCME on COCO: 30.
         learnable: train them, as PCME does; the slope stays positive.
         reduction: ``'mean'`` over pairs, or ``'sum'`` (official).

@@ -7,9 +7,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from mmvtr.functional.frame_distillation import frame_divergence
+from mmvtr.functional.losses.frame_distillation import frame_divergence
+from mmvtr.functional.losses.schedules import check_fall, epoch_at, falling
 from mmvtr.functional.precision import at_least_float32
-from mmvtr.functional.schedules import check_fall, epoch_at, falling
 from mmvtr.models.target import LocalBatch, Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels, pad_tokens
@@ -24,7 +24,7 @@ class FrameDistillation(nn.Module):
     over the frames of the text's own video; of several, the mean over them.  The teacher's vectors
     are those of a :class:`~mmvtr.models.supervisions.teachers.frames.StoredFrameTeacher`.  The
     official code sums over the texts of a batch, so that the weight grows with it.  The weight
-    falls from epoch to epoch, see :func:`mmvtr.functional.schedules.falling`.
+    falls from epoch to epoch, see :func:`mmvtr.functional.losses.schedules.falling`.
 
     Args:
         level: the branch that is taught.

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from mmvtr.dist import gather_rows
-from mmvtr.functional.contrastive import Sums, contrastive_sums, loss_of_sums
+from mmvtr.functional.losses.contrastive import Sums, contrastive_sums, loss_of_sums
 from mmvtr.functional.precision import at_least_float32
-from mmvtr.functional.sinkhorn import Biases, sinkhorn, sinkhorn_by_rows
+from mmvtr.functional.transforms.sinkhorn import Biases, sinkhorn, sinkhorn_by_rows
 from mmvtr.models.pairs import Pairs
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
@@ -83,7 +83,7 @@ class ContrastiveLoss(MatrixLoss):
     2 lambda_nce (.02 to .05 in its lineage, on raw inner products with temperature 1).
 
     Args:
-        form, direction: see :func:`mmvtr.functional.contrastive.contrastive`.
+        form, direction: see :func:`mmvtr.functional.losses.contrastive.contrastive`.
         weighted: the direction in which the target's weights count, ``'both'``, ``'t2v'`` or
             ``'v2t'``; in the other one all negatives weigh 1.  Its ``counts`` are of texts, and
             count in t2v whatever this says.
@@ -110,7 +110,7 @@ class ContrastiveLoss(MatrixLoss):
         return sum(values) / len(values)
 
     def sums(self, scores: Tensor, target: Target, temperature: Tensor | float) -> dict[str, Sums]:
-        """What :func:`~mmvtr.functional.contrastive.contrastive` reads, by direction, [T, V]."""
+        """What :func:`.contrastive` reads, by direction, [T, V]."""
         target, sums = self.seen(target), {}
         for direction in ('t2v', 'v2t') if self.direction == 'both' else (self.direction,):
             sums.update(

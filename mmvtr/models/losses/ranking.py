@@ -7,8 +7,8 @@ from typing import Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.ranking import ranking
-from mmvtr.functional.ranking_terms import Choice, check_choice
+from mmvtr.functional.losses.ranking import ranking
+from mmvtr.functional.losses.ranking_terms import Choice, check_choice
 from mmvtr.models.losses.matrix import MatrixLoss
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
@@ -34,7 +34,7 @@ class RankingLoss(MatrixLoss):
             (of 100 epochs GMMFormer: 30 on TVR, 20 on ActivityNet, never on Charades-STA; MS-SL:
             20 on all).
         weight_on, negatives, positive, average, direction: see
-            :func:`mmvtr.functional.ranking.ranking`.
+            :func:`mmvtr.functional.losses.ranking.ranking`.
 
     Attributes:
         progress: share of the training done; ProgressHook sets it, 1 without the hook.

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mmvtr.functional.ranking_terms import Choice, Part, of_parts, parts_of, row_terms
+from mmvtr.functional.losses.ranking_terms import Choice, Part, of_parts, parts_of, row_terms
 from mmvtr.models.losses.matrix import ContrastiveLoss, MatrixLoss
 from mmvtr.models.target import Target, check_threshold, from_classes
 from mmvtr.registry import MODELS

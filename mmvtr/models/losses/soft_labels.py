@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from mmvtr.functional.schedules import check_fall, epoch_at, falling
-from mmvtr.functional.soft_labels import soft_label_contrastive
+from mmvtr.functional.losses.schedules import check_fall, epoch_at, falling
+from mmvtr.functional.losses.soft_labels import soft_label_contrastive
 from mmvtr.models.losses.matrix import MatrixLoss
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
@@ -20,10 +20,10 @@ ROWS = ('drawn', 'first')
 class SoftLabelContrastiveLoss(MatrixLoss):
     """A share alpha of the anchors has 0/1 labels, the others beta I + (1 - beta) softmax(R).
 
-    See :func:`mmvtr.functional.soft_labels.soft_label_contrastive`, which adds both directions.
+    See :func:`.soft_label_contrastive`, which adds both directions.
     In DL-DKD++ R is the teacher's for the branch that inherits, and the branch's own scores,
     not detached, for the one that explores.  alpha and beta fall from epoch to epoch, see
-    :func:`mmvtr.functional.schedules.falling`.
+    :func:`mmvtr.functional.losses.schedules.falling`.
 
     Args:
         follows: ``'teacher'``: the target's (StoredFrameTeacher), or ``'self'``.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from mmvtr.functional.token_contrast import token_contrast
+from mmvtr.functional.losses.token_contrast import token_contrast
 from mmvtr.models.target import LocalBatch, Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels
@@ -14,7 +14,7 @@ from mmvtr.structures import Levels
 class TokenContrast(nn.Module):
     """Words of interest against the videos of the joint batch (TACo, Yang et al., ICCV 2021).
 
-    See :func:`~mmvtr.functional.token_contrast.token_contrast`: texts to videos alone, the mean
+    See :func:`.token_contrast`: texts to videos alone, the mean
     over texts of what the paper sums.  Reads level ``'global'`` and the weights of level
     ``'interest'``; a supervision's weights push the negatives.
 

@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mmvtr.functional.best_frames import best_frames, paired_best_frames
 from mmvtr.functional.precision import at_least_float32
-from mmvtr.functional.token_interaction import sentence_frame_scores
+from mmvtr.functional.similarities.best_frames import best_frames, paired_best_frames
+from mmvtr.functional.similarities.token_interaction import sentence_frame_scores
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from mmvtr.functional.best_frames import best_frames
+from mmvtr.functional.similarities.best_frames import best_frames
 from mmvtr.models.layers.pooling import mean_of_units
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from mmvtr.functional.precision import at_least_float32
-from mmvtr.functional.token_interaction import below_shortlist, token_scores
+from mmvtr.functional.similarities.token_interaction import below_shortlist, token_scores
 from mmvtr.models.layers.cross_encoder import CrossEncoder
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
@@ -39,7 +39,7 @@ class CascadeSimilarity(nn.Module):
         shortlist: k of a two-stage search, from texts to videos and for evaluation only: the fusion
             reads each text's k best videos of the first stage and ranks them by all three scores,
             the others follow below in the order of the first stage
-            (:func:`~mmvtr.functional.token_interaction.below_shortlist`).  Read its rows only.
+            (:func:`.below_shortlist`).  Read its rows only.
             None: all pairs are fused, as TACo is tested.
         pairs: that are fused at a time; in training their activations are made again in the
             backward pass.

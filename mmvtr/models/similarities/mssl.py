@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from mmvtr.functional.precision import at_least_float32
-from mmvtr.functional.proposals import proposal_pooling, proposal_windows
+from mmvtr.functional.similarities.proposals import proposal_pooling, proposal_windows
 from mmvtr.models.layers.pooling import check_mask
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels, pad_tokens

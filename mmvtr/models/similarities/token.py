@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmvtr.functional.precision import at_least_float32
-from mmvtr.functional.token_interaction import (
+from mmvtr.functional.similarities.token_interaction import (
     SIDES,
     below_shortlist,
     paired_token_scores,
@@ -17,7 +17,7 @@ from mmvtr.functional.token_interaction import (
     token_scores,
     token_weights,
 )
-from mmvtr.functional.token_matches import Partners, token_matches
+from mmvtr.functional.similarities.token_matches import Partners, token_matches
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
 
@@ -33,7 +33,7 @@ class TokenSimilarity(nn.Module):
     Args:
         level: whose ``tokens`` and ``mask`` it reads.
         mode: ``'both'``, ``'words'`` (each word's best frame), ``'frames'`` (each frame's best
-            word), see :func:`~mmvtr.functional.token_interaction.token_scores`; ``'sentence'``:
+            word), see :func:`.token_scores`; ``'sentence'``:
             the level's vector against frames, softmax pooled (X-CLIP).
         weights: None (means), or weights learnt by Linear-ReLU-Linear and a softmax over valid
             tokens: ``'drl'`` from the tokens as they are, ``'uatvr'`` from unit tokens.
@@ -121,7 +121,7 @@ class TokenSimilarity(nn.Module):
     def matches(self, texts: Levels, videos: Levels) -> dict[str, Partners]:
         """What carries the scores of a few texts and videos, word by word and frame by frame.
 
-        See :func:`~mmvtr.functional.token_matches.token_matches`.
+        See :func:`~mmvtr.functional.similarities.token_matches.token_matches`.
 
         Raises:
             ValueError: mode ``'sentence'``, whose words are not matched; see :meth:`forward`.

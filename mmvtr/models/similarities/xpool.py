@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from mmvtr.functional.precision import at_least_float32
-from mmvtr.functional.token_interaction import below_shortlist
+from mmvtr.functional.similarities.token_interaction import below_shortlist
 from mmvtr.models.layers.pooling import check_mask
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels

@@ -8,7 +8,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mmvtr.functional.ambiguity import (
+from mmvtr.functional.losses.contrastive import contrastive
+from mmvtr.functional.losses.ranking import ranking
+from mmvtr.functional.losses.text_frame import text_frame
+from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.similarities.best_frames import best_frames, paired_best_frames
+from mmvtr.functional.uncertainty.ambiguity import (
     Moments,
     ambiguous_set,
     apply_strategy,
@@ -16,12 +21,7 @@ from mmvtr.functional.ambiguity import (
     own_positive,
     pair_uncertainty,
 )
-from mmvtr.functional.best_frames import best_frames, paired_best_frames
-from mmvtr.functional.contrastive import contrastive
-from mmvtr.functional.dataset_uncertainty import PairMoments, UnitMean, mean_cosines
-from mmvtr.functional.precision import at_least_float32
-from mmvtr.functional.ranking import ranking
-from mmvtr.functional.text_frame import text_frame
+from mmvtr.functional.uncertainty.dataset_uncertainty import PairMoments, UnitMean, mean_cosines
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mmvtr.functional.adaptive_margin import Standard, margins_by, standard_of_products
+from mmvtr.functional.losses.adaptive_margin import Standard, margins_by, standard_of_products
 from mmvtr.functional.precision import at_least_float32
 from mmvtr.models.pairs import Pairs
 from mmvtr.models.supervisions.ramp import checked_ramp, ramp_at

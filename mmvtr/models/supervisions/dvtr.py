@@ -12,9 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mmvtr.functional import gaussian
-from mmvtr.functional.pairwise import bernoulli_sum
+from mmvtr.functional.losses.pairwise import bernoulli_sum
 from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.uncertainty import gaussian
 from mmvtr.models.blocks import BlockSupervision
 from mmvtr.models.pairs import Pairs, of_pairs
 from mmvtr.models.supervisions.ramp import checked_ramp, ramp_at

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from mmvtr.functional.gaussian import geometric_sigma
+from mmvtr.functional.uncertainty.gaussian import geometric_sigma
 from mmvtr.models.supervisions.ramp import checked_ramp, ramp_at, spare, spared
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS

@@ -13,7 +13,7 @@ from mmvtr.datasets import VideoTextDataset, collate_retrieval
 from mmvtr.engine.evaluation import Encoded, Evaluation
 from mmvtr.engine.query_queue import QueryQueueHook
 from mmvtr.engine.score_transforms import SinkhornHook
-from mmvtr.functional.score_transforms import sinkhorn_scores
+from mmvtr.functional.transforms.score_transforms import sinkhorn_scores
 from mmvtr.models import MMTEncoder
 from mmvtr.models.data_preprocessor import pad
 from mmvtr.models.layers.experts import LOG_FLOOR

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from mmvtr.functional.ambiguity import apply_strategy
+from mmvtr.functional.uncertainty.ambiguity import apply_strategy
 from mmvtr.models.losses.matrix import ContrastiveLoss
 from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.target import Target

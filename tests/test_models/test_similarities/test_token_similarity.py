@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from mmvtr.functional.token_interaction import token_weights
+from mmvtr.functional.similarities.token_interaction import token_weights
 from mmvtr.models import TokenSimilarity
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from mmvtr.functional.ranking import ranking
+from mmvtr.functional.losses.ranking import ranking
 from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.similarities.cosine import CosineSimilarity

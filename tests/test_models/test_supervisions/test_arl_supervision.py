@@ -10,8 +10,8 @@ from torch.nn.functional import normalize
 from torch.nn.parallel import DistributedDataParallel
 
 import children  # noqa: F401 - the server that forks the two processes has imported all
-from mmvtr.functional.contrastive import contrastive
-from mmvtr.functional.ranking import ranking
+from mmvtr.functional.losses.contrastive import contrastive
+from mmvtr.functional.losses.ranking import ranking
 from mmvtr.models.losses.matrix import ContrastiveLoss
 from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.retriever import VideoTextRetriever, own_match

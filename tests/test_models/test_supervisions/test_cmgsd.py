@@ -9,12 +9,12 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import children  # noqa: F401 - the server that forks the processes has imported all
-from mmvtr.functional.adaptive_margin import (
+from mmvtr.functional.losses.adaptive_margin import (
     adaptive_margin,
     dissimilarities,
     text_dissimilarities,
 )
-from mmvtr.functional.ranking import ranking
+from mmvtr.functional.losses.ranking import ranking
 from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.losses.several_hinges import SeveralHingesLoss
 from mmvtr.models.retriever import VideoTextRetriever

@@ -9,7 +9,7 @@ from mmengine.optim import build_optim_wrapper
 from torch import nn
 
 from children import ROOT
-from mmvtr.functional.pairwise import bernoulli
+from mmvtr.functional.losses.pairwise import bernoulli
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS, PARAM_SCHEDULERS
 from mmvtr.structures import Embedding

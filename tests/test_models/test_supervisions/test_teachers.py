@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import children  # noqa: F401 - the server that forks the processes has imported all
-from mmvtr.functional.ranking import ranking
+from mmvtr.functional.losses.ranking import ranking
 from mmvtr.models.losses.distillation import DistillationLoss
 from mmvtr.models.losses.matrix import ContrastiveLoss, MatrixLoss
 from mmvtr.models.retriever import VideoTextRetriever

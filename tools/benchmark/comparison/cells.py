@@ -32,8 +32,8 @@ from comparison.records import key_of, packed, put_record, read_records
 from mmvtr.datasets.planted_corpus.knobs import Knobs
 from mmvtr.engine.evaluation import Encoded
 from mmvtr.engine.evaluation_loop import relation_of
-from mmvtr.functional.ranks import caption_max, rank_counts
-from mmvtr.functional.relevance import precision_at_1
+from mmvtr.functional.metrics.ranks import caption_max, rank_counts
+from mmvtr.functional.metrics.relevance import precision_at_1
 from mmvtr.registry import DATASETS, METRICS, bare_name, without_scopes
 from mmvtr.structures import Directed, Relation
 from mmvtr.utils import load_config

@@ -14,7 +14,7 @@ from mmengine.config import Config
 from mmengine.hub import get_config
 from torch import Tensor, nn
 
-from mmvtr.functional.distillation import mean_products
+from mmvtr.functional.losses.distillation import mean_products
 from mmvtr.models.similarities.cosine import token_levels
 from mmvtr.models.supervisions.teachers.stored_vectors import PREFIX, stored_levels
 from mmvtr.models.target import Target

@@ -8,7 +8,7 @@ from typing import Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.contrastive import LOG_ZERO
+from mmvtr.functional.losses.contrastive import LOG_ZERO
 from mmvtr.functional.precision import at_least_float32
 
 __all__ = ['item_draws', 'soft_label_contrastive']
@@ -33,7 +33,7 @@ def soft_label_contrastive(
         loss = alpha (mean over hard texts + mean over hard videos)
                + (1 - alpha) (mean over soft texts + mean over soft videos)
 
-    A hard anchor has the pooled InfoNCE term of :func:`~mmvtr.functional.contrastive.contrastive`.
+    A hard anchor has the pooled InfoNCE term of :func:`.contrastive`.
     With targets beta I + (1 - beta) softmax(reference) =: q, the softmax over the entries of the
     anchor, a soft text has cross-entropy and a soft video its targets inside the logarithm::
 

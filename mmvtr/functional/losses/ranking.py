@@ -12,7 +12,13 @@ from typing import Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.ranking_terms import Choice, check_choice, of_parts, parts_of, row_terms
+from mmvtr.functional.losses.ranking_terms import (
+    Choice,
+    check_choice,
+    of_parts,
+    parts_of,
+    row_terms,
+)
 
 __all__ = ['ranking']
 

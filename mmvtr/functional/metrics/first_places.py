@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.functional.precision import at_least_float32
-from mmvtr.functional.tiles import Tiles, as_tiles, refuse_non_finite
+from mmvtr.functional.similarities.tiles import Tiles, as_tiles, refuse_non_finite
 
 __all__ = ['expected_truth', 'first_places', 'sure_first']
 

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mmvtr.functional.contrastive import contrastive
+from mmvtr.functional.losses.contrastive import contrastive
 from mmvtr.functional.precision import at_least_float32
 
 __all__ = ['multi_instance', 'over_samples', 'sample_scores']
@@ -39,13 +39,13 @@ def multi_instance(
         normalise: compare cosines.  Samples of a Gaussian around a unit vector are no unit
             vectors, and Eq. 11 with their inner products rewards long samples.
         weights: float [T, V] or None, of the negatives.
-        form, direction: see :func:`mmvtr.functional.contrastive.contrastive`.
+        form, direction: see :func:`mmvtr.functional.losses.contrastive.contrastive`.
 
     Returns:
         0-dim tensor.
 
     Raises:
-        ValueError: from :func:`~mmvtr.functional.contrastive.contrastive`.
+        ValueError: from :func:`~mmvtr.functional.losses.contrastive.contrastive`.
 
     Example:
         One sample an item, each along its own axis: log(1 + 1 / e^2). ::

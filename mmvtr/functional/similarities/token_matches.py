@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.functional.precision import at_least_float32
-from mmvtr.functional.token_interaction import SIDES
+from mmvtr.functional.similarities.token_interaction import SIDES
 
 __all__ = ['Partners', 'token_matches']
 
@@ -52,7 +52,7 @@ def token_matches(
 
     Args:
         words, word_mask, frames, frame_mask, side, word_weights, frame_weights, official_mask: see
-            :func:`~mmvtr.functional.token_interaction.token_scores`.
+            :func:`~mmvtr.functional.similarities.token_interaction.token_scores`.
 
     Returns:
         ``'words'`` with L words and ``'frames'`` with F frames as tokens, or the one of them that

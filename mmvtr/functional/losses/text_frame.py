@@ -71,7 +71,7 @@ def text_frame(
         scores: float [P, F], of a text with the frames of its video.
         mask: bool [P, F], the valid frames.
         videos: int64 [P], the video of each pair: pairs of one video share its frames.
-        ambiguous: bool [P, F] or None, A^f (:func:`mmvtr.functional.ambiguity.ambiguous_set`).
+        ambiguous: bool [P, F] or None, A^f (:func:`.ambiguous_set`).
 
     Returns:
         Matrices [P, F] and [M, C], with C the frames that are some text's best and M the most texts

@@ -1,4 +1,4 @@
-"""The terms that :mod:`mmvtr.functional.ranking` is made of, of a whole matrix or of some rows."""
+"""The terms that :mod:`.ranking` is made of, of a whole matrix or of some rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.functional.precision import at_least_float32
-from mmvtr.functional.selection import highest
+from mmvtr.functional.similarities.selection import highest
 
 
 class Choice(NamedTuple):
@@ -16,7 +16,7 @@ class Choice(NamedTuple):
 
     Attributes:
         weight_on, negatives, pool, positive, average, generator: see
-            :func:`~mmvtr.functional.ranking.ranking`.
+            :func:`~mmvtr.functional.losses.ranking.ranking`.
     """
 
     weight_on: str = 'hinge'
@@ -95,7 +95,7 @@ def parts_of(
 
     Args:
         scores, positives, margin, weights, ambiguous, ambiguous_margin: float or bool [T, V], see
-            :func:`~mmvtr.functional.ranking.ranking`.
+            :func:`~mmvtr.functional.losses.ranking.ranking`.
 
     Returns:
         One part, or two where ambiguous entries have terms of their own.
@@ -175,7 +175,7 @@ def row_terms(part: Part, choice: Choice) -> tuple[Tensor, Tensor]:
     chosen = ~own & (w != 0)
     if choice.negatives != 'all':
         chosen = _choose_one(s, chosen, anchor, choice)
-    terms = inside(s, m, w, anchor[:, None], choice.weight_on).clamp_min(0)
+    terms = _inside(s, m, w, anchor[:, None], choice.weight_on).clamp_min(0)
     if choice.weight_on == 'hinge':
         terms = w * terms
     terms = terms.masked_fill(~chosen, 0.0)
@@ -196,7 +196,7 @@ def hinge_row_terms(
     negatives: str,
     average: str,
 ) -> tuple[Tensor, Tensor]:
-    """As :func:`row_terms`, of :func:`~mmvtr.functional.several_hinges.several_hinges`.
+    """As :func:`row_terms`, of :func:`~mmvtr.functional.losses.several_hinges.several_hinges`.
 
     Args:
         scores, positives, weights: float and bool [T, V].
@@ -224,19 +224,8 @@ def hinge_row_terms(
     return terms.sum(), count if average == 'terms' else count.new_tensor(matches.numel())
 
 
-def inside(scores: Tensor, margin: Tensor, weights: Tensor, anchor: Tensor, on: str) -> Tensor:
-    """What is cut off at 0: ``m + s_n - s_p``, or ``m + w s_n - s_p`` (``on='score'``).
-
-    Args:
-        scores, margin, weights, anchor: float, of shapes [...] that broadcast.
-        on: see ``weight_on``.
-
-    Example:
-        ::
-
-            >>> inside(*torch.tensor([0.5, 0.2, 0.5, 0.4]), 'score')
-            tensor(0.0500)
-    """
+def _inside(scores: Tensor, margin: Tensor, weights: Tensor, anchor: Tensor, on: str) -> Tensor:
+    """What is cut off at 0: ``m + s_n - s_p``, or ``m + w s_n - s_p`` (``on='score'``)."""
     return margin + (scores if on == 'hinge' else weights * scores) - anchor
 
 

@@ -2,7 +2,7 @@
 
 What nobody judged can count as wrong (:func:`precision_at`), leave the list (:func:`condensed`) or
 be stepped over (:func:`bpref`).  All take scores [T, V] and a ``dim`` as
-:mod:`mmvtr.functional.ranks` does.  Ties get their expected value; :func:`untied` puts any other
+:mod:`.ranks` does.  Ties get their expected value; :func:`untied` puts any other
 rule in its place.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mmvtr.functional.tied_rankings import (
+from mmvtr.functional.metrics.tied_rankings import (
     expected_gains,
     group_sums,
     precision_by_place,

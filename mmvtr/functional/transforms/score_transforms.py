@@ -13,10 +13,10 @@ from typing import Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.first_places import first_places
+from mmvtr.functional.metrics.first_places import first_places
 from mmvtr.functional.precision import at_least_float32
-from mmvtr.functional.sinkhorn import column_biases, sinkhorn
-from mmvtr.functional.tiles import Tiles, as_tiles, refuse_empty, refuse_non_finite
+from mmvtr.functional.similarities.tiles import Tiles, as_tiles, refuse_empty, refuse_non_finite
+from mmvtr.functional.transforms.sinkhorn import column_biases, sinkhorn
 
 __all__ = [
     'activation_set',
@@ -46,7 +46,7 @@ def sinkhorn_scores(
         scores: float [Q, N] of the queries asked.
         bank: float [K, N] of the bank queries with the same N gallery items, or its tiles.
         temperature: NCL's gamma, which divides scores; positive.
-        iterations, tolerance: as :func:`mmvtr.functional.sinkhorn.sinkhorn`.
+        iterations, tolerance: as :func:`mmvtr.functional.transforms.sinkhorn.sinkhorn`.
         bank_marginals: float [K], the weight of each bank query, summing to one; default uniform.
 
     Returns:
@@ -54,7 +54,7 @@ def sinkhorn_scores(
 
     Raises:
         ValueError: a score that is not finite, a matrix that is all one value, an empty bank or
-            gallery, a bank of another gallery; as :func:`mmvtr.functional.sinkhorn.sinkhorn`.
+            gallery, a bank of another gallery; as :func:`.sinkhorn`.
 
     Example:
         Item 0 is near to all queries of the bank, so the second query gets the other one. ::
@@ -88,7 +88,7 @@ def unbalanced_sinkhorn(
 
     A sharp Sinkhorn forces every item to be found equally often, and so ranks right items low that
     other queries own.  Here an item that is found too often pays for it in proportion to the
-    logarithm of how much too often, and keeps the rest (:func:`mmvtr.functional.sinkhorn.sinkhorn`
+    logarithm of how much too often, and keeps the rest (:func:`.sinkhorn`
     has the equations).  On human judgments it gains as much paired recall and loses less of the
     right items that nobody annotated.
 

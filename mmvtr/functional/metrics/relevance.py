@@ -1,7 +1,7 @@
 """Metrics for queries with many or graded matches: AP, nDCG@K, precision@1, AUC.
 
 Ties get the expected value over all their orders, so a metric of a constant matrix *is* its chance
-level.  All take scores [T, V] and a ``dim`` as :mod:`mmvtr.functional.ranks` does, and give NaN to
+level.  All take scores [T, V] and a ``dim`` as :mod:`.ranks` does, and give NaN to
 queries without a match.
 """
 
@@ -10,8 +10,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mmvtr.functional.ranks import refuse_nan
-from mmvtr.functional.tied_rankings import (
+from mmvtr.functional.metrics.ranks import refuse_nan
+from mmvtr.functional.metrics.tied_rankings import (
     expected_gains,
     precision_at_hits,
     queries,

@@ -1,6 +1,6 @@
 """Rankings with ties: what a metric by place is in expectation, if ties fall at random.
 
-Metrics of :mod:`mmvtr.functional.relevance` and its neighbours are sums over the places of a sorted
+Metrics of :mod:`.relevance` and its neighbours are sums over the places of a sorted
 list; here is each sum once, with the expected value of a place in a group of tied candidates.
 """
 
@@ -11,7 +11,7 @@ from typing import Iterator, NamedTuple, Union
 import torch
 from torch import Tensor
 
-from mmvtr.functional.ranks import TILE, refuse_nan
+from mmvtr.functional.metrics.ranks import TILE, refuse_nan
 
 
 def queries(scores: Tensor, target: Tensor, dim: int) -> Iterator[tuple[Tensor, Tensor]]:

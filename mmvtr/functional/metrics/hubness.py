@@ -1,7 +1,7 @@
 """How unevenly a gallery is retrieved, and what that costs.
 
 Some items ("hubs") are near to queries of all kinds and push the right ones away; others are
-found by nobody.  ``dim`` is that of the gallery, as in :mod:`mmvtr.functional.ranks`: 1 = texts
+found by nobody.  ``dim`` is that of the gallery, as in :mod:`.ranks`: 1 = texts
 ask for videos, 0 = videos ask for texts.  Nothing here sees more than a few queries at a time.
 """
 
@@ -12,9 +12,9 @@ from typing import Iterator, NamedTuple, Sequence
 import torch
 from torch import Tensor
 
+from mmvtr.functional.metrics.ranks import TILE
 from mmvtr.functional.precision import at_least_float32
-from mmvtr.functional.ranks import TILE
-from mmvtr.functional.tiles import refuse_non_finite
+from mmvtr.functional.similarities.tiles import refuse_non_finite
 
 __all__ = [
     'ErrorRates',

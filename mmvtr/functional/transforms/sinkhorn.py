@@ -12,7 +12,7 @@ from typing import Callable, Iterable, NamedTuple, Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.tiles import Tiles, as_tiles, refuse_empty
+from mmvtr.functional.similarities.tiles import Tiles, as_tiles, refuse_empty
 
 __all__ = ['Biases', 'column_biases', 'sinkhorn', 'sinkhorn_by_rows']
 

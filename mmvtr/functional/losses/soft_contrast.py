@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mmvtr.functional.gaussian import squared_distances
 from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.uncertainty.gaussian import squared_distances
 
 __all__ = ['log_mean_sigmoid', 'match_log_probability', 'soft_contrast']
 

@@ -7,8 +7,8 @@ from typing import Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.contrastive import contrastive
-from mmvtr.functional.token_interaction import token_scores
+from mmvtr.functional.losses.contrastive import contrastive
+from mmvtr.functional.similarities.token_interaction import token_scores
 
 __all__ = ['hard_negatives', 'token_contrast']
 

@@ -7,8 +7,8 @@ from typing import Optional, Sequence
 import torch
 from torch import Tensor
 
+from mmvtr.functional.losses.ranking_terms import hinge_row_terms
 from mmvtr.functional.precision import at_least_float32
-from mmvtr.functional.ranking_terms import hinge_row_terms
 
 __all__ = ['several_hinges']
 

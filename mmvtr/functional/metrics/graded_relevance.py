@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, Union
 import torch
 from torch import Tensor
 
-from mmvtr.functional.tied_rankings import (
+from mmvtr.functional.metrics.tied_rankings import (
     expected_gains,
     precision_at_hits,
     queries,

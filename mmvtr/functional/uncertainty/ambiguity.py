@@ -2,7 +2,7 @@
 
 Pair uncertainty (Eq. 5), thresholds, the sets of Eq. 6-7, and what a loss makes of them (Tab. 6).
 Columns are videos, or the frames of the text's own video (text-frame level): the same functions
-serve both.  The dataset-level part (Eq. 4) is in :mod:`mmvtr.functional.dataset_uncertainty`.
+serve both.  The dataset-level part (Eq. 4) is in :mod:`.dataset_uncertainty`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.selection import highest
+from mmvtr.functional.similarities.selection import highest
 
 __all__ = [
     'Moments',
@@ -36,7 +36,7 @@ def pair_uncertainty(texts: Tensor, frames: Tensor, best: Tensor) -> Tensor:
     Args:
         texts: float [T], U^q.
         frames: float [V, F], U^v.
-        best: int64 [T, V], the matched frame (:func:`mmvtr.functional.best_frames.best_frames`).
+        best: int64 [T, V], the matched frame (:func:`.best_frames`).
 
     Returns:
         float [T, V].

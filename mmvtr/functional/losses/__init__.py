@@ -1,0 +1,1 @@
+"""Losses of score matrices, and what they are made of."""

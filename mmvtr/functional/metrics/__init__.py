@@ -1,0 +1,1 @@
+"""Ranks, metrics, relevance and biases of a retrieval."""

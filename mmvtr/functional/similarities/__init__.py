@@ -1,0 +1,1 @@
+"""From embeddings and tokens to scores, at once or tile by tile; the best of them."""

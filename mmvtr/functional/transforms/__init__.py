@@ -1,0 +1,1 @@
+"""What becomes of score matrices at test time."""

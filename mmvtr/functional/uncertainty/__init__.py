@@ -1,0 +1,1 @@
+"""Gaussians, and how unsure an item or a pair is."""
