@@ -99,8 +99,30 @@ def name_projects(app: Any, name: str, source: list[str]) -> None:
     source[0] = link.sub(r'\1 (`\2`)', source[0])
 
 
+def modules_of(room: str) -> list[str]:
+    """What a page of the reference holds: ``mmvtr.<room>`` and all modules in it, sorted."""
+    base = Path(__file__).parents[1]
+    place = base / 'mmvtr' / room
+    files = place.rglob('*.py') if place.is_dir() else [place.with_suffix('.py')]
+    names = [file.relative_to(base).with_suffix('').parts for file in files]
+    return sorted('.'.join(x) for x in names if x[-1] not in ('__init__', '__main__'))
+
+
+def set_reference(app: Any, name: str, source: list[str]) -> None:
+    """A page of the reference is named as its room: all modules that it does not list follow."""
+    room = name.removeprefix('api/')
+    if name == room or room in ('index', 'users'):
+        return
+    for module in modules_of(room):
+        if f'automodule:: {module}\n' not in source[0]:
+            title = module.removeprefix('mmvtr.')
+            directive = f'.. automodule:: {module}\n   :members:'
+            source[0] += f'\n## {title}\n\n```{{eval-rst}}\n{directive}\n```\n'
+
+
 def setup(app: Any) -> None:
     """Sphinx calls it."""
+    app.connect('source-read', set_reference)
     app.add_html_math_renderer('mathml', (set_inline, None), (set_display, None))
     app.connect('source-read', name_projects)
     app.connect('autodoc-process-docstring', set_equations, priority=50)

@@ -10,6 +10,15 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Optional, Sequence
 
+#: Rooms of :mod:`mmvtr.functional`, and modules that have lain outside of them.  One that is named
+#: as its function is none of these: at its old place is the function.
+_ROOMS = {
+    'losses': 'distillation frame_distillation pairwise ranking_terms schedules soft_labels',
+    'metrics': 'graded_relevance hubness judged length_bias relevance tied_rankings',
+    'similarities': 'proposals selection tiles token_interaction',
+    'transforms': 'score_transforms',
+    'uncertainty': 'ambiguity gaussian',
+}
 #: Module or package -> where it is now.
 MODULES: dict[str, str] = {
     'mmvtr.datasets.witnesses.summed_witnesses': 'mmvtr.datasets.caption_similarity.summed',
@@ -34,6 +43,13 @@ MODULES: dict[str, str] = {
     'mmvtr.onnx_export': 'mmvtr.gallery.onnx_export',
     'mmvtr.serving': 'mmvtr.gallery.serving',
     'mmvtr.store': 'mmvtr.gallery.store',
+    'mmvtr.models.strips': 'mmvtr.models.pairs',
+    'mmvtr.models.sweep': 'mmvtr.models.blocks',
+    **{
+        f'mmvtr.functional.{name}': f'mmvtr.functional.{room}.{name}'
+        for room, names in _ROOMS.items()
+        for name in names.split()
+    },
 }
 #: Function or class of :mod:`mmvtr.functional` -> its name now.
 FUNCTIONS: dict[str, str] = {}

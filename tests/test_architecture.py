@@ -62,8 +62,14 @@ def module_of(module: str, name: str) -> str:
 @cache
 def collected(package: str) -> dict[str, str]:
     """name -> module of what an ``__init__`` collects."""
-    found = imports(FILES[package].read_text(), unrun=True)
-    return {name: module_of(module, name) for module, name in found}
+    homes = {}
+    for module, name in imports(FILES[package].read_text(), unrun=True):
+        offered = [name]
+        if name == '*':
+            listed = re.search(r'^__all__ = (\[.*?\])', FILES[module].read_text(), re.S | re.M)
+            offered = ast.literal_eval(listed[1])
+        homes.update((one, module_of(module, one)) for one in offered)
+    return homes
 
 
 @cache
@@ -118,7 +124,7 @@ def f():
         ('mmvtr.structures', 'Levels'),
     ]
     assert module_of('mmvtr.models', 'Target') == 'mmvtr.models.target'
-    assert module_of('mmvtr.functional', 'RankCounts') == 'mmvtr.functional.ranks'
+    assert module_of('mmvtr.functional', 'RankCounts') == 'mmvtr.functional.metrics.ranks'
     assert len(graph()) > 100 and sum(1 for _ in edges()) > 300
 
 

@@ -11,7 +11,7 @@ import pytest
 import mmvtr
 
 PACKAGE = Path(mmvtr.__file__).parent
-FUNCTIONAL = sorted((PACKAGE / 'functional').glob('*.py'))
+FUNCTIONAL = sorted((PACKAGE / 'functional').rglob('*.py'))
 
 
 def modules_after(statement: str) -> set[str]:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from mmvtr.functional.losses.pairwise import *
     from mmvtr.functional.losses.ranking import *
     from mmvtr.functional.losses.schedules import *
-    from mmvtr.functional.losses.selection import *
     from mmvtr.functional.losses.several_hinges import *
     from mmvtr.functional.losses.soft_contrast import *
     from mmvtr.functional.losses.soft_labels import *
@@ -42,11 +41,12 @@ if TYPE_CHECKING:
     from mmvtr.functional.metrics.risk_coverage import *
     from mmvtr.functional.similarities.best_frames import *
     from mmvtr.functional.similarities.proposals import *
+    from mmvtr.functional.similarities.selection import *
+    from mmvtr.functional.similarities.tiles import *
     from mmvtr.functional.similarities.token_interaction import *
     from mmvtr.functional.similarities.token_matches import *
     from mmvtr.functional.transforms.score_transforms import *
     from mmvtr.functional.transforms.sinkhorn import *
-    from mmvtr.functional.transforms.tiles import *
     from mmvtr.functional.uncertainty.ambiguity import *
     from mmvtr.functional.uncertainty.dataset_uncertainty import *
     from mmvtr.functional.uncertainty.gaussian import *

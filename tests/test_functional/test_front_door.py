@@ -3,8 +3,6 @@
 import ast
 import doctest
 import importlib
-import inspect
-import itertools
 import pickle
 import re
 import subprocess
@@ -17,21 +15,14 @@ import torch
 from mmvtr import functional
 
 PACKAGE = Path(functional.__file__).parent
-TREES = {path.stem: ast.parse(path.read_text()) for path in sorted(PACKAGE.glob('*.py'))}
-FRONT = TREES.pop('__init__')
-#: What functions share, with docstrings like theirs, is not for the door: no equation, no answer.
-MACHINERY = (
-    'log_sums',
-    'precision',
-    'ranking_strips',
-    'ranking_terms',
-    'strip_log_sums',
-    'tied_rankings',
-    'transform_table',
-)
-GUARD = re.compile('check_|refuse_|first_nan')
+FRONT = ast.parse((PACKAGE / '__init__.py').read_text())
+#: By ``room.module``, or ``module`` where it is in no room.
+TREES = {
+    '.'.join(path.relative_to(PACKAGE).with_suffix('').parts): ast.parse(path.read_text())
+    for path in sorted(PACKAGE.rglob('*.py'))
+    if path.name != '__init__.py'
+}
 SHAPE = re.compile(r'\[(\.\.\.|[A-Z])|(float|int|bool)\d* \[|0-dim')
-NAMESAKES = sorted(set(TREES) & set(functional.__all__))
 
 
 def public(module):
@@ -43,43 +34,64 @@ def public(module):
     ]
 
 
+def offered(module):
+    """Its ``__all__``."""
+    for node in TREES[module].body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == '__all__':
+            return ast.literal_eval(node.value)
+    return []
+
+
 def defined():
     """Sorted (name, module) of all that belongs to the door."""
-    return sorted(
-        (node.name, module)
-        for module in TREES
-        for node in public(module)
-        if module not in MACHINERY and not GUARD.match(node.name)
-    )
+    return sorted((name, module) for module in TREES for name in offered(module))
 
 
-def test_all_is_what_the_modules_define():
+def test_all_is_what_the_modules_offer():
     assert functional.__all__ == [name for name, _ in defined()]
     for name, module in defined():
         home = importlib.import_module(f'mmvtr.functional.{module}')
         assert getattr(functional, name) is getattr(home, name)
+        assert name in [node.name for node in public(module)]
+
+
+def test_what_a_module_does_not_offer_is_machinery():
+    """A check, or what others in here share."""
+    for module in TREES:
+        functions = [node.name for node in public(module) if isinstance(node, ast.FunctionDef)]
+        rest = set(functions) - set(offered(module))
+        used = [
+            name
+            for name in rest
+            if not re.match('check_|refuse_|first_nan', name)
+            and not any(re.search(rf'\b{name}\b', text) for text in INSIDE)
+        ]
+        assert not used, f'{module} offers no {used}, and nobody here reads it'
+
+
+INSIDE = [
+    text
+    for path in PACKAGE.parent.rglob('*.py')
+    for text in re.findall(
+        r'^from mmvtr\.functional\.[\w.]+ import (\([^)]*\)|.*)$', path.read_text(), re.M
+    )
+]
 
 
 def test_type_checkers_see_the_same():
     block = next(node for node in FRONT.body if isinstance(node, ast.If))
     assert ast.unparse(block.test) == 'TYPE_CHECKING'
-    seen = [(alias.name, node.module) for node in block.body for alias in node.names]
-    assert sorted(seen) == [(name, f'mmvtr.functional.{module}') for name, module in defined()]
+    assert all([alias.name for alias in node.names] == ['*'] for node in block.body)
+    seen = [node.module for node in block.body]
+    assert sorted(seen) == sorted(f'mmvtr.functional.{m}' for m in TREES if offered(m))
 
 
-def test_the_index_has_one_line_for_each_name():
-    lines = functional.__doc__.split('\n\n', 2)[2].splitlines()
-    names = [re.fullmatch(r'    (\w+) +\S.*', line).group(1) for line in lines if line[:1] == ' ']
-    assert sorted(names) == functional.__all__
-    assert [line for line in lines if line[:1] not in ('', ' ')] == [
-        'Losses:',
-        'Similarities:',
-        'Normalisation and test-time transforms:',
-        'Uncertainty:',
-        'Relevance and classes:',
-        'Ranks and metrics:',
-        'Hubness, modality gap and length bias:',
-    ]
+def test_the_index_has_each_name_in_its_room():
+    index = dict(re.findall(r'^(\w+): (.*)$', functional.__doc__, re.M))
+    for name, module in defined():
+        assert name in index[module.split('.')[0]].split(', ')
+    assert sum(len(line.split(', ')) for line in index.values()) == len(functional.__all__)
+    assert not {*index} & {*functional.__all__}
 
 
 def test_dir_and_a_wrong_name():
@@ -116,47 +128,25 @@ def test_a_name_loads_what_it_needs():
         'from mmvtr.functional import contrastive',
         'from mmvtr.functional import *; assert callable(ranks) and callable(csls)',
     )
-    assert not {'torch', 'numpy', 'mmengine', 'mmvtr.functional.contrastive'} & nothing
-    parts = ('contrastive', 'log_sums', 'precision')
-    modules = {f'mmvtr.functional.{name}' for name in parts}
+    assert not {'torch', 'numpy', 'mmengine', 'mmvtr.functional.losses'} & nothing
+    modules = {f'mmvtr.functional.{name}' for name in ('losses', 'losses.contrastive', 'precision')}
     assert {name for name in one - nothing if name.startswith('mmvtr')} == modules
     further = {name.split('.')[0] for name in all_of_it - torch_alone}
     assert further - set(sys.stdlib_module_names) <= {'mmvtr', 'torch'}
 
 
-IMPORTS = (
-    'from mmvtr.functional import {name} as found',
-    'from mmvtr.functional.{name} import {name} as found',
-    'import mmvtr.functional.{name}; found = mmvtr.functional.{name}',
-)
-
-
-def test_a_function_is_not_hidden_by_its_module():
-    """Six orders of imports; torch stays loaded over them, the package is loaded anew for each."""
-    code = ['import torch, types']
-    for order in itertools.permutations(IMPORTS):
-        code += ['for key in [k for k in sys.modules if k.split(".")[0] == "mmvtr"]:']
-        code += ['    del sys.modules[key]']
-        for name in NAMESAKES:
-            for statement in order:
-                code += [statement.format(name=name)]
-                code += ['assert isinstance(found, types.FunctionType), found']
-            code += [f'module = sys.modules["mmvtr.functional.{name}"]']
-            code += [f'assert isinstance(module, types.ModuleType) and module.{name} is found']
-            code += [f'import mmvtr.functional; assert mmvtr.functional.{name} is found']
-        # What is no function's namesake is a module, as ever.
-        code += ['from mmvtr.functional import gaussian, hubness as fn']
-        code += [
-            'assert fn.skewness and gaussian is sys.modules["mmvtr.functional.uncertainty.gaussian"]'
-        ]
-    fresh('\n'.join(code))
-
-
-def test_namesakes():
-    assert {'contrastive', 'ranking', 'ranks', 'sinkhorn', 'text_frame'} <= set(NAMESAKES)
-    for name in NAMESAKES:
-        assert getattr(functional, name).__module__ == f'mmvtr.functional.{name}'
-        assert inspect.ismodule(importlib.import_module(f'mmvtr.functional.{name}'))
+def test_old_places_of_modules():
+    code = """
+import warnings
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter('always')
+    from mmvtr.functional.gaussian import wasserstein2
+    from mmvtr.functional import hubness
+    import mmvtr.functional
+assert len(said) == 2 and 'functional.uncertainty.gaussian now' in str(said[0].message)
+assert mmvtr.functional.wasserstein2 is wasserstein2 and hubness.skewness
+"""
+    fresh(f'exec({code!r})')
 
 
 # -- docstrings ----------------------------------------------------------------------------------

@@ -175,7 +175,7 @@ def row_terms(part: Part, choice: Choice) -> tuple[Tensor, Tensor]:
     chosen = ~own & (w != 0)
     if choice.negatives != 'all':
         chosen = _choose_one(s, chosen, anchor, choice)
-    terms = inside(s, m, w, anchor[:, None], choice.weight_on).clamp_min(0)
+    terms = _inside(s, m, w, anchor[:, None], choice.weight_on).clamp_min(0)
     if choice.weight_on == 'hinge':
         terms = w * terms
     terms = terms.masked_fill(~chosen, 0.0)
@@ -224,19 +224,8 @@ def hinge_row_terms(
     return terms.sum(), count if average == 'terms' else count.new_tensor(matches.numel())
 
 
-def inside(scores: Tensor, margin: Tensor, weights: Tensor, anchor: Tensor, on: str) -> Tensor:
-    """What is cut off at 0: ``m + s_n - s_p``, or ``m + w s_n - s_p`` (``on='score'``).
-
-    Args:
-        scores, margin, weights, anchor: float, of shapes [...] that broadcast.
-        on: see ``weight_on``.
-
-    Example:
-        ::
-
-            >>> inside(*torch.tensor([0.5, 0.2, 0.5, 0.4]), 'score')
-            tensor(0.0500)
-    """
+def _inside(scores: Tensor, margin: Tensor, weights: Tensor, anchor: Tensor, on: str) -> Tensor:
+    """What is cut off at 0: ``m + s_n - s_p``, or ``m + w s_n - s_p`` (``on='score'``)."""
     return margin + (scores if on == 'hinge' else weights * scores) - anchor
 
 

@@ -8,6 +8,8 @@ from torch import Tensor
 
 from mmvtr.functional.metrics.hubness import retrieval_mass
 
+__all__ = ['ModalBiases', 'bias_gradient', 'modal_biases']
+
 
 class ModalBiases(NamedTuple):
     """What the mean of the other modality adds to all scores of an item (NCL Eq. 23).
