@@ -2,4 +2,4 @@
 
 from mmvtr.moved import MODULES as _MOVED  # noqa: F401 - modules of old names are found
 
-__version__ = '1.1.0'
+__version__ = '2.0.0'

@@ -17,8 +17,16 @@ from mmengine.config import Config
 from mmengine.registry import WEIGHT_INITIALIZERS, Registry
 
 from mmvtr.datasets.files import is_file_name
-from mmvtr.registry import DATASETS, FUNCTIONS, METRICS, MODELS, TASK_UTILS, TRANSFORMS
-from mmvtr.utils import forget_pretrained, register_all_modules
+from mmvtr.registry import (
+    DATASETS,
+    FUNCTIONS,
+    METRICS,
+    MODELS,
+    TASK_UTILS,
+    TRANSFORMS,
+    forget_pretrained,
+    register_all_modules,
+)
 
 #: Where files that a model needs beside its weights lie in its folder.
 FILES = 'files'

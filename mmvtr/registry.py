@@ -37,6 +37,7 @@ from mmengine.registry import VISBACKENDS as MMENGINE_VISBACKENDS
 from mmengine.registry import VISUALIZERS as MMENGINE_VISUALIZERS
 from mmengine.registry import DefaultScope
 from mmengine.registry import Registry as MMEngineRegistry
+from mmengine.registry import init_default_scope as set_default_scope
 
 import mmvtr.hub  # noqa: F401 - mmengine's readers of configs know `mmvtr::`
 from mmvtr.moved import COMPONENTS, name_now
@@ -139,8 +140,8 @@ _FIRST_NAMES = {new: old for old, new in COMPONENTS.items()}
 def without_scopes(value: Any) -> Any:
     """A config in which our names stand without our scope: what its fingerprint is made of.
 
-    With or without it a config is the same, and so it is whatever a component is called by now.  A ``collate_fn`` keeps it: mmengine looks that name up
-    in no scope, so it never could be without.
+    With or without it a config is the same, and so it is whatever a component is called by now.  A
+    ``collate_fn`` keeps it: mmengine looks that name up in no scope, so it never could be without.
 
     Args:
         value: a config as a dict, or a part of it.
@@ -186,6 +187,21 @@ OPTIM_WRAPPER_CONSTRUCTORS = Registry(
 MODEL_WRAPPERS = Registry('model wrapper', parent=MMENGINE_MODEL_WRAPPERS)
 VISUALIZERS = Registry('visualizer', parent=MMENGINE_VISUALIZERS)
 VISBACKENDS = Registry('vis backend', parent=MMENGINE_VISBACKENDS)
+
+
+def register_all_modules(init_default_scope: bool = True) -> None:
+    """Import everything that registers itself in mmvtr's registries.
+
+    A Runner needs no such call (the registries find their modules when they are first asked), nor
+    does ``MODELS.build(dict(type='mmvtr.X'))``.
+
+    Args:
+        init_default_scope: also make ``mmvtr`` the scope of names without one.
+    """
+    for room in ('datasets', 'engine', 'evaluation', 'models'):
+        import_module(f'mmvtr.{room}')
+    if init_default_scope:
+        set_default_scope(SCOPE)
 
 
 def forget_pretrained(cfg: Any) -> None:

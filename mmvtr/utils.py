@@ -7,31 +7,17 @@ import os
 import zlib
 from contextlib import suppress
 from functools import reduce
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Iterable, NamedTuple, Optional
 
-from mmengine import registry
 from mmengine.config import Config
 
 import mmvtr.hub  # noqa: F401 - mmengine's readers of configs know `mmvtr::`
-from mmvtr.registry import forget_pretrained  # noqa: F401 - users know it by this module
+from mmvtr.registry import (  # noqa: F401 - users know them by this module
+    forget_pretrained,
+    register_all_modules,
+)
 from mmvtr.values import Written, alternatives, is_known, like, part, read, takes_text
-
-
-def register_all_modules(init_default_scope: bool = True) -> None:
-    """Import everything that registers itself in mmvtr's registries.
-
-    A Runner needs no such call (the registries find their modules when they are first asked), nor
-    does ``MODELS.build(dict(type='mmvtr.X'))``.
-
-    Args:
-        init_default_scope: also make ``mmvtr`` the scope of names without one.
-    """
-    for room in ('datasets', 'engine', 'evaluation', 'models'):
-        import_module(f'mmvtr.{room}')
-    if init_default_scope:
-        registry.init_default_scope('mmvtr')
 
 
 class OnceFormatted(Config):

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from mmvtr.functional.metrics.hubness import *
     from mmvtr.functional.metrics.judged import *
     from mmvtr.functional.metrics.length_bias import *
+    from mmvtr.functional.metrics.modal_biases import *
     from mmvtr.functional.metrics.modality_gap import *
     from mmvtr.functional.metrics.ranks import *
     from mmvtr.functional.metrics.relevance import *
