@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import itertools
 import re
 import sys
@@ -16,6 +17,7 @@ from mmengine.config import Config
 
 from children import ROOT
 from mmvtr import registry
+from mmvtr.functional import contrastive, dataset_uncertainty, multi_instance, sinkhorn
 from mmvtr.models.blocks import whole_needed
 from mmvtr.utils import register_all_modules
 
@@ -126,6 +128,40 @@ def test_dotted_names(page):
     text = page.read_text()
     own = {f'mmvtr.{name}' for name in re.findall(r'^class (\w+)', text, flags=re.MULTILINE)}
     assert not [name for name in DOTTED.findall(text) if name not in own and not exists(name)]
+
+
+def numbers_in(cell: str) -> set[int]:
+    """'1, 2', '6-11, Fig. 4' -> the numbers of equations."""
+    found = set()
+    for part in cell.split(','):
+        ends = re.fullmatch(r'\s*(\d+)(?:-(\d+))?\s*', part)
+        if ends:
+            found |= set(range(int(ends[1]), int(ends[2] or ends[1]) + 1))
+    return found
+
+
+@pytest.mark.parametrize(
+    'page, number, function',
+    [
+        ('dvtr.md', 13, contrastive),
+        ('ncl.md', 10, sinkhorn),
+        ('arl.md', 4, dataset_uncertainty),
+        ('uatvr.md', 11, multi_instance),
+    ],
+)
+def test_an_equation_is_two_clicks_from_the_readme(page, number, function):
+    """README -> page of the paper -> file, in the row of the equation, and the function by name."""
+    assert f'](docs/{page})' in (ROOT / 'README.md').read_text()
+    rows = [
+        line.split('|')
+        for line in (ROOT / 'docs' / page).read_text().splitlines()
+        if line.startswith('|')
+    ]
+    (row,) = [row for row in rows if number in numbers_in(row[1]) and '](../mmvtr/' in row[-2]]
+    found = re.findall(r'\[`[\w/.]+: (\w+)`\]\((\S+)\)', row[-2])
+    name, link = next(pair for pair in found if pair[0] == function.__name__)
+    file = (ROOT / 'docs' / link).resolve()
+    assert file == Path(inspect.getfile(function)) and f'\ndef {name}(' in file.read_text()
 
 
 @each_page
