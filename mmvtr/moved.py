@@ -52,7 +52,11 @@ MODULES: dict[str, str] = {
     },
 }
 #: Function or class of :mod:`mmvtr.functional` -> its name now.
-FUNCTIONS: dict[str, str] = {}
+FUNCTIONS: dict[str, str] = {
+    'bernoulli': 'binary_cross_entropy',
+    'bernoulli_sum': 'binary_cross_entropy_sum',
+    'ranking': 'margin_ranking',
+}
 #: Registered component -> its name now.
 COMPONENTS: dict[str, str] = {
     'SeveralSupervisions': 'CombinedSupervision',

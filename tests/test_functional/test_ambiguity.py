@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from mmvtr.functional.losses.contrastive import contrastive
-from mmvtr.functional.losses.ranking import ranking
+from mmvtr.functional.losses.ranking import margin_ranking
 from mmvtr.functional.uncertainty.ambiguity import (
     Moments,
     ambiguous_set,
@@ -164,8 +164,8 @@ def test_ignored_pairs_get_no_gradient_and_positive_ones_are_pulled(case):
         slots = apply_strategy(strategy, positives, ambiguous)
         return torch.autograd.grad(loss(scores, **slots, **options), scores)[0]
 
-    for loss, options in ((contrastive, dict(form='own_pair')), (ranking, dict(margin=9.0))):
-        for drawn in [options] + [dict(options, negatives='random')] * (loss is ranking):
+    for loss, options in ((contrastive, dict(form='own_pair')), (margin_ranking, dict(margin=9.0))):
+        for drawn in [options] + [dict(options, negatives='random')] * (loss is margin_ranking):
             assert not gradient('ignore', loss, **drawn)[ambiguous].any()
     pulled = gradient('positive', contrastive, form='outer_sum')
     assert (pulled[ambiguous] < 0).all()

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from mmvtr.functional.losses.ranking import ranking
+from mmvtr.functional.losses.ranking import margin_ranking
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_equals_the_equation(case, negatives, positive, weight_on):
     t2v = reference_rows(scores, positives, weights, 0.5, **choice)
     v2t = reference_rows(scores.t(), positives.t(), weights.t(), 0.5, **choice)
     for direction, expected in [('t2v', t2v), ('v2t', v2t), ('both', (t2v + v2t) / 2)]:
-        value = ranking(
+        value = margin_ranking(
             scores, positives, margin=0.5, weights=weights, direction=direction, **choice
         )
         assert value.item() == pytest.approx(expected, rel=1e-12)
@@ -65,13 +65,13 @@ def test_an_average_over_entries_counts_those_of_weight_0(case, positive):
                 if not is_own:
                     total, entries = total + wx * max(0.0, 0.5 + x - anchor), entries + 1
     options = dict(margin=0.5, weights=weights, positive=positive, direction='t2v')
-    value = ranking(scores, positives, average='entries', **options)
+    value = margin_ranking(scores, positives, average='entries', **options)
     assert value.item() == pytest.approx(total / entries, rel=1e-12)
-    assert value < ranking(scores, positives, average='terms', **options)
+    assert value < margin_ranking(scores, positives, average='terms', **options)
     full = dict(options, weights=None)
     torch.testing.assert_close(
-        ranking(scores, positives, average='entries', **full),
-        ranking(scores, positives, average='terms', **full),
+        margin_ranking(scores, positives, average='entries', **full),
+        margin_ranking(scores, positives, average='terms', **full),
     )
 
 
@@ -80,7 +80,7 @@ def test_gradients(case, negatives):
     scores, positives, weights = (x.clone() for x in case)
     scores.requires_grad_(), weights.requires_grad_()
     assert torch.autograd.gradcheck(
-        lambda s, w: ranking(s, positives, margin=0.5, weights=w, negatives=negatives),
+        lambda s, w: margin_ranking(s, positives, margin=0.5, weights=w, negatives=negatives),
         (scores, weights),
     )
 
@@ -90,7 +90,7 @@ def test_random_negative_is_a_negative_and_reproducible(case):
     scores = scores.clone().requires_grad_()
 
     def gradient(seed):
-        loss = ranking(
+        loss = margin_ranking(
             scores,
             positives,
             margin=10.0,
@@ -112,7 +112,7 @@ def test_literal_equation_12_grows_as_eta_falls_where_the_score_is_negative():
     low, high = torch.full((2, 2), 0.1), torch.full((2, 2), 0.9)
 
     def loss(weights, weight_on):
-        return ranking(scores, eye, margin=0.5, weights=weights, weight_on=weight_on).item()
+        return margin_ranking(scores, eye, margin=0.5, weights=weights, weight_on=weight_on).item()
 
     assert loss(low, 'score') > loss(high, 'score')
     assert loss(low, 'hinge') <= loss(high, 'hinge')
@@ -125,7 +125,7 @@ def test_golden_clip4clip_max_margin(shared):
     golden = np.load(shared / 'golden' / 'clip4clip_losses.npz')
     scores = torch.from_numpy(golden['sim'])
     n = len(scores)
-    ours = ranking(scores, torch.eye(n, dtype=torch.bool), margin=0.1).item()
+    ours = margin_ranking(scores, torch.eye(n, dtype=torch.bool), margin=0.1).item()
     official = 2 * (ours * (n - 1) + 0.1) / n
     assert official == pytest.approx(float(golden['max_margin_m0p1']), rel=1e-6)
 
@@ -140,7 +140,7 @@ def test_golden_mssl(shared):
     for name, positives in (('clip', clips), ('frame', frames)):
         scores = torch.from_numpy(golden[f'{name}_scores'])
         for choice in (dict(negatives='hardest'), dict(negatives='random', pool=1)):
-            value = 2 * ranking(
+            value = 2 * margin_ranking(
                 scores, positives, margin=float(golden['margin']), positive='mean', **choice
             )
             official = float(golden[f'{name}_trip_hard_pool1'])
@@ -148,11 +148,11 @@ def test_golden_mssl(shared):
     # One of the 3 hardest videos, but the hardest caption: the official draw is one of ours.
     scores = torch.from_numpy(golden['clip_scores'])
     options = dict(margin=float(golden['margin']), positive='mean', negatives='random')
-    captions = ranking(scores, clips, pool=1, direction='v2t', **options).item()
+    captions = margin_ranking(scores, clips, pool=1, direction='v2t', **options).item()
     generator = torch.Generator().manual_seed(0)
     drawn = torch.stack(
         [
-            ranking(scores, clips, pool=3, direction='t2v', generator=generator, **options)
+            margin_ranking(scores, clips, pool=3, direction='t2v', generator=generator, **options)
             for _ in range(200)
         ]
     )
@@ -166,7 +166,7 @@ def drawn_entries(scores, positives, seeds=range(60), **options):
     total = torch.zeros(scores.shape, dtype=torch.long)
     for seed in seeds:
         generator = torch.Generator().manual_seed(seed)
-        loss = ranking(
+        loss = margin_ranking(
             scores, positives, margin=10.0, negatives='random', direction='t2v',
             generator=generator, **options,
         )  # fmt: skip
@@ -182,8 +182,8 @@ def test_random_from_the_hardest(case):
         assert torch.equal(drawn_entries(scores, positives, pool=pool) > 0, expected)
     options = dict(margin=0.5, direction='both')
     assert torch.equal(
-        ranking(scores, positives, negatives='random', pool=1, **options),
-        ranking(scores, positives, negatives='hardest', **options),
+        margin_ranking(scores, positives, negatives='random', pool=1, **options),
+        margin_ranking(scores, positives, negatives='hardest', **options),
     )
 
 
@@ -210,7 +210,7 @@ def test_an_entry_of_weight_0_is_no_negative(case):
                     s, w = scores[i, v].item(), weights[i, v].item()
                     outer, inner = (w, 1) if weight_on == 'hinge' else (1, w)
                     terms.append(outer * max(0.0, 0.5 + inner * s - own))
-            value = ranking(
+            value = margin_ranking(
                 scores,
                 positives,
                 margin=0.5,
@@ -251,7 +251,7 @@ def test_ambiguous_pairs_are_equations_11_and_12_of_arl(case, negatives, positiv
         for f in (torch.clone, torch.t)
     )
     for direction, expected in [('t2v', t2v), ('v2t', v2t), ('both', (t2v + v2t) / 2)]:
-        value = ranking(
+        value = margin_ranking(
             scores,
             positives,
             margin=0.8,
@@ -287,9 +287,9 @@ def test_few_ambiguous_pairs_make_a_small_loss():
     ambiguous[0, 2] = True
     options = dict(margin=0.5, ambiguous=ambiguous, ambiguous_margin=1.2, direction='t2v')
     positives = torch.eye(4, dtype=torch.bool)
-    by_anchors = ranking(scores, positives, average='anchors', **options)
+    by_anchors = margin_ranking(scores, positives, average='anchors', **options)
     assert by_anchors.item() == pytest.approx(0.2 / 4)
-    assert ranking(scores, positives, **options).item() == pytest.approx(0.2)
+    assert margin_ranking(scores, positives, **options).item() == pytest.approx(0.2)
 
 
 def test_gradients_with_ambiguous_pairs(case):
@@ -298,7 +298,7 @@ def test_gradients_with_ambiguous_pairs(case):
     scores.requires_grad_(), weights.requires_grad_()
 
     def loss(s, w):
-        return ranking(
+        return margin_ranking(
             s,
             positives,
             margin=0.5,
@@ -317,13 +317,17 @@ def test_all_or_nothing_is_ambiguous(case):
     none, everything = torch.zeros_like(positives), torch.ones_like(positives)
     for average in ('terms', 'anchors'):
         values = [
-            ranking(scores, positives, margin=0.8, ambiguous=a, average=average, **options).item()
+            margin_ranking(
+                scores, positives, margin=0.8, ambiguous=a, average=average, **options
+            ).item()
             for a in (none, None, everything)
         ]
         assert values[0] == values[1]
-        alone = ranking(scores, positives, margin=0.3, weights=weights, average=average).item()
+        alone = margin_ranking(
+            scores, positives, margin=0.3, weights=weights, average=average
+        ).item()
         assert values[2] == pytest.approx(alone, rel=1e-12)
-    half = ranking(scores.half(), positives, ambiguous=everything, **options)
+    half = margin_ranking(scores.half(), positives, ambiguous=everything, **options)
     assert half.dtype == torch.float32
 
 
@@ -333,7 +337,7 @@ def test_no_positive_and_no_negative(case):
     for empty in (torch.zeros_like(positives), torch.ones_like(positives)):
         for negatives in ('all', 'hardest', 'random'):
             for positive in ('own', 'mean', 'hardest'):
-                loss = ranking(scores, empty, negatives=negatives, positive=positive)
+                loss = margin_ranking(scores, empty, negatives=negatives, positive=positive)
                 (gradient,) = torch.autograd.grad(loss, scores)
                 assert loss.item() == 0 and torch.isfinite(gradient).all()
 
@@ -348,7 +352,7 @@ def test_bad_input(case):
         dict(average='rows'),
     ):
         with pytest.raises(ValueError, match=f'{next(iter(bad))} must be one of'):
-            ranking(scores, positives, **bad)
+            margin_ranking(scores, positives, **bad)
     for bad in (dict(negatives='random', pool=0), dict(negatives='hardest', pool=3)):
         with pytest.raises(ValueError, match='pool must be at least 1 and needs'):
-            ranking(scores, positives, **bad)
+            margin_ranking(scores, positives, **bad)

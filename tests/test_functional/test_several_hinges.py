@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mmvtr.functional.losses.adaptive_margin import adaptive_margin, standard, text_dissimilarities
-from mmvtr.functional.losses.ranking import ranking
+from mmvtr.functional.losses.ranking import margin_ranking
 from mmvtr.functional.losses.several_hinges import several_hinges
 
 #: Text 1 has two videos, video 0 two texts; text 4 and video 3 have no partner.
@@ -57,7 +57,7 @@ def test_one_hinge_is_the_triplet_loss():
     scores = draw(5, 4)
     for negatives in ('all', 'hardest'):
         found = several_hinges(scores, POSITIVES, [(1.0, 0.3)], negatives=negatives)
-        expected = ranking(scores, POSITIVES, margin=0.3, negatives=negatives)
+        expected = margin_ranking(scores, POSITIVES, margin=0.3, negatives=negatives)
         torch.testing.assert_close(found, expected)
 
 

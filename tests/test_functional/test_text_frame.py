@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mmvtr.functional.losses.contrastive import contrastive
-from mmvtr.functional.losses.ranking import ranking
+from mmvtr.functional.losses.ranking import margin_ranking
 from mmvtr.functional.losses.text_frame import matched_frames, text_frame
 
 P, V, F = 7, 3, 5
@@ -90,7 +90,7 @@ def test_ranking_equals_equations_11_and_12_over_all_negatives(case):
     for side, direction, total in zip(
         text_frame(*case[:3], ambiguous=ambiguous), ('t2v', 'v2t'), totals
     ):
-        value = ranking(**side._asdict(), direction=direction, **options)
+        value = margin_ranking(**side._asdict(), direction=direction, **options)
         assert total > 0.01 and value.item() == pytest.approx(total, rel=1e-12)
 
 
@@ -118,8 +118,8 @@ def test_equals_the_matrix_of_all_frames(case, direction):
     side = (sides.frames if direction == 't2v' else sides.texts)._asdict()
     for loss, options in (
         (contrastive, dict(form='own_pair', temperature=0.3)),
-        (ranking, dict(negatives='hardest', positive='mean', average='anchors')),
-        (ranking, dict(negatives='all', positive='own', margin=0.9)),
+        (margin_ranking, dict(negatives='hardest', positive='mean', average='anchors')),
+        (margin_ranking, dict(negatives='all', positive='own', margin=0.9)),
     ):
         value = loss(**side, direction=direction, **options)
         torch.testing.assert_close(value, loss(**whole, direction=direction, **options))
@@ -137,7 +137,7 @@ def test_gradients_reach_valid_frames_only(case):
         frames, texts = text_frame(s, mask, videos, ambiguous=ambiguous)
         return sum(
             contrastive(**side._asdict(), form='own_pair', direction=direction)
-            + ranking(**side._asdict(), direction=direction, margin=0.81, average='anchors')
+            + margin_ranking(**side._asdict(), direction=direction, margin=0.81, average='anchors')
             for side, direction in ((frames, 't2v'), (texts, 'v2t'))
         )
 
@@ -160,7 +160,7 @@ def test_half_precision_empty_sets_and_no_pairs(case):
         assert contrastive(**everything._asdict(), **options).item() == 0
     nothing = text_frame(scores[:0], mask[:0], videos[:0])
     assert contrastive(**nothing.frames._asdict(), direction='t2v').item() == 0
-    assert ranking(**nothing.texts._asdict(), direction='v2t').item() == 0
+    assert margin_ranking(**nothing.texts._asdict(), direction='v2t').item() == 0
 
 
 def test_ties_take_the_first_frame():

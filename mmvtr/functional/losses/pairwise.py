@@ -9,10 +9,10 @@ from torch import Tensor
 
 from mmvtr.functional.precision import at_least_float32
 
-__all__ = ['bernoulli', 'bernoulli_sum', 'masked_mean']
+__all__ = ['binary_cross_entropy', 'binary_cross_entropy_sum', 'masked_mean']
 
 
-def bernoulli(logits: Tensor, positives: Tensor) -> Tensor:
+def binary_cross_entropy(logits: Tensor, positives: Tensor) -> Tensor:
     """Binary cross-entropy of match logits, the mean over all entries.
 
     DVTR's matching probability, read soundly: positives and in-batch negatives both count
@@ -30,20 +30,21 @@ def bernoulli(logits: Tensor, positives: Tensor) -> Tensor:
     Example:
         Undecided: log 2. ::
 
-            >>> bernoulli(torch.zeros(2, 2), torch.eye(2).bool())
+            >>> binary_cross_entropy(torch.zeros(2, 2), torch.eye(2).bool())
             tensor(0.6931)
     """
-    total = bernoulli_sum(logits, positives.nonzero(as_tuple=True))
+    total = binary_cross_entropy_sum(logits, positives.nonzero(as_tuple=True))
     return total / max(logits.numel(), 1)
 
 
-def bernoulli_sum(logits: Tensor, pairs: tuple[Tensor, Tensor]) -> Tensor:
-    """As :func:`bernoulli`, summed, from the rows and columns of the positives, int64 [P] each.
+def binary_cross_entropy_sum(logits: Tensor, pairs: tuple[Tensor, Tensor]) -> Tensor:
+    """As :func:`binary_cross_entropy`, summed, from rows and columns of the positives, int64 [P].
 
     Example:
         ::
 
-            >>> bernoulli_sum(torch.zeros(2, 2), torch.eye(2).nonzero(as_tuple=True))  # 4 log 2
+            >>> pairs = torch.eye(2).nonzero(as_tuple=True)
+            >>> binary_cross_entropy_sum(torch.zeros(2, 2), pairs)  # 4 log 2
             tensor(2.7726)
     """
     return _BernoulliSum.apply(at_least_float32(logits), *pairs)

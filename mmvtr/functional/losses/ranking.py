@@ -20,10 +20,10 @@ from mmvtr.functional.losses.ranking_terms import (
     row_terms,
 )
 
-__all__ = ['ranking']
+__all__ = ['margin_ranking']
 
 
-def ranking(
+def margin_ranking(
     scores: Tensor,
     positives: Tensor,
     *,
@@ -80,7 +80,7 @@ def ranking(
         Text 0 prefers its video by half the margin, text 1 by far. ::
 
             >>> scores = torch.tensor([[0.9, 0.8], [0.1, 0.7]])
-            >>> ranking(scores, torch.eye(2).bool(), margin=0.2, direction='t2v')
+            >>> margin_ranking(scores, torch.eye(2).bool(), margin=0.2, direction='t2v')
             tensor(0.0500)
     """
     choice = Choice(weight_on, negatives, pool, positive, average, generator)

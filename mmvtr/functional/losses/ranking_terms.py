@@ -16,7 +16,7 @@ class Choice(NamedTuple):
 
     Attributes:
         weight_on, negatives, pool, positive, average, generator: see
-            :func:`~mmvtr.functional.losses.ranking.ranking`.
+            :func:`~mmvtr.functional.losses.ranking.margin_ranking`.
     """
 
     weight_on: str = 'hinge'
@@ -95,7 +95,7 @@ def parts_of(
 
     Args:
         scores, positives, margin, weights, ambiguous, ambiguous_margin: float or bool [T, V], see
-            :func:`~mmvtr.functional.losses.ranking.ranking`.
+            :func:`~mmvtr.functional.losses.ranking.margin_ranking`.
 
     Returns:
         One part, or two where ambiguous entries have terms of their own.

@@ -1,4 +1,4 @@
-"""Texts against the frames of their own video, as matrices for ``contrastive`` and ``ranking``.
+"""Texts against the frames of their own video, as matrices for ``contrastive`` and margin ranking.
 
 ARL applies its Eq. 8-12 to texts and frames "for each video".  A pair's best frame k-hat is its
 positive.  In a matrix of all pairs x the frames of all videos, what lies outside the own video has
@@ -17,7 +17,7 @@ __all__ = ['Side', 'TextFrame', 'matched_frames', 'text_frame']
 
 
 class Side(NamedTuple):
-    """Arguments that :func:`contrastive` and :func:`ranking` take by name.
+    """Arguments that :func:`contrastive` and :func:`margin_ranking` take by name.
 
     Attributes:
         scores: float [N, C].

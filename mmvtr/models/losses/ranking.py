@@ -7,7 +7,7 @@ from typing import Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.losses.ranking import ranking
+from mmvtr.functional.losses.ranking import margin_ranking
 from mmvtr.functional.losses.ranking_terms import Choice, check_choice
 from mmvtr.models.losses.matrix import MatrixLoss
 from mmvtr.models.target import Target
@@ -34,7 +34,7 @@ class RankingLoss(MatrixLoss):
             (of 100 epochs GMMFormer: 30 on TVR, 20 on ActivityNet, never on Charades-STA; MS-SL:
             20 on all).
         weight_on, negatives, positive, average, direction: see
-            :func:`mmvtr.functional.losses.ranking.ranking`.
+            :func:`mmvtr.functional.losses.ranking.margin_ranking`.
 
     Attributes:
         progress: share of the training done; ProgressHook sets it, 1 without the hook.
@@ -82,7 +82,7 @@ class RankingLoss(MatrixLoss):
 
     def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
         random = self.negatives == 'random'
-        value = ranking(
+        value = margin_ranking(
             scores,
             target.positives,
             margin=self.margin if target.margins is None else target.margins,

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmvtr.functional.losses.contrastive import contrastive
-from mmvtr.functional.losses.ranking import ranking
+from mmvtr.functional.losses.ranking import margin_ranking
 from mmvtr.functional.losses.text_frame import text_frame
 from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.similarities.best_frames import best_frames, paired_best_frames
@@ -328,7 +328,7 @@ class ARLSupervision(nn.Module):
     def _two_losses(self, side: NamedTuple, direction: str) -> Tensor:
         arguments = dict(side._asdict(), direction=direction)
         contrast = contrastive(**arguments, temperature=self.temperature, form='own_pair')
-        triplet = ranking(
+        triplet = margin_ranking(
             **arguments,
             margin=self.margin,
             ambiguous_margin=self.ambiguous_margin,

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mmvtr.functional.losses.pairwise import bernoulli_sum
+from mmvtr.functional.losses.pairwise import binary_cross_entropy_sum
 from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.uncertainty import gaussian
 from mmvtr.models.blocks import BlockSupervision
@@ -185,7 +185,7 @@ class DVTRSupervision(BlockSupervision):
 
     def _match_sums(self, logits: Tensor, pairs: tuple[Tensor, Tensor]) -> dict[str, Tensor]:
         """What a block adds to the loss of p (Eq. 11)."""
-        loss = bernoulli_sum(logits, pairs)
+        loss = binary_cross_entropy_sum(logits, pairs)
         return dict(loss_match=loss, entries=loss.new_tensor(logits.numel()))
 
     def _match_loss(self, sums: dict[str, Tensor]) -> Tensor:

@@ -11,7 +11,7 @@ from mmengine.runner import load_checkpoint
 from torch import nn
 
 from children import ROOT
-from mmvtr.functional import ranking
+from mmvtr.functional import margin_ranking
 from mmvtr.models.converters.ce import NINE
 from mmvtr.models.converters.convert import convert_checkpoint, official_retriever
 from mmvtr.models.retriever import VideoTextRetriever
@@ -122,7 +122,7 @@ def test_official_modules(shared, mode):
         expected = torch.from_numpy(data[f'{mode}.sims'])
         torch.testing.assert_close(scores, expected, **CLOSE, msg=name)
         if mode == 'train':
-            loss = ranking(scores, torch.eye(len(scores)).bool(), margin=0.2)
+            loss = margin_ranking(scores, torch.eye(len(scores)).bool(), margin=0.2)
             assert loss.item() == pytest.approx(data['train.loss_m0.2'].item(), abs=1e-6), name
             loss.backward()
             norms = dict(zip(map(str, data['train.grad_norms_names']), data['train.grad_norms']))
@@ -235,7 +235,7 @@ def check_loss(data, key, margin, fixed):
     """``fix_norm`` is our mean; without it B constants a direction are in a mean over B B."""
     scores = torch.from_numpy(data['sims.keep_missing=0.avg']).requires_grad_()
     count = len(scores)
-    loss = ranking(scores, torch.eye(count).bool(), margin=margin)
+    loss = margin_ranking(scores, torch.eye(count).bool(), margin=margin)
     if not fixed:
         loss = loss * (count - 1) / count + margin / count
     assert loss.item() == pytest.approx(data[key].item(), abs=1e-6)

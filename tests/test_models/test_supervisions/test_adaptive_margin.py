@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from mmvtr.functional.losses.ranking import ranking
+from mmvtr.functional.losses.ranking import margin_ranking
 from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.similarities.cosine import CosineSimilarity
@@ -70,7 +70,7 @@ def test_the_ranking_loss_takes_them(batch):
     scores = CosineSimilarity()(texts, videos)['scores']
     given, _ = AdaptiveMarginSupervision()(texts, videos, target)
     loss = RankingLoss(margin=0.7)({'scores': scores}, given, 1.0)
-    expected = ranking(scores, target.positives, margin=by_loops(texts, videos, 0.2, 0.1))
+    expected = margin_ranking(scores, target.positives, margin=by_loops(texts, videos, 0.2, 0.1))
     torch.testing.assert_close(loss, expected)
 
 

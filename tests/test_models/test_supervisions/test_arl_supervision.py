@@ -11,7 +11,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import children  # noqa: F401 - the server that forks the two processes has imported all
 from mmvtr.functional.losses.contrastive import contrastive
-from mmvtr.functional.losses.ranking import ranking
+from mmvtr.functional.losses.ranking import margin_ranking
 from mmvtr.models.losses.matrix import ContrastiveLoss
 from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.retriever import VideoTextRetriever, own_match
@@ -187,7 +187,7 @@ def test_text_frame_losses(spreads, pushed):
             )
             total += 0.05 * contrastive(matrix, **arguments, temperature=0.07, form='own_pair')
             how = dict(margin=0.2, ambiguous_margin=0.1, average='anchors', negatives=pushed)
-            total += ranking(matrix, **arguments, **how)
+            total += margin_ranking(matrix, **arguments, **how)
     torch.testing.assert_close(losses['loss_frame'], total / 2)
 
 

@@ -14,7 +14,7 @@ from mmvtr.functional.losses.adaptive_margin import (
     dissimilarities,
     text_dissimilarities,
 )
-from mmvtr.functional.losses.ranking import ranking
+from mmvtr.functional.losses.ranking import margin_ranking
 from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.losses.several_hinges import SeveralHingesLoss
 from mmvtr.models.retriever import VideoTextRetriever
@@ -261,7 +261,7 @@ def test_the_older_supervision_is_its_mean():
     assert figures['lambda'] == 1
     scores = {'scores': torch.randn(T, V, generator=generator)}
     triplets = sum(
-        ranking(scores['scores'], target.positives, margin=hinge.margins)
+        margin_ranking(scores['scores'], target.positives, margin=hinge.margins)
         for hinge in given.beside['hinges']
     )
     torch.testing.assert_close(SeveralHingesLoss()(scores, given, 1.0), triplets)

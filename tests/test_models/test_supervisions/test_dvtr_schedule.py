@@ -10,7 +10,7 @@ from mmengine.optim import build_optim_wrapper
 from torch import nn
 
 from children import ROOT
-from mmvtr.functional.losses.pairwise import bernoulli
+from mmvtr.functional.losses.pairwise import binary_cross_entropy
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS, PARAM_SCHEDULERS
 from mmvtr.structures import Embedding
@@ -63,7 +63,9 @@ def train(cfg, supervision):
     batches = [clip_like(generator)[:2] for _ in range(8)]
     target = torch.eye(BATCH).bool()
     for step in range(steps):
-        wrapper.update_params(bernoulli(supervision.match_logits(*batches[step % 8]), target))
+        wrapper.update_params(
+            binary_cross_entropy(supervision.match_logits(*batches[step % 8]), target)
+        )
         scheduler.step()
 
 

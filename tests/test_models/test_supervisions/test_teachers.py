@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import children  # noqa: F401 - the server that forks the processes has imported all
-from mmvtr.functional.losses.ranking import ranking
+from mmvtr.functional.losses.ranking import margin_ranking
 from mmvtr.models.losses.distillation import DistillationLoss
 from mmvtr.models.losses.matrix import ContrastiveLoss, MatrixLoss
 from mmvtr.models.retriever import VideoTextRetriever
@@ -278,7 +278,7 @@ def test_the_official_numbers(shared):
     torch.testing.assert_close(
         torch.autograd.grad(loss, student)[0], golden['distil_grad'], **close
     )
-    total = loss + ranking(student, target.positives, margin=0.0938)
+    total = loss + margin_ranking(student, target.positives, margin=0.0938)
     torch.testing.assert_close(total, golden['total'], **close)
 
 

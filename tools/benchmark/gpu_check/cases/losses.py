@@ -45,7 +45,7 @@ def of_pairs(x: SimpleNamespace) -> list[Case]:
             'ranking/ambiguous',
             x,
             f'{scored} weights ambiguous',
-            lambda i: f.ranking(
+            lambda i: f.margin_ranking(
                 i.scores,
                 i.positives,
                 weights=i.weights,
@@ -57,7 +57,7 @@ def of_pairs(x: SimpleNamespace) -> list[Case]:
             'ranking/random',
             x,
             scored,
-            lambda i: f.ranking(
+            lambda i: f.margin_ranking(
                 i.scores,
                 i.positives,
                 negatives='random',
@@ -115,7 +115,7 @@ def of_pairs(x: SimpleNamespace) -> list[Case]:
                 f'ranking/{negatives}',
                 x,
                 f'{scored} weights',
-                lambda i, negatives=negatives: f.ranking(
+                lambda i, negatives=negatives: f.margin_ranking(
                     i.scores, i.positives, weights=i.weights, negatives=negatives
                 ),
             )
@@ -133,12 +133,12 @@ def of_matches(x: SimpleNamespace) -> list[Case]:
             'pair_scores pair_teacher pair_mask',
             lambda i: f.frame_divergence(i.pair_scores, i.pair_teacher, i.pair_mask),
         ),
-        make('bernoulli', x, scored, lambda i: f.bernoulli(i.scores, i.positives)),
+        make('binary_cross_entropy', x, scored, lambda i: f.bernoulli(i.scores, i.positives)),
         make(
-            'bernoulli_sum',
+            'binary_cross_entropy_sum',
             x,
             scored,
-            lambda i: f.bernoulli_sum(i.scores, i.positives.nonzero(as_tuple=True)),
+            lambda i: f.binary_cross_entropy_sum(i.scores, i.positives.nonzero(as_tuple=True)),
         ),
         make(
             'multi_instance',
