@@ -11,7 +11,7 @@ from gpu_check.cases import Case, cases
 from gpu_check.compare import BAR, LOW_BARS, check, check_low, error, run
 from gpu_check.report import Part, Row, Table, Verdict, brief
 from gpu_check.setting import Setting
-from mmvtr.functional import contrastive
+from mmvtr.functional import contrastive, margin_ranking
 
 
 def float32(setting: Setting) -> Part:
