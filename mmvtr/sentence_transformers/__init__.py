@@ -1,0 +1,32 @@
+"""Losses, a guide, a bank and an evaluator for sentence-transformers' own trainer.
+
+Needs the extra ``[sentence-transformers]``.  The maths is that of :mod:`mmvtr.functional`, the
+supervisions are those of :mod:`mmvtr.models`: here are the classes that sentence-transformers asks
+for.
+"""
+
+try:
+    import sentence_transformers  # noqa: F401 - not this package: imports are absolute
+except ImportError as error:
+    raise ImportError(
+        "sentence-transformers is not installed: pip install 'mmvtr[sentence-transformers]'"
+    ) from error
+
+from mmvtr.sentence_transformers.bank import read_bank, write_bank
+from mmvtr.sentence_transformers.callback import LossCallback
+from mmvtr.sentence_transformers.contrastive import DebiasedContrastiveLoss
+from mmvtr.sentence_transformers.evaluator import DebiasedEvaluator
+from mmvtr.sentence_transformers.guide import GuideSupervision
+from mmvtr.sentence_transformers.labels import with_labels
+from mmvtr.sentence_transformers.normalized import NormalizedContrastiveLoss
+
+__all__ = [
+    'DebiasedContrastiveLoss',
+    'DebiasedEvaluator',
+    'GuideSupervision',
+    'LossCallback',
+    'NormalizedContrastiveLoss',
+    'read_bank',
+    'with_labels',
+    'write_bank',
+]
