@@ -120,7 +120,7 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
         self, sentence_features: Iterable[dict[str, Tensor]], labels: Optional[Tensor]
     ) -> Tensor:
         """Features of C columns of B rows and labels int64 [B] or None -> 0-dim loss."""
-        columns = list(sentence_features)
+        columns = [dict(column) for column in sentence_features]
         if len(columns) < 2:
             raise ValueError(
                 f'two columns or more expected, a text and its document, not {len(columns)}'
