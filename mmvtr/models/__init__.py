@@ -3,6 +3,7 @@
 from mmvtr.models.backdoor import BackdoorRetriever
 from mmvtr.models.cascade import CascadeRetriever
 from mmvtr.models.data_preprocessor import VideoTextDataPreprocessor
+from mmvtr.models.embedders import SentenceTransformerEncoder
 from mmvtr.models.encoders import (
     UATVR,
     ARLEncoder,
@@ -143,6 +144,7 @@ __all__ = [
     'RetrievalSample',
     'SSBEncoder',
     'SeveralHingesLoss',
+    'SentenceTransformerEncoder',
     'SeveralSupervisions',
     'SoftContrast',
     'SoftLabelContrastiveLoss',

@@ -149,5 +149,3 @@ def is_text(column: dict[str, Any]) -> bool:
     """Whether the features of a column are those of texts alone."""
     seen = any(key.startswith(('pixel_values', 'input_features', 'input_values')) for key in column)
     return 'input_ids' in column and not seen
-
-

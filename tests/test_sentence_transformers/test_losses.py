@@ -330,9 +330,7 @@ def test_what_cannot_be_is_refused(tmp_path):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             DebiasedContrastiveLoss(model, **wrong)
     with pytest.raises(ValueError, match='reads more than the vectors'):
-        DebiasedContrastiveLoss(
-            model, supervision=dict(type='StoredTeachers', teachers=['a'])
-        )
+        DebiasedContrastiveLoss(model, supervision=dict(type='StoredTeachers', teachers=['a']))
     with pytest.raises(ValueError, match='queue needs|size of at least 1|queue'):
         NormalizedContrastiveLoss(model, queue=0)
     guide = tiny_embedders.text_model(tmp_path / 'guide')

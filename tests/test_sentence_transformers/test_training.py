@@ -8,9 +8,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-st = pytest.importorskip(
-    'sentence_transformers', reason="needs the extra 'sentence-transformers'"
-)
+st = pytest.importorskip('sentence_transformers', reason="needs the extra 'sentence-transformers'")
 pytest.importorskip('accelerate', reason="needs the extra 'sentence-transformers'")
 pytest.importorskip('datasets', reason="needs the extra 'sentence-transformers'")
 
@@ -178,9 +176,7 @@ def gradients(model, loss):
 
 
 def one_of_two(rank, port, folder, size, rows):
-    dist.init_process_group(
-        'gloo', init_method=f'tcp://127.0.0.1:{port}', rank=rank, world_size=2
-    )
+    dist.init_process_group('gloo', init_method=f'tcp://127.0.0.1:{port}', rank=rank, world_size=2)
     model = st.SentenceTransformer(str(folder / 'saved'), device='cpu')
     loss = loss_of(model, size)
     if rank == 1:
@@ -195,7 +191,9 @@ def one_of_two(rank, port, folder, size, rows):
     dist.destroy_process_group()
 
 
-@pytest.mark.parametrize('make, size', [('text_model', None), ('text_model', 2), ('video_model', 2)])
+@pytest.mark.parametrize(
+    'make, size', [('text_model', None), ('text_model', 2), ('video_model', 2)]
+)
 def test_two_processes_are_one_with_the_joint_batch(tmp_path, make, size):
     """Two towers take gradient caching: DistributedDataParallel looks for unused weights in the
     last forward pass alone, and would miss those of the other tower."""
@@ -225,9 +223,7 @@ def test_two_processes_are_one_with_the_joint_batch(tmp_path, make, size):
 
 
 def one_apart(rank, port, folder):
-    dist.init_process_group(
-        'gloo', init_method=f'tcp://127.0.0.1:{port}', rank=rank, world_size=2
-    )
+    dist.init_process_group('gloo', init_method=f'tcp://127.0.0.1:{port}', rank=rank, world_size=2)
     model = st.SentenceTransformer(str(folder / 'saved'), device='cpu')
     columns, labels = batch_of(model, range(4))
     loss = DebiasedContrastiveLoss(model, supervision='DVTRSupervision')
