@@ -116,15 +116,3 @@ def pairs(count, *, seed=0):
         videos.append(video)
         labels.append(int(4 * colour + animal))
     return texts, videos, labels
-
-
-def dataset(texts, videos, **columns):
-    """``datasets.Dataset`` of texts and videos, whose frames stay uint8 arrays."""
-    from datasets import Dataset
-
-    numbers = dict(text=texts, video=[*range(len(videos))], **columns)
-
-    def with_frames(rows):
-        return dict(rows, video=[videos[n] for n in rows['video']])
-
-    return Dataset.from_dict(numbers).with_transform(with_frames)

@@ -17,7 +17,7 @@ from mmvtr.sentence_transformers.callback import LossCallback
 from mmvtr.sentence_transformers.contrastive import DebiasedContrastiveLoss
 from mmvtr.sentence_transformers.evaluator import DebiasedEvaluator
 from mmvtr.sentence_transformers.guide import GuideSupervision
-from mmvtr.sentence_transformers.labels import with_labels
+from mmvtr.sentence_transformers.labels import pairs_dataset, with_labels
 from mmvtr.sentence_transformers.normalized import NormalizedContrastiveLoss
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     'GuideSupervision',
     'LossCallback',
     'NormalizedContrastiveLoss',
+    'pairs_dataset',
     'read_bank',
     'with_labels',
     'write_bank',

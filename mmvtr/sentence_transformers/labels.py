@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, Callable, Optional, Sequence
 
 import torch
 from torch import Tensor
@@ -43,6 +43,52 @@ def with_labels(dataset: Any, by: str) -> Any:
     number: dict[Any, int] = {}
     labels = [number.setdefault(one, len(number)) for one in ids]
     return dataset.remove_columns(by).add_column('label', labels)
+
+
+def pairs_dataset(
+    texts: Sequence[str],
+    documents: Sequence[Any],
+    ids: Optional[Sequence[Any]] = None,
+    *,
+    read: Optional[Callable[[Any], Any]] = None,
+) -> Any:
+    """A dataset of texts and their videos or images, which are read when they are asked for.
+
+    Args:
+        texts: N texts.
+        documents: of each its document, as the model embeds it (frames uint8 [F, 3, H, W] ...), or
+            what ``read`` takes, such as a path.
+        ids: of each pair whose it is; rows of one id belong together.  Default: each for itself.
+        read: from an entry of ``documents`` to the document.
+
+    Returns:
+        ``datasets.Dataset`` with the columns ``text``, ``document`` and, with ids, ``label``.
+
+    Raises:
+        ValueError: lengths differ.
+
+    Example:
+        ::
+
+            >>> frames = lambda path: np.stack(read_frames(path, select)).transpose(0, 3, 1, 2)
+            >>> data = pairs_dataset(captions, paths, ids=video_ids, read=frames)
+    """
+    from datasets import Dataset
+
+    lengths = [len(one) for one in (texts, documents, ids) if one is not None]
+    if len({*lengths}) > 1:
+        raise ValueError(f'texts, documents and ids must be equally many, not {lengths}')
+    columns = dict(text=list(texts), document=[*range(len(documents))])
+    data = Dataset.from_dict(columns if ids is None else dict(columns, id=[*map(str, ids)]))
+    data = data if ids is None else with_labels(data, 'id')
+
+    def with_documents(rows: dict[str, Any]) -> dict[str, Any]:
+        if 'document' not in rows:
+            return rows
+        found = [documents[place] for place in rows['document']]
+        return dict(rows, document=found if read is None else [read(one) for one in found])
+
+    return data.with_transform(with_documents)
 
 
 class Labels:

@@ -22,6 +22,7 @@ from mmvtr.sentence_transformers import (  # noqa: E402
     DebiasedEvaluator,
     LossCallback,
     NormalizedContrastiveLoss,
+    pairs_dataset,
     read_bank,
     with_labels,
     write_bank,
@@ -57,7 +58,7 @@ def train(model, data, loss, args, **more):
 @pytest.mark.parametrize('size', [None, 8])
 def test_texts_and_videos_train(tmp_path, size):
     model = tiny_embedders.video_model(tmp_path / 'model')
-    data = tiny_embedders.dataset(TEXTS, VIDEOS, label=LABELS)
+    data = pairs_dataset(TEXTS, VIDEOS, LABELS)
     torch.manual_seed(0)
     loss = DebiasedContrastiveLoss(
         model, supervision=dict(type='DVTRSupervision', ramp=(0.0, 0.5)), mini_batch_size=size
@@ -146,9 +147,26 @@ def test_what_the_evaluator_cannot_do_is_refused(tmp_path):
     for wrong in (torch.rand(0, 3), torch.full((2, 3), torch.nan)):
         with pytest.raises(ValueError, match='a bank'):
             write_bank(tmp_path, wrong)
+    with pytest.raises(ValueError, match='equally many, not .2, 1.'):
+        pairs_dataset(['a', 'b'], ['c'])
     data = datasets.Dataset.from_dict(dict(a=['x']))
     with pytest.raises(KeyError, match="no column 'id'"):
         with_labels(data, 'id')
+
+
+def test_documents_are_read_when_they_are_asked_for():
+    asked = []
+
+    def read(name):
+        asked.append(name)
+        return np.full(3, ord(name))
+
+    data = pairs_dataset(['x', 'y', 'z'], ['a', 'b', 'c'], ids=[7, None, 7], read=read)
+    assert not asked
+    assert data[1]['document'].tolist() == [98] * 3 and asked == ['b']
+    assert [row['label'] for row in data] == [0, 1, 0]
+    assert data['text'][:] == ['x', 'y', 'z'] and asked == ['b', 'a', 'b', 'c']
+    assert pairs_dataset(['x'], ['a']).column_names == ['text', 'document']
 
 
 # -- two processes ---------------------------------------------------------------------------------
