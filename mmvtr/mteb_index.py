@@ -1,4 +1,4 @@
-"""A search index for any encoder of MTEB, whose scores are debiased by a bank (extra ``[mteb]``)."""
+"""A search index for any encoder of MTEB, debiased by a bank (extra ``[mteb]``)."""
 
 from __future__ import annotations
 

@@ -7,7 +7,6 @@ mteb = pytest.importorskip('mteb', reason="needs the extra 'mteb' (Python 3.11 o
 pytest.importorskip('sentence_transformers', reason="needs the extra 'sentence-transformers'")
 
 import datasets  # noqa: E402
-import tiny_embedders  # noqa: E402
 from mteb.abstasks.retrieval import AbsTaskRetrieval  # noqa: E402
 from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData  # noqa: E402
 from mteb.abstasks.task_metadata import TaskMetadata  # noqa: E402
@@ -15,6 +14,8 @@ from mteb.mocks.mock_tasks.retrieval import general_args  # noqa: E402
 from mteb.models import SentenceTransformerEncoderWrapper  # noqa: E402
 from mteb.models.search_wrappers import SearchEncoderWrapper  # noqa: E402
 
+import tiny_embedders  # noqa: E402
+from children import ROOT  # noqa: E402
 from mmvtr.functional import sinkhorn  # noqa: E402
 from mmvtr.mteb_index import DebiasedIndex  # noqa: E402
 
@@ -117,3 +118,10 @@ def test_what_cannot_be_is_refused():
     index.add_documents(torch.eye(3), ['a', 'b', 'c'])
     with pytest.raises(ValueError, match='queries of 4 dimensions'):
         index.search(torch.eye(4), 1)
+
+
+def test_the_page_names_the_retrieval_tasks_of_the_benchmark():
+    page = (ROOT / 'docs/mteb.md').read_text()
+    tasks = mteb.get_benchmark('MVEB(text, video, v1)').tasks
+    names = {task.metadata.name for task in tasks if task.metadata.type == 'Any2AnyRetrieval'}
+    assert len(names) == 8 and all(f'`{name}`' in page for name in names)

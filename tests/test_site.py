@@ -18,8 +18,9 @@ ROOMS = dict(
     evaluation=['evaluation'],
     engine=['engine'],
     users=[
-        'apis', 'extraction', 'figures', 'index', 'inferencer', 'mteb_model', 'onnx_export',
-        'plain_config', 'pretrained', 'serving', 'store', 'utils',
+        'apis', 'extraction', 'figures', 'hard_negatives', 'index', 'inferencer', 'mteb_index',
+        'mteb_model', 'onnx_export', 'plain_config', 'pretrained', 'sentence_transformers',
+        'serving', 'store', 'utils',
     ],
 )  # fmt: skip
 

@@ -5,13 +5,6 @@ supervisions are those of :mod:`mmvtr.models`: here are the classes that sentenc
 for.
 """
 
-try:
-    import sentence_transformers  # noqa: F401 - not this package: imports are absolute
-except ImportError as error:
-    raise ImportError(
-        "sentence-transformers is not installed: pip install 'mmvtr[sentence-transformers]'"
-    ) from error
-
 from mmvtr.sentence_transformers.bank import read_bank, write_bank
 from mmvtr.sentence_transformers.callback import LossCallback
 from mmvtr.sentence_transformers.contrastive import DebiasedContrastiveLoss

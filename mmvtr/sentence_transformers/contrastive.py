@@ -8,8 +8,6 @@ from typing import Any, Iterable, Optional
 
 import torch
 import torch.distributed as dist
-from sentence_transformers.base.losses.gradcache import CachedLossMixin, has_static_embedding_input
-from sentence_transformers.base.losses.merged_forward import embed_columns
 from torch import Tensor, nn
 
 from mmvtr.dist import gather_levels, gather_rows, world_size
@@ -22,6 +20,18 @@ from mmvtr.models.target import check_read
 from mmvtr.sentence_transformers.guide import LEVEL, GuideSupervision, Reader
 from mmvtr.sentence_transformers.labels import NOBODY, Labels, checked_labels
 from mmvtr.structures import Embedding, Levels
+
+try:
+    from sentence_transformers.base.losses.gradcache import (
+        CachedLossMixin,
+        has_static_embedding_input,
+    )
+    from sentence_transformers.base.losses.merged_forward import embed_columns
+except ImportError as error:
+    raise ImportError(
+        'sentence-transformers 6.2 or newer is not installed: '
+        "pip install 'mmvtr[sentence-transformers]'"
+    ) from error
 
 #: Rows of the score matrix that are made at a time.
 STRIP = 1024

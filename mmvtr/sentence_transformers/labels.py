@@ -9,7 +9,6 @@ from torch import Tensor
 
 from mmvtr.models.strips import Pairs
 from mmvtr.models.target import Target
-from mmvtr.models.target import Target
 
 #: The label of a hard negative: it belongs to no text.
 NOBODY = -1

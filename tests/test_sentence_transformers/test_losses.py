@@ -8,7 +8,6 @@ from torch import nn
 
 pytest.importorskip('sentence_transformers', reason="needs the extra 'sentence-transformers'")
 
-import tiny_embedders  # noqa: E402
 from sentence_transformers.sentence_transformer.losses import (  # noqa: E402
     CachedMultipleNegativesRankingLoss,
     GISTEmbedLoss,
@@ -17,6 +16,7 @@ from sentence_transformers.sentence_transformer.losses import (  # noqa: E402
 )
 from torch.optim import SGD  # noqa: E402
 
+import tiny_embedders  # noqa: E402
 from mmvtr.models import (  # noqa: E402
     ContrastiveLoss,
     CosineSimilarity,
@@ -98,7 +98,9 @@ def test_both_directions_are_its_symmetric_loss():
     assert_same(value_and_gradients(ours, PAIRS), value_and_gradients(theirs, PAIRS))
 
 
-@pytest.mark.parametrize('strategy, margin', [('absolute', 0.0), ('absolute', 1e-3), ('relative', 1e-3)])  # fmt: skip
+@pytest.mark.parametrize(
+    'strategy, margin', [('absolute', 0.0), ('absolute', 1e-3), ('relative', 1e-3)]
+)
 def test_a_guide_of_texts_is_that_of_gistembed(tmp_path, strategy, margin):
     model = tiny_embedders.text_model(tmp_path / 'student')
     guide = tiny_embedders.text_model(tmp_path / 'guide', tiny_embedders.WORDS[::-1], seed=3)
@@ -155,13 +157,14 @@ def test_labels_say_which_rows_belong_together():
     labels = torch.tensor([0, 1, 0, 2, 2, 2, 3, 1])
     model = Vectors()
     loss = DebiasedContrastiveLoss(model, direction='t2v', temperature=0.1)
-    t, v = (nn.functional.normalize(model.table.weight[s].detach(), dim=1) for s in (slice(8), slice(8, 16)))  # fmt: skip
+    unit = nn.functional.normalize(model.table.weight.detach(), dim=1)
+    t, v, hard = unit.split(8)
     exp = (t @ v.T / 0.1).double().exp()
     own = labels[:, None] == labels
     expected = -((exp * own).sum(1) / exp.sum(1)).log().mean()
     assert loss(PAIRS, labels).item() == pytest.approx(expected.item(), rel=1e-5)
     # A hard negative is nobody's document, though its row has a label.
-    far = torch.cat([v, nn.functional.normalize(model.table.weight[16:].detach(), dim=1)])
+    far = torch.cat([v, hard])
     exp = (t @ far.T / 0.1).double().exp()
     expected = -((exp[:, :8] * own).sum(1) / exp.sum(1)).log().mean()
     assert loss(WITH_NEGATIVES, labels).item() == pytest.approx(expected.item(), rel=1e-5)

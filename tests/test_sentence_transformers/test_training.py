@@ -13,9 +13,9 @@ pytest.importorskip('accelerate', reason="needs the extra 'sentence-transformers
 pytest.importorskip('datasets', reason="needs the extra 'sentence-transformers'")
 
 import datasets  # noqa: E402
+
 import tiny_embedders  # noqa: E402
 from children import MP, free_port  # noqa: E402
-
 from mmvtr.functional import ranks, recall_at, sinkhorn  # noqa: E402
 from mmvtr.sentence_transformers import (  # noqa: E402
     DebiasedContrastiveLoss,
