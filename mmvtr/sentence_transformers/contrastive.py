@@ -33,8 +33,8 @@ except ImportError as error:
         "pip install 'mmvtr[sentence-transformers]'"
     ) from error
 
-#: Rows of the score matrix that are made at a time.
-STRIP = 1024
+#: With gradient caching: rows of the score matrix that are made at a time, at least.
+STRIP = 64
 #: What a supervision reads, by whom it is filled.
 GAUSSIAN = 'gaussian'
 
@@ -197,8 +197,9 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
             objectives={},
         )
         shared = world_size() == 1 or self.gather_across_devices
-        if shared and known.shape[0] > STRIP and not whole_needed(parts):
-            return losses_in_strips(parts, texts, documents, known, height=STRIP)
+        height = max(self.mini_batch_size or known.shape[0], STRIP)
+        if shared and known.shape[0] > height and not whole_needed(parts):
+            return losses_in_strips(parts, texts, documents, known, height=height)
         target, losses = known.target(), {}
         if self.supervision is not None:
             target, losses = self.supervision(texts, documents, target)
