@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from mmvtr.dist import gather_levels, gather_rows, world_size
+from mmvtr.dist import gather_levels, gather_rows, sum_processes, world_size
 from mmvtr.models.losses import ContrastiveLoss
 from mmvtr.models.retriever import build
 from mmvtr.models.several import SeveralSupervisions
@@ -139,6 +139,7 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
         self._guided = None if self.guide is None else self.guide.read(columns)
         if not self.uses_gradient_cache:
             return self._compute(embed_columns(self.model, columns), labels)
+        self._own_gradients = []
         loss = self.forward_cached(columns, labels)
         if loss.requires_grad:
             loss.register_hook(partial(_add_gradients, self._own_gradients))
@@ -163,9 +164,11 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
         own = [p for p in self._own_parameters() if p.requires_grad]
         found = torch.autograd.grad(loss, [*parts, *own], allow_unused=True)
         for part, gradient in zip(parts, found):
-            part.grad = gradient
-        self._own_gradients = [
-            (p, gradient) for p, gradient in zip(own, found[len(parts) :]) if gradient is not None
+            part.grad = gradient if part.grad is None else part.grad + gradient
+        self._own_gradients += [  # a MatryoshkaLoss calls for each width
+            (p, self._joint(gradient))
+            for p, gradient in zip(own, found[len(parts) :])
+            if gradient is not None
         ]
         return loss.detach()
 
@@ -243,6 +246,12 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
         for parameter in own:
             dist.broadcast(parameter.data, 0)
         self._alike = True
+
+    def _joint(self, gradient: Tensor) -> Tensor:
+        """Mean over processes: of strips each has the gradient of its share, times their number."""
+        if not self.gather_across_devices or world_size() == 1:
+            return gradient
+        return sum_processes(gradient) / world_size()
 
     # -- what sentence-transformers asks for -----------------------------------------------------
 

@@ -22,6 +22,7 @@ from mmvtr.sentence_transformers import (  # noqa: E402
     DebiasedEvaluator,
     LossCallback,
     NormalizedContrastiveLoss,
+    contrastive,
     pairs_dataset,
     read_bank,
     with_labels,
@@ -165,7 +166,7 @@ def test_documents_are_read_when_they_are_asked_for():
     assert not asked
     assert data[1]['document'].tolist() == [98] * 3 and asked == ['b']
     assert [row['label'] for row in data] == [0, 1, 0]
-    assert data['text'][:] == ['x', 'y', 'z'] and asked == ['b', 'a', 'b', 'c']
+    assert asked == ['b', 'a', 'b', 'c']
     assert pairs_dataset(['x'], ['a']).column_names == ['text', 'document']
 
 
@@ -196,6 +197,7 @@ def gradients(model, loss):
 def one_of_two(rank, port, folder, size, rows):
     dist.init_process_group('gloo', init_method=f'tcp://127.0.0.1:{port}', rank=rank, world_size=2)
     model = st.SentenceTransformer(str(folder / 'saved'), device='cpu')
+    contrastive.STRIP = 3  # in one process below the whole matrix
     loss = loss_of(model, size)
     if rank == 1:
         for parameter in loss._own_parameters():  # as of another seed
