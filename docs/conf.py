@@ -100,8 +100,17 @@ def name_projects(app: Any, name: str, source: list[str]) -> None:
     source[0] = re.sub(r'\[(`[^`]+`)\]\((?:\.\./)+mmvtr/[^)]+\)', r'\1', source[0])
 
 
+#: Rooms of ``mmvtr`` on a page of the reference; any other page holds the room of its name.
+ROOMS = dict(
+    users=(
+        *('apis', 'figures', 'hard_negatives', 'inferencer', 'normaliser', 'plain_config'),
+        *('pretrained', 'sentence_transformers', 'utils'),
+    )
+)
+
+
 def modules_of(room: str) -> list[str]:
-    """What a page of the reference holds: ``mmvtr.<room>`` and all modules in it, sorted."""
+    """``mmvtr.<room>``, or all modules in it, sorted."""
     base = Path(__file__).parents[1]
     place = base / 'mmvtr' / room
     files = place.rglob('*.py') if place.is_dir() else [place.with_suffix('.py')]
@@ -110,15 +119,14 @@ def modules_of(room: str) -> list[str]:
 
 
 def set_reference(app: Any, name: str, source: list[str]) -> None:
-    """A page of the reference is named as its room: all modules that it does not list follow."""
-    room = name.removeprefix('api/')
-    if name == room or room in ('index', 'users'):
+    """A page of the reference gets all modules of its rooms."""
+    page = name.removeprefix('api/')
+    if page in (name, 'index'):
         return
-    for module in modules_of(room):
-        if f'automodule:: {module}\n' not in source[0]:
-            title = module.removeprefix('mmvtr.')
-            directive = f'.. automodule:: {module}\n   :members:'
-            source[0] += f'\n## {title}\n\n```{{eval-rst}}\n{directive}\n```\n'
+    for module in (x for room in ROOMS.get(page, (page,)) for x in modules_of(room)):
+        title = module.removeprefix('mmvtr.')
+        directive = f'.. automodule:: {module}\n   :members:'
+        source[0] += f'\n## {title}\n\n```{{eval-rst}}\n{directive}\n```\n'
 
 
 def setup(app: Any) -> None:

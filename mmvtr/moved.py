@@ -42,6 +42,7 @@ MODULES: dict[str, str] = {
     'mmvtr.mteb_model': 'mmvtr.gallery.mteb_model',
     'mmvtr.onnx_export': 'mmvtr.gallery.onnx_export',
     'mmvtr.serving': 'mmvtr.gallery.serving',
+    'mmvtr.store.normaliser': 'mmvtr.normaliser',
     'mmvtr.store': 'mmvtr.gallery.store',
     'mmvtr.models.strips': 'mmvtr.models.pairs',
     'mmvtr.models.sweep': 'mmvtr.models.blocks',

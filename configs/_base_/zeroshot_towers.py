@@ -38,3 +38,22 @@ zeroshot_shortcuts = dict(
     transform=['default_hooks.transform.type'],
     queries=['default_hooks.transform.queries'],
 )
+# An embedder of sentence-transformers, which scales frames and tokenises by itself:
+#     --cfg-options model=NAME
+embedder = dict(
+    data_preprocessor=dict(_delete_=True, type='mmvtr.VideoTextDataPreprocessor', normalise=False),
+    encoder=dict(
+        _delete_=True, type='SentenceTransformerEncoder', model='Qwen/Qwen3-VL-Embedding-2B'
+    ),
+)
+embedder_reads = dict(
+    video_pipeline=[dict(type='LoadVideo', sampling='per_second', num_frames=12)],
+    text_pipeline=[dict(type='TextBytes')],
+)
+embedder_shortcuts = dict(
+    model=['model.encoder.model'],
+    frames=['test_dataloader.dataset.video_pipeline.0.num_frames'],
+    sampling=['test_dataloader.dataset.video_pipeline.0.sampling'],
+    text_prompt=['model.encoder.text_prompt'],
+    video_prompt=['model.encoder.video_prompt'],
+)

@@ -60,7 +60,7 @@ from mmvtr.datasets.videos.video_io import BrokenVideoError, read_frames
 from mmvtr.datasets.words.caption_classes import CaptionClasses
 from mmvtr.datasets.words.open_clip_tokens import OpenCLIPTokenize
 from mmvtr.datasets.words.role_graphs import LoadRoleGraph, PartOfSpeechGraph, VerbNounGraph
-from mmvtr.datasets.words.tokenizers import CLIPTokenize, HFTokenize, WordTokenize
+from mmvtr.datasets.words.tokenizers import CLIPTokenize, HFTokenize, TextBytes, WordTokenize
 from mmvtr.datasets.words.tokens_of_interest import TokensOfInterest
 from mmvtr.datasets.words.word_counts import WordCounts
 
@@ -112,6 +112,7 @@ __all__ = [
     'SummedCaptionSimilarity',
     'TVRDataset',
     'TableDataset',
+    'TextBytes',
     'TokensOfInterest',
     'TrimFeatures',
     'VATEXDataset',

@@ -33,6 +33,7 @@ from mmvtr.engine.evaluation import (
 from mmvtr.engine.part_of_set import Part, counted, left_out_of, part_of
 from mmvtr.engine.protocol import (
     checkpoint_in_words,
+    embedder_protocol,
     frames_from,
     models_in_words,
     precision,
@@ -287,6 +288,7 @@ class RetrievalLoop(BaseLoop):
             'words a text': span(texts.lengths),
             'frames a video': span(videos.lengths),
             'frames from': frames_from(self.runner.cfg.get(f'{self.mode}_dataloader')),
+            **embedder_protocol(self._model, self.runner.cfg.get(f'{self.mode}_dataloader')),
             'precision': precision(self.runner, amp=self.amp),
             'ties': 'mean rank',
             **training_protocol(self.runner),

@@ -83,6 +83,18 @@ def frames_from(loader: Optional[Mapping[str, Any]]) -> Optional[str]:
     return SOURCES.get(name, name)
 
 
+def embedder_protocol(model: nn.Module, loader: Optional[Mapping[str, Any]]) -> dict[str, Any]:
+    """Prompts and frames of an encoder that says what a result must state of it; else nothing."""
+    encoder = getattr(model, 'encoder', None)
+    if not hasattr(encoder, 'protocol'):
+        return {}
+    steps = ((loader or {}).get('dataset') or {}).get('video_pipeline') or [{}]
+    kind, most = steps[0].get('sampling', 'uniform'), steps[0].get('num_frames')
+    rate = 'one a second' if kind == 'per_second' else kind
+    sampled = rate if most is None else f'{rate}, at most {most}'
+    return dict(encoder.protocol(), sampled=sampled)
+
+
 def models_in_words(model: nn.Module, members: Optional[list[str]]) -> str:
     """'single', 'ensemble of 2', or of how many parts one training made the model.
 

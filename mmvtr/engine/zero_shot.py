@@ -19,7 +19,13 @@ from mmvtr.open_clip_configs import FOLDER
 from mmvtr.registry import bare_name
 
 #: Towers that are pretrained where ``model`` is a name or a folder, and random where it is a dict.
-_BY_NAME = ('TransformersText', 'TransformersFrames', 'TransformersDualText', 'XCLIPEncoder')
+_BY_NAME = (
+    'SentenceTransformerEncoder',
+    'TransformersDualText',
+    'TransformersFrames',
+    'TransformersText',
+    'XCLIPEncoder',
+)
 #: Parts that no embedding, score or spread comes from.
 _OF_TRAINING = ('temperature', 'losses', 'objectives', 'supervision', 'banks', 'key_encoder')
 

@@ -4,6 +4,7 @@ from mmvtr.models.backdoor import BackdoorRetriever
 from mmvtr.models.cascade import CascadeRetriever
 from mmvtr.models.combined import CombinedSupervision
 from mmvtr.models.data_preprocessor import VideoTextDataPreprocessor
+from mmvtr.models.embedders import SentenceTransformerEncoder
 from mmvtr.models.encoders import (
     UATVR,
     ARLEncoder,
@@ -144,6 +145,7 @@ __all__ = [
     'SSBEncoder',
     'SeveralHingesLoss',
     'CombinedSupervision',
+    'SentenceTransformerEncoder',
     'SoftContrast',
     'SoftLabelContrastiveLoss',
     'StoredFrameTeacher',

@@ -20,6 +20,8 @@ class VideoTextDataPreprocessor(BaseDataPreprocessor):
             those of the frame tower, which the retriever hands over (:meth:`normalise_as`) and
             checkpoints keep.
         max_frames: pad to this number instead of the longest video of the batch.
+        normalise: False leaves frames as they were decoded, for an encoder that scales and
+            normalises by itself: ``video`` is then a list of V tensors uint8 [F, 3, H, W].
 
     Call: the dict of ``collate_retrieval`` -> the same dict with ``inputs`` of
 
@@ -40,6 +42,7 @@ class VideoTextDataPreprocessor(BaseDataPreprocessor):
         mean: Optional[Sequence[float]] = (122.7709, 116.7460, 104.0937),
         std: Optional[Sequence[float]] = (68.5005, 66.6322, 70.3232),
         max_frames: Optional[int] = None,
+        normalise: bool = True,
     ) -> None:
         super().__init__()
         if (mean is None) != (std is None):
@@ -50,6 +53,7 @@ class VideoTextDataPreprocessor(BaseDataPreprocessor):
             values = torch.tensor(values).view(3, 1, 1)
             self.register_buffer(name, values, persistent=self.of_tower)
         self.max_frames = max_frames
+        self.normalise = normalise
 
     def normalise_as(self, frames: nn.Module) -> None:
         """Where ``mean`` and ``std`` are None, take those of a frame tower.
@@ -76,9 +80,13 @@ class VideoTextDataPreprocessor(BaseDataPreprocessor):
         data = self.cast_data(data)
         inputs = {}
         if 'video' in data['inputs']:
-            video, inputs['frame_mask'] = pad(data['inputs']['video'], self.max_frames)
-            if video.dtype == torch.uint8:
-                video = (video.float() - self.mean) / self.std
+            video = data['inputs']['video']
+            if self.normalise:
+                video, inputs['frame_mask'] = pad(video, self.max_frames)
+                if video.dtype == torch.uint8:
+                    video = (video.float() - self.mean) / self.std
+            else:
+                _, inputs['frame_mask'] = pad([x.new_zeros(len(x)) for x in video], self.max_frames)
             inputs['video'] = video
         if 'text' in data['inputs']:
             inputs['text'], inputs['text_mask'] = pad(data['inputs']['text'])

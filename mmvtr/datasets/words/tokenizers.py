@@ -56,6 +56,16 @@ class CLIPTokenize(BaseTransform):
 
 
 @TRANSFORMS.register_module()
+class TextBytes(BaseTransform):
+    """UTF-8 bytes, for an encoder that tokenises by itself."""
+
+    def transform(self, results: Results) -> Results:
+        """``text`` -> ``token_ids`` of 0-255."""
+        results['token_ids'] = np.frombuffer(results['text'].encode(), dtype=np.uint8).astype(int)
+        return results
+
+
+@TRANSFORMS.register_module()
 class WordTokenize(BaseTransform):
     """One id per word of a closed vocabulary; words are lower-cased and split at spaces.
 

@@ -1,9 +1,9 @@
 """Galleries that are kept: items, vectors and biases, behind one protocol for several engines."""
 
 from mmvtr.gallery.store.items import Hit, Item
-from mmvtr.gallery.store.normaliser import Normaliser
 from mmvtr.gallery.store.opening import ENGINES, create_store, open_store
 from mmvtr.gallery.store.protocol import GalleryStore
+from mmvtr.normaliser import Normaliser
 
 __all__ = [
     'ENGINES',

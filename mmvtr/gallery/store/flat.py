@@ -16,7 +16,7 @@ from mmvtr.gallery.store.folder import FolderStore
 from mmvtr.gallery.store.items import COLUMNS, Hit, Item, Rows
 from mmvtr.gallery.store.lifted import FORMS, WITHOUT_BIAS, LiftedIndex, load_faiss
 from mmvtr.gallery.store.manifest import Manifest
-from mmvtr.gallery.store.normaliser import Normaliser
+from mmvtr.normaliser import Normaliser
 from mmvtr.storage import read_tensors, write_tensors
 
 BATCH = 65536

@@ -13,9 +13,9 @@ import numpy as np
 from mmvtr.gallery.store.biases import append_biases, read_biases
 from mmvtr.gallery.store.items import Rows, norms_of
 from mmvtr.gallery.store.manifest import PART, Manifest, refuse_link, stamp, sweep
-from mmvtr.gallery.store.normaliser import Normaliser
 from mmvtr.gallery.store.online import reservoir_of
 from mmvtr.gallery.store.protocol import Before, GalleryStore
+from mmvtr.normaliser import Normaliser
 from mmvtr.storage import FolderLock, file_digest, leftovers, write_atomically
 
 

@@ -26,9 +26,9 @@ from mmvtr.gallery.store.items import (
     refuse_known,
     refuse_unknown,
 )
-from mmvtr.gallery.store.normaliser import Normaliser
 from mmvtr.gallery.store.online import Reservoir
 from mmvtr.gallery.store.refits import Before, Refits, Vectors
+from mmvtr.normaliser import Normaliser
 
 
 class GalleryStore(Refits, ABC):

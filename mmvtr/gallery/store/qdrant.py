@@ -18,10 +18,10 @@ import torch
 
 from mmvtr.gallery.store.filters import Condition
 from mmvtr.gallery.store.items import COLUMNS, Hit, Item, Rows, norms_of, refuse_several_norms
-from mmvtr.gallery.store.normaliser import Normaliser
 from mmvtr.gallery.store.online import reservoir_of
 from mmvtr.gallery.store.protocol import Before, GalleryStore
 from mmvtr.gallery.store.rerank import Found, best_with_bias
+from mmvtr.normaliser import Normaliser
 
 #: Points in one request.
 BATCH = 500

@@ -11,7 +11,7 @@ from torch import Tensor
 from mmvtr.functional.transforms.transform_table import STORED, transform_named
 from mmvtr.gallery.store.items import checked_vectors
 from mmvtr.gallery.store.moved import Moved, Moves
-from mmvtr.gallery.store.normaliser import Normaliser
+from mmvtr.normaliser import Normaliser
 
 Vectors = Union[Tensor, np.ndarray]
 

@@ -158,7 +158,7 @@ class ARLSupervision(nn.Module):
         frame_weight: weight of the text-frame losses; 0 leaves them out (Tab. 5, T-F).
         frame_slack: with ``rule='own'``, a frame is ambiguous within this distance of the best.
         frame_negatives: which frames (texts) of the own video the text-frame triplets push,
-            ``'all'``, ``'hardest'`` or ``'semi_hard'`` (:func:`mmvtr.functional.ranking`).
+            ``'all'``, ``'hardest'`` or ``'semi_hard'`` (:func:`mmvtr.functional.losses.ranking`).
         lambda_nce: weight of the contrast beside the triplets in the text-frame losses.
         temperature, margin, ambiguous_margin: of the text-frame losses; the paper names no
             temperature and no values of m and m_a, only m_a < m.

@@ -31,8 +31,8 @@ import torch
 from qdrant_client import QdrantClient
 
 from mmvtr.gallery.store import GalleryStore, create_store
-from mmvtr.gallery.store.normaliser import Normaliser
 from mmvtr.gallery.store.qdrant import QdrantStore
+from mmvtr.normaliser import Normaliser
 
 ENGINES = ('faiss', 'lance', 'qdrant')
 DIM, LATENT, NOISE, GAP, TEMPERATURE, K = 512, 16, 0.2, 0.8, 0.02, 10

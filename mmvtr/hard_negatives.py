@@ -1,0 +1,141 @@
+"""Hard negatives mined over a gallery, without what may be right."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+#: Entries of a score matrix that are made at a time.
+TILE = 2**24
+
+
+def mine_negatives(
+    queries: Any,
+    gallery: Any,
+    positives: Any,
+    *,
+    k: int = 5,
+    skip: int = 0,
+    guide: Optional[tuple[Any, Any]] = None,
+    margin: Optional[float] = 0.0,
+    relative: Optional[float] = None,
+    gallery_ids: Optional[Any] = None,
+) -> Tensor:
+    """The best-scored gallery items of each query that are neither annotated nor as good as that.
+
+    An item is left out where it is a positive, where it is one in the annotation of another item
+    (``gallery_ids``), or where the guide scores it above ``bar_q - margin``, or above
+    ``relative * bar_q``; ``bar_q`` is the guide's best score of a positive of the query
+    (GISTEmbed's mask is ``margin=0``, NV-Retriever's TopK-PercPos ``relative=.95``).
+
+    Args:
+        queries, gallery: vectors of texts and videos, of either kind, float [Q, D] and [N, D];
+            numpy or torch.  Cosines are taken.
+        positives: int [Q] or [Q, M], positions of each query's own items, padded with -1; a query
+            without any is asked with no bar.
+        k: negatives a query.
+        skip: of what is left, leave out the first so many.
+        guide: vectors of queries and gallery by which what is right is judged, of any other width;
+            default: those that rank.
+        margin: in the guide's cosines; 0 takes out what scores above the positive, None nothing.
+        relative: a share of the bar, or None; of a bar below 0 it takes out nothing.
+        gallery_ids: int [N], of which item each row of the gallery is a copy or a part: rows of one
+            number are positives together.
+
+    Returns:
+        int64 [Q, k], positions in the gallery, best first; -1 where there are not so many.
+
+    Raises:
+        ValueError: widths or lengths that do not fit, vectors that are not finite or all zero, a
+            position outside of the gallery, a k below 1, a negative skip.
+
+    Example:
+        Item 1 is as near to the query as its own item 0 is. ::
+
+            >>> gallery = torch.tensor([[1.0, 0.2], [1.0, -0.1], [1.0, 1.0]])
+            >>> mine_negatives(torch.tensor([[1.0, 0.0]]), gallery, [0], k=1)
+            tensor([[2]])
+    """
+    if k < 1 or skip < 0:
+        raise ValueError(f'k must be 1 or more and skip 0 or more, not {k} and {skip}')
+    q, g = _unit(queries, 'queries'), _unit(gallery, 'gallery')
+    own = _positions(positives, len(q), len(g))
+    if q.shape[1] != g.shape[1]:
+        raise ValueError(f'queries have {q.shape[1]} dimensions, the gallery {g.shape[1]}')
+    judge_q, judge_g = (q, g) if guide is None else _guide(guide, len(q), len(g))
+    groups = torch.arange(len(g)) if gallery_ids is None else torch.as_tensor(gallery_ids).long()
+    if groups.shape != (len(g),) or (groups < 0).any():
+        raise ValueError(f'gallery_ids must be {len(g)} numbers of 0 or more, one an item')
+    rows = max(1, TILE // max(len(g), 1))
+    found = [
+        _mine(q[part], g, judge_q[part], judge_g, own[part], groups, k, skip, margin, relative)
+        for part in (slice(start, start + rows) for start in range(0, len(q), rows))
+    ]
+    return torch.cat(found) if found else torch.empty(0, k, dtype=torch.int64)
+
+
+def _mine(
+    q: Tensor,
+    g: Tensor,
+    judge_q: Tensor,
+    judge_g: Tensor,
+    own: Tensor,
+    groups: Tensor,
+    k: int,
+    skip: int,
+    margin: Optional[float],
+    relative: Optional[float],
+) -> Tensor:
+    """Of some queries: int64 [q, k]."""
+    scores, told = q @ g.T, judge_q @ judge_g.T
+    of_group = torch.where(own >= 0, groups[own.clamp_min(0)], -1)
+    out = torch.zeros_like(scores, dtype=torch.bool)
+    for own_groups in of_group.T:  # one of the M at a time: no [q, M, N]
+        out |= own_groups[:, None] == groups
+    bar = told.masked_fill(~out, -torch.inf).amax(1, keepdim=True)
+    bar = bar.masked_fill(bar.isinf(), torch.inf)  # no positive: nothing is above
+    if margin is not None:
+        out |= told > bar - margin
+    if relative is not None:
+        out |= (told > relative * bar) & (bar > 0)
+    scores = scores.masked_fill(out, -torch.inf)
+    best = scores.topk(min(skip + k, len(g)), dim=1)
+    places = best.indices.masked_fill(best.values.isinf(), -1)[:, skip:]
+    return F.pad(places, (0, k - places.shape[1]), value=-1)
+
+
+def _guide(guide: tuple[Any, Any], queries: int, items: int) -> tuple[Tensor, Tensor]:
+    q, g = _unit(guide[0], "the guide's queries"), _unit(guide[1], "the guide's gallery")
+    if (len(q), len(g)) != (queries, items) or q.shape[1] != g.shape[1]:
+        raise ValueError(
+            f"the guide's vectors are {list(q.shape)} and {list(g.shape)}, for {queries} queries "
+            f'and {items} items'
+        )
+    return q, g
+
+
+def _unit(vectors: Any, name: str) -> Tensor:
+    """float32 [N, D] of unit length."""
+    x = torch.as_tensor(vectors).float()
+    if x.ndim != 2:
+        raise ValueError(f'{name} must be [N, D], not {list(x.shape)}')
+    if not x.isfinite().all():
+        raise ValueError(f'{name}: row {int((~x.isfinite()).any(1).int().argmax())} is not finite')
+    norms = x.norm(dim=1)
+    if (norms == 0).any():
+        raise ValueError(f'{name}: row {int((norms == 0).int().argmax())} is all zero')
+    return x / norms[:, None]
+
+
+def _positions(positives: Any, queries: int, items: int) -> Tensor:
+    """int64 [Q, M]."""
+    own = torch.as_tensor(positives)
+    own = own[:, None] if own.ndim == 1 else own
+    if own.ndim != 2 or len(own) != queries or own.is_floating_point():
+        raise ValueError(f'positives must be whole numbers [Q] or [Q, M], Q = {queries}')
+    if own.numel() and not (-1 <= int(own.min()) and int(own.max()) < items):
+        raise ValueError(f'positives must be 0 to {items - 1}, or -1 for none')
+    return own.long()

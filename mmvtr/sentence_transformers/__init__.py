@@ -1,0 +1,26 @@
+"""Losses, a guide, a bank and an evaluator for sentence-transformers' own trainer.
+
+Needs the extra ``[sentence-transformers]``.  The maths is that of :mod:`mmvtr.functional`, the
+supervisions are those of :mod:`mmvtr.models`: here are the classes that sentence-transformers asks
+for.
+"""
+
+from mmvtr.sentence_transformers.bank import read_bank, write_bank
+from mmvtr.sentence_transformers.callback import LossCallback
+from mmvtr.sentence_transformers.contrastive import DebiasedContrastiveLoss
+from mmvtr.sentence_transformers.evaluator import DebiasedEvaluator
+from mmvtr.sentence_transformers.guide import GuideSupervision
+from mmvtr.sentence_transformers.labels import pairs_dataset, with_labels
+from mmvtr.sentence_transformers.normalized import NormalizedContrastiveLoss
+
+__all__ = [
+    'DebiasedContrastiveLoss',
+    'DebiasedEvaluator',
+    'GuideSupervision',
+    'LossCallback',
+    'NormalizedContrastiveLoss',
+    'pairs_dataset',
+    'read_bank',
+    'with_labels',
+    'write_bank',
+]

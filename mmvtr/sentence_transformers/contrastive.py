@@ -1,0 +1,304 @@
+"""The debiased contrastive loss as a loss of sentence-transformers."""
+
+from __future__ import annotations
+
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, Iterable, Optional
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from mmvtr.dist import gather_levels, gather_rows, sum_processes, world_size
+from mmvtr.models.combined import CombinedSupervision
+from mmvtr.models.losses import ContrastiveLoss
+from mmvtr.models.retriever import build
+from mmvtr.models.similarities.cosine import CosineSimilarity
+from mmvtr.models.sweep import losses_in_strips, whole_needed
+from mmvtr.models.target import check_read
+from mmvtr.sentence_transformers.guide import LEVEL, GuideSupervision, Reader
+from mmvtr.sentence_transformers.labels import NOBODY, Labels, checked_labels
+from mmvtr.structures import Embedding, Levels
+
+try:
+    from sentence_transformers.base.losses.gradcache import (
+        CachedLossMixin,
+        has_static_embedding_input,
+    )
+    from sentence_transformers.base.losses.merged_forward import embed_columns
+except ImportError as error:
+    raise ImportError(
+        'sentence-transformers 6.2 or newer is not installed: '
+        "pip install 'mmvtr[sentence-transformers]'"
+    ) from error
+
+#: With gradient caching: rows of the score matrix that are made at a time, at least.
+STRIP = 64
+#: What a supervision reads, by whom it is filled.
+GAUSSIAN = 'gaussian'
+
+
+class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
+    """Contrastive loss of texts and documents with positives by label and weighted negatives.
+
+    Columns: a text, its document (text, image, video: whatever the model embeds), and further
+    documents that are hard negatives of it; a column ``label`` says by whole numbers which texts
+    and documents belong together (:func:`~mmvtr.sentence_transformers.with_labels`), without it
+    each row is a pair of its own.  The loss is :func:`mmvtr.functional.contrastive` of the cosines.
+
+    Args:
+        model: the SentenceTransformer that is trained.
+        supervision: which negatives are spared: a supervision of :mod:`mmvtr.models` that reads
+            vectors (``DVTRSupervision``, ``RelativeScoreSupervision`` ...), its config or its name;
+            None: plain InfoNCE.
+        guide: a model with ``encode`` for texts, of any tokenizer.  What it finds about as near to
+            a text as its own document is no negative; videos and images it judges by their texts
+            (:class:`~mmvtr.sentence_transformers.GuideSupervision`).
+        guide_margin, guide_strategy: of that.
+        temperature: divides the cosines, 1 / ``scale`` of sentence-transformers.
+        form, direction, weighted: see :class:`~mmvtr.models.losses.ContrastiveLoss`; the losses of
+            sentence-transformers look from texts to documents alone, ``direction='t2v'``.
+        heads: config of the Gaussian heads that a supervision of level ``'gaussian'`` reads;
+            default ``HierarchicalGaussianHead``.  They get detached vectors and train with the
+            loss.
+        mini_batch_size: rows that the model embeds at a time, with gradient caching: a large batch
+            in the memory of a small one.  None: the batch at once.
+        gather_across_devices: the loss of the joint batch of all processes, with its exact
+            gradients.
+
+    Attributes:
+        figures: name -> 0-dim tensor, what the supervision had to say of the last batch.
+
+    Raises:
+        ValueError: an argument outside of its range; in training: fewer than two columns, labels
+            that are no whole numbers, a supervision that reads more than vectors, one with weights
+            of its own in several processes without ``gather_across_devices``.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        supervision: Optional[nn.Module | dict | str] = None,
+        guide: Optional[Any] = None,
+        guide_margin: float = 0.1,
+        guide_strategy: str = 'absolute',
+        temperature: float = 0.05,
+        form: str = 'pooled',
+        direction: str = 'both',
+        weighted: str = 'both',
+        heads: Optional[dict] = None,
+        mini_batch_size: Optional[int] = None,
+        gather_across_devices: bool = False,
+    ) -> None:
+        super().__init__()
+        if not temperature > 0:
+            raise ValueError(f'temperature must be positive, not {temperature}')
+        if mini_batch_size is not None and mini_batch_size < 1:
+            raise ValueError(f'mini_batch_size must be at least 1, not {mini_batch_size}')
+        if mini_batch_size is not None and has_static_embedding_input(model):
+            raise ValueError(
+                'a StaticEmbedding cannot be embedded in parts: leave mini_batch_size out'
+            )
+        self.model = model
+        self.temperature = temperature
+        self.mini_batch_size = mini_batch_size
+        self.uses_gradient_cache = mini_batch_size is not None
+        self.gather_across_devices = gather_across_devices
+        self.similarity = CosineSimilarity()
+        self.loss = self._loss(form=form, direction=direction, weighted=weighted)
+        self.guide = None if guide is None else Reader(guide, model.tokenizer)
+        own = None if supervision is None else _supervision(supervision)
+        rule = GuideSupervision(margin=guide_margin, strategy=guide_strategy)
+        self.supervision = own if guide is None else rule if own is None else _both(own, rule)
+        check_read(self.supervision, dict(contrastive=self.loss))
+        self.heads = nn.ModuleDict()
+        if heads is not None or getattr(own, 'level', None) == GAUSSIAN:
+            heads = heads or dict(type='HierarchicalGaussianHead')
+            dim = model.get_embedding_dimension()
+            self.heads.update({side: build(heads, dim=dim) for side in ('text', 'document')})
+        self.figures: dict[str, Tensor] = {}
+        self._guided: Optional[list[Tensor]] = None
+        self._own_gradients: list[tuple[nn.Parameter, Tensor]] = []
+        self._alike = False
+
+    def _loss(self, **how: Any) -> ContrastiveLoss:
+        return ContrastiveLoss(**how)
+
+    def forward(
+        self, sentence_features: Iterable[dict[str, Tensor]], labels: Optional[Tensor]
+    ) -> Tensor:
+        """Features of C columns of B rows and labels int64 [B] or None -> 0-dim loss."""
+        columns = [dict(column) for column in sentence_features]
+        if len(columns) < 2:
+            raise ValueError(
+                f'two columns or more expected, a text and its document, not {len(columns)}'
+            )
+        self._start_alike()
+        self._guided = None if self.guide is None else self.guide.read(columns)
+        if not self.uses_gradient_cache:
+            return self._compute(embed_columns(self.model, columns), labels)
+        self._own_gradients = []
+        loss = self.forward_cached(columns, labels)
+        if loss.requires_grad:
+            loss.register_hook(partial(_add_gradients, self._own_gradients))
+        return loss
+
+    def calculate_loss(
+        self,
+        reps: list[list[Tensor]],
+        labels: Optional[Tensor] = None,
+        *,
+        with_backward: bool = False,
+    ) -> Tensor:
+        """Embeddings of each column, in parts -> 0-dim loss; see ``CachedLossMixin``.
+
+        With ``with_backward`` the parts get their gradients.  Those of the loss's own weights are
+        kept until the backward pass says what they are to be multiplied with.
+        """
+        loss = self._compute([torch.cat(parts) for parts in reps], labels)
+        if not with_backward:
+            return loss
+        parts = [part for column in reps for part in column]
+        own = [p for p in self._own_parameters() if p.requires_grad]
+        found = torch.autograd.grad(loss, [*parts, *own], allow_unused=True)
+        for part, gradient in zip(parts, found):
+            part.grad = gradient if part.grad is None else part.grad + gradient
+        self._own_gradients += [  # a MatryoshkaLoss calls for each width
+            (p, self._joint(gradient))
+            for p, gradient in zip(own, found[len(parts) :])
+            if gradient is not None
+        ]
+        return loss.detach()
+
+    # -- from vectors to the loss ----------------------------------------------------------------
+
+    def _compute(self, columns: list[Tensor], labels: Optional[Tensor]) -> Tensor:
+        """Vectors of the columns, float [B, D] each, and labels int64 [B] -> 0-dim loss."""
+        labels = self._joint_labels(labels, len(columns[0]), columns[0].device)
+        nobody = torch.full_like(labels, NOBODY)
+        known = [labels, labels, *[nobody] * (len(columns) - 2)]
+        vectors = [self._levels(column, number) for number, column in enumerate(columns)]
+        texts, documents = vectors[0], _cat(vectors[1:])
+        known = Labels(labels, torch.cat(known[1:]))
+        self._see(texts, documents)
+        for side, levels in (('text', texts), ('document', documents)):
+            if side in self.heads:
+                levels[GAUSSIAN] = self.heads[side](_one_token(levels['global'].mean.detach()))
+        losses = self._losses(texts, documents, known)
+        self.figures = {name: x.detach() for name, x in losses.items()}
+        return sum(value for name, value in losses.items() if 'loss' in name)
+
+    def _losses(self, texts: Levels, documents: Levels, known: Labels) -> dict[str, Tensor]:
+        temperature = torch.as_tensor(self.temperature, device=texts['global'].mean.device)
+        parts = SimpleNamespace(
+            temperature=lambda: temperature,
+            similarity=self.similarity,
+            supervision=self.supervision,
+            losses=dict(contrastive=self.loss),
+            objectives={},
+        )
+        shared = world_size() == 1 or self.gather_across_devices
+        height = max(self.mini_batch_size or known.shape[0], STRIP)
+        if shared and known.shape[0] > height and not whole_needed(parts):
+            return losses_in_strips(parts, texts, documents, known, height=height)
+        target, losses = known.target(), {}
+        if self.supervision is not None:
+            target, losses = self.supervision(texts, documents, target)
+        matrices = self.similarity(texts, documents)
+        return dict(losses, loss_contrastive=self.loss(matrices, target, temperature))
+
+    def _levels(self, vectors: Tensor, column: int) -> Levels:
+        """Of the joint batch, a column's levels."""
+        levels = {'global': Embedding(vectors)}
+        if self._guided is not None:
+            levels[LEVEL] = Embedding(self._guided[column])
+        return gather_levels(levels) if self.gather_across_devices else levels
+
+    def _joint_labels(self, labels: Optional[Tensor], count: int, device: torch.device) -> Tensor:
+        own = checked_labels(labels, count, device)
+        if not self.gather_across_devices:
+            return own
+        joint = gather_rows(own)
+        return joint if labels is not None else torch.arange(len(joint), device=device)
+
+    def _see(self, texts: Levels, documents: Levels) -> None:
+        """The levels of a joint batch, before they are compared."""
+
+    # -- weights of its own ----------------------------------------------------------------------
+
+    def _own_parameters(self) -> list[nn.Parameter]:
+        """Those of supervision and heads."""
+        parts = [self.heads] + ([] if self.supervision is None else [self.supervision])
+        return [p for part in parts for p in part.parameters()]
+
+    def _start_alike(self) -> None:
+        """Give all processes the same weights of its own, which no wrapper of the model does."""
+        if self._alike or world_size() == 1:
+            return
+        own = self._own_parameters()
+        if own and not self.gather_across_devices:
+            raise ValueError(
+                f'{type(self.supervision).__name__} has weights of its own, which {world_size()} '
+                'processes would train apart: set gather_across_devices=True'
+            )
+        for parameter in own:
+            dist.broadcast(parameter.data, 0)
+        self._alike = True
+
+    def _joint(self, gradient: Tensor) -> Tensor:
+        """Mean over processes: of strips each has the gradient of its share, times their number."""
+        if not self.gather_across_devices or world_size() == 1:
+            return gradient
+        return sum_processes(gradient) / world_size()
+
+    # -- what sentence-transformers asks for -----------------------------------------------------
+
+    def get_config_dict(self) -> dict[str, Any]:
+        """For the model card."""
+        return dict(
+            temperature=self.temperature,
+            supervision=None if self.supervision is None else type(self.supervision).__name__,
+            form=self.loss.form,
+            direction=self.loss.direction,
+            weighted=self.loss.weighted,
+            mini_batch_size=self.mini_batch_size,
+            gather_across_devices=self.gather_across_devices,
+        )
+
+
+def _supervision(given: nn.Module | dict | str) -> nn.Module:
+    """Built of a module, a config or a name.
+
+    Raises:
+        ValueError: one that reads what the datasets of this package alone have.
+    """
+    made = build(dict(type=given) if isinstance(given, str) else given)
+    if hasattr(made, 'own_levels'):
+        raise ValueError(
+            f'{type(made).__name__} reads more than the vectors of a batch, which '
+            'sentence-transformers does not hand over: take a guide instead'
+        )
+    return made
+
+
+def _both(own: nn.Module, rule: GuideSupervision) -> nn.Module:
+    return CombinedSupervision(parts=dict(own=own, guide=rule))
+
+
+def _cat(parts: list[Levels]) -> Levels:
+    return {name: Embedding(torch.cat([part[name].mean for part in parts])) for name in parts[0]}
+
+
+def _one_token(vectors: Tensor) -> Embedding:
+    """float [N, D] -> unit vectors, each its own and only token: heads read tokens."""
+    unit = nn.functional.normalize(vectors, dim=1)
+    mask = torch.ones(len(unit), 1, dtype=torch.bool, device=unit.device)
+    return Embedding(unit, unit[:, None], mask)
+
+
+def _add_gradients(own: list[tuple[nn.Parameter, Tensor]], factor: Tensor) -> None:
+    for parameter, gradient in own:
+        gradient = gradient * factor
+        parameter.grad = gradient if parameter.grad is None else parameter.grad + gradient

@@ -1,0 +1,124 @@
+"""Retrieval by an embedder, raw and debiased by a bank, side by side."""
+
+from __future__ import annotations
+
+from typing import Any, Optional, Sequence
+
+import torch
+import torch.nn.functional as F
+from sentence_transformers.base.evaluation import BaseEvaluator
+from torch import Tensor
+
+from mmvtr.functional import median_rank, ranks, recall_at
+from mmvtr.normaliser import TRANSFORMS, Normaliser
+
+
+class DebiasedEvaluator(BaseEvaluator):
+    """Recall and median rank of queries in a corpus, ``raw_...`` and ``debiased_...``.
+
+    The debiased ranks are those of the scores with the biases that a bank of other queries gives
+    the corpus (:func:`mmvtr.functional.sinkhorn`): no test query is asked about another.
+
+    Args:
+        queries: Q texts, or whatever the model encodes.
+        corpus: N items: texts, images, videos.
+        relevant: for each query its positions in the corpus, a number or several; default: query
+            i belongs to item i.
+        bank: K other queries, which are encoded anew each time; their embeddings, float [K, D]; or
+            a loss with ``bank()``, which has the queue of its training.
+        transform: ``'sinkhorn'``, ``'unbalanced_sinkhorn'`` or ``'inverted_softmax'``.
+        temperature, strictness: of that.
+        ks: of R@k.
+        batch_size: of ``encode``.
+        name: before the names of all figures.
+
+    Raises:
+        ValueError: no queries, an empty corpus or bank, an unknown transform, positions that are
+            none; called: a bank of another width, embeddings that are not finite.
+    """
+
+    def __init__(
+        self,
+        queries: Sequence[Any],
+        corpus: Sequence[Any],
+        relevant: Optional[Sequence[int | Sequence[int]]] = None,
+        *,
+        bank: Any = None,
+        transform: str = 'sinkhorn',
+        temperature: float = 0.05,
+        strictness: float = 0.8,
+        ks: Sequence[int] = (1, 5, 10),
+        batch_size: int = 32,
+        name: str = '',
+    ) -> None:
+        super().__init__()
+        if not len(queries) or not len(corpus):
+            raise ValueError(f'there are {len(queries)} queries and {len(corpus)} items')
+        if transform not in TRANSFORMS:
+            raise ValueError(f'transform must be one of {TRANSFORMS}, not {transform!r}')
+        if bank is not None and not hasattr(bank, 'bank') and not len(bank):
+            raise ValueError('the bank is empty: queries of the training set make one')
+        self.queries, self.corpus = list(queries), list(corpus)
+        self.positives = _positives(relevant, len(queries), len(corpus))
+        self.bank = bank
+        self.how = dict(transform=transform, temperature=temperature, strictness=strictness)
+        self.ks, self.batch_size, self.name = tuple(ks), batch_size, name
+        self.primary_metric = 'raw_recall@1' if bank is None else 'debiased_recall@1'
+
+    def __call__(
+        self, model: Any, output_path: Optional[str] = None, epoch: int = -1, steps: int = -1
+    ) -> dict[str, float]:
+        """The figures of a model, in [0, 1] but for the median ranks."""
+        queries, corpus = self._encode(model, self.queries), self._encode(model, self.corpus)
+        scores = queries @ corpus.T
+        metrics = self._figures('raw', scores)
+        bank = self._bank(model)
+        if bank is not None:
+            normaliser = Normaliser.fit(bank, corpus, **self.how)
+            metrics.update(self._figures('debiased', scores + normaliser.biases(corpus)))
+        metrics = self.prefix_name_to_metrics(metrics, self.name)
+        self.store_metrics_in_model_card_data(model, metrics, epoch, steps)
+        return metrics
+
+    def _bank(self, model: Any) -> Optional[Tensor]:
+        bank = self.bank.bank() if hasattr(self.bank, 'bank') else self.bank
+        if bank is None:
+            return None
+        if isinstance(bank, Tensor) and bank.is_floating_point() and bank.ndim == 2:
+            return F.normalize(bank.float(), dim=1).cpu()
+        return self._encode(model, list(bank))
+
+    def _encode(self, model: Any, items: list[Any]) -> Tensor:
+        """Unit vectors, float32 [N, D], on the CPU."""
+        vectors = model.encode(
+            items, batch_size=self.batch_size, convert_to_tensor=True, show_progress_bar=False
+        )
+        return F.normalize(vectors.detach().float().cpu(), dim=1)
+
+    def _figures(self, name: str, scores: Tensor) -> dict[str, float]:
+        found = ranks(scores, self.positives)
+        figures = {f'{name}_recall@{k}': float(recall_at(found, k)) for k in self.ks}
+        return {**figures, f'{name}_median_rank': float(median_rank(found))}
+
+    def get_config_dict(self) -> dict[str, Any]:
+        """For the model card."""
+        return dict(self.how)
+
+
+def _positives(relevant: Optional[Sequence], queries: int, items: int) -> Tensor:
+    """bool [Q, N]."""
+    if relevant is None and queries != items:
+        raise ValueError(
+            f'there are {queries} queries and {items} items: say by `relevant` what belongs to whom'
+        )
+    if relevant is not None and len(relevant) != queries:
+        raise ValueError(f'relevant is of {len(relevant)} queries, and there are {queries}')
+    positives = torch.zeros(queries, items, dtype=torch.bool)
+    for row, found in enumerate(range(queries) if relevant is None else relevant):
+        found = torch.as_tensor(found).flatten()
+        if not len(found) or found.min() < 0 or found.max() >= items:
+            raise ValueError(
+                f'query {row} belongs to {found.tolist()[:8]}: positions are 0 to {items - 1}'
+            )
+        positives[row, found] = True
+    return positives

@@ -1,0 +1,132 @@
+"""Who belongs to whom, from the label column of a batch."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Optional, Sequence
+
+import torch
+from torch import Tensor
+
+from mmvtr.models.strips import Pairs
+from mmvtr.models.target import Target
+
+#: The label of a hard negative: it belongs to no text.
+NOBODY = -1
+
+
+def with_labels(dataset: Any, by: str) -> Any:
+    """A dataset with the column ``label``, in which rows of one id have one number.
+
+    A trainer of sentence-transformers would take a column of ids for texts, and trains on it; as
+    ``label`` they say which items belong together.
+
+    Args:
+        dataset: ``datasets.Dataset``.
+        by: the column of ids, of any kind; it is gone afterwards.
+
+    Returns:
+        the dataset, ``label`` being int64 from 0 in the order of first occurrence.
+
+    Raises:
+        KeyError: there is no such column.
+
+    Example:
+        ::
+
+            >>> with_labels(Dataset.from_dict(dict(id=['b', 'a', 'b'], text=list('xyz'))), 'id')
+            Dataset({features: ['text', 'label'], num_rows: 3})
+    """
+    if by not in dataset.column_names:
+        raise KeyError(f'no column {by!r}: there are {dataset.column_names}')
+    ids = dataset[by]
+    number: dict[Any, int] = {}
+    labels = [number.setdefault(one, len(number)) for one in ids]
+    return dataset.remove_columns(by).add_column('label', labels)
+
+
+def pairs_dataset(
+    texts: Sequence[str],
+    documents: Sequence[Any],
+    ids: Optional[Sequence[Any]] = None,
+    *,
+    read: Optional[Callable[[Any], Any]] = None,
+) -> Any:
+    """A dataset of texts and their videos or images, which are read when they are asked for.
+
+    Args:
+        texts: N texts.
+        documents: of each its document, as the model embeds it (frames uint8 [F, 3, H, W] ...), or
+            what ``read`` takes, such as a path.
+        ids: of each pair whose it is; rows of one id belong together.  Default: each for itself.
+        read: from an entry of ``documents`` to the document.
+
+    Returns:
+        ``datasets.Dataset`` with the columns ``text``, ``document`` and, with ids, ``label``.
+
+    Raises:
+        ValueError: lengths differ.
+
+    Example:
+        ::
+
+            >>> frames = lambda path: np.stack(read_frames(path, select)).transpose(0, 3, 1, 2)
+            >>> data = pairs_dataset(captions, paths, ids=video_ids, read=frames)
+    """
+    from datasets import Dataset
+
+    lengths = [len(one) for one in (texts, documents, ids) if one is not None]
+    if len({*lengths}) > 1:
+        raise ValueError(f'texts, documents and ids must be equally many, not {lengths}')
+    columns = dict(text=list(texts), document=[*range(len(documents))])
+    data = Dataset.from_dict(columns if ids is None else dict(columns, id=[*map(str, ids)]))
+    data = data if ids is None else with_labels(data, 'id')
+
+    def with_documents(rows: dict[str, Any]) -> dict[str, Any]:
+        if 'document' not in rows:
+            return rows
+        found = [documents[place] for place in rows['document']]
+        return dict(rows, document=found if read is None else [read(one) for one in found])
+
+    return data.with_transform(with_documents)
+
+
+class Labels:
+    """What the labels of a joint batch say of texts and documents.
+
+    Args:
+        texts: int64 [T].
+        documents: int64 [V], :data:`NOBODY` for a hard negative.
+
+    Attributes:
+        shape: (T, V).
+    """
+
+    def __init__(self, texts: Tensor, documents: Tensor) -> None:
+        self._texts, self._documents = texts, documents
+        self.shape = len(texts), len(documents)
+
+    def target(self, rows: slice = slice(None)) -> Target:
+        """Positives of some texts (all) among all documents."""
+        return Target(self._texts[rows, None] == self._documents)
+
+    def pairs(self) -> Pairs:
+        """The pairs that belong together, by text."""
+        return Pairs.of(self.target().positives)
+
+
+def checked_labels(labels: Optional[Tensor], count: int, device: torch.device) -> Tensor:
+    """int64 [N], one a row of the batch; without labels each row is a pair of its own.
+
+    Raises:
+        ValueError: labels that are no whole numbers of one dimension, or negative ones.
+    """
+    if labels is None:
+        return torch.arange(count, device=device)
+    if labels.shape != (count,) or labels.is_floating_point() or labels.dtype == torch.bool:
+        raise ValueError(
+            f'the label column must have a whole number a row, which says what belongs together, '
+            f'not {labels.dtype} {list(labels.shape)}: with_labels(dataset, ID_COLUMN) makes one'
+        )
+    if (labels < 0).any():
+        raise ValueError(f'labels must be 0 or more, not {int(labels.min())}')
+    return labels.to(device)

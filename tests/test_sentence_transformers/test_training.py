@@ -1,0 +1,268 @@
+"""In sentence-transformers' own trainer: text-text, text-video, and two processes."""
+
+import logging
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+st = pytest.importorskip('sentence_transformers', reason="needs the extra 'sentence-transformers'")
+pytest.importorskip('accelerate', reason="needs the extra 'sentence-transformers'")
+pytest.importorskip('datasets', reason="needs the extra 'sentence-transformers'")
+
+import datasets  # noqa: E402
+
+import tiny_embedders  # noqa: E402
+from children import MP, free_port  # noqa: E402
+from mmvtr.functional import ranks, recall_at, sinkhorn  # noqa: E402
+from mmvtr.sentence_transformers import (  # noqa: E402
+    DebiasedContrastiveLoss,
+    DebiasedEvaluator,
+    LossCallback,
+    NormalizedContrastiveLoss,
+    contrastive,
+    pairs_dataset,
+    read_bank,
+    with_labels,
+    write_bank,
+)
+
+TEXTS, VIDEOS, LABELS = tiny_embedders.pairs(48)
+
+
+def arguments(folder, **more):
+    return st.SentenceTransformerTrainingArguments(
+        output_dir=str(folder),
+        per_device_train_batch_size=16,
+        learning_rate=3e-3,
+        report_to=[],
+        disable_tqdm=True,
+        use_cpu=True,
+        **{'max_steps': 40, 'save_strategy': 'no', 'logging_steps': 1, **more},
+    )
+
+
+def losses_of(trainer):
+    return [row['loss'] for row in trainer.state.log_history if 'loss' in row]
+
+
+def train(model, data, loss, args, **more):
+    trainer = st.SentenceTransformerTrainer(
+        model, args, train_dataset=data, loss=loss, callbacks=[LossCallback(loss)], **more
+    )
+    trainer.train()
+    return trainer
+
+
+@pytest.mark.parametrize('size', [None, 8])
+def test_texts_and_videos_train(tmp_path, size):
+    model = tiny_embedders.video_model(tmp_path / 'model')
+    data = pairs_dataset(TEXTS, VIDEOS, LABELS)
+    torch.manual_seed(0)
+    loss = DebiasedContrastiveLoss(
+        model, supervision=dict(type='DVTRSupervision', ramp=(0.0, 0.5)), mini_batch_size=size
+    )
+    # Of a single token attention has nothing to learn.
+    own = [p for name, p in loss.named_parameters() if 'model' not in name and 'attent' not in name]
+    before = [p.clone() for p in own]
+    trainer = train(model, data, loss, arguments(tmp_path / 'run'))
+    found = losses_of(trainer)
+    assert np.mean(found[-5:]) < np.mean(found[:5]) - 0.2
+    assert loss.supervision.progress == pytest.approx(39 / 40)
+    assert len(own) > 10  # heads and supervision train with it
+    assert not any(torch.equal(a, b) for a, b in zip(before, own))
+
+
+def test_texts_and_texts_train_with_ids_and_the_queue_is_saved(tmp_path, caplog):
+    model = tiny_embedders.text_model(tmp_path / 'model')
+    names = [f'video{label}' for label in LABELS]
+    data = datasets.Dataset.from_dict(dict(video_id=names, a=TEXTS, b=[t[::1] for t in TEXTS]))
+    data = with_labels(data, 'video_id')
+    assert data.column_names == ['a', 'b', 'label']
+    expected = [names.index(name) for name in names]
+    assert [[*dict.fromkeys(expected)][n] for n in data['label']] == expected
+    loss = NormalizedContrastiveLoss(model, queue=100)
+    with caplog.at_level(logging.WARNING):
+        train(
+            model, data, loss,
+            arguments(tmp_path / 'run', max_steps=6, save_strategy='steps', save_steps=6),
+        )  # fmt: skip
+    assert 'queue=100 is longer than the data: it keeps 48' in caplog.text
+    stored = read_bank(tmp_path / 'run/checkpoint-6')
+    torch.testing.assert_close(stored, loss.bank())
+    assert stored.shape == (48, 16)
+    again = st.SentenceTransformer(str(tmp_path / 'run/checkpoint-6'), device='cpu')
+    evaluate = DebiasedEvaluator(TEXTS[:9], TEXTS[9:18], bank=stored)
+    assert evaluate(again) == DebiasedEvaluator(TEXTS[:9], TEXTS[9:18], bank=loss)(model)
+
+
+def test_the_evaluator_is_scores_by_hand(tmp_path):
+    model = tiny_embedders.video_model(tmp_path)
+    queries, corpus, bank = TEXTS[:10], VIDEOS[:12], TEXTS[12:]
+    relevant = [[i, i + 1] if i % 3 == 0 else i for i in range(10)]
+    q, c, b = (
+        torch.as_tensor(model.encode(x, normalize_embeddings=True)) for x in (queries, corpus, bank)
+    )
+    positives = torch.zeros(10, 12).bool()
+    for row, found in enumerate(relevant):
+        positives[row, found] = True
+    columns = sinkhorn(b @ c.T, temperature=0.02).columns
+    expected = dict(raw=q @ c.T, debiased=q @ c.T + columns)
+    evaluate = DebiasedEvaluator(
+        queries, corpus, relevant, bank=bank, temperature=0.02, name='test', ks=(1, 3)
+    )
+    found = evaluate(model)
+    for name, scores in expected.items():
+        for k in (1, 3):
+            value = float(recall_at(ranks(scores, positives), k))
+            assert found[f'test_{name}_recall@{k}'] == pytest.approx(value)
+    assert evaluate.primary_metric == 'test_debiased_recall@1'
+    assert found['test_raw_median_rank'] != found['test_debiased_median_rank']
+    vectors = DebiasedEvaluator(
+        queries, corpus, relevant, bank=3 * b, temperature=0.02, name='test', ks=(1, 3)
+    )
+    assert vectors(model) == pytest.approx(found)
+    raw = DebiasedEvaluator(queries, corpus, relevant)(model)
+    assert not any('debiased' in name for name in raw)
+
+
+def test_what_the_evaluator_cannot_do_is_refused(tmp_path):
+    for wrong, reason in [
+        (dict(queries=[]), 'there are 0 queries and 3 items'),
+        (dict(corpus=['a'] * 4), 'there are 3 queries and 4 items: say'),
+        (dict(relevant=[0, 1]), 'relevant is of 2 queries'),
+        (dict(relevant=[0, 1, 3]), 'query 2 belongs to .3.: positions are 0 to 2'),
+        (dict(bank=[]), 'the bank is empty'),
+        (dict(transform='magic'), 'transform must be one of'),
+    ]:
+        given = dict(queries=['a'] * 3, corpus=['b'] * 3)
+        with pytest.raises(ValueError, match=reason):
+            DebiasedEvaluator(**given | wrong)
+    model = tiny_embedders.text_model(tmp_path)
+    with pytest.raises(ValueError, match='bank is of another model'):
+        DebiasedEvaluator(TEXTS[:3], TEXTS[3:6], bank=torch.rand(5, 7))(model)
+    with pytest.raises(FileNotFoundError, match='has no bank'):
+        read_bank(tmp_path)
+    for wrong in (torch.rand(0, 3), torch.full((2, 3), torch.nan)):
+        with pytest.raises(ValueError, match='a bank'):
+            write_bank(tmp_path, wrong)
+    with pytest.raises(ValueError, match='equally many, not .2, 1.'):
+        pairs_dataset(['a', 'b'], ['c'])
+    data = datasets.Dataset.from_dict(dict(a=['x']))
+    with pytest.raises(KeyError, match="no column 'id'"):
+        with_labels(data, 'id')
+
+
+def test_documents_are_read_when_they_are_asked_for():
+    asked = []
+
+    def read(name):
+        asked.append(name)
+        return np.full(3, ord(name))
+
+    data = pairs_dataset(['x', 'y', 'z'], ['a', 'b', 'c'], ids=[7, None, 7], read=read)
+    assert not asked
+    assert data[1]['document'].tolist() == [98] * 3 and asked == ['b']
+    assert [row['label'] for row in data] == [0, 1, 0]
+    assert asked == ['b', 'a', 'b', 'c']
+    assert pairs_dataset(['x'], ['a']).column_names == ['text', 'document']
+
+
+# -- two processes ---------------------------------------------------------------------------------
+
+
+def batch_of(model, rows):
+    documents = VIDEOS if model.supports('video') else TEXTS[::-1]
+    return (
+        [model.preprocess([side[i] for i in rows]) for side in (TEXTS, documents)],
+        torch.tensor([LABELS[i] for i in rows]),
+    )
+
+
+def loss_of(model, size):
+    torch.manual_seed(4)
+    return NormalizedContrastiveLoss(
+        model, supervision='DVTRSupervision', mini_batch_size=size, gather_across_devices=True
+    )
+
+
+def gradients(model, loss):
+    found = {f'model.{name}': p.grad for name, p in model.named_parameters()}
+    own = {f'own.{i}': p.grad for i, p in enumerate(loss._own_parameters())}
+    return {name: g for name, g in {**found, **own}.items() if g is not None}
+
+
+def one_of_two(rank, port, folder, size, rows):
+    dist.init_process_group('gloo', init_method=f'tcp://127.0.0.1:{port}', rank=rank, world_size=2)
+    model = st.SentenceTransformer(str(folder / 'saved'), device='cpu')
+    contrastive.STRIP = 3  # in one process below the whole matrix
+    loss = loss_of(model, size)
+    if rank == 1:
+        for parameter in loss._own_parameters():  # as of another seed
+            parameter.data.add_(1.0)
+    loss.model = DistributedDataParallel(model, find_unused_parameters=True)
+    columns, labels = batch_of(model, rows[rank])
+    value = loss(columns, labels)
+    value.backward()
+    found = dict(value=value.detach(), bank=loss.bank(), **gradients(model, loss))
+    torch.save(found, folder / f'{rank}.pt')
+    dist.destroy_process_group()
+
+
+@pytest.mark.parametrize(
+    'make, size', [('text_model', None), ('text_model', 2), ('video_model', 2)]
+)
+def test_two_processes_are_one_with_the_joint_batch(tmp_path, make, size):
+    """Two towers take gradient caching: DistributedDataParallel looks for unused weights in the
+    last forward pass alone, and would miss those of the other tower."""
+    model = getattr(tiny_embedders, make)(tmp_path / 'model')
+    model.save(str(tmp_path / 'saved'))
+    rows = [range(6), range(6, 11)]
+    children = [
+        MP.Process(target=one_of_two, args=(rank, port, tmp_path, size, rows))
+        for port in [free_port()]
+        for rank in range(2)
+    ]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join(120)
+        assert child.exitcode == 0
+    loss = loss_of(model, size)
+    columns, labels = batch_of(model, range(11))
+    value = loss(columns, labels)
+    value.backward()
+    expected = dict(value=value.detach(), bank=loss.bank(), **gradients(model, loss))
+    for rank in range(2):
+        found = torch.load(tmp_path / f'{rank}.pt')
+        assert {*found} == {*expected}
+        for name in expected:
+            torch.testing.assert_close(found[name], expected[name], rtol=1e-3, atol=1e-5, msg=name)
+
+
+def one_apart(rank, port, folder):
+    dist.init_process_group('gloo', init_method=f'tcp://127.0.0.1:{port}', rank=rank, world_size=2)
+    model = st.SentenceTransformer(str(folder / 'saved'), device='cpu')
+    columns, labels = batch_of(model, range(4))
+    loss = DebiasedContrastiveLoss(model, supervision='DVTRSupervision')
+    try:
+        loss(columns, labels)
+    except ValueError as error:
+        assert 'set gather_across_devices=True' in str(error)
+        DebiasedContrastiveLoss(model)(columns, labels)  # each its own batch
+    else:
+        raise AssertionError('weights would drift apart')
+    dist.destroy_process_group()
+
+
+def test_weights_of_its_own_do_not_drift_apart(tmp_path):
+    tiny_embedders.video_model(tmp_path / 'model').save(str(tmp_path / 'saved'))
+    port = free_port()
+    children = [MP.Process(target=one_apart, args=(rank, port, tmp_path)) for rank in range(2)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join(120)
+        assert child.exitcode == 0

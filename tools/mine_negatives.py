@@ -1,0 +1,93 @@
+"""Mine hard negatives of queries over a gallery, without what may be right.
+
+    python tools/mine_negatives.py QUERIES.npy GALLERY.npy --out FILE.csv [--k 5] [--margin 0.05]
+    python tools/mine_negatives.py TEXTS.npy VIDEOS.npy --positives P.npy --guide T.npy V.npy ...
+
+QUERIES.npy and GALLERY.npy hold vectors, a row an item, of texts or of videos; cosines are taken.
+Query i belongs to item i, or to the items that --positives names.  Left out is what belongs to the
+query, and what the guide finds as near to it as that, less the margin.  The file has a row a
+query, query,negative_1,negative_2 ..., counted from 0; a place that nothing is left for is empty.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from mmvtr.command_line import Parser, count, output_file, tool
+from mmvtr.evaluation.score_files import read_array
+from mmvtr.storage import write_atomically
+
+
+def parse_args() -> argparse.Namespace:
+    parser = Parser(__doc__)
+    add = parser.add_argument
+    add('queries', type=Path, metavar='QUERIES.npy', help='float [Q, D]')
+    add('gallery', type=Path, metavar='GALLERY.npy', help='float [N, D]')
+    add('--out', required=True, metavar='FILE.csv', type=output_file, help='file to write')
+    add('--k', type=count, default=5, help='negatives a query (default: 5)')
+    add('--skip', type=int, default=0, help='leave out the hardest so many (default: 0)')
+    add(
+        '--positives',
+        type=Path,
+        metavar='P.npy',
+        help='int [Q] or [Q, M], the items of each query, padded with -1 (default: item i)',
+    )
+    add(
+        '--guide',
+        type=Path,
+        nargs=2,
+        metavar=('Q.npy', 'G.npy'),
+        help='vectors of queries and gallery that judge what is right (default: the same)',
+    )
+    add('--margin', type=float, default=0.0, help='of the guide, in cosines (default: 0)')
+    add('--relative', type=float, help='also leave out above this share of the own cosine, as .95')
+    add(
+        '--gallery-ids',
+        type=Path,
+        metavar='IDS.npy',
+        help='int [N], of which item each row is a part: those of one are positives together',
+    )
+    return parser.parse_args()
+
+
+@tool
+def main() -> None:
+    args = parse_args()
+    from mmvtr.hard_negatives import mine_negatives  # torch: --help does not wait for it
+
+    queries, gallery = read_array(args.queries), read_array(args.gallery)
+    if args.positives is None and len(queries) != len(gallery):
+        raise ValueError(
+            f'{len(queries)} queries and {len(gallery)} items are not pairs: say what belongs to '
+            'whom, --positives'
+        )
+    own = np.arange(len(queries)) if args.positives is None else read_array(args.positives)
+    found = mine_negatives(
+        queries,
+        gallery,
+        own,
+        k=args.k,
+        skip=args.skip,
+        guide=None if args.guide is None else tuple(map(read_array, args.guide)),
+        margin=args.margin,
+        relative=args.relative,
+        gallery_ids=None if args.gallery_ids is None else read_array(args.gallery_ids),
+    ).tolist()
+    lines = [','.join(['query', *(f'negative_{i + 1}' for i in range(args.k))])]
+    for query, places in enumerate(found):
+        lines.append(','.join([str(query), *(str(p) if p >= 0 else '' for p in places)]))
+
+    def write(file: BinaryIO) -> None:
+        file.write(('\n'.join(lines) + '\n').encode())
+
+    write_atomically(args.out, write)
+    short = sum(min(places) < 0 for places in found)
+    print(f'{args.out}: {args.k} negatives of {len(found)} queries; {short} have fewer')
+
+
+if __name__ == '__main__':
+    main()
