@@ -27,6 +27,7 @@ MACHINERY = (
     'ranking_terms',
     'strip_log_sums',
     'tied_rankings',
+    'transform_table',
 )
 GUARD = re.compile('check_|refuse_|first_nan')
 SHAPE = re.compile(r'\[(\.\.\.|[A-Z])|(float|int|bool)\d* \[|0-dim')

@@ -1,0 +1,151 @@
+"""The test-time transforms by name: what hooks, inferencer, galleries and tools offer of them.
+
+One row a transform; whoever takes a transform by name looks it up here.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from inspect import Parameter, signature
+from typing import Any, Callable, Iterable, Mapping, NamedTuple, Optional
+
+import torch
+from torch import Tensor
+
+from mmvtr.functional.first_places import sure_first
+from mmvtr.functional.score_transforms import (
+    csls,
+    dual_softmax,
+    hedged_scaling,
+    inverted_softmax,
+    local_scaling,
+    qb_norm,
+    sinkhorn_scores,
+    unbalanced_sinkhorn,
+)
+from mmvtr.functional.sinkhorn import column_biases, sinkhorn
+from mmvtr.functional.tiles import Tiles
+
+
+class ScoreTransform(NamedTuple):
+    """What is known of a test-time transform.
+
+    Attributes:
+        function: scores [Q, N] of queries with a gallery, what it reads, and options -> [Q, N].
+        reads: what else it reads: ``'bank'``, scores [K, N] of queries seen before; ``'row'``, the
+            query's scores with the rest of the gallery; ``'truth'`` [Q, N], how surely items hold
+            (:func:`expected_truth`).
+        as_sinkhorn: of one that adds a number to each item, which can be stored with it: the
+            options of :func:`sinkhorn` that it fixes.  None: it is no such number.
+
+    Example:
+        ::
+
+            >>> from mmvtr.functional.transform_table import TRANSFORMS
+            >>> bank, scores = torch.tensor([[0.9, 0.1], [0.8, 0.7]]), torch.tensor([[0.7, 0.6]])
+            >>> TRANSFORMS['csls'](scores, bank, temperature=0.1, k=1)  # which has no temperature
+            tensor([[-0.2000, -0.2000]])
+            >>> TRANSFORMS['inverted_softmax'].biases(bank, temperature=0.1)
+            tensor([-0.9313, -0.7002])
+            >>> TRANSFORMS['unbalanced_sinkhorn'].options['strictness']
+            0.8
+    """
+
+    function: Callable[..., Tensor]
+    reads: tuple[str, ...]
+    as_sinkhorn: Optional[Mapping[str, float]] = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Names and defaults of what the function takes; of :attr:`needs` Parameter.empty."""
+        taken = signature(self.function).parameters.values()
+        return {x.name: x.default for x in taken if x.kind is Parameter.KEYWORD_ONLY}
+
+    @property
+    def needs(self) -> set[str]:
+        """Options without a default."""
+        return {name for name, default in self.options.items() if default is Parameter.empty}
+
+    def __call__(self, scores: Tensor, read: Tensor | Tiles, **options: Any) -> Tensor:
+        """Transformed scores [Q, N].
+
+        Args:
+            scores: float [Q, N].
+            read: the bank, or the truth.
+            **options: those of the function; a ``temperature`` is dropped where it has none.
+
+        Raises:
+            ValueError: as of the function.
+        """
+        if 'temperature' not in self.options:
+            options.pop('temperature', None)
+        return self.function(scores, read, **options)
+
+    def sinkhorn_options(self, **given: Optional[float]) -> dict[str, Any]:
+        """The iterations and the strictness with which its biases are those of :func:`sinkhorn`.
+
+        Args:
+            **given: None = the transform's default; what the transform fixes cannot be given.
+        """
+        given = {name: value for name, value in given.items() if value is not None}
+        named = {**self.options, **given, **self.as_sinkhorn}
+        return {name: named[name] for name in ('iterations', 'strictness')}
+
+    def biases(self, bank: Tensor | Tiles, *, temperature: float, **given: Any) -> Tensor:
+        """What it adds to the score of each item, of one that can be stored.
+
+        Args:
+            bank: float [K, N], or its tiles.
+            temperature: positive.
+            **given: see :meth:`sinkhorn_options`.
+
+        Returns:
+            float [N], in score units.
+
+        Raises:
+            ValueError: as :func:`sinkhorn`.
+        """
+        if self.function is inverted_softmax:  # in its own unit
+            rows = torch.zeros(bank.shape[0])
+            return column_biases(bank, rows, temperature=temperature)
+        options = self.sinkhorn_options(**given)
+        return sinkhorn(bank, temperature=temperature, **options).columns
+
+
+_bank, _bank_and_row = (partial(ScoreTransform, reads=x) for x in (('bank',), ('bank', 'row')))
+
+#: All of them.
+TRANSFORMS: Mapping[str, ScoreTransform] = dict(
+    sinkhorn=_bank(sinkhorn_scores, as_sinkhorn=dict(strictness=1.0)),
+    unbalanced_sinkhorn=_bank(unbalanced_sinkhorn, as_sinkhorn={}),
+    inverted_softmax=_bank(inverted_softmax, as_sinkhorn=dict(iterations=0, strictness=1.0)),
+    dual_softmax=_bank(dual_softmax),
+    qb_norm=_bank_and_row(qb_norm),
+    csls=_bank_and_row(csls),
+    local_scaling=_bank(local_scaling),
+    hedged_scaling=_bank_and_row(hedged_scaling),
+    sure_first=ScoreTransform(sure_first, reads=('row', 'truth')),
+)
+#: Names of those whose biases can be stored with the items of a gallery.
+STORED = tuple(name for name, x in TRANSFORMS.items() if x.as_sinkhorn is not None)
+
+
+def transform_named(name: str, among: Iterable[str] = tuple(TRANSFORMS)) -> ScoreTransform:
+    """The transform of a name.
+
+    Args:
+        name: of it.
+        among: those that are offered; default all.
+
+    Raises:
+        ValueError: it is none of these.
+
+    Example:
+        ::
+
+            >>> transform_named('csls').reads
+            ('bank', 'row')
+    """
+    if name not in (known := tuple(among)):
+        raise ValueError(f'transform must be one of {known}, not {str(name)[:80]!r}')
+    return TRANSFORMS[name]

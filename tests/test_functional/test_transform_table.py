@@ -1,0 +1,175 @@
+"""One table of test-time transforms: every door offers what it says, under its names."""
+
+import inspect
+import runpy
+from typing import get_args
+
+import pytest
+import torch
+
+from children import ROOT
+from mmvtr.engine.score_transforms import ScoreTransformHook, TransformHook
+from mmvtr.functional.transform_table import STORED, TRANSFORMS
+from mmvtr.gallery.store import Normaliser
+from mmvtr.gallery.store.manifest import _refit
+from mmvtr.inferencer.transforms import check_transform
+from mmvtr.registry import HOOKS
+
+OF_QUERIES = [name for name, x in TRANSFORMS.items() if 'bank' in x.reads]
+
+
+def hooks():
+    """Registered hooks of transforms by the name of their results, but for those of tests."""
+    found = {}
+    for kind in HOOKS.module_dict.values():
+        of_package = inspect.isclass(kind) and kind.__module__.startswith('mmvtr.')
+        if of_package and issubclass(kind, TransformHook) and hasattr(kind, 'default_name'):
+            found[kind.default_name] = kind
+    return found
+
+
+def of_hooks():
+    return [*hooks()]
+
+
+def of_inferencer():
+    """Names that are not refused as unknown."""
+    names = []
+    for name in [*TRANSFORMS, 'shrunk']:
+        options = dict(bank='b.pth', temperature=None, captions=None, sure=0.8)
+        try:
+            check_transform(name, 'video', **options)
+        except ValueError as error:
+            if 'must be one of' in str(error):
+                continue
+        names.append(name)
+    return names
+
+
+def of_store():
+    names = []
+    for name in [*TRANSFORMS, 'shrunk']:
+        try:
+            Normaliser.fit(torch.eye(2), torch.eye(2), transform=name, temperature=1.0)
+        except ValueError as error:
+            assert 'must be one of' in str(error)
+            continue
+        names.append(name)
+    return names
+
+
+def of_manifest():
+    return [name for name in [*TRANSFORMS, 'shrunk'] if _refit(dict(transform=name, temperature=1))]
+
+
+def of_service():
+    pytest.importorskip('fastapi')
+    from mmvtr.gallery.serving.bodies import Refit
+
+    return [x for x in get_args(Refit.model_fields['transform'].annotation) if x != 'same']
+
+
+def choices(path):
+    """What ``--transform`` of a tool may be."""
+    module = runpy.run_path(str(ROOT / 'tools' / path))
+    seen = {}
+
+    class Stop(Exception):
+        pass
+
+    class Spy:
+        def __init__(self, *args, **kwargs):
+            pass
+
+        def __getattr__(self, name):
+            def method(*names, **options):
+                if '--transform' in names:
+                    seen.update(options)
+                    raise Stop
+
+            return method
+
+    module['parse_args'].__globals__['Parser'] = Spy
+    with pytest.raises(Stop):
+        module['parse_args']()
+    return [*seen['choices']]
+
+
+DOORS = {
+    'hooks': (of_hooks, [*TRANSFORMS]),
+    'inferencer': (of_inferencer, [*STORED, 'sure_first']),
+    'store': (of_store, STORED),
+    'manifest of a store': (of_manifest, STORED),
+    'service': (of_service, STORED),
+    'export_index': (lambda: choices('export_index.py'), STORED),
+    'eval_scores': (
+        lambda: choices('analysis_tools/eval_scores.py'),
+        [name for name in OF_QUERIES if TRANSFORMS[name].needs <= {'temperature'}],
+    ),
+}
+
+
+@pytest.mark.parametrize('door', DOORS)
+def test_every_door_knows_the_names_of_the_table(door):
+    offered, expected = DOORS[door]
+    assert sorted(offered()) == sorted(expected)
+
+
+def test_the_names():
+    """As configs and command lines write them."""
+    assert [*TRANSFORMS] == [
+        'sinkhorn',
+        'unbalanced_sinkhorn',
+        'inverted_softmax',
+        'dual_softmax',
+        'qb_norm',
+        'csls',
+        'local_scaling',
+        'hedged_scaling',
+        'sure_first',
+    ]
+    assert STORED == ('sinkhorn', 'unbalanced_sinkhorn', 'inverted_softmax')
+
+
+@pytest.mark.parametrize('name', OF_QUERIES)
+def test_hooks_have_the_defaults_of_the_table(name):
+    kind = hooks()[name]
+    assert issubclass(kind, ScoreTransformHook)
+    defaults = {
+        x.name: x.default
+        for base in kind.__mro__
+        if '__init__' in vars(base) and issubclass(base, ScoreTransformHook)
+        for x in inspect.signature(base.__init__).parameters.values()
+    }
+    defaults = {**defaults, **{  # the nearest one counts
+        x.name: x.default for x in inspect.signature(kind.__init__).parameters.values()
+    }}  # fmt: skip
+    shared = TRANSFORMS[name].options.keys() & defaults.keys() - {'temperature'}
+    for option in shared:
+        assert defaults[option] == TRANSFORMS[name].options[option], option
+    assert shared or name in ('inverted_softmax', 'dual_softmax')
+
+
+@pytest.mark.parametrize('name', STORED)
+def test_biases_are_what_the_transform_adds(name):
+    torch.manual_seed(0)
+    bank, scores = torch.randn(30, 12).double(), torch.randn(5, 12).double()
+    added = TRANSFORMS[name](scores, bank, temperature=0.3) - scores
+    biases = TRANSFORMS[name].biases(bank, temperature=0.3)
+    assert torch.allclose(added, biases.expand(5, 12), atol=1e-12)
+    assert TRANSFORMS[name].reads == ('bank',)
+
+
+@pytest.mark.parametrize('name', OF_QUERIES)
+def test_who_reads_the_row(name):
+    """A change of one item's score moves those of other items only where the row is read."""
+    torch.manual_seed(0)
+    bank, scores = torch.randn(30, 12), torch.randn(1, 12)
+    if name == 'qb_norm':
+        bank[:, 0] = -9.0  # an item that no query of the bank finds
+    needs = {x: 0.4 for x in TRANSFORMS[name].needs - {'temperature'}}
+    other = scores.clone()
+    other[0, 0] = 9.0
+    one, two = (TRANSFORMS[name](x, bank, temperature=5.0, **needs) for x in (scores, other))
+    moved = not torch.equal(one[0, 1:], two[0, 1:])
+    assert moved == ('row' in TRANSFORMS[name].reads)
