@@ -152,9 +152,7 @@ def cosines(queries: Vectors, gallery: Vectors, name: str = 'scores') -> Tiles:
 
 
 def _refuse_other_types(array: Any, name: str) -> None:
-    numbers = (
-        array.is_floating_point() if isinstance(array, Tensor) else array.dtype.kind in 'fiu'
-    )
+    numbers = array.is_floating_point() if isinstance(array, Tensor) else array.dtype.kind in 'fiu'
     if not numbers:
         raise ValueError(f'{name} must hold real numbers, not {array.dtype}')
 

@@ -202,10 +202,8 @@ def _ranked(
     return raw[1], places, debiased - shift, debiased, log_sums
 
 
-def _best(
-    tiles: Tiles, added: Tensor, gate: Optional[Tensor], k: int
-) -> tuple[Tensor, Tensor]:
-    """The k highest of each row with what is added, and their columns; of equals the first."""
+def _best(tiles: Tiles, added: Tensor, gate: Optional[Tensor], k: int) -> tuple[Tensor, Tensor]:
+    """The k highest of each row with what is added, and their columns."""
     values, places = None, None
     for part, tile in tiles.parts():
         tile = _changed(tile, added[part], gate)

@@ -104,6 +104,16 @@ Uncertainty:
     rejection_ratio         what an uncertainty gains of the possible
     spearman                rank correlation
 
+Probabilities:
+
+    Calibration             from scores to P(match), with bounds, thresholds and abstention
+    fit_calibration         by Platt's line or isotonic, from judged pairs
+    fit_to_pairs            the same, or a temperature, from a bank with its own pairs
+    isotonic                the rising function nearest to what was seen
+    between_knots           lines between knots
+    reliability             what is said against what comes true
+    Reliability             both by bins, the calibration error and its noise
+
 Relevance and classes:
 
     class_relevance         mean IoU of the classes of verbs and nouns (EPIC-KITCHENS-100)
@@ -185,6 +195,8 @@ if TYPE_CHECKING:
         pair_uncertainty,
     )
     from mmvtr.functional.best_frames import BestFrames, best_frames, paired_best_frames
+    from mmvtr.functional.calibration import Calibration
+    from mmvtr.functional.calibration_fits import fit_calibration, fit_to_pairs
     from mmvtr.functional.class_relevance import (
         class_overlap,
         class_relevance,
@@ -229,6 +241,7 @@ if TYPE_CHECKING:
         retrieval_mass,
         skewness,
     )
+    from mmvtr.functional.isotonic import between_knots, isotonic
     from mmvtr.functional.judged import (
         bpref,
         condensed,
@@ -261,6 +274,7 @@ if TYPE_CHECKING:
         recall_at,
     )
     from mmvtr.functional.relevance import auc, average_precision, ndcg_at_k, precision_at_1
+    from mmvtr.functional.reliability import Reliability, reliability
     from mmvtr.functional.risk_coverage import rejection_ratio, risk_coverage, spearman
     from mmvtr.functional.schedules import epoch_at, falling
     from mmvtr.functional.score_transforms import (
@@ -303,6 +317,8 @@ _NAMES = {
         'Moments ambiguous_set apply_strategy frame_uncertainty own_positive pair_uncertainty'
     ),
     'best_frames': 'BestFrames best_frames paired_best_frames',
+    'calibration': 'Calibration',
+    'calibration_fits': 'fit_calibration fit_to_pairs',
     'class_relevance': 'class_overlap class_relevance intersection_over_union',
     'contrastive': 'contrastive',
     'dataset_uncertainty': 'PairMoments Uncertainty UnitMean dataset_uncertainty mean_cosines',
@@ -319,6 +335,7 @@ _NAMES = {
         'ErrorRates error_rates_by_mass generality k_occurrence normalisation_error '
         'relative_mass retrieval_mass skewness'
     ),
+    'isotonic': 'between_knots isotonic',
     'judged': 'bpref condensed map_at_r precision_at r_precision untied',
     'length_bias': 'chance_of_top length_correlation mean_of_top nearer_to_train',
     'modality_gap': 'ModalityGap modality_gap',
@@ -331,6 +348,7 @@ _NAMES = {
         'expected_recall_at mean_rank median_rank rank_counts ranks recall_at'
     ),
     'relevance': 'auc average_precision ndcg_at_k precision_at_1',
+    'reliability': 'Reliability reliability',
     'risk_coverage': 'rejection_ratio risk_coverage spearman',
     'schedules': 'epoch_at falling',
     'score_transforms': 'activation_set csls dual_softmax hedged_scaling inverted_softmax '

@@ -63,5 +63,33 @@ def isotonic(x: Tensor, y: Tensor, weight: Optional[Tensor] = None) -> tuple[Ten
     return places[kept], value[kept]
 
 
+def between_knots(x: Tensor, knots: Tensor, values: Tensor) -> Tensor:
+    """Lines between knots, and beyond them the first and the last value.
+
+    Args:
+        x: float [...].
+        knots: float [K], rising.
+        values: float [K].
+
+    Returns:
+        float64 [...].
+
+    Example:
+        ::
+
+            >>> knots, values = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 5.0])
+            >>> between_knots(torch.tensor([0.0, 1.5, 9.0]), knots, values)
+            tensor([3., 4., 5.], dtype=torch.float64)
+    """
+    x = x.double()
+    knots, values = (one.double().to(x.device) for one in (knots, values))
+    if len(knots) == 1:
+        return values.expand(x.shape).clone()
+    right = torch.searchsorted(knots, x.contiguous()).clamp(1, len(knots) - 1)
+    left = right - 1
+    share = (x - knots[left]) / (knots[right] - knots[left]).clamp_min(1e-300)
+    return torch.lerp(values[left], values[right], share.clamp(0, 1))
+
+
 def _sums(x: Tensor, place: Tensor, count: int) -> Tensor:
     return torch.zeros(count, dtype=x.dtype, device=x.device).index_add_(0, place, x)

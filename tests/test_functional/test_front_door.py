@@ -76,6 +76,7 @@ def test_the_index_has_one_line_for_each_name():
         'Similarities:',
         'Normalisation and test-time transforms:',
         'Uncertainty:',
+        'Probabilities:',
         'Relevance and classes:',
         'Ranks and metrics:',
         'Hubness, modality gap and length bias:',
