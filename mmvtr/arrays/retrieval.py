@@ -124,6 +124,8 @@ def retrieve(
     chosen = _chosen(transform, options, known, gallery)
     tiles = None if known is None else cosines(known.queries, gallery, 'bank')
     biases = None if chosen.transform is None else _biases(chosen, tiles)
+    if calibration is not None and calibration.debiased and biases is None:
+        raise ValueError('the calibration is of debiased scores, but no transform was chosen')
     parts = [
         _ranked(queries.unit(slice(start, start + QUERIES)), gallery, biases, int(k), calibration)
         for start in range(0, len(queries), QUERIES)
