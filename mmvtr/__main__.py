@@ -10,9 +10,9 @@ import ast
 import difflib
 import runpy
 import sys
+from importlib import import_module
 from pathlib import Path
 
-from mmvtr import __version__
 from mmvtr.command_line import tool
 from mmvtr.utils import tool_folder
 
@@ -37,7 +37,7 @@ def overview() -> str:
 def main() -> None:
     name = (sys.argv[1:] or ['--help'])[0]
     if name == '--version':
-        print(f'mmvtr {__version__}')
+        print(f'mmvtr {import_module('mmvtr').__version__}')
         return
     known = tools()
     if name in ('-h', '--help'):

@@ -18,7 +18,7 @@ ROOMS = dict(
     evaluation=['evaluation'],
     engine=['engine'],
     users=[
-        'apis', 'extraction', 'figures', 'index', 'inferencer', 'mteb_model', 'onnx_export',
+        'adafactor', 'apis', 'arrays', 'extraction', 'figures', 'index', 'inferencer', 'mteb_model', 'onnx_export',
         'plain_config', 'pretrained', 'serving', 'store', 'utils',
     ],
 )  # fmt: skip

@@ -1,33 +1,32 @@
 """transform='auto' and P(match) on real embeddings and judgments, where these are at hand."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 
 import mmvtr
-from children import ROOT
 from mmvtr.arrays.biases import NAMES
 from mmvtr.functional import fit_calibration, reliability
 
-DATA = Path(os.environ.get('MMVTR_SHARED', ROOT.parent / 'shared')) / 'data/real_scores'
-pytestmark = pytest.mark.skipif(
-    not DATA.is_dir(), reason=f'no real scores in {DATA}: set MMVTR_SHARED'
-)
+
+@pytest.fixture(scope='module')
+def data(shared):
+    folder = shared / 'data' / 'real_scores'
+    if not folder.is_dir():
+        pytest.skip(f'no real scores in {folder}')
+    return folder
 
 
-def clap():
-    folder = DATA / 'clap_audiocaps'
+def clap(data):
+    folder = data / 'clap_audiocaps'
     texts = np.load(folder / 'outputs_embeddings_text_embeddings.npy')
     sounds = np.load(folder / 'outputs_embeddings_audio_emb_original.npy')
     first = np.sort(np.unique(sounds, axis=0, return_index=True)[1])  # some have several texts
     return texts[first], sounds[first]
 
 
-def captions(name, count):
-    texts = np.load(DATA / 'minilm' / f'{name}.npy').astype('f4').reshape(-1, 5, 384)[:count]
+def captions(data, name, count):
+    texts = np.load(data / 'minilm' / f'{name}.npy').astype('f4').reshape(-1, 5, 384)[:count]
     return texts[:, 0], texts[:, 1:].mean(1)
 
 
@@ -54,14 +53,14 @@ OTHERS = [
 @pytest.mark.parametrize(
     'name', ['clap t2a', 'clap a2t', 'clotho t2c', 'clotho c2t', 'flickr t2c', 'flickr c2t']
 )
-def test_auto_gains_or_does_nothing(name):
+def test_auto_gains_or_does_nothing(data, name):
     """R@1 on halves: never .5 below raw, and of what is to be won by one transform most."""
     kind, direction = name.split()
     a, b = {
         'clap': clap,
-        'clotho': lambda: captions('clotho_evaluation', 1000),
-        'flickr': lambda: captions('flickr8k_crowd', 1000),
-    }[kind]()
+        'clotho': lambda data: captions(data, 'clotho_evaluation', 1000),
+        'flickr': lambda data: captions(data, 'flickr8k_crowd', 1000),
+    }[kind](data)
     if direction[0] != 't':
         a, b = b, a
     gains, best = [], []
@@ -80,10 +79,10 @@ def test_auto_gains_or_does_nothing(name):
 
 
 @pytest.fixture(scope='module')
-def judged():
+def judged(data):
     """Query of each pair, its cosine, its grade 0, 1 or 2."""
     grades, scores = (
-        [line.split('\t') for line in (DATA / 'cbvs' / name).read_text('utf-8').splitlines()]
+        [line.split('\t') for line in (data / 'cbvs' / name).read_text('utf-8').splitlines()]
         for name in ('cbvs20k.txt', 'inference_result.txt')
     )
     grade = {(row[0], row[1]): int(row[-1]) for row in grades}
