@@ -37,7 +37,7 @@ def overview() -> str:
 def main() -> None:
     name = (sys.argv[1:] or ['--help'])[0]
     if name == '--version':
-        print(f'mmvtr {import_module('mmvtr').__version__}')
+        print('mmvtr', import_module('mmvtr').__version__)  # the package itself has no floor
         return
     known = tools()
     if name in ('-h', '--help'):

@@ -18,8 +18,8 @@ ROOMS = dict(
     evaluation=['evaluation'],
     engine=['engine'],
     users=[
-        'adafactor', 'apis', 'arrays', 'extraction', 'figures', 'index', 'inferencer', 'mteb_model', 'onnx_export',
-        'plain_config', 'pretrained', 'serving', 'store', 'utils',
+        'adafactor', 'apis', 'arrays', 'extraction', 'figures', 'index', 'inferencer', 'mteb_model',
+        'onnx_export', 'plain_config', 'pretrained', 'serving', 'store', 'utils',
     ],
 )  # fmt: skip
 

@@ -1,6 +1,5 @@
 """Metrics over score matrices [T, V] and what is known of the set; no metric knows a model."""
 
-import mmvtr.adafactor  # noqa: F401 - before mmengine imports its optimizers
 from mmvtr.evaluation.cut_runs import CutRun, measure_cut_run
 from mmvtr.evaluation.graded import RelevanceMetric
 from mmvtr.evaluation.judged import JudgedMetric

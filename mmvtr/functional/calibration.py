@@ -33,6 +33,14 @@ class Calibration:
         lower, upper: float64 [G], bounds of P at these scores; of a temperature its own bounds [1].
         candidates: of a fit on all pairs of a bank: among how many items one matched, else None.
         debiased: fitted on scores with a transform, not on raw ones.
+
+    Example:
+        ::
+
+            >>> steps = torch.tensor([[0.2, 0.4], [0.1, 0.9]])
+            >>> fit = Calibration('isotonic', steps, steps[0], steps[1], steps[1])
+            >>> fit.probabilities(torch.tensor([0.0, 0.3]))
+            tensor([0.1000, 0.5000], dtype=torch.float64)
     """
 
     method: Method

@@ -1,6 +1,6 @@
 """Retrievers and their components, registered in ``MODELS``."""
 
-import mmvtr.adafactor  # noqa: F401 - before mmengine imports its optimizers
+from mmvtr.adafactor import adafactor  # noqa: F401 - before mmengine's own optimizers
 from mmvtr.models.backdoor import BackdoorRetriever
 from mmvtr.models.cascade import CascadeRetriever
 from mmvtr.models.data_preprocessor import VideoTextDataPreprocessor
