@@ -103,7 +103,15 @@ def name_projects(app: Any, name: str, source: list[str]) -> None:
 #: Rooms of ``mmvtr`` on a page of the reference; any other page holds the room of its name.
 ROOMS = dict(
     users=(
-        *('apis', 'figures', 'hard_negatives', 'inferencer', 'normaliser', 'plain_config'),
+        *(
+            'apis',
+            'arrays',
+            'figures',
+            'hard_negatives',
+            'inferencer',
+            'normaliser',
+            'plain_config',
+        ),
         *('pretrained', 'sentence_transformers', 'utils'),
     )
 )

@@ -1,6 +1,7 @@
-"""Run a tool of the package by its name: ``python -m mmvtr train own_clip4clip``.
+"""Run a tool of the package by its name: ``mmvtr train own_clip4clip``.
 
-The same as ``python tools/train.py`` in a checkout, wherever the package is installed.
+The same as ``python -m mmvtr train``, and as ``python tools/train.py`` in a checkout, wherever the
+package is installed.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ import ast
 import difflib
 import runpy
 import sys
+from importlib import import_module
 from pathlib import Path
 
 from mmvtr.command_line import tool
 from mmvtr.utils import tool_folder
 
-USAGE = 'python -m mmvtr TOOL ...         python -m mmvtr TOOL --help'
+USAGE = 'mmvtr TOOL ...         mmvtr TOOL --help         mmvtr --version'
 
 
 def tools() -> dict[str, Path]:
@@ -33,13 +35,17 @@ def overview() -> str:
 
 @tool
 def main() -> None:
-    known, name = tools(), (sys.argv[1:] or ['--help'])[0]
+    name = (sys.argv[1:] or ['--help'])[0]
+    if name == '--version':
+        print('mmvtr', import_module('mmvtr').__version__)  # the package itself has no floor
+        return
+    known = tools()
     if name in ('-h', '--help'):
         print(overview())
         return
     if name not in known:
         near = difflib.get_close_matches(name, known, n=3)
-        hint = f'near it: {", ".join(near)}' if near else 'python -m mmvtr lists them'
+        hint = f'near it: {", ".join(near)}' if near else 'mmvtr alone lists them'
         raise SystemExit(f'error: mmvtr has no tool {name[:80]!r}; {hint}')
     sys.argv[:2] = [str(known[name])]
     runpy.run_path(sys.argv[0], run_name='__main__')

@@ -8,15 +8,13 @@ import json
 from pathlib import Path
 from typing import Any, Callable, NamedTuple, Optional
 
-import open_clip
-
 #: How a model is named that lies in a folder with ``open_clip_config.json``.
 FOLDER = 'local-dir:'
 
-#: What open_clip does with the image of a model of which it has no weights.
+#: What open_clip does with the image of a model of which it has no weights: CLIP's mean and std.
 _DEFAULT = dict(
-    mean=open_clip.OPENAI_DATASET_MEAN,
-    std=open_clip.OPENAI_DATASET_STD,
+    mean=(0.48145466, 0.4578275, 0.40821073),
+    std=(0.26862954, 0.26130258, 0.27577711),
     interpolation='bicubic',
     resize_mode='shortest',
 )
@@ -49,6 +47,8 @@ def model_config(model: str | dict) -> dict[str, Any]:
         ValueError: the name is unknown (the closest ones are listed), or the config is incomplete.
         FileNotFoundError: the folder has no config.
     """
+    import open_clip  # takes seconds
+
     if not isinstance(model, str):
         config = {key: copy.deepcopy(value) for key, value in model.items()}
     elif model.startswith(FOLDER):
@@ -71,6 +71,8 @@ def tag_config(model: str | dict, tag: str) -> dict[str, Any]:
     Raises:
         ValueError: the model has no such tag (its own are listed), or is no name.
     """
+    import open_clip  # takes seconds
+
     if not isinstance(model, str) or model.startswith(FOLDER):
         kind = 'a folder' if isinstance(model, str) else 'a config dict'
         raise ValueError(f'{tag!r}: {kind} has no tags, give a local file')
@@ -90,6 +92,8 @@ def preprocessings(model: str | dict) -> dict[Preprocessing, list[str]]:
     Raises:
         ValueError, FileNotFoundError: see :func:`model_config`.
     """
+    import open_clip  # takes seconds
+
     size = model_config(model)['vision_cfg'].get('image_size', 224)
     size = (size, size) if isinstance(size, int) else tuple(size)
     found: dict[Preprocessing, list[str]] = {}
@@ -124,6 +128,8 @@ def preprocessing(model: str | dict, tag: Optional[str] = None) -> Preprocessing
 
 def context_length(model: str | dict) -> int:
     """How many tokens a text of the model may have, start and end included."""
+    import open_clip  # takes seconds
+
     return model_config(model)['text_cfg'].get(
         'context_length', open_clip.tokenizer.DEFAULT_CONTEXT_LENGTH
     )
@@ -149,6 +155,8 @@ def tokenizer(model: str | dict) -> Callable[[list[str]], Any]:
         OSError: it is on the hub and cannot be downloaded.
         ValueError, FileNotFoundError: see :func:`model_config`.
     """
+    import open_clip  # takes seconds
+
     text = model_config(model)['text_cfg']
     if isinstance(model, str):
         name = model if model.startswith(FOLDER) else model.replace('/', '-')

@@ -27,6 +27,22 @@ def test_import_is_free():
     assert not modules_after('import mmvtr') & {'torch', 'mmengine', 'mmcv', 'numpy'}
 
 
+@pytest.mark.parametrize('room', ['utils; mmvtr.utils.register_all_modules()', 'apis'])
+def test_large_libraries_wait_for_a_model_that_needs_them(room):
+    loaded = modules_after(f'import mmvtr.{room}')
+    assert 'torch' in loaded and not loaded & {'open_clip', 'transformers', 'timm'}
+
+
+def test_adafactor_is_transformers_own():
+    build = 'OPTIMIZERS.build(dict(type="Adafactor", params=[torch.nn.Parameter(torch.ones(2))]))'
+    code = (
+        'import torch, mmvtr.engine; from mmengine.registry import OPTIMIZERS; import sys;'
+        f'assert "transformers" not in sys.modules; made = {build}; import transformers;'
+        'assert isinstance(made, transformers.Adafactor)'
+    )
+    assert 'transformers' in modules_after(code)
+
+
 def test_tools_read_a_config_without_torch():
     assert 'torch' not in modules_after('import mmvtr.utils')
 

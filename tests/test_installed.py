@@ -51,6 +51,14 @@ def test_files_of_the_wheel(installed):
     }
 
 
+def test_the_command(installed, tmp_path):
+    """`mmvtr` beside `python`, which needs no torch to tell its version."""
+    script = installed.site / 'bin' / 'mmvtr'
+    assert script.is_file()
+    assert installed.run(tmp_path, sys.executable, script, '--version').split()[0] == 'mmvtr'
+    assert 'train ' in installed.run(tmp_path, sys.executable, script)
+
+
 def test_links_of_a_checkout():
     for name in ('configs', 'tools', 'model-index.yml'):
         link = ROOT / 'mmvtr' / '.mim' / name

@@ -5,6 +5,7 @@ import runpy
 import subprocess
 import sys
 from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -13,7 +14,17 @@ from mmvtr import functional
 
 #: What the reference leaves out: what only other rooms use, and what only tools do.
 INSIDE = {
-    *('__init__', '__main__', 'command_line', 'dist', 'hints', 'hub', 'moved', 'open_clip_configs'),
+    *(
+        '__init__',
+        '__main__',
+        'adafactor',
+        'command_line',
+        'dist',
+        'hints',
+        'hub',
+        'moved',
+        'open_clip_configs',
+    ),
     *('progress', 'reasons', 'registry', 'rehearsal', 'signals', 'storage', 'structures', 'sweeps'),
     *('values', 'video_models', 'visualization'),
 }
@@ -21,7 +32,7 @@ INSIDE = {
 
 def test_the_reference_is_whole(monkeypatch):
     """Each room has a page of the reference, or is named here; a page lists its rooms by itself."""
-    extras = dict(docutils=dict(nodes=None), math_core=dict(LatexToMathML=lambda **_: None))
+    extras = dict(docutils=dict(nodes=None), math_core=dict(LatexToMathML=MagicMock()))
     for name, content in extras.items():  # which only the site needs
         monkeypatch.setitem(sys.modules, name, SimpleNamespace(**content))
     conf = runpy.run_path(str(ROOT / 'docs/conf.py'))

@@ -1,5 +1,6 @@
 """Everything that happens around a training step: hooks, loops, optimizers, checkpoints."""
 
+from mmvtr.adafactor import adafactor  # noqa: F401 - before mmengine's own optimizers
 from mmvtr.engine.ambiguity_hook import AmbiguityHook
 from mmvtr.engine.checkpoint import PlainCheckpointHook
 from mmvtr.engine.eta_monitor import EtaMonitorHook

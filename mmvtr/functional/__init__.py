@@ -49,8 +49,12 @@ if TYPE_CHECKING:
     from mmvtr.functional.transforms.score_transforms import *
     from mmvtr.functional.transforms.sinkhorn import *
     from mmvtr.functional.uncertainty.ambiguity import *
+    from mmvtr.functional.uncertainty.calibration import *
+    from mmvtr.functional.uncertainty.calibration_fits import *
     from mmvtr.functional.uncertainty.dataset_uncertainty import *
     from mmvtr.functional.uncertainty.gaussian import *
+    from mmvtr.functional.uncertainty.isotonic import *
+    from mmvtr.functional.uncertainty.reliability import *
 
 
 def _offered() -> dict[str, str]:

@@ -18,6 +18,7 @@ from torch import nn
 from mmvtr.apis import TextEncoder, encode_videos, load_retriever, refuse_stored_words
 from mmvtr.engine.evaluation import Encoded
 from mmvtr.engine.film_strip import film_strip
+from mmvtr.functional.uncertainty.calibration import Calibration
 from mmvtr.inferencer.inputs import (
     OTHER,
     Inputs,
@@ -40,7 +41,13 @@ from mmvtr.inferencer.ranking import (
     rank,
 )
 from mmvtr.inferencer.sheets import draw_sheet, files_of
-from mmvtr.inferencer.transforms import SURE_FIRST, bank_biases, check_transform, surely_of
+from mmvtr.inferencer.transforms import (
+    SURE_FIRST,
+    bank_biases,
+    check_calibration,
+    check_transform,
+    surely_of,
+)
 from mmvtr.pretrained import (
     is_repo_id,
     load_saved,
@@ -170,6 +177,7 @@ class VideoRetrievalInferencer(BaseInferencer):
         strictness: float = 0.8,
         captions: Any = None,
         sure: float = 0.8,
+        calibration: Optional[Calibration] = None,
     ) -> None:
         """Encode what is searched from now on.
 
@@ -195,6 +203,8 @@ class VideoRetrievalInferencer(BaseInferencer):
             captions: of ``'sure_first'``: the training set or its config
                 (``cfg.train_dataloader.dataset``), whose captions say what texts imply.
             sure: of ``'sure_first'``: in [0, 1], how surely a first text has to hold.
+            calibration: gives each hit P(match) (docs/arrays.md); fitted on raw scores of this
+                model, or on those with this transform.
 
         Raises:
             BrokenVideoError: a video cannot be read and ``on_broken='raise'``.
@@ -205,13 +215,15 @@ class VideoRetrievalInferencer(BaseInferencer):
         """
         if kind not in OTHER:
             raise ValueError(f"kind: 'video' or 'text', not {str(kind)[:80]!r}")
+        if calibration is not None:
+            check_calibration(calibration, transform)
         bank = None if bank is None else str(bank)
         common = dict(bank=bank, temperature=temperature)
         check_transform(transform, kind, captions=captions, sure=sure, **common)
         given = self._given(gallery, kind)
         given, items = self._encode(given, batch_size, on_broken, show_progress)
         check_items(self.model, items, 'the gallery')
-        changed = {}
+        changed: dict[str, Any] = dict(calibration=calibration)
         if transform == SURE_FIRST:
             common.update(captions=captions, sure=sure)
             changed['surely'] = surely_of(self.model, given, items, **common)
@@ -256,7 +268,8 @@ class VideoRetrievalInferencer(BaseInferencer):
             ``predictions``: for each query a dict of ``query_id``, ``query`` (text or file),
             ``kind``, ``hits``, and of a probabilistic model ``sigma``.  A hit has ``rank``, ``id``,
             ``item`` (file or text), ``score``; of a gallery with a transform also ``raw_score`` and
-            ``bias``, or ``holds``, how surely the text is true; of a probabilistic model ``sigma``;
+            ``bias``, or ``holds``, how surely the text is true; of one with a calibration
+            ``p_match``; of a probabilistic model ``sigma``;
             of a model that matches at a moment ``moment``, its begin and end, and ``moment_unit``:
             'seconds' with the ``duration`` of the video, or 'share' where its file is not known.
             ``visualization``: a matplotlib figure for each, or None.

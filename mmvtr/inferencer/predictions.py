@@ -11,7 +11,7 @@ from mmvtr.inferencer.ranking import RankingSample
 def in_words(sample: RankingSample, seconds: dict[str, tuple[float, float]]) -> dict[str, Any]:
     """A prediction; ``seconds``: when files have pictures, as far as they were read."""
     fields = dict(score='scores', raw_score='raw_scores', bias='biases', holds='truths')
-    fields['sigma'] = 'item_sigma'
+    fields.update(sigma='item_sigma', p_match='probabilities')
     known = {name: sample.get(field).tolist() for name, field in fields.items() if field in sample}
     hits: list[dict[str, Any]] = []
     for k, (name, item) in enumerate(zip(sample.ids, sample.sources)):

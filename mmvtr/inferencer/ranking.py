@@ -13,6 +13,7 @@ from mmvtr.engine.evaluation import Encoded, score_tiles
 from mmvtr.engine.moments_hook import matches_of
 from mmvtr.functional.metrics.first_places import expected_truth, sure_first
 from mmvtr.functional.similarities.tiles import Tiles, inner_products
+from mmvtr.functional.uncertainty.calibration import Calibration
 from mmvtr.functional.uncertainty.gaussian import geometric_sigma
 from mmvtr.inferencer.inputs import Inputs
 from mmvtr.structures import Levels, take
@@ -34,6 +35,7 @@ class Gallery(NamedTuple):
             normalise all items for each query takes longer than to score them.
         biases: float32 [N], of a test-time transform; added to the raw scores.
         surely: of texts, what says how surely they hold of a video; lists begin with what does.
+        calibration: what makes P(match) of raw scores, or of debiased ones.
     """
 
     given: Inputs
@@ -41,6 +43,7 @@ class Gallery(NamedTuple):
     flat: Optional[Tensor] = None
     biases: Optional[Tensor] = None
     surely: Optional[Surely] = None
+    calibration: Optional[Calibration] = None
 
 
 class Surely(NamedTuple):
@@ -72,7 +75,8 @@ class RankingSample(BaseDataElement):
     Meta fields: ``query_id``, ``query`` (text or file; None where unknown), ``kind`` of the
     query ('text' or 'video'), ``ids`` of the K items, ``sources`` (their texts or files).  Data
     fields: ``scores`` float [K]; of a gallery with biases also ``raw_scores`` and ``biases`` [K];
-    of one that begins with what surely holds ``raw_scores`` and ``truths`` [K], in [0, 1]; where
+    of one that begins with what surely holds ``raw_scores`` and ``truths`` [K], in [0, 1]; of one
+    with a calibration ``probabilities`` float64 [K]; where
     the model has them ``sigma`` (0-dim, of the query) and ``item_sigma`` [K], and ``moments``
     float64 [K, 2]: begin and end of the match as shares of the video.
     """
@@ -179,6 +183,7 @@ def rank(
             truth = gallery.surely.truth(model, some, raw)
             final = sure_first(raw, truth, sure=gallery.surely.sure)
         best = final.topk(topk, dim=1)
+        p = probabilities(gallery, raw, final, best.indices)
         spans = moments(model, given.kind, some, gallery.items, best.indices)
         own_sigma = sigma(some)
         for q, columns in enumerate(best.indices):
@@ -187,6 +192,8 @@ def rank(
                 data.update(raw_scores=raw[q, columns], biases=gallery.biases[columns])
             if gallery.surely is not None:
                 data.update(raw_scores=raw[q, columns], truths=truth[q, columns])
+            if p is not None:
+                data.update(probabilities=p[q])
             if own_sigma is not None:
                 data.update(sigma=own_sigma[q])
             if item_sigma is not None:
@@ -201,6 +208,27 @@ def rank(
                 sources=[gallery.given.sources[c] for c in columns.tolist()],
             )
             yield RankingSample(metainfo=meta, **data)
+
+
+def probabilities(
+    gallery: Gallery, raw: Tensor, final: Tensor, columns: Tensor
+) -> Optional[Tensor]:
+    """P(match) of the best of each query, float64 [Q, K]; None without a calibration.
+
+    Args:
+        gallery: what is searched.
+        raw, final: float [Q, N], scores without and with its biases.
+        columns: int64 [Q, K].
+    """
+    fit = gallery.calibration
+    if fit is None:
+        return None
+    scores = final if fit.debiased else raw
+    log_sums = None
+    if fit.method == 'temperature':
+        log_sums = (scores.double() / fit.temperature).logsumexp(1)
+    found = scores.gather(1, columns)
+    return fit.probabilities(found, log_sums=log_sums, candidates=scores.shape[1])
 
 
 def sigma(items: Items) -> Optional[Tensor]:

@@ -14,6 +14,7 @@ from mmvtr.engine.evaluation import refuse_other_levels, score_tiles
 from mmvtr.engine.stored_queries import captions_of, read_bank, read_training_set
 from mmvtr.functional.metrics.first_places import check_sure
 from mmvtr.functional.transforms.transform_table import STORED, transform_named
+from mmvtr.functional.uncertainty.calibration import Calibration
 from mmvtr.inferencer.inputs import OTHER, Inputs
 from mmvtr.inferencer.ranking import QUERIES, Items, Surely, check_items, flat_of
 from mmvtr.pretrained import refuse_unregistered
@@ -63,6 +64,19 @@ def check_transform(
             f'a transform and its bank belong together: got transform={transform!r}, '
             f'bank={None if bank is None else bank[:80]!r}'
         )
+
+
+def check_calibration(calibration: Any, transform: Optional[str]) -> None:
+    """See that a calibration is one, of scores that the gallery has.
+
+    Raises:
+        TypeError: it is none.
+        ValueError: fitted on debiased scores, of a gallery without biases.
+    """
+    if not isinstance(calibration, Calibration):
+        raise TypeError(f'calibration must be a Calibration, not {type(calibration).__name__}')
+    if calibration.debiased and transform in (None, SURE_FIRST):
+        raise ValueError('the calibration is of debiased scores, but the gallery has no biases')
 
 
 @torch.no_grad()

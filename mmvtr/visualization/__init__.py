@@ -9,6 +9,7 @@ from mmvtr.visualization.matrix import score_matrix
 from mmvtr.visualization.moment_curve import moment_curve
 from mmvtr.visualization.plane import bars, modality_plane
 from mmvtr.visualization.relevance_strips import RelevanceStrip, relevance_strips
+from mmvtr.visualization.reliability import reliability_curve
 from mmvtr.visualization.scatter import eta_against_loss, sigma_against_generality
 from mmvtr.visualization.sheet import SheetItem, retrieval_sheet
 
@@ -27,6 +28,7 @@ __all__ = [
     'pixels',
     'recall_by_size',
     'relevance_strips',
+    'reliability_curve',
     'retrieval_sheet',
     'save',
     'score_matrix',

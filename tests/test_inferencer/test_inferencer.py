@@ -1,5 +1,6 @@
 """The inferencer against encoding and scoring by hand, for three kinds of similarity."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -20,6 +21,7 @@ from mmvtr.functional.transforms.score_transforms import (
     sinkhorn_scores,
     unbalanced_sinkhorn,
 )
+from mmvtr.functional.uncertainty.calibration_fits import fit_to_pairs
 from mmvtr.functional.uncertainty.gaussian import geometric_sigma
 from mmvtr.inferencer import RankingSample, VideoRetrievalInferencer
 from mmvtr.inferencer.sheets import draw_sheet
@@ -401,3 +403,22 @@ def test_no_name_of_ours_in_a_message(make, folder):
     with pytest.raises(ValueError) as raised:
         mmvtr.apis.encode_texts(find.model, find.cfg, ['a dog', ''])
     assert '_Loose' not in str(raised.value) and 'text 1' in str(raised.value)
+
+
+@pytest.mark.parametrize('method', ['platt', 'temperature'])
+def test_a_calibration_gives_each_hit_a_probability(make, method):
+    _, _, _, scores = by_hand('toy')
+    fit = fit_to_pairs(scores, torch.eye(*scores.shape).bool(), method=method, draws=0)
+    find = make()
+    find.set_gallery('clips', calibration=fit)
+    expected = fit.probabilities(scores, candidates=scores.shape[1])
+    for row, prediction in zip(expected, find(TEXTS, topk=3)['predictions']):
+        assert len(prediction['hits']) == 3
+        for hit in prediction['hits']:
+            assert hit['p_match'] == pytest.approx(row[NAMES.index(hit['id'])].item(), abs=1e-4)
+    find.set_gallery('clips')
+    assert 'p_match' not in find(TEXTS)['predictions'][0]['hits'][0]
+    with pytest.raises(TypeError, match='Calibration'):
+        find.set_gallery('clips', calibration=fit.to_dict())
+    with pytest.raises(ValueError, match='no biases'):
+        find.set_gallery('clips', calibration=dataclasses.replace(fit, debiased=True))

@@ -238,7 +238,7 @@ def test_real_videos_of_which_some_are_broken(tools, folder, shared):
     'command, said',
     [
         (['trian'], r"^error: mmvtr has no tool 'trian'; near it: train$"),
-        (['xxxxx'], r"^error: mmvtr has no tool 'xxxxx'; python -m mmvtr lists them$"),
+        (['xxxxx'], r"^error: mmvtr has no tool 'xxxxx'; mmvtr alone lists them$"),
         (['test', 'own_clip'], r'^error: config own_clip does not exist; .*near it: own_clip4clip'),
         (
             ['test', 'configs/own_dvtr_c2v.py'],

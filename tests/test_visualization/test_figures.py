@@ -13,6 +13,7 @@ from mmvtr.visualization import (
     hubs,
     moment_curve,
     pixels,
+    reliability_curve,
     retrieval_sheet,
     save,
     score_matrix,
@@ -377,3 +378,18 @@ def test_words():
     assert wrapped('one two three four', 9, 2) == 'one two\nthree…'
     assert wrapped('一' * 30, 10, 2).count('\n') == 1
     assert pixels(moment_curve([1.0], text='一个人 $ {x}_^')).shape == (390, 900, 3)
+
+
+# -- calibration -------------------------------------------------------------------------------
+
+
+def test_reliability_curve():
+    figure = reliability_curve([0.1, 0.1, 0.9, 0.9], [False, True, True, True], bins=2)
+    left, right = figure.axes
+    assert left.lines[1].get_xydata().tolist() == [[0.1, 0.5], [0.9, 1.0]]
+    assert [bar.get_height() for bar in right.patches] == [2, 2]
+    assert 'calibration error 0.250' in left.get_title(loc='left') + left.get_title()
+    with pytest.raises(ValueError, match='lie in'):
+        reliability_curve([1.1], [True])
+    with pytest.raises(ValueError, match='matches'):
+        reliability_curve([0.1, 0.2], [True])

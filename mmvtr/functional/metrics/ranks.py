@@ -96,16 +96,21 @@ def rank_counts(scores: Tensor, positives: Tensor, *, dim: int = 1, tile: int = 
     return RankCounts(above, reached - above - twins, twins)
 
 
-def ranks(scores: Tensor, positives: Tensor, *, dim: int = 1, tile: int = TILE) -> Tensor:
+def ranks(
+    scores: Tensor, positives: Optional[Tensor] = None, *, dim: int = 1, tile: int = TILE
+) -> Tensor:
     """Rank of each query's best-scored match, 1 = first, ties at their mean rank.
 
     ``1 + #(others above) + #(others tied) / 2``: the query's further matches never count
     against it.
 
     Args:
-        scores: float [T, V], higher is better.
-        positives: bool [T, V], the matches.
-        dim, tile: as :func:`rank_counts`, and so are the errors.
+        scores: float [T, V], higher is better; also a numpy array.
+        positives: bool [T, V], the matches; default: text i belongs to video i.
+        dim, tile: as :func:`rank_counts`.
+
+    Raises:
+        ValueError: as :func:`rank_counts`; without positives a matrix that is not square.
 
     Example:
         Two videos; texts 0 and 1 belong to video 0, text 2 to video 1. ::
@@ -116,11 +121,19 @@ def ranks(scores: Tensor, positives: Tensor, *, dim: int = 1, tile: int = TILE) 
             [1.0, 2.0, 1.5]
             >>> ranks(scores, positives, dim=0).tolist()  # text 1 is above video 1's own text
             [1.0, 2.0]
+            >>> ranks(torch.tensor([[.9, .1], [.8, .2]])).tolist()
+            [1.0, 2.0]
 
     Returns:
         float64 [Q]; NaN where a query has no match (:func:`recall_at` and the others leave those
         queries out).
     """
+    scores = torch.as_tensor(scores)
+    if positives is None:
+        if scores.dim() != 2 or scores.shape[0] != scores.shape[1]:
+            raise ValueError(f'scores {list(scores.shape)} are not square: positives must be given')
+        positives = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
+    positives = torch.as_tensor(positives)
     return rank_counts(scores, positives, dim=dim, tile=tile).mean_ranks()
 
 

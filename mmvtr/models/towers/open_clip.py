@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-from open_clip.modified_resnet import ModifiedResNet
-from open_clip.timm_model import TimmModel
 from torch import Tensor, nn
 
 from mmvtr.models.towers.base import Tower, check_frames
@@ -67,6 +65,9 @@ class OpenCLIPFrames(Tower):
 
 
 def _checkpoint(visual: nn.Module) -> None:
+    from open_clip.modified_resnet import ModifiedResNet  # imports in seconds
+    from open_clip.timm_model import TimmModel
+
     if isinstance(visual, ModifiedResNet):
         raise ValueError('grad_checkpointing: open_clip has none for its ResNets')
     if not isinstance(visual, TimmModel):

@@ -6,11 +6,8 @@ import logging
 import warnings
 import zipfile
 
-import open_clip
 import torch
 from mmengine.logging import print_log
-from open_clip.convert import convert_state_dict
-from open_clip.model import resize_pos_embed, resize_text_pos_embed
 from torch import Tensor, nn
 
 from mmvtr.storage.weights import check_weights, read_checkpoint, refuse_not_finite, unwrapped
@@ -36,6 +33,8 @@ def load_file(clip: nn.Module, path: str, *, name: str) -> None:
     Raises:
         ValueError: weights of another model (names what differs), not finite ones, or no weights.
     """
+    import open_clip  # takes seconds
+
     try:
         if path.endswith(_ARRAYS):
             open_clip.load_checkpoint(clip, path)
@@ -69,6 +68,9 @@ def _torchscript_state(path: str) -> dict[str, Tensor]:
 
 def _converted(clip: nn.Module, state: dict[str, Tensor], path: str) -> dict[str, Tensor]:
     """A file's weights by the names of a CLIP with separate towers, as open_clip converts them."""
+    from open_clip.convert import convert_state_dict
+    from open_clip.model import resize_pos_embed, resize_text_pos_embed
+
     own = clip.state_dict()
 
     def fits(name: str) -> bool:

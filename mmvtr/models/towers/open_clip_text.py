@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
-from open_clip.hf_model import HFTextEncoder
-from open_clip.transformer import TextTransformer, text_global_pool
 from torch import Tensor, nn
 
 from mmvtr.models.towers.base import Tower, check_text, last_valid
 from mmvtr.models.towers.open_clip_weights import build_open_clip
 from mmvtr.registry import MODELS
+
+if TYPE_CHECKING:  # imports in seconds
+    from open_clip.hf_model import HFTextEncoder
+    from open_clip.transformer import TextTransformer
 
 
 @MODELS.register_module()
@@ -121,6 +123,8 @@ class OpenCLIPText(Tower):
             )
         if hasattr(self, 'cls_emb'):
             return self._with_class_token(ids)
+        from open_clip.transformer import text_global_pool
+
         x = self.token_embedding(ids) + self.positional_embedding
         attention = _causal_mask(x) if self.causal else None
         tokens = self._project(self.ln_final(self.transformer(x, attn_mask=attention)))
@@ -178,6 +182,8 @@ class OpenCLIPText(Tower):
 
 def kind_of(text: nn.Module) -> str:
     """'causal', 'padded' or 'masked': how open_clip's text tower goes about padding."""
+    from open_clip.hf_model import HFTextEncoder
+
     if isinstance(text, HFTextEncoder):
         return 'masked'
     causal = text.attn_mask is not None and text.cls_emb is None

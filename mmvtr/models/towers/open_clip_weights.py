@@ -13,7 +13,6 @@ import urllib.request
 from pathlib import Path
 from typing import Literal, NamedTuple, Optional
 
-import open_clip
 from huggingface_hub import constants, try_to_load_from_cache
 from torch import nn
 
@@ -111,6 +110,8 @@ def _mean_and_std(
 
 def _build(config: dict) -> nn.Module:
     """Both towers of a config, with random weights."""
+    import open_clip  # takes seconds
+
     config = {key: value for key, value in config.items() if key != 'custom_text'}
     if config['text_cfg'].get('hf_model_name'):
         # Else it downloads weights that those of the whole CLIP replace.
@@ -148,6 +149,8 @@ def _checked_tag(model: str | dict, tag: str, config: dict) -> dict:
 
 def _fetch(model: str, tag: str, config: dict) -> str:
     """Path of a tag's weights: from the Hugging Face cache, else downloaded."""
+    import open_clip  # takes seconds
+
     repository = os.path.dirname(config.get('hf_hub', ''))
     cached = [try_to_load_from_cache(repository, f) for f in _HUB_FILES] if repository else []
     for path in cached:

@@ -1,0 +1,9 @@
+"""Retrieval with plain arrays: two matrices of vectors in, ranked ids out.
+
+Knows torch and numpy, no config, no registry and no mmengine.
+"""
+
+from mmvtr.arrays.choice import Choice, choose
+from mmvtr.arrays.retrieval import Hubs, Retrieved, retrieve
+
+__all__ = ['Choice', 'Hubs', 'Retrieved', 'choose', 'retrieve']

@@ -1,0 +1,110 @@
+"""What the transforms add to the items of a gallery, by name."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Optional
+
+import torch
+from torch import Tensor
+
+from mmvtr.functional.similarities.tiles import Tiles
+from mmvtr.functional.transforms.score_transforms import activation_set
+from mmvtr.functional.transforms.transform_table import TRANSFORMS, transform_named
+
+#: Those that add a number to each item, to all queries or to some of them.
+NAMES = (
+    'sinkhorn',
+    'unbalanced_sinkhorn',
+    'inverted_softmax',
+    'qb_norm',
+    'csls',
+    'local_scaling',
+)
+#: Share of the reach that a temperature is, where none is given.
+SHARE = 0.2
+
+
+class Biases(NamedTuple):
+    """What changes the scores of a gallery of N items.
+
+    Attributes:
+        items: float32 [N], added to the scores, in their unit.
+        active: bool [N]; only queries whose best item is one of these are changed.  None: all.
+    """
+
+    items: Tensor
+    active: Optional[Tensor] = None
+
+
+def reach(scores: Tiles) -> float:
+    """How far a query's best score lies above its mean, averaged over the queries.
+
+    ``(scores.amax(1) - scores.mean(1)).mean()``: the unit in which temperatures carry over from
+    scores of one model to those of another (docs/judgments.md).
+
+    Args:
+        scores: tiles of float [Q, N].
+
+    Example:
+        ::
+
+            >>> from mmvtr.functional import as_tiles
+            >>> round(reach(as_tiles(torch.tensor([[0.5, 0.1], [0.2, 0.4]]))), 3)
+            0.15
+    """
+    best, total = None, 0.0
+    for _, tile in scores.parts():
+        top = tile.amax(1)
+        best = top if best is None else torch.maximum(best, top)
+        total = total + tile.double().sum(1)
+    return (best.double() - total / scores.shape[1]).mean().item()
+
+
+def biases_of(name: str, bank: Tiles, **options: Any) -> Biases:
+    """Biases of a gallery by a transform.
+
+    Args:
+        name: one of :data:`NAMES`.
+        bank: tiles of float [B, N].
+        **options: of the function of that name in :mod:`mmvtr.functional`; of one that takes a
+            ``temperature``, ``reach`` may stand in its place, a share of :func:`reach`.
+
+    Raises:
+        ValueError: an unknown name or option, both of the two; as of the function.
+    """
+    transform = transform_named(name, NAMES)
+    known = {*transform.options, *({'reach'} if 'temperature' in transform.options else ())}
+    unknown = sorted(set(options) - known)
+    if unknown:
+        raise ValueError(f'{name} takes {sorted(known)}, not {unknown[0]!r}')
+    if bank.shape[1] == 1:  # nothing to rank
+        return Biases(torch.zeros(1))
+    if 'temperature' in known:
+        options = dict(_with_temperature(bank, **options))
+    if name == 'qb_norm':
+        active = activation_set(bank, k=options.pop('k', 1))
+        return Biases(_added('inverted_softmax', bank, options), active)
+    if name == 'csls':  # the order of csls in units of scores
+        k = options.get('k', transform.options['k'])
+        if not 1 <= k <= bank.shape[0]:
+            raise ValueError(f'k must be 1 to {bank.shape[0]}, the bank, not {k}')
+        return Biases(_added('local_scaling', bank, dict(strength=0.5, share=k / bank.shape[0])))
+    return Biases(_added(name, bank, options))
+
+
+def _added(name: str, bank: Tiles, options: dict[str, Any]) -> Tensor:
+    """What a transform adds to scores, found with a row of known ones."""
+    known = torch.zeros(1, bank.shape[1])
+    known[0, 0] = 1
+    return (TRANSFORMS[name](known, bank, **options) - known)[0].float()
+
+
+def _with_temperature(bank: Tiles, **options: Any) -> dict[str, Any]:
+    if 'temperature' in options:
+        if 'reach' in options:
+            raise ValueError('temperature or reach, not both')
+        return options
+    share = options.pop('reach', SHARE)
+    if not share > 0:
+        raise ValueError(f'reach must be positive, not {share}')
+    return dict(options, temperature=share * reach(bank.finite()))

@@ -1,0 +1,187 @@
+"""From scores to the probability that a text and a video match.
+
+A cosine of .3 says nothing by itself.  Judged pairs, or a bank with its own pairs, say which share
+of the pairs with that score match: Platt's line, an isotonic step function, or a temperature.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, Literal, Optional
+
+import torch
+from torch import Tensor
+
+from mmvtr.functional.similarities.tiles import refuse_non_finite
+from mmvtr.functional.uncertainty.isotonic import between_knots
+
+__all__ = ['Calibration']
+
+Method = Literal['platt', 'isotonic', 'temperature']
+
+
+@dataclasses.dataclass(frozen=True)
+class Calibration:
+    """A fitted map from scores to P(match).
+
+    Attributes:
+        method: ``'platt'``: sigmoid(slope * score + offset); ``'isotonic'``: between knots, a line;
+            ``'temperature'``: softmax(score / temperature) over a query's gallery, which takes it
+            that one item of it matches.
+        fitted: float64: (slope, offset); knots, scores [K] and probabilities [K], as [2, K]; or
+            (temperature,).
+        scores: float64 [G], quantiles of the scores it was fitted on, rising.
+        lower, upper: float64 [G], bounds of P at these scores; of a temperature its own bounds [1].
+        candidates: of a fit on all pairs of a bank: among how many items one matched, else None.
+        debiased: fitted on scores with a transform, not on raw ones.
+
+    Example:
+        ::
+
+            >>> steps = torch.tensor([[0.2, 0.4], [0.1, 0.9]])
+            >>> fit = Calibration('isotonic', steps, steps[0], steps[1], steps[1])
+            >>> fit.probabilities(torch.tensor([0.0, 0.3]))
+            tensor([0.1000, 0.5000], dtype=torch.float64)
+    """
+
+    method: Method
+    fitted: Tensor
+    scores: Tensor
+    lower: Tensor
+    upper: Tensor
+    candidates: Optional[int] = None
+    debiased: bool = False
+
+    def probabilities(
+        self, scores: Tensor, *, log_sums: Optional[Tensor] = None, candidates: Optional[int] = None
+    ) -> Tensor:
+        """P(match) of scores.
+
+        Args:
+            scores: float [...]; of a temperature [Q, n].
+            log_sums: of a temperature: float [Q], logsumexp of each query's scores over the
+                temperature with the whole gallery; default: ``scores`` are all of it.
+            candidates: size of the gallery.  Where the fit knows of how many its matches were one,
+                the odds are divided by how many times larger this is.
+
+        Returns:
+            float64 [...] in [0, 1].
+
+        Raises:
+            ValueError: a score that is not finite.
+
+        Example:
+            ::
+
+                >>> bounds = torch.zeros(3, 1)
+                >>> line = Calibration('platt', torch.tensor([10.0, -3.0]), *bounds)
+                >>> line.probabilities(torch.tensor([0.3, 0.5]))
+                tensor([0.5000, 0.8808], dtype=torch.float64)
+        """
+        flat = scores.reshape(1, -1) if scores.numel() else scores.new_zeros(1, 1)
+        refuse_non_finite(flat)
+        x = scores.double()
+        if self.method == 'temperature':
+            scaled = x / self.temperature
+            if log_sums is None:
+                log_sums = scaled.logsumexp(-1)
+            return (scaled - log_sums.to(scaled)[..., None]).exp()
+        if self.method == 'platt':
+            slope, offset = self.fitted.tolist()
+            return self._shifted((slope * x + offset).sigmoid(), candidates)
+        return self._shifted(between_knots(x, *self.fitted), candidates)
+
+    @property
+    def temperature(self) -> float:
+        """Of the method of that name, in score units."""
+        return self.fitted[0].item()
+
+    def interval(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        """Bounds of P(match) (of 95 % of the bootstrap's fits), float64 [...] each.
+
+        Raises:
+            ValueError: of a temperature, whose bounds are its own (``lower`` and ``upper``).
+        """
+        if self.method == 'temperature':
+            raise ValueError('a temperature has bounds of its own, lower and upper')
+        x = scores.double()
+        return tuple(between_knots(x, self.scores, y) for y in (self.lower, self.upper))
+
+    def threshold(self, precision: float, scores: Optional[Tensor] = None) -> float:
+        """The lowest score from which on a wanted share of the pairs matches, by their mean P.
+
+        Args:
+            precision: the wanted share, in (0, 1).
+            scores: float [M], of the pairs that are met; default: those that it was fitted on.
+
+        Returns:
+            A score; infinite where no threshold has that precision.
+
+        Raises:
+            ValueError: a precision out of range; a calibration by temperature, whose P is not one
+                of a score alone.
+        """
+        if not 0 < precision < 1:
+            raise ValueError(f'precision must lie in (0, 1), not {precision}')
+        if self.method == 'temperature':
+            raise ValueError('a temperature has no threshold of scores: compare P(match) itself')
+        x = (self.scores if scores is None else scores.double().flatten()).sort(descending=True)[0]
+        p = self.probabilities(x)
+        reached = p.cumsum(0) / torch.arange(1, len(p) + 1, device=p.device)
+        last = torch.cat([x[1:] != x[:-1], x.new_ones(1, dtype=torch.bool)])  # of equal scores
+        good = ((reached >= precision) & last).nonzero().flatten()
+        return x[good[-1]].item() if len(good) else math.inf
+
+    def accepts(self, scores: Tensor, *, precision: float) -> Tensor:
+        """Which pairs may be shown: bool [...].
+
+        A query without any is one to abstain from: ``~fit.accepts(scores, precision=.9).any(1)``.
+
+        Args:
+            scores: float [...].
+            precision: of :meth:`threshold`.
+        """
+        return scores.double() >= self.threshold(precision)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Numbers and lists, for json."""
+        values = dataclasses.asdict(self)
+        return {k: v.tolist() if isinstance(v, Tensor) else v for k, v in values.items()}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Calibration:
+        """What :meth:`to_dict` gave.
+
+        Raises:
+            ValueError: something else (names what is wrong).
+        """
+        names = {field.name for field in dataclasses.fields(cls)}
+        needed = {'method', 'fitted', 'scores', 'lower', 'upper'}
+        if not isinstance(values, dict) or not needed <= set(values) <= names:
+            raise ValueError(f'a calibration needs {sorted(needed)}, got {sorted(values)[:9]}')
+        if values['method'] not in _SHAPES:
+            raise ValueError(
+                f'method must be one of {tuple(_SHAPES)}, not {str(values["method"])[:80]!r}'
+            )
+        read = {
+            k: torch.tensor(v, dtype=torch.float64) if isinstance(v, list) else v
+            for k, v in values.items()
+        }
+        dims, first = _SHAPES[read['method']]
+        if read['fitted'].dim() != dims or len(read['fitted']) != first:
+            raise ValueError(
+                f'fitted {list(read["fitted"].shape)} does not belong to {read["method"]}'
+            )
+        return cls(**read)
+
+    def _shifted(self, p: Tensor, candidates: Optional[int]) -> Tensor:
+        """The odds in a gallery of another size."""
+        if candidates is None or self.candidates is None or candidates == self.candidates:
+            return p
+        factor = max(1, candidates - 1) / max(1, self.candidates - 1)
+        return p / (p + (1 - p) * factor)
+
+
+#: Dimensions of ``fitted``, and its length.
+_SHAPES = dict(platt=(1, 2), isotonic=(2, 2), temperature=(1, 1))

@@ -1,0 +1,238 @@
+"""Fits of P(match): to judged pairs, or to a bank with its own pairs, with bounds."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal, Optional
+
+import torch
+from torch import Tensor
+
+from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.similarities.tiles import refuse_non_finite
+from mmvtr.functional.uncertainty.calibration import Calibration, Method
+from mmvtr.functional.uncertainty.isotonic import between_knots, isotonic
+from mmvtr.functional.uncertainty.reliability import check_pairs
+
+__all__ = ['fit_calibration', 'fit_to_pairs']
+
+#: Scores at which bounds are kept.
+GRID = 256
+#: Temperatures that are tried, as shares of the reach.
+SHARES = torch.logspace(-3, 1, 161, dtype=torch.float64)
+#: Rounds of Newton's method, which needs about eight.
+ROUNDS = 50
+
+
+def fit_calibration(
+    scores: Tensor,
+    matches: Tensor,
+    *,
+    method: Literal['platt', 'isotonic'] = 'platt',
+    queries: Optional[Tensor] = None,
+    draws: int = 200,
+    seed: int = 0,
+    debiased: bool = False,
+) -> Calibration:
+    """Fit P(match) to judged pairs.
+
+    Args:
+        scores: float [M].
+        matches: bool [M], or float in [0, 1]: a grade as the share of people who say yes.
+        method: ``'platt'``: two numbers, for a hundred pairs or more; ``'isotonic'``: any rising
+            function, for thousands.
+        queries: int [M], of which query a pair is: the bounds then draw queries, not pairs.
+        draws: of the bootstrap that gives the bounds (95 %).
+        seed: of it.
+        debiased: whether these are scores with a transform, which is only noted.
+
+    Raises:
+        ValueError: shapes that differ, no pairs, a score that is not finite, matches outside
+            [0, 1], pairs of one class, an unknown method.
+
+    Example:
+        ::
+
+            >>> fit = fit_calibration(torch.tensor([.1, .2, .3, .4]), torch.tensor([0, 0, 1, 1]))
+            >>> fit.method, round(fit.threshold(.6), 3)
+            ('platt', 0.3)
+    """
+    if method not in ('platt', 'isotonic'):
+        raise ValueError(f"method must be 'platt' or 'isotonic', not {str(method)[:80]!r}")
+    x, y = check_pairs(scores, matches)
+    _refuse_one_class(y)
+    fit = _platt if method == 'platt' else _isotonic
+    fitted = fit(x, y, torch.ones_like(x))
+    grid = _quantiles(x, GRID)
+    random = torch.Generator().manual_seed(seed)
+    group = _groups(queries, x)
+    curves = []
+    for _ in range(draws):
+        drawn = _drawn(group, random).to(x)
+        if 0 < (drawn * y).sum() < drawn.sum():
+            curves.append(_curve(method, fit(x, y, drawn), grid))
+    every = torch.stack(curves or [_curve(method, fitted, grid)])
+    lower, upper = every.quantile(0.025, dim=0), every.quantile(0.975, dim=0)
+    return Calibration(method, fitted, grid, lower, upper, debiased=debiased)
+
+
+def fit_to_pairs(
+    scores: Tensor,
+    positives: Optional[Tensor] = None,
+    *,
+    method: Method = 'platt',
+    draws: int = 200,
+    seed: int = 0,
+    debiased: bool = False,
+) -> Calibration:
+    """Fit P(match) to the scores of a bank's texts with its own videos.
+
+    What nobody annotated counts as no match: where several videos fit a text, P is too low.
+
+    Args:
+        scores: float [Q, N].
+        positives: bool [Q, N]; default: text i belongs to video i.
+        method: ``'platt'``, ``'isotonic'``, or ``'temperature'``, one number per gallery and a
+            probability per query (a query's probabilities sum to one).
+        draws, seed, debiased: as :func:`fit_calibration`; queries are drawn.
+
+    Returns:
+        A calibration that knows among how many items a match was one.
+
+    Raises:
+        ValueError: as :func:`fit_calibration`; a matrix that is not square without positives; for a
+            temperature a query without a match is left out, and there must be one with.
+
+    Example:
+        ::
+
+            >>> scores = torch.tensor([[.5, .1, .2], [.1, .4, .3], [.3, .1, .2]])
+            >>> round(fit_to_pairs(scores, method='temperature').temperature, 2)
+            0.1
+    """
+    if scores.dim() != 2 or not scores.numel():
+        raise ValueError(f'scores {list(scores.shape)} must be [texts, videos], none of them 0')
+    if positives is None:
+        if scores.shape[0] != scores.shape[1]:
+            raise ValueError(f'scores {list(scores.shape)} are not square: positives must be given')
+        positives = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
+    if scores.shape != positives.shape:
+        raise ValueError(
+            f'scores {list(scores.shape)} and positives {list(positives.shape)} differ'
+        )
+    if method == 'temperature':
+        return _fit_temperature(scores, positives.bool(), draws, seed, debiased)
+    rows = torch.arange(len(scores), device=scores.device)[:, None].expand_as(scores)
+    common = dict(queries=rows.flatten(), draws=draws, seed=seed, debiased=debiased)
+    fit = fit_calibration(scores.flatten(), positives.flatten(), method=method, **common)
+    return dataclasses.replace(fit, candidates=scores.shape[1])
+
+
+def _curve(method: str, fitted: Tensor, grid: Tensor) -> Tensor:
+    if method == 'platt':
+        return (fitted[0] * grid + fitted[1]).sigmoid()
+    return between_knots(grid, *fitted)
+
+
+def _platt(x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
+    """(slope, offset) by Newton's method, of Platt's targets, which no separable data blow up."""
+    yes, total = (weight * y).sum(), weight.sum()
+    no = total - yes
+    target = y * (yes + 1) / (yes + 2) + (1 - y) / (no + 2)
+    centre, unit = x.mean(), x.std().clamp_min(1e-12)
+    z = (x - centre) / unit
+    design = torch.stack([z, torch.ones_like(z)])
+    beta = torch.stack([z.new_zeros(()), ((yes + 1) / (no + 1)).log()])
+    loss = _loss(design, target, weight, beta)
+    for _ in range(ROUNDS):
+        p = (beta @ design).sigmoid()
+        slope = design @ (weight * (p - target))
+        curve = (design * (weight * p * (1 - p))) @ design.t()
+        curve = curve + 1e-9 * total * torch.eye(2).to(curve)
+        step = torch.linalg.solve(curve, slope)
+        while (after := _loss(design, target, weight, beta - step)) > loss + 1e-12:
+            step = step / 2
+            if step.abs().max() < 1e-12:
+                break
+        beta, loss = beta - step, after
+        if step.abs().max() < 1e-10:
+            break
+    return torch.stack([beta[0] / unit, beta[1] - beta[0] * centre / unit])
+
+
+def _loss(design: Tensor, target: Tensor, weight: Tensor, beta: Tensor) -> Tensor:
+    logit = beta @ design
+    return (weight * (torch.nn.functional.softplus(logit) - target * logit)).sum() / weight.sum()
+
+
+def _isotonic(x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
+    return torch.stack(isotonic(x, y, weight))
+
+
+def _fit_temperature(
+    scores: Tensor, positives: Tensor, draws: int, seed: int, debiased: bool
+) -> Calibration:
+    refuse_non_finite(scores)
+    asked = positives.any(1)
+    if not asked.any() or positives.all():
+        raise ValueError('a calibration needs pairs that match and pairs that do not')
+    x, own = at_least_float32(scores[asked]), positives[asked]
+    reach = (x.amax(1) - x.mean(1)).mean().double().item()
+    if not reach > 0:
+        raise ValueError('all scores of a query are one value: no temperature fits')
+    tried = (SHARES * reach).to(x.device)
+    losses = torch.stack([_own_loss(x / t.item(), own) for t in tried], dim=1)  # [Q, S]
+    random = torch.Generator().manual_seed(seed)
+    group = _groups(None, losses[:, 0])
+    weights = torch.stack([_drawn(group, random) for _ in range(draws)] or [torch.ones(len(x))])
+    found = _lowest(tried, weights.to(losses) @ losses / len(losses))
+    fitted = _lowest(tried, losses.mean(0, keepdim=True))
+    lower, upper = (found.quantile(q, dim=0, keepdim=True).reshape(1) for q in (0.025, 0.975))
+    grid = _quantiles(x[own].double(), GRID)
+    parts = (one.cpu() for one in (fitted, grid, lower, upper))
+    return Calibration('temperature', *parts, candidates=x.shape[1], debiased=debiased)
+
+
+def _own_loss(x: Tensor, own: Tensor) -> Tensor:
+    matched = x.masked_fill(~own, -torch.inf).logsumexp(1)
+    return (x.logsumexp(1) - matched).double()
+
+
+def _lowest(tried: Tensor, losses: Tensor) -> Tensor:
+    """The temperatures [R] at the lowest of losses [R, S], between those tried by a parabola."""
+    place = losses.argmin(1, keepdim=True).clamp(1, len(tried) - 2)
+    left, mid, right = (losses.gather(1, place + d)[:, 0] for d in (-1, 0, 1))
+    curve = left - 2 * mid + right
+    shift = ((left - right) / (2 * curve)).where(curve > 0, torch.zeros_like(curve)).clamp(-1, 1)
+    step = (tried[1] / tried[0]).log()
+    return (tried[place[:, 0]].log() + shift * step).exp()
+
+
+def _refuse_one_class(y: Tensor) -> None:
+    if y.min() == y.max():
+        what = 'match' if y.min() > 0.5 else 'do not match'
+        raise ValueError(f'all {len(y)} pairs {what}: a calibration needs pairs of both classes')
+
+
+def _quantiles(x: Tensor, most: int) -> Tensor:
+    """At most so many of them, as they are, lowest to highest, a like share of x beside each."""
+    ordered = x.sort().values
+    if len(x) <= most:
+        return ordered
+    places = torch.linspace(0, len(x) - 1, most, dtype=torch.float64).round().long()
+    return ordered[places.to(x.device)]
+
+
+def _groups(queries: Optional[Tensor], x: Tensor) -> Tensor:
+    if queries is None:
+        return torch.arange(len(x))
+    if queries.shape != x.shape:
+        raise ValueError(f'queries {list(queries.shape)} must be [{len(x)}], one of each pair')
+    return queries.cpu().unique(return_inverse=True)[1]
+
+
+def _drawn(group: Tensor, random: torch.Generator) -> Tensor:
+    """How often each pair is drawn in one round of the bootstrap, float64 [M]."""
+    count = int(group.max()) + 1
+    often = torch.bincount(torch.randint(count, (count,), generator=random), minlength=count)
+    return often[group].double()

@@ -1,0 +1,97 @@
+"""Isotonic regression: the rising function that is nearest to what was seen."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import torch
+from torch import Tensor
+
+__all__ = ['between_knots', 'isotonic']
+
+
+def isotonic(x: Tensor, y: Tensor, weight: Optional[Tensor] = None) -> tuple[Tensor, Tensor]:
+    """Knots of the least-squares function of x that never falls (pool adjacent violators).
+
+    Neighbouring blocks whose means fall are pooled, all runs of them in one round, until none is
+    left; the order of pooling does not change the result.
+
+    Args:
+        x: float [M], finite.
+        y: float [M].
+        weight: float [M], at least 0; default ones.
+
+    Returns:
+        Knots: x float64 [K], rising, and the function there, float64 [K]; the first and the last x
+        of each block.  Between knots it is a line.
+
+    Raises:
+        ValueError: no entry of positive weight, shapes that differ.
+
+    Example:
+        ::
+
+            >>> x = torch.tensor([1., 2., 3., 4.])
+            >>> isotonic(x, torch.tensor([0., 1., 0., 1.]))[1]
+            tensor([0.0000, 0.5000, 0.5000, 1.0000], dtype=torch.float64)
+    """
+    weight = torch.ones_like(x) if weight is None else weight
+    if not x.shape == y.shape == weight.shape or x.dim() != 1:
+        raise ValueError(
+            f'x {list(x.shape)}, y {list(y.shape)}, weight {list(weight.shape)}: [M] each'
+        )
+    held = weight > 0
+    if not held.any():
+        raise ValueError('isotonic regression of no entries')
+    x, y, weight = (one[held].double() for one in (x, y, weight))
+    places, same = x.unique(return_inverse=True)  # sorted
+    mass = _sums(weight, same, len(places))
+    total = _sums(weight * y, same, len(places))
+    block = torch.arange(len(places), device=x.device)
+    while len(total) > 1:
+        mean = total / mass
+        rises = torch.cat([block.new_zeros(1), (mean[1:] > mean[:-1]).long()]).cumsum(0)
+        if int(rises[-1]) == len(total) - 1:
+            break
+        count = int(rises[-1]) + 1
+        mass, total = _sums(mass, rises, count), _sums(total, rises, count)
+        block = rises[block]
+    value = (total / mass)[block]
+    first = torch.ones_like(block, dtype=torch.bool)
+    first[1:] = block[1:] != block[:-1]
+    last = torch.ones_like(first)
+    last[:-1] = first[1:]
+    kept = first | last
+    return places[kept], value[kept]
+
+
+def between_knots(x: Tensor, knots: Tensor, values: Tensor) -> Tensor:
+    """Lines between knots, and beyond them the first and the last value.
+
+    Args:
+        x: float [...].
+        knots: float [K], rising.
+        values: float [K].
+
+    Returns:
+        float64 [...].
+
+    Example:
+        ::
+
+            >>> knots, values = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 5.0])
+            >>> between_knots(torch.tensor([0.0, 1.5, 9.0]), knots, values)
+            tensor([3., 4., 5.], dtype=torch.float64)
+    """
+    x = x.double()
+    knots, values = (one.double().to(x.device) for one in (knots, values))
+    if len(knots) == 1:
+        return values.expand(x.shape).clone()
+    right = torch.searchsorted(knots, x.contiguous()).clamp(1, len(knots) - 1)
+    left = right - 1
+    share = (x - knots[left]) / (knots[right] - knots[left]).clamp_min(1e-300)
+    return torch.lerp(values[left], values[right], share.clamp(0, 1))
+
+
+def _sums(x: Tensor, place: Tensor, count: int) -> Tensor:
+    return torch.zeros(count, dtype=x.dtype, device=x.device).index_add_(0, place, x)

@@ -1,0 +1,202 @@
+"""mmvtr.retrieve: the same as the functions of mmvtr.functional, for numpy and torch."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+import mmvtr
+from children import ROOT
+from mmvtr.arrays import biases, retrieval
+from mmvtr.functional import (
+    Calibration,
+    csls,
+    fit_to_pairs,
+    inverted_softmax,
+    local_scaling,
+    qb_norm,
+    sinkhorn_scores,
+    unbalanced_sinkhorn,
+)
+
+
+def vectors(rows, seed, width=8):
+    """Vectors with a common part, so that some items are near to all queries."""
+    random = torch.Generator().manual_seed(seed)
+    return torch.randn(rows, width, generator=random) + 0.7
+
+
+TEXTS, VIDEOS, BANK = vectors(30, 0), vectors(50, 1), vectors(40, 2)
+
+
+def cosines(a, b):
+    return torch.nn.functional.normalize(a, dim=1) @ torch.nn.functional.normalize(b, dim=1).t()
+
+
+S, B = cosines(TEXTS, VIDEOS), cosines(BANK, VIDEOS)
+REACH = (B.amax(1) - B.mean(1)).mean().item()
+
+
+def test_raw():
+    found = mmvtr.retrieve(TEXTS, VIDEOS, k=7)
+    best = S.topk(7, dim=1)
+    assert torch.equal(found.ids, best.indices)
+    torch.testing.assert_close(found.scores, best.values)
+    assert torch.equal(found.scores, found.debiased)
+    assert found.transform is None and found.why.startswith('raw') and found.probabilities is None
+
+
+@pytest.mark.parametrize(
+    'name, options, expected',
+    [
+        ('sinkhorn', {}, lambda t: sinkhorn_scores(S, B, temperature=0.2 * t)),
+        ('sinkhorn', dict(temperature=0.05), lambda t: sinkhorn_scores(S, B, temperature=0.05)),
+        (
+            'unbalanced_sinkhorn',
+            dict(reach=0.1, strictness=0.5),
+            lambda t: unbalanced_sinkhorn(S, B, temperature=0.1 * t, strictness=0.5),
+        ),
+        ('inverted_softmax', {}, lambda t: inverted_softmax(S, B, temperature=0.2 * t)),
+        (
+            'qb_norm',
+            dict(neighbours=2),
+            lambda t: qb_norm(S, B, temperature=0.2 * t, k=2),
+        ),
+        ('csls', dict(neighbours=4), lambda t: csls(S, B, k=4)),
+        ('local_scaling', dict(strength=0.75), lambda t: local_scaling(S, B, strength=0.75)),
+    ],
+)
+def test_transforms_are_those_of_functional(name, options, expected, monkeypatch):
+    scores = expected(REACH)
+    found = mmvtr.retrieve(TEXTS, VIDEOS, BANK, name, 5, **options)
+    assert torch.equal(found.ids, scores.topk(5, dim=1).indices)
+    torch.testing.assert_close(found.scores, S.gather(1, found.ids), atol=1e-5, rtol=0)
+    assert not torch.equal(found.ids, S.topk(5, dim=1).indices), 'the transform does something'
+    if name != 'csls':  # whose unit is another
+        torch.testing.assert_close(found.debiased, scores.gather(1, found.ids), atol=1e-5, rtol=0)
+
+
+def test_tiles_change_nothing(monkeypatch):
+    whole = mmvtr.retrieve(TEXTS, VIDEOS, BANK, 'qb_norm', 6)
+    monkeypatch.setattr(retrieval, 'QUERIES', 7)
+    of = retrieval.Tiles.of.__func__
+    few = classmethod(lambda cls, *args, **kwargs: of(cls, *args, **{**kwargs, 'entries': 33}))
+    monkeypatch.setattr(retrieval.Tiles, 'of', few)
+    parts = mmvtr.retrieve(TEXTS, VIDEOS, BANK, 'qb_norm', 6)
+    assert torch.equal(whole.ids, parts.ids)
+    torch.testing.assert_close(whole.debiased, parts.debiased)
+
+
+def test_numpy_in_numpy_out(tmp_path):
+    array = np.lib.format.open_memmap(tmp_path / 'v.npy', 'w+', 'float16', (50, 8))
+    array[:] = VIDEOS.numpy()
+    array.flush()
+    mapped = np.load(tmp_path / 'v.npy', mmap_mode='r')
+    found = mmvtr.retrieve(TEXTS.numpy().astype('f8'), mapped, BANK, 'sinkhorn', ids=range(50, 100))
+    tensors = mmvtr.retrieve(TEXTS, VIDEOS.half(), BANK, 'sinkhorn')
+    assert isinstance(found.scores, np.ndarray) and isinstance(found.debiased, np.ndarray)
+    assert np.array_equal(found.ids, tensors.ids.numpy() + 50)
+
+
+def test_ids_k_and_hubs():
+    names = [f'clip{n}' for n in range(50)]
+    found = mmvtr.retrieve(TEXTS, VIDEOS, k=99, ids=names)
+    assert found.ids.shape == (30, 50) and set(found.ids[0]) == set(names)
+    alike = torch.eye(4)[[0, 0, 0, 0]]
+    hubs = mmvtr.retrieve(alike, torch.eye(4), k=1).hubs
+    assert hubs.most_raw == 4 and hubs.never_raw == 0.75 and hubs.raw > 1
+
+
+@pytest.mark.parametrize('method', ['platt', 'isotonic', 'temperature'])
+@pytest.mark.parametrize('debiased', [False, True])
+def test_probabilities(method, debiased):
+    own = cosines(BANK, vectors(40, 3) * 0.3 + BANK)
+    fit = fit_to_pairs(own, method=method, draws=3, debiased=debiased)
+    found = mmvtr.retrieve(TEXTS, VIDEOS, BANK, 'sinkhorn', 5, calibration=fit)
+    scores = sinkhorn_scores(S, B, temperature=0.2 * REACH) if debiased else S
+    if method == 'temperature':
+        expected = (scores.double() / fit.temperature).softmax(1)
+    else:
+        expected = fit.probabilities(scores, candidates=50)
+    torch.testing.assert_close(
+        found.probabilities, expected.gather(1, found.ids), atol=1e-4, rtol=1e-3
+    )
+
+
+def changed(array, row, value):
+    array = array.clone()
+    array[row] = value
+    return array
+
+
+NAN, ZERO = changed(VIDEOS, 3, torch.nan), changed(VIDEOS, 4, 0)
+BAD = [
+    (dict(videos=VIDEOS[:, :5]), ValueError, 'videos have width 5, the texts 8'),
+    (dict(videos=NAN), ValueError, 'videos: row 3 is not finite'),
+    (dict(videos=ZERO), ValueError, 'videos: row 4 is all zeros'),
+    (dict(texts=TEXTS[:0]), ValueError, r'texts \[0, 8\]'),
+    (dict(texts=TEXTS[0]), ValueError, r'texts \[8\]'),
+    (dict(texts=TEXTS.tolist()), TypeError, 'not list'),
+    (dict(texts=TEXTS > 0), ValueError, 'real numbers'),
+    (dict(bank=BANK[:0]), ValueError, r'bank texts \[0, 8\]'),
+    (dict(bank=BANK[:, :3]), ValueError, 'bank texts have width 3'),
+    (dict(bank=(None, VIDEOS)), ValueError, 'videos only'),
+    (dict(bank=(BANK, VIDEOS)), ValueError, '40 texts and 50 videos'),
+    (dict(bank=(BANK, BANK, BANK)), ValueError, 'not 3 arrays'),
+    (dict(bank=changed(BANK, 1, torch.inf)), ValueError, 'bank texts: row 1 is not finite'),
+    (dict(ids=['a']), ValueError, '1 ids for 50 videos'),
+    (dict(ids=['a'] * 50), ValueError, "'a' is there twice"),
+    (dict(k=0), ValueError, 'k must be'),
+    (dict(k=True), ValueError, 'k must be'),
+    (dict(transform='softmax'), ValueError, 'transform must be'),
+    (dict(transform='sinkhorn'), ValueError, 'needs a bank'),
+    (dict(reach=0.1), ValueError, 'is of a transform'),
+    (dict(bank=BANK, transform='csls', reach=0.1), ValueError, 'csls takes'),
+    (dict(bank=BANK, transform='sinkhorn', reach=0), ValueError, 'reach must be positive'),
+    (dict(bank=BANK, transform='sinkhorn', reach=1, temperature=1), ValueError, 'not both'),
+    (dict(bank=BANK, transform='csls', neighbours=99), ValueError, 'k must be 1 to 40'),
+    (dict(calibration=0.5), TypeError, 'Calibration'),
+    (
+        dict(calibration=Calibration('platt', *torch.zeros(4, 2), debiased=True)),
+        ValueError,
+        'no transform was chosen',
+    ),
+]
+
+
+@pytest.mark.parametrize('given, error, message', BAD)
+def test_bad_input(given, error, message):
+    with pytest.raises(error, match=message) as raised:
+        mmvtr.retrieve(**dict(dict(texts=TEXTS, videos=VIDEOS), **given))
+    assert '\n' not in str(raised.value)
+
+
+def test_reach_is_measured_in_tiles(monkeypatch):
+    tiles = retrieval.cosines(
+        retrieval.read_vectors(BANK, 'b'), retrieval.read_vectors(VIDEOS, 'v')
+    )
+    assert biases.reach(tiles._replace(width=7)) == pytest.approx(REACH, rel=1e-5)
+
+
+def test_it_costs_torch_and_little_more():
+    """No mmengine, no transformers; .3 s of processor time beside torch and numpy."""
+    code = (
+        'import time, torch, numpy, sys; t = time.process_time(); import mmvtr; mmvtr.retrieve;'
+        'print(time.process_time() - t, *sys.modules)'
+    )
+    outputs = [
+        subprocess.run(
+            [sys.executable, '-c', code], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout.split()
+        for _ in range(3)
+    ]
+    assert min(float(seconds) for seconds, *_ in outputs) < 0.3
+    loaded = {name.split('.')[0] for name in outputs[0][1:]}
+    assert not loaded & {'mmengine', 'mmcv', 'transformers', 'open_clip', 'matplotlib'}
+
+
+def test_an_unknown_attribute():
+    with pytest.raises(AttributeError, match='no_such_thing'):
+        _ = mmvtr.no_such_thing

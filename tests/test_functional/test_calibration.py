@@ -1,0 +1,212 @@
+"""P(match): isotonic and Platt against scikit-learn and scipy, temperature, thresholds, bounds."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize, minimize_scalar
+from sklearn.isotonic import IsotonicRegression
+
+from mmvtr.functional import (
+    Calibration,
+    between_knots,
+    fit_calibration,
+    fit_to_pairs,
+    isotonic,
+    reliability,
+)
+
+
+def judged(count=4000, seed=0):
+    """Scores and matches of a known sigmoid: slope 12, offset -4."""
+    random = torch.Generator().manual_seed(seed)
+    scores = torch.rand(count, generator=random, dtype=torch.float64) * 0.8 - 0.1
+    truth = (12 * scores - 4).sigmoid()
+    return scores, torch.rand(count, generator=random) < truth, truth
+
+
+@pytest.mark.parametrize('seed', range(6))
+def test_isotonic_is_scikit_learns(seed):
+    random = np.random.default_rng(seed)
+    x = random.integers(0, 40, 300) / 7 if seed % 2 else random.normal(size=300)
+    y, weight = random.normal(size=300) + x * (seed - 2), random.integers(1, 5, 300)
+    theirs = IsotonicRegression(out_of_bounds='clip').fit(x, y, weight)
+    knots = isotonic(*(torch.tensor(one, dtype=torch.float64) for one in (x, y, weight)))
+    asked = np.linspace(x.min() - 1, x.max() + 1, 997)
+    ours = between_knots(torch.tensor(asked), *knots)
+    np.testing.assert_allclose(ours.numpy(), theirs.predict(asked), atol=1e-9)
+    assert (knots[1].diff() >= 0).all() and (knots[0].diff() > 0).all()
+
+
+def test_isotonic_leaves_out_what_weighs_nothing():
+    x, y = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.0, 9.0, 1.0])
+    assert isotonic(x, y, torch.tensor([1.0, 0.0, 1.0]))[1].tolist() == [0, 1]
+    with pytest.raises(ValueError, match='no entries'):
+        isotonic(x, y, torch.zeros(3))
+
+
+@pytest.mark.parametrize('count', [30, 4000])
+def test_platt_is_the_least_loss(count):
+    scores, matches, _ = judged(count)
+    x, y = scores.numpy(), matches.double().numpy()
+    target = np.where(y > 0, (y.sum() + 1) / (y.sum() + 2), 1 / (len(y) - y.sum() + 2))
+
+    def loss(beta):
+        logit = beta[0] * x + beta[1]
+        return (np.logaddexp(0, logit) - target * logit).mean()
+
+    theirs = minimize(loss, (1.0, 0.0), tol=1e-12).x
+    ours = fit_calibration(scores, matches, draws=0).fitted.numpy()
+    np.testing.assert_allclose(ours, theirs, rtol=1e-3)
+
+
+def test_platt_of_separable_pairs_is_finite():
+    fit = fit_calibration(torch.tensor([0.1, 0.2, 0.3, 0.4]), torch.tensor([0, 0, 1, 1]), draws=0)
+    assert fit.fitted.isfinite().all() and fit.probabilities(torch.tensor(0.4)) < 1
+
+
+@pytest.mark.parametrize('method', ['platt', 'isotonic'])
+def test_known_probabilities_come_back_and_bounds_hold_them(method):
+    inside = []
+    for seed in range(5):
+        scores, matches, _ = judged(seed=seed)
+        fit = fit_calibration(scores, matches, method=method)
+        asked = torch.linspace(0, 0.6, 13, dtype=torch.float64)
+        truth = (12 * asked - 4).sigmoid()
+        assert (fit.probabilities(asked) - truth).abs().max() < 0.15
+        lower, upper = fit.interval(asked)
+        inside.append(((lower <= truth) & (truth <= upper)).double().mean().item())
+        assert (upper - lower).max() < 0.35
+    assert 0.7 < np.mean(inside) <= 1
+
+
+def test_bounds_draw_queries():
+    """Ten copies of a pair are one piece of evidence, not ten."""
+    scores, matches, _ = judged(200)
+    ten, query = (x.repeat_interleave(10) for x in (scores, torch.arange(200)))
+    widths = []
+    for queries in (query, None):
+        fit = fit_calibration(ten, matches.repeat_interleave(10), queries=queries)
+        lower, upper = fit.interval(torch.tensor([0.33]))
+        widths.append((upper - lower).item())
+    assert widths[0] > 2 * widths[1]
+
+
+def test_grades_are_shares():
+    scores, _, truth = judged()
+    fit = fit_calibration(scores, truth, method='isotonic', draws=0)
+    torch.testing.assert_close(fit.probabilities(scores), truth)
+
+
+def matrix(count=200, temperature=0.08):
+    """Scores of which one item a row is drawn by a softmax of a known temperature."""
+    random = torch.Generator().manual_seed(1)
+    scores = torch.randn(count, count, generator=random, dtype=torch.float64) * 0.2
+    drawn = (scores / temperature).softmax(1).multinomial(1, generator=random)
+    positives = torch.zeros(count, count, dtype=torch.bool).scatter(1, drawn, True)
+    return scores, positives
+
+
+def test_temperature_is_the_least_loss():
+    scores, positives = matrix()
+
+    def loss(log):
+        return -(scores / math.exp(log)).log_softmax(1)[positives].mean().item()
+
+    theirs = math.exp(minimize_scalar(loss, bounds=(-6, 1), method='bounded').x)
+    fit = fit_to_pairs(scores, positives, method='temperature')
+    assert fit.temperature == pytest.approx(theirs, rel=2e-3)
+    assert fit.lower.item() < 0.08 < fit.upper.item() and fit.candidates == 200
+    p = fit.probabilities(scores)
+    torch.testing.assert_close(p.sum(1), torch.ones(200, dtype=torch.float64))
+    assert reliability(p.flatten(), positives.flatten()).error < 0.002
+
+
+def test_pairs_know_the_size_of_the_gallery():
+    scores, positives = matrix()
+    fit = fit_to_pairs(scores, positives, draws=2)
+    here, tenfold = (fit.probabilities(scores, candidates=n) for n in (200, 1991))
+    torch.testing.assert_close(here / (1 - here), 10 * tenfold / (1 - tenfold))
+    assert here.sum(1).mean().item() == pytest.approx(1, abs=0.1)
+    square = scores + torch.eye(200)
+    same = fit_to_pairs(square, torch.eye(200).bool(), draws=0)
+    assert torch.equal(fit_to_pairs(square, draws=0).fitted, same.fitted)
+
+
+@pytest.mark.parametrize('method', ['platt', 'isotonic'])
+def test_threshold(method):
+    scores, matches, _ = judged(20000)
+    fit = fit_calibration(scores, matches, method=method, draws=0)
+    fresh, hit, truth = judged(20000, seed=7)
+    for wanted in (0.6, 0.8, 0.9):
+        kept = fit.accepts(fresh, precision=wanted)
+        assert hit[kept].double().mean().item() == pytest.approx(wanted, abs=0.02)
+        least = fit.threshold(wanted, fresh)
+        assert truth[fresh >= least].mean().item() == pytest.approx(wanted, abs=0.02)
+        low = fresh < least - 0.02
+        assert truth[low | (fresh >= least)].mean() < wanted, 'no lower one has it'
+    few, yes = torch.tensor([0.1, 0.2, 0.3, 0.4]), torch.tensor([0.0, 0.5, 0.5, 0.6])
+    none = fit_calibration(few, yes, method=method, draws=0)
+    assert none.threshold(0.9) == math.inf and not none.accepts(few, precision=0.9).any()
+
+
+def test_reliability_by_hand():
+    found = reliability(torch.tensor([0.05, 0.05, 0.95, 1.0]), torch.tensor([0, 1, 1, 1]))
+    assert found.pairs.tolist() == [2, 0, 0, 0, 0, 0, 0, 0, 0, 2]
+    assert found.error == pytest.approx(0.5 * 0.45 + 0.5 * 0.025)
+
+
+def test_noise_is_what_a_true_calibration_shows():
+    random = torch.Generator().manual_seed(0)
+    p = torch.rand(2000, generator=random, dtype=torch.float64)
+    found = [reliability(p, torch.rand(2000, generator=random) < p) for _ in range(50)]
+    assert np.mean([x.error for x in found]) == pytest.approx(found[0].noise, rel=0.1)
+
+
+@pytest.mark.parametrize('method', ['platt', 'isotonic', 'temperature'])
+def test_saved_and_read(method):
+    scores, positives = matrix(40)
+    fit = fit_to_pairs(scores, positives, method=method, draws=5, debiased=True)
+    read = Calibration.from_dict(json.loads(json.dumps(fit.to_dict())))
+    assert torch.equal(read.probabilities(scores), fit.probabilities(scores))
+    assert (read.method, read.candidates, read.debiased) == (method, 40, True)
+
+
+ONE, TWO = torch.tensor([0.5]), torch.tensor([0.1, 0.5])
+YES = torch.tensor([True, True])
+BAD = [
+    (lambda: fit_calibration(TWO, YES), 'both classes'),
+    (lambda: fit_calibration(TWO, ~YES), 'both classes'),
+    (lambda: fit_calibration(TWO, ONE), 'must be'),
+    (lambda: fit_calibration(TWO[:0], TWO[:0]), 'at least one'),
+    (lambda: fit_calibration(TWO, torch.tensor([0.0, 2.0])), r'shares in \[0, 1\]'),
+    (lambda: fit_calibration(TWO * torch.nan, torch.tensor([0, 1])), 'finite'),
+    (lambda: fit_calibration(TWO, torch.tensor([0, 1]), method='beta'), 'method must be'),
+    (lambda: fit_calibration(TWO, torch.tensor([0, 1]), queries=ONE), 'one of each pair'),
+    (lambda: fit_to_pairs(torch.ones(2, 3)), 'not square'),
+    (lambda: fit_to_pairs(torch.ones(2, 2), torch.ones(2, 3)), 'differ'),
+    (lambda: fit_to_pairs(torch.ones(2, 2), method='temperature'), 'one value'),
+    (lambda: fit_to_pairs(TWO[None], YES[None], method='temperature'), 'do not'),
+    (lambda: fit_to_pairs(TWO), 'must be'),
+    (lambda: fit_to_pairs(torch.eye(2), draws=0).threshold(1.0), 'precision'),
+    (lambda: fit_to_pairs(torch.eye(2), method='temperature').threshold(0.5), 'P.match'),
+    (lambda: fit_to_pairs(torch.eye(2), method='temperature').interval(ONE), 'its own'),
+    (lambda: fit_to_pairs(torch.eye(2), draws=0).probabilities(ONE * torch.nan), 'finite'),
+    (lambda: reliability(TWO * 9, YES), r'lie in \[0, 1\]'),
+    (lambda: Calibration.from_dict({}), 'needs'),
+    (lambda: Calibration.from_dict(dict(method='platt', fitted=[1.0])), 'needs'),
+    (
+        lambda: Calibration.from_dict(
+            dict(method='platt', fitted=[1.0], scores=[], lower=[], upper=[])
+        ),
+        'does not belong',
+    ),
+]
+
+
+@pytest.mark.parametrize('call, message', BAD)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
