@@ -140,8 +140,8 @@ def test_old_places_of_modules():
 import warnings
 with warnings.catch_warnings(record=True) as said:
     warnings.simplefilter('always')
-    from mmvtr.functional.uncertainty.gaussian import wasserstein2
-    from mmvtr.functional.metrics import hubness
+    from mmvtr.functional.gaussian import wasserstein2
+    from mmvtr.functional import hubness
     import mmvtr.functional
 assert len(said) == 2 and 'functional.uncertainty.gaussian now' in str(said[0].message)
 assert mmvtr.functional.wasserstein2 is wasserstein2 and hubness.skewness
