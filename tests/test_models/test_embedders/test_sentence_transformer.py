@@ -5,12 +5,12 @@ import re
 import numpy as np
 import pytest
 import torch
-from mmengine.config import Config
 
 st = pytest.importorskip('sentence_transformers', reason="needs the extra 'sentence-transformers'")
 
 import tiny_embedders  # noqa: E402
 from children import ROOT, run_tool  # noqa: E402
+from mmvtr import registry  # noqa: E402
 from mmvtr.datasets import TextBytes, collate_retrieval, read_frames  # noqa: E402
 from mmvtr.engine.zero_shot import pretrained_parts, untrained_parts  # noqa: E402
 from mmvtr.models import (  # noqa: E402
@@ -18,6 +18,7 @@ from mmvtr.models import (  # noqa: E402
     VideoTextDataPreprocessor,
     VideoTextRetriever,
 )
+from mmvtr.utils import load_config, register_all_modules  # noqa: E402
 
 TEXTS, VIDEOS, LABELS = tiny_embedders.pairs(6)
 TEXTS[0] = 'a rёd dog, …'  # not one byte a letter
@@ -154,7 +155,12 @@ def test_a_config_evaluates_an_embedder_by_its_name(tmp_path, write_video, model
 
 @pytest.mark.parametrize('name', ['msrvtt', 'msvd', 'own'])
 def test_all_of_it_is_pretrained(name, model):
-    cfg = Config.fromfile(ROOT / f'configs/zeroshot_st_{name}.py')
+    options = dict(model='some/embedder', transform='SinkhornHook', queries='test', frames=8)
+    register_all_modules()
+    cfg = load_config(str(ROOT / f'configs/zeroshot_st_{name}.py'), options)
+    assert cfg.model.encoder.model == 'some/embedder'
+    assert registry.HOOKS.build(cfg.default_hooks.transform).source == 'test'
+    assert cfg.test_dataloader.dataset.video_pipeline[0].num_frames == 8
     assert cfg.test_dataloader.dataset.video_pipeline[0].sampling == 'per_second'
     assert 'weights' not in cfg.shortcuts and 'model' in cfg.shortcuts
     found = set(pretrained_parts(cfg.model))
