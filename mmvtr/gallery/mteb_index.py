@@ -8,7 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mmvtr.normaliser import TRANSFORMS, Normaliser
+from mmvtr.functional.transforms.transform_table import STORED, transform_named
+from mmvtr.normaliser import Normaliser
 
 
 class DebiasedIndex:
@@ -42,8 +43,7 @@ class DebiasedIndex:
         iterations: int = 4,
         strictness: float = 0.8,
     ) -> None:
-        if transform not in TRANSFORMS:
-            raise ValueError(f'transform must be one of {TRANSFORMS}, not {transform!r}')
+        transform_named(transform, STORED)
         if bank is not None and not len(bank):
             raise ValueError('the bank is empty: queries of another set make one')
         self.bank = None if bank is None else _unit(bank)

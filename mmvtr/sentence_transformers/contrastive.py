@@ -11,11 +11,11 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from mmvtr.dist import gather_levels, gather_rows, sum_processes, world_size
+from mmvtr.models.blocks import losses_in_blocks, whole_needed
 from mmvtr.models.combined import CombinedSupervision
 from mmvtr.models.losses import ContrastiveLoss
 from mmvtr.models.retriever import build
 from mmvtr.models.similarities.cosine import CosineSimilarity
-from mmvtr.models.sweep import losses_in_strips, whole_needed
 from mmvtr.models.target import check_read
 from mmvtr.sentence_transformers.guide import LEVEL, GuideSupervision, Reader
 from mmvtr.sentence_transformers.labels import NOBODY, Labels, checked_labels
@@ -34,7 +34,7 @@ except ImportError as error:
     ) from error
 
 #: With gradient caching: rows of the score matrix that are made at a time, at least.
-STRIP = 64
+ROWS = 64
 #: What a supervision reads, by whom it is filled.
 GAUSSIAN = 'gaussian'
 
@@ -200,9 +200,9 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
             objectives={},
         )
         shared = world_size() == 1 or self.gather_across_devices
-        height = max(self.mini_batch_size or known.shape[0], STRIP)
-        if shared and known.shape[0] > height and not whole_needed(parts):
-            return losses_in_strips(parts, texts, documents, known, height=height)
+        rows = max(self.mini_batch_size or known.shape[0], ROWS)
+        if shared and known.shape[0] > rows and not whole_needed(parts):
+            return losses_in_blocks(parts, texts, documents, known, rows=rows)
         target, losses = known.target(), {}
         if self.supervision is not None:
             target, losses = self.supervision(texts, documents, target)
@@ -248,7 +248,7 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
         self._alike = True
 
     def _joint(self, gradient: Tensor) -> Tensor:
-        """Mean over processes: of strips each has the gradient of its share, times their number."""
+        """Mean over processes: of blocks each has the gradient of its share, times their number."""
         if not self.gather_across_devices or world_size() == 1:
             return gradient
         return sum_processes(gradient) / world_size()

@@ -10,7 +10,8 @@ from sentence_transformers.base.evaluation import BaseEvaluator
 from torch import Tensor
 
 from mmvtr.functional import median_rank, ranks, recall_at
-from mmvtr.normaliser import TRANSFORMS, Normaliser
+from mmvtr.functional.transforms.transform_table import STORED, transform_named
+from mmvtr.normaliser import Normaliser
 
 
 class DebiasedEvaluator(BaseEvaluator):
@@ -54,8 +55,7 @@ class DebiasedEvaluator(BaseEvaluator):
         super().__init__()
         if not len(queries) or not len(corpus):
             raise ValueError(f'there are {len(queries)} queries and {len(corpus)} items')
-        if transform not in TRANSFORMS:
-            raise ValueError(f'transform must be one of {TRANSFORMS}, not {transform!r}')
+        transform_named(transform, STORED)
         if bank is not None and not hasattr(bank, 'bank') and not len(bank):
             raise ValueError('the bank is empty: queries of the training set make one')
         self.queries, self.corpus = list(queries), list(corpus)

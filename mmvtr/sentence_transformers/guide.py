@@ -6,13 +6,14 @@ that it is annotated with.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Optional, Sequence
+from typing import Any, Optional, Sequence
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from mmvtr.models.strips import Pairs
+from mmvtr.models.blocks import BlockSupervision
+from mmvtr.models.pairs import Pairs
 from mmvtr.models.target import Target
 from mmvtr.structures import Levels
 
@@ -20,20 +21,7 @@ from mmvtr.structures import Levels
 LEVEL = 'guide'
 
 
-class Begun(NamedTuple):
-    """What the strips of a joint batch share.
-
-    Attributes:
-        texts, documents: the guide's vectors, unit or zero, float [T, D] and [V, D].
-        own: float [T], the guide's best score of each text with an own document; inf: none.
-    """
-
-    texts: Tensor
-    documents: Tensor
-    own: Tensor
-
-
-class GuideSupervision(nn.Module):
+class GuideSupervision(BlockSupervision):
     """Weight 0 for what a guide finds about as near to a text as its own document.
 
         w_tv = 0 where g_tv > g_t - margin   (absolute; relative: g_t - margin |g_t|), else 1
@@ -63,27 +51,19 @@ class GuideSupervision(nn.Module):
         self.margin = margin
         self.strategy = strategy
 
-    def forward(
-        self, texts: Levels, videos: Levels, target: Target
-    ) -> tuple[Target, dict[str, Tensor]]:
-        """Levels of the joint batch -> target with weights, and the figure for the log."""
-        begun = self.begin(texts, videos, Pairs.of(target.positives))
-        target, sums = self.strip(begun, slice(None), target)
-        return target, self.finish(begun, sums)
-
-    # -- in strips (models/strips.py) ------------------------------------------------------------
-
     @torch.no_grad()
-    def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> Begun:
-        """Once for a joint batch: unit vectors, and what own documents score."""
+    def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> dict[str, Tensor]:
+        """Unit vectors or zeros, and ``own`` [T], the best score with an own document, or inf."""
         t, v = (F.normalize(side[LEVEL].mean.float(), dim=1) for side in (texts, videos))
         own, _ = pairs.best((t[pairs.rows] * v[pairs.columns]).sum(1))
-        return Begun(t, v, own.masked_fill(own.isinf(), torch.inf))
+        return dict(texts=t, documents=v, own=own.masked_fill(own.isinf(), torch.inf))
 
     @torch.no_grad()
-    def strip(self, begun: Begun, rows: slice, target: Target) -> tuple[Target, dict[str, Tensor]]:
+    def block(
+        self, begun: dict[str, Tensor], rows: slice, target: Target
+    ) -> tuple[Target, dict[str, Tensor]]:
         """The target of the texts ``rows`` -> the same with weights, and sums."""
-        scores, own = begun.texts[rows] @ begun.documents.T, begun.own[rows, None]
+        scores, own = begun['texts'][rows] @ begun['documents'].T, begun['own'][rows, None]
         slack = self.margin if self.strategy == 'absolute' else self.margin * own.abs()
         spared = (scores > own - slack) & ~target.positives & own.isfinite()
         weights = (~spared).to(scores.dtype)
@@ -92,8 +72,8 @@ class GuideSupervision(nn.Module):
         sums = dict(spared=spared.sum().to(scores.dtype), texts=scores.new_tensor(len(scores)))
         return target._replace(weights=weights), sums
 
-    def finish(self, begun: Begun, sums: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Sums over all strips -> the figure for the log."""
+    def finish(self, begun: dict[str, Tensor], sums: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Sums over all blocks -> the figure for the log."""
         return {'guided_per_text': sums['spared'] / sums['texts'].clamp_min(1)}
 
 

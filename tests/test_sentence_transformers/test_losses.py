@@ -184,8 +184,8 @@ def seeded(kind, model, **more):
 
 @pytest.mark.parametrize('kind', [DebiasedContrastiveLoss, NormalizedContrastiveLoss])
 @pytest.mark.parametrize('name', SUPERVISIONS)
-@pytest.mark.parametrize('strip', [3, 1024])
-def test_in_parts_and_in_strips_it_is_the_same(kind, name, strip, monkeypatch):
+@pytest.mark.parametrize('rows', [3, 1024])
+def test_in_parts_and_in_blocks_it_is_the_same(kind, name, rows, monkeypatch):
     """Values and gradients, the loss's own weights included, whatever the backward is scaled by."""
     labels = torch.tensor([0, 1, 0, 2, 2, 2, 3, 1])
     model = Vectors()
@@ -193,7 +193,7 @@ def test_in_parts_and_in_strips_it_is_the_same(kind, name, strip, monkeypatch):
         seeded(kind, model, mini_batch_size=size, **SUPERVISIONS[name]()) for size in (None, 3)
     )
     expected = value_and_gradients(whole, WITH_NEGATIVES, labels)
-    monkeypatch.setattr(contrastive, 'STRIP', strip)
+    monkeypatch.setattr(contrastive, 'ROWS', rows)
     found = value_and_gradients(parts, WITH_NEGATIVES, labels)
     assert_same(found, expected, rtol=1e-4, atol=1e-6)
     if name == 'dvtr':

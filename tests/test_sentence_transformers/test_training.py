@@ -197,7 +197,7 @@ def gradients(model, loss):
 def one_of_two(rank, port, folder, size, rows):
     dist.init_process_group('gloo', init_method=f'tcp://127.0.0.1:{port}', rank=rank, world_size=2)
     model = st.SentenceTransformer(str(folder / 'saved'), device='cpu')
-    contrastive.STRIP = 3  # in one process below the whole matrix
+    contrastive.ROWS = 3  # in one process below the whole matrix
     loss = loss_of(model, size)
     if rank == 1:
         for parameter in loss._own_parameters():  # as of another seed
