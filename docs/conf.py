@@ -25,7 +25,7 @@ extensions = [
     'sphinx_copybutton',
     'sphinx_design',
 ]
-exclude_patterns = ['rehearsal', 'reliability']  # records and pictures
+exclude_patterns = ['rehearsal']  # records
 
 viewcode_follow_imported_members = False  # else it lists builtins, which have no page
 

@@ -59,8 +59,8 @@ def test_every_part_can_be_run(name):
 
 
 def test_the_committed_page_is_made_of_the_committed_results():
-    docs = run.ROOT / 'docs'
-    results = run.stored(docs / 'reliability')
+    study = run.ROOT / 'projects/evidence'
+    results = run.stored(study / 'cells/reliability')
     assert list(results) == list(run.PARTS)
-    assert run.page(results) == (docs / 'reliability.md').read_text()
+    assert run.page(results) == (study / 'pages/reliability.md').read_text()
     assert [line for result in results.values() for line in result['bad']] == []
