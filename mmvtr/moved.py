@@ -19,6 +19,17 @@ _ROOMS = {
     'transforms': 'score_transforms',
     'uncertainty': 'ambiguity gaussian',
 }
+#: Rooms of :mod:`mmvtr.engine`, and the modules that have lain outside of them.
+_ENGINE = {
+    'checks': 'arguments config_checks expert_checks metric_checks option_values schedule_checks '
+    'size_checks',
+    'loop': 'checkpoint choice earlier_runs evaluation evaluation_loop loops optim part_of_set '
+    'protocol weight_decay',
+    'transforms': 'query_queue score_transforms stored_queries sure_first',
+    'launch': 'console log_rows runner starting_weights timed_logger zero_shot',
+    'hooks': 'ambiguity_hook eta_monitor film_strip members modality_gap moments_hook momentum '
+    'pictures pictures_hook scores_file sigma',
+}
 #: Module or package -> where it is now.
 MODULES: dict[str, str] = {
     'mmvtr.datasets.witnesses.summed_witnesses': 'mmvtr.datasets.caption_similarity.summed',
@@ -27,9 +38,9 @@ MODULES: dict[str, str] = {
     'mmvtr.endings': 'mmvtr.signals',
     'mmvtr.models.several': 'mmvtr.models.combined',
     'mmvtr.inferencer.given': 'mmvtr.inferencer.inputs',
-    'mmvtr.engine.progress': 'mmvtr.engine.timed_logger',
+    'mmvtr.engine.progress': 'mmvtr.engine.launch.timed_logger',
     'mmvtr.visualization.progress': 'mmvtr.visualization.changes',
-    'mmvtr.engine.moments': 'mmvtr.engine.moments_hook',
+    'mmvtr.engine.moments': 'mmvtr.engine.hooks.moments_hook',
     'mmvtr.visualization.moments': 'mmvtr.visualization.moment_curve',
     'mmvtr.gallery.serving.moments': 'mmvtr.gallery.serving.moment_search',
     'mmvtr.visualization.relevance': 'mmvtr.visualization.relevance_strips',
@@ -46,6 +57,11 @@ MODULES: dict[str, str] = {
     'mmvtr.store': 'mmvtr.gallery.store',
     'mmvtr.models.strips': 'mmvtr.models.pairs',
     'mmvtr.models.sweep': 'mmvtr.models.blocks',
+    **{
+        f'mmvtr.engine.{name}': f'mmvtr.engine.{room}.{name}'
+        for room, names in _ENGINE.items()
+        for name in names.split()
+    },
     **{
         f'mmvtr.functional.{name}': f'mmvtr.functional.{room}.{name}'
         for room, names in _ROOMS.items()

@@ -27,10 +27,10 @@ from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
 
 from mmengine.config import Config
 
-from mmvtr.engine.choice import BEST
-from mmvtr.engine.config_checks import check_config, nearest
-from mmvtr.engine.members import fuse_config
-from mmvtr.engine.metric_checks import is_reported, reported_by_config
+from mmvtr.engine.checks.config_checks import check_config, nearest
+from mmvtr.engine.checks.metric_checks import is_reported, reported_by_config
+from mmvtr.engine.hooks.members import fuse_config
+from mmvtr.engine.loop.choice import BEST
 from mmvtr.utils import config_folder, load_config
 from mmvtr.values import part
 

@@ -162,7 +162,7 @@ def typed(cfg: Config, key: str, value: Any) -> Any:
             return read(value, kind)
     if isinstance(there, str) and read(value) == value:
         return str(value)
-    from mmvtr.engine.option_values import kind_at  # imports torch
+    from mmvtr.engine.checks.option_values import kind_at  # imports torch
 
     told = kind_at(cfg, key)
     kind = told if is_known(told) else kind

@@ -20,9 +20,9 @@ from mmengine.config import Config
 
 import miniatures
 from children import ROOT
-from mmvtr.engine.config_checks import check_config
-from mmvtr.engine.metric_checks import is_reported, reported_by_config
-from mmvtr.engine.schedule_checks import batch_per_process
+from mmvtr.engine.checks.config_checks import check_config
+from mmvtr.engine.checks.metric_checks import is_reported, reported_by_config
+from mmvtr.engine.checks.schedule_checks import batch_per_process
 from mmvtr.figures import FIGURES
 from mmvtr.registry import DATASETS, MODELS
 from mmvtr.sweeps import read_sweep

@@ -20,7 +20,7 @@ import open_clip
 import torch
 from mmengine.config import Config
 
-import mmvtr.engine.config_checks
+import mmvtr.engine.checks.config_checks
 import mmvtr.utils
 from children import ROOT, in_child, unfolded
 from mmvtr.registry import DATASETS, bare_name
@@ -28,7 +28,7 @@ from mmvtr.rehearsal.simulated import simulate
 from mmvtr.rehearsal.simulated_model import Size, retrievers
 
 load_config = mmvtr.utils.load_config
-check_config = mmvtr.engine.config_checks.check_config
+check_config = mmvtr.engine.checks.config_checks.check_config
 TINY = Size(width=16, batch=4, frames=4, layers=1)
 VIDEOS, TEXTS, EPOCHS = 12, 24, 2
 _NUMBERS = itertools.count()

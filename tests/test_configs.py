@@ -15,9 +15,9 @@ from torch import nn
 from children import WITHIN_MINUTES
 from mmvtr import registry
 from mmvtr.datasets import collate_retrieval
-from mmvtr.engine.metric_checks import is_reported, reported_by_config
-from mmvtr.engine.schedule_checks import check_warmup
-from mmvtr.engine.score_transforms import TransformHook
+from mmvtr.engine.checks.metric_checks import is_reported, reported_by_config
+from mmvtr.engine.checks.schedule_checks import check_warmup
+from mmvtr.engine.transforms.score_transforms import TransformHook
 from mmvtr.models import ContrastiveLoss, NormalizedContrastiveLoss
 from mmvtr.registry import bare_name
 from mmvtr.storage import write_plain

@@ -12,7 +12,7 @@ from torch import nn
 
 from children import ROOT
 from mmvtr import registry
-from mmvtr.engine.config_checks import component_faults
+from mmvtr.engine.checks.config_checks import component_faults
 from mmvtr.models import CosineSimilarity, RankingLoss
 from mmvtr.registry import MODELS, TRANSFORMS, bare_name, without_scopes
 from mmvtr.utils import register_all_modules

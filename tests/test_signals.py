@@ -13,7 +13,7 @@ import pytest
 
 import toy
 from children import ROOT, run_tool
-from mmvtr.engine.checkpoint import AtomicBackend, read_checkpoint
+from mmvtr.engine.loop.checkpoint import AtomicBackend, read_checkpoint
 from mmvtr.signals import Ending, check_writable, next_steps
 
 WORKERS = """

@@ -19,7 +19,7 @@ from mmengine.model import BaseModel
 from mmengine.registry import DATASETS, FUNCTIONS, HOOKS, METRICS, MODELS, TRANSFORMS
 from torch import nn
 
-import mmvtr.engine.checkpoint
+import mmvtr.engine.loop.checkpoint
 from mmvtr.datasets import VideoTextDataset
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -143,9 +143,9 @@ class KillHook(Hook):
     def __init__(self, at: int):
         self.at = at
         self.log = []
-        self._patch(mmvtr.engine.checkpoint.os, 'fsync')
-        self._patch(mmvtr.engine.checkpoint.os, 'replace')
-        self._patch(mmvtr.engine.checkpoint.os, 'remove')
+        self._patch(mmvtr.engine.loop.checkpoint.os, 'fsync')
+        self._patch(mmvtr.engine.loop.checkpoint.os, 'replace')
+        self._patch(mmvtr.engine.loop.checkpoint.os, 'remove')
 
     def event(self, name):
         self.log.append(name)

@@ -200,7 +200,7 @@ def keep_config(args: argparse.Namespace, cfg: Config, store: Any) -> None:
 def encoded(args: argparse.Namespace, cfg: Config, model: Any) -> tuple[dict, Iterator[dict]]:
     """Where the vectors come from, and what a store is to add: the videos of a split."""
     from mmvtr import apis
-    from mmvtr.engine.launch import check_datasets
+    from mmvtr.engine.launch.launching import check_datasets
 
     name = f'{args.split}_dataloader'
     loader = cfg[name] = apis.as_tested(cfg, args.split)
@@ -229,9 +229,9 @@ def stored(args: argparse.Namespace, model: Any) -> tuple[dict, Iterator[dict]]:
 
 def read_queries(args: argparse.Namespace) -> Any:
     """The bank texts; nothing stands in for a queue or a file that is missing."""
-    from mmvtr.engine.checkpoint import read_checkpoint
-    from mmvtr.engine.query_queue import Queries
-    from mmvtr.engine.stored_queries import read_bank
+    from mmvtr.engine.loop.checkpoint import read_checkpoint
+    from mmvtr.engine.transforms.query_queue import Queries
+    from mmvtr.engine.transforms.stored_queries import read_bank
 
     if args.queries == 'bank':
         return read_bank(args.bank)['text']

@@ -55,7 +55,7 @@ def main() -> None:
 def export(args: argparse.Namespace, cfg: Config) -> None:
     """Encode the set and write both stores."""
     from mmvtr.apis import as_tested, encode_set, load_retriever
-    from mmvtr.engine.launch import check_datasets
+    from mmvtr.engine.launch.launching import check_datasets
 
     write = write_npy if args.format == 'npy' else write_hdf5
     model, _ = load_retriever(cfg, args.checkpoint)

@@ -239,7 +239,7 @@ def videos_of(cfg: Config) -> list[dict[str, Any]]:
 def build_model(cfg: Config, args: argparse.Namespace, device: str) -> Any:
     """The config's model, of which the tower that is asked is not random unbidden."""
     from mmvtr.apis import load_retriever
-    from mmvtr.engine.zero_shot import admit_random, refuse_random
+    from mmvtr.engine.launch.zero_shot import admit_random, refuse_random
 
     if args.random_weights:
         admit_random(cfg.model)
@@ -254,7 +254,7 @@ def build_datasets(cfg: Config, kind: str) -> list[Any]:
 
     The others are not looked at: who reads texts needs no videos.
     """
-    from mmvtr.engine.launch import LOADERS, check_datasets
+    from mmvtr.engine.launch.launching import LOADERS, check_datasets
 
     pipelines = {'video_pipeline': [], 'text_pipeline': []}
     own = f'{kind}_pipeline'

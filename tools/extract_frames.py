@@ -83,7 +83,7 @@ def main() -> None:
 def settings_of(cfg: Config, args: argparse.Namespace) -> Any:
     """How frames are stored, by the arguments and the config's video pipelines."""
     from mmvtr.datasets.videos.frame_store import Settings
-    from mmvtr.engine.launch import LOADERS
+    from mmvtr.engine.launch.launching import LOADERS
     from mmvtr.registry import bare_name
 
     steps = [step for name in filter(cfg.get, LOADERS) for step in cfg[name].dataset.video_pipeline]
@@ -103,7 +103,7 @@ def videos_of(cfg: Config) -> list[dict[str, Any]]:
     Raises:
         SystemExit: a dataset cannot be built, or two of them mean different clips by one id.
     """
-    from mmvtr.engine.launch import LOADERS, check_datasets
+    from mmvtr.engine.launch.launching import LOADERS, check_datasets
 
     for name in filter(cfg.get, LOADERS):
         cfg[name].dataset.text_pipeline = []  # needs vocabularies

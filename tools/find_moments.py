@@ -60,8 +60,8 @@ def find(args: argparse.Namespace, cfg: Config) -> None:
     import torch
 
     from mmvtr import apis
-    from mmvtr.engine.evaluation import to_device
-    from mmvtr.engine.moments_hook import find_moments, refuse_without_frames
+    from mmvtr.engine.hooks.moments_hook import find_moments, refuse_without_frames
+    from mmvtr.engine.loop.evaluation import to_device
     from mmvtr.registry import DATASETS
 
     apis.refuse_stored_words(cfg)
@@ -127,7 +127,7 @@ def spoken(span: Sequence[float], video: dict[str, Any]) -> str:
     """'12.5-15.0 s', or '0.500-0.600 of it' where nobody knows how long the video is."""
     if 'duration' not in video:
         return '{:.3f}-{:.3f} of it'.format(*span)
-    from mmvtr.engine.moments_hook import begin_of
+    from mmvtr.engine.hooks.moments_hook import begin_of
 
     begin = begin_of(video)
     return '{:.1f}-{:.1f} s'.format(*(begin + x * video['duration'] for x in span))

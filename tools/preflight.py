@@ -27,8 +27,8 @@ from mmengine.registry import init_default_scope
 
 from mmvtr.command_line import Parser, count, tool
 from mmvtr.datasets.files import visible
-from mmvtr.engine.protocol import frames_from, optimizer_in_words, selection
-from mmvtr.engine.schedule_checks import accumulated
+from mmvtr.engine.checks.schedule_checks import accumulated
+from mmvtr.engine.loop.protocol import frames_from, optimizer_in_words, selection
 from mmvtr.registry import DATASETS, bare_name
 from mmvtr.rehearsal.footprint import (
     TRAINED,

@@ -210,7 +210,7 @@ def cfg_options(written: list[str]) -> list[str]:
 
 def share_of_batch(run: Run, processes: int) -> list[str]:
     """The option that gives each process its share, unless the run's options set the batch."""
-    from mmvtr.engine.schedule_checks import batch_per_process
+    from mmvtr.engine.checks.schedule_checks import batch_per_process
 
     if BATCH in run.options:
         return []

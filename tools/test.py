@@ -90,8 +90,8 @@ def main() -> None:
     from mmengine.fileio import dump
 
     from mmvtr.engine import ToolRunner, launch
-    from mmvtr.engine.config_checks import check_config
-    from mmvtr.engine.zero_shot import admit_random, state_zero_shot
+    from mmvtr.engine.checks.config_checks import check_config
+    from mmvtr.engine.launch.zero_shot import admit_random, state_zero_shot
 
     check_config(cfg, args.cfg_options)
     seeds, choices = zip(*map(origin, args.checkpoints)) if args.checkpoints else ((), ())
@@ -122,9 +122,9 @@ def main() -> None:
 
 
 def origin(path: str) -> tuple[Optional[int], Optional[Any]]:
-    """Seed of a checkpoint's training, and its :class:`~mmvtr.engine.choice.Choice`."""
-    from mmvtr.engine import launch
-    from mmvtr.engine.choice import choice_of
+    """Seed of a checkpoint's training, and its :class:`~mmvtr.engine.loop.choice.Choice`."""
+    from mmvtr.engine.launch import launching as launch
+    from mmvtr.engine.loop.choice import choice_of
 
     checkpoint = launch.read_or_exit(path)
     return checkpoint.get('meta', {}).get('seed'), choice_of(checkpoint)
@@ -132,7 +132,7 @@ def origin(path: str) -> tuple[Optional[int], Optional[Any]]:
 
 def fuse(cfg: Config, args: argparse.Namespace, seeds: Sequence[Optional[int]]) -> None:
     """Make the config's model one of as many members as there are checkpoints."""
-    from mmvtr.engine.members import fuse_config, read_fusion
+    from mmvtr.engine.hooks.members import fuse_config, read_fusion
 
     origins = [
         path if seed is None else f'{path} (seed {seed})'
@@ -143,7 +143,7 @@ def fuse(cfg: Config, args: argparse.Namespace, seeds: Sequence[Optional[int]]) 
 
 def load_members(model: Any, paths: Sequence[str]) -> None:
     """Each member's weights, from its own file."""
-    from mmvtr.engine import launch
+    from mmvtr.engine.launch import launching as launch
 
     for member, path in zip(model.members, paths):
         member.load_state_dict(launch.check_or_exit(member, path)['state_dict'])

@@ -152,12 +152,12 @@ def train(cfg: Config, args: argparse.Namespace, ending: Ending) -> None:
     from mmengine.dist import is_main_process
 
     from mmvtr.engine import ToolRunner, launch
-    from mmvtr.engine.config_checks import check_config
-    from mmvtr.engine.metric_checks import check_metrics
-    from mmvtr.engine.momentum import check_banks
-    from mmvtr.engine.schedule_checks import check_joint_batch, check_warmup, linear_rule
-    from mmvtr.engine.size_checks import check_sizes
-    from mmvtr.engine.starting_weights import start_from
+    from mmvtr.engine.checks.config_checks import check_config
+    from mmvtr.engine.checks.metric_checks import check_metrics
+    from mmvtr.engine.checks.schedule_checks import check_joint_batch, check_warmup, linear_rule
+    from mmvtr.engine.checks.size_checks import check_sizes
+    from mmvtr.engine.hooks.momentum import check_banks
+    from mmvtr.engine.launch.starting_weights import start_from
 
     check_config(cfg, args.cfg_options)
     check_warmup(cfg)
@@ -191,7 +191,7 @@ def train_and_test(runner: Any) -> None:
     """Train; then the checkpoint that was best on val, or else the last epoch, is tested."""
     from mmengine.dist import barrier
 
-    from mmvtr.engine import launch
+    from mmvtr.engine.launch import launching as launch
 
     runner.train()
     barrier()  # rank 0 may still be writing
@@ -207,8 +207,8 @@ def train_and_test(runner: Any) -> None:
 
 def last_words(runner: Any, config: str) -> str:
     """Where the checkpoint is, and what can be done with it."""
-    from mmvtr.engine.checkpoint import latest_checkpoint
-    from mmvtr.engine.launch import bare
+    from mmvtr.engine.launch.launching import bare
+    from mmvtr.engine.loop.checkpoint import latest_checkpoint
 
     found = runner.message_hub.get_info('best_ckpt') or latest_checkpoint(runner.work_dir)
     if found is None:

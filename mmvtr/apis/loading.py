@@ -14,8 +14,8 @@ from mmengine.device import get_device
 from mmengine.registry import init_default_scope
 from torch import nn
 
-from mmvtr.engine.checkpoint import check_weights, read_checkpoint
-from mmvtr.engine.zero_shot import admit_random, refuse_random
+from mmvtr.engine.launch.zero_shot import admit_random, refuse_random
+from mmvtr.engine.loop.checkpoint import check_weights, read_checkpoint
 from mmvtr.registry import MODELS
 from mmvtr.utils import forget_pretrained
 

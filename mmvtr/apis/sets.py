@@ -13,8 +13,8 @@ from mmengine.logging import print_log
 from torch import nn
 from torch.utils.data import Dataset
 
-from mmvtr.engine.evaluation import Encoded, encode_batch
-from mmvtr.engine.evaluation_loop import TwoPassLoader, gather
+from mmvtr.engine.loop.evaluation import Encoded, encode_batch
+from mmvtr.engine.loop.evaluation_loop import TwoPassLoader, gather
 from mmvtr.progress import show_progress
 from mmvtr.reasons import without_workers
 
@@ -40,7 +40,7 @@ def encode_set(
         progress: show a bar.
 
     Returns:
-        For each kind its :class:`~mmvtr.engine.evaluation.Encoded` items in the dataset's order.
+        For each kind its :class:`.Encoded` items in the dataset's order.
 
     Raises:
         ValueError: a model in training mode, or nothing to encode.

@@ -18,8 +18,8 @@ from mmvtr.datasets.sampling.items import seeded, text_item
 from mmvtr.datasets.sampling.samplers import ItemKey
 from mmvtr.datasets.video_text import steps_of
 from mmvtr.datasets.words.cut_texts import count_cut, cut_tokens
-from mmvtr.engine.evaluation import Encoded, encode_batch
-from mmvtr.engine.evaluation_loop import joined
+from mmvtr.engine.loop.evaluation import Encoded, encode_batch
+from mmvtr.engine.loop.evaluation_loop import joined
 from mmvtr.progress import show_progress
 
 #: What they are called in errors.

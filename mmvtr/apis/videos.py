@@ -14,7 +14,7 @@ from mmvtr.datasets.files import visible
 from mmvtr.datasets.sampling.collate import collate_of
 from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.datasets.videos.broken_list import OnBroken
-from mmvtr.engine.evaluation import Encoded, encode_batch
+from mmvtr.engine.loop.evaluation import Encoded, encode_batch
 
 Span = tuple[Optional[float], Optional[float]]
 

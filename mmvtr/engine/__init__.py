@@ -1,28 +1,32 @@
 """Everything that happens around a training step: hooks, loops, optimizers, checkpoints."""
 
 from mmvtr.adafactor import adafactor  # noqa: F401 - before mmengine's own optimizers
-from mmvtr.engine.ambiguity_hook import AmbiguityHook
-from mmvtr.engine.checkpoint import PlainCheckpointHook
-from mmvtr.engine.eta_monitor import EtaMonitorHook
-from mmvtr.engine.evaluation import Evaluation
-from mmvtr.engine.evaluation_loop import RetrievalLoop
-from mmvtr.engine.hooks import BrokenVideoHook, ExactSeedHook, ProgressHook
-from mmvtr.engine.loops import AlternatingTrainLoop
-from mmvtr.engine.members import MembersHook
-from mmvtr.engine.modality_gap import ModalityGapHook
-from mmvtr.engine.moments_hook import MomentsHook
-from mmvtr.engine.momentum import MomentumHook
-from mmvtr.engine.optim import (
+from mmvtr.engine.hooks.ambiguity_hook import AmbiguityHook
+from mmvtr.engine.hooks.basic import BrokenVideoHook, ExactSeedHook, ProgressHook
+from mmvtr.engine.hooks.eta_monitor import EtaMonitorHook
+from mmvtr.engine.hooks.members import MembersHook
+from mmvtr.engine.hooks.modality_gap import ModalityGapHook
+from mmvtr.engine.hooks.moments_hook import MomentsHook
+from mmvtr.engine.hooks.momentum import MomentumHook
+from mmvtr.engine.hooks.pictures_hook import PicturesHook
+from mmvtr.engine.hooks.scores_file import ScoresFileHook
+from mmvtr.engine.hooks.sigma import SigmaFileHook
+from mmvtr.engine.launch.runner import ToolRunner
+from mmvtr.engine.launch.timed_logger import TimedLoggerHook
+from mmvtr.engine.loop.checkpoint import PlainCheckpointHook
+from mmvtr.engine.loop.evaluation import Evaluation
+from mmvtr.engine.loop.evaluation_loop import RetrievalLoop
+from mmvtr.engine.loop.loops import AlternatingTrainLoop
+from mmvtr.engine.loop.optim import (
     AutocastOptimWrapper,
     BertAdam,
     Ranger,
     WarmupCosineLR,
     WarmupLinearLR,
 )
-from mmvtr.engine.pictures_hook import PicturesHook
-from mmvtr.engine.query_queue import QueryQueueHook
-from mmvtr.engine.runner import ToolRunner
-from mmvtr.engine.score_transforms import (
+from mmvtr.engine.loop.weight_decay import MatrixDecayConstructor
+from mmvtr.engine.transforms.query_queue import QueryQueueHook
+from mmvtr.engine.transforms.score_transforms import (
     CSLSHook,
     DualSoftmaxHook,
     HedgedScalingHook,
@@ -32,11 +36,7 @@ from mmvtr.engine.score_transforms import (
     SinkhornHook,
     UnbalancedSinkhornHook,
 )
-from mmvtr.engine.scores_file import ScoresFileHook
-from mmvtr.engine.sigma import SigmaFileHook
-from mmvtr.engine.sure_first import SureFirstHook
-from mmvtr.engine.timed_logger import TimedLoggerHook
-from mmvtr.engine.weight_decay import MatrixDecayConstructor
+from mmvtr.engine.transforms.sure_first import SureFirstHook
 
 __all__ = [
     'AlternatingTrainLoop',

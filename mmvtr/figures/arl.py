@@ -10,7 +10,7 @@ from mmengine.registry import init_default_scope
 
 from mmvtr.apis import as_tested
 from mmvtr.datasets import VideoTextDataset
-from mmvtr.engine.film_strip import film_strip
+from mmvtr.engine.hooks.film_strip import film_strip
 from mmvtr.figures.by_tool import Line, run_tool
 from mmvtr.registry import DATASETS
 from mmvtr.visualization.sheet import SheetItem, retrieval_sheet

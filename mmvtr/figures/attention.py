@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from mmvtr.engine.evaluation import to_device
+from mmvtr.engine.loop.evaluation import to_device
 from mmvtr.structures import Levels
 from mmvtr.visualization.canvas import GREEN, RED, words, wrapped
 

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mmvtr.engine.evaluation import to_device
-from mmvtr.engine.pictures import training_weights
+from mmvtr.engine.hooks.pictures import training_weights
+from mmvtr.engine.loop.evaluation import to_device
 from mmvtr.figures.items import (
     annotated,
     chosen_texts,

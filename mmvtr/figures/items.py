@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mmvtr.engine.film_strip import film_strip
-from mmvtr.engine.pictures import Scene, annotated_block
+from mmvtr.engine.hooks.film_strip import film_strip
+from mmvtr.engine.hooks.pictures import Scene, annotated_block
 from mmvtr.figures.study import Asked, Study
 from mmvtr.models.target import Target
 from mmvtr.visualization import SheetItem
@@ -79,7 +79,7 @@ def frames_or_words(study: Study, column: int) -> Union[str, np.ndarray]:
 
 
 def scene_of(study: Study, asked: Asked) -> Scene:
-    """For what :mod:`mmvtr.engine.pictures` knows to read."""
+    """For what :mod:`mmvtr.engine.hooks.pictures` knows to read."""
     return Scene(study.evaluation, study.dataset, (), study.transforms, seed=asked.seed)
 
 

@@ -10,9 +10,9 @@ from mmengine.logging import MMLogger
 from torch import Tensor
 
 from mmvtr.apis import vectors
-from mmvtr.engine import launch
-from mmvtr.engine.query_queue import QueryQueueHook
-from mmvtr.engine.score_transforms import ScoreTransformHook
+from mmvtr.engine.launch import launching as launch
+from mmvtr.engine.transforms.query_queue import QueryQueueHook
+from mmvtr.engine.transforms.score_transforms import ScoreTransformHook
 from mmvtr.evaluation import RetrievalMetric, evaluate
 from mmvtr.figures.dvtr import both
 from mmvtr.figures.items import chosen_texts, video_item

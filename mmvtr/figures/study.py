@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from mmvtr.apis import as_tested
 from mmvtr.datasets import VideoTextDataset
 from mmvtr.engine import ToolRunner, launch
-from mmvtr.engine.evaluation import Evaluation
-from mmvtr.engine.score_transforms import TransformHook
-from mmvtr.engine.zero_shot import admit_random, state_zero_shot
+from mmvtr.engine.launch.zero_shot import admit_random, state_zero_shot
+from mmvtr.engine.loop.evaluation import Evaluation
+from mmvtr.engine.transforms.score_transforms import TransformHook
 from mmvtr.structures import Directed
 from mmvtr.utils import forget_pretrained
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Iterator
 import numpy as np
 import torch
 
-from mmvtr.engine.film_strip import film_strip
+from mmvtr.engine.hooks.film_strip import film_strip
 from mmvtr.figures.attention import (
     Pair,
     compare,

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.apis import encode_texts, encode_videos, refuse_without_vectors, vectors
-from mmvtr.engine.evaluation import Encoded
+from mmvtr.engine.loop.evaluation import Encoded
 from mmvtr.inferencer import VideoRetrievalInferencer
 from mmvtr.structures import cat_levels
 

@@ -16,8 +16,8 @@ from mmengine.infer import BaseInferencer
 from torch import nn
 
 from mmvtr.apis import TextEncoder, encode_videos, load_retriever, refuse_stored_words
-from mmvtr.engine.evaluation import Encoded
-from mmvtr.engine.film_strip import film_strip
+from mmvtr.engine.hooks.film_strip import film_strip
+from mmvtr.engine.loop.evaluation import Encoded
 from mmvtr.functional.uncertainty.calibration import Calibration
 from mmvtr.inferencer.inputs import (
     OTHER,
@@ -185,7 +185,7 @@ class VideoRetrievalInferencer(BaseInferencer):
             gallery: videos: a folder of any depth, a list of files, or a dict id -> file (of a
                 config that reads features, a folder of npy files or a list of ids).  Texts: a list,
                 or a dict id -> text.  Or items that are encoded:
-                :class:`~mmvtr.engine.evaluation.Encoded`, or flat vectors, float [N, D'].
+                :class:`~mmvtr.engine.loop.evaluation.Encoded`, or flat vectors, float [N, D'].
             kind: 'video' or 'text', what these are.
             batch_size: items encoded at a time; default the config's.
             on_broken: of videos that cannot be read: 'raise', or 'skip' with a warning.

@@ -16,7 +16,7 @@ from mmvtr.datasets.files import visible
 from mmvtr.datasets.folders import spelt_as_there
 from mmvtr.datasets.problems import Problems
 from mmvtr.datasets.tables.files import FEATURES, VIDEOS, Wanted, open_sources
-from mmvtr.engine.evaluation import Encoded
+from mmvtr.engine.loop.evaluation import Encoded
 
 Texts = Union[str, Sequence[str], Mapping[str, str]]
 Videos = Union[str, Path, Sequence[Union[str, Path]], Mapping[str, Union[str, Path]]]
@@ -117,7 +117,7 @@ def vector_inputs(vectors: Any, kind: str) -> Inputs:
     """Items that are encoded already.
 
     Args:
-        vectors: :class:`~mmvtr.engine.evaluation.Encoded` items, as ``encode_texts`` and
+        vectors: :class:`~mmvtr.engine.loop.evaluation.Encoded` items, as ``encode_texts`` and
             ``encode_videos`` give them, or their flat vectors, float [N, D'], as
             :func:`mmvtr.apis.vectors` makes them.
         kind: 'text' or 'video', what they are of.

@@ -9,8 +9,8 @@ from mmengine.structures import BaseDataElement
 from torch import Tensor, nn
 
 from mmvtr.apis import refuse_without_vectors, vectors
-from mmvtr.engine.evaluation import Encoded, score_tiles
-from mmvtr.engine.moments_hook import matches_of
+from mmvtr.engine.hooks.moments_hook import matches_of
+from mmvtr.engine.loop.evaluation import Encoded, score_tiles
 from mmvtr.functional.metrics.first_places import expected_truth, sure_first
 from mmvtr.functional.similarities.tiles import Tiles, inner_products
 from mmvtr.functional.uncertainty.calibration import Calibration

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-from mmvtr.engine.film_strip import NO_FRAMES, FilmStrip
+from mmvtr.engine.hooks.film_strip import NO_FRAMES, FilmStrip
 from mmvtr.visualization import SheetItem, retrieval_sheet
 
 

@@ -10,8 +10,8 @@ from mmengine.logging import print_log
 from torch import Tensor, nn
 
 from mmvtr.datasets import CaptionImplication
-from mmvtr.engine.evaluation import refuse_other_levels, score_tiles
-from mmvtr.engine.stored_queries import captions_of, read_bank, read_training_set
+from mmvtr.engine.loop.evaluation import refuse_other_levels, score_tiles
+from mmvtr.engine.transforms.stored_queries import captions_of, read_bank, read_training_set
 from mmvtr.functional.metrics.first_places import check_sure
 from mmvtr.functional.transforms.transform_table import STORED, transform_named
 from mmvtr.functional.uncertainty.calibration import Calibration

@@ -17,7 +17,7 @@ from mmengine.registry import init_default_scope
 from mmengine.runner import Runner
 from torch import nn
 
-from mmvtr.engine.query_queue import QueryQueueHook
+from mmvtr.engine.transforms.query_queue import QueryQueueHook
 from mmvtr.models.momentum import MomentumRetriever
 from mmvtr.rehearsal.expectations import check
 from mmvtr.rehearsal.judge import judge, scatter

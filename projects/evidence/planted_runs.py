@@ -15,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Callable, Iterable, Mapping, Optional, Sequence
 
-from mmvtr.engine.earlier_runs import best_in
+from mmvtr.engine.loop.earlier_runs import best_in
 
 ROOT = Path(__file__).parents[2]
 CELLS = ROOT / 'projects/evidence/cells'

@@ -25,7 +25,7 @@ from mmvtr.datasets import BrokenVideoError
 from mmvtr.datasets.caption_items.words import KnownWords, read_words, write_words
 from mmvtr.datasets.videos.feature_stores import NpyFolder
 from mmvtr.datasets.videos.frame_store import SETTINGS, FrameStore, Settings, _write_json
-from mmvtr.engine.stored_queries import read_bank
+from mmvtr.engine.transforms.stored_queries import read_bank
 from mmvtr.evaluation.score_files import read_score_file
 from mmvtr.models.towers.word_vectors import read_vectors
 from mmvtr.storage import write_plain

@@ -31,9 +31,9 @@ from mmvtr.datasets.annotation_values import Place
 from mmvtr.datasets.formats.msvd import _with_ids
 from mmvtr.datasets.pickles import read_pickle
 from mmvtr.datasets.videos.feature_stores import NpyFolder
-from mmvtr.engine.checkpoint import read_checkpoint
-from mmvtr.engine.members import MembersHook
-from mmvtr.engine.stored_queries import read_bank
+from mmvtr.engine.hooks.members import MembersHook
+from mmvtr.engine.loop.checkpoint import read_checkpoint
+from mmvtr.engine.transforms.stored_queries import read_bank
 from mmvtr.models.backdoor import BackdoorRetriever
 from mmvtr.models.towers.open_clip_weights import build_open_clip
 from mmvtr.models.towers.word_vectors import WordVectors

@@ -13,8 +13,8 @@ import torch
 
 import children
 from campaign.trial import Trial
-from mmvtr.engine.checkpoint import latest_checkpoint, read_checkpoint
-from mmvtr.engine.choice import BEST
+from mmvtr.engine.loop.checkpoint import latest_checkpoint, read_checkpoint
+from mmvtr.engine.loop.choice import BEST
 from mmvtr.storage.lock import NAME
 from mmvtr.storage.processes import this_process
 

@@ -11,7 +11,7 @@ from torch.nn.functional import cosine_similarity as cos
 from torch.utils.data import DataLoader, Dataset
 
 import children  # noqa: F401 - the server that forks the processes has imported all
-from mmvtr.engine.ambiguity_hook import AmbiguityHook
+from mmvtr.engine.hooks.ambiguity_hook import AmbiguityHook
 from tests.test_models.test_supervisions.test_arl_supervision import (
     OWNERS,
     POSITIVES,

@@ -9,8 +9,8 @@ from mmengine.hooks import Hook
 from mmengine.registry import DefaultScope
 from torch import nn
 
-from mmvtr.engine.arguments import arguments_of
-from mmvtr.engine.config_checks import KNOWN, check_config, component_faults, key_faults
+from mmvtr.engine.checks.arguments import arguments_of
+from mmvtr.engine.checks.config_checks import KNOWN, check_config, component_faults, key_faults
 from mmvtr.registry import HOOKS, MODELS
 from mmvtr.utils import load_config, register_all_modules
 

@@ -12,8 +12,8 @@ from mmengine.runner import Runner
 
 import toy
 from children import ROOT, run_tool
-from mmvtr.engine.console import file_only, is_new, raise_on_full_disk, said_once
-from mmvtr.engine.timed_logger import TimedLoggerHook
+from mmvtr.engine.launch.console import file_only, is_new, raise_on_full_disk, said_once
+from mmvtr.engine.launch.timed_logger import TimedLoggerHook
 
 PLANTED = f"""
 _base_ = ['{ROOT}/configs/dvtr_c2v_planted.py']
@@ -142,7 +142,7 @@ def hook(monkeypatch):
                 cls.scalars += 1
 
     clock = Clock()
-    monkeypatch.setattr('mmvtr.engine.timed_logger.time', clock)
+    monkeypatch.setattr('mmvtr.engine.launch.timed_logger.time', clock)
     made = TimedLoggerHook(interval=20, seconds=10)
     made.before_run(type('R', (), dict(timestamp='t')))
     return made, Fake, clock

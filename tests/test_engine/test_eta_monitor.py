@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from mmvtr.engine.eta_monitor import FIGURES, EtaMonitorHook
+from mmvtr.engine.hooks.eta_monitor import FIGURES, EtaMonitorHook
 from mmvtr.models.supervisions.dvtr import DVTRSupervision
 from mmvtr.models.target import Target
 from mmvtr.structures import Embedding

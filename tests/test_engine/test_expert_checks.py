@@ -4,8 +4,8 @@ import pytest
 from mmengine.config import Config
 
 from children import ROOT
-from mmvtr.engine.config_checks import check_config
-from mmvtr.engine.expert_checks import expert_faults
+from mmvtr.engine.checks.config_checks import check_config
+from mmvtr.engine.checks.expert_checks import expert_faults
 from mmvtr.utils import load_config, register_all_modules
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from mmvtr.engine.hooks import BrokenVideoHook, ExactSeedHook, ProgressHook, seed_all
+from mmvtr.engine.hooks.basic import BrokenVideoHook, ExactSeedHook, ProgressHook, seed_all
 
 
 def draw():

@@ -5,7 +5,7 @@ import torch
 from mmengine.config import Config
 
 from mmvtr.datasets import VideoTextDataset
-from mmvtr.engine import launch
+from mmvtr.engine.launch import launching as launch
 
 
 @pytest.mark.parametrize('cuda', [True, False])

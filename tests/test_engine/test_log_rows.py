@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-import mmvtr.engine.log_rows
-from mmvtr.engine.log_rows import fold_rows, folded, what_matters_first
+import mmvtr.engine.launch.log_rows
+from mmvtr.engine.launch.log_rows import fold_rows, folded, what_matters_first
 
 HEAD = '11/25 12:53:25 - mmengine - INFO - '
 STEP = (
@@ -83,4 +83,4 @@ def test_all_handlers_once():
 
 
 def test_the_examples():
-    assert doctest.testmod(mmvtr.engine.log_rows).failed == 0
+    assert doctest.testmod(mmvtr.engine.launch.log_rows).failed == 0

@@ -8,7 +8,7 @@ from mmengine.config import Config
 from mmengine.runner import Runner
 
 import toy
-from mmvtr.engine.loops import AlternatingTrainLoop, _Passes
+from mmvtr.engine.loop.loops import AlternatingTrainLoop, _Passes
 
 
 @pytest.fixture

@@ -12,13 +12,13 @@ from torch.nn.functional import normalize
 from torch.nn.parallel import DistributedDataParallel
 
 from mmvtr.apis import encode_set, vectors
-from mmvtr.engine.checkpoint import read_checkpoint
-from mmvtr.engine.evaluation import Evaluation
-from mmvtr.engine.evaluation_loop import relation_of
-from mmvtr.engine.members import MembersHook, fuse_config, read_fusion
-from mmvtr.engine.modality_gap import ModalityGapHook
-from mmvtr.engine.query_queue import Queries, QueryQueueHook
-from mmvtr.engine.score_transforms import SinkhornHook
+from mmvtr.engine.hooks.members import MembersHook, fuse_config, read_fusion
+from mmvtr.engine.hooks.modality_gap import ModalityGapHook
+from mmvtr.engine.loop.checkpoint import read_checkpoint
+from mmvtr.engine.loop.evaluation import Evaluation
+from mmvtr.engine.loop.evaluation_loop import relation_of
+from mmvtr.engine.transforms.query_queue import Queries, QueryQueueHook
+from mmvtr.engine.transforms.score_transforms import SinkhornHook
 from mmvtr.functional.transforms.score_transforms import sinkhorn_scores
 from mmvtr.models.backdoor import BackdoorRetriever
 from mmvtr.models.losses.matrix import ContrastiveLoss

@@ -7,7 +7,7 @@ import torch
 
 import toy
 from children import ROOT, run_tool
-from mmvtr.engine.metric_checks import made, metric_keys
+from mmvtr.engine.checks.metric_checks import made, metric_keys
 from mmvtr.evaluation import Metric, RetrievalMetric
 from mmvtr.registry import METRICS
 from mmvtr.utils import register_all_modules

@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from mmvtr.engine.evaluation import Encoded, Evaluation
-from mmvtr.engine.modality_gap import ModalityGapHook
+from mmvtr.engine.hooks.modality_gap import ModalityGapHook
+from mmvtr.engine.loop.evaluation import Encoded, Evaluation
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.structures import Embedding, Relation
 

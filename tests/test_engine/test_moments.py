@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch.nn.functional import cosine_similarity as cos
 
-import mmvtr.engine.moments_hook
-from mmvtr.engine.evaluation import Encoded, Evaluation
-from mmvtr.engine.moments_hook import MomentsHook, times
+import mmvtr.engine.hooks.moments_hook
+from mmvtr.engine.hooks.moments_hook import MomentsHook, times
+from mmvtr.engine.loop.evaluation import Encoded, Evaluation
 from mmvtr.models.similarities.best_frame import BestFrameSimilarity
 from mmvtr.models.similarities.mssl import MSSLSimilarity
 from mmvtr.structures import Embedding, Relation
@@ -87,7 +87,7 @@ def best_frame(evaluation, t, column):
 @pytest.mark.parametrize('videos_at_a_time', [1, 3, 512])
 @pytest.mark.parametrize('top', [2, 10])
 def test_the_file(runner, tmp_path, monkeypatch, top, videos_at_a_time):
-    monkeypatch.setattr(mmvtr.engine.moments_hook, 'VIDEOS', videos_at_a_time)
+    monkeypatch.setattr(mmvtr.engine.hooks.moments_hook, 'VIDEOS', videos_at_a_time)
     evaluation = make_evaluation()
     MomentsHook(top=top, file='found.json').after_scoring(runner, evaluation)
     entries = json.loads((tmp_path / 'found.json').read_text(encoding='utf-8'))

@@ -9,11 +9,11 @@ import torch
 from mmengine.runner import BaseLoop, EpochBasedTrainLoop
 from torch.nn.functional import cross_entropy
 
-import mmvtr.engine.pictures as pictures
-from mmvtr.engine.evaluation import Encoded, Evaluation
-from mmvtr.engine.pictures import PICTURES, lacking
-from mmvtr.engine.pictures_hook import PicturesHook, figures, make_scene
-from mmvtr.engine.score_transforms import SinkhornHook
+import mmvtr.engine.hooks.pictures as pictures
+from mmvtr.engine.hooks.pictures import PICTURES, lacking
+from mmvtr.engine.hooks.pictures_hook import PicturesHook, figures, make_scene
+from mmvtr.engine.loop.evaluation import Encoded, Evaluation
+from mmvtr.engine.transforms.score_transforms import SinkhornHook
 from mmvtr.functional.uncertainty.gaussian import geometric_sigma
 from mmvtr.models.similarities.best_frame import BestFrameSimilarity
 from mmvtr.models.supervisions.dvtr import DVTRSupervision, relative_uncertainty
@@ -328,7 +328,7 @@ def test_names_steps_and_time(runner, evaluation, caplog):
 def test_transforms_are_told_from_members(runner, evaluation, monkeypatch):
     calls = []
     monkeypatch.setattr(pictures, 'hubs', lambda before, after: calls.append(list(after)))
-    monkeypatch.setattr('mmvtr.engine.pictures_hook.show', lambda *a: None)
+    monkeypatch.setattr('mmvtr.engine.hooks.pictures_hook.show', lambda *a: None)
     scores = evaluation.matrices['scores']
     for name in ('member_0', 'sinkhorn'):
         evaluation.transformed[name] = Directed(scores, scores)
@@ -348,7 +348,9 @@ def test_interval(runner, evaluation, monkeypatch, by_epoch):
     loop.val_interval = 2
     runner._train_loop = loop
     runner.max_epochs, runner.max_iters = (9, 99) if by_epoch else (1, 9)
-    monkeypatch.setattr('mmvtr.engine.pictures_hook.show', lambda v, name, f, at: shown.append(at))
+    monkeypatch.setattr(
+        'mmvtr.engine.hooks.pictures_hook.show', lambda v, name, f, at: shown.append(at)
+    )
     shown = []
     for at in (2, 4, 6, 8, 9):
         runner.epoch, runner.iter = (at, 11 * at) if by_epoch else (0, at)

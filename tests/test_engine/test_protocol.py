@@ -9,7 +9,7 @@ from mmengine.runner import EpochBasedTrainLoop
 from torch import nn
 from torch.optim import SGD
 
-from mmvtr.engine.protocol import (
+from mmvtr.engine.loop.protocol import (
     checkpoint_in_words,
     frames_from,
     models_in_words,

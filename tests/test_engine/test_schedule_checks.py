@@ -8,8 +8,13 @@ from mmengine.config import Config
 from mmengine.optim import OptimWrapper
 from mmengine.registry import PARAM_SCHEDULERS
 
-from mmvtr.engine import schedule_checks
-from mmvtr.engine.schedule_checks import check_joint_batch, check_warmup, fit_warmup, linear_rule
+from mmvtr.engine.checks import schedule_checks
+from mmvtr.engine.checks.schedule_checks import (
+    check_joint_batch,
+    check_warmup,
+    fit_warmup,
+    linear_rule,
+)
 
 
 def config(batch=4, base=8, counts=1, **rule):

@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from mmvtr.engine import score_transforms as hooks
-from mmvtr.engine.evaluation import Encoded, Evaluation
-from mmvtr.engine.query_queue import Queries, QueryQueueHook
-from mmvtr.engine.stored_queries import read_bank
+from mmvtr.engine.loop.evaluation import Encoded, Evaluation
+from mmvtr.engine.transforms import score_transforms as hooks
+from mmvtr.engine.transforms.query_queue import Queries, QueryQueueHook
+from mmvtr.engine.transforms.stored_queries import read_bank
 from mmvtr.evaluation import RetrievalMetric, SoftPositiveMetric, evaluate, transforms_table
 from mmvtr.functional.transforms import score_transforms as fn
 from mmvtr.functional.transforms.sinkhorn import sinkhorn

@@ -9,9 +9,9 @@ import torch
 from mmengine.hooks import Hook
 from mmengine.runner import get_priority
 
-from mmvtr.engine.evaluation import Encoded, Evaluation
-from mmvtr.engine.score_transforms import SinkhornHook
-from mmvtr.engine.scores_file import ScoresFileHook
+from mmvtr.engine.hooks.scores_file import ScoresFileHook
+from mmvtr.engine.loop.evaluation import Encoded, Evaluation
+from mmvtr.engine.transforms.score_transforms import SinkhornHook
 from mmvtr.evaluation.score_files import read_matrix
 from mmvtr.registry import HOOKS
 from mmvtr.structures import Relation

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from mmvtr.engine.evaluation import Encoded, Evaluation
-from mmvtr.engine.sigma import SigmaFileHook
+from mmvtr.engine.hooks.sigma import SigmaFileHook
+from mmvtr.engine.loop.evaluation import Encoded, Evaluation
 from mmvtr.structures import Relation
 from tests.test_dist import make_batch, make_model
 

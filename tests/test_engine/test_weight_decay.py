@@ -5,8 +5,8 @@ import torch
 from mmengine.optim import OptimWrapper, build_optim_wrapper
 from torch import nn
 
-from mmvtr.engine.runner import groups_in_words
-from mmvtr.engine.weight_decay import decays
+from mmvtr.engine.launch.runner import groups_in_words
+from mmvtr.engine.loop.weight_decay import decays
 
 
 class Part(nn.Module):

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from children import ROOT
-from mmvtr.engine.score_transforms import ScoreTransformHook, TransformHook
+from mmvtr.engine.transforms.score_transforms import ScoreTransformHook, TransformHook
 from mmvtr.functional.transforms.transform_table import STORED, TRANSFORMS
 from mmvtr.gallery.store import Normaliser
 from mmvtr.gallery.store.manifest import _refit

@@ -15,7 +15,7 @@ import mmvtr.inferencer.ranking
 import mmvtr.inferencer.sheets
 from mmvtr.apis import load_retriever, vectors
 from mmvtr.datasets.videos.video_io import BrokenVideoError
-from mmvtr.engine.query_queue import Queries
+from mmvtr.engine.transforms.query_queue import Queries
 from mmvtr.functional.transforms.score_transforms import (
     inverted_softmax,
     sinkhorn_scores,

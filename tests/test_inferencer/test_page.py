@@ -9,7 +9,7 @@ from mmengine.config import Config
 
 from children import ROOT
 from mmvtr.apis import encode_texts, encode_videos, load_retriever
-from mmvtr.engine.query_queue import Queries
+from mmvtr.engine.transforms.query_queue import Queries
 from mmvtr.storage import write_plain
 
 PAGE = (ROOT / 'docs/inferencer.md').read_text()

@@ -7,7 +7,7 @@ import torch
 from asked_clips import TEXTS, by_hand
 
 from mmvtr.datasets import CaptionImplication
-from mmvtr.engine.query_queue import Queries
+from mmvtr.engine.transforms.query_queue import Queries
 from mmvtr.functional import expected_truth, sure_first
 from mmvtr.inferencer import transforms
 from mmvtr.storage import write_plain

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from mmvtr.engine.eta_monitor import FIGURES
-from mmvtr.engine.pictures import lacking
+from mmvtr.engine.hooks.eta_monitor import FIGURES
+from mmvtr.engine.hooks.pictures import lacking
 from mmvtr.models.combined import CombinedSupervision
 from mmvtr.models.losses.matrix import ContrastiveLoss
 from mmvtr.models.losses.ranking import RankingLoss

@@ -12,7 +12,7 @@ import torch
 
 from children import ROOT, run_tool, unfolded
 from mmvtr.datasets.planted_corpus.world import FPS
-from mmvtr.engine.checkpoint import read_checkpoint
+from mmvtr.engine.loop.checkpoint import read_checkpoint
 
 CONFIG = f"""
 _base_ = ['{ROOT}/configs/arl_planted.py']

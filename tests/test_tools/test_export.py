@@ -13,9 +13,9 @@ import toy
 from children import ROOT, run_tool
 from mmvtr.apis import as_tested, encode_set, encode_texts, encode_videos, load_retriever
 from mmvtr.datasets import collate_retrieval
-from mmvtr.engine.query_queue import Queries
-from mmvtr.engine.score_transforms import SinkhornHook
-from mmvtr.engine.stored_queries import read_bank
+from mmvtr.engine.transforms.query_queue import Queries
+from mmvtr.engine.transforms.score_transforms import SinkhornHook
+from mmvtr.engine.transforms.stored_queries import read_bank
 from mmvtr.functional.transforms.score_transforms import (
     inverted_softmax,
     sinkhorn_scores,

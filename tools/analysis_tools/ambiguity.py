@@ -24,7 +24,7 @@ from torch.utils.data import DataLoader, Subset
 from mmvtr.apis import as_tested, load_retriever
 from mmvtr.command_line import Parser, output_folder, tool
 from mmvtr.datasets import VideoTextDataset
-from mmvtr.engine.evaluation_loop import TwoPassLoader
+from mmvtr.engine.loop.evaluation_loop import TwoPassLoader
 from mmvtr.functional.similarities.best_frames import best_frames
 from mmvtr.models.supervisions.arl import ARLSupervision, units_of
 from mmvtr.models.target import Target

@@ -63,7 +63,7 @@ def main() -> None:
 def draw_model(cfg: Config, args: argparse.Namespace) -> None:
     """Test the model as tools/test.py does, with a hook that draws."""
     # Only now what takes seconds to import.
-    from mmvtr.engine.config_checks import check_config
+    from mmvtr.engine.checks.config_checks import check_config
     from mmvtr.figures import tested
 
     check_config(cfg, args.cfg_options)
@@ -87,10 +87,10 @@ def draw_scores(cfg: Config, args: argparse.Namespace) -> None:
     import torch
 
     from mmvtr.engine import Evaluation, launch
-    from mmvtr.engine.evaluation import Encoded
-    from mmvtr.engine.evaluation_loop import relation_of
-    from mmvtr.engine.pictures import lacking
-    from mmvtr.engine.pictures_hook import figures, make_scene, refuse_unknown
+    from mmvtr.engine.hooks.pictures import lacking
+    from mmvtr.engine.hooks.pictures_hook import figures, make_scene, refuse_unknown
+    from mmvtr.engine.loop.evaluation import Encoded
+    from mmvtr.engine.loop.evaluation_loop import relation_of
     from mmvtr.visualization import save
 
     hook = make_hook(args)

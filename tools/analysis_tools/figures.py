@@ -135,7 +135,7 @@ def ask(args: argparse.Namespace, queries: Any) -> Any:
     Raises:
         ValueError: of a model that cannot be compared with another; see ``study``.
     """
-    from mmvtr.engine.config_checks import check_config
+    from mmvtr.engine.checks.config_checks import check_config
     from mmvtr.figures import Asked, study
 
     def one(config: str, checkpoint: Optional[str], name: Optional[str] = None) -> Any:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 
 from mmvtr.command_line import Parser, output_file, tool
-from mmvtr.engine.checkpoint import read_checkpoint
+from mmvtr.engine.loop.checkpoint import read_checkpoint
 from mmvtr.models.converters.convert import METHODS, convert_checkpoint
 from mmvtr.storage import write_plain
 

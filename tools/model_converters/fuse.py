@@ -47,7 +47,7 @@ def main() -> None:
 def fuse(args: argparse.Namespace, cfg: Config) -> None:
     """Write the config and the checkpoint of all."""
     from mmvtr.apis import load_retriever
-    from mmvtr.engine.members import fuse_config, read_fusion
+    from mmvtr.engine.hooks.members import fuse_config, read_fusion
     from mmvtr.models.backdoor import BackdoorRetriever
     from mmvtr.storage import write_plain
 

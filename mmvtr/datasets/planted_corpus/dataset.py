@@ -81,7 +81,7 @@ class PlantedDataset(VideoTextDataset):
             corpus or choice.
     """
 
-    #: What else than its parameters the constructor takes (engine/arguments.py).
+    #: What else than its parameters the constructor takes (engine/checks/arguments.py).
     option_names = tuple(field.name for field in fields(Knobs))
 
     def __init__(

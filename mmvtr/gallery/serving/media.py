@@ -14,7 +14,7 @@ import cv2
 import numpy as np
 
 from mmvtr.datasets.videos.video_files import BrokenVideoError
-from mmvtr.engine.film_strip import film_strip
+from mmvtr.engine.hooks.film_strip import film_strip
 from mmvtr.gallery.serving.library import ListedFiles
 from mmvtr.gallery.store import Item
 

@@ -15,8 +15,8 @@ from torch import nn
 
 from mmvtr import apis
 from mmvtr.datasets.videos.video_files import pictures_span
-from mmvtr.engine.evaluation import Encoded
-from mmvtr.engine.moments_hook import matches_of
+from mmvtr.engine.hooks.moments_hook import matches_of
+from mmvtr.engine.loop.evaluation import Encoded
 from mmvtr.gallery.store import Item
 from mmvtr.models.similarities.best_frame import BestFrameSimilarity
 from mmvtr.structures import Levels

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from mmvtr.apis import load_retriever
 from mmvtr.datasets import CaptionAgreement, Flickr8kCaptionsDataset
 from mmvtr.datasets.sampling.collate import collate_retrieval
-from mmvtr.engine.earlier_runs import best_in
+from mmvtr.engine.loop.earlier_runs import best_in
 from mmvtr.models.annotation import annotated_target
 from mmvtr.registry import DATASETS
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from children import ROOT
-from mmvtr.engine.config_checks import check_config
+from mmvtr.engine.checks.config_checks import check_config
 from mmvtr.utils import load_config, register_all_modules
 
 #: A line of the table that a test prints, as in the log of a training.

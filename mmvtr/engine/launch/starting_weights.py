@@ -8,8 +8,8 @@ from mmengine.config import Config
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
-from mmvtr.engine.checkpoint import check_weights, local_file
-from mmvtr.engine.launch import bare, read_or_exit
+from mmvtr.engine.launch.launching import bare, read_or_exit
+from mmvtr.engine.loop.checkpoint import check_weights, local_file
 from mmvtr.storage.weights import unwrapped
 
 

@@ -9,7 +9,7 @@ from mmengine.runner import Runner
 from torch import Tensor
 
 from mmvtr.datasets.video_text import VideoTextDataset
-from mmvtr.engine.query_queue import Queries, QueryQueueHook
+from mmvtr.engine.transforms.query_queue import Queries, QueryQueueHook
 from mmvtr.registry import DATASETS
 from mmvtr.storage import read_plain
 

@@ -23,15 +23,15 @@ from torch.utils.data import DataLoader, Dataset
 
 from mmvtr.datasets.sampling.collate import collate_of
 from mmvtr.datasets.video_text import LENGTHS
-from mmvtr.engine.evaluation import (
+from mmvtr.engine.loop.evaluation import (
     PRECISIONS,
     Encoded,
     Evaluation,
     encode_batch,
     to_device,
 )
-from mmvtr.engine.part_of_set import Part, counted, left_out_of, part_of
-from mmvtr.engine.protocol import (
+from mmvtr.engine.loop.part_of_set import Part, counted, left_out_of, part_of
+from mmvtr.engine.loop.protocol import (
     checkpoint_in_words,
     embedder_protocol,
     frames_from,
@@ -92,7 +92,7 @@ class RetrievalLoop(BaseLoop):
     """Evaluates a retriever, for ``val_cfg`` and ``test_cfg`` alike.
 
     Between scoring and measuring, hooks with a method ``after_scoring(runner, evaluation)`` see the
-    :class:`~mmvtr.engine.evaluation.Evaluation` on rank 0 and may add transformed scores, whose
+    :class:`.Evaluation` on rank 0 and may add transformed scores, whose
     numbers stand beside the raw ones as ``<name>/retrieval/t2v_R1``.
 
     Broken videos that the dataset skips leave the gallery, and missing ones are not in the set.

@@ -10,7 +10,7 @@ from mmengine.config import Config
 from mmengine.runner import Runner
 from torch.utils.data import DataLoader
 
-from mmvtr.engine.config_checks import ANYWHERE, lookup
+from mmvtr.engine.checks.config_checks import ANYWHERE, lookup
 from mmvtr.values import inside, part
 
 #: Where the ``type`` of a component may be registered.

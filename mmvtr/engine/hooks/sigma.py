@@ -9,7 +9,7 @@ import os
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
-from mmvtr.engine.evaluation import Evaluation
+from mmvtr.engine.loop.evaluation import Evaluation
 from mmvtr.registry import HOOKS
 from mmvtr.storage import write_atomically
 

@@ -9,9 +9,13 @@ from mmengine.runner import Runner
 from torch import Tensor
 
 from mmvtr.datasets.video_text import VideoTextDataset
-from mmvtr.engine.evaluation import Evaluation
-from mmvtr.engine.score_transforms import TransformHook, check_temperature, temperature_of
-from mmvtr.engine.stored_queries import (
+from mmvtr.engine.loop.evaluation import Evaluation
+from mmvtr.engine.transforms.score_transforms import (
+    TransformHook,
+    check_temperature,
+    temperature_of,
+)
+from mmvtr.engine.transforms.stored_queries import (
     captions_of,
     check_source,
     read_training_set,

@@ -8,7 +8,7 @@ from typing import Any, Optional
 from mmengine.hooks import LoggerHook
 from mmengine.runner import Runner
 
-from mmvtr.engine.console import file_only
+from mmvtr.engine.launch.console import file_only
 from mmvtr.registry import HOOKS
 
 

@@ -24,9 +24,9 @@ from mmengine.runner import Runner
 from mmengine.runner.checkpoint import CheckpointLoader
 from torch import Tensor
 
-from mmvtr.engine.choice import BEST, Choice
-from mmvtr.engine.earlier_runs import Past, make_room
-from mmvtr.engine.evaluation_loop import on_rank_0
+from mmvtr.engine.loop.choice import BEST, Choice
+from mmvtr.engine.loop.earlier_runs import Past, make_room
+from mmvtr.engine.loop.evaluation_loop import on_rank_0
 from mmvtr.registry import HOOKS
 from mmvtr.storage import leftovers, seal, write_atomically
 from mmvtr.storage.seal import ZIP
@@ -67,7 +67,7 @@ class PlainCheckpointHook(CheckpointHook):
     to have finished.
 
     The best checkpoint is ``best.pth``, and says by what it was chosen
-    (:class:`~mmvtr.engine.choice.Choice`, ``meta['chosen']``); a better one takes its place when it
+    (:class:`.Choice`, ``meta['chosen']``); a better one takes its place when it
     is complete.  Checkpoints that another training has left in the folder are moved to
     ``earlier_1``, ``earlier_2`` ... of it before the first step.
 

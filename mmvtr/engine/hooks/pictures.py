@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from mmvtr.datasets.records import class_table
 from mmvtr.datasets.video_text import VideoTextDataset
-from mmvtr.engine.evaluation import Evaluation, to_device
-from mmvtr.engine.film_strip import film_strip
-from mmvtr.engine.moments_hook import annotated, matches_of
+from mmvtr.engine.hooks.film_strip import film_strip
+from mmvtr.engine.hooks.moments_hook import annotated, matches_of
+from mmvtr.engine.loop.evaluation import Evaluation, to_device
 from mmvtr.functional.metrics.class_relevance import class_overlap, class_relevance
 from mmvtr.models.target import Annotation, Target, judges, pushed
 from mmvtr.structures import take

@@ -16,11 +16,11 @@ from mmengine.runner import LogProcessor, Runner
 from mmengine.runner.checkpoint import CheckpointLoader
 from torch import nn
 
-from mmvtr.engine.console import consoles, file_only, is_new, raise_on_full_disk
-from mmvtr.engine.launch import bare
-from mmvtr.engine.log_rows import RowsLogProcessor, fold_rows
-from mmvtr.engine.schedule_checks import fit_warmup
-from mmvtr.engine.zero_shot import pretrained_options
+from mmvtr.engine.checks.schedule_checks import fit_warmup
+from mmvtr.engine.launch.console import consoles, file_only, is_new, raise_on_full_disk
+from mmvtr.engine.launch.launching import bare
+from mmvtr.engine.launch.log_rows import RowsLogProcessor, fold_rows
+from mmvtr.engine.launch.zero_shot import pretrained_options
 from mmvtr.registry import bare_name
 from mmvtr.storage.weights import unwrapped
 
@@ -30,11 +30,11 @@ class ToolRunner(Runner):
 
     Environment, merged config, list of hooks and options of each parameter go to the file alone,
     and the console says in a line where.  A log file that cannot be written is an error.  Rows
-    have at most 100 columns (:mod:`mmvtr.engine.log_rows`).  A ``LoggerHook`` becomes a
-    :class:`~mmvtr.engine.timed_logger.TimedLoggerHook`.
+    have at most 100 columns (:mod:`mmvtr.engine.launch.log_rows`).  A ``LoggerHook`` becomes a
+    :class:`~mmvtr.engine.launch.timed_logger.TimedLoggerHook`.
 
     With ``fit_warmup = True`` in the config, a warm-up as long as the training or longer is
-    shortened (:func:`~mmvtr.engine.schedule_checks.fit_warmup`).
+    shortened (:func:`~mmvtr.engine.checks.schedule_checks.fit_warmup`).
 
     Raises:
         OSError: the log cannot be written; names the file.

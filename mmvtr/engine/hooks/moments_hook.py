@@ -16,7 +16,7 @@ from mmengine.runner import Runner
 from torch import Tensor, nn
 
 from mmvtr.datasets import VideoTextDataset
-from mmvtr.engine.evaluation import Encoded, Evaluation, to_device
+from mmvtr.engine.loop.evaluation import Encoded, Evaluation, to_device
 from mmvtr.models.similarities.best_frame import Matches
 from mmvtr.registry import HOOKS
 from mmvtr.structures import Levels, take

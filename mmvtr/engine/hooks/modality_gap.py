@@ -5,7 +5,7 @@ from __future__ import annotations
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
-from mmvtr.engine.evaluation import Evaluation
+from mmvtr.engine.loop.evaluation import Evaluation
 from mmvtr.functional.metrics.modality_gap import ModalityGap, modality_gap
 from mmvtr.registry import HOOKS
 

@@ -19,15 +19,15 @@ from mmengine.utils.dl_utils import set_multi_processing
 from torch import nn
 from torch.utils.data import Dataset
 
-from mmvtr.engine.checkpoint import (
+from mmvtr.engine.launch.console import said_once
+from mmvtr.engine.launch.log_rows import fold_rows
+from mmvtr.engine.loop.checkpoint import (
     check_weights,
     data_order,
     latest_checkpoint,
     read_checkpoint,
 )
-from mmvtr.engine.choice import Choice, choice_of
-from mmvtr.engine.console import said_once
-from mmvtr.engine.log_rows import fold_rows
+from mmvtr.engine.loop.choice import Choice, choice_of
 from mmvtr.reasons import reason
 from mmvtr.registry import DATASETS
 from mmvtr.storage import FolderInUse, FolderLock

@@ -11,8 +11,8 @@ from mmengine.model import is_model_wrapper
 from mmengine.runner import Runner
 from torch.nn.parallel import DistributedDataParallel
 
-from mmvtr.engine.checkpoint import check_weights, read_checkpoint
-from mmvtr.engine.evaluation import Evaluation
+from mmvtr.engine.loop.checkpoint import check_weights, read_checkpoint
+from mmvtr.engine.loop.evaluation import Evaluation
 from mmvtr.models.backdoor import BackdoorRetriever, check_fusion
 from mmvtr.registry import HOOKS, bare_name
 from mmvtr.structures import Directed

@@ -12,9 +12,9 @@ from mmengine.hooks import Hook
 from mmengine.runner import Runner
 from torch import Tensor
 
-from mmvtr.engine.evaluation import Evaluation
-from mmvtr.engine.query_queue import Queries
-from mmvtr.engine.stored_queries import check_source, stored_queries
+from mmvtr.engine.loop.evaluation import Evaluation
+from mmvtr.engine.transforms.query_queue import Queries
+from mmvtr.engine.transforms.stored_queries import check_source, stored_queries
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles
 from mmvtr.functional.transforms.score_transforms import check_local_scaling
 from mmvtr.functional.transforms.sinkhorn import check_strictness

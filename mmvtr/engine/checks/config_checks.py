@@ -1,7 +1,7 @@
 """Keys of a config that nothing reads, and names that nobody registered: told before a start.
 
 A config's components are known by their ``type``, and a component's arguments by its signature
-(:mod:`mmvtr.engine.arguments`).  What cannot be known is let through: a component that takes any
+(:mod:`.arguments`).  What cannot be known is let through: a component that takes any
 argument, a value of a component from elsewhere.
 """
 
@@ -19,8 +19,8 @@ from mmengine.registry import Registry
 from mmengine.runner import LogProcessor, Runner
 from torch.utils.data import DataLoader
 
-from mmvtr.engine.arguments import arguments_of
-from mmvtr.engine.expert_checks import expert_faults
+from mmvtr.engine.checks.arguments import arguments_of
+from mmvtr.engine.checks.expert_checks import expert_faults
 from mmvtr.registry import (
     DATA_SAMPLERS,
     DATASETS,

@@ -11,9 +11,9 @@ from mmengine.model import is_model_wrapper
 from mmengine.runner import BaseLoop, EpochBasedTrainLoop, Runner
 
 from mmvtr.datasets import VideoTextDataset
-from mmvtr.engine.evaluation import Evaluation
-from mmvtr.engine.pictures import PICTURES, Scene, check_pictures, lacking
-from mmvtr.engine.score_transforms import TransformHook
+from mmvtr.engine.hooks.pictures import PICTURES, Scene, check_pictures, lacking
+from mmvtr.engine.loop.evaluation import Evaluation
+from mmvtr.engine.transforms.score_transforms import TransformHook
 from mmvtr.registry import HOOKS
 from mmvtr.visualization import save, show
 
@@ -33,7 +33,7 @@ class PicturesHook(Hook):
     or the iteration where a training counts these.
 
     Args:
-        pictures: names, some of :data:`mmvtr.engine.pictures.PICTURES`.
+        pictures: names, some of :data:`mmvtr.engine.hooks.pictures.PICTURES`.
         queries: ids of the texts whose hits are drawn, or how many texts to draw by ``seed``.
         interval: of how many validations one is drawn; the last one of a training always is.
         modes: evaluations to draw, some of 'val' and 'test'.

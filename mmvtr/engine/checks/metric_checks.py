@@ -14,10 +14,10 @@ from mmengine.model import is_model_wrapper
 from mmengine.runner import Runner
 from torch.utils.data import Dataset
 
-from mmvtr.engine.checkpoint import random_states, set_random_states
-from mmvtr.engine.config_checks import nearest
-from mmvtr.engine.evaluation import encode_batch, to_device
-from mmvtr.engine.evaluation_loop import RetrievalLoop, lengths
+from mmvtr.engine.checks.config_checks import nearest
+from mmvtr.engine.loop.checkpoint import random_states, set_random_states
+from mmvtr.engine.loop.evaluation import encode_batch, to_device
+from mmvtr.engine.loop.evaluation_loop import RetrievalLoop, lengths
 from mmvtr.evaluation import Metric, evaluate
 from mmvtr.registry import HOOKS, METRICS
 from mmvtr.structures import Relation

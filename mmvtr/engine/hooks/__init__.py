@@ -1,0 +1,1 @@
+"""Hooks of methods, and what they measure or draw."""

@@ -1,0 +1,1 @@
+"""From a command line to a run, and what it says on the way."""

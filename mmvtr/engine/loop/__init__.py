@@ -1,0 +1,1 @@
+"""Training and evaluation: loops, checkpoints, optimizers, the protocol of a result."""

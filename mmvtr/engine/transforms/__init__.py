@@ -1,0 +1,1 @@
+"""Test-time transforms of an evaluation, and where their queries come from."""
