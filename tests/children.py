@@ -59,7 +59,7 @@ def run_tool(folder: Path, tool: str, *arguments: Any) -> tuple[int, str]:
 
 
 def unfolded(text: str) -> str:
-    """A log whose rows were too long for a screen (mmvtr/engine/launch/log_rows.py), a message a line."""
+    """A log whose rows were too long (mmvtr/engine/launch/log_rows.py), a message a line."""
     lines, width = [''], 0
     for row in text.split('\n'):
         item = row.strip().partition('  ')[0]

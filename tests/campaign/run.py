@@ -179,8 +179,8 @@ HEAD = """# Reliability
 
 What happens to a run, a file or a config when something goes wrong.
 `python tests/campaign/run.py --all --page projects/evidence/pages/reliability.md` makes this page;
-each trial is a function of the seed, and the normal suite runs a small share of every part. A nightly test plants
-faults in a copy of the code, one at a time, and each one must show here.
+each trial is a function of the seed, and the normal suite runs a small share of every part. A
+nightly test plants faults in a copy of the code, one at a time, and each one must show here.
 
 *right*: there was nothing to refuse, and the result is that of a reference which shares no code
 with what is tested: an uninterrupted run, a second reading of the files, or pictures whose content
