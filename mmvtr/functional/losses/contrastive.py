@@ -132,16 +132,18 @@ def contrastive_sums(
     _check(scores, positives, ambiguous, form, direction)
     logits = at_least_float32(scores) / temperature
     negatives = _negatives(logits, positives, weights)  # s + log w
-    shared = None if ambiguous is None else negatives.masked_fill(~ambiguous, LOG_ZERO)
     texts, videos = positives.nonzero(as_tuple=True)
     sums = {}
     for way, dim, anchor in (('t2v', 1, texts), ('v2t', 0, videos)):
         if direction in (way, 'both'):
+            negative, shared = _logsumexp(negatives, dim), None
+            if ambiguous is not None:
+                shared = _logsumexp(negatives.masked_fill(~ambiguous, LOG_ZERO), dim)
             sums[way] = Sums(
                 own=logits[texts, videos],
                 anchor=anchor,
-                negative=_logsumexp(negatives, dim),
-                shared=None if shared is None else _logsumexp(shared, dim),
+                negative=negative,
+                shared=shared,
                 counts=counts if way == 't2v' else None,
             )
     return sums
