@@ -11,7 +11,7 @@ import yaml
 
 from mmvtr.datasets.annotation_files import read_json
 
-#: Of this package, whose ``__init__`` is no room of the house.
+#: Of this package, whose ``__init__`` only collects.
 VERSION: str = import_module('mmvtr').__version__
 
 
