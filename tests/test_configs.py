@@ -152,7 +152,7 @@ COMPARED = [
     if 'planted_features' in path.stem
     and {
         *('oracle', 'adaptive', 'cmgsd', 'teachtext', 'ran', 'ranp', 'ncl', 'uatvr', 'relative'),
-        *('agreement', 'taco', 'dldkd', 'xpool'),
+        *('agreement', 'taco', 'dldkd', 'xpool', 'guide', 'hardness'),
     }
     & set(path.stem.split('_'))
 ]

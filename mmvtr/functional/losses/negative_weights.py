@@ -168,7 +168,7 @@ def debiased_weights(
         temperature: T, that of the loss.
 
     Returns:
-        float [T, V] > 0; rows of one number, 1 where a text has no positive or no negative.
+        float [T, V] >= 0; rows of one number, 1 where a text has no positive or no negative.
 
     Raises:
         ValueError: a prior outside [0, 1).
@@ -199,7 +199,18 @@ def debiased_weights(
 
 
 def check_rule(rule: str, margin: float, softness: float = 0.0) -> None:
-    """ValueError for a rule, a margin or a softness that :func:`guide_weights` refuses."""
+    """See that the arguments of :func:`guide_weights` are in range.
+
+    Raises:
+        ValueError: names the one that is not.
+
+    Example:
+        ::
+
+            >>> check_rule('self', margin=-0.1)
+            Traceback (most recent call last):
+            ValueError: margin must be at least 0, or a threshold, not -0.1
+    """
     if rule not in RULES:
         raise ValueError(f'rule must be one of {[*RULES]}, not {rule!r}')
     if not math.isfinite(margin) or rule != 'threshold' and margin < 0:
@@ -232,5 +243,5 @@ def _log_mean(logs: Tensor, among: Tensor, *, dim: int) -> tuple[Tensor, Tensor]
     if not logs.shape[dim]:
         return logs.sum(dim, keepdim=True), some
     logs = logs.masked_fill(~among & some, -math.inf)  # where there is none all, to be finite
-    found = logs.logsumexp(dim, keepdim=True) - count.clamp_min(1).log()
+    found = logs.logsumexp(dim, keepdim=True) - count.clamp_min(1).to(logs.dtype).log()
     return found.masked_fill(~some, 0.0), some
