@@ -25,7 +25,7 @@ class HardnessSupervision(BlockSupervision):
     leave (as RzenEmbed does).  Logs ``hardness``, the mean weight of a negative.
 
     Args:
-        alpha: per unit of cosine; 9 in LLaVE's paper and .5 in its code, as others report.
+        alpha: per unit of cosine; .5 in LLaVE's code, 9 in its paper, says sentence-transformers.
         over: None, or whose negatives have a mean weight of 1 (HN-NCE): ``'t2v'`` of texts,
             ``'v2t'`` of videos; for a loss of that ``direction``.
         levels: the levels whose cosines are averaged.
