@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from mmvtr.models.combined import CombinedSupervision
+from mmvtr.models.pairs import Pairs
 from mmvtr.models.supervisions.guide import GuideSupervision
 from mmvtr.models.supervisions.hardness import HardnessSupervision
 from mmvtr.models.target import Annotation, Target
@@ -205,6 +206,21 @@ def test_nothing_and_nobody(levels):
             assert logs['guided_per_text'] == 0
         found, logs = HardnessSupervision()(*sides, nobody)
         assert found.weights.shape == (texts, videos) and logs['hardness'].isfinite()
+
+
+@pytest.mark.parametrize('by', [None, 'texts', 'videos'])
+def test_vectors_in_blocks(levels, target, by):
+    module = GuideSupervision(by=by, margin=0.5, softness=0.3)
+    whole, logs = module(*levels, target)
+    begun = module.begin(*levels, Pairs.of(target.positives))
+    weights, sums = [], []
+    for rows in (slice(0, 1), slice(1, 1), slice(1, 4)):
+        made, found = module.block(begun, rows, Target(target.positives[rows]))
+        weights.append(made.weights)
+        sums.append(found)
+    torch.testing.assert_close(torch.cat(weights), whole.weights)
+    together = {name: sum(one[name] for one in sums) for name in sums[0]}
+    torch.testing.assert_close(module.finish(begun, together), logs)
 
 
 def test_blocks_are_refused_where_all_texts_are_needed():
