@@ -105,7 +105,7 @@ def test_config(path):
     )
     parts = path.stem.split('_')
     known = {'dvtr', 'arl', 'ran', 'ranp', 'adaptive', 'oracle', 'relative', 'agreement'}
-    known |= {'implication', 'cmgsd', 'teachtext', 'dldkd'}
+    known |= {'implication', 'cmgsd', 'teachtext', 'dldkd', 'guide', 'hardness'}
     methods = known & set(parts)
     assert (model.supervision is not None) == (bool(methods) and path.stem[-5:] != 'plain')
     contrasts = [loss for loss in model.losses.values() if isinstance(loss, ContrastiveLoss)]
@@ -152,7 +152,7 @@ COMPARED = [
     if 'planted_features' in path.stem
     and {
         *('oracle', 'adaptive', 'cmgsd', 'teachtext', 'ran', 'ranp', 'ncl', 'uatvr', 'relative'),
-        *('agreement', 'taco', 'dldkd', 'xpool'),
+        *('agreement', 'taco', 'dldkd', 'xpool', 'guide', 'hardness'),
     }
     & set(path.stem.split('_'))
 ]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mmvtr.functional.losses.distillation import *
     from mmvtr.functional.losses.frame_distillation import *
     from mmvtr.functional.losses.multi_instance import *
+    from mmvtr.functional.losses.negative_weights import *
     from mmvtr.functional.losses.pairwise import *
     from mmvtr.functional.losses.ranking import *
     from mmvtr.functional.losses.schedules import *

@@ -14,11 +14,12 @@ from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels
 
-#: How weights that several give become one: a negative is spared where any of them spares it, or
-#: only as far as all do.
+#: How weights that several give become one: a negative is spared where any of them spares it, only
+#: as far as all do, or by each of them in turn.
 RULES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
     'any': torch.minimum,
     'all': torch.maximum,
+    'product': torch.mul,
 }
 
 
@@ -27,17 +28,18 @@ class CombinedSupervision(nn.Module):
     """Several supervisions, each of which sees the annotation alone: their order does not matter.
 
     Of a slot that one of them fills, that is taken.  Of one that several fill: of ``weights`` the
-    smallest or the largest (``spared_by``), of ``counts`` the product, of ``positives``,
-    ``ambiguous`` and ``relevant`` what any of these has found, or what all have.  Losses and
+    smallest, the largest or the product (``spared_by``), of ``counts`` the product, of
+    ``positives``, ``ambiguous`` and ``relevant`` what any of these has found, or under ``'all'``
+    what all have.  Losses and
     figures are named after their part (``dvtr_loss_match``), and so is a matrix for evaluation
     that several give (``dvtr_eta``).
 
-    A weight of two that are independent could be the product as well; but a floor is meant to be
-    one, and that of ``min`` and ``max`` is.
+    A floor is meant to be one, and that of ``min`` and ``max`` is; the product is for weights that
+    may exceed 1, as those by hardness do.
 
     Args:
         parts: two or more supervisions by name; ARL, which fills one target a branch, is none.
-        spared_by: ``'any'`` or ``'all'``.
+        spared_by: ``'any'``, ``'all'`` or ``'product'``.
 
     Raises:
         ValueError: fewer than two parts, or ARL among them; a name with 'loss' in it, by which
@@ -148,7 +150,7 @@ class CombinedSupervision(nn.Module):
 
     def _together(self, target: Target, made: Mapping[str, Target]) -> Target:
         """One target of those that the parts have made of ``target``."""
-        joined = dict(any=torch.logical_or, all=torch.logical_and)[self.spared_by]
+        joined = torch.logical_and if self.spared_by == 'all' else torch.logical_or
         rules = dict(
             weights=RULES[self.spared_by],
             counts=torch.mul,

@@ -109,6 +109,11 @@ def simulate_model(model: ConfigDict, size: Size) -> Inputs:
 
 def _stored_vectors(supervision: ConfigDict) -> Optional[dict[str, list[str]]]:
     """By side, the names of the stored vectors that it reads; None: none."""
+    if supervision and bare_name(supervision) == 'GuideSupervision':
+        if supervision.get('guide', 'vectors') != 'vectors':
+            return None
+        sides = (side for side in ('text', 'video') if supervision.get('by') in (None, f'{side}s'))
+        return {side: [supervision.get('name', 'guide')] for side in sides}
     names = list(supervision.get('teachers', ()))
     if names:
         return dict(text=names, video=names)

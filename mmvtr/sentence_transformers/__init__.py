@@ -5,11 +5,11 @@ supervisions are those of :mod:`mmvtr.models`: here are the classes that sentenc
 for.
 """
 
+from mmvtr.models.supervisions.guide import GuideSupervision
 from mmvtr.sentence_transformers.bank import read_bank, write_bank
 from mmvtr.sentence_transformers.callback import LossCallback
 from mmvtr.sentence_transformers.contrastive import DebiasedContrastiveLoss
 from mmvtr.sentence_transformers.evaluator import DebiasedEvaluator
-from mmvtr.sentence_transformers.guide import GuideSupervision
 from mmvtr.sentence_transformers.labels import pairs_dataset, with_labels
 from mmvtr.sentence_transformers.normalized import NormalizedContrastiveLoss
 

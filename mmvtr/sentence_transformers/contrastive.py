@@ -11,13 +11,15 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from mmvtr.dist import gather_levels, gather_rows, sum_processes, world_size
+from mmvtr.functional.losses.negative_weights import RULES
 from mmvtr.models.blocks import losses_in_blocks, whole_needed
 from mmvtr.models.combined import CombinedSupervision
 from mmvtr.models.losses import ContrastiveLoss
 from mmvtr.models.retriever import build
 from mmvtr.models.similarities.cosine import CosineSimilarity
+from mmvtr.models.supervisions.guide import GuideSupervision
 from mmvtr.models.target import check_read
-from mmvtr.sentence_transformers.guide import LEVEL, GuideSupervision, Reader
+from mmvtr.sentence_transformers.guide import LEVEL, Reader
 from mmvtr.sentence_transformers.labels import NOBODY, Labels, checked_labels
 from mmvtr.structures import Embedding, Levels
 
@@ -54,8 +56,8 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
             None: plain InfoNCE.
         guide: a model with ``encode`` for texts, of any tokenizer.  What it finds about as near to
             a text as its own document is no negative; videos and images it judges by their texts
-            (:class:`~mmvtr.sentence_transformers.GuideSupervision`).
-        guide_margin, guide_strategy: of that.
+            (:class:`~mmvtr.models.supervisions.guide.GuideSupervision`).
+        guide_margin, guide_strategy: ``margin`` and ``rule`` of that.
         temperature: divides the cosines, 1 / ``scale`` of sentence-transformers.
         form, direction, weighted: see :class:`~mmvtr.models.losses.ContrastiveLoss`; the losses of
             sentence-transformers look from texts to documents alone, ``direction='t2v'``.
@@ -95,6 +97,8 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
         super().__init__()
         if not temperature > 0:
             raise ValueError(f'temperature must be positive, not {temperature}')
+        if guide_strategy not in RULES:
+            raise ValueError(f'guide_strategy must be one of {[*RULES]}, not {guide_strategy!r}')
         if mini_batch_size is not None and mini_batch_size < 1:
             raise ValueError(f'mini_batch_size must be at least 1, not {mini_batch_size}')
         if mini_batch_size is not None and has_static_embedding_input(model):
@@ -110,7 +114,7 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
         self.loss = self._loss(form=form, direction=direction, weighted=weighted)
         self.guide = None if guide is None else Reader(guide, model.tokenizer)
         own = None if supervision is None else _supervision(supervision)
-        rule = GuideSupervision(margin=guide_margin, strategy=guide_strategy)
+        rule = GuideSupervision(margin=guide_margin, rule=guide_strategy)
         self.supervision = own if guide is None else rule if own is None else _both(own, rule)
         check_read(self.supervision, dict(contrastive=self.loss))
         self.heads = nn.ModuleDict()
@@ -284,7 +288,7 @@ def _supervision(given: nn.Module | dict | str) -> nn.Module:
 
 
 def _both(own: nn.Module, rule: GuideSupervision) -> nn.Module:
-    return CombinedSupervision(parts=dict(own=own, guide=rule))
+    return CombinedSupervision(parts=dict(own=own, guide=rule), spared_by='product')
 
 
 def _cat(parts: list[Levels]) -> Levels:

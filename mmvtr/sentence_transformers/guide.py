@@ -1,4 +1,4 @@
-"""A guide says which unannotated documents are no negatives (GISTEmbed; Solatorio, 2024).
+"""What a guide (GISTEmbed; Solatorio, 2024) reads of the columns of sentence-transformers.
 
 The guide reads what it can: documents that are texts, and in place of a video or an image the text
 that it is annotated with.
@@ -9,72 +9,12 @@ from __future__ import annotations
 from typing import Any, Optional, Sequence
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from mmvtr.models.blocks import BlockSupervision
-from mmvtr.models.pairs import Pairs
-from mmvtr.models.target import Target
-from mmvtr.structures import Levels
+from mmvtr.models.supervisions.teachers.stored_vectors import PREFIX
 
-#: The level of the guide's vectors.
-LEVEL = 'guide'
-
-
-class GuideSupervision(BlockSupervision):
-    """Weight 0 for what a guide finds about as near to a text as its own document.
-
-        w_tv = 0 where g_tv > g_t - margin   (absolute; relative: g_t - margin |g_t|), else 1
-
-    g is the cosine of the guide's vectors (level ``'guide'``), g_t the best one of an own document.
-    Where videos are judged by their texts g_t is 1, and the margin says how unlike two texts may
-    be: .3 takes texts of cosine above .7 for such of one video.
-
-    Logs ``guided_per_text``, how many documents a text loses as negatives.
-
-    Args:
-        margin: 0 or more, in cosines or as a share.
-        strategy: ``'absolute'`` or ``'relative'``.
-
-    Raises:
-        ValueError: an unknown strategy, a negative margin.
-    """
-
-    fills = 'weights'  # models/target.py: check_read
-
-    def __init__(self, *, margin: float = 0.0, strategy: str = 'absolute') -> None:
-        super().__init__()
-        if strategy not in ('absolute', 'relative'):
-            raise ValueError(f"strategy must be 'absolute' or 'relative', not {strategy!r}")
-        if not margin >= 0:
-            raise ValueError(f'margin must be at least 0, not {margin}')
-        self.margin = margin
-        self.strategy = strategy
-
-    @torch.no_grad()
-    def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> dict[str, Tensor]:
-        """Unit vectors or zeros, and ``own`` [T], the best score with an own document, or inf."""
-        t, v = (F.normalize(side[LEVEL].mean.float(), dim=1) for side in (texts, videos))
-        own, _ = pairs.best((t[pairs.rows] * v[pairs.columns]).sum(1))
-        return dict(texts=t, documents=v, own=own.masked_fill(own.isinf(), torch.inf))
-
-    @torch.no_grad()
-    def block(
-        self, begun: dict[str, Tensor], rows: slice, target: Target
-    ) -> tuple[Target, dict[str, Tensor]]:
-        """The target of the texts ``rows`` -> the same with weights, and sums."""
-        scores, own = begun['texts'][rows] @ begun['documents'].T, begun['own'][rows, None]
-        slack = self.margin if self.strategy == 'absolute' else self.margin * own.abs()
-        spared = (scores > own - slack) & ~target.positives & own.isfinite()
-        weights = (~spared).to(scores.dtype)
-        if target.weights is not None:
-            weights = weights * target.weights
-        sums = dict(spared=spared.sum().to(scores.dtype), texts=scores.new_tensor(len(scores)))
-        return target._replace(weights=weights), sums
-
-    def finish(self, begun: dict[str, Tensor], sums: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Sums over all blocks -> the figure for the log."""
-        return {'guided_per_text': sums['spared'] / sums['texts'].clamp_min(1)}
+#: The level of the guide's vectors, as a GuideSupervision of its default name reads it.
+LEVEL = f'{PREFIX}guide'
 
 
 class Reader:

@@ -19,6 +19,8 @@ from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.supervisions.dvtr import DVTRSupervision
 from mmvtr.models.supervisions.dvtr_steps import DVTRStepsSupervision
+from mmvtr.models.supervisions.guide import GuideSupervision
+from mmvtr.models.supervisions.hardness import HardnessSupervision
 from mmvtr.models.supervisions.implication import ImplicationSupervision
 from mmvtr.models.supervisions.pcme import PCMESupervision
 from mmvtr.models.supervisions.ran import RelevanceSupervision
@@ -62,6 +64,11 @@ SUPERVISIONS = dict(
         levels=('global', 'aligned'), slack=0.1, agreement=0.2, softness=0.3, ramp=(0, 0)
     ),
     relevance=lambda: RelevanceSupervision(negatives_below=0.5),
+    self_mask=lambda: GuideSupervision(
+        guide='scores', rule='self', margin=0.05, levels=('global', 'aligned')
+    ),
+    guide=lambda: GuideSupervision(guide='agreement', margin=0.5, softness=0.2),
+    hardness=lambda: HardnessSupervision(alpha=4.0, over='t2v'),
 )
 
 LOSSES = dict(
@@ -250,6 +257,10 @@ class Doubled(DVTRSupervision):
                 RelevanceSupervision(negatives_below=None, quantile=0.9), ('own',), s
             ),
             'RelevanceSupervision: a quantile',
+        ),
+        (
+            lambda s: make_model(HardnessSupervision(over='v2t'), ('own',), s),
+            "HardnessSupervision: over='v2t'",
         ),
         (
             lambda s: make_model('none', (NormalizedContrastiveLoss(differentiable=True),), s),

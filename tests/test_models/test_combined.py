@@ -44,9 +44,13 @@ def target():
 
 @pytest.mark.parametrize(
     ('rule', 'expected'),
-    [('any', [[0.2, 0.3], [0.5, 0.1]]), ('all', [[0.6, 0.9], [0.5, 0.4]])],
+    [
+        ('any', [[0.2, 0.3], [0.5, 0.1]]),
+        ('all', [[0.6, 0.9], [0.5, 0.4]]),
+        ('product', [[0.12, 0.27], [0.25, 0.04]]),
+    ],
 )
-def test_weights_are_the_smallest_or_the_largest_in_any_order(target, rule, expected):
+def test_weights_are_the_smallest_the_largest_or_the_product_in_any_order(target, rule, expected):
     for parts in (
         dict(a=Fills(weights=A), b=Fills(weights=B)),
         dict(b=Fills(weights=B), a=Fills(weights=A)),
@@ -163,7 +167,12 @@ def test_the_largest_weight_goes_with_no_relevant_entries(target):
 
 
 @pytest.mark.parametrize(
-    ('rule', 'expected'), [('any', [[1, 1], [1, 1]]), ('all', [[1, 0], [0, 1]])]
+    ('rule', 'expected'),
+    [
+        ('any', [[1, 1], [1, 1]]),
+        ('all', [[1, 0], [0, 1]]),
+        ('product', [[1, 1], [1, 1]]),
+    ],
 )
 def test_sets_follow_the_rule(target, rule, expected):
     one, other = torch.tensor([[1, 1], [0, 1]]).bool(), torch.tensor([[1, 0], [1, 1]]).bool()
@@ -176,7 +185,7 @@ def test_sets_follow_the_rule(target, rule, expected):
 def test_bad_parts():
     with pytest.raises(ValueError, match=r"two supervisions or more, not \['a'\]"):
         CombinedSupervision(parts=dict(a=Fills()))
-    with pytest.raises(ValueError, match="must be one of .'any', 'all'., not 'most'"):
+    with pytest.raises(ValueError, match="must be one of .'any', 'all', 'product'., not 'most'"):
         CombinedSupervision(parts=dict(a=Fills(), b=Fills()), spared_by='most')
     with pytest.raises(ValueError, match=r"parts\['b'\] is an ARLSupervision"):
         CombinedSupervision(parts=dict(a=Fills(), b=ARLSupervision(dim=4)))

@@ -122,6 +122,37 @@ def test_a_guide_of_texts_is_that_of_gistembed(tmp_path, strategy, margin):
     assert value_and_gradients(plain, columns)[0] > found[0]
 
 
+def test_hardness_is_that_of_sentence_transformers():
+    model = Vectors()
+    theirs = MultipleNegativesRankingLoss(
+        model, scale=1 / 0.07, hardness_mode='in_batch_negatives', hardness_strength=9.0
+    )
+    hardness = dict(type='HardnessSupervision', alpha=9.0)
+    ours = DebiasedContrastiveLoss(model, supervision=hardness, direction='t2v', temperature=0.07)
+    found = value_and_gradients(ours, PAIRS)
+    assert_same(found, value_and_gradients(theirs, PAIRS))
+    plain = DebiasedContrastiveLoss(model, direction='t2v', temperature=0.07)
+    assert not torch.isclose(found[0], value_and_gradients(plain, PAIRS)[0], rtol=1e-2)
+
+
+def test_a_self_mask_and_hardness_are_multiplied():
+    model = Vectors()
+    parts = dict(
+        mask=dict(type='GuideSupervision', guide='scores', rule='self', margin=0.02),
+        hardness=dict(type='HardnessSupervision', alpha=3.0),
+    )
+    both = dict(type='CombinedSupervision', parts=parts, spared_by='product')
+    loss = DebiasedContrastiveLoss(model, supervision=both, direction='t2v', temperature=0.1)
+    unit = nn.functional.normalize(model.table.weight.detach(), dim=1).double()
+    sims = unit[:8] @ unit[8:16].T
+    own = sims.diagonal()[:, None]
+    kept = ~(sims > own + 0.02)
+    exp = (sims / 0.1 + 3 * sims * ~torch.eye(8).bool()).exp() * kept
+    expected = -(exp.diagonal() / exp.sum(1)).log().mean()
+    assert loss(PAIRS, None).item() == pytest.approx(expected.item(), rel=1e-5)
+    assert loss.figures['mask_guided_per_text'].item() == (~kept).sum().item() / 8 > 0
+
+
 def test_a_guide_of_other_words_judges_videos_by_their_texts(tmp_path):
     """Where GISTEmbed ends with a KeyError: it looks for the words of a video."""
     model = tiny_embedders.video_model(tmp_path / 'student')

@@ -5,6 +5,8 @@ from mmvtr.models.supervisions.arl import ARLSupervision
 from mmvtr.models.supervisions.cmgsd import CMGSDSupervision
 from mmvtr.models.supervisions.dvtr import DVTRSupervision, LiteralDVTRSupervision
 from mmvtr.models.supervisions.dvtr_steps import DVTRStepsSupervision
+from mmvtr.models.supervisions.guide import GuideSupervision
+from mmvtr.models.supervisions.hardness import HardnessSupervision
 from mmvtr.models.supervisions.implication import ImplicationSupervision
 from mmvtr.models.supervisions.oracle import OracleSupervision
 from mmvtr.models.supervisions.pcme import PCMESupervision
@@ -25,6 +27,8 @@ __all__ = [
     'DVTRStepsSupervision',
     'DVTRSupervision',
     'FrozenTeachers',
+    'GuideSupervision',
+    'HardnessSupervision',
     'ImplicationSupervision',
     'LiteralDVTRSupervision',
     'OracleSupervision',

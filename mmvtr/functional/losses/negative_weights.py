@@ -1,0 +1,247 @@
+"""Weights of negatives from scores: a guide's mask, hardness, and the prior of Chuang et al."""
+
+from __future__ import annotations
+
+import math
+from typing import Optional
+
+import torch
+from torch import Tensor
+
+from mmvtr.functional.precision import at_least_float32
+
+__all__ = [
+    'debiased_weights',
+    'guide_mask',
+    'guide_weights',
+    'hardness_weights',
+]
+
+#: By what a guide judges; see :func:`guide_mask`.
+RULES = ('threshold', 'absolute', 'relative', 'share', 'self')
+
+
+def guide_mask(
+    scores: Tensor, own: Tensor, *, rule: str = 'absolute', margin: float = 0.0
+) -> Tensor:
+    """Which documents a guide calls no negatives: those strictly above the bar b_t of the text.
+
+    ==========  =================  ================================================================
+    rule        b_t                whose
+    ==========  =================  ================================================================
+    threshold   m                  one bar for all texts, such as a calibrated one
+    absolute    g_t - m            m = 0: GISTEmbed (Solatorio, 2024); m > 0: NV-Retriever (2024)
+    relative    g_t - m abs(g_t)   as sentence-transformers reads NV-Retriever's share
+    share       (1 - m) g_t        NV-Retriever's share of the own score: m = .05 is its 95 %
+    self        g_t + m            of the model's own scores (Qwen3-Embedding, 2025: m = .1)
+    ==========  =================  ================================================================
+
+    ``relative`` and ``share`` differ where an own score is negative: below it, and above it.
+
+    Args:
+        scores: float [T, V], the guide's.
+        own: float [T], g_t, its score of a text with its own document; not finite where there is
+            none: then nothing is above, but for a threshold, which needs none.
+        rule: see above.
+        margin: m; a score of any sign for a threshold, else 0 or more.
+
+    Returns:
+        bool [T, V].  A positive may be among them: the losses weigh negatives only.
+
+    Raises:
+        ValueError: another rule; a negative margin: ``'self'`` would take the positives themselves.
+
+    Example:
+        GISTEmbed: the guide finds document 1 nearer to text 0 than its own one. ::
+
+            >>> guide = torch.tensor([[0.5, 0.6], [0.1, 0.9]])
+            >>> guide_mask(guide, guide.diagonal())
+            tensor([[False,  True],
+                    [False, False]])
+    """
+    check_rule(rule, margin)
+    return at_least_float32(scores) > _bars(own, rule, margin)
+
+
+def guide_weights(
+    scores: Tensor,
+    own: Tensor,
+    *,
+    rule: str = 'absolute',
+    margin: float = 0.0,
+    softness: float = 0.0,
+) -> Tensor:
+    """Weight of each negative: 0 above the bar and 1 up to it, or a sigmoid about it (ours).
+
+        w_tv = 1 - sigmoid((g_tv - b_t) / softness)
+
+    With ``rule='threshold'`` that is a calibrated weight: where P(match) = sigmoid(a g + b), of
+    Platt's scaling, it is 1 - P(match) at margin -b / a and softness 1 / a.
+
+    Args:
+        scores, own, rule, margin: see :func:`guide_mask`.
+        softness: in the unit of the scores; 0: the mask.
+
+    Returns:
+        float [T, V] in [0, 1], without a gradient.
+
+    Raises:
+        ValueError: see :func:`guide_mask`; a negative softness.
+
+    Example:
+        ::
+
+            >>> guide = torch.tensor([[0.5, 0.6], [0.1, 0.9]])
+            >>> guide_weights(guide, guide.diagonal(), softness=0.1)
+            tensor([[0.5000, 0.2689],
+                    [0.9997, 0.5000]])
+    """
+    check_rule(rule, margin, softness)
+    scores, bars = at_least_float32(scores.detach()), _bars(own.detach(), rule, margin)
+    if not softness:
+        return (scores <= bars).to(scores.dtype)
+    return torch.sigmoid((bars - scores) / softness)
+
+
+def hardness_weights(
+    scores: Tensor, positives: Tensor, *, alpha: float, over: Optional[str] = None
+) -> Tensor:
+    """Weight e^(alpha s) of each negative: the nearer, the harder it is pushed.
+
+    Without normalisation as LLaVE (Lan et al., 2025) and EmbeddingGemma have it: in a loss at
+    temperature T its logit is s / T + alpha s, whose second part has no gradient.  With ``over``
+    the mean weight of an anchor's negatives is 1, as in HN-NCE (Radenovic et al., 2023; there
+    alpha is beta / T)::
+
+        w_tv = N_t e^(alpha s_tv) / sum over the N_t negatives of t of e^(alpha s)
+
+    Args:
+        scores: float [T, V].
+        positives: bool [T, V], which weigh 1.
+        alpha: per unit of the scores; below 0 near negatives are pushed less.
+        over: None, ``'t2v'`` (anchors are texts) or ``'v2t'`` (videos).
+
+    Returns:
+        float [T, V] > 0, without a gradient.
+
+    Raises:
+        ValueError: another ``over``.
+
+    Example:
+        ::
+
+            >>> scores = torch.tensor([[0.9, 0.5, 0.1]])
+            >>> own = torch.tensor([[True, False, False]])
+            >>> hardness_weights(scores, own, alpha=2.0)
+            tensor([[1.0000, 2.7183, 1.2214]])
+            >>> hardness_weights(scores, own, alpha=2.0, over='t2v')
+            tensor([[1.0000, 1.3799, 0.6201]])
+    """
+    if over not in (None, 't2v', 'v2t'):
+        raise ValueError(f"over must be None, 't2v' or 'v2t', not {over!r}")
+    logs = alpha * at_least_float32(scores.detach())
+    if over is not None:
+        mean, _ = _log_mean(logs, ~positives, dim=1 if over == 't2v' else 0)
+        logs = logs - mean
+    return logs.masked_fill(positives, 0.0).exp()
+
+
+def debiased_weights(
+    scores: Tensor, positives: Tensor, *, prior: float, temperature: float | Tensor
+) -> Tensor:
+    """Weight of the negatives of a text where a share of all videos are right answers to it.
+
+    Debiased contrastive learning (Chuang et al., NeurIPS 2020): the sum over negatives is that of
+    true ones, without what right answers among them are expected to add::
+
+        N g = N max((mean of negatives e^(s/T) - prior mean of positives e^(s/T)) / (1 - prior),
+                    e^(-1/T))  =:  w sum of negatives e^(s/T)
+
+    So it is one weight a text, with a gradient, which the paper has: ``contrastive(scores,
+    positives, temperature=T, weights=debiased_weights(...), direction='t2v')`` is its loss.  Of
+    videos (v2t) they are the same of the transposed matrices, transposed.
+
+    Args:
+        scores: float [T, V], cosines: e^(-1/T) is the smallest term that one has.
+        positives: bool [T, V].
+        prior: in [0, 1), tau+ of the paper; 0: weights of 1.
+        temperature: T, that of the loss.
+
+    Returns:
+        float [T, V] >= 0; rows of one number, 1 where a text has no positive or no negative.
+
+    Raises:
+        ValueError: a prior outside [0, 1).
+
+    Example:
+        ::
+
+            >>> scores = torch.tensor([[0.5, 0.5, 0.5]])
+            >>> own = torch.tensor([[True, False, False]])
+            >>> debiased_weights(scores, own, prior=0.1, temperature=0.1)  # nothing to correct
+            tensor([[1., 1., 1.]])
+            >>> scores = torch.tensor([[0.6, 0.5, 0.5]])
+            >>> debiased_weights(scores, own, prior=0.1, temperature=0.1)  # (1 - .1 e) / .9
+            tensor([[0.8091, 0.8091, 0.8091]])
+    """
+    if not 0 <= prior < 1:
+        raise ValueError(f'prior must lie in [0, 1), not {prior}')
+    if not prior:
+        return torch.ones_like(at_least_float32(scores))
+    logits = at_least_float32(scores) / temperature
+    own, matched = _log_mean(logits, positives, dim=1)
+    mean, pushed = _log_mean(logits, ~positives, dim=1)
+    # Beyond 1 / prior the difference is negative and the floor holds: e^lead need not overflow.
+    lead = (own - mean).clamp(max=1 - math.log(prior))
+    floor = (-1 / torch.as_tensor(temperature) - mean).exp()
+    weights = torch.maximum((1 - prior * lead.exp()) / (1 - prior), floor)
+    return torch.where(matched & pushed, weights, 1.0).expand_as(logits)
+
+
+def check_rule(rule: str, margin: float, softness: float = 0.0) -> None:
+    """See that the arguments of :func:`guide_weights` are in range.
+
+    Raises:
+        ValueError: names the one that is not.
+
+    Example:
+        ::
+
+            >>> check_rule('self', margin=-0.1)
+            Traceback (most recent call last):
+            ValueError: margin must be at least 0, or a threshold, not -0.1
+    """
+    if rule not in RULES:
+        raise ValueError(f'rule must be one of {[*RULES]}, not {rule!r}')
+    if not math.isfinite(margin) or rule != 'threshold' and margin < 0:
+        raise ValueError(f'margin must be at least 0, or a threshold, not {margin}')
+    if not softness >= 0:
+        raise ValueError(f'softness must be at least 0, not {softness}')
+
+
+def _bars(own: Tensor, rule: str, margin: float) -> Tensor:
+    """Float [T] -> [T, 1], see :func:`guide_mask`; inf where nothing is above."""
+    own = at_least_float32(own)[:, None]
+    if rule == 'threshold':
+        return torch.full_like(own, margin)
+    bars = {
+        'absolute': own - margin,
+        'relative': own - margin * own.abs(),
+        'share': (1 - margin) * own,
+        'self': own + margin,
+    }
+    return bars[rule].masked_fill(~own.isfinite(), math.inf)
+
+
+def _log_mean(logs: Tensor, among: Tensor, *, dim: int) -> tuple[Tensor, Tensor]:
+    """Log of the mean of e^logs over the entries ``among``, 0 where there are none; whether any.
+
+    float, bool [T, V] -> float, bool [T, 1] or [1, V].
+    """
+    count = among.sum(dim, keepdim=True)
+    some = count > 0
+    if not logs.shape[dim]:
+        return logs.sum(dim, keepdim=True), some
+    logs = logs.masked_fill(~among & some, -math.inf)  # where there is none all, to be finite
+    found = logs.logsumexp(dim, keepdim=True) - count.clamp_min(1).to(logs.dtype).log()
+    return found.masked_fill(~some, 0.0), some

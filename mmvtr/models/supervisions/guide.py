@@ -1,0 +1,166 @@
+"""A guide says which unannotated videos are no negatives of a text (GISTEmbed; Solatorio, 2024)."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Optional, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from mmvtr.functional.losses.negative_weights import check_rule, guide_weights
+from mmvtr.models.blocks import BlockSupervision
+from mmvtr.models.pairs import Pairs
+from mmvtr.models.similarities.cosine import CosineSimilarity
+from mmvtr.models.supervisions.teachers.stored_vectors import PREFIX, stored_levels
+from mmvtr.models.target import Target
+from mmvtr.registry import MODELS
+from mmvtr.structures import Levels, take
+
+#: Where a guide's scores may come from.
+GUIDES = ('vectors', 'agreement', 'scores')
+
+
+@MODELS.register_module()
+class GuideSupervision(BlockSupervision):
+    """Weight 0 for what a guide finds about as near to a text as its own video, and nearer.
+
+        w_tv = 0 where g_tv > b_t, else 1       b_t by the rule: see :func:`.guide_weights`
+
+    g is of a guide that is not the model, or of the model itself:
+
+    - ``'vectors'``: cosines of stored vectors, such as a frozen sentence encoder's.  Where only
+      one side has such, ``by`` says which, and an item of the other side stands where its own
+      partners of the batch do: with ``by='texts'`` two texts are compared, with ``'videos'`` two
+      videos.  g_t is 1 then where a text has one partner, and the margin says how unlike two items
+      may be.
+    - ``'agreement'``: how well the text goes with the captions of the video (``Annotation``).
+    - ``'scores'``: the model's own cosines, which carry no gradient here; with ``rule='self'`` that
+      is the self-mask of Qwen3-Embedding.
+
+    g_t is the best score of the text with an own video.  Both directions have the same weights; the
+    bar is a text's.  Logs ``guided_per_text``, how many videos a text loses as negatives (weights
+    below 1/2).
+
+    Args:
+        guide: ``'vectors'``, ``'agreement'`` or ``'scores'``.
+        rule: ``'threshold'``, ``'absolute'``, ``'relative'``, ``'share'`` or ``'self'``.
+        margin: in the guide's unit, or a share of g_t.
+        softness: in the guide's unit; above 0 weights are a sigmoid about the bar (ours).
+        name: of the vectors that pipelines of the training set read
+            (``dict(type='LoadVectors', side=..., stores={name: path})``).
+        by: None, both sides have vectors; ``'texts'`` or ``'videos'``, only these have.
+        levels: of the model's own scores.
+
+    Raises:
+        ValueError: an argument outside of its range, ``'self'`` of a guide that is not the model;
+            in training: the batch lacks the vectors or the agreement, or vectors of texts and of
+            videos are not equally long.
+
+    Example:
+        A sentence encoder's vectors of the captions judge them. ::
+
+            supervision=dict(type='GuideSupervision', name='minilm', by='texts', margin=0.3)
+    """
+
+    fills = 'weights'  # models/target.py: check_read
+
+    def __init__(
+        self,
+        *,
+        guide: str = 'vectors',
+        rule: str = 'absolute',
+        margin: float = 0.0,
+        softness: float = 0.0,
+        name: str = 'guide',
+        by: Optional[str] = None,
+        levels: Sequence[str] = ('global',),
+    ) -> None:
+        super().__init__()
+        if guide not in GUIDES:
+            raise ValueError(f'guide must be one of {[*GUIDES]}, not {guide!r}')
+        if by not in (None, 'texts', 'videos'):
+            raise ValueError(f"by must be None, 'texts' or 'videos', not {by!r}")
+        check_rule(rule, margin, softness)
+        if rule == 'self' and guide != 'scores':
+            raise ValueError(f"rule='self' is one of the model's own scores, not of {guide!r}")
+        self.guide = guide
+        self.rule = rule
+        self.margin = margin
+        self.softness = softness
+        self.name = name
+        self.by = by
+        self.similarity = CosineSimilarity(levels=levels)
+
+    @property
+    def own_levels(self) -> Callable[..., tuple[Levels, Levels]]:
+        """What is read of this process' items beside the encoder's levels; missing where nothing
+        is."""
+        if self.guide != 'vectors':
+            raise AttributeError(f'a guide by {self.guide} reads no vectors', name='own_levels')
+        return self._own_levels
+
+    def _own_levels(
+        self, inputs: dict[str, Tensor], data_samples: dict, device: torch.device
+    ) -> tuple[Levels, Levels]:
+        reader = type(self).__name__
+        return tuple(
+            stored_levels(data_samples, side, [self.name], device, reader)
+            if self.by in (None, f'{side}s')
+            else {}
+            for side in ('text', 'video')
+        )
+
+    @torch.no_grad()
+    def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> Any:
+        """Levels of unit vectors, of both sides; None where the agreement is read."""
+        if self.guide == 'agreement':
+            return None
+        if self.guide == 'scores':
+            return tuple(self.similarity.prepare(side) for side in (texts, videos))
+        level = f'{PREFIX}{self.name}'
+        t, v = (side[level].mean.float() if level in side else None for side in (texts, videos))
+        if self.by == 'texts':
+            v = pairs.means(t, of='texts').nan_to_num(0.0)
+        elif self.by == 'videos':
+            t = pairs.means(v, of='videos').nan_to_num(0.0)
+        if len(t) and len(v) and t.shape[1] != v.shape[1]:
+            raise ValueError(
+                f'vectors {self.name!r}: those of texts have {t.shape[1]} numbers, those of videos '
+                f'{v.shape[1]}: they are of different models'
+            )
+        return tuple(F.normalize(x, dim=1) for x in (t, v))
+
+    @torch.no_grad()
+    def block(self, begun: Any, rows: slice, target: Target) -> tuple[Target, dict[str, Tensor]]:
+        """The target of the texts ``rows`` -> the same with weights, and sums."""
+        scores = self._scores(begun, rows, target)
+        own = scores.new_full((len(scores),), -torch.inf)
+        if scores.numel():
+            own = scores.masked_fill(~target.positives, -torch.inf).amax(1)
+        how = dict(rule=self.rule, margin=self.margin, softness=self.softness)
+        weights = guide_weights(scores, own, **how)
+        spared = (weights < 0.5) & ~target.positives
+        if target.weights is not None:
+            weights = weights * target.weights
+        sums = dict(spared=spared.sum().to(scores.dtype), texts=scores.new_tensor(len(scores)))
+        return target._replace(weights=weights), sums
+
+    def finish(self, begun: Any, sums: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Sums over all blocks -> the figure for the log."""
+        return {'guided_per_text': sums['spared'] / sums['texts'].clamp_min(1)}
+
+    def _scores(self, begun: Any, rows: slice, target: Target) -> Tensor:
+        """The guide's, float [R, V]."""
+        if self.guide == 'agreement':
+            if target.known.agreement is None:
+                raise ValueError(
+                    f'{type(self).__name__} reads the agreement of texts and captions, which the '
+                    "training set has not: add agreement=dict(type='CaptionAgreement')"
+                )
+            return target.known.agreement
+        texts, videos = begun
+        if self.guide == 'scores':
+            return self.similarity.compare(take(texts, rows), videos)['scores']
+        with torch.autocast(texts.device.type, enabled=False):
+            return texts[rows] @ videos.T
