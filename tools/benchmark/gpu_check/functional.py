@@ -83,13 +83,13 @@ def compiled(setting: Setting) -> Part:
     """The two losses through torch.compile; where that fails the page says why."""
     losses: dict[str, Callable[[SimpleNamespace], torch.Tensor]] = {}
     whole = {x.name: x for x in cases()}
-    for name, loss in (('contrastive', contrastive), ('ranking/all', margin_ranking)):
+    for name, loss in (('contrastive', contrastive), ('margin_ranking/all', margin_ranking)):
         fast = torch.compile(loss, backend='aot_eager' if setting.smoke else 'inductor')
         losses[name] = lambda i, fast=fast: fast(i.scores, i.positives, weights=i.weights)
     rows, values, failed = [], {}, []
     for name, call in losses.items():
         torch._dynamo.reset()
-        plain = {'contrastive': contrastive, 'ranking/all': margin_ranking}[name]
+        plain = {'contrastive': contrastive, 'margin_ranking/all': margin_ranking}[name]
         case = whole[name]._replace(
             call=lambda i, plain=plain: plain(i.scores, i.positives, weights=i.weights)
         )

@@ -16,20 +16,28 @@ from gpu_check.cases.inputs import inputs
 WITHOUT_CASE = {
     'BestFrames',
     'Biases',
+    'Calibration',
     'ErrorRates',
     'Graded',
+    'ModalBiases',
     'ModalityGap',
     'Partners',
     'RankCounts',
+    'Reliability',
     'Side',
     'Standard',
     'TextFrame',
     'Tiles',
     'Uncertainty',
+    'between_knots',
     'epoch_at',
     'falling',
+    'fit_calibration',
+    'fit_to_pairs',
+    'isotonic',
     'proposal_pooling',
     'proposal_windows',
+    'reliability',
 }
 
 GROUPS = (

@@ -70,7 +70,7 @@ def of_pairs(x: SimpleNamespace) -> list[Case]:
             lambda i: f.debiased_weights(i.scores, i.positives, prior=0.05, temperature=TAU),
         ),
         make(
-            'ranking/ambiguous',
+            'margin_ranking/ambiguous',
             x,
             f'{scored} weights ambiguous',
             lambda i: f.margin_ranking(
@@ -82,7 +82,7 @@ def of_pairs(x: SimpleNamespace) -> list[Case]:
             ),
         ),
         make(
-            'ranking/random',
+            'margin_ranking/random',
             x,
             scored,
             lambda i: f.margin_ranking(
@@ -140,7 +140,7 @@ def of_pairs(x: SimpleNamespace) -> list[Case]:
     for negatives in ('all', 'hardest', 'semi_hard'):
         found.append(
             make(
-                f'ranking/{negatives}',
+                f'margin_ranking/{negatives}',
                 x,
                 f'{scored} weights',
                 lambda i, negatives=negatives: f.margin_ranking(
@@ -161,7 +161,12 @@ def of_matches(x: SimpleNamespace) -> list[Case]:
             'pair_scores pair_teacher pair_mask',
             lambda i: f.frame_divergence(i.pair_scores, i.pair_teacher, i.pair_mask),
         ),
-        make('binary_cross_entropy', x, scored, lambda i: f.bernoulli(i.scores, i.positives)),
+        make(
+            'binary_cross_entropy',
+            x,
+            scored,
+            lambda i: f.binary_cross_entropy(i.scores, i.positives),
+        ),
         make(
             'binary_cross_entropy_sum',
             x,
