@@ -108,12 +108,19 @@ class Calibration:
         x = scores.double()
         return tuple(between_knots(x, self.scores, y) for y in (self.lower, self.upper))
 
-    def threshold(self, precision: float, scores: Optional[Tensor] = None) -> float:
+    def threshold(
+        self,
+        precision: float,
+        scores: Optional[Tensor] = None,
+        *,
+        candidates: Optional[int] = None,
+    ) -> float:
         """The lowest score from which on a wanted share of the pairs matches, by their mean P.
 
         Args:
             precision: the wanted share, in (0, 1).
             scores: float [M], of the pairs that are met; default: those that it was fitted on.
+            candidates: size of the gallery, as of :meth:`probabilities`.
 
         Returns:
             A score; infinite where no threshold has that precision.
@@ -128,7 +135,8 @@ class Calibration:
             raise ValueError('a temperature has no threshold of scores: compare P(match) itself')
         x = (self.scores if scores is None else scores.double().flatten()).sort(descending=True)[0]
         p = self.probabilities(x)
-        reached = p.cumsum(0) / torch.arange(1, len(p) + 1, device=p.device)
+        pairs = p + (1 - p) * self._growth(candidates)  # of a larger gallery more do not match
+        reached = p.cumsum(0) / pairs.cumsum(0)
         last = torch.cat([x[1:] != x[:-1], x.new_ones(1, dtype=torch.bool)])  # of equal scores
         good = ((reached >= precision) & last).nonzero().flatten()
         return x[good[-1]].item() if len(good) else math.inf
@@ -169,18 +177,31 @@ class Calibration:
             for k, v in values.items()
         }
         dims, first = _SHAPES[read['method']]
-        if read['fitted'].dim() != dims or len(read['fitted']) != first:
-            raise ValueError(
-                f'fitted {list(read["fitted"].shape)} does not belong to {read["method"]}'
-            )
-        return cls(**read)
+        for name in ('fitted', 'scores', 'lower', 'upper'):
+            if not isinstance(read[name], Tensor) or not read[name].isfinite().all():
+                raise ValueError(f'{name} must be a list of finite numbers')
+        fit = cls(**read)
+        if fit.fitted.dim() != dims or len(fit.fitted) != first:
+            raise ValueError(f'fitted {list(fit.fitted.shape)} does not belong to {fit.method}')
+        bounds = (1,) if fit.method == 'temperature' else fit.scores.shape
+        if fit.scores.dim() != 1 or not fit.lower.shape == fit.upper.shape == bounds:
+            raise ValueError('scores, lower and upper must be lists of one length')
+        if type(fit.debiased) is not bool:
+            raise ValueError(f'debiased must be a bool, not {str(fit.debiased)[:80]!r}')
+        size = fit.candidates
+        if size is not None and (type(size) is not int or size < 1):
+            raise ValueError(f'candidates must be 1 or more, not {str(size)[:80]!r}')
+        return fit
 
     def _shifted(self, p: Tensor, candidates: Optional[int]) -> Tensor:
         """The odds in a gallery of another size."""
-        if candidates is None or self.candidates is None or candidates == self.candidates:
-            return p
-        factor = max(1, candidates - 1) / max(1, self.candidates - 1)
-        return p / (p + (1 - p) * factor)
+        return p / (p + (1 - p) * self._growth(candidates))
+
+    def _growth(self, candidates: Optional[int]) -> float:
+        """How many times as many items do not match in a gallery of another size."""
+        if candidates is None or self.candidates is None:
+            return 1.0
+        return max(1, candidates - 1) / max(1, self.candidates - 1)
 
 
 #: Dimensions of ``fitted``, and its length.
