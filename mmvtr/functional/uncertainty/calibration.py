@@ -31,10 +31,12 @@ class Calibration:
             that one item of it matches.
         fitted: float64: (slope, offset); knots, scores [K] and probabilities [K], as [2, K]; or
             (temperature,).
-        scores: float64 [G], quantiles of the scores it was fitted on, rising.
+        scores: float64 [G], of the scores it was fitted on, rising; closer at the upper end.
         lower, upper: float64 [G], bounds of P at these scores; of a temperature its own bounds [1].
         candidates: of a fit on all pairs of a bank: among how many items one matched, else None.
         debiased: fitted on scores with a transform, not on raw ones.
+        counts: float64 [G], for how many pairs each of ``scores`` stands, down to it from the next
+            above; None: one each.
 
     Example:
         ::
@@ -52,6 +54,7 @@ class Calibration:
     upper: Tensor
     candidates: Optional[int] = None
     debiased: bool = False
+    counts: Optional[Tensor] = None
 
     def probabilities(
         self, scores: Tensor, *, log_sums: Optional[Tensor] = None, candidates: Optional[int] = None
@@ -133,10 +136,15 @@ class Calibration:
             raise ValueError(f'precision must lie in (0, 1), not {precision}')
         if self.method == 'temperature':
             raise ValueError('a temperature has no threshold of scores: compare P(match) itself')
-        x = (self.scores if scores is None else scores.double().flatten()).sort(descending=True)[0]
-        p = self.probabilities(x)
-        pairs = p + (1 - p) * self._growth(candidates)  # of a larger gallery more do not match
-        reached = p.cumsum(0) / pairs.cumsum(0)
+        x, order = (self.scores if scores is None else scores.double().flatten()).sort(
+            descending=True, stable=True
+        )
+        counts = torch.ones_like(x)
+        if scores is None and self.counts is not None:
+            counts = self.counts[order]
+        pairs, matches = counts.cumsum(0), _sums(self.probabilities(x), counts).cumsum(0)
+        # Of a larger gallery more do not match.
+        reached = matches / (matches + (pairs - matches) * self._growth(candidates))
         last = torch.cat([x[1:] != x[:-1], x.new_ones(1, dtype=torch.bool)])  # of equal scores
         good = ((reached >= precision) & last).nonzero().flatten()
         return x[good[-1]].item() if len(good) else math.inf
@@ -186,6 +194,10 @@ class Calibration:
         bounds = (1,) if fit.method == 'temperature' else fit.scores.shape
         if fit.scores.dim() != 1 or not fit.lower.shape == fit.upper.shape == bounds:
             raise ValueError('scores, lower and upper must be lists of one length')
+        if fit.counts is not None:
+            given = isinstance(fit.counts, Tensor) and fit.counts.shape == fit.scores.shape
+            if not given or not (fit.counts.isfinite() & (fit.counts > 0)).all():
+                raise ValueError('counts must be positive numbers, one of each score')
         if type(fit.debiased) is not bool:
             raise ValueError(f'debiased must be a bool, not {str(fit.debiased)[:80]!r}')
         size = fit.candidates
@@ -202,6 +214,12 @@ class Calibration:
         if candidates is None or self.candidates is None:
             return 1.0
         return max(1, candidates - 1) / max(1, self.candidates - 1)
+
+
+def _sums(p: Tensor, counts: Tensor) -> Tensor:
+    """Sums of P over the pairs that falling scores stand for, [G], on lines between these."""
+    above = torch.cat([p[:1], p[:-1]])
+    return counts * (above + p) / 2 + (p - above) / 2
 
 
 #: Dimensions of ``fitted``, and its length.
