@@ -36,8 +36,8 @@ class GalleryStore(Refits, Calibrated, ABC):
     """Items with vectors and biases, found by inner product plus bias.
 
     An engine fills the methods that begin with an underscore; what is public is the same for all.
-    A change (:meth:`add`, :meth:`delete`, :meth:`refit`, :meth:`undo`) is there as a whole or not
-    at all.
+    A change (:meth:`add`, :meth:`delete`, :meth:`refit`, :meth:`undo`, :meth:`calibrate`) is there
+    as a whole or not at all.
 
     Attributes:
         engine: its name.
