@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import json
 import math
 from contextlib import contextmanager
 from itertools import chain
@@ -62,6 +63,13 @@ def parse_args() -> argparse.Namespace:
         default='test',
         help='whose videos (default: test)',
     )
+    add(
+        '--calibration',
+        metavar='FILE.json',
+        type=Path,
+        help='what gives hits their P(match): Calibration.to_dict(), fitted on raw scores of this '
+        'model, or on those with this transform',
+    )
     add('--rows', metavar='ROWS', type=Path, help='take vectors that were extracted, instead')
     add('--videos', metavar='CSV', type=Path, help='of --rows: id, path, start, end of its videos')
     add(
@@ -82,6 +90,8 @@ def check_options(args: argparse.Namespace) -> None:
         refuse_gallery(args)
     if (args.rows is None) != (args.videos is None):
         raise ValueError('--rows ROWS and --videos CSV belong together')
+    if args.calibration is not None:
+        args.calibration = read_calibration(args.calibration, biased=args.transform is not None)
     if args.transform is None:
         given = (args.queries, args.bank, args.temperature, args.iters, args.strictness)
         if any(x is not None for x in given):
@@ -108,6 +118,24 @@ def check_options(args: argparse.Namespace) -> None:
         raise ValueError(f'--iters must be 0 or more, not {args.iters}')
     if args.temperature is not None and not 0 < args.temperature < math.inf:
         raise ValueError(f'--temperature must be positive, not {args.temperature}')
+
+
+def read_calibration(path: Path, *, biased: bool) -> Any:
+    """The calibration in a file, which a gallery with biases or without them can keep.
+
+    Raises:
+        OSError: there is no such file.
+        ValueError: it holds none, or not one of such a gallery.
+    """
+    from mmvtr.functional.uncertainty.calibration import Calibration
+    from mmvtr.gallery.store.calibrated import check_calibration
+
+    try:
+        found = Calibration.from_dict(json.loads(path.read_bytes()))
+        check_calibration(found, biased=biased)
+    except (RecursionError, TypeError, ValueError) as error:
+        raise ValueError(f'--calibration {path}: {str(error)[:300]}') from error
+    return found
 
 
 def refuse_gallery(args: argparse.Namespace) -> None:
@@ -176,6 +204,8 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
                 device=model.data_preprocessor.device,
                 fewer=True,  # said at the end
             )
+        if args.calibration is not None:
+            store.calibrate(args.calibration)
         keep_config(args, cfg, store)
         store.persist()
     split = args.split if args.rows else origin['set']['split'] or args.split

@@ -4,7 +4,8 @@
     python tools/search.py DIR --refit TEXTS       # new biases, from a file of one text a line
     python tools/search.py DIR --undo              # those of before
 
-Prints rank, id, score and file of the best videos of each text. Added videos are named after their
+Prints rank, id, score and file of the best videos of each text; of a gallery with a calibration
+also P, the probability that a video matches. Added videos are named after their
 files; they get their bias, if the gallery has biases, and those of the others stay as they are.
 What is removed and what is added is one change: where it fails, nothing has changed. Of
 a Qdrant server, DIR is http://HOST:PORT/NAME, and --config the config.json of the export.
@@ -14,9 +15,12 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 from mmvtr.command_line import Parser, check_files, query, setting, tool
+
+#: What is printed between hits that are precise enough and the others.
+BELOW = '        below this, probably nothing here'
 
 
 def parse_args() -> argparse.Namespace:
@@ -31,6 +35,13 @@ def parse_args() -> argparse.Namespace:
     add('--fewer', action='store_true', help='refit although the texts are fewer than the videos')
     add(
         '--undo', action='store_true', help='take the last refit back; once more: it is there again'
+    )
+    add(
+        '--min-precision',
+        type=float,
+        metavar='P',
+        help='draw a line below the hits of which this share matches, such as 0.8 (of a gallery '
+        'with a calibration)',
     )
     add('--raw', action='store_true', help='rank by scores without their biases')
     add(
@@ -51,6 +62,8 @@ def parse_args() -> argparse.Namespace:
         parser.error('--refit and --undo are changes of their own: one command each')
     if args.fewer and not args.refit:
         parser.error('--fewer belongs to --refit TEXTS')
+    if args.min_precision is not None and not args.texts:
+        parser.error('--min-precision belongs to a TEXT to search for')
     if args.k < 1:
         raise ValueError(f'k must be 1 or more, not {args.k}')
     check_files(args.add)
@@ -71,6 +84,8 @@ def run(args: argparse.Namespace) -> None:
     bank = read_texts(args.refit) if args.refit else []
     with open_store(args.index, write=changes) as store:
         wanted = as_typed(args.filter, store.types)
+        if args.min_precision is not None:
+            store.threshold(args.min_precision)  # refuses, before a model is built in vain
         if args.add or args.texts or bank:
             from mmvtr import apis
 
@@ -94,9 +109,18 @@ def run(args: argparse.Namespace) -> None:
             found = store.search(encoded(args.texts), args.k, transform=not args.raw, filter=wanted)
             for text, hits in zip(args.texts, found):
                 print(text)
-                for rank, (score, _, item) in enumerate(hits, 1):
-                    row = f'{rank:6d}  {item.id}  {score:.4f}  {item.path or ""}{span(item)}'
-                    print(row.rstrip())
+                print_hits(store, hits, args.min_precision)
+
+
+def print_hits(store: Any, hits: list[Any], min_precision: Optional[float]) -> None:
+    """A row a hit, and a line behind the last one that has the wanted precision."""
+    likely = store.p_match(hits)
+    shown = -1 if min_precision is None else len(store.accepted(hits, min_precision))
+    for rank, (score, _, item) in enumerate(hits, 1):
+        if rank == shown + 1:
+            print(BELOW)
+        p = '' if likely is None else f'P={likely[rank - 1]:.3f}  '
+        print(f'{rank:6d}  {item.id}  {score:.4f}  {p}{item.path or ""}{span(item)}'.rstrip())
 
 
 def changed(store: Any, args: argparse.Namespace, change: dict[str, Any], queries: Any) -> str:

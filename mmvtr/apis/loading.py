@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Optional, Union
 
@@ -14,9 +15,10 @@ from mmengine.device import get_device
 from mmengine.registry import init_default_scope
 from torch import nn
 
+from mmvtr.apis.unfilled import Unfilled
 from mmvtr.engine.launch.zero_shot import admit_random, refuse_random
-from mmvtr.engine.loop.checkpoint import check_weights, read_checkpoint
 from mmvtr.registry import MODELS
+from mmvtr.storage.weights import check_weights, read_checkpoint
 from mmvtr.utils import forget_pretrained
 
 
@@ -58,7 +60,8 @@ def load_retriever(
     elif random_weights:
         admit_random(cfg.model)
     init_default_scope(cfg.get('default_scope', 'mmvtr'))
-    with torch.random.fork_rng(devices=[]):
+    drawn = nullcontext() if checkpoint is None else Unfilled()
+    with torch.random.fork_rng(devices=[]), drawn:
         torch.default_generator.manual_seed(cfg.get('randomness', {}).get('seed') or 0)
         model = MODELS.build(cfg.model)
     if checkpoint is not None:

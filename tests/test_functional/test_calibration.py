@@ -210,3 +210,39 @@ BAD = [
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def planted(texts, videos, seed):
+    """Scores [texts, videos] in which text i matches video i."""
+    random = torch.Generator().manual_seed(seed)
+    scores = 0.1 + 0.06 * torch.randn(texts, videos, generator=random)
+    own = range(texts)
+    scores[own, own] += 0.3 + 0.05 * torch.randn(texts, generator=random)
+    return scores, torch.eye(texts, videos, dtype=torch.bool)
+
+
+@pytest.mark.parametrize('method', ['platt', 'isotonic'])
+@pytest.mark.parametrize('precision', [0.5, 0.8, 0.95])
+@pytest.mark.parametrize('videos', [400, 4000])
+def test_threshold_of_a_bank_on_other_pairs(method, precision, videos):
+    """One of 400 pairs matches, so the threshold lies among the few highest scores."""
+    fit = fit_to_pairs(planted(400, 400, 0)[0], method=method, draws=2)
+    again = Calibration.from_dict(fit.to_dict())
+    scores, matches = planted(400, videos, 1)
+    shown = scores >= again.threshold(precision, candidates=videos)
+    found = matches[shown].double().mean()
+    assert abs(found - precision) < 0.12
+    assert matches[shown].sum() / 400 > 0.5
+
+
+def test_kept_scores_stand_for_all_pairs():
+    scores = torch.rand(90, 100, generator=torch.Generator().manual_seed(0))
+    fit = fit_to_pairs(scores, torch.rand_like(scores) < scores, draws=0)
+    ordered = scores.flatten().double().sort().values
+    assert fit.counts.sum() == 9000 and len(fit.scores) <= 256
+    assert fit.scores[0] == ordered[0] and fit.scores[-1] == ordered[-1]
+    for row in (3, 99, 200):  # as many lie from a score on as its counts say
+        assert (ordered >= fit.scores[row]).sum() == fit.counts[row:].sum()
+    for wrong in ([1.0], [0.0] * len(fit.scores), 3):
+        with pytest.raises(ValueError, match='counts'):
+            Calibration.from_dict({**fit.to_dict(), 'counts': wrong})

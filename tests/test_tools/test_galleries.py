@@ -136,6 +136,39 @@ def test_refit_and_undo(folder, gallery, tool, capsys):
             tool('search.py', gallery, *wrong)
 
 
+PLATT = dict(
+    method='platt', fitted=[9.0, -3.0], scores=[-2.0, 0.0, 2.0], lower=[0.0] * 3, upper=[1.0] * 3
+)
+
+
+def test_p_match_of_hits_and_a_line_below_those_that_are_precise(folder, gallery, tool, error):
+    import math
+
+    from mmvtr.functional.uncertainty.calibration import Calibration
+
+    assert 'has no calibration' in error('search.py', gallery, 'a', '--min-precision', '0.5')
+    plain = [row.split() for row in tool('search.py', gallery, 'a', '--raw').splitlines()[1:]]
+    assert len(plain) == 4 and all(len(row) == 3 for row in plain)
+    raw = [float(row[2]) for row in plain]
+    grid = sorted(raw)
+    with open_store(gallery, write=True) as store:
+        fitted = dict(PLATT, scores=grid, lower=[0.0] * 4, upper=[1.0] * 4)
+        # half of the pairs with the second score match, and nearly none with the third
+        slope = 40 / (raw[1] - raw[2])
+        fitted['fitted'] = [slope, -slope * raw[1]]
+        store.calibrate(Calibration.from_dict(fitted))
+        store.persist()
+    rows = tool('search.py', gallery, 'a').splitlines()[1:]
+    for row, score in zip(rows, raw):
+        p = 1 / (1 + math.exp(-slope * (score - raw[1])))
+        assert abs(float(row.split()[3].removeprefix('P=')) - p) < 0.1
+    rows = tool('search.py', gallery, 'a', '--min-precision', '0.99').splitlines()
+    assert [row.strip()[:5] for row in rows].index('below') == 2  # the text, and one hit
+    assert 'precision must lie in' in error('search.py', gallery, 'a', '--min-precision', '1')
+    with pytest.raises(SystemExit):
+        tool('search.py', gallery, '--delete', 'g', '--min-precision', '0.5')
+
+
 def test_what_a_gallery_encodes_is_decoded_here(gallery, monkeypatch):
     """LanceDB's threads are there, and a worker would be forked."""
     import torch
@@ -173,6 +206,23 @@ def test_an_export_asks_before_it_replaces(folder, tool, error, tmp_path, engine
     tool(*export, '--replace')
     assert open_store(tmp_path).count() == 4
     assert (tmp_path / 'config.json').read_text() == 'of somebody else'
+
+
+def test_an_export_keeps_a_calibration(folder, tool, error, tmp_path):
+    pytest.importorskip('faiss')
+    export = ('export_index.py', 'config.py', 'bare.pth', '--out', tmp_path, '--engine', 'faiss')
+    file = tmp_path / 'fit.json'
+    for value, words in (
+        (dict(PLATT, debiased=True), 'no biases'),
+        (dict(PLATT, fitted=[1]), 'does not belong to platt'),
+        ([], 'a calibration needs'),
+    ):
+        file.write_text(json.dumps(value))
+        assert words in error(*export, '--calibration', file)
+    assert 'gone.json' in error(*export, '--calibration', tmp_path / 'gone.json')
+    file.write_text(json.dumps(PLATT))
+    tool(*export, '--calibration', file)
+    assert open_store(tmp_path).calibration.fitted.tolist() == [9, -3]
 
 
 # -- what somebody else has written ------------------------------------------------------------

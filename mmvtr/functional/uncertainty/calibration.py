@@ -31,10 +31,12 @@ class Calibration:
             that one item of it matches.
         fitted: float64: (slope, offset); knots, scores [K] and probabilities [K], as [2, K]; or
             (temperature,).
-        scores: float64 [G], quantiles of the scores it was fitted on, rising.
+        scores: float64 [G], of the scores it was fitted on, rising; closer at the upper end.
         lower, upper: float64 [G], bounds of P at these scores; of a temperature its own bounds [1].
         candidates: of a fit on all pairs of a bank: among how many items one matched, else None.
         debiased: fitted on scores with a transform, not on raw ones.
+        counts: float64 [G], for how many pairs each of ``scores`` stands, down to it from the next
+            above; None: one each.
 
     Example:
         ::
@@ -52,6 +54,7 @@ class Calibration:
     upper: Tensor
     candidates: Optional[int] = None
     debiased: bool = False
+    counts: Optional[Tensor] = None
 
     def probabilities(
         self, scores: Tensor, *, log_sums: Optional[Tensor] = None, candidates: Optional[int] = None
@@ -108,12 +111,19 @@ class Calibration:
         x = scores.double()
         return tuple(between_knots(x, self.scores, y) for y in (self.lower, self.upper))
 
-    def threshold(self, precision: float, scores: Optional[Tensor] = None) -> float:
+    def threshold(
+        self,
+        precision: float,
+        scores: Optional[Tensor] = None,
+        *,
+        candidates: Optional[int] = None,
+    ) -> float:
         """The lowest score from which on a wanted share of the pairs matches, by their mean P.
 
         Args:
             precision: the wanted share, in (0, 1).
             scores: float [M], of the pairs that are met; default: those that it was fitted on.
+            candidates: size of the gallery, as of :meth:`probabilities`.
 
         Returns:
             A score; infinite where no threshold has that precision.
@@ -126,9 +136,15 @@ class Calibration:
             raise ValueError(f'precision must lie in (0, 1), not {precision}')
         if self.method == 'temperature':
             raise ValueError('a temperature has no threshold of scores: compare P(match) itself')
-        x = (self.scores if scores is None else scores.double().flatten()).sort(descending=True)[0]
-        p = self.probabilities(x)
-        reached = p.cumsum(0) / torch.arange(1, len(p) + 1, device=p.device)
+        x, order = (self.scores if scores is None else scores.double().flatten()).sort(
+            descending=True, stable=True
+        )
+        counts = torch.ones_like(x)
+        if scores is None and self.counts is not None:
+            counts = self.counts[order]
+        pairs, matches = counts.cumsum(0), _sums(self.probabilities(x), counts).cumsum(0)
+        # Of a larger gallery more do not match.
+        reached = matches / (matches + (pairs - matches) * self._growth(candidates))
         last = torch.cat([x[1:] != x[:-1], x.new_ones(1, dtype=torch.bool)])  # of equal scores
         good = ((reached >= precision) & last).nonzero().flatten()
         return x[good[-1]].item() if len(good) else math.inf
@@ -169,18 +185,41 @@ class Calibration:
             for k, v in values.items()
         }
         dims, first = _SHAPES[read['method']]
-        if read['fitted'].dim() != dims or len(read['fitted']) != first:
-            raise ValueError(
-                f'fitted {list(read["fitted"].shape)} does not belong to {read["method"]}'
-            )
-        return cls(**read)
+        for name in ('fitted', 'scores', 'lower', 'upper'):
+            if not isinstance(read[name], Tensor) or not read[name].isfinite().all():
+                raise ValueError(f'{name} must be a list of finite numbers')
+        fit = cls(**read)
+        if fit.fitted.dim() != dims or len(fit.fitted) != first:
+            raise ValueError(f'fitted {list(fit.fitted.shape)} does not belong to {fit.method}')
+        bounds = (1,) if fit.method == 'temperature' else fit.scores.shape
+        if fit.scores.dim() != 1 or not fit.lower.shape == fit.upper.shape == bounds:
+            raise ValueError('scores, lower and upper must be lists of one length')
+        if fit.counts is not None:
+            given = isinstance(fit.counts, Tensor) and fit.counts.shape == fit.scores.shape
+            if not given or not (fit.counts.isfinite() & (fit.counts > 0)).all():
+                raise ValueError('counts must be positive numbers, one of each score')
+        if type(fit.debiased) is not bool:
+            raise ValueError(f'debiased must be a bool, not {str(fit.debiased)[:80]!r}')
+        size = fit.candidates
+        if size is not None and (type(size) is not int or size < 1):
+            raise ValueError(f'candidates must be 1 or more, not {str(size)[:80]!r}')
+        return fit
 
     def _shifted(self, p: Tensor, candidates: Optional[int]) -> Tensor:
         """The odds in a gallery of another size."""
-        if candidates is None or self.candidates is None or candidates == self.candidates:
-            return p
-        factor = max(1, candidates - 1) / max(1, self.candidates - 1)
-        return p / (p + (1 - p) * factor)
+        return p / (p + (1 - p) * self._growth(candidates))
+
+    def _growth(self, candidates: Optional[int]) -> float:
+        """How many times as many items do not match in a gallery of another size."""
+        if candidates is None or self.candidates is None:
+            return 1.0
+        return max(1, candidates - 1) / max(1, self.candidates - 1)
+
+
+def _sums(p: Tensor, counts: Tensor) -> Tensor:
+    """Sums of P over the pairs that falling scores stand for, [G], on lines between these."""
+    above = torch.cat([p[:1], p[:-1]])
+    return counts * (above + p) / 2 + (p - above) / 2
 
 
 #: Dimensions of ``fitted``, and its length.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Literal, Optional
 
 import torch
@@ -63,7 +64,7 @@ def fit_calibration(
     _refuse_one_class(y)
     fit = _platt if method == 'platt' else _isotonic
     fitted = fit(x, y, torch.ones_like(x))
-    grid = _quantiles(x, GRID)
+    grid, counts = _kept(x, GRID)
     random = torch.Generator().manual_seed(seed)
     group = _groups(queries, x)
     curves = []
@@ -73,7 +74,7 @@ def fit_calibration(
             curves.append(_curve(method, fit(x, y, drawn), grid))
     every = torch.stack(curves or [_curve(method, fitted, grid)])
     lower, upper = every.quantile(0.025, dim=0), every.quantile(0.975, dim=0)
-    return Calibration(method, fitted, grid, lower, upper, debiased=debiased)
+    return Calibration(method, fitted, grid, lower, upper, debiased=debiased, counts=counts)
 
 
 def fit_to_pairs(
@@ -188,9 +189,10 @@ def _fit_temperature(
     found = _lowest(tried, weights.to(losses) @ losses / len(losses))
     fitted = _lowest(tried, losses.mean(0, keepdim=True))
     lower, upper = (found.quantile(q, dim=0, keepdim=True).reshape(1) for q in (0.025, 0.975))
-    grid = _quantiles(x[own].double(), GRID)
-    parts = (one.cpu() for one in (fitted, grid, lower, upper))
-    return Calibration('temperature', *parts, candidates=x.shape[1], debiased=debiased)
+    grid, counts = _kept(x[own].double(), GRID)
+    *parts, counts = (one.cpu() for one in (fitted, grid, lower, upper, counts))
+    size = dict(candidates=x.shape[1], counts=counts)
+    return Calibration('temperature', *parts, debiased=debiased, **size)
 
 
 def _own_loss(x: Tensor, own: Tensor) -> Tensor:
@@ -214,13 +216,21 @@ def _refuse_one_class(y: Tensor) -> None:
         raise ValueError(f'all {len(y)} pairs {what}: a calibration needs pairs of both classes')
 
 
-def _quantiles(x: Tensor, most: int) -> Tensor:
-    """At most so many of them, as they are, lowest to highest, a like share of x beside each."""
+def _kept(x: Tensor, most: int) -> tuple[Tensor, Tensor]:
+    """At most so many of M scores, rising, and for how many each stands; sums to M.
+
+    Half of them have as many scores beside each.  The others are closer the higher they are, as few
+    of all pairs of a bank match: the n-th, the n * 1.1-th ... from the top.
+    """
     ordered = x.sort().values
-    if len(x) <= most:
-        return ordered
-    places = torch.linspace(0, len(x) - 1, most, dtype=torch.float64).round().long()
-    return ordered[places.to(x.device)]
+    size = len(x)
+    if size <= most:
+        return ordered, torch.ones_like(ordered)
+    even = torch.linspace(0, size - 1, most // 2, dtype=torch.float64)
+    high = size - torch.logspace(0, math.log10(size), most - most // 2, dtype=torch.float64)
+    places = torch.cat([even, high]).round().long().clamp(0, size - 1).unique()
+    counts = places.diff(append=places.new_tensor([size]))
+    return ordered[places.to(x.device)], counts.to(ordered)
 
 
 def _groups(queries: Optional[Tensor], x: Tensor) -> Tensor:

@@ -146,6 +146,8 @@ def _add_searches(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
             filter=body.filter,
             transform=transform,
             compare=body.compare,
+            calibrated=body.like is None,
+            min_precision=body.min_precision,
             asker=asker,
         )
         return _told(gallery, found, query, began)
@@ -154,7 +156,7 @@ def _add_searches(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
     def health() -> dict[str, Any]:
         """What is served, and how it is."""
         store, thread = gallery.store, gallery.thread
-        about, refit = store.about, store.last_refit or {}
+        about, refit, fit = store.about, store.last_refit or {}, store.calibration
         return dict(
             status='ok',
             items=store.count(),
@@ -162,6 +164,7 @@ def _add_searches(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
             engine=store.engine,
             model=gallery.fingerprint,
             transform=None if store.normaliser is None else refit.get('transform'),
+            calibration=None if fit is None else dict(method=fit.method, debiased=fit.debiased),
             columns=store.types,
             writable=store.writable,
             texts=thread.texts,
@@ -228,6 +231,7 @@ def _told(gallery: Gallery, found: Answer, query: answering.Query, began: float)
             score=score,
             raw=raw,
             bias=item.bias,
+            p_match=None if found.p_match is None else found.p_match[rank - 1],
             sigma=item.sigma,
             start=item.start,
             end=item.end,
@@ -244,6 +248,7 @@ def _told(gallery: Gallery, found: Answer, query: answering.Query, began: float)
         scaled=query.scaled,
         sigma=sigma,
         wider_than=share,
+        threshold=found.threshold,
         count=found.count,
         ms=round(1000 * (time.perf_counter() - began), 2),
     )

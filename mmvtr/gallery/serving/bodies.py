@@ -55,6 +55,12 @@ class Search(Body):
         None, description='rank with biases; default: yes for texts and vectors, no for `like`'
     )
     compare: bool = Field(False, description='also tell the rank that a hit has in the other way')
+    min_precision: Optional[float] = Field(
+        None,
+        gt=0,
+        lt=1,
+        description='also tell from which score on this share matches, of texts and vectors',
+    )
 
     @model_validator(mode='after')
     def one_query(self) -> 'Search':
@@ -64,6 +70,8 @@ class Search(Body):
             raise ValueError(f'one of text, vector and like expected, got {given or "none"}')
         if self.text is not None and not self.text.strip():
             raise ValueError('the text is empty')
+        if self.like is not None and self.min_precision is not None:
+            raise ValueError('min_precision is of texts and vectors, not of like')
         return self
 
 
@@ -127,6 +135,9 @@ class Hit(BaseModel):
     score: float = Field(description='by which it was ranked')
     raw: float = Field(description='without its bias')
     bias: float
+    p_match: Optional[float] = Field(
+        None, description='probability that it matches a text or vector; null: not calibrated'
+    )
     sigma: Optional[float] = Field(description='of models with probabilistic heads')
     start: Optional[float]
     end: Optional[float]
@@ -158,6 +169,11 @@ class Found(BaseModel):
     sigma: Optional[float] = Field(description='of the query')
     wider_than: Optional[float] = Field(
         description='share of the texts known to the gallery whose sigma is smaller'
+    )
+    threshold: Optional[float] = Field(
+        None,
+        description='score (with the bias, if the calibration is of debiased scores) from which on '
+        'min_precision is reached; null: by none',
     )
     count: int = Field(description='items of the gallery')
     ms: float = Field(description='milliseconds that it took')

@@ -80,12 +80,16 @@ class Answer(NamedTuple):
         moved: of each its rank in the other ranking, with biases or without; None: it is not among
             the first :data:`DEPTH` there.
         count: items of the gallery.
+        p_match: of each the probability that it matches; None: nobody asked, or not calibrated.
+        threshold: score from which on the wanted share matches; None: none does, or nobody asked.
     """
 
     hits: list[Hit]
     transform: bool
     moved: Optional[list[Optional[int]]]
     count: int
+    p_match: Optional[list[float]] = None
+    threshold: Optional[float] = None
 
 
 class NewItem(NamedTuple):
@@ -262,6 +266,8 @@ class Gallery:
         filter: Optional[Mapping[str, Any]],
         transform: bool,
         compare: bool,
+        calibrated: bool = False,
+        min_precision: Optional[float] = None,
         asker: Optional[Client] = None,
     ) -> Answer:
         """The best items.
@@ -271,12 +277,15 @@ class Gallery:
             filter: as of :meth:`~mmvtr.gallery.store.protocol.GalleryStore.search`.
             transform: rank with biases, if the gallery has any.
             compare: also tell the ranks that they have in the other ranking.
+            calibrated: also tell P(match), which is that of texts.
+            min_precision: in (0, 1), also tell its threshold.
             asker: whose query may take part in the sample of served queries, as
                 :mod:`mmvtr.gallery.serving.sampling` says; None: it does not.
 
         Raises:
             Empty: there are no items.
-            ValueError: a k above their number, a filter or a vector that does not fit.
+            ValueError: a k above their number, a filter or a vector that does not fit; a
+                ``min_precision`` of a gallery without a calibration.
         """
         store, vector = self.store, np.asarray(query.vector, dtype=np.float32)[None]
         count = store.count()
@@ -289,12 +298,17 @@ class Gallery:
         hits = store.search(vector, k, transform=transform, **options)[0]
         if asker is not None:
             self._sampler.offer(store, query.vector, query.text, asker)
+        p_match = store.p_match(hits) if calibrated else None
+        least = None if min_precision is None else store.threshold(min_precision)
+        if least is not None and not np.isfinite(least):
+            least = None
+        found = Answer(hits, transform, None, count, p_match, least)
         if not compare:
-            return Answer(hits, transform, None, count)
+            return found
         deep = min(max(k, DEPTH), count)
         others = store.search(vector, deep, transform=not transform, **options)[0]
         ranks = {hit.item.id: rank for rank, hit in enumerate(others, 1)}
-        return Answer(hits, transform, [ranks.get(hit.item.id) for hit in hits], count)
+        return found._replace(moved=[ranks.get(hit.item.id) for hit in hits])
 
     def frames(self, item: Item) -> Frames:
         """The frames of an item, for :meth:`moment`; not in the model's thread.

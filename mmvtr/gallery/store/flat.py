@@ -205,6 +205,7 @@ class FlatStore(FolderStore):
         normaliser: Optional[Normaliser],
         biases: Iterable[tuple[np.ndarray, np.ndarray]],
         options: Optional[dict[str, Any]],
+        calibration: Optional[dict[str, Any]],
     ) -> None:
         new = np.zeros(self._manifest.count, np.float32)
         for keys, values in biases:
@@ -213,7 +214,8 @@ class FlatStore(FolderStore):
         kept = old.lifted if index is not None and index['form'] in WITHOUT_BIAS else None
         state = self._made(old.vectors, new, old.columns, index, kept)
         # Its file belongs to no state until this one is written.
-        self._take_state(state, **self._written_normaliser(normaliser, options))
+        written = self._written_normaliser(normaliser, options)
+        self._take_state(state, calibration=calibration, **written)
         self._normaliser = normaliser
 
     # -- answers -----------------------------------------------------------------------------

@@ -154,6 +154,13 @@ class FolderStore(GalleryStore):
         return self._current().refit
 
     @property
+    def _calibration(self) -> Optional[dict[str, Any]]:
+        return self._current().calibration
+
+    def _keep_calibration(self, calibration: Optional[dict[str, Any]]) -> None:
+        self._commit(calibration=calibration)
+
+    @property
     def config(self) -> Optional[Path]:
         """The file of the model's config, if :meth:`keep_config` has written one."""
         name = self._current().config
@@ -268,6 +275,7 @@ class FolderStore(GalleryStore):
         normaliser: Optional[Normaliser],
         biases: Iterable[tuple[np.ndarray, np.ndarray]],
         options: Optional[dict[str, Any]],
+        calibration: Optional[dict[str, Any]],
     ) -> None:
         old = self._manifest
         highest, written = -np.inf, np.zeros(old.next, np.float32)
@@ -280,6 +288,7 @@ class FolderStore(GalleryStore):
             biases=name,
             digests={**old.digests, name: digest},
             highest=highest if old.count else 0.0,
+            calibration=calibration,
             **self._written_normaliser(normaliser, options),
         )
 
@@ -291,7 +300,7 @@ class FolderStore(GalleryStore):
         if normaliser is not None:
             name = f'normaliser-{old.commit + 1}.safetensors'
             normaliser.write(self.folder / name)
-        before = dict(normaliser=old.normaliser, refit=old.refit)
+        before = dict(normaliser=old.normaliser, refit=old.refit, calibration=old.calibration)
         return dict(normaliser=name, refit=options, before=before)
 
     @property
@@ -300,7 +309,8 @@ class FolderStore(GalleryStore):
         if before is None:
             return None
         name = before['normaliser']
-        return Before(name and Normaliser.read(self.folder / name), before['refit'])
+        normaliser = name and Normaliser.read(self.folder / name)
+        return Before(normaliser, before['refit'], before.get('calibration'))
 
     def _sweep(self) -> None:
         """Remove files of states that are not valid any more."""

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Callable, Container, Optional, Union
 
 from mmvtr.functional.transforms.transform_table import STORED
+from mmvtr.gallery.store.calibrated import stored_calibration
 from mmvtr.gallery.store.items import TYPES, is_column
 from mmvtr.gallery.store.online import reservoir_of
 from mmvtr.storage import write_atomically
@@ -66,8 +67,10 @@ class Manifest:
         table: folder of LanceDB's files.
         queue: name of the file of served queries.
         config: name of the file of the model's config, None: nobody gave one.
-        before: ``normaliser`` and ``refit`` as they were before the last refit; None: there was
-            none.
+        before: ``normaliser``, ``refit`` and ``calibration`` as they were before the last refit;
+            None: there was none.
+        calibration: what makes P(match) of scores, as ``Calibration.to_dict`` gives it; None:
+            nobody has fitted any.
         digests: SHA-256 of files by name that carry none themselves.
     """
 
@@ -91,6 +94,7 @@ class Manifest:
     queue: str = 'queue.safetensors'
     config: Optional[str] = None
     before: Optional[dict[str, Any]] = None
+    calibration: Optional[dict[str, Any]] = None
     digests: dict[str, str] = field(default_factory=dict)
 
     def write(self, folder: Union[str, Path]) -> None:
@@ -143,7 +147,7 @@ def checked(said: dict[str, Any], path: Path) -> Manifest:
         RuntimeError: another key, or a value that is none of its key (names it); a file that is
             missing among the keys of the format, or that does not lie in the folder.
     """
-    missing = {one.name for one in fields(Manifest)} - said.keys() - _SINCE_2
+    missing = {one.name for one in fields(Manifest)} - said.keys() - _LATER
     strange = said.keys() - {one.name for one in fields(Manifest)}
     if missing or strange:
         raise RuntimeError(
@@ -241,7 +245,15 @@ def _refit(value: Any) -> bool:
 
 
 def _before(value: Any) -> bool:
-    return _maybe(_named('normaliser'))(value['normaliser']) and _maybe(_refit)(value['refit'])
+    return (
+        _maybe(_named('normaliser'))(value['normaliser'])
+        and _maybe(_refit)(value['refit'])
+        and _maybe(_calibration)(value.get('calibration'))
+    )
+
+
+def _calibration(value: Any) -> bool:
+    return stored_calibration(value) is not None
 
 
 def _online(value: Any) -> bool:
@@ -258,8 +270,8 @@ def _digests(value: Any) -> bool:
     return all(_place(name) and re.fullmatch('[0-9a-f]{64}', x) for name, x in value.items())
 
 
-#: Keys that format 1 did not have.
-_SINCE_2 = {'table', 'queue', 'config', 'before', 'digests'}
+#: Keys that older stores do not have.
+_LATER = {'table', 'queue', 'config', 'before', 'digests', 'calibration'}
 _RULES: dict[str, Callable[[Any], bool]] = dict(
     engine=lambda value: value in ('lance', 'faiss'),
     dim=lambda value: _whole(value, 1) and value < 2**20,
@@ -280,6 +292,7 @@ _RULES: dict[str, Callable[[Any], bool]] = dict(
     queue=_named('queue'),
     config=_maybe(_named('config')),
     before=_maybe(_before),
+    calibration=_maybe(_calibration),
     digests=_digests,
 )
 _OF_LANCE = dict(items=lambda value: _whole(value, 1))

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from mmengine.logging import print_log
 
+from mmvtr.gallery.store.calibrated import Calibrated
 from mmvtr.gallery.store.filters import Condition, parsed
 from mmvtr.gallery.store.items import (
     Hit,
@@ -31,12 +32,12 @@ from mmvtr.gallery.store.refits import Before, Refits, Vectors
 from mmvtr.normaliser import Normaliser
 
 
-class GalleryStore(Refits, ABC):
+class GalleryStore(Refits, Calibrated, ABC):
     """Items with vectors and biases, found by inner product plus bias.
 
     An engine fills the methods that begin with an underscore; what is public is the same for all.
-    A change (:meth:`add`, :meth:`delete`, :meth:`refit`, :meth:`undo`) is there as a whole or not
-    at all.
+    A change (:meth:`add`, :meth:`delete`, :meth:`refit`, :meth:`undo`, :meth:`calibrate`) is there
+    as a whole or not at all.
 
     Attributes:
         engine: its name.
@@ -308,8 +309,11 @@ class GalleryStore(Refits, ABC):
         normaliser: Optional[Normaliser],
         biases: Iterable[tuple[np.ndarray, np.ndarray]],
         options: Optional[dict[str, Any]],
+        calibration: Optional[dict[str, Any]],
     ) -> None:
-        """Take keys and biases of all items, some at a time, in place of the old ones."""
+        """Take keys and biases of all items, some at a time, in place of the old ones, and the
+        calibration that holds with them.
+        """
 
     @property
     @abstractmethod

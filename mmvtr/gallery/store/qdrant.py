@@ -143,7 +143,15 @@ class QdrantStore(GalleryStore):
         before = self._now().get('before')  # those of older versions have none
         if before is None:
             return None
-        return Before(self._fitted_by(before['bank'], before['refit']), before['refit'])
+        normaliser = self._fitted_by(before['bank'], before['refit'])
+        return Before(normaliser, before['refit'], before.get('calibration'))
+
+    @property
+    def _calibration(self) -> Optional[dict[str, Any]]:
+        return self._now().get('calibration')
+
+    def _keep_calibration(self, calibration: Optional[dict[str, Any]]) -> None:
+        self._commit(self._collected(), calibration=calibration)
 
     def _fitted_by(self, bank: Optional[str], refit: Any) -> Optional[Normaliser]:
         """The normaliser of that name; None of none."""
@@ -291,6 +299,7 @@ class QdrantStore(GalleryStore):
         normaliser: Optional[Normaliser],
         biases: Iterable[tuple[np.ndarray, np.ndarray]],
         options: Optional[dict[str, Any]],
+        calibration: Optional[dict[str, Any]],
     ) -> None:
         models, old = _models(), self._collected()
         tag = f'_b{old["commit"] + 1}'
@@ -318,7 +327,8 @@ class QdrantStore(GalleryStore):
             bank=None if normaliser is None else tag,
             highest=highest if old['count'] else 0.0,
             refit=options,
-            before=dict(bank=old['bank'], refit=old['refit']),
+            calibration=calibration,
+            before=dict(bank=old['bank'], refit=old['refit'], calibration=old.get('calibration')),
             rubbish=[old['bias'], *([] if earlier is None else [earlier])],
         )
 
@@ -506,6 +516,7 @@ def _empty(
         bank=None,
         refit=None,
         before=None,
+        calibration=None,
         index=None,
         rubbish=[],
         seen=0,

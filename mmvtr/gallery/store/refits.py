@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Callable, Iterator, NamedTuple, Optional, Union
 
 import numpy as np
 import torch
+from mmengine.logging import print_log
 from torch import Tensor
 
 from mmvtr.functional.transforms.transform_table import STORED, transform_named
@@ -25,10 +27,12 @@ class Before(NamedTuple):
     Attributes:
         normaliser: None: there were no biases.
         refit: its options; None: there had been no refit.
+        calibration: of the scores of then, as a dict; None: there was none.
     """
 
     normaliser: Optional[Normaliser]
     refit: Optional[dict[str, Any]]
+    calibration: Optional[dict[str, Any]] = None
 
 
 class Refits:
@@ -54,6 +58,9 @@ class Refits:
         queries cover the items. Texts are to be at least as many as the items, the sample of served
         queries is to be full or as many; fewer make the ranking of items that few queries speak of
         a matter of chance.
+
+        A calibration of raw scores stays; one of debiased scores is of the old biases, and goes,
+        with a warning.
 
         Args:
             queries: float [K, D], the bank; None: the sample of served queries.
@@ -111,9 +118,8 @@ class Refits:
             before = self._before
             if before is None:
                 raise ValueError(f'{self} has had no refit that could be taken back')
-            normaliser, told = before
-            new = _none if normaliser is None else self._anew(normaliser, 'cpu')
-            return self._switched(normaliser, told, new)
+            new = _none if before.normaliser is None else self._anew(before.normaliser, 'cpu')
+            return self._switched(before.normaliser, before.refit, new, before.calibration)
 
     def _options(
         self,
@@ -194,8 +200,12 @@ class Refits:
         normaliser: Optional[Normaliser],
         told: Optional[dict[str, Any]],
         anew: Callable[[np.ndarray], np.ndarray],
+        calibration: Optional[dict[str, Any]] = None,
     ) -> Moved:
-        """Give all items the biases of a normaliser; returns how far that moves the ranking."""
+        """Give all items the biases of a normaliser; returns how far that moves the ranking.
+
+        ``calibration``: of the scores with these biases, if there is one of them.
+        """
         asked = normaliser or self.normaliser
         moves = Moves(None if asked is None else asked.queries.numpy())
 
@@ -210,7 +220,16 @@ class Refits:
                 moves.see(vectors, old, new)
                 yield keys, new
 
-        self._switch(normaliser, biases(), told)
+        kept = self._calibration_after(calibration)
+        lost = kept is None and self._calibration is not None
+        self._switch(normaliser, biases(), told, kept)
+        if lost:
+            print_log(
+                f'{self}: the calibration was of scores with the biases of before, and is gone '
+                'with them: fit one to the new scores',
+                'current',
+                logging.WARNING,
+            )
         return moves.told()
 
 

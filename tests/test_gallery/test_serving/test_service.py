@@ -271,6 +271,44 @@ def test_another_process_writes(folder, place):
         assert client.change('/delete', ids=['a'])[2] == dict(items=5)
 
 
+def test_p_match_and_the_threshold_of_a_precision(folder, place):
+    import math
+
+    import torch
+
+    from mmvtr.functional.uncertainty.calibration import Calibration
+
+    gallery = Gallery.open(place, library=folder)
+    assert try_to_take(gallery) is None
+    with served(gallery) as client:
+        asked = dict(text='hello', k=5)
+        assert {hit['p_match'] for hit in client.search(**asked)['hits']} == {None}
+        status, said = client.error('POST', '/search', dict(asked, min_precision=0.5))
+        assert status == 422 and 'has no calibration' in said
+        assert client('GET', '/health')[2]['calibration'] is None
+        store = gallery.store
+        grid = torch.linspace(-1, 1, 21, dtype=torch.float64)
+        for debiased in (False, True):
+            fit = Calibration(
+                'platt', torch.tensor([5.0, -1.0]), grid, grid, grid, debiased=debiased
+            )
+            store.calibrate(fit)
+            assert client('GET', '/health')[2]['calibration'] == dict(
+                method='platt', debiased=debiased
+            )
+            for transform in (False, True):
+                said = client.search(**asked, transform=transform, min_precision=0.8)
+                for hit in said['hits']:
+                    x = hit['raw'] + debiased * hit['bias']
+                    assert abs(hit['p_match'] - 1 / (1 + math.exp(1 - 5 * x))) < 1e-6
+                assert said['threshold'] == fit.threshold(0.8)
+        assert client.search(**asked)['threshold'] is None
+        assert client.search(**asked, min_precision=0.999)['threshold'] is None
+        assert {hit['p_match'] for hit in client.search(like='c', k=3)['hits']} == {None}
+        for wrong in (dict(min_precision=1), dict(text=None, like='c', min_precision=0.5)):
+            assert client.error('POST', '/search', {**asked, **wrong})[0] == 422
+
+
 def test_an_empty_gallery_and_nobody_who_may_fill_it(folder, tmp_path):
     gallery = Gallery.open(kept(folder, tmp_path / 'empty', names=''))
     with served(gallery) as client:

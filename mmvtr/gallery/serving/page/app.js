@@ -141,9 +141,11 @@ function fill(li, hit, found) {
   part('name').title = hit.file || hit.id;
   part('score').textContent = hit.score.toFixed(3);
   const sign = hit.bias < 0 ? '−' : '+';
-  part('sum').textContent = found.transform
+  const sum = found.transform
     ? `raw ${hit.raw.toFixed(3)} ${sign} bias ${Math.abs(hit.bias).toFixed(3)}`
     : health.transform ? `bias ${sign}${Math.abs(hit.bias).toFixed(3)} left out` : '';
+  const p = hit.p_match === null ? '' : `P(match) ${hit.p_match.toFixed(2)}`;
+  part('sum').textContent = [sum, p].filter(Boolean).join(' · ');
   part('sigma').textContent = hit.sigma === null ? '' : `σ ${hit.sigma.toPrecision(2)}`;
   sayMoved(part('moved'), hit, found.transform);
   const strip = part('strip');
