@@ -89,8 +89,9 @@ def main() -> None:
     from mmengine.dist import is_main_process
     from mmengine.fileio import dump
 
-    from mmvtr.engine import ToolRunner, launch
+    from mmvtr.engine import ToolRunner
     from mmvtr.engine.checks.config_checks import check_config
+    from mmvtr.engine.launch import launching as launch
     from mmvtr.engine.launch.zero_shot import admit_random, state_zero_shot
 
     check_config(cfg, args.cfg_options)

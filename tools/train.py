@@ -151,12 +151,13 @@ def train(cfg: Config, args: argparse.Namespace, ending: Ending) -> None:
     # Only now what takes seconds to import.
     from mmengine.dist import is_main_process
 
-    from mmvtr.engine import ToolRunner, launch
+    from mmvtr.engine import ToolRunner
     from mmvtr.engine.checks.config_checks import check_config
     from mmvtr.engine.checks.metric_checks import check_metrics
     from mmvtr.engine.checks.schedule_checks import check_joint_batch, check_warmup, linear_rule
     from mmvtr.engine.checks.size_checks import check_sizes
     from mmvtr.engine.hooks.momentum import check_banks
+    from mmvtr.engine.launch import launching as launch
     from mmvtr.engine.launch.starting_weights import start_from
 
     check_config(cfg, args.cfg_options)

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from mmvtr.apis import as_tested
 from mmvtr.datasets import VideoTextDataset
-from mmvtr.engine import ToolRunner, launch
+from mmvtr.engine import ToolRunner
+from mmvtr.engine.launch import launching as launch
 from mmvtr.engine.launch.zero_shot import admit_random, state_zero_shot
 from mmvtr.engine.loop.evaluation import Evaluation
 from mmvtr.engine.transforms.score_transforms import TransformHook

@@ -86,9 +86,10 @@ def draw_scores(cfg: Config, args: argparse.Namespace) -> None:
     """
     import torch
 
-    from mmvtr.engine import Evaluation, launch
+    from mmvtr.engine import Evaluation
     from mmvtr.engine.hooks.pictures import lacking
     from mmvtr.engine.hooks.pictures_hook import figures, make_scene, refuse_unknown
+    from mmvtr.engine.launch import launching as launch
     from mmvtr.engine.loop.evaluation import Encoded
     from mmvtr.engine.loop.evaluation_loop import relation_of
     from mmvtr.visualization import save

@@ -36,6 +36,13 @@ def of_pairs(x: SimpleNamespace) -> list[Case]:
             ),
         ),
         make(
+            'bias_gradient',
+            x,
+            scored,
+            lambda i: f.bias_gradient(i.scores, i.positives, temperature=TAU),
+            low=False,
+        ),
+        make(
             'contrastive/outer_sum',
             x,
             scored,

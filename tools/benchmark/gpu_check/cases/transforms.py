@@ -53,13 +53,6 @@ def transforms(x: SimpleNamespace) -> list[Case]:
             lambda i: tuple(f.modal_biases(i.texts, i.videos)),
             low=False,
         ),
-        make(
-            'bias_gradient',
-            x,
-            'scores',
-            lambda i: f.bias_gradient(i.scores, i.positives, temperature=TAU),
-            low=False,
-        ),
         make('csls', x, 'scores bank', lambda i: f.csls(i.scores, i.bank, k=3), low=False),
         make(
             'local_scaling',
