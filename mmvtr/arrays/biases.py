@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Optional
+from types import MappingProxyType
+from typing import Any, Mapping, NamedTuple, Optional
 
 import torch
 from torch import Tensor
@@ -19,6 +20,9 @@ NAMES = (
     'qb_norm',
     'csls',
     'local_scaling',
+    'nnn',
+    'dbsn',
+    'db_norm',
 )
 #: Share of the reach that a temperature is, where none is given.
 SHARE = 0.2
@@ -60,23 +64,34 @@ def reach(scores: Tiles) -> float:
     return (best.double() - total / scores.shape[1]).mean().item()
 
 
-def biases_of(name: str, bank: Tiles, **options: Any) -> Biases:
+def biases_of(
+    name: str, bank: Tiles, *, beside: Mapping[str, Tiles] = MappingProxyType({}), **options: Any
+) -> Biases:
     """Biases of a gallery by a transform.
 
     Args:
         name: one of :data:`NAMES`.
         bank: tiles of float [B, N].
+        beside: what else the transform reads by name, of items seen before (its ``reads``).
         **options: of the function of that name in :mod:`mmvtr.functional`; of one that takes a
             ``temperature``, ``reach`` may stand in its place, a share of :func:`reach`.
 
     Raises:
-        ValueError: an unknown name or option, both of the two; as of the function.
+        ValueError: an unknown name or option, both of the two; no items seen before for one that
+            reads them; the dynamic form of ``db_norm``, which adds no bias; as of the function.
     """
     transform = transform_named(name, NAMES)
     known = {*transform.options, *({'reach'} if 'temperature' in transform.options else ())}
     unknown = sorted(set(options) - known)
     if unknown:
         raise ValueError(f'{name} takes {sorted(known)}, not {unknown[0]!r}')
+    if options.get('dynamic'):
+        raise ValueError(
+            f'the dynamic form of {name} adds no biases: mmvtr.functional.{name} has it'
+        )
+    read = {one for one in transform.reads if one in ('bank_gallery', 'item_bank')}
+    if read - {*beside}:
+        raise ValueError(f'{name} reads items seen before: bank=(texts, videos)')
     if bank.shape[1] == 1:  # nothing to rank
         return Biases(torch.zeros(1))
     if 'temperature' in known:
@@ -89,7 +104,7 @@ def biases_of(name: str, bank: Tiles, **options: Any) -> Biases:
         if not 1 <= k <= bank.shape[0]:
             raise ValueError(f'k must be 1 to {bank.shape[0]}, the bank, not {k}')
         return Biases(_added('local_scaling', bank, dict(strength=0.5, share=k / bank.shape[0])))
-    return Biases(_added(name, bank, options))
+    return Biases(_added(name, bank, {**options, **beside}))
 
 
 def _added(name: str, bank: Tiles, options: dict[str, Any]) -> Tensor:

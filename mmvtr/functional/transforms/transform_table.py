@@ -14,12 +14,14 @@ from torch import Tensor
 
 from mmvtr.functional.metrics.first_places import sure_first
 from mmvtr.functional.similarities.tiles import Tiles
+from mmvtr.functional.transforms.dual_banks import db_norm, dbsn
 from mmvtr.functional.transforms.score_transforms import (
     csls,
     dual_softmax,
     hedged_scaling,
     inverted_softmax,
     local_scaling,
+    nnn,
     qb_norm,
     sinkhorn_scores,
     unbalanced_sinkhorn,
@@ -34,7 +36,9 @@ class ScoreTransform(NamedTuple):
         function: scores [Q, N] of queries with a gallery, what it reads, and options -> [Q, N].
         reads: what else it reads: ``'bank'``, scores [K, N] of queries seen before; ``'row'``, the
             query's scores with the rest of the gallery; ``'truth'`` [Q, N], how surely items hold
-            (:func:`expected_truth`).
+            (:func:`expected_truth`);
+            ``'bank_gallery'``, scores [K, M] of the bank with items seen before, and
+            ``'item_bank'``, scores [M, N] of these with the gallery, each a keyword of its name.
         as_sinkhorn: of one that adds a number to each item, which can be stored with it: the
             options of :func:`sinkhorn` that it fixes.  None: it is no such number.
 
@@ -59,7 +63,8 @@ class ScoreTransform(NamedTuple):
     def options(self) -> dict[str, Any]:
         """Names and defaults of what the function takes; of :attr:`needs` Parameter.empty."""
         taken = signature(self.function).parameters.values()
-        return {x.name: x.default for x in taken if x.kind is Parameter.KEYWORD_ONLY}
+        named = {x.name: x.default for x in taken if x.kind is Parameter.KEYWORD_ONLY}
+        return {name: default for name, default in named.items() if name not in self.reads}
 
     @property
     def needs(self) -> set[str]:
@@ -72,7 +77,8 @@ class ScoreTransform(NamedTuple):
         Args:
             scores: float [Q, N].
             read: the bank, or the truth.
-            **options: those of the function; a ``temperature`` is dropped where it has none.
+            **options: those of the function, and what else it reads, by name; a ``temperature`` is
+                dropped where it has none.
 
         Raises:
             ValueError: as of the function.
@@ -123,6 +129,9 @@ TRANSFORMS: Mapping[str, ScoreTransform] = dict(
     qb_norm=_bank_and_row(qb_norm),
     csls=_bank_and_row(csls),
     local_scaling=_bank(local_scaling),
+    nnn=_bank(nnn),
+    dbsn=ScoreTransform(dbsn, reads=('bank', 'bank_gallery')),
+    db_norm=ScoreTransform(db_norm, reads=('bank', 'row', 'item_bank')),  # the row if dynamic
     hedged_scaling=_bank_and_row(hedged_scaling),
     sure_first=ScoreTransform(sure_first, reads=('row', 'truth')),
 )
