@@ -217,20 +217,24 @@ def test_local_scaling_takes_a_part_of_the_nearest_queries(strength, share, k):
         assert torch.equal(order(found), order(csls(scores, bank, k=k)))
 
 
-@pytest.mark.parametrize('first, strength', [(-0.3, 0.4), (0.4, -0.3), (-0.5, 0.0)])
-@pytest.mark.parametrize('places', [1, 2, 5])
-def test_nnn_takes_a_number_of_queries():
+@pytest.mark.parametrize('k', [1, 4, 9])
+def test_nnn_takes_a_number_of_queries(k):
     scores, bank = matrices()
-    for k in (1, 4, 9):
-        near = [sum(sorted(bank[:, j].tolist())[-k:]) / k for j in range(5)]
-        expected = loop(scores, lambda i, j: scores[i, j] - 0.6 * near[j])
-        torch.testing.assert_close(nnn(scores, bank, k=k, alpha=0.6), expected, check_dtype=False)
+    near = [sum(sorted(bank[:, j].tolist())[-k:]) / k for j in range(5)]
+    expected = loop(scores, lambda i, j: scores[i, j] - 0.6 * near[j])
+    torch.testing.assert_close(nnn(scores, bank, k=k, alpha=0.6), expected)
+
+
+def test_bad_nnn():
+    scores, bank = matrices()
     with pytest.raises(ValueError, match='k must be 1 to 9, the number of bank queries, not 10'):
         nnn(scores, bank, k=10)
     with pytest.raises(ValueError, match='alpha must be finite'):
         nnn(scores, bank, k=1, alpha=math.inf)
 
 
+@pytest.mark.parametrize('first, strength', [(-0.3, 0.4), (0.4, -0.3), (-0.5, 0.0)])
+@pytest.mark.parametrize('places', [1, 2, 5])
 def test_hedged_scaling_begins_with_one_order_and_goes_on_with_the_other(first, strength, places):
     scores, bank = matrices(queries=40, gallery=5)
     orders = [

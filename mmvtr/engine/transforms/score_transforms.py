@@ -33,8 +33,8 @@ class Bank(NamedTuple):
         scores: [K, N] in tiles.
         kind: of the queries, ``'text'`` or ``'video'``.
         video: int64 [K], the training video that each query belongs to; None: the test queries.
-        gallery: [K, M] in tiles, what they score with the M stored queries of the other kind; None: of
-            a transform that does not read it.
+        gallery: [K, M] in tiles, what they score with the M stored queries of the other kind; None:
+            the transform does not read it.
     """
 
     scores: Tiles
