@@ -47,7 +47,8 @@ from mmvtr.evaluation.score_files import (
     refuse_constant,
 )
 from mmvtr.evaluation.score_options import add_truth, check_folders, fail, told
-from mmvtr.functional import hubness, untied
+from mmvtr.functional import untied
+from mmvtr.functional.metrics import hubness
 from mmvtr.functional.similarities.tiles import inner_products
 from mmvtr.functional.transforms.transform_table import TRANSFORMS
 from mmvtr.storage import write_atomically
