@@ -98,20 +98,11 @@ def biases_of(
         options = dict(_with_temperature(bank, **options))
     if name == 'qb_norm':
         active = activation_set(bank, k=options.pop('k', 1))
-        return Biases(_added('inverted_softmax', bank, options), active)
+        return Biases(TRANSFORMS['inverted_softmax'].added(bank, **options), active)
     if name == 'csls':  # the order of csls in units of scores
         k = options.get('k', transform.options['k'])
-        if not 1 <= k <= bank.shape[0]:
-            raise ValueError(f'k must be 1 to {bank.shape[0]}, the bank, not {k}')
-        return Biases(_added('local_scaling', bank, dict(strength=0.5, share=k / bank.shape[0])))
-    return Biases(_added(name, bank, {**options, **beside}))
-
-
-def _added(name: str, bank: Tiles, options: dict[str, Any]) -> Tensor:
-    """What a transform adds to scores, found with a row of known ones."""
-    known = torch.zeros(1, bank.shape[1])
-    known[0, 0] = 1
-    return (TRANSFORMS[name](known, bank, **options) - known)[0].float()
+        return Biases(TRANSFORMS['nnn'].added(bank, k=k, alpha=0.5))
+    return Biases(transform.added(bank, **options, **beside))
 
 
 def _with_temperature(bank: Tiles, **options: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import torch
 from children import ROOT
 from mmvtr.arrays.biases import NAMES
 from mmvtr.engine.transforms.score_transforms import ScoreTransformHook, TransformHook
-from mmvtr.functional.transforms.transform_table import STORED, TRANSFORMS
+from mmvtr.functional.transforms.transform_table import ADDED, STORED, TRANSFORMS
 from mmvtr.gallery.store import Normaliser
 from mmvtr.gallery.store.manifest import _refit
 from mmvtr.inferencer.transforms import check_transform
@@ -104,7 +104,7 @@ DOORS = {
     # a model's similarity is of a text and a video: no hook has scores of videos with videos
     'hooks': (of_hooks, [name for name, x in TRANSFORMS.items() if 'item_bank' not in x.reads]),
     'retrieve': (lambda: NAMES, OF_RETRIEVE),
-    'inferencer': (of_inferencer, [*STORED, 'sure_first']),
+    'inferencer': (of_inferencer, [*ADDED, 'sure_first']),
     'store': (of_store, STORED),
     'manifest of a store': (of_manifest, STORED),
     'service': (of_service, STORED),
@@ -139,6 +139,7 @@ def test_the_names():
         'sure_first',
     ]
     assert STORED == ('sinkhorn', 'unbalanced_sinkhorn', 'inverted_softmax')
+    assert ADDED == (*STORED, 'nnn', 'dbsn')
 
 
 @pytest.mark.parametrize('name', sorted({*OF_QUERIES} & {*hooks()}))
@@ -160,14 +161,18 @@ def test_hooks_have_the_defaults_of_the_table(name):
     assert shared or name in ('inverted_softmax', 'dual_softmax')
 
 
-@pytest.mark.parametrize('name', STORED)
+@pytest.mark.parametrize('name', [name for name, x in TRANSFORMS.items() if x.adds])
 def test_biases_are_what_the_transform_adds(name):
     torch.manual_seed(0)
     bank, scores = torch.randn(30, 12).double(), torch.randn(5, 12).double()
-    added = TRANSFORMS[name](scores, bank, temperature=0.3) - scores
-    biases = TRANSFORMS[name].biases(bank, temperature=0.3)
-    assert torch.allclose(added, biases.expand(5, 12), atol=1e-12)
-    assert TRANSFORMS[name].reads == ('bank',)
+    given = dict(strength=0.6) if name == 'local_scaling' else {}
+    if 'bank_gallery' in TRANSFORMS[name].reads:
+        given['bank_gallery'] = torch.randn(30, 7).double()
+    added = TRANSFORMS[name](scores, bank, temperature=0.3, **given) - scores
+    biases = TRANSFORMS[name].biases(bank, temperature=0.3, **given)
+    exact = 1e-12 if name in STORED else 1e-6  # those of the others are float32
+    assert torch.allclose(added, biases.double().expand(5, 12), atol=exact)
+    assert name not in STORED or TRANSFORMS[name].reads == ('bank',)
 
 
 @pytest.mark.parametrize('name', OF_QUERIES)
