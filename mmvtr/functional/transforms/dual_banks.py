@@ -105,7 +105,8 @@ def db_norm(
         item_bank: float [M, N], h, similarities of M items seen before with the same items (videos
             with videos), or its tiles.
         temperature: T, which divides s and g; positive.
-        item_temperature: U, which divides s and h; positive; None = T.
+        item_temperature: U, which divides s and h; positive; None = T.  Similarities of items with
+            items have a scale of their own: T seldom fits it.
         dynamic: DualDIS.
         k: how many best items of a row of a bank are active, 1 to N; read if ``dynamic``.
 
