@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Optional
+from types import MappingProxyType
+from typing import Any, Mapping, NamedTuple, Optional
 
 import torch
 from torch import Tensor
@@ -19,6 +20,9 @@ NAMES = (
     'qb_norm',
     'csls',
     'local_scaling',
+    'nnn',
+    'dbsn',
+    'db_norm',
 )
 #: Share of the reach that a temperature is, where none is given.
 SHARE = 0.2
@@ -60,43 +64,45 @@ def reach(scores: Tiles) -> float:
     return (best.double() - total / scores.shape[1]).mean().item()
 
 
-def biases_of(name: str, bank: Tiles, **options: Any) -> Biases:
+def biases_of(
+    name: str, bank: Tiles, *, beside: Mapping[str, Tiles] = MappingProxyType({}), **options: Any
+) -> Biases:
     """Biases of a gallery by a transform.
 
     Args:
         name: one of :data:`NAMES`.
         bank: tiles of float [B, N].
+        beside: what else the transform reads by name, of items seen before (its ``reads``).
         **options: of the function of that name in :mod:`mmvtr.functional`; of one that takes a
             ``temperature``, ``reach`` may stand in its place, a share of :func:`reach`.
 
     Raises:
-        ValueError: an unknown name or option, both of the two; as of the function.
+        ValueError: an unknown name or option, both of the two; no items seen before for one that
+            reads them; the dynamic form of ``db_norm``, which adds no bias; as of the function.
     """
     transform = transform_named(name, NAMES)
     known = {*transform.options, *({'reach'} if 'temperature' in transform.options else ())}
     unknown = sorted(set(options) - known)
     if unknown:
         raise ValueError(f'{name} takes {sorted(known)}, not {unknown[0]!r}')
+    if options.get('dynamic'):
+        raise ValueError(
+            f'the dynamic form of {name} adds no biases: mmvtr.functional.{name} has it'
+        )
+    read = {one for one in transform.reads if one in ('bank_gallery', 'item_bank')}
+    if read - {*beside}:
+        raise ValueError(f'{name} reads items seen before: bank=(texts, videos)')
     if bank.shape[1] == 1:  # nothing to rank
         return Biases(torch.zeros(1))
     if 'temperature' in known:
         options = dict(_with_temperature(bank, **options))
     if name == 'qb_norm':
         active = activation_set(bank, k=options.pop('k', 1))
-        return Biases(_added('inverted_softmax', bank, options), active)
+        return Biases(TRANSFORMS['inverted_softmax'].added(bank, **options), active)
     if name == 'csls':  # the order of csls in units of scores
         k = options.get('k', transform.options['k'])
-        if not 1 <= k <= bank.shape[0]:
-            raise ValueError(f'k must be 1 to {bank.shape[0]}, the bank, not {k}')
-        return Biases(_added('local_scaling', bank, dict(strength=0.5, share=k / bank.shape[0])))
-    return Biases(_added(name, bank, options))
-
-
-def _added(name: str, bank: Tiles, options: dict[str, Any]) -> Tensor:
-    """What a transform adds to scores, found with a row of known ones."""
-    known = torch.zeros(1, bank.shape[1])
-    known[0, 0] = 1
-    return (TRANSFORMS[name](known, bank, **options) - known)[0].float()
+        return Biases(TRANSFORMS['nnn'].added(bank, k=k, alpha=0.5))
+    return Biases(transform.added(bank, **options, **beside))
 
 
 def _with_temperature(bank: Tiles, **options: Any) -> dict[str, Any]:

@@ -11,9 +11,18 @@ from torch import Tensor
 
 from mmvtr.arrays.biases import NAMES, Biases, biases_of
 from mmvtr.arrays.choice import Choice, choose
-from mmvtr.arrays.inputs import Vectors, check_width, cosines, read_bank, read_ids, read_vectors
+from mmvtr.arrays.inputs import (
+    Bank,
+    Vectors,
+    check_width,
+    cosines,
+    read_bank,
+    read_ids,
+    read_vectors,
+)
 from mmvtr.functional.metrics.hubness import skewness
 from mmvtr.functional.similarities.tiles import Tiles
+from mmvtr.functional.transforms.transform_table import TRANSFORMS
 from mmvtr.functional.uncertainty.calibration import Calibration
 
 Array = Union[np.ndarray, Tensor]
@@ -92,12 +101,13 @@ def retrieve(
             Training captions are one; those that ask now are none (transductive).
         transform: ``'auto'`` (:func:`mmvtr.arrays.choose`, by the bank alone), None = raw, or one
             of ``sinkhorn``, ``unbalanced_sinkhorn``, ``inverted_softmax``, ``qb_norm``, ``csls``,
-            ``local_scaling``: the functions of :mod:`mmvtr.functional` with the bank.
+            ``local_scaling``, ``nnn``, ``dbsn``, ``db_norm``: the functions of
+            :mod:`mmvtr.functional` with the bank; the last two read its videos too.
         k: videos a text; all if there are fewer.
         ids: of the videos, one each.
         calibration: gives P(match), fitted on cosines, or on ``debiased`` ones.
         **options: of the transform: ``reach`` or ``temperature``, ``strictness``, ``k`` as
-            ``neighbours`` (of ``csls`` and ``qb_norm``), ``strength`` ...
+            ``neighbours`` (of ``csls``, ``nnn`` and ``qb_norm``), ``strength`` ...
 
     Raises:
         TypeError: arrays that are neither numpy nor torch, a calibration that is none.
@@ -123,7 +133,7 @@ def retrieve(
         raise TypeError(f'calibration must be a Calibration, not {type(calibration).__name__}')
     chosen = _chosen(transform, options, known, gallery)
     tiles = None if known is None else cosines(known.queries, gallery, 'bank')
-    biases = None if chosen.transform is None else _biases(chosen, tiles)
+    biases = None if chosen.transform is None else _biases(chosen, tiles, known, gallery)
     if calibration is not None and calibration.debiased and biases is None:
         raise ValueError('the calibration is of debiased scores, but no transform was chosen')
     parts = [
@@ -168,11 +178,17 @@ def _width(vectors: Vectors) -> int:
     return vectors.array.shape[1]
 
 
-def _biases(chosen: Choice, tiles: Tiles) -> Biases:
+def _biases(chosen: Choice, tiles: Tiles, known: Bank, gallery: Vectors) -> Biases:
     options = dict(chosen.options)
+    beside: dict[str, Tiles] = {}
+    reads = TRANSFORMS[chosen.transform].reads
+    if known.own is not None and 'bank_gallery' in reads:
+        beside['bank_gallery'] = cosines(known.queries, known.own, 'bank_gallery')
+    if known.own is not None and 'item_bank' in reads:
+        beside['item_bank'] = cosines(known.own, gallery, 'item_bank')
     if 'neighbours' in options:
         options['k'] = options.pop('neighbours')
-    return biases_of(chosen.transform, tiles, **options)
+    return biases_of(chosen.transform, tiles, beside=beside, **options)
 
 
 def _ranked(

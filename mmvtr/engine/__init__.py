@@ -28,10 +28,12 @@ from mmvtr.engine.loop.weight_decay import MatrixDecayConstructor
 from mmvtr.engine.transforms.query_queue import QueryQueueHook
 from mmvtr.engine.transforms.score_transforms import (
     CSLSHook,
+    DBSNHook,
     DualSoftmaxHook,
     HedgedScalingHook,
     InvertedSoftmaxHook,
     LocalScalingHook,
+    NNNHook,
     QBNormHook,
     SinkhornHook,
     UnbalancedSinkhornHook,
@@ -45,6 +47,7 @@ __all__ = [
     'BertAdam',
     'BrokenVideoHook',
     'CSLSHook',
+    'DBSNHook',
     'DualSoftmaxHook',
     'EtaMonitorHook',
     'Evaluation',
@@ -57,6 +60,7 @@ __all__ = [
     'ModalityGapHook',
     'MomentsHook',
     'MomentumHook',
+    'NNNHook',
     'PicturesHook',
     'PlainCheckpointHook',
     'ProgressHook',

@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from mmvtr.functional.similarities.tiles import *
     from mmvtr.functional.similarities.token_interaction import *
     from mmvtr.functional.similarities.token_matches import *
+    from mmvtr.functional.transforms.dual_banks import *
+    from mmvtr.functional.transforms.inverse_convolution import *
     from mmvtr.functional.transforms.score_transforms import *
     from mmvtr.functional.transforms.sinkhorn import *
     from mmvtr.functional.uncertainty.ambiguity import *

@@ -175,6 +175,8 @@ class VideoRetrievalInferencer(BaseInferencer):
         temperature: Optional[float] = None,
         iterations: Optional[int] = None,
         strictness: float = 0.8,
+        neighbours: Optional[int] = None,
+        alpha: Optional[float] = None,
         captions: Any = None,
         sure: float = 0.8,
         calibration: Optional[Calibration] = None,
@@ -190,16 +192,17 @@ class VideoRetrievalInferencer(BaseInferencer):
             batch_size: items encoded at a time; default the config's.
             on_broken: of videos that cannot be read: 'raise', or 'skip' with a warning.
             show_progress: bars while items are encoded; default that of the inferencer.
-            transform: ``'sinkhorn'``, ``'unbalanced_sinkhorn'`` or ``'inverted_softmax'``: add to
-                each score a bias of the item that is learnt from ``bank``, so that no item answers
-                every query.  Or, of texts, ``'sure_first'``: the best that surely holds comes
-                first.
+            transform: ``'sinkhorn'``, ``'unbalanced_sinkhorn'``, ``'inverted_softmax'``, ``'nnn'``
+                or ``'dbsn'``: add to each score a bias of the item that is learnt from ``bank``, so
+                that no item answers every query.  Or, of texts, ``'sure_first'``: the best that
+                surely holds comes first.
             bank: a file of tools/export_bank.py: training queries, never those that ask.  Of
                 ``'sure_first'`` it may be left out: its captions stand for what could have been
                 written for a video, where the gallery is no such list.
             temperature: of the transform; default the model's.
-            iterations: of Sinkhorn-Knopp; default 4, of the unbalanced one 10.
+            iterations: of Sinkhorn-Knopp; default 4, of the unbalanced one and of DBSN 10.
             strictness: of the unbalanced one: 1 = Sinkhorn, 0 = raw scores.
+            neighbours, alpha: of NNN; default 16 and .75.
             captions: of ``'sure_first'``: the training set or its config
                 (``cfg.train_dataloader.dataset``), whose captions say what texts imply.
             sure: of ``'sure_first'``: in [0, 1], how surely a first text has to hold.
@@ -229,6 +232,7 @@ class VideoRetrievalInferencer(BaseInferencer):
             changed['surely'] = surely_of(self.model, given, items, **common)
         elif transform is not None:
             common.update(transform=transform, iterations=iterations, strictness=strictness)
+            common.update(neighbours=neighbours, alpha=alpha)
             changed['biases'] = bank_biases(self.model, kind, items, **common)
         self.gallery = Gallery(given, items, flat_of(self.model, items), **changed)
 

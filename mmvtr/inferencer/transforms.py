@@ -13,7 +13,7 @@ from mmvtr.datasets import CaptionImplication
 from mmvtr.engine.loop.evaluation import refuse_other_levels, score_tiles
 from mmvtr.engine.transforms.stored_queries import captions_of, read_bank, read_training_set
 from mmvtr.functional.metrics.first_places import check_sure
-from mmvtr.functional.transforms.transform_table import STORED, transform_named
+from mmvtr.functional.transforms.transform_table import ADDED, transform_named
 from mmvtr.functional.uncertainty.calibration import Calibration
 from mmvtr.inferencer.inputs import OTHER, Inputs
 from mmvtr.inferencer.ranking import QUERIES, Items, Surely, check_items, flat_of
@@ -42,7 +42,7 @@ def check_transform(
             [0, 1]; captions whose config asks for what is not registered.
     """
     if transform is not None:
-        transform_named(transform, (*STORED, SURE_FIRST))
+        transform_named(transform, (*ADDED, SURE_FIRST))
     if temperature is not None and not temperature > 0:
         raise ValueError(f'temperature must be positive, not {temperature}')
     if transform == SURE_FIRST:
@@ -147,6 +147,8 @@ def bank_biases(
     temperature: Optional[float],
     iterations: Optional[int],
     strictness: float = 0.8,
+    neighbours: Optional[int] = None,
+    alpha: Optional[float] = None,
 ) -> Tensor:
     """What a test-time transform adds to the score of each gallery item.
 
@@ -155,11 +157,12 @@ def bank_biases(
         kind: of the gallery.
         gallery: N encoded items.
         bank: a file of tools/export_bank.py, whose queries are of the other kind.
-        transform: ``'sinkhorn'``, ``'unbalanced_sinkhorn'`` or ``'inverted_softmax'``: the same
-            scores as those of the hook of that name with this bank.
+        transform: one of :data:`.ADDED`: the same scores as those of the hook of that name with
+            this bank.
         temperature: positive; None = the model's.
-        iterations: of Sinkhorn-Knopp; None = 4, of the unbalanced one 10.
+        iterations: of Sinkhorn-Knopp; None = 4, of the unbalanced one and of DBSN 10.
         strictness: of the unbalanced one.
+        neighbours, alpha: of NNN; None = 16 and .75.
 
     Returns:
         float32 [N] on the CPU.
@@ -169,13 +172,18 @@ def bank_biases(
         ValueError: another transform, a temperature that is not positive, negative iterations, a
             bank of another model.
     """
-    function = transform_named(transform, STORED)
+    function = transform_named(transform, ADDED)
     if isinstance(gallery, Tensor):
         raise ValueError('a transform needs Encoded items as its gallery, not flat vectors')
     device = torch.device(model.data_preprocessor.device)
-    queries = read_bank(bank)[OTHER[kind]].levels
+    stored = read_bank(bank)
+    queries, seen = stored[OTHER[kind]].levels, stored[kind].levels
     refuse_other_levels(model, OTHER[kind], queries, gallery)
     tiles = score_tiles(model, device, OTHER[kind], queries, gallery)._replace(name='bank')
     temperature = model.temperature().item() if temperature is None else temperature
     options = dict(temperature=temperature, iterations=iterations, strictness=strictness)
+    options.update(k=neighbours, alpha=alpha)
+    if 'bank_gallery' in function.reads:
+        refuse_other_levels(model, OTHER[kind], queries, seen)
+        options['bank_gallery'] = score_tiles(model, device, OTHER[kind], queries, seen)
     return function.biases(tiles, **options).cpu()

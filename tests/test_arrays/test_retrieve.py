@@ -13,9 +13,12 @@ from mmvtr.arrays import biases, retrieval
 from mmvtr.functional import (
     Calibration,
     csls,
+    db_norm,
+    dbsn,
     fit_to_pairs,
     inverted_softmax,
     local_scaling,
+    nnn,
     qb_norm,
     sinkhorn_scores,
     unbalanced_sinkhorn,
@@ -35,7 +38,9 @@ def cosines(a, b):
     return torch.nn.functional.normalize(a, dim=1) @ torch.nn.functional.normalize(b, dim=1).t()
 
 
+SEEN = vectors(40, 3)
 S, B = cosines(TEXTS, VIDEOS), cosines(BANK, VIDEOS)
+BANK_OWN, OWN = cosines(BANK, SEEN), cosines(SEEN, VIDEOS)
 REACH = (B.amax(1) - B.mean(1)).mean().item()
 
 
@@ -66,6 +71,7 @@ def test_raw():
         ),
         ('csls', dict(neighbours=4), lambda t: csls(S, B, k=4)),
         ('local_scaling', dict(strength=0.75), lambda t: local_scaling(S, B, strength=0.75)),
+        ('nnn', dict(neighbours=5, alpha=0.6), lambda t: nnn(S, B, k=5, alpha=0.6)),
     ],
 )
 def test_transforms_are_those_of_functional(name, options, expected, monkeypatch):
@@ -76,6 +82,36 @@ def test_transforms_are_those_of_functional(name, options, expected, monkeypatch
     assert not torch.equal(found.ids, S.topk(5, dim=1).indices), 'the transform does something'
     if name != 'csls':  # whose unit is another
         torch.testing.assert_close(found.debiased, scores.gather(1, found.ids), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(
+    'name, options, expected',
+    [
+        ('dbsn', {}, lambda t: dbsn(S, B, bank_gallery=BANK_OWN, temperature=0.2 * t)),
+        (
+            'dbsn',
+            dict(temperature=0.05, iterations=3),
+            lambda t: dbsn(S, B, bank_gallery=BANK_OWN, temperature=0.05, iterations=3),
+        ),
+        (
+            'db_norm',
+            dict(item_temperature=0.3),
+            lambda t: db_norm(S, B, item_bank=OWN, temperature=0.2 * t, item_temperature=0.3),
+        ),
+    ],
+)
+def test_transforms_that_read_the_items_of_the_bank(name, options, expected):
+    scores = expected(REACH)
+    found = mmvtr.retrieve(TEXTS, VIDEOS, (BANK, SEEN), name, 5, **options)
+    assert torch.equal(found.ids, scores.topk(5, dim=1).indices)
+    torch.testing.assert_close(found.debiased, scores.gather(1, found.ids), atol=1e-5, rtol=0)
+    with pytest.raises(ValueError, match=r'reads items seen before: bank=\(texts, videos\)'):
+        mmvtr.retrieve(TEXTS, VIDEOS, BANK, name, 5, **options)
+
+
+def test_what_adds_no_biases_is_refused():
+    with pytest.raises(ValueError, match='adds no biases'):
+        mmvtr.retrieve(TEXTS, VIDEOS, (BANK, SEEN), 'db_norm', dynamic=True)
 
 
 def test_tiles_change_nothing(monkeypatch):

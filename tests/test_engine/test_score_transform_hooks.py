@@ -13,6 +13,7 @@ from mmvtr.engine.transforms.query_queue import Queries, QueryQueueHook
 from mmvtr.engine.transforms.stored_queries import read_bank
 from mmvtr.evaluation import RetrievalMetric, SoftPositiveMetric, evaluate, transforms_table
 from mmvtr.functional.transforms import score_transforms as fn
+from mmvtr.functional.transforms.dual_banks import dbsn
 from mmvtr.functional.transforms.sinkhorn import sinkhorn
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.similarities.token import TokenSimilarity
@@ -29,9 +30,14 @@ ALL_HOOKS = [
     hooks.CSLSHook,
     hooks.UnbalancedSinkhornHook,
     hooks.LocalScalingHook,
+    hooks.NNNHook,
 ]
 #: Arguments beside the queries.
-ARGUMENTS = {hooks.CSLSHook: dict(k=3), hooks.LocalScalingHook: dict(t2v=0.3, v2t=0.3, share=0.25)}
+ARGUMENTS = {
+    hooks.CSLSHook: dict(k=3),
+    hooks.LocalScalingHook: dict(t2v=0.3, v2t=0.3, share=0.25),
+    hooks.NNNHook: dict(k=3),
+}
 
 
 def vectors(count, seed):
@@ -86,6 +92,7 @@ FUNCTIONS = dict(
     dual_softmax=lambda s, g: fn.dual_softmax(s, g, temperature=GAMMA),
     qb_norm=lambda s, g: fn.qb_norm(s, g, temperature=GAMMA, k=1),
     csls=lambda s, g: fn.csls(s, g, k=3),
+    nnn=lambda s, g: fn.nnn(s, g, k=3),
     local_scaling=lambda s, g: fn.local_scaling(s, g, strength=0.3, share=0.25),
 )
 
@@ -310,6 +317,26 @@ def test_bad_arguments(arguments, message):
 def test_queries_have_no_default():
     with pytest.raises(TypeError, match='queries'):
         hooks.SinkhornHook()
+
+
+def test_dbsn_reads_the_stored_queries_of_the_other_kind(runner, evaluation):
+    hook = hooks.DBSNHook(queries='train_queue', iterations=4)
+    hook.after_scoring(runner, evaluation)
+    scores, (t2v, v2t) = evaluation.matrices['scores'], bank_scores()
+    own = normalize(vectors(K, 2), dim=1) @ normalize(vectors(K, 3), dim=1).t()
+    found, options = evaluation.transformed['dbsn'], dict(temperature=GAMMA, iterations=4)
+    expected = dbsn(scores, t2v, bank_gallery=own, **options)
+    torch.testing.assert_close(found.t2v, expected)
+    expected = dbsn(scores.t(), v2t.t(), bank_gallery=own.t(), **options).t()
+    torch.testing.assert_close(found.v2t, expected)
+    assert not evaluation.transductive
+
+
+def test_bad_dbsn():
+    with pytest.raises(ValueError, match='the test set has the gallery alone'):
+        hooks.DBSNHook(queries='test')
+    with pytest.raises(ValueError, match='iterations must be 1 or more'):
+        hooks.DBSNHook(queries='train_queue', iterations=0)
 
 
 def test_local_scaling_has_a_strength_for_each_direction(runner, evaluation):

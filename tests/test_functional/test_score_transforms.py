@@ -14,6 +14,7 @@ from mmvtr.functional.transforms.score_transforms import (
     hedged_scaling,
     inverted_softmax,
     local_scaling,
+    nnn,
     qb_norm,
     sinkhorn_scores,
     unbalanced_sinkhorn,
@@ -29,6 +30,7 @@ TRANSFORMS = {
     'qb_norm': lambda s, g: qb_norm(s, g, temperature=0.1, k=2),
     'csls': lambda s, g: csls(s, g, k=3),
     'local_scaling': lambda s, g: local_scaling(s, g, strength=0.6, share=1.0),
+    'nnn': lambda s, g: nnn(s, g, k=4, alpha=0.6),
     'hedged_scaling': lambda s, g: hedged_scaling(s, g, first=0.7, strength=0.5, share=1.0),
 }
 every_transform = pytest.mark.parametrize('transform', TRANSFORMS.values(), ids=TRANSFORMS)
@@ -91,6 +93,19 @@ def test_golden_ncl_queue(shared):
     found = sinkhorn_scores(scores, bank, temperature=float(golden['gamma']))
     expected = golden['cos'] + golden['queue_b_for_videos']
     torch.testing.assert_close(found, torch.from_numpy(expected), atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize('size, ks', [('tiny', (1, 3, 9)), ('mid', (1, 5, 25))])
+@pytest.mark.parametrize('alpha', ['0.5', '0.75', '1'])
+def test_golden_nnn(shared, size, ks, alpha):
+    golden = np.load(shared / 'golden' / 'nnn.npz')
+    scores, bank = (torch.from_numpy(golden[f'{size}.{x}']) for x in ('sims', 'bank_sims'))
+    for k in ks:
+        found = nnn(scores, bank, k=k, alpha=float(alpha))
+        expected = torch.from_numpy(golden[f'{size}.nnn_k{k}_a{alpha}.scores'])
+        torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+        top = golden[f'{size}.nnn_k{k}_a{alpha}.top']
+        assert np.array_equal(found.topk(3, dim=1).indices.numpy(), top)
 
 
 # Definitions, spelt out.
@@ -200,6 +215,22 @@ def test_local_scaling_takes_a_part_of_the_nearest_queries(strength, share, k):
     torch.testing.assert_close(found, expected)
     if strength == 0.5:  # as CSLS orders
         assert torch.equal(order(found), order(csls(scores, bank, k=k)))
+
+
+@pytest.mark.parametrize('k', [1, 4, 9])
+def test_nnn_takes_a_number_of_queries(k):
+    scores, bank = matrices()
+    near = [sum(sorted(bank[:, j].tolist())[-k:]) / k for j in range(5)]
+    expected = loop(scores, lambda i, j: scores[i, j] - 0.6 * near[j])
+    torch.testing.assert_close(nnn(scores, bank, k=k, alpha=0.6), expected)
+
+
+def test_bad_nnn():
+    scores, bank = matrices()
+    with pytest.raises(ValueError, match='k must be 1 to 9, the number of bank queries, not 10'):
+        nnn(scores, bank, k=10)
+    with pytest.raises(ValueError, match='alpha must be finite'):
+        nnn(scores, bank, k=1, alpha=math.inf)
 
 
 @pytest.mark.parametrize('first, strength', [(-0.3, 0.4), (0.4, -0.3), (-0.5, 0.0)])

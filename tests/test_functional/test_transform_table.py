@@ -8,14 +8,19 @@ import pytest
 import torch
 
 from children import ROOT
+from mmvtr.arrays.biases import NAMES
 from mmvtr.engine.transforms.score_transforms import ScoreTransformHook, TransformHook
-from mmvtr.functional.transforms.transform_table import STORED, TRANSFORMS
+from mmvtr.functional.transforms.transform_table import ADDED, STORED, TRANSFORMS
 from mmvtr.gallery.store import Normaliser
 from mmvtr.gallery.store.manifest import _refit
 from mmvtr.inferencer.transforms import check_transform
 from mmvtr.registry import HOOKS
 
 OF_QUERIES = [name for name, x in TRANSFORMS.items() if 'bank' in x.reads]
+
+
+#: Those that add a bias to each item of a row, or to none of it.
+OF_RETRIEVE = [name for name in OF_QUERIES if name not in ('dual_softmax', 'hedged_scaling')]
 
 
 def hooks():
@@ -96,8 +101,10 @@ def choices(path):
 
 
 DOORS = {
-    'hooks': (of_hooks, [*TRANSFORMS]),
-    'inferencer': (of_inferencer, [*STORED, 'sure_first']),
+    # a model's similarity is of a text and a video: no hook has scores of videos with videos
+    'hooks': (of_hooks, [name for name, x in TRANSFORMS.items() if 'item_bank' not in x.reads]),
+    'retrieve': (lambda: NAMES, OF_RETRIEVE),
+    'inferencer': (of_inferencer, [*ADDED, 'sure_first']),
     'store': (of_store, STORED),
     'manifest of a store': (of_manifest, STORED),
     'service': (of_service, STORED),
@@ -125,13 +132,17 @@ def test_the_names():
         'qb_norm',
         'csls',
         'local_scaling',
+        'nnn',
+        'dbsn',
+        'db_norm',
         'hedged_scaling',
         'sure_first',
     ]
     assert STORED == ('sinkhorn', 'unbalanced_sinkhorn', 'inverted_softmax')
+    assert ADDED == (*STORED, 'nnn', 'dbsn')
 
 
-@pytest.mark.parametrize('name', OF_QUERIES)
+@pytest.mark.parametrize('name', sorted({*OF_QUERIES} & {*hooks()}))
 def test_hooks_have_the_defaults_of_the_table(name):
     kind = hooks()[name]
     assert issubclass(kind, ScoreTransformHook)
@@ -150,14 +161,18 @@ def test_hooks_have_the_defaults_of_the_table(name):
     assert shared or name in ('inverted_softmax', 'dual_softmax')
 
 
-@pytest.mark.parametrize('name', STORED)
+@pytest.mark.parametrize('name', [name for name, x in TRANSFORMS.items() if x.adds])
 def test_biases_are_what_the_transform_adds(name):
     torch.manual_seed(0)
     bank, scores = torch.randn(30, 12).double(), torch.randn(5, 12).double()
-    added = TRANSFORMS[name](scores, bank, temperature=0.3) - scores
-    biases = TRANSFORMS[name].biases(bank, temperature=0.3)
-    assert torch.allclose(added, biases.expand(5, 12), atol=1e-12)
-    assert TRANSFORMS[name].reads == ('bank',)
+    given = dict(strength=0.6) if name == 'local_scaling' else {}
+    if 'bank_gallery' in TRANSFORMS[name].reads:
+        given['bank_gallery'] = torch.randn(30, 7).double()
+    added = TRANSFORMS[name](scores, bank, temperature=0.3, **given) - scores
+    biases = TRANSFORMS[name].biases(bank, temperature=0.3, **given)
+    exact = 1e-12 if name in STORED else 1e-6  # those of the others are float32
+    assert torch.allclose(added, biases.double().expand(5, 12), atol=exact)
+    assert name not in STORED or TRANSFORMS[name].reads == ('bank',)
 
 
 @pytest.mark.parametrize('name', OF_QUERIES)
@@ -168,6 +183,11 @@ def test_who_reads_the_row(name):
     if name == 'qb_norm':
         bank[:, 0] = -9.0  # an item that no query of the bank finds
     needs = {x: 0.4 for x in TRANSFORMS[name].needs - {'temperature'}}
+    if 'bank_gallery' in TRANSFORMS[name].reads:
+        needs['bank_gallery'] = torch.randn(30, 7)
+    if 'item_bank' in TRANSFORMS[name].reads:
+        bank[:, 0] = -9.0
+        needs.update(item_bank=torch.randn(6, 12), dynamic=True)
     other = scores.clone()
     other[0, 0] = 9.0
     one, two = (TRANSFORMS[name](x, bank, temperature=5.0, **needs) for x in (scores, other))

@@ -16,8 +16,10 @@ import mmvtr.inferencer.sheets
 from mmvtr.apis import load_retriever, vectors
 from mmvtr.datasets.videos.video_io import BrokenVideoError
 from mmvtr.engine.transforms.query_queue import Queries
+from mmvtr.functional.transforms.dual_banks import dbsn
 from mmvtr.functional.transforms.score_transforms import (
     inverted_softmax,
+    nnn,
     sinkhorn_scores,
     unbalanced_sinkhorn,
 )
@@ -135,6 +137,12 @@ def test_a_transform_adds_a_bias_that_the_bank_gives(make, tmp_path, name):
     options = dict(transform='unbalanced_sinkhorn', temperature=0.1, strictness=0.5)
     find.set_gallery('clips', bank=bank, **options)
     expected = unbalanced_sinkhorn(scores, scores[1:5], temperature=0.1, strictness=0.5)
+    assert_ranked(find(TEXTS, topk=5)['predictions'], expected, NAMES, topk=5)
+    find.set_gallery('clips', bank=bank, transform='nnn', neighbours=2, alpha=0.6)
+    expected = nnn(scores, scores[1:5], k=2, alpha=0.6)
+    assert_ranked(find(TEXTS, topk=5)['predictions'], expected, NAMES, topk=5)
+    find.set_gallery('clips', bank=bank, transform='dbsn', temperature=0.1)
+    expected = dbsn(scores, scores[1:5], bank_gallery=scores[1:5, 1:5], temperature=0.1)
     assert_ranked(find(TEXTS, topk=5)['predictions'], expected, NAMES, topk=5)
     find.set_gallery(TEXTS, kind='text', transform='inverted_softmax', bank=bank)
     temperature = model.temperature().item()

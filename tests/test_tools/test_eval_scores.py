@@ -44,6 +44,9 @@ def folder(tmp_path):
         positives=owner[:, None] == np.arange(VIDEOS),
         bank_t2v=unit(draw(size=(50, 8)) - 1) @ videos.T,
         bank_v2t=texts @ unit(draw(size=(40, 8)) + 1).T,
+        bank_gallery=draw(size=(50, 40)) / 3,
+        item_bank_t2v=draw(size=(40, VIDEOS)) / 3,
+        item_bank_v2t=draw(size=(50, TEXTS)) / 3,
         other=texts[:, :5],
     )
     for name, array in files.items():
@@ -172,6 +175,39 @@ def test_all_transforms_are_those_of_numpy(folder, source):
     assert max(map(len, printed.splitlines())) <= 100
 
 
+def test_transforms_of_two_banks_are_those_of_numpy(folder):
+    scores, owner, bank, back = read(folder, 'scores', 'owner', 'bank_t2v', 'bank_v2t')
+    pairs, videos, texts = read(folder, 'bank_gallery', 'item_bank_t2v', 'item_bank_v2t')
+    options = ['--temperature', TEMPERATURE, '--transform', 'nnn', 'dbsn', 'db_norm', *BANK]
+    options += ['--bank-gallery', 'bank_gallery.npy', '--item-banks']
+    options += ['item_bank_t2v.npy', 'item_bank_v2t.npy']
+    results, printed = evaluate(folder, 'scores.npy', '--positives', 'owner.npy', *options)
+
+    def nearest(own, given):
+        return own - 0.75 * np.sort(given, axis=0)[-16:].mean(0)
+
+    def of_both(own, given, pairs):
+        weights = np.exp(np.hstack([given, pairs]) / TEMPERATURE)
+        beta = np.ones(weights.shape[1])
+        for _ in range(10):
+            beta = 1 / ((1 / (weights @ beta)) @ weights)
+        return own + TEMPERATURE * np.log(beta[: own.shape[1]])
+
+    def product(own, given, items):
+        sums = [np.exp(x / TEMPERATURE).sum(0) for x in (given, items)]
+        return own - TEMPERATURE / 2 * np.log(sums[0] * sums[1])
+
+    expected = dict(
+        nnn=(nearest(scores, bank), nearest(scores.T, back.T).T),
+        dbsn=(of_both(scores, bank, pairs), of_both(scores.T, back.T, pairs.T).T),
+        db_norm=(product(scores, bank, videos), product(scores.T, back.T, texts).T),
+    )
+    for name, (t2v, v2t) in expected.items():
+        assert_numbers(results[name], measure(t2v, v2t, owner))
+        assert results[name]['t2v_norm_error'] != results['raw']['t2v_norm_error']
+        assert name in printed
+
+
 def test_two_forms_of_positives(folder):
     results = [
         evaluate(folder, 'scores.npy', '--positives', f'{name}.npy')[0]
@@ -222,6 +258,15 @@ def test_fewer_than_ten_queries_or_items(folder):
     assert results['sinkhorn']['t2v_R1'] == pytest.approx(100)
 
 
+def test_second_banks_that_do_not_fit(folder, refuse):
+    options = ['scores.npy', '--positives', 'owner.npy', *BANK, '--transform']
+    message = refuse(*options, 'dbsn', '--bank-gallery', 'other.npy')
+    assert 'other.npy [30, 5] must be [50, 40]: the bank with itself' in message
+    names = ['item_bank_t2v.npy', 'other.npy']
+    message = refuse(*options, 'db_norm', '--item-banks', *names)
+    assert 'other.npy [30, 5] must be [items seen before, 30 test items]' in message
+
+
 def test_a_small_bank_is_pointed_out(folder):
     np.save(folder / 'bank_t2v.npy', np.load(folder / 'bank_t2v.npy')[:5])
     options = ['--positives', 'owner.npy', '--transform', 'csls', *BANK]
@@ -247,6 +292,12 @@ def test_the_picture(folder):
         (['--transform', 'csls', *BANK[:4]], 'needs both --bank-t2v and --bank-v2t'),
         (['--transform', 'csls', '--query-source', 'test', *BANK[2:]], 'test reads no bank'),
         (['--query-source', 'test'], 'say which with --transform'),
+        (['--transform', 'dbsn', *BANK], 'dbsn and --bank-gallery belong together'),
+        (['--transform', 'db_norm', *BANK], 'db_norm and --item-banks belong together'),
+        (
+            ['--transform', 'dbsn', '--query-source', 'test', '--bank-gallery', 'other.npy'],
+            'dbsn reads the items of a bank',
+        ),
         (['--temperature', '0'], '--temperature must be positive, not 0.0'),
         (['--temperature', '1e-35'], '--temperature 1e-35 is too small for scores that reach'),
         (['--iters', '-1'], '--iters must be 0 or more, not -1'),

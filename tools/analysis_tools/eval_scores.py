@@ -16,7 +16,7 @@ import argparse
 import json
 import math
 from pathlib import Path
-from typing import Any, Mapping, Optional
+from typing import Any, Mapping, NamedTuple, Optional
 
 import numpy as np
 import torch
@@ -47,7 +47,8 @@ from mmvtr.evaluation.score_files import (
     refuse_constant,
 )
 from mmvtr.evaluation.score_options import add_truth, check_folders, fail, told
-from mmvtr.functional import hubness, untied
+from mmvtr.functional import untied
+from mmvtr.functional.metrics import hubness
 from mmvtr.functional.similarities.tiles import inner_products
 from mmvtr.functional.transforms.transform_table import TRANSFORMS
 from mmvtr.storage import write_atomically
@@ -61,6 +62,21 @@ OFFERED = [
 #: Neighbours of the k-occurrence and of CSLS, where there are as many.
 K = 10
 #: Borders of relative mass in the plot.
+
+
+class Banks(NamedTuple):
+    """What the transforms read beside the scores [T, V], with texts as rows.
+
+    Attributes:
+        queries: t2v [K, V] of bank texts, v2t [T, K] of bank videos.
+        pairs: [K texts, K videos], the bank with itself; None = not given.
+        items: t2v [M, V], videos seen before with the test videos; v2t [M, T], texts with the test
+            texts; None = not given.
+    """
+
+    queries: Directed
+    pairs: Optional[Tensor] = None
+    items: Optional[Directed] = None
 
 
 def parse_args() -> argparse.Namespace:
@@ -102,6 +118,20 @@ def parse_args() -> argparse.Namespace:
     )
     add('--bank-t2v', type=Path, metavar='F', help='float [K, V]: K bank texts x the test videos')
     add('--bank-v2t', type=Path, metavar='F', help='float [T, K]: the test texts x K bank videos')
+    add(
+        '--bank-gallery',
+        type=Path,
+        metavar='F',
+        help='for dbsn: float [K, K], the bank texts x the bank videos',
+    )
+    add(
+        '--item-banks',
+        type=Path,
+        nargs=2,
+        metavar='F',
+        help='for db_norm: float [M, V], videos seen before x the test videos; and float [M, T], '
+        'texts seen before x the test texts',
+    )
     add(
         '--temperature',
         type=float,
@@ -145,7 +175,7 @@ def main() -> None:
         report = with_tie_range(report, scores, relation)
     if args.save:
         save(args.save, scores, transformed, ids)
-    print(describe(args, scores, positives, banks, f'{temperature:g} ({why})'))
+    print(describe(args, scores, positives, banks.queries, f'{temperature:g} ({why})'))
     print('\n' + table(report))
     if args.out:
         results = as_json(report, temperature, args.query_source)
@@ -171,6 +201,14 @@ def check_options(args: argparse.Namespace) -> None:
         fail('--query-source bank needs both --bank-t2v and --bank-v2t')
     if args.query_source == 'test' and any(banks):
         fail('--query-source test reads no bank: leave out --bank-t2v and --bank-v2t')
+    for name, key, option in (
+        ('dbsn', args.bank_gallery, '--bank-gallery'),
+        ('db_norm', args.item_banks, '--item-banks'),
+    ):
+        if (name in args.transform) != (key is not None):
+            fail(f'--transform {name} and {option} belong together')
+    if 'dbsn' in args.transform and args.query_source == 'test':
+        fail('dbsn reads the items of a bank: take --query-source bank')
     if args.temperature is not None and not 0 < args.temperature < math.inf:
         fail(f'--temperature must be positive, not {args.temperature}')
     if not 0 <= args.strictness <= 1:
@@ -281,7 +319,25 @@ def ties_at_top(scores: Tensor) -> str:
     return f'{counts[0]} texts and {counts[1]} videos'
 
 
-def load_banks(args: argparse.Namespace, scores: Tensor) -> Directed:
+def load_banks(args: argparse.Namespace, scores: Tensor) -> Banks:
+    """All banks that were given."""
+    queries, pairs, items = load_queries(args, scores), None, None
+    if args.bank_gallery:
+        pairs = told(read_matrix, args.bank_gallery, ': no queries')
+        expected = [len(queries.t2v), queries.v2t.shape[1]]
+        if list(pairs.shape) != expected:
+            fail(
+                f'{args.bank_gallery} {list(pairs.shape)} must be {expected}: the bank with itself'
+            )
+    if args.item_banks:
+        items = Directed(*(told(read_matrix, path, ': no items') for path in args.item_banks))
+        for path, bank, own in zip(args.item_banks, items, reversed(scores.shape)):
+            if bank.shape[1] != own:
+                fail(f'{path} {list(bank.shape)} must be [items seen before, {own} test items]')
+    return Banks(queries, pairs, items)
+
+
+def load_queries(args: argparse.Namespace, scores: Tensor) -> Directed:
     """What normalises each direction, both with texts as rows: [K, V] and [T, K]."""
     if args.query_source != 'bank':
         return Directed(scores, scores)
@@ -316,7 +372,7 @@ def choose_temperature(given: Optional[float], scores: Tensor) -> tuple[float, s
 def transform(
     name: str,
     scores: Tensor,
-    banks: Directed,
+    banks: Banks,
     temperature: float,
     iterations: int,
     strictness: float,
@@ -326,13 +382,25 @@ def transform(
         sinkhorn=dict(iterations=iterations), unbalanced_sinkhorn=dict(strictness=strictness)
     )
 
-    def one_way(own: Tensor, bank: Tensor) -> Tensor:
-        options = given.get(name, {})
+    def one_way(
+        own: Tensor, bank: Tensor, pairs: Optional[Tensor], items: Optional[Tensor]
+    ) -> Tensor:
+        options = dict(given.get(name, {}))
+        beside = dict(bank_gallery=pairs, item_bank=items)
+        options.update((key, x) for key, x in beside.items() if key in TRANSFORMS[name].reads)
+        if name in ('csls', 'nnn'):
+            options['k'] = min(TRANSFORMS[name].options['k'], len(bank))
         if name == 'csls':
-            options = dict(k=min(K, own.shape[1], len(bank)))
+            options['k'] = min(options['k'], own.shape[1])
         return TRANSFORMS[name](own, bank, temperature=temperature, **options)
 
-    return Directed(one_way(scores, banks.t2v), one_way(scores.t(), banks.v2t.t()).t())
+    queries, pairs = banks.queries, banks.pairs
+    t2v, v2t = banks.items or (None, None)
+    back = None if pairs is None else pairs.t()
+    return Directed(
+        one_way(scores, queries.t2v, pairs, t2v),
+        one_way(scores.t(), queries.v2t.t(), back, v2t).t(),
+    )
 
 
 def describe(

@@ -12,7 +12,7 @@ from mmengine.hooks import Hook
 from mmengine.runner import Runner
 from torch import Tensor
 
-from mmvtr.engine.loop.evaluation import Evaluation
+from mmvtr.engine.loop.evaluation import Evaluation, refuse_other_levels, score_tiles
 from mmvtr.engine.transforms.query_queue import Queries
 from mmvtr.engine.transforms.stored_queries import check_source, stored_queries
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles
@@ -23,6 +23,7 @@ from mmvtr.registry import HOOKS
 from mmvtr.structures import Directed
 
 SOURCES = ('train_queue', 'bank', 'test')
+OTHER = dict(text='video', video='text')
 
 
 class Bank(NamedTuple):
@@ -32,11 +33,14 @@ class Bank(NamedTuple):
         scores: [K, N] in tiles.
         kind: of the queries, ``'text'`` or ``'video'``.
         video: int64 [K], the training video that each query belongs to; None: the test queries.
+        gallery: [K, M] in tiles, what they score with the M stored queries of the other kind; None:
+            the transform does not read it.
     """
 
     scores: Tiles
     kind: str
     video: Optional[Tensor] = None
+    gallery: Optional[Tiles] = None
 
 
 class TransformHook(Hook):
@@ -161,8 +165,14 @@ class ScoreTransformHook(TransformHook):
         if stored is None:
             bank = Bank(as_tiles(scores), kind)
         else:
-            queries = stored[kind]
-            bank = Bank(evaluation.bank_scores(kind, queries.levels), kind, queries.video)
+            queries, others = stored[kind], stored[OTHER[kind]]
+            scored = evaluation.bank_scores(kind, queries.levels)
+            beside = None
+            if 'bank_gallery' in getattr(TRANSFORMS.get(self.default_name), 'reads', ()):
+                two = (kind, queries.levels, others.levels)
+                refuse_other_levels(evaluation.model, *two)
+                beside = score_tiles(evaluation.model, evaluation.device, *two)
+            bank = Bank(scored, kind, queries.video, beside)
         return self.transform(scores, bank, temperature)
 
     def _stored(self, runner: Runner) -> Optional[dict[str, Queries]]:
@@ -323,6 +333,61 @@ class CSLSHook(ScoreTransformHook):
 
     def options(self, bank: Bank) -> dict[str, Any]:
         return dict(k=self.k)
+
+
+@HOOKS.register_module()
+class NNNHook(ScoreTransformHook):
+    """Nearest neighbour normalisation (Chowdhury et al., EMNLP 2024).
+
+    See :func:`~mmvtr.functional.nnn`.
+
+    Args:
+        k: queries that an item is nearest to.
+        alpha: strength.
+        queries, bank_file, temperature, name: see :class:`ScoreTransformHook`.
+    """
+
+    default_name = 'nnn'
+
+    def __init__(self, *, k: int = 16, alpha: float = 0.75, **kwargs) -> None:
+        super().__init__(**kwargs)
+        self.k, self.alpha = k, alpha
+
+    def options(self, bank: Bank) -> dict[str, Any]:
+        return dict(k=self.k, alpha=self.alpha)
+
+
+@HOOKS.register_module()
+class DBSNHook(ScoreTransformHook):
+    """Dual bank Sinkhorn normalisation (Pan et al., 2025).
+
+    See :func:`~mmvtr.functional.dbsn`: of the stored queries those of the other kind are the items
+    that were seen before.
+
+    Args:
+        iterations: rounds of Sinkhorn-Knopp.
+        queries, bank_file, temperature, name: see :class:`ScoreTransformHook`.
+
+    Raises:
+        ValueError: as of :class:`ScoreTransformHook`; ``queries='test'``, whose items are the
+            gallery itself, or iterations below 1.
+    """
+
+    default_name = 'dbsn'
+
+    def __init__(self, *, queries: str, iterations: int = 10, **kwargs) -> None:
+        super().__init__(queries=queries, **kwargs)
+        if queries == 'test':
+            raise ValueError(
+                'DBSNHook needs items seen before beside the queries: the test set has the gallery '
+                "alone; take queries='train_queue' or 'bank'"
+            )
+        if iterations < 1:
+            raise ValueError(f'iterations must be 1 or more, not {iterations}')
+        self.iterations = iterations
+
+    def options(self, bank: Bank) -> dict[str, Any]:
+        return dict(iterations=self.iterations, bank_gallery=bank.gallery)
 
 
 @HOOKS.register_module()

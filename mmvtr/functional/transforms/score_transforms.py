@@ -25,6 +25,7 @@ __all__ = [
     'hedged_scaling',
     'inverted_softmax',
     'local_scaling',
+    'nnn',
     'qb_norm',
     'sinkhorn_scores',
     'unbalanced_sinkhorn',
@@ -64,7 +65,7 @@ def sinkhorn_scores(
             >>> sinkhorn_scores(scores, bank, temperature=0.1).argmax(1)
             tensor([0, 1])
     """
-    scores, bank = _checked(scores, bank)
+    scores, bank = checked_scores(scores, bank)
     biases = sinkhorn(
         bank,
         temperature=temperature,
@@ -114,7 +115,7 @@ def unbalanced_sinkhorn(
             >>> unbalanced_sinkhorn(scores, bank, temperature=0.1, strictness=0.5).argmax(1)
             tensor([0, 1])
     """
-    scores, bank = _checked(scores, bank)
+    scores, bank = checked_scores(scores, bank)
     biases = sinkhorn(
         bank,
         temperature=temperature,
@@ -151,7 +152,7 @@ def inverted_softmax(
             >>> inverted_softmax(scores, bank, temperature=0.1)
             tensor([[-0.2313, -0.1002]])
     """
-    scores, bank = _checked(scores, bank)
+    scores, bank = checked_scores(scores, bank)
     return scores + _bank_biases(scores, bank, temperature)
 
 
@@ -183,7 +184,7 @@ def qb_norm(
             tensor([[-0.2313, -0.1002],
                     [ 0.2000,  0.3000]])
     """
-    scores, bank = _checked(scores, bank)
+    scores, bank = checked_scores(scores, bank)
     active = activation_set(bank, k=k).to(scores.device)[scores.argmax(1)]
     return torch.where(active[:, None], scores + _bank_biases(scores, bank, temperature), scores)
 
@@ -216,7 +217,7 @@ def dual_softmax(scores: Tensor, bank: Tensor | Tiles, *, temperature: float | T
             tensor([[1.1204, 0.0095],
                     [0.6041, 1.3336]])
     """
-    scores, bank = _checked(scores, bank)
+    scores, bank = checked_scores(scores, bank)
     biases = _bank_biases(scores, bank, temperature)
     exponent = (scores + biases) / torch.as_tensor(temperature).to(scores)
     exponent = exponent - exponent.amax(1, keepdim=True).clamp_min(0)
@@ -247,7 +248,7 @@ def csls(scores: Tensor, bank: Tensor | Tiles, *, k: int = 10) -> Tensor:
             >>> csls(torch.tensor([[0.7, 0.65]]), bank, k=1)
             tensor([[-0.2000, -0.1000]])
     """
-    scores, bank = _checked(scores, bank)
+    scores, bank = checked_scores(scores, bank)
     _check_k(k, bank.shape[0], 'bank queries')
     _check_k(k, scores.shape[1], 'gallery items')
     own = scores.topk(k, dim=1).values.mean(1, keepdim=True)
@@ -286,10 +287,43 @@ def local_scaling(
             >>> local_scaling(torch.tensor([[0.8, 0.3]]), bank, strength=0.5, share=0.5)
             tensor([[0.4000, 0.2000]])
     """
-    scores, bank = _checked(scores, bank)
+    scores, bank = checked_scores(scores, bank)
     check_local_scaling(strength, share)
     k = max(1, round(share * bank.shape[0]))
     return scores - strength * _nearest(bank, k).to(scores)
+
+
+def nnn(scores: Tensor, bank: Tensor | Tiles, *, k: int = 16, alpha: float = 0.75) -> Tensor:
+    """Nearest neighbour normalisation (NNN; Chowdhury et al. 2024): ``s_ij - alpha * r_j``.
+
+    r_j is the mean of item j's ``k`` highest bank scores: :func:`local_scaling` with a number of
+    queries in place of a share.  The paper chooses both by validation; the authors' code begins
+    with k = 256 and alpha = .5.
+
+    Args:
+        scores: float [Q, N], s, of the queries asked.
+        bank: float [K, N] of the bank queries with the same items, or its tiles.
+        k: 1 to K.
+        alpha: strength; 0 = raw scores.
+
+    Returns:
+        float [Q, N] in score units, float32 or better.
+
+    Raises:
+        ValueError: as :func:`sinkhorn_scores`; ``k`` out of range, an alpha that is not finite.
+
+    Example:
+        The two best of three bank scores are .9 and .7, and .2 and .2. ::
+
+            >>> bank = torch.tensor([[0.9, 0.1], [0.7, 0.2], [0.1, 0.2]])
+            >>> nnn(torch.tensor([[0.8, 0.3]]), bank, k=2, alpha=0.5)
+            tensor([[0.4000, 0.2000]])
+    """
+    scores, bank = checked_scores(scores, bank)
+    _check_k(k, bank.shape[0], 'bank queries')
+    if not math.isfinite(alpha):
+        raise ValueError(f'alpha must be finite, not {alpha}')
+    return scores - alpha * _nearest(bank, k).to(scores)
 
 
 def hedged_scaling(
@@ -336,7 +370,7 @@ def hedged_scaling(
             >>> local_scaling(scores, bank, strength=0.6).argsort(1, descending=True)
             tensor([[2, 1, 0]])
     """
-    scores, bank = _checked(scores, bank)
+    scores, bank = checked_scores(scores, bank)
     for one in (first, strength):
         check_local_scaling(one, share)
     near = _nearest(bank, max(1, round(share * bank.shape[0]))).to(scores)
@@ -405,8 +439,23 @@ def _bank_biases(scores: Tensor, bank: Tiles, temperature: float | Tensor) -> Te
     return biases.to(scores)
 
 
-def _checked(scores: Tensor, bank: Tensor | Tiles) -> tuple[Tensor, Tiles]:
-    """Scores in float32 or better and tiles of the bank, which fit each other."""
+def checked_scores(scores: Tensor, bank: Tensor | Tiles) -> tuple[Tensor, Tiles]:
+    """Scores in float32 or better and tiles of the bank, which fit each other.
+
+    Args:
+        scores: float [Q, N].
+        bank: float [K, N], or its tiles.
+
+    Raises:
+        ValueError: as :func:`sinkhorn_scores`; scores of the bank are read when they are used.
+
+    Example:
+        ::
+
+            >>> checked_scores(torch.eye(2), torch.ones(3, 4))
+            Traceback (most recent call last):
+            ValueError: bank is over 4 gallery items, the scores over 2
+    """
     bank, own = as_tiles(bank)._replace(name='bank'), as_tiles(scores)
     refuse_empty(bank)
     if own.shape[1] != bank.shape[1]:

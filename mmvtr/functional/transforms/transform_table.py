@@ -14,12 +14,14 @@ from torch import Tensor
 
 from mmvtr.functional.metrics.first_places import sure_first
 from mmvtr.functional.similarities.tiles import Tiles
+from mmvtr.functional.transforms.dual_banks import db_norm, dbsn
 from mmvtr.functional.transforms.score_transforms import (
     csls,
     dual_softmax,
     hedged_scaling,
     inverted_softmax,
     local_scaling,
+    nnn,
     qb_norm,
     sinkhorn_scores,
     unbalanced_sinkhorn,
@@ -34,9 +36,13 @@ class ScoreTransform(NamedTuple):
         function: scores [Q, N] of queries with a gallery, what it reads, and options -> [Q, N].
         reads: what else it reads: ``'bank'``, scores [K, N] of queries seen before; ``'row'``, the
             query's scores with the rest of the gallery; ``'truth'`` [Q, N], how surely items hold
-            (:func:`expected_truth`).
+            (:func:`expected_truth`);
+            ``'bank_gallery'``, scores [K, M] of the bank with items seen before, and
+            ``'item_bank'``, scores [M, N] of these with the gallery, each a keyword of its name.
         as_sinkhorn: of one that adds a number to each item, which can be stored with it: the
-            options of :func:`sinkhorn` that it fixes.  None: it is no such number.
+            options of :func:`sinkhorn` that it fixes.  None: it is no such number, or none that
+            further items can be told.
+        adds: it adds a number to each item, whatever the query.
 
     Example:
         ::
@@ -54,12 +60,14 @@ class ScoreTransform(NamedTuple):
     function: Callable[..., Tensor]
     reads: tuple[str, ...]
     as_sinkhorn: Optional[Mapping[str, float]] = None
+    adds: bool = False
 
     @property
     def options(self) -> dict[str, Any]:
         """Names and defaults of what the function takes; of :attr:`needs` Parameter.empty."""
         taken = signature(self.function).parameters.values()
-        return {x.name: x.default for x in taken if x.kind is Parameter.KEYWORD_ONLY}
+        named = {x.name: x.default for x in taken if x.kind is Parameter.KEYWORD_ONLY}
+        return {name: default for name, default in named.items() if name not in self.reads}
 
     @property
     def needs(self) -> set[str]:
@@ -72,7 +80,8 @@ class ScoreTransform(NamedTuple):
         Args:
             scores: float [Q, N].
             read: the bank, or the truth.
-            **options: those of the function; a ``temperature`` is dropped where it has none.
+            **options: those of the function, and what else it reads, by name; a ``temperature`` is
+                dropped where it has none.
 
         Raises:
             ValueError: as of the function.
@@ -92,40 +101,67 @@ class ScoreTransform(NamedTuple):
         return {name: named[name] for name in ('iterations', 'strictness')}
 
     def biases(self, bank: Tensor | Tiles, *, temperature: float, **given: Any) -> Tensor:
-        """What it adds to the score of each item, of one that can be stored.
+        """What it adds to the score of each item, of one that :attr:`adds`.
 
         Args:
             bank: float [K, N], or its tiles.
             temperature: positive.
-            **given: see :meth:`sinkhorn_options`.
+            **given: options, and what else it reads by name; None = the default, and what the
+                transform does not take is dropped.
 
         Returns:
             float [N], in score units.
 
         Raises:
-            ValueError: as :func:`sinkhorn`.
+            ValueError: as of the function.
         """
+        if self.as_sinkhorn is None:
+            taken = {*self.options, *self.reads}
+            given = {name: x for name, x in given.items() if x is not None and name in taken}
+            return self.added(bank, temperature=temperature, **given)
         if self.function is inverted_softmax:  # in its own unit
             rows = torch.zeros(bank.shape[0])
             return column_biases(bank, rows, temperature=temperature)
-        options = self.sinkhorn_options(**given)
+        named = {name: given[name] for name in ('iterations', 'strictness') if name in given}
+        options = self.sinkhorn_options(**named)
         return sinkhorn(bank, temperature=temperature, **options).columns
+
+    def added(self, bank: Tensor | Tiles, **options: Any) -> Tensor:
+        """What it adds to a row of known scores, float32 [N].
+
+        Args:
+            bank: float [K, N], or its tiles.
+            **options: those of the function, and what else it reads, by name.
+
+        Raises:
+            ValueError: as of the function.
+        """
+        known = torch.zeros(1, bank.shape[1])
+        known[0, 0] = 1  # scores that are all alike would be refused
+        return (self(known, bank, **options) - known)[0].float()
 
 
 _bank, _bank_and_row = (partial(ScoreTransform, reads=x) for x in (('bank',), ('bank', 'row')))
 
 #: All of them.
 TRANSFORMS: Mapping[str, ScoreTransform] = dict(
-    sinkhorn=_bank(sinkhorn_scores, as_sinkhorn=dict(strictness=1.0)),
-    unbalanced_sinkhorn=_bank(unbalanced_sinkhorn, as_sinkhorn={}),
-    inverted_softmax=_bank(inverted_softmax, as_sinkhorn=dict(iterations=0, strictness=1.0)),
+    sinkhorn=_bank(sinkhorn_scores, as_sinkhorn=dict(strictness=1.0), adds=True),
+    unbalanced_sinkhorn=_bank(unbalanced_sinkhorn, as_sinkhorn={}, adds=True),
+    inverted_softmax=_bank(
+        inverted_softmax, as_sinkhorn=dict(iterations=0, strictness=1.0), adds=True
+    ),
     dual_softmax=_bank(dual_softmax),
     qb_norm=_bank_and_row(qb_norm),
     csls=_bank_and_row(csls),
-    local_scaling=_bank(local_scaling),
+    local_scaling=_bank(local_scaling, adds=True),
+    nnn=_bank(nnn, adds=True),
+    dbsn=ScoreTransform(dbsn, reads=('bank', 'bank_gallery'), adds=True),
+    db_norm=ScoreTransform(db_norm, reads=('bank', 'row', 'item_bank')),  # the row if dynamic
     hedged_scaling=_bank_and_row(hedged_scaling),
     sure_first=ScoreTransform(sure_first, reads=('row', 'truth')),
 )
+#: Names of those that give a gallery biases with a temperature alone.
+ADDED = tuple(name for name, x in TRANSFORMS.items() if x.adds and x.needs <= {'temperature'})
 #: Names of those whose biases can be stored with the items of a gallery.
 STORED = tuple(name for name, x in TRANSFORMS.items() if x.as_sinkhorn is not None)
 

@@ -1,0 +1,176 @@
+"""Transforms with two banks: queries seen before, and items seen before.
+
+A gallery item may be a hub because it is near to many queries, and because it is near to many items
+that answer them.  The second bank is of items, those that the bank's queries have found in the
+training set, say; it tells the two apart.
+"""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import torch
+from torch import Tensor
+
+from mmvtr.functional.similarities.tiles import Tiles, as_tiles, refuse_empty
+from mmvtr.functional.transforms.score_transforms import (
+    activation_set,
+    checked_scores,
+    inverted_softmax,
+)
+from mmvtr.functional.transforms.sinkhorn import sinkhorn
+
+__all__ = ['db_norm', 'dbsn']
+
+
+def dbsn(
+    scores: Tensor,
+    bank: Tensor | Tiles,
+    *,
+    bank_gallery: Tensor | Tiles,
+    temperature: float | Tensor,
+    iterations: int = 10,
+) -> Tensor:
+    """Dual bank Sinkhorn normalisation (DBSN; Pan et al. 2025, arXiv 2508.02538): ``scores + b``.
+
+    Sinkhorn of the bank's queries with the gallery *and* the bank's own items, [K, N + M]: what a
+    query gives to its own items it need not give to the gallery.  ``b`` is that of the N items;
+    the others' and the rows' are dropped.  A round begins with the rows (all items alike at first),
+    as published; :func:`.sinkhorn_scores` begins with the columns, and both end at the same biases.
+
+    Args:
+        scores: float [Q, N] of the queries asked.
+        bank: float [K, N] of the bank queries with the same N gallery items, or its tiles.
+        bank_gallery: float [K, M] of the same bank queries with M items seen before, or its tiles.
+        temperature: divides scores; positive.
+        iterations: rounds, 1 or more; sharp temperatures (.01 of cosines) need more than 10.
+
+    Returns:
+        float [Q, N] in score units, up to one constant, float32 or better.
+
+    Raises:
+        ValueError: as :func:`.sinkhorn_scores`; banks of different queries, no round.
+
+    Example:
+        The first bank query has an item of its own, so item 0 is less of a hub than item 1. ::
+
+            >>> bank = torch.tensor([[0.8, 0.2], [0.2, 0.8]])
+            >>> own = torch.tensor([[0.9], [0.1]])
+            >>> scores = torch.tensor([[0.6, 0.62]])
+            >>> dbsn(scores, bank, bank_gallery=own, temperature=0.1).argmax(1)
+            tensor([0])
+    """
+    scores, bank = checked_scores(scores, bank)
+    own = as_tiles(bank_gallery)._replace(name='bank_gallery')
+    refuse_empty(own)
+    if own.shape[0] != bank.shape[0]:
+        raise ValueError(f'bank_gallery is of {own.shape[0]} bank queries, bank of {bank.shape[0]}')
+    if iterations < 1:
+        raise ValueError(f'iterations must be 1 or more, not {iterations}')
+    both = _beside(bank.finite(), own.finite())
+    # The rows' part of the first round moves into the scores: sinkhorn then begins with its other.
+    first = _row_excess(both, temperature)
+    shifted = both._replace(columns=lambda part: both.columns(part) - first[:, None])
+    biases = sinkhorn(shifted, temperature=temperature, iterations=iterations - 1)
+    return scores + biases.columns[: bank.shape[1]].to(scores)
+
+
+def db_norm(
+    scores: Tensor,
+    bank: Tensor | Tiles,
+    *,
+    item_bank: Tensor | Tiles,
+    temperature: float | Tensor,
+    item_temperature: Optional[float | Tensor] = None,
+    dynamic: bool = False,
+    k: int = 1,
+) -> Tensor:
+    """Dual bank normalisation (DBNorm; Wang et al. 2023, arXiv 2310.11612), static or dynamic.
+
+    The product of two inverted softmaxes, DualIS, of the bank's queries g and of items h seen
+    before, at T and U::
+
+        exp(s_ij / T) / sum_k exp(g_kj / T) * exp(s_ij / U) / sum_m exp(h_mj / U)
+
+    Its logarithm times T U / (T + U) is returned, which is s plus a bias of each item and ranks
+    alike.  The dynamic form, DualDIS, takes each factor for the queries whose best item is in that
+    bank's :func:`.activation_set`.  With both factors a row is as above; with one it is the
+    published product of s and that factor, scaled down as a whole where it would exceed 1 (a
+    negative score then ranks lower the better it fits its column); with none the scores stay as
+    they are, where a product would be their square.  So rows differ in scale: rank within a row.
+
+    Args:
+        scores: float [Q, N], s, of the queries asked.
+        bank: float [K, N], g, of the bank queries with the same items, or its tiles.
+        item_bank: float [M, N], h, similarities of M items seen before with the same items (videos
+            with videos), or its tiles.
+        temperature: T, which divides s and g; positive.
+        item_temperature: U, which divides s and h; positive; None = T.  Similarities of items with
+            items have a scale of their own: T seldom fits it.
+        dynamic: DualDIS.
+        k: how many best items of a row of a bank are active, 1 to N; read if ``dynamic``.
+
+    Returns:
+        float [Q, N], float32 or better; in score units unless ``dynamic``.
+
+    Raises:
+        ValueError: as :func:`.sinkhorn_scores`, of either bank; ``k`` out of range.
+
+    Example:
+        Item 0 is near to all queries of the bank, item 1 to all items seen before. ::
+
+            >>> bank = torch.tensor([[0.9, 0.1], [0.8, 0.1]])
+            >>> items = torch.tensor([[0.1, 0.5], [0.2, 0.4]])
+            >>> scores = torch.tensor([[0.7, 0.4]])
+            >>> db_norm(scores, bank, item_bank=items, temperature=0.1)
+            tensor([[0.1187, 0.0497]])
+            >>> db_norm(scores, bank, item_bank=items, temperature=0.1, dynamic=True)
+            tensor([[0.0069, 0.4000]])
+    """
+    second = temperature if item_temperature is None else item_temperature
+    items = as_tiles(item_bank)._replace(name='item_bank')
+    of_queries = inverted_softmax(scores, bank, temperature=temperature)
+    of_items = inverted_softmax(scores, items, temperature=second).to(of_queries)
+    t, u = (torch.as_tensor(x).to(of_queries) for x in (temperature, second))
+    product = (u * of_queries + t * of_items) / (t + u)
+    if not dynamic:
+        return product
+    raw = scores.to(of_queries)
+    best = raw.argmax(1)
+    active, active_items = (
+        activation_set(x, k=k).to(raw.device)[best][:, None] for x in (bank, items)
+    )
+    found = torch.where(active, _times(raw, of_queries / t), raw)
+    found = torch.where(active_items, _times(raw, of_items / u), found)
+    return torch.where(active & active_items, product, found)
+
+
+def _times(scores: Tensor, exponent: Tensor) -> Tensor:
+    """scores * exp(exponent), a row scaled down where exponentials would exceed one; [Q, N]."""
+    return scores * (exponent - exponent.amax(1, keepdim=True).clamp_min(0)).exp()
+
+
+def _beside(left: Tiles, right: Tiles) -> Tiles:
+    """[K, N] and [K, M] as tiles [K, N + M]."""
+    size = left.shape[1]
+
+    def columns(part: slice) -> Tensor:
+        tiles = []
+        if part.start < size:
+            tiles.append(left.columns(slice(part.start, min(part.stop, size))))
+        if part.stop > size:
+            tiles.append(right.columns(slice(max(part.start - size, 0), part.stop - size)))
+        return torch.cat(tiles, dim=1)
+
+    shape = (left.shape[0], size + right.shape[1])
+    return Tiles(shape, columns, min(left.width, right.width), 'bank and bank_gallery')
+
+
+def _row_excess(tiles: Tiles, temperature: float | Tensor) -> Tensor:
+    """T log sum_j exp(s_kj / T), [K]."""
+    total = None
+    for _, tile in tiles.parts():
+        scale = torch.as_tensor(temperature).to(tile)
+        part = (tile / scale).logsumexp(1)
+        total = part if total is None else torch.logaddexp(total, part)
+    return total * scale
