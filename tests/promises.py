@@ -82,6 +82,7 @@ NOT_RUN = {
     r'python tools/sweep\.py NAME$': 'what `sweep` stands for',
     r'python tools/analysis_tools/figures\.py CONFIG .*NAME$': 'what `figure` stands for',
     r'(OMP_NUM_THREADS=1 )?python (tools/benchmark|projects/evidence)/': 'a study: its own tests',
+    r'.* --amp fp16$': 'needs a GPU',
     r'python tools/model_converters/convert\.py uatvr$': 'weights that nobody has published',
 }
 _OPTION = '--cfg-options'
@@ -97,6 +98,7 @@ _EVAL = 'python tools/analysis_tools/eval_scores.py scores.npy'
 #: A piece of a command -> the commands that it is a piece of.
 WHOLE = {
     '--amp': ['python tools/train.py CONFIG --amp'],
+    **{f'--amp {kind}': [f'python tools/train.py CONFIG --amp {kind}'] for kind in ('bf16', 'fp16')},
     '--resume': ['python tools/train.py CONFIG --resume'],
     '--tflops': ['python tools/preflight.py configs/dvtr_c2v_msrvtt.py --tflops 60'],
     '--best-on-test': ['python tools/train.py CONFIG --best-on-test'],
@@ -114,6 +116,14 @@ WHOLE = {
     ),
     f'{_OPTION} model.temperature.init=0.07 model.temperature.learnable=False': _with(
         'model.temperature.init=0.07 model.temperature.learnable=False', *_C2V
+    ),
+    **{
+        f'{_OPTION} optimizer={whose}': _with(f'optimizer={whose}', *_C2V, 'uatvr_vitb16_msrvtt')
+        for whose in ('paper', 'code')
+    },
+    f'{_OPTION} model.objectives.dua.normalise=False model.objectives.dua.temperature=1': _with(
+        'model.objectives.dua.normalise=False model.objectives.dua.temperature=1',
+        'uatvr_vitb16_msrvtt',
     ),
     f'{_OPTION} custom_hooks.0.size=4096': _with('custom_hooks.0.size=4096', 'ncl_c2v_msrvtt'),
     f'{_OPTION} model.losses.triplet.negatives=hardest': _with(
@@ -169,7 +179,6 @@ WHOLE = {
     'tools/search.py DIR "text"': ['python tools/search.py DIR "text"'],
     'tools/search.py DIR --add new.mp4': ['python tools/search.py DIR --add new.mp4'],
     'tools/model_converters/convert.py uatvr': ['python tools/model_converters/convert.py uatvr'],
-    'uatvr_planted.py --methods': ['python tools/benchmark/uatvr_planted.py --methods x'],
     'expert_pickles.py videos': [
         'python tools/dataset_converters/expert_pickles.py videos out.h5 s3d.pickle'
     ],
@@ -273,7 +282,8 @@ class _Reader:
 
     def figure(self, piece: str, after: str) -> Iterator[Command]:
         _, name, *more = piece.split()
-        config, other = DRAWN[self.place.partition(', ')[0]]
+        place = self.place.partition(', ')[0]
+        config, other = DRAWN.get(place) or DRAWN[place.upper()]  # a section, or a page
         if re.match(r' with (`as-built`|the checkpoint of each)', after):
             built = after.startswith(' with `as-built`')
             weights = ['as-built', '--random-weights'] if built else ['epoch_1.pth', 'epoch_2.pth']

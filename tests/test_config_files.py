@@ -44,7 +44,7 @@ def test_chains_are_short():
 
 def test_few_files_take_away_what_their_bases_say():
     files = [path for path in (ROOT / 'configs').rglob('*.py') if '_delete_' in path.read_text()]
-    assert len(files) <= 80
+    assert len(files) <= 85
 
 
 def test_every_base_is_somebodys():
