@@ -98,7 +98,9 @@ _EVAL = 'python tools/analysis_tools/eval_scores.py scores.npy'
 #: A piece of a command -> the commands that it is a piece of.
 WHOLE = {
     '--amp': ['python tools/train.py CONFIG --amp'],
-    **{f'--amp {kind}': [f'python tools/train.py CONFIG --amp {kind}'] for kind in ('bf16', 'fp16')},
+    **{
+        f'--amp {kind}': [f'python tools/train.py CONFIG --amp {kind}'] for kind in ('bf16', 'fp16')
+    },
     '--resume': ['python tools/train.py CONFIG --resume'],
     '--tflops': ['python tools/preflight.py configs/dvtr_c2v_msrvtt.py --tflops 60'],
     '--best-on-test': ['python tools/train.py CONFIG --best-on-test'],
@@ -117,10 +119,8 @@ WHOLE = {
     f'{_OPTION} model.temperature.init=0.07 model.temperature.learnable=False': _with(
         'model.temperature.init=0.07 model.temperature.learnable=False', *_C2V
     ),
-    **{
-        f'{_OPTION} optimizer={whose}': _with(f'optimizer={whose}', *_C2V, 'uatvr_vitb16_msrvtt')
-        for whose in ('paper', 'code')
-    },
+    f'{_OPTION} optimizer=paper': _with('optimizer=paper', *_C2V)
+    + _with('optimizer=code', 'uatvr_vitb16_msrvtt'),
     f'{_OPTION} model.objectives.dua.normalise=False model.objectives.dua.temperature=1': _with(
         'model.objectives.dua.normalise=False model.objectives.dua.temperature=1',
         'uatvr_vitb16_msrvtt',
@@ -133,10 +133,6 @@ WHOLE = {
         'model.similarity.weights=None model.heads.type=GaussianHead', 'uatvr_vitb16_msrvtt'
     ),
     f'{_OPTION} parts=3': _with('parts=3', 'causal_hgr_epic', 'causal_mmt_msrvtt'),
-    f'{_OPTION} model.supervision.lambda_nce=0.02 model.losses.nce.loss_weight=0.04': _with(
-        'model.supervision.lambda_nce=0.02 model.losses.nce.loss_weight=0.04',
-        *('arl_activitynet_i3d', 'arl_charades_i3d'),
-    ),
     'model.encoder.frames.pretrained=ViT-B-16.pt model.encoder.text.pretrained=ViT-B-16.pt': _with(
         'model.encoder.frames.pretrained=ViT-B-16.pt model.encoder.text.pretrained=ViT-B-16.pt',
         'uatvr_vitb16_msrvtt',

@@ -232,7 +232,8 @@ def target_worker(rank, folder):
     targets = {}
     for name, split in SPLITS.items():
         samples = collate_retrieval(split[rank])['data_samples']
-        targets[name] = annotated_target(samples, torch.device('cpu'))._asdict()
+        target = annotated_target(samples, torch.device('cpu'))
+        targets[name] = dict(positives=target.positives, **target.known._asdict())
     torch.save(targets, f'{folder}/rank{rank}.pt')
     dist.destroy_process_group()
 
@@ -243,7 +244,8 @@ def test_relevance_and_truth_of_the_joint_batch(tmp_path):
     found = [torch.load(tmp_path / f'rank{rank}.pt') for rank in (0, 1)]
     for name, (first, second) in SPLITS.items():
         joint = collate_retrieval(first + second)['data_samples']
-        expected = annotated_target(joint, torch.device('cpu'))._asdict()
+        target = annotated_target(joint, torch.device('cpu'))
+        expected = dict(positives=target.positives, **target.known._asdict())
         for rank in (0, 1):
             for field in ('positives', 'relevance', 'overlap', 'agreement', 'truth'):
                 mine = found[rank][name][field]

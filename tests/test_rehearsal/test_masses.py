@@ -12,7 +12,7 @@ def test_egonce_pulls_a_further_positive_by_its_own_probability():
     scores = torch.tensor([[2.0, 1.0, 0.5]])
     target = Target(
         positives=torch.tensor([[True, False, False]]),
-        overlap=torch.tensor([[True, True, False]]),
+        known=Annotation(overlap=torch.tensor([[True, True, False]])),
     )
     loss = EgoNCELoss(direction='t2v', loss_weight=3.0)
     found = size_of_gradient(loss, dict(scores=scores), target, torch.tensor(1.0))

@@ -18,7 +18,7 @@ from mmvtr.models.losses.matrix import ContrastiveLoss, MatrixLoss
 from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.supervisions.teachers.scores import FrozenTeachers, StoredTeachers
-from mmvtr.models.target import Target
+from mmvtr.models.target import Annotation, Target
 from mmvtr.models.temperature import Temperature
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding
@@ -295,14 +295,20 @@ def unread(supervision, *losses):
     )
 
 
-def test_each_loss_of_the_house_says_what_it_reads():
+#: What lies beside the slots, and is read by a loss.
+BESIDE = ('relevant', 'teacher', 'hinges', 'draws')
+
+
+def test_each_loss_says_what_it_reads():
     kinds = [MODELS.get(f'mmvtr.{name}') for name in MODELS.module_dict]
     losses = [kind for kind in kinds if issubclass(kind, MatrixLoss)]
     own = [kind for kind in losses if kind.__module__.startswith('mmvtr.')]
     assert len(own) >= 7
     for kind in own:
         slots = vars(kind).get('slots')
-        assert slots is not None and {*slots} <= {*Target._fields}, kind
+        assert slots is not None and {*slots} <= {*Target._fields, *Annotation._fields, *BESIDE}, (
+            kind
+        )
 
 
 def test_what_is_wrong_is_said():
