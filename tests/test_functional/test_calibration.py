@@ -67,6 +67,7 @@ def test_platt_of_separable_pairs_is_finite():
     assert fit.fitted.isfinite().all() and fit.probabilities(torch.tensor(0.4)) < 1
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize('method', ['platt', 'isotonic'])
 def test_known_probabilities_come_back_and_bounds_hold_them(method):
     inside = []
@@ -82,6 +83,7 @@ def test_known_probabilities_come_back_and_bounds_hold_them(method):
     assert 0.7 < np.mean(inside) <= 1
 
 
+@pytest.mark.nightly
 def test_bounds_draw_queries():
     """Ten copies of a pair are one piece of evidence, not ten."""
     scores, matches, _ = judged(200)

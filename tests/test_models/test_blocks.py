@@ -404,6 +404,7 @@ def test_an_unknown_matrix_is_named():
         model(*make_batch(), mode='loss')
 
 
+@pytest.mark.nightly
 def test_memory_grows_with_the_batch_only():
     size = 1024
     model = make_model('dvtr', ('pooled',)).float()

@@ -19,16 +19,15 @@ from mmvtr.rehearsal.simulated_model import NARROW
 CONFIGS = Path(__file__).resolve().parents[2] / 'configs'
 
 KINDS = [
-    'arl_tvr_clip',
-    'causal_ranp_hgr_msrvtt',
-    'dsa_vitb16_msrvtt',
-    'dvtr_c2v_msrvtt',
-    'dvtr_pcme_msrvtt_full',
-    'egonce_clip_epic',
-    'gmmformer_tvr_i3d',
-    'mssl_charades_i3d',
-    'ncl_clip4clip_msrvtt',
+    *('arl_tvr_clip', 'causal_ranp_hgr_msrvtt', 'dvtr_c2v_msrvtt', 'ncl_clip4clip_msrvtt'),
     'uatvr_vitb16_msrvtt',
+    *(
+        pytest.param(name, marks=pytest.mark.nightly)
+        for name in (
+            *('dsa_vitb16_msrvtt', 'dvtr_pcme_msrvtt_full', 'egonce_clip_epic'),
+            *('gmmformer_tvr_i3d', 'mssl_charades_i3d'),
+        )
+    ),
 ]
 
 #: micro_batch and block_rows.

@@ -56,7 +56,7 @@ def train(model, data, loss, args, **more):
     return trainer
 
 
-@pytest.mark.parametrize('size', [None, 8])
+@pytest.mark.parametrize('size', [8, pytest.param(None, marks=pytest.mark.nightly)])
 def test_texts_and_videos_train(tmp_path, size):
     model = tiny_embedders.video_model(tmp_path / 'model')
     data = pairs_dataset(TEXTS, VIDEOS, LABELS)

@@ -469,6 +469,7 @@ def text_alone(monkeypatch, tmp_path):
     return build
 
 
+@pytest.mark.nightly
 def test_every_name_has_a_text_tower_and_knows_its_frames(text_alone):
     kinds = Counter()
     for name in open_clip.list_models():
