@@ -298,7 +298,8 @@ def filled(command: Command, room: Room) -> list[str]:
         if word == 'CONFIG':
             made.append(f'configs/{config}.py')
         elif word == 'CHECKPOINT':
-            made.append(room.trained(config, tool))
+            of = command.configs[0] if command.configs else config
+            made.append(room.trained(of, tool))
         elif word in CHECKPOINTS:
             made.append(room.trained(CHECKPOINTS[word], tool))
         elif re.fullmatch(r'epoch_\d+\.pth', word):
