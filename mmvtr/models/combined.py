@@ -14,8 +14,7 @@ from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels
 
-#: How weights that several give become one: a negative is spared where any of them spares it, only
-#: as far as all do, or by each of them in turn.
+#: How the weights of several supervisions are combined: the smallest, the largest, the product.
 RULES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
     'any': torch.minimum,
     'all': torch.maximum,

@@ -1,6 +1,6 @@
 """The test-time transforms by name: what hooks, inferencer, galleries and tools offer of them.
 
-One row a transform; whoever takes a transform by name looks it up here.
+One row a transform; hooks, inferencer, galleries and tools look names up here.
 """
 
 from __future__ import annotations
