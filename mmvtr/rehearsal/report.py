@@ -128,11 +128,12 @@ MARKS = {False: '**not met**: ', None: 'not reached: '}
 USUAL = (f'batch {NARROW.batch} in place of ', f'{NARROW.frames} frames in place of ')
 HEAD = f"""# Rehearsals
 
-Every real config, trained on simulated tower outputs with its own steps, rates, hooks and losses. A
-rehearsal replaces pixels and words only (`mmvtr/rehearsal/world.py`): pairs have a cosine of .25,
-others .1, as CLIP's do, soft positives are known, some clips are hubs. It says nothing about the
-recall that a real training will reach. It does say whether what a paper adds begins to work in the
-steps that the config has.
+Real configs, trained on simulated tower outputs with their own rates, hooks and losses, until the
+schedule or a limit of CPU time ends: the column *share* says how far. A rehearsal replaces pixels
+and words only (`mmvtr/rehearsal/world.py`): pairs have a cosine of .25, others .1, as CLIP's do,
+soft positives are known, some clips are hubs. It says nothing about the recall that a real training
+will reach. Of a whole schedule it says whether what a paper adds begins to work within it; of a
+part, only whether it had begun by then.
 
 ```bash
 python tools/rehearse.py CONFIG                                # one config: table and picture

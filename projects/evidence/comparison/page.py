@@ -23,7 +23,7 @@ from comparison.views import Found, View, make_views
 FRONT = """\
 # Does debiasing debias?
 
-Every method of this house against its control, on planted corpora whose truth is known: each where
+Every method here against its control, on planted corpora whose truth is known: each where
 the problem that it was made for exists, and at its best chance.
 """
 READING = """\
