@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import yaml
 from docutils import nodes
 from math_core import LatexToMathML
 
@@ -20,6 +22,7 @@ mathml = LatexToMathML().convert_with_local_state  # an error in an equation end
 extensions = [
     'myst_parser',
     'sphinx.ext.autodoc',
+    'sphinx.ext.autosummary',
     'sphinx.ext.napoleon',
     'sphinx.ext.viewcode',
     'sphinx_copybutton',
@@ -27,7 +30,7 @@ extensions = [
 ]
 exclude_patterns = ['rehearsal']  # records
 
-viewcode_follow_imported_members = False  # else it lists builtins, which have no page
+autosummary_generate = False
 
 html_theme = 'furo'
 html_title = 'mmvtr'
@@ -100,19 +103,11 @@ def name_projects(app: Any, name: str, source: list[str]) -> None:
     source[0] = re.sub(r'\[(`[^`]+`)\]\((?:\.\./)+mmvtr/[^)]+\)', r'\1', source[0])
 
 
-#: Rooms of ``mmvtr`` on a page of the reference; any other page holds the room of its name.
+#: Packages and modules of ``mmvtr`` on a page of the reference; another page holds that of its name.
 ROOMS = dict(
     users=(
-        *(
-            'apis',
-            'arrays',
-            'figures',
-            'hard_negatives',
-            'inferencer',
-            'normaliser',
-            'plain_config',
-        ),
-        *('pretrained', 'sentence_transformers', 'utils'),
+        *('arrays', 'sentence_transformers', 'inferencer', 'apis', 'pretrained', 'figures'),
+        *('hard_negatives', 'normaliser', 'plain_config', 'utils'),
     )
 )
 
@@ -126,20 +121,78 @@ def modules_of(room: str) -> list[str]:
     return sorted('.'.join(x) for x in names if x[-1] not in ('__init__', '__main__'))
 
 
+def by_task(room: str) -> dict[str, list[str]]:
+    """The names that ``mmvtr.<room>`` exports, by the part of it that defines them."""
+    package = import_module(f'mmvtr.{room}')
+    groups: dict[str, list[str]] = {}
+    for name in sorted(getattr(package, '__all__', ())):
+        module = getattr(getattr(package, name), '__module__', package.__name__)
+        inner = module.removeprefix(package.__name__).strip('.').split('.')
+        folder = Path(__file__).parents[1] / 'mmvtr' / room / inner[0]
+        groups.setdefault(inner[0] if folder.is_dir() else '', []).append(name)
+    return dict(sorted(groups.items()))
+
+
+def exported(room: str, title: str, names: list[str]) -> str:
+    """A table of one line each, then the names under which they are imported."""
+    package = import_module(f'mmvtr.{room}')
+    lines = ['.. autosummary::', '', *(f'   ~mmvtr.{room}.{name}' for name in names), '']
+    for name in names:
+        thing = getattr(package, name)
+        kind = 'class' if isinstance(thing, type) else 'function' if callable(thing) else 'data'
+        lines += [f'.. auto{kind}:: mmvtr.{room}.{name}', *['   :members:'] * (kind == 'class'), '']
+    return f'\n## {title}\n\n```{{eval-rst}}\n' + '\n'.join(lines) + '```\n'
+
+
 def set_reference(app: Any, name: str, source: list[str]) -> None:
-    """A page of the reference gets all modules of its rooms."""
+    """A page of the reference gets all that its packages export, or else their modules."""
     page = name.removeprefix('api/')
     if page in (name, 'index'):
         return
-    for module in (x for room in ROOMS.get(page, (page,)) for x in modules_of(room)):
-        title = module.removeprefix('mmvtr.')
-        directive = f'.. automodule:: {module}\n   :members:'
-        source[0] += f'\n## {title}\n\n```{{eval-rst}}\n{directive}\n```\n'
+    for room in ROOMS.get(page, (page,)):
+        groups = by_task(room)
+        for part, names in groups.items():
+            title = (part if room == page and part else f'{room} {part}').strip()
+            source[0] += exported(room, title.replace('_', ' ').capitalize(), names)
+        for module in [] if groups else modules_of(room):
+            directive = f'.. automodule:: {module}\n   :members:'
+            title = module.removeprefix('mmvtr.')
+            source[0] += f'\n## {title}\n\n```{{eval-rst}}\n{directive}\n```\n'
+
+
+def row_of(model: dict[str, Any]) -> str:
+    """A config's row of the model zoo: what its paper reports, of text to video and in all."""
+    (result,) = model['Results']
+    (source, numbers), *_ = ((k, v) for k, v in result['Metrics'].items() if k != 'ours')
+    if isinstance(numbers, str):
+        source, numbers = 'no number found', {}
+    else:
+        source = source.removeprefix('reported (').removesuffix(')')
+    total = next((f'{k} {v:g}' for k, v in numbers.items() if k in ('rsum', 'SumR')), '')
+    first = next((f'{k} {v:g}' for k, v in numbers.items() if k not in ('rsum', 'SumR')), '')
+    reported = ', '.join(x for x in (first, total) if x)
+    ours = result['Metrics']['ours']
+    return f'| `{model["Name"]}` | {result["Dataset"]} | {reported} | {source} | {ours} |'
+
+
+def set_zoo(app: Any, name: str, source: list[str]) -> None:
+    """The page of the model zoo gets a table a metafile."""
+    if name != 'model_zoo':
+        return
+    base = Path(__file__).parents[1]
+    for path in yaml.safe_load((base / 'model-index.yml').read_text())['Import']:
+        content = yaml.safe_load((base / path).read_text())
+        papers = content['Collections']
+        titles = ', '.join(f'[{x["Name"]}]({x["Paper"]["URL"]}) ({x["Year"]})' for x in papers)
+        head = '| config | dataset | reported | source | ours |\n|---|---|---|---|---|\n'
+        rows = '\n'.join(row_of(model) for model in content['Models'])
+        source[0] += f'\n## {papers[0]["Name"]}\n\n{titles}\n\n{head}{rows}\n'
 
 
 def setup(app: Any) -> None:
     """Sphinx calls it."""
     app.connect('source-read', set_reference)
+    app.connect('source-read', set_zoo)
     app.add_html_math_renderer('mathml', (set_inline, None), (set_display, None))
     app.connect('source-read', name_projects)
     app.connect('autodoc-process-docstring', set_equations, priority=50)
