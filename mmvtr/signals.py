@@ -131,7 +131,7 @@ def next_steps(config: str, checkpoint: str, argv: Sequence[str], *, searched: b
     commands = [['test', *model], ['draw', *model, '--out', pictures]]
     if searched:
         commands.append(['export_index', *model, '--out', gallery])
-    same = _behind(argv, '--cfg-options')
+    same = behind(argv, '--cfg-options')
     commands = [[*command, *same] for command in commands]
     if searched:
         commands.append(['serve', gallery])
@@ -139,7 +139,7 @@ def next_steps(config: str, checkpoint: str, argv: Sequence[str], *, searched: b
     return '\n'.join([f'trained: {checkpoint}. Next:', *lines])
 
 
-def _behind(argv: Sequence[str], option: str) -> list[str]:
+def behind(argv: Sequence[str], option: str) -> list[str]:
     """An option that takes any number of words, and its words; nothing if it was not given."""
     if option not in argv:
         return []

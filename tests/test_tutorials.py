@@ -131,3 +131,11 @@ def test_pages_with_their_commands(name, folder):
 def test_what_differs_is_found(printed, shown, slack):
     with pytest.raises(AssertionError):
         compare(printed, shown, slack)
+
+
+def test_the_readme_ends_as_the_tutorial():
+    """Its sample output is the tutorial's, which is compared with what is printed."""
+    (shown,) = re.findall(
+        r'(?s)```text\n(dvtr_c2v_planted beside.*?)```', (ROOT / 'README.md').read_text()
+    )
+    assert shown in (FOLDER / 'first_training.md').read_text()

@@ -115,6 +115,8 @@ def carry_out(sweep: Sweep, run: Run, seed: int, work: Path, args: argparse.Name
     Raises:
         SystemExit: the command failed; says where its log is.
     """
+    from mmvtr.engine.launch.against import results_of
+
     folder = place(work, run, seed)
     if source_of(sweep, run) is not run:
         return  # another run's results by other keys
@@ -239,20 +241,6 @@ def checkpoint(sweep: Sweep, name: str, seed: int, work: Path, args: argparse.Na
     if args.dry:
         return folder / checkpoint_name(run, best_on_test=args.best_on_test)
     raise SystemExit(f'error: {folder} has no checkpoint of {name!r:.80}: its training comes first')
-
-
-def results_of(folder: Path) -> dict[str, float]:
-    """Of a finished training: what its test gave.
-
-    Raises:
-        SystemExit: there are none.
-    """
-    logs = sorted(path for path in folder.glob('*/*.json') if path.stem == path.parent.name)
-    for path in reversed(logs):  # a resumed run has one folder for each start
-        found = json.loads(path.read_text())
-        if found:
-            return found
-    raise SystemExit(f'error: {folder}: the training has left no results of a test')
 
 
 def report(sweep: Sweep, seeds: list[int], work: Path) -> None:

@@ -9,12 +9,13 @@ import argparse
 import copy
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 from mmengine.config import Config
 
 from mmvtr.command_line import Parser, tool
-from mmvtr.signals import Ending, check_writable, next_steps
+from mmvtr.signals import Ending, behind, check_writable, next_steps
 from mmvtr.utils import load_config
 
 
@@ -36,6 +37,12 @@ def parse_args() -> argparse.Namespace:
         '--best-on-test',
         action='store_true',
         help='validate on the test set, keep every epoch and report the best one, as papers do',
+    )
+    add(
+        '--against',
+        metavar='CONFIG',
+        help='a baseline: trained first, in WORK_DIR/baseline, with the same seed and flags but not '
+        'the --cfg-options; ends with both results in one table and a picture',
     )
     add('--auto-scale-lr', action='store_true', help='scale the learning rate to the batch size')
     add(
@@ -140,8 +147,44 @@ def main() -> None:
     args = parse_args()
     cfg = load_config(args.config, args.cfg_options, args.work_dir)
     apply_args(cfg, args)
+    if args.against:
+        train_baseline(cfg, args)
     with Ending(cfg.work_dir, sys.argv, launched=args.launcher != 'none') as ending:
         train(cfg, args, ending)
+
+
+def train_baseline(cfg: Config, args: argparse.Namespace) -> None:
+    """The training that this one is compared with, in a process of its own."""
+    from mmvtr.engine.launch import against
+
+    if args.launcher != 'none' or cfg.get('test_dataloader') is None:
+        raise SystemExit('error: --against compares the tests of two trainings of one process each')
+    folder = Path(cfg.work_dir) / 'baseline'
+    if args.resume and any(folder.glob('*/*.json')):
+        return
+    seed = cfg.get('randomness', {}).get('seed', 0)
+    flags = ['--work-dir', str(folder), '--seed', str(seed)]
+    flags += [
+        flag
+        for name in ('no_validate', 'best_on_test', 'auto_scale_lr', 'deterministic')
+        for flag in [f'--{name.replace("_", "-")}'] * bool(getattr(args, name))
+    ]
+    flags += ['--amp', args.amp] if args.amp else []
+    print(f'first the baseline: {args.against}, in {folder}', flush=True)
+    against.call(Path(__file__), args.against, *flags)
+
+
+def compared(cfg: Config, args: argparse.Namespace, checkpoint: str) -> str:
+    """The table of both trainings, and where the picture is."""
+    from mmvtr.engine.launch import against
+
+    folder = Path(cfg.work_dir)
+    names = (Path(args.config).stem, Path(args.against).stem)
+    table = against.beside(folder, folder / 'baseline', names)
+    options = behind(sys.argv, '--cfg-options')
+    draw = Path(__file__).with_name('analysis_tools') / 'draw.py'
+    pictures = against.pictures(draw, args.config, checkpoint, folder / 'pictures', *options)
+    return f'{table}\n\npicture: {pictures[-1]}'
 
 
 def train(cfg: Config, args: argparse.Namespace, ending: Ending) -> None:
@@ -184,6 +227,8 @@ def train(cfg: Config, args: argparse.Namespace, ending: Ending) -> None:
         check_banks(runner)
         train_and_test(runner)
         if is_main_process():
+            if args.against:
+                print(compared(cfg, args, checkpoint_of(runner)), end='\n\n')
             print(last_words(runner, args.config))
     launch.stop_processes()
 
@@ -206,12 +251,18 @@ def train_and_test(runner: Any) -> None:
     barrier()  # rank 0 holds the folder until all are through
 
 
+def checkpoint_of(runner: Any) -> Any:
+    """The checkpoint that was best on val, or else the last one; None where there is none."""
+    from mmvtr.engine.loop.checkpoint import latest_checkpoint
+
+    return runner.message_hub.get_info('best_ckpt') or latest_checkpoint(runner.work_dir)
+
+
 def last_words(runner: Any, config: str) -> str:
     """Where the checkpoint is, and what can be done with it."""
     from mmvtr.engine.launch.launching import bare
-    from mmvtr.engine.loop.checkpoint import latest_checkpoint
 
-    found = runner.message_hub.get_info('best_ckpt') or latest_checkpoint(runner.work_dir)
+    found = checkpoint_of(runner)
     if found is None:
         return f'no checkpoint was written to {runner.work_dir}'
     searched = hasattr(getattr(bare(runner.model), 'similarity', None), 'flat')

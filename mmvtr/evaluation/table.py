@@ -79,6 +79,29 @@ def transforms_table(report: Report) -> str:
     )
 
 
+def comparison_table(baseline: Mapping[str, float], method: Mapping[str, float]) -> str:
+    """Two results beside each other, with what changes: metrics down, directions across.
+
+    Example:
+        ::
+
+            >>> print(comparison_table({'retrieval/t2v_R1': 12.3}, {'retrieval/t2v_R1': 15.0}))
+                                     text to video
+                            baseline  method  change
+            retrieval  R@1      12.3    15.0    +2.7
+    """
+    change = {key: method[key] - value for key, value in baseline.items() if key in method}
+    columns = dict(baseline=baseline, method=method, change=change)
+    rows = _rows([*change])
+    directed = [row for row in rows if '' not in row.keys]
+    present = [d for d in DIRECTIONS if any(d in row.keys for row in directed)]
+    blocks = [
+        _block(directed, present, columns),
+        _block([row for row in rows if '' in row.keys], [''], columns),
+    ]
+    return '\n\n'.join(block for block in blocks if block)
+
+
 def protocol_line(protocol: Mapping[str, object]) -> str:
     """``protocol: name value | name value``, wrapped at 100 characters; None is left away.
 
@@ -164,8 +187,11 @@ def _values(
     key: Optional[str], columns: Mapping[str, Mapping[str, float]], cells: Mapping[str, int]
 ) -> str:
     values = {name: None if key is None else of.get(key) for name, of in columns.items()}
+    signs = {'change': '+'}
     return ''.join(
-        ('' if value is None else f'{value:.{_digits(key)}f}').rjust(cells[name])
+        ('' if value is None else f'{value:{signs.get(name, "")}.{_digits(key)}f}').rjust(
+            cells[name]
+        )
         for name, value in values.items()
     )
 
