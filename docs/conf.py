@@ -103,7 +103,7 @@ def name_projects(app: Any, name: str, source: list[str]) -> None:
     source[0] = re.sub(r'\[(`[^`]+`)\]\((?:\.\./)+mmvtr/[^)]+\)', r'\1', source[0])
 
 
-#: Packages and modules of ``mmvtr`` on a page of the reference; another page holds that of its name.
+#: What of ``mmvtr`` a page of the reference shows; other pages show the package of their name.
 ROOMS = dict(
     users=(
         *('arrays', 'sentence_transformers', 'inferencer', 'apis', 'pretrained', 'figures'),

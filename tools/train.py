@@ -41,7 +41,7 @@ def parse_args() -> argparse.Namespace:
     add(
         '--against',
         metavar='CONFIG',
-        help='a baseline: trained first, in WORK_DIR/baseline, with the same seed and flags but not '
+        help='a baseline: trained first, in WORK_DIR/baseline, with the same seed and flags, not '
         'the --cfg-options; ends with both results in one table and a picture',
     )
     add('--auto-scale-lr', action='store_true', help='scale the learning rate to the batch size')
