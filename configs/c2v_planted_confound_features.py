@@ -1,6 +1,5 @@
 # CLIP2Video on the length-confounded corpus: the baseline of causal_planted_features.py.
 _base_ = [
-    '_base_/default_runtime.py',
     '_base_/schedule_planted.py',
     '_base_/c2v_tiny.py',
     '_base_/planted_confound_features.py',

@@ -1,6 +1,5 @@
 # CLIP4Clip on the planted corpus: the baseline of ncl_clip4clip_planted.py.
 _base_ = [
-    '_base_/default_runtime.py',
     '_base_/planted.py',
     '_base_/schedule_planted.py',
     '_base_/clip4clip_tiny.py',

@@ -1,7 +1,6 @@
 # CLIP4Clip on cached features and imbalanced captions, normalised at test time only: the baseline
 # of ncl_clip4clip_planted_features.py (docs/ncl.md).
 _base_ = [
-    '_base_/default_runtime.py',
     '_base_/schedule_planted.py',
     '_base_/clip4clip_tiny.py',
     '_base_/planted_imbalanced_features.py',

@@ -1,7 +1,6 @@
 # CLIP4Clip's mean of the frames on planted clips of three moments, from cached features of 24
 # frames: the control of xpool_planted_features.py.
 _base_ = [
-    '_base_/default_runtime.py',
     '_base_/schedule_planted.py',
     '_base_/clip4clip_tiny.py',
     '_base_/planted_untrimmed_features.py',

@@ -3,7 +3,6 @@
 # for several GPUs: even with checkpointing they keep 79 GB (--amp: 40), and 94 (47) more while a
 # layer is recomputed; 16 x 64 on each of 8 keep 10 (5) and 12 (6).
 _base_ = [
-    '_base_/default_runtime.py',
     '_base_/activitynet.py',
     '_base_/schedule_dvtr_5e.py',
     '_base_/dvtr.py',

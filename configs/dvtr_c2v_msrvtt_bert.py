@@ -1,6 +1,5 @@
 # DVTR + CLIP2Video with BERT as the text tower, as Sec. IV-B.2 words it (CLIP2Video uses CLIP's).
 _base_ = [
-    '_base_/default_runtime.py',
     '_base_/msrvtt_1ka.py',
     '_base_/schedule_dvtr_5e.py',
     '_base_/dvtr.py',

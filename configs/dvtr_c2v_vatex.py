@@ -2,7 +2,6 @@
 # tested on another list: for that set test_dataloader.dataset.split=test_1k5, and choose no
 # checkpoint on val, half of which is in it.
 _base_ = [
-    '_base_/default_runtime.py',
     '_base_/vatex.py',
     '_base_/schedule_dvtr_5e.py',
     '_base_/dvtr.py',

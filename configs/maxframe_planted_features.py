@@ -1,7 +1,6 @@
 # ARL's two branches without ambiguity detection, on planted clips of three moments: max over frames
 # (Eq. 3), averaged (Eq. 13).  The baseline of arl_planted_features.py.
 _base_ = [
-    '_base_/default_runtime.py',
     '_base_/schedule_planted.py',
     '_base_/arl_i3d.py',
     '_base_/planted_untrimmed_features.py',

@@ -2,7 +2,6 @@
 # with a learnt slope and bias, a weak KL; ranked by the cosine of the means.  Captions: 60 %
 # general.
 _base_ = [
-    '_base_/default_runtime.py',
     '_base_/schedule_planted.py',
     '_base_/clip4clip_tiny.py',
     '_base_/planted_features.py',

@@ -1,7 +1,6 @@
 # SSB on ActivityNet paragraphs with its own max-margin loss: the baseline of
 # ncl_ssb_activitynet.py.
 _base_ = [
-    '_base_/default_runtime.py',
     '_base_/activitynet_features.py',
     '_base_/schedule_ssb_5e.py',
     '_base_/ssb.py',

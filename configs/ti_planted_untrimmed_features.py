@@ -2,7 +2,6 @@
 # and words go through UATVR's transformer.  The same tokens pooled:
 # pooled_planted_untrimmed_features.py.
 _base_ = [
-    '_base_/default_runtime.py',
     '_base_/schedule_planted.py',
     '_base_/uatvr_tiny.py',
     '_base_/planted_untrimmed_features.py',

@@ -1,6 +1,5 @@
 # UATVR with cached features and 60 % general captions (docs/uatvr.md).
 _base_ = [
-    '_base_/default_runtime.py',
     '_base_/schedule_planted.py',
     '_base_/uatvr_tiny.py',
     '_base_/planted_features.py',

@@ -1,7 +1,6 @@
 # UATVR over CLIP ViT-B/32 on DiDeMo paragraphs (UATVR Tab. 8).
 # 64 words and 64 frames (Sec. 4.1), of which a frame a second fills at most 30 (docs/data.md).
 _base_ = [
-    '_base_/default_runtime.py',
     '_base_/didemo.py',
     '_base_/schedule_uatvr_5e.py',
     '_base_/uatvr_vitb32.py',

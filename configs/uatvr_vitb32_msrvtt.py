@@ -1,6 +1,5 @@
 # UATVR over CLIP ViT-B/32 on MSR-VTT 1k-A (UATVR Tab. 6).
 _base_ = [
-    '_base_/default_runtime.py',
     '_base_/msrvtt_1ka.py',
     '_base_/schedule_uatvr_5e.py',
     '_base_/uatvr_vitb32.py',

@@ -1,6 +1,5 @@
 # UATVR over CLIP ViT-B/32 on VATEX, HGR's split (UATVR Tab. 7).
 _base_ = [
-    '_base_/default_runtime.py',
     '_base_/vatex.py',
     '_base_/schedule_uatvr_5e.py',
     '_base_/uatvr_vitb32.py',

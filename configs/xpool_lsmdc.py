@@ -3,7 +3,6 @@
 # tokens, the centre crop in training as well, and val chooses the checkpoint (theirs is chosen on
 # the test set).
 _base_ = [
-    '_base_/default_runtime.py',
     '_base_/lsmdc.py',
     '_base_/schedule_xpool_5e.py',
     '_base_/xpool_vitb32.py',

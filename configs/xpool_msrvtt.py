@@ -3,7 +3,6 @@
 # crop in training as well (they crop and flip at random), and the last epoch is tested (theirs is
 # chosen on the test set).
 _base_ = [
-    '_base_/default_runtime.py',
     '_base_/msrvtt_1ka.py',
     '_base_/schedule_xpool_5e.py',
     '_base_/xpool_vitb32.py',

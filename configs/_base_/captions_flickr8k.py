@@ -2,8 +2,6 @@
 # in training and #2, which people have judged, in dev and test
 # (projects/evidence/pages/judged_training.md).
 # tools/dataset_converters/flickr8k_words.py makes the words, from seen captions of train images.
-_base_ = ['schedule_planted.py']
-
 root, words = 'data/flickr8k', 'data/flickr8k_words'
 corpus = dict(
     type='mmvtr.Flickr8kCaptionsDataset',
