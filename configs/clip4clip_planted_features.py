@@ -2,13 +2,10 @@
 # of ncl_clip4clip_planted_features.py (docs/ncl.md).
 _base_ = [
     '_base_/schedule_planted.py',
-    '_base_/clip4clip_tiny.py',
     '_base_/planted_imbalanced_features.py',
+    '_base_/clip4clip_features.py',
     '_base_/train_queue_planted.py',
 ]
 
-model = dict(
-    encoder=dict(frames=dict(_delete_=True, type='FeatureFrames', in_dim=128)),
-    losses=dict(contrastive=dict(type='ContrastiveLoss')),
-)
 train_cfg = dict(max_epochs=6, val_interval=2)  # an epoch is 5 captions a clip
+model = dict(losses=dict(contrastive=dict(type='ContrastiveLoss')))

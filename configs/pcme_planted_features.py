@@ -3,24 +3,22 @@
 # general.
 _base_ = [
     '_base_/schedule_planted.py',
-    '_base_/clip4clip_tiny.py',
     '_base_/planted_features.py',
+    '_base_/clip4clip_features.py',
 ]
 
 model = dict(
-    encoder=dict(frames=dict(_delete_=True, type='FeatureFrames', in_dim=128)),
     similarity=dict(levels=('gaussian',)),
     losses=dict(),
     heads=dict(type='PCMEGaussianHead'),
     detach_heads=False,
     objectives=dict(
-        soft=dict(type='SoftContrast', slope=30.0, bias=30.0, reduction='sum', loss_weight=1e-2),
-        kl=dict(type='KLToUnit', loss_weight=1e-5),  # PCME on COCO
+        soft=dict(type='SoftContrast', slope=30.0, bias=30.0, reduction='sum', loss_weight=0.01),
+        kl=dict(type='KLToUnit', loss_weight=1e-05),
     ),
 )
 test_evaluator = [
-    dict(type='mmvtr.RetrievalMetric'),
-    dict(type='mmvtr.SemanticMetric'),
+    *_base_.test_evaluator,
     dict(type='mmvtr.UncertaintyMetric'),
     dict(type='mmvtr.GeneralCaptionMetric'),
 ]

@@ -1,4 +1,5 @@
-# c2v_tiny.py over stored features of frames, 128 wide.
+# CLIP2Video over stored features of frames, 128 wide, and a small text tower that starts from
+# nothing; c2v_tiny.py has a frame tower, too.
 clip = dict(
     embed_dim=128,
     vision_cfg=dict(layers=2, width=64, head_width=32, patch_size=8, image_size=64),

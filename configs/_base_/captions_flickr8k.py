@@ -2,6 +2,8 @@
 # in training and #2, which people have judged, in dev and test
 # (projects/evidence/pages/judged_training.md).
 # tools/dataset_converters/flickr8k_words.py makes the words, from seen captions of train images.
+_base_ = ['schedule_planted.py']
+
 root, words = 'data/flickr8k', 'data/flickr8k_words'
 corpus = dict(
     type='mmvtr.Flickr8kCaptionsDataset',
@@ -28,6 +30,20 @@ val_evaluator = [dict(type='mmvtr.RetrievalMetric')]
 # right: more than half of the people say yes
 test_evaluator = [*val_evaluator, dict(type='mmvtr.JudgedMetric', at_least=0.5 + 1e-6)]
 custom_hooks = [dict(type='mmvtr.ScoresFileHook')]
+
+# CLIP4Clip's pooling over word vectors in the place of frames; both towers begin with the same
+# vectors.
+model = dict(
+    type='mmvtr.VideoTextRetriever',
+    data_preprocessor=dict(type='mmvtr.VideoTextDataPreprocessor'),
+    encoder=dict(
+        type='CLIP4Clip',
+        frames=dict(type='FeatureFrames', in_dim=128, dim=128, identity=True),
+        text=dict(type='WordVectors', words=2179, dim=128, pretrained=f'{words}/words.npy'),
+    ),
+    similarity=dict(type='CosineSimilarity'),
+    temperature=dict(type='Temperature', init=0.07),
+)
 
 # 6 visits to each text at a batch of 128 (projects/evidence/pages/judged_training.md); else as on
 # planted clips.
