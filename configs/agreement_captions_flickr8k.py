@@ -2,8 +2,8 @@
 # video-to-text direction; settings are those of the planted corpus.
 _base_ = ['_base_/captions_flickr8k.py']
 
-train_dataloader = dict(dataset=dict(agreement=dict(type='CaptionAgreement')))
 model = dict(
     losses=dict(contrastive=dict(type='ContrastiveLoss', weighted='v2t')),
     supervision=dict(type='RelativeScoreSupervision', slack=0.0, agreement=0.2, floor=0.05),
 )
+train_dataloader = dict(dataset=dict(agreement=dict(type='CaptionAgreement')))

@@ -5,5 +5,5 @@ _base_ = [
     '_base_/c2v_features.py',
 ]
 
-train_cfg = dict(max_epochs=24, val_interval=6)
 model = dict(losses=dict(contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'))))
+train_cfg = dict(max_epochs=24, val_interval=6)

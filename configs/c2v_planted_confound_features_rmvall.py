@@ -18,6 +18,6 @@ removal = dict(
         split='test',
     ),
 )
-train_cfg = dict(max_epochs=24, val_interval=6)
 model = dict(losses=dict(contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'))))
 train_dataloader = dict(dataset=dict(environments=removal))
+train_cfg = dict(max_epochs=24, val_interval=6)

@@ -17,6 +17,6 @@ removal = dict(
         split='test',
     ),
 )
-train_cfg = dict(max_epochs=24, val_interval=6)
 model = dict(losses=dict(contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'))))
 train_dataloader = dict(dataset=dict(environments=dict(type='RemoveRandom', like=removal)))
+train_cfg = dict(max_epochs=24, val_interval=6)

@@ -7,5 +7,5 @@ _base_ = [
     '_base_/train_queue_planted.py',
 ]
 
-train_cfg = dict(max_epochs=6, val_interval=2)  # an epoch is 5 captions a clip
 model = dict(losses=dict(contrastive=dict(type='ContrastiveLoss')))
+train_cfg = dict(max_epochs=6, val_interval=2)  # an epoch is 5 captions a clip

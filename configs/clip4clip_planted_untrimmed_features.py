@@ -6,10 +6,10 @@ _base_ = [
     '_base_/clip4clip_features.py',
 ]
 
-train_cfg = dict(max_epochs=10, val_interval=5)
 model = dict(losses=dict(contrastive=dict(type='ContrastiveLoss')))
 train_dataloader = dict(dataset=dict(epoch_unit='video'))  # a caption of each clip an epoch
 val_evaluator = test_evaluator = [
     dict(type='mmvtr.RetrievalMetric'),
     dict(type='mmvtr.SemanticMetric'),
 ]
+train_cfg = dict(max_epochs=10, val_interval=5)

@@ -4,10 +4,6 @@
 # (ours: planted captions are made of 78 words).  Control: c2v_planted_features_triplet.py.
 _base_ = ['_base_/schedule_planted.py', '_base_/planted_features.py', '_base_/c2v_features.py']
 
-# The base's rate for what a supervision learns is meant for DVTR's two numbers.
-optim_wrapper = dict(
-    paramwise_cfg=dict(custom_keys={'supervision.project': dict(lr_mult=1.0, decay_mult=1.0)})
-)
 model = dict(
     losses=dict(triplet=dict(type='SeveralHingesLoss', reads=('global', 'aligned'))),
     supervision=dict(
@@ -25,4 +21,8 @@ train_dataloader = dict(
             dict(type='WordCounts', name='words'),
         ]
     )
+)
+# The base's rate for what a supervision learns is meant for DVTR's two numbers.
+optim_wrapper = dict(
+    paramwise_cfg=dict(custom_keys={'supervision.project': dict(lr_mult=1.0, decay_mult=1.0)})
 )

@@ -12,8 +12,6 @@ _base_ = [
 ]
 
 branches = ('inherit', 'explore')
-default_hooks = dict(checkpoint=dict(save_best='retrieval/t2v_SumR'))
-train_cfg = dict(max_epochs=8, val_interval=2)
 model = dict(
     encoder=dict(encoder=dict(type='DLDKDEncoder'), names=branches),
     similarity=dict(levels=branches, weights=(0.7, 0.3), dots=True),
@@ -43,7 +41,6 @@ model = dict(
         )
     ),
 )
-custom_hooks = [dict(type='mmvtr.MomentsHook')]
 train_dataloader = dict(
     dataset=dict(
         video_pipeline=[
@@ -57,3 +54,6 @@ train_dataloader = dict(
         epoch_unit='text',  # in 200 steps the inner products do not get going
     )
 )
+custom_hooks = [dict(type='mmvtr.MomentsHook')]
+default_hooks = dict(checkpoint=dict(save_best='retrieval/t2v_SumR'))
+train_cfg = dict(max_epochs=8, val_interval=2)

@@ -1,7 +1,6 @@
 # DVTR to the letter on cached features: see dvtr_c2v_planted_literal.py.
 _base_ = ['_base_/schedule_planted.py', '_base_/planted_features.py', '_base_/c2v_features.py']
 
-train_cfg = dict(type='mmvtr.AlternatingTrainLoop', stages=('uncertainty', 'retrieval'))
 model = dict(
     detach_heads=False,
     heads=dict(type='HierarchicalGaussianHead', spread='variance'),
@@ -9,4 +8,5 @@ model = dict(
     losses=dict(contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'))),
 )
 test_evaluator = [*_base_.test_evaluator, dict(type='mmvtr.SoftPositiveMetric')]
+train_cfg = dict(type='mmvtr.AlternatingTrainLoop', stages=('uncertainty', 'retrieval'))
 find_unused_parameters = True  # a stage trains a part of the model

@@ -7,7 +7,6 @@ _base_ = [
     '_base_/train_queue_planted.py',
 ]
 
-default_hooks = dict(checkpoint=dict(save_best='sinkhorn/retrieval/rsum'))
 model = dict(
     heads=dict(type='HierarchicalGaussianHead'),
     supervision=dict(
@@ -20,3 +19,4 @@ model = dict(
     ),
 )
 test_evaluator = [*_base_.test_evaluator, dict(type='mmvtr.SoftPositiveMetric')]
+default_hooks = dict(checkpoint=dict(save_best='sinkhorn/retrieval/rsum'))

@@ -2,8 +2,8 @@
 # planted corpus.
 _base_ = ['_base_/captions_flickr8k.py']
 
-train_dataloader = dict(dataset=dict(agreement=dict(type='CaptionImplication')))
 model = dict(
     losses=dict(contrastive=dict(type='ContrastiveLoss', weighted='v2t')),
     supervision=dict(type='ImplicationSupervision', floor=0.15, specific=0.5),
 )
+train_dataloader = dict(dataset=dict(agreement=dict(type='CaptionImplication')))

@@ -6,7 +6,7 @@ _base_ = [
     '_base_/arl_features.py',
 ]
 
-default_hooks = dict(checkpoint=dict(save_best='retrieval/t2v_SumR'))
-train_cfg = dict(val_interval=6)
 model = dict(similarity=dict(type='CosineSimilarity'), supervision=None)
 custom_hooks = []  # of no frame more than another
+default_hooks = dict(checkpoint=dict(save_best='retrieval/t2v_SumR'))
+train_cfg = dict(val_interval=6)

@@ -7,7 +7,6 @@ _base_ = [
     '_base_/train_queue_planted.py',
 ]
 
-default_hooks = dict(checkpoint=dict(save_best='sinkhorn/retrieval/rsum'))
 model = dict(
     losses=dict(
         contrastive=dict(
@@ -15,3 +14,4 @@ model = dict(
         )
     )
 )
+default_hooks = dict(checkpoint=dict(save_best='sinkhorn/retrieval/rsum'))

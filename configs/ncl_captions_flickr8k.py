@@ -2,10 +2,10 @@
 # chosen with them.
 _base_ = ['_base_/captions_flickr8k.py']
 
-default_hooks = dict(checkpoint=dict(save_best='sinkhorn/retrieval/rsum'))
+model = dict(losses=dict(contrastive=dict(type='NormalizedContrastiveLoss', iterations=4)))
 custom_hooks = [
     dict(type='mmvtr.QueryQueueHook', size=2048),
     dict(type='mmvtr.SinkhornHook', queries='train_queue'),
     dict(type='mmvtr.ScoresFileHook'),
 ]
-model = dict(losses=dict(contrastive=dict(type='NormalizedContrastiveLoss', iterations=4)))
+default_hooks = dict(checkpoint=dict(save_best='sinkhorn/retrieval/rsum'))

@@ -6,6 +6,6 @@ _base_ = [
     '_base_/train_queue_planted.py',
 ]
 
+model = dict(losses=dict(contrastive=dict(type='NormalizedContrastiveLoss', iterations=4)))
 default_hooks = dict(checkpoint=dict(save_best='sinkhorn/retrieval/rsum'))
 train_cfg = dict(max_epochs=6, val_interval=2)  # an epoch is 5 captions a clip
-model = dict(losses=dict(contrastive=dict(type='NormalizedContrastiveLoss', iterations=4)))

@@ -5,8 +5,8 @@ _base_ = [
     '_base_/arl_features.py',
 ]
 
+model = dict(supervision=dict(type='OracleSupervision', treat='ignore'))
+train_dataloader = dict(dataset=dict(oracle=True))
+custom_hooks = [dict(type='mmvtr.MomentsHook')]
 default_hooks = dict(checkpoint=dict(save_best='retrieval/t2v_SumR'))
 train_cfg = dict(val_interval=6)
-model = dict(supervision=dict(type='OracleSupervision', treat='ignore'))
-custom_hooks = [dict(type='mmvtr.MomentsHook')]
-train_dataloader = dict(dataset=dict(oracle=True))

@@ -14,7 +14,7 @@ model = dict(
     detach_heads=False,
     objectives=dict(
         soft=dict(type='SoftContrast', slope=30.0, bias=30.0, reduction='sum', loss_weight=0.01),
-        kl=dict(type='KLToUnit', loss_weight=1e-05),
+        kl=dict(type='KLToUnit', loss_weight=1e-5),  # PCME on COCO
     ),
 )
 test_evaluator = [

@@ -7,7 +7,6 @@ _base_ = [
     '_base_/uatvr_features.py',
 ]
 
-train_cfg = dict(max_epochs=24, val_interval=8)
 model = dict(
     encoder=dict(max_frames=24, extra_frames=0, extra_words=0),
     heads=None,
@@ -18,3 +17,4 @@ val_evaluator = test_evaluator = [
     dict(type='mmvtr.RetrievalMetric'),
     dict(type='mmvtr.SemanticMetric'),
 ]
+train_cfg = dict(max_epochs=24, val_interval=8)

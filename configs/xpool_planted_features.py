@@ -7,7 +7,6 @@ _base_ = [
     '_base_/clip4clip_features.py',
 ]
 
-train_cfg = dict(max_epochs=10, val_interval=5)
 model = dict(
     similarity=dict(type='XPoolSimilarity', dim=128, dropout=0.3),
     losses=dict(contrastive=dict(type='ContrastiveLoss')),
@@ -17,3 +16,4 @@ val_evaluator = test_evaluator = [
     dict(type='mmvtr.RetrievalMetric'),
     dict(type='mmvtr.SemanticMetric'),
 ]
+train_cfg = dict(max_epochs=10, val_interval=5)
