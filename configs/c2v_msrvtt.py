@@ -1,7 +1,13 @@
 # CLIP2Video on MSR-VTT 1k-A: the baseline of dvtr_c2v_msrvtt.py and ncl_c2v_msrvtt.py.
 _base_ = [
-    '_base_/msrvtt_1ka.py',
     '_base_/schedule_clip_5e.py',
-    '_base_/clip2video.py',
+    '_base_/msrvtt_1ka.py',
+    '_base_/c2v_vitb16.py',
     '_base_/train_queue.py',
 ]
+# 1k-A has no validation set: the last epoch is tested, and nothing is chosen on the test set.
+
+model = dict(
+    temperature=dict(init=0.01, learnable=True),
+    losses=dict(contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'))),
+)

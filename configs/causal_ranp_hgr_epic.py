@@ -1,5 +1,17 @@
 # Causal intervention on frame length over RANP, EPIC-KITCHENS-100 (Tab. 2).
-_base_ = ['ranp_hgr_epic.py', '_base_/causal.py']
+_base_ = ['hgr_epic.py', '_base_/ranp.py', '_base_/causal.py']
 
-model = dict(_delete_=True, type='mmvtr.BackdoorRetriever', member=_base_.model, copies=2)
+model = dict(
+    _delete_=True,
+    type='mmvtr.BackdoorRetriever',
+    member=dict(
+        _base_.model,
+        supervision=dict(_base_.ran.supervision, **_base_.ranp.supervision),
+        losses=dict(
+            triplet=dict(_base_.model.losses.triplet, **_base_.ran.losses.triplet),
+            **_base_.ranp.losses,
+        ),
+    ),
+    copies=2,
+)
 train_dataloader = _base_.by_length

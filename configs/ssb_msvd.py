@@ -1,7 +1,7 @@
 # SSB on MSVD with its own max-margin loss: the baseline of ncl_ssb_msvd.py.
 _base_ = [
+    '_base_/default_runtime.py',
     '_base_/msvd_features.py',
-    '_base_/schedule_ssb_5e.py',
     '_base_/ssb.py',
     '_base_/train_queue.py',
 ]

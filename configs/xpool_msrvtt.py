@@ -2,11 +2,8 @@
 # repository, and so are 12 frames, each the middle one of its twelfth.  Ours: 32 tokens, the centre
 # crop in training as well (they crop and flip at random), and the last epoch is tested (theirs is
 # chosen on the test set).
-_base_ = [
-    '_base_/msrvtt_1ka.py',
-    '_base_/schedule_xpool_5e.py',
-    '_base_/xpool_vitb32.py',
-]
+_base_ = ['_base_/default_runtime.py', '_base_/msrvtt_1ka.py', '_base_/xpool_vitb32.py']
+# 1k-A has no validation set: the last epoch is tested, and nothing is chosen on the test set.
 
 middle = [
     dict(type='LoadVideo', sampling='segment_centre', num_frames=12),
@@ -15,14 +12,13 @@ middle = [
 ]
 train_dataloader = dict(batch_size=32, dataset=dict(video_pipeline=middle))
 test_dataloader = dict(dataset=dict(video_pipeline=middle))
-
 optim_wrapper = dict(
     optimizer=dict(lr=3e-5),
     paramwise_cfg=dict(
         custom_keys={  # 1e-6 for CLIP
-            'encoder.frames': dict(lr_mult=1 / 30),
-            'encoder.text': dict(lr_mult=1 / 30),
-            'temperature': dict(lr_mult=1 / 30),
-        },
+            'encoder.frames': dict(lr_mult=0.03333333333333333),
+            'encoder.text': dict(lr_mult=0.03333333333333333),
+            'temperature': dict(lr_mult=0.03333333333333333),
+        }
     ),
 )
