@@ -2,7 +2,6 @@
 # the mean score of annotated pairs, tau_u the mean of their u, for pairs and frames, and sets have
 # any size.
 _base_ = ['_base_/prvr.py', '_base_/prvr_activitynet_clip.py', '_base_/arl_i3d.py']
-# The field chooses its epoch on the set that it tests on; here the last epoch is tested.
 
 model = dict(
     encoder=dict(encoder=dict(frames=dict(in_dim=768), text=dict(in_dim=768), max_words=77)),

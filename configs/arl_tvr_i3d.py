@@ -1,6 +1,5 @@
 # ARL on TVR, I3D and RoBERTa features (Tab. 1).
 _base_ = ['_base_/prvr.py', '_base_/prvr_tvr.py', '_base_/arl_i3d.py']
-# The field chooses its epoch on the set that it tests on; here the last epoch is tested.
 
 model = dict(
     encoder=dict(encoder=dict(frames=dict(in_dim=3072), text=dict(in_dim=768))),

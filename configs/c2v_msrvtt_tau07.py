@@ -5,7 +5,6 @@ _base_ = [
     '_base_/c2v_vitb16.py',
     '_base_/train_queue.py',
 ]
-# 1k-A has no validation set: the last epoch is tested, and nothing is chosen on the test set.
 
 model = dict(
     temperature=dict(learnable=False),

@@ -1,7 +1,6 @@
 # QB-Norm over CLIP2Video on MSR-VTT 1k-A: row "QB-Norm + C2V" of DVTR Tab. III, "QB-Norm" of UATVR
 # Tab. 6.  Its numbers stand beside the raw ones, as qb_norm/retrieval/...
 _base_ = ['_base_/schedule_clip_5e.py', '_base_/msrvtt_1ka.py', '_base_/c2v_vitb16.py']
-# 1k-A has no validation set: the last epoch is tested, and nothing is chosen on the test set.
 
 model = dict(
     encoder=dict(

@@ -1,14 +1,19 @@
 # Causal intervention on frame length over RAN, MSR-VTT 1k-A (Tab. 3).
-_base_ = ['hgr_msrvtt.py', '_base_/ran.py', '_base_/causal_msrvtt.py']
+_base_ = [
+    '_base_/default_runtime.py',
+    '_base_/msrvtt_hgr.py',
+    '_base_/causal_hgr.py',
+    '_base_/causal_msrvtt.py',
+    '_base_/ran.py',
+]
 
 model = dict(
-    _delete_=True,
-    type='mmvtr.BackdoorRetriever',
     member=dict(
-        _base_.model,
-        supervision=_base_.ran.supervision,
-        losses=dict(triplet=dict(_base_.model.losses.triplet, **_base_.ran.losses.triplet)),
-    ),
-    copies=2,
+        encoder=dict(
+            frames=dict(in_dim=2048),
+            text=dict(words=20000, pretrained='data/msrvtt/word_vectors.npy'),
+        ),
+        **_base_.ran,
+    )
 )
 train_dataloader = _base_.by_length

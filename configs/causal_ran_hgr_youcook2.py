@@ -1,14 +1,19 @@
 # Causal intervention on frame length over RAN, YouCook2 (Tab. 3).
-_base_ = ['hgr_youcook2.py', '_base_/ran.py', '_base_/causal_youcook2.py']
+_base_ = [
+    '_base_/default_runtime.py',
+    '_base_/youcook2.py',
+    '_base_/causal_hgr.py',
+    '_base_/causal_youcook2.py',
+    '_base_/ran.py',
+]
 
 model = dict(
-    _delete_=True,
-    type='mmvtr.BackdoorRetriever',
     member=dict(
-        _base_.model,
-        supervision=_base_.ran.supervision,
-        losses=dict(triplet=dict(_base_.model.losses.triplet, **_base_.ran.losses.triplet)),
-    ),
-    copies=2,
+        encoder=dict(
+            frames=dict(in_dim=1024),
+            text=dict(words=3000, pretrained='data/youcook2/word_vectors.npy'),
+        ),
+        **_base_.ran,
+    )
 )
 train_dataloader = _base_.by_length

@@ -1,17 +1,20 @@
 # Causal intervention on frame length over RANP, YouCook2 (Tab. 3).
-_base_ = ['hgr_youcook2.py', '_base_/ranp.py', '_base_/causal_youcook2.py']
+_base_ = [
+    '_base_/default_runtime.py',
+    '_base_/youcook2.py',
+    '_base_/causal_hgr.py',
+    '_base_/causal_youcook2.py',
+    '_base_/ranp.py',
+]
 
 model = dict(
-    _delete_=True,
-    type='mmvtr.BackdoorRetriever',
     member=dict(
-        _base_.model,
-        supervision=dict(_base_.ran.supervision, **_base_.ranp.supervision),
-        losses=dict(
-            triplet=dict(_base_.model.losses.triplet, **_base_.ran.losses.triplet),
-            **_base_.ranp.losses,
+        encoder=dict(
+            frames=dict(in_dim=1024),
+            text=dict(words=3000, pretrained='data/youcook2/word_vectors.npy'),
         ),
-    ),
-    copies=2,
+        supervision=dict(_base_.ran.supervision, **_base_.ranp.supervision),
+        losses=dict(_base_.ran.losses, **_base_.ranp.losses),
+    )
 )
 train_dataloader = _base_.by_length

@@ -1,8 +1,6 @@
 # CLIP4Clip (meanP) on ActivityNet paragraphs with its own 5 epochs (DVTR Tab. VI), tested without
 # NCL's queue.  clip4clip_activitynet.py has the 10 epochs that NCL found on val (App. B).
 _base_ = ['_base_/schedule_clip_5e.py', '_base_/activitynet.py', '_base_/clip4clip_vitb32.py']
-# The field tests on val1 and validates on nothing: the last epoch is tested here, nothing is chosen
-# on the test set.
 
 model = dict(
     # 128 x 64 frames keep 311 GB of activations (--amp: 156), with this 24 (12).  16 x 64, the

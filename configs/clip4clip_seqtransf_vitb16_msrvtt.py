@@ -1,7 +1,6 @@
 # CLIP4Clip (seqTransf) over CLIP ViT-B/16 on MSR-VTT 1k-A, trained as UATVR: row "CLIP4Clip" of its
 # Tab. 1 and 2.  162.3 M parameters are those of seqTransf; meanP has 149.6 M.
 _base_ = ['_base_/schedule_clip_5e.py', '_base_/msrvtt_1ka.py', '_base_/clip4clip_vitb32.py']
-# 1k-A has no validation set: the last epoch is tested, and nothing is chosen on the test set.
 
 model = dict(
     encoder=dict(

@@ -1,7 +1,6 @@
 # DL-DKD++ on Charades-STA, I3D and RoBERTa features; the teacher is CLIP, from stored
 # vectors of frames and sentences (docs/arl.md).
 _base_ = ['_base_/prvr.py', '_base_/prvr_charades.py', '_base_/dldkd_i3d.py']
-# The field chooses its epoch on the set that it tests on; here the last epoch is tested.
 
 model = dict(
     encoder=dict(encoder=dict(frames=dict(in_dim=1024), text=dict(in_dim=1024), dropout=0.15))

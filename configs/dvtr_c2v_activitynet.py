@@ -3,8 +3,6 @@
 # for several GPUs: even with checkpointing they keep 79 GB (--amp: 40), and 94 (47) more while a
 # layer is recomputed; 16 x 64 on each of 8 keep 10 (5) and 12 (6).
 _base_ = ['_base_/schedule_clip_5e.py', '_base_/activitynet.py', '_base_/dvtr.py']
-# The field tests on val1 and validates on nothing: the last epoch is tested here, nothing is chosen
-# on the test set.
 
 optim_wrapper = dict(
     paramwise_cfg=dict(custom_keys=dict(heads=dict(lr_mult=0.2), supervision=dict(lr_mult=1000.0)))

@@ -1,6 +1,5 @@
 # DVTR + CLIP2Video on MSR-VTT 1k-A (Tab. III, Sec. V-A.2).
 _base_ = ['_base_/schedule_clip_5e.py', '_base_/msrvtt_1ka.py', '_base_/dvtr.py']
-# 1k-A has no validation set: the last epoch is tested, and nothing is chosen on the test set.
 
 optim_wrapper = dict(
     paramwise_cfg=dict(custom_keys=dict(heads=dict(lr_mult=0.2), supervision=dict(lr_mult=100.0)))

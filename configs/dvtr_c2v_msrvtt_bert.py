@@ -1,6 +1,5 @@
 # DVTR + CLIP2Video with BERT as the text tower, as Sec. IV-B.2 words it (CLIP2Video uses CLIP's).
 _base_ = ['_base_/schedule_clip_5e.py', '_base_/msrvtt_1ka.py', '_base_/dvtr.py']
-# 1k-A has no validation set: the last epoch is tested, and nothing is chosen on the test set.
 
 words = [dict(type='HFTokenize', model='bert-base-uncased', max_length=32)]
 model = dict(

@@ -1,7 +1,6 @@
 # Algorithm 1 with its line 7: the losses of the uncertainty module (Eq. 8, 11) move the encoders,
 # too, in the dose that the weights give.  K of Eq. 8 (Tab. XI) says something only here.
 _base_ = ['_base_/schedule_clip_5e.py', '_base_/msrvtt_1ka.py', '_base_/dvtr.py']
-# 1k-A has no validation set: the last epoch is tested, and nothing is chosen on the test set.
 
 model = dict(supervision=dict(match_weight=0.1, align_weight=0.1), detach_heads=False)
 optim_wrapper = dict(

@@ -1,6 +1,5 @@
 # DVTR's debiased triplet loss on MSR-VTT 1k-A: Eq. 12 with margin .5 (Sec. V-A.2, Tab. XII).
 _base_ = ['_base_/schedule_clip_5e.py', '_base_/msrvtt_1ka.py', '_base_/dvtr.py']
-# 1k-A has no validation set: the last epoch is tested, and nothing is chosen on the test set.
 
 model = dict(
     losses=dict(

@@ -1,6 +1,5 @@
 # GMMFormer on Charades-STA, I3D and RoBERTa features.
 _base_ = ['_base_/prvr.py', '_base_/prvr_charades.py', '_base_/gmmformer_i3d.py']
-# The field chooses its epoch on the set that it tests on; here the last epoch is tested.
 
 model = dict(
     losses=dict(frame_nce=dict(loss_weight=0.04), t2v=dict(pool=None), v2t=dict(pool=None)),

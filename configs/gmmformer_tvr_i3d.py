@@ -1,6 +1,5 @@
 # GMMFormer on TVR, I3D and RoBERTa features.
 _base_ = ['_base_/prvr.py', '_base_/prvr_tvr.py', '_base_/gmmformer_i3d.py']
-# The field chooses its epoch on the set that it tests on; here the last epoch is tested.
 
 model = dict(
     losses=dict(

@@ -2,7 +2,6 @@
 # are left, whose mean of 302.30 frames is near the test clips' 305.5.  It reads test lengths.  The
 # contrary row is `--cfg-options train_dataloader.dataset.environments.opposite=True`.
 _base_ = ['hgr_epic.py']
-# The relevance of a validation set is not published: the last epoch is tested.
 
 removal = dict(
     type='RemoveByLength',

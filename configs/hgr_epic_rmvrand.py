@@ -1,6 +1,5 @@
 # RmvRand: as many clips leave as in hgr_epic_rmvall.py, at random.
 _base_ = ['hgr_epic.py']
-# The relevance of a validation set is not published: the last epoch is tested.
 
 removal = dict(
     type='RemoveByLength',

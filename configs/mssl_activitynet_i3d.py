@@ -1,5 +1,4 @@
 # MS-SL on ActivityNet Captions, I3D and RoBERTa features.
 _base_ = ['_base_/prvr.py', '_base_/prvr_activitynet.py', '_base_/mssl_i3d.py']
-# The field chooses its epoch on the set that it tests on; here the last epoch is tested.
 
 model = dict(encoder=dict(frames=dict(in_dim=1024), text=dict(in_dim=1024)))

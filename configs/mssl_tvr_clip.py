@@ -1,6 +1,5 @@
 # MS-SL on TVR, CLIP ViT-L/14 features, up to 77 words (ARL Tab. 2).
 _base_ = ['_base_/prvr.py', '_base_/prvr_tvr_clip.py', '_base_/mssl_i3d.py']
-# The field chooses its epoch on the set that it tests on; here the last epoch is tested.
 
 model = dict(
     losses=dict(t2v=dict(margin=0.1), v2t=dict(margin=0.1)),

@@ -5,8 +5,6 @@ _base_ = [
     '_base_/clip4clip_vitb32.py',
     '_base_/train_queue.py',
 ]
-# The field tests on val1 and validates on nothing: the last epoch is tested here, nothing is chosen
-# on the test set.
 
 model = dict(
     # 128 x 64 frames keep 311 GB of activations (--amp: 156), with this 24 (12).  16 x 64, the

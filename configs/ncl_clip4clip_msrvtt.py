@@ -5,7 +5,6 @@ _base_ = [
     '_base_/clip4clip_vitb32.py',
     '_base_/train_queue.py',
 ]
-# 1k-A has no validation set: the last epoch is tested, and nothing is chosen on the test set.
 
 model = dict(losses=dict(contrastive=dict(type='NormalizedContrastiveLoss', iterations=4)))
 default_hooks = dict(checkpoint=dict(save_best='sinkhorn/retrieval/rsum'))

@@ -2,7 +2,6 @@
 # MMT's max-margin loss, at temperature .07, as NCL has it on SSB (App. C); Adam sees no factor of
 # 15.
 _base_ = ['_base_/mmt_msrvtt.py', '_base_/train_queue.py']
-# The paper validates; 1k-A has nothing to validate on, so the last epoch is tested.
 
 model = dict(
     losses=dict(_delete_=True, contrastive=dict(type='NormalizedContrastiveLoss', iterations=4)),

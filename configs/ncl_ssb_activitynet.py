@@ -6,12 +6,10 @@ _base_ = [
     '_base_/ssb.py',
     '_base_/train_queue.py',
 ]
-# The field tests on val1 and validates on nothing: the last epoch is tested here, nothing is chosen
-# on the test set.
 
 model = dict(
     encoder=dict(dropout=0.0),
-    losses=dict(_delete_=True, ncl=dict(type='NormalizedContrastiveLoss', loss_weight=15.0)),
+    losses=dict(ncl=dict(type='NormalizedContrastiveLoss', loss_weight=15.0)),
 )
 default_hooks = dict(checkpoint=dict(save_best='sinkhorn/retrieval/rsum'))
 # As many steps as on MSR-VTT, our choice.

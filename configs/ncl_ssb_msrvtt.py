@@ -6,9 +6,6 @@ _base_ = [
     '_base_/ssb.py',
     '_base_/train_queue.py',
 ]
-# 1k-A has no validation set: the last epoch is tested, and nothing is chosen on the test set.
 
-model = dict(
-    losses=dict(_delete_=True, ncl=dict(type='NormalizedContrastiveLoss', loss_weight=15.0))
-)
+model = dict(losses=dict(ncl=dict(type='NormalizedContrastiveLoss', loss_weight=15.0)))
 default_hooks = dict(checkpoint=dict(save_best='sinkhorn/retrieval/rsum'))

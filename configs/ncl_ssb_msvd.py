@@ -7,9 +7,7 @@ _base_ = [
     '_base_/train_queue.py',
 ]
 
-model = dict(
-    losses=dict(_delete_=True, ncl=dict(type='NormalizedContrastiveLoss', loss_weight=15.0))
-)
+model = dict(losses=dict(ncl=dict(type='NormalizedContrastiveLoss', loss_weight=15.0)))
 default_hooks = dict(checkpoint=dict(save_best='sinkhorn/retrieval/rsum'))
 # As many steps as on MSR-VTT, our choice.
 train_cfg = dict(max_epochs=18)

@@ -6,9 +6,10 @@ _base_ = [
     '_base_/ssb.py',
     '_base_/train_queue.py',
 ]
-# The field tests on val1 and validates on nothing: the last epoch is tested here, nothing is chosen
-# on the test set.
 
-model = dict(encoder=dict(dropout=0.0))  # NCL App. C
+model = dict(
+    losses=dict(triplet=dict(type='RankingLoss', negatives='all', margin=0.2, loss_weight=128.0)),
+    encoder=dict(dropout=0.0),
+)  # NCL App. C
 # As many steps as on MSR-VTT, our choice.
 train_cfg = dict(max_epochs=90)

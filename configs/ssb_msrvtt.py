@@ -5,4 +5,8 @@ _base_ = [
     '_base_/ssb.py',
     '_base_/train_queue.py',
 ]
+
+model = dict(
+    losses=dict(triplet=dict(type='RankingLoss', negatives='all', margin=0.2, loss_weight=128.0))
+)
 # 1k-A has no validation set: the last epoch is tested, and nothing is chosen on the test set.

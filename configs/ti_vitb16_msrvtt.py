@@ -1,7 +1,6 @@
 # Token-wise matching of words and frames on MSR-VTT 1k-A: row "TI" of UATVR Tab. 1 and 2.  It has
 # the transformer, too (its parameters are in Tab. 2).
 _base_ = ['uatvr_vitb16_msrvtt.py']
-# 1k-A has no validation set: the last epoch is tested, and nothing is chosen on the test set.
 
 model = dict(
     encoder=dict(extra_frames=0, extra_words=0), heads=None, objectives=dict(_delete_=True)

@@ -1,6 +1,5 @@
 # UATVR's code over CLIP ViT-B/16 on MSR-VTT 1k-A: what its training script runs.
 _base_ = ['uatvr_vitb16_msrvtt.py']
-# 1k-A has no validation set: the last epoch is tested, and nothing is chosen on the test set.
 
 model = dict(
     encoder=dict(extra_frames=2, extra='positions', match_sot=True, position_rows=77),

@@ -3,7 +3,6 @@
 # crop in training as well (they crop and flip at random), and the last epoch is tested (theirs is
 # chosen on the test set).
 _base_ = ['_base_/default_runtime.py', '_base_/msrvtt_1ka.py', '_base_/xpool_vitb32.py']
-# 1k-A has no validation set: the last epoch is tested, and nothing is chosen on the test set.
 
 middle = [
     dict(type='LoadVideo', sampling='segment_centre', num_frames=12),

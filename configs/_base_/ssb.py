@@ -19,7 +19,6 @@ model = dict(
         dropout=0.1,
     ),
     similarity=dict(type='CosineSimilarity'),
-    losses=dict(triplet=dict(type='RankingLoss', negatives='all', margin=0.2, loss_weight=128.0)),
     temperature=dict(type='Temperature', init=0.07),
     objectives=dict(
         caption=dict(
