@@ -9,7 +9,7 @@ _base_ = [
 
 model = dict(
     encoder=dict(
-        # 128 x 12 frames keep 58 GB of activations (--amp: 29); on a GPU that has less set it.
+        # 128 x 12 frames keep 58 GB of activations (--amp: 29).
         frames=dict(model='ViT-B-32-quickgelu', grad_checkpointing=False),
         text=dict(model='ViT-B-32-quickgelu'),
     ),

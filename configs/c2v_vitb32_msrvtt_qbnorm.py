@@ -4,7 +4,7 @@ _base_ = ['_base_/schedule_clip_5e.py', '_base_/msrvtt_1ka.py', '_base_/c2v_vitb
 
 model = dict(
     encoder=dict(
-        # 128 x 12 frames keep 58 GB of activations (--amp: 29); on a GPU that has less set it.
+        # 128 x 12 frames keep 58 GB of activations (--amp: 29).
         frames=dict(model='ViT-B-32-quickgelu', grad_checkpointing=False),
         text=dict(model='ViT-B-32-quickgelu'),
     ),
@@ -13,6 +13,7 @@ model = dict(
 )
 custom_hooks = [
     dict(type='mmvtr.QueryQueueHook', size=16384),
-    dict(type='mmvtr.QBNormHook', queries='train_queue', temperature=0.05),
+    # beta of QB-Norm's code
+    dict(type='mmvtr.QBNormHook', queries='train_queue', temperature=1 / 20),
 ]
 default_hooks = dict(checkpoint=dict(save_best='qb_norm/retrieval/rsum'))

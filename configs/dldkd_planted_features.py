@@ -15,8 +15,9 @@ branches = ('inherit', 'explore')
 model = dict(
     encoder=dict(encoder=dict(type='DLDKDEncoder'), names=branches),
     similarity=dict(levels=branches, weights=(0.7, 0.3), dots=True),
+    # Unit vectors are stored, and an inner product of theirs is a cosine.
     supervision=dict(type='StoredFrameTeacher', name='planted', scale=20.0, epochs=8),
-    losses=dict(  # more weight on the contrast, which learns faster
+    losses=dict(
         _delete_=True,
         triplet=dict(type='RankingLoss', reads=branches, margin=0.2, average='anchors'),
         inherit_nce=dict(

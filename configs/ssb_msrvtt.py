@@ -9,4 +9,3 @@ _base_ = [
 model = dict(
     losses=dict(triplet=dict(type='RankingLoss', negatives='all', margin=0.2, loss_weight=128.0))
 )
-# 1k-A has no validation set: the last epoch is tested, and nothing is chosen on the test set.

@@ -3,6 +3,8 @@
 _base_ = ['uatvr_vitb16_msrvtt.py']
 
 model = dict(
-    encoder=dict(extra_frames=0, extra_words=0), heads=None, objectives=dict(_delete_=True)
+    encoder=dict(extra_frames=0, extra_words=0),  # Eq. 7
+    heads=None,
+    objectives=dict(_delete_=True),
 )
 test_evaluator = [dict(type='mmvtr.RetrievalMetric')]

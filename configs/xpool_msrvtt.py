@@ -15,9 +15,9 @@ optim_wrapper = dict(
     optimizer=dict(lr=3e-5),
     paramwise_cfg=dict(
         custom_keys={  # 1e-6 for CLIP
-            'encoder.frames': dict(lr_mult=0.03333333333333333),
-            'encoder.text': dict(lr_mult=0.03333333333333333),
-            'temperature': dict(lr_mult=0.03333333333333333),
+            'encoder.frames': dict(lr_mult=1 / 30),
+            'encoder.text': dict(lr_mult=1 / 30),
+            'temperature': dict(lr_mult=1 / 30),
         }
     ),
 )
