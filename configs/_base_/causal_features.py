@@ -1,5 +1,5 @@
-# CLIP2Video (c2v_features.py) as the members of a causal intervention on frame length (Sec. 3.3): one
-# learns from short clips, one from long ones, and their scores are summed.
+# CLIP2Video (c2v_features.py) as the members of a causal intervention on frame length (Sec. 3.3):
+# one learns from short clips, one from long ones, and their scores are summed.
 _base_ = ['c2v_features.py']
 
 model = dict(

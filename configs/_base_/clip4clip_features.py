@@ -1,5 +1,5 @@
-# CLIP4Clip (meanP) over stored features of frames, 128 wide, and a small text tower that starts from
-# nothing.
+# CLIP4Clip (meanP) over stored features of frames, 128 wide, and a small text tower that starts
+# from nothing.
 clip = dict(
     embed_dim=128,
     vision_cfg=dict(layers=2, width=64, head_width=32, patch_size=8, image_size=64),
