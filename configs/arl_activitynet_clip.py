@@ -1,6 +1,6 @@
 # ARL on ActivityNet Captions, CLIP ViT-L/14 features (Tab. 2).
-_base_ = [
-    '_base_/default_runtime.py',
-    '_base_/prvr_activitynet_clip.py',
-    '_base_/arl_clip.py',
-]
+_base_ = ['_base_/prvr.py', '_base_/prvr_activitynet_clip.py', '_base_/arl_i3d.py']
+
+model = dict(
+    encoder=dict(encoder=dict(frames=dict(in_dim=768), text=dict(in_dim=768), max_words=77))
+)

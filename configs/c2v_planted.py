@@ -1,6 +1,5 @@
 # CLIP2Video without debiasing on the planted corpus: the baseline of dvtr_c2v_planted.py.
 _base_ = [
-    '_base_/default_runtime.py',
     '_base_/planted.py',
     '_base_/schedule_planted.py',
     '_base_/c2v_tiny.py',

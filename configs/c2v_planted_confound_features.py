@@ -1,13 +1,9 @@
 # CLIP2Video on the length-confounded corpus: the baseline of causal_planted_features.py.
 _base_ = [
-    '_base_/default_runtime.py',
     '_base_/schedule_planted.py',
-    '_base_/c2v_tiny.py',
     '_base_/planted_confound_features.py',
+    '_base_/c2v_features.py',
 ]
 
-model = dict(
-    encoder=dict(frames=dict(_delete_=True, type='FeatureFrames', in_dim=128)),
-    losses=dict(contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'))),
-)
+model = dict(losses=dict(contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'))))
 train_cfg = dict(max_epochs=24, val_interval=6)

@@ -1,6 +1,10 @@
 # RmvAll (Algorithm 1): the clips of a class leave until its mean train length is near its test
 # length.  It reads test lengths.  A class keeps 5 clips (60 in the paper, where there are more).
-_base_ = ['c2v_planted_confound_features.py']
+_base_ = [
+    '_base_/schedule_planted.py',
+    '_base_/planted_confound_features.py',
+    '_base_/c2v_features.py',
+]
 
 removal = dict(
     type='RemoveByLength',
@@ -14,4 +18,6 @@ removal = dict(
         split='test',
     ),
 )
+model = dict(losses=dict(contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'))))
 train_dataloader = dict(dataset=dict(environments=removal))
+train_cfg = dict(max_epochs=24, val_interval=6)

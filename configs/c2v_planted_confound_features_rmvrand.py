@@ -1,6 +1,22 @@
 # RmvRand: as many clips leave as in RmvAll, at random.
-_base_ = ['c2v_planted_confound_features_rmvall.py']
+_base_ = [
+    '_base_/schedule_planted.py',
+    '_base_/planted_confound_features.py',
+    '_base_/c2v_features.py',
+]
 
-train_dataloader = dict(
-    dataset=dict(environments=dict(_delete_=True, type='RemoveRandom', like={{_base_.removal}}))
+removal = dict(
+    type='RemoveByLength',
+    alpha=5,
+    delta=4.0,
+    test=dict(
+        type='mmvtr.PlantedDataset',
+        data_root='data/planted',
+        general=0.0,
+        length_confound=0.9,
+        split='test',
+    ),
 )
+model = dict(losses=dict(contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'))))
+train_dataloader = dict(dataset=dict(environments=dict(type='RemoveRandom', like=removal)))
+train_cfg = dict(max_epochs=24, val_interval=6)

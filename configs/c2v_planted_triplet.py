@@ -1,6 +1,5 @@
 # CLIP2Video with the triplet loss (DVTR Eq. 1) on the planted corpus.
 _base_ = [
-    '_base_/default_runtime.py',
     '_base_/planted.py',
     '_base_/schedule_planted.py',
     '_base_/c2v_tiny.py',

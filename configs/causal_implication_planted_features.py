@@ -1,6 +1,10 @@
 # Causal intervention on frame length with members that spare what the captions of a clip imply
 # (docs/agreement.md): no paper has both.  A confounder of clips and an ambiguity of captions.
-_base_ = ['causal_planted_features.py']
+_base_ = [
+    '_base_/schedule_planted.py',
+    '_base_/planted_confound_features.py',
+    '_base_/causal_features.py',
+]
 
 model = dict(
     members=[
@@ -16,4 +20,10 @@ model = dict(
     ]
     * 2
 )
-train_dataloader = dict(dataset=dict(agreement=dict(type='CaptionImplication')))
+train_dataloader = dict(
+    batch_sampler=dict(type='mmvtr.EnvironmentBatchSampler'),
+    dataset=dict(
+        environments=dict(type='LengthSplit', parts=2), agreement=dict(type='CaptionImplication')
+    ),
+)
+train_cfg = dict(max_epochs=24, val_interval=6)

@@ -1,8 +1,12 @@
 # The control of causal_planted_features.py: parts of the same sizes, drawn at random.
-_base_ = ['causal_planted_features.py']
+_base_ = [
+    '_base_/schedule_planted.py',
+    '_base_/planted_confound_features.py',
+    '_base_/causal_features.py',
+]
 
 train_dataloader = dict(
-    dataset=dict(
-        environments=dict(_delete_=True, type='RandomSplit', like=dict(type='LengthSplit', parts=2))
-    )
+    batch_sampler=dict(type='mmvtr.EnvironmentBatchSampler'),
+    dataset=dict(environments=dict(type='RandomSplit', like=dict(type='LengthSplit', parts=2))),
 )
+train_cfg = dict(max_epochs=24, val_interval=6)

@@ -1,5 +1,19 @@
 # Causal intervention on frame length over RAN, YouCook2 (Tab. 3).
-_base_ = ['ran_hgr_youcook2.py', '_base_/causal_youcook2.py']
+_base_ = [
+    '_base_/default_runtime.py',
+    '_base_/youcook2.py',
+    '_base_/causal_hgr.py',
+    '_base_/causal_youcook2.py',
+    '_base_/ran.py',
+]
 
-model = dict(_delete_=True, type='mmvtr.BackdoorRetriever', member=_base_.model, copies=2)
+model = dict(
+    member=dict(
+        encoder=dict(
+            frames=dict(in_dim=1024),
+            text=dict(words=3000, pretrained='data/youcook2/word_vectors.npy'),
+        ),
+        **_base_.ran,
+    )
+)
 train_dataloader = _base_.by_length

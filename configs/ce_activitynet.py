@@ -1,6 +1,6 @@
 # Collaborative Experts on ActivityNet Captions, paragraphs cut to 49 words.  Their checkpoint is
 # the best on val1, which is the test set; here it is the last.
-_base_ = ['_base_/activitynet.py', '_base_/schedule_ce.py', '_base_/ce.py']
+_base_ = ['_base_/default_runtime.py', '_base_/activitynet.py', '_base_/ce.py']
 
 store = 'data/activitynet/ce/'
 tokens = dict(audio=4, ocr=6, speech=29)
@@ -21,4 +21,5 @@ model = dict(
     losses=dict(ranking=dict(margin=0.0605)),
 )
 train_cfg = dict(max_epochs=150)
-auto_scale_lr = dict(base_batch_size=32)
+auto_scale_lr = dict(enable=False, base_batch_size=32)
+default_hooks = dict(checkpoint=dict(save_best='retrieval/t2v_gmean'))

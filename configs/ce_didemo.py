@@ -1,5 +1,5 @@
 # Collaborative Experts on DiDeMo, paragraphs cut to 48 words.
-_base_ = ['_base_/didemo.py', '_base_/schedule_ce.py', '_base_/ce.py']
+_base_ = ['_base_/default_runtime.py', '_base_/didemo.py', '_base_/ce.py']
 
 store = 'data/didemo/ce/'
 tokens = dict(audio=23, ocr=8, speech=48)
@@ -21,3 +21,5 @@ model = dict(
     losses=dict(ranking=dict(margin=0.1664)),
 )
 train_cfg = dict(max_epochs=30)
+auto_scale_lr = dict(enable=False, base_batch_size=64)
+default_hooks = dict(checkpoint=dict(save_best='retrieval/t2v_gmean'))

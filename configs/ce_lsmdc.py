@@ -1,5 +1,5 @@
 # Collaborative Experts on LSMDC (DVTR Tab. VII): faces of 128 numbers, words as word2vec.
-_base_ = ['_base_/lsmdc.py', '_base_/schedule_ce.py', '_base_/ce.py']
+_base_ = ['_base_/default_runtime.py', '_base_/lsmdc.py', '_base_/ce.py']
 
 widths = {**_base_.model.encoder.experts, 'face': 128}
 store = 'data/lsmdc/ce/'
@@ -29,4 +29,5 @@ model = dict(
 )
 optim_wrapper = dict(optimizer=dict(lr=0.01))
 train_cfg = dict(max_epochs=15)
-auto_scale_lr = dict(base_batch_size=256)
+auto_scale_lr = dict(enable=False, base_batch_size=256)
+default_hooks = dict(checkpoint=dict(save_best='retrieval/t2v_gmean'))

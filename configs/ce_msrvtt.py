@@ -1,5 +1,5 @@
 # Collaborative Experts on MSR-VTT 1k-A (DVTR Tab. III): settings of MSR-VTT Full, the last epoch.
-_base_ = ['_base_/msrvtt_1ka.py', '_base_/schedule_ce.py', '_base_/ce.py']
+_base_ = ['_base_/default_runtime.py', '_base_/msrvtt_1ka.py', '_base_/ce.py']
 
 store = 'data/msrvtt/ce/'
 tokens = dict(audio=29, ocr=49, speech=32)
@@ -14,3 +14,5 @@ known = dict(
 )
 train_dataloader = dict(batch_size=64, dataset=dict(**known, epoch_unit='video'))
 test_dataloader = dict(dataset=known)
+auto_scale_lr = dict(enable=False, base_batch_size=64)
+default_hooks = dict(checkpoint=dict(save_best='retrieval/t2v_gmean'))

@@ -1,5 +1,5 @@
 # Collaborative Experts on MSVD (DVTR Tab. IV), which has neither audio nor speech.
-_base_ = ['_base_/msvd.py', '_base_/schedule_ce.py', '_base_/ce.py']
+_base_ = ['_base_/default_runtime.py', '_base_/msvd.py', '_base_/ce.py']
 
 seven = {k: v for k, v in _base_.model.encoder.experts.items() if k not in ('audio', 'speech')}
 store = 'data/msvd/ce/'
@@ -28,4 +28,5 @@ model = dict(
 )
 optim_wrapper = dict(optimizer=dict(lr=0.01, weight_decay=5e-5))
 train_cfg = dict(max_epochs=300)
-auto_scale_lr = dict(base_batch_size=16)
+auto_scale_lr = dict(enable=False, base_batch_size=16)
+default_hooks = dict(checkpoint=dict(save_best='retrieval/t2v_gmean'))

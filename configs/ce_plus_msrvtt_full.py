@@ -1,5 +1,5 @@
 # CE+ (TeachText) on MSR-VTT Full.
-_base_ = ['_base_/msrvtt_full.py', '_base_/schedule_ce_plus.py', '_base_/ce_plus.py']
+_base_ = ['_base_/default_runtime.py', '_base_/msrvtt_full.py', '_base_/ce_plus.py']
 
 store = 'data/msrvtt/ce_plus/'
 tokens = dict(audio=29, speech=32)
@@ -17,3 +17,5 @@ known = dict(
 train_dataloader = dict(batch_size=64, dataset=dict(**known, epoch_unit='video'))
 val_dataloader = dict(dataset=known)
 test_dataloader = dict(dataset=known)
+auto_scale_lr = dict(enable=False, base_batch_size=64)
+default_hooks = dict(checkpoint=dict(save_best='retrieval/t2v_gmean'))

@@ -1,5 +1,5 @@
 # CE+ (TeachText) on MSVD: five experts, each a mean.
-_base_ = ['_base_/msvd.py', '_base_/schedule_ce_plus.py', '_base_/ce_plus.py']
+_base_ = ['_base_/default_runtime.py', '_base_/msvd.py', '_base_/ce_plus.py']
 
 five = {k: v for k, v in _base_.model.encoder.experts.items() if k not in ('audio', 'speech')}
 store = 'data/msvd/ce_plus/'
@@ -24,4 +24,5 @@ model = dict(
     losses=dict(ranking=dict(margin=0.3076)),
 )
 train_cfg = dict(max_epochs=300)
-auto_scale_lr = dict(base_batch_size=16)
+auto_scale_lr = dict(enable=False, base_batch_size=16)
+default_hooks = dict(checkpoint=dict(save_best='retrieval/t2v_gmean'))

@@ -1,6 +1,5 @@
 # CLIP4Clip (meanP) on ActivityNet paragraphs: the baseline of ncl_clip4clip_activitynet.py.
 _base_ = [
-    '_base_/default_runtime.py',
     '_base_/activitynet.py',
     '_base_/schedule_clip_5e.py',
     '_base_/clip4clip_vitb32.py',

@@ -1,6 +1,5 @@
 # CLIP4Clip (meanP) on LSMDC.  DVTR Tab. VII has seqTransf: model.encoder.aggregator=transformer.
 _base_ = [
-    '_base_/default_runtime.py',
     '_base_/lsmdc.py',
     '_base_/schedule_clip_5e.py',
     '_base_/clip4clip_vitb32.py',

@@ -1,6 +1,5 @@
 # CLIP4Clip (meanP) on MSVD: the baseline of ncl_clip4clip_msvd.py.
 _base_ = [
-    '_base_/default_runtime.py',
     '_base_/msvd.py',
     '_base_/schedule_clip_5e.py',
     '_base_/clip4clip_vitb32.py',

@@ -1,7 +1,6 @@
 # CLIP4Clip (seqTransf) on DiDeMo paragraphs: row "CLIP4Clip" of UATVR Tab. 8.  64 words and 64
 # frames, of which a frame a second fills at most 30 (docs/data.md).
 _base_ = [
-    '_base_/default_runtime.py',
     '_base_/didemo.py',
     '_base_/schedule_clip_5e.py',
     '_base_/clip4clip_vitb32.py',

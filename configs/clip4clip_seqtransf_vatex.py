@@ -1,6 +1,5 @@
 # CLIP4Clip (seqTransf) on VATEX, HGR's split: row "CLIP4Clip" of DVTR Tab. V and UATVR Tab. 7.
 _base_ = [
-    '_base_/default_runtime.py',
     '_base_/vatex.py',
     '_base_/schedule_clip_5e.py',
     '_base_/clip4clip_vitb32.py',

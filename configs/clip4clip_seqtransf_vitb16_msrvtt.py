@@ -1,11 +1,6 @@
 # CLIP4Clip (seqTransf) over CLIP ViT-B/16 on MSR-VTT 1k-A, trained as UATVR: row "CLIP4Clip" of its
 # Tab. 1 and 2.  162.3 M parameters are those of seqTransf; meanP has 149.6 M.
-_base_ = [
-    '_base_/default_runtime.py',
-    '_base_/msrvtt_1ka.py',
-    '_base_/schedule_uatvr_5e.py',
-    '_base_/clip4clip_vitb32.py',
-]
+_base_ = ['_base_/schedule_clip_5e.py', '_base_/msrvtt_1ka.py', '_base_/clip4clip_vitb32.py']
 
 model = dict(
     encoder=dict(
@@ -18,3 +13,5 @@ model = dict(
     losses=dict(contrastive=dict(type='ContrastiveLoss')),
 )
 train_dataloader = dict(batch_size=64)
+optim_wrapper = dict(optimizer=dict(lr=5e-5))
+auto_scale_lr = dict(base_batch_size=64)

@@ -2,17 +2,10 @@
 # projections, gradients through them, beta 1, lambda from a fifth to half of the training.  The
 # frozen sentence encoder of the static half is the words of a caption, weighed by how rare they are
 # (ours: planted captions are made of 78 words).  Control: c2v_planted_features_triplet.py.
-_base_ = ['c2v_planted_features_triplet.py']
+_base_ = ['_base_/schedule_planted.py', '_base_/planted_features.py', '_base_/c2v_features.py']
 
-train_dataloader = dict(
-    dataset=dict(
-        text_pipeline=[
-            dict(type='WordTokenize', vocab_file='data/planted/vocab.txt'),
-            dict(type='WordCounts', name='words'),
-        ]
-    )
-)
 model = dict(
+    losses=dict(triplet=dict(type='SeveralHingesLoss', reads=('global', 'aligned'))),
     supervision=dict(
         type='CMGSDSupervision',
         sentences='words',
@@ -20,7 +13,14 @@ model = dict(
         beta=1.0,
         ramp=(0.2, 0.5),
     ),
-    losses=dict(_delete_=True, triplet=dict(type='SeveralHingesLoss', reads=('global', 'aligned'))),
+)
+train_dataloader = dict(
+    dataset=dict(
+        text_pipeline=[
+            dict(type='WordTokenize', vocab_file='data/planted/vocab.txt'),
+            dict(type='WordCounts', name='words'),
+        ]
+    )
 )
 # The base's rate for what a supervision learns is meant for DVTR's two numbers.
 optim_wrapper = dict(

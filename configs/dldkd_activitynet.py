@@ -1,15 +1,11 @@
 # DL-DKD++ on ActivityNet Captions, I3D and RoBERTa features; the teacher is CLIP, from stored
 # vectors of frames and sentences (docs/arl.md).
-_base_ = [
-    '_base_/default_runtime.py',
-    '_base_/prvr_activitynet.py',
-    '_base_/dldkd_i3d.py',
-]
+_base_ = ['_base_/prvr.py', '_base_/prvr_activitynet.py', '_base_/dldkd_i3d.py']
 
 model = dict(
-    encoder=dict(encoder=dict(frames=dict(in_dim=1024), text=dict(in_dim=1024), dropout=0.25)),
+    encoder=dict(encoder=dict(frames=dict(in_dim=1024), text=dict(in_dim=1024), dropout=0.25))
 )
-train_dataloader = dict(
+train_dataloader = dict(  # a batch is 128 videos and about 480 captions
     dataset=dict(
         video_pipeline=[
             dict(type='LoadFeatures', path='data/activitynet/FeatureData/i3d'),

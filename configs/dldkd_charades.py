@@ -1,15 +1,11 @@
 # DL-DKD++ on Charades-STA, I3D and RoBERTa features; the teacher is CLIP, from stored
 # vectors of frames and sentences (docs/arl.md).
-_base_ = [
-    '_base_/default_runtime.py',
-    '_base_/prvr_charades.py',
-    '_base_/dldkd_i3d.py',
-]
+_base_ = ['_base_/prvr.py', '_base_/prvr_charades.py', '_base_/dldkd_i3d.py']
 
 model = dict(
-    encoder=dict(encoder=dict(frames=dict(in_dim=1024), text=dict(in_dim=1024), dropout=0.15)),
+    encoder=dict(encoder=dict(frames=dict(in_dim=1024), text=dict(in_dim=1024), dropout=0.15))
 )
-train_dataloader = dict(
+train_dataloader = dict(  # a batch is 128 videos and about 300 captions
     dataset=dict(
         video_pipeline=[
             dict(type='LoadFeatures', path='data/charades/FeatureData/i3d_rgb_lgi'),
@@ -31,5 +27,5 @@ train_dataloader = dict(
         ],
     )
 )
+optim_wrapper = dict(optimizer=dict(lr=0.00024))
 train_cfg = dict(max_epochs=120)  # there until ten epochs bring nothing
-optim_wrapper = dict(optimizer=dict(lr=2.4e-4))

@@ -5,22 +5,18 @@
 #   python tools/export_teacher.py configs/maxframe_planted_features.py \
 #     work_dirs/teachers/frames/epoch_12.pth --out data/planted_teacher \
 #     --cfg-options model.similarity.shared_frame=True
-_base_ = ['maxframe_planted_features.py']
+_base_ = [
+    '_base_/schedule_planted.py',
+    '_base_/planted_untrimmed_features.py',
+    '_base_/arl_features.py',
+]
 
 branches = ('inherit', 'explore')
 model = dict(
-    encoder=dict(names=branches, encoder=dict(type='DLDKDEncoder')),
-    similarity=dict(
-        _delete_=True,
-        type='BestFrameSimilarity',
-        levels=branches,
-        weights=(0.7, 0.3),
-        dots=True,
-    ),
+    encoder=dict(encoder=dict(type='DLDKDEncoder'), names=branches),
+    similarity=dict(levels=branches, weights=(0.7, 0.3), dots=True),
     # Unit vectors are stored, and an inner product of theirs is a cosine.
-    supervision=dict(
-        _delete_=True, type='StoredFrameTeacher', name='planted', scale=20.0, epochs=8
-    ),
+    supervision=dict(type='StoredFrameTeacher', name='planted', scale=20.0, epochs=8),
     losses=dict(
         _delete_=True,
         triplet=dict(type='RankingLoss', reads=branches, margin=0.2, average='anchors'),
@@ -48,19 +44,17 @@ model = dict(
 )
 train_dataloader = dict(
     dataset=dict(
-        epoch_unit='text',  # in 200 steps the inner products do not get going
         video_pipeline=[
             dict(type='LoadFeatures', path='data/planted_features/untrimmed'),
             dict(type='LoadFrameVectors', stores=dict(planted='data/planted_teacher/video')),
         ],
         text_pipeline=[
             dict(type='WordTokenize', vocab_file='data/planted/vocab.txt'),
-            dict(
-                type='LoadVectors',
-                side='text',
-                stores=dict(planted='data/planted_teacher/text'),
-            ),
+            dict(type='LoadVectors', side='text', stores=dict(planted='data/planted_teacher/text')),
         ],
+        epoch_unit='text',  # in 200 steps the inner products do not get going
     )
 )
+custom_hooks = [dict(type='mmvtr.MomentsHook')]
+default_hooks = dict(checkpoint=dict(save_best='retrieval/t2v_SumR'))
 train_cfg = dict(max_epochs=8, val_interval=2)

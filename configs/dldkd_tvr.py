@@ -1,19 +1,12 @@
 # DL-DKD++ on TVR, I3D and RoBERTa features; the teacher is CLIP, from stored
 # vectors of frames and sentences (docs/arl.md).
-_base_ = [
-    '_base_/default_runtime.py',
-    '_base_/prvr_tvr.py',
-    '_base_/dldkd_i3d.py',
-]
+_base_ = ['_base_/prvr.py', '_base_/prvr_tvr.py', '_base_/dldkd_i3d.py']
 
 model = dict(
     encoder=dict(encoder=dict(frames=dict(in_dim=3072), text=dict(in_dim=768))),
-    losses=dict(
-        t2v=dict(margin=0.1),
-        v2t=dict(margin=0.1),
-    ),
+    losses=dict(t2v=dict(margin=0.1), v2t=dict(margin=0.1)),
 )
-train_dataloader = dict(
+train_dataloader = dict(  # a batch is 128 clips and about 640 captions
     dataset=dict(
         video_pipeline=[
             dict(type='LoadFeatures', path='data/tvr/FeatureData/i3d_resnet'),
@@ -28,12 +21,10 @@ train_dataloader = dict(
                 normalise=True,
             ),
             dict(
-                type='LoadVectors',
-                side='text',
-                stores=dict(clip='data/tvr/teacher/sentences.hdf5'),
+                type='LoadVectors', side='text', stores=dict(clip='data/tvr/teacher/sentences.hdf5')
             ),
         ],
     )
 )
+optim_wrapper = dict(optimizer=dict(lr=0.0003))
 train_cfg = dict(max_epochs=120)  # there until ten epochs bring nothing
-optim_wrapper = dict(optimizer=dict(lr=3e-4))

@@ -1,7 +1,6 @@
 # DVTR + CLIP2Video on LSMDC (DVTR Tab. VII).
-_base_ = [
-    '_base_/default_runtime.py',
-    '_base_/lsmdc.py',
-    '_base_/schedule_dvtr_5e.py',
-    '_base_/dvtr.py',
-]
+_base_ = ['_base_/schedule_clip_5e.py', '_base_/lsmdc.py', '_base_/dvtr.py']
+
+optim_wrapper = dict(
+    paramwise_cfg=dict(custom_keys=dict(heads=dict(lr_mult=0.2), supervision=dict(lr_mult=100.0)))
+)

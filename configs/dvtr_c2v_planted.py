@@ -1,6 +1,5 @@
 # DVTR on CLIP2Video, trained from scratch on the planted corpus in a few minutes on two CPU cores.
 _base_ = [
-    '_base_/default_runtime.py',
     '_base_/planted.py',
     '_base_/schedule_planted.py',
     '_base_/c2v_tiny.py',

@@ -1,7 +1,6 @@
 # DVTR to the letter, to be seen failing: Eq. 8, 10, 11 as printed, the gradient through eta, heads
 # that move the encoders, and Algorithm 1 in two passes an epoch (docs/dvtr.md).
 _base_ = [
-    '_base_/default_runtime.py',
     '_base_/planted.py',
     '_base_/schedule_planted.py',
     '_base_/c2v_tiny.py',

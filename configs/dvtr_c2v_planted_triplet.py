@@ -1,6 +1,5 @@
 # DVTR's debiased triplet loss (Eq. 12) on the planted corpus.
 _base_ = [
-    '_base_/default_runtime.py',
     '_base_/planted.py',
     '_base_/schedule_planted.py',
     '_base_/c2v_tiny.py',

@@ -1,7 +1,8 @@
 # DVTR's heads and weights (docs/dvtr.md) between captions and items that are captions, too.
-_base_ = ['infonce_captions_flickr8k.py']
+_base_ = ['_base_/captions_flickr8k.py']
 
 model = dict(
+    losses=dict(contrastive=dict(type='ContrastiveLoss')),
     heads=dict(type='HierarchicalGaussianHead'),
     supervision=dict(
         type='DVTRSupervision', num_samples=7, sharpness=2.0, floor=0.4, ramp=(0.33, 0.67)

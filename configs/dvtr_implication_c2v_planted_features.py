@@ -1,11 +1,11 @@
 # DVTR's uncertainty (Eq. 13, no floor of its own) and what captions imply (docs/agreement.md),
 # together in the video-to-text direction: no paper has both.  A negative is spared where either of
 # them calls it right (spared_by='any'; 'all': where both do).
-_base_ = ['dvtr_c2v_planted_features.py']
+_base_ = ['_base_/schedule_planted.py', '_base_/planted_features.py', '_base_/c2v_features.py']
 
 model = dict(
+    heads=dict(type='HierarchicalGaussianHead'),
     supervision=dict(
-        _delete_=True,
         type='CombinedSupervision',
         spared_by='any',
         parts=dict(
@@ -15,6 +15,9 @@ model = dict(
             words=dict(type='ImplicationSupervision', floor=0.07, specific=0.5),
         ),
     ),
-    losses=dict(contrastive=dict(weighted='v2t')),
+    losses=dict(
+        contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'), weighted='v2t')
+    ),
 )
 train_dataloader = dict(dataset=dict(agreement=dict(type='CaptionImplication')))
+test_evaluator = [*_base_.test_evaluator, dict(type='mmvtr.SoftPositiveMetric')]

@@ -1,6 +1,22 @@
 # DVTR's weights (Eq. 13) on NCL's normalised scores (Eq. 12): no paper has both.  The biases see
 # all pairs, the weights then say how hard each negative is pushed.
-_base_ = ['dvtr_c2v_planted_features.py', '_base_/train_queue_planted.py']
+_base_ = [
+    '_base_/schedule_planted.py',
+    '_base_/planted_features.py',
+    '_base_/c2v_features.py',
+    '_base_/train_queue_planted.py',
+]
 
-model = dict(losses=dict(contrastive=dict(type='NormalizedContrastiveLoss', iterations=4)))
+model = dict(
+    heads=dict(type='HierarchicalGaussianHead'),
+    supervision=dict(
+        type='DVTRSupervision', num_samples=7, sharpness=2.0, floor=0.4, ramp=(0.33, 0.67)
+    ),
+    losses=dict(
+        contrastive=dict(
+            type='NormalizedContrastiveLoss', reads=('global', 'aligned'), iterations=4
+        )
+    ),
+)
+test_evaluator = [*_base_.test_evaluator, dict(type='mmvtr.SoftPositiveMetric')]
 default_hooks = dict(checkpoint=dict(save_best='sinkhorn/retrieval/rsum'))

@@ -1,14 +1,11 @@
 # DVTR with PCME's match probability as its uncertainty (DVTR Tab. IX, DVTR_pcme).
-_base_ = ['dvtr_c2v_planted_features.py']
+_base_ = ['_base_/schedule_planted.py', '_base_/planted_features.py', '_base_/c2v_features.py']
 
 model = dict(
-    heads=dict(_delete_=True, type='PCMEGaussianHead'),
+    heads=dict(type='PCMEGaussianHead'),
     supervision=dict(
-        _delete_=True,
-        type='PCMESupervision',
-        num_samples=7,
-        sharpness=2.0,
-        floor=0.4,
-        ramp=(0.33, 0.67),
+        type='PCMESupervision', num_samples=7, sharpness=2.0, floor=0.4, ramp=(0.33, 0.67)
     ),
+    losses=dict(contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'))),  # Eq. 13
 )
+test_evaluator = [*_base_.test_evaluator, dict(type='mmvtr.SoftPositiveMetric')]

@@ -2,7 +2,6 @@
 # are positives of each other.  Reads the videos, not features.  Its scene-aware negatives are
 # egonce_clip_epic_scene.py's.  Not covered: EgoVLP's own towers, their pre-training on Ego4D.
 _base_ = [
-    '_base_/default_runtime.py',
     '_base_/epic.py',
     '_base_/schedule_clip_5e.py',
     '_base_/clip4clip_vitb32.py',

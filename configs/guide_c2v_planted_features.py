@@ -2,8 +2,12 @@
 # captions that are nearly alike are no negatives of each other's clips, as GISTEmbed's mask has it.
 # The guide is the words of a caption, weighed by how rare they are; vectors of a sentence encoder
 # stand in its place by LoadVectors(side='text', stores=dict(words=...)).
-_base_ = ['c2v_planted_features.py']
+_base_ = ['_base_/schedule_planted.py', '_base_/planted_features.py', '_base_/c2v_features.py']
 
+model = dict(
+    losses=dict(contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'))),
+    supervision=dict(type='GuideSupervision', name='words', by='texts', margin=0.3),
+)
 train_dataloader = dict(
     dataset=dict(
         text_pipeline=[
@@ -12,4 +16,3 @@ train_dataloader = dict(
         ]
     )
 )
-model = dict(supervision=dict(type='GuideSupervision', name='words', by='texts', margin=0.3))

@@ -1,6 +1,10 @@
 # RmvRand: as many clips leave as in hgr_epic_rmvall.py, at random.
-_base_ = ['hgr_epic_rmvall.py']
+_base_ = ['hgr_epic.py']
 
-train_dataloader = dict(
-    dataset=dict(environments=dict(_delete_=True, type='RemoveRandom', like={{_base_.removal}}))
+removal = dict(
+    type='RemoveByLength',
+    alpha=60,
+    delta=10.0,
+    test=dict(type='mmvtr.EPICKitchensDataset', split='test'),
 )
+train_dataloader = dict(dataset=dict(environments=dict(type='RemoveRandom', like=removal)))

@@ -1,6 +1,6 @@
 # HGR on MSR-VTT Full: 6,513 / 497 / 2,990 videos (frame-length paper, Tab. 9).  There is a
 # validation set, and the epoch of its best rsum is tested.
-_base_ = ['hgr_msrvtt.py']
+_base_ = ['_base_/default_runtime.py', '_base_/msrvtt_hgr.py', '_base_/hgr.py']
 
 loader = dict(_base_.loader, batch_size=64)
 train = dict(split='full_train')
@@ -13,3 +13,10 @@ test_evaluator = [
     *val_evaluator,
     dict(type='mmvtr.LengthBiasMetric', min_gap=1, train=dict(_base_.common, **train)),  # seconds
 ]
+
+model = dict(
+    encoder=dict(
+        frames=dict(in_dim=2048),
+        text=dict(words=20000, pretrained='data/msrvtt/word_vectors.npy'),
+    )
+)

@@ -3,11 +3,13 @@
 # of the clip say that they are true; in the other one texts of many right answers count less.  At
 # test time, beside the raw scores, general texts are lifted (what is true first) and lowered, and
 # in one list the first is chosen by what is true and the rest by what was written for the clip.
-_base_ = ['c2v_planted_features.py']
+_base_ = ['_base_/schedule_planted.py', '_base_/planted_features.py', '_base_/c2v_features.py']
 
 model = dict(
+    losses=dict(
+        contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'), weighted='v2t')
+    ),
     supervision=dict(type='ImplicationSupervision', floor=0.07, specific=0.5),
-    losses=dict(contrastive=dict(weighted='v2t')),
 )
 train_dataloader = dict(dataset=dict(agreement=dict(type='CaptionImplication')))
 custom_hooks = [

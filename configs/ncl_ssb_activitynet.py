@@ -1,8 +1,16 @@
 # NCL on SSB, ActivityNet paragraphs (NCL Tab. 4, App. C): the normalised contrastive loss in place
 # of the max-margin loss, scale 15, temperature .07, and queues of 16,384 training queries.
-_base_ = ['ssb_activitynet.py']
+_base_ = [
+    '_base_/default_runtime.py',
+    '_base_/activitynet_features.py',
+    '_base_/ssb.py',
+    '_base_/train_queue.py',
+]
 
 model = dict(
-    losses=dict(_delete_=True, ncl=dict(type='NormalizedContrastiveLoss', loss_weight=15.0))
+    encoder=dict(dropout=0.0),
+    losses=dict(ncl=dict(type='NormalizedContrastiveLoss', loss_weight=15.0)),
 )
 default_hooks = dict(checkpoint=dict(save_best='sinkhorn/retrieval/rsum'))
+# As many steps as on MSR-VTT, our choice.
+train_cfg = dict(max_epochs=90)

@@ -1,8 +1,8 @@
 # An oracle, no method: every soft positive is known, and is no negative of the triplet loss.
-_base_ = ['oracle_c2v_planted_features.py']
+_base_ = ['_base_/schedule_planted.py', '_base_/planted_features.py', '_base_/c2v_features.py']
 
 model = dict(
-    losses=dict(
-        _delete_=True, triplet=dict(type='RankingLoss', reads=('global', 'aligned'), margin=0.2)
-    )
+    losses=dict(triplet=dict(type='RankingLoss', reads=('global', 'aligned'), margin=0.2)),
+    supervision=dict(type='OracleSupervision', treat='ignore'),
 )
+train_dataloader = dict(dataset=dict(oracle=True))

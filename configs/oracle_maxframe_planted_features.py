@@ -1,5 +1,12 @@
 # An oracle, no method: in clips of three moments every soft positive is known, and is no negative.
-_base_ = ['maxframe_planted_features.py']
+_base_ = [
+    '_base_/schedule_planted.py',
+    '_base_/planted_untrimmed_features.py',
+    '_base_/arl_features.py',
+]
 
-model = dict(supervision=dict(_delete_=True, type='OracleSupervision', treat='ignore'))
+model = dict(supervision=dict(type='OracleSupervision', treat='ignore'))
 train_dataloader = dict(dataset=dict(oracle=True))
+custom_hooks = [dict(type='mmvtr.MomentsHook')]
+default_hooks = dict(checkpoint=dict(save_best='retrieval/t2v_SumR'))
+train_cfg = dict(val_interval=6)

@@ -1,4 +1,7 @@
 # RANP on HGR, MSR-VTT 1k-A (frame-length paper, Tab. 3).
-_base_ = ['ran_hgr_msrvtt.py', '_base_/ranp.py']
+_base_ = ['hgr_msrvtt.py', '_base_/ranp.py']
 
-model = _base_.ranp
+model = dict(
+    supervision=dict(_base_.ran.supervision, **_base_.ranp.supervision),
+    losses=dict(_base_.ran.losses, **_base_.ranp.losses),
+)

@@ -1,8 +1,10 @@
 # RelativeScoreSupervision on CLIP2Video with cached features and 60 % general captions
 # (docs/agreement.md): weights from the model's own scores, in the video-to-text direction only.
-_base_ = ['c2v_planted_features.py']
+_base_ = ['_base_/schedule_planted.py', '_base_/planted_features.py', '_base_/c2v_features.py']
 
 model = dict(
+    losses=dict(
+        contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'), weighted='v2t')
+    ),
     supervision=dict(type='RelativeScoreSupervision', levels=('global', 'aligned'), slack=-0.03),
-    losses=dict(contrastive=dict(weighted='v2t')),
 )

@@ -4,7 +4,6 @@
 # in place of 8; one layer of fusion.  Control:
 # taco_planted_features_vectors.py (projects/evidence/pages/planted.md).
 _base_ = [
-    '_base_/default_runtime.py',
     '_base_/schedule_planted.py',
     '_base_/planted_features.py',
     '_base_/taco.py',

@@ -3,10 +3,14 @@
 # c2v_planted_features_triplet.py, and have to be trained first:
 #   for seed in 10 11; do python tools/train.py configs/c2v_planted_features_triplet.py \
 #     --work-dir work_dirs/teachers/$seed --cfg-options randomness.seed=$seed; done
-_base_ = ['c2v_planted_features_triplet.py']
+_base_ = ['_base_/schedule_planted.py', '_base_/planted_features.py', '_base_/c2v_features.py']
 
 control = 'mmvtr::c2v_planted_features_triplet.py'
 model = dict(
+    losses=dict(
+        triplet=dict(type='RankingLoss', reads=('global', 'aligned'), margin=0.2),
+        distillation=dict(type='DistillationLoss', reads=('scores',)),
+    ),
     supervision=dict(
         type='FrozenTeachers',
         members=[
@@ -14,5 +18,4 @@ model = dict(
             dict(config=control, checkpoint='work_dirs/teachers/11/epoch_12.pth'),
         ],
     ),
-    losses=dict(distillation=dict(type='DistillationLoss', reads=('scores',))),
 )

@@ -2,23 +2,19 @@
 # and words go through UATVR's transformer.  The same tokens pooled:
 # pooled_planted_untrimmed_features.py.
 _base_ = [
-    '_base_/default_runtime.py',
     '_base_/schedule_planted.py',
-    '_base_/uatvr_tiny.py',
     '_base_/planted_untrimmed_features.py',
+    '_base_/uatvr_features.py',
 ]
 
 model = dict(
-    encoder=dict(
-        frames=dict(_delete_=True, type='FeatureFrames', in_dim=128),
-        max_frames=24,
-        extra_frames=0,
-        extra_words=0,
-    ),
+    encoder=dict(max_frames=24, extra_frames=0, extra_words=0),
     heads=None,
     objectives=dict(_delete_=True),
 )
 train_dataloader = dict(dataset=dict(epoch_unit='video'))  # a caption of each clip an epoch
-val_evaluator = [dict(type='mmvtr.RetrievalMetric'), dict(type='mmvtr.SemanticMetric')]
-test_evaluator = val_evaluator
+val_evaluator = test_evaluator = [
+    dict(type='mmvtr.RetrievalMetric'),
+    dict(type='mmvtr.SemanticMetric'),
+]
 train_cfg = dict(max_epochs=24, val_interval=8)

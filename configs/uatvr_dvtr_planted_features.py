@@ -2,18 +2,18 @@
 # means, whose W / D is so small that every match probability is the same and eta falls to its floor
 # for all; under DVTR's, UATVR's losses compare cosines as before.  As UATVR trains all jointly (its
 # Eq. 13), the heads move the encoder, which DVTR's do not.
-_base_ = ['uatvr_planted_features.py']
+_base_ = ['_base_/schedule_planted.py', '_base_/planted_features.py', '_base_/uatvr_features.py']
 
 model = dict(
-    heads=dict(_delete_=True, type='HierarchicalGaussianHead'),
+    heads=dict(type='HierarchicalGaussianHead'),
     supervision=dict(
         type='DVTRSupervision', num_samples=7, sharpness=2.0, floor=0.4, ramp=(0.33, 0.67)
     ),
 )
 test_evaluator = [
-    dict(type='mmvtr.RetrievalMetric'),
-    dict(type='mmvtr.SemanticMetric'),
+    *_base_.test_evaluator,
     dict(type='mmvtr.UncertaintyMetric'),
     dict(type='mmvtr.GeneralCaptionMetric'),
     dict(type='mmvtr.SoftPositiveMetric'),
 ]
+custom_hooks = [dict(type='mmvtr.SigmaFileHook')]

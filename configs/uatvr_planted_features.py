@@ -1,15 +1,8 @@
 # UATVR with cached features and 60 % general captions (docs/uatvr.md).
-_base_ = [
-    '_base_/default_runtime.py',
-    '_base_/schedule_planted.py',
-    '_base_/uatvr_tiny.py',
-    '_base_/planted_features.py',
-]
+_base_ = ['_base_/schedule_planted.py', '_base_/planted_features.py', '_base_/uatvr_features.py']
 
-model = dict(encoder=dict(frames=dict(_delete_=True, type='FeatureFrames', in_dim=128)))
 test_evaluator = [
-    dict(type='mmvtr.RetrievalMetric'),
-    dict(type='mmvtr.SemanticMetric'),
+    *_base_.test_evaluator,
     dict(type='mmvtr.UncertaintyMetric'),
     dict(type='mmvtr.GeneralCaptionMetric'),
 ]

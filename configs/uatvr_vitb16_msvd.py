@@ -1,5 +1,5 @@
 # UATVR over CLIP ViT-B/16 on MSVD (UATVR Tab. 9).
-_base_ = ['uatvr_vitb32_msvd.py']
+_base_ = ['_base_/schedule_clip_5e.py', '_base_/msvd.py', '_base_/uatvr_vitb32.py']
 
 model = dict(
     encoder=dict(
@@ -8,3 +8,7 @@ model = dict(
         text=dict(model='ViT-B-16-quickgelu'),
     )
 )
+train_dataloader = dict(batch_size=64)
+val_evaluator = test_evaluator = [*_base_.val_evaluator, dict(type='mmvtr.UncertaintyMetric')]
+optim_wrapper = dict(optimizer=dict(lr=5e-5))
+auto_scale_lr = dict(base_batch_size=64)

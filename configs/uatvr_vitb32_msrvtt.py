@@ -1,13 +1,10 @@
 # UATVR over CLIP ViT-B/32 on MSR-VTT 1k-A (UATVR Tab. 6).
-_base_ = [
-    '_base_/default_runtime.py',
-    '_base_/msrvtt_1ka.py',
-    '_base_/schedule_uatvr_5e.py',
-    '_base_/uatvr_vitb32.py',
-]
+_base_ = ['_base_/schedule_clip_5e.py', '_base_/msrvtt_1ka.py', '_base_/uatvr_vitb32.py']
 
 train_dataloader = dict(batch_size=64)
 test_evaluator = [dict(type='mmvtr.RetrievalMetric'), dict(type='mmvtr.UncertaintyMetric')]
+optim_wrapper = dict(optimizer=dict(lr=5e-5))
+auto_scale_lr = dict(base_batch_size=64)
 # `--cfg-options num_frames=16` (Tab. 5) sets all of these.
 shortcuts = dict(
     num_frames=[

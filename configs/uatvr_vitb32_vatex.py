@@ -1,13 +1,8 @@
 # UATVR over CLIP ViT-B/32 on VATEX, HGR's split (UATVR Tab. 7).
-_base_ = [
-    '_base_/default_runtime.py',
-    '_base_/vatex.py',
-    '_base_/schedule_uatvr_5e.py',
-    '_base_/uatvr_vitb32.py',
-]
+_base_ = ['_base_/schedule_clip_5e.py', '_base_/vatex.py', '_base_/uatvr_vitb32.py']
 
 train_dataloader = dict(batch_size=64)
-val_evaluator = test_evaluator = [
-    dict(type='mmvtr.RetrievalMetric'),
-    dict(type='mmvtr.UncertaintyMetric'),
-]
+val_evaluator = [*_base_.val_evaluator, dict(type='mmvtr.UncertaintyMetric')]
+test_evaluator = [*_base_.test_evaluator, dict(type='mmvtr.UncertaintyMetric')]
+optim_wrapper = dict(optimizer=dict(lr=5e-5))
+auto_scale_lr = dict(base_batch_size=64)

@@ -2,12 +2,7 @@
 # repository, and so are 12 frames, each the middle one of its twelfth.  Ours: 32 tokens, the centre
 # crop in training as well (they crop and flip at random), and the last epoch is tested (theirs is
 # chosen on the test set).
-_base_ = [
-    '_base_/default_runtime.py',
-    '_base_/msrvtt_1ka.py',
-    '_base_/schedule_xpool_5e.py',
-    '_base_/xpool_vitb32.py',
-]
+_base_ = ['_base_/default_runtime.py', '_base_/msrvtt_1ka.py', '_base_/xpool_vitb32.py']
 
 middle = [
     dict(type='LoadVideo', sampling='segment_centre', num_frames=12),
@@ -16,7 +11,6 @@ middle = [
 ]
 train_dataloader = dict(batch_size=32, dataset=dict(video_pipeline=middle))
 test_dataloader = dict(dataset=dict(video_pipeline=middle))
-
 optim_wrapper = dict(
     optimizer=dict(lr=3e-5),
     paramwise_cfg=dict(
@@ -24,6 +18,6 @@ optim_wrapper = dict(
             'encoder.frames': dict(lr_mult=1 / 30),
             'encoder.text': dict(lr_mult=1 / 30),
             'temperature': dict(lr_mult=1 / 30),
-        },
+        }
     ),
 )

@@ -1,6 +1,6 @@
 """``mmvtr::NAME``: configs and base files of ours by the name that mmengine's hub has for them.
 
-``_base_ = 'mmvtr::_base_/clip4clip_tiny.py'`` and ``mmengine.hub.get_config('mmvtr::NAME.py')``
+``_base_ = 'mmvtr::_base_/c2v_tiny.py'`` and ``mmengine.hub.get_config('mmvtr::NAME.py')``
 work once this module is imported, as ``mmvtr.registry`` and ``mmvtr.utils`` do.  mmengine by itself
 has a closed list of packages, wants a slash in each name, and looks for a package by way of
 pkg_resources, which setuptools has dropped (82) and which does not know where an editable install

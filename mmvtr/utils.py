@@ -179,9 +179,18 @@ def _merge(cfg: Config, options: dict[str, Any]) -> None:
     presets = cfg.get('presets') or {}
     others = {name: options[name] for name in options if name.partition('.')[0] not in presets}
     unfolded = {**_preset(presets, options), **_unfold(others, cfg.get('shortcuts', {}))}
+    _refuse_below_none(unfolded)
     place = dict(_delete_=0, type=1)
     for key in sorted(unfolded, key=lambda key: place.get(key.rpartition('.')[2], 2)):
         cfg.merge_from_dict({key: typed(cfg, key, unfolded[key])})
+
+
+def _refuse_below_none(options: dict[str, Any]) -> None:
+    """OptionError for a part of what another option takes away."""
+    for gone in (key for key, value in options.items() if value is None or value == 'None'):
+        for key in options:
+            if key.startswith(f'{gone}.'):
+                raise OptionError(f'{key}: there is none, with {gone}=None beside it')
 
 
 def _preset(

@@ -107,7 +107,7 @@ def test_config(path):
     known = {'dvtr', 'arl', 'ran', 'ranp', 'adaptive', 'oracle', 'relative', 'agreement'}
     known |= {'implication', 'cmgsd', 'teachtext', 'dldkd', 'guide', 'hardness'}
     methods = known & set(parts)
-    assert (model.supervision is not None) == (bool(methods) and path.stem[-5:] != 'plain')
+    assert (model.supervision is not None) == bool(methods)
     contrasts = [loss for loss in model.losses.values() if isinstance(loss, ContrastiveLoss)]
     normalised = [isinstance(loss, NormalizedContrastiveLoss) for loss in contrasts]
     assert normalised == [True] if 'ncl' in parts else not any(normalised)

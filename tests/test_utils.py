@@ -120,6 +120,15 @@ def test_impossible_options(config, options):
         load_config(config, options)
 
 
+@pytest.mark.parametrize('none', [None, Written('None')])
+def test_a_part_of_what_another_option_takes_away(none):
+    options = {'model.supervision.floor': 0.2, 'model.supervision': none}
+    with pytest.raises(SystemExit, match='model.supervision.floor: there is none, with model'):
+        load_config('dvtr_c2v_planted', options)
+    options = {'model.supervision': none, 'model.supervision_of': 1}
+    assert load_config('dvtr_c2v_planted', options).model.supervision is None
+
+
 def test_print_config(tmp_path, config):
     code, printed = run_tool(
         tmp_path, 'analysis_tools/print_config.py', 'some.py', '--save-path', 'whole.json',

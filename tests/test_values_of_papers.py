@@ -8,6 +8,7 @@ import torch
 from mmengine.config import Config
 
 from mmvtr import registry
+from mmvtr.sweeps import read_sweep
 from mmvtr.utils import load_config, register_all_modules
 from tests.test_configs import CONFIGS, family, of_families, without_downloads
 
@@ -35,9 +36,6 @@ def test_values_of_arl(path):
     cfg = Config.fromfile(path)
     assert cfg.train_cfg.max_epochs == 100
     supervision = cfg.model.supervision
-    if path.stem.endswith('plain'):
-        assert supervision is None
-        return
     assert supervision.warmup_epochs == 5 and 'warmup' not in supervision
     assert supervision.frame_u_spread == 0
     triplet = cfg.model.losses.triplet
@@ -65,18 +63,31 @@ def test_the_papers_thresholds_differ_in_nothing_else(dataset, features):
 
 
 @pytest.mark.parametrize(
-    'row, name, exchange, frames',
-    [
-        ('b', 'arl_tvr_clip_self_no_frames', False, 0),
-        ('c', 'arl_tvr_clip_self', False, 1),
-        ('d', 'arl_tvr_clip_no_frames', True, 0),
-        ('e', 'arl_tvr_clip', True, 1),
-    ],
+    'row, exchange, frames', [('b', False, 0), ('c', False, 1), ('d', True, 0), ('e', True, 1)]
 )
-def test_rows_of_table_5(row, name, exchange, frames):
+@pytest.mark.parametrize('sweep', ['arl_tab5', 'arl_tab5_ours'])
+def test_rows_of_table_5(sweep, row, exchange, frames):
     """T-V in all of them; T-F is a text-frame loss, C.L that branches exchange their sets."""
-    supervision = built(load(name)).supervision
+    (run,) = (run for run in read_sweep(sweep).runs if run.name.startswith(f'{row}:'))
+    supervision = built(load_config(run.config, run.options)).supervision
     assert (supervision.exchange, supervision.frame_weight) == (exchange, frames)
+    for branch in supervision.branches.values():
+        assert branch.u_spread == (1.5 if sweep == 'arl_tab5_ours' else 0)
+
+
+@pytest.mark.parametrize('sweep', ['arl_tab5', 'arl_tab5_ours'])
+def test_row_a_of_table_5_has_no_sets(sweep):
+    run = read_sweep(sweep).runs[0]
+    cfg = load_config(run.config, run.options)
+    assert built(cfg).supervision is None
+    assert [hook.type for hook in cfg.custom_hooks] == ['mmvtr.MomentsHook']
+
+
+@pytest.mark.parametrize('sweep', ['arl_tab6', 'arl_tab6_ours'])
+def test_rows_of_table_6(sweep):
+    cfgs = [load_config(run.config, run.options).model for run in read_sweep(sweep).runs]
+    assert [cfg.supervision.get('strategy') for cfg in cfgs] == ['positive', 'ignore', None]
+    assert [cfg.losses.nce.form for cfg in cfgs] == ['outer_sum', 'own_pair', 'own_pair']
 
 
 def test_gmmformer_on_tvr_begins_with_hard_negatives_at_epoch_30():
@@ -169,7 +180,8 @@ def test_features_of_table_6(name, columns, tmp_path):
     """TBN's RGB, flow and audio, 1,024 each: two of them, in train and test."""
     columns = [*range(1024), *range(2048, 3072)] if columns is None else [*columns]
     np.save(tmp_path / 'a.npy', np.arange(2 * 3072.0).reshape(2, 3072))
-    cfg = load(f'hgr_epic_no_{name}')
+    (run,) = (run for run in read_sweep('causal_tab6').runs if run.name == f'without {name}')
+    cfg = load_config(run.config, run.options)
     for loader in ('train_dataloader', 'test_dataloader'):
         read, trim = cfg[loader].dataset.video_pipeline
         assert trim == dict(type='TrimFeatures', num_frames=20)

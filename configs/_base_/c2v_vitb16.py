@@ -1,4 +1,7 @@
-# CLIP2Video over CLIP ViT-B/16 (DVTR Sec. V-A.2: 12 frames, 32 tokens, tau = .07).
+# CLIP2Video over CLIP ViT-B/16 (DVTR Sec. V-A.2: 12 frames, 32 tokens, tau = .07).  Its code trains
+# the losses of both matrices at CLIP's own scale, a weight of CLIP that starts at tau = .01, and so
+# do the entries c2v_*.py; DVTR's .07 is stated for its debiased loss (Eq. 13), and
+# c2v_msrvtt_tau07.py has it without debiasing (docs/dvtr.md).
 model = dict(
     type='mmvtr.VideoTextRetriever',
     data_preprocessor=dict(type='mmvtr.VideoTextDataPreprocessor'),

@@ -31,6 +31,20 @@ val_evaluator = [dict(type='mmvtr.RetrievalMetric')]
 test_evaluator = [*val_evaluator, dict(type='mmvtr.JudgedMetric', at_least=0.5 + 1e-6)]
 custom_hooks = [dict(type='mmvtr.ScoresFileHook')]
 
+# CLIP4Clip's pooling over word vectors in the place of frames; both towers begin with the same
+# vectors.
+model = dict(
+    type='mmvtr.VideoTextRetriever',
+    data_preprocessor=dict(type='mmvtr.VideoTextDataPreprocessor'),
+    encoder=dict(
+        type='CLIP4Clip',
+        frames=dict(type='FeatureFrames', in_dim=128, dim=128, identity=True),
+        text=dict(type='WordVectors', words=2179, dim=128, pretrained=f'{words}/words.npy'),
+    ),
+    similarity=dict(type='CosineSimilarity'),
+    temperature=dict(type='Temperature', init=0.07),
+)
+
 # 6 visits to each text at a batch of 128 (projects/evidence/pages/judged_training.md); else as on
 # planted clips.
 train_cfg = dict(max_epochs=6, val_interval=2)

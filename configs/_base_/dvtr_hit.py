@@ -1,7 +1,7 @@
 # DVTR on HiT: heads (Eq. 3-6) that read the lower layer's outputs as local and the mean of the
 # upper layer's as global features (Sec. IV-B), weights of the rows of the banks (Eq. 7-11),
 # debiased loss (Eq. 13).  The heads learn at 2e-5 like everything; slope and bias of the match
-# probability are two numbers that have far to go: 1e-2, as in schedule_dvtr_5e.py.
+# probability are two numbers that have far to go: 1e-2, as over CLIP2Video.
 _base_ = ['hit.py']
 
 model = dict(

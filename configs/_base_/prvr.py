@@ -1,16 +1,43 @@
 # How MS-SL and its followers train and test partially relevant retrieval: a batch is 128 videos
 # with all of their texts; BertAdam, 100 epochs, warm-up over 1 %, then linear.  They stop after 10
-# epochs without progress on the set that they test on; here all 100 are run.  A dataset's file adds
-# its class and its stored features.
-loader = dict(num_workers=4, batch_size=128, collate_fn=dict(type='mmvtr.collate_retrieval'))
+# epochs without progress on the set that they test on; here all 100 are run.  With what
+# default_runtime.py says; a dataset's file adds its videos and texts.
+default_scope = 'mmvtr'
 
-train_dataloader = dict(
-    **loader,
-    persistent_workers=True,
-    sampler=dict(type='mmvtr.EpochSampler'),
-    dataset=dict(split='train', epoch_unit='video_with_all_texts'),
+default_hooks = dict(
+    timer=dict(type='IterTimerHook'),
+    seed=dict(type='mmvtr.ExactSeedHook'),
+    logger=dict(type='LoggerHook', interval=20),
+    param_scheduler=dict(type='ParamSchedulerHook'),
+    # The last epoch (to resume from) and the best one on val (to test).
+    checkpoint=dict(
+        type='mmvtr.PlainCheckpointHook',
+        interval=1,
+        max_keep_ckpts=1,
+        save_best='retrieval/rsum',
+        rule='greater',
+    ),
+    sampler_seed=dict(type='DistSamplerSeedHook'),
+    broken=dict(type='mmvtr.BrokenVideoHook'),
+    progress=dict(type='mmvtr.ProgressHook'),
+    eta=dict(type='mmvtr.EtaMonitorHook'),
 )
-test_dataloader = dict(**loader, dataset=dict(split='test'))
+
+# `python tools/train.py` on a CPU with --launcher pytorch takes gloo instead of nccl.
+env_cfg = dict(
+    cudnn_benchmark=False,
+    mp_cfg=dict(mp_start_method='fork', opencv_num_threads=0),
+    dist_cfg=dict(backend='nccl'),
+)
+
+log_level = 'INFO'
+log_processor = dict(by_epoch=True, window_size=20)
+visualizer = dict(type='Visualizer', vis_backends=[dict(type='LocalVisBackend')])
+
+randomness = dict(seed=0)
+load_from = None
+resume = False
+
 test_cfg = dict(type='mmvtr.RetrievalLoop')
 test_evaluator = [
     dict(type='mmvtr.RetrievalMetric', recall_at=(1, 5, 10, 100), v2t_protocols=()),

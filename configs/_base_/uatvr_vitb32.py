@@ -7,6 +7,9 @@
 # official code has them: an MLP each that weighs words and frames in Eq. 7-8 (.5 M parameters:
 # 162.8 M with TI, against 162.3 M of CLIP4Clip), and PCME's attention heads in place of Eq. 9
 # (2.1 M: 164.9 M with DUA).  Its temperature is CLIP's own, trained and kept >= 0.01.
+# Over schedule_clip_5e.py an entry has batch 64 and an initial rate of 5e-5 (Sec. 4.1), for the new
+# modules.  The code gives CLIP a thousandth of it in fp16; in fp32 a hundredth, 5e-7, moves CLIP as
+# far as 1e-6 does at batch 128.
 model = dict(
     type='mmvtr.VideoTextRetriever',
     data_preprocessor=dict(type='mmvtr.VideoTextDataPreprocessor'),

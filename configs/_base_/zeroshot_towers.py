@@ -32,7 +32,8 @@ reads = {
     )
     for key, (name, _) in towers.items()
 }
-# What sets that have shortcuts of their own add to them.
+# `shortcuts` of an entry, or a part of them:
+#     --cfg-options weights=/path/to/checkpoint transform=SinkhornHook queries=test
 zeroshot_shortcuts = dict(
     weights=['model.encoder.frames.pretrained', 'model.encoder.text.pretrained'],
     transform=['default_hooks.transform.type'],

@@ -3,4 +3,7 @@
 _base_ = ['arl_tab5.py']
 
 about = _base_.about + ', our thresholds'
-runs = [dict(run, options={}) for run in _base_.runs]
+runs = [
+    dict(run, options={k: v for k, v in run.options.items() if k not in _base_._paper})
+    for run in _base_.runs
+]

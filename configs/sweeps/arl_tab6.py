@@ -16,17 +16,15 @@ _paper = {
     'model.supervision.cap': None,
     'model.supervision.u_spread': 0.0,
 }
+_positive = {
+    'model.supervision.strategy': 'positive',
+    'model.losses.nce.form': 'outer_sum',  # SupCon
+}
 runs = [
-    dict(
-        name='positive',
-        config='arl_tvr_clip_positive.py',
-        options=_paper,
-        printed=[34.0, 59.7, 70.1, 94.5, 258.3],
-    ),
+    dict(name='positive', options={**_paper, **_positive}, printed=[34.0, 59.7, 70.1, 94.5, 258.3]),
     dict(
         name='ignore',
-        config='arl_tvr_clip_ignore.py',
-        options=_paper,
+        options={**_paper, 'model.supervision.strategy': 'ignore'},
         printed=[34.5, 60.1, 70.1, 94.5, 259.2],
     ),
     dict(name='ours', options=_paper, printed=[34.6, 60.4, 70.7, 94.4, 260.1]),

@@ -5,7 +5,21 @@ config = 'hgr_epic.py'
 metrics = {'relevance/avg_nDCG': 'nDCG', 'relevance/avg_epic_mAP': 'mAP'}
 runs = [
     dict(name='all', printed=[38.12, 39.79]),
-    dict(name='without audio', config='hgr_epic_no_audio.py', printed=[36.55, 37.77]),
-    dict(name='without spatial', config='hgr_epic_no_spatial.py', printed=[36.63, 35.63]),
-    dict(name='without temporal', config='hgr_epic_no_temporal.py', printed=[32.56, 32.50]),
+    *(
+        dict(
+            name=f'without {name}',
+            options={
+                'train_dataloader.dataset.video_pipeline.0.columns': columns,
+                'test_dataloader.dataset.video_pipeline.0.columns': columns,
+                'model.encoder.frames.in_dim': 2048,
+            },
+            printed=printed,
+        )
+        # TBN's RGB, flow and audio, 1,024 each.
+        for name, columns, printed in (
+            ('audio', [(0, 2048)], [36.55, 37.77]),
+            ('spatial', [(1024, 3072)], [36.63, 35.63]),
+            ('temporal', [(0, 1024), (2048, 3072)], [32.56, 32.50]),
+        )
+    ),
 ]

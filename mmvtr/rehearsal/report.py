@@ -146,14 +146,12 @@ batches of at most {NARROW.batch} with the set in proportion: as many steps an e
 training. [`rehearsal/{RESULTS}`](rehearsal/{RESULTS}) has a line a config, with what else was
 changed, CPU minutes, and what came of each expectation.
 
-*Steps* are those that were run, *share* how much of the config's own schedule they are: the rest
-was cut off at a limit of CPU time, and rates had not fallen yet. *Met* is said of a whole schedule
-alone. *So far*: all was met when it was cut off. *Not reached*: what had not come by then, and may
-still. Asked of every config: finite gradients, no dead parameter, losses that fall (or, over a
-whole schedule, do not rise beyond the noise of batches), temperature in range, R@1 of at least 5 %
-on unseen items (3.3 where a small set is learnt by heart; chance is .3). What is asked of a method
-is in `mmvtr/rehearsal/expectations.py`. A row is as old as its rehearsal: an expectation that was
-changed since is not in it.
+*Met* is said of a whole schedule alone. *So far*: all was met when it was cut off. *Not reached*:
+what had not come by then, and may still. Asked of every config: finite gradients, no dead
+parameter, losses that fall (or, over a whole schedule, do not rise beyond the noise of batches),
+temperature in range, R@1 of at least 5 % on unseen items (3.3 where a small set is learnt by heart;
+chance is .3). What is asked of a method is in `mmvtr/rehearsal/expectations.py`. A row is as old as
+its rehearsal.
 
 | config | steps | share | verdict |
 |---|---|---|---|

@@ -24,7 +24,8 @@ CONFIGS = sorted((ROOT / 'configs').glob('zeroshot_*.py'))
 TOWERS = [path for path in CONFIGS if '_st_' not in path.stem]
 
 CONFIG = f"""
-_base_ = ['{ROOT}/configs/_base_/default_runtime.py', '{ROOT}/configs/_base_/zeroshot.py']
+_base_ = ['{ROOT}/configs/_base_/default_runtime.py', '{ROOT}/configs/_base_/zeroshot_towers.py']
+shortcuts = _base_.zeroshot_shortcuts
 custom_imports = dict(imports=['toy'], allow_failed_imports=False)
 name = 'local-dir:clip'
 model = dict(encoder=dict(frames=dict(model=name), text=dict(model=name)))

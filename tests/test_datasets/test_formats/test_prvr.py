@@ -296,6 +296,7 @@ def test_base_config(tmp_path, monkeypatch, cls, kind):
     for x, mask in ((inputs['video'], 'frame_mask'), (inputs['text'], 'text_mask')):
         lengths = x[inputs[mask]].norm(dim=1).numpy()
         np.testing.assert_allclose(lengths, 1, atol=1e-3)
+    cfg = Config.fromfile(ROOT / 'configs/_base_/prvr.py')
     retrieval, ratio = (METRICS.build(metric) for metric in cfg.test_evaluator)
     assert retrieval.recall_at == (1, 5, 10, 100) and ratio.edges == (0, 0.2, 0.4, 1)
 

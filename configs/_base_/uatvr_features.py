@@ -1,5 +1,5 @@
-# UATVR as its equations print it (uatvr_vitb32.py has what its tables were measured with), over a
-# CLIP small enough to train from scratch on two CPU cores.
+# UATVR as its equations print it (uatvr_vitb32.py has what its tables were measured with), over
+# stored features of frames, 128 wide, and a small text tower that starts from nothing.
 clip = dict(
     embed_dim=128,
     vision_cfg=dict(layers=2, width=64, head_width=32, patch_size=8, image_size=64),
@@ -10,7 +10,7 @@ model = dict(
     data_preprocessor=dict(type='mmvtr.VideoTextDataPreprocessor'),
     encoder=dict(
         type='UATVR',
-        frames=dict(type='OpenCLIPFrames', model=clip),
+        frames=dict(type='FeatureFrames', in_dim=128),
         text=dict(type='OpenCLIPText', model=clip),
         temporal_layers=1,
         max_frames=16,

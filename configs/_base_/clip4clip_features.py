@@ -1,4 +1,5 @@
-# CLIP4Clip (meanP) over a CLIP small enough to train from scratch on two CPU cores.
+# CLIP4Clip (meanP) over stored features of frames, 128 wide, and a small text tower that starts
+# from nothing.
 clip = dict(
     embed_dim=128,
     vision_cfg=dict(layers=2, width=64, head_width=32, patch_size=8, image_size=64),
@@ -9,7 +10,7 @@ model = dict(
     data_preprocessor=dict(type='mmvtr.VideoTextDataPreprocessor'),
     encoder=dict(
         type='CLIP4Clip',
-        frames=dict(type='OpenCLIPFrames', model=clip),
+        frames=dict(type='FeatureFrames', in_dim=128),
         text=dict(type='OpenCLIPText', model=clip),
     ),
     similarity=dict(type='CosineSimilarity'),
