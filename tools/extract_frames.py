@@ -3,7 +3,7 @@
     python tools/extract_frames.py CONFIG --out DIR [--processes 8]
 
 For the videos of the train, val and test datasets alike.  ``LoadFrames`` reads ``DIR``
-(docs/data.md says how a config is switched to it).  What is stored is what the config's sampling
+(docs/media.md says how a config is switched to it).  What is stored is what the config's sampling
 could ask for: of 'per_second' a frame a second, of any other all frames.  A run that was killed
 goes on with the shards that are missing.
 """

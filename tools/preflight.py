@@ -45,7 +45,7 @@ SOURCES = 'docs/reproduce/sources.md'
 WIDTH = 100
 #: TFLOP/s that a training reaches, assumed: of an A100, in fp32 and in 16 bit.
 REACHED = {False: 14.0, True: 120.0}
-#: Frames a second that a data worker gives (docs/data.md, small public videos).
+#: Frames a second that a data worker gives (docs/media.md, small public videos).
 DECODED = dict(LoadVideo=42.0, LoadFrames=1400.0)
 #: GB of a card where there is none here.
 CARD = 80.0
