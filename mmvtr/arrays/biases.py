@@ -98,11 +98,11 @@ def biases_of(
         options = dict(_with_temperature(bank, **options))
     if name == 'qb_norm':
         active = activation_set(bank, k=options.pop('k', 1))
-        return Biases(TRANSFORMS['inverted_softmax'].added(bank, **options), active)
+        return Biases(TRANSFORMS['inverted_softmax'].biases(bank, **options), active)
     if name == 'csls':  # the order of csls in units of scores
         k = options.get('k', transform.options['k'])
-        return Biases(TRANSFORMS['nnn'].added(bank, k=k, alpha=0.5))
-    return Biases(transform.added(bank, **options, **beside))
+        return Biases(TRANSFORMS['nnn'].biases(bank, k=k, alpha=0.5))
+    return Biases(transform.biases(bank, **options, **beside))
 
 
 def _with_temperature(bank: Tiles, **options: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from mmvtr.functional.transforms.score_transforms import (
     checked_scores,
     inverted_softmax,
 )
-from mmvtr.functional.transforms.sinkhorn import sinkhorn
+from mmvtr.functional.transforms.sinkhorn import in_own_unit, sinkhorn
 
 __all__ = ['db_norm', 'dbsn']
 
@@ -46,7 +46,8 @@ def dbsn(
         iterations: rounds, 1 or more; sharp temperatures (.01 of cosines) need more than 10.
 
     Returns:
-        float [Q, N] in score units, up to one constant, float32 or better.
+        float [Q, N] in score units, float32 or better.  The constant in b, which leaves ranks as
+        they are, is such that b does not change where every item, of both kinds, comes twice.
 
     Raises:
         ValueError: as :func:`.sinkhorn_scores`; banks of different queries, no round.
@@ -72,7 +73,10 @@ def dbsn(
     first = _row_excess(both, temperature)
     shifted = both._replace(columns=lambda part: both.columns(part) - first[:, None])
     biases = sinkhorn(shifted, temperature=temperature, iterations=iterations - 1)
-    return scores + biases.columns[: bank.shape[1]].to(scores)
+    scale = torch.as_tensor(temperature).to(first)
+    rows = ((biases.rows - first) / scale).log_softmax(0) * scale
+    columns = in_own_unit(biases.columns, both, rows, temperature=temperature, strictness=1.0)
+    return scores + columns[: bank.shape[1]].to(scores)
 
 
 def db_norm(
