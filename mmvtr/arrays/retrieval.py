@@ -16,6 +16,7 @@ from mmvtr.arrays.inputs import (
     Vectors,
     check_width,
     cosines,
+    products,
     read_bank,
     read_ids,
     read_vectors,
@@ -179,16 +180,13 @@ def _width(vectors: Vectors) -> int:
 
 
 def _biases(chosen: Choice, tiles: Tiles, known: Bank, gallery: Vectors) -> Biases:
-    options = dict(chosen.options)
     beside: dict[str, Tiles] = {}
     reads = TRANSFORMS[chosen.transform].reads
     if known.own is not None and 'bank_gallery' in reads:
         beside['bank_gallery'] = cosines(known.queries, known.own, 'bank_gallery')
     if known.own is not None and 'item_bank' in reads:
         beside['item_bank'] = cosines(known.own, gallery, 'item_bank')
-    if 'neighbours' in options:
-        options['k'] = options.pop('neighbours')
-    return biases_of(chosen.transform, tiles, beside=beside, **options)
+    return biases_of(chosen.transform, tiles, beside=beside, **chosen.options)
 
 
 def _ranked(
@@ -200,7 +198,7 @@ def _ranked(
 ) -> tuple[Tensor, ...]:
     """Of some queries: raw places [q, k]; places, scores, debiased [q, k]; log sums [q]."""
     tiles = Tiles.of(
-        (len(queries), len(gallery)), lambda part: queries @ gallery.unit(part).to(queries).t()
+        (len(queries), len(gallery)), lambda part: products(queries, gallery.unit(part))
     )
     zero = queries.new_zeros(len(gallery))
     raw = _best(tiles, zero, None, k)

@@ -142,6 +142,27 @@ def test_numpy_in_numpy_out(tmp_path):
     assert np.array_equal(found.ids, tensors.ids.numpy() + 50)
 
 
+def test_autocast_changes_nothing():
+    expected = mmvtr.retrieve(TEXTS, VIDEOS, (BANK, SEEN), 'dbsn')
+    with torch.autocast('cpu', dtype=torch.bfloat16):
+        found = mmvtr.retrieve(TEXTS, VIDEOS, (BANK, SEEN), 'dbsn')
+    assert torch.equal(found.scores, expected.scores)
+    assert torch.equal(found.debiased, expected.debiased)
+
+
+def test_whole_numbers():
+    videos = (VIDEOS * 20).round()
+    found = mmvtr.retrieve(TEXTS, videos.int(), k=3)
+    assert torch.equal(found.ids, mmvtr.retrieve(TEXTS, videos, k=3).ids)
+
+
+@pytest.mark.parametrize('large', [2**63 + 1, 2**70])
+def test_ids_are_exact(large):
+    ids = [large, -1, *range(48)]
+    found = mmvtr.retrieve(VIDEOS, VIDEOS, k=1, ids=ids).ids[:, 0]
+    assert found.tolist() == ids
+
+
 def test_ids_k_and_hubs():
     names = [f'clip{n}' for n in range(50)]
     found = mmvtr.retrieve(TEXTS, VIDEOS, k=99, ids=names)
@@ -216,7 +237,7 @@ BAD = [
     (dict(transform='softmax'), ValueError, 'transform must be'),
     (dict(transform='sinkhorn'), ValueError, 'needs a bank'),
     (dict(reach=0.1), ValueError, 'is of a transform'),
-    (dict(bank=BANK, transform='csls', reach=0.1), ValueError, 'csls takes'),
+    (dict(bank=BANK, transform='csls', reach=0.1), ValueError, r"csls takes \['neighbours'\], not"),
     (dict(bank=BANK, transform='sinkhorn', reach=0), ValueError, 'reach must be positive'),
     (dict(bank=BANK, transform='sinkhorn', reach=1, temperature=1), ValueError, 'not both'),
     (dict(bank=BANK, transform='csls', neighbours=99), ValueError, 'k must be 1 to 40'),

@@ -47,6 +47,7 @@ class ScoreTransform(NamedTuple):
     Example:
         ::
 
+            >>> import torch
             >>> from mmvtr.functional.transforms.transform_table import TRANSFORMS
             >>> bank, scores = torch.tensor([[0.9, 0.1], [0.8, 0.7]]), torch.tensor([[0.7, 0.6]])
             >>> TRANSFORMS['csls'](scores, bank, temperature=0.1, k=1)  # which has no temperature
