@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 import warnings
+from functools import partial
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Optional, Sequence
+from typing import Any, Optional, Sequence
 
 #: Rooms of :mod:`mmvtr.functional`, and modules that have lain outside of them.  One that is named
 #: as its function is none of these: at its old place is the function.
@@ -55,8 +56,6 @@ MODULES: dict[str, str] = {
     'mmvtr.serving': 'mmvtr.gallery.serving',
     'mmvtr.store.normaliser': 'mmvtr.normaliser',
     'mmvtr.store': 'mmvtr.gallery.store',
-    'mmvtr.models.strips': 'mmvtr.models.pairs',
-    'mmvtr.models.sweep': 'mmvtr.models.blocks',
     **{
         f'mmvtr.engine.{name}': f'mmvtr.engine.{room}.{name}'
         for room, names in _ENGINE.items()
@@ -79,6 +78,22 @@ COMPONENTS: dict[str, str] = {
     'SeveralSupervisions': 'CombinedSupervision',
     'SummedWitnesses': 'SummedCaptionSimilarity',
 }
+#: Module, where it is now -> name in it -> that name now.
+NAMES: dict[str, dict[str, str]] = {
+    'mmvtr.models': {'SeveralSupervisions': 'CombinedSupervision'},
+    'mmvtr.models.combined': {'SeveralSupervisions': 'CombinedSupervision'},
+    'mmvtr.datasets': {'SummedWitnesses': 'SummedCaptionSimilarity'},
+    'mmvtr.datasets.caption_similarity.summed': {'SummedWitnesses': 'SummedCaptionSimilarity'},
+    'mmvtr.functional.losses.pairwise': {
+        name: FUNCTIONS[name] for name in ('bernoulli', 'bernoulli_sum')
+    },
+    'mmvtr.inferencer.inputs': {
+        'Given': 'Inputs',
+        'given_texts': 'text_inputs',
+        'given_vectors': 'vector_inputs',
+        'given_videos': 'video_inputs',
+    },
+}
 #: Attribute of :class:`~mmvtr.models.target.Target` -> where it is now.
 SLOTS: dict[str, str] = {
     **{name: f'known.{name}' for name in ('relevance', 'overlap', 'agreement', 'truth')},
@@ -90,7 +105,7 @@ def name_now(table: dict[str, str], name: str) -> str:
     """The name that an old one has now, with a warning; one that is not old as it is.
 
     Args:
-        table: :data:`FUNCTIONS`, :data:`COMPONENTS` or :data:`SLOTS`.
+        table: :data:`FUNCTIONS`, :data:`COMPONENTS`, :data:`SLOTS` or one of :data:`NAMES`.
         name: as somebody wrote it.
     """
     if name not in table:
@@ -99,17 +114,33 @@ def name_now(table: dict[str, str], name: str) -> str:
     return table[name]
 
 
+def attribute_now(module: str, name: str) -> Any:
+    """What a module has by an old name, with a warning: the module's ``__getattr__``.
+
+    Args:
+        module: its name.
+        name: that of an attribute which it has not.
+
+    Raises:
+        AttributeError: no old name either.
+    """
+    names = NAMES.get(module, {})
+    if name not in names:
+        raise AttributeError(f'module {module!r} has no attribute {name!r}', name=name)
+    return getattr(sys.modules[module], name_now(names, name))
+
+
 def argument_now(old: str, new: str, former: Optional[int], value: Optional[int]) -> Optional[int]:
     """What an argument is that may have been given by its old name, then with a warning.
 
     Args:
         old, new: its names.
-        former, value: what was given by them; None: nothing.
+        former, value: what was given by them; None: nothing.  Of both, the new name's.
     """
     if former is None:
         return value
     _warn(old, new)
-    return former
+    return former if value is None else value
 
 
 class _OldModules(MetaPathFinder):
@@ -126,7 +157,7 @@ class _OldModules(MetaPathFinder):
 
 
 class _Same(Loader):
-    """Gives the module of another name, as it is."""
+    """Gives the module of another name, as it is but for old names, which it has from now on."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -134,6 +165,8 @@ class _Same(Loader):
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         module = import_module(self.name)
         self.spec = module.__spec__
+        if self.name in NAMES:
+            module.__getattr__ = partial(attribute_now, self.name)
         return module
 
     def exec_module(self, module: ModuleType) -> None:

@@ -124,12 +124,14 @@ def bare_name(component: Union[dict, str, type, None]) -> str:
         component: its config, or the ``type`` of it.
 
     Returns:
-        ``'RankingLoss'`` of ``'mmvtr.RankingLoss'``, of ``'RankingLoss'`` and of the class; a name
-        in the scope of another project as it is; ``''`` of none.
+        ``'RankingLoss'`` of ``'mmvtr.RankingLoss'``, of ``'RankingLoss'`` and of the class; of a
+        name of the version before the new one, without a warning; a name in the scope of another
+        project as it is; ``''`` of none.
     """
     kind = component.get('type') if isinstance(component, dict) else component
     if isinstance(kind, str):
-        return kind.rpartition('.')[2] if kind.startswith(f'{SCOPE}.') else kind
+        kind = kind.rpartition('.')[2] if kind.startswith(f'{SCOPE}.') else kind
+        return COMPONENTS.get(kind, kind)
     return getattr(kind, '__name__', '')
 
 

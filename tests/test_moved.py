@@ -45,9 +45,65 @@ def test_an_old_component(tables, name):
         assert isinstance(MODELS.build(dict(type=name)), nn.Module)
 
 
+@pytest.mark.parametrize(
+    ('module', 'names', 'now'),
+    [
+        ('mmvtr.models', 'SeveralSupervisions', 'CombinedSupervision'),
+        ('mmvtr.models.several', 'SeveralSupervisions', 'CombinedSupervision'),
+        ('mmvtr.datasets', 'SummedWitnesses', 'SummedCaptionSimilarity'),
+        (
+            'mmvtr.datasets.witnesses.summed_witnesses',
+            'SummedWitnesses',
+            'SummedCaptionSimilarity',
+        ),
+        (
+            'mmvtr.functional.pairwise',
+            'bernoulli bernoulli_sum masked_mean',
+            'binary_cross_entropy binary_cross_entropy_sum masked_mean',
+        ),
+        (
+            'mmvtr.inferencer.given',
+            'Given given_texts given_videos given_vectors refuse_paths',
+            'Inputs text_inputs video_inputs vector_inputs refuse_paths',
+        ),
+    ],
+)
+@pytest.mark.filterwarnings('ignore::FutureWarning')
+def test_names_of_an_old_module(module, names, now):
+    found: dict = {}
+    exec(f'from {module} import {", ".join(names.split())}', found)
+    for old, new in zip(names.split(), now.split()):
+        assert found[old].__name__ == new
+
+
+def test_an_old_name_warns_and_a_wrong_one_is_none():
+    import mmvtr.models
+
+    with pytest.warns(FutureWarning, match='SeveralSupervisions is CombinedSupervision now'):
+        assert mmvtr.models.SeveralSupervisions is mmvtr.models.CombinedSupervision
+    with pytest.raises(ImportError, match='FewSupervisions'):
+        from mmvtr.models import FewSupervisions  # noqa: F401
+
+
+@pytest.mark.parametrize('module', ['strips', 'sweep'])
+def test_a_module_of_which_nothing_is_left_is_gone(module):
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module(f'mmvtr.models.{module}')
+
+
+@pytest.mark.parametrize(
+    ('former', 'value', 'expected'), [(4, None, 4), (4, 8, 8), (None, 8, 8), (None, None, None)]
+)
+@pytest.mark.filterwarnings('ignore::FutureWarning')
+def test_of_an_argument_given_twice_the_new_name_counts(former, value, expected):
+    assert moved.argument_now('strip', 'block_rows', former, value) == expected
+
+
 def test_every_name_in_the_tables_leads_somewhere():
     for new in moved.MODULES.values():
         importlib.import_module(new)
+    for module, names in moved.NAMES.items():
+        assert all(hasattr(importlib.import_module(module), new) for new in names.values())
     for new in moved.FUNCTIONS.values():
         assert hasattr(mmvtr.functional, new)
 

@@ -1,6 +1,7 @@
 """Names without a scope: in ours, in that of a project, and in ours laid over a project's."""
 
 import re
+import warnings
 
 import pytest
 from mmengine.config import Config
@@ -90,6 +91,11 @@ def test_names_without_scope():
     assert bare_name(RankingLoss) == bare_name('mmvtr.models.RankingLoss') == 'RankingLoss'
     assert bare_name('mine.RankingLoss') == 'mine.RankingLoss'
     assert bare_name(None) == bare_name({}) == ''
+    with warnings.catch_warnings():
+        warnings.simplefilter('error')
+        for name in ('SeveralSupervisions', 'mmvtr.SeveralSupervisions'):
+            assert bare_name(dict(type=name)) == 'CombinedSupervision'
+    assert bare_name('mine.SeveralSupervisions') == 'mine.SeveralSupervisions'
     cfg = dict(hooks=[dict(type='mmvtr.A', n=1)], collate_fn=dict(type='mmvtr.b'), text='mmvtr.c')
     assert without_scopes(cfg) == dict(cfg, hooks=[dict(type='A', n=1)])
 

@@ -33,8 +33,8 @@ class CombinedSupervision(nn.Module):
     figures are named after their part (``dvtr_loss_match``), and so is a matrix for evaluation
     that several give (``dvtr_eta``).
 
-    A floor is meant to be one, and that of ``min`` and ``max`` is; the product is for weights that
-    may exceed 1, as those by hardness do.
+    A floor is meant to be one, and that of ``min`` and ``max`` is; weights that may exceed 1, as
+    those by hardness do (``exceeds_one``), are for the product alone.
 
     Args:
         parts: two or more supervisions by name; ARL, which fills one target a branch, is none.
@@ -42,7 +42,8 @@ class CombinedSupervision(nn.Module):
 
     Raises:
         ValueError: fewer than two parts, or ARL among them; a name with 'loss' in it, by which
-            mmengine knows what to add up; an unknown rule; in training: several fill another slot
+            mmengine knows what to add up; an unknown rule, or another than ``'product'`` of weights
+            that may exceed 1; in training: several fill another slot
             (``margins``, ``teacher``, ``hinges``), or ``relevant``, of which no entry is a
             negative, is filled where ``'all'`` may make it one.
 
@@ -82,6 +83,18 @@ class CombinedSupervision(nn.Module):
                     f'parts[{name!r}] is an ARLSupervision, which fills a target a branch: it '
                     'cannot be put together with others'
                 )
+
+        above = [name for name, part in self.parts.items() if getattr(part, 'exceeds_one', False)]
+        if above and spared_by != 'product':
+            raise ValueError(
+                f'the weights of parts[{above[0]!r}] may exceed 1, and spared_by={spared_by!r} '
+                "would lose what they say beside others: take spared_by='product'"
+            )
+
+    @property
+    def exceeds_one(self) -> bool:
+        """Whether the weights of a part may exceed 1."""
+        return any(getattr(part, 'exceeds_one', False) for part in self.parts.values())
 
     def forward(
         self, texts: Levels, videos: Levels, target: Target

@@ -113,7 +113,7 @@ class MomentumRetriever(VideoTextRetriever):
         )
         self.key_encoder = deepcopy(self.encoder).requires_grad_(False).eval()
         self.register_load_state_dict_post_hook(_start_keys_of_a_part)
-        self._version: Optional[int] = None
+        self._encoder_version: Optional[int] = None
         self._followed = False
 
     def init_weights(self) -> None:
@@ -236,14 +236,14 @@ class MomentumRetriever(VideoTextRetriever):
         and back.
         """
         version = sum(p._version for p in self.encoder.parameters())
-        moved = self._version not in (None, version)
+        moved = self._encoder_version not in (None, version)
         if self.training and moved and not self._followed:
             raise RuntimeError(
                 'the encoder has moved since the last step, and its key encoder has not followed: '
                 "add dict(type='mmvtr.MomentumHook') to the hooks, or call follow() after each "
                 'step of the optimizer'
             )
-        self._version = version
+        self._encoder_version = version
 
 
 def _start_keys_of_a_part(model: MomentumRetriever, keys: Any) -> None:

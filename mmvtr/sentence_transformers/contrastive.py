@@ -63,7 +63,7 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
             sentence-transformers look from texts to documents alone, ``direction='t2v'``.
         heads: config of the Gaussian heads that a supervision of level ``'gaussian'`` reads;
             default ``HierarchicalGaussianHead``.  They get detached vectors and train with the
-            loss.
+            loss; they have the model's width, so that no MatryoshkaLoss goes over them.
         mini_batch_size: rows that the model embeds at a time, with gradient caching: a large batch
             in the memory of a small one.  None: the batch at once.
         gather_across_devices: the loss of the joint batch of all processes, with its exact
@@ -74,8 +74,9 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
 
     Raises:
         ValueError: an argument outside of its range; in training: fewer than two columns, labels
-            that are no whole numbers, a supervision that reads more than vectors, one with weights
-            of its own in several processes without ``gather_across_devices``.
+            that are no whole numbers, vectors of another width than the heads, a supervision that
+            reads more than vectors, one with weights of its own in several processes without
+            ``gather_across_devices``.
     """
 
     def __init__(
@@ -120,7 +121,7 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
         self.heads = nn.ModuleDict()
         if heads is not None or getattr(own, 'level', None) == GAUSSIAN:
             heads = heads or dict(type='HierarchicalGaussianHead')
-            dim = model.get_embedding_dimension()
+            self._width = dim = model.get_embedding_dimension()
             self.heads.update({side: build(heads, dim=dim) for side in ('text', 'document')})
         self.figures: dict[str, Tensor] = {}
         self._guided: Optional[list[Tensor]] = None
@@ -189,6 +190,7 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
         self._see(texts, documents)
         for side, levels in (('text', texts), ('document', documents)):
             if side in self.heads:
+                self._check_width(levels['global'].mean.shape[1])
                 levels[GAUSSIAN] = self.heads[side](_one_token(levels['global'].mean.detach()))
         losses = self._losses(texts, documents, known)
         self.figures = {name: x.detach() for name, x in losses.items()}
@@ -212,6 +214,14 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
             target, losses = self.supervision(texts, documents, target)
         matrices = self.similarity(texts, documents)
         return dict(losses, loss_contrastive=self.loss(matrices, target, temperature))
+
+    def _check_width(self, width: int) -> None:
+        if width != self._width:
+            raise ValueError(
+                f'vectors have {width} numbers, and the Gaussian heads of the supervision are of '
+                f'width {self._width}: a MatryoshkaLoss takes a supervision without heads, as '
+                'RelativeScoreSupervision'
+            )
 
     def _levels(self, vectors: Tensor, column: int) -> Levels:
         """Of the joint batch, a column's levels."""

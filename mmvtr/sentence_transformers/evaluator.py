@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Optional, Sequence
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from sentence_transformers.base.evaluation import BaseEvaluator
@@ -25,8 +26,8 @@ class DebiasedEvaluator(BaseEvaluator):
         corpus: N items: texts, images, videos.
         relevant: for each query its positions in the corpus, a number or several; default: query
             i belongs to item i.
-        bank: K other queries, which are encoded anew each time; their embeddings, float [K, D]; or
-            a loss with ``bank()``, which has the queue of its training.
+        bank: K other queries, which are encoded anew each time; their embeddings, float [K, D], a
+            tensor or an array; or a loss with ``bank()``, which has the queue of its training.
         transform: ``'sinkhorn'``, ``'unbalanced_sinkhorn'`` or ``'inverted_softmax'``.
         temperature, strictness: of that.
         ks: of R@k.
@@ -84,6 +85,8 @@ class DebiasedEvaluator(BaseEvaluator):
         bank = self.bank.bank() if hasattr(self.bank, 'bank') else self.bank
         if bank is None:
             return None
+        if isinstance(bank, np.ndarray) and np.issubdtype(bank.dtype, np.floating):
+            bank = torch.from_numpy(bank.astype(np.float32))
         if isinstance(bank, Tensor) and bank.is_floating_point() and bank.ndim == 2:
             return F.normalize(bank.float(), dim=1).cpu()
         return self._encode(model, list(bank))

@@ -21,7 +21,9 @@ class NormalizedContrastiveLoss(DebiasedContrastiveLoss):
 
     The last ``queue`` embeddings of texts stay in :meth:`bank`, with the weights of their step: by
     them scores are normalised at test time
-    (``DebiasedEvaluator(bank=loss)``, :class:`~mmvtr.sentence_transformers.LossCallback`).
+    (``DebiasedEvaluator(bank=loss)``, :class:`~mmvtr.sentence_transformers.LossCallback`).  Inside
+    of a MatryoshkaLoss it takes the queries at the model's full width alone, once a step; of a
+    MatryoshkaLoss without the full width it stays empty.
 
     Args:
         model: the SentenceTransformer that is trained.
@@ -32,7 +34,7 @@ class NormalizedContrastiveLoss(DebiasedContrastiveLoss):
         **kwargs: see :class:`~mmvtr.sentence_transformers.DebiasedContrastiveLoss`.
 
     Raises:
-        ValueError: a queue below 1, and as there.
+        ValueError: a queue below 1, and as there; in training: vectors wider than the model says.
     """
 
     def __init__(
@@ -65,7 +67,13 @@ class NormalizedContrastiveLoss(DebiasedContrastiveLoss):
             self.queue = MemoryBank(count, {'global': self._width}).to(self.queue.pushed.device)
 
     def _see(self, texts: Levels, documents: Levels) -> None:
-        if self.training and torch.is_grad_enabled():
+        width = texts['global'].mean.shape[1]
+        if width > self._width:
+            raise ValueError(
+                f'vectors have {width} numbers, and the model says {self._width} '
+                '(get_embedding_dimension), of which the queue is'
+            )
+        if self.training and torch.is_grad_enabled() and width == self._width:
             unit = self.similarity.prepare({'global': texts['global']})
             rows = unit['global'].mean
             nobody = torch.full((len(rows),), -1, device=rows.device)

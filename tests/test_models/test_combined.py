@@ -13,6 +13,7 @@ from mmvtr.models.losses.matrix import ContrastiveLoss
 from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.supervisions.arl import ARLSupervision
 from mmvtr.models.supervisions.dvtr import DVTRSupervision
+from mmvtr.models.supervisions.hardness import HardnessSupervision
 from mmvtr.models.supervisions.implication import ImplicationSupervision
 from mmvtr.models.supervisions.pcme import PCMESupervision
 from mmvtr.models.target import Annotation, Target, check_read
@@ -180,6 +181,16 @@ def test_sets_follow_the_rule(target, rule, expected):
     found, _ = CombinedSupervision(parts=parts, spared_by=rule)({}, {}, target)
     for slot in (found.positives, found.ambiguous):
         assert torch.equal(slot, torch.tensor(expected).bool())
+
+
+@pytest.mark.parametrize('rule', ['any', 'all'])
+def test_hardness_is_for_the_product_alone(rule):
+    hard = HardnessSupervision()
+    CombinedSupervision(parts=dict(a=Fills(), b=Fills()), spared_by=rule)
+    inner = CombinedSupervision(parts=dict(a=Fills(), b=hard), spared_by='product')
+    for part in (hard, inner):
+        with pytest.raises(ValueError, match=r"parts\['b'\] may exceed 1, and .* take .*'product'"):
+            CombinedSupervision(parts=dict(a=Fills(), b=part), spared_by=rule)
 
 
 def test_bad_parts():

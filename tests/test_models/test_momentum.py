@@ -515,6 +515,14 @@ def test_keys_that_stay_behind_are_an_error():
         model(*batch(1), mode='loss')
 
 
+def test_the_version_in_a_checkpoint_is_of_the_class_not_of_its_weights():
+    model = make()
+    keys = [*model.state_dict()]
+    train(model, sgd(model), [1, 2])
+    assert model.state_dict()._metadata['']['version'] == type(model)._version == 1
+    assert [*model.state_dict()] == keys
+
+
 def test_keys_that_have_followed_may_be_averaged():
     """An EMAHook moves the weights there and back, also between steps that are skipped."""
     model = make()

@@ -120,10 +120,11 @@ def test_the_evaluator_is_scores_by_hand(tmp_path):
             assert found[f'test_{name}_recall@{k}'] == pytest.approx(value)
     assert evaluate.primary_metric == 'test_debiased_recall@1'
     assert found['test_raw_median_rank'] != found['test_debiased_median_rank']
-    vectors = DebiasedEvaluator(
-        queries, corpus, relevant, bank=3 * b, temperature=0.02, name='test', ks=(1, 3)
-    )
-    assert vectors(model) == pytest.approx(found)
+    for vectors in (3 * b, (3 * b).numpy(), (3 * b).double().numpy()):
+        again = DebiasedEvaluator(
+            queries, corpus, relevant, bank=vectors, temperature=0.02, name='test', ks=(1, 3)
+        )
+        assert again(model) == pytest.approx(found)
     raw = DebiasedEvaluator(queries, corpus, relevant)(model)
     assert not any('debiased' in name for name in raw)
 

@@ -29,8 +29,9 @@ class MatrixLoss(nn.Module):
         loss_weight: factor of the loss.
     """
 
-    #: The slots of the target that a class reads beside its positives; each class says its own.
-    #: None: not known.
+    #: What a class reads of a target beside its positives: slots, fields of ``known`` and names of
+    #: ``beside``; each class says its own.  Those that a supervision ``fills`` are looked for
+    #: (models/target.py: check_read), the others are for readers.  None: not known.
     slots: ClassVar[Optional[tuple[str, ...]]] = None
 
     def __init__(self, *, reads: Sequence[str] = ('scores',), loss_weight: float = 1.0) -> None:
@@ -89,7 +90,7 @@ class ContrastiveLoss(MatrixLoss):
             count in t2v whatever this says.
 
     Raises:
-        ValueError: another ``weighted``.
+        ValueError: another ``weighted``, or one of the direction that the loss has not.
     """
 
     slots = ('weights', 'ambiguous', 'counts')
@@ -100,6 +101,10 @@ class ContrastiveLoss(MatrixLoss):
         super().__init__(**kwargs)
         if weighted not in ('both', 't2v', 'v2t'):
             raise ValueError(f"weighted must be 'both', 't2v' or 'v2t', not {weighted!r}")
+        if direction != 'both' and weighted not in ('both', direction):
+            raise ValueError(
+                f'weighted={weighted!r} leaves no weights to a loss of direction={direction!r}'
+            )
         self.form = form
         self.direction = direction
         self.weighted = weighted

@@ -244,6 +244,8 @@ class LiteralDVTRSupervision(nn.Module):
         hidden: width of the MLP on the scalar W.
     """
 
+    fills = 'weights'  # models/target.py: check_read
+
     def __init__(self, *, level: str = 'gaussian', num_samples: int = 7, hidden: int = 16) -> None:
         super().__init__()
         if num_samples < 1:

@@ -35,6 +35,8 @@ class HardnessSupervision(BlockSupervision):
     """
 
     fills = 'weights'  # models/target.py: check_read
+    #: Its weights are no shares of 1: a smallest or a largest weight would lose what they say.
+    exceeds_one = True
 
     def __init__(
         self,

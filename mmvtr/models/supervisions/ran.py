@@ -38,6 +38,8 @@ class RelevanceSupervision(BlockSupervision):
             training: a target without relevance.
     """
 
+    fills = 'weights'  # models/target.py: check_read
+
     def __init__(
         self, *, negatives_below: Optional[float] = 0.75, quantile: Optional[float] = None
     ) -> None:

@@ -115,6 +115,8 @@ def test_bad_arguments():
     [
         ('AdaptiveMarginSupervision', 'margins'),
         ('DVTRSupervision', 'weights'),
+        ('LiteralDVTRSupervision', 'weights'),
+        ('RelevanceSupervision', 'weights'),
         ('RelativeScoreSupervision', 'weights'),
     ],
 )

@@ -309,6 +309,7 @@ def test_each_loss_says_what_it_reads():
         assert slots is not None and {*slots} <= {*Target._fields, *Annotation._fields, *BESIDE}, (
             kind
         )
+        assert not issubclass(kind, ContrastiveLoss) or {*ContrastiveLoss.slots} <= {*slots}, kind
 
 
 def test_what_is_wrong_is_said():
