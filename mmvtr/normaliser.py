@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple, Union
+from typing import NamedTuple, Optional, Union
 
 import torch
 from torch import Tensor
@@ -37,7 +37,7 @@ class Normaliser(NamedTuple):
         *,
         transform: str,
         temperature: float,
-        iterations: int = 4,
+        iterations: Optional[int] = None,
         strictness: float = 0.8,
     ) -> 'Normaliser':
         """Row biases of a bank by a gallery.
@@ -48,7 +48,8 @@ class Normaliser(NamedTuple):
             transform: ``'sinkhorn'``, ``'unbalanced_sinkhorn'``, or ``'inverted_softmax'``: all
                 rows alike.
             temperature: positive.
-            iterations: of Sinkhorn-Knopp (paper: 4).
+            iterations: of Sinkhorn-Knopp; None = the transform's own default, 4 of Sinkhorn (as in
+                the paper), 10 of the unbalanced one.
             strictness: of the unbalanced one.
 
         Raises:

@@ -21,7 +21,7 @@ class DebiasedIndex:
     Args:
         bank: K queries of another set, as the encoder embeds them: float [K, D]; None: raw.
         transform: ``'sinkhorn'``, ``'unbalanced_sinkhorn'`` or ``'inverted_softmax'``.
-        temperature, iterations, strictness: of that.
+        temperature, iterations, strictness: of that, as of :meth:`.Normaliser.fit`.
 
     Raises:
         ValueError: an unknown transform, an empty bank; searching: a bank of another width, vectors
@@ -40,7 +40,7 @@ class DebiasedIndex:
         *,
         transform: str = 'sinkhorn',
         temperature: float = 0.05,
-        iterations: int = 4,
+        iterations: Optional[int] = None,
         strictness: float = 0.8,
     ) -> None:
         transform_named(transform, STORED)
