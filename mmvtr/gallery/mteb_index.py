@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mmvtr.functional.transforms.transform_table import STORED, transform_named
+from mmvtr.functional.transforms.transform_table import OF_QUERIES, transform_named
 from mmvtr.normaliser import Normaliser
 
 
@@ -43,7 +43,7 @@ class DebiasedIndex:
         iterations: Optional[int] = None,
         strictness: float = 0.8,
     ) -> None:
-        transform_named(transform, STORED)
+        transform_named(transform, OF_QUERIES)
         if bank is not None and not len(bank):
             raise ValueError('the bank is empty: queries of another set make one')
         self.bank = None if bank is None else _unit(bank)

@@ -148,15 +148,19 @@ TRANSFORMS: Mapping[str, ScoreTransform] = dict(
     csls=_bank_and_row(csls),
     local_scaling=_bank(local_scaling, adds=True),
     nnn=_bank(nnn, adds=True),
-    dbsn=ScoreTransform(dbsn, reads=('bank', 'bank_gallery'), adds=True),
+    dbsn=ScoreTransform(
+        dbsn, reads=('bank', 'bank_gallery'), as_sinkhorn=dict(strictness=1.0), adds=True
+    ),
     db_norm=ScoreTransform(db_norm, reads=('bank', 'row', 'item_bank')),  # the row if dynamic
     hedged_scaling=_bank_and_row(hedged_scaling),
     sure_first=ScoreTransform(sure_first, reads=('row', 'truth')),
 )
 #: Names of those that give a gallery biases with a temperature alone.
 ADDED = tuple(name for name, x in TRANSFORMS.items() if x.adds and x.needs <= {'temperature'})
-#: Names of those whose biases can be stored with the items of a gallery.
+#: Names of those whose biases can be stored with the items of a gallery, and of these those that
+#: read queries alone, no items seen before.
 STORED = tuple(name for name, x in TRANSFORMS.items() if x.as_sinkhorn is not None)
+OF_QUERIES = tuple(name for name in STORED if TRANSFORMS[name].reads == ('bank',))
 
 
 def transform_named(name: str, among: Iterable[str] = tuple(TRANSFORMS)) -> ScoreTransform:
