@@ -90,8 +90,8 @@ def dbsn_rows(
         Query 0 has an item of its own, and asks for less of the gallery. ::
 
             >>> bank, own = torch.tensor([[0.8, 0.2], [0.2, 0.8]]), torch.tensor([[0.9], [0.1]])
-            >>> dbsn_rows(bank, own, temperature=0.1)
-            tensor([-0.1359, -0.0297])
+            >>> dbsn_rows(bank, own, temperature=0.5)
+            tensor([-0.5297, -0.2128])
     """
     bank = as_tiles(bank)
     own = as_tiles(bank_gallery)._replace(name='bank_gallery')

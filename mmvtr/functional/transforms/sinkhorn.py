@@ -216,6 +216,13 @@ def in_own_unit(
 
     Returns:
         float [N], in score units.
+
+    Example:
+        ::
+
+            >>> scores, rows = as_tiles(torch.tensor([[.9, .1], [.8, .7]])), torch.zeros(2)
+            >>> in_own_unit(torch.tensor([1.0, 2.0]), scores, rows, temperature=.1, strictness=1.0)
+            tensor([-0.9313,  0.0687])
     """
     first = column_biases(scores.columns(slice(0, 1)), rows, temperature=temperature)
     return columns + (strictness * first - columns[:1])
