@@ -98,6 +98,13 @@ class Delete(Body):
     ids: list[str] = Field(min_length=1, max_length=MOST_ITEMS)
 
 
+class Quarantine(Body):
+    """Items that no search finds any more, or again."""
+
+    ids: list[str] = Field(min_length=1, max_length=MOST_ITEMS)
+    release: bool = Field(False, description='let searches find them again')
+
+
 class Refit(Body):
     """New biases from texts; without texts from the sample of served queries."""
 
