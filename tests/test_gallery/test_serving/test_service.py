@@ -304,10 +304,9 @@ def test_p_match_and_the_threshold_of_a_precision(folder, place):
         assert client('GET', '/health')[2]['calibration'] is None
         store = gallery.store
         grid = torch.linspace(-1, 1, 21, dtype=torch.float64)
+        bounds = grid.clamp_min(0), grid.new_ones(21)
         for debiased in (False, True):
-            fit = Calibration(
-                'platt', torch.tensor([5.0, -1.0]), grid, grid, grid, debiased=debiased
-            )
+            fit = Calibration('platt', torch.tensor([5.0, -1.0]), grid, *bounds, debiased=debiased)
             store.calibrate(fit)
             assert client('GET', '/health')[2]['calibration'] == dict(
                 method='platt', debiased=debiased
