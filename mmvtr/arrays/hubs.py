@@ -20,7 +20,7 @@ MOST, LEAST = 512, 50
 CLUSTERS, ROUNDS = 8, 20
 #: A list is as long as this share of the gallery, 1 to 10 items.
 LENGTH, LONGEST = 0.02, 10
-#: Breadth from which on an item is a suspect (docs/adversarial_hubs.md says how it was chosen).
+#: Breadth from which on an item is a suspect (docs/arrays.md says how it was chosen).
 BREADTH = 0.1
 
 
@@ -80,7 +80,7 @@ def hub_report(
     Queries are put into 8 clusters.  A popular video is found by queries of few of them; one that
     was made to be found (its vector optimised towards the mean of the queries, say) by those of
     most.  One that was made for a single topic is not told from a popular one, nor one that is near
-    to everything by nature from one that was made so.  Measured in docs/adversarial_hubs.md.
+    to everything by nature from one that was made so.  Measured in docs/arrays.md.
 
     Args:
         texts: queries seen before, numpy or torch, [Q, D]; of more than 512 as many at random.
