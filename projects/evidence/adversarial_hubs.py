@@ -7,9 +7,9 @@ minilm/ (all-MiniLM-L6-v2's of Clotho and Flickr8k); a planted world needs none.
 share no pair: the gallery with the queries that ask it, the operator's bank, the attacker's own.
 One item is added: the mean of the attacker's queries, a centroid of five clusters of them, halfway
 there from a vector of the gallery, or what gradients find from the mean.  `mmvtr.arrays.hubs`
-judges by the bank alone.  Its bound (a breadth of .1 of 8 clusters) was chosen on CLAP's clean
-sounds, splits 0 to 4; here are splits 5 to 14 (of disturbed sounds 5 to 7, of MiniLM 5 and 6).  A
-minute.  Writes adversarial_hubs.json.
+judges by the bank alone.  Its bound (.1 of 8 clusters) was chosen with MiniLM and CLAP's clean
+sounds in view, splits 0 to 4; here are splits 5 to 14 (of disturbed sounds 5 to 7, of MiniLM 5 and
+6).  A minute.  Writes adversarial_hubs.json.
 """
 
 from __future__ import annotations
