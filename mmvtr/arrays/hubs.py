@@ -98,8 +98,8 @@ def hub_report(
             >>> videos = torch.randn(200, 32, generator=random)
             >>> texts = videos + torch.randn(200, 32, generator=random) + 1
             >>> videos[7] = texts.mean(0)
-            >>> [one.id for one in mmvtr.hub_report(texts, videos).suspects]
-            [7]
+            >>> mmvtr.hub_report(texts, videos).suspects[0].id
+            7
     """
     queries, gallery = read_vectors(texts, 'texts'), read_vectors(videos, 'videos')
     check_width(gallery, texts.shape[1], 'videos')

@@ -1,5 +1,7 @@
 """Planted items that everybody finds, and popular ones: who is a suspect."""
 
+import doctest
+
 import numpy as np
 import pytest
 import torch
@@ -85,6 +87,12 @@ def test_clusters():
         assert len(centre[found == cluster].unique(dim=0)) == 1
     assert query_clusters(torch.ones(30, 2)).tolist() == [0] * 30
     assert torch.equal(query_clusters(points, seed=3), query_clusters(points, seed=3))
+
+
+def test_the_examples_run():
+    names = dict(torch=torch, mmvtr=mmvtr, query_clusters=query_clusters)
+    result = doctest.testmod(module, globs=names)
+    assert result.attempted and not result.failed
 
 
 def test_constant_scores_have_no_suspects():
