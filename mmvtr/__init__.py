@@ -6,9 +6,9 @@ __version__ = '2.0.0'
 
 
 def __getattr__(name: str) -> object:
-    """``mmvtr.retrieve``, which imports torch when it is first asked for."""
-    if name == 'retrieve':
-        from mmvtr.arrays import retrieve
+    """``mmvtr.retrieve`` and ``hub_report``, which import torch when they are first asked for."""
+    if name in ('retrieve', 'hub_report'):
+        from mmvtr import arrays
 
-        return retrieve
+        return getattr(arrays, name)
     raise AttributeError(f'module {__name__!r} has no attribute {name!r}')

@@ -34,8 +34,8 @@ def mine_negatives(
     Args:
         queries, gallery: vectors of texts and videos, of either kind, float [Q, D] and [N, D];
             numpy or torch.  Cosines are taken.
-        positives: int [Q] or [Q, M], positions of each query's own items, padded with -1; a query
-            without any is asked with no bar.
+        positives: int [Q] or [Q, M], positions of each query's own items, padded with -1; or bool
+            [Q, N]; a query without any is asked with no bar.
         k: negatives a query.
         skip: of what is left, leave out the first so many.
         guide: vectors of queries and gallery by which what is right is judged, of any other width;
@@ -46,7 +46,8 @@ def mine_negatives(
             number are positives together.
 
     Returns:
-        int64 [Q, k], positions in the gallery, best first; -1 where there are not so many.
+        int64 [Q, k], positions in the gallery, best first; -1 where there are not so many.  On the
+        device of the queries, as all is computed there.
 
     Raises:
         ValueError: widths or lengths that do not fit, vectors that are not finite or all zero, a
@@ -61,27 +62,33 @@ def mine_negatives(
     """
     if k < 1 or skip < 0:
         raise ValueError(f'k must be 1 or more and skip 0 or more, not {k} and {skip}')
-    q, g = _unit(queries, 'queries'), _unit(gallery, 'gallery')
-    own = _positions(positives, len(q), len(g))
+    q = _unit(queries, 'queries')
+    g = _unit(gallery, 'gallery').to(q.device)
+    own = _positions(positives, len(q), len(g)).to(q.device)
     if q.shape[1] != g.shape[1]:
         raise ValueError(f'queries have {q.shape[1]} dimensions, the gallery {g.shape[1]}')
-    judge_q, judge_g = (q, g) if guide is None else _guide(guide, len(q), len(g))
+    judge = None
+    if guide is not None:
+        judge = tuple(x.to(q.device) for x in _guide(guide, len(q), len(g)))
     groups = torch.arange(len(g)) if gallery_ids is None else torch.as_tensor(gallery_ids).long()
+    groups = groups.to(q.device)
     if groups.shape != (len(g),) or (groups < 0).any():
         raise ValueError(f'gallery_ids must be {len(g)} numbers of 0 or more, one an item')
+
+    def told(part: slice) -> Optional[Tensor]:
+        return None if judge is None else judge[0][part] @ judge[1].T
+
     rows = max(1, TILE // max(len(g), 1))
     found = [
-        _mine(q[part], g, judge_q[part], judge_g, own[part], groups, k, skip, margin, relative)
+        _mine(q[part] @ g.T, told(part), own[part], groups, k, skip, margin, relative)
         for part in (slice(start, start + rows) for start in range(0, len(q), rows))
     ]
-    return torch.cat(found) if found else torch.empty(0, k, dtype=torch.int64)
+    return torch.cat(found) if found else own.new_empty(0, k)
 
 
 def _mine(
-    q: Tensor,
-    g: Tensor,
-    judge_q: Tensor,
-    judge_g: Tensor,
+    scores: Tensor,
+    told: Optional[Tensor],
     own: Tensor,
     groups: Tensor,
     k: int,
@@ -89,8 +96,8 @@ def _mine(
     margin: Optional[float],
     relative: Optional[float],
 ) -> Tensor:
-    """Of some queries: int64 [q, k]."""
-    scores, told = q @ g.T, judge_q @ judge_g.T
+    """Of some queries, by scores [q, N] and those of the guide: int64 [q, k]."""
+    told = scores if told is None else told
     of_group = torch.where(own >= 0, groups[own.clamp_min(0)], -1)
     out = torch.zeros_like(scores, dtype=torch.bool)
     for own_groups in of_group.T:  # one of the M at a time: no [q, M, N]
@@ -102,7 +109,7 @@ def _mine(
     if relative is not None:
         out |= (told > relative * bar) & (bar > 0)
     scores = scores.masked_fill(out, -torch.inf)
-    best = scores.topk(min(skip + k, len(g)), dim=1)
+    best = scores.topk(min(skip + k, len(groups)), dim=1)
     places = best.indices.masked_fill(best.values.isinf(), -1)[:, skip:]
     return F.pad(places, (0, k - places.shape[1]), value=-1)
 
@@ -133,6 +140,12 @@ def _unit(vectors: Any, name: str) -> Tensor:
 def _positions(positives: Any, queries: int, items: int) -> Tensor:
     """int64 [Q, M]."""
     own = torch.as_tensor(positives)
+    if own.dtype == torch.bool:
+        if own.shape != (queries, items):
+            raise ValueError(f'a mask of positives must be [{queries}, {items}]')
+        most = int(own.sum(1).max()) if own.numel() else 0
+        places = own.byte().argsort(dim=1, descending=True, stable=True)[:, :most]
+        return places.masked_fill(~own.gather(1, places), -1)
     own = own[:, None] if own.ndim == 1 else own
     if own.ndim != 2 or len(own) != queries or own.is_floating_point():
         raise ValueError(f'positives must be whole numbers [Q] or [Q, M], Q = {queries}')

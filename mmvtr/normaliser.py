@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple, Union
+from typing import NamedTuple, Optional, Union
 
 import torch
 from torch import Tensor
 
 from mmvtr.functional.similarities.tiles import inner_products
+from mmvtr.functional.transforms.dual_banks import dbsn_rows
 from mmvtr.functional.transforms.sinkhorn import column_biases, sinkhorn
 from mmvtr.functional.transforms.transform_table import STORED, transform_named
 from mmvtr.storage import read_tensors, write_tensors
@@ -37,23 +38,27 @@ class Normaliser(NamedTuple):
         *,
         transform: str,
         temperature: float,
-        iterations: int = 4,
+        iterations: Optional[int] = None,
         strictness: float = 0.8,
+        items: Optional[Tensor] = None,
     ) -> 'Normaliser':
         """Row biases of a bank by a gallery.
 
         Args:
             queries: float [K, D], whose device computes.
             gallery: float [N, D].
-            transform: ``'sinkhorn'``, ``'unbalanced_sinkhorn'``, or ``'inverted_softmax'``: all
-                rows alike.
+            transform: ``'sinkhorn'``, ``'unbalanced_sinkhorn'``, ``'inverted_softmax'``: all rows
+                alike, or ``'dbsn'``.
             temperature: positive.
-            iterations: of Sinkhorn-Knopp (paper: 4).
+            iterations: of Sinkhorn-Knopp; None = the transform's own default, 4 of Sinkhorn (as in
+                the paper), 10 of the unbalanced one and of DBSN.
             strictness: of the unbalanced one.
+            items: of DBSN: float [M, D], seen before, such as those that the queries have found.
 
         Raises:
-            ValueError: an unknown transform, an empty bank or gallery, a bank of another width, an
-                entry that is not finite, a temperature that is not positive.
+            ValueError: an unknown transform, DBSN without items or items of another, an empty bank
+                or gallery, a bank of another width, an entry that is not finite, a temperature that
+                is not positive.
         """
         named = transform_named(transform, STORED)
         if queries.shape[1] != gallery.shape[1]:
@@ -61,15 +66,21 @@ class Normaliser(NamedTuple):
                 f'the bank queries have {queries.shape[1]} dimensions, the gallery '
                 f'{gallery.shape[1]}: the bank is of another model'
             )
+        if ('bank_gallery' in named.reads) != (items is not None):
+            raise ValueError(
+                f'items seen before belong to dbsn: got transform={transform!r} and '
+                f'{"no" if items is None else len(items)} items'
+            )
         options = named.sinkhorn_options(iterations=iterations, strictness=strictness)
+        bank = inner_products(queries, gallery)._replace(name='bank')
         # Sum one, also for the inverted softmax, bounds every bias by the largest |score|, whatever
         # the temperature: float32 then ranks the sums as finely as the scores.
-        biases = sinkhorn(
-            inner_products(queries, gallery)._replace(name='bank'),
-            temperature=temperature,
-            **options,
-        )
-        return cls(queries, biases.rows, temperature, options['strictness'])
+        if items is None:
+            rows = sinkhorn(bank, temperature=temperature, **options).rows
+        else:
+            seen, rounds = inner_products(queries, items), options['iterations']
+            rows = dbsn_rows(bank, seen, temperature=temperature, iterations=rounds)
+        return cls(queries, rows, temperature, options['strictness'])
 
     def biases(self, gallery: Tensor) -> Tensor:
         """float [N, D] -> float32 [N]; that of an item depends on no other item."""

@@ -52,6 +52,31 @@ def test_it_is_what_loops_find(tile, margin, relative, guided, monkeypatch):
         assert (found == -1).any()  # there are not so many
 
 
+def test_positives_may_be_a_mask():
+    draw = np.random.default_rng(4)
+    queries, gallery = draw.normal(size=(5, 4)), draw.normal(size=(8, 4))
+    own = np.array([[0, 7], [3, -1], [2, 5], [-1, -1], [1, 6]])
+    mask = np.zeros((5, 8), dtype=bool)
+    for i, items in enumerate(own):
+        mask[i, items[items >= 0]] = True
+    expected = mine_negatives(queries, gallery, own, k=3, margin=None)
+    for given in (mask, torch.as_tensor(mask)):
+        assert torch.equal(mine_negatives(queries, gallery, given, k=3, margin=None), expected)
+
+
+def test_without_a_guide_scores_are_made_once():
+    class Counted(torch.utils._python_dispatch.TorchDispatchMode):
+        products = 0
+
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            self.products += function is torch.ops.aten.mm.default
+            return function(*args, **(kwargs or {}))
+
+    with Counted() as counted:
+        mine_negatives(np.eye(3), np.eye(3), [0, 1, 2], k=1)
+    assert counted.products == 1
+
+
 def test_a_text_guide_finds_what_nobody_has_annotated():
     """Two videos with one caption: each is right for the other's text."""
     captions = np.eye(6)[[0, 0, 1, 2, 3, 4]] + 0.01
@@ -72,6 +97,7 @@ def test_a_text_guide_finds_what_nobody_has_annotated():
         (dict(gallery=np.eye(5) * [[1], [0], [1], [1], [1]]), 'gallery: row 1 is all zero'),
         (dict(queries=np.ones(5)), 'queries must be .N, D.'),
         (dict(positives=[0, 1]), 'whole numbers'),
+        (dict(positives=np.ones((3, 4), dtype=bool)), 'mask of positives must be .3, 5.'),
         (dict(positives=[0.0, 1.0, 2.0]), 'whole numbers'),
         (dict(positives=[0, 1, 5]), 'positives must be 0 to 4'),
         (dict(k=0), 'k must be 1 or more'),

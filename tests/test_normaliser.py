@@ -124,3 +124,14 @@ def test_banks_that_do_not_fit(bank, change, message):
     options = dict(transform='sinkhorn', temperature=0.1) | change
     with pytest.raises(ValueError, match=message):
         Normaliser.fit(bank, units(2, seed=1), **options)
+
+
+@pytest.mark.parametrize('transform, iterations', [('sinkhorn', 4), ('unbalanced_sinkhorn', 10)])
+def test_iterations_are_the_defaults_of_the_transform(transform, iterations):
+    bank, gallery = units(30, seed=1), units(20, seed=2)
+    options = dict(transform=transform, temperature=0.05)
+    found = Normaliser.fit(bank, gallery, **options).biases(gallery)
+    said = Normaliser.fit(bank, gallery, **options, iterations=iterations).biases(gallery)
+    assert torch.equal(found, said)
+    expected = biases_as_written(bank, gallery, 0.05, iterations, STRICTNESS[transform])
+    np.testing.assert_allclose(found.numpy(), expected, atol=1e-5)

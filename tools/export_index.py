@@ -50,7 +50,12 @@ def parse_args() -> argparse.Namespace:
     )
     add('--bank', metavar='FILE', help='of tools/export_bank.py')
     add('--temperature', type=float, metavar='X', help="of the transform; default: the model's")
-    add('--iters', type=int, metavar='N', help='of Sinkhorn-Knopp; default: 4, unbalanced: 10')
+    add(
+        '--iters',
+        type=int,
+        metavar='N',
+        help='of Sinkhorn-Knopp; default: 4, unbalanced and dbsn: 10',
+    )
     add(
         '--strictness',
         type=float,
@@ -114,8 +119,9 @@ def check_options(args: argparse.Namespace) -> None:
     args.iters, args.strictness = transform.sinkhorn_options(**given).values()
     if not 0 <= args.strictness <= 1:
         raise ValueError(f'--strictness must be 0 to 1, not {args.strictness}')
-    if args.iters < 0:
-        raise ValueError(f'--iters must be 0 or more, not {args.iters}')
+    least = int('bank_gallery' in transform.reads)  # a round of dbsn begins with the rows
+    if args.iters < least:
+        raise ValueError(f'--iters must be {least} or more, not {args.iters}')
     if args.temperature is not None and not 0 < args.temperature < math.inf:
         raise ValueError(f'--temperature must be positive, not {args.temperature}')
 
@@ -166,11 +172,14 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
 
     from mmvtr import apis
 
-    queries = read_queries(args) if args.transform else None
+    queries = read_queries(args, 'text') if args.transform else None
     model, _ = apis.load_retriever(cfg, args.checkpoint)
     apis.refuse_without_vectors(model)
     notes = said_of(args, model, queries)
     bank = None if queries is None else apis.vectors(model, queries.levels)
+    seen = None
+    if queries is not None and 'bank_gallery' in TRANSFORMS[args.transform].reads:
+        seen = apis.vectors(model, read_queries(args, 'video').levels)
     origin, parts = stored(args, model) if args.rows else encoded(args, cfg, model)
     first = next(parts, None)
     if first is None:
@@ -196,6 +205,7 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
         if bank is not None:
             store.refit(
                 bank,
+                items=seen,
                 transform=args.transform,
                 temperature=notes['temperature'],
                 iterations=notes['iterations'],
@@ -257,19 +267,19 @@ def stored(args: argparse.Namespace, model: Any) -> tuple[dict, Iterator[dict]]:
     return dict(rows=str(args.rows.resolve())), (part._asdict() for part in parts)
 
 
-def read_queries(args: argparse.Namespace) -> Any:
-    """The bank texts; nothing stands in for a queue or a file that is missing."""
+def read_queries(args: argparse.Namespace, kind: str) -> Any:
+    """Texts or videos of the bank; nothing stands in for a queue or a file that is missing."""
     from mmvtr.engine.loop.checkpoint import read_checkpoint
     from mmvtr.engine.transforms.query_queue import Queries
     from mmvtr.engine.transforms.stored_queries import read_bank
 
     if args.queries == 'bank':
-        return read_bank(args.bank)['text']
-    state = read_checkpoint(args.checkpoint).get('query_queue', {}).get('text')
+        return read_bank(args.bank)[kind]
+    state = read_checkpoint(args.checkpoint).get('query_queue', {}).get(kind)
     if state is None:
         raise RuntimeError(
-            f"{args.checkpoint} holds no 'query_queue' of texts: train with the QueryQueueHook, or "
-            'write a bank (tools/export_bank.py) and say --bank FILE'
+            f"{args.checkpoint} holds no 'query_queue' of {kind}s: train with the QueryQueueHook, "
+            'or write a bank (tools/export_bank.py) and say --bank FILE'
         )
     return Queries.of(state)
 

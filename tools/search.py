@@ -3,6 +3,8 @@
     python tools/search.py DIR "a man is singing" ["a dog runs" ...] [--k 10] [--add VIDEO ...]
     python tools/search.py DIR --refit TEXTS       # new biases, from a file of one text a line
     python tools/search.py DIR --undo              # those of before
+    python tools/search.py DIR --suspects TEXTS    # videos that look made to be found by everybody
+    python tools/search.py DIR --quarantine ID     # no search finds it, until --release ID
 
 Prints rank, id, score and file of the best videos of each text; of a gallery with a calibration
 also P, the probability that a video matches. Added videos are named after their
@@ -36,6 +38,9 @@ def parse_args() -> argparse.Namespace:
     add(
         '--undo', action='store_true', help='take the last refit back; once more: it is there again'
     )
+    add('--suspects', metavar='TEXTS', help='list videos that texts of most kinds find')
+    add('--quarantine', nargs='+', default=[], metavar='ID', help='leave videos out of searches')
+    add('--release', nargs='+', default=[], metavar='ID', help='let searches find them again')
     add(
         '--min-precision',
         type=float,
@@ -55,11 +60,14 @@ def parse_args() -> argparse.Namespace:
     add('--config', metavar='FILE', help='of the model; default: config.json in the folder')
     add('--checkpoint', metavar='FILE', help='where it is now, if it has moved since the export')
     args = parser.parse_args()
-    changes = [bool(args.add or args.delete), bool(args.refit), args.undo]
-    if not (args.texts or any(changes)):
+    held = bool(args.quarantine), bool(args.release)
+    changes = [bool(args.add or args.delete), bool(args.refit), args.undo, *held]
+    if not (args.texts or args.suspects or any(changes)):
         parser.error('a TEXT to search for, or videos to --add or --delete')
     if sum(changes) > 1:
-        parser.error('--refit and --undo are changes of their own: one command each')
+        parser.error(
+            '--refit, --undo, --quarantine and --release are changes of their own: one command each'
+        )
     if args.fewer and not args.refit:
         parser.error('--fewer belongs to --refit TEXTS')
     if args.min_precision is not None and not args.texts:
@@ -81,12 +89,14 @@ def run(args: argparse.Namespace) -> None:
     from mmvtr.gallery.store.filters import as_typed
 
     changes = bool(args.add or args.delete or args.refit or args.undo)
+    changes = changes or bool(args.quarantine or args.release)
     bank = read_texts(args.refit) if args.refit else []
+    known = read_texts(args.suspects) if args.suspects else []
     with open_store(args.index, write=changes) as store:
         wanted = as_typed(args.filter, store.types)
         if args.min_precision is not None:
             store.threshold(args.min_precision)  # refuses, before a model is built in vain
-        if args.add or args.texts or bank:
+        if args.add or args.texts or bank or known:
             from mmvtr import apis
 
             model, cfg = apis.load_stored_retriever(
@@ -105,6 +115,8 @@ def run(args: argparse.Namespace) -> None:
             queries = encoded(bank) if bank else None
             print(f'{args.index}: {changed(store, args, change, queries)}')
             put_in_order(store)
+        if known:
+            print_suspects(args, store.suspects(encoded(known)))
         if args.texts:
             found = store.search(encoded(args.texts), args.k, transform=not args.raw, filter=wanted)
             for text, hits in zip(args.texts, found):
@@ -123,9 +135,19 @@ def print_hits(store: Any, hits: list[Any], min_precision: Optional[float]) -> N
         print(f'{rank:6d}  {item.id}  {score:.4f}  {p}{item.path or ""}{span(item)}'.rstrip())
 
 
+def print_suspects(args: argparse.Namespace, suspects: list[Any]) -> None:
+    """A row each, the broadest first."""
+    print(f'{args.index}: {len(suspects)} videos look made to be found by everybody')
+    for one in suspects:
+        print(f'{one.id}  found by {one.share:.0%} of the texts, {one.breadth:.0%} of most kinds')
+
+
 def changed(store: Any, args: argparse.Namespace, change: dict[str, Any], queries: Any) -> str:
     """Make the one change that was asked for; returns what it has done."""
     with store.kept():
+        if args.quarantine or args.release:
+            (store.release if args.release else store.quarantine)(args.release or args.quarantine)
+            return f'{len(store.quarantined)} of {store.count()} videos are in quarantine'
         if args.undo:
             return f'the last refit is taken back: {store.undo()}'
         if queries is not None:

@@ -1,9 +1,19 @@
-"""Retrieval with plain arrays: two matrices of vectors in, ranked ids out.
+"""Retrieval with plain arrays: two matrices of vectors in, ranked ids or a report on hubs out.
 
 Knows torch and numpy, no config, no registry and no mmengine.
 """
 
 from mmvtr.arrays.choice import Choice, choose
+from mmvtr.arrays.hubs import HubReport, Suspect, hub_report
 from mmvtr.arrays.retrieval import Hubs, Retrieved, retrieve
 
-__all__ = ['Choice', 'Hubs', 'Retrieved', 'choose', 'retrieve']
+__all__ = [
+    'Choice',
+    'HubReport',
+    'Hubs',
+    'Retrieved',
+    'Suspect',
+    'choose',
+    'hub_report',
+    'retrieve',
+]

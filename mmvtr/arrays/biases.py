@@ -73,18 +73,22 @@ def biases_of(
         name: one of :data:`NAMES`.
         bank: tiles of float [B, N].
         beside: what else the transform reads by name, of items seen before (its ``reads``).
-        **options: of the function of that name in :mod:`mmvtr.functional`; of one that takes a
-            ``temperature``, ``reach`` may stand in its place, a share of :func:`reach`.
+        **options: of the function of that name in :mod:`mmvtr.functional`; its ``k`` is
+            called ``neighbours``; in place of a ``temperature`` there may be ``reach``, a share of
+            :func:`reach`.
 
     Raises:
         ValueError: an unknown name or option, both of the two; no items seen before for one that
             reads them; the dynamic form of ``db_norm``, which adds no bias; as of the function.
     """
     transform = transform_named(name, NAMES)
-    known = {*transform.options, *({'reach'} if 'temperature' in transform.options else ())}
+    taken = {'neighbours' if one == 'k' else one for one in transform.options}
+    known = {*taken, *({'reach'} if 'temperature' in transform.options else ())}
     unknown = sorted(set(options) - known)
     if unknown:
         raise ValueError(f'{name} takes {sorted(known)}, not {unknown[0]!r}')
+    if 'neighbours' in options:
+        options['k'] = options.pop('neighbours')
     if options.get('dynamic'):
         raise ValueError(
             f'the dynamic form of {name} adds no biases: mmvtr.functional.{name} has it'
@@ -98,11 +102,11 @@ def biases_of(
         options = dict(_with_temperature(bank, **options))
     if name == 'qb_norm':
         active = activation_set(bank, k=options.pop('k', 1))
-        return Biases(TRANSFORMS['inverted_softmax'].added(bank, **options), active)
+        return Biases(TRANSFORMS['inverted_softmax'].biases(bank, **options), active)
     if name == 'csls':  # the order of csls in units of scores
         k = options.get('k', transform.options['k'])
-        return Biases(TRANSFORMS['nnn'].added(bank, k=k, alpha=0.5))
-    return Biases(transform.added(bank, **options, **beside))
+        return Biases(TRANSFORMS['nnn'].biases(bank, k=k, alpha=0.5))
+    return Biases(transform.biases(bank, **options, **beside))
 
 
 def _with_temperature(bank: Tiles, **options: Any) -> dict[str, Any]:

@@ -134,7 +134,9 @@ def read_ids(ids: Any, items: int) -> Optional[np.ndarray]:
         twice = next(one for one in ids if one in seen or seen.add(one))
         raise ValueError(f'the id {str(twice)[:80]!r} is there twice')
     if all(isinstance(one, (int, np.integer)) for one in ids):
-        return np.array(ids)
+        whole = np.array(ids)
+        if whole.dtype.kind in 'iu':  # no floats, as numpy makes of 2**63 beside -1
+            return whole
     named = np.empty(items, dtype=object)
     named[:] = ids
     return named
@@ -145,14 +147,23 @@ def cosines(queries: Vectors, gallery: Vectors, name: str = 'scores') -> Tiles:
     held = queries.unit()
     return Tiles.of(
         (len(queries), len(gallery)),
-        lambda part: held @ gallery.unit(part).to(held.device).t(),
+        lambda part: products(held, gallery.unit(part)),
         name=name,
         entries=ENTRIES,
     )
 
 
+def products(queries: Tensor, items: Tensor) -> Tensor:
+    """Inner products on the queries' device, float32 [Q, N], also under autocast."""
+    with torch.autocast(queries.device.type, enabled=False):
+        return queries @ items.to(queries.device).t()
+
+
 def _refuse_other_types(array: Any, name: str) -> None:
-    numbers = array.is_floating_point() if isinstance(array, Tensor) else array.dtype.kind in 'fiu'
+    if isinstance(array, Tensor):
+        numbers = not (array.is_complex() or array.dtype == torch.bool)
+    else:
+        numbers = array.dtype.kind in 'fiu'
     if not numbers:
         raise ValueError(f'{name} must hold real numbers, not {array.dtype}')
 

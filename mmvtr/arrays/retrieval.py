@@ -11,15 +11,18 @@ from torch import Tensor
 
 from mmvtr.arrays.biases import NAMES, Biases, biases_of
 from mmvtr.arrays.choice import Choice, choose
+from mmvtr.arrays.hubs import Suspect, suspects
 from mmvtr.arrays.inputs import (
     Bank,
     Vectors,
     check_width,
     cosines,
+    products,
     read_bank,
     read_ids,
     read_vectors,
 )
+from mmvtr.arrays.lists import best, log_sums_of
 from mmvtr.functional.metrics.hubness import skewness
 from mmvtr.functional.similarities.tiles import Tiles
 from mmvtr.functional.transforms.transform_table import TRANSFORMS
@@ -37,6 +40,8 @@ class Hubs(NamedTuple):
         raw, debiased: skewness of how many lists an item is in; 0 = even, above 1.5 hubs.
         most_raw, most_debiased: in how many lists the item is that is in most.
         never_raw, never_debiased: share of the items that no list has, in [0, 1].
+        suspects: items that look made to be found, by the bank's queries and raw scores
+            (:func:`mmvtr.hub_report`); None without a bank.
     """
 
     raw: float
@@ -45,6 +50,7 @@ class Hubs(NamedTuple):
     most_debiased: int
     never_raw: float
     never_debiased: float
+    suspects: Optional[list[Suspect]] = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,6 +147,7 @@ def retrieve(
         for start in range(0, len(queries), QUERIES)
     ]
     raw, places, scores, debiased, log_sums = (torch.cat(x) for x in zip(*parts))
+    suspected = None if known is None else suspects(known.queries, gallery, named)
     p = None
     if calibration is not None:
         read = debiased if calibration.debiased else scores
@@ -151,7 +158,7 @@ def retrieve(
         scores=like(scores),
         debiased=like(debiased),
         probabilities=None if p is None else like(p),
-        hubs=_hubs(raw, places, len(gallery)),
+        hubs=_hubs(raw, places, len(gallery), suspected),
         transform=chosen.transform,
         options=chosen.options,
         why=chosen.why,
@@ -179,16 +186,13 @@ def _width(vectors: Vectors) -> int:
 
 
 def _biases(chosen: Choice, tiles: Tiles, known: Bank, gallery: Vectors) -> Biases:
-    options = dict(chosen.options)
     beside: dict[str, Tiles] = {}
     reads = TRANSFORMS[chosen.transform].reads
     if known.own is not None and 'bank_gallery' in reads:
         beside['bank_gallery'] = cosines(known.queries, known.own, 'bank_gallery')
     if known.own is not None and 'item_bank' in reads:
         beside['item_bank'] = cosines(known.own, gallery, 'item_bank')
-    if 'neighbours' in options:
-        options['k'] = options.pop('neighbours')
-    return biases_of(chosen.transform, tiles, beside=beside, **options)
+    return biases_of(chosen.transform, tiles, beside=beside, **chosen.options)
 
 
 def _ranked(
@@ -200,63 +204,34 @@ def _ranked(
 ) -> tuple[Tensor, ...]:
     """Of some queries: raw places [q, k]; places, scores, debiased [q, k]; log sums [q]."""
     tiles = Tiles.of(
-        (len(queries), len(gallery)), lambda part: queries @ gallery.unit(part).to(queries).t()
+        (len(queries), len(gallery)), lambda part: products(queries, gallery.unit(part))
     )
     zero = queries.new_zeros(len(gallery))
-    raw = _best(tiles, zero, None, k)
+    raw = best(tiles, k)
     found = raw
     added, gate = zero, None
     if biases is not None:
         added = biases.items.to(queries)
         if biases.active is not None:
             gate = biases.active.to(queries.device)[raw[1][:, 0]].to(queries)
-        found = _best(tiles, added, gate, k)
+        found = best(tiles, k, added, gate)
     debiased, places = found
     shift = added[places] if gate is None else added[places] * gate[:, None]
     if calibration is None or calibration.method != 'temperature':
         return raw[1], places, debiased - shift, debiased, queries.new_zeros(len(queries))
     own = (added, gate) if calibration.debiased else (zero, None)
-    log_sums = _log_sums(tiles, *own, calibration.temperature)
+    log_sums = log_sums_of(tiles, calibration.temperature, *own)
     return raw[1], places, debiased - shift, debiased, log_sums
 
 
-def _best(tiles: Tiles, added: Tensor, gate: Optional[Tensor], k: int) -> tuple[Tensor, Tensor]:
-    """The k highest of each row with what is added, and their columns."""
-    values, places = None, None
-    for part, tile in tiles.parts():
-        tile = _changed(tile, added[part], gate)
-        top = tile.topk(min(k, tile.shape[1]), dim=1)
-        here = top.indices + part.start
-        if values is not None:
-            both = torch.cat([values, top.values], 1), torch.cat([places, here], 1)
-        else:
-            both = top.values, here
-        kept = both[0].topk(min(k, both[0].shape[1]), dim=1)
-        values, places = kept.values, both[1].gather(1, kept.indices)
-    return values, places
-
-
-def _changed(tile: Tensor, added: Tensor, gate: Optional[Tensor]) -> Tensor:
-    return tile + added if gate is None else tile + gate[:, None] * added
-
-
-def _log_sums(tiles: Tiles, added: Tensor, gate: Optional[Tensor], temperature: float) -> Tensor:
-    """logsumexp of each row over a temperature, float64 [q]."""
-    total = torch.full((tiles.shape[0],), -torch.inf, dtype=torch.float64, device=added.device)
-    for part, tile in tiles.parts():
-        x = _changed(tile, added[part], gate).double() / temperature
-        total = torch.logaddexp(total, x.logsumexp(1))
-    return total
-
-
-def _hubs(raw: Tensor, debiased: Tensor, items: int) -> Hubs:
+def _hubs(raw: Tensor, debiased: Tensor, items: int, suspected: Optional[list[Suspect]]) -> Hubs:
     counts = [torch.bincount(x.flatten(), minlength=items) for x in (raw, debiased)]
     values = (
         [skewness(x).item() for x in counts],
         [int(x.max()) for x in counts],
         [(x == 0).double().mean().item() for x in counts],
     )
-    return Hubs(*(one for pair in values for one in pair))
+    return Hubs(*(one for pair in values for one in pair), suspected)
 
 
 def _named(places: Tensor, named: Optional[np.ndarray], like: Any) -> Any:

@@ -28,6 +28,7 @@ from mmvtr.engine.loop.weight_decay import MatrixDecayConstructor
 from mmvtr.engine.transforms.query_queue import QueryQueueHook
 from mmvtr.engine.transforms.score_transforms import (
     CSLSHook,
+    DBNormHook,
     DBSNHook,
     DualSoftmaxHook,
     HedgedScalingHook,
@@ -47,6 +48,7 @@ __all__ = [
     'BertAdam',
     'BrokenVideoHook',
     'CSLSHook',
+    'DBNormHook',
     'DBSNHook',
     'DualSoftmaxHook',
     'EtaMonitorHook',

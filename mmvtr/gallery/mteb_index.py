@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mmvtr.functional.transforms.transform_table import STORED, transform_named
+from mmvtr.functional.transforms.transform_table import OF_QUERIES, transform_named
 from mmvtr.normaliser import Normaliser
 
 
@@ -21,7 +21,7 @@ class DebiasedIndex:
     Args:
         bank: K queries of another set, as the encoder embeds them: float [K, D]; None: raw.
         transform: ``'sinkhorn'``, ``'unbalanced_sinkhorn'`` or ``'inverted_softmax'``.
-        temperature, iterations, strictness: of that.
+        temperature, iterations, strictness: of that, as of :meth:`.Normaliser.fit`.
 
     Raises:
         ValueError: an unknown transform, an empty bank; searching: a bank of another width, vectors
@@ -40,10 +40,10 @@ class DebiasedIndex:
         *,
         transform: str = 'sinkhorn',
         temperature: float = 0.05,
-        iterations: int = 4,
+        iterations: Optional[int] = None,
         strictness: float = 0.8,
     ) -> None:
-        transform_named(transform, STORED)
+        transform_named(transform, OF_QUERIES)
         if bank is not None and not len(bank):
             raise ValueError('the bank is empty: queries of another set make one')
         self.bank = None if bank is None else _unit(bank)

@@ -157,8 +157,8 @@ def bank_biases(
         kind: of the gallery.
         gallery: N encoded items.
         bank: a file of tools/export_bank.py, whose queries are of the other kind.
-        transform: one of :data:`.ADDED`: the same scores as those of the hook of that name with
-            this bank.
+        transform: one of :data:`.ADDED`: the same order as that of the hook of that name with this
+            bank, and the same differences of scores.
         temperature: positive; None = the model's.
         iterations: of Sinkhorn-Knopp; None = 4, of the unbalanced one and of DBSN 10.
         strictness: of the unbalanced one.

@@ -11,7 +11,7 @@ from sentence_transformers.base.evaluation import BaseEvaluator
 from torch import Tensor
 
 from mmvtr.functional import median_rank, ranks, recall_at
-from mmvtr.functional.transforms.transform_table import STORED, transform_named
+from mmvtr.functional.transforms.transform_table import OF_QUERIES, transform_named
 from mmvtr.normaliser import Normaliser
 
 
@@ -56,7 +56,7 @@ class DebiasedEvaluator(BaseEvaluator):
         super().__init__()
         if not len(queries) or not len(corpus):
             raise ValueError(f'there are {len(queries)} queries and {len(corpus)} items')
-        transform_named(transform, STORED)
+        transform_named(transform, OF_QUERIES)
         if bank is not None and not hasattr(bank, 'bank') and not len(bank):
             raise ValueError('the bank is empty: queries of the training set make one')
         self.queries, self.corpus = list(queries), list(corpus)

@@ -20,9 +20,8 @@ from mmvtr.functional import (
     local_scaling,
     nnn,
     qb_norm,
-    sinkhorn_scores,
-    unbalanced_sinkhorn,
 )
+from mmvtr.functional.transforms.sinkhorn import column_biases, sinkhorn
 
 
 def vectors(rows, seed, width=8):
@@ -44,6 +43,13 @@ BANK_OWN, OWN = cosines(BANK, SEEN), cosines(SEEN, VIDEOS)
 REACH = (B.amax(1) - B.mean(1)).mean().item()
 
 
+def debiased(temperature, strictness=1.0, iterations=4):
+    """Of Sinkhorn, in the unit in which each column's bias is found alone."""
+    how = dict(temperature=temperature, strictness=strictness, iterations=iterations)
+    rows = sinkhorn(B, **how).rows
+    return S + strictness * column_biases(B, rows, temperature=temperature)
+
+
 def test_raw():
     found = mmvtr.retrieve(TEXTS, VIDEOS, k=7)
     best = S.topk(7, dim=1)
@@ -56,12 +62,12 @@ def test_raw():
 @pytest.mark.parametrize(
     'name, options, expected',
     [
-        ('sinkhorn', {}, lambda t: sinkhorn_scores(S, B, temperature=0.2 * t)),
-        ('sinkhorn', dict(temperature=0.05), lambda t: sinkhorn_scores(S, B, temperature=0.05)),
+        ('sinkhorn', {}, lambda t: debiased(0.2 * t)),
+        ('sinkhorn', dict(temperature=0.05), lambda t: debiased(0.05)),
         (
             'unbalanced_sinkhorn',
             dict(reach=0.1, strictness=0.5),
-            lambda t: unbalanced_sinkhorn(S, B, temperature=0.1 * t, strictness=0.5),
+            lambda t: debiased(0.1 * t, 0.5, 10),
         ),
         ('inverted_softmax', {}, lambda t: inverted_softmax(S, B, temperature=0.2 * t)),
         (
@@ -136,6 +142,27 @@ def test_numpy_in_numpy_out(tmp_path):
     assert np.array_equal(found.ids, tensors.ids.numpy() + 50)
 
 
+def test_autocast_changes_nothing():
+    expected = mmvtr.retrieve(TEXTS, VIDEOS, (BANK, SEEN), 'dbsn')
+    with torch.autocast('cpu', dtype=torch.bfloat16):
+        found = mmvtr.retrieve(TEXTS, VIDEOS, (BANK, SEEN), 'dbsn')
+    assert torch.equal(found.scores, expected.scores)
+    assert torch.equal(found.debiased, expected.debiased)
+
+
+def test_whole_numbers():
+    videos = (VIDEOS * 20).round()
+    found = mmvtr.retrieve(TEXTS, videos.int(), k=3)
+    assert torch.equal(found.ids, mmvtr.retrieve(TEXTS, videos, k=3).ids)
+
+
+@pytest.mark.parametrize('large', [2**63 + 1, 2**70])
+def test_ids_are_exact(large):
+    ids = [large, -1, *range(48)]
+    found = mmvtr.retrieve(VIDEOS, VIDEOS, k=1, ids=ids).ids[:, 0]
+    assert found.tolist() == ids
+
+
 def test_ids_k_and_hubs():
     names = [f'clip{n}' for n in range(50)]
     found = mmvtr.retrieve(TEXTS, VIDEOS, k=99, ids=names)
@@ -146,12 +173,12 @@ def test_ids_k_and_hubs():
 
 
 @pytest.mark.parametrize('method', ['platt', 'isotonic', 'temperature'])
-@pytest.mark.parametrize('debiased', [False, True])
-def test_probabilities(method, debiased):
+@pytest.mark.parametrize('changed', [False, True])
+def test_probabilities(method, changed):
     own = cosines(BANK, vectors(40, 3) * 0.3 + BANK)
-    fit = fit_to_pairs(own, method=method, draws=3, debiased=debiased)
+    fit = fit_to_pairs(own, method=method, draws=3, debiased=changed)
     found = mmvtr.retrieve(TEXTS, VIDEOS, BANK, 'sinkhorn', 5, calibration=fit)
-    scores = sinkhorn_scores(S, B, temperature=0.2 * REACH) if debiased else S
+    scores = debiased(0.2 * REACH) if changed else S
     if method == 'temperature':
         expected = (scores.double() / fit.temperature).softmax(1)
     else:
@@ -159,6 +186,27 @@ def test_probabilities(method, debiased):
     torch.testing.assert_close(
         found.probabilities, expected.gather(1, found.ids), atol=1e-4, rtol=1e-3
     )
+
+
+@pytest.mark.parametrize('name', ['sinkhorn', 'unbalanced_sinkhorn', 'inverted_softmax', 'dbsn'])
+def test_debiased_scores_do_not_depend_on_the_size_of_the_gallery(name):
+    """A calibration of them goes on to hold."""
+    one = mmvtr.retrieve(TEXTS, VIDEOS, (BANK, SEEN), name, 50, temperature=0.05)
+    twice = (BANK, BANK), (SEEN, SEEN)  # of DBSN the items seen before are more, too
+    items = VIDEOS.repeat(2, 1)
+    banks = (BANK, SEEN) if name != 'dbsn' else tuple(torch.cat(x) for x in twice)
+    two = mmvtr.retrieve(TEXTS, items, banks, name, 100, temperature=0.05)
+    torch.testing.assert_close(two.debiased[:, ::2], one.debiased, atol=1e-5, rtol=0)
+
+
+def test_an_item_that_nobody_finds_moves_no_other():
+    far = torch.cat([VIDEOS, -BANK.mean(0, keepdim=True)])
+    one, two = (
+        mmvtr.retrieve(TEXTS, x, BANK, 'sinkhorn', 5, temperature=0.02) for x in (VIDEOS, far)
+    )
+    same = two.ids == one.ids
+    assert same.float().mean() > 0.9
+    assert (one.debiased - two.debiased)[same].abs().max() < 0.02
 
 
 def changed(array, row, value):
@@ -189,7 +237,7 @@ BAD = [
     (dict(transform='softmax'), ValueError, 'transform must be'),
     (dict(transform='sinkhorn'), ValueError, 'needs a bank'),
     (dict(reach=0.1), ValueError, 'is of a transform'),
-    (dict(bank=BANK, transform='csls', reach=0.1), ValueError, 'csls takes'),
+    (dict(bank=BANK, transform='csls', reach=0.1), ValueError, r"csls takes \['neighbours'\], not"),
     (dict(bank=BANK, transform='sinkhorn', reach=0), ValueError, 'reach must be positive'),
     (dict(bank=BANK, transform='sinkhorn', reach=1, temperature=1), ValueError, 'not both'),
     (dict(bank=BANK, transform='csls', neighbours=99), ValueError, 'k must be 1 to 40'),

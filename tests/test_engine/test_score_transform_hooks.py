@@ -13,7 +13,7 @@ from mmvtr.engine.transforms.query_queue import Queries, QueryQueueHook
 from mmvtr.engine.transforms.stored_queries import read_bank
 from mmvtr.evaluation import RetrievalMetric, SoftPositiveMetric, evaluate, transforms_table
 from mmvtr.functional.transforms import score_transforms as fn
-from mmvtr.functional.transforms.dual_banks import dbsn
+from mmvtr.functional.transforms.dual_banks import db_norm, dbsn
 from mmvtr.functional.transforms.sinkhorn import sinkhorn
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.similarities.token import TokenSimilarity
@@ -330,6 +330,32 @@ def test_dbsn_reads_the_stored_queries_of_the_other_kind(runner, evaluation):
     expected = dbsn(scores.t(), v2t.t(), bank_gallery=own.t(), **options).t()
     torch.testing.assert_close(found.v2t, expected)
     assert not evaluation.transductive
+
+
+@pytest.mark.parametrize('how', [{}, dict(item_temperature=0.3), dict(dynamic=True, k=2)])
+def test_db_norm_reads_the_stored_items(runner, evaluation, how):
+    hooks.DBNormHook(queries='train_queue', **how).after_scoring(runner, evaluation)
+    scores, (t2v, v2t) = evaluation.matrices['scores'], bank_scores()
+    found, how = evaluation.transformed['db_norm'], dict(how, temperature=GAMMA)
+    texts, videos, stored, seen = (
+        normalize(vectors(count, seed), dim=1) for count, seed in ((T, 0), (V, 1), (K, 2), (K, 3))
+    )
+    expected = db_norm(scores, t2v, item_bank=seen @ videos.t(), **how)
+    torch.testing.assert_close(found.t2v, expected)
+    expected = db_norm(scores.t(), v2t.t(), item_bank=stored @ texts.t(), **how).t()
+    torch.testing.assert_close(found.v2t, expected)
+    assert not evaluation.transductive
+    assert not torch.allclose(found.t2v.argsort(1), scores.argsort(1))
+
+
+def test_bad_db_norm(runner, evaluation):
+    with pytest.raises(ValueError, match='DBNormHook needs items seen before'):
+        hooks.DBNormHook(queries='test')
+    with pytest.raises(ValueError, match='temperature must be positive'):
+        hooks.DBNormHook(queries='train_queue', item_temperature=0)
+    evaluation.model.similarity.exact = False
+    with pytest.raises(ValueError, match='compares texts with videos only'):
+        hooks.DBNormHook(queries='train_queue').after_scoring(runner, evaluation)
 
 
 def test_bad_dbsn():

@@ -2,6 +2,7 @@
 
 import json
 import math
+import time
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from mmvtr.functional import (
     isotonic,
     reliability,
 )
+from mmvtr.functional.uncertainty import calibration_fits
 
 
 def judged(count=4000, seed=0):
@@ -38,6 +40,18 @@ def test_isotonic_is_scikit_learns(seed):
     ours = between_knots(torch.tensor(asked), *knots)
     np.testing.assert_allclose(ours.numpy(), theirs.predict(asked), atol=1e-9)
     assert (knots[1].diff() >= 0).all() and (knots[0].diff() > 0).all()
+
+
+def test_isotonic_pools_a_long_staircase_in_linear_time():
+    """The last entry pools all others, one after the other: 50,000 rounds of runs."""
+    x = torch.arange(50_000, dtype=torch.float64)
+    y = x.clone()
+    y[-1] = -2e9
+    start = time.process_time()
+    knots, values = isotonic(x, y)
+    assert time.process_time() - start < 5
+    assert knots.tolist() == [0, 49_999]
+    torch.testing.assert_close(values, y.mean().expand(2))
 
 
 def test_isotonic_leaves_out_what_weighs_nothing():
@@ -154,6 +168,37 @@ def test_threshold(method):
     assert none.threshold(0.9) == math.inf and not none.accepts(few, precision=0.9).any()
 
 
+def test_accepts_in_a_gallery_of_another_size():
+    fit = fit_to_pairs(planted(400, 400, 0)[0], draws=0)
+    scores, matches = planted(400, 4000, 1)
+    shown = fit.accepts(scores, precision=0.8, candidates=4000)
+    assert torch.equal(shown, scores.double() >= fit.threshold(0.8, candidates=4000))
+    assert matches[shown].double().mean().item() == pytest.approx(0.8, abs=0.12)
+    assert matches[fit.accepts(scores, precision=0.8)].double().mean() < 0.6, 'of a smaller one'
+
+
+@pytest.mark.parametrize('method', ['platt', 'isotonic'])
+def test_bounds_of_many_pairs_are_those_of_all(method, monkeypatch):
+    """The bootstrap reads bins; with as many bins as scores it reads the pairs."""
+    scores, matches = planted(300, 300, 0)
+    found = fit_to_pairs(scores, matches, method=method, draws=40)
+    monkeypatch.setattr(calibration_fits, 'WHOLE', 10**9)
+    whole = fit_to_pairs(scores, matches, method=method, draws=40)
+    assert torch.equal(found.fitted, whole.fitted)
+    width = (whole.upper - whole.lower).max()
+    for one, other in ((found.lower, whole.lower), (found.upper, whole.upper)):
+        assert (one - other).abs().max() < 0.15 * width
+
+
+def test_the_bootstrap_of_a_large_bank_is_quick():
+    scores, matches = planted(1000, 1000, 0)
+    start = time.process_time()
+    fit_to_pairs(scores, matches, draws=0)
+    once = time.process_time()
+    fit_to_pairs(scores, matches, draws=40)
+    assert time.process_time() - once < 6 * (once - start), 'not 40 fits'
+
+
 def test_reliability_by_hand():
     found = reliability(torch.tensor([0.05, 0.05, 0.95, 1.0]), torch.tensor([0, 1, 1, 1]))
     assert found.pairs.tolist() == [2, 0, 0, 0, 0, 0, 0, 0, 0, 2]
@@ -206,6 +251,34 @@ BAD = [
         'does not belong',
     ),
 ]
+
+
+LINE = dict(method='platt', fitted=[9.0, -3.0], scores=[0.1, 0.5], lower=[0, 0.1], upper=[0.2, 1])
+STEPS = dict(LINE, method='isotonic', fitted=[[0.1, 0.5], [0.1, 0.9]])
+HEAT = dict(LINE, method='temperature', fitted=[0.1], lower=[0.05], upper=[0.2])
+NO_FIT = [
+    (dict(LINE, scores=[0.5, 0.1]), 'scores must not fall'),
+    (dict(LINE, lower=[0.1, -0.1]), r'in \[0, 1\]'),
+    (dict(LINE, upper=[0.1, 1.5]), r'in \[0, 1\]'),
+    (dict(LINE, lower=[0.3, 0.1]), 'above upper'),
+    (dict(STEPS, fitted=[[0.5, 0.1], [0.1, 0.9]]), 'may fall'),
+    (dict(STEPS, fitted=[[0.1, 0.5], [0.9, 0.1]]), 'may fall'),
+    (dict(STEPS, fitted=[[0.1, 0.5], [0.1, 1.9]]), r'in \[0, 1\]'),
+    (dict(HEAT, fitted=[0.0]), 'must be positive'),
+    (dict(HEAT, lower=[-1.0]), 'must be positive'),
+]
+
+
+@pytest.mark.parametrize('values, message', NO_FIT)
+def test_what_no_fit_gives_is_not_read(values, message):
+    for good in (LINE, STEPS, HEAT):
+        Calibration.from_dict(as_lists(good))
+    with pytest.raises(ValueError, match=message):
+        Calibration.from_dict(as_lists(values))
+
+
+def as_lists(values):
+    return {k: torch.tensor(v).double().tolist() if k != 'method' else v for k, v in values.items()}
 
 
 @pytest.mark.parametrize('call, message', BAD)

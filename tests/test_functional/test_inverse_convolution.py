@@ -74,6 +74,27 @@ def test_a_hub_loses_queries():
     assert lost[1] < lost[0]
 
 
+@pytest.mark.parametrize('share', [None, 0.4])
+def test_a_few_items_at_a_time(share, monkeypatch):
+    gallery, bank = vectors(9, 0), vectors(7, 1)
+    whole = inverse_convolution(gallery, bank, strength=0.6, share=share)
+    monkeypatch.setattr('mmvtr.functional.transforms.inverse_convolution.ENTRIES', 14)
+
+    class Seen(torch.utils._python_dispatch.TorchDispatchMode):
+        largest = 0
+
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            found = function(*args, **(kwargs or {}))
+            if function is torch.ops.aten.mm.default:
+                self.largest = max(self.largest, found.numel())
+            return found
+
+    with Seen() as seen:
+        found = inverse_convolution(gallery, bank, strength=0.6, share=share)
+    torch.testing.assert_close(found, whole)
+    assert 0 < seen.largest <= 14
+
+
 @pytest.mark.parametrize('dtype', [torch.float16, torch.bfloat16])
 def test_half_precision_is_computed_in_float32(dtype):
     gallery, bank = vectors(5, 0).to(dtype), vectors(7, 1).to(dtype)

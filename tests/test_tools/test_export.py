@@ -5,6 +5,7 @@ import re
 import runpy
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from mmvtr.datasets import collate_retrieval
 from mmvtr.engine.transforms.query_queue import Queries
 from mmvtr.engine.transforms.score_transforms import SinkhornHook
 from mmvtr.engine.transforms.stored_queries import read_bank
+from mmvtr.functional.transforms.dual_banks import dbsn
 from mmvtr.functional.transforms.score_transforms import (
     inverted_softmax,
     sinkhorn_scores,
@@ -201,6 +203,7 @@ def test_raw_index_from_shell_to_shell(folder, tmp_path):
         ('unbalanced_sinkhorn', 'bank'),
         ('inverted_softmax', 'train_queue'),
         ('inverted_softmax', 'bank'),
+        ('dbsn', 'bank'),
     ],
 )
 def test_index_ranks_as_the_transformed_scores(folder, tool, tmp_path, transform, source):
@@ -217,8 +220,10 @@ def test_index_ranks_as_the_transformed_scores(folder, tool, tmp_path, transform
     assert f'{transform} with {size} texts ({size} distinct) of ' in printed
     assert ('warning: 3 distinct queries are fewer than the 4' in printed) == (source != 'bank')
     scores = [model.similarity(x, videos)['scores'] for x in (texts, bank)]
+    own = model.similarity(bank, train['video'].levels)['scores'] if source == 'bank' else None
     functions = (sinkhorn_scores, unbalanced_sinkhorn, inverted_softmax)
     named = {function.__name__.removesuffix('_scores'): function for function in functions}
+    named['dbsn'] = partial(dbsn, bank_gallery=own)
     expected = named[transform](*scores, temperature=temperature)
     for row, hits in zip(expected, open_store(tmp_path).search(model.similarity.flat(texts), 4)):
         best = row.sort(descending=True)

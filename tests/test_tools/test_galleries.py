@@ -4,6 +4,7 @@ import json
 import runpy
 import sys
 
+import numpy as np
 import pytest
 
 import toy
@@ -307,3 +308,34 @@ def test_a_flipped_bit_in_the_config(gallery, error):
     path.write_bytes(raw)
     assert digest != file_digest(path)
     assert f'{path} is damaged' in error('search.py', gallery, 'a')
+
+
+def test_quarantine_and_release(folder, gallery, tool, error):
+    first = tool('search.py', gallery, 'a', '--k', 1).splitlines()[1].split()[1]
+    printed = tool('search.py', gallery, 'a', '--k', 4, '--quarantine', first)
+    said, _, *rows = printed.splitlines()
+    assert said == f'{gallery}: 1 of 4 videos are in quarantine'
+    assert len(rows) == 3 and first not in [row.split()[1] for row in rows]
+    assert 'not in the store' in error('search.py', gallery, '--quarantine', 'nobody')
+    assert 'not in quarantine' in error('search.py', gallery, '--release', 'nobody')
+    printed = tool('search.py', gallery, 'a', '--k', 1, '--release', first)
+    assert printed.splitlines()[0] == f'{gallery}: 0 of 4 videos are in quarantine'
+    assert printed.splitlines()[2].split()[1] == first
+    with pytest.raises(SystemExit):
+        tool('search.py', gallery, '--release', first, '--undo')
+
+
+def test_suspects(folder, gallery, tool, error):
+    texts = ['a', 'bc', 'def', 'ghij', 'klmno'] * 12
+    (folder / 'texts.txt').write_text('\n'.join(texts))
+    said = error('search.py', gallery, '--suspects', 'texts.txt')
+    assert '60 queries and 4 items are too few' in said
+    with open_store(gallery, write=True) as store:
+        vector = store.get(['g'])[0].vector
+        away = [-vector * (1 + i / 100) for i in range(60)]
+        store.add([f'x{i}' for i in range(60)], np.array(away))
+        store.delete(['h', 'i', 'j'])
+        store.persist()
+    printed = tool('search.py', gallery, '--suspects', 'texts.txt').splitlines()
+    assert printed[0].endswith(f'{len(printed) - 1} videos look made to be found by everybody')
+    assert all('of the texts' in row for row in printed[1:]) and len(printed) > 1

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mmvtr.functional.similarities.tiles import Tiles
+from mmvtr.functional.similarities.tiles import Tiles, inner_products
 from mmvtr.models.similarities.cosine import token_levels
 from mmvtr.structures import Directed, Levels, Relation, drop_tokens, take
 
@@ -133,6 +133,35 @@ def score_tiles(
 
     count, size = (len(next(iter(side.values())).mean) for side in (queries, gallery))
     return Tiles.of((count, size), columns)
+
+
+def item_tiles(
+    model: nn.Module, device: torch.device, items: Levels, gallery: Levels, name: str = 'item_bank'
+) -> Tiles:
+    """Similarities of M items with N gallery items of the same kind, made in tiles.
+
+    Inner products of the vectors whose inner products with those of the other kind are the scores.
+
+    Args:
+        model: a retriever.
+        device: where tiles are made.
+        items, gallery: their levels, on any device.
+        name: what errors call the matrix.
+
+    Returns:
+        float32 [M, N].
+
+    Raises:
+        ValueError: the similarity has no such vectors, or the items are of another width.
+    """
+    similarity = model.similarity
+    if not hasattr(similarity, 'flat') or not getattr(similarity, 'exact', True):
+        raise ValueError(
+            f'{type(similarity).__name__} compares texts with videos only: similarities of items '
+            'with items need one vector an item'
+        )
+    flat = [similarity.flat(side).float() for side in (items, gallery)]
+    return inner_products(*flat, device=device)._replace(name=name)
 
 
 def all_scores(similarity: Any, texts: Levels, videos: Levels) -> Tensor:

@@ -12,7 +12,12 @@ from mmengine.hooks import Hook
 from mmengine.runner import Runner
 from torch import Tensor
 
-from mmvtr.engine.loop.evaluation import Evaluation, refuse_other_levels, score_tiles
+from mmvtr.engine.loop.evaluation import (
+    Evaluation,
+    item_tiles,
+    refuse_other_levels,
+    score_tiles,
+)
 from mmvtr.engine.transforms.query_queue import Queries
 from mmvtr.engine.transforms.stored_queries import check_source, stored_queries
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles
@@ -35,12 +40,14 @@ class Bank(NamedTuple):
         video: int64 [K], the training video that each query belongs to; None: the test queries.
         gallery: [K, M] in tiles, what they score with the M stored queries of the other kind; None:
             the transform does not read it.
+        items: [M, N] in tiles, similarities of these with the gallery; None likewise.
     """
 
     scores: Tiles
     kind: str
     video: Optional[Tensor] = None
     gallery: Optional[Tiles] = None
+    items: Optional[Tiles] = None
 
 
 class TransformHook(Hook):
@@ -167,12 +174,17 @@ class ScoreTransformHook(TransformHook):
         else:
             queries, others = stored[kind], stored[OTHER[kind]]
             scored = evaluation.bank_scores(kind, queries.levels)
-            beside = None
-            if 'bank_gallery' in getattr(TRANSFORMS.get(self.default_name), 'reads', ()):
+            beside = items = None
+            reads = getattr(TRANSFORMS.get(self.default_name), 'reads', ())
+            if {'bank_gallery', 'item_bank'}.intersection(reads):
                 two = (kind, queries.levels, others.levels)
                 refuse_other_levels(evaluation.model, *two)
+            if 'bank_gallery' in reads:
                 beside = score_tiles(evaluation.model, evaluation.device, *two)
-            bank = Bank(scored, kind, queries.video, beside)
+            if 'item_bank' in reads:
+                gallery = (evaluation.videos if kind == 'text' else evaluation.texts).levels
+                items = item_tiles(evaluation.model, evaluation.device, others.levels, gallery)
+            bank = Bank(scored, kind, queries.video, beside, items)
         return self.transform(scores, bank, temperature)
 
     def _stored(self, runner: Runner) -> Optional[dict[str, Queries]]:
@@ -205,6 +217,15 @@ class ScoreTransformHook(TransformHook):
                     f'{self.name}: {queries.distinct} distinct {kind} queries are fewer than the '
                     f'{galleries[kind]} items that they normalise; this tends to hurt'
                 )
+
+
+def _refuse_test(hook: ScoreTransformHook) -> None:
+    """Raise ValueError where a hook that reads items seen before is to read the test set."""
+    if hook.queries == 'test':
+        raise ValueError(
+            f'{type(hook).__name__} needs items seen before beside the queries: the test set has '
+            "the gallery alone; take queries='train_queue' or 'bank'"
+        )
 
 
 def check_temperature(temperature: Optional[float]) -> None:
@@ -377,17 +398,53 @@ class DBSNHook(ScoreTransformHook):
 
     def __init__(self, *, queries: str, iterations: int = 10, **kwargs) -> None:
         super().__init__(queries=queries, **kwargs)
-        if queries == 'test':
-            raise ValueError(
-                'DBSNHook needs items seen before beside the queries: the test set has the gallery '
-                "alone; take queries='train_queue' or 'bank'"
-            )
+        _refuse_test(self)
         if iterations < 1:
             raise ValueError(f'iterations must be 1 or more, not {iterations}')
         self.iterations = iterations
 
     def options(self, bank: Bank) -> dict[str, Any]:
         return dict(iterations=self.iterations, bank_gallery=bank.gallery)
+
+
+@HOOKS.register_module()
+class DBNormHook(ScoreTransformHook):
+    """Dual bank normalisation (Wang et al., 2023), static or dynamic.
+
+    See :func:`~mmvtr.functional.db_norm`: of the stored queries those of the other kind are the
+    items that were seen before.  Their similarities with the gallery are inner products, so the
+    model needs one vector an item.
+
+    Args:
+        item_temperature: of these similarities; None = ``temperature``, which seldom fits them.
+        dynamic: each factor for the queries whose best item its bank finds.
+        k: how many best items of a row of a bank are active; read if ``dynamic``.
+        queries, bank_file, temperature, name: see :class:`ScoreTransformHook`.
+
+    Raises:
+        ValueError: as of :class:`ScoreTransformHook`; ``queries='test'``, whose items are the
+            gallery itself; a temperature that is not positive; (at evaluation) a similarity that
+            is no inner product.
+    """
+
+    default_name = 'db_norm'
+
+    def __init__(
+        self,
+        *,
+        item_temperature: Optional[float] = None,
+        dynamic: bool = False,
+        k: int = 1,
+        **kwargs,
+    ) -> None:
+        super().__init__(**kwargs)
+        _refuse_test(self)
+        check_temperature(item_temperature)
+        self.item_temperature, self.dynamic, self.k = item_temperature, dynamic, k
+
+    def options(self, bank: Bank) -> dict[str, Any]:
+        how = dict(item_temperature=self.item_temperature, dynamic=self.dynamic, k=self.k)
+        return dict(how, item_bank=bank.items)
 
 
 @HOOKS.register_module()

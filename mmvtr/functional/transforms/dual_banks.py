@@ -18,7 +18,7 @@ from mmvtr.functional.transforms.score_transforms import (
     checked_scores,
     inverted_softmax,
 )
-from mmvtr.functional.transforms.sinkhorn import sinkhorn
+from mmvtr.functional.transforms.sinkhorn import column_biases, sinkhorn
 
 __all__ = ['db_norm', 'dbsn']
 
@@ -46,7 +46,8 @@ def dbsn(
         iterations: rounds, 1 or more; sharp temperatures (.01 of cosines) need more than 10.
 
     Returns:
-        float [Q, N] in score units, up to one constant, float32 or better.
+        float [Q, N] in score units, float32 or better.  The constant in b, which leaves ranks as
+        they are, is such that b does not change where every item, of both kinds, comes twice.
 
     Raises:
         ValueError: as :func:`.sinkhorn_scores`; banks of different queries, no round.
@@ -61,7 +62,40 @@ def dbsn(
             tensor([0])
     """
     scores, bank = checked_scores(scores, bank)
+    rows = dbsn_rows(bank, bank_gallery, temperature=temperature, iterations=iterations)
+    return scores + column_biases(bank, rows, temperature=temperature).to(scores)
+
+
+def dbsn_rows(
+    bank: Tensor | Tiles,
+    bank_gallery: Tensor | Tiles,
+    *,
+    temperature: float | Tensor,
+    iterations: int = 10,
+) -> Tensor:
+    """Row biases of :func:`dbsn`, for which its ``b`` is :func:`.column_biases` of the bank.
+
+    So further items get theirs without redoing the others.
+
+    Args:
+        bank, bank_gallery, temperature, iterations: of :func:`dbsn`.
+
+    Returns:
+        float [K], in score units, float32 or better; exp(rows / temperature) sums to one.
+
+    Raises:
+        ValueError: as of :func:`dbsn`.
+
+    Example:
+        Query 0 has an item of its own, and asks for less of the gallery. ::
+
+            >>> bank, own = torch.tensor([[0.8, 0.2], [0.2, 0.8]]), torch.tensor([[0.9], [0.1]])
+            >>> dbsn_rows(bank, own, temperature=0.5)
+            tensor([-0.5297, -0.2128])
+    """
+    bank = as_tiles(bank)
     own = as_tiles(bank_gallery)._replace(name='bank_gallery')
+    refuse_empty(bank)
     refuse_empty(own)
     if own.shape[0] != bank.shape[0]:
         raise ValueError(f'bank_gallery is of {own.shape[0]} bank queries, bank of {bank.shape[0]}')
@@ -71,8 +105,9 @@ def dbsn(
     # The rows' part of the first round moves into the scores: sinkhorn then begins with its other.
     first = _row_excess(both, temperature)
     shifted = both._replace(columns=lambda part: both.columns(part) - first[:, None])
-    biases = sinkhorn(shifted, temperature=temperature, iterations=iterations - 1)
-    return scores + biases.columns[: bank.shape[1]].to(scores)
+    rows = sinkhorn(shifted, temperature=temperature, iterations=iterations - 1).rows - first
+    scale = torch.as_tensor(temperature).to(first)
+    return (rows / scale).log_softmax(0) * scale
 
 
 def db_norm(

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.similarities.tiles import ENTRIES
 
 __all__ = ['inverse_convolution', 'invgc']
 
@@ -27,7 +28,8 @@ def inverse_convolution(
         x_i - strength / M * sum_j (c_ij - m) b_j            share=None, AvgPool
         x_i - strength / k * sum_(j of the k highest) c_ij b_j    LocalAdj, k = floor(share * M)
 
-    The mean is subtracted as the published code does, in the first form alone.
+    The mean is subtracted as the published code does, in the first form alone.  Similarities are
+    made for a few items at a time, 16 MiB of float32.
 
     Args:
         gallery: float [N, D], x.
@@ -53,17 +55,11 @@ def inverse_convolution(
     gallery, bank = _checked(gallery, bank)
     if not math.isfinite(strength):
         raise ValueError(f'strength must be finite, not {strength}')
-    similar = gallery @ bank.t()
-    if share is None:
-        return gallery - strength / len(bank) * (similar - similar.mean()) @ bank
-    if not 0 < share <= 1:
-        raise ValueError(f'share must lie in (0, 1], not {share}')
-    k = int(share * len(bank))
-    if k < 1:
-        raise ValueError(f'a share of {share} of {len(bank)} vectors is none of them')
-    best = similar.topk(k, dim=1)
-    nearest = torch.zeros_like(similar).scatter(1, best.indices, best.values)
-    return gallery - strength / k * nearest @ bank
+    k = None if share is None else _neighbours(share, len(bank))
+    mean = gallery.mean(0) @ bank.mean(0)  # of all similarities
+    rows = max(1, ENTRIES // len(bank))
+    shared = torch.cat([_shared(part, bank, mean, k) for part in gallery.split(rows)])
+    return gallery - strength * shared
 
 
 def invgc(
@@ -107,6 +103,24 @@ def invgc(
     )
     halves = [torch.nn.functional.normalize(x, dim=1) / 2 for x in moved]
     return torch.nn.functional.normalize(sum(halves), dim=1)
+
+
+def _shared(gallery: Tensor, bank: Tensor, mean: Tensor, k: Optional[int]) -> Tensor:
+    """Of some items, the mean of the bank (k of it) weighted by similarity, [n, D]."""
+    similar = gallery @ bank.t()
+    if k is None:
+        return (similar - mean) @ bank / len(bank)
+    best = similar.topk(k, dim=1)
+    return torch.zeros_like(similar).scatter(1, best.indices, best.values) @ bank / k
+
+
+def _neighbours(share: float, size: int) -> int:
+    if not 0 < share <= 1:
+        raise ValueError(f'share must lie in (0, 1], not {share}')
+    k = int(share * size)
+    if k < 1:
+        raise ValueError(f'a share of {share} of {size} vectors is none of them')
+    return k
 
 
 def _checked(gallery: Tensor, bank: Tensor) -> tuple[Tensor, Tensor]:

@@ -199,6 +199,35 @@ def column_biases(
     return log_beta / scale
 
 
+def in_own_unit(
+    columns: Tensor, scores: Tiles, rows: Tensor, *, temperature: float | Tensor, strictness: float
+) -> Tensor:
+    """Column biases shifted to ``strictness *`` those of :func:`column_biases` for the row biases.
+
+    Those of :func:`sinkhorn` are normalised over the columns, so all fall by ``temperature *
+    log(2)`` where each column comes twice.  These do not.
+
+    Args:
+        columns: float [N], such biases but for one constant.
+        scores: tiles of float [Q, N], of which one column is read.
+        rows: float [Q], in score units, exp(rows / temperature) of sum one.
+        temperature: positive.
+        strictness: 0 to 1.
+
+    Returns:
+        float [N], in score units.
+
+    Example:
+        ::
+
+            >>> scores, rows = as_tiles(torch.tensor([[.9, .1], [.8, .7]])), torch.zeros(2)
+            >>> in_own_unit(torch.tensor([1.0, 2.0]), scores, rows, temperature=.1, strictness=1.0)
+            tensor([-0.9313,  0.0687])
+    """
+    first = column_biases(scores.columns(slice(0, 1)), rows, temperature=temperature)
+    return columns + (strictness * first - columns[:1])
+
+
 def check_strictness(strictness: float) -> None:
     """See that a strictness is one.
 

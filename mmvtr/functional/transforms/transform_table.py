@@ -9,13 +9,13 @@ from functools import partial
 from inspect import Parameter, signature
 from typing import Any, Callable, Iterable, Mapping, NamedTuple, Optional
 
-import torch
 from torch import Tensor
 
 from mmvtr.functional.metrics.first_places import sure_first
-from mmvtr.functional.similarities.tiles import Tiles
+from mmvtr.functional.similarities.tiles import Tiles, as_tiles
 from mmvtr.functional.transforms.dual_banks import db_norm, dbsn
 from mmvtr.functional.transforms.score_transforms import (
+    checked_scores,
     csls,
     dual_softmax,
     hedged_scaling,
@@ -26,7 +26,7 @@ from mmvtr.functional.transforms.score_transforms import (
     sinkhorn_scores,
     unbalanced_sinkhorn,
 )
-from mmvtr.functional.transforms.sinkhorn import column_biases, sinkhorn
+from mmvtr.functional.transforms.sinkhorn import in_own_unit, sinkhorn
 
 
 class ScoreTransform(NamedTuple):
@@ -47,6 +47,7 @@ class ScoreTransform(NamedTuple):
     Example:
         ::
 
+            >>> import torch
             >>> from mmvtr.functional.transforms.transform_table import TRANSFORMS
             >>> bank, scores = torch.tensor([[0.9, 0.1], [0.8, 0.7]]), torch.tensor([[0.7, 0.6]])
             >>> TRANSFORMS['csls'](scores, bank, temperature=0.1, k=1)  # which has no temperature
@@ -100,45 +101,37 @@ class ScoreTransform(NamedTuple):
         named = {**self.options, **given, **self.as_sinkhorn}
         return {name: named[name] for name in ('iterations', 'strictness')}
 
-    def biases(self, bank: Tensor | Tiles, *, temperature: float, **given: Any) -> Tensor:
+    def biases(self, bank: Tensor | Tiles, **given: Any) -> Tensor:
         """What it adds to the score of each item, of one that :attr:`adds`.
 
+        Those of Sinkhorn are in the unit in which a :class:`mmvtr.normaliser.Normaliser` gives
+        them, strictness times those of :func:`column_biases`: the function itself normalises them
+        over the gallery, and so adds less to each item the more of them there are.
+
         Args:
             bank: float [K, N], or its tiles.
-            temperature: positive.
-            **given: options, and what else it reads by name; None = the default, and what the
-                transform does not take is dropped.
+            **given: the options of the function, ``temperature`` above all, and what else it reads
+                by name; None = the default, and what the transform does not take is dropped.
 
         Returns:
-            float [N], in score units.
+            float [N], in score units, in float32 or better.
 
         Raises:
             ValueError: as of the function.
         """
-        if self.as_sinkhorn is None:
-            taken = {*self.options, *self.reads}
-            given = {name: x for name, x in given.items() if x is not None and name in taken}
-            return self.added(bank, temperature=temperature, **given)
-        if self.function is inverted_softmax:  # in its own unit
-            rows = torch.zeros(bank.shape[0])
-            return column_biases(bank, rows, temperature=temperature)
-        named = {name: given[name] for name in ('iterations', 'strictness') if name in given}
-        options = self.sinkhorn_options(**named)
-        return sinkhorn(bank, temperature=temperature, **options).columns
-
-    def added(self, bank: Tensor | Tiles, **options: Any) -> Tensor:
-        """What it adds to a row of known scores, float32 [N].
-
-        Args:
-            bank: float [K, N], or its tiles.
-            **options: those of the function, and what else it reads, by name.
-
-        Raises:
-            ValueError: as of the function.
-        """
-        known = torch.zeros(1, bank.shape[1])
+        taken = {*self.options, *self.reads}
+        given = {name: x for name, x in given.items() if x is not None and name in taken}
+        like = as_tiles(bank).columns(slice(0, 1))
+        known = like.new_zeros(1, bank.shape[1])
         known[0, 0] = 1  # scores that are all alike would be refused
-        return (self(known, bank, **options) - known)[0].float()
+        if self.function not in (sinkhorn_scores, unbalanced_sinkhorn):
+            return (self(known, bank, **given) - known)[0]
+        _, tiles = checked_scores(known, bank)
+        options = {**self.options, **given, **self.as_sinkhorn}
+        options['row_marginals'] = options.pop('bank_marginals')
+        found = sinkhorn(tiles, **options)
+        unit = {name: options[name] for name in ('temperature', 'strictness')}
+        return in_own_unit(found.columns, tiles, found.rows, **unit)
 
 
 _bank, _bank_and_row = (partial(ScoreTransform, reads=x) for x in (('bank',), ('bank', 'row')))
@@ -155,15 +148,19 @@ TRANSFORMS: Mapping[str, ScoreTransform] = dict(
     csls=_bank_and_row(csls),
     local_scaling=_bank(local_scaling, adds=True),
     nnn=_bank(nnn, adds=True),
-    dbsn=ScoreTransform(dbsn, reads=('bank', 'bank_gallery'), adds=True),
+    dbsn=ScoreTransform(
+        dbsn, reads=('bank', 'bank_gallery'), as_sinkhorn=dict(strictness=1.0), adds=True
+    ),
     db_norm=ScoreTransform(db_norm, reads=('bank', 'row', 'item_bank')),  # the row if dynamic
     hedged_scaling=_bank_and_row(hedged_scaling),
     sure_first=ScoreTransform(sure_first, reads=('row', 'truth')),
 )
 #: Names of those that give a gallery biases with a temperature alone.
 ADDED = tuple(name for name, x in TRANSFORMS.items() if x.adds and x.needs <= {'temperature'})
-#: Names of those whose biases can be stored with the items of a gallery.
+#: Names of those whose biases can be stored with the items of a gallery, and of these those that
+#: read queries alone, no items seen before.
 STORED = tuple(name for name, x in TRANSFORMS.items() if x.as_sinkhorn is not None)
+OF_QUERIES = tuple(name for name in STORED if TRANSFORMS[name].reads == ('bank',))
 
 
 def transform_named(name: str, among: Iterable[str] = tuple(TRANSFORMS)) -> ScoreTransform:

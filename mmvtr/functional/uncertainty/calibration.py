@@ -149,16 +149,18 @@ class Calibration:
         good = ((reached >= precision) & last).nonzero().flatten()
         return x[good[-1]].item() if len(good) else math.inf
 
-    def accepts(self, scores: Tensor, *, precision: float) -> Tensor:
+    def accepts(
+        self, scores: Tensor, *, precision: float, candidates: Optional[int] = None
+    ) -> Tensor:
         """Which pairs may be shown: bool [...].
 
         A query without any is one to abstain from: ``~fit.accepts(scores, precision=.9).any(1)``.
 
         Args:
             scores: float [...].
-            precision: of :meth:`threshold`.
+            precision, candidates: of :meth:`threshold`.
         """
-        return scores.double() >= self.threshold(precision)
+        return scores.double() >= self.threshold(precision, candidates=candidates)
 
     def to_dict(self) -> dict[str, Any]:
         """Numbers and lists, for json."""
@@ -194,6 +196,7 @@ class Calibration:
         bounds = (1,) if fit.method == 'temperature' else fit.scores.shape
         if fit.scores.dim() != 1 or not fit.lower.shape == fit.upper.shape == bounds:
             raise ValueError('scores, lower and upper must be lists of one length')
+        _refuse_values(fit)
         if fit.counts is not None:
             given = isinstance(fit.counts, Tensor) and fit.counts.shape == fit.scores.shape
             if not given or not (fit.counts.isfinite() & (fit.counts > 0)).all():
@@ -220,6 +223,25 @@ def _sums(p: Tensor, counts: Tensor) -> Tensor:
     """Sums of P over the pairs that falling scores stand for, [G], on lines between these."""
     above = torch.cat([p[:1], p[:-1]])
     return counts * (above + p) / 2 + (p - above) / 2
+
+
+def _refuse_values(fit: Calibration) -> None:
+    """Raise ValueError where lists of the right lengths hold what no fit gives."""
+    if (fit.scores.diff() < 0).any():
+        raise ValueError('scores must not fall')
+    if (fit.lower > fit.upper).any():
+        raise ValueError('lower must not lie above upper')
+    bounds = torch.stack([fit.lower, fit.upper])
+    if fit.method == 'temperature':
+        if not (fit.fitted > 0).all() or not (bounds > 0).all():
+            raise ValueError('a temperature and its bounds must be positive')
+        return
+    if fit.method == 'isotonic':
+        if (fit.fitted.diff() < 0).any():
+            raise ValueError('fitted: neither the knots nor the probabilities there may fall')
+        bounds = torch.cat([bounds.flatten(), fit.fitted[1]])
+    if ((bounds < 0) | (bounds > 1)).any():
+        raise ValueError('probabilities and their bounds must lie in [0, 1]')
 
 
 #: Dimensions of ``fitted``, and its length.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Literal, Optional
+from typing import Literal, NamedTuple, Optional
 
 import torch
 from torch import Tensor
@@ -19,6 +19,8 @@ __all__ = ['fit_calibration', 'fit_to_pairs']
 
 #: Scores at which bounds are kept.
 GRID = 256
+#: Of more pairs than ``WHOLE`` the bootstrap reads so many bins of scores, not the pairs.
+WHOLE, BINS = 2**16, 1024
 #: Temperatures that are tried, as shares of the reach.
 SHARES = torch.logspace(-3, 1, 161, dtype=torch.float64)
 #: Rounds of Newton's method, which needs about eight.
@@ -43,7 +45,7 @@ def fit_calibration(
         method: ``'platt'``: two numbers, for a hundred pairs or more; ``'isotonic'``: any rising
             function, for thousands.
         queries: int [M], of which query a pair is: the bounds then draw queries, not pairs.
-        draws: of the bootstrap that gives the bounds (95 %).
+        draws: of the bootstrap that gives the bounds (95 %); of many pairs it reads bins of scores.
         seed: of it.
         debiased: whether these are scores with a transform, which is only noted.
 
@@ -66,12 +68,13 @@ def fit_calibration(
     fitted = fit(x, y, torch.ones_like(x))
     grid, counts = _kept(x, GRID)
     random = torch.Generator().manual_seed(seed)
-    group = _groups(queries, x)
+    cells = _cells(x, y, _groups(queries, x)) if draws else None
     curves = []
     for _ in range(draws):
-        drawn = _drawn(group, random).to(x)
-        if 0 < (drawn * y).sum() < drawn.sum():
-            curves.append(_curve(method, fit(x, y, drawn), grid))
+        pairs, matched = cells.drawn(_drawn(cells.groups, random))
+        if 0 < matched.sum() < pairs.sum():
+            shares = matched / pairs.clamp_min(1)
+            curves.append(_curve(method, fit(cells.scores, shares, pairs), grid))
     every = torch.stack(curves or [_curve(method, fitted, grid)])
     lower, upper = every.quantile(0.025, dim=0), every.quantile(0.975, dim=0)
     return Calibration(method, fitted, grid, lower, upper, debiased=debiased, counts=counts)
@@ -184,8 +187,7 @@ def _fit_temperature(
     tried = (SHARES * reach).to(x.device)
     losses = torch.stack([_own_loss(x / t.item(), own) for t in tried], dim=1)  # [Q, S]
     random = torch.Generator().manual_seed(seed)
-    group = _groups(None, losses[:, 0])
-    weights = torch.stack([_drawn(group, random) for _ in range(draws)] or [torch.ones(len(x))])
+    weights = torch.stack([_drawn(len(x), random) for _ in range(draws)] or [torch.ones(len(x))])
     found = _lowest(tried, weights.to(losses) @ losses / len(losses))
     fitted = _lowest(tried, losses.mean(0, keepdim=True))
     lower, upper = (found.quantile(q, dim=0, keepdim=True).reshape(1) for q in (0.025, 0.975))
@@ -241,8 +243,53 @@ def _groups(queries: Optional[Tensor], x: Tensor) -> Tensor:
     return queries.cpu().unique(return_inverse=True)[1]
 
 
-def _drawn(group: Tensor, random: torch.Generator) -> Tensor:
-    """How often each pair is drawn in one round of the bootstrap, float64 [M]."""
-    count = int(group.max()) + 1
-    often = torch.bincount(torch.randint(count, (count,), generator=random), minlength=count)
-    return often[group].double()
+def _drawn(count: int, random: torch.Generator) -> Tensor:
+    """How often each of so many is drawn in one round of the bootstrap, float64 [count]."""
+    drawn = torch.randint(count, (count,), generator=random)
+    return torch.bincount(drawn, minlength=count).double()
+
+
+class _Cells(NamedTuple):
+    """Pairs of each group in each bin of scores: what the bootstrap reads of them.
+
+    Attributes:
+        scores: float64 [B], mean of each bin.
+        groups: how many there are.
+        group, bin: int64 [C], of each cell.
+        pairs, matched: float64 [C], how many pairs it holds, and the sum of their matches.
+    """
+
+    scores: Tensor
+    groups: int
+    group: Tensor
+    bin: Tensor
+    pairs: Tensor
+    matched: Tensor
+
+    def drawn(self, often: Tensor) -> tuple[Tensor, Tensor]:
+        """Pairs and their matches in each bin, float64 [B] each, of groups drawn so often [G]."""
+        weight = often.to(self.pairs)[self.group]
+        return tuple(
+            _sums(weight * x, self.bin, len(self.scores)) for x in (self.pairs, self.matched)
+        )
+
+
+def _cells(x: Tensor, y: Tensor, group: Tensor) -> _Cells:
+    """Of scores, matches and groups [M]; each score is a bin of its own where pairs are few."""
+    edges = (x if len(x) <= WHOLE else _kept(x, BINS)[0]).unique()
+    place = torch.searchsorted(edges, x, right=True) - 1
+    pairs = torch.bincount(place, minlength=len(edges))
+    key = group.to(x.device) * len(edges) + place
+    held, cell, inside = key.unique(return_inverse=True, return_counts=True)
+    return _Cells(
+        scores=_sums(x, place, len(edges)) / pairs,
+        groups=int(group.max()) + 1,
+        group=held // len(edges),
+        bin=held % len(edges),
+        pairs=inside.double(),
+        matched=_sums(y, cell, len(held)),
+    )
+
+
+def _sums(x: Tensor, place: Tensor, count: int) -> Tensor:
+    return x.new_zeros(count).index_add_(0, place, x)

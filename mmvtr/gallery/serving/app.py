@@ -31,6 +31,7 @@ from mmvtr.gallery.serving.bodies import (
     Delete,
     Found,
     Hit,
+    Quarantine,
     Refit,
     Search,
     When,
@@ -160,6 +161,7 @@ def _add_searches(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
         return dict(
             status='ok',
             items=store.count(),
+            quarantined=len(store.quarantined),
             dim=store.dim,
             engine=store.engine,
             model=gallery.fingerprint,
@@ -310,6 +312,11 @@ def _add_changes(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
     def delete(body: Delete) -> dict[str, int]:
         """Remove items; needs the token."""
         return dict(items=gallery.delete(body.ids))
+
+    @app.post('/quarantine', **options)
+    def quarantine(body: Quarantine) -> dict[str, int]:
+        """Leave items out of all answers, or let them in again; needs the token."""
+        return dict(quarantined=gallery.quarantine(body.ids, body.release))
 
     @app.post('/refit', **options)
     def refit(body: Annotated[Refit, JsonBody()] = Refit()) -> dict[str, Any]:

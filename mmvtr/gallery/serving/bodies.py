@@ -12,7 +12,7 @@ from pydantic import (
     model_validator,
 )
 
-from mmvtr.functional.transforms.transform_table import STORED
+from mmvtr.functional.transforms.transform_table import OF_QUERIES
 from mmvtr.gallery.store.items import LONGEST_ID
 
 #: Characters of a text, hits of an answer, items of a change, texts of a bank.
@@ -98,11 +98,18 @@ class Delete(Body):
     ids: list[str] = Field(min_length=1, max_length=MOST_ITEMS)
 
 
+class Quarantine(Body):
+    """Items that no search finds any more, or again."""
+
+    ids: list[str] = Field(min_length=1, max_length=MOST_ITEMS)
+    release: bool = Field(False, description='let searches find them again')
+
+
 class Refit(Body):
     """New biases from texts; without texts from the sample of served queries."""
 
     texts: Optional[list[str]] = Field(None, min_length=1, max_length=MOST_TEXTS)
-    transform: Literal[('same', *STORED)] = 'same'
+    transform: Literal[('same', *OF_QUERIES)] = 'same'
     temperature: Optional[float] = Field(None, gt=0)
     iterations: Optional[int] = Field(None, ge=0, le=1000)
     strictness: Optional[float] = Field(None, ge=0, le=1)

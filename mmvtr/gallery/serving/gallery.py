@@ -408,6 +408,18 @@ class Gallery:
             store.delete(ids)
             return store.count()
 
+    def quarantine(self, ids: Sequence[str], release: bool = False) -> int:
+        """Leave items out of all answers, or let them in again; returns how many are left out.
+
+        Raises:
+            UnknownIds: one is not there.
+            ValueError: one to be released that is not in quarantine.
+            FolderInUse, OSError: as :meth:`add`.
+        """
+        with self._changed() as store:
+            (store.release if release else store.quarantine)(ids)
+            return len(store.quarantined)
+
     def refit(self, texts: Optional[Sequence[str]], **options: Any) -> dict[str, Any]:
         """New biases from texts, or from the sample of served queries; returns what was done, and
         how far the ranking has moved.

@@ -26,12 +26,14 @@ class Condition(NamedTuple):
         column: its name.
         values: the ones that are allowed, or None where there are bounds.
         least, most: bounds, None where there is none.
+        refused: the values are those that an item must not have.
     """
 
     column: str
     values: Optional[list[Any]] = None
     least: Optional[float] = None
     most: Optional[float] = None
+    refused: bool = False
 
 
 def as_typed(
@@ -115,9 +117,10 @@ def _value(name: str, value: Any, kind: str) -> Any:
 def as_sql(conditions: Sequence[Condition]) -> Optional[str]:
     """For LanceDB; None: no condition."""
     said = []
-    for column, values, least, most in conditions:
+    for column, values, least, most, refused in conditions:
         if values is not None:
-            said.append(f'`{column}` IN ({", ".join(map(literal, values))})')
+            among = 'NOT IN' if refused else 'IN'
+            said.append(f'`{column}` {among} ({", ".join(map(literal, values))})')
         if least is not None:
             said.append(f'`{column}` >= {literal(least)}')
         if most is not None:
@@ -135,8 +138,11 @@ def literal(value: Any) -> str:
 def as_mask(conditions: Sequence[Condition], columns: Mapping[str, Sequence[Any]]) -> np.ndarray:
     """bool [N]: which of N items of columns in memory are meant; of one condition or more."""
     masks = []
-    for column, values, least, most in conditions:
+    for column, values, least, most, refused in conditions:
         allowed = None if values is None else set(values)
+        if refused:
+            masks.append([value not in allowed for value in columns[column]])
+            continue
         masks.append(
             [
                 value is not None

@@ -14,7 +14,7 @@ from mmvtr.gallery.store.biases import append_biases
 from mmvtr.gallery.store.filters import Condition, as_mask
 from mmvtr.gallery.store.folder import FolderStore
 from mmvtr.gallery.store.items import COLUMNS, Hit, Item, Rows
-from mmvtr.gallery.store.lifted import FORMS, WITHOUT_BIAS, LiftedIndex, load_faiss
+from mmvtr.gallery.store.lifted import FORMS, WITHOUT_BIAS, LiftedIndex, among, load_faiss
 from mmvtr.gallery.store.manifest import Manifest
 from mmvtr.normaliser import Normaliser
 from mmvtr.storage import read_tensors, write_tensors
@@ -278,9 +278,11 @@ class FlatStore(FolderStore):
         transform: bool,
     ) -> tuple[np.ndarray, np.ndarray]:
         last = np.full((len(queries), 1), float(transform), np.float32)
-        return state.exact.search(
-            np.concatenate((queries, last), axis=1), k, params=_selected(rows)
-        )
+        asked = np.concatenate((queries, last), axis=1)
+        if rows is None:
+            return state.exact.search(asked, k)
+        chosen = load_faiss().SearchParameters(sel=among(rows, len(state.vectors)))
+        return state.exact.search(asked, k, params=chosen)
 
     def _batches(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         state = self._now()
@@ -292,14 +294,6 @@ class FlatStore(FolderStore):
     def _now(self) -> _State:
         self._current()
         return self._state
-
-
-def _selected(rows: Optional[np.ndarray]) -> Any:
-    """faiss' words for a search of some rows, int64 [n]; None: of all."""
-    if rows is None:
-        return None
-    faiss = load_faiss()
-    return faiss.SearchParameters(sel=faiss.IDSelectorBatch(rows))
 
 
 def _item(state: _State, row: int, types: dict[str, str]) -> Item:

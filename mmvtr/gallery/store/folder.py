@@ -161,6 +161,13 @@ class FolderStore(GalleryStore):
         self._commit(calibration=calibration)
 
     @property
+    def _quarantined(self) -> list[str]:
+        return self._current().quarantined
+
+    def _keep_quarantined(self, ids: list[str]) -> None:
+        self._commit(quarantined=ids)
+
+    @property
     def config(self) -> Optional[Path]:
         """The file of the model's config, if :meth:`keep_config` has written one."""
         name = self._current().config

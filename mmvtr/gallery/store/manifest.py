@@ -22,7 +22,7 @@ from typing import Any, Callable, Container, Optional, Union
 
 from mmvtr.functional.transforms.transform_table import STORED
 from mmvtr.gallery.store.calibrated import stored_calibration
-from mmvtr.gallery.store.items import TYPES, is_column
+from mmvtr.gallery.store.items import TYPES, checked_ids, is_column
 from mmvtr.gallery.store.online import reservoir_of
 from mmvtr.storage import write_atomically
 from mmvtr.storage.digests import ROOM, own_digest_holds, write_with_digest
@@ -71,6 +71,7 @@ class Manifest:
             None: there was none.
         calibration: what makes P(match) of scores, as ``Calibration.to_dict`` gives it; None:
             nobody has fitted any.
+        quarantined: ids that searches leave out, sorted.
         digests: SHA-256 of files by name that carry none themselves.
     """
 
@@ -95,6 +96,7 @@ class Manifest:
     config: Optional[str] = None
     before: Optional[dict[str, Any]] = None
     calibration: Optional[dict[str, Any]] = None
+    quarantined: list[str] = field(default_factory=list)
     digests: dict[str, str] = field(default_factory=dict)
 
     def write(self, folder: Union[str, Path]) -> None:
@@ -256,6 +258,10 @@ def _calibration(value: Any) -> bool:
     return stored_calibration(value) is not None
 
 
+def _quarantined(value: Any) -> bool:
+    return value == [] or isinstance(value, list) and value == sorted(checked_ids(value))
+
+
 def _online(value: Any) -> bool:
     numbers = all(_maybe(_whole)(x) for x in value.values())
     return numbers and 'refit_every' in value and reservoir_of(1, value) is not None
@@ -271,7 +277,7 @@ def _digests(value: Any) -> bool:
 
 
 #: Keys that older stores do not have.
-_LATER = {'table', 'queue', 'config', 'before', 'digests', 'calibration'}
+_LATER = {'table', 'queue', 'config', 'before', 'digests', 'calibration', 'quarantined'}
 _RULES: dict[str, Callable[[Any], bool]] = dict(
     engine=lambda value: value in ('lance', 'faiss'),
     dim=lambda value: _whole(value, 1) and value < 2**20,
@@ -293,6 +299,7 @@ _RULES: dict[str, Callable[[Any], bool]] = dict(
     config=_maybe(_named('config')),
     before=_maybe(_before),
     calibration=_maybe(_calibration),
+    quarantined=_quarantined,
     digests=_digests,
 )
 _OF_LANCE = dict(items=lambda value: _whole(value, 1))

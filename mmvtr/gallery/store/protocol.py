@@ -28,16 +28,17 @@ from mmvtr.gallery.store.items import (
     refuse_unknown,
 )
 from mmvtr.gallery.store.online import Reservoir
+from mmvtr.gallery.store.quarantine import Quarantine
 from mmvtr.gallery.store.refits import Before, Refits, Vectors
 from mmvtr.normaliser import Normaliser
 
 
-class GalleryStore(Refits, Calibrated, ABC):
+class GalleryStore(Refits, Calibrated, Quarantine, ABC):
     """Items with vectors and biases, found by inner product plus bias.
 
     An engine fills the methods that begin with an underscore; what is public is the same for all.
-    A change (:meth:`add`, :meth:`delete`, :meth:`refit`, :meth:`undo`, :meth:`calibrate`) is there
-    as a whole or not at all.
+    A change (:meth:`add`, :meth:`delete`, :meth:`refit`, :meth:`undo`, :meth:`calibrate`,
+    :meth:`quarantine`, :meth:`release`) is there as a whole or not at all.
 
     Attributes:
         engine: its name.
@@ -203,7 +204,7 @@ class GalleryStore(Refits, Calibrated, ABC):
         return [found[name] for name in ids]
 
     def count(self, filter: Optional[Mapping[str, Any]] = None) -> int:
-        """Items that are there, or that fit a filter.
+        """Items that are there, or that fit a filter, those in quarantine among them.
 
         Raises:
             ValueError: see :func:`~mmvtr.gallery.store.filters.parsed`.
@@ -223,7 +224,8 @@ class GalleryStore(Refits, Calibrated, ABC):
     ) -> list[list[Hit]]:
         """The k best items of each query, best first; all that fit the filter if there are fewer.
 
-        A query is normalised alone: no other query and no bank has a part in its answer.
+        A query is normalised alone: no other query and no bank has a part in its answer.  What is
+        in quarantine is left out.
 
         Args:
             queries: float [Q, D], torch or numpy.
@@ -245,7 +247,7 @@ class GalleryStore(Refits, Calibrated, ABC):
         if type(k) is not int or k < 1:
             raise ValueError(f'k must be 1 or more, not {str(k)[:80]}')
         queries = checked_vectors(queries, self.dim, what='search')
-        conditions = parsed(filter, self.types)
+        conditions = [*parsed(filter, self.types), *self._left_out()]
         if not self._count([]):
             raise ValueError('the store is empty')
         hits = self._search(queries, min(k, self._count([])), conditions, transform, exact)

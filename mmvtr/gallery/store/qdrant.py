@@ -153,6 +153,13 @@ class QdrantStore(GalleryStore):
     def _keep_calibration(self, calibration: Optional[dict[str, Any]]) -> None:
         self._commit(self._collected(), calibration=calibration)
 
+    @property
+    def _quarantined(self) -> list[str]:
+        return self._now().get('quarantined', [])
+
+    def _keep_quarantined(self, ids: list[str]) -> None:
+        self._commit(self._collected(), quarantined=ids)
+
     def _fitted_by(self, bank: Optional[str], refit: Any) -> Optional[Normaliser]:
         """The normaliser of that name; None of none."""
         if bank is None:
@@ -517,6 +524,7 @@ def _empty(
         refit=None,
         before=None,
         calibration=None,
+        quarantined=[],
         index=None,
         rubbish=[],
         seen=0,
@@ -527,13 +535,14 @@ def _visible(state: State, conditions: Sequence[Condition]) -> Any:
     """A filter: items of a state that fit."""
     models = _models()
     now = models.Range(lte=state['commit'])
-    must = [_within('_made', now)]
-    for column, values, least, most in conditions:
+    must, must_not = [_within('_made', now)], [_within('_gone', now)]
+    for column, values, least, most, refused in conditions:
         if values is None:
             must.append(_within(column, models.Range(gte=least, lte=most)))
         else:
-            must.append(models.Filter(should=[_is(column, value) for value in values]))
-    return models.Filter(must=must, must_not=[_within('_gone', now)])
+            among = models.Filter(should=[_is(column, value) for value in values])
+            (must_not if refused else must).append(among)
+    return models.Filter(must=must, must_not=must_not)
 
 
 def _seen(payload: Mapping[str, Any], state: State) -> bool:

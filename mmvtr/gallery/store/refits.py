@@ -10,7 +10,7 @@ import torch
 from mmengine.logging import print_log
 from torch import Tensor
 
-from mmvtr.functional.transforms.transform_table import STORED, transform_named
+from mmvtr.functional.transforms.transform_table import OF_QUERIES, STORED, transform_named
 from mmvtr.gallery.store.items import checked_vectors
 from mmvtr.gallery.store.moved import Moved, Moves
 from mmvtr.normaliser import Normaliser
@@ -42,6 +42,7 @@ class Refits:
         self,
         queries: Optional[Vectors] = None,
         *,
+        items: Optional[Vectors] = None,
         transform: Optional[str] = 'same',
         temperature: Optional[float] = None,
         iterations: Optional[int] = None,
@@ -64,13 +65,18 @@ class Refits:
 
         Args:
             queries: float [K, D], the bank; None: the sample of served queries.
-            transform: ``'sinkhorn'``, ``'unbalanced_sinkhorn'``, ``'inverted_softmax'``, None: no
-                biases any more; ``'same'`` as the last refit, at first Sinkhorn.
+            items: of DBSN: float [M, D], seen before, such as the videos of the bank's texts; they
+                are not kept.
+            transform: ``'sinkhorn'``, ``'unbalanced_sinkhorn'``, ``'inverted_softmax'``,
+                ``'dbsn'``, None: no biases any more; ``'same'`` as the last refit, at first
+                Sinkhorn.
             temperature: positive; default as the last refit, at first that of the export
                 (``about['temperature']``), one of which there must have been.
-            iterations: of Sinkhorn-Knopp; default as the last refit, at first 4.
+            iterations: of Sinkhorn-Knopp; default as the last refit, at first 4; of DBSN as the
+                last refit with it, at first 10.
             strictness: of the unbalanced one; default as the last refit with it, at first .8.
             sample: items, drawn by ``seed``, that the row biases are found on; of fewer items all.
+                With DBSN draw as large a share of ``items``.
             device: where it is computed.
             model: as :meth:`add`.
             fewer: take fewer queries than that nonetheless.
@@ -79,9 +85,9 @@ class Refits:
             How far the ranking has moved.
 
         Raises:
-            ValueError: an empty store or bank, a bank of another model or width or of fewer queries
-                than there must be, no temperature or one that gives biases that are not finite,
-                options that do not fit.
+            ValueError: DBSN without items, an empty store or bank, a bank of another model or width
+                or of fewer queries than there must be, no temperature or one that gives biases that
+                are not finite, options that do not fit.
             PermissionError, OSError: as :meth:`add`.
         """
         self._check_writable()
@@ -91,10 +97,13 @@ class Refits:
                 told = dict(self.last_refit or {}, transform=None)
                 return self._switched(None, told, _none)
             options = self._options(transform, temperature, iterations, strictness)
-            bank = self._bank(queries, fewer)
+            bank, seen = self._bank(queries, fewer), None
+            if items is not None:
+                seen = torch.from_numpy(checked_vectors(items, self.dim, what='refit')).to(device)
             normaliser = Normaliser.fit(
                 torch.from_numpy(bank).to(device),
                 torch.from_numpy(self._sampled(sample, seed)).to(device),
+                items=seen,
                 **options,
             )
             normaliser = normaliser._replace(
@@ -139,14 +148,17 @@ class Refits:
                 'refit: a temperature is needed, as there was no refit before and the export did '
                 "not tell the model's"
             )
-        if iterations is None:
+        again = last.get('transform') == transform
+        if iterations is None and (again or transform in OF_QUERIES):
             iterations = last.get('iterations')
-        if strictness is None and 'strictness' in takes and last.get('transform') == transform:
+        if iterations is None:
+            iterations = 4 if transform in OF_QUERIES else takes['iterations']
+        if strictness is None and 'strictness' in takes and again:
             strictness = last.get('strictness')
         return dict(
             transform=transform,
             temperature=float(temperature),
-            iterations=4 if iterations is None else iterations,
+            iterations=iterations,
             strictness=0.8 if strictness is None else strictness,
         )
 

@@ -160,6 +160,21 @@ def test_changes(client, place, folder):
     assert {item.id for item in open_store(place).get(list('bcdefg'))} == set('bcdefg')
 
 
+def test_quarantine(client, place):
+    (first,) = client.search(text='hello', k=1)['hits']
+    assert client.change('/quarantine', ids=[first['id']])[2] == dict(quarantined=1)
+    found = client.search(text='hello', k=7)
+    assert len(found['hits']) == 6 and first['id'] not in [x['id'] for x in found['hits']]
+    assert client('GET', '/health')[2]['quarantined'] == 1
+    assert open_store(place).quarantined == [first['id']]
+    assert client.change('/quarantine', ids=['nobody'])[0] == 404
+    status, _, said = client.change('/quarantine', ids=['nobody'], release=True)
+    assert status == 422 and 'not in quarantine' in said['error']
+    released = client.change('/quarantine', ids=[first['id']], release=True)
+    assert released[2] == dict(quarantined=0)
+    assert client.search(text='hello', k=1)['hits'] == [first]
+
+
 def test_what_is_refused(client, folder, place):
     ask, add = ('POST', '/search'), ('POST', '/add')
     token = dict(Authorization=f'Bearer {TOKEN}')
@@ -207,6 +222,7 @@ def test_what_is_refused(client, folder, place):
         ('/delete', dict(ids=['a'])),
         ('/refit', dict(texts=['a'])),
         ('/undo', dict()),
+        ('/quarantine', dict(ids=['a'])),
     ):
         for given in ({}, dict(Authorization='Bearer no'), dict(Authorization='Basic a')):
             status, said = client.error('POST', path, body, **given)
@@ -288,10 +304,9 @@ def test_p_match_and_the_threshold_of_a_precision(folder, place):
         assert client('GET', '/health')[2]['calibration'] is None
         store = gallery.store
         grid = torch.linspace(-1, 1, 21, dtype=torch.float64)
+        bounds = grid.clamp_min(0), grid.new_ones(21)
         for debiased in (False, True):
-            fit = Calibration(
-                'platt', torch.tensor([5.0, -1.0]), grid, grid, grid, debiased=debiased
-            )
+            fit = Calibration('platt', torch.tensor([5.0, -1.0]), grid, *bounds, debiased=debiased)
             store.calibrate(fit)
             assert client('GET', '/health')[2]['calibration'] == dict(
                 method='platt', debiased=debiased

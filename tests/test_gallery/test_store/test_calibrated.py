@@ -16,10 +16,11 @@ pytestmark = pytest.mark.filterwarnings('ignore:Local mode performs exact')
 DIM = 6
 NEEDS = dict(lance='lancedb', faiss='faiss', qdrant='qdrant_client')
 GRID = torch.linspace(-1, 1, 9, dtype=torch.float64)
+BOUNDS = GRID.clamp_min(0), GRID.new_ones(9)
 
 
 def platt(slope=8.0, offset=-2.0, **more):
-    return Calibration('platt', torch.tensor([slope, offset]), GRID, GRID, GRID, **more)
+    return Calibration('platt', torch.tensor([slope, offset]), GRID, *BOUNDS, **more)
 
 
 def vectors(seed, count):

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from children import ROOT
+from mmvtr.functional import dbsn
 from mmvtr.gallery.store import Normaliser, create_store, open_store
 from mmvtr.gallery.store.qdrant import QdrantStore
 from mmvtr.storage import FolderInUse
@@ -307,3 +308,34 @@ for engine, where in dict(lance='.', faiss='.', qdrant='http://host:1/x').items(
     done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, **run)
     extras = re.findall(r'^a store .* pip install -e "\.\[(\w+)\]"$', done.stdout, re.MULTILINE)
     assert extras == ['store', 'index', 'qdrant'], done.stderr
+
+
+def test_dbsn_is_kept_for_later_items(tmp_path, engine):
+    """Biases of the items are those of the function, and of later ones, too, by its rows."""
+    seen = units(50, 4, around=0.4)
+    bank, gallery = torch.from_numpy(BANK).double(), torch.from_numpy(GALLERY).double()
+    own = bank @ torch.from_numpy(seen).double().T
+    known = torch.arange(300.0)[None].double()
+    expected = (dbsn(known, bank @ gallery.T, bank_gallery=own, temperature=0.05) - known)[0]
+    with filled(tmp_path, engine) as store:
+        with pytest.raises(ValueError, match='items seen before belong to dbsn'):
+            store.refit(BANK, transform='dbsn', temperature=0.05, fewer=True)
+        with pytest.raises(ValueError, match='items seen before belong to dbsn'):
+            store.refit(BANK, items=seen, temperature=0.05, fewer=True)
+        with pytest.raises(ValueError, match=r'holds vectors \[N, 20\], not \[50, 3\]'):
+            store.refit(BANK, items=seen[:, :3], transform='dbsn', temperature=0.05, fewer=True)
+        store.refit(BANK, items=seen, transform='dbsn', temperature=0.05, fewer=True)
+        scores = QUERIES.astype(float) @ GALLERY.astype(float).T + expected.numpy()
+        assert_best(store.search(QUERIES, 7), scores, NAMES, 7)
+        assert store.last_refit['transform'] == 'dbsn' and store.last_refit['iterations'] == 10
+        store.add(['copy'], GALLERY[7:8])
+        assert store.get(['copy'])[0].bias == pytest.approx(expected[7].item(), abs=1e-5)
+        store.refit(BANK, items=seen[:9], temperature=0.05, fewer=True)  # the same transform
+        assert store.last_refit['transform'] == 'dbsn'
+        assert store.get(['copy'])[0].bias != pytest.approx(expected[7].item(), abs=1e-5)
+        store.undo()
+        assert store.get(['copy'])[0].bias == pytest.approx(expected[7].item(), abs=1e-5)
+        store.refit(BANK, transform='sinkhorn', temperature=0.05, iterations=4, fewer=True)
+        first = store.get(NAMES[:1])[0].bias
+        assert first == pytest.approx(biases_by_hand(BANK, GALLERY)[0], abs=2e-3)
+        store.persist()

@@ -96,6 +96,15 @@ def hubness_and_lengths(x: SimpleNamespace) -> list[Case]:
         ),
         ('generality', 'scores', lambda i: f.generality(i.scores, temperature=TAU)),
         ('k_occurrence', 'scores', lambda i: f.k_occurrence(i.scores, k=3)),
+        (
+            'hub_breadth',
+            'scores',
+            lambda i: f.hub_breadth(
+                i.scores.topk(3, dim=1).indices,
+                i.scores[:, 0].argsort() % 4,
+                items=i.scores.shape[1],
+            ),
+        ),
         ('skewness', 'lengths', lambda i: f.skewness(i.lengths)),
         ('modality_gap', 'texts videos', lambda i: tuple(f.modality_gap(i.texts, i.videos))),
         (
