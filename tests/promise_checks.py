@@ -10,6 +10,7 @@ import pickle
 import re
 import runpy
 import shlex
+import shutil
 from pathlib import Path
 from typing import Any, Callable, NamedTuple, Optional
 from unittest import mock
@@ -83,6 +84,9 @@ class Room(NamedTuple):
     tools: Path = TOOLS
 
     def run(self, tool: str, *arguments: str) -> tuple[int, str]:
+        if tool == 'sweep.py' and arguments and '--dry' not in arguments:
+            work = self.folder / 'work_dirs/sweeps' / arguments[0]  # of another protocol, maybe
+            shutil.rmtree(work, ignore_errors=True)
         reader = READERS.get(tool, small_config)
         how = dict(reader=reader, before=self.before, tools=self.tools)
         return run_small(self.folder, tool, *arguments, **how)

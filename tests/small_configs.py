@@ -21,6 +21,7 @@ import torch
 from mmengine.config import Config
 
 import mmvtr.engine.checks.config_checks
+import mmvtr.sweeps
 import mmvtr.utils
 from children import ROOT, in_child, unfolded
 from mmvtr.registry import DATASETS, bare_name
@@ -170,6 +171,19 @@ def _checked_before(cfg: Config, options: dict[str, Any]) -> None:
     check_config(cfg, {})
 
 
+def _options_of_the_config(check: Callable[..., None]) -> Callable[..., None]:
+    """A sweep's options are those of the config; the miniature has another pipeline."""
+
+    def checked(run: Any, cfg: Config) -> None:
+        reader, mmvtr.sweeps.load_config = mmvtr.sweeps.load_config, load_config
+        try:
+            check(run, cfg)
+        finally:
+            mmvtr.sweeps.load_config = reader
+
+    return checked
+
+
 def run_small(
     folder: Path,
     tool: str,
@@ -207,6 +221,7 @@ def _run(
         runpy.run_path(file, run_name='__main__')
         return
     made = runpy.run_path(file)
+    mmvtr.sweeps._check_options = _options_of_the_config(mmvtr.sweeps._check_options)
 
     def call(command: list[str], log: Path) -> int:
         """A command of the sweep is run as it was, on a miniature."""
