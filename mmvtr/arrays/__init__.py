@@ -4,6 +4,7 @@ Knows torch and numpy, no config, no registry and no mmengine.
 """
 
 from mmvtr.arrays.choice import Choice, choose
+from mmvtr.arrays.frozen_sigma import FrozenSigma, fit_sigma
 from mmvtr.arrays.retrieval import Hubs, Retrieved, retrieve
 
-__all__ = ['Choice', 'Hubs', 'Retrieved', 'choose', 'retrieve']
+__all__ = ['Choice', 'FrozenSigma', 'Hubs', 'Retrieved', 'choose', 'fit_sigma', 'retrieve']
