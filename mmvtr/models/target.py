@@ -17,7 +17,7 @@ READERS = dict(
     labels='SigmoidLoss',
     margins='RankingLoss',
     teacher='DistillationLoss',
-    weights='ContrastiveLoss or RankingLoss',
+    weights='ContrastiveLoss, RankingLoss or SigmoidLoss',
 )
 
 
