@@ -70,8 +70,8 @@ def generalised_gaussian_std(log_alpha: Tensor, beta: Tensor) -> Tensor:
     Example:
         A Laplacian of scale 1 has a variance of 2. ::
 
-            >>> generalised_gaussian_std(torch.tensor(0.0), torch.tensor(1.0)).exp().square()
-            tensor(2.)
+            >>> generalised_gaussian_std(torch.tensor(0.0), torch.tensor(1.0)).exp()
+            tensor(1.4142)
     """
     log_alpha, beta = at_least_float32(log_alpha), at_least_float32(beta)
     return log_alpha + (torch.lgamma(3 / beta) - torch.lgamma(1 / beta)) / 2

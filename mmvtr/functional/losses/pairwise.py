@@ -57,8 +57,7 @@ def binary_cross_entropy(
             >>> binary_cross_entropy(torch.zeros(2, 2), torch.eye(2), reduction='items')
             tensor(1.3863)
     """
-    if reduction not in REDUCTIONS:
-        raise ValueError(f'reduction must be one of {[*REDUCTIONS]}, not {reduction!r}')
+    check_reduction(reduction)
     if labels.shape != scores.shape:
         raise ValueError(f'labels {list(labels.shape)} of scores {list(scores.shape)}')
     logits = at_least_float32(scores) * scale + bias
@@ -70,6 +69,20 @@ def binary_cross_entropy(
             terms = torch.where(labels > 0, terms, weights * terms)
         total = terms.sum()
     return total / max(REDUCTIONS[reduction](logits), 1)
+
+
+def check_reduction(reduction: str) -> None:
+    """Raise ValueError for none of :data:`REDUCTIONS`.
+
+    Example:
+        ::
+
+            >>> check_reduction('rows')
+            Traceback (most recent call last):
+            ValueError: reduction must be one of ['mean', 'sum', 'items'], not 'rows'
+    """
+    if reduction not in REDUCTIONS:
+        raise ValueError(f'reduction must be one of {[*REDUCTIONS]}, not {reduction!r}')
 
 
 def binary_cross_entropy_sum(logits: Tensor, pairs: tuple[Tensor, Tensor]) -> Tensor:

@@ -52,7 +52,7 @@ def inclusion(
             >>> wide, narrow = torch.tensor([1.0]), torch.tensor([-1.0])
             >>> mean = torch.zeros(1)
             >>> inclusion(mean, narrow, mean, wide), inclusion(mean, wide, mean, narrow)
-            (tensor([-2.1935]), tensor([-4.1932]))
+            (tensor([-2.1890]), tensor([-3.8559]))
     """
     if form not in ('exact', 'official'):
         raise ValueError(f"form must be 'exact' or 'official', not {form!r}")

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmvtr.functional.losses.multi_instance import multi_instance
+from mmvtr.functional.losses.pairwise import check_reduction
 from mmvtr.functional.losses.soft_contrast import soft_contrast
 from mmvtr.functional.uncertainty.gaussian import (
     check_num_samples,
@@ -221,7 +222,7 @@ class SoftContrast(SampledObjective):
             :func:`.match_log_probability`; initial values where
             they are learnt.  Default UATVR's copy of PCME (a = b = 5); PCME on COCO: 30.
         learnable: train them, as PCME does; the slope stays positive.
-        reduction: ``'mean'`` over pairs, or ``'sum'`` (official).
+        reduction: see :func:`.binary_cross_entropy`; ``'sum'`` is official.
         num_samples, level, loss_weight: see :class:`SampledObjective`.
     """
 
@@ -237,8 +238,7 @@ class SoftContrast(SampledObjective):
         super().__init__(**kwargs)
         if not slope > 0:
             raise ValueError(f'slope must be positive, not {slope}')
-        if reduction not in ('mean', 'sum'):
-            raise ValueError(f"reduction must be 'mean' or 'sum', not {reduction!r}")
+        check_reduction(reduction)
         # softplus(raw_slope) = slope
         raw_slope = slope + math.log(-math.expm1(-slope))
         self.raw_slope = nn.Parameter(torch.tensor(raw_slope), requires_grad=learnable)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from mmvtr.functional.losses.pairwise import REDUCTIONS, binary_cross_entropy
+from mmvtr.functional.losses.pairwise import binary_cross_entropy, check_reduction
 from mmvtr.functional.losses.pseudo_labels import pseudo_positives
 from mmvtr.functional.precision import at_least_float32
 from mmvtr.models.losses.matrix import MatrixLoss
@@ -50,8 +50,7 @@ class SigmoidLoss(MatrixLoss):
         **kwargs,
     ) -> None:
         super().__init__(**kwargs)
-        if reduction not in REDUCTIONS:
-            raise ValueError(f'reduction must be one of {[*REDUCTIONS]}, not {reduction!r}')
+        check_reduction(reduction)
         if pseudo_weight < 0:
             raise ValueError(f'pseudo_weight must be at least 0, not {pseudo_weight}')
         self.bias = nn.Parameter(torch.tensor(float(bias)), requires_grad=learnable)

@@ -189,7 +189,7 @@ def test_bad_arguments():
         MultiInstanceContrast(form='own_pair')
     with pytest.raises(ValueError, match='slope must be positive'):
         SoftContrast(slope=0.0)
-    with pytest.raises(ValueError, match="'mean' or 'sum'"):
+    with pytest.raises(ValueError, match='reduction must be one of'):
         SoftContrast(reduction='none')
 
 
