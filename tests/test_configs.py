@@ -202,7 +202,7 @@ def test_a_training_step_on_the_planted_corpus(path, tmp_path_factory, monkeypat
     items = [dataset[i] for i in range(len(dataset))]
     if family(path) == 'causal':  # a batch is of one environment
         items = [item for item in items if item['video']['environment'] == 0]
-    batch = model.data_preprocessor(collate_retrieval(items), training=True)
+    batch = model.data_preprocessor(collate_retrieval(items))
     loss, _ = model.parse_losses(model(**batch, mode='loss'))
     loss.backward()
     encoder = getattr(model, 'members', [model])[0].encoder

@@ -22,7 +22,8 @@ class MixupDataPreprocessor(VideoTextDataPreprocessor):
 
     Video i becomes ``lambda x_i + (1 - lambda) x_j`` with j = V - 1 - i, where both have a frame;
     lambda is of Beta(alpha, alpha) for a ``mixed`` share of the videos, and 1 for the others.
-    ``data_samples['video_mix']``, float [V, 2], has lambda and j - i for ``MixupSupervision``.
+    ``data_samples['video_mix']``, float [V, 2], has lambda and j - i for ``MixupSupervision``;
+    lambda is 1 outside of training.
     Draws are a function of the number of the training step and of the process.
 
     Args:
@@ -49,21 +50,17 @@ class MixupDataPreprocessor(VideoTextDataPreprocessor):
 
     def forward(self, data: dict, training: bool = False) -> dict:
         data = super().forward(data, training)
-        if training:
-            samples = data['data_samples']
-            share = self._shares(len(samples['video_idx']))
-            place = torch.arange(len(share))
-            away = len(share) - 1 - 2 * place
-            inputs = data['inputs']
-            if 'video' in inputs:
-                inputs['video'] = mixed_videos(
-                    inputs['video'], inputs['frame_mask'], share, place + away
-                )
-            data['data_samples'] = {
-                **samples,
-                'video_mix': torch.stack([share, away.to(share.dtype)], 1),
-            }
-        return data
+        inputs, samples = data['inputs'], data['data_samples']
+        videos = len(samples['video_idx'])
+        share = self._shares(videos) if training else torch.ones(videos)
+        place = torch.arange(videos)
+        away = videos - 1 - 2 * place
+        if training and 'video' in inputs:
+            inputs['video'] = mixed_videos(
+                inputs['video'], inputs['frame_mask'], share, place + away
+            )
+        mix = torch.stack([share, away.to(share.dtype)], 1)
+        return dict(inputs=inputs, data_samples={**samples, 'video_mix': mix})
 
     def _shares(self, videos: int) -> Tensor:
         """lambda of V videos, float [V]."""
@@ -112,7 +109,7 @@ class MixupSupervision(nn.Module):
         smoothing: moves labels from 0 and 1 towards 1/2 by so much before they are mixed.
 
     Raises:
-        ValueError: ``smoothing`` outside [0, 1/2); in training: videos were not mixed.
+        ValueError: ``smoothing`` outside [0, 1/2); another data preprocessor.
     """
 
     fills = 'labels'  # models/target.py: check_read
@@ -123,15 +120,23 @@ class MixupSupervision(nn.Module):
             raise ValueError(f'smoothing must lie in [0, 1/2), not {smoothing}')
         self.smoothing = smoothing
 
+    def sees(self, preprocessor: nn.Module) -> None:
+        """Called by the retriever with its data preprocessor: one that mixes.
+
+        Raises:
+            ValueError: another one.
+        """
+        if not isinstance(preprocessor, MixupDataPreprocessor):
+            raise ValueError(
+                'MixupSupervision reads what was mixed: give the model '
+                "data_preprocessor=dict(type='MixupDataPreprocessor'), not "
+                f'{type(preprocessor).__name__}'
+            )
+
     def own_levels(
         self, inputs: dict[str, Tensor], data_samples: dict, device: torch.device
     ) -> tuple[Levels, Levels]:
         """What was mixed of this process' videos: no level of texts, ``'mix'`` of videos."""
-        if 'video_mix' not in data_samples:
-            raise ValueError(
-                'MixupSupervision reads what was mixed: give the model '
-                "data_preprocessor=dict(type='MixupDataPreprocessor')"
-            )
         return {}, {'mix': Embedding(data_samples['video_mix'].to(device))}
 
     @torch.no_grad()

@@ -44,7 +44,7 @@ def test_draws_depend_on_the_step_alone_and_evaluation_is_not_mixed():
     other.load_state_dict({**other.state_dict(), 'step': torch.tensor(7)})
     assert torch.equal(other(batch(), training=True)['data_samples']['video_mix'], steps[7])
     found = other(batch())
-    assert 'video_mix' not in found['data_samples'] and other.step == 8
+    assert found['data_samples']['video_mix'][:, 0].tolist() == [1] * 5 and other.step == 8
     assert found['inputs']['video'][0].unique().tolist() == [1.0]
 
 
@@ -81,4 +81,5 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match='smoothing'):
         MixupSupervision(smoothing=0.5)
     with pytest.raises(ValueError, match='MixupDataPreprocessor'):
-        MixupSupervision().own_levels({}, {}, torch.device('cpu'))
+        MixupSupervision().sees(MODELS.build(dict(type='VideoTextDataPreprocessor')))
+    MixupSupervision().sees(build())
