@@ -29,7 +29,6 @@ from mmvtr.storage import write_atomically
 CELLS = Path(__file__).resolve().parent / 'cells'
 DISTURBED = ('noisy_snr10dB', 'pitch_shift', 'lowpass_4000Hz', 'highpass_1000Hz')
 SPLITS = 4
-FORMS = ('density', 'official')
 
 
 def main() -> None:
@@ -39,17 +38,13 @@ def main() -> None:
     parser.add_argument('data', type=Path, metavar='DATA', help='folder of the vectors')
     parser.add_argument('--out', type=Path, default=CELLS, help='folder to write')
     args = parser.parse_args()
-    found = {
-        f'{name} {form}': figures(args.data, form)
-        for form in FORMS
-        for name, figures in (('clap', of_clap), ('minilm', of_minilm))
-    }
+    found = dict(clap=of_clap(args.data), minilm=of_minilm(args.data))
     text = json.dumps(found, indent=1) + '\n'
     write_atomically(args.out / 'frozen_sigma.json', lambda file: file.write(text.encode()))
     print(text)
 
 
-def of_clap(data: Path, form: str) -> dict[str, Any]:
+def of_clap(data: Path) -> dict[str, Any]:
     """Means over splits; ``disturbed`` is the AUC of sigma, disturbed sounds against clean ones."""
 
     def read(name: str) -> Tensor:
@@ -62,7 +57,7 @@ def of_clap(data: Path, form: str) -> dict[str, Any]:
     for split in range(SPLITS):
         order = torch.randperm(len(texts), generator=torch.Generator().manual_seed(split))
         train, test = order[: len(order) // 2], order[len(order) // 2 :]
-        model = fit_sigma(texts[train], sounds[train], form=form, hidden=64, seed=split)
+        model = fit_sigma(texts[train], sounds[train], hidden=64, seed=split)
         row = of_sides(model, texts[test], sounds[test], seed=split)
         clean = model.sigma(sounds[test], 'video')
         row['disturbed'] = {
@@ -72,14 +67,14 @@ def of_clap(data: Path, form: str) -> dict[str, Any]:
     return means(rows)
 
 
-def of_minilm(data: Path, form: str) -> dict[str, Any]:
+def of_minilm(data: Path) -> dict[str, Any]:
     """Trained on the bank, tested on the first caption of each image of the other set."""
     bank, test = (
         torch.from_numpy(np.load(data / f'minilm/flickr8k_{name}.npy')).float()
         for name in ('bank', 'crowd')
     )
     texts, items = (x.flatten(0, 1)[::3] for x in caption_pairs(bank))
-    model = fit_sigma(texts, items, form=form, hidden=64, epochs=60, patience=8)
+    model = fit_sigma(texts, items, hidden=64, epochs=60, patience=8)
     return means([of_sides(model, *(x[:, 0] for x in caption_pairs(test)), seed=0)])
 
 

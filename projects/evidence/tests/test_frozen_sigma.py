@@ -48,3 +48,26 @@ def test_means(tool):
     assert tool.means([dict(a=1.0, b=dict(c=2.0)), dict(a=2.0, b=dict(c=4.0))]) == dict(
         a=1.5, b=dict(c=3.0)
     )
+
+
+def short(x):
+    return f'{x:.2f}'.replace('0.', '.', 1)
+
+
+def test_the_page_has_the_numbers():
+    page = ' '.join((ROOT / 'docs/methods.md').read_text().split())
+    found = json.loads((ROOT / 'projects/evidence/cells/frozen_sigma.json').read_text())
+    for name, one in found.items():
+        for side in ('text', 'video'):
+            x = one[side]
+            errors = (
+                f'{x[f"ece_{k}"]:.1f} ({x[f"ece_{k}_noise"]:.1f})' for k in ('sigma', 'score')
+            )
+            row = (
+                *(name, side, short(x['distance']), short(x['rank']), short(x['rank_of_score'])),
+                *(*errors, f'{x["covered_50"]:.0f}, {x["covered_90"]:.0f}'),
+            )
+            assert f'| {" | ".join(row)} |' in page
+    noise, pitch, low, high = (short(found['clap']['disturbed'][name]) for name in DISTURBED)
+    said = f'an AUC of {noise} (noise), {pitch} (pitch), {low} and {high} (low and high pass)'
+    assert said in page
