@@ -105,7 +105,7 @@ def test_config(path):
     )
     parts = path.stem.split('_')
     known = {'dvtr', 'arl', 'ran', 'ranp', 'adaptive', 'oracle', 'relative', 'agreement'}
-    known |= {'implication', 'cmgsd', 'teachtext', 'dldkd', 'guide', 'hardness'}
+    known |= {'implication', 'cmgsd', 'teachtext', 'dldkd', 'guide', 'hardness', 'pcmepp'}
     methods = known & set(parts)
     assert (model.supervision is not None) == bool(methods)
     contrasts = [loss for loss in model.losses.values() if isinstance(loss, ContrastiveLoss)]
@@ -152,7 +152,7 @@ COMPARED = [
     if 'planted_features' in path.stem
     and {
         *('oracle', 'adaptive', 'cmgsd', 'teachtext', 'ran', 'ranp', 'ncl', 'uatvr', 'relative'),
-        *('agreement', 'taco', 'dldkd', 'xpool', 'guide', 'hardness'),
+        *('agreement', 'taco', 'dldkd', 'xpool', 'guide', 'hardness', 'pcmepp', 'prolip'),
     }
     & set(path.stem.split('_'))
 ]
@@ -305,6 +305,8 @@ def rates(path):
         return 5e-7, 5e-5, 5e-5
     if first == 'xpool':
         return 1e-6, 1e-6, 3e-5 if kind == 'msrvtt' else 1e-5
+    if first in ('pcmepp', 'prolip'):
+        return 1e-6, 1e-4, 1e-4
     assert first in ('c2v', 'dvtr', 'clip4clip', 'ncl', 'egonce', 'egovlp')
     return 1e-6, 2e-5, 1e-4
 

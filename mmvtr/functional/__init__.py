@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from mmvtr.functional.losses.contrastive import *
     from mmvtr.functional.losses.distillation import *
     from mmvtr.functional.losses.frame_distillation import *
+    from mmvtr.functional.losses.generalised_gaussian import *
     from mmvtr.functional.losses.multi_instance import *
     from mmvtr.functional.losses.negative_weights import *
     from mmvtr.functional.losses.pairwise import *
+    from mmvtr.functional.losses.pseudo_labels import *
     from mmvtr.functional.losses.ranking import *
     from mmvtr.functional.losses.schedules import *
     from mmvtr.functional.losses.several_hinges import *
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from mmvtr.functional.uncertainty.calibration_fits import *
     from mmvtr.functional.uncertainty.dataset_uncertainty import *
     from mmvtr.functional.uncertainty.gaussian import *
+    from mmvtr.functional.uncertainty.inclusion import *
     from mmvtr.functional.uncertainty.isotonic import *
     from mmvtr.functional.uncertainty.reliability import *
 

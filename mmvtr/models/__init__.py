@@ -31,6 +31,7 @@ from mmvtr.models.losses import (
     DistillationLoss,
     EgoNCELoss,
     FrameDistillation,
+    InclusionLoss,
     KLToUnit,
     MatrixLoss,
     MultiInstanceContrast,
@@ -40,10 +41,12 @@ from mmvtr.models.losses import (
     RankingLoss,
     RelevantRankingLoss,
     SeveralHingesLoss,
+    SigmoidLoss,
     SoftContrast,
     SoftLabelContrastiveLoss,
     TokenContrast,
 )
+from mmvtr.models.mixup import MixupDataPreprocessor, MixupSupervision
 from mmvtr.models.momentum import MomentumRetriever
 from mmvtr.models.retriever import RetrievalSample, VideoTextRetriever
 from mmvtr.models.similarities import (
@@ -52,6 +55,7 @@ from mmvtr.models.similarities import (
     CascadeSimilarity,
     CosineSimilarity,
     ExpertSimilarity,
+    GaussianSimilarity,
     HGRSimilarity,
     MSSLSimilarity,
     TokenSimilarity,
@@ -118,6 +122,7 @@ __all__ = [
     'FrozenTeachers',
     'GMMFormerEncoder',
     'GaussianHead',
+    'GaussianSimilarity',
     'GuideSupervision',
     'HGREncoder',
     'HGRSimilarity',
@@ -125,6 +130,7 @@ __all__ = [
     'HiTEncoder',
     'HierarchicalGaussianHead',
     'ImplicationSupervision',
+    'InclusionLoss',
     'KLToUnit',
     'LiteralDVTRSupervision',
     'LocalBatch',
@@ -132,6 +138,8 @@ __all__ = [
     'MSSLEncoder',
     'MSSLSimilarity',
     'MatrixLoss',
+    'MixupDataPreprocessor',
+    'MixupSupervision',
     'MomentumRetriever',
     'MultiInstanceContrast',
     'NormalizedContrastiveLoss',
@@ -152,6 +160,7 @@ __all__ = [
     'SeveralHingesLoss',
     'CombinedSupervision',
     'SentenceTransformerEncoder',
+    'SigmoidLoss',
     'SoftContrast',
     'SoftLabelContrastiveLoss',
     'StoredFrameTeacher',

@@ -14,9 +14,10 @@ from mmvtr.structures import Levels
 READERS = dict(
     counts='ContrastiveLoss',
     hinges='SeveralHingesLoss',
+    labels='SigmoidLoss',
     margins='RankingLoss',
     teacher='DistillationLoss',
-    weights='ContrastiveLoss or RankingLoss',
+    weights='ContrastiveLoss, RankingLoss or SigmoidLoss',
 )
 
 
@@ -66,6 +67,7 @@ class Target(NamedTuple):
         beside: what one supervision leaves for one loss, by name: ``relevant`` (bool [T, V], which
             unannotated entries RAN has found relevant), ``teacher`` (float [T, V], scores that the
             model's are to follow), ``hinges`` (several :class:`Hinge` of each pair, CMGSD),
+            ``labels`` (float [T, V] in [0, 1], of videos that are mixed, for a pairwise loss),
             ``draws`` (float [T] and [V] in [0, 1), by which a loss chooses some items whatever
             their order in the batch, DL-DKD++).
     """

@@ -421,6 +421,7 @@ EXPECTATIONS = (
     (_supervised('ARLSupervision'), ambiguity),
     (_supervised('RelevanceSupervision'), relevance),
     (_has('objectives', 'MultiInstanceContrast', 'SoftContrast'), spread),
+    (_has('losses', 'SigmoidLoss'), spread),
     (_has('losses', 'NormalizedContrastiveLoss'), balance),
     (_has('losses', 'EgoNCELoss'), overlap),
     (_has('losses', 'EgoNCELoss', 'RelevantRankingLoss'), mass),

@@ -2,39 +2,87 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Optional
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from mmvtr.functional.precision import at_least_float32
 
 __all__ = ['binary_cross_entropy', 'binary_cross_entropy_sum', 'masked_mean']
 
+#: What a sum over pairs is divided by, from the matrix.
+REDUCTIONS = dict(mean=Tensor.numel, sum=lambda x: 1, items=lambda x: x.shape[1])
 
-def binary_cross_entropy(logits: Tensor, positives: Tensor) -> Tensor:
-    """Binary cross-entropy of match logits, the mean over all entries.
 
-    DVTR's matching probability, read soundly: positives and in-batch negatives both count
-    (Eq. 11 has positives only, and is minimised by calling everything a match).  The classes are
-    not balanced: p then is the odds of a match in a batch, far below saturation, and the ratio of
-    two p tells pairs apart better.
+def binary_cross_entropy(
+    scores: Tensor,
+    labels: Tensor,
+    *,
+    scale: float | Tensor = 1.0,
+    bias: float | Tensor = 0.0,
+    weights: Optional[Tensor] = None,
+    reduction: str = 'mean',
+) -> Tensor:
+    """Pairwise sigmoid loss: binary cross-entropy of ``scale * scores + bias`` and labels.
+
+    - DVTR's matching probability, read soundly: positives and in-batch negatives both count
+      (Eq. 11 has positives only, and is minimised by calling everything a match).  The classes are
+      not balanced: p then is the odds of a match in a batch, far below saturation, and the ratio
+      of two p tells pairs apart better.
+    - SigLIP (Zhai et al., ICCV 2023) and ProLIP (Chun et al., ICLR 2025): labels of +-1, which are
+      the bools here, and ``reduction='items'``.
+    - PCME++ (Chun, ICLR 2024): soft labels, minus a distance as score, ``reduction='mean'``.
 
     Args:
-        logits: float [T, V], log odds of a match.
-        positives: bool [T, V].
+        scores: float [T, V].
+        labels: bool [T, V], or float [T, V] in [0, 1].
+        scale, bias: numbers or 0-dim tensors.
+        weights: float [T, V] or None, factors of the terms of pairs whose label is 0.
+        reduction: ``'mean'`` over all pairs, ``'sum'``, or ``'items'``: the sum over the number of
+            videos, which is that of texts where a batch is of pairs.
 
     Returns:
         0-dim tensor; 0 for an empty matrix.
 
+    Raises:
+        ValueError: unknown reduction, or shapes that differ.
+
     Example:
-        Undecided: log 2. ::
+        Undecided: log 2 a pair, and two pairs an item. ::
 
             >>> binary_cross_entropy(torch.zeros(2, 2), torch.eye(2).bool())
             tensor(0.6931)
+            >>> binary_cross_entropy(torch.zeros(2, 2), torch.eye(2), reduction='items')
+            tensor(1.3863)
     """
-    total = binary_cross_entropy_sum(logits, positives.nonzero(as_tuple=True))
-    return total / max(logits.numel(), 1)
+    check_reduction(reduction)
+    if labels.shape != scores.shape:
+        raise ValueError(f'labels {list(labels.shape)} of scores {list(scores.shape)}')
+    logits = at_least_float32(scores) * scale + bias
+    if labels.dtype == torch.bool and weights is None:
+        total = binary_cross_entropy_sum(logits, labels.nonzero(as_tuple=True))
+    else:
+        terms = F.softplus(logits) - labels.to(logits.dtype) * logits
+        if weights is not None:
+            terms = torch.where(labels > 0, terms, weights * terms)
+        total = terms.sum()
+    return total / max(REDUCTIONS[reduction](logits), 1)
+
+
+def check_reduction(reduction: str) -> None:
+    """Raise ValueError for none of :data:`REDUCTIONS`.
+
+    Example:
+        ::
+
+            >>> check_reduction('rows')
+            Traceback (most recent call last):
+            ValueError: reduction must be one of ['mean', 'sum', 'items'], not 'rows'
+    """
+    if reduction not in REDUCTIONS:
+        raise ValueError(f'reduction must be one of {[*REDUCTIONS]}, not {reduction!r}')
 
 
 def binary_cross_entropy_sum(logits: Tensor, pairs: tuple[Tensor, Tensor]) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from mmvtr.functional.losses.pairwise import REDUCTIONS, check_reduction
 from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.uncertainty.gaussian import squared_distances
 
@@ -59,7 +60,7 @@ def soft_contrast(
     Args:
         texts, videos, slope, bias: see :func:`match_log_probability`.
         positives: bool [T, V].
-        reduction: ``'mean'`` over the T x V pairs, or ``'sum'`` (official; PCME adds both
+        reduction: see :func:`.binary_cross_entropy`; ``'sum'`` is official (PCME adds both
             directions, which are equal, and UATVR's copy takes half of that).
 
     Returns:
@@ -75,15 +76,14 @@ def soft_contrast(
             >>> soft_contrast(texts, videos, torch.ones(1, 1).bool(), slope=1.0, bias=3.0)
             tensor(0.6931)
     """
-    if reduction not in ('mean', 'sum'):
-        raise ValueError(f"reduction must be 'mean' or 'sum', not {reduction!r}")
+    check_reduction(reduction)
     if positives.shape != (len(texts), len(videos)):
         raise ValueError(
             f'positives {tuple(positives.shape)} of {len(texts)} texts and {len(videos)} videos'
         )
     yes, no = match_log_probability(texts, videos, slope=slope, bias=bias)
     loss = -torch.where(positives, yes, no).sum()
-    return loss / max(positives.numel(), 1) if reduction == 'mean' else loss
+    return loss / max(REDUCTIONS[reduction](positives), 1)
 
 
 def log_mean_sigmoid(x: Tensor, dims: tuple[int, ...]) -> Tensor:

@@ -57,13 +57,23 @@ class GaussianHead(UnitMeanHead):
         dim: D.
         initial_log_std: of FC's bias.  Default ``-log(D) / 2``: the noise of a sample is then as
             long as the mean.  At 0 it would be sqrt(D) times as long, and drown it.
+        own_mean: False keeps the encoder's own vector as the mean, of unit length, as PCME++ and
+            ProLIP do: a pretrained encoder loses nothing by the head.
         log_std_range: see :class:`UnitMeanHead`.
     """
 
-    def __init__(self, dim: int, *, initial_log_std: Optional[float] = None, **kwargs) -> None:
+    def __init__(
+        self,
+        dim: int,
+        *,
+        initial_log_std: Optional[float] = None,
+        own_mean: bool = True,
+        **kwargs,
+    ) -> None:
         super().__init__(**kwargs)
-        self.mean, self.log_std = nn.Linear(dim, dim), nn.Linear(dim, dim)
-        self.norm = nn.LayerNorm(dim)
+        self.mean = nn.Linear(dim, dim) if own_mean else nn.Identity()
+        self.log_std = nn.Linear(dim, dim)
+        self.norm = nn.LayerNorm(dim) if own_mean else nn.Identity()
         start_spread(self.log_std, initial_log_std)
 
     def forward(self, embedding: Embedding) -> Embedding:

@@ -3,6 +3,7 @@
 from mmvtr.models.losses.captioning import CrossCaptioning
 from mmvtr.models.losses.distillation import DistillationLoss
 from mmvtr.models.losses.distributions import (
+    InclusionLoss,
     KLToUnit,
     MultiInstanceContrast,
     OfficialKLToUnit,
@@ -22,6 +23,7 @@ from mmvtr.models.losses.relevance_losses import (
     RelevantRankingLoss,
 )
 from mmvtr.models.losses.several_hinges import SeveralHingesLoss
+from mmvtr.models.losses.sigmoid import SigmoidLoss
 from mmvtr.models.losses.soft_labels import SoftLabelContrastiveLoss
 from mmvtr.models.losses.token_contrast import TokenContrast
 from mmvtr.models.target import LocalBatch, Target
@@ -33,6 +35,7 @@ __all__ = [
     'DistillationLoss',
     'EgoNCELoss',
     'FrameDistillation',
+    'InclusionLoss',
     'KLToUnit',
     'LocalBatch',
     'MatrixLoss',
@@ -43,6 +46,7 @@ __all__ = [
     'RankingLoss',
     'RelevantRankingLoss',
     'SeveralHingesLoss',
+    'SigmoidLoss',
     'SoftContrast',
     'SoftLabelContrastiveLoss',
     'Target',

@@ -1,4 +1,4 @@
-"""Objectives on the Gaussians of a batch: UATVR's Eq. 11 and 12, and PCME's soft contrast.
+"""Objectives on the Gaussians of a batch: UATVR's Eq. 11, 12, PCME's soft contrast, inclusion.
 
 They read a Gaussian level of the joint batch; all processes draw the same noise for it.
 """
@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmvtr.functional.losses.multi_instance import multi_instance
+from mmvtr.functional.losses.pairwise import check_reduction
 from mmvtr.functional.losses.soft_contrast import soft_contrast
 from mmvtr.functional.uncertainty.gaussian import (
     check_num_samples,
@@ -19,6 +20,7 @@ from mmvtr.functional.uncertainty.gaussian import (
     kl_to_unit,
     sample,
 )
+from mmvtr.functional.uncertainty.inclusion import inclusion, inclusion_loss
 from mmvtr.models.target import LocalBatch, Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
@@ -136,16 +138,23 @@ class KLToUnit(DistributionObjective):
     """KL of the Gaussians from N(0, I) (UATVR Eq. 12): summed over D, mean over items.
 
     The terms of texts and of videos are added.  beta of Eq. 13 is 1e-4; of a mean over items, so
-    that it does not depend on the batch size.  Logs the mean sigma of either side.
+    that it does not depend on the batch size.  The VIB term of PCME++ and ProLIP is a mean over D,
+    too: their weight over D is that of here.  Logs the mean sigma of either side.
 
     Args:
+        halved: take log sigma for the log variance, as ProLIP's code does.
         level, loss_weight: see :class:`DistributionObjective`.
     """
+
+    def __init__(self, *, halved: bool = False, **kwargs) -> None:
+        super().__init__(**kwargs)
+        self.halved = halved
 
     def compute(
         self, texts: Embedding, videos: Embedding, target: Target
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        loss = sum(mean(kl_to_unit(e.mean, e.log_std)) for e in (texts, videos))
+        part = 0.5 if self.halved else 1.0
+        loss = sum(mean(kl_to_unit(e.mean, part * e.log_std)) for e in (texts, videos))
         return loss, sigma_log(texts, videos)
 
 
@@ -169,6 +178,42 @@ class OfficialKLToUnit(SampledObjective):
 
 
 @MODELS.register_module()
+class InclusionLoss(DistributionObjective):
+    """That the Gaussians of videos lie within those of their texts (ProLIP): a mean over pairs.
+
+    A text says less than its video shows, so its Gaussian is to be the wider one.  Logs the share
+    of the annotated pairs of which it is so (``included``).
+
+    Args:
+        scale, eps, form: see :func:`.inclusion_loss`; those of ProLIP's command line are 1000, -20
+            and ``'official'`` at a weight of 1e-7.
+        level, loss_weight: see :class:`DistributionObjective`.
+    """
+
+    def __init__(
+        self, *, scale: float = 1.0, eps: float = 0.0, form: str = 'exact', **kwargs
+    ) -> None:
+        super().__init__(**kwargs)
+        if not scale > 0:
+            raise ValueError(f'scale must be positive, not {scale}')
+        if form not in ('exact', 'official'):
+            raise ValueError(f"form must be 'exact' or 'official', not {form!r}")
+        self.scale = scale
+        self.how = dict(eps=eps, form=form)
+
+    def compute(
+        self, texts: Embedding, videos: Embedding, target: Target
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        rows, columns = target.positives.nonzero(as_tuple=True)
+        v = videos.mean[columns], videos.log_std[columns]
+        t = texts.mean[rows], texts.log_std[rows]
+        loss = inclusion_loss(*v, *t, scale=self.scale, **self.how)
+        with torch.no_grad():
+            within = [inclusion(*a, *b, **self.how).sum(-1) for a, b in ((v, t), (t, v))]
+        return loss, {'included': mean((within[0] > within[1]).float())}
+
+
+@MODELS.register_module()
 class SoftContrast(SampledObjective):
     """PCME's soft contrastive loss, over all pairs of the joint batch (UATVR Tab. 1, starred rows).
 
@@ -177,7 +222,7 @@ class SoftContrast(SampledObjective):
             :func:`.match_log_probability`; initial values where
             they are learnt.  Default UATVR's copy of PCME (a = b = 5); PCME on COCO: 30.
         learnable: train them, as PCME does; the slope stays positive.
-        reduction: ``'mean'`` over pairs, or ``'sum'`` (official).
+        reduction: see :func:`.binary_cross_entropy`; ``'sum'`` is official.
         num_samples, level, loss_weight: see :class:`SampledObjective`.
     """
 
@@ -193,8 +238,7 @@ class SoftContrast(SampledObjective):
         super().__init__(**kwargs)
         if not slope > 0:
             raise ValueError(f'slope must be positive, not {slope}')
-        if reduction not in ('mean', 'sum'):
-            raise ValueError(f"reduction must be 'mean' or 'sum', not {reduction!r}")
+        check_reduction(reduction)
         # softplus(raw_slope) = slope
         raw_slope = slope + math.log(-math.expm1(-slope))
         self.raw_slope = nn.Parameter(torch.tensor(raw_slope), requires_grad=learnable)

@@ -4,6 +4,7 @@ from mmvtr.models.similarities.best_frame import BestFrameSimilarity
 from mmvtr.models.similarities.best_part import BestPartSimilarity
 from mmvtr.models.similarities.cascade import CascadeSimilarity
 from mmvtr.models.similarities.cosine import CosineSimilarity
+from mmvtr.models.similarities.gaussian import GaussianSimilarity
 from mmvtr.models.similarities.hgr import HGRSimilarity
 from mmvtr.models.similarities.mmt import ExpertSimilarity
 from mmvtr.models.similarities.mssl import MSSLSimilarity
@@ -16,6 +17,7 @@ __all__ = [
     'CascadeSimilarity',
     'CosineSimilarity',
     'ExpertSimilarity',
+    'GaussianSimilarity',
     'HGRSimilarity',
     'MSSLSimilarity',
     'TokenSimilarity',

@@ -13,8 +13,10 @@ from mmvtr.dist import gather_levels
 from mmvtr.functional.losses.multi_instance import multi_instance
 from mmvtr.functional.losses.soft_contrast import soft_contrast
 from mmvtr.functional.uncertainty.gaussian import sample
+from mmvtr.functional.uncertainty.inclusion import inclusion_loss, inclusion_matrix
 from mmvtr.models.heads.unit_mean import GaussianHead
 from mmvtr.models.losses.distributions import (
+    InclusionLoss,
     KLToUnit,
     MultiInstanceContrast,
     OfficialKLToUnit,
@@ -25,7 +27,7 @@ from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding
 
 D = 6
-ALL = [KLToUnit, MultiInstanceContrast, OfficialKLToUnit, SoftContrast]
+ALL = [InclusionLoss, KLToUnit, MultiInstanceContrast, OfficialKLToUnit, SoftContrast]
 SAMPLED = [MultiInstanceContrast, OfficialKLToUnit, SoftContrast]
 
 
@@ -81,6 +83,30 @@ def test_kl_to_unit(batch):
     rows = batch[0]['gaussian'].log_std.tolist()
     sigma = sum(math.prod(math.exp(x) for x in row) ** (1 / D) for row in rows) / 4
     assert out['sigma_text'].item() == pytest.approx(sigma)
+    halves = [
+        {'gaussian': e._replace(log_std=e.log_std / 2)}
+        for e in (side['gaussian'] for side in batch[:2])
+    ]
+    halved = MODELS.build(dict(type='KLToUnit', halved=True))(*batch)['loss']
+    torch.testing.assert_close(halved, KLToUnit()(*halves, batch[2])['loss'])
+
+
+def test_inclusion_of_videos_in_their_texts(batch):
+    """Over annotated pairs, of which texts 0 and 1 share video 0."""
+    t, v = (side['gaussian'] for side in batch[:2])
+    rows, columns = [0, 1, 2, 3], [0, 0, 1, 2]
+    pair = v.mean[columns], v.log_std[columns], t.mean[rows], t.log_std[rows]
+    for form in ('exact', 'official'):
+        how = dict(scale=0.5, eps=-1.0, form=form)
+        objective = MODELS.build(dict(type='InclusionLoss', loss_weight=0.1, **how))
+        out = objective(*batch)
+        torch.testing.assert_close(out['loss'], 0.1 * inclusion_loss(*pair, **how))
+        within = inclusion_matrix(*pair, eps=-1.0, form=form).diagonal()
+        without = inclusion_matrix(*pair[2:], *pair[:2], eps=-1.0, form=form).diagonal()
+        torch.testing.assert_close(out['included'], (within > without).float().mean())
+    for wrong in (dict(scale=0.0), dict(form='paper')):
+        with pytest.raises(ValueError, match='scale must be|form must be'):
+            InclusionLoss(**wrong)
 
 
 def test_official_kl(batch):
@@ -163,7 +189,7 @@ def test_bad_arguments():
         MultiInstanceContrast(form='own_pair')
     with pytest.raises(ValueError, match='slope must be positive'):
         SoftContrast(slope=0.0)
-    with pytest.raises(ValueError, match="'mean' or 'sum'"):
+    with pytest.raises(ValueError, match='reduction must be one of'):
         SoftContrast(reduction='none')
 
 
@@ -208,7 +234,7 @@ def worker(rank, folder, split):
 
 def test_two_processes_equal_one(tmp_path):
     losses, grads = run(slice(0, 5), slice(0, 4))
-    assert losses.shape == (2, 4) and (losses[0, 1:] != losses[1, 1:]).all()
+    assert losses.shape == (2, 5) and (losses[0, 2:] != losses[1, 2:]).all()
     assert all(g is not None and g.abs().max() > 0 for g in grads)
     split = [(slice(0, 1), slice(0, 3)), (slice(1, 5), slice(3, 4))]
     mp.start_processes(worker, (tmp_path, split), nprocs=2, start_method='forkserver')

@@ -181,6 +181,43 @@ def of_matches(x: SimpleNamespace) -> list[Case]:
             lambda i: f.binary_cross_entropy_sum(i.scores, i.positives.nonzero(as_tuple=True)),
         ),
         make(
+            'binary_cross_entropy/soft',
+            x,
+            'scores truth weights',
+            lambda i: f.binary_cross_entropy(
+                i.scores, i.truth, scale=10.0, bias=-3.0, weights=i.weights, reduction='items'
+            ),
+        ),
+        make(
+            'pseudo_positives',
+            x,
+            scored,
+            lambda i: f.pseudo_positives(i.scores, i.positives),
+            low=False,
+            differentiable=False,
+        ),
+        make(
+            'mixed_labels',
+            x,
+            'positives draws',
+            lambda i: f.mixed_labels(
+                i.positives, i.draws, torch.arange(len(i.draws), device=i.draws.device).flip(0)
+            ),
+            differentiable=False,
+        ),
+        make(
+            'generalised_gaussian_nll',
+            x,
+            'texts log_std_t',
+            lambda i: f.generalised_gaussian_nll(i.texts + 0.5, i.log_std_t, 1 + i.log_std_t.exp()),
+        ),
+        make(
+            'generalised_gaussian_std',
+            x,
+            'log_std_t',
+            lambda i: f.generalised_gaussian_std(i.log_std_t, 1 + i.log_std_t.exp()),
+        ),
+        make(
             'multi_instance',
             x,
             'text_samples video_samples positives weights',

@@ -24,6 +24,34 @@ def of_gaussians(x: SimpleNamespace) -> list[Case]:
             lambda i: f.wasserstein2(i.texts, i.log_std_t, i.videos, i.log_std_v),
         ),
         make(
+            'closed_form_distance',
+            x,
+            gaussians,
+            lambda i: f.closed_form_distance(i.texts, i.log_std_t, i.videos, i.log_std_v),
+        ),
+        make(
+            'inclusion',
+            x,
+            gaussians,
+            lambda i: f.inclusion(
+                i.texts[:V], i.log_std_t[:V], i.videos, i.log_std_v, form='official'
+            ),
+        ),
+        make(
+            'inclusion_matrix',
+            x,
+            gaussians,
+            lambda i: f.inclusion_matrix(i.texts, i.log_std_t, i.videos, i.log_std_v),
+        ),
+        make(
+            'inclusion_loss',
+            x,
+            gaussians,
+            lambda i: f.inclusion_loss(
+                i.texts[:V], i.log_std_t[:V], i.videos, i.log_std_v, scale=0.1
+            ),
+        ),
+        make(
             'kl_divergence',
             x,
             gaussians,

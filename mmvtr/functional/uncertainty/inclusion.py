@@ -1,0 +1,139 @@
+"""Which Gaussian lies within which: ProLIP's inclusion measure and loss (Chun et al., ICLR 2025).
+
+``H(a in b) = log of the integral of p_a^2 p_b`` is large where b has mass at the peak of a; a is
+taken to be included in b where ``H(a in b) > H(b in a)``: in a text that is general lie videos.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from mmvtr.functional.precision import at_least_float32
+
+__all__ = ['inclusion', 'inclusion_loss', 'inclusion_matrix']
+
+#: Numbers of the tensor A x B x D of a block of rows.
+ENTRIES = 2**22
+
+
+def inclusion(
+    mean_a: Tensor,
+    log_std_a: Tensor,
+    mean_b: Tensor,
+    log_std_b: Tensor,
+    *,
+    eps: float = 0.0,
+    form: str = 'exact',
+) -> Tensor:
+    """H(a in b) of each dimension, in nats.
+
+    Args:
+        mean_a, log_std_a, mean_b, log_std_b: float, of shapes that broadcast to [..., D]; half
+            precision is computed in float32.
+        eps: variances are multiplied by e^-eps first; the official code has -10 or -20, which
+            hides differences of the means, and 0 in its test.
+        form: ``'exact'``, the integral.  ``'official'``: up to a constant what ProLIP's code has,
+            which takes log variances for log sigmas before the exponential: a large variance is
+            punished twice as hard.
+
+    Returns:
+        float [..., D]; D independent dimensions add up.
+
+    Raises:
+        ValueError: unknown form.
+
+    Example:
+        A narrow Gaussian lies in a wide one, and not the reverse. ::
+
+            >>> wide, narrow = torch.tensor([1.0]), torch.tensor([-1.0])
+            >>> mean = torch.zeros(1)
+            >>> inclusion(mean, narrow, mean, wide), inclusion(mean, wide, mean, narrow)
+            (tensor([-2.1890]), tensor([-3.8559]))
+    """
+    if form not in ('exact', 'official'):
+        raise ValueError(f"form must be 'exact' or 'official', not {form!r}")
+    mean_a, mean_b = at_least_float32(mean_a), at_least_float32(mean_b)
+    # p_a^2 is 1 / sqrt(4 pi var_a) times a Gaussian of half the variance.
+    x, y = (2 * at_least_float32(log_std) for log_std in (log_std_a, log_std_b))
+    half, whole = (x - eps).exp() / 2, (y - eps).exp()
+    distance = (mean_a - mean_b).square() / (2 * (half + whole))
+    if form == 'exact':
+        constant = -math.log(2) - math.log(math.pi) - 0.5 * math.log(2)
+        return constant - 0.5 * (x - eps) - 0.5 * (half + whole).log() - distance
+    precision = (eps - x).exp() + (eps - y).exp() / 2
+    return -2 * x - y - 0.5 * precision.log() - distance
+
+
+def inclusion_matrix(
+    mean_a: Tensor,
+    log_std_a: Tensor,
+    mean_b: Tensor,
+    log_std_b: Tensor,
+    *,
+    eps: float = 0.0,
+    form: str = 'exact',
+) -> Tensor:
+    """H(a in b) of all pairs, a sum over D; a lies in b where it exceeds the other direction's.
+
+    Args:
+        mean_a, log_std_a: float [A, D].
+        mean_b, log_std_b: float [B, D].
+        eps, form: see :func:`inclusion`.
+
+    Returns:
+        float [A, B].
+
+    Example:
+        ::
+
+            >>> mean, log_std = torch.zeros(2, 1), torch.tensor([[-1.0], [1.0]])
+            >>> matrix = inclusion_matrix(mean, log_std, mean, log_std)
+            >>> matrix > matrix.T
+            tensor([[False,  True],
+                    [False, False]])
+    """
+    rows = max(1, ENTRIES // max(1, mean_b.numel()))
+    parts = [
+        inclusion(m[:, None], s[:, None], mean_b, log_std_b, eps=eps, form=form).sum(-1)
+        for m, s in zip(mean_a.split(rows), log_std_a.split(rows))
+    ]
+    return torch.cat(parts)
+
+
+def inclusion_loss(
+    mean_a: Tensor,
+    log_std_a: Tensor,
+    mean_b: Tensor,
+    log_std_b: Tensor,
+    *,
+    scale: float = 1.0,
+    eps: float = 0.0,
+    form: str = 'exact',
+) -> Tensor:
+    """Row by row, that a lies in b: ``-log sigmoid(scale (H(a in b) - H(b in a)))``, a mean.
+
+    Args:
+        mean_a, log_std_a, mean_b, log_std_b: float [N, D], N pairs.
+        scale: of the difference.
+        eps: see :func:`inclusion`.
+        form: ``'exact'``: H of the D dimensions together.  ``'official'``: ProLIP's code, its H and
+            a sigmoid for each dimension.
+
+    Returns:
+        0-dim tensor; 0 of no pairs.
+
+    Example:
+        Two equal Gaussians include each other as well as not: log 2. ::
+
+            >>> inclusion_loss(*torch.zeros(4, 1, 3))
+            tensor(0.6931)
+    """
+    a, b, how = (mean_a, log_std_a), (mean_b, log_std_b), dict(eps=eps, form=form)
+    difference = inclusion(*a, *b, **how) - inclusion(*b, *a, **how)
+    if form == 'exact':
+        difference = difference.sum(-1)
+    return F.softplus(-scale * difference).sum() / max(difference.numel(), 1)

@@ -1,0 +1,150 @@
+"""Videos that are mixed with others of their batch, and soft labels of these (PCME++)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from mmvtr.dist import rank
+from mmvtr.functional.losses.pseudo_labels import mixed_labels
+from mmvtr.models.data_preprocessor import VideoTextDataPreprocessor
+from mmvtr.models.target import Target
+from mmvtr.registry import MODELS
+from mmvtr.structures import Embedding, Levels
+
+
+@MODELS.register_module()
+class MixupDataPreprocessor(VideoTextDataPreprocessor):
+    """Mixes some training videos with others of this process' batch, frame by frame.
+
+    Video i becomes ``lambda x_i + (1 - lambda) x_j`` with j = V - 1 - i, where both have a frame;
+    lambda is of Beta(alpha, alpha) for a ``mixed`` share of the videos, and 1 for the others.
+    ``data_samples['video_mix']``, float [V, 2], has lambda and j - i for ``MixupSupervision``;
+    lambda is 1 outside of training.
+    Draws are a function of the number of the training step and of the process.
+
+    Args:
+        alpha: of the Beta distribution.
+        mixed: in [0, 1], which share of the videos is mixed.
+        **kwargs: see :class:`VideoTextDataPreprocessor`.
+
+    Raises:
+        ValueError: ``alpha`` is not positive, ``mixed`` out of range, or ``normalise=False``, of
+            which frames come as lists.
+    """
+
+    def __init__(self, *, alpha: float = 1.0, mixed: float = 0.25, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if not alpha > 0:
+            raise ValueError(f'alpha must be positive, not {alpha}')
+        if not 0 <= mixed <= 1:
+            raise ValueError(f'mixed must lie in [0, 1], not {mixed}')
+        if not self.normalise:
+            raise ValueError('normalise=False leaves frames in lists, which are not mixed')
+        self.alpha = alpha
+        self.mixed = mixed
+        self.register_buffer('step', torch.zeros((), dtype=torch.long))
+
+    def forward(self, data: dict, training: bool = False) -> dict:
+        data = super().forward(data, training)
+        inputs, samples = data['inputs'], data['data_samples']
+        videos = len(samples['video_idx'])
+        share = self._shares(videos) if training else torch.ones(videos)
+        place = torch.arange(videos)
+        away = videos - 1 - 2 * place
+        if training and 'video' in inputs:
+            inputs['video'] = mixed_videos(
+                inputs['video'], inputs['frame_mask'], share, place + away
+            )
+        mix = torch.stack([share, away.to(share.dtype)], 1)
+        return dict(inputs=inputs, data_samples={**samples, 'video_mix': mix})
+
+    def _shares(self, videos: int) -> Tensor:
+        """lambda of V videos, float [V]."""
+        draw = np.random.default_rng([int(self.step), rank()])
+        self.step += 1
+        share = draw.beta(self.alpha, self.alpha, videos)
+        share[draw.random(videos) >= self.mixed] = 1
+        return torch.from_numpy(share).float()
+
+
+def mixed_videos(video: Tensor, mask: Tensor, share: Tensor, partner: Tensor) -> Tensor:
+    """Mix each video with another one where both have a frame.
+
+    Args:
+        video: float [V, F, ...].
+        mask: bool [V, F].
+        share: float [V], of the video itself.
+        partner: int64 [V].
+
+    Returns:
+        float [V, F, ...].
+
+    Example:
+        The second frame of video 0 has no partner. ::
+
+            >>> video, mask = torch.tensor([[4.0, 4.0], [0.0, 0.0]]), torch.tensor([[1, 1], [1, 0]])
+            >>> share, partner = torch.tensor([0.75, 1.0]), torch.tensor([1, 0])
+            >>> mixed_videos(video, mask.bool(), share, partner)
+            tensor([[3., 4.],
+                    [0., 0.]])
+    """
+    share, partner = share.to(video), partner.to(video.device)
+    own = torch.where(mask & mask[partner], share[:, None], share.new_ones(()))
+    own = own.view(*mask.shape, *[1] * (video.dim() - 2))
+    return own * video + (1 - own) * video[partner]
+
+
+@MODELS.register_module()
+class MixupSupervision(nn.Module):
+    """Soft labels of videos that ``MixupDataPreprocessor`` has mixed, for ``SigmoidLoss``.
+
+    A text's label is lambda with its own video, and 1 - lambda with the video that its own was
+    mixed into.  It puts ``labels``, float [T, V], beside the target; positives stay as annotated.
+
+    Args:
+        smoothing: moves labels from 0 and 1 towards 1/2 by so much before they are mixed.
+
+    Raises:
+        ValueError: ``smoothing`` outside [0, 1/2); another data preprocessor.
+    """
+
+    fills = 'labels'  # models/target.py: check_read
+
+    def __init__(self, *, smoothing: float = 0.0) -> None:
+        super().__init__()
+        if not 0 <= smoothing < 0.5:
+            raise ValueError(f'smoothing must lie in [0, 1/2), not {smoothing}')
+        self.smoothing = smoothing
+
+    def sees(self, preprocessor: nn.Module) -> None:
+        """Called by the retriever with its data preprocessor: one that mixes.
+
+        Raises:
+            ValueError: another one.
+        """
+        if not isinstance(preprocessor, MixupDataPreprocessor):
+            raise ValueError(
+                'MixupSupervision reads what was mixed: give the model '
+                "data_preprocessor=dict(type='MixupDataPreprocessor'), not "
+                f'{type(preprocessor).__name__}'
+            )
+
+    def own_levels(
+        self, inputs: dict[str, Tensor], data_samples: dict, device: torch.device
+    ) -> tuple[Levels, Levels]:
+        """What was mixed of this process' videos: no level of texts, ``'mix'`` of videos."""
+        return {}, {'mix': Embedding(data_samples['video_mix'].to(device))}
+
+    @torch.no_grad()
+    def forward(
+        self, texts: Levels, videos: Levels, target: Target
+    ) -> tuple[Target, dict[str, Tensor]]:
+        """Levels of the joint batch -> target with ``labels``, and the mean lambda for the log."""
+        share, away = videos['mix'].mean.unbind(1)
+        partner = torch.arange(len(away), device=away.device) + away.long()
+        labels = mixed_labels(target.positives, share, partner, smoothing=self.smoothing)
+        return target.put(labels=labels), {'mix': share.sum() / max(len(share), 1)}
