@@ -16,12 +16,12 @@ import argparse
 import itertools
 import json
 from pathlib import Path
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Mapping, Sequence
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from judged_detectors import JUDGED, crisscrossed, flickr8k, numbers
+from judged_detectors import crisscrossed, flickr8k, interval
 from judging.corpora import coco_captions
 from judging.detectors import DETECTORS, Captions, Pairs, Scores
 from torch import Tensor
@@ -33,6 +33,8 @@ from mmvtr.storage import write_atomically
 
 CELLS = Path(__file__).resolve().parent / 'cells'
 CHOSEN = 'Flickr8k crowd, for choosing'
+#: What is measured.
+SHOWN = (CHOSEN, 'Flickr8k crowd, other half', 'Flickr8k experts, all', 'CxC')
 #: Of the parts beside the guide.
 WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0)
 WORDS = {
@@ -121,24 +123,31 @@ def ladder(sets: Sequence[Captions], guides: Sequence[Mapping[str, Scores]]) -> 
         'all four': ('nearest', 'implication', 'agreement'),
     }.items():
         weights = {name: 1.0} if others is None else best(parts[CHOSEN], pairs[CHOSEN], others)
-        found[name] = dict(
-            weights=weights,
-            sets={
-                key: numbers(_sum(parts[key], weights), pairs[key]) for key in pairs
-            },
-        )
-        print(name, weights, {k: x['AUC'] for k, x in found[name]['sets'].items()}, flush=True)
+        found[name] = dict(weights=weights, sets={})
+        for key in SHOWN:
+            own, alone = _sum(parts[key], weights), parts[key]['guide']
+            found[name]['sets'][key] = dict(
+                AUC=auc_of(own, pairs[key]),
+                **({} if name == 'guide' else dict(gain=interval(own, pairs[key], alone))),
+            )
+        print(name, weights, found[name]['sets'], flush=True)
     return found
 
 
 def best(parts: Mapping[str, np.ndarray], pairs: Pairs, others: Sequence[str]) -> dict[str, float]:
     """Weights beside the guide's 1 of the highest AUC."""
+
     def value(weights: tuple[float, ...]) -> float:
-        scores = torch.from_numpy(_sum(parts, dict(zip(('guide', *others), (1.0, *weights)))))
-        return float(auc(scores[pairs.right], scores[~pairs.right]))
+        return auc_of(_sum(parts, dict(zip(('guide', *others), (1.0, *weights)))), pairs)
 
     chosen = max(itertools.product(WEIGHTS, repeat=len(others)), key=value)
     return dict(zip(('guide', *others), (1.0, *chosen)))
+
+
+def auc_of(scores: np.ndarray, pairs: Pairs) -> float:
+    """In percent."""
+    right, wrong = (torch.from_numpy(scores[x]) for x in (pairs.right, ~pairs.right))
+    return round(100 * float(auc(right, wrong)), 2)
 
 
 def _sum(parts: Mapping[str, np.ndarray], weights: Mapping[str, float]) -> np.ndarray:

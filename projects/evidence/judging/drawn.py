@@ -11,8 +11,9 @@ from typing import NamedTuple, Sequence
 
 import numpy as np
 import torch
-from judging.real_sets import Part
 from torch import Tensor
+
+from judging.real_sets import Part
 
 DRAWS = 300
 #: Draws that are no bootstrap.
@@ -33,14 +34,14 @@ class Draws(NamedTuple):
 
 
 def draws(parts: Sequence[Part], count: int = DRAWS, seed: int = 0) -> Draws:
-    queries, items = (1 + max(int(getattr(p, x).max()) for p in parts) for x in ('queries', 'items'))
+    queries, items = (
+        1 + max(int(getattr(p, x).max()) for p in parts) for x in ('queries', 'items')
+    )
     random = np.random.default_rng(seed)
     weights = [np.ones(queries), np.arange(queries) % 2 == 0, np.arange(queries) % 2 == 1]
     weights += [random.multinomial(queries, np.full(queries, 1 / queries)) for _ in range(count)]
     present = [np.ones(items, dtype=bool)] * FIXED
-    present += [
-        random.multinomial(items, np.full(items, 1 / items)) > 0 for _ in range(count)
-    ]
+    present += [random.multinomial(items, np.full(items, 1 / items)) > 0 for _ in range(count)]
     stacked = (torch.from_numpy(np.stack(x, 1)) for x in (weights, present))
     return Draws(next(stacked).double(), next(stacked))
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+
 from judging.drawn import WHOLE, draws, gain, measured
 from judging.real_sets import CONDITIONS, HALVINGS, Part, Side, clap_pairs, part_of
 from judging.real_transforms import Auto, by_retrieve

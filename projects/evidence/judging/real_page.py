@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Iterator, Mapping, Sequence
 
 import numpy as np
+
 from judging.real_transforms import SHOWN
 
 #: What 'auto' has to keep: share of the best single setting's gain, points of R@1 and of AP lost.
@@ -38,7 +39,10 @@ def page(found: Mapping[str, Any]) -> str:
         for source, how in SOURCES.items():
             lines += ['', f'## {title}, {how}', '', *_gains(judged, source, key)]
     graded = {name: x for name, x in sets.items() if 'nDCG' in x['raw']}
-    for key, title in (('nDCG', 'nDCG of 17 clips'), ('nDCG_others', 'The same, own clip left out')):
+    for key, title in (
+        ('nDCG', 'nDCG of 17 clips'),
+        ('nDCG_others', 'The same, own clip left out'),
+    ):
         lines += ['', f'## {title}, {SOURCES["bank"]}', '', *_gains(graded, 'bank', key)]
     lines += ['', "## `transform='auto'`", '', *_auto(sets)]
     if 'drift' in found:
@@ -115,7 +119,9 @@ def bar(sets: Mapping[str, Any]) -> dict[str, Any]:
     if not those:
         return {}
     names = set.intersection(*({*x['bank']['gains']} for x in those.values()))
-    means = {n: np.mean([_mean(x['bank']['gains'][n]['R1']) for x in those.values()]) for n in names}
+    means = {
+        n: np.mean([_mean(x['bank']['gains'][n]['R1']) for x in those.values()]) for n in names
+    }
     one = max(means, key=means.__getitem__)
     best = np.mean([_best_gain(x['bank']) for x in those.values()])
     honest = np.mean([x['bank']['honest'] for x in those.values()])

@@ -10,10 +10,10 @@ from typing import Iterator, NamedTuple, Optional, Sequence
 import numpy as np
 import torch
 import torch.nn.functional as F
-from judging.corpora import crisscrossed, flickr8k
-from judging.words import KINDS, Groups
 from torch import Tensor
 
+from judging.corpora import crisscrossed, flickr8k
+from judging.words import KINDS, Groups
 from mmvtr.datasets import read_flickr8k_crowd
 from mmvtr.datasets.annotation_files import read_ids
 

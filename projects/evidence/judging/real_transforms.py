@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Iterator, NamedTuple, Optional
 
 import torch
-from judging.real_sets import Part
-from judging.transforms import reach
 from torch import Tensor
 
 import mmvtr
+from judging.real_sets import Part
+from judging.transforms import reach
 from mmvtr.functional import invgc
 from mmvtr.functional.transforms.transform_table import TRANSFORMS
 
