@@ -1,17 +1,19 @@
 """Transforms and ``transform='auto'`` on real scores: raw, from a bank, and transductive.
 
     python projects/evidence/real_scores.py DATA [--vectors FOLDER] [--sets clap clotho ...]
-    python projects/evidence/real_scores.py --own texts.npy videos.npy [bank_texts.npy [bank_videos.npy]]
-    python projects/evidence/real_scores.py --own matrix.npz
+    python projects/evidence/real_scores.py --page
+    python projects/evidence/real_scores.py --own TEXTS VIDEOS [BANK_TEXTS [BANK_VIDEOS]]
+    python projects/evidence/real_scores.py --own MATRIX.npz
 
 What was written down before: pages/real_scores_plan.md.  DATA has the folders real_scores/ and
 human_judgments/; FOLDER has MiniLM's vectors of COCO's and Clotho's other captions, which
-``--encode MODEL`` makes (a folder of sentence-transformers).  ``--own`` may be given several times:
-rows of texts and videos are pairs, a bank is of other pairs, and without one the pairs are halved;
-``matrix.npz`` has ``scores`` [N, N] and, if there is one, ``bank_t2v`` [K, N], ``bank_v2t`` [N, K].
-Its figures are printed, and written only with ``--out``.  Sets that are there stay as they are.
+``--encode MODEL`` makes (a folder of sentence-transformers).  ``--page`` makes the page from the
+cells.  ``--own`` takes .npy files of vectors and may be given several times: rows of TEXTS and
+VIDEOS are pairs, a bank is of other pairs, and without one the pairs are halved.  MATRIX has
+``scores`` [N, N] and, if there is one, ``bank_t2v`` [K, N] and ``bank_v2t`` [N, K].  Its figures
+are printed, and written only with ``--out``.  Sets that are not asked for stay as they are.
 
-About ten minutes on one core.  Writes cells/real_scores.json and pages/real_scores.md.
+Ten minutes on one core.  Writes cells/real_scores.json and pages/real_scores.md.
 """
 
 from __future__ import annotations
@@ -51,8 +53,9 @@ def parse_args() -> argparse.Namespace:
     add('--sets', nargs='+', choices=SETS, default=list(SETS))
     add('--own', nargs='+', action='append', type=Path, default=[], metavar='FILE')
     add('--out', type=Path, help='folder of cells/ and pages/ (default: this project, of DATA)')
+    add('--page', action='store_true', help='the page from the cells')
     args = parser.parse_args()
-    if not args.own and args.data is None:
+    if not args.own and args.data is None and not args.page:
         parser.error('name DATA, or arrays of your own with --own')
     return args
 
@@ -65,7 +68,7 @@ def main() -> None:
     out = args.out or (None if args.own else HERE)
     path = None if out is None else out / 'cells/real_scores.json'
     found = json.loads(path.read_text()) if path and path.exists() else {}
-    for name, cells in cells_of(args):
+    for name, cells in () if args.page else cells_of(args):
         if isinstance(cells, dict) and 'sets' in cells:
             found.setdefault('sets', {}).update(cells['sets'])
         else:

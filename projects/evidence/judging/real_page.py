@@ -13,15 +13,17 @@ SHARE, LOST_R1, LOST_AP = 0.8, 0.5, 1.0
 SOURCES = dict(bank='from a bank without own pairs', test='transductive: the test queries')
 HEAD = """# Transforms and `transform='auto'` on real scores
 
-`python projects/evidence/real_scores.py DATA --vectors FOLDER` makes this page from `cells/real_scores.json`; what was written down
-before is in [the plan](real_scores_plan.md), what it means for a user in [docs/judgments.md](../../../docs/judgments.md). Numbers are
-points against raw scores with 95 % intervals over queries and items. Temperatures are shares of the reach. EXTRA: average
-precision of the judged items other than the annotated one.
+`python projects/evidence/real_scores.py DATA --vectors FOLDER` makes this page from
+`cells/real_scores.json`; what was written down before is in [the plan](real_scores_plan.md), what
+it means for a user in [docs/judgments.md](../../../docs/judgments.md). Numbers are points against
+raw scores with 95 % intervals over queries and items, **bold** where these leave 0 out.
+Temperatures are shares of the reach. EXTRA: average precision of the judged items other than the annotated one.
 
 Two sets of your own, by one command:
 
 ```bash
-python projects/evidence/real_scores.py --own texts.npy videos.npy --own texts2.npy videos2.npy bank_texts2.npy bank_videos2.npy
+python projects/evidence/real_scores.py --own texts.npy videos.npy \\
+    --own texts2.npy videos2.npy bank_texts2.npy bank_videos2.npy
 ```
 """
 
@@ -155,9 +157,10 @@ def _auto(sets: Mapping[str, Any]) -> Iterator[str]:
     found = bar(sets)
     if found:
         yield (
-            f'{found["sets"]} sets with R@1. The best single setting of each, chosen with its labels in sight, gains '
-            f'{found["best"]:+.2f} on average (chosen on half of the queries and measured on the others: '
-            f'{found["honest"]:+.2f}); the best one setting for all, {found["one"].replace("_", " ")}, {found["one_gain"]:+.2f}.'
+            f'{found["sets"]} sets with R@1. The best setting of each, chosen by its labels, '
+            f'gains {found["best"]:+.2f} on average (chosen on half of the queries and '
+            f'measured on the others: {found["honest"]:+.2f}); the best one setting for all, '
+            f'{found["one"].replace("_", " ")}, {found["one_gain"]:+.2f}.'
         )
         yield ''
         yield from _table(
@@ -170,8 +173,9 @@ def _auto(sets: Mapping[str, Any]) -> Iterator[str]:
             said = ['share', 'R@1', 'EXTRA']
             lost = ', '.join(name for name, one in zip(said, kept) if not one)
             yield (
-                f'| {title} | {x["mean"]:+.2f} | {100 * share:.0f} % | {x["lowest_R1"]:+.1f} ({x["lowest"]}) '
-                f'| {x["lowest_AP"]:+.1f} ({x["AP_of"]}) | {"missed: " + lost if lost else "kept"} |'
+                f'| {title} | {x["mean"]:+.2f} | {100 * share:.0f} % '
+                f'| {x["lowest_R1"]:+.1f} ({x["lowest"]}) | {x["lowest_AP"]:+.1f} ({x["AP_of"]}) '
+                f'| {"missed: " + lost if lost else "kept"} |'
             )
         yield ''
     yield from _table(['set', 'with pairs', 'chosen (parts)', 'texts alone', 'chosen (parts)'])
@@ -193,10 +197,12 @@ def _auto(sets: Mapping[str, Any]) -> Iterator[str]:
 
 def _drift(found: Mapping[str, Any]) -> Iterator[str]:
     yield (
-        'Sounds ask for captions (CLAP). R@1 against raw scores of the disturbed queries. *Stale*: `auto` by clean pairs. *Fresh*: by '
-        'pairs as disturbed. *Served*: the choice of stale, its biases re-fitted to half of the disturbed queries, the other half asks. '
-        'These have their own items in the gallery, and holding those back helps the others; *served elsewhere* is the control (added '
-        'after a first look), as many disturbed queries without an own item in the gallery. Cost is fresh less stale.'
+        'Sounds ask for captions (CLAP). R@1 against raw scores of the disturbed queries. *Stale*: '
+        '`auto` by clean pairs. *Fresh*: by pairs as disturbed. *Served*: the choice of stale, its '
+        'biases re-fitted to half of the disturbed queries; the other half asks. These have their '
+        'own items in the gallery, and holding those back helps the others. *Served elsewhere* is '
+        'the control (added after a first look): as many disturbed queries without an own item in '
+        'the gallery. Cost is fresh less stale.'
     )
     yield ''
     heads = ['disturbance', 'raw', 'stale', 'fresh', 'served', 'served elsewhere', 'cost']
@@ -210,16 +216,17 @@ def _drift(found: Mapping[str, Any]) -> Iterator[str]:
     )
     yield ''
     yield (
-        f'On average the shift costs {cost:.1f}; re-fitting recovers {parts[0]:.1f} of it, {parts[1]:.1f} elsewhere '
-        f'({100 * parts[1] / cost:.0f} %; the bar is 50 %).'
+        f'On average the shift costs {cost:.1f}; re-fitting recovers {parts[0]:.1f} '
+        f'({100 * parts[0] / cost:.0f} %), elsewhere {parts[1]:.1f} ({100 * parts[1] / cost:.0f} '
+        '%); the bar is 50 %.'
     )
 
 
 def _calibration(found: Mapping[str, Any]) -> Iterator[str]:
     x = found['calibration']
     yield (
-        f'{x["pairs"]:,} pairs of {x["queries"]:,} queries, {x["match"]} % of grade 1 or 2. Fitted on half of the queries, judged on the '
-        'others; means of ten splits, both ways.'
+        f'{x["pairs"]:,} pairs of {x["queries"]:,} queries, {x["match"]} % of grade 1 or 2. Fitted '
+        'on half of the queries, judged on the others; means of ten splits, both ways.'
     )
     yield ''
     yield from _table(

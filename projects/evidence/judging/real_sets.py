@@ -30,7 +30,7 @@ BANK_OF = dict(evaluation='validation', validation='evaluation', development='ev
 
 
 class Side(NamedTuple):
-    """Unit vectors: queries [Q, D] and the items [N, D] that they ask for, or None of the latter."""
+    """Unit vectors of queries [Q, D] and of the items [N, D] that they ask for, or None."""
 
     queries: Tensor
     items: Optional[Tensor]
@@ -284,9 +284,9 @@ def own_arrays(paths: Sequence[Path]) -> Iterator[Case]:
 
 
 def own_matrix(name: str, arrays: dict[str, np.ndarray]) -> Iterator[Case]:
-    """``scores`` [N, N], texts by videos, pair i at (i, i); ``bank_t2v`` [K, N], ``bank_v2t`` [N, K].
+    """``scores`` [N, N], texts by videos, pair i at (i, i).
 
-    Without a bank the matrix is halved.
+    With banks: ``bank_t2v`` [K, N], ``bank_v2t`` [N, K]; else the matrix is halved.
     """
     scores = torch.from_numpy(arrays['scores']).float()
     if scores.dim() != 2 or scores.shape[0] != scores.shape[1]:
