@@ -18,7 +18,7 @@ import json
 import math
 import zlib
 from pathlib import Path
-from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Iterable, Iterator, NamedTuple, Optional, Sequence
 
 import numpy as np
 import torch
@@ -123,15 +123,35 @@ def run_all(args: argparse.Namespace, name: str, form: str, method: str) -> None
     path = args.runs / f'{name}_{form}_{zlib.crc32(method.encode()):08x}.npz'
     if path.exists():
         return
+    if method == FROZEN:
+        values = {key: [x] * len(SEEDS) for key, x in _joined(map(as_they_are, parts)).items()}
+        save(args.runs, path, dict(set=name, form=form, method=method, rate=0.0), values)
+        return
     scores = {rate: np.mean([chosen_by(x, form, method, rate) for x in parts]) for rate in RATES}
     rate = max(RATES, key=scores.__getitem__)
     values: dict[str, list[np.ndarray]] = {}
     for seed in SEEDS:
-        made = [tested(part, train(part, form, method, rate, seed)) for part in parts]
-        for key in made[0]:
-            values.setdefault(key, []).append(np.concatenate([x[key] for x in made]))
-    args.runs.mkdir(parents=True, exist_ok=True)
-    about = dict(set=name, form=form, method=method, rate=rate)
+        made = (tested(part, train(part, form, method, rate, seed)) for part in parts)
+        for key, x in _joined(made).items():
+            values.setdefault(key, []).append(x)
+    save(args.runs, path, dict(set=name, form=form, method=method, rate=rate), values)
+
+
+def as_they_are(part: Trained) -> dict[str, np.ndarray]:
+    return tested(part, Fitted(nn.ModuleList([nn.Identity(), nn.Identity()]), part.train))
+
+
+def _joined(parts: Iterable[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Queries of several tests, one after the other."""
+    parts = [*parts]
+    return {key: np.concatenate([x[key] for x in parts]) for key in parts[0]}
+
+
+def save(
+    folder: Path, path: Path, about: dict[str, Any], values: dict[str, list[np.ndarray]]
+) -> None:
+    """A run of all seeds, and its means for the log."""
+    folder.mkdir(parents=True, exist_ok=True)
     arrays = {key: np.stack(x).astype(np.float32) for key, x in values.items()}
     write_atomically(path, lambda file: np.savez(file, about=json.dumps(about), **arrays))
     means = {key: round(float(np.nanmean(x)), 2) for key, x in arrays.items()}
@@ -315,7 +335,9 @@ def _implied(dim: int) -> tuple[Loss, Sequence[nn.Module]]:
     return from_modules(ContrastiveLoss(weighted='v2t'), rule), []
 
 
+FROZEN = 'frozen vectors'
 METHODS: dict[str, Method] = {
+    FROZEN: Method(_fixed(plain)),
     'InfoNCE': Method(_fixed(plain)),
     'DVTR, floor .4': Method(_dvtr),
     "ARL's rule": Method(_fixed(arl)),
@@ -420,7 +442,7 @@ def summary(folder: Path) -> list[dict[str, Any]]:
     for name in SETS:
         for form in FORMS:
             for method in METHODS:
-                if (name, form, method) not in runs:
+                if not {(name, form, method), (name, form, 'InfoNCE')} <= runs.keys():
                     continue
                 about, own = runs[name, form, method]
                 base = runs[name, form, 'InfoNCE'][1]
@@ -454,9 +476,8 @@ def holm(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for row in rows:
         row['resolved'] = []
     for name, form in dict.fromkeys((row['set'], row['form']) for row in rows):
-        own = [
-            x for x in rows if (x['set'], x['form']) == (name, form) and x['method'] != 'InfoNCE'
-        ]
+        own = [row for row in rows if (row['set'], row['form']) == (name, form)]
+        own = [row for row in own if row['method'] not in (FROZEN, 'InfoNCE')]
         for key in own[0]['minus_infonce'] if own else ():
             order = sorted(own, key=lambda x: x['minus_infonce'][key][3])
             for n, row in enumerate(order):
