@@ -164,3 +164,38 @@ def test_ones_own_arrays(tool, bank, tmp_path, monkeypatch, capsys):
 
 def test_the_page_is_of_the_cells(tool):
     assert tool['real_page'].page(json.loads(CELLS.read_text())) == PAGE.read_text()
+
+
+def test_the_documentation_says_what_was_found(tool):
+    found = json.loads(CELLS.read_text())
+    page = (ROOT / 'docs/judgments.md').read_text()
+    assert '\n'.join(tool['real_page'].kinds(found['sets'])) in page
+    bar, sets = tool['real_page'].bar(found['sets']), found['sets']
+    pairs, texts = bar['auto'], bar['auto_texts']
+    images = [sets[f'Flickr8k {kind} v2t']['auto']['gains'] for kind in ('MiniLM', 'TF-IDF')]
+    cost, back = (
+        sum(x[key][0] for x in found['drift'].values()) for key in ('cost', 'recovered_elsewhere')
+    )
+    fits = [found['calibration'][x] for x in ('platt', 'isotonic')]
+    said = ' '.join((ROOT / 'docs/arrays.md').read_text().split())
+    for sentence in (
+        f'on {bar["sets"]} sets',
+        f'R@1 rises by {pairs["mean"]:.1f} on average with pairs and {texts["mean"]:.1f} without',
+        f'chosen by its labels, gains {bar["best"]:.1f}.',
+        f'With pairs no set loses more than {-pairs["lowest_R1"]:.1f}, with texts alone one loses '
+        f'{-texts["lowest_R1"]:.1f}.',
+        f'gains {images[0]["R1"][0]:.1f} (MiniLM) and {images[1]["R1"][0]:.1f} (TF-IDF) of R@1',
+        f'lower by {-images[0]["AP"][0]:.1f} and {-images[1]["AP"][0]:.1f} of average precision',
+        f'recover {100 * back / cost:.0f} % of what stale ones lose',
+        f"is {fits[0]['error']:.3f} by Platt's line and {fits[1]['error']:.3f} by isotonic steps, of "
+        f'which {fits[0]["by_chance"]:.3f}',
+    ):
+        assert sentence in said, sentence
+    graded = [x for x in sets.values() if 'nDCG' in x['raw']]
+    assert len(graded) == 3 and sum(x['queries'] for x in graded) == 600
+    for x in graded:
+        assert {*x['auto']['chosen']} == {'None'}
+        for gain in x['bank']['gains'].values():
+            one = gain['nDCG']
+            mean, low, high = one if isinstance(one, list) else (one, -9, 9)
+            assert mean < 0.5 and low < 0 < high
