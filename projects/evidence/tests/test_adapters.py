@@ -74,6 +74,19 @@ def test_holm(tool):
     assert [x['resolved'] for x in tool.holm(rows)] == [[], ['x'], [], []]
 
 
+def test_a_gain_that_is_paid_for_is_a_trade(tool):
+    gains = dict(t2v_R1=[1, 0, 0, 0], v2t_R1=[-1, 0, 0, 0], v2t_bank_R1=[-1, 0, 0, 0])
+    for resolved, expected in (
+        ([], 'not resolved'),
+        (['v2t_bank_R1'], 'not resolved'),
+        (['t2v_R1', 'v2t_bank_R1'], 'helps'),
+        (['v2t_R1'], 'harms'),
+        (['t2v_R1', 'v2t_R1'], 'a trade'),
+    ):
+        row = dict(method='NCL', minus_infonce=gains, resolved=resolved)
+        assert tool.verdict(row) == expected
+
+
 def test_the_page_is_of_the_cells(tool):
     folder = ROOT / 'projects/evidence'
     rows = importlib.import_module('json').loads((folder / 'cells/adapters.json').read_text())

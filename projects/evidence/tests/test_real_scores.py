@@ -187,8 +187,8 @@ def test_the_documentation_says_what_was_found(tool):
         f'gains {images[0]["R1"][0]:.1f} (MiniLM) and {images[1]["R1"][0]:.1f} (TF-IDF) of R@1',
         f'lower by {-images[0]["AP"][0]:.1f} and {-images[1]["AP"][0]:.1f} of average precision',
         f'recover {100 * back / cost:.0f} % of what stale ones lose',
-        f"is {fits[0]['error']:.3f} by Platt's line and {fits[1]['error']:.3f} by isotonic steps, of "
-        f'which {fits[0]["by_chance"]:.3f}',
+        f"is {fits[0]['error']:.3f} by Platt's line and {fits[1]['error']:.3f} by isotonic steps",
+        f'of which {fits[0]["by_chance"]:.3f} is what chance gives',
     ):
         assert sentence in said, sentence
     graded = [x for x in sets.values() if 'nDCG' in x['raw']]
