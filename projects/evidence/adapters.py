@@ -3,10 +3,10 @@
     python projects/evidence/adapters.py DATA --vectors FOLDER [--sets ...] [--methods ...]
 
 What was written down before: pages/real_scores_plan.md, part 3.  DATA and FOLDER are those of
-real_scores.py.  Trained are a linear map a side, begun as the identity, or a residual head of one
-hidden layer.  The learning rate is chosen for each method by R@1 on a tenth of the train pairs
-(seed 0); then seeds 1 to 5 train on all.  Seconds a run; runs that are there are not done again.
-Writes cells/adapters.json and pages/adapters.md.
+real_scores.py.  Trained is a linear map a side, begun as the identity.  The learning rate is chosen
+for each method by R@1 on a tenth of the train pairs (seed 0); then seeds 1 to 5 train on all.
+Seconds a run; runs that are there are not done again.  Writes cells/adapters.json and
+pages/adapters.md.
 """
 
 from __future__ import annotations
@@ -77,10 +77,10 @@ class Trained(NamedTuple):
 HEAD = """# Adapters on real vectors
 
 `python projects/evidence/adapters.py DATA --vectors FOLDER` makes this page; what was written down
-before is part 3 of [the plan](real_scores_plan.md). A linear map a side (begun as the identity), or
-a residual head, on frozen vectors: MiniLM on Flickr8k (1,500 train images, 1,000 judged ones) and
-Clotho (1,500 clips of development, 1,045 of evaluation), CLAP on AudioCaps (each half of the sounds
-is trained on once). Five seeds. Levels of InfoNCE, and differences to it with 95 % intervals over
+before is part 3 of [the plan](real_scores_plan.md). A linear map a side, begun as the identity, on
+frozen vectors: MiniLM on Flickr8k (1,500 train images, 1,000 judged ones) and Clotho (1,500 clips
+of development, 1,045 of evaluation), CLAP on AudioCaps (each half of the sounds is trained on
+once). Five seeds. Levels of InfoNCE, and differences to it with 95 % intervals over
 seeds and queries; **bold** where it is resolved after Holm over the methods. `bank R@1` is with
 Sinkhorn at .11 of the reach at test time, the train pairs being the bank. A method helps if it
 gains in a measure of raw scores and loses in none. A low rate stays near the frozen vectors, so
@@ -95,16 +95,14 @@ def main() -> None:
     add('data', type=Path, metavar='DATA', help='folder of the sets')
     add('--vectors', type=Path, required=True, metavar='FOLDER', help='further vectors of MiniLM')
     add('--sets', nargs='+', choices=SETS, default=list(SETS))
-    add('--forms', nargs='+', choices=FORMS, default=list(FORMS))
     add('--methods', nargs='+', choices=METHODS, default=list(METHODS))
     add('--runs', type=Path, default=Path('work_dirs/adapters'), help='folder of the runs')
     add('--out', type=Path, default=HERE, help='folder of cells/ and pages/')
     args = parser.parse_args()
     torch.set_num_threads(1)
-    for form in args.forms:
-        for name in args.sets if form == 'linear' else ['Flickr8k']:  # the judged set alone
-            for method in args.methods:
-                run_all(args, name, form, method)
+    for name in args.sets:
+        for method in args.methods:
+            run_all(args, name, method)
     found = summary(args.runs)
     (args.out / 'cells').mkdir(parents=True, exist_ok=True)
     (args.out / 'pages').mkdir(parents=True, exist_ok=True)
@@ -115,28 +113,28 @@ def main() -> None:
         write_atomically(args.out / path, lambda file, text=text: file.write(text.encode()))
 
 
-def run_all(args: argparse.Namespace, name: str, form: str, method: str) -> None:
+def run_all(args: argparse.Namespace, name: str, method: str) -> None:
     """The rate on seed 0, then all seeds; what is there stays."""
     parts = SETS[name](args.data, args.vectors)
     if METHODS[method].reads == 'implied' and parts[0].implied is None:
         return
     if METHODS[method].reads == 'MiniLM' and name == 'CLAP':
         return
-    path = args.runs / f'{name}_{form}_{zlib.crc32(method.encode()):08x}.npz'
+    path = args.runs / f'{name}_{zlib.crc32(method.encode()):08x}.npz'
     if path.exists():
         return
     if method == FROZEN:
         values = {key: [x] * len(SEEDS) for key, x in _joined(map(as_they_are, parts)).items()}
-        save(args.runs, path, dict(set=name, form=form, method=method, rate=0.0), values)
+        save(args.runs, path, dict(set=name, method=method, rate=0.0), values)
         return
-    scores = {rate: np.mean([chosen_by(x, form, method, rate) for x in parts]) for rate in RATES}
+    scores = {rate: np.mean([chosen_by(x, method, rate) for x in parts]) for rate in RATES}
     rate = max(RATES, key=scores.__getitem__)
     values: dict[str, list[np.ndarray]] = {}
     for seed in SEEDS:
-        made = (tested(part, train(part, form, method, rate, seed)) for part in parts)
+        made = (tested(part, train(part, method, rate, seed)) for part in parts)
         for key, x in _joined(made).items():
             values.setdefault(key, []).append(x)
-    save(args.runs, path, dict(set=name, form=form, method=method, rate=rate), values)
+    save(args.runs, path, dict(set=name, method=method, rate=rate), values)
 
 
 def as_they_are(part: Trained) -> dict[str, np.ndarray]:
@@ -221,26 +219,10 @@ def implied(captions: Sequence[Sequence[str]], asks: int) -> Tensor:
 # -- training ------------------------------------------------------------------------------------
 
 
-class Head(nn.Module):
-    """x + W relu(V x), begun as the identity."""
-
-    def __init__(self, dim: int) -> None:
-        super().__init__()
-        self.into, self.back = nn.Linear(dim, dim), nn.Linear(dim, dim)
-        nn.init.zeros_(self.back.weight)
-        nn.init.zeros_(self.back.bias)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + self.back(self.into(x).relu())
-
-
 def linear(dim: int) -> nn.Module:
     made = nn.Linear(dim, dim, bias=False)
     nn.init.eye_(made.weight)
     return made
-
-
-FORMS: dict[str, Callable[[int], nn.Module]] = dict(linear=linear, head=Head)
 
 
 class Batch(NamedTuple):
@@ -359,11 +341,11 @@ class Fitted(NamedTuple):
     bank: Side
 
 
-def train(part: Trained, form: str, method: str, rate: float, seed: int) -> Fitted:
+def train(part: Trained, method: str, rate: float, seed: int) -> Fitted:
     """On all pairs of ``part.train``."""
     torch.manual_seed(seed)
     texts, items = part.train
-    adapters = nn.ModuleList([FORMS[form](texts.shape[1]) for _ in range(2)])
+    adapters = nn.ModuleList([linear(texts.shape[1]) for _ in range(2)])
     loss, further = METHODS[method].make(texts.shape[1])
     parameters = [*adapters.parameters(), *(p for m in further for p in m.parameters())]
     optimizer = torch.optim.AdamW(parameters, lr=rate, weight_decay=0.01)
@@ -387,7 +369,7 @@ def batches(count: int) -> Iterator[Tensor]:
 
 
 @torch.no_grad()
-def chosen_by(part: Trained, form: str, method: str, rate: float) -> float:
+def chosen_by(part: Trained, method: str, rate: float) -> float:
     """R@1 of both directions on a tenth of the train pairs, of a training on the others."""
     order = torch.from_numpy(np.random.default_rng(0).permutation(len(part.train.queries)))
     out, rest = order[: len(order) // 10], order[len(order) // 10 :]
@@ -396,7 +378,7 @@ def chosen_by(part: Trained, form: str, method: str, rate: float) -> float:
         Side(*(x[rest] for x in part.train)), Side(*(x[out] for x in part.train)), known
     )
     with torch.enable_grad():
-        fitted = train(inner, form, method, rate, 0)
+        fitted = train(inner, method, rate, 0)
     values = tested(inner, fitted)
     return float(np.mean([values['t2v_R1'].mean(), values['v2t_R1'].mean()]))
 
@@ -433,24 +415,23 @@ def tested(part: Trained, fitted: Fitted) -> dict[str, np.ndarray]:
 
 
 def summary(folder: Path) -> list[dict[str, Any]]:
-    """Levels, and differences to InfoNCE of the same set and form, with intervals."""
+    """Levels, and differences to InfoNCE of the same set, with intervals."""
     runs = {}
     for path in sorted(folder.glob('*.npz')):
         with np.load(path) as file:
             about = json.loads(str(file['about']))
             arrays = {key: file[key] for key in file.files if key != 'about'}
-        runs[about['set'], about['form'], about['method']] = (about, arrays)
+        runs[about['set'], about['method']] = (about, arrays)
     rows = []
     for name in SETS:
-        for form in FORMS:
-            for method in METHODS:
-                if not {(name, form, method), (name, form, 'InfoNCE')} <= runs.keys():
-                    continue
-                about, own = runs[name, form, method]
-                base = runs[name, form, 'InfoNCE'][1]
-                levels = {key: round(float(np.nanmean(x)), 2) for key, x in own.items()}
-                gains = {key: difference(x, base[key]) for key, x in own.items()}
-                rows.append(dict(about, levels=levels, minus_infonce=gains))
+        for method in METHODS:
+            if not {(name, method), (name, 'InfoNCE')} <= runs.keys():
+                continue
+            about, own = runs[name, method]
+            base = runs[name, 'InfoNCE'][1]
+            levels = {key: round(float(np.nanmean(x)), 2) for key, x in own.items()}
+            gains = {key: difference(x, base[key]) for key, x in own.items()}
+            rows.append(dict(about, levels=levels, minus_infonce=gains))
     return holm(rows)
 
 
@@ -477,8 +458,8 @@ def holm(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Adds ``resolved``, the measures in which a method differs, Holm over the methods."""
     for row in rows:
         row['resolved'] = []
-    for name, form in dict.fromkeys((row['set'], row['form']) for row in rows):
-        own = [row for row in rows if (row['set'], row['form']) == (name, form)]
+    for name in dict.fromkeys(row['set'] for row in rows):
+        own = [row for row in rows if row['set'] == name]
         own = [row for row in own if row['method'] not in (FROZEN, 'InfoNCE')]
         for key in own[0]['minus_infonce'] if own else ():
             order = sorted(own, key=lambda x: x['minus_infonce'][key][3])
@@ -501,14 +482,14 @@ def verdict(row: dict[str, Any]) -> str:
 def page(rows: Sequence[dict[str, Any]]) -> str:
     """The page, made from the cells."""
     lines = [HEAD]
-    for name, form in dict.fromkeys((row['set'], row['form']) for row in rows):
-        own = [row for row in rows if (row['set'], row['form']) == (name, form)]
+    for name in dict.fromkeys(row['set'] for row in rows):
+        own = [row for row in rows if row['set'] == name]
         keys = list(own[0]['levels'])
         heads = [key.replace('_', ' ').replace('R1', 'R@1').replace('P1', 'P@1') for key in keys]
         heads = [head.replace('AP', 'AP of EXTRA') for head in heads]
         lines += [
             '',
-            f'## {name}, {form}',
+            f'## {name}',
             '',
             f'| method | rate | {" | ".join(heads)} | verdict |',
         ]

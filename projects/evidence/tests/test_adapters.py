@@ -27,17 +27,16 @@ def part(tool):
     return tool.Trained(planted(tool, 64, 1), planted(tool, 40, 2), implied)
 
 
-@pytest.mark.parametrize('form', ['linear', 'head'])
-def test_an_adapter_begins_as_the_identity(tool, form):
+def test_an_adapter_begins_as_the_identity(tool):
     x = torch.randn(3, 5)
-    torch.testing.assert_close(tool.FORMS[form](5)(x), x)
+    torch.testing.assert_close(tool.linear(5)(x), x)
 
 
 @pytest.mark.parametrize('method', ['InfoNCE', 'DVTR, floor .4', "ARL's rule", 'implied texts'])
 def test_a_training_learns(tool, part, method):
     frozen = tool.Fitted(torch.nn.ModuleList([torch.nn.Identity()] * 2), part.train)
     before = tool.tested(part, frozen)['t2v_R1'].mean()
-    after = tool.tested(part, tool.train(part, 'linear', method, 1e-2, 1))['t2v_R1'].mean()
+    after = tool.tested(part, tool.train(part, method, 1e-2, 1))['t2v_R1'].mean()
     assert after > before + 20
 
 
@@ -49,8 +48,8 @@ def test_methods_are_different_losses(tool, part):
     implied = -torch.rand(8, 8, generator=draw)
     torch.manual_seed(0)
     losses = {}
-    for name, method in tool.METHODS.items():
-        loss, _ = method.make(4)
+    for name in [x for x in tool.METHODS if x != tool.FROZEN]:
+        loss, _ = tool.METHODS[name].make(4)
         losses[name] = round(loss(tool.Batch(*sides, frozen, implied, 0.9)).item(), 4)
     assert len({*losses.values()}) == len(losses), losses
 
@@ -68,7 +67,7 @@ def test_what_is_resolved(tool):
 
 def test_holm(tool):
     def row(method, p):
-        return dict(set='s', form='f', method=method, minus_infonce=dict(x=[1.0, 0.5, 1.5, p]))
+        return dict(set='s', method=method, minus_infonce=dict(x=[1.0, 0.5, 1.5, p]))
 
     rows = [row('InfoNCE', 1.0), row('a', 0.001), row('b', 0.03), row('c', 0.04)]
     assert [x['resolved'] for x in tool.holm(rows)] == [[], ['x'], [], []]
