@@ -1,6 +1,7 @@
 """adapters.py: adapters that begin as nothing, a training that learns, and its statistics."""
 
 import importlib
+import json
 
 import numpy as np
 import pytest
@@ -82,11 +83,34 @@ def test_a_gain_that_is_paid_for_is_a_trade(tool):
         (['v2t_R1'], 'harms'),
         (['t2v_R1', 'v2t_R1'], 'a trade'),
     ):
-        row = dict(method='NCL', minus_infonce=gains, resolved=resolved)
+        row = dict(method='NCL', minus_infonce=gains, resolved=resolved, same_rate=True)
         assert tool.verdict(row) == expected
+    row.update(same_rate=False)
+    assert tool.verdict(row) == 'a trade, at another rate'
 
 
-def test_the_page_is_of_the_cells(tool):
-    folder = ROOT / 'projects/evidence'
-    rows = importlib.import_module('json').loads((folder / 'cells/adapters.json').read_text())
-    assert tool.page(rows) == (folder / 'pages/adapters.md').read_text()
+@pytest.fixture(scope='module')
+def rows():
+    return json.loads((ROOT / 'projects/evidence/cells/adapters.json').read_text())
+
+
+def test_the_page_is_of_the_cells(tool, rows):
+    assert tool.page(rows) == (ROOT / 'projects/evidence/pages/adapters.md').read_text()
+
+
+def test_the_documentation_says_what_was_found(tool, rows):
+    page = ' '.join((ROOT / 'docs/teachers.md').read_text().split())
+    by_name = {(row['set'], row['method']): row for row in rows}
+    for method, begin in (
+        ('guide, calibrated', 'higher by'),
+        ('implied texts', 'implied texts by'),
+    ):
+        row = by_name['Flickr8k', method]
+        mean, low, high, _ = row['minus_infonce']['v2t_AP']
+        text = f'{mean:+.1f} [{low:+.1f}, {high:+.1f}]'
+        assert f'{begin} {text}' in page and row['resolved'] == ['v2t_AP']
+        assert tool.verdict(row) == 'helps'
+    others = ['guide, GIST', 'hardness, alpha 5', "ARL's rule", 'DVTR, floor .4']
+    for row in rows:
+        if row['method'] in (*others, 'guide, permuted (control)'):
+            assert tool.verdict(row) == 'not resolved'
