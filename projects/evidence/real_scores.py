@@ -92,7 +92,8 @@ def cells_of(args: argparse.Namespace) -> Iterator[tuple[str, Any]]:
     """Of what is asked for, by name, as they are made."""
     start = time.process_time()
     if args.own:
-        cases = (case for paths in args.own for case in real_sets.own_arrays(paths))
+        named = ((f'own {n}, {paths[0].stem}', paths) for n, paths in enumerate(args.own, 1))
+        cases = (case for name, paths in named for case in real_sets.own_arrays(name, paths))
     else:
         cases = (case for name in args.sets if SETS[name] for case in SETS[name](args))
     for case in cases:

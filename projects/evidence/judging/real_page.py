@@ -154,7 +154,7 @@ def bar(sets: Mapping[str, Any]) -> dict[str, Any]:
     those = {n: x for n, x in sets.items() if 'auto' in x and 'nDCG' not in x['raw']}
     if not those:
         return {}
-    names = set.intersection(*({*x['bank']['gains']} for x in those.values()))
+    names = sorted(set.intersection(*({*x['bank']['gains']} for x in those.values())))
     means = {
         n: np.mean([_mean(x['bank']['gains'][n]['R1']) for x in those.values()]) for n in names
     }
@@ -202,7 +202,7 @@ def _auto(sets: Mapping[str, Any]) -> Iterator[str]:
         )
         for kind, title in (('auto', 'texts and their videos'), ('auto_texts', 'texts alone')):
             x = found[kind]
-            share = x['mean'] / found['best'] if found['best'] > 0 else 0.0
+            share = x['mean'] / found['best'] if found['best'] > 0 else 1.0  # nothing to gain
             kept = share >= SHARE, x['lowest_R1'] >= -LOST_R1, x['lowest_AP'] >= -LOST_AP
             said = ['share', 'R@1', 'EXTRA']
             lost = ', '.join(name for name, one in zip(said, kept) if not one)

@@ -265,9 +265,8 @@ def tau(folder: Path, vectors: dict[str, Path]) -> Iterator[Case]:
         yield Case(f'TAU {split} t2v', 'MiniLM', [part])
 
 
-def own_arrays(paths: Sequence[Path]) -> Iterator[Case]:
+def own_arrays(name: str, paths: Sequence[Path]) -> Iterator[Case]:
     """texts.npy videos.npy [bank_texts.npy [bank_videos.npy]], rows are pairs; or matrix.npz."""
-    name = paths[0].stem
     if paths[0].suffix == '.npz':
         yield from own_matrix(name, dict(np.load(paths[0])))
         return

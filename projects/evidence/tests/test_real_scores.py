@@ -153,6 +153,7 @@ def test_ones_own_arrays(tool, bank, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, 'argv', arguments)
     tool['real_scores'].main()
     found = json.loads((tmp_path / 'cells/real_scores.json').read_text())['sets']
+    found = {name.partition(', ')[2]: x for name, x in found.items()}
     assert [*found] == ['0 t2v', '0 v2t', 'matrix t2v', 'matrix v2t']
     assert found['0 t2v']['gallery'] == (60 if bank else 30)
     assert ('auto' in found['0 t2v']) == (bank != 1) and 'auto_texts' in found['0 t2v']
