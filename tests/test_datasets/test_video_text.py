@@ -98,6 +98,8 @@ def test_a_batch_of_videos_with_all_their_texts():
     samples = batch['data_samples']
     assert samples['video_ids'] == ['a', 'b', 'c']
     assert samples['text_ids'] == ['t0', 't1', 't2', 't2', 't3'], 'once for each of its videos'
+    written = {text['text_id']: text['text'] for text in dataset.texts}
+    assert samples['text_captions'] == [written[name] for name in samples['text_ids']]
     positives = (samples['text_videos'][:, None] == samples['video_idx'][:, None]).any(-1)
     expected = [[1, 0, 0], [1, 0, 0], [0, 1, 1], [0, 1, 1], [0, 0, 1]]
     assert positives.int().tolist() == expected

@@ -35,7 +35,8 @@ def collate_retrieval(
         What pipelines have put into ``video_extra`` or ``text_extra``: lists under
         ``video_<name>``, ``text_<name>``.
         ``data_samples``: ``video_idx`` int64 [V], ``video_ids``, ``text_idx`` int64 [T],
-        ``text_ids``, ``text_videos`` int64 [T, M] (padded with -1), ``broken`` = list of
+        ``text_ids``, ``text_captions`` (of datasets of this package), ``text_videos`` int64 [T, M]
+        (padded with -1), ``broken`` = list of
         (video_id, reason) of skipped videos.  Where the dataset knows them: ``environment`` int64
         [V]; ``text_classes`` and ``video_classes``, a dict from kind to int64 [T, A] or [V, A]
         (padded with -1); ``text_agreement`` float32 [T, D] and ``video_agreement`` [V, D];
@@ -68,6 +69,7 @@ def collate_retrieval(
             video_ids=[video['video_id'] for video in videos],
             text_idx=_int64([text['text_idx'] for text in texts]),
             text_ids=[text['text_id'] for text in texts],
+            text_captions=[text['caption'] for text in texts if 'caption' in text],
             text_videos=_padded([text['video_idx'] for text in texts]),
             broken=[item['broken'] for item in items if 'broken' in item],
         ),

@@ -96,7 +96,8 @@ def known_of(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def text_item(t: int, record: dict[str, Any], pipeline: Pipeline) -> dict[str, Any]:
-    """A text as an item of a batch: text_idx, text_id, tokens, video_idx, and what else is known.
+    """A text as an item of a batch: text_idx, text_id, tokens, video_idx, caption, and what
+    else is known.
 
     Args:
         t: its place.
@@ -109,6 +110,7 @@ def text_item(t: int, record: dict[str, Any], pipeline: Pipeline) -> dict[str, A
         text_id=record['text_id'],
         tokens=tokens_of(results),
         video_idx=list(record['video_idx']),
+        caption=record['text'],
         **known_of(record),
         **true_videos_of(record),
         **extra_of(results, 'text'),

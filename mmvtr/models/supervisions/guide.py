@@ -12,7 +12,8 @@ from mmvtr.functional.losses.negative_weights import check_rule, guide_weights
 from mmvtr.models.blocks import BlockSupervision
 from mmvtr.models.pairs import Pairs
 from mmvtr.models.similarities.cosine import CosineSimilarity
-from mmvtr.models.supervisions.teachers.stored_vectors import PREFIX, stored_levels
+from mmvtr.models.supervisions.teachers.caption_vectors import reader_of
+from mmvtr.models.supervisions.teachers.stored_vectors import PREFIX, read_level, stored_levels
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels, take
@@ -43,24 +44,26 @@ class GuideSupervision(BlockSupervision):
     below 1/2).
 
     Args:
-        guide: ``'vectors'``, ``'agreement'`` or ``'scores'``.
+        guide: ``'vectors'``, ``'agreement'``, ``'scores'``, an encoder or a file.
         rule: ``'threshold'``, ``'absolute'``, ``'relative'``, ``'share'`` or ``'self'``.
         margin: in the guide's unit, or a share of g_t.
         softness: in the guide's unit; above 0 weights are a sigmoid about the bar (ours).
         name: of the vectors that pipelines of the training set read
             (``dict(type='LoadVectors', side=..., stores={name: path})``).
-        by: None, both sides have vectors; ``'texts'`` or ``'videos'``, only these have.
+        by: None, both sides have vectors; ``'texts'`` or ``'videos'``, only these have.  An encoder
+            and a file are of texts.
         levels: of the model's own scores.
 
     Raises:
-        ValueError: an argument outside of its range, ``'self'`` of a guide that is not the model;
-            in training: the batch lacks the vectors or the agreement, or vectors of texts and of
-            videos are not equally long.
+        ValueError: an argument outside of its range, ``'self'`` of a guide that is not the model,
+            an encoder or a file with ``by='videos'``; in training: the batch lacks the vectors,
+            captions or the agreement, or vectors of texts and of videos are not equally long.
 
     Example:
-        A sentence encoder's vectors of the captions judge them. ::
+        A sentence encoder judges the captions. ::
 
-            supervision=dict(type='GuideSupervision', name='minilm', by='texts', margin=0.3)
+            guide = 'sentence-transformers/all-MiniLM-L6-v2'
+            supervision = dict(type='GuideSupervision', guide=guide, margin=0.3)
     """
 
     fills = 'weights'  # models/target.py: check_read
@@ -77,8 +80,16 @@ class GuideSupervision(BlockSupervision):
         levels: Sequence[str] = ('global',),
     ) -> None:
         super().__init__()
+        self._reader = None
         if guide not in GUIDES:
-            raise ValueError(f'guide must be one of {[*GUIDES]}, not {guide!r}')
+            try:
+                self._reader = reader_of(guide)
+            except ValueError as error:
+                known = f'{[*GUIDES]}, an encoder or a file'
+                raise ValueError(f'guide must be one of {known}: {error}') from None
+            if by == 'videos':
+                raise ValueError(f'the guide {guide[:80]!r} is of captions, not by={by!r}')
+            by = 'texts'
         if by not in (None, 'texts', 'videos'):
             raise ValueError(f"by must be None, 'texts' or 'videos', not {by!r}")
         check_rule(rule, margin, softness)
@@ -96,7 +107,7 @@ class GuideSupervision(BlockSupervision):
     def own_levels(self) -> Callable[..., tuple[Levels, Levels]]:
         """What is read of this process' items beside the encoder's levels; missing where nothing
         is."""
-        if self.guide != 'vectors':
+        if self.guide in ('agreement', 'scores'):
             raise AttributeError(f'a guide by {self.guide} reads no vectors', name='own_levels')
         return self._own_levels
 
@@ -104,6 +115,8 @@ class GuideSupervision(BlockSupervision):
         self, inputs: dict[str, Tensor], data_samples: dict, device: torch.device
     ) -> tuple[Levels, Levels]:
         reader = type(self).__name__
+        if self._reader is not None:
+            return read_level(self.name, self._reader(data_samples, device), device), {}
         return tuple(
             stored_levels(data_samples, side, [self.name], device, reader)
             if self.by in (None, f'{side}s')

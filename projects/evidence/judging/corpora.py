@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from pathlib import Path
-from typing import Callable, Iterator, NamedTuple
+from typing import Callable, Iterator, NamedTuple, Optional
 
 import numpy as np
 import torch
@@ -36,7 +36,9 @@ class Matrices(NamedTuple):
     at_least: float
 
 
-def flickr8k(folder: Path, kind: str) -> Matrices:
+def flickr8k(
+    folder: Path, kind: str, encode: Optional[Callable[[Groups], dict[str, Tensor]]] = None
+) -> Matrices:
     """Caption #2 of 1,000 images, the judged ones, for the items of captions #0, #1, #3 and #4.
 
     Words are learnt from the captions of the train images; the bank is of train images, in the same
@@ -45,6 +47,7 @@ def flickr8k(folder: Path, kind: str) -> Matrices:
     Args:
         folder: of Flickr8k.token.txt, Flickr_8k.trainImages.txt, CrowdFlowerAnnotations.txt.
         kind: of the scores, see :data:`judging.words.KINDS`.
+        encode: in place of that kind's.
     """
     captions: dict[str, list[str]] = defaultdict(list)
     for line in (folder / 'Flickr8k.token.txt').read_text(encoding='utf-8').splitlines():
@@ -56,7 +59,7 @@ def flickr8k(folder: Path, kind: str) -> Matrices:
     train = sorted({*train} - {*images})
     bank = np.random.default_rng(0).choice(train, min(BANK, len(train)), replace=False)
     seen = [[c for k, c in enumerate(captions[image]) if k != 2] for image in images]
-    vectors = KINDS[kind](
+    vectors = (encode or KINDS[kind])(
         dict(
             learn=[captions[image] for image in train] + (seen if kind == 'agreement' else []),
             texts=[captions[image][2:3] for image in images],

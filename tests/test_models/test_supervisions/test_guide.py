@@ -255,3 +255,61 @@ def test_vectors_of_different_models(levels, target):
     levels[1]['vectors.guide'] = Embedding(torch.zeros(VIDEOS, 7))
     with pytest.raises(ValueError, match='of different models'):
         GuideSupervision()(*levels, target)
+
+
+def captioned(*captions):
+    ids = [str(n) for n, _ in enumerate(captions)]
+    return dict(text_ids=ids, text_captions=[*captions], video_ids=[*'uvw'])
+
+
+def test_an_encoder_by_one_key(tmp_path, target, monkeypatch):
+    """A caption is read once, by a frozen encoder that no checkpoint and no optimizer knows."""
+    tiny_embedders = pytest.importorskip('tiny_embedders')
+    model = tiny_embedders.text_model(tmp_path / 'model')
+    model.save(str(tmp_path / 'saved'))
+    module = MODELS.build(
+        dict(type='GuideSupervision', guide=str(tmp_path / 'saved'), rule='threshold', margin=0.9)
+    )
+    captions = ['a red dog runs', 'the dog runs', 'a blue bird sings', 'a red dog runs']
+    cpu = torch.device('cpu')
+    texts, videos = module.own_levels({}, captioned(*captions), cpu)
+    found = texts['vectors.guide'].mean
+    expected = torch.from_numpy(model.encode(captions))
+    torch.testing.assert_close(found, expected)
+    assert not videos and torch.equal(found[0], found[3])
+    monkeypatch.setattr(module._reader._encoder, 'encode', None)  # all are known
+    again, _ = module.own_levels({}, captioned(*captions[::-1]), cpu)
+    assert torch.equal(again['vectors.guide'].mean, found.flip(0))
+    assert not module.state_dict() and not [*module.parameters()]
+    made, _ = module(texts, videos, target)
+    own = torch.stack([expected[:2].mean(0), expected[2], torch.zeros(16)])
+    scores = cosines(expected, own)
+    assert torch.equal(made.weights == 0, scores > 0.9)
+    with pytest.raises(ValueError, match='text_captions'):
+        module.own_levels({}, dict(text_ids=['a'], video_ids=[]), cpu)
+
+
+def test_a_file_by_one_key(tmp_path):
+    h5py = pytest.importorskip('h5py')
+    path, rows = tmp_path / 'own.h5', np.random.default_rng(0).normal(size=(2, 3, 4))
+    with h5py.File(path, 'w') as file:
+        for name, vectors in zip('01', rows):
+            file[name] = vectors
+    module = GuideSupervision(guide=str(path))
+    texts, videos = module.own_levels({}, captioned('one', 'two'), torch.device('cpu'))
+    found = texts['vectors.guide'].mean
+    np.testing.assert_allclose(found.numpy(), rows.mean(1), rtol=1e-6)
+    assert not videos
+    with pytest.raises(ValueError, match="no vector of text '2'"):
+        module.own_levels({}, captioned('one', 'two', 'three'), torch.device('cpu'))
+    texts, _ = module.own_levels({}, captioned(), torch.device('cpu'))
+    assert len(texts['vectors.guide'].mean) == 0
+
+
+def test_guides_that_are_none():
+    with pytest.raises(ValueError, match='neither a .h5 file of vectors nor an encoder'):
+        GuideSupervision(guide='minilm')
+    with pytest.raises(ValueError, match='is of captions'):
+        GuideSupervision(guide='own.h5', by='videos')
+    with pytest.raises(ValueError, match="rule='self'"):
+        GuideSupervision(guide='sentence-transformers/all-MiniLM-L6-v2', rule='self')

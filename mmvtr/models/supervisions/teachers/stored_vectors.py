@@ -54,6 +54,13 @@ def stored_levels(
     return levels
 
 
+def read_level(name: str, vectors: Optional[Tensor], device: torch.device) -> Levels:
+    """Vectors that were read otherwise, float [T, D] or None of no texts, as a level of a name."""
+    width = _joint_width(0 if vectors is None else vectors.shape[1], device)
+    found = torch.zeros(0, width) if vectors is None else vectors
+    return {f'{PREFIX}{name}': Embedding(found.to(device, torch.float32))}
+
+
 def stored_frames(
     inputs: dict[str, Tensor],
     data_samples: dict[str, Any],
