@@ -187,7 +187,9 @@ def main() -> None:
         clock = Clock(start, args.minutes)
         if tune(plan, args.jobs, clock):
             make_cells(plan, args.jobs, clock)
-    write_page(plan.out, plan.page, METHODS, CONDITIONS, shas_of(plan))
+    own = plan.page == ROOT / 'projects/evidence/pages/comparison.md'
+    verdicts = ROOT / 'docs/benchmark.md' if own else None
+    write_page(plan.out, plan.page, METHODS, CONDITIONS, shas_of(plan), verdicts)
     print(f'{plan.page} ({(time.monotonic() - start) / 60:.0f} minutes)')
 
 

@@ -27,6 +27,15 @@ from mmvtr.evaluation.paired import holm, seeds_needed
 
 #: Of what is true and of what is annotated, by direction.
 DIRECTIONS = ('true, t2v', 'true, v2t', 'annotated, t2v', 'annotated, v2t')
+SHORT_HEADINGS = [
+    'method',
+    'condition',
+    'over',
+    'aim',
+    'true, t2v / v2t',
+    'annotated, t2v / v2t',
+    'verdict',
+]
 HEADINGS = ['method', 'condition', 'over', 'aim', *DIRECTIONS, 'trainings', 'verdict']
 
 
@@ -147,6 +156,30 @@ def verdict_table(lines: Sequence[Line]) -> str:
             ]
         )
     return table(HEADINGS, cells) if cells else ''
+
+
+def short_table(lines: Sequence[Line]) -> str:
+    """The same without intervals: in bold what excludes 0, t2v and v2t in one cell."""
+    cells = []
+    for line in lines:
+        keys = (*TRUTH, *FOUND)
+        said = [_short(line, gain, key) if gain else '' for gain, key in zip(line.beside, keys)]
+        cells.append(
+            [
+                line.label,
+                line.condition,
+                line.over,
+                f'{heading(line.plan.aim)} {_short(line, line.aim, line.plan.aim)}',
+                *(' / '.join(said[k : k + 2]) for k in (0, 2)),
+                word_said(line.word, line.aim, MATTERS[line.plan.aim]),
+            ]
+        )
+    return table(SHORT_HEADINGS, cells)
+
+
+def _short(line: Line, gain: Difference, key: str) -> str:
+    mean = line.told(gain, key).split(' ')[0]
+    return f'**{mean}**' if gain.sign else mean
 
 
 def _apart(view: View, row: Row) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any, Mapping, Optional, Sequence
 
@@ -11,6 +12,7 @@ from comparison.front import (
     Line,
     corrected_views,
     paper_sections,
+    short_table,
     verdict_lines,
     verdict_table,
 )
@@ -93,6 +95,7 @@ def write_page(
     methods: Mapping[str, Method],
     conditions: Mapping[str, Condition],
     shas: Optional[Mapping[tuple[str, str, int, str], str]] = None,
+    verdicts: Optional[Path] = None,
 ) -> None:
     """Write both pages and their pictures.
 
@@ -103,6 +106,7 @@ def write_page(
         conditions: the same; those without cells are named, too.
         shas: of the plan's configs, by condition, method, seed and role: cells of another one are
             left out and named. Cells that it does not hold are shown as they are.
+        verdicts: a page of docs/ that has the first table without its intervals.
 
     Raises:
         ValueError: no cells, or a file is damaged (see ``comparison.files.load_cells``).
@@ -118,6 +122,8 @@ def write_page(
     lines = front_lines({view.name: view for view in found.views}, methods)
     if write_front(folder / 'front.png', lines):
         pictures = ['front', *pictures]
+    if verdicts is not None:
+        write_verdicts(verdicts, found.views, methods)
     page.parent.mkdir(parents=True, exist_ok=True)
     texts = page_texts(found, folder, page, methods, conditions, pictures)
     for path, text in zip((page, tables_of(page)), texts):
@@ -127,6 +133,26 @@ def write_page(
 def corrected(views: Sequence[View]) -> list[View]:
     """With p that are corrected across the rows of the first table as well."""
     return list(corrected_views({view.name: view for view in views}).values())
+
+
+def write_verdicts(path: Path, views: Sequence[View], methods: Mapping[str, Method]) -> None:
+    """Put the first table, without intervals, in the place of the one that a page has.
+
+    Args:
+        path: of a page of docs/.
+        views: all conditions, corrected.
+        methods: by name.
+
+    Raises:
+        ValueError: the page has no such table, or several.
+    """
+    lines = front_lines({view.name: view for view in views}, methods)
+    made = short_table([line for those in lines.values() for line in those])
+    pattern = re.compile(rf'^{re.escape(made.splitlines()[0])}\n(?:\|.*\n)*', re.M)
+    text, count = pattern.subn(lambda _: made, path.read_text())
+    if count != 1:
+        raise ValueError(f'{path}: {count} tables of verdicts, expected 1')
+    path.write_text(text)
 
 
 def front_lines(views: Mapping[str, View], methods: Mapping[str, Method]) -> dict[str, list[Line]]:

@@ -101,8 +101,8 @@ def verdict(
 
     Returns:
         - 'trade' if it ``trades``;
-        - else 'nothing' if the interval of the aim lies within +- ``matters``, but 'harms' if that of
-          the cost is below 0;
+        - else 'nothing' if the interval of the aim lies within +- ``matters``, but 'harms' if that
+          of the cost is below 0;
         - else 'helps' or 'harms' if it excludes 0, and that holds;
         - else 'not resolved', or 'costs' if the interval of the cost is below 0;
         - 'unknown' where nothing was measured, or by one seed only.
