@@ -101,7 +101,7 @@ def expected_truth(
             >>> expected_truth(torch.tensor([[0.5, 0.5, 0.1]]), implied, temperature=0.1)
             tensor([[0.4955, 0.4955, 1.0000]])
             >>> expected_truth(torch.tensor([[50.0, 49.9, 10.0]]), implied)  # of any unit
-            tensor([[0.5357, 0.4643, 1.0000]])
+            tensor([[0.5466, 0.4534, 1.0000]])
     """
     implied = as_tiles(implied)._replace(name='implied')
     if scores.dim() != 2 or implied.shape[0] != scores.shape[1]:
