@@ -131,6 +131,7 @@ def main() -> None:
     add('--out', type=Path, default=CELLS / 'first_texts.json')
     args = parser.parse_args()
     os.environ['OMP_NUM_THREADS'] = '1'
+    os.chdir(ROOT)  # where configs look for their clips
     known = load_json(args.out) if args.out.exists() else {}
     for model in args.models:
         for seed in (seed for seed in MODELS[model][1] if seed in args.corpora):
@@ -250,10 +251,10 @@ def mean_of(values: Sequence[float], name: str) -> str:
 
 
 def told(values: Sequence[float], name: str) -> str:
-    """'+1.0 [-1.0, +3.0]', over corpora."""
+    """'+1.0 [-1.0, +3.0]', over corpora; of one without an interval."""
     ends = (statistics.mean(values), *student(values))
     mean, low, high = (f'{value + 0.0:+.{digits(name)}f}' for value in ends)
-    return f'{mean} [{low}, {high}]'
+    return f'{mean} [{low}, {high}]' if len(values) > 1 else mean
 
 
 def digits(name: str) -> int:

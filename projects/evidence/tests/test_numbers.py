@@ -540,9 +540,19 @@ def test_sentences_of_other_pages(figures):
     sure = figures.pooled('infonce_sure/sure')
     assert figures.pooled_verdict('infonce_sure/sure') == 'helps'
     assert figures.pooled_ps()['InfoNCE as it is, first what surely holds', 'own best'] < 0.001
+    first = [
+        statistics.mean(
+            statistics.mean(view.rows[name].values('retrieval/v2t_R1').values())
+            for view in figures.together.unused(figures.views)
+            if 'infonce_sure' in view.rows
+        )
+        for name in ('infonce', 'infonce_sure/sure')
+    ]
     quoted = {
         'findings': [f'it is v2t P@1 {sure[0]} for rsum {sure[1]}, {sure[2]} % (corrected p below'],
         'agreement': [
+            f'it falls from {first[0]:.1f} to {first[1]:.1f}, by '
+            f'{100 * (1 - first[1] / first[0]):.0f} %.',
             f"-.15 gains {gains[0]} of P@1 there and {gains[1]} at InfoNCE's rate, and pays "
             f'{paid[0]} and {paid[1]}.',
             '*Sparing alone* (floor .15, texts count alike): v2t P@1 {} for rsum {}, {} %.'.format(
