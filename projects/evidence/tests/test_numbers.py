@@ -735,7 +735,7 @@ def test_what_would_matter_is_little(figures, tools):
     assert gained == 13
 
 
-def test_why_the_aim_of_moments_is_what_it_is(figures):
+def test_what_is_to_be_won_of_moments_is_won_in_v2t(figures):
     """A pair that is wrongly pushed away is felt in v2t: there is next to nothing to win in t2v."""
     view = figures.views['moments']
     oracle = view.rows[view.condition.oracle]
