@@ -81,7 +81,7 @@ def write_front(path: Path, lines: Mapping[str, Sequence[Line]]) -> bool:
             )
             for word, kind in LOOKS.items()
         ]
-        figure.supxlabel('difference, in units of what would matter (grey: less)', size=8)
+        panels[2].set_xlabel('difference, in units of what would matter (grey: less)', size=8)
         figure.legend(
             handles, list(SAID.values()), frameon=False, loc='outside lower center', ncols=4
         )

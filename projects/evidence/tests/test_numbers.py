@@ -548,6 +548,8 @@ def test_sentences_of_other_pages(figures):
         )
         for name in ('infonce', 'infonce_sure/sure')
     ]
+    readme = ' '.join((ROOT / 'README.md').read_text().split())
+    assert f'v2t R@1, which falls by {100 * (1 - first[1] / first[0]):.0f} %;' in readme
     quoted = {
         'findings': [f'it is v2t P@1 {sure[0]} for rsum {sure[1]}, {sure[2]} % (corrected p below'],
         'agreement': [
