@@ -6,7 +6,6 @@ custom_hooks = [
     dict(
         type='mmvtr.SureFirstHook',
         captions={{_base_.train_dataloader.dataset}},
-        temperature=0.02,
         sure=0.8,
     )
 ]

@@ -12,6 +12,8 @@ from children import ROOT
 
 PROJECT = ROOT / 'projects/evidence'
 VERDICTS = ROOT / 'docs/benchmark.md'
+#: Of a measure, mean and interval.
+INTERVAL = r'(.*?)([+-][\d.]+) \[([+-][\d.]+), ([+-][\d.]+)\](?: s)?'
 PAGES = [*(ROOT / 'docs').rglob('*.md'), ROOT / 'README.md', *PROJECT.rglob('*.md')]
 
 
@@ -21,9 +23,20 @@ def effects(monkeypatch):
     return importlib.import_module('effects')
 
 
-def first_table(path):
-    """Its lines."""
-    return re.search(r'(?:^\|.*\n)+', path.read_text(), flags=re.M)[0].splitlines()
+def table_of_verdicts(path):
+    """Its first table that ends with verdicts: cells by line."""
+    found = re.search(r'^\| method \|.*\| verdict \|\n(?:\|.*\n)+', path.read_text(), flags=re.M)
+    rows = [[cell.strip() for cell in line.split('|')[1:-1]] for line in found[0].splitlines()]
+    return [rows[0], *rows[2:]]
+
+
+def agrees(short, cell):
+    """Whether 't2v mAP **-3.6**' stands for 't2v mAP -3.6 [-4.4, -2.7] s': bold excludes 0."""
+    measure, mean, low, high = re.fullmatch(INTERVAL, cell).groups()
+    plain, bold = f'{measure}{mean}', f'{measure}**{mean}**'
+    if low != high and 0 in (float(low), float(high)):  # when rounded, which says nothing
+        return short in (plain, bold)
+    return short == (bold if float(low) * float(high) > 0 else plain)
 
 
 def anchors(path):
@@ -33,8 +46,13 @@ def anchors(path):
 
 
 def test_the_verdicts_are_those_of_the_page():
-    lines = first_table(VERDICTS)
-    assert len(lines) > 10 and lines == first_table(PROJECT / 'pages/comparison.md')
+    head, *lines = table_of_verdicts(VERDICTS)
+    _, *whole = table_of_verdicts(PROJECT / 'pages/comparison.md')
+    assert len(lines) > 10 and len(head) == 7
+    for (*names, aim, true, paired, verdict), row in zip(lines, whole, strict=True):
+        assert [*names, verdict] == [*row[:3], row[-1]]
+        short = [aim, *true.split(' / '), *paired.split(' / ')]
+        assert all(agrees(*pair) for pair in zip(short, row[3:8], strict=True)), row[:3]
     assert len(VERDICTS.read_text().split()) <= 900
 
 

@@ -199,7 +199,8 @@ class VideoRetrievalInferencer(BaseInferencer):
             bank: a file of tools/export_bank.py: training queries, never those that ask.  Of
                 ``'sure_first'`` it may be left out: its captions stand for what could have been
                 written for a video, where the gallery is no such list.
-            temperature: of the transform; default the model's.
+            temperature: of the transform; default the model's, of ``'sure_first'`` a share of what
+                each video reaches.
             iterations: of Sinkhorn-Knopp; default 4, of the unbalanced one and of DBSN 10.
             strictness: of the unbalanced one: 1 = Sinkhorn, 0 = raw scores.
             neighbours, alpha: of NNN; default 16 and .75.

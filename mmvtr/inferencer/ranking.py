@@ -53,13 +53,13 @@ class Surely(NamedTuple):
         implied: in [0, 1], [A, N]: how surely each of A texts implies each of the gallery; a
             matrix, or tiles where that would be large.
         written: the A texts, one of which could have been written for a video; None = the gallery.
-        temperature: of the softmax that says which.
+        temperature: of the softmax that says which; None = a share of what each video reaches.
         sure: in [0, 1].
     """
 
     implied: Union[Tensor, Tiles]
     written: Optional[Items]
-    temperature: float
+    temperature: Optional[float]
     sure: float
 
     def truth(self, model: nn.Module, queries: Items, raw: Tensor) -> Tensor:

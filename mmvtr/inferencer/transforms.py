@@ -99,7 +99,8 @@ def surely_of(
         captions: the training set, or its config; its annotations alone are read.
         bank: a file of tools/export_bank.py, of that set: of its captions one could have been
             written for a video.  None: one of the gallery's texts.
-        temperature: None = the model's.
+        temperature: None = a share of what each video reaches
+            (:func:`~mmvtr.functional.expected_truth`).
         sure: in [0, 1], how surely a first text has to hold.
 
     Raises:
@@ -121,7 +122,6 @@ def surely_of(
         check_items(model, queries.levels, bank, gallery)
         flat = flat_of(model, queries.levels)
         written = queries.levels if flat is None else flat
-    temperature = model.temperature().item() if temperature is None else temperature
     device = torch.device(model.data_preprocessor.device)
     implied = witness.among(own, given.sources, device=device)
     if implied.shape[0] * implied.shape[1] <= HELD:

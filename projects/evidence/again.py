@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Mapping, NamedTuple, Optional, Sequence
 
 import effects
-from comparison.columns import heading
+from comparison.columns import FOUND, TRUTH, heading
 from comparison.files import OWN
 from comparison.kinds import Condition, redrawn
 from comparison.markdown import interval, table
@@ -130,7 +130,8 @@ def views_of(
 
 
 def compared(page: dict[str, View], here: View, method: str) -> list[Line]:
-    """The rows of a method, over all controls that both have, in the aim and in the cost.
+    """The rows of a method, over all controls that both have, in the aim, the cost, and what is
+    true and annotated in both directions.
 
     Args:
         page: all conditions of the page, by name.
@@ -138,7 +139,7 @@ def compared(page: dict[str, View], here: View, method: str) -> list[Line]:
         method: name.
     """
     there, lines = page[here.name], []
-    keys = dict.fromkeys((here.condition.aim, here.condition.cost))
+    keys = dict.fromkeys((here.condition.aim, here.condition.cost, *TRUTH, *FOUND))
     for name, row in here.rows.items():
         if row.method != method or name not in there.rows:
             continue
@@ -170,7 +171,8 @@ def _together(
     if here.name not in {view.name for view in views}:
         return []
     found = [line.gains for line in pooled(views) if (line.name, line.role) == (name, OWN)]
-    values = [gains.aim if key == here.condition.aim else gains.cost for gains in found]
+    plan = here.condition
+    values = [{**gains.beside, plan.cost: gains.cost, plan.aim: gains.aim}[key] for gains in found]
     return [
         (f'{len(one)} unused corpora', told(over_corpora(one), key), over_corpora(one))
         for one in values

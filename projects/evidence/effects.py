@@ -187,7 +187,9 @@ def main() -> None:
         clock = Clock(start, args.minutes)
         if tune(plan, args.jobs, clock):
             make_cells(plan, args.jobs, clock)
-    write_page(plan.out, plan.page, METHODS, CONDITIONS, shas_of(plan))
+    own = plan.page == ROOT / 'projects/evidence/pages/comparison.md'
+    verdicts = ROOT / 'docs/benchmark.md' if own else None
+    write_page(plan.out, plan.page, METHODS, CONDITIONS, shas_of(plan), verdicts)
     print(f'{plan.page} ({(time.monotonic() - start) / 60:.0f} minutes)')
 
 
@@ -289,19 +291,22 @@ def tune(plan: Plan, jobs: int, clock: Clock) -> bool:
         grid = [dict(old.get(t.sha) or new.get(t.sha) or {}, point=t.point) for t in points]
         if all('sha' in entry for entry in grid):
             known.setdefault(family, {})[method] = dict(
-                condition=points[0].name, seed=0, grid=grid, **choice(grid, points[0].condition.aim)
+                condition=points[0].name,
+                seed=0,
+                grid=grid,
+                **choice(grid, points[0].condition.choice),
             )
     write_json(plan.out / 'tuning.json', known)
     return not clock.is_over
 
 
-def choice(grid: Sequence[Mapping[str, Any]], aim: str) -> dict[str, Mapping[str, float]]:
-    """Which point is best, by the aim and by paired recall.
+def choice(grid: Sequence[Mapping[str, Any]], measure: str) -> dict[str, Mapping[str, float]]:
+    """Which point is best, by a measure and by paired recall.
 
-    One training a point cannot tell two apart whose aim differs by less than what would matter:
-    among those that are that near to the best, paired recall decides.
+    One training a point cannot tell two apart that differ by less than what would matter: among
+    those that are that near to the best, paired recall decides.
     """
-    enough = max(entry['val'] for entry in grid) - MATTERS[aim]
+    enough = max(entry['val'] for entry in grid) - MATTERS[measure]
     near = [entry for entry in grid if entry['val'] > enough]
     best, by_recall = (max(entries, key=lambda entry: entry['recall']) for entries in (near, grid))
     return dict(chosen=best['point'], by_recall=by_recall['point'])
@@ -360,12 +365,12 @@ def control_of(family: str, method: str) -> str:
 
 
 def tuned(training: Training) -> dict[str, Any]:
-    """What val says of a training, by the aim and by paired recall, and its cost."""
+    """What val says of a training, by the condition's choice and by paired recall, and its cost."""
     method, condition = METHODS[training.method], training.condition
     values = train(training)['val']
     found = dict(sha=training.sha, cpu_seconds=cpu_seconds(training.folder))
     sums = with_sums(values, ('', method.meant))
-    keys = dict(val=condition.aim, recall=condition.cost)
+    keys = dict(val=condition.choice, recall=condition.cost)
     prefix = f'{method.meant}/' if method.meant else ''
     return dict(found, **{name: sums[prefix + key] for name, key in keys.items()})
 

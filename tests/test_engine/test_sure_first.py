@@ -15,6 +15,7 @@ from mmvtr.engine.loop.evaluation import Encoded, Evaluation
 from mmvtr.engine.transforms.query_queue import Queries, QueryQueueHook
 from mmvtr.engine.transforms.stored_queries import read_training_set
 from mmvtr.functional import expected_truth, sure_first
+from mmvtr.functional.metrics.first_places import SHARE
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.registry import DATASETS, HOOKS
 from mmvtr.structures import Embedding, Relation
@@ -72,7 +73,8 @@ def first(hook, runner, evaluation):
 
 
 def test_a_clip_is_told_what_surely_holds_before_what_was_written_for_it(runner, evaluation):
-    hook = HOOKS.build(dict(type='SureFirstHook', captions=records(), sure=0.75))
+    hook = dict(type='SureFirstHook', captions=records(), sure=0.75, temperature=0.05)
+    hook = HOOKS.build(hook)
     found = first(hook, runner, evaluation)
     scores = evaluation.matrices['scores']
     assert torch.equal(found.t2v, scores)
@@ -97,9 +99,11 @@ def test_it_is_the_function_of_the_gallerys_own_words(runner, evaluation, temper
     witness, data = CaptionImplication(), records()
     witness.learn(data.videos, data.texts)
     scores = evaluation.matrices['scores'].t()
-    truth = expected_truth(scores, witness.among(GALLERY), temperature=temperature or 0.05)
+    truth = expected_truth(scores, witness.among(GALLERY), temperature=temperature)
     expected = sure_first(scores, truth, sure=0.4, places=2)
     torch.testing.assert_close(found.v2t, expected.t())
+    at = '0.2;' if temperature else f'{SHARE:g} of the reach;'
+    assert f'temperature {at}' in evaluation.notes['two']
 
 
 def queue_of(places, seed=3):

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from mmvtr.functional import as_tiles, expected_truth, first_places, sure_first
+from mmvtr.functional.metrics.first_places import SHARE
 
 
 def drawn(queries=9, gallery=6, seed=0):
@@ -46,6 +47,21 @@ def test_expected_truth_is_what_the_likely_texts_imply(temperature, entries):
     own = torch.eye(scores.shape[1]).double()
     found = expected_truth(scores, own, temperature=temperature)  # nothing but itself
     torch.testing.assert_close(found, (scores / temperature).softmax(1))
+
+
+def test_the_default_temperature_is_a_share_of_what_each_query_reaches():
+    scores, _, implied = drawn()
+    found = expected_truth(scores, implied)
+    for row, own in zip(found, scores):
+        values = own.tolist()
+        temperature = SHARE * (max(values) - sum(values) / len(values))
+        alone = expected_truth(own[None], implied, temperature=temperature)[0]
+        torch.testing.assert_close(row, alone)
+    # Of any unit, and of each query alone.
+    torch.testing.assert_close(expected_truth(70 * scores - 3, implied), found)
+    torch.testing.assert_close(expected_truth(scores[2:3], implied), found[2:3])
+    alike = expected_truth(torch.full((1, 6), 0.4), torch.eye(6))
+    torch.testing.assert_close(alike, torch.full((1, 6), 1 / 6))
 
 
 def test_expected_truth_has_gradients():

@@ -10,18 +10,19 @@ from torch import Tensor
 
 from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.engine.loop.evaluation import Evaluation
-from mmvtr.engine.transforms.score_transforms import (
-    TransformHook,
-    check_temperature,
-    temperature_of,
-)
+from mmvtr.engine.transforms.score_transforms import TransformHook, check_temperature
 from mmvtr.engine.transforms.stored_queries import (
     captions_of,
     check_source,
     read_training_set,
     stored_queries,
 )
-from mmvtr.functional.metrics.first_places import check_sure, expected_truth, sure_first
+from mmvtr.functional.metrics.first_places import (
+    SHARE,
+    check_sure,
+    expected_truth,
+    sure_first,
+)
 from mmvtr.registry import HOOKS, TASK_UTILS
 from mmvtr.structures import Directed
 
@@ -50,7 +51,8 @@ class SureFirstHook(TransformHook):
             as a list of labels.  What several captions say alike counts as often.
         bank_file: for ``written='bank'``, which has to be of that training set.
         sure: in [0, 1], how surely a first text has to hold.
-        temperature: of the softmax; None = the model's.
+        temperature: of the softmax; None = of each clip a share of how far its best score lies
+            above its mean (:func:`~mmvtr.functional.expected_truth`).
         places: how many texts are first.
         witness: config of what reads the captions: ``learn(videos, texts)`` and
             ``among(captions, others, device=...)``, as those of
@@ -113,14 +115,14 @@ class SureFirstHook(TransformHook):
         own, written = asked, None
         if self.written != 'gallery':
             own, written = self._stored(runner, evaluation)
-        temperature = temperature_of(self.temperature, evaluation)
         implied = self.witness.among(written or gallery, gallery, device=evaluation.device)
-        truth = expected_truth(own, implied, temperature=temperature)
+        truth = expected_truth(own, implied, temperature=self.temperature)
         v2t = sure_first(asked, truth, sure=self.sure, places=self.places).t()
         found = float((truth.amax(1) >= self.sure).float().mean())
         of = f'{len(written)} captions of the {self.written}' if written else 'the gallery'
+        at = f'{SHARE:g} of the reach' if self.temperature is None else f'{self.temperature:.4g}'
         evaluation.notes[self.name] = (
-            f'v2t alone, softmax over {of}, temperature {temperature:.4g}; {100 * found:.0f} % of '
+            f'v2t alone, softmax over {of}, temperature {at}; {100 * found:.0f} % of '
             f'the clips have a text that holds with {self.sure:g} or more, the others begin with '
             'the surest'
         )

@@ -7,6 +7,7 @@ place alone, recall at 5 and 10 for the others: one list may serve both (docs/ag
 from __future__ import annotations
 
 import math
+from typing import Optional
 
 import torch
 from torch import Tensor
@@ -16,6 +17,9 @@ from mmvtr.functional.similarities.tiles import Tiles, as_tiles, refuse_non_fini
 
 __all__ = ['expected_truth', 'first_places', 'sure_first']
 
+#: The temperature of a query where none is given: this share of how far its best score lies above
+#: its mean, which carries over from scores of one model to those of another (docs/agreement.md).
+SHARE = 0.05
 #: Sums over the softmax of 16,384 texts are 1 up to this in float32.
 ROUNDING = 1e-5
 
@@ -60,7 +64,10 @@ def first_places(scores: Tensor, leaders: Tensor, *, places: int = 1) -> Tensor:
 
 
 def expected_truth(
-    scores: Tensor, implied: Tensor | Tiles, *, temperature: float | Tensor
+    scores: Tensor,
+    implied: Tensor | Tiles,
+    *,
+    temperature: Optional[float | Tensor] = None,
 ) -> Tensor:
     """How surely each gallery text b holds of a query, where texts a imply it.
 
@@ -75,7 +82,8 @@ def expected_truth(
         scores: float [Q, A], s, of the queries with the texts a.
         implied: float [A, N] in [0, 1], row a: how surely text a implies each of the gallery, or
             its tiles (:meth:`~mmvtr.datasets.CaptionImplication.among`).
-        temperature: T, which divides scores; positive.
+        temperature: T, which divides scores; positive.  None = of each query :data:`SHARE` of how
+            far its best score lies above its mean, whatever the unit of the scores.
 
     Returns:
         float [Q, N] in [0, 1], float32 or better.
@@ -92,6 +100,8 @@ def expected_truth(
             >>> implied = torch.tensor([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0], [0.0, 0.0, 1.0]])
             >>> expected_truth(torch.tensor([[0.5, 0.5, 0.1]]), implied, temperature=0.1)
             tensor([[0.4955, 0.4955, 1.0000]])
+            >>> expected_truth(torch.tensor([[50.0, 49.9, 10.0]]), implied)  # of any unit
+            tensor([[0.5373, 0.4627, 1.0000]])
     """
     implied = as_tiles(implied)._replace(name='implied')
     if scores.dim() != 2 or implied.shape[0] != scores.shape[1]:
@@ -99,16 +109,26 @@ def expected_truth(
             f'implied is {list(implied.shape)}, scores are {list(scores.shape)}: a row of the one '
             'for each column of the other was expected'
         )
-    if not float(temperature) > 0:
+    if temperature is not None and not float(temperature) > 0:
         raise ValueError(f'temperature must be positive, not {float(temperature)}')
     refuse_non_finite(scores)
     scores = at_least_float32(scores)
-    own = (scores / torch.as_tensor(temperature).to(scores)).softmax(1)
+    own = _softmax(scores, temperature)
     found = own.new_empty(len(own), implied.shape[1])
     for part, tile in implied.finite().parts():
         with torch.autocast(own.device.type, enabled=False):
             found[:, part] = own @ tile.to(own)
     return found.clamp(max=1.0)
+
+
+def _softmax(scores: Tensor, temperature: Optional[float | Tensor]) -> Tensor:
+    """Of each row, at a temperature, or at the default share of its reach."""
+    if temperature is not None:
+        return (scores / torch.as_tensor(temperature).to(scores)).softmax(1)
+    best = scores.amax(1, keepdim=True)
+    reach = best - scores.mean(1, keepdim=True)
+    # Of scores that are all alike, which have no reach, each is as likely.
+    return ((scores - best) / (SHARE * reach).clamp_min(torch.finfo(scores.dtype).tiny)).softmax(1)
 
 
 def sure_first(scores: Tensor, truth: Tensor, *, sure: float, places: int = 1) -> Tensor:

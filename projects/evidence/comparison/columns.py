@@ -18,13 +18,20 @@ PAIRED = (
     Column('retrieval/v2t_R1', 'v2t R@1'),
     Column('retrieval/rsum', 'rsum'),
     Column('retrieval/t2v_rsum', 't2v R@1+5+10'),
+    Column('retrieval/v2t_rsum', 'v2t R@1+5+10'),
 )
 SEMANTIC = tuple(
     Column(f'semantic/{direction}_{key}', f'{direction} {heading}')
     for key, heading in (('P1', 'P@1'), ('mAP', 'mAP'), ('nDCG50', 'nDCG@50'))
     for direction in ('t2v', 'v2t')
 )
-GRADED = (Column('relevance/avg_nDCG', 'class nDCG'),)
+AVERAGED = (
+    Column('semantic/mAP', 'mAP of both directions'),
+    Column('relevance/avg_nDCG', 'class nDCG'),
+)
+#: What is true and what is annotated, in both directions: beside each row's aim.
+TRUTH = ('semantic/t2v_mAP', 'semantic/v2t_mAP')
+FOUND = ('retrieval/t2v_rsum', 'retrieval/v2t_rsum')
 SCORES = (
     Column('normalisation/t2v_error', 't2v normalisation error', 3),
     Column('normalisation/v2t_error', 'v2t normalisation error', 3),
@@ -38,7 +45,7 @@ DETECTION = (
     Column('soft_positive/eta_breakeven', 'break-even, 1 - p'),
     Column('soft_positive/scores_breakeven', 'break-even, cosine'),
 )
-COLUMNS = {column.key: column for column in (*PAIRED, *SEMANTIC, *GRADED, *SCORES, *DETECTION)}
+COLUMNS = {column.key: column for column in (*PAIRED, *SEMANTIC, *AVERAGED, *SCORES, *DETECTION)}
 
 
 def heading(key: str) -> str:

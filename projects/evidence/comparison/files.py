@@ -13,12 +13,21 @@ from comparison.records import NAME, Key, read_records, unpacked
 
 #: Paired recall where only texts ask: t2v R@1 + R@5 + R@10.
 T2V_RSUM = 'retrieval/t2v_rsum'
-#: What it is the sum of.
-T2V_RECALLS = ('retrieval/t2v_R1', 'retrieval/t2v_R5', 'retrieval/t2v_R10')
+#: And where only videos ask.
+V2T_RSUM = 'retrieval/v2t_rsum'
+#: Mean average precision of what is true, the mean of both directions.
+BOTH_MAP = 'semantic/mAP'
+#: What is added to the metrics of a test: the parts of a sum, and how many of them one counts.
+SUMS = {
+    T2V_RSUM: (('retrieval/t2v_R1', 'retrieval/t2v_R5', 'retrieval/t2v_R10'), 1),
+    V2T_RSUM: (('retrieval/v2t_R1', 'retrieval/v2t_R5', 'retrieval/v2t_R10'), 1),
+    BOTH_MAP: (('semantic/t2v_mAP', 'semantic/v2t_mAP'), 2),
+}
 #: Measures with a value for each query: 100 x the sum of the means of these fields.
 OF_QUERIES = {
     'retrieval/rsum': ('t2v_recalls', 'v2t_recalls'),
     T2V_RSUM: ('t2v_recalls',),
+    V2T_RSUM: ('v2t_recalls',),
     'semantic/t2v_P1': ('t2v_P1',),
     'semantic/v2t_P1': ('v2t_P1',),
 }
@@ -61,7 +70,7 @@ class Cell(NamedTuple):
         made: ``date``, ``commit``, ``machine`` and ``tower``, the frame tower of its features.
         cpu_seconds: CPU time of the training and its test; None = no training of its own.
         val: metrics of the chosen epoch.
-        test: metrics; those of a transform are prefixed ``<transform>/``. ``T2V_RSUM`` is added.
+        test: metrics; those of a transform are prefixed ``<transform>/``. :data:`SUMS` are added.
         queries: for '' and each transform, float64 [Q] by field: ``t2v_recalls`` and
             ``v2t_recalls`` (how many of R@1, R@5, R@10 a query reaches), ``t2v_P1`` and ``v2t_P1``
             (in [0, 1]; NaN = no true item).
@@ -187,13 +196,13 @@ def cell_of(fields: Any, where: str) -> Cell:
 
 
 def with_sums(numbers: Mapping[str, float], transforms: Iterable[str] = ('',)) -> dict[str, float]:
-    """Metrics with ``T2V_RSUM`` of each transform whose recalls are there; '' = raw scores."""
+    """Metrics with those :data:`SUMS` of each transform whose parts are there; '' = raw scores."""
     sums = {}
     for transform in transforms:
         prefix = f'{transform}/' if transform else ''
-        parts = [prefix + key for key in T2V_RECALLS]
-        if all(key in numbers for key in parts):
-            sums[prefix + T2V_RSUM] = sum(numbers[key] for key in parts)
+        for name, (parts, count) in SUMS.items():
+            if all(prefix + key in numbers for key in parts):
+                sums[prefix + name] = sum(numbers[prefix + key] for key in parts) / count
     return {**numbers, **sums}
 
 

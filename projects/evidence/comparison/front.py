@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
 
-from comparison.columns import heading
+from comparison.columns import FOUND, TRUTH, heading
 from comparison.files import OWN, Row
 from comparison.kinds import Condition, Method
 from comparison.markdown import interval, table
@@ -12,12 +12,31 @@ from comparison.papers import PAPERS, POOLED, Paper, Place
 from comparison.plan import FAMILIES
 from comparison.statistics import Difference, difference, time_said
 from comparison.summary import NOTED
-from comparison.together import over_corpora, pooled, told, unused, unused_together
-from comparison.verdicts import MATTERS, of_aim, word_said
+from comparison.together import (
+    LOOKS,
+    gains_of,
+    over_corpora,
+    pooled,
+    told,
+    unused,
+    unused_together,
+)
+from comparison.verdicts import MATTERS, Truth, of_aim, word_said
 from comparison.views import View, word_of
-from mmvtr.evaluation.paired import LEVEL, seeds_needed
+from mmvtr.evaluation.paired import holm, seeds_needed
 
-HEADINGS = ['method', 'condition', 'over', 'aim', 'cost', 'trainings', 'verdict']
+#: Of what is true and of what is annotated, by direction.
+DIRECTIONS = ('true, t2v', 'true, v2t', 'annotated, t2v', 'annotated, v2t')
+SHORT_HEADINGS = [
+    'method',
+    'condition',
+    'over',
+    'aim',
+    'true, t2v / v2t',
+    'annotated, t2v / v2t',
+    'verdict',
+]
+HEADINGS = ['method', 'condition', 'over', 'aim', *DIRECTIONS, 'trainings', 'verdict']
 
 
 class Line(NamedTuple):
@@ -29,7 +48,7 @@ class Line(NamedTuple):
         over: the control, and how long it trains where that differs.
         plan: of the condition.
         aim: difference in its aim.
-        cost: difference in its cost; None where that is the aim.
+        beside: differences in mAP and in R@1+5+10, t2v and v2t of each; None = not measured.
         trainings: pairs of one seed.
         word: the verdict.
         told: how a difference in a measure is written.
@@ -40,10 +59,49 @@ class Line(NamedTuple):
     over: str
     plan: Condition
     aim: Difference
-    cost: Optional[Difference]
+    beside: Sequence[Optional[Difference]]
     trainings: int
     word: str
     told: Callable[[Difference, str], str] = interval
+
+
+def front_ps(views: Mapping[str, View]) -> dict[Place, float]:
+    """Holm's p over all rows of the first table, each times how often it was looked at.
+
+    Returns:
+        By condition, row and control; of the unused corpora by the role of its settings.
+    """
+    ps: dict[Place, float] = {}
+    for where, name, *named in (place for paper in PAPERS for place in paper.first):
+        if where == POOLED:
+            role = named[0] if named else OWN
+            gains = gains_of(unused(views), name, role)
+            if gains and len(gains.aim) > 1:
+                ps[where, name, role] = LOOKS * over_corpora(gains.aim).p
+            continue
+        view = views.get(where)
+        if view is None or name not in view.rows:
+            continue
+        for control in named or view.controls[name][:1]:
+            gain = view.edge(view.rows[name], view.condition.aim, control)
+            if gain and (name, control) in view.corrected:
+                ps[where, name, control] = view.condition.looks * gain.p
+    return dict(zip(ps, (min(1.0, p) for p in holm(list(ps.values())))))
+
+
+def corrected_views(views: Mapping[str, View]) -> dict[str, View]:
+    """The same, where a row of the first table has the larger p of its condition's and of that
+    table's correction."""
+    across = front_ps(views)
+    return {
+        name: view._replace(
+            corrected={
+                (row, control): max(p, across.get((name, row, control), 0.0))
+                for (row, control), p in view.corrected.items()
+            }
+        )
+        for name, view in views.items()
+    }
 
 
 def verdict_lines(
@@ -82,19 +140,46 @@ def verdict_table(lines: Sequence[Line]) -> str:
     """Of the lines of some papers; '' for none."""
     cells = []
     for line in lines:
-        aim, cost = line.plan.aim, line.plan.cost
+        aim = line.plan.aim
         cells.append(
             [
                 line.label,
                 line.condition,
                 line.over,
                 f'{heading(aim)} {line.told(line.aim, aim)}',
-                f'{heading(cost)} {line.told(line.cost, cost)}' if line.cost else '',
+                *(
+                    line.told(gain, key) if gain else ''
+                    for gain, key in zip(line.beside, (*TRUTH, *FOUND))
+                ),
                 f'{line.trainings}',
                 word_said(line.word, line.aim, MATTERS[line.plan.aim]),
             ]
         )
     return table(HEADINGS, cells) if cells else ''
+
+
+def short_table(lines: Sequence[Line]) -> str:
+    """The same without intervals: in bold what excludes 0, t2v and v2t in one cell."""
+    cells = []
+    for line in lines:
+        keys = (*TRUTH, *FOUND)
+        said = [_short(line, gain, key) if gain else '' for gain, key in zip(line.beside, keys)]
+        cells.append(
+            [
+                line.label,
+                line.condition,
+                line.over,
+                f'{heading(line.plan.aim)} {_short(line, line.aim, line.plan.aim)}',
+                *(' / '.join(said[k : k + 2]) for k in (0, 2)),
+                word_said(line.word, line.aim, MATTERS[line.plan.aim]),
+            ]
+        )
+    return table(SHORT_HEADINGS, cells)
+
+
+def _short(line: Line, gain: Difference, key: str) -> str:
+    mean = line.told(gain, key).split(' ')[0]
+    return f'**{mean}**' if gain.sign else mean
 
 
 def _apart(view: View, row: Row) -> list[str]:
@@ -119,7 +204,7 @@ def _line(view: View, methods: Mapping[str, Method], row: Row, control: str) -> 
         view.labels[control] + time_said(row, view.rows[control]),
         plan,
         aim,
-        view.edge(row, plan.cost, control) if plan.cost != plan.aim else None,
+        [view.edge(row, key, control) for key in (*TRUTH, *FOUND)],
         len(aim.seeds),
         view.verdict(row, control),
     )
@@ -129,13 +214,15 @@ def _pooled(
     views: Mapping[str, View], methods: Mapping[str, Method], name: str, role: str = OWN
 ) -> list[Line]:
     """One line for all unused corpora; none before the row was trained on two of them."""
-    those = unused(views)
+    those, across = unused(views), front_ps(views)
     found = [line for line in pooled(those) if (line.name, line.role) == (name, role)]
     lines = []
     for _, _, gains, p in found:
         view = next(view for view in those if name in view.rows)
         row, control = view.rows[name], view.rows[view.controls[name][0]]
         aim, cost = over_corpora(gains.aim), over_corpora(gains.cost)
+        beside = [gains.of(key) for key in (*TRUTH, *FOUND)]
+        p = max(p, across.get((POOLED, name, role), 0.0))
         rate = '' if role == OWN else f', at the rate of {view.labels[control.name]}'
         lines.append(
             Line(
@@ -144,9 +231,9 @@ def _pooled(
                 view.labels[control.name] + time_said(row, control),
                 view.condition,
                 aim,
-                cost,
+                beside,
                 gains.trainings,
-                word_of(view.condition, aim, cost, holds=p <= 1 - LEVEL),
+                word_of(view.condition, aim, cost, Truth(*beside[:2]), p),
                 told,
             )
         )

@@ -11,7 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from comparison.front import Line
+from comparison.columns import FOUND, TRUTH
+from comparison.front import DIRECTIONS, Line
 from comparison.pictures import STYLE, STYLES, save_picture
 from comparison.statistics import Difference
 from comparison.summary import NOTED
@@ -19,14 +20,16 @@ from comparison.verdicts import MATTERS, of_aim
 
 #: Verdict -> whose colour and marker of ``STYLES`` it has.
 LOOKS = {'helps': 'combination', 'harms': 'ours', 'nothing': 'baseline', 'not resolved': 'control'}
-#: And what the legend calls it, where it is more than that.
-SAID = {'harms': 'harms, or is paid'}
+#: And what the legend calls it.
+SAID = dict(helps='gains', harms='loses', nothing='nothing', **{'not resolved': 'not resolved'})
+#: Of the panels, the aim first.
+WIDTHS = (1.4, 1.0, 1.0, 1.0, 1.0)
 #: Panels end here, in units of what would matter.
-LEAST, MOST = -6.0, 11.0
+LEAST, MOST = -6.0, 9.0
 
 
 def write_front(path: Path, lines: Mapping[str, Sequence[Line]]) -> bool:
-    """Two panels, the aim and the cost; a line a row, by paper.
+    """The aim, and what is true and annotated in both directions; a line a row, by paper.
 
     Args:
         path: of the png.
@@ -41,23 +44,22 @@ def write_front(path: Path, lines: Mapping[str, Sequence[Line]]) -> bool:
     if not places:
         return False
     with matplotlib.rc_context(STYLE):
-        size = (11.0, 0.21 * len(places) + 1.1)
+        size = (14.0, 0.21 * len(places) + 1.1)
         figure = Figure(figsize=size, dpi=95, layout='constrained')
-        aim, cost = figure.subplots(1, 2, sharey=True, width_ratios=(1.4, 1.0))
-        titles = {aim: 'aim', cost: 'cost: paired recall'}
-        for axes, title in titles.items():
+        panels = figure.subplots(1, 1 + len(DIRECTIONS), sharey=True, width_ratios=WIDTHS)
+        for axes, title in zip(panels, ('aim', *DIRECTIONS)):
             _ground(axes, title, len(places))
         for k, line in enumerate(places):
             if isinstance(line, str):
-                for axes in titles:
+                for axes in panels:
                     axes.axhline(k - 0.5, color='#E4E4E4', linewidth=0.8)
                 continue
             unit = MATTERS[line.plan.aim]
             word = of_aim(line.word, line.aim, unit)
-            _bar(aim, k, line.aim, unit, STYLES[LOOKS.get(word, 'control')])
-            if line.cost:
-                paid = 'harms' if line.cost.sign < 0 else 'not resolved'
-                _bar(cost, k, line.cost, MATTERS[line.plan.cost], STYLES[LOOKS[paid]])
+            _bar(panels[0], k, line.aim, unit, STYLES[LOOKS.get(word, 'control')])
+            for axes, gain, key in zip(panels[1:], line.beside, (*TRUTH, *FOUND)):
+                if gain:
+                    _bar(axes, k, gain, MATTERS[key], STYLES[LOOKS[_word(gain, MATTERS[key])]])
         rows = [(line.label, line.condition) for line in places if not isinstance(line, str)]
         labels = [
             line
@@ -65,8 +67,8 @@ def write_front(path: Path, lines: Mapping[str, Sequence[Line]]) -> bool:
             else _said(line, several=rows.count((line.label, line.condition)) > 1)
             for line in places
         ]
-        aim.set_yticks(range(len(places)), labels, size=8)
-        for label, line in zip(aim.get_yticklabels(), places):
+        panels[0].set_yticks(range(len(places)), labels, size=8)
+        for label, line in zip(panels[0].get_yticklabels(), places):
             label.set_fontweight('bold' if isinstance(line, str) else 'normal')
         handles = [
             Line2D(
@@ -75,13 +77,23 @@ def write_front(path: Path, lines: Mapping[str, Sequence[Line]]) -> bool:
                 color=STYLES[kind][0],
                 marker=STYLES[kind][1],
                 linestyle='',
-                label=SAID.get(word, word),
+                label=SAID[word],
             )
             for word, kind in LOOKS.items()
         ]
-        cost.legend(handles=handles, frameon=False, loc='center right', fontsize=8)
+        panels[2].set_xlabel('difference, in units of what would matter (grey: less)', size=8)
+        figure.legend(
+            handles, list(SAID.values()), frameon=False, loc='outside lower center', ncols=4
+        )
         save_picture(figure, path)
     return True
+
+
+def _word(gain: Difference, unit: float) -> str:
+    """What one interval says, without a correction."""
+    if gain.sign:
+        return 'helps' if gain.sign > 0 else 'harms'
+    return 'nothing' if max(-gain.low, gain.high) <= unit else 'not resolved'
 
 
 def _said(line: Line, *, several: bool) -> str:
@@ -95,7 +107,6 @@ def _ground(axes: Axes, title: str, count: int) -> None:
     axes.axvspan(-1, 1, color='#F0F0F0', zorder=0)
     axes.axvline(0, color='#606060', linewidth=1, zorder=0)
     axes.set(xlim=(LEAST, MOST), ylim=(count - 0.4, -0.6))
-    axes.set_xlabel('difference, in units of what would matter', size=8)
     axes.set_title(title, loc='left', size=9)
     axes.tick_params(axis='y', length=0)
     axes.spines['left'].set_visible(False)

@@ -45,8 +45,11 @@ class Condition(NamedTuple):
         methods: names.
         baseline: the method that all are compared with.
         oracle: the method whose gain over the baseline is 100 %; None = no oracle.
-        aim: key of the measure that the bias of this condition spoils.
+        aim: key of the measure that the bias of this condition spoils, in a direction that the
+            field reports, and which no method is trained on.
         cost: key of paired recall as the field counts it.
+        chosen_by: key of the measure that chose the learning rates; '' = the aim.
+        looks: how often results were looked at before the number of trainings was settled.
         why: why this aim and this cost, where others would be expected.
         without: the condition that lacks the bias; '' = none is as good as that.
         options: changes to the configs of all its methods.
@@ -74,6 +77,13 @@ class Condition(NamedTuple):
     seeds: int = 3
     metrics: Sequence[Mapping[str, Any]] = ()
     matched: Sequence[str] = ()
+    chosen_by: str = ''
+    looks: int = 1
+
+    @property
+    def choice(self) -> str:
+        """Key of the measure that chose the learning rates."""
+        return self.chosen_by or self.aim
 
 
 def redrawn(condition: Condition, seed: int) -> Condition:
@@ -94,9 +104,10 @@ def redrawn(condition: Condition, seed: int) -> Condition:
 class Family(NamedTuple):
     """Conditions that share the choices of the grid.
 
-    The last epoch is tested.  The point is chosen by the aim of the condition on val, among points
-    whose aim differs by less than what would matter by paired recall.  Trainings with the point
-    that paired recall alone would choose, and with that of the control, stand beside.
+    The last epoch is tested.  The point is chosen on val by the measure of the condition's
+    ``choice``, among points where that differs by less than what would matter by paired recall.
+    Trainings with the point that paired recall alone would choose, and with that of the control,
+    stand beside.
 
     Attributes:
         tuned_on: name of the condition whose val chooses for all of them.

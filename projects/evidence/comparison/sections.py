@@ -9,6 +9,7 @@ from comparison.columns import (
     PAIRED,
     SCORES,
     SEMANTIC,
+    TRUTH,
     Column,
     digits,
     heading,
@@ -28,12 +29,15 @@ from mmvtr.evaluation.paired import seeds_needed
 APART = 3
 CHOSEN = (
     'Protocol: each row, its control and the oracle were trained with the same {count} learning '
-    'rates, chosen on 1,000 clips of val by the aim, and by paired recall where that says little.'
+    'rates, chosen on 1,000 clips of val by {measure}, and by paired recall where that says little.'
 )
 ONE_RATE = 'Protocol: all rows have one learning rate.'
 CORRECTED = (
     'The last epoch is tested. Verdicts are corrected for the number of comparisons (Holm), prices '
     'are not.'
+)
+SECOND_LOOK = (
+    ' Each p is doubled, as results had been seen when the number of trainings was settled.'
 )
 OTHERS_NOTE = """\
 Differences in the aim to the first control: each at its own best settings by the aim; the row at
@@ -103,7 +107,9 @@ def section(view: View, views: Mapping[str, View], link: str) -> str:
 def _protocol(plan: Condition) -> str:
     """How its settings were chosen."""
     count = len(FAMILIES[plan.family].grid)
-    return f'{CHOSEN.format(count=count) if count > 1 else ONE_RATE} {CORRECTED}'
+    chosen = CHOSEN.format(count=count, measure=heading(plan.choice)) if count > 1 else ONE_RATE
+    looks = SECOND_LOOK if plan.looks > 1 else ''
+    return f'{chosen} {CORRECTED}{looks}'
 
 
 def _headroom(view: View) -> str:
@@ -183,7 +189,7 @@ def _main_table(view: View) -> str:
     aim, cost = view.condition.aim, view.condition.cost
     extra: dict[str, Callable[[Row], str]] = {
         f'difference in {heading(key)}': lambda row, key=key: interval(view.edge(row, key), key)
-        for key in dict.fromkeys((aim, cost))
+        for key in dict.fromkeys((aim, cost, view.condition.choice, *TRUTH))
     }
     extra['over'] = lambda row: ', '.join(view.controls[row.name][:1])
     for key in dict.fromkeys((aim, cost)):
@@ -191,7 +197,8 @@ def _main_table(view: View) -> str:
         extra[name] = lambda row, key=key: _further(view, row, key)
     extra['closed'] = lambda row: _closed(view, row)
     shown = {column.key for column in PAIRED}
-    columns = PAIRED if aim in shown else (*PAIRED, Column(aim, heading(aim), digits(aim)))
+    more = dict.fromkeys(key for key in (aim, view.condition.choice) if key not in shown)
+    columns = (*PAIRED, *(Column(key, heading(key), digits(key)) for key in more))
     return metric_table(view, columns, extra)
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Mapping, Sequence
 
-from comparison.columns import heading
+from comparison.columns import TRUTH, heading
 from comparison.files import T2V_RSUM, Row
 from comparison.kinds import Method
 from comparison.markdown import interval, named, signed, table
 from comparison.pictures import AIM_COST, AIM_SHARE, PRECISION, RSUM
 from comparison.statistics import time_said
 from comparison.together import UNUSED_NAMES
-from comparison.verdicts import COLLAPSED, MATTERS
+from comparison.verdicts import COLLAPSED, MATTERS, RESOLVED
 from comparison.views import View
 
 #: The conditions that say who reaches the shaded area of ``trade.png``, and what was chosen there.
@@ -30,14 +30,19 @@ RULE = """\
 A row is compared with its **control**, which differs from it by its idea alone and costs as much:
 the baseline of the condition where none is named after *over*. Further controls follow in the same
 cell. It is judged by its difference in the **aim**, the measure that the bias of the condition
-spoils, and in the **cost**, paired recall as the field counts it there.
+spoils, in a direction that the field reports; in the **cost**, paired recall as the field counts it
+there; and in what is true in either direction (mAP). What a method trains on is never its aim.
 
-- *nothing*: the interval of the aim lies within +- what would matter.
+- **trade**: the interval of one direction's truth lies above 0, and that of the other's below. (P@1
+  counts as truth of its direction where it is the aim.)
+- *nothing*: else, the interval of the aim lies within +- what would matter.
 - **helps**, **harms**: else, it excludes 0. Paired recall is added where its interval excludes 0,
   too: *for* names what is paid for a gain.
 - *not resolved*: else. It holds 0 and what would matter, so that these seeds and 400 clips cannot
   tell; or it excludes 0 as one of many does by chance: the p of all comparisons of a
-  condition in the aim are corrected for their number (Holm), prices are not.
+  condition in the aim are corrected for their number (Holm) and doubled where results had been
+  looked at before the number of trainings was settled; those of the first page for the number of
+  its rows as well, and the larger p counts. Prices and losses of truth are not corrected.
 - **costs** rather than *not resolved*, **harms** rather than *nothing*: paired recall is lost, by
   its interval.
 - *collapsed*: a training has learnt nothing, as its t2v R@1 + R@5 + R@10 says, at most
@@ -46,9 +51,9 @@ spoils, and in the **cost**, paired recall as the field counts it there.
   what is true.
 - *a baseline of others*: another loss or another encoder. It has differences and no verdict.
 
-What would matter: {precision:g} points of P@1, {map:g} of mAP, {ndcg:g} of class nDCG, {rsum:g} of
-rsum, {t2v:g} of its part in t2v. Of P@1 and mAP that is less than a sixth of what the oracles gain
-where they gain, of nDCG a quarter, of rsum it is 1.7 points of each of its R@K{apart}.
+What would matter: {precision:g} points of P@1, {map:g} of mAP, {ndcg:g} of class nDCG (which only
+chooses learning rates), {rsum:g} of rsum, {t2v:g} of its part in one direction. Of P@1 that is less
+than a sixth of what the oracles gain where they gain, of rsum 1.7 points of each of its R@K{apart}.
 """
 
 
@@ -193,11 +198,14 @@ def _one(view: View, row: Row, control: str) -> str:
     by, also = signed(gain.mean, aim), ''
     if paid is not None and paid.sign and aim != cost:
         also = named(paid, cost)
+    if word == 'trade':
+        true = [named(gain, key) for gain, key in zip(view.truth(row, control), TRUTH) if gain]
+        return '; '.join([f'**trade** {by}{f", {also}" if also else ""}', *true])
     if word == 'costs':
         return f'**costs** {also}, aim not resolved ({by})'
     if word == 'harms' and not gain.sign:
         return f'**harms**: {also}, aim nothing ({by})'
-    word = f'**{word}**' if word in ('helps', 'harms') else word
+    word = f'**{word}**' if word in RESOLVED else word
     if not also:
         return f'{word} {by}'
     return (
@@ -212,6 +220,7 @@ def _plainly(views: Sequence[View], methods: Mapping[str, Method]) -> str:
     heads = {
         'helps': '**Helps**',
         'harms': '**Harms**',
+        'trade': '**Trades** truth of one direction for that of the other',
         'costs': '**Costs** paired recall, aim not resolved',
         'nothing': '*Nothing*',
         'not resolved': '*Not resolved*',

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import Mapping, NamedTuple, Optional, Sequence
 
-from comparison.columns import heading
+from comparison.columns import FOUND, TRUTH, heading
 from comparison.files import MATCHED, OWN, Row
 from comparison.general import LAST, LATER, UNUSED
 from comparison.markdown import percent, signed, table
@@ -15,7 +15,8 @@ from mmvtr.evaluation.paired import holm, student, student_p
 
 UNUSED_NAMES = tuple(f'general{seed}' for seed in (*UNUSED, *LATER, *LAST))
 SETTINGS = {OWN: 'own best', MATCHED: "its control's best"}
-#: How often the table was looked at before its last corpora were made, and after.
+#: How often the table was looked at before its last corpora were made, and after.  Conditions of
+#: one corpus have ``looks`` of their own.
 LOOKS = 2
 ABOUT = """\
 **Over the unused corpora together.** Differences to the control of the same seed, with Student's
@@ -36,6 +37,7 @@ class Gains(NamedTuple):
         aim, cost: differences.
         shares: percent of what the oracle gains over the control.
         seeds: of the corpora.
+        beside: differences in truth and in paired recall of each direction, by key.
     """
 
     trainings: int
@@ -43,6 +45,12 @@ class Gains(NamedTuple):
     cost: list[float]
     shares: list[float]
     seeds: list[int]
+    beside: Mapping[str, list[float]] = {}
+
+    def of(self, key: str) -> Optional[Difference]:
+        """Over the corpora, in one of the measures beside the aim; None where one has it not."""
+        values = self.beside.get(key, ())
+        return over_corpora(values) if len(values) == len(self.aim) else None
 
 
 def unused_together(views: Mapping[str, View]) -> str:
@@ -101,6 +109,7 @@ def together(views: Sequence[View]) -> str:
                 SETTINGS[line.role],
                 f'{gains.trainings}',
                 *(told(over_corpora(values), key) for values, key in figures),
+                *(told(gain, key) if (gain := gains.of(key)) else '' for key in TRUTH),
                 ', '.join(f'{n}: {percent(x)}' for n, x in zip(gains.seeds, gains.shares)),
                 f'{line.p:.3f}',
             ]
@@ -109,7 +118,7 @@ def together(views: Sequence[View]) -> str:
         return ''
     plan = views[0].condition
     headings = ['row', 'over', 'settings', 'trainings', heading(plan.aim), heading(plan.cost)]
-    headings += ['of what is to be won, %', 'corpus by corpus', 'corrected p']
+    headings += ['of what is to be won, %', *map(heading, TRUTH), 'corpus by corpus', 'corrected p']
     return table(headings, lines)
 
 
@@ -121,7 +130,7 @@ def gains_of(views: Sequence[View], name: str, role: str) -> Optional[Gains]:
         name: of the row.
         role: of its settings; its first control has its own.
     """
-    trainings, found = 0, Gains(0, [], [], [], [])
+    trainings, found = 0, Gains(0, [], [], [], [], {key: [] for key in (*TRUTH, *FOUND)})
     for view in views:
         rows = view.rows if role == OWN else view.others.get(role, {})
         if name not in rows or name in view.oracles or not view.controls[name]:
@@ -144,6 +153,9 @@ def gains_of(views: Sequence[View], name: str, role: str) -> Optional[Gains]:
         found.cost.append(statistics.mean(cost[seed] for seed in seeds))
         found.shares.append(statistics.mean(100 * aim[seed] / won[seed] for seed in seeds))
         found.seeds.append(view.condition.corpus.get('seed', 0))
+        for key, values in found.beside.items():
+            gains = _differences(rows[name], base, key)
+            values += [statistics.mean(gains[seed] for seed in seeds)] if gains else []
     return found._replace(trainings=trainings) if trainings else None
 
 

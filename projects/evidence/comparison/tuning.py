@@ -32,8 +32,9 @@ def tuning_section(
     text = (
         'The grid is the learning rate and nothing else, the same for every method; all other '
         "settings are the configs' own. Each point was trained once, and the best on val (bold) "
-        'was taken for all conditions of the family. It is judged by the aim at the last epoch, '
-        'which is shown; one training cannot tell two apart whose aim differs by less than what '
+        'was taken for all conditions of the family. It is judged by the aim at the last epoch '
+        '(moments: v2t mAP; classes: class nDCG), '
+        'which is shown; one training cannot tell two apart that differ by less than what '
         'would matter, and among those near to the best paired recall decides. What paired recall '
         'alone would choose is in italics.'
     )

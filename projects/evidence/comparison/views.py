@@ -7,7 +7,7 @@ from typing import Any, Collection, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from comparison.columns import lower_is_better
+from comparison.columns import TRUTH, lower_is_better
 from comparison.files import (
     MATCHED,
     OWN,
@@ -25,7 +25,7 @@ from comparison.files import (
 )
 from comparison.kinds import TRANSFORMS, Condition, Method
 from comparison.statistics import Difference, difference, is_better, share
-from comparison.verdicts import MATTERS, collapsed_seeds, verdict
+from comparison.verdicts import MATTERS, Truth, collapsed_seeds, verdict
 from mmvtr.evaluation.paired import LEVEL, holm
 
 
@@ -44,7 +44,7 @@ class View(NamedTuple):
         text_videos: int64 [T], video of each text; None where each video has one text.
         meant: rows with the transform that their method is meant to be tested with, or with none.
         corrected: by row and control, Holm's p of their difference in the aim, of all that the
-            condition shows.
+            condition shows, times how often it was looked at.
         others: rows by role, at other settings than their own best; a method that has the same
             there stands with its own.
     """
@@ -115,8 +115,12 @@ class View(NamedTuple):
             return 'collapsed'
         plan = self.condition
         gain, paid = (self.edge(row, key, control) for key in (plan.aim, plan.cost))
-        holds = self.corrected.get((row.name, control), 0.0) <= 1 - LEVEL
-        return word_of(plan, gain, paid, holds=holds)
+        p = self.corrected.get((row.name, control), 0.0)
+        return word_of(plan, gain, paid, self.truth(row, control), p)
+
+    def truth(self, row: Row, control: Optional[str] = None) -> Truth:
+        """Differences to one of its controls in what is true, in both directions."""
+        return Truth(*(self.edge(row, key, control) for key in TRUTH))
 
     def elsewhere(self, row: Row, role: str, key: Optional[str] = None) -> Optional[Difference]:
         """Difference to its first control at other settings; None where nothing was trained there.
@@ -152,13 +156,25 @@ def word_of(
     plan: Condition,
     gain: Optional[Difference],
     paid: Optional[Difference],
-    *,
-    holds: bool = True,
+    truth: Truth = Truth(),
+    p: float = 0.0,
 ) -> str:
-    """The verdict on a difference in the aim of a condition, and one in its cost."""
-    paired = None if plan.aim == plan.cost else paid
-    lower = lower_is_better(plan.aim)
-    return verdict(gain, paired, matters=MATTERS[plan.aim], lower=lower, holds=holds)
+    """The verdict on a difference in the aim of a condition, and one in its cost.
+
+    Args:
+        plan: the condition.
+        gain, paid: the differences.
+        truth: what is true, in both directions.
+        p: of the aim, corrected.
+    """
+    return verdict(
+        gain,
+        None if plan.aim == plan.cost else paid,
+        matters=MATTERS[plan.aim],
+        lower=lower_is_better(plan.aim),
+        holds=p <= 1 - LEVEL,
+        trades=gain is not None and truth.trades(plan.aim, gain),
+    )
 
 
 class Found(NamedTuple):
@@ -293,7 +309,8 @@ def _at(
 
 
 def _corrected(view: View) -> dict[tuple[str, str], float]:
-    """Holm's p of the rows that get a verdict, over each control that is another training."""
+    """Holm's p of the rows that get a verdict, over each control that is another training, times
+    the looks at them."""
     ps = {
         (name, control): gain.p
         for name, row in view.rows.items()
@@ -303,7 +320,8 @@ def _corrected(view: View) -> dict[tuple[str, str], float]:
         and (gain := view.edge(row, view.condition.aim, control)) is not None
         and any(gain.gains)
     }
-    return dict(zip(ps, holm(list(ps.values()))))
+    looks = view.condition.looks
+    return {pair: min(1.0, looks * p) for pair, p in zip(ps, holm(list(ps.values())))}
 
 
 def label_of(row: Row, methods: Mapping[str, Method]) -> str:

@@ -61,25 +61,25 @@ def test_intervals_are_those_of_both_corpora(tool):
     page = tool.page_views()
     here = page['general25']._replace(name='general24')
     lines = tool.compared(page, here, 'dvtr_floor0')
-    # Aim and cost over InfoNCE, each beside general24 and beside all unused corpora.
+    # Over InfoNCE, each beside general24 and beside all unused corpora.
+    measures = ('v2t P@1', 'rsum', *(f'{way} {name}' for name in BESIDE for way in ('t2v', 'v2t')))
     assert [(line.measure, 'corpora' in line.where) for line in lines] == [
-        ('v2t P@1', False),
-        ('v2t P@1', True),
-        ('rsum', False),
-        ('rsum', True),
+        (name, together) for name in measures for together in (False, True)
     ]
     rows = {name: views.rows['dvtr_floor0'] for name, views in page.items() if name in PAIR}
-    for line, key in zip(lines[::2], (AIM, COST)):
+    for line, key in zip(lines[::2], (AIM, COST, *TRUTH)):
         one, other = (page[name].edge(rows[name], key) for name in PAIR)
         assert line.page.startswith(f'{one.mean:+.1f} [') and line.here.startswith(
             f'{other.mean:+.1f} ['
         )
         assert line.overlap == (one.low <= other.high and other.low <= one.high)
     text = tool.report(lines, 77)
-    assert '| corpus 77 |' in text and text.endswith('4 of 4 intervals overlap.')
+    assert '| corpus 77 |' in text and text.endswith('12 of 12 intervals overlap.')
 
 
 PAIR = ('general24', 'general25')
+#: In both directions.
+BESIDE, TRUTH = ('mAP', 'R@1+5+10'), ('semantic/t2v_mAP', 'semantic/v2t_mAP')
 
 
 @pytest.mark.parametrize(

@@ -185,6 +185,37 @@ def test_a_verdict_of_the_cost_alone_says_what_the_aim_is(stats, verdicts):
     assert said == ['**helps**', '**harms**', 'costs, aim not resolved', 'nothing']
     assert verdicts.word_said('harms', aim(-1, 4), 5.0) == '**harms**, aim nothing'
     assert verdicts.of_aim('harms', aim(-1, 4), 5.0) == 'nothing'
+    assert verdicts.word_said('trade', aim(6, 9), 5.0) == '**trade**'
+    assert [verdicts.of_aim('trade', aim(*ends), 5.0) for ends in ((6, 9), (-9, -1), (-1, 9))] == [
+        'helps',
+        'harms',
+        'not resolved',
+    ]
+
+
+@pytest.mark.parametrize(
+    'aim, gain, t2v, v2t, trades',
+    [
+        ('semantic/v2t_P1', (6, 9), (-3, -1), (-1, 1), True),  # the aim is truth of its direction
+        ('semantic/t2v_mAP', (-3, -1), (-3, -1), (2, 9), True),
+        ('semantic/v2t_P1', (6, 9), (-3, 1), (1, 3), False),
+        ('semantic/v2t_P1', (-9, -6), (-3, -1), (-2, -1), False),
+        ('retrieval/rsum', (6, 9), (-3, -1), (-1, 1), False),  # rsum is no truth
+        ('retrieval/rsum', (-1, 9), (-3, -1), (1, 2), True),
+        ('semantic/v2t_P1', (-9, -6), (1, 2), (1, 2), True),
+        ('semantic/v2t_P1', (6, 9), None, None, False),
+    ],
+)
+def test_a_trade_takes_from_one_direction_what_it_gives_the_other(
+    stats, verdicts, aim, gain, t2v, v2t, trades
+):
+    gain, t2v, v2t = (
+        ends and stats.Difference(sum(ends) / 2, *ends, SEEDS, True) for ends in (gain, t2v, v2t)
+    )
+    truth = verdicts.Truth(t2v, v2t)
+    assert truth.trades(aim, gain) == trades
+    word = verdicts.verdict(gain, None, matters=5, trades=trades)
+    assert (word == 'trade') == trades
 
 
 def test_one_seed_has_no_interval(stats, verdicts, row):
@@ -354,3 +385,7 @@ def test_sums_of_recalls(files):
     added = files.with_sums(numbers, ('', 'sinkhorn', 'absent'))
     assert set(added) - set(numbers) == {files.T2V_RSUM, f'sinkhorn/{files.T2V_RSUM}'}
     assert added[files.T2V_RSUM] == 16 and files.T2V_RSUM not in files.with_sums({'x': 1.0})
+    both = files.with_sums({'semantic/t2v_mAP': 10.0, 'semantic/v2t_mAP': 20.0})
+    assert both[files.BOTH_MAP] == 15.0
+    v2t = files.with_sums({f'retrieval/v2t_R{k}': 2.0 * k for k in KS})
+    assert v2t[files.V2T_RSUM] == 32.0
