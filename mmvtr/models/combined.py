@@ -29,9 +29,9 @@ class CombinedSupervision(nn.Module):
     Of a slot that one of them fills, that is taken.  Of one that several fill: of ``weights`` the
     smallest, the largest or the product (``spared_by``), of ``counts`` the product, of
     ``positives``, ``ambiguous`` and ``relevant`` what any of these has found, or under ``'all'``
-    what all have.  Losses and
-    figures are named after their part (``dvtr_loss_match``), and so is a matrix for evaluation
-    that several give (``dvtr_eta``).
+    what all have (of soft positives the largest, or the smallest).  Losses and figures are named
+    after their part (``dvtr_loss_match``), and so is a matrix for evaluation that several give
+    (``dvtr_eta``).
 
     A floor is meant to be one, and that of ``min`` and ``max`` is; weights that may exceed 1, as
     those by hardness do (``exceeds_one``), are for the product alone.
@@ -162,7 +162,7 @@ class CombinedSupervision(nn.Module):
 
     def _together(self, target: Target, made: Mapping[str, Target]) -> Target:
         """One target of those that the parts have made of ``target``."""
-        joined = torch.logical_and if self.spared_by == 'all' else torch.logical_or
+        joined = torch.minimum if self.spared_by == 'all' else torch.maximum  # of bool: and, or
         rules = dict(
             weights=RULES[self.spared_by],
             counts=torch.mul,

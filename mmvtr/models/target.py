@@ -15,6 +15,7 @@ READERS = dict(
     counts='ContrastiveLoss',
     hinges='SeveralHingesLoss',
     margins='RankingLoss',
+    positives='ContrastiveLoss',
     teacher='DistillationLoss',
     weights='ContrastiveLoss or RankingLoss',
 )
@@ -55,7 +56,8 @@ class Target(NamedTuple):
     """What supervision says of a T x V matrix.
 
     Attributes:
-        positives: bool [T, V], which entries count as a match.
+        positives: bool [T, V], which entries count as a match, or float [T, V] in [0, 1], how much
+            each does: soft positives, which a loss reads that names ``'positives'`` in its slots.
         weights: float [T, V] or None, how hard each negative is pushed.
         margins: float [T, V] or None, margin of each pair of a ranking loss.
         ambiguous: bool [T, V] or None, which unannotated entries are neither match nor negative
@@ -105,6 +107,27 @@ class LocalBatch(NamedTuple):
     positives: Tensor
 
 
+def is_soft(positives: Tensor) -> bool:
+    """Whether positives [T, V] say how much each entry is a match, not only whether."""
+    return positives.is_floating_point()
+
+
+def check_soft(target: Target, reader: nn.Module) -> None:
+    """See that a loss or an objective does not take soft positives for what is true or false.
+
+    One whose own class does not say which ``slots`` it reads may read any, if it is a loss.
+
+    Raises:
+        ValueError: it reads none; names the ``reader``.
+    """
+    slots = getattr(reader, 'slots', ())
+    if is_soft(target.positives) and slots is not None and 'positives' not in slots:
+        raise ValueError(
+            f'{type(reader).__name__} reads positives that are true or false, but the supervision '
+            'has made soft ones in [0, 1], as a ContrastiveLoss reads them'
+        )
+
+
 def judges(target: Target, known: Target) -> bool:
     """Whether a supervision's target says of negatives how hard they are pushed.
 
@@ -115,6 +138,7 @@ def judges(target: Target, known: Target) -> bool:
     return (
         target.weights is not None
         or target.ambiguous is not None
+        or is_soft(target.positives)
         or not torch.equal(target.positives, known.positives)
     )
 
@@ -129,10 +153,9 @@ def pushed(target: Target, known: Target) -> Tensor:
     weights = torch.ones(known.positives.shape, device=known.positives.device)
     if target.weights is not None:
         weights = target.weights.float()
-    spared = target.positives & ~known.positives
-    if target.ambiguous is not None:
-        spared = spared | target.ambiguous
-    return weights.masked_fill(spared, 0.0)
+    found = target.positives.float().masked_fill(known.positives, 0.0)
+    weights = weights * (1 - found)
+    return weights if target.ambiguous is None else weights.masked_fill(target.ambiguous, 0.0)
 
 
 def check_read(supervision: Optional[nn.Module], losses: Mapping[str, nn.Module]) -> None:

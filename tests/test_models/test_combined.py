@@ -75,6 +75,15 @@ def test_what_one_fills_is_taken_and_sets_are_joined(target):
     assert torch.equal(found.counts, counts**2) and 'relevant' not in found.beside
 
 
+def test_soft_positives_are_joined_with_others(target):
+    some = torch.tensor([[1, 1], [0, 1]]).bool()
+    for rule, expected in (('any', torch.maximum), ('all', torch.minimum)):
+        for one, other in ((A, B), (A, some), (some, A)):
+            parts = dict(a=Fills(positives=one), b=Fills(positives=other))
+            found, _ = CombinedSupervision(parts=parts, spared_by=rule)({}, {}, target)
+            torch.testing.assert_close(found.positives, expected(one.float(), other.float()))
+
+
 def test_two_that_fill_the_same_margins_have_no_rule(target):
     parts = dict(a=Fills(margins=A), b=Fills(weights=B), c=Fills(margins=B))
     with pytest.raises(ValueError, match=r"'a' and 'c' both fill target.margins"):

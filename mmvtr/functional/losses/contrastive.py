@@ -7,6 +7,10 @@ Row t of ``scores[T, V]`` against its positives and weighted negatives:
 and, with ambiguous entries A_t (none of them in P_t), row t's pair with its positive p:
 
     -log( (e^{s_tp} + sum_{A_t} w_tv e^{s_tv}) / (e^{s_tp} + sum_{v not in P_t} w_tv e^{s_tv}) )
+
+A positive may be soft, y_tv in [0, 1]; then an entry is a positive by y and a negative by 1 - y:
+
+    -log( sum_v y_tv e^{s_tv} / sum_v (y_tv + (1 - y_tv) w_tv) e^{s_tv} )
 """
 
 from __future__ import annotations
@@ -45,7 +49,9 @@ def contrastive(
 
     Args:
         scores: float [T, V]; half precision is computed in float32.
-        positives: bool [T, V].  Rows (t2v) or columns (v2t) without a positive are left out.
+        positives: bool [T, V], or float [T, V] in [0, 1]: y of soft positives, with its gradient
+            where 0 < y < 1; 0 and 1 are what False and True are.  Rows (t2v) or columns (v2t)
+            without a positive are left out; a row of soft ones has to have one.
         temperature: divides the scores; a float or a 0-dim tensor.
         weights: float [T, V] >= 0 or None (= 1), the weight of each negative in the denominator;
             entries at positives are ignored.  Weight 0 takes an entry out of the loss.
@@ -57,7 +63,9 @@ def contrastive(
             (t2v).  The mean over videos does not read it.
         form: ``'pooled'`` as above; ``'own_pair'`` one term per annotated pair, whose sibling
             positives are neither positive nor negative (ARL Eq. 8-9); ``'outer_sum'`` the mean
-            over positives outside the logarithm.
+            over positives outside the logarithm.  Of soft positives these means are weighted by y,
+            and ``outer_sum`` is the cross-entropy with the targets y / sum of y; a pair of
+            ``own_pair`` has y e^s where an annotated one has e^s.
         direction: ``'t2v'`` (mean over texts), ``'v2t'`` (mean over videos; for ``own_pair`` both
             mean over pairs) or ``'both'``, the mean of the two.
 
@@ -66,7 +74,8 @@ def contrastive(
 
     Raises:
         ValueError: unknown form or direction, ambiguous pairs with another form than
-            ``own_pair``, or shapes that differ.
+            ``own_pair``, shapes that differ; soft positives that are NaN or outside [0, 1], or a
+            row (of a ``'v2t'`` loss a column) of them that has none.
 
     Example:
         Each negative scores one less than its positive; then it hardly counts. ::
@@ -76,7 +85,14 @@ def contrastive(
             tensor(0.3133)
             >>> contrastive(scores, positives, weights=torch.full((2, 2), 0.1))
             tensor(0.0361)
+        With ``outer_sum`` soft positives are the targets of a cross-entropy. ::
+
+            >>> soft = torch.tensor([[0.9, 0.1], [0.1, 0.9]])
+            >>> contrastive(scores, soft, form='outer_sum')
+            tensor(0.4133)
     """
+    if positives.is_floating_point():
+        _check_rows(positives, direction)
     how = dict(temperature=temperature, weights=weights, ambiguous=ambiguous, counts=counts)
     sums = contrastive_sums(scores, positives, **how, form=form, direction=direction)
     return sum(loss_of_sums(one, form) for one in sums.values()) / len(sums)
@@ -88,9 +104,11 @@ class Sums(NamedTuple):
     Attributes:
         own: float [P], s of the positives.
         anchor: int64 [P], whose they are.
-        negative: float [N], log of the sum of w e^s over all entries that are no positive.
+        negative: float [N], log of the sum of w e^s over all entries that are no positive; of soft
+            ones, of (1 - y) w e^s over all entries.
         shared: float [N], the same over those of them that are ambiguous, or None.
         counts: float [N], how much each anchor counts, or None where all count alike.
+        degree: float [P] in (0, 1], y of the positives, or None where each is 1.
     """
 
     own: Tensor
@@ -98,6 +116,7 @@ class Sums(NamedTuple):
     negative: Tensor
     shared: Optional[Tensor] = None
     counts: Optional[Tensor] = None
+    degree: Optional[Tensor] = None
 
 
 def contrastive_sums(
@@ -121,7 +140,7 @@ def contrastive_sums(
         By direction: ``'t2v'``, of R anchors, and ``'v2t'``, of V anchors over R texts.
 
     Raises:
-        ValueError: as :func:`contrastive`.
+        ValueError: as :func:`contrastive`, but for rows without a positive, which are left out.
 
     Example:
         A text has one positive of score 1, and a negative of score 0. ::
@@ -133,6 +152,7 @@ def contrastive_sums(
     logits = at_least_float32(scores) / temperature
     negatives = _negatives(logits, positives, weights)  # s + log w
     texts, videos = positives.nonzero(as_tuple=True)
+    degree = at_least_float32(positives)[texts, videos] if positives.is_floating_point() else None
     sums = {}
     for way, dim, anchor in (('t2v', 1, texts), ('v2t', 0, videos)):
         if direction in (way, 'both'):
@@ -145,6 +165,7 @@ def contrastive_sums(
                 negative=negative,
                 shared=shared,
                 counts=counts if way == 't2v' else None,
+                degree=degree,
             )
     return sums
 
@@ -163,20 +184,27 @@ def loss_of_sums(sums: Sums, form: str) -> Tensor:
             >>> loss_of_sums(one, 'pooled')  # log(1 + 1 / e)
             tensor(0.3133)
     """
-    own, anchor, negative, shared, counts = sums
+    own, anchor, negative, shared, counts, degree = sums
     if not len(own):
         return negative.sum() * 0.0
+    positive = own if degree is None else own + degree.log()
     if form == 'own_pair':
-        pulled = own if shared is None else torch.logaddexp(own, shared[anchor])
-        terms = torch.logaddexp(own, negative[anchor]) - pulled
-        return _mean(terms, None if counts is None else counts[anchor])
+        pulled = positive if shared is None else torch.logaddexp(positive, shared[anchor])
+        terms = torch.logaddexp(positive, negative[anchor]) - pulled
+        often = None if counts is None else counts[anchor]
+        if degree is not None:
+            often = degree if often is None else often.to(degree.dtype) * degree
+        return _mean(terms, often)
     zeros = own.new_zeros(negative.shape)
     number = zeros.long().index_add(0, anchor, torch.ones_like(anchor))
-    positive = _logsumexp_by(own, anchor, zeros)
-    total = torch.logaddexp(positive, negative)
-    pulled = positive
-    if form == 'outer_sum':
+    pooled = _logsumexp_by(positive, anchor, zeros)
+    total = torch.logaddexp(pooled, negative)
+    pulled = pooled
+    if form == 'outer_sum' and degree is None:
         pulled = zeros.index_add(0, anchor, own) / number.clamp_min(1)
+    elif form == 'outer_sum':
+        whole = zeros.index_add(0, anchor, degree)
+        pulled = zeros.index_add(0, anchor, degree * own) / torch.where(number > 0, whole, 1.0)
     matched = number > 0
     return _mean((total - pulled)[matched], None if counts is None else counts[matched])
 
@@ -197,7 +225,7 @@ def join_sums(parts: Sequence[Sums], direction: str) -> Sums:
             >>> join_sums([part, part], 't2v').anchor
             tensor([0, 1])
     """
-    own, anchors, negatives, shared, counts = zip(*parts)
+    own, anchors, negatives, shared, counts, degrees = zip(*parts)
     if direction == 't2v':
         starts = torch.tensor([len(x) for x in negatives]).cumsum(0).tolist()
         anchors = [x + start for x, start in zip(anchors, [0, *starts])]
@@ -209,7 +237,8 @@ def join_sums(parts: Sequence[Sums], direction: str) -> Sums:
             rest.append(torch.cat(of_parts))
         else:
             rest.append(torch.stack(of_parts).logsumexp(0))
-    return Sums(torch.cat(own), torch.cat(anchors), *rest)
+    degree = None if degrees[0] is None else torch.cat(degrees)
+    return Sums(torch.cat(own), torch.cat(anchors), *rest, degree)
 
 
 def _check(
@@ -225,10 +254,27 @@ def _check(
         raise ValueError(f"ambiguous pairs need form='own_pair', not {form!r}")
     if direction not in ('t2v', 'v2t', 'both'):
         raise ValueError(f"direction must be 't2v', 'v2t' or 'both', not {direction!r}")
+    if positives.is_floating_point() and not ((positives >= 0) & (positives <= 1)).all():
+        raise ValueError('soft positives must lie in [0, 1], and none may be NaN')
+
+
+def _check_rows(positives: Tensor, direction: str) -> None:
+    of, dim = ('video', 0) if direction == 'v2t' else ('text', 1)
+    alone = ~(positives > 0).any(dim)
+    if alone.any():
+        row = int(alone.int().argmax())
+        raise ValueError(f'soft positives: {of} {row} has none')
 
 
 def _negatives(logits: Tensor, positives: Tensor, weights: Optional[Tensor]) -> Tensor:
-    """s + log w of the negatives, LOG_ZERO elsewhere and where w is 0; float [T, V]."""
+    """s + log w of the negatives, LOG_ZERO elsewhere and where w is 0; float [T, V].
+
+    With soft positives the weight is (1 - y) w.
+    """
+    if positives.is_floating_point():
+        rest = 1 - at_least_float32(positives)
+        weights = rest if weights is None else rest * at_least_float32(weights)
+        positives = positives == 1
     if weights is None:
         return logits.masked_fill(positives, LOG_ZERO)
     weights = at_least_float32(weights)

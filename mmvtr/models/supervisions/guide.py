@@ -42,11 +42,16 @@ class GuideSupervision(BlockSupervision):
     bar is a text's.  Logs ``guided_per_text``, how many videos a text loses as negatives (weights
     below 1/2).
 
+    With ``treat='positive'`` what a guide finds is pulled (ours): a soft positive y = 1 - w, beside
+    the annotated ones, in place of a weight.  With ``rule='threshold'`` y is P(match) of a
+    calibrated guide.
+
     Args:
         guide: ``'vectors'``, ``'agreement'`` or ``'scores'``.
         rule: ``'threshold'``, ``'absolute'``, ``'relative'``, ``'share'`` or ``'self'``.
         margin: in the guide's unit, or a share of g_t.
         softness: in the guide's unit; above 0 weights are a sigmoid about the bar (ours).
+        treat: what an entry above the bar is, ``'ignore'``: no negative, or ``'positive'``.
         name: of the vectors that pipelines of the training set read
             (``dict(type='LoadVectors', side=..., stores={name: path})``).
         by: None, both sides have vectors; ``'texts'`` or ``'videos'``, only these have.
@@ -63,8 +68,6 @@ class GuideSupervision(BlockSupervision):
             supervision=dict(type='GuideSupervision', name='minilm', by='texts', margin=0.3)
     """
 
-    fills = 'weights'  # models/target.py: check_read
-
     def __init__(
         self,
         *,
@@ -72,6 +75,7 @@ class GuideSupervision(BlockSupervision):
         rule: str = 'absolute',
         margin: float = 0.0,
         softness: float = 0.0,
+        treat: str = 'ignore',
         name: str = 'guide',
         by: Optional[str] = None,
         levels: Sequence[str] = ('global',),
@@ -82,12 +86,16 @@ class GuideSupervision(BlockSupervision):
         if by not in (None, 'texts', 'videos'):
             raise ValueError(f"by must be None, 'texts' or 'videos', not {by!r}")
         check_rule(rule, margin, softness)
+        if treat not in ('ignore', 'positive'):
+            raise ValueError(f"treat must be 'ignore' or 'positive', not {treat!r}")
         if rule == 'self' and guide != 'scores':
             raise ValueError(f"rule='self' is one of the model's own scores, not of {guide!r}")
         self.guide = guide
         self.rule = rule
         self.margin = margin
         self.softness = softness
+        self.treat = treat
+        self.fills = 'weights' if treat == 'ignore' else 'positives'  # target.py: check_read
         self.name = name
         self.by = by
         self.similarity = CosineSimilarity(levels=levels)
@@ -141,9 +149,11 @@ class GuideSupervision(BlockSupervision):
         how = dict(rule=self.rule, margin=self.margin, softness=self.softness)
         weights = guide_weights(scores, own, **how)
         spared = (weights < 0.5) & ~target.positives
+        sums = dict(spared=spared.sum().to(scores.dtype), texts=scores.new_tensor(len(scores)))
+        if self.treat == 'positive':
+            return target._replace(positives=(1 - weights).masked_fill(target.positives, 1.0)), sums
         if target.weights is not None:
             weights = weights * target.weights
-        sums = dict(spared=spared.sum().to(scores.dtype), texts=scores.new_tensor(len(scores)))
         return target._replace(weights=weights), sums
 
     def finish(self, begun: Any, sums: dict[str, Tensor]) -> dict[str, Tensor]:
