@@ -1,14 +1,17 @@
 import math
 
+import numpy as np
 import pytest
 import torch
 
 from mmvtr.functional.losses.contrastive import (
+    Columns,
     contrastive,
     contrastive_sums,
     join_sums,
     loss_of_sums,
 )
+from mmvtr.functional.losses.negative_weights import group_weights
 
 
 @pytest.fixture
@@ -101,8 +104,6 @@ def test_one_pair_a_row_is_symmetric_cross_entropy():
 
 
 def test_golden_clip4clip(shared):
-    import numpy as np
-
     golden = np.load(shared / 'golden' / 'clip4clip_losses.npz')
     scores = torch.from_numpy(golden['sim'])
     eye = torch.eye(len(scores), dtype=torch.bool)
@@ -113,8 +114,6 @@ def test_golden_clip4clip(shared):
 
 def test_golden_mssl(shared):
     """MS-SL's losses: clip_nce on raw products of 9 captions with 5 videos, frame_nce of 9 x 9."""
-    import numpy as np
-
     golden = np.load(shared / 'golden' / 'mssl.npz')
     positives = torch.eye(5, dtype=torch.bool)[torch.from_numpy(golden['labels'])]
     value = 2 * contrastive(torch.from_numpy(golden['clip_scores_raw']), positives)
@@ -430,3 +429,124 @@ def test_bad_soft_positives(soft):
     contrastive(scores, wrong.index_fill(0, torch.tensor([3]), 0.1), direction='t2v')
     with pytest.raises(ValueError, match='soft positives: video 2 has none'):
         contrastive(scores, wrong, direction='v2t')
+
+
+def by_loops(scores, positives, weights, more):
+    """The pooled loss of rows, whose denominators have further entries (w, s) of each row."""
+    terms = []
+    for s, p, w, further in zip(scores.tolist(), positives.tolist(), weights.tolist(), more):
+        own = sum(math.exp(x) for x, is_own in zip(s, p) if is_own)
+        push = sum(wx * math.exp(x) for x, is_own, wx in zip(s, p, w) if not is_own)
+        if any(p):
+            terms.append(math.log((own + push + sum(w * math.exp(x) for w, x in further)) / own))
+    return sum(terms) / len(terms)
+
+
+@pytest.fixture
+def further():
+    """Two sets of columns of texts, one of videos with two rows of video 1 and none of video 2."""
+    generator = torch.Generator().manual_seed(8)
+
+    def draw(*shape):
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    rows = torch.tensor([0, 1, 1, 3])
+    weights = draw(4, 2).abs()
+    weights[0, 1] = 0.0
+    return dict(t2v=[Columns(draw(6, 3)), Columns(draw(6, 2), draw(6, 2).abs())]), dict(
+        v2t=[Columns(draw(4, 2), weights, rows)]
+    )
+
+
+def test_further_columns_stand_in_the_denominators(case, further):
+    scores, positives, weights = case
+    (of_texts, of_videos), temperature = further, 0.5
+    one, two = of_texts['t2v']
+    texts = [
+        [*((1.0, s / temperature) for s in a), *((w, s / temperature) for w, s in zip(ws, b))]
+        for a, b, ws in zip(one.scores.tolist(), two.scores.tolist(), two.weights.tolist())
+    ]
+    videos = [[] for _ in range(4)]
+    (columns,) = of_videos['v2t']
+    for row, anchor in enumerate(columns.anchor.tolist()):
+        for w, s in zip(columns.weights[row].tolist(), columns.scores[row].tolist()):
+            videos[anchor].append((w, s / temperature))
+    expected = dict(
+        t2v=by_loops(scores / temperature, positives, weights, texts),
+        v2t=by_loops(scores.t() / temperature, positives.t(), weights.t(), videos),
+    )
+    how = dict(temperature=temperature, weights=weights, columns={**of_texts, **of_videos})
+    for way, value in expected.items():
+        assert contrastive(scores, positives, direction=way, **how).item() == pytest.approx(value)
+    value = contrastive(scores, positives, **how).item()
+    assert value == pytest.approx(sum(expected.values()) / 2)
+
+    def loss(s, a, b, w):
+        more = dict(t2v=[Columns(a, w)], v2t=[Columns(b, None, columns.anchor)])
+        return contrastive(s, positives, temperature=0.5, columns=more, form='own_pair')
+
+    inputs = (scores, two.scores, columns.scores, two.weights)
+    assert torch.autograd.gradcheck(loss, [x.clone().requires_grad_() for x in inputs])
+
+
+def test_weights_and_counts_by_direction(case):
+    scores, positives, weights = case
+    other = weights.flip(0, 1)
+    counts = dict(t2v=torch.rand(6, dtype=torch.float64), v2t=torch.rand(4, dtype=torch.float64))
+    transposed = contrastive(
+        scores.t(), positives.t(), weights=other.t(), counts=counts['v2t'], direction='t2v'
+    )
+    straight = contrastive(
+        scores, positives, weights=weights, counts=counts['t2v'], direction='t2v'
+    )
+    how = dict(weights=dict(t2v=weights, v2t=other), counts=counts)
+    value = contrastive(scores, positives, **how)
+    torch.testing.assert_close(value, (straight + transposed) / 2, rtol=1e-12, atol=0)
+    half = contrastive(scores, positives, weights=dict(t2v=weights), direction='v2t')
+    assert half == contrastive(scores, positives, direction='v2t')
+    parts = [
+        contrastive_sums(scores[r], positives[r], weights=dict(v2t=other[r]), counts=counts)['v2t']
+        for r in (slice(0, 2), slice(2, 6))
+    ]
+    found = loss_of_sums(join_sums(parts, 'v2t'), 'pooled')
+    torch.testing.assert_close(found, transposed, rtol=1e-12, atol=0)
+    for name in ('weights', 'counts', 'columns'):
+        with pytest.raises(ValueError, match=f"{name} are by 't2v' and 'v2t', not by 'both'"):
+            contrastive(scores, positives, **{name: dict(both=weights)})
+
+
+@pytest.mark.parametrize('size', ['tiny', 'mid'])
+def test_unite(shared, size):
+    """Candidates of the target's modality; pairs of one ``idx`` are summed, not averaged."""
+    golden = np.load(shared / 'golden/unite.npz')
+    modal, idx = (torch.from_numpy(golden[f'{size}.{n}']) for n in ('target_modal', 'idx'))
+    names = [n for n in golden.files if n.startswith(f'{size}.dual') and n.endswith('.loss')]
+    assert len(names) >= 16
+    for name in names:
+        case = name[: -len('.loss')]
+        dual, masked, mined, several = (
+            int(case.split(key)[1][0]) for key in ('dual', 'modal', 'neg', 'idx')
+        )
+        leaves = [torch.from_numpy(golden[f'{size}.{n}']) for n in ('query', 'cand', 'neg')]
+        query, candidate, negative = (x.requires_grad_() for x in leaves)
+        eye = torch.eye(len(query)).bool()
+        same = idx[:, None] == idx if several else eye
+        how = dict(temperature=float(case.split('_T')[1]), form='outer_sum')
+        number = same.sum(1).double()
+        if masked:
+            how.update(weights=dict(t2v=group_weights(eye, modal)))
+        if mined:
+            how.update(columns=dict(t2v=[Columns(query @ negative.T)]))
+        loss = contrastive(
+            query @ candidate.T,
+            same,
+            counts=dict(t2v=number, v2t=number),
+            direction='both' if dual else 't2v',
+            **how,
+        )
+        loss = loss * number.mean()
+        used = dict(query=query, cand=candidate, **(dict(neg=negative) if mined else {}))
+        np.testing.assert_allclose(loss.item(), golden[name], rtol=1e-9, err_msg=case)
+        for key, gradient in zip(used, torch.autograd.grad(loss, list(used.values()))):
+            stored = golden[f'{case}.grad.{key}']
+            np.testing.assert_allclose(gradient, stored, rtol=1e-6, atol=1e-9, err_msg=case)

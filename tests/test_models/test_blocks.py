@@ -19,9 +19,9 @@ from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.supervisions.dvtr import DVTRSupervision
 from mmvtr.models.supervisions.dvtr_steps import DVTRStepsSupervision
-from mmvtr.models.supervisions.guide import GuideSupervision
-from mmvtr.models.supervisions.hardness import HardnessSupervision
 from mmvtr.models.supervisions.implication import ImplicationSupervision
+from mmvtr.models.supervisions.negatives.guide import GuideSupervision
+from mmvtr.models.supervisions.negatives.hardness import HardnessSupervision
 from mmvtr.models.supervisions.pcme import PCMESupervision
 from mmvtr.models.supervisions.ran import RelevanceSupervision
 from mmvtr.models.supervisions.relative_scores import RelativeScoreSupervision

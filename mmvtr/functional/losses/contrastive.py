@@ -11,21 +11,41 @@ and, with ambiguous entries A_t (none of them in P_t), row t's pair with its pos
 A positive may be soft, y_tv in [0, 1]; then an entry is a positive by y and a negative by 1 - y:
 
     -log( sum_v y_tv e^{s_tv} / sum_v (y_tv + (1 - y_tv) w_tv) e^{s_tv} )
+
+Further columns, of whatever else a row is not to be near, stand in the denominators alone.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional, Sequence
+from typing import Mapping, NamedTuple, Optional, Sequence, Union
 
 import torch
 from torch import Tensor
 
 from mmvtr.functional.precision import at_least_float32
 
-__all__ = ['contrastive']
+__all__ = ['Columns', 'contrastive']
 
 #: Stands for log(0).  Finite, so that a row without negatives has a loss of 0 and no NaN gradient.
 LOG_ZERO = -1e30
+#: Directions: texts look for videos, videos for texts.
+WAYS = ('t2v', 'v2t')
+#: Of both directions, or by direction.
+ByDirection = Union[Tensor, Mapping[str, Tensor]]
+
+
+class Columns(NamedTuple):
+    """Entries of M rows that stand in a denominator beside those of the score matrix.
+
+    Attributes:
+        scores: float [M, K], in the unit of the score matrix.
+        weights: float [M, K] >= 0 or None (= 1), of each in the denominator.
+        anchor: int64 [M], whose row it is; None: row i is anchor i's.
+    """
+
+    scores: Tensor
+    weights: Optional[Tensor] = None
+    anchor: Optional[Tensor] = None
 
 
 def contrastive(
@@ -33,9 +53,10 @@ def contrastive(
     positives: Tensor,
     *,
     temperature: float | Tensor = 1.0,
-    weights: Optional[Tensor] = None,
+    weights: Optional[ByDirection] = None,
     ambiguous: Optional[Tensor] = None,
-    counts: Optional[Tensor] = None,
+    counts: Optional[ByDirection] = None,
+    columns: Optional[Mapping[str, Sequence[Columns]]] = None,
     form: str = 'pooled',
     direction: str = 'both',
 ) -> Tensor:
@@ -54,13 +75,17 @@ def contrastive(
             without a positive are left out; a row of soft ones has to have one.
         temperature: divides the scores; a float or a 0-dim tensor.
         weights: float [T, V] >= 0 or None (= 1), the weight of each negative in the denominator;
-            entries at positives are ignored.  Weight 0 takes an entry out of the loss.
+            entries at positives are ignored.  Weight 0 takes an entry out of the loss.  Or such by
+            direction, ``{'t2v': ..., 'v2t': ...}``; in one that is not there they are 1.
         ambiguous: bool [T, V] or None, for ``own_pair`` only: A of ARL Eq. 8-9.  A row's entries
             are A of the text, a column's those of the video.  They join the numerator of each pair
             and stay in the denominator, with their weight in both; entries at positives are
             ignored.  They are never pushed, and share the pull with the positive as e^s says.
         counts: float [T] >= 0 or None (= 1), how much each text counts in the mean over texts
-            (t2v).  The mean over videos does not read it.
+            (t2v).  The mean over videos does not read it, unless they are by direction,
+            ``{'t2v': [T], 'v2t': [V]}``.
+        columns: by direction what else stands in the denominators of its anchors: text-text and
+            video-video scores, mined negatives, a queue.  With ``own_pair`` each pair meets them.
         form: ``'pooled'`` as above; ``'own_pair'`` one term per annotated pair, whose sibling
             positives are neither positive nor negative (ARL Eq. 8-9); ``'outer_sum'`` the mean
             over positives outside the logarithm.  Of soft positives these means are weighted by y,
@@ -85,6 +110,7 @@ def contrastive(
             tensor(0.3133)
             >>> contrastive(scores, positives, weights=torch.full((2, 2), 0.1))
             tensor(0.0361)
+
         With ``outer_sum`` soft positives are the targets of a cross-entropy. ::
 
             >>> soft = torch.tensor([[0.9, 0.1], [0.1, 0.9]])
@@ -94,7 +120,8 @@ def contrastive(
     if positives.is_floating_point():
         _check_rows(positives, direction)
     how = dict(temperature=temperature, weights=weights, ambiguous=ambiguous, counts=counts)
-    sums = contrastive_sums(scores, positives, **how, form=form, direction=direction)
+    how.update(columns=columns, form=form, direction=direction)
+    sums = contrastive_sums(scores, positives, **how)
     return sum(loss_of_sums(one, form) for one in sums.values()) / len(sums)
 
 
@@ -104,8 +131,8 @@ class Sums(NamedTuple):
     Attributes:
         own: float [P], s of the positives.
         anchor: int64 [P], whose they are.
-        negative: float [N], log of the sum of w e^s over all entries that are no positive; of soft
-            ones, of (1 - y) w e^s over all entries.
+        negative: float [N], log of the sum of w e^s over all entries that are no positive, and over
+            further columns; of soft positives, of (1 - y) w e^s over all entries.
         shared: float [N], the same over those of them that are ambiguous, or None.
         counts: float [N], how much each anchor counts, or None where all count alike.
         degree: float [P] in (0, 1], y of the positives, or None where each is 1.
@@ -124,17 +151,19 @@ def contrastive_sums(
     positives: Tensor,
     *,
     temperature: float | Tensor = 1.0,
-    weights: Optional[Tensor] = None,
+    weights: Optional[ByDirection] = None,
     ambiguous: Optional[Tensor] = None,
-    counts: Optional[Tensor] = None,
+    counts: Optional[ByDirection] = None,
+    columns: Optional[Mapping[str, Sequence[Columns]]] = None,
     form: str = 'pooled',
     direction: str = 'both',
 ) -> dict[str, Sums]:
     """Over a whole matrix, or over a block of it: some texts against all videos.
 
     Args:
-        scores, positives, temperature, weights, ambiguous, counts, form, direction: see
-            :func:`contrastive`; float [R, V] and [R] of R texts.
+        scores, positives, temperature, weights, ambiguous, counts, columns, form, direction: see
+            :func:`contrastive`; float [R, V] and [R] of R texts.  Columns of videos are those of
+            one block: they are added to each.
 
     Returns:
         By direction: ``'t2v'``, of R anchors, and ``'v2t'``, of V anchors over R texts.
@@ -149,22 +178,30 @@ def contrastive_sums(
             tensor([0., 0.])
     """
     _check(scores, positives, ambiguous, form, direction)
+    for name, given in (('weights', weights), ('counts', counts), ('columns', columns)):
+        _check_directions(name, given)
     logits = at_least_float32(scores) / temperature
-    negatives = _negatives(logits, positives, weights)  # s + log w
+    negatives = None if isinstance(weights, Mapping) else _negatives(logits, positives, weights)
     texts, videos = positives.nonzero(as_tuple=True)
     degree = at_least_float32(positives)[texts, videos] if positives.is_floating_point() else None
+    by_way = counts if isinstance(counts, Mapping) else dict(t2v=counts)
     sums = {}
     for way, dim, anchor in (('t2v', 1, texts), ('v2t', 0, videos)):
         if direction in (way, 'both'):
-            negative, shared = _logsumexp(negatives, dim), None
+            pushed, shared = negatives, None  # s + log w
+            if pushed is None:
+                pushed = _negatives(logits, positives, weights.get(way))
+            negative = _logsumexp(pushed, dim)
             if ambiguous is not None:
-                shared = _logsumexp(negatives.masked_fill(~ambiguous, LOG_ZERO), dim)
+                shared = _logsumexp(pushed.masked_fill(~ambiguous, LOG_ZERO), dim)
+            for further in () if columns is None else columns.get(way, ()):
+                negative = torch.logaddexp(negative, _of_columns(further, temperature, negative))
             sums[way] = Sums(
                 own=logits[texts, videos],
                 anchor=anchor,
                 negative=negative,
                 shared=shared,
-                counts=counts if way == 't2v' else None,
+                counts=by_way.get(way),
                 degree=degree,
             )
     return sums
@@ -236,7 +273,7 @@ def join_sums(parts: Sequence[Sums], direction: str) -> Sums:
         elif direction == 't2v':
             rest.append(torch.cat(of_parts))
         else:
-            rest.append(torch.stack(of_parts).logsumexp(0))
+            rest.append(of_parts[0] if of_parts is counts else torch.stack(of_parts).logsumexp(0))
     degree = None if degrees[0] is None else torch.cat(degrees)
     return Sums(torch.cat(own), torch.cat(anchors), *rest, degree)
 
@@ -252,10 +289,16 @@ def _check(
         raise ValueError(f"form must be 'pooled', 'own_pair' or 'outer_sum', not {form!r}")
     if ambiguous is not None and form != 'own_pair':
         raise ValueError(f"ambiguous pairs need form='own_pair', not {form!r}")
-    if direction not in ('t2v', 'v2t', 'both'):
+    if direction not in (*WAYS, 'both'):
         raise ValueError(f"direction must be 't2v', 'v2t' or 'both', not {direction!r}")
     if positives.is_floating_point() and not ((positives >= 0) & (positives <= 1)).all():
         raise ValueError('soft positives must lie in [0, 1], and none may be NaN')
+
+
+def _check_directions(name: str, given: object) -> None:
+    unknown = [way for way in given if way not in WAYS] if isinstance(given, Mapping) else []
+    if unknown:
+        raise ValueError(f"{name} are by 't2v' and 'v2t', not by {unknown[0]!r}")
 
 
 def _check_rows(positives: Tensor, direction: str) -> None:
@@ -282,6 +325,16 @@ def _negatives(logits: Tensor, positives: Tensor, weights: Optional[Tensor]) -> 
         return logits + weights.log().clamp_min_(LOG_ZERO).masked_fill_(positives, LOG_ZERO)
     absent = positives | (weights == 0)  # the gradient of log 0 is not to be met
     return logits + weights.masked_fill(absent, 1.0).log().masked_fill(absent, LOG_ZERO)
+
+
+def _of_columns(columns: Columns, temperature: float | Tensor, like: Tensor) -> Tensor:
+    """Log of the sum of w e^s of each anchor, LOG_ZERO where it has no row; as ``like`` [N]."""
+    logits = at_least_float32(columns.scores) / temperature
+    none = torch.zeros_like(logits, dtype=torch.bool)
+    sums = _logsumexp(_negatives(logits, none, columns.weights), 1)
+    if columns.anchor is None:
+        return sums
+    return _logsumexp_by(sums, columns.anchor, torch.zeros_like(like))
 
 
 def _logsumexp(x: Tensor, dim: int) -> Tensor:

@@ -17,7 +17,7 @@ from mmvtr.functional.losses.contrastive import Sums, contrastive_sums, loss_of_
 from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.transforms.sinkhorn import Biases, sinkhorn, sinkhorn_by_rows
 from mmvtr.models.pairs import Pairs
-from mmvtr.models.target import Target, check_soft
+from mmvtr.models.target import Target, check_readable
 from mmvtr.registry import MODELS
 
 
@@ -30,9 +30,9 @@ class MatrixLoss(nn.Module):
     """
 
     #: What a class reads of a target beside its positives: slots, fields of ``known`` and names of
-    #: ``beside``; each class says its own.  ``'positives'`` are soft ones.  Those that a
-    #: supervision ``fills`` are looked for (models/target.py: check_read), the others are for
-    #: readers.  None: not known.
+    #: ``beside``; each class says its own.  ``'positives'`` are soft ones, ``'directions'`` weights
+    #: by direction.  Those that a supervision ``fills`` are looked for (models/target.py:
+    #: check_read), the others are for readers.  None: not known.
     slots: ClassVar[Optional[tuple[str, ...]]] = None
 
     def __init__(self, *, reads: Sequence[str] = ('scores',), loss_weight: float = 1.0) -> None:
@@ -71,10 +71,11 @@ class MatrixLoss(nn.Module):
         """Of the matrix ``name``.
 
         Raises:
-            ValueError: its positives are soft, and this loss reads none of these.
+            ValueError: its positives are soft, or its weights by direction, and this loss reads
+                none of these.
         """
         one = target if isinstance(target, Target) else target[name]
-        check_soft(one, self)
+        check_readable(one, self)
         return one
 
     def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
@@ -99,7 +100,7 @@ class ContrastiveLoss(MatrixLoss):
         ValueError: another ``weighted``, or one of the direction that the loss has not.
     """
 
-    slots = ('positives', 'weights', 'ambiguous', 'counts')
+    slots = ('positives', 'weights', 'directions', 'ambiguous', 'counts', 'columns')
 
     def __init__(
         self, *, form: str = 'pooled', direction: str = 'both', weighted: str = 'both', **kwargs
@@ -130,6 +131,7 @@ class ContrastiveLoss(MatrixLoss):
                     target.positives,
                     temperature=temperature,
                     weights=target.weights if self.weighted in ('both', direction) else None,
+                    columns=target.columns,
                     ambiguous=target.ambiguous,
                     counts=target.counts,
                     form=self.form,
@@ -186,7 +188,8 @@ class NormalizedContrastiveLoss(ContrastiveLoss):
     """InfoNCE on scores whose retrieval probabilities are normalised (NCL Eq. 4 on Eq. 12).
 
     The biases a, b of Sinkhorn-Knopp on the joint batch (Fig. 4) are added to the scores.  In the
-    t2v term a cancels, in the v2t term b.  Weights of a supervision apply on top.
+    t2v term a cancels, in the v2t term b.  Weights of a supervision apply on top; its further
+    columns get no bias.
 
     Args:
         iterations: of Sinkhorn-Knopp (paper: 4); 0 normalises columns only.
@@ -201,7 +204,7 @@ class NormalizedContrastiveLoss(ContrastiveLoss):
         form, direction, weighted, reads, loss_weight: see :class:`ContrastiveLoss`.
     """
 
-    slots = ('weights', 'ambiguous', 'counts')  # its marginals are of annotated pairs
+    slots = ContrastiveLoss.slots[1:]  # its marginals are of annotated pairs
 
     def __init__(
         self,

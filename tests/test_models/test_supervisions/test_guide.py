@@ -8,8 +8,8 @@ import torch
 
 from mmvtr.models.combined import CombinedSupervision
 from mmvtr.models.pairs import Pairs
-from mmvtr.models.supervisions.guide import GuideSupervision
-from mmvtr.models.supervisions.hardness import HardnessSupervision
+from mmvtr.models.supervisions.negatives.guide import GuideSupervision
+from mmvtr.models.supervisions.negatives.hardness import HardnessSupervision
 from mmvtr.models.target import Annotation, Target, judges, pushed
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding
@@ -264,7 +264,7 @@ def test_blocks_are_refused_where_all_texts_are_needed():
             'margin must be at least 0',
         ),
         (HardnessSupervision, dict(alpha=math.inf), 'alpha must be finite'),
-        (HardnessSupervision, dict(over='both'), 'over must be None'),
+        (HardnessSupervision, dict(over='texts'), 'over must be None'),
     ],
 )
 def test_bad_arguments(kind, wrong, message):

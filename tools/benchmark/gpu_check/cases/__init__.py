@@ -17,6 +17,7 @@ WITHOUT_CASE = {
     'BestFrames',
     'Biases',
     'Calibration',
+    'Columns',
     'ErrorRates',
     'Graded',
     'ModalBiases',

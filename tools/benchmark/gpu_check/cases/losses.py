@@ -49,6 +49,20 @@ def of_pairs(x: SimpleNamespace) -> list[Case]:
             lambda i: f.contrastive(i.scores, i.positives, temperature=TAU, form='outer_sum'),
         ),
         make(
+            'contrastive/soft',
+            x,
+            'scores relevance weights',
+            lambda i: f.contrastive(i.scores, i.relevance, temperature=TAU, weights=i.weights),
+        ),
+        make(
+            'group_weights',
+            x,
+            'positives',
+            lambda i: f.group_weights(i.positives, i.positives.int().argmax(0) % 2),
+            low=False,
+            differentiable=False,
+        ),
+        make(
             'guide_mask',
             x,
             'relevance risk',
