@@ -16,6 +16,7 @@ READERS = dict(
     columns='ContrastiveLoss',
     counts='ContrastiveLoss',
     hinges='SeveralHingesLoss',
+    hubness='NeighborRetrLoss',
     margins='RankingLoss',
     positives='ContrastiveLoss',
     teacher='DistillationLoss',
@@ -74,7 +75,8 @@ class Target(NamedTuple):
             unannotated entries RAN has found relevant), ``teacher`` (float [T, V], scores that the
             model's are to follow), ``hinges`` (several :class:`Hinge` of each pair, CMGSD),
             ``draws`` (float [T] and [V] in [0, 1), by which a loss chooses some items whatever
-            their order in the batch, DL-DKD++).
+            their order in the batch, DL-DKD++), ``hubness`` (by direction, float [V] of videos and
+            [T] of texts, NeighborRetr).
     """
 
     positives: Tensor

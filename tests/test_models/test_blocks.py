@@ -15,6 +15,7 @@ from mmvtr.models.blocks import BlockSupervision, whole_needed
 from mmvtr.models.losses.matrix import ContrastiveLoss, NormalizedContrastiveLoss
 from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.losses.relevance_losses import EgoNCELoss
+from mmvtr.models.losses.robust import RINCELoss
 from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.supervisions.dvtr import DVTRSupervision
@@ -81,11 +82,12 @@ LOSSES = dict(
     ncl=lambda: NormalizedContrastiveLoss(reads=('aligned',), iterations=3),
     ncl_shares=lambda: NormalizedContrastiveLoss(marginals='positives'),
     egonce=lambda: EgoNCELoss(),
+    rince=lambda: RINCELoss(q=0.3, density=0.1, weighted='t2v'),
 )
 
 
 #: What reads soft positives, too.
-SOFT = ('pooled', 'outer', 'own')
+SOFT = ('pooled', 'outer', 'own', 'rince')
 
 
 def make_model(supervision, losses=None, block_rows=None):

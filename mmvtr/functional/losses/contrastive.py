@@ -224,26 +224,43 @@ def loss_of_sums(sums: Sums, form: str) -> Tensor:
     own, anchor, negative, shared, counts, degree = sums
     if not len(own):
         return negative.sum() * 0.0
-    positive = own if degree is None else own + degree.log()
     if form == 'own_pair':
+        positive = own if degree is None else own + degree.log()
         pulled = positive if shared is None else torch.logaddexp(positive, shared[anchor])
         terms = torch.logaddexp(positive, negative[anchor]) - pulled
         often = None if counts is None else counts[anchor]
         if degree is not None:
             often = degree if often is None else often.to(degree.dtype) * degree
-        return _mean(terms, often)
+        return mean_of(terms, often)
+    pulled, total, matched = pooled_of_sums(sums)
+    if form == 'outer_sum':
+        zeros = own.new_zeros(negative.shape)
+        if degree is None:
+            number = zeros.long().index_add(0, anchor, torch.ones_like(anchor))
+            pulled = zeros.index_add(0, anchor, own) / number.clamp_min(1)
+        else:
+            whole = zeros.index_add(0, anchor, degree)
+            pulled = zeros.index_add(0, anchor, degree * own) / torch.where(matched, whole, 1.0)
+    return mean_of((total - pulled)[matched], None if counts is None else counts[matched])
+
+
+def pooled_of_sums(sums: Sums) -> tuple[Tensor, Tensor, Tensor]:
+    """Of N anchors: log of the sum of their positives' e^s, that with all negatives, and which
+    anchors have a positive.
+
+    Example:
+        ::
+
+            >>> one = Sums(torch.zeros(2), torch.tensor([0, 0]), torch.zeros(1))
+            >>> pooled_of_sums(one)  # log 2, log 3
+            (tensor([0.6931]), tensor([1.0986]), tensor([True]))
+    """
+    own, anchor, negative, *_, degree = sums
     zeros = own.new_zeros(negative.shape)
-    number = zeros.long().index_add(0, anchor, torch.ones_like(anchor))
+    positive = own if degree is None else own + degree.log()
     pooled = _logsumexp_by(positive, anchor, zeros)
-    total = torch.logaddexp(pooled, negative)
-    pulled = pooled
-    if form == 'outer_sum' and degree is None:
-        pulled = zeros.index_add(0, anchor, own) / number.clamp_min(1)
-    elif form == 'outer_sum':
-        whole = zeros.index_add(0, anchor, degree)
-        pulled = zeros.index_add(0, anchor, degree * own) / torch.where(number > 0, whole, 1.0)
-    matched = number > 0
-    return _mean((total - pulled)[matched], None if counts is None else counts[matched])
+    matched = zeros.bool().index_fill(0, anchor, True)
+    return pooled, torch.logaddexp(pooled, negative), matched
 
 
 def join_sums(parts: Sequence[Sums], direction: str) -> Sums:
@@ -350,8 +367,15 @@ def _logsumexp_by(x: Tensor, anchor: Tensor, zeros: Tensor) -> Tensor:
     return largest + sums.masked_fill(sums == 0, 1.0).log()
 
 
-def _mean(values: Tensor, counts: Optional[Tensor]) -> Tensor:
-    """Of float [N], each as often as it counts."""
+def mean_of(values: Tensor, counts: Optional[Tensor]) -> Tensor:
+    """Of float [N], each as often as it counts.
+
+    Example:
+        ::
+
+            >>> mean_of(torch.tensor([1.0, 4.0]), torch.tensor([2.0, 1.0]))
+            tensor(2.)
+    """
     if counts is None:
         return values.mean()
     counts = counts.to(values.dtype)

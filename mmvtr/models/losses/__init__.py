@@ -14,6 +14,7 @@ from mmvtr.models.losses.matrix import (
     MatrixLoss,
     NormalizedContrastiveLoss,
 )
+from mmvtr.models.losses.neighbours import NeighborRetrLoss
 from mmvtr.models.losses.query_diversity import QueryDiversity
 from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.losses.relevance_losses import (
@@ -21,6 +22,7 @@ from mmvtr.models.losses.relevance_losses import (
     EgoNCELoss,
     RelevantRankingLoss,
 )
+from mmvtr.models.losses.robust import RINCELoss
 from mmvtr.models.losses.several_hinges import SeveralHingesLoss
 from mmvtr.models.losses.soft_labels import SoftLabelContrastiveLoss
 from mmvtr.models.losses.token_contrast import TokenContrast
@@ -37,9 +39,11 @@ __all__ = [
     'LocalBatch',
     'MatrixLoss',
     'MultiInstanceContrast',
+    'NeighborRetrLoss',
     'NormalizedContrastiveLoss',
     'OfficialKLToUnit',
     'QueryDiversity',
+    'RINCELoss',
     'RankingLoss',
     'RelevantRankingLoss',
     'SeveralHingesLoss',

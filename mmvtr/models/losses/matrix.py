@@ -118,8 +118,12 @@ class ContrastiveLoss(MatrixLoss):
 
     def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
         sums = self.sums(scores, target, temperature)
-        values = [loss_of_sums(one, self.form) for one in sums.values()]
+        values = [self.of_sums(one) for one in sums.values()]
         return sum(values) / len(values)
+
+    def of_sums(self, sums: Sums) -> Tensor:
+        """The loss of one direction, 0-dim."""
+        return loss_of_sums(sums, self.form)
 
     def sums(self, scores: Tensor, target: Target, temperature: Tensor | float) -> dict[str, Sums]:
         """What :func:`.contrastive` reads, by direction, [T, V]."""
@@ -179,7 +183,7 @@ class ContrastiveLoss(MatrixLoss):
 
     def finish(self, sums: dict[str, dict[str, Sums]]) -> Tensor:
         """What all blocks of all processes have left -> 0-dim loss."""
-        values = [loss_of_sums(one, self.form) for ways in sums.values() for one in ways.values()]
+        values = [self.of_sums(one) for ways in sums.values() for one in ways.values()]
         return self.loss_weight * torch.stack(values).mean()
 
 

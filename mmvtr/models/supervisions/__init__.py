@@ -5,6 +5,7 @@ from mmvtr.models.supervisions.arl import ARLSupervision
 from mmvtr.models.supervisions.cmgsd import CMGSDSupervision
 from mmvtr.models.supervisions.dvtr import DVTRSupervision, LiteralDVTRSupervision
 from mmvtr.models.supervisions.dvtr_steps import DVTRStepsSupervision
+from mmvtr.models.supervisions.hubs import HubSupervision
 from mmvtr.models.supervisions.implication import ImplicationSupervision
 from mmvtr.models.supervisions.negatives import (
     ColumnSupervision,
@@ -33,6 +34,7 @@ __all__ = [
     'FrozenTeachers',
     'GuideSupervision',
     'HardnessSupervision',
+    'HubSupervision',
     'ImplicationSupervision',
     'LiteralDVTRSupervision',
     'OracleSupervision',

@@ -1,0 +1,9 @@
+# NeighborRetr's losses on CLIP4Clip with cached features and imbalanced captions (docs/ncl.md).
+# Control: clip4clip_planted_features.py.
+_base_ = ['clip4clip_planted_features.py']
+
+model = dict(
+    similarity=dict(_delete_=True, type='TokenVectorSimilarity'),
+    supervision=dict(type='HubSupervision', dim=128),
+    losses=dict(_delete_=True, hubs=dict(type='NeighborRetrLoss', neighbours=5)),
+)
