@@ -1,7 +1,7 @@
-# NeighborRetr (Lin et al., CVPR 2025) on the towers of CLIP4Clip (docs/ncl.md): central items count
-# more, good neighbours are pulled, all items are found equally often.  Values are those of the
-# official code's arguments, but for the learning rate of CLIP (_base_/schedule_clip_5e.py).  Its
-# global level merges tokens; here it is CLIP4Clip's mean.  Control: clip4clip_msrvtt.py.
+# NeighborRetr (Lin et al., CVPR 2025) on the towers of CLIP4Clip (docs/neighborretr.md).  Values
+# are those of the official code's arguments, but for the learning rate of CLIP
+# (schedule_clip_5e.py).  Its global level merges tokens; here it is CLIP4Clip's mean.  Control:
+# clip4clip_msrvtt.py.
 _base_ = ['clip4clip_msrvtt.py']
 
 model = dict(

@@ -1,5 +1,5 @@
-# NeighborRetr's losses on CLIP4Clip with cached features and imbalanced captions (docs/ncl.md).
-# Control: clip4clip_planted_features.py.
+# NeighborRetr's losses on CLIP4Clip with cached features and imbalanced captions
+# (docs/neighborretr.md).  Control: clip4clip_planted_features.py.
 _base_ = ['clip4clip_planted_features.py']
 
 model = dict(

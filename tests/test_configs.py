@@ -105,7 +105,7 @@ def test_config(path):
     )
     parts = path.stem.split('_')
     known = {'dvtr', 'arl', 'ran', 'ranp', 'adaptive', 'oracle', 'relative', 'agreement'}
-    known |= {'implication', 'cmgsd', 'teachtext', 'dldkd', 'guide', 'hardness'}
+    known |= {'implication', 'cmgsd', 'teachtext', 'dldkd', 'guide', 'hardness', 'neighborretr'}
     methods = known & set(parts)
     assert (model.supervision is not None) == (bool(methods) and path.stem[-5:] != 'plain')
     contrasts = [loss for loss in model.losses.values() if isinstance(loss, ContrastiveLoss)]
@@ -152,7 +152,7 @@ COMPARED = [
     if 'planted_features' in path.stem
     and {
         *('oracle', 'adaptive', 'cmgsd', 'teachtext', 'ran', 'ranp', 'ncl', 'uatvr', 'relative'),
-        *('agreement', 'taco', 'dldkd', 'xpool', 'guide', 'hardness'),
+        *('agreement', 'taco', 'dldkd', 'xpool', 'guide', 'hardness', 'neighborretr'),
     }
     & set(path.stem.split('_'))
 ]
@@ -305,7 +305,7 @@ def rates(path):
         return 5e-7, 5e-5, 5e-5
     if first == 'xpool':
         return 1e-6, 1e-6, 3e-5 if kind == 'msrvtt' else 1e-5
-    assert first in ('c2v', 'dvtr', 'clip4clip', 'ncl', 'egonce', 'egovlp')
+    assert first in ('c2v', 'dvtr', 'clip4clip', 'ncl', 'egonce', 'egovlp', 'neighborretr')
     return 1e-6, 2e-5, 1e-4
 
 
@@ -388,6 +388,19 @@ def test_values_of_dvtr(path):
     (kind,) = [kinds[part] for part in parts if part in kinds] or ['ContrastiveLoss']
     assert loss.type == kind
     assert 'triplet' not in parts or loss.margin == 0.5
+
+
+def test_values_of_neighborretr():
+    """The defaults of the official code's arguments."""
+    cfg = Config.fromfile('configs/neighborretr_clip4clip_msrvtt.py')
+    (loss,) = cfg.model.losses.values()
+    assert loss == dict(type='NeighborRetrLoss')
+    loss, judge = registry.MODELS.build(loss), registry.MODELS.build(cfg.model.supervision)
+    assert loss.near == dict(neighbours=20, sharpness=3.0)
+    assert loss.uniform['share'] == 0.7 and loss.uniform_temperature == 1 / 3
+    assert {*loss.weights.values()} == {1.0}
+    assert judge.scale == 0.3 and judge.banks['text'].size == judge.banks['video'].size == 512
+    assert cfg.train_dataloader.batch_size == 128 and cfg.train_cfg.max_epochs == 5
 
 
 @of_families('xpool')

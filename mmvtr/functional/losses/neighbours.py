@@ -175,9 +175,9 @@ def transport_targets(
         ::
 
             >>> scores = torch.tensor([[0.9, 0.1], [0.8, 0.7]])
-            >>> transport_targets(scores, torch.eye(2).bool(), share=0.5, temperature=0.1)
-            tensor([[0.9854, 0.0146],
-                    [0.0146, 0.9854]])
+            >>> transport_targets(scores, torch.eye(2).bool(), share=0.5, temperature=1.0)
+            tensor([[0.7933, 0.2067],
+                    [0.2067, 0.7933]])
     """
     if not 0 <= share <= 1:
         raise ValueError(f'share must lie in [0, 1], not {share}')

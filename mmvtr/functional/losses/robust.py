@@ -57,7 +57,18 @@ def rince(
 
 
 def check_rince(q: float, density: float) -> None:
-    """ValueError for arguments out of the range of :func:`rince`."""
+    """See that the arguments of :func:`rince` are in range.
+
+    Raises:
+        ValueError: names the one that is not.
+
+    Example:
+        ::
+
+            >>> check_rince(q=0.0, density=0.01)
+            Traceback (most recent call last):
+            ValueError: q must lie in (0, 1], not 0.0
+    """
     if not 0 < q <= 1:
         raise ValueError(f'q must lie in (0, 1], not {q}')
     if not 0 < density < float('inf'):
@@ -70,7 +81,7 @@ def rince_of_sums(sums: Sums, q: float, density: float) -> Tensor:
     Example:
         ::
 
-            >>> import torch
+            >>> from mmvtr.functional.losses.contrastive import Sums
             >>> one = Sums(torch.ones(1), torch.tensor([0]), torch.zeros(1))
             >>> rince_of_sums(one, q=1.0, density=0.5)
             tensor(-0.8591)

@@ -22,6 +22,7 @@ WITHOUT_CASE = {
     'Graded',
     'ModalBiases',
     'ModalityGap',
+    'Neighbours',
     'Partners',
     'RankCounts',
     'Reliability',
