@@ -181,6 +181,18 @@ def judges(target: Target, known: Target) -> bool:
     )
 
 
+def mean_weights(target: Target) -> Optional[Tensor]:
+    """float [T, V]: the weights of negatives, of such by direction the mean; None: there are none.
+
+    A direction of which nothing is said has weights of 1.
+    """
+    if not isinstance(target.weights, Mapping):
+        return None if target.weights is None else target.weights.float()
+    ways = [of_way(target.weights, way) for way in WAYS]
+    given = [one.float() for one in ways if one is not None]
+    return sum(given + [torch.ones_like(given[0])] * (len(WAYS) - len(given))) / len(WAYS)
+
+
 def pushed(target: Target, known: Target) -> Tensor:
     """float [T, V]: how hard a pair is pushed; 0 for what counts as a match or as ambiguous.
 
@@ -188,12 +200,9 @@ def pushed(target: Target, known: Target) -> Tensor:
         target: what a supervision made.
         known: what was annotated.
     """
-    weights = torch.ones(known.positives.shape, device=known.positives.device)
-    if isinstance(target.weights, Mapping):  # the mean of the directions
-        ways = [of_way(target.weights, way) for way in WAYS]
-        weights = sum(weights if one is None else one.float() for one in ways) / 2
-    elif target.weights is not None:
-        weights = target.weights.float()
+    weights = mean_weights(target)
+    if weights is None:
+        weights = torch.ones(known.positives.shape, device=known.positives.device)
     found = target.positives.float().masked_fill(known.positives, 0.0)
     weights = weights * (1 - found)
     return weights if target.ambiguous is None else weights.masked_fill(target.ambiguous, 0.0)
