@@ -9,3 +9,5 @@ model = dict(
     supervision=dict(type='HubSupervision', dim=512),
     losses=dict(_delete_=True, hubs=dict(type='NeighborRetrLoss')),
 )
+# No queue of train queries: each is all its words here, 1 GB of them in a checkpoint.
+custom_hooks = [dict(type='mmvtr.ScoresFileHook')]

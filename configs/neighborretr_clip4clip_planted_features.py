@@ -7,3 +7,5 @@ model = dict(
     supervision=dict(type='HubSupervision', dim=128),
     losses=dict(_delete_=True, hubs=dict(type='NeighborRetrLoss', neighbours=5)),
 )
+# No modality gap: a score is no inner product of two vectors.
+custom_hooks = _base_.custom_hooks[:-1]
