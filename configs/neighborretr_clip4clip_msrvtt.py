@@ -5,9 +5,9 @@
 _base_ = ['clip4clip_msrvtt.py']
 
 model = dict(
-    similarity=dict(_delete_=True, type='TokenVectorSimilarity'),
+    similarity=dict(type='TokenVectorSimilarity'),
     supervision=dict(type='HubSupervision', dim=512),
-    losses=dict(_delete_=True, hubs=dict(type='NeighborRetrLoss')),
+    losses=dict(contrastive=dict(type='NeighborRetrLoss')),
 )
 # No queue of train queries: each is all its words here, 1 GB of them in a checkpoint.
 custom_hooks = [dict(type='mmvtr.ScoresFileHook')]

@@ -3,9 +3,9 @@
 _base_ = ['clip4clip_planted_features.py']
 
 model = dict(
-    similarity=dict(_delete_=True, type='TokenVectorSimilarity'),
+    similarity=dict(type='TokenVectorSimilarity'),
     supervision=dict(type='HubSupervision', dim=128),
-    losses=dict(_delete_=True, hubs=dict(type='NeighborRetrLoss', neighbours=5)),
+    losses=dict(contrastive=dict(type='NeighborRetrLoss', neighbours=5)),
 )
 # No modality gap: a score is no inner product of two vectors.
 custom_hooks = _base_.custom_hooks[:-1]
