@@ -37,6 +37,10 @@ MODULES: dict[str, str] = {
     'mmvtr.datasets.witnesses': 'mmvtr.datasets.caption_similarity',
     'mmvtr.datasets.spoken': 'mmvtr.datasets.caption_items',
     'mmvtr.endings': 'mmvtr.signals',
+    **{
+        f'mmvtr.models.supervisions.{name}': f'mmvtr.models.supervisions.negatives.{name}'
+        for name in ('guide', 'hardness')
+    },
     'mmvtr.models.several': 'mmvtr.models.combined',
     'mmvtr.inferencer.given': 'mmvtr.inferencer.inputs',
     'mmvtr.engine.progress': 'mmvtr.engine.launch.timed_logger',

@@ -106,6 +106,7 @@ def test_config(path):
     parts = path.stem.split('_')
     known = {'dvtr', 'arl', 'ran', 'ranp', 'adaptive', 'oracle', 'relative', 'agreement'}
     known |= {'implication', 'cmgsd', 'teachtext', 'dldkd', 'guide', 'hardness', 'pcmepp'}
+    known |= {'neighborretr'}
     methods = known & set(parts)
     assert (model.supervision is not None) == bool(methods)
     contrasts = [loss for loss in model.losses.values() if isinstance(loss, ContrastiveLoss)]
@@ -153,6 +154,7 @@ COMPARED = [
     and {
         *('oracle', 'adaptive', 'cmgsd', 'teachtext', 'ran', 'ranp', 'ncl', 'uatvr', 'relative'),
         *('agreement', 'taco', 'dldkd', 'xpool', 'guide', 'hardness', 'pcmepp', 'prolip'),
+        'neighborretr',
     }
     & set(path.stem.split('_'))
 ]
@@ -307,7 +309,7 @@ def rates(path):
         return 1e-6, 1e-6, 3e-5 if kind == 'msrvtt' else 1e-5
     if first in ('pcmepp', 'prolip'):
         return 1e-6, 1e-4, 1e-4
-    assert first in ('c2v', 'dvtr', 'clip4clip', 'ncl', 'egonce', 'egovlp')
+    assert first in ('c2v', 'dvtr', 'clip4clip', 'ncl', 'egonce', 'egovlp', 'neighborretr')
     return 1e-6, 2e-5, 1e-4
 
 
@@ -390,6 +392,19 @@ def test_values_of_dvtr(path):
     (kind,) = [kinds[part] for part in parts if part in kinds] or ['ContrastiveLoss']
     assert loss.type == kind
     assert 'triplet' not in parts or loss.margin == 0.5
+
+
+def test_values_of_neighborretr():
+    """The defaults of the official code's arguments."""
+    cfg = Config.fromfile('configs/neighborretr_clip4clip_msrvtt.py')
+    (loss,) = cfg.model.losses.values()
+    assert loss == dict(type='NeighborRetrLoss')
+    loss, judge = registry.MODELS.build(loss), registry.MODELS.build(cfg.model.supervision)
+    assert loss.near == dict(neighbours=20, sharpness=3.0)
+    assert loss.uniform['share'] == 0.7 and loss.uniform_temperature == 1 / 3
+    assert {*loss.weights.values()} == {1.0}
+    assert judge.scale == 0.3 and judge.banks['text'].size == judge.banks['video'].size == 512
+    assert cfg.train_dataloader.batch_size == 128 and cfg.train_cfg.max_epochs == 5
 
 
 @of_families('xpool')

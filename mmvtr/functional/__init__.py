@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from mmvtr.functional.losses.generalised_gaussian import *
     from mmvtr.functional.losses.multi_instance import *
     from mmvtr.functional.losses.negative_weights import *
+    from mmvtr.functional.losses.neighbours import *
     from mmvtr.functional.losses.pairwise import *
     from mmvtr.functional.losses.pseudo_labels import *
     from mmvtr.functional.losses.ranking import *
+    from mmvtr.functional.losses.robust import *
     from mmvtr.functional.losses.schedules import *
     from mmvtr.functional.losses.several_hinges import *
     from mmvtr.functional.losses.soft_contrast import *

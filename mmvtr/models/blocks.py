@@ -33,8 +33,8 @@ Left = tuple[dict[str, Tensor], dict[str, dict[str, dict[str, Sums]]]]
 class BlockSupervision(nn.Module):
     """A supervision in three steps, of which the whole matrix is one block.
 
-    A block adds no positives, changes no state and draws no random numbers; what it leaves is sums,
-    0-dim.  A subclass with a ``forward`` of its own gets the whole matrix.
+    A block changes no state and draws no random numbers; what it leaves is sums, 0-dim.  A subclass
+    with a ``forward`` of its own gets the whole matrix.
     """
 
     #: Why it wants the whole matrix as it is configured; '' where blocks will do.

@@ -11,7 +11,7 @@ from mmvtr.dist import gather_rows, rank, world_size
 from mmvtr.functional.losses.token_contrast import hard_negatives
 from mmvtr.models.annotation import JointIds
 from mmvtr.models.retriever import VideoTextRetriever
-from mmvtr.models.target import LocalBatch, Target
+from mmvtr.models.target import LocalBatch, Target, check_readable
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels
 
@@ -70,6 +70,7 @@ class CascadeRetriever(VideoTextRetriever):
             )
         matrices = self.similarity.first_stage(texts, videos)
         matrices['scores'] = matrices['global'] + matrices['token']
+        check_readable(target, self)
         candidates = ~target.positives
         weights = candidates.to(matrices['scores'].dtype)
         if target.weights is not None:

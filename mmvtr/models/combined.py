@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, Callable, Mapping
 
 import torch
 from torch import Tensor, nn
 
+from mmvtr.functional.losses.contrastive import ByDirection, Columns
 from mmvtr.models.supervisions.arl import ARLSupervision
-from mmvtr.models.target import Target
+from mmvtr.models.target import Target, each_way
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels
 
@@ -27,11 +28,11 @@ class CombinedSupervision(nn.Module):
     """Several supervisions, each of which sees the annotation alone: their order does not matter.
 
     Of a slot that one of them fills, that is taken.  Of one that several fill: of ``weights`` the
-    smallest, the largest or the product (``spared_by``), of ``counts`` the product, of
-    ``positives``, ``ambiguous`` and ``relevant`` what any of these has found, or under ``'all'``
-    what all have.  Losses and
-    figures are named after their part (``dvtr_loss_match``), and so is a matrix for evaluation
-    that several give (``dvtr_eta``).
+    smallest, the largest or the product (``spared_by``), by direction where one is, of ``counts``
+    the product, of ``columns`` all, of ``positives``, ``ambiguous`` and ``relevant`` what any of
+    these has found, or under ``'all'`` what all have (of soft positives the largest, or the
+    smallest).  Losses and figures are named after their part (``dvtr_loss_match``), and so is a
+    matrix for evaluation that several give (``dvtr_eta``).
 
     A floor is meant to be one, and that of ``min`` and ``max`` is; weights that may exceed 1, as
     those by hardness do (``exceeds_one``), are for the product alone.
@@ -162,10 +163,11 @@ class CombinedSupervision(nn.Module):
 
     def _together(self, target: Target, made: Mapping[str, Target]) -> Target:
         """One target of those that the parts have made of ``target``."""
-        joined = torch.logical_and if self.spared_by == 'all' else torch.logical_or
+        joined = torch.minimum if self.spared_by == 'all' else torch.maximum  # of bool: and, or
         rules = dict(
-            weights=RULES[self.spared_by],
-            counts=torch.mul,
+            weights=partial(each_way, RULES[self.spared_by]),
+            counts=_counts_of_both,
+            columns=_side_by_side,
             **dict.fromkeys(('positives', 'ambiguous', 'relevant'), joined),
         )
         filled: dict[str, Any] = {}
@@ -192,6 +194,18 @@ class CombinedSupervision(nn.Module):
             )
         beside = {slot: filled.pop(slot) for slot in [*filled] if slot not in Target._fields}
         return target._replace(**filled).put(**beside)
+
+
+def _counts_of_both(one: ByDirection, other: ByDirection) -> ByDirection:
+    """Their product; those of no direction are of texts."""
+    if not (isinstance(one, Mapping) or isinstance(other, Mapping)):
+        return one * other
+    ways = [x if isinstance(x, Mapping) else dict(t2v=x) for x in (one, other)]
+    return each_way(torch.mul, *ways)
+
+
+def _side_by_side(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, list[Columns]]:
+    return {way: [*one.get(way, ()), *other.get(way, ())] for way in {**one, **other}}
 
 
 def _slots(target: Target) -> dict[str, Any]:

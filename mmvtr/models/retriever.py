@@ -19,7 +19,7 @@ from mmvtr.models.blocks import losses_in_blocks, whole_needed
 from mmvtr.models.gradient_cache import each_once, encode_in_parts
 from mmvtr.models.layers.pooling import empty_levels
 from mmvtr.models.similarities.cosine import token_levels
-from mmvtr.models.target import LocalBatch, Target, check_read
+from mmvtr.models.target import LocalBatch, Target, check_read, check_readable
 from mmvtr.moved import argument_now
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels, drop_tokens
@@ -236,6 +236,7 @@ class VideoTextRetriever(BaseModel):
                 losses[f'loss_{name}'] = loss(matrices, read, temperature)
             one = target if isinstance(target, Target) else annotated
             for name, objective in self.objectives.items():
+                check_readable(one, objective)
                 values = objective(texts, videos, one, own)
                 losses.update({f'{name}_{key}': value for key, value in values.items()})
         return losses

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, NamedTuple, Optional
+from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
 
 import torch
 from torch import Tensor, nn
 
+from mmvtr.functional.losses.contrastive import WAYS, ByDirection, Columns
 from mmvtr.moved import SLOTS, name_now
 from mmvtr.structures import Levels
 
 #: Who reads a slot that few losses do.
 READERS = dict(
+    columns='ContrastiveLoss',
     counts='ContrastiveLoss',
     hinges='SeveralHingesLoss',
+    hubness='NeighborRetrLoss',
     labels='SigmoidLoss',
     margins='RankingLoss',
+    positives='ContrastiveLoss',
     teacher='DistillationLoss',
     weights='ContrastiveLoss, RankingLoss or SigmoidLoss',
 )
@@ -56,27 +60,33 @@ class Target(NamedTuple):
     """What supervision says of a T x V matrix.
 
     Attributes:
-        positives: bool [T, V], which entries count as a match.
-        weights: float [T, V] or None, how hard each negative is pushed.
+        positives: bool [T, V], which entries count as a match, or float [T, V] in [0, 1], how much
+            each does: soft positives, which a loss reads that names ``'positives'`` in its slots.
+        weights: float [T, V] or None, how hard each negative is pushed; or such by direction, where
+            ``'t2v'`` and ``'v2t'`` differ, which a loss reads that names ``'directions'`` in its
+            slots.
         margins: float [T, V] or None, margin of each pair of a ranking loss.
         ambiguous: bool [T, V] or None, which unannotated entries are neither match nor negative
             (ARL); None while nobody has looked for them (warm-up).
         counts: float [T] >= 0 or None, how much each text counts in the mean of a contrastive loss
-            over texts (t2v); None: all alike.
+            over texts (t2v), or by direction, ``{'t2v': [T], 'v2t': [V]}``; None: all alike.
+        columns: by direction, what else stands in the denominators of a contrastive loss, or None.
         known: what the dataset knows of the pairs.
         beside: what one supervision leaves for one loss, by name: ``relevant`` (bool [T, V], which
             unannotated entries RAN has found relevant), ``teacher`` (float [T, V], scores that the
             model's are to follow), ``hinges`` (several :class:`Hinge` of each pair, CMGSD),
             ``labels`` (float [T, V] in [0, 1], of videos that are mixed, for a pairwise loss),
             ``draws`` (float [T] and [V] in [0, 1), by which a loss chooses some items whatever
-            their order in the batch, DL-DKD++).
+            their order in the batch, DL-DKD++), ``hubness`` (by direction, float [V] of videos and
+            [T] of texts, NeighborRetr).
     """
 
     positives: Tensor
-    weights: Optional[Tensor] = None
+    weights: Optional[ByDirection] = None
     margins: Optional[Tensor] = None
     ambiguous: Optional[Tensor] = None
-    counts: Optional[Tensor] = None
+    counts: Optional[ByDirection] = None
+    columns: Optional[Mapping[str, Sequence[Columns]]] = None
     known: Annotation = Annotation()
     beside: Mapping[str, Any] = {}
 
@@ -90,6 +100,10 @@ class Target(NamedTuple):
     def put(self, **beside: Any) -> Target:
         """The same with more beside the slots."""
         return self._replace(beside={**self.beside, **beside})
+
+    def weigh(self, weights: ByDirection) -> Target:
+        """The same, whose negatives are weighed by these, too."""
+        return self._replace(weights=each_way(torch.mul, self.weights, weights))
 
 
 class LocalBatch(NamedTuple):
@@ -107,6 +121,53 @@ class LocalBatch(NamedTuple):
     positives: Tensor
 
 
+def is_soft(positives: Tensor) -> bool:
+    """Whether positives [T, V] say how much each entry is a match, not only whether."""
+    return positives.is_floating_point()
+
+
+def each_way(
+    rule: Callable[[Tensor, Tensor], Tensor],
+    one: Optional[ByDirection],
+    other: Optional[ByDirection],
+) -> Optional[ByDirection]:
+    """``rule`` of two weights, by direction where one of them is; of None the other one."""
+    if one is None or other is None:
+        return other if one is None else one
+    if not (isinstance(one, Mapping) or isinstance(other, Mapping)):
+        return rule(one, other)
+    both = {way: each_way(rule, of_way(one, way), of_way(other, way)) for way in WAYS}
+    return {way: value for way, value in both.items() if value is not None}
+
+
+def of_way(value: Optional[ByDirection], way: str) -> Optional[Tensor]:
+    """What holds in a direction; None where nothing is said of it."""
+    return value.get(way) if isinstance(value, Mapping) else value
+
+
+def check_readable(target: Target, reader: nn.Module) -> None:
+    """See that a loss or an objective takes soft positives, and weights by direction, as such.
+
+    One whose own class does not say which ``slots`` it reads may read any, if it is a loss.
+
+    Raises:
+        ValueError: it does not; names the ``reader``.
+    """
+    slots = getattr(reader, 'slots', ())
+    if slots is None:
+        return
+    if isinstance(target.weights, Mapping) and 'directions' not in slots:
+        raise ValueError(
+            f'{type(reader).__name__} reads weights of both directions, but the supervision has '
+            'made some by direction, as a ContrastiveLoss reads them'
+        )
+    if is_soft(target.positives) and 'positives' not in slots:
+        raise ValueError(
+            f'{type(reader).__name__} reads positives that are true or false, but the supervision '
+            'has made soft ones in [0, 1], as a ContrastiveLoss reads them'
+        )
+
+
 def judges(target: Target, known: Target) -> bool:
     """Whether a supervision's target says of negatives how hard they are pushed.
 
@@ -117,8 +178,21 @@ def judges(target: Target, known: Target) -> bool:
     return (
         target.weights is not None
         or target.ambiguous is not None
+        or is_soft(target.positives)
         or not torch.equal(target.positives, known.positives)
     )
+
+
+def mean_weights(target: Target) -> Optional[Tensor]:
+    """float [T, V]: the weights of negatives, of such by direction the mean; None: there are none.
+
+    A direction of which nothing is said has weights of 1.
+    """
+    if not isinstance(target.weights, Mapping):
+        return None if target.weights is None else target.weights.float()
+    ways = [of_way(target.weights, way) for way in WAYS]
+    given = [one.float() for one in ways if one is not None]
+    return sum(given + [torch.ones_like(given[0])] * (len(WAYS) - len(given))) / len(WAYS)
 
 
 def pushed(target: Target, known: Target) -> Tensor:
@@ -128,13 +202,12 @@ def pushed(target: Target, known: Target) -> Tensor:
         target: what a supervision made.
         known: what was annotated.
     """
-    weights = torch.ones(known.positives.shape, device=known.positives.device)
-    if target.weights is not None:
-        weights = target.weights.float()
-    spared = target.positives & ~known.positives
-    if target.ambiguous is not None:
-        spared = spared | target.ambiguous
-    return weights.masked_fill(spared, 0.0)
+    weights = mean_weights(target)
+    if weights is None:
+        weights = torch.ones(known.positives.shape, device=known.positives.device)
+    found = target.positives.float().masked_fill(known.positives, 0.0)
+    weights = weights * (1 - found)
+    return weights if target.ambiguous is None else weights.masked_fill(target.ambiguous, 0.0)
 
 
 def check_read(supervision: Optional[nn.Module], losses: Mapping[str, nn.Module]) -> None:

@@ -18,7 +18,7 @@ from mmvtr.functional.transforms.sinkhorn import sinkhorn
 from mmvtr.models.annotation import annotated_target
 from mmvtr.models.supervisions.arl import ARLSupervision, units_of
 from mmvtr.models.supervisions.teachers.frames import StoredFrameTeacher
-from mmvtr.models.target import Target
+from mmvtr.models.target import Target, mean_weights
 from mmvtr.rehearsal.masses import masses, pulls_further
 from mmvtr.rehearsal.record import bare, mean_of
 from mmvtr.structures import Levels
@@ -187,8 +187,9 @@ def _of_supervision(
     targets = [made] if isinstance(made, Target) else made.values()
     figures: dict[str, float] = {}
     for target in targets:
-        if target.weights is not None:
-            eta = target.weights.float().cpu()
+        eta = mean_weights(target)
+        if eta is not None:
+            eta = eta.cpu()
             figures.update(
                 eta_negative=mean_of(eta, negative),
                 eta_above=100 * mean_of((eta > 0.9).float(), negative),
@@ -268,6 +269,7 @@ def scatter(runner: Runner, *, points: int = 600) -> Optional[dict[str, Any]]:
     made, _ = model.supervision(*_with_own_levels(model, batch, texts, videos), known)
     if not isinstance(made, Target) or made.weights is None:
         return None
+    weights = mean_weights(made)
     truth = torch.from_numpy(
         dataset.holds(samples['text_idx'].tolist(), samples['video_idx'].tolist())
     )
@@ -277,7 +279,7 @@ def scatter(runner: Runner, *, points: int = 600) -> Optional[dict[str, Any]]:
         ('soft', truth & ~known.positives),
         ('negative', ~truth & ~known.positives),
     ):
-        x, y = cost[chosen], made.weights[chosen]
+        x, y = cost[chosen], weights[chosen]
         some = torch.linspace(0, max(0, len(x) - 1), min(points, len(x))).long()
         found[name] = [x[some].tolist(), y[some].tolist()]
     return found

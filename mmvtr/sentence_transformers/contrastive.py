@@ -17,7 +17,7 @@ from mmvtr.models.combined import CombinedSupervision
 from mmvtr.models.losses import ContrastiveLoss
 from mmvtr.models.retriever import build
 from mmvtr.models.similarities.cosine import CosineSimilarity
-from mmvtr.models.supervisions.guide import GuideSupervision
+from mmvtr.models.supervisions.negatives.guide import GuideSupervision
 from mmvtr.models.target import check_read
 from mmvtr.sentence_transformers.guide import LEVEL, Reader
 from mmvtr.sentence_transformers.labels import NOBODY, Labels, checked_labels
@@ -56,7 +56,7 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
             None: plain InfoNCE.
         guide: a model with ``encode`` for texts, of any tokenizer.  What it finds about as near to
             a text as its own document is no negative; videos and images it judges by their texts
-            (:class:`~mmvtr.models.supervisions.guide.GuideSupervision`).
+            (:class:`~mmvtr.models.supervisions.negatives.guide.GuideSupervision`).
         guide_margin, guide_strategy: ``margin`` and ``rule`` of that.
         temperature: divides the cosines, 1 / ``scale`` of sentence-transformers.
         form, direction, weighted: see :class:`~mmvtr.models.losses.ContrastiveLoss`; the losses of

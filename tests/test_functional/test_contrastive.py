@@ -1,14 +1,17 @@
 import math
 
+import numpy as np
 import pytest
 import torch
 
 from mmvtr.functional.losses.contrastive import (
+    Columns,
     contrastive,
     contrastive_sums,
     join_sums,
     loss_of_sums,
 )
+from mmvtr.functional.losses.negative_weights import group_weights
 
 
 @pytest.fixture
@@ -101,8 +104,6 @@ def test_one_pair_a_row_is_symmetric_cross_entropy():
 
 
 def test_golden_clip4clip(shared):
-    import numpy as np
-
     golden = np.load(shared / 'golden' / 'clip4clip_losses.npz')
     scores = torch.from_numpy(golden['sim'])
     eye = torch.eye(len(scores), dtype=torch.bool)
@@ -113,8 +114,6 @@ def test_golden_clip4clip(shared):
 
 def test_golden_mssl(shared):
     """MS-SL's losses: clip_nce on raw products of 9 captions with 5 videos, frame_nce of 9 x 9."""
-    import numpy as np
-
     golden = np.load(shared / 'golden' / 'mssl.npz')
     positives = torch.eye(5, dtype=torch.bool)[torch.from_numpy(golden['labels'])]
     value = 2 * contrastive(torch.from_numpy(golden['clip_scores_raw']), positives)
@@ -297,3 +296,257 @@ def test_weights_wider_than_the_scores():
     weights = torch.full((2, 2), 0.1, dtype=torch.float64)
     value = contrastive(torch.eye(2), torch.eye(2).bool(), weights=weights)
     assert value.item() == pytest.approx(math.log(1 + 0.1 / math.e), rel=1e-6)
+
+
+@pytest.fixture
+def soft(case):
+    """Positives by degrees: those of the case, some of them less, and others a little; float64."""
+    scores, positives, weights = case
+    generator = torch.Generator().manual_seed(3)
+    degree = torch.rand(6, 4, generator=generator, dtype=torch.float64) ** 3
+    degree[degree < 0.1] = 0.0
+    degree[positives] = 1.0
+    degree[2, 1], degree[3, 2], degree[5] = 0.4, 0.9, torch.tensor([0.0, 0.2, 0.0, 0.7])
+    assert ((degree > 0) & (degree < 1)).sum() > 6
+    return scores, degree, weights
+
+
+def soft_rows(scores, degree, weights, form):
+    """The equations of soft positives, entry by entry."""
+    total = parts = 0.0
+    for s, y, w in zip(scores.tolist(), degree.tolist(), weights.tolist()):
+        pull = [yx * math.exp(x) for x, yx in zip(s, y)]
+        push = sum((1 - yx) * wx * math.exp(x) for x, yx, wx in zip(s, y, w))
+        if not any(y):
+            continue
+        if form == 'pooled':
+            total, parts = total - math.log(sum(pull) / (sum(pull) + push)), parts + 1
+        elif form == 'own_pair':
+            for x, yx in zip(pull, y):
+                total += -yx * math.log(x / (x + push)) if yx else 0.0
+                parts += yx
+        else:
+            log = math.log(sum(pull) + push)
+            total += sum(yx * (log - x) for x, yx in zip(s, y)) / sum(y)
+            parts += 1
+    return total / parts
+
+
+@pytest.mark.parametrize('form', ['pooled', 'own_pair', 'outer_sum'])
+@pytest.mark.parametrize('weighted', [False, True])
+@pytest.mark.parametrize('temperature', [1.0, 0.07])
+def test_soft_positives_equal_the_equation(soft, form, weighted, temperature):
+    scores, degree, weights = soft
+    w = weights if weighted else torch.ones_like(weights)
+    t2v = soft_rows(scores / temperature, degree, w, form)
+    v2t = soft_rows(scores.t() / temperature, degree.t(), w.t(), form)
+    options = dict(temperature=temperature, weights=weights if weighted else None, form=form)
+    for direction, expected in [('t2v', t2v), ('v2t', v2t), ('both', (t2v + v2t) / 2)]:
+        value = contrastive(scores, degree, direction=direction, **options)
+        assert value.item() == pytest.approx(expected, rel=1e-12)
+        value = contrastive(scores.float(), degree.float(), direction=direction, **options)
+        assert value.item() == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize('form', ['pooled', 'own_pair', 'outer_sum'])
+def test_gradients_of_soft_positives(soft, form):
+    """Also of the degrees themselves, where they lie between 0 and 1."""
+    scores, degree, weights = (x.clone() for x in soft)
+    between = (degree > 0) & (degree < 1)
+    counts = torch.tensor([0.5, 2.0, 0.0, 1.0, 0.3, 9.0], dtype=torch.float64)
+
+    def loss(s, y, w, c):
+        some = degree.masked_scatter(between, y)
+        return contrastive(s, some, temperature=0.4, weights=w, counts=c, form=form)
+
+    inputs = [x.detach().requires_grad_() for x in (scores, degree[between], weights, counts)]
+    assert torch.autograd.gradcheck(loss, inputs)
+
+
+@pytest.mark.parametrize('form', ['pooled', 'own_pair', 'outer_sum'])
+@pytest.mark.parametrize('dtype', [torch.float16, torch.float32, torch.float64])
+def test_degrees_of_0_and_1_are_false_and_true(case, form, dtype):
+    """Text 5 has no positive: it is left out of sums, and an error of the whole matrix."""
+    scores, positives, weights = case
+    counts = torch.tensor([0.5, 2.0, 0.0, 1.0, 0.3, 9.0])
+    ambiguous = ambiguous_of(scores, positives) if form == 'own_pair' else None
+    found = []
+    for given in (positives, positives.to(dtype)):
+        leaf = scores.to(dtype).requires_grad_()
+        how = dict(temperature=0.3, weights=weights.to(dtype), counts=counts, ambiguous=ambiguous)
+        sums = contrastive_sums(leaf, given, form=form, **how)
+        loss = sum(loss_of_sums(one, form) for one in sums.values())
+        found.append((loss.detach(), *torch.autograd.grad(loss, leaf)))
+    for mine, theirs in zip(*found):
+        torch.testing.assert_close(mine, theirs, rtol=1e-6, atol=1e-7)
+
+
+def test_soft_positives_with_ambiguous_pairs(soft):
+    """A pair's ambiguous entries join its numerator with what of them is negative."""
+    scores, degree, weights = soft
+    ambiguous = torch.rand(6, 4, generator=torch.Generator().manual_seed(6)) < 0.5
+    total = parts = 0.0
+    for t in range(6):
+        pull = (degree[t] * scores[t].exp()).tolist()
+        push = ((1 - degree[t]) * weights[t] * scores[t].exp()).tolist()
+        shared = sum(x for x, found in zip(push, ambiguous[t]) if found)
+        for x, y in zip(pull, degree[t].tolist()):
+            total -= y * math.log((x + shared) / (x + sum(push))) if y else 0.0
+            parts += y
+    how = dict(weights=weights, ambiguous=ambiguous, form='own_pair', direction='t2v')
+    value = contrastive(scores, degree, **how)
+    assert value.item() == pytest.approx(total / parts, rel=1e-12)
+
+
+@pytest.mark.parametrize('direction', ['t2v', 'v2t'])
+@pytest.mark.parametrize('form', ['pooled', 'own_pair', 'outer_sum'])
+def test_sums_of_blocks_of_soft_positives(soft, form, direction):
+    scores, degree, weights = soft
+    how = dict(temperature=0.3, form=form, direction=direction)
+    parts = [
+        contrastive_sums(scores[rows], degree[rows], weights=weights[rows], **how)[direction]
+        for rows in (slice(0, 2), slice(2, 2), slice(2, 6))
+    ]
+    expected = contrastive(scores, degree, weights=weights, **how)
+    found = loss_of_sums(join_sums(parts, direction), form)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=0)
+
+
+def test_bad_soft_positives(soft):
+    scores, degree, _ = soft
+    for value in (-0.01, 1.01, math.nan, math.inf):
+        wrong = degree.clone()
+        wrong[1, 2] = value
+        with pytest.raises(ValueError, match=r'soft positives must lie in \[0, 1\]'):
+            contrastive(scores, wrong)
+    for rows in (slice(4, 5), slice(3, 6)):
+        wrong = degree.clone()
+        wrong[rows] = 0.0
+        with pytest.raises(ValueError, match=f'soft positives: text {rows.start} has none'):
+            contrastive(scores, wrong)
+    contrastive(scores, wrong.index_fill(1, torch.tensor([0]), 0.5), direction='t2v')
+    wrong = degree.index_fill(1, torch.tensor([2]), 0.0)
+    contrastive(scores, wrong.index_fill(0, torch.tensor([3]), 0.1), direction='t2v')
+    with pytest.raises(ValueError, match='soft positives: video 2 has none'):
+        contrastive(scores, wrong, direction='v2t')
+
+
+def by_loops(scores, positives, weights, more):
+    """The pooled loss of rows, whose denominators have further entries (w, s) of each row."""
+    terms = []
+    for s, p, w, further in zip(scores.tolist(), positives.tolist(), weights.tolist(), more):
+        own = sum(math.exp(x) for x, is_own in zip(s, p) if is_own)
+        push = sum(wx * math.exp(x) for x, is_own, wx in zip(s, p, w) if not is_own)
+        if any(p):
+            terms.append(math.log((own + push + sum(w * math.exp(x) for w, x in further)) / own))
+    return sum(terms) / len(terms)
+
+
+@pytest.fixture
+def further():
+    """Two sets of columns of texts, one of videos with two rows of video 1 and none of video 2."""
+    generator = torch.Generator().manual_seed(8)
+
+    def draw(*shape):
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    rows = torch.tensor([0, 1, 1, 3])
+    weights = draw(4, 2).abs()
+    weights[0, 1] = 0.0
+    return dict(t2v=[Columns(draw(6, 3)), Columns(draw(6, 2), draw(6, 2).abs())]), dict(
+        v2t=[Columns(draw(4, 2), weights, rows)]
+    )
+
+
+def test_further_columns_stand_in_the_denominators(case, further):
+    scores, positives, weights = case
+    (of_texts, of_videos), temperature = further, 0.5
+    one, two = of_texts['t2v']
+    texts = [
+        [*((1.0, s / temperature) for s in a), *((w, s / temperature) for w, s in zip(ws, b))]
+        for a, b, ws in zip(one.scores.tolist(), two.scores.tolist(), two.weights.tolist())
+    ]
+    videos = [[] for _ in range(4)]
+    (columns,) = of_videos['v2t']
+    for row, anchor in enumerate(columns.anchor.tolist()):
+        for w, s in zip(columns.weights[row].tolist(), columns.scores[row].tolist()):
+            videos[anchor].append((w, s / temperature))
+    expected = dict(
+        t2v=by_loops(scores / temperature, positives, weights, texts),
+        v2t=by_loops(scores.t() / temperature, positives.t(), weights.t(), videos),
+    )
+    how = dict(temperature=temperature, weights=weights, columns={**of_texts, **of_videos})
+    for way, value in expected.items():
+        assert contrastive(scores, positives, direction=way, **how).item() == pytest.approx(value)
+    value = contrastive(scores, positives, **how).item()
+    assert value == pytest.approx(sum(expected.values()) / 2)
+
+    def loss(s, a, b, w):
+        more = dict(t2v=[Columns(a, w)], v2t=[Columns(b, None, columns.anchor)])
+        return contrastive(s, positives, temperature=0.5, columns=more, form='own_pair')
+
+    inputs = (scores, two.scores, columns.scores, two.weights)
+    assert torch.autograd.gradcheck(loss, [x.clone().requires_grad_() for x in inputs])
+
+
+def test_weights_and_counts_by_direction(case):
+    scores, positives, weights = case
+    other = weights.flip(0, 1)
+    counts = dict(t2v=torch.rand(6, dtype=torch.float64), v2t=torch.rand(4, dtype=torch.float64))
+    transposed = contrastive(
+        scores.t(), positives.t(), weights=other.t(), counts=counts['v2t'], direction='t2v'
+    )
+    straight = contrastive(
+        scores, positives, weights=weights, counts=counts['t2v'], direction='t2v'
+    )
+    how = dict(weights=dict(t2v=weights, v2t=other), counts=counts)
+    value = contrastive(scores, positives, **how)
+    torch.testing.assert_close(value, (straight + transposed) / 2, rtol=1e-12, atol=0)
+    half = contrastive(scores, positives, weights=dict(t2v=weights), direction='v2t')
+    assert half == contrastive(scores, positives, direction='v2t')
+    parts = [
+        contrastive_sums(scores[r], positives[r], weights=dict(v2t=other[r]), counts=counts)['v2t']
+        for r in (slice(0, 2), slice(2, 6))
+    ]
+    found = loss_of_sums(join_sums(parts, 'v2t'), 'pooled')
+    torch.testing.assert_close(found, transposed, rtol=1e-12, atol=0)
+    for name in ('weights', 'counts', 'columns'):
+        with pytest.raises(ValueError, match=f"{name} are by 't2v' and 'v2t', not by 'both'"):
+            contrastive(scores, positives, **{name: dict(both=weights)})
+
+
+@pytest.mark.parametrize('size', ['tiny', 'mid'])
+def test_unite(shared, size):
+    """Candidates of the target's modality; pairs of one ``idx`` are summed, not averaged."""
+    golden = np.load(shared / 'golden/unite.npz')
+    modal, idx = (torch.from_numpy(golden[f'{size}.{n}']) for n in ('target_modal', 'idx'))
+    names = [n for n in golden.files if n.startswith(f'{size}.dual') and n.endswith('.loss')]
+    assert len(names) >= 16
+    for name in names:
+        case = name[: -len('.loss')]
+        dual, masked, mined, several = (
+            int(case.split(key)[1][0]) for key in ('dual', 'modal', 'neg', 'idx')
+        )
+        leaves = [torch.from_numpy(golden[f'{size}.{n}']) for n in ('query', 'cand', 'neg')]
+        query, candidate, negative = (x.requires_grad_() for x in leaves)
+        eye = torch.eye(len(query)).bool()
+        same = idx[:, None] == idx if several else eye
+        how = dict(temperature=float(case.split('_T')[1]), form='outer_sum')
+        number = same.sum(1).double()
+        if masked:
+            how.update(weights=dict(t2v=group_weights(eye, modal)))
+        if mined:
+            how.update(columns=dict(t2v=[Columns(query @ negative.T)]))
+        loss = contrastive(
+            query @ candidate.T,
+            same,
+            counts=dict(t2v=number, v2t=number),
+            direction='both' if dual else 't2v',
+            **how,
+        )
+        loss = loss * number.mean()
+        used = dict(query=query, cand=candidate, **(dict(neg=negative) if mined else {}))
+        np.testing.assert_allclose(loss.item(), golden[name], rtol=1e-9, err_msg=case)
+        for key, gradient in zip(used, torch.autograd.grad(loss, list(used.values()))):
+            stored = golden[f'{case}.grad.{key}']
+            np.testing.assert_allclose(gradient, stored, rtol=1e-6, atol=1e-9, err_msg=case)

@@ -15,13 +15,14 @@ from mmvtr.models.blocks import BlockSupervision, whole_needed
 from mmvtr.models.losses.matrix import ContrastiveLoss, NormalizedContrastiveLoss
 from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.losses.relevance_losses import EgoNCELoss
+from mmvtr.models.losses.robust import RINCELoss
 from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.supervisions.dvtr import DVTRSupervision
 from mmvtr.models.supervisions.dvtr_steps import DVTRStepsSupervision
-from mmvtr.models.supervisions.guide import GuideSupervision
-from mmvtr.models.supervisions.hardness import HardnessSupervision
 from mmvtr.models.supervisions.implication import ImplicationSupervision
+from mmvtr.models.supervisions.negatives.guide import GuideSupervision
+from mmvtr.models.supervisions.negatives.hardness import HardnessSupervision
 from mmvtr.models.supervisions.pcme import PCMESupervision
 from mmvtr.models.supervisions.ran import RelevanceSupervision
 from mmvtr.models.supervisions.relative_scores import RelativeScoreSupervision
@@ -69,6 +70,9 @@ SUPERVISIONS = dict(
     ),
     guide=lambda: GuideSupervision(guide='agreement', margin=0.5, softness=0.2),
     hardness=lambda: HardnessSupervision(alpha=4.0, over='t2v'),
+    soft=lambda: GuideSupervision(
+        guide='agreement', rule='threshold', margin=1.0, softness=0.7, treat='positive'
+    ),
 )
 
 LOSSES = dict(
@@ -78,11 +82,17 @@ LOSSES = dict(
     ncl=lambda: NormalizedContrastiveLoss(reads=('aligned',), iterations=3),
     ncl_shares=lambda: NormalizedContrastiveLoss(marginals='positives'),
     egonce=lambda: EgoNCELoss(),
+    rince=lambda: RINCELoss(q=0.3, density=0.1, weighted='t2v'),
 )
 
 
-def make_model(supervision, losses=tuple(LOSSES), block_rows=None):
+#: What reads soft positives, too.
+SOFT = ('pooled', 'outer', 'own', 'rince')
+
+
+def make_model(supervision, losses=None, block_rows=None):
     torch.manual_seed(0)
+    losses = (SOFT if supervision == 'soft' else LOSSES) if losses is None else losses
     made = SUPERVISIONS[supervision]() if isinstance(supervision, str) else supervision
     model = VideoTextRetriever(
         encoder=Linear(),
@@ -220,6 +230,16 @@ def test_four_processes_equal_one(tmp_path):
         for rank in range(4):
             found = torch.load(tmp_path / f'rank{rank}.pt')[name]
             same(found, expected)
+
+
+def test_soft_positives_are_refused_by_what_reads_true_and_false():
+    for name, loss in (('ncl', 'Normalized'), ('egonce', 'EgoNCE'), (RankingLoss(), 'Ranking')):
+        for rows in (3, None):
+            model = make_model('soft', ('pooled', name), rows)
+            with pytest.raises(ValueError, match=f'{loss}.*reads positives that are true or false'):
+                run(model, make_batch())
+    with pytest.raises(ValueError, match='fills target.positives, which no loss reads'):
+        make_model('soft', (RankingLoss(),))
 
 
 class Squared(ContrastiveLoss):
@@ -381,8 +401,9 @@ def test_sums_over_a_batch_are_no_matter_of_autocast():
     ids=['nothing', 'no video', 'videos without a text'],
 )
 def test_what_a_batch_may_lack(videos, texts):
-    losses = [name for name in LOSSES if name != 'ncl_shares']  # each video has a share there
+    several = [name for name in LOSSES if name != 'ncl_shares']  # each video has a share there
     for name in SUPERVISIONS:
+        losses = SOFT if name == 'soft' else several
         found, expected = (
             run(make_model(name, losses, s), make_batch(videos, texts)) for s in (2, None)
         )

@@ -13,8 +13,8 @@ from mmvtr.models.losses.matrix import ContrastiveLoss
 from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.supervisions.arl import ARLSupervision
 from mmvtr.models.supervisions.dvtr import DVTRSupervision
-from mmvtr.models.supervisions.hardness import HardnessSupervision
 from mmvtr.models.supervisions.implication import ImplicationSupervision
+from mmvtr.models.supervisions.negatives.hardness import HardnessSupervision
 from mmvtr.models.supervisions.pcme import PCMESupervision
 from mmvtr.models.target import Annotation, Target, check_read
 from mmvtr.registry import MODELS
@@ -73,6 +73,15 @@ def test_what_one_fills_is_taken_and_sets_are_joined(target):
     assert found.weights is A and found.margins is B and found.beside['teacher'] is A
     assert found.positives.all() and torch.equal(found.ambiguous, ~one)
     assert torch.equal(found.counts, counts**2) and 'relevant' not in found.beside
+
+
+def test_soft_positives_are_joined_with_others(target):
+    some = torch.tensor([[1, 1], [0, 1]]).bool()
+    for rule, expected in (('any', torch.maximum), ('all', torch.minimum)):
+        for one, other in ((A, B), (A, some), (some, A)):
+            parts = dict(a=Fills(positives=one), b=Fills(positives=other))
+            found, _ = CombinedSupervision(parts=parts, spared_by=rule)({}, {}, target)
+            torch.testing.assert_close(found.positives, expected(one.float(), other.float()))
 
 
 def test_two_that_fill_the_same_margins_have_no_rule(target):

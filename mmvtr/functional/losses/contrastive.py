@@ -7,21 +7,45 @@ Row t of ``scores[T, V]`` against its positives and weighted negatives:
 and, with ambiguous entries A_t (none of them in P_t), row t's pair with its positive p:
 
     -log( (e^{s_tp} + sum_{A_t} w_tv e^{s_tv}) / (e^{s_tp} + sum_{v not in P_t} w_tv e^{s_tv}) )
+
+A positive may be soft, y_tv in [0, 1]; then an entry is a positive by y and a negative by 1 - y:
+
+    -log( sum_v y_tv e^{s_tv} / sum_v (y_tv + (1 - y_tv) w_tv) e^{s_tv} )
+
+Further columns, of whatever else a row is not to be near, stand in the denominators alone.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional, Sequence
+from typing import Mapping, NamedTuple, Optional, Sequence, Union
 
 import torch
 from torch import Tensor
 
 from mmvtr.functional.precision import at_least_float32
 
-__all__ = ['contrastive']
+__all__ = ['Columns', 'contrastive']
 
 #: Stands for log(0).  Finite, so that a row without negatives has a loss of 0 and no NaN gradient.
 LOG_ZERO = -1e30
+#: Directions: texts look for videos, videos for texts.
+WAYS = ('t2v', 'v2t')
+#: Of both directions, or by direction.
+ByDirection = Union[Tensor, Mapping[str, Tensor]]
+
+
+class Columns(NamedTuple):
+    """Entries of M rows that stand in a denominator beside those of the score matrix.
+
+    Attributes:
+        scores: float [M, K], in the unit of the score matrix.
+        weights: float [M, K] >= 0 or None (= 1), of each in the denominator.
+        anchor: int64 [M], whose row it is; None: row i is anchor i's.
+    """
+
+    scores: Tensor
+    weights: Optional[Tensor] = None
+    anchor: Optional[Tensor] = None
 
 
 def contrastive(
@@ -29,9 +53,10 @@ def contrastive(
     positives: Tensor,
     *,
     temperature: float | Tensor = 1.0,
-    weights: Optional[Tensor] = None,
+    weights: Optional[ByDirection] = None,
     ambiguous: Optional[Tensor] = None,
-    counts: Optional[Tensor] = None,
+    counts: Optional[ByDirection] = None,
+    columns: Optional[Mapping[str, Sequence[Columns]]] = None,
     form: str = 'pooled',
     direction: str = 'both',
 ) -> Tensor:
@@ -45,19 +70,27 @@ def contrastive(
 
     Args:
         scores: float [T, V]; half precision is computed in float32.
-        positives: bool [T, V].  Rows (t2v) or columns (v2t) without a positive are left out.
+        positives: bool [T, V], or float [T, V] in [0, 1]: y of soft positives, with its gradient
+            where 0 < y < 1; 0 and 1 are what False and True are.  Rows (t2v) or columns (v2t)
+            without a positive are left out; a row of soft ones has to have one.
         temperature: divides the scores; a float or a 0-dim tensor.
         weights: float [T, V] >= 0 or None (= 1), the weight of each negative in the denominator;
-            entries at positives are ignored.  Weight 0 takes an entry out of the loss.
+            entries at positives are ignored.  Weight 0 takes an entry out of the loss.  Or such by
+            direction, ``{'t2v': ..., 'v2t': ...}``; in one that is not there they are 1.
         ambiguous: bool [T, V] or None, for ``own_pair`` only: A of ARL Eq. 8-9.  A row's entries
             are A of the text, a column's those of the video.  They join the numerator of each pair
             and stay in the denominator, with their weight in both; entries at positives are
             ignored.  They are never pushed, and share the pull with the positive as e^s says.
         counts: float [T] >= 0 or None (= 1), how much each text counts in the mean over texts
-            (t2v).  The mean over videos does not read it.
+            (t2v).  The mean over videos does not read it, unless they are by direction,
+            ``{'t2v': [T], 'v2t': [V]}``.
+        columns: by direction what else stands in the denominators of its anchors: text-text and
+            video-video scores, mined negatives, a queue.  With ``own_pair`` each pair meets them.
         form: ``'pooled'`` as above; ``'own_pair'`` one term per annotated pair, whose sibling
             positives are neither positive nor negative (ARL Eq. 8-9); ``'outer_sum'`` the mean
-            over positives outside the logarithm.
+            over positives outside the logarithm.  Of soft positives these means are weighted by y,
+            and ``outer_sum`` is the cross-entropy with the targets y / sum of y; a pair of
+            ``own_pair`` has y e^s where an annotated one has e^s.
         direction: ``'t2v'`` (mean over texts), ``'v2t'`` (mean over videos; for ``own_pair`` both
             mean over pairs) or ``'both'``, the mean of the two.
 
@@ -66,7 +99,8 @@ def contrastive(
 
     Raises:
         ValueError: unknown form or direction, ambiguous pairs with another form than
-            ``own_pair``, or shapes that differ.
+            ``own_pair``, shapes that differ; soft positives that are NaN or outside [0, 1], or a
+            row (of a ``'v2t'`` loss a column) of them that has none.
 
     Example:
         Each negative scores one less than its positive; then it hardly counts. ::
@@ -76,9 +110,18 @@ def contrastive(
             tensor(0.3133)
             >>> contrastive(scores, positives, weights=torch.full((2, 2), 0.1))
             tensor(0.0361)
+
+        With ``outer_sum`` soft positives are the targets of a cross-entropy. ::
+
+            >>> soft = torch.tensor([[0.9, 0.1], [0.1, 0.9]])
+            >>> contrastive(scores, soft, form='outer_sum')
+            tensor(0.4133)
     """
+    if positives.is_floating_point():
+        _check_rows(positives, direction)
     how = dict(temperature=temperature, weights=weights, ambiguous=ambiguous, counts=counts)
-    sums = contrastive_sums(scores, positives, **how, form=form, direction=direction)
+    how.update(columns=columns, form=form, direction=direction)
+    sums = contrastive_sums(scores, positives, **how)
     return sum(loss_of_sums(one, form) for one in sums.values()) / len(sums)
 
 
@@ -88,9 +131,11 @@ class Sums(NamedTuple):
     Attributes:
         own: float [P], s of the positives.
         anchor: int64 [P], whose they are.
-        negative: float [N], log of the sum of w e^s over all entries that are no positive.
+        negative: float [N], log of the sum of w e^s over all entries that are no positive, and over
+            further columns; of soft positives, of (1 - y) w e^s over all entries.
         shared: float [N], the same over those of them that are ambiguous, or None.
         counts: float [N], how much each anchor counts, or None where all count alike.
+        degree: float [P] in (0, 1], y of the positives, or None where each is 1.
     """
 
     own: Tensor
@@ -98,6 +143,7 @@ class Sums(NamedTuple):
     negative: Tensor
     shared: Optional[Tensor] = None
     counts: Optional[Tensor] = None
+    degree: Optional[Tensor] = None
 
 
 def contrastive_sums(
@@ -105,23 +151,25 @@ def contrastive_sums(
     positives: Tensor,
     *,
     temperature: float | Tensor = 1.0,
-    weights: Optional[Tensor] = None,
+    weights: Optional[ByDirection] = None,
     ambiguous: Optional[Tensor] = None,
-    counts: Optional[Tensor] = None,
+    counts: Optional[ByDirection] = None,
+    columns: Optional[Mapping[str, Sequence[Columns]]] = None,
     form: str = 'pooled',
     direction: str = 'both',
 ) -> dict[str, Sums]:
     """Over a whole matrix, or over a block of it: some texts against all videos.
 
     Args:
-        scores, positives, temperature, weights, ambiguous, counts, form, direction: see
-            :func:`contrastive`; float [R, V] and [R] of R texts.
+        scores, positives, temperature, weights, ambiguous, counts, columns, form, direction: see
+            :func:`contrastive`; float [R, V] and [R] of R texts.  Columns of videos are those of
+            one block: they are added to each.
 
     Returns:
         By direction: ``'t2v'``, of R anchors, and ``'v2t'``, of V anchors over R texts.
 
     Raises:
-        ValueError: as :func:`contrastive`.
+        ValueError: as :func:`contrastive`, but for rows without a positive, which are left out.
 
     Example:
         A text has one positive of score 1, and a negative of score 0. ::
@@ -130,21 +178,31 @@ def contrastive_sums(
             tensor([0., 0.])
     """
     _check(scores, positives, ambiguous, form, direction)
+    for name, given in (('weights', weights), ('counts', counts), ('columns', columns)):
+        _check_directions(name, given)
     logits = at_least_float32(scores) / temperature
-    negatives = _negatives(logits, positives, weights)  # s + log w
+    negatives = None if isinstance(weights, Mapping) else _negatives(logits, positives, weights)
     texts, videos = positives.nonzero(as_tuple=True)
+    degree = at_least_float32(positives)[texts, videos] if positives.is_floating_point() else None
+    by_way = counts if isinstance(counts, Mapping) else dict(t2v=counts)
     sums = {}
     for way, dim, anchor in (('t2v', 1, texts), ('v2t', 0, videos)):
         if direction in (way, 'both'):
-            negative, shared = _logsumexp(negatives, dim), None
+            pushed, shared = negatives, None  # s + log w
+            if pushed is None:
+                pushed = _negatives(logits, positives, weights.get(way))
+            negative = _logsumexp(pushed, dim)
             if ambiguous is not None:
-                shared = _logsumexp(negatives.masked_fill(~ambiguous, LOG_ZERO), dim)
+                shared = _logsumexp(pushed.masked_fill(~ambiguous, LOG_ZERO), dim)
+            for further in () if columns is None else columns.get(way, ()):
+                negative = torch.logaddexp(negative, _of_columns(further, temperature, negative))
             sums[way] = Sums(
                 own=logits[texts, videos],
                 anchor=anchor,
                 negative=negative,
                 shared=shared,
-                counts=counts if way == 't2v' else None,
+                counts=by_way.get(way),
+                degree=degree,
             )
     return sums
 
@@ -163,22 +221,46 @@ def loss_of_sums(sums: Sums, form: str) -> Tensor:
             >>> loss_of_sums(one, 'pooled')  # log(1 + 1 / e)
             tensor(0.3133)
     """
-    own, anchor, negative, shared, counts = sums
+    own, anchor, negative, shared, counts, degree = sums
     if not len(own):
         return negative.sum() * 0.0
     if form == 'own_pair':
-        pulled = own if shared is None else torch.logaddexp(own, shared[anchor])
-        terms = torch.logaddexp(own, negative[anchor]) - pulled
-        return _mean(terms, None if counts is None else counts[anchor])
-    zeros = own.new_zeros(negative.shape)
-    number = zeros.long().index_add(0, anchor, torch.ones_like(anchor))
-    positive = _logsumexp_by(own, anchor, zeros)
-    total = torch.logaddexp(positive, negative)
-    pulled = positive
+        positive = own if degree is None else own + degree.log()
+        pulled = positive if shared is None else torch.logaddexp(positive, shared[anchor])
+        terms = torch.logaddexp(positive, negative[anchor]) - pulled
+        often = None if counts is None else counts[anchor]
+        if degree is not None:
+            often = degree if often is None else often.to(degree.dtype) * degree
+        return mean_of(terms, often)
+    pulled, total, matched = pooled_of_sums(sums)
     if form == 'outer_sum':
-        pulled = zeros.index_add(0, anchor, own) / number.clamp_min(1)
-    matched = number > 0
-    return _mean((total - pulled)[matched], None if counts is None else counts[matched])
+        zeros = own.new_zeros(negative.shape)
+        if degree is None:
+            number = zeros.long().index_add(0, anchor, torch.ones_like(anchor))
+            pulled = zeros.index_add(0, anchor, own) / number.clamp_min(1)
+        else:
+            whole = zeros.index_add(0, anchor, degree)
+            pulled = zeros.index_add(0, anchor, degree * own) / torch.where(matched, whole, 1.0)
+    return mean_of((total - pulled)[matched], None if counts is None else counts[matched])
+
+
+def pooled_of_sums(sums: Sums) -> tuple[Tensor, Tensor, Tensor]:
+    """Of N anchors: log of the sum of their positives' e^s, that with all negatives, and which
+    anchors have a positive.
+
+    Example:
+        ::
+
+            >>> one = Sums(torch.zeros(2), torch.tensor([0, 0]), torch.zeros(1))
+            >>> pooled_of_sums(one)  # log 2, log 3
+            (tensor([0.6931]), tensor([1.0986]), tensor([True]))
+    """
+    own, anchor, negative, *_, degree = sums
+    zeros = own.new_zeros(negative.shape)
+    positive = own if degree is None else own + degree.log()
+    pooled = _logsumexp_by(positive, anchor, zeros)
+    matched = zeros.bool().index_fill(0, anchor, True)
+    return pooled, torch.logaddexp(pooled, negative), matched
 
 
 def join_sums(parts: Sequence[Sums], direction: str) -> Sums:
@@ -197,7 +279,7 @@ def join_sums(parts: Sequence[Sums], direction: str) -> Sums:
             >>> join_sums([part, part], 't2v').anchor
             tensor([0, 1])
     """
-    own, anchors, negatives, shared, counts = zip(*parts)
+    own, anchors, negatives, shared, counts, degrees = zip(*parts)
     if direction == 't2v':
         starts = torch.tensor([len(x) for x in negatives]).cumsum(0).tolist()
         anchors = [x + start for x, start in zip(anchors, [0, *starts])]
@@ -208,8 +290,9 @@ def join_sums(parts: Sequence[Sums], direction: str) -> Sums:
         elif direction == 't2v':
             rest.append(torch.cat(of_parts))
         else:
-            rest.append(torch.stack(of_parts).logsumexp(0))
-    return Sums(torch.cat(own), torch.cat(anchors), *rest)
+            rest.append(of_parts[0] if of_parts is counts else torch.stack(of_parts).logsumexp(0))
+    degree = None if degrees[0] is None else torch.cat(degrees)
+    return Sums(torch.cat(own), torch.cat(anchors), *rest, degree)
 
 
 def _check(
@@ -223,12 +306,35 @@ def _check(
         raise ValueError(f"form must be 'pooled', 'own_pair' or 'outer_sum', not {form!r}")
     if ambiguous is not None and form != 'own_pair':
         raise ValueError(f"ambiguous pairs need form='own_pair', not {form!r}")
-    if direction not in ('t2v', 'v2t', 'both'):
+    if direction not in (*WAYS, 'both'):
         raise ValueError(f"direction must be 't2v', 'v2t' or 'both', not {direction!r}")
+    if positives.is_floating_point() and not ((positives >= 0) & (positives <= 1)).all():
+        raise ValueError('soft positives must lie in [0, 1], and none may be NaN')
+
+
+def _check_directions(name: str, given: object) -> None:
+    unknown = [way for way in given if way not in WAYS] if isinstance(given, Mapping) else []
+    if unknown:
+        raise ValueError(f"{name} are by 't2v' and 'v2t', not by {unknown[0]!r}")
+
+
+def _check_rows(positives: Tensor, direction: str) -> None:
+    of, dim = ('video', 0) if direction == 'v2t' else ('text', 1)
+    alone = ~(positives > 0).any(dim)
+    if alone.any():
+        row = int(alone.int().argmax())
+        raise ValueError(f'soft positives: {of} {row} has none')
 
 
 def _negatives(logits: Tensor, positives: Tensor, weights: Optional[Tensor]) -> Tensor:
-    """s + log w of the negatives, LOG_ZERO elsewhere and where w is 0; float [T, V]."""
+    """s + log w of the negatives, LOG_ZERO elsewhere and where w is 0; float [T, V].
+
+    With soft positives the weight is (1 - y) w.
+    """
+    if positives.is_floating_point():
+        rest = 1 - at_least_float32(positives)
+        weights = rest if weights is None else rest * at_least_float32(weights)
+        positives = positives == 1
     if weights is None:
         return logits.masked_fill(positives, LOG_ZERO)
     weights = at_least_float32(weights)
@@ -236,6 +342,16 @@ def _negatives(logits: Tensor, positives: Tensor, weights: Optional[Tensor]) -> 
         return logits + weights.log().clamp_min_(LOG_ZERO).masked_fill_(positives, LOG_ZERO)
     absent = positives | (weights == 0)  # the gradient of log 0 is not to be met
     return logits + weights.masked_fill(absent, 1.0).log().masked_fill(absent, LOG_ZERO)
+
+
+def _of_columns(columns: Columns, temperature: float | Tensor, like: Tensor) -> Tensor:
+    """Log of the sum of w e^s of each anchor, LOG_ZERO where it has no row; as ``like`` [N]."""
+    logits = at_least_float32(columns.scores) / temperature
+    none = torch.zeros_like(logits, dtype=torch.bool)
+    sums = _logsumexp(_negatives(logits, none, columns.weights), 1)
+    if columns.anchor is None:
+        return sums
+    return _logsumexp_by(sums, columns.anchor, torch.zeros_like(like))
 
 
 def _logsumexp(x: Tensor, dim: int) -> Tensor:
@@ -251,8 +367,15 @@ def _logsumexp_by(x: Tensor, anchor: Tensor, zeros: Tensor) -> Tensor:
     return largest + sums.masked_fill(sums == 0, 1.0).log()
 
 
-def _mean(values: Tensor, counts: Optional[Tensor]) -> Tensor:
-    """Of float [N], each as often as it counts."""
+def mean_of(values: Tensor, counts: Optional[Tensor]) -> Tensor:
+    """Of float [N], each as often as it counts.
+
+    Example:
+        ::
+
+            >>> mean_of(torch.tensor([1.0, 4.0]), torch.tensor([2.0, 1.0]))
+            tensor(2.)
+    """
     if counts is None:
         return values.mean()
     counts = counts.to(values.dtype)

@@ -1,4 +1,4 @@
-"""Weights of negatives from scores: a guide's mask, hardness, and the prior of Chuang et al."""
+"""Weights of negatives: a guide's mask, hardness, the prior of Chuang et al., groups."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from mmvtr.functional.precision import at_least_float32
 
 __all__ = [
     'debiased_weights',
+    'group_weights',
     'guide_mask',
     'guide_weights',
     'hardness_weights',
@@ -196,6 +197,33 @@ def debiased_weights(
     floor = (-1 / torch.as_tensor(temperature) - mean).exp()
     weights = torch.maximum((1 - prior * lead.exp()) / (1 - prior), floor)
     return torch.where(matched & pushed, weights, 1.0).expand_as(logits)
+
+
+def group_weights(positives: Tensor, groups: Tensor) -> Tensor:
+    """Weight 1 of documents of the same group as the own one, 0 of others.
+
+    UNITE (Kong et al., 2025) compares a query with candidates of its target's modality alone, as
+    scores of other modalities are not on one scale.  Its code masks the direction of queries:
+    ``contrastive(..., weights={'t2v': group_weights(positives, groups)})``.
+
+    Args:
+        positives: bool [T, V].
+        groups: int64 [V], of the documents.
+
+    Returns:
+        float [T, V]; 1 where a text has no positive.
+
+    Example:
+        Two videos and an image. ::
+
+            >>> group_weights(torch.eye(3).bool(), torch.tensor([0, 0, 1]))
+            tensor([[1., 1., 0.],
+                    [1., 1., 0.],
+                    [0., 0., 1.]])
+    """
+    same = (groups[:, None] == groups).to(torch.get_default_dtype())
+    weights = (positives.to(same.dtype) @ same > 0).to(same.dtype)
+    return weights.masked_fill(~positives.any(1, keepdim=True), 1.0)
 
 
 def check_rule(rule: str, margin: float, softness: float = 0.0) -> None:

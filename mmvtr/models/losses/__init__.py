@@ -15,6 +15,7 @@ from mmvtr.models.losses.matrix import (
     MatrixLoss,
     NormalizedContrastiveLoss,
 )
+from mmvtr.models.losses.neighbours import NeighborRetrLoss
 from mmvtr.models.losses.query_diversity import QueryDiversity
 from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.losses.relevance_losses import (
@@ -22,6 +23,7 @@ from mmvtr.models.losses.relevance_losses import (
     EgoNCELoss,
     RelevantRankingLoss,
 )
+from mmvtr.models.losses.robust import RINCELoss
 from mmvtr.models.losses.several_hinges import SeveralHingesLoss
 from mmvtr.models.losses.sigmoid import SigmoidLoss
 from mmvtr.models.losses.soft_labels import SoftLabelContrastiveLoss
@@ -40,9 +42,11 @@ __all__ = [
     'LocalBatch',
     'MatrixLoss',
     'MultiInstanceContrast',
+    'NeighborRetrLoss',
     'NormalizedContrastiveLoss',
     'OfficialKLToUnit',
     'QueryDiversity',
+    'RINCELoss',
     'RankingLoss',
     'RelevantRankingLoss',
     'SeveralHingesLoss',

@@ -17,7 +17,7 @@ from mmvtr.functional.losses.contrastive import Sums, contrastive_sums, loss_of_
 from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.transforms.sinkhorn import Biases, sinkhorn, sinkhorn_by_rows
 from mmvtr.models.pairs import Pairs
-from mmvtr.models.target import Target
+from mmvtr.models.target import Target, check_readable
 from mmvtr.registry import MODELS
 
 
@@ -30,8 +30,9 @@ class MatrixLoss(nn.Module):
     """
 
     #: What a class reads of a target beside its positives: slots, fields of ``known`` and names of
-    #: ``beside``; each class says its own.  Those that a supervision ``fills`` are looked for
-    #: (models/target.py: check_read), the others are for readers.  None: not known.
+    #: ``beside``; each class says its own.  ``'positives'`` are soft ones, ``'directions'`` weights
+    #: by direction.  Those that a supervision ``fills`` are looked for (models/target.py:
+    #: check_read), the others are for readers.  None: not known.
     slots: ClassVar[Optional[tuple[str, ...]]] = None
 
     def __init__(self, *, reads: Sequence[str] = ('scores',), loss_weight: float = 1.0) -> None:
@@ -50,7 +51,7 @@ class MatrixLoss(nn.Module):
         ``target`` is one for all matrices, or a dict with one for each that is read.
         """
         reads = self.known(matrices)
-        values = [self.compute(matrices[n], target_of(target, n), temperature) for n in reads]
+        values = [self.compute(matrices[n], self.target(target, n), temperature) for n in reads]
         return self.loss_weight * torch.stack(values).mean()
 
     def known(self, matrices: dict[str, Tensor]) -> tuple[str, ...]:
@@ -66,13 +67,19 @@ class MatrixLoss(nn.Module):
             )
         return self.reads
 
+    def target(self, target: Target | dict[str, Target], name: str) -> Target:
+        """Of the matrix ``name``.
+
+        Raises:
+            ValueError: its positives are soft, or its weights by direction, and this loss reads
+                none of these.
+        """
+        one = target if isinstance(target, Target) else target[name]
+        check_readable(one, self)
+        return one
+
     def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
         raise NotImplementedError(f'{type(self).__name__} must define compute()')
-
-
-def target_of(target: Target | dict[str, Target], name: str) -> Target:
-    """Of the matrix ``name``."""
-    return target if isinstance(target, Target) else target[name]
 
 
 @MODELS.register_module()
@@ -93,7 +100,7 @@ class ContrastiveLoss(MatrixLoss):
         ValueError: another ``weighted``, or one of the direction that the loss has not.
     """
 
-    slots = ('weights', 'ambiguous', 'counts')
+    slots = ('positives', 'weights', 'directions', 'ambiguous', 'counts', 'columns')
 
     def __init__(
         self, *, form: str = 'pooled', direction: str = 'both', weighted: str = 'both', **kwargs
@@ -111,8 +118,12 @@ class ContrastiveLoss(MatrixLoss):
 
     def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
         sums = self.sums(scores, target, temperature)
-        values = [loss_of_sums(one, self.form) for one in sums.values()]
+        values = [self.of_sums(one) for one in sums.values()]
         return sum(values) / len(values)
+
+    def of_sums(self, sums: Sums) -> Tensor:
+        """The loss of one direction, 0-dim."""
+        return loss_of_sums(sums, self.form)
 
     def sums(self, scores: Tensor, target: Target, temperature: Tensor | float) -> dict[str, Sums]:
         """What :func:`.contrastive` reads, by direction, [T, V]."""
@@ -124,6 +135,7 @@ class ContrastiveLoss(MatrixLoss):
                     target.positives,
                     temperature=temperature,
                     weights=target.weights if self.weighted in ('both', direction) else None,
+                    columns=target.columns,
                     ambiguous=target.ambiguous,
                     counts=target.counts,
                     form=self.form,
@@ -165,13 +177,13 @@ class ContrastiveLoss(MatrixLoss):
     ) -> dict[str, dict[str, Sums]]:
         """By matrix and direction: what of the texts ``rows`` the loss has to know."""
         return {
-            name: self.sums(matrices[name], target_of(target, name), temperature)
+            name: self.sums(matrices[name], self.target(target, name), temperature)
             for name in self.known(matrices)
         }
 
     def finish(self, sums: dict[str, dict[str, Sums]]) -> Tensor:
         """What all blocks of all processes have left -> 0-dim loss."""
-        values = [loss_of_sums(one, self.form) for ways in sums.values() for one in ways.values()]
+        values = [self.of_sums(one) for ways in sums.values() for one in ways.values()]
         return self.loss_weight * torch.stack(values).mean()
 
 
@@ -180,7 +192,8 @@ class NormalizedContrastiveLoss(ContrastiveLoss):
     """InfoNCE on scores whose retrieval probabilities are normalised (NCL Eq. 4 on Eq. 12).
 
     The biases a, b of Sinkhorn-Knopp on the joint batch (Fig. 4) are added to the scores.  In the
-    t2v term a cancels, in the v2t term b.  Weights of a supervision apply on top.
+    t2v term a cancels, in the v2t term b.  Weights of a supervision apply on top; its further
+    columns get no bias.
 
     Args:
         iterations: of Sinkhorn-Knopp (paper: 4); 0 normalises columns only.
@@ -195,7 +208,7 @@ class NormalizedContrastiveLoss(ContrastiveLoss):
         form, direction, weighted, reads, loss_weight: see :class:`ContrastiveLoss`.
     """
 
-    slots = ContrastiveLoss.slots
+    slots = ContrastiveLoss.slots[1:]  # its marginals are of annotated pairs
 
     def __init__(
         self,

@@ -9,6 +9,7 @@ from mmvtr.models.similarities.hgr import HGRSimilarity
 from mmvtr.models.similarities.mmt import ExpertSimilarity
 from mmvtr.models.similarities.mssl import MSSLSimilarity
 from mmvtr.models.similarities.token import TokenSimilarity
+from mmvtr.models.similarities.token_vector import TokenVectorSimilarity
 from mmvtr.models.similarities.xpool import XPoolSimilarity
 
 __all__ = [
@@ -21,5 +22,6 @@ __all__ = [
     'HGRSimilarity',
     'MSSLSimilarity',
     'TokenSimilarity',
+    'TokenVectorSimilarity',
     'XPoolSimilarity',
 ]

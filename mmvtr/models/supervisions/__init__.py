@@ -5,9 +5,13 @@ from mmvtr.models.supervisions.arl import ARLSupervision
 from mmvtr.models.supervisions.cmgsd import CMGSDSupervision
 from mmvtr.models.supervisions.dvtr import DVTRSupervision, LiteralDVTRSupervision
 from mmvtr.models.supervisions.dvtr_steps import DVTRStepsSupervision
-from mmvtr.models.supervisions.guide import GuideSupervision
-from mmvtr.models.supervisions.hardness import HardnessSupervision
+from mmvtr.models.supervisions.hubs import HubSupervision
 from mmvtr.models.supervisions.implication import ImplicationSupervision
+from mmvtr.models.supervisions.negatives import (
+    ColumnSupervision,
+    GuideSupervision,
+    HardnessSupervision,
+)
 from mmvtr.models.supervisions.oracle import OracleSupervision
 from mmvtr.models.supervisions.pcme import PCMESupervision
 from mmvtr.models.supervisions.ran import RelevanceSupervision
@@ -24,11 +28,13 @@ __all__ = [
     'ARLSupervision',
     'AdaptiveMarginSupervision',
     'CMGSDSupervision',
+    'ColumnSupervision',
     'DVTRStepsSupervision',
     'DVTRSupervision',
     'FrozenTeachers',
     'GuideSupervision',
     'HardnessSupervision',
+    'HubSupervision',
     'ImplicationSupervision',
     'LiteralDVTRSupervision',
     'OracleSupervision',

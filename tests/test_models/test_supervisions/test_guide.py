@@ -8,9 +8,9 @@ import torch
 
 from mmvtr.models.combined import CombinedSupervision
 from mmvtr.models.pairs import Pairs
-from mmvtr.models.supervisions.guide import GuideSupervision
-from mmvtr.models.supervisions.hardness import HardnessSupervision
-from mmvtr.models.target import Annotation, Target
+from mmvtr.models.supervisions.negatives.guide import GuideSupervision
+from mmvtr.models.supervisions.negatives.hardness import HardnessSupervision
+from mmvtr.models.target import Annotation, Target, judges, pushed
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding
 
@@ -127,6 +127,26 @@ def test_the_agreement_of_captions(target):
         module({}, {}, target)
 
 
+@pytest.mark.parametrize('softness', [0.0, 0.5])
+def test_what_a_guide_finds_is_a_soft_positive(target, softness):
+    agreement = torch.linspace(-1, 2, TEXTS * VIDEOS, dtype=torch.float64).view(TEXTS, VIDEOS)
+    known = target._replace(known=Annotation(agreement=agreement), weights=torch.ones(TEXTS, 3))
+    how = dict(guide='agreement', rule='threshold', margin=0.4, softness=softness)
+    found, logs = GuideSupervision(**how, treat='positive')({}, {}, known)
+    for t in range(TEXTS):
+        for v in range(VIDEOS):
+            above = agreement[t, v].item() - 0.4
+            degree = 1 / (1 + math.exp(-above / 0.5)) if softness else float(above > 0)
+            degree = 1.0 if target.positives[t, v] else degree
+            assert found.positives[t, v].item() == pytest.approx(degree)
+    assert found.weights is known.weights
+    assert logs == GuideSupervision(**how)({}, {}, known)[1]
+    assert judges(found, known)
+    spared = pushed(found, known)
+    expected = 1 - found.positives.float().masked_fill(known.positives, 0.0)
+    torch.testing.assert_close(spared, expected)
+
+
 @pytest.mark.parametrize('level', ['global', 'aligned'])
 def test_the_models_own_scores(levels, target, level):
     for side in levels:
@@ -232,6 +252,7 @@ def test_blocks_are_refused_where_all_texts_are_needed():
     'kind, wrong, message',
     [
         (GuideSupervision, dict(guide='own'), 'guide must be one of'),
+        (GuideSupervision, dict(treat='pull'), "treat must be 'ignore' or 'positive'"),
         (GuideSupervision, dict(by='text'), "by must be None, 'texts' or 'videos'"),
         (GuideSupervision, dict(rule='gist'), 'rule must be one of'),
         (GuideSupervision, dict(margin=-0.1), 'margin must be at least 0'),
@@ -243,7 +264,7 @@ def test_blocks_are_refused_where_all_texts_are_needed():
             'margin must be at least 0',
         ),
         (HardnessSupervision, dict(alpha=math.inf), 'alpha must be finite'),
-        (HardnessSupervision, dict(over='both'), 'over must be None'),
+        (HardnessSupervision, dict(over='texts'), 'over must be None'),
     ],
 )
 def test_bad_arguments(kind, wrong, message):

@@ -49,6 +49,20 @@ def of_pairs(x: SimpleNamespace) -> list[Case]:
             lambda i: f.contrastive(i.scores, i.positives, temperature=TAU, form='outer_sum'),
         ),
         make(
+            'contrastive/soft',
+            x,
+            'scores relevance weights',
+            lambda i: f.contrastive(i.scores, i.relevance, temperature=TAU, weights=i.weights),
+        ),
+        make(
+            'group_weights',
+            x,
+            'positives',
+            lambda i: f.group_weights(i.positives, i.positives.int().argmax(0) % 2),
+            low=False,
+            differentiable=False,
+        ),
+        make(
             'guide_mask',
             x,
             'relevance risk',
@@ -140,6 +154,57 @@ def of_pairs(x: SimpleNamespace) -> list[Case]:
             x,
             'weights positives',
             lambda i: f.adaptive_margin(i.weights, ~i.positives, alpha=0.2, beta=0.1),
+        ),
+        make(
+            'rince',
+            x,
+            f'{scored} weights',
+            lambda i: f.rince(i.scores, i.positives, temperature=0.5, weights=i.weights),
+        ),
+        make(
+            'centrality_weights',
+            x,
+            'text_cosines',
+            lambda i: f.centrality_weights(i.text_cosines, i.text_cosines, scale=0.3),
+        ),
+        make(
+            'neighbour_degrees',
+            x,
+            scored,
+            lambda i: (
+                f.neighbour_degrees(
+                    i.scores, i.positives, i.scores.mean(0), neighbours=3, sharpness=1.0
+                ).degrees
+            ),
+            low=False,
+        ),
+        make(
+            'neighbour_loss',
+            x,
+            scored,
+            lambda i: f.neighbour_loss(
+                i.scores, i.positives, i.scores.mean(0), neighbours=3, sharpness=1.0
+            ),
+            low=False,
+        ),
+        make(
+            'transport_targets',
+            x,
+            scored,
+            lambda i: f.transport_targets(i.scores, i.positives, share=0.7, temperature=1.0),
+            differentiable=False,
+        ),
+        make(
+            'uniform_loss',
+            x,
+            scored,
+            lambda i: f.uniform_loss(i.scores, i.positives, temperature=0.3),
+        ),
+        make(
+            'score_divergence',
+            x,
+            'scores weights',
+            lambda i: f.score_divergence(i.scores, i.weights),
         ),
         make('highest', x, f'{scored} ambiguous', lambda i: f.highest(i.scores, ~i.positives, 3)),
         make('masked_mean', x, 'scores ambiguous', lambda i: f.masked_mean(i.scores, i.ambiguous)),

@@ -12,6 +12,13 @@ from mmvtr.functional.losses.negative_weights import check_rule, guide_weights
 from mmvtr.models.blocks import BlockSupervision
 from mmvtr.models.pairs import Pairs
 from mmvtr.models.similarities.cosine import CosineSimilarity
+from mmvtr.models.supervisions.negatives.columns import (
+    ColumnSupervision,
+    Entries,
+    check_kinds,
+    columns_of,
+    cosines_of,
+)
 from mmvtr.models.supervisions.teachers.caption_vectors import reader_of
 from mmvtr.models.supervisions.teachers.stored_vectors import PREFIX, read_level, stored_levels
 from mmvtr.models.target import Target
@@ -39,15 +46,27 @@ class GuideSupervision(BlockSupervision):
     - ``'scores'``: the model's own cosines, which carry no gradient here; with ``rule='self'`` that
       is the self-mask of Qwen3-Embedding.
 
-    g_t is the best score of the text with an own video.  Both directions have the same weights; the
-    bar is a text's.  Logs ``guided_per_text``, how many videos a text loses as negatives (weights
+    g_t is the best score of the text with an own video.  Both directions have the same weights and
+    the bar is a text's; with ``bar_of='anchor'`` videos have bars of their own, and weights are by
+    direction.  Logs ``guided_per_text``, how many videos a text loses as negatives (weights
     below 1/2).
+
+    With ``treat='positive'`` what a guide finds is pulled (ours): a soft positive y = 1 - w, beside
+    the annotated ones, in place of a weight.  With ``rule='threshold'`` y is P(match) of a
+    calibrated guide.
+
+    With ``columns`` the model's own cosines of texts with texts, and of videos with videos, stand
+    in the denominators, too, where the guide's of the same items are not above the bar of the
+    anchor (GISTEmbed's ``contrast_anchors`` and ``contrast_positives``).
 
     Args:
         guide: ``'vectors'``, ``'agreement'``, ``'scores'``, an encoder or a file.
         rule: ``'threshold'``, ``'absolute'``, ``'relative'``, ``'share'`` or ``'self'``.
         margin: in the guide's unit, or a share of g_t.
         softness: in the guide's unit; above 0 weights are a sigmoid about the bar (ours).
+        bar_of: ``'text'``, or ``'anchor'`` of either direction.
+        columns: kinds of :class:`.ColumnSupervision`; of vectors or scores that guide.
+        treat: what an entry above the bar is, ``'ignore'``: no negative, or ``'positive'``.
         name: of the vectors that pipelines of the training set read
             (``dict(type='LoadVectors', side=..., stores={name: path})``).
         by: None, both sides have vectors; ``'texts'`` or ``'videos'``, only these have.  An encoder
@@ -66,8 +85,6 @@ class GuideSupervision(BlockSupervision):
             supervision = dict(type='GuideSupervision', guide=guide, margin=0.3)
     """
 
-    fills = 'weights'  # models/target.py: check_read
-
     def __init__(
         self,
         *,
@@ -75,6 +92,9 @@ class GuideSupervision(BlockSupervision):
         rule: str = 'absolute',
         margin: float = 0.0,
         softness: float = 0.0,
+        bar_of: str = 'text',
+        columns: Sequence[str] = (),
+        treat: str = 'ignore',
         name: str = 'guide',
         by: Optional[str] = None,
         levels: Sequence[str] = ('global',),
@@ -93,15 +113,36 @@ class GuideSupervision(BlockSupervision):
         if by not in (None, 'texts', 'videos'):
             raise ValueError(f"by must be None, 'texts' or 'videos', not {by!r}")
         check_rule(rule, margin, softness)
+        if treat not in ('ignore', 'positive'):
+            raise ValueError(f"treat must be 'ignore' or 'positive', not {treat!r}")
+        if bar_of not in ('text', 'anchor'):
+            raise ValueError(f"bar_of must be 'text' or 'anchor', not {bar_of!r}")
+        if treat == 'positive' and (bar_of == 'anchor' or columns):
+            raise ValueError(
+                "treat='positive' makes a positive of both directions: leave bar_of and columns out"
+            )
+        check_kinds(columns)
+        if columns and guide == 'agreement':
+            raise ValueError('the agreement is of texts with videos: it judges no columns')
         if rule == 'self' and guide != 'scores':
             raise ValueError(f"rule='self' is one of the model's own scores, not of {guide!r}")
         self.guide = guide
         self.rule = rule
         self.margin = margin
         self.softness = softness
+        self.bar_of = bar_of
+        self.columns = tuple(columns)
+        self.treat = treat
+        self.fills = 'weights' if treat == 'ignore' else 'positives'  # target.py: check_read
         self.name = name
         self.by = by
         self.similarity = CosineSimilarity(levels=levels)
+
+    @property
+    def whole(self) -> str:
+        if self.columns:
+            return ColumnSupervision.whole
+        return "bar_of='anchor' is over all texts of the batch" if self.bar_of == 'anchor' else ''
 
     @property
     def own_levels(self) -> Callable[..., tuple[Levels, Levels]]:
@@ -124,9 +165,16 @@ class GuideSupervision(BlockSupervision):
             for side in ('text', 'video')
         )
 
-    @torch.no_grad()
     def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> Any:
-        """Levels of unit vectors, of both sides; None where the agreement is read."""
+        """The guide's unit vectors of both sides, None where the agreement is read; and the
+        model's, None where no columns are made of them."""
+        model = None
+        if self.columns:
+            model = tuple(self.similarity.prepare(side) for side in (texts, videos))
+        return self._guides(texts, videos, pairs), model
+
+    @torch.no_grad()
+    def _guides(self, texts: Levels, videos: Levels, pairs: Pairs) -> Any:
         if self.guide == 'agreement':
             return None
         if self.guide == 'scores':
@@ -144,24 +192,46 @@ class GuideSupervision(BlockSupervision):
             )
         return tuple(F.normalize(x, dim=1) for x in (t, v))
 
-    @torch.no_grad()
     def block(self, begun: Any, rows: slice, target: Target) -> tuple[Target, dict[str, Tensor]]:
         """The target of the texts ``rows`` -> the same with weights, and sums."""
-        scores = self._scores(begun, rows, target)
-        own = scores.new_full((len(scores),), -torch.inf)
-        if scores.numel():
-            own = scores.masked_fill(~target.positives, -torch.inf).amax(1)
-        how = dict(rule=self.rule, margin=self.margin, softness=self.softness)
-        weights = guide_weights(scores, own, **how)
+        guides, model = begun
+        with torch.no_grad():
+            scores = self._scores(guides, rows, target)
+            own = dict(
+                t2v=_best(scores, target.positives), v2t=_best(scores.t(), target.positives.t())
+            )
+            weights = self._weights(scores, own['t2v'])
         spared = (weights < 0.5) & ~target.positives
-        if target.weights is not None:
-            weights = weights * target.weights
         sums = dict(spared=spared.sum().to(scores.dtype), texts=scores.new_tensor(len(scores)))
-        return target._replace(weights=weights), sums
+        if self.treat == 'positive':
+            return target._replace(positives=(1 - weights).masked_fill(target.positives, 1.0)), sums
+        if self.columns:
+
+            def judged(way: str, entries: Entries) -> Tensor:
+                return self._weights(self._among(guides, entries), own[way][entries.anchor])
+
+            scored = cosines_of(self.similarity, model)
+            columns = columns_of(target.positives, self.columns, scored, judged)
+            target = target._replace(columns=columns)
+        if self.bar_of == 'anchor':
+            weights = dict(t2v=weights, v2t=self._weights(scores.t(), own['v2t']).t())
+        return target.weigh(weights), sums
 
     def finish(self, begun: Any, sums: dict[str, Tensor]) -> dict[str, Tensor]:
         """Sums over all blocks -> the figure for the log."""
         return {'guided_per_text': sums['spared'] / sums['texts'].clamp_min(1)}
+
+    def _weights(self, scores: Tensor, own: Tensor) -> Tensor:
+        how = dict(rule=self.rule, margin=self.margin, softness=self.softness)
+        return guide_weights(scores, own, **how)
+
+    @torch.no_grad()
+    def _among(self, guides: Any, entries: Entries) -> Tensor:
+        """The guide's scores of items that columns compare, float [M, N]."""
+        if self.guide == 'scores':
+            return cosines_of(self.similarity, guides)(entries)
+        with torch.autocast(guides[0].device.type, enabled=False):
+            return guides[entries.side][entries.rows] @ guides[entries.against].T
 
     def _scores(self, begun: Any, rows: slice, target: Target) -> Tensor:
         """The guide's, float [R, V]."""
@@ -177,3 +247,10 @@ class GuideSupervision(BlockSupervision):
             return self.similarity.compare(take(texts, rows), videos)['scores']
         with torch.autocast(texts.device.type, enabled=False):
             return texts[rows] @ videos.T
+
+
+def _best(scores: Tensor, positives: Tensor) -> Tensor:
+    """The best score of each row with a positive, -inf where it has none: [N, M] -> [N]."""
+    if not scores.numel():
+        return scores.new_full((len(scores),), -torch.inf)
+    return scores.masked_fill(~positives, -torch.inf).amax(1)

@@ -27,7 +27,7 @@ class HardnessSupervision(BlockSupervision):
     Args:
         alpha: per unit of cosine; .5 in LLaVE's code, 9 in its paper, says sentence-transformers.
         over: None, or whose negatives have a mean weight of 1 (HN-NCE): ``'t2v'`` of texts,
-            ``'v2t'`` of videos; for a loss of that ``direction``.
+            ``'v2t'`` of videos, ``'both'`` of either in its own direction.
         levels: the levels whose cosines are averaged.
 
     Raises:
@@ -48,15 +48,16 @@ class HardnessSupervision(BlockSupervision):
         super().__init__()
         if not abs(alpha) < float('inf'):
             raise ValueError(f'alpha must be finite, not {alpha}')
-        if over not in (None, 't2v', 'v2t'):
-            raise ValueError(f"over must be None, 't2v' or 'v2t', not {over!r}")
+        if over not in (None, 't2v', 'v2t', 'both'):
+            raise ValueError(f"over must be None, 't2v', 'v2t' or 'both', not {over!r}")
         self.alpha = alpha
         self.over = over
         self.similarity = CosineSimilarity(levels=levels)
 
     @property
     def whole(self) -> str:
-        return "over='v2t' is over all texts of the batch" if self.over == 'v2t' else ''
+        texts = self.over in ('v2t', 'both')
+        return f'over={self.over!r} is over all texts of the batch' if texts else ''
 
     @torch.no_grad()
     def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> tuple[Levels, Levels]:
@@ -70,14 +71,16 @@ class HardnessSupervision(BlockSupervision):
         """The target of the texts ``rows`` -> the same with weights, and sums."""
         texts, videos = begun
         scores = self.similarity.compare(take(texts, rows), videos)['scores']
-        weights = hardness_weights(scores, target.positives, alpha=self.alpha, over=self.over)
+        how = dict(alpha=self.alpha, over='t2v' if self.over == 'both' else self.over)
+        weights = hardness_weights(scores, target.positives, **how)
         sums = dict(
             hardness=weights.masked_fill(target.positives, 0.0).sum(),
             negatives=(~target.positives).sum().to(weights.dtype),
         )
-        if target.weights is not None:
-            weights = weights * target.weights
-        return target._replace(weights=weights), sums
+        if self.over == 'both':
+            how.update(over='v2t')
+            weights = dict(t2v=weights, v2t=hardness_weights(scores, target.positives, **how))
+        return target.weigh(weights), sums
 
     def finish(self, begun: tuple[Levels, Levels], sums: dict[str, Tensor]) -> dict[str, Tensor]:
         """Sums over all blocks -> the figure for the log."""

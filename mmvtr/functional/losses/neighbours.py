@@ -1,0 +1,260 @@
+"""What NeighborRetr (Lin et al., CVPR 2025) makes of hubs: weights, soft positives, targets."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Union
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from mmvtr.functional.losses.contrastive import contrastive
+from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.transforms.sinkhorn import sinkhorn
+
+__all__ = [
+    'Neighbours',
+    'centrality_weights',
+    'neighbour_degrees',
+    'neighbour_loss',
+    'score_divergence',
+    'transport_targets',
+    'uniform_loss',
+]
+
+
+def centrality_weights(vectors: Tensor, others: Tensor, *, scale: float) -> Tensor:
+    """e^(scale mean cosine): how much an item counts, the more the nearer it is to its modality.
+
+    Args:
+        vectors: float [N, D], of N items.
+        others: float [M, D], what they are compared with; the official code takes all tokens of
+            the modality in the batch, an item's own and padding (zeros) included.
+        scale: .3 in the official code.
+
+    Returns:
+        float [N] > 0, with its gradient.
+
+    Example:
+        ::
+
+            >>> centrality_weights(torch.eye(2), torch.tensor([[1.0, 0.0]]), scale=1.0)
+            tensor([2.7183, 1.0000])
+    """
+    x, y = (F.normalize(at_least_float32(a), dim=-1) for a in (vectors, others))
+    with torch.autocast(x.device.type, enabled=False):
+        return (scale * (x @ y.mean(0))).exp()
+
+
+class Neighbours(NamedTuple):
+    """The own pairs of an anchor and its neighbours.
+
+    Attributes:
+        degrees: float [T, V] in [0, 1]: 1 of own pairs, of the neighbours of an anchor 1 in all.
+        among: bool [T, V], which entries are one or the other.
+    """
+
+    degrees: Tensor
+    among: Tensor
+
+
+def neighbour_degrees(
+    scores: Tensor, positives: Tensor, hubness: Tensor, *, neighbours: int, sharpness: float
+) -> Neighbours:
+    """Soft positives of the k best videos of a text: high where these are near, and no hubs.
+
+        y_tj = softmax over the neighbours j of t of sharpness (s'_tj - h'_tj)
+
+    s' and h' are scores and hubness, each on the scale of the videos that are neither own nor
+    neighbour: 0 is the least and 1 the largest of those (as in the official code; a neighbour's
+    score is above 1).  Where these are fewer than two, or all alike, s' (h') is 0.
+
+    Args:
+        scores: float [T, V], cosines.
+        positives: bool [T, V].
+        hubness: float [V], how near a video is to texts at large: its mean score with a bank.
+        neighbours: k; fewer where a text has fewer negatives.
+        sharpness: 3 in the official code, its ``temperature``.
+
+    Returns:
+        :class:`Neighbours`, with the gradients of scores and hubness, as the official code has.
+
+    Raises:
+        ValueError: ``neighbours`` below 1.
+
+    Example:
+        Videos 1 and 2 are as near to the text, and 1 is a hub. ::
+
+            >>> scores = torch.tensor([[0.9, 0.5, 0.5, 0.1, 0.0]])
+            >>> own, hubs = scores > 0.8, torch.tensor([0.1, 0.5, 0.1, 0.1, 0.0])
+            >>> neighbour_degrees(scores, own, hubs, neighbours=2, sharpness=0.5).degrees
+            tensor([[1.0000, 0.1192, 0.8808, 0.0000, 0.0000]])
+    """
+    if neighbours < 1:
+        raise ValueError(f'neighbours must be at least 1, not {neighbours}')
+    scores, hubness = at_least_float32(scores), at_least_float32(hubness)
+    if not scores.numel():
+        return Neighbours(positives.to(scores.dtype), positives)
+    negatives = ~positives
+    count = min(neighbours, scores.shape[1])
+    best = scores.detach().masked_fill(positives, -torch.inf).topk(count, 1).indices
+    near = torch.zeros_like(positives).scatter(1, best, True) & negatives
+    rest = negatives & ~near
+    lead = _scaled(scores, rest) - _scaled(hubness.expand_as(scores), rest)
+    lowest = torch.finfo(lead.dtype).min
+    degrees = (sharpness * lead).masked_fill(~near, lowest).softmax(1)
+    degrees = degrees.masked_fill(~near, 0.0).masked_fill(positives, 1.0)
+    return Neighbours(degrees, near | positives)
+
+
+def neighbour_loss(
+    scores: Tensor,
+    positives: Tensor,
+    hubness: Tensor,
+    *,
+    neighbours: int = 20,
+    sharpness: float = 3.0,
+    temperature: Union[float, Tensor] = 1.0,
+) -> Tensor:
+    """NeighborRetr's neighbour adjusting loss of texts: own pair and neighbours share the pull.
+
+    The cross-entropy with the targets of :func:`neighbour_degrees`, over these videos alone:
+    ``contrastive(form='outer_sum')`` of soft positives whose other videos weigh 0.
+
+    Args:
+        scores, positives, hubness, neighbours, sharpness: see :func:`neighbour_degrees`.
+        temperature: divides the scores; 1 in the official code.
+
+    Returns:
+        0-dim tensor, the mean over texts with an own video.
+
+    Example:
+        ::
+
+            >>> scores = torch.tensor([[0.9, 0.5, 0.4, 0.0]])
+            >>> neighbour_loss(scores, scores > 0.8, torch.zeros(4), neighbours=1)
+            tensor(0.7130)
+    """
+    how = dict(neighbours=neighbours, sharpness=sharpness)
+    found = neighbour_degrees(scores, positives, hubness, **how)
+    matched = positives.any(1)
+    return contrastive(
+        scores[matched],
+        found.degrees[matched],
+        weights=found.among[matched].to(found.degrees.dtype),
+        temperature=temperature,
+        form='outer_sum',
+        direction='t2v',
+    )
+
+
+@torch.no_grad()
+def transport_targets(
+    scores: Tensor, positives: Tensor, *, share: float, temperature: float, iterations: int = 50
+) -> Tensor:
+    """Targets by which all videos are found equally often: own pairs and a transport plan.
+
+        share P + (1 - share) own,     P = e^((s + a + b) / temperature), rows sum to 1
+
+    a and b are Sinkhorn-Knopp's biases (:func:`.sinkhorn`), own 1 / P_t at each of P_t own videos.
+
+    Args:
+        scores: float [T, V].
+        positives: bool [T, V].
+        share: of the plan, .7 in the official code's arguments, .3 in its signature.
+        temperature: of the plan, 1 in the official code.
+        iterations: of Sinkhorn-Knopp.
+
+    Returns:
+        float [T, V] in [0, 1]; without a gradient; rows of a text without an own video are 0.
+
+    Raises:
+        ValueError: a share outside [0, 1].
+
+    Example:
+        ::
+
+            >>> scores = torch.tensor([[0.9, 0.1], [0.8, 0.7]])
+            >>> transport_targets(scores, torch.eye(2).bool(), share=0.5, temperature=1.0)
+            tensor([[0.7933, 0.2067],
+                    [0.2067, 0.7933]])
+    """
+    if not 0 <= share <= 1:
+        raise ValueError(f'share must lie in [0, 1], not {share}')
+    scores = at_least_float32(scores)
+    own = positives.to(scores.dtype)
+    own = own / own.sum(1, keepdim=True).clamp_min(1)
+    if not scores.numel() or not share:
+        return own
+    biases = sinkhorn(scores, temperature=temperature, iterations=iterations)
+    plan = ((scores + biases.columns) / temperature).softmax(1)
+    return (share * plan + (1 - share) * own) * positives.any(1, keepdim=True)
+
+
+def uniform_loss(
+    scores: Tensor,
+    positives: Tensor,
+    *,
+    temperature: Union[float, Tensor],
+    share: float = 0.7,
+    plan_temperature: float = 1.0,
+    iterations: int = 50,
+) -> Tensor:
+    """NeighborRetr's uniform regularisation of texts: cross-entropy with :func:`transport_targets`.
+
+    Args:
+        scores, positives, share, iterations: see there.
+        temperature: divides the scores in the cross-entropy; 1 / 3 in the official code, which
+            hands over its ``temperature`` as a factor.
+        plan_temperature: of the plan.
+
+    Returns:
+        0-dim tensor, the mean over texts with an own video.
+
+    Example:
+        ::
+
+            >>> uniform_loss(torch.eye(2), torch.eye(2).bool(), temperature=0.1, share=0.5)
+            tensor(1.3448)
+    """
+    how = dict(share=share, temperature=plan_temperature, iterations=iterations)
+    targets = transport_targets(scores, positives, **how)
+    matched = positives.any(1)
+    return contrastive(
+        scores[matched],
+        targets[matched].clamp(max=1.0),
+        temperature=temperature,
+        form='outer_sum',
+        direction='t2v',
+    )
+
+
+def score_divergence(scores: Tensor, teacher: Tensor) -> Tensor:
+    """KL(softmax of the teacher's row || softmax of the row), the mean over all T x V entries.
+
+    A mean over entries, not over texts, is what the official code of NeighborRetr has.
+
+    Args:
+        scores: float [T, V].
+        teacher: float [T, V], with its gradient, too.
+
+    Returns:
+        0-dim tensor; 0 of an empty matrix.
+
+    Example:
+        ::
+
+            >>> score_divergence(torch.zeros(1, 2), torch.tensor([[1.0, 0.0]]))
+            tensor(0.0555)
+    """
+    one, other = (at_least_float32(x).log_softmax(1) for x in (scores, teacher))
+    return (other.exp() * (other - one)).sum() / max(scores.numel(), 1)
+
+
+def _scaled(values: Tensor, among: Tensor) -> Tensor:
+    """Float [T, V] on the scale of those ``among``, least 0 and largest 1 of them, by rows."""
+    low = values.masked_fill(~among, torch.inf).amin(1, keepdim=True)
+    high = values.masked_fill(~among, -torch.inf).amax(1, keepdim=True)
+    some = high > low
+    low, reach = torch.where(some, low, 0.0), torch.where(some, high - low, 1.0)
+    return torch.where(some, (values - low) / reach, 0.0)

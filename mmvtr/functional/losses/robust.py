@@ -1,0 +1,93 @@
+"""RINCE, a contrastive loss that pairs of another item do not dominate (Chuang et al., 2022)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from torch import Tensor
+
+from mmvtr.functional.losses.contrastive import (
+    Sums,
+    contrastive_sums,
+    mean_of,
+    pooled_of_sums,
+)
+
+__all__ = ['rince']
+
+
+def rince(
+    scores: Tensor, positives: Tensor, *, q: float = 0.5, density: float = 0.01, **how: Any
+) -> Tensor:
+    """Robust InfoNCE (Chuang et al., CVPR 2022), of a share of pairs that do not belong together.
+
+        -e^(q s+) / q + (density (e^s+ + sum of e^s-))^q / q
+
+    As q falls to 0 its gradient becomes InfoNCE's; at q = 1 it is linear in e^s, and pairs that fit
+    badly do not lead.  Several positives are pooled, as by :func:`.contrastive` (ours); they may be
+    soft, and weights and further columns count as there.
+
+    It changes where all scores move alike: its size is that of e^(q s / T).  With q / T = 100, as
+    at CLIP's temperature with q = 1, a cosine of .9 is beyond float32.
+
+    Args:
+        scores: float [T, V].
+        positives: bool or soft [T, V].
+        q: in (0, 1]; the default is ours.
+        density: lambda, the weight of the denominator; the default is ours.
+        **how: ``temperature``, ``weights``, ``counts``, ``columns``, ``direction``, see
+            :func:`.contrastive`.
+
+    Returns:
+        0-dim tensor, the mean over anchors with a positive; 0 where there is none.
+
+    Raises:
+        ValueError: q outside (0, 1], a density that is not positive.
+
+    Example:
+        ::
+
+            >>> rince(torch.eye(2), torch.eye(2).bool(), q=1.0, density=0.5)  # (1 + e) / 2 - e
+            tensor(-0.8591)
+    """
+    check_rince(q, density)
+    sums = contrastive_sums(scores, positives, **how)
+    return sum(rince_of_sums(one, q, density) for one in sums.values()) / len(sums)
+
+
+def check_rince(q: float, density: float) -> None:
+    """See that the arguments of :func:`rince` are in range.
+
+    Raises:
+        ValueError: names the one that is not.
+
+    Example:
+        ::
+
+            >>> check_rince(q=0.0, density=0.01)
+            Traceback (most recent call last):
+            ValueError: q must lie in (0, 1], not 0.0
+    """
+    if not 0 < q <= 1:
+        raise ValueError(f'q must lie in (0, 1], not {q}')
+    if not 0 < density < float('inf'):
+        raise ValueError(f'density must be positive, not {density}')
+
+
+def rince_of_sums(sums: Sums, q: float, density: float) -> Tensor:
+    """The loss of one direction, 0-dim; see :func:`.loss_of_sums`.
+
+    Example:
+        ::
+
+            >>> from mmvtr.functional.losses.contrastive import Sums
+            >>> one = Sums(torch.ones(1), torch.tensor([0]), torch.zeros(1))
+            >>> rince_of_sums(one, q=1.0, density=0.5)
+            tensor(-0.8591)
+    """
+    if not len(sums.own):
+        return sums.negative.sum() * 0.0
+    pooled, total, matched = pooled_of_sums(sums)
+    pull, push = (q * pooled[matched]).exp(), (q * (total[matched] + math.log(density))).exp()
+    return mean_of((push - pull) / q, None if sums.counts is None else sums.counts[matched])

@@ -1,0 +1,120 @@
+"""NeighborRetr's losses of two matrices (Lin et al., CVPR 2025)."""
+
+from __future__ import annotations
+
+from typing import Mapping, Optional
+
+from torch import Tensor
+
+from mmvtr.functional.losses.contrastive import contrastive
+from mmvtr.functional.losses.neighbours import neighbour_loss, score_divergence, uniform_loss
+from mmvtr.models.losses.matrix import MatrixLoss
+from mmvtr.models.target import Target
+from mmvtr.registry import MODELS
+
+
+@MODELS.register_module()
+class NeighborRetrLoss(MatrixLoss):
+    """Central items count more, good neighbours are pulled, all are found equally often.
+
+        contrast + neighbour_weight neighbours + uniform_weight uniform + divergence_weight KL
+
+    The contrast of the first matrix (local), each anchor with its count; :func:`.neighbour_loss` of
+    the first; :func:`.uniform_loss` and :func:`.score_divergence` (from the first) of the second
+    (global).  Each is the mean of both directions.  Counts and hubness are those of a
+    HubSupervision.  The contrast is the mean of count x term, not divided by the mean count, as in
+    the official code.
+
+    Args:
+        neighbours, sharpness, share, plan_temperature, iterations: see the functions.
+        uniform_temperature: of the scores in the uniform part; 1 / 3 in the official code, which
+            uses its neighbours' ``temperature`` of 3 as a factor; None: the model's.
+        neighbour_weight, uniform_weight, divergence_weight: all 1 in the official code.
+        reads: the local and the global matrix.
+        loss_weight: of the sum.
+
+    Raises:
+        ValueError: other than two matrices; in training: a target without counts by direction and
+            hubness.
+    """
+
+    slots = ('counts', 'hubness')
+
+    def __init__(
+        self,
+        *,
+        neighbours: int = 20,
+        sharpness: float = 3.0,
+        share: float = 0.7,
+        uniform_temperature: Optional[float] = 1 / 3,
+        plan_temperature: float = 1.0,
+        iterations: int = 50,
+        neighbour_weight: float = 1.0,
+        uniform_weight: float = 1.0,
+        divergence_weight: float = 1.0,
+        reads: tuple[str, str] = ('token', 'global'),
+        loss_weight: float = 1.0,
+    ) -> None:
+        super().__init__(reads=reads, loss_weight=loss_weight)
+        if len(self.reads) != 2:
+            raise ValueError(f'reads must be a local and a global matrix, not {self.reads}')
+        self.near = dict(neighbours=neighbours, sharpness=sharpness)
+        self.uniform = dict(share=share, plan_temperature=plan_temperature, iterations=iterations)
+        self.uniform_temperature = uniform_temperature
+        self.weights = dict(
+            contrast=1.0,
+            neighbours=neighbour_weight,
+            uniform=uniform_weight,
+            divergence=divergence_weight,
+        )
+
+    def forward(
+        self,
+        matrices: dict[str, Tensor],
+        target: Target | dict[str, Target],
+        temperature: Tensor | float,
+    ) -> Tensor:
+        """Two matrices [T, V], their target and the model's temperature -> 0-dim loss."""
+        parts = self.parts(matrices, target, temperature)
+        return self.loss_weight * sum(self.weights[name] * value for name, value in parts.items())
+
+    def parts(
+        self,
+        matrices: dict[str, Tensor],
+        target: Target | dict[str, Target],
+        temperature: Tensor | float,
+    ) -> dict[str, Tensor]:
+        """Each part by name, 0-dim, without its weight."""
+        local, whole = (matrices[name] for name in self.known(matrices))
+        one = self.target(target, self.reads[0])
+        if 'hubness' not in one.beside or not isinstance(one.counts, Mapping):
+            raise ValueError(
+                f'{type(self).__name__} reads counts by direction and the hubness beside the '
+                "target: set model.supervision=dict(type='HubSupervision', ...)"
+            )
+        straight = self._direction('t2v', local, whole, one.positives, one, temperature)
+        turned = (x.t() for x in (local, whole, one.positives))
+        back = self._direction('v2t', *turned, one, temperature)
+        return {name: (value + back[name]) / 2 for name, value in straight.items()}
+
+    def _direction(
+        self,
+        way: str,
+        local: Tensor,
+        whole: Tensor,
+        positives: Tensor,
+        target: Target,
+        temperature: Tensor | float,
+    ) -> dict[str, Tensor]:
+        counts, matched = target.counts[way], positives.any(1)
+        contrast = contrastive(
+            local, positives, temperature=temperature, counts=counts, direction='t2v'
+        )
+        mean = counts[matched].mean() if matched.any() else 1.0
+        bend = temperature if self.uniform_temperature is None else self.uniform_temperature
+        return dict(
+            contrast=contrast * mean,
+            neighbours=neighbour_loss(local, positives, target.beside['hubness'][way], **self.near),
+            uniform=uniform_loss(whole, positives, temperature=bend, **self.uniform),
+            divergence=score_divergence(whole, local),
+        )
