@@ -2,7 +2,7 @@
 
     python tools/search.py DIR "a man is singing" ["a dog runs" ...] [--k 10] [--add VIDEO ...]
     python tools/search.py DIR --refit TEXTS       # new biases, from a file of one text a line
-    python tools/search.py DIR --undo              # those of before
+    python tools/search.py DIR --undo              # the last change is taken back
 
 Prints rank, id, score and file of the best videos of each text; of a gallery with a calibration
 also P, the probability that a video matches. Added videos are named after their
@@ -33,9 +33,7 @@ def parse_args() -> argparse.Namespace:
     add('--delete', nargs='+', default=[], metavar='ID', help='videos to remove first, for good')
     add('--refit', metavar='TEXTS', help='find new biases from the texts of a file, one a line')
     add('--fewer', action='store_true', help='refit although the texts are fewer than the videos')
-    add(
-        '--undo', action='store_true', help='take the last refit back; once more: it is there again'
-    )
+    add('--undo', action='store_true', help='take the last change back; once more: there again')
     add(
         '--min-precision',
         type=float,
@@ -127,7 +125,7 @@ def changed(store: Any, args: argparse.Namespace, change: dict[str, Any], querie
     """Make the one change that was asked for; returns what it has done."""
     with store.kept():
         if args.undo:
-            return f'the last refit is taken back: {store.undo()}'
+            return str(store.undo())
         if queries is not None:
             return f'refitted: {store.refit(queries, fewer=args.fewer)}'
         if args.add:

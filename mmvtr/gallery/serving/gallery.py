@@ -434,15 +434,24 @@ class Gallery:
             moved = store.refit(bank, model=self.fingerprint, **options)
             return dict(store.last_refit, moved=moved._asdict(), texts_cut=cut)
 
-    def undo(self) -> dict[str, Any]:
-        """Take the last refit back; returns how far that moved the ranking.
+    def undo(self, kind: Optional[str] = None) -> dict[str, Any]:
+        """Take the last change back; returns what it was, and how far that moved the ranking.
+
+        Args:
+            kind: of :meth:`~mmvtr.gallery.store.protocol.GalleryStore.undo`.
 
         Raises:
-            ValueError: there was none.
+            ValueError: there was none, or a change of too many items.
             FolderInUse, OSError: as :meth:`add`.
         """
         with self._changed() as store:
-            return dict(moved=store.undo()._asdict())
+            change, moved = store.undo(kind)
+            return dict(
+                kind=change.kind,
+                changed=change.items,
+                items=store.count(),
+                moved=None if moved is None else moved._asdict(),
+            )
 
 
 def try_to_take(gallery: Gallery) -> Optional[str]:

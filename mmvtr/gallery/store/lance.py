@@ -6,7 +6,7 @@ import uuid
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Iterator, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Iterator, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from mmvtr.gallery.store.folder import FolderStore
 from mmvtr.gallery.store.items import COLUMNS, Hit, Item, Rows, refuse_several_norms
 from mmvtr.gallery.store.manifest import Manifest, refuse_link
 from mmvtr.gallery.store.rerank import Found, best_with_bias
+from mmvtr.gallery.store.undoing import Change, Reversal
 from mmvtr.storage import file_digest
 
 if TYPE_CHECKING:
@@ -208,7 +209,13 @@ class LanceStore(FolderStore):
 
     # -- changes -----------------------------------------------------------------------------
 
-    def _change(self, gone: Sequence[str], rows: Optional[Rows], biases: np.ndarray) -> None:
+    def _change(
+        self,
+        gone: Sequence[str],
+        rows: Optional[Rows],
+        biases: np.ndarray,
+        reversal: Union[Reversal, Change, None],
+    ) -> None:
         old, changes = self._manifest, {}
         if rows is not None:
             changes = self._append(rows, biases)
@@ -220,6 +227,7 @@ class LanceStore(FolderStore):
             if rows is not None:
                 self._add_rows(table, rows, changes['types'])
         changes['count'] = changes.get('count', old.count) - len(gone)
+        changes['undo'] = self._written_reversal(reversal)
         self._commit(items=self._table.version, **changes)
 
     def _add_rows(self, table: 'Table', rows: Rows, metadata: dict[str, str]) -> None:
