@@ -248,6 +248,16 @@ class FlatStore(FolderStore):
         types = self._manifest.types
         return [_item(state, row, types)._replace(vector=state.vectors[row].copy()) for row in rows]
 
+    def _listed(
+        self, conditions: Sequence[Condition], columns: list[str]
+    ) -> tuple[list[Any], dict[str, list[Any]]]:
+        state = self._now()
+        keys = list(range(len(state.vectors)))
+        if conditions:
+            keys = np.flatnonzero(as_mask(conditions, state.columns)).tolist()
+        said = dict(state.columns, bias=state.biases.tolist() if 'bias' in columns else [])
+        return keys, {name: [said[name][row] for row in keys] for name in columns}
+
     def _count(self, conditions: Sequence[Condition]) -> int:
         state = self._now()
         if not conditions:

@@ -156,6 +156,10 @@ class FolderStore(GalleryStore):
         return self._current().refit
 
     @property
+    def version(self) -> int:
+        return self._current().commit
+
+    @property
     def _calibration(self) -> Optional[dict[str, Any]]:
         return self._current().calibration
 

@@ -288,6 +288,21 @@ class LanceStore(FolderStore):
             items += _items(found.to_arrow(), state, vectors=True).values()
         return items
 
+    def _listed(
+        self, conditions: Sequence[Condition], columns: list[str]
+    ) -> tuple[list[Any], dict[str, list[Any]]]:
+        state = self._now()
+        names = ['number', *(name for name in columns if name != 'bias')]
+        search = state.table.search().select(names)
+        where = as_sql(conditions)
+        found: dict[str, list[Any]] = {name: [] for name in names}
+        for batch in (search if where is None else search.where(where)).to_batches(BATCH):
+            for name in names:
+                found[name] += batch[name].to_pylist()
+        if 'bias' in columns:
+            found['bias'] = state.biases[found['number']].tolist() if found['number'] else []
+        return found['number'], {name: found[name] for name in columns}
+
     def _count(self, conditions: Sequence[Condition]) -> int:
         state = self._now()
         return state.table.count_rows(as_sql(conditions)) if conditions else state.manifest.count

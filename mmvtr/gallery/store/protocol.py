@@ -17,6 +17,7 @@ from mmengine.logging import print_log
 from mmvtr.gallery.store.calibrated import Calibrated
 from mmvtr.gallery.store.filters import Condition, parsed
 from mmvtr.gallery.store.items import (
+    COLUMNS,
     Hit,
     Item,
     Rows,
@@ -26,7 +27,9 @@ from mmvtr.gallery.store.items import (
     checked_vectors,
     refuse_known,
     refuse_unknown,
+    shown,
 )
+from mmvtr.gallery.store.occurrences import Occurrences, count_occurrences
 from mmvtr.gallery.store.online import Reservoir
 from mmvtr.gallery.store.refits import Before, Refits, Vectors
 from mmvtr.gallery.store.undoing import MOST, Change, Reversal, Undone, rows_of_items
@@ -93,6 +96,11 @@ class GalleryStore(Refits, Calibrated, ABC):
     @abstractmethod
     def last_refit(self) -> Optional[dict[str, Any]]:
         """Options of the last refit."""
+
+    @property
+    @abstractmethod
+    def version(self) -> int:
+        """A number that every change makes larger."""
 
     @property
     def config(self) -> Optional[Path]:
@@ -253,6 +261,33 @@ class GalleryStore(Refits, Calibrated, ABC):
         refuse_unknown([name for name in ids if name not in found])
         return [found[name] for name in ids]
 
+    def table(
+        self, columns: Sequence[str], *, filter: Optional[Mapping[str, Any]] = None
+    ) -> tuple[list[Any], dict[str, list[Any]]]:
+        """Columns of all items that fit, in no certain order.
+
+        Args:
+            columns: of :data:`~mmvtr.gallery.store.items.COLUMNS`, of metadata, or ``'bias'``.
+            filter: as of :meth:`search`.
+
+        Returns:
+            The engine's own keys of N items, and lists of N values by column.
+
+        Raises:
+            ValueError: an unknown column, a filter that does not fit.
+        """
+        types = self.types
+        unknown = [name for name in columns if name not in {**COLUMNS, **types, 'bias': 'float'}]
+        if unknown:
+            raise ValueError(f'no column {shown(unknown[0])}; there are {", ".join(types)}'[:400])
+        return self._listed(parsed(filter, types), list(columns))
+
+    def occurrences(self, k: Optional[int] = None) -> Optional[Occurrences]:
+        """How often the items are among the best of the queries that the store knows; see
+        :func:`~mmvtr.gallery.store.occurrences.count_occurrences`.
+        """
+        return count_occurrences(self, k)
+
     def count(self, filter: Optional[Mapping[str, Any]] = None) -> int:
         """Items that are there, or that fit a filter.
 
@@ -345,6 +380,12 @@ class GalleryStore(Refits, Calibrated, ABC):
     @abstractmethod
     def _fetch(self, ids: Sequence[str]) -> list[Item]:
         """Those of the ids that are there, in any order."""
+
+    @abstractmethod
+    def _listed(
+        self, conditions: Sequence[Condition], columns: list[str]
+    ) -> tuple[list[Any], dict[str, list[Any]]]:
+        """See :meth:`table`; the keys are those of :meth:`_batches`."""
 
     @abstractmethod
     def _count(self, conditions: Sequence[Condition]) -> int:

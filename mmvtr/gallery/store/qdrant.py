@@ -136,6 +136,10 @@ class QdrantStore(GalleryStore):
         return self._now()['refit']
 
     @property
+    def version(self) -> int:
+        return self._now()['commit']
+
+    @property
     def normaliser(self) -> Optional[Normaliser]:
         state = self._now()
         return self._fitted_by(state['bank'], state['refit'])
@@ -292,8 +296,10 @@ class QdrantStore(GalleryStore):
     def _written_reversal(
         self, reversal: Union[Reversal, Change, None], old: State
     ) -> tuple[Optional[dict[str, Any]], State]:
-        """Write what takes a change back, as points beside the banks; what the state says of it, and
-        the state that tells the next change of these points.
+        """Write what takes a change back, as points beside the banks.
+
+        Returns:
+            What the state says of it, and the state that tells the next change of these points.
         """
         if reversal is None:
             return None, old
@@ -469,6 +475,15 @@ class QdrantStore(GalleryStore):
                 found = ask.retrieve(self.name, keys, with_vectors=vectors)
             points += [point for point in found if _seen(point.payload, state)]
         return points
+
+    def _listed(
+        self, conditions: Sequence[Condition], columns: list[str]
+    ) -> tuple[list[Any], dict[str, list[Any]]]:
+        state = self._now()
+        points = [*self._points(self.name, _visible(state, conditions), vectors=False)]
+        names = {name: state['bias'] if name == 'bias' else name for name in columns}
+        found = {name: [point.payload.get(key) for point in points] for name, key in names.items()}
+        return [point.id for point in points], found
 
     def _count(self, conditions: Sequence[Condition]) -> int:
         state = self._now()
