@@ -51,10 +51,12 @@ from mmvtr.gallery.serving.uploads import RECEIVING, Uploads
 #: Path -> file of the page, and what it is.
 PAGE = {
     '/': ('index.html', 'text/html; charset=utf-8'),
-    '/app.js': ('app.js', 'text/javascript; charset=utf-8'),
     '/style.css': ('style.css', 'text/css; charset=utf-8'),
     '/docs': ('docs.html', 'text/html; charset=utf-8'),
-    '/docs.js': ('docs.js', 'text/javascript; charset=utf-8'),
+    **{
+        f'/{name}.js': (f'{name}.js', 'text/javascript; charset=utf-8')
+        for name in ('app', 'api', 'cards', 'changes', 'filters', 'keys', 'player', 'docs')
+    },
 }
 
 Id = Annotated[str, Query(min_length=1, max_length=1024, description='of an item')]

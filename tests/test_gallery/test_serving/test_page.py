@@ -25,6 +25,6 @@ def test_the_load():
 
 def test_the_page_loads_nothing_from_elsewhere():
     files = [p for p in (ROOT / 'mmvtr/gallery/serving/page').iterdir() if p.is_file()]
-    assert len(files) == 5
+    assert len(files) == 11
     for path in files:
         assert not re.search(r'(https?:)?//\w+\.\w+', path.read_text()), path
