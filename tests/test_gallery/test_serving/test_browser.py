@@ -15,7 +15,6 @@ pytest.importorskip('faiss', reason="a store in memory is an extra: pip install 
 from selenium import webdriver  # noqa: E402
 from selenium.webdriver.chrome.service import Service  # noqa: E402
 from selenium.webdriver.common.by import By  # noqa: E402
-
 from selenium.webdriver.common.keys import Keys  # noqa: E402
 
 from mmvtr import apis  # noqa: E402
@@ -110,6 +109,7 @@ def test_a_browser(browser, place):
         find('#text')[0].send_keys('hello\n')
         until(lambda: len(find('.hit')) == 7)
         pictures = 'return [...document.images].every((x) => x.complete && x.naturalWidth > 0)'
+        browser.execute_script('window.scrollTo(0, document.body.scrollHeight)')
         until(lambda: browser.execute_script(pictures))
         until(lambda: len([x for x in find('.at') if x.is_displayed()]) == 7)
 
@@ -184,7 +184,7 @@ def crowded(folder, tmp_path, write_video, browser):
         window.go()
         yield window, client
         errors = [x for x in browser.get_log('browser') if x['level'] == 'SEVERE']
-        assert not [x for x in errors if '401' not in x['message'] and '422' not in x['message']]
+        assert not [x for x in errors if 'responded with a status of 4' not in x['message']]
         assert browser.title == 'Gallery'  # no caption has run
 
 
@@ -235,6 +235,8 @@ def test_captions_are_text(crowded):
     window, _ = crowded
     window('#view')[0].click()
     until(lambda: len(window.ids()) == 24)
+    window.choose('#sort', 'views')
+    until(lambda: window.ids()[:2] == ['clip 00', 'clip 01'])
     for words in (HOSTILE, HEBREW):
         assert any(x.text == words for x in window('.columns bdi'))
     assert HOSTILE in [x.text for x in window('.name')]
@@ -300,8 +302,7 @@ def test_p_match_and_its_threshold(crowded):
         at = tick.location['x'] - meter.location['x']
         assert at == pytest.approx(said['threshold_p_match'] * width, abs=2.5)
     window.choose('#least', '0.95')
-    until(lambda: window('.line') or last == 11)
-    assert 'precision=0.95' in window.browser.current_url
+    until(lambda: 'precision=0.95' in window.browser.current_url)
 
 
 def test_the_keyboard(crowded):
@@ -321,7 +322,7 @@ def test_the_keyboard(crowded):
     assert window.browser.execute_script(focused) == debiased[0]
     window.press('s')
     until(lambda: window.text('#said').startswith('videos like'))
-    assert window.ids()[0] == debiased[0] and 'like=' in window.browser.current_url
+    assert debiased[0] in window.text('#said') and 'like=' in window.browser.current_url
     window.browser.back()
     until(lambda: window.ids() == debiased)
     window.browser.execute_script('document.activeElement.blur()')
@@ -339,14 +340,14 @@ def test_the_keyboard(crowded):
 
 def test_changes(crowded, folder, tmp_path, write_video):
     window, client = crowded
-    new = write_video(tmp_path / 'a new <b>clip</b>.mp4', [90, 90, 200, 200])
+    new = write_video(tmp_path / 'a new <b>.mp4', [90, 90, 200, 200])
     window('#view')[0].click()
     until(lambda: len(window.ids()) == 24)
     first = window.ids()[0]
     window('.delete')[0].click()
     until(lambda: window('#asking')[0].is_displayed())
     window('#token')[0].send_keys('wrong' + Keys.ENTER)
-    until(lambda: 'with the right token' in window.text('#done'))
+    until(lambda: 'not the token of this gallery' in window.text('#done'))
     assert window.text('#size') == '60 items'
     until(lambda: len(window.ids()) == 24)
     window('.delete')[0].click()
@@ -360,7 +361,7 @@ def test_changes(crowded, folder, tmp_path, write_video):
     window('#new')[0].send_keys(str(new))
     until(lambda: window.text('#size') == '61 items')
     assert '1 video added; 61 items now' in window.text('#done')
-    assert client('GET', '/video?id=a%20new%20%3Cb%3Eclip%3C/b%3E.mp4')[2] == new.read_bytes()
+    assert client('GET', '/video?id=a%20new%20%3Cb%3E.mp4')[2] == new.read_bytes()
     window('#new')[0].send_keys(str(new))
     until(lambda: 'the library has a file' in window.text('#done'))
     window('#refit')[0].click()
@@ -378,8 +379,9 @@ def test_changes(crowded, folder, tmp_path, write_video):
     drop = """
         const data = new DataTransfer();
         data.items.add(new File(['no video'], 'broken.mp4'));
+        const options = {dataTransfer: data, bubbles: true, cancelable: true};
         for (const name of ['dragenter', 'dragover', 'drop'])
-            document.body.dispatchEvent(new DragEvent(name, {dataTransfer: data, bubbles: true, cancelable: true}));
+            document.body.dispatchEvent(new DragEvent(name, options));
     """
     window.browser.execute_script(drop)
     until(lambda: window.text('#done').startswith('broken.mp4: the body cannot be read as a video'))
@@ -391,7 +393,10 @@ def test_marks_of_hits(crowded):
     until(lambda: len(window.ids()) == 12)
     marks = {x['id']: x for x in client('POST', '/items', dict(limit=60))[2]['items']}
     expected = [name for name in window.ids() if marks[name]['mark']]
-    shown = "return [...document.querySelectorAll('.hit')].filter((x) => !x.querySelector('.marked').hidden).map((x) => x.dataset.id)"
+    shown = """
+        return [...document.querySelectorAll('.hit')]
+            .filter((x) => !x.querySelector('.marked').hidden).map((x) => x.dataset.id)
+    """
     until(lambda: window.browser.execute_script(shown) == expected)
     if expected:
         chip = next(x for x in window('.marked') if x.is_displayed())

@@ -15,7 +15,11 @@ function token() {
     field.value = '';
     $('give').onclick = () => { given = field.value.trim(); dialog.close(); };
     $('refuse').onclick = () => dialog.close();
-    field.onkeydown = (event) => { if (event.key === 'Enter') $('give').click(); };
+    field.onkeydown = (event) => {
+      if (event.key !== 'Enter') return;
+      event.preventDefault();  // or it would press what has the focus next
+      $('give').click();
+    };
     dialog.onclose = () => {
       if (!given) { reject(new Error('Nothing was changed: a change needs the token.')); return; }
       sessionStorage.setItem(KEPT, given);
@@ -30,8 +34,9 @@ async function change(path, body, headers = {}) {
   try {
     return await ask(path, {method: 'POST', body, headers: {...headers, Authorization}});
   } catch (error) {
-    if (error.status === 401) sessionStorage.removeItem(KEPT);
-    throw error;
+    if (error.status !== 401) throw error;
+    sessionStorage.removeItem(KEPT);
+    throw new Error('Nothing was changed: that is not the token of this gallery.');
   }
 }
 
