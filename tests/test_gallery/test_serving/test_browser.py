@@ -93,7 +93,7 @@ def crowd(folder, place, write_video):
         )
         store.refit(apis.vectors(model, bank.levels), temperature=0.1)
         grid = torch.linspace(-1, 1, 21, dtype=torch.float64)
-        store.calibrate(Calibration('platt', torch.tensor([9.0, -7.0]), grid, grid, grid))
+        store.calibrate(Calibration('platt', torch.tensor([200.0, -25.0]), grid, grid, grid))
         store.persist()
     cfg.dump(place / 'store' / 'config.json')
     return library
