@@ -192,7 +192,7 @@ class Known:
         )
         if found == raw and not bias:
             return f'{said}; it has no bias that would hold it back'
-        return f'{said}; without its bias of {bias:+.3f} it would be among those of {raw}'
+        return f'{said}; raw scores would have it among those of {raw} (its bias is {bias:+.3f})'
 
     def _of_never(self, row: int, raw: int, bias: float) -> str:
         said = f'among the {self._best} of none of {self.found.queries} queries'

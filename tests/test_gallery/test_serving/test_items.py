@@ -139,7 +139,7 @@ def test_why():
         'bias is -0.200)'
     )
     assert said_of('f', -0.3, counts).why.endswith(
-        'without its bias of -0.300 it would be among those of 38'
+        'share; raw scores would have it among those of 38 (its bias is -0.300)'
     )
     assert said_of('nobody', 0.0, counts) is None
     even = known([13] * 6, [13] * 6)
