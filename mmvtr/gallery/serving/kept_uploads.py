@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Iterator
@@ -11,8 +12,8 @@ from typing import Iterator
 from mmvtr.gallery.serving.library import Library, Outside
 from mmvtr.gallery.serving.media import media_type
 
-#: Of a file that is being received.
-PART = '.mmvtr-upload-'
+#: Of a file that is being received, and after how many seconds it is what a kill has left.
+PART, LEFT = '.mmvtr-upload-', 3600
 
 
 class NameTaken(FileExistsError):
@@ -44,6 +45,7 @@ def received(library: Library, name: str) -> Iterator[Path]:
     path = library.folder / name
     if os.path.lexists(path):
         raise _taken(name)
+    _sweep(library.folder)
     handle, part = tempfile.mkstemp(prefix=PART, dir=library.folder)
     os.close(handle)
     try:
@@ -55,6 +57,13 @@ def received(library: Library, name: str) -> Iterator[Path]:
             raise _taken(name) from None
     finally:
         os.unlink(part)
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what uploads that were killed have left."""
+    for path in folder.glob(f'{PART}*'):
+        if time.time() - path.lstat().st_mtime > LEFT:
+            path.unlink(missing_ok=True)
 
 
 def _taken(name: str) -> NameTaken:

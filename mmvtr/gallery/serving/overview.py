@@ -20,7 +20,7 @@ MARKS = ('hub', 'never_found')
 #: The most frequent values of a column of strings that are told, and orders that are kept.
 MOST_VALUES, KEPT = 50, 8
 #: Requests that may wait for what is being computed.
-WAITING = 8
+WAITING = 20
 
 
 class Mark(NamedTuple):
