@@ -23,6 +23,7 @@ from mmvtr.gallery.serving.gallery import Gallery, try_to_take  # noqa: E402
 from mmvtr.gallery.store import create_store  # noqa: E402
 from services import TOKEN, served  # noqa: E402
 
+pytestmark = pytest.mark.nightly
 FLAGS = (
     'headless', 'no-sandbox', 'disable-gpu', 'disable-quic', 'no-first-run',
     'disable-background-networking', 'disable-component-update', 'disable-sync',
@@ -99,7 +100,6 @@ def crowd(folder, place, write_video):
     return library
 
 
-@pytest.mark.nightly
 def test_a_browser(browser, place):
     gallery = Gallery.open(place)
     with served(gallery) as client:
