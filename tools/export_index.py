@@ -255,7 +255,18 @@ def encoded(args: argparse.Namespace, cfg: Config, model: Any) -> tuple[dict, It
         sigmas=apis.sigmas(videos.levels),
     )
     protocol = dataset.protocol()
-    return dict(set={key: protocol[key] for key in ('dataset', 'split', 'ids_sha')}), iter([part])
+    origin = dict(
+        set={key: protocol[key] for key in ('dataset', 'split', 'ids_sha')},
+        examples=drawn([text.get('text') for text in dataset.texts]),
+    )
+    return origin, iter([part])
+
+
+def drawn(captions: list[Optional[str]], most: int = 6) -> list[str]:
+    """A few different captions, spread evenly: example queries for the page of the gallery."""
+    known = [x for x in dict.fromkeys(captions) if isinstance(x, str) and 0 < len(x) <= 1000]
+    step = max(1, len(known) // most)
+    return known[::step][:most]
 
 
 def stored(args: argparse.Namespace, model: Any) -> tuple[dict, Iterator[dict]]:

@@ -2,7 +2,7 @@
 
     python tools/search.py DIR "a man is singing" ["a dog runs" ...] [--k 10] [--add VIDEO ...]
     python tools/search.py DIR --refit TEXTS       # new biases, from a file of one text a line
-    python tools/search.py DIR --undo              # those of before
+    python tools/search.py DIR --undo              # the last change is taken back
     python tools/search.py DIR --suspects TEXTS    # videos that look made to be found by everybody
     python tools/search.py DIR --quarantine ID     # no search finds it, until --release ID
 
@@ -35,9 +35,7 @@ def parse_args() -> argparse.Namespace:
     add('--delete', nargs='+', default=[], metavar='ID', help='videos to remove first, for good')
     add('--refit', metavar='TEXTS', help='find new biases from the texts of a file, one a line')
     add('--fewer', action='store_true', help='refit although the texts are fewer than the videos')
-    add(
-        '--undo', action='store_true', help='take the last refit back; once more: it is there again'
-    )
+    add('--undo', action='store_true', help='take the last change back; once more: there again')
     add('--suspects', metavar='TEXTS', help='list videos that texts of most kinds find')
     add('--quarantine', nargs='+', default=[], metavar='ID', help='leave videos out of searches')
     add('--release', nargs='+', default=[], metavar='ID', help='let searches find them again')
@@ -149,7 +147,7 @@ def changed(store: Any, args: argparse.Namespace, change: dict[str, Any], querie
             (store.release if args.release else store.quarantine)(args.release or args.quarantine)
             return f'{len(store.quarantined)} of {store.count()} videos are in quarantine'
         if args.undo:
-            return f'the last refit is taken back: {store.undo()}'
+            return str(store.undo())
         if queries is not None:
             return f'refitted: {store.refit(queries, fewer=args.fewer)}'
         if args.add:

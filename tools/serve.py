@@ -5,7 +5,7 @@
     python tools/serve.py DIR --token-file FILE --library VIDEOS     # may be changed, too
 
 Only this machine is answered unless --host says otherwise, and then everybody who reaches it may
-search and see the listed videos. Changes (add, delete, refit) need the token.
+search and see the listed videos. Changes (add, delete, refit, undo) need the token.
 """
 
 from __future__ import annotations
@@ -39,7 +39,11 @@ def parse_args() -> argparse.Namespace:
         help='further names that browsers call this service by',
     )
     add('--token-file', metavar='FILE', help='whose first line lets a client change the gallery')
-    add('--library', metavar='DIR', help='folder whose videos may be added')
+    add(
+        '--library',
+        metavar='DIR',
+        help='folder whose videos may be added, and that keeps those which are sent',
+    )
     add(
         '--links',
         nargs='+',

@@ -298,6 +298,7 @@ def test_a_video_added_later(folder, tool, tmp_path, engine, needs):
     bank, rows, temperature, strictness = loaded.normaliser
     assert strictness == 1
     assert loaded.about['iterations'] == 2 and temperature == 0.05
+    assert loaded.about['examples'] == list('ghij')
     video = model.similarity.flat(encode_videos(model, cfg, ['k.mp4']).levels)
     bias = -0.05 * ((bank @ video.t())[:, 0].add(rows) / 0.05).exp().sum().log()
     query = model.similarity.flat(encode_texts(model, cfg, ['g', 'h']).levels)

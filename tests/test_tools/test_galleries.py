@@ -105,7 +105,7 @@ def contents(folder):
         (('--delete', 'g', '--add', 'h.mp4'), 'in the store already'),
         (('--delete', 'g', 'nobody'), 'not in the store'),
         (('--refit', 'texts.txt'), '2 different queries are too few for 4 items'),
-        (('--undo',), 'has had no refit'),
+        (('--undo',), 'has had no change'),
     ],
 )
 def test_a_failed_command_changes_nothing(folder, gallery, error, changes, words):

@@ -34,12 +34,15 @@ from mmvtr.gallery.serving.bodies import (
     Quarantine,
     Refit,
     Search,
+    Undo,
     When,
     sendable,
 )
 from mmvtr.gallery.serving.errors import RESPONSES, answer, handle_errors
 from mmvtr.gallery.serving.gallery import Answer, Gallery, NewItem, reason_of
 from mmvtr.gallery.serving.guards import Guard, Writers
+from mmvtr.gallery.serving.item_routes import add_items
+from mmvtr.gallery.serving.kept_uploads import received
 from mmvtr.gallery.serving.library import file_names
 from mmvtr.gallery.serving.media import Strips, Unsatisfiable, byte_range, media_type, read_range
 from mmvtr.gallery.serving.moment_search import Moment
@@ -49,10 +52,12 @@ from mmvtr.gallery.serving.uploads import RECEIVING, Uploads
 #: Path -> file of the page, and what it is.
 PAGE = {
     '/': ('index.html', 'text/html; charset=utf-8'),
-    '/app.js': ('app.js', 'text/javascript; charset=utf-8'),
     '/style.css': ('style.css', 'text/css; charset=utf-8'),
     '/docs': ('docs.html', 'text/html; charset=utf-8'),
-    '/docs.js': ('docs.js', 'text/javascript; charset=utf-8'),
+    **{
+        f'/{name}.js': (f'{name}.js', 'text/javascript; charset=utf-8')
+        for name in ('app', 'api', 'cards', 'changes', 'filters', 'keys', 'player', 'docs')
+    },
 }
 
 Id = Annotated[str, Query(min_length=1, max_length=1024, description='of an item')]
@@ -92,14 +97,22 @@ def create_app(
         lifespan=life,
         responses=RESPONSES,
     )
-    app.add_middleware(Guard, hosts=hosts, body=BODY, uploads={'/search/video': UPLOAD})
+    app.add_middleware(
+        Guard,
+        hosts=hosts,
+        body=BODY,
+        uploads=dict.fromkeys(('/search/video', '/add/video'), UPLOAD),
+    )
     handle_errors(app, _private(gallery))
     _add_page(app)
     writers = Writers(token)
     _add_searches(app, gallery, writers)
-    _add_video_searches(app, gallery, uploads or Uploads())
+    uploads = uploads or Uploads()
+    _add_video_searches(app, gallery, uploads)
+    add_items(app, gallery)
     _add_media(app, gallery, Strips(gallery.files))
     _add_changes(app, gallery, writers)
+    _add_kept_videos(app, gallery, writers, uploads)
     return app
 
 
@@ -169,6 +182,8 @@ def _add_searches(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
             calibration=None if fit is None else dict(method=fit.method, debiased=fit.debiased),
             columns=store.types,
             writable=store.writable,
+            changes=writers.any,
+            library=gallery.library.folder is not None,
             texts=thread.texts,
             batches=thread.batches,
             largest_batch=thread.largest,
@@ -188,11 +203,7 @@ def _add_video_searches(app: FastAPI, gallery: Gallery, uploads: Uploads) -> Non
         """The best items for a video, whose file is the body; it is not kept."""
         began = time.perf_counter()
         with uploads.place(), tempfile.NamedTemporaryFile(prefix='mmvtr-query-') as file:
-            async for part in request.stream():
-                if time.perf_counter() - began > RECEIVING:
-                    raise HTTPException(408, f'a video must arrive within {RECEIVING} seconds')
-                await run_in_threadpool(file.write, part)
-            await run_in_threadpool(file.flush)
+            await _receive(request, file)
             reading = gallery.decoders(lambda: _sent(gallery, uploads, file.name))
             batch = await asyncio.wrap_future(reading)
         vector, _ = await asyncio.wrap_future(gallery.encode(batch))
@@ -211,12 +222,31 @@ def _add_video_searches(app: FastAPI, gallery: Gallery, uploads: Uploads) -> Non
         return dict.fromkeys(Moment._fields) if found is None else found._asdict()
 
 
+async def _receive(request: Request, file: Any) -> None:
+    """Write the body of a request into a file."""
+    began = time.perf_counter()
+    async for part in request.stream():
+        if time.perf_counter() - began > RECEIVING:
+            raise HTTPException(408, f'a video must arrive within {RECEIVING} seconds')
+        await run_in_threadpool(file.write, part)
+    await run_in_threadpool(file.flush)
+
+
 def _sent(gallery: Gallery, uploads: Uploads, path: str) -> dict[str, Any]:
     """The frames of a video that was sent, within the limits."""
+    _check(uploads, path)
     try:
-        uploads.check(path)
         return gallery.read(path)
     except BrokenVideoError as error:  # its name says nothing to who has sent it
+        reason = reason_of(error, path)
+        raise BrokenVideoError(f'the body cannot be read as a video: {reason}') from error
+
+
+def _check(uploads: Uploads, path: Any) -> None:
+    """Refuse a video that was sent and is none, or that is too large."""
+    try:
+        uploads.check(str(path))
+    except BrokenVideoError as error:
         reason = reason_of(error, path)
         raise BrokenVideoError(f'the body cannot be read as a video: {reason}') from error
 
@@ -251,6 +281,7 @@ def _told(gallery: Gallery, found: Answer, query: answering.Query, began: float)
         sigma=sigma,
         wider_than=share,
         threshold=found.threshold,
+        threshold_p_match=found.threshold_p_match,
         count=found.count,
         ms=round(1000 * (time.perf_counter() - began), 2),
     )
@@ -325,6 +356,30 @@ def _add_changes(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
         return gallery.refit(body.texts, **given)
 
     @app.post('/undo', **options)
-    def undo() -> dict[str, Any]:
-        """Take the last refit back, once more: it is there again; needs the token."""
-        return gallery.undo()
+    def undo(body: Annotated[Undo, JsonBody()] = Undo()) -> dict[str, Any]:
+        """Take the last change back, once more: it is there again; needs the token."""
+        return gallery.undo(body.kind)
+
+
+def _add_kept_videos(app: FastAPI, gallery: Gallery, writers: Writers, uploads: Uploads) -> None:
+    @app.post('/add/video', dependencies=[Depends(writers)], openapi_extra=_binary())
+    async def add_video(
+        request: Request,
+        file: Annotated[str, Query(min_length=1, max_length=200, description='in the library')],
+        id: Annotated[Optional[str], Query(min_length=1, max_length=1024)] = None,
+    ) -> dict[str, int]:
+        """Keep a video, whose file is the body, in the library, and add it; needs the token.
+
+        It is called by its file's name where no id is given.
+        """
+        with uploads.place():
+            with received(gallery.library, file) as path:
+                with open(path, 'wb') as part:
+                    await _receive(request, part)
+                await asyncio.wrap_future(gallery.decoders(lambda: _check(uploads, path)))
+            new = NewItem(id or file, file)
+            try:
+                return dict(items=await run_in_threadpool(gallery.add, [new]))
+            except BaseException:
+                gallery.library.file(file).unlink(missing_ok=True)
+                raise

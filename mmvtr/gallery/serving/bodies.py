@@ -17,6 +17,8 @@ from mmvtr.gallery.store.items import LONGEST_ID
 
 #: Characters of a text, hits of an answer, items of a change, texts of a bank.
 LONGEST_TEXT, MOST_HITS, MOST_ITEMS, MOST_TEXTS = 1000, 1000, 100, 16384
+#: Items of a page of the gallery.
+MOST_PAGE = 200
 #: Bytes of a body, and of a video that is searched with.
 BODY, UPLOAD = 8 * 2**20, 256 * 2**20
 
@@ -41,8 +43,15 @@ class Body(BaseModel):
     model_config = ConfigDict(extra='forbid')
 
 
+def _examples(*bodies: dict[str, Any]) -> ConfigDict:
+    """For the reference."""
+    return ConfigDict(json_schema_extra=dict(examples=list(bodies)))
+
+
 class Search(Body):
     """One of `text`, `vector` and `like`."""
+
+    model_config = _examples(dict(text='a dog runs', k=5, filter=dict(start=dict(max=60))))
 
     text: Optional[str] = Field(None, min_length=1, max_length=LONGEST_TEXT)
     vector: Optional[list[float]] = Field(None, description='of a query, by the same model')
@@ -89,11 +98,15 @@ class Added(Body):
 class Add(Body):
     """Items that are added as a whole or not at all."""
 
+    model_config = _examples(dict(items=[dict(id='new', file='more/new.mp4')]))
+
     items: list[Added] = Field(min_length=1, max_length=MOST_ITEMS)
 
 
 class Delete(Body):
     """Items that are removed as a whole or not at all."""
+
+    model_config = _examples(dict(ids=['new']))
 
     ids: list[str] = Field(min_length=1, max_length=MOST_ITEMS)
 
@@ -107,6 +120,8 @@ class Quarantine(Body):
 
 class Refit(Body):
     """New biases from texts; without texts from the sample of served queries."""
+
+    model_config = _examples(dict(texts=['a dog runs', 'two people dance'], fewer=True))
 
     texts: Optional[list[str]] = Field(None, min_length=1, max_length=MOST_TEXTS)
     transform: Literal[('same', *OF_QUERIES)] = 'same'
@@ -127,8 +142,43 @@ class Refit(Body):
 class When(Body):
     """When in an item a text matches."""
 
+    model_config = _examples(dict(id='new', text='a dog runs'))
+
     id: str = Id
     text: str = Text
+
+
+class Undo(Body):
+    """The last change, or the last refit whatever has come since."""
+
+    model_config = _examples({})
+
+    kind: Optional[Literal['refit']] = None
+
+
+class Items(Body):
+    """A page of the gallery."""
+
+    model_config = _examples(
+        dict(sort='found', descending=True, limit=10), dict(mark='never_found')
+    )
+
+    filter: Optional[dict[str, Any]] = Field(None, description='as of /search')
+    mark: Optional[Literal['hub', 'never_found']] = Field(
+        None,
+        description='only hubs, which many more queries find than other items, or items that no '
+        'query finds',
+    )
+    sort: str = Field(
+        'id',
+        min_length=1,
+        max_length=64,
+        description='id, start, end, sigma, added, bias, found, or a column of metadata; what has '
+        'no value there comes last',
+    )
+    descending: bool = False
+    offset: int = Field(0, ge=0, le=2**31)
+    limit: int = Field(24, ge=1, le=MOST_PAGE)
 
 
 Sent = Annotated[str, BeforeValidator(sendable)]
@@ -182,5 +232,6 @@ class Found(BaseModel):
         description='score (with the bias, if the calibration is of debiased scores) from which on '
         'min_precision is reached; null: by none',
     )
+    threshold_p_match: Optional[float] = Field(None, description='P(match) at the threshold')
     count: int = Field(description='items of the gallery')
     ms: float = Field(description='milliseconds that it took')

@@ -18,6 +18,7 @@ from mmvtr.datasets.videos.video_files import BrokenVideoError
 from mmvtr.gallery.serving.batching import Busy
 from mmvtr.gallery.serving.bodies import sendable
 from mmvtr.gallery.serving.gallery import Empty
+from mmvtr.gallery.serving.kept_uploads import NameTaken
 from mmvtr.gallery.serving.library import Outside
 from mmvtr.gallery.serving.media import Unsatisfiable
 from mmvtr.gallery.serving.uploads import TooMuchToDecode
@@ -33,6 +34,7 @@ STATUS: list[tuple[type[Exception], int]] = [
     (KnownIds, 409),
     (Empty, 409),
     (FolderInUse, 409),
+    (NameTaken, 409),
     (Busy, 503),
     (Unsatisfiable, 416),
     (TooMuchToDecode, 413),
@@ -50,7 +52,7 @@ STATUS: list[tuple[type[Exception], int]] = [
 ]
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 #: Whose words are what was asked for: a path in them is the asker's own.
-_OWN = (UnknownIds, KnownIds, Outside)
+_OWN = (UnknownIds, KnownIds, Outside, NameTaken)
 
 #: An absolute path: between quotes whole, elsewhere up to a space.
 _QUOTED = re.compile(r"""(['"])/[^'"]*?([^/'"]*)\1""")

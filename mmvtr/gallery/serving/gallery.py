@@ -18,6 +18,7 @@ from mmvtr.gallery.serving.batching import ModelThread
 from mmvtr.gallery.serving.decoders import Decoders
 from mmvtr.gallery.serving.library import Library, ListedFiles
 from mmvtr.gallery.serving.moment_search import Frames, Moment, Moments
+from mmvtr.gallery.serving.overview import Overview
 from mmvtr.gallery.serving.sampling import Client, Sampler, cleaned, unit
 from mmvtr.gallery.store import GalleryStore, Hit, Item, open_store
 from mmvtr.storage.lock import FolderInUse
@@ -82,6 +83,7 @@ class Answer(NamedTuple):
         count: items of the gallery.
         p_match: of each the probability that it matches; None: nobody asked, or not calibrated.
         threshold: score from which on the wanted share matches; None: none does, or nobody asked.
+        threshold_p_match: P(match) there.
     """
 
     hits: list[Hit]
@@ -90,6 +92,7 @@ class Answer(NamedTuple):
     count: int
     p_match: Optional[list[float]] = None
     threshold: Optional[float] = None
+    threshold_p_match: Optional[float] = None
 
 
 class NewItem(NamedTuple):
@@ -128,6 +131,7 @@ class Gallery:
         thread: owns the model.
         decoders: read videos.
         files: opens the files of items.
+        overview: tells what is in it.
         fingerprint: of the model's weights.
     """
 
@@ -149,6 +153,7 @@ class Gallery:
         self._videos = apis.VideoEncoder(model, cfg)
         self.decoders = Decoders()
         self._sampler = Sampler()
+        self.overview = Overview(lambda: self.store)
         self._changes = threading.Lock()
         self.thread = ModelThread(self._encode)
 
@@ -302,7 +307,8 @@ class Gallery:
         least = None if min_precision is None else store.threshold(min_precision)
         if least is not None and not np.isfinite(least):
             least = None
-        found = Answer(hits, transform, None, count, p_match, least)
+        at = None if least is None else store.p_match_of(least)
+        found = Answer(hits, transform, None, count, p_match, least, at)
         if not compare:
             return found
         deep = min(max(k, DEPTH), count)
@@ -446,15 +452,24 @@ class Gallery:
             moved = store.refit(bank, model=self.fingerprint, **options)
             return dict(store.last_refit, moved=moved._asdict(), texts_cut=cut)
 
-    def undo(self) -> dict[str, Any]:
-        """Take the last refit back; returns how far that moved the ranking.
+    def undo(self, kind: Optional[str] = None) -> dict[str, Any]:
+        """Take the last change back; returns what it was, and how far that moved the ranking.
+
+        Args:
+            kind: of :meth:`~mmvtr.gallery.store.protocol.GalleryStore.undo`.
 
         Raises:
-            ValueError: there was none.
+            ValueError: there was none, or a change of too many items.
             FolderInUse, OSError: as :meth:`add`.
         """
         with self._changed() as store:
-            return dict(moved=store.undo()._asdict())
+            change, moved = store.undo(kind)
+            return dict(
+                kind=change.kind,
+                changed=change.items,
+                items=store.count(),
+                moved=None if moved is None else moved._asdict(),
+            )
 
 
 def try_to_take(gallery: Gallery) -> Optional[str]:

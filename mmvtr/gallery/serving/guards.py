@@ -101,6 +101,11 @@ class Writers:
     def __init__(self, token: Optional[str]) -> None:
         self._token = token
 
+    @property
+    def any(self) -> bool:
+        """Whether somebody may write."""
+        return self._token is not None
+
     def __call__(self, request: Request) -> None:
         """A dependency of the routes that change something.
 

@@ -51,6 +51,14 @@ class Calibrated(ABC):
         scores = torch.tensor([calibrated_score(fit, hit) for hit in hits], dtype=torch.float64)
         return fit.probabilities(scores, candidates=self.count()).tolist()
 
+    def p_match_of(self, score: float) -> Optional[float]:
+        """P(match) of a score that the calibration reads; None without a calibration."""
+        fit = self.calibration
+        if fit is None:
+            return None
+        scores = torch.tensor([score], dtype=torch.float64)
+        return fit.probabilities(scores, candidates=self.count()).item()
+
     def threshold(self, precision: float) -> float:
         """From which score on the wanted share of hits matches; infinite where from none on.
 

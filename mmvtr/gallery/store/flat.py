@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Iterable, Iterator, NamedTuple, Optional, Sequence
+from typing import Any, Iterable, Iterator, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from mmvtr.gallery.store.folder import FolderStore
 from mmvtr.gallery.store.items import COLUMNS, Hit, Item, Rows
 from mmvtr.gallery.store.lifted import FORMS, WITHOUT_BIAS, LiftedIndex, among, load_faiss
 from mmvtr.gallery.store.manifest import Manifest
+from mmvtr.gallery.store.undoing import Change, Reversal
 from mmvtr.normaliser import Normaliser
 from mmvtr.storage import read_tensors, write_tensors
 
@@ -40,6 +41,8 @@ class FlatStore(FolderStore):
     """
 
     engine = 'faiss'
+    #: What takes the last change of items back, until it is written.
+    _unwritten: Optional[Reversal] = None
 
     def index(
         self,
@@ -145,25 +148,27 @@ class FlatStore(FolderStore):
                 vectors=torch.from_numpy(state.vectors), text=torch.from_numpy(text.copy())
             )
             write_tensors(tensors, self.folder / new.items)
+        if self._unwritten is not None:
+            new = replace(new, undo=self._written_reversal(self._unwritten))
         name = f'biases-{new.commit}.f32'
         digest = append_biases(self.folder / name, 0, state.biases)
         new = replace(new, biases=name, digests={**new.digests, name: digest})
         new = replace(new, digests=self._digests(new))
         new.write(self.folder)
-        self._manifest = self._written = new
+        self._manifest, self._written, self._unwritten = new, new, None
         self._sweep()
 
     @contextmanager
     def kept(self) -> Iterator['FlatStore']:
         """See :meth:`~mmvtr.gallery.store.protocol.GalleryStore.kept`."""
         with self._changing:
-            before = self._manifest, self._normaliser, self._state
+            before = self._manifest, self._normaliser, self._state, self._unwritten
             try:
                 yield self
                 self.persist()
             except BaseException:
                 if self._manifest not in (before[0], self._written):
-                    self._manifest, self._normaliser, old = before
+                    self._manifest, self._normaliser, old, self._unwritten = before
                     # Its index may have grown.
                     parts = old.vectors, old.biases, old.columns
                     self._state = self._made(*parts, self._manifest.index)
@@ -171,14 +176,28 @@ class FlatStore(FolderStore):
 
     # -- changes -----------------------------------------------------------------------------
 
-    def _change(self, gone: Sequence[str], rows: Optional[Rows], biases: np.ndarray) -> None:
+    def _change(
+        self,
+        gone: Sequence[str],
+        rows: Optional[Rows],
+        biases: np.ndarray,
+        reversal: Union[Reversal, Change, None],
+    ) -> None:
         types = dict(self._manifest.types)
         state = self._without(gone) if gone else self._state
         if rows is not None:
             types.update(rows.types)
             state = self._grown(state, rows, biases, types)
         count = len(state.vectors)
-        self._take_state(state, items=None, count=count, next=count, types=types)
+        undo = None
+        if reversal is not None:
+            change = reversal if isinstance(reversal, Change) else reversal.change
+            undo = dict(kind=change.kind, items=change.items, file=None)
+        self._take_state(state, items=None, count=count, next=count, types=types, undo=undo)
+        self._unwritten = reversal if isinstance(reversal, Reversal) else None
+
+    def _kept_reversal(self) -> Optional[Reversal]:
+        return self._unwritten or super()._kept_reversal()
 
     def _grown(self, old: _State, rows: Rows, biases: np.ndarray, types: dict[str, str]) -> _State:
         columns, count = {}, len(old.vectors)
@@ -216,7 +235,7 @@ class FlatStore(FolderStore):
         # Its file belongs to no state until this one is written.
         written = self._written_normaliser(normaliser, options)
         self._take_state(state, calibration=calibration, **written)
-        self._normaliser = normaliser
+        self._normaliser, self._unwritten = normaliser, None
 
     # -- answers -----------------------------------------------------------------------------
 
@@ -228,6 +247,16 @@ class FlatStore(FolderStore):
         rows = [row for row, name in enumerate(state.columns['id']) if name in wanted]
         types = self._manifest.types
         return [_item(state, row, types)._replace(vector=state.vectors[row].copy()) for row in rows]
+
+    def _listed(
+        self, conditions: Sequence[Condition], columns: list[str]
+    ) -> tuple[list[Any], dict[str, list[Any]]]:
+        state = self._now()
+        keys = list(range(len(state.vectors)))
+        if conditions:
+            keys = np.flatnonzero(as_mask(conditions, state.columns)).tolist()
+        said = dict(state.columns, bias=state.biases.tolist() if 'bias' in columns else [])
+        return keys, {name: [said[name][row] for row in keys] for name in columns}
 
     def _count(self, conditions: Sequence[Condition]) -> int:
         state = self._now()

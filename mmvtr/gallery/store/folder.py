@@ -15,6 +15,7 @@ from mmvtr.gallery.store.items import Rows, norms_of
 from mmvtr.gallery.store.manifest import PART, Manifest, refuse_link, stamp, sweep
 from mmvtr.gallery.store.online import reservoir_of
 from mmvtr.gallery.store.protocol import Before, GalleryStore
+from mmvtr.gallery.store.undoing import Change, Reversal
 from mmvtr.normaliser import Normaliser
 from mmvtr.storage import FolderLock, file_digest, leftovers, write_atomically
 
@@ -75,6 +76,7 @@ class FolderStore(GalleryStore):
             if (Path(folder) / 'store.json').exists():
                 raise FileExistsError(f'{folder} holds a store already')
             store = cls(folder, lock)
+            store._filling = True
             manifest = Manifest(
                 cls.engine,
                 dim,
@@ -152,6 +154,10 @@ class FolderStore(GalleryStore):
     @property
     def last_refit(self) -> Optional[dict[str, Any]]:
         return self._current().refit
+
+    @property
+    def version(self) -> int:
+        return self._current().commit
 
     @property
     def _calibration(self) -> Optional[dict[str, Any]]:
@@ -308,7 +314,8 @@ class FolderStore(GalleryStore):
             name = f'normaliser-{old.commit + 1}.safetensors'
             normaliser.write(self.folder / name)
         before = dict(normaliser=old.normaliser, refit=old.refit, calibration=old.calibration)
-        return dict(normaliser=name, refit=options, before=before)
+        undo = dict(kind='refit', items=None, file=None)
+        return dict(normaliser=name, refit=options, before=before, undo=undo)
 
     @property
     def _before(self) -> Optional[Before]:
@@ -318,6 +325,29 @@ class FolderStore(GalleryStore):
         name = before['normaliser']
         normaliser = name and Normaliser.read(self.folder / name)
         return Before(normaliser, before['refit'], before.get('calibration'))
+
+    @property
+    def last_change(self) -> Optional[Change]:
+        manifest = self._current()
+        if manifest.undo is not None:
+            return Change(manifest.undo['kind'], manifest.undo['items'])
+        return None if manifest.before is None else Change('refit')  # of an older version
+
+    def _written_reversal(
+        self, reversal: Union[Reversal, Change, None]
+    ) -> Optional[dict[str, Any]]:
+        """Write what takes a change back; returns what the manifest says of it."""
+        if reversal is None:
+            return None
+        if isinstance(reversal, Change):
+            return dict(kind=reversal.kind, items=reversal.items, file=None)
+        name, change = f'undo-{self._manifest.commit + 1}.safetensors', reversal.change
+        reversal.write(self.folder / name)
+        return dict(kind=change.kind, items=change.items, file=name)
+
+    def _kept_reversal(self) -> Optional[Reversal]:
+        name = self._manifest.undo['file']
+        return None if name is None else Reversal.read(self.folder / name, self.dim)
 
     def _sweep(self) -> None:
         """Remove files of states that are not valid any more."""

@@ -6,7 +6,7 @@ import uuid
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Iterator, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Iterator, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from mmvtr.gallery.store.folder import FolderStore
 from mmvtr.gallery.store.items import COLUMNS, Hit, Item, Rows, refuse_several_norms
 from mmvtr.gallery.store.manifest import Manifest, refuse_link
 from mmvtr.gallery.store.rerank import Found, best_with_bias
+from mmvtr.gallery.store.undoing import Change, Reversal
 from mmvtr.storage import file_digest
 
 if TYPE_CHECKING:
@@ -208,7 +209,13 @@ class LanceStore(FolderStore):
 
     # -- changes -----------------------------------------------------------------------------
 
-    def _change(self, gone: Sequence[str], rows: Optional[Rows], biases: np.ndarray) -> None:
+    def _change(
+        self,
+        gone: Sequence[str],
+        rows: Optional[Rows],
+        biases: np.ndarray,
+        reversal: Union[Reversal, Change, None],
+    ) -> None:
         old, changes = self._manifest, {}
         if rows is not None:
             changes = self._append(rows, biases)
@@ -220,6 +227,7 @@ class LanceStore(FolderStore):
             if rows is not None:
                 self._add_rows(table, rows, changes['types'])
         changes['count'] = changes.get('count', old.count) - len(gone)
+        changes['undo'] = self._written_reversal(reversal)
         self._commit(items=self._table.version, **changes)
 
     def _add_rows(self, table: 'Table', rows: Rows, metadata: dict[str, str]) -> None:
@@ -279,6 +287,21 @@ class LanceStore(FolderStore):
             found = state.table.search().where(where).select([*names, 'vector']).limit(IDS)
             items += _items(found.to_arrow(), state, vectors=True).values()
         return items
+
+    def _listed(
+        self, conditions: Sequence[Condition], columns: list[str]
+    ) -> tuple[list[Any], dict[str, list[Any]]]:
+        state = self._now()
+        names = ['number', *(name for name in columns if name != 'bias')]
+        search = state.table.search().select(names)
+        where = as_sql(conditions)
+        found: dict[str, list[Any]] = {name: [] for name in names}
+        for batch in (search if where is None else search.where(where)).to_batches(BATCH):
+            for name in names:
+                found[name] += batch[name].to_pylist()
+        if 'bias' in columns:
+            found['bias'] = state.biases[found['number']].tolist() if found['number'] else []
+        return found['number'], {name: found[name] for name in columns}
 
     def _count(self, conditions: Sequence[Condition]) -> int:
         state = self._now()

@@ -24,6 +24,7 @@ from mmvtr.functional.transforms.transform_table import STORED
 from mmvtr.gallery.store.calibrated import stored_calibration
 from mmvtr.gallery.store.items import TYPES, checked_ids, is_column
 from mmvtr.gallery.store.online import reservoir_of
+from mmvtr.gallery.store.undoing import KINDS
 from mmvtr.storage import write_atomically
 from mmvtr.storage.digests import ROOM, own_digest_holds, write_with_digest
 
@@ -40,6 +41,7 @@ FILES = dict(
     queue=r'queue(-\d+)?\.safetensors',
     config=r'config-\d+\.json',
     table=r'items(-\d+)?\.lance',
+    undo=r'undo-\d+\.safetensors',
 )
 
 
@@ -69,6 +71,8 @@ class Manifest:
         config: name of the file of the model's config, None: nobody gave one.
         before: ``normaliser``, ``refit`` and ``calibration`` as they were before the last refit;
             None: there was none.
+        undo: ``kind`` and ``items`` of the last change, and the ``file`` that takes it back, None
+            of a refit and of what is too large for it; None: nobody has noted it.
         calibration: what makes P(match) of scores, as ``Calibration.to_dict`` gives it; None:
             nobody has fitted any.
         quarantined: ids that searches leave out, sorted.
@@ -95,6 +99,7 @@ class Manifest:
     queue: str = 'queue.safetensors'
     config: Optional[str] = None
     before: Optional[dict[str, Any]] = None
+    undo: Optional[dict[str, Any]] = None
     calibration: Optional[dict[str, Any]] = None
     quarantined: list[str] = field(default_factory=list)
     digests: dict[str, str] = field(default_factory=dict)
@@ -138,7 +143,8 @@ class Manifest:
     def files(self) -> set[str]:
         """Names of the files of a store, and of the folder of LanceDB's."""
         earlier = (self.before or {}).get('normaliser')
-        names = {self.biases, self.normaliser, self.queue, self.config, self.table, earlier}
+        undo = (self.undo or {}).get('file')
+        names = {self.biases, self.normaliser, self.queue, self.config, self.table, earlier, undo}
         return {*names, self.items} - {None} if self.engine == 'faiss' else names - {None}
 
 
@@ -254,6 +260,14 @@ def _before(value: Any) -> bool:
     )
 
 
+def _undo(value: Any) -> bool:
+    return (
+        value['kind'] in KINDS
+        and _maybe(_whole)(value['items'])
+        and _maybe(_named('undo'))(value['file'])
+    )
+
+
 def _calibration(value: Any) -> bool:
     return stored_calibration(value) is not None
 
@@ -277,7 +291,7 @@ def _digests(value: Any) -> bool:
 
 
 #: Keys that older stores do not have.
-_LATER = {'table', 'queue', 'config', 'before', 'digests', 'calibration', 'quarantined'}
+_LATER = {'table', 'queue', 'config', 'before', 'digests', 'calibration', 'undo', 'quarantined'}
 _RULES: dict[str, Callable[[Any], bool]] = dict(
     engine=lambda value: value in ('lance', 'faiss'),
     dim=lambda value: _whole(value, 1) and value < 2**20,
@@ -298,6 +312,7 @@ _RULES: dict[str, Callable[[Any], bool]] = dict(
     queue=_named('queue'),
     config=_maybe(_named('config')),
     before=_maybe(_before),
+    undo=_maybe(_undo),
     calibration=_maybe(_calibration),
     quarantined=_quarantined,
     digests=_digests,

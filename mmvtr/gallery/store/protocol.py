@@ -8,7 +8,7 @@ import time
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence
+from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, Union
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from mmengine.logging import print_log
 from mmvtr.gallery.store.calibrated import Calibrated
 from mmvtr.gallery.store.filters import Condition, parsed
 from mmvtr.gallery.store.items import (
+    COLUMNS,
     Hit,
     Item,
     Rows,
@@ -26,10 +27,13 @@ from mmvtr.gallery.store.items import (
     checked_vectors,
     refuse_known,
     refuse_unknown,
+    shown,
 )
+from mmvtr.gallery.store.occurrences import Occurrences, count_occurrences
 from mmvtr.gallery.store.online import Reservoir
 from mmvtr.gallery.store.quarantine import Quarantine
 from mmvtr.gallery.store.refits import Before, Refits, Vectors
+from mmvtr.gallery.store.undoing import MOST, Change, Reversal, Undone, rows_of_items
 from mmvtr.normaliser import Normaliser
 
 
@@ -60,6 +64,7 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
 
     def __init__(self) -> None:
         self._changing = threading.RLock()
+        self._filling = False  # a new store, until it is first persisted
 
     # -- what is known of the whole ----------------------------------------------------------
 
@@ -92,6 +97,11 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
     @abstractmethod
     def last_refit(self) -> Optional[dict[str, Any]]:
         """Options of the last refit."""
+
+    @property
+    @abstractmethod
+    def version(self) -> int:
+        """A number that every change makes larger."""
 
     @property
     def config(self) -> Optional[Path]:
@@ -147,7 +157,8 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
             if gone:
                 refuse_unknown(sorted(set(gone) - self._known(gone)))
             refuse_known(sorted(self._known(ids).difference(gone)))
-            self._change(gone, Rows(ids, vectors, columns, types), self._biases(vectors))
+            rows = Rows(ids, vectors, columns, types)
+            self._change(gone, rows, self._biases(vectors), self._reversal(gone, ids))
 
     def delete(self, ids: Sequence[str]) -> None:
         """Remove items.
@@ -161,7 +172,54 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         with self._changing:
             known = self._known(ids)
             refuse_unknown([name for name in ids if name not in known])
-            self._change(ids, None, np.zeros(0, np.float32))
+            self._change(ids, None, np.zeros(0, np.float32), self._reversal(ids, []))
+
+    def undo(self, kind: Optional[str] = None) -> Undone:
+        """Take the last change back; undone once more it is there again.
+
+        Items that were removed come back as they were, with the biases of now.  After a refit all
+        items get the biases of before, those that were added since as well.  What a new store was
+        filled with before it was first persisted stays.
+
+        Args:
+            kind: None: the last change, whichever it was; ``'refit'``: the last refit, whatever was
+                added or removed since.
+
+        Returns:
+            What was taken back.
+
+        Raises:
+            ValueError: there was no such change; one of more than
+                :data:`~mmvtr.gallery.store.undoing.MOST` items; another kind.
+            PermissionError, OSError: as :meth:`add`.
+        """
+        self._check_writable()
+        if kind not in (None, 'refit'):
+            raise ValueError(f"undo: 'refit' or nothing expected, got {str(kind)[:80]!r}")
+        with self._changing:
+            last = self.last_change
+            if last is None and kind is None:
+                raise ValueError(f'{self} has had no change that could be taken back')
+            if kind == 'refit' or last.kind == 'refit':
+                return Undone(Change('refit'), self._undo_refit())
+            kept = self._kept_reversal()
+            if kept is None:
+                raise ValueError(
+                    f'the last {last} cannot be taken back: changes of up to {MOST} items can'
+                )
+            rows = kept.removed
+            names = [] if rows is None else rows.ids
+            there = self._known([*{*names, *kept.added}])
+            refuse_unknown(sorted({*kept.added} - there))
+            refuse_known(sorted(there - {*kept.added}))
+            biases = np.zeros(0, np.float32) if rows is None else self._biases(rows.vectors)
+            self._change(kept.added, rows, biases, self._reversal(kept.added, names))
+            return Undone(last)
+
+    @property
+    @abstractmethod
+    def last_change(self) -> Optional[Change]:
+        """What :meth:`undo` takes back; None: nothing was changed yet."""
 
     @contextmanager
     def kept(self) -> Iterator['GalleryStore']:
@@ -179,6 +237,7 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         self._check_writable()
         with self._changing:
             self._persist()
+            self._filling = False
 
     @abstractmethod
     def close(self) -> None:
@@ -202,6 +261,33 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         found = {item.id: item for item in self._fetch(ids)}
         refuse_unknown([name for name in ids if name not in found])
         return [found[name] for name in ids]
+
+    def table(
+        self, columns: Sequence[str], *, filter: Optional[Mapping[str, Any]] = None
+    ) -> tuple[list[Any], dict[str, list[Any]]]:
+        """Columns of all items that fit, in no certain order.
+
+        Args:
+            columns: of :data:`~mmvtr.gallery.store.items.COLUMNS`, of metadata, or ``'bias'``.
+            filter: as of :meth:`search`.
+
+        Returns:
+            The engine's own keys of N items, and lists of N values by column.
+
+        Raises:
+            ValueError: an unknown column, a filter that does not fit.
+        """
+        types = self.types
+        unknown = [name for name in columns if name not in {**COLUMNS, **types, 'bias': 'float'}]
+        if unknown:
+            raise ValueError(f'no column {shown(unknown[0])}; there are {", ".join(types)}'[:400])
+        return self._listed(parsed(filter, types), list(columns))
+
+    def occurrences(self, k: Optional[int] = None) -> Optional[Occurrences]:
+        """How often the items are among the best of the queries that the store knows; see
+        :func:`~mmvtr.gallery.store.occurrences.count_occurrences`.
+        """
+        return count_occurrences(self, k)
 
     def count(self, filter: Optional[Mapping[str, Any]] = None) -> int:
         """Items that are there, or that fit a filter, those in quarantine among them.
@@ -277,12 +363,31 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         """Which of the ids are there."""
 
     @abstractmethod
-    def _change(self, gone: Sequence[str], rows: Optional[Rows], biases: np.ndarray) -> None:
-        """Remove items that are there, and add new rows and their biases, float32 [N]: as one."""
+    def _change(
+        self,
+        gone: Sequence[str],
+        rows: Optional[Rows],
+        biases: np.ndarray,
+        reversal: Union[Reversal, Change, None],
+    ) -> None:
+        """Remove items that are there, and add new rows and their biases, float32 [N]: as one, with
+        what takes it back; or what it was, where it is too large for that; or None while a new
+        store is filled.
+        """
+
+    @abstractmethod
+    def _kept_reversal(self) -> Optional[Reversal]:
+        """What takes the last change of items back; None: it was too large."""
 
     @abstractmethod
     def _fetch(self, ids: Sequence[str]) -> list[Item]:
         """Those of the ids that are there, in any order."""
+
+    @abstractmethod
+    def _listed(
+        self, conditions: Sequence[Condition], columns: list[str]
+    ) -> tuple[list[Any], dict[str, list[Any]]]:
+        """See :meth:`table`; the keys are those of :meth:`_batches`."""
 
     @abstractmethod
     def _count(self, conditions: Sequence[Condition]) -> int:
@@ -345,6 +450,16 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         if normaliser is None:
             return np.zeros(len(vectors), np.float32)
         return normaliser.biases(torch.from_numpy(vectors)).numpy()
+
+    def _reversal(self, gone: Sequence[str], new: Sequence[str]) -> Union[Reversal, Change, None]:
+        """What will take a change back that removes items and adds others; see :meth:`_change`."""
+        if self._filling:
+            return None
+        if len(gone) + len(new) > MOST:
+            kind = 'add' if not gone else 'replace' if new else 'delete'
+            return Change(kind, len(gone) + len(new))
+        removed = rows_of_items(self.get(gone), self.types) if gone else None
+        return Reversal(list(new), removed)
 
     def _serve(self, queries: np.ndarray) -> None:
         """Offer queries to the sample; refit from it where that is due, and it is enough for it."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import uuid
 from contextlib import contextmanager
-from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence
+from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, Union
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -21,6 +21,7 @@ from mmvtr.gallery.store.items import COLUMNS, Hit, Item, Rows, norms_of, refuse
 from mmvtr.gallery.store.online import reservoir_of
 from mmvtr.gallery.store.protocol import Before, GalleryStore
 from mmvtr.gallery.store.rerank import Found, best_with_bias
+from mmvtr.gallery.store.undoing import Change, Reversal, rows_of
 from mmvtr.normaliser import Normaliser
 
 #: Points in one request.
@@ -78,6 +79,7 @@ class QdrantStore(GalleryStore):
             online = {'refit_every': None, **online}
             reservoir_of(dim, online)
         store = cls(*_connected(location, client), write=True)
+        store._filling = True
         with store._asked() as ask:
             if ask.collection_exists(store.name):
                 raise FileExistsError(f'{store.where} is there already')
@@ -132,6 +134,10 @@ class QdrantStore(GalleryStore):
     @property
     def last_refit(self) -> Optional[dict[str, Any]]:
         return self._now()['refit']
+
+    @property
+    def version(self) -> int:
+        return self._now()['commit']
 
     @property
     def normaliser(self) -> Optional[Normaliser]:
@@ -234,7 +240,7 @@ class QdrantStore(GalleryStore):
             for key, which in (('_made', later), ('_gone', now)):
                 ask.delete(self.name, models.FilterSelector(filter=_must(_within(key, which))))
             ask.delete_payload(self.name, ['_gone'], _must(_within('_gone', later)))
-            kept = {state['bank'], (state.get('before') or {}).get('bank')}
+            kept = {state['bank'], (state.get('before') or {}).get('bank'), _undo_tag(state)}
             for tag in state['rubbish']:
                 ask.delete_payload(self.name, [tag], models.Filter(must=[]))
                 if tag not in kept:
@@ -260,8 +266,15 @@ class QdrantStore(GalleryStore):
 
     # -- changes -----------------------------------------------------------------------------
 
-    def _change(self, gone: Sequence[str], rows: Optional[Rows], biases: np.ndarray) -> None:
+    def _change(
+        self,
+        gone: Sequence[str],
+        rows: Optional[Rows],
+        biases: np.ndarray,
+        reversal: Union[Reversal, Change, None],
+    ) -> None:
         old = self._collected()
+        undo, old = self._written_reversal(reversal, old)
         changes = dict(count=old['count'] - len(gone))
         if rows is not None:
             changes['norms'] = norms_of(rows.vectors, old['norms'])
@@ -277,7 +290,61 @@ class QdrantStore(GalleryStore):
             highest = max(float(biases.max()), old['highest'] if old['count'] else -np.inf)
             types = {**old['types'], **rows.types}
             changes.update(highest=highest, types=types, count=changes['count'] + len(rows.ids))
-        self._commit(old, **changes)
+        rubbish = [tag for tag in [_undo_tag(old)] if tag is not None]
+        self._commit(old, **changes, undo=undo, rubbish=rubbish)
+
+    @property
+    def last_change(self) -> Optional[Change]:
+        state = self._now()
+        if state.get('undo') is not None:
+            return Change(state['undo']['kind'], state['undo']['items'])
+        return None if state.get('before') is None else Change('refit')  # of an older version
+
+    def _written_reversal(
+        self, reversal: Union[Reversal, Change, None], old: State
+    ) -> tuple[Optional[dict[str, Any]], State]:
+        """Write what takes a change back, as points beside the banks.
+
+        Returns:
+            What the state says of it, and the state that tells the next change of these points.
+        """
+        if reversal is None:
+            return None, old
+        if isinstance(reversal, Change):
+            return dict(kind=reversal.kind, items=reversal.items, tag=None), old
+        tag, change, rows = f'_u{old["commit"] + 1}', reversal.change, reversal.removed
+        old = {**old, 'rubbish': [tag]}
+        self._write(old)
+        payloads: list[dict[str, Any]] = [
+            dict(added=reversal.added[start : start + BATCH])
+            for start in range(0, len(reversal.added), BATCH)
+        ]
+        vectors = [[0.0] * self.dim] * len(payloads)
+        if rows is not None:
+            vectors += rows.vectors.tolist()
+            columns = rows.columns.items()
+            for row, name in enumerate(rows.ids):
+                values = {column: values[row] for column, values in columns}
+                payloads.append(dict(removed=dict(id=name, columns=values, types=rows.types)))
+        self._write_points(tag, vectors, payloads)
+        return dict(kind=change.kind, items=change.items, tag=tag), old
+
+    def _kept_reversal(self) -> Optional[Reversal]:
+        tag = _undo_tag(self._state)
+        if tag is None:
+            return None
+        points = [*self._points(f'{self.name}.bank', _must(_is('_bank', tag)), vectors=True)]
+        points.sort(key=lambda point: point.payload['number'])
+        added = [name for point in points for name in point.payload.get('added', [])]
+        gone = [point for point in points if 'removed' in point.payload]
+        if not gone:
+            return Reversal(added)
+        said = [point.payload['removed'] for point in gone]
+        names = said[0]['columns']
+        columns = {name: [one['columns'][name] for one in said] for name in names}
+        vectors = np.array([point.vector for point in gone], np.float32)
+        ids = [one['id'] for one in said]
+        return Reversal(added, rows_of(ids, vectors, columns, said[0]['types']))
 
     def _keys(self, ids: Sequence[str]) -> dict[str, str]:
         """Under which key each item that is there is kept."""
@@ -310,7 +377,7 @@ class QdrantStore(GalleryStore):
     ) -> None:
         models, old = _models(), self._collected()
         tag = f'_b{old["commit"] + 1}'
-        earlier = (old.get('before') or {}).get('bank')
+        earlier = [(old.get('before') or {}).get('bank'), _undo_tag(old)]
         old = {**old, 'rubbish': [tag]}
         self._write(old)  # so that the next change knows what a kill leaves behind
         highest = -np.inf
@@ -336,20 +403,25 @@ class QdrantStore(GalleryStore):
             refit=options,
             calibration=calibration,
             before=dict(bank=old['bank'], refit=old['refit'], calibration=old.get('calibration')),
-            rubbish=[old['bias'], *([] if earlier is None else [earlier])],
+            undo=dict(kind='refit', items=None, tag=None),
+            rubbish=[old['bias'], *(tag for tag in earlier if tag is not None)],
         )
 
     def _write_bank(self, normaliser: Normaliser, tag: str) -> None:
-        models = _models()
-        rows = [*zip(normaliser.queries.tolist(), normaliser.row_biases.tolist())]
+        row_biases = [dict(row_bias=x) for x in normaliser.row_biases.tolist()]
+        self._write_points(tag, normaliser.queries.tolist(), row_biases)
+
+    def _write_points(self, tag: str, vectors: list[Any], payloads: list[dict[str, Any]]) -> None:
+        """Write numbered points of one tag beside the items."""
+        models, rows = _models(), [*zip(vectors, payloads)]
         for start in range(0, len(rows), BATCH):
             points = [
                 models.PointStruct(
                     id=_key(f'{tag} {number}'),
                     vector=vector,
-                    payload=dict(_bank=tag, number=number, row_bias=row_bias),
+                    payload=dict(payload, _bank=tag, number=number),
                 )
-                for number, (vector, row_bias) in enumerate(rows[start : start + BATCH], start)
+                for number, (vector, payload) in enumerate(rows[start : start + BATCH], start)
             ]
             with self._asked() as ask:
                 ask.upsert(f'{self.name}.bank', points)
@@ -410,6 +482,15 @@ class QdrantStore(GalleryStore):
                 found = ask.retrieve(self.name, keys, with_vectors=vectors)
             points += [point for point in found if _seen(point.payload, state)]
         return points
+
+    def _listed(
+        self, conditions: Sequence[Condition], columns: list[str]
+    ) -> tuple[list[Any], dict[str, list[Any]]]:
+        state = self._now()
+        points = [*self._points(self.name, _visible(state, conditions), vectors=False)]
+        names = {name: state['bias'] if name == 'bias' else name for name in columns}
+        found = {name: [point.payload.get(key) for point in points] for name, key in names.items()}
+        return [point.id for point in points], found
 
     def _count(self, conditions: Sequence[Condition]) -> int:
         state = self._now()
@@ -523,12 +604,18 @@ def _empty(
         bank=None,
         refit=None,
         before=None,
+        undo=None,
         calibration=None,
         quarantined=[],
         index=None,
         rubbish=[],
         seen=0,
     )
+
+
+def _undo_tag(state: State) -> Optional[str]:
+    """Of the points that take the last change back; None: there are none."""
+    return (state.get('undo') or {}).get('tag')
 
 
 def _visible(state: State, conditions: Sequence[Condition]) -> Any:

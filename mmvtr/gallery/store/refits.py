@@ -113,22 +113,13 @@ class Refits:
             told['strictness'] = normaliser.strictness
             return self._switched(normaliser, told, self._anew(normaliser, device))
 
-    def undo(self) -> Moved:
-        """Take the last refit back: all items get the biases of the one before; see :meth:`refit`.
-
-        Items that were added since get theirs of it, too. Undone once more it is there again.
-
-        Raises:
-            ValueError: there was no refit.
-            PermissionError, OSError: as :meth:`add`.
-        """
-        self._check_writable()
-        with self._changing:
-            before = self._before
-            if before is None:
-                raise ValueError(f'{self} has had no refit that could be taken back')
-            new = _none if before.normaliser is None else self._anew(before.normaliser, 'cpu')
-            return self._switched(before.normaliser, before.refit, new, before.calibration)
+    def _undo_refit(self) -> Moved:
+        """All items get the biases of before the last refit; see :meth:`GalleryStore.undo`."""
+        before = self._before
+        if before is None:
+            raise ValueError(f'{self} has had no refit that could be taken back')
+        new = _none if before.normaliser is None else self._anew(before.normaliser, 'cpu')
+        return self._switched(before.normaliser, before.refit, new, before.calibration)
 
     def _options(
         self,

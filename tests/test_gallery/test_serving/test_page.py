@@ -4,7 +4,10 @@ import json
 import re
 import runpy
 
+import pytest
+
 from children import ROOT
+from services import served
 
 PAGE = (ROOT / 'docs/serve.md').read_text()
 
@@ -25,6 +28,22 @@ def test_the_load():
 
 def test_the_page_loads_nothing_from_elsewhere():
     files = [p for p in (ROOT / 'mmvtr/gallery/serving/page').iterdir() if p.is_file()]
-    assert len(files) == 5
+    assert len(files) == 11
     for path in files:
         assert not re.search(r'(https?:)?//\w+\.\w+', path.read_text()), path
+
+
+def test_the_client_of_the_page(folder, place):
+    """The lines of the page run, on a port of this test."""
+    pytest.importorskip('uvicorn', reason="the service is an extra: pip install '.[serve]'")
+    from mmvtr.gallery.serving.gallery import Gallery
+
+    code = re.search(r'A Python client:\n\n```python\n(.*?)```', PAGE, re.DOTALL)[1]
+    with served(Gallery.open(place)) as client:
+        names = {}
+        exec(code.replace('127.0.0.1:8000', f'127.0.0.1:{client.port}'), names)
+        assert [hit['rank'] for hit in names['hits']] == [1, 2, 3]
+        assert [x['id'] for x in names['hubs']] == [
+            x['id'] for x in client('POST', '/items', dict(mark='hub'))[2]['items']
+        ]
+    assert sum(bool(line) for line in code.splitlines()) == 9

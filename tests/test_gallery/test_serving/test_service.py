@@ -317,6 +317,8 @@ def test_p_match_and_the_threshold_of_a_precision(folder, place):
                     x = hit['raw'] + debiased * hit['bias']
                     assert abs(hit['p_match'] - 1 / (1 + math.exp(1 - 5 * x))) < 1e-6
                 assert said['threshold'] == fit.threshold(0.8)
+                at = 1 / (1 + math.exp(1 - 5 * said['threshold']))
+                assert abs(said['threshold_p_match'] - at) < 1e-6
         assert client.search(**asked)['threshold'] is None
         assert client.search(**asked, min_precision=0.999)['threshold'] is None
         assert {hit['p_match'] for hit in client.search(like='c', k=3)['hits']} == {None}

@@ -90,6 +90,7 @@ def test_what_is_refused_removes_nothing(store, ids, given, removing, words):
         lambda s: s.add(['v3'], vectors(2, 1), removing=['v3']),
         lambda s: s.delete(['v1', 'v2']),
         lambda s: s.refit(vectors(3, 25)),
+        lambda s: s.undo(),
     ],
 )
 @pytest.mark.parametrize('engine', ['lance', 'faiss'])
@@ -100,6 +101,8 @@ def test_a_disk_that_turns_read_only(tmp_path, monkeypatch, engine, what, change
     with create_store(tmp_path, DIM, engine=engine, about=dict(temperature=0.2)) as store:
         store.add(NAMES, vectors(1, 20))
         store.refit(vectors(2, 30))
+        store.persist()
+        store.delete(['v9'])
         store.persist()
         before = seen(store)
 
@@ -116,7 +119,7 @@ def test_a_disk_that_turns_read_only(tmp_path, monkeypatch, engine, what, change
             with pytest.raises(OSError, match='Read-only'):
                 with store.kept():
                     change(store)
-            assert seen(store) == before and store.count() == 20
+            assert seen(store) == before and store.count() == 19
             assert store.get(['v1'])[0].bias == before['v1'][2]
         assert seen(open_store(tmp_path)) == before
         with store.kept():
@@ -129,6 +132,8 @@ def test_a_disk_that_turns_read_only(tmp_path, monkeypatch, engine, what, change
 
 def test_a_refit_is_taken_back_and_there_again(store):
     with pytest.raises(ValueError, match='has had no refit'):
+        store.undo('refit')
+    with pytest.raises(ValueError, match='has had no change'):
         store.undo()
     raw = seen(store)
     store.refit(vectors(3, 25))  # the temperature is the export's
@@ -138,7 +143,7 @@ def test_a_refit_is_taken_back_and_there_again(store):
     second = seen(store)
     store.delete(['v1'])
     store.add(['late'], vectors(5, 1))
-    moved = store.undo()
+    moved = store.undo('refit').moved
     back = seen(store)
     assert store.last_refit == options and moved.largest > 0
     for name in set(NAMES) - {'v1'}:
@@ -155,6 +160,90 @@ def test_a_refit_is_taken_back_and_there_again(store):
     )
     store.refit(vectors(3, 25))  # knows the temperature of before
     assert store.last_refit['temperature'] == 0.1
+
+
+def known(store, names):
+    """All that a store knows of items, but their vectors, and these."""
+    items = store.get(names)
+    return [item._replace(vector=None) for item in items], np.stack([x.vector for x in items])
+
+
+def same(one, two):
+    assert one[0] == two[0]
+    np.testing.assert_array_equal(one[1], two[1])
+
+
+def test_items_that_were_added_or_removed_are_taken_back(store):
+    given = dict(metadata=dict(size=[3, None], word=['a "quoted" é', 'x']), starts=[1.0, None])
+    with store.kept():
+        store.add(['x', 'y'], vectors(2, 2), paths=['x.mp4', None], **given)
+    held = known(store, ['x', 'y', 'v3'])
+    assert str(store.last_change) == 'add of 2 items'
+    with store.kept():
+        assert store.undo() == (('add', 2), None)
+    assert set(seen(store)) == set(NAMES) and str(store.last_change) == 'delete of 2 items'
+    with store.kept():
+        store.undo()
+    same(known(store, ['x', 'y', 'v3']), held)
+    with store.kept():
+        store.delete(['x', 'v3'])
+    for number in range(3):  # taken back, done again, taken back
+        with store.kept():
+            assert store.undo().change == ('add' if number % 2 else 'delete', 2)
+        assert store.count() == (20 if number % 2 else 22)
+    for one in (store, of_other_process(store)):
+        same(known(one, ['x', 'y', 'v3']), held)
+        assert str(one.last_change) == 'add of 2 items'
+    with store.kept():
+        store.add(['v3', 'z'], vectors(4, 2), removing=['v3', 'x'])
+    assert str(store.last_change) == 'replace of 4 items'
+    with store.kept():
+        store.undo()
+    same(known(store, ['x', 'y', 'v3']), held)
+    assert 'z' not in seen(store) and store.count() == 22
+    store.delete(['y'])
+    assert store.count(dict(size=dict(min=3))) == 1
+
+
+def test_what_is_taken_back_gets_the_biases_of_now(store):
+    store.refit(vectors(3, 25))
+    store.delete(['v3'])
+    expected = known(store, ['v4'])
+    store.undo()
+    item = known(store, ['v3'])[0][0]
+    biases = store.normaliser.biases(store_tensor(store, 'v3')).item()
+    assert item.bias == pytest.approx(biases, abs=1e-6) and item.bias != 0
+    same(known(store, ['v4']), expected)
+    store.refit(vectors(4, 25))  # the last change is that one now
+    assert str(store.undo()).startswith('the last refit is taken back: ')
+
+
+def test_a_change_is_taken_back_by_another_process(store):
+    with store.kept():
+        store.delete(['v1', 'v2'])
+    store.close()
+    if store.engine == 'qdrant':
+        other = QdrantStore.open(store.name, client=store.client, write=True)
+    else:
+        other = open_store(store.folder, write=True)
+    with other:
+        assert str(other.undo()) == 'the last delete of 2 items is taken back'
+        np.testing.assert_array_equal(other.get(['v2'])[0].vector, vectors(1, 20)[2])
+
+
+def test_a_change_that_is_too_large_to_be_taken_back(store, monkeypatch):
+    monkeypatch.setattr('mmvtr.gallery.store.protocol.MOST', 2)
+    store.refit(vectors(3, 25))
+    with store.kept():
+        store.delete(['v1', 'v2', 'v3'])
+    before = seen(store)
+    with pytest.raises(ValueError, match='the last delete of 3 items cannot be taken back'):
+        store.undo()
+    with pytest.raises(ValueError, match="undo: 'refit' or nothing expected"):
+        store.undo('delete')
+    assert seen(store) == before
+    store.undo('refit')
+    assert store.normaliser is None
 
 
 def store_tensor(store, name):

@@ -1,4 +1,4 @@
-"""A store after kill -9 at any moment of add, delete, refit and persist, and after a full disk."""
+"""A store after kill -9 at any moment of add, delete, refit, undo, persist, and a full disk."""
 
 import os
 import random
@@ -25,16 +25,25 @@ def temperature(step):
     return 0.5 + step / 1000
 
 
+#: What follows what: an undo takes the delete, the undo before it, or the refit back.
+CYCLE = ('add', 'refit', 'delete', 'undo', 'undo', 'persist', 'refit', 'undo')
+
+
 def after(steps):
-    """What a store holds after so many steps: ids in their order, and the last temperature."""
-    ids, last = [], None
+    """What a store holds after so many steps: its ids, and the last temperature."""
+    ids, last, before = [], None, None
     for step in range(steps):
-        if step % 4 == 0:
-            ids += [f'{step}-{i}' for i in range(BATCH)]
-        elif step % 4 == 1:
+        name = CYCLE[step % len(CYCLE)]
+        if name not in ('undo', 'persist'):
+            before = ids, last
+        if name == 'add':
+            ids = ids + [f'{step}-{i}' for i in range(BATCH)]
+        elif name == 'refit':
             last = temperature(step)
-        elif step % 4 == 2:
+        elif name == 'delete':
             ids = ids[GONE:]
+        elif name == 'undo':
+            (ids, last), before = before, (ids, last)
     return ids, last
 
 
@@ -42,14 +51,17 @@ def work(folder, journal, done):
     """One step after the other, for ever; the journal has a byte for each that is complete."""
     with open_store(folder, write=True) as store, open(journal, 'ab', buffering=0) as file:
         for step in range(done, 10**6):
-            if step % 4 == 0:
+            name = CYCLE[step % len(CYCLE)]
+            if name == 'add':
                 names = [f'{step}-{i}' for i in range(BATCH)]
                 store.add(names, vectors(step), metadata=dict(step=[step] * BATCH))
-            elif step % 4 == 1:
+            elif name == 'refit':
                 store.refit(vectors(step), temperature=temperature(step), fewer=True)
-            elif step % 4 == 2:
+            elif name == 'delete':
                 store.delete(after(step)[0][:GONE])
-            store.persist() if step % 4 == 3 or store.engine == 'faiss' else None
+            elif name == 'undo':
+                store.undo()
+            store.persist() if name == 'persist' or store.engine == 'faiss' else None
             file.write(b'.')
 
 

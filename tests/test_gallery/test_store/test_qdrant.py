@@ -199,6 +199,7 @@ CHANGES = dict(
     add=lambda s: s.add(['x', 'y'], vectors(9, 2)),
     delete=lambda s: s.delete(NAMES[:7]),
     refit=lambda s: s.refit(vectors(8), temperature=0.3),
+    undo=lambda s: s.undo(),
 )
 
 
@@ -209,6 +210,9 @@ def test_requests_that_stop_anywhere(monkeypatch, change):
     store = QdrantStore.create('clips', DIM, client=client)
     store.add(NAMES, vectors(1))
     store.refit(vectors(2), temperature=0.1)
+    if change == 'undo':
+        store.persist()
+        store.add(['p', 'q', 'r', 's'], vectors(7, 4), removing=NAMES[-4:])
     queries, stopped = vectors(5, 4), 0
     before = store.search(queries, 99)
     for left in range(100):

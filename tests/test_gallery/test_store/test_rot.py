@@ -83,6 +83,12 @@ def test_what_is_read_later_is_seen_then(kept):
             store.undo()
         assert answers(store) == before
         path.write_bytes(whole)
+        store.delete(['0-1', '0-2'])
+        store.persist()
+        path = kept / store._manifest.undo['file']
+        path.write_bytes(path.read_bytes()[:-1])
+        with pytest.raises(RuntimeError, match='undo-.* is damaged'):
+            store.undo()
 
 
 def test_a_missing_file(kept):

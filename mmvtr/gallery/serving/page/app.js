@@ -1,34 +1,28 @@
-// The page: asks /search, shows film strips, plays at the moment. No library, no build step.
-const $ = (id) => document.getElementById(id);
+// The page: searches or browses, and keeps in its address what is shown. No library, no build step.
+import {$, ask, make, many, post, short} from './api.js';
+import * as cards from './cards.js';
+import * as changes from './changes.js';
+import * as filters from './filters.js';
+import {play} from './player.js';
+import './keys.js';
+
 const calm = matchMedia('(prefers-reduced-motion: reduce)');
-const HITS = 12, FRAMES = 6;
-let asked = null;      // what is shown: {text}, {like} or {video}
-let health = {};
+const HITS = 12, PAGE = 24, MOST = 1000;
+let asked = null;      // what is shown: {text}, {like}, {video} or {browse: page}
+let wanted = HITS;     // hits of the search
+let health = {}, stats = {};
 let underway = null;   // aborts the requests of the last search
 let moments = new Map();
 
-async function ask(path, options = {}) {
-  let answer;
-  try {
-    answer = await fetch(path, options);
-  } catch (error) {
-    if (error.name === 'AbortError') throw error;
-    throw new Error('The service does not answer. Is it still running?');
-  }
-  const said = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Error(said.error || `The service answers ${answer.status}.`);
-  return said;
-}
-
-const post = (path, body, signal) => ask(path, {
-  method: 'POST', headers: {'Content-Type': 'application/json'},
-  body: JSON.stringify(body), signal,
-});
+const on = {
+  play: (item) => play(item, asked?.text, moments),
+  like: (id) => { $('text').value = ''; search({like: id}); },
+  remove: null,
+};
 
 function tell(title, words, kind = '') {
-  const place = $('message'), strong = document.createElement('strong');
-  strong.textContent = title;
-  place.replaceChildren(strong, words[0].toUpperCase() + words.slice(1));
+  const place = $('message');
+  place.replaceChildren(make('strong', {textContent: title}), words[0].toUpperCase() + words.slice(1));
   place.className = kind;
   place.setAttribute('role', kind === 'error' ? 'alert' : 'note');
   place.hidden = false;
@@ -36,81 +30,200 @@ function tell(title, words, kind = '') {
 
 async function begin() {
   try {
-    health = await ask('health');
+    await look();
   } catch (error) {
     tell('Nothing to search', error.message, 'error');
     return;
   }
-  const count = health.items.toLocaleString('en');
-  $('size').textContent = `${count} ${health.items === 1 ? 'item' : 'items'}`;
   $('note').textContent = health.note || '';
-  $('switch').hidden = !health.transform;
-  if (!health.items) {
-    tell('The gallery is empty', 'Add videos, and they can be found here.');
-    return;
-  }
   for (const text of health.examples) {
-    const chip = document.createElement('button');
-    chip.type = 'button';
-    chip.textContent = text;
+    const chip = make('button', {type: 'button', dir: 'auto', textContent: short(text), title: text});
     chip.onclick = () => { $('text').value = text; search({text}); };
     $('examples').append(chip);
   }
-  $('examples').hidden = !health.examples.length;
-  $('bar').hidden = false;
-  tell('Say what happens', 'The videos that fit best come first, each with the moment that fits.');
-  const text = new URLSearchParams(location.search).get('q');
-  if (text) { $('text').value = text; search({text}); }
+  fromAddress();
 }
 
-async function search(query) {
+// How the gallery is now.
+async function look() {
+  [health, stats] = await Promise.all([ask('health'), ask('stats')]);
+  on.remove = health.changes ? changes.remove : null;
+  $('size').textContent = many(health.items, 'item');
+  $('switch').hidden = !health.transform;
+  $('precision').hidden = !health.calibration;
+  $('examples').hidden = !health.examples.length || !health.items;
+  $('view').hidden = $('bar').hidden = !health.items;
+  $('marks').hidden = !stats.found;
+  filters.build(stats.columns, again);
+  changes.show(health, stats);
+  const columns = Object.keys(stats.columns).filter((name) => name !== 'sigma' || stats.columns.sigma.min !== null);
+  const sorts = ['id', ...(stats.found ? ['found'] : []), ...columns];
+  const chosen = $('sort').value || 'id';
+  $('sort').replaceChildren(...sorts.map((name) => make('option', {value: name, textContent: name === 'found' ? 'how often found' : name})));
+  $('sort').value = sorts.includes(chosen) ? chosen : 'id';
+}
+
+// After a change: what was shown, as it is now.
+async function refresh() {
+  await look();
+  moments = new Map();
+  if (!health.items) { asked = null; clear(); welcome(); return; }
+  if (!asked || asked.video) { if (!asked) welcome(); return; }
+  $('results').replaceChildren();
+  await again();
+}
+
+function welcome() {
+  if (!health.items) tell('The gallery is empty', 'Add videos, and they can be found here.');
+  else tell('Say what happens', 'The videos that fit best come first, each with the moment that fits.');
+}
+
+const again = () => asked?.browse !== undefined ? browse(0, true) : asked ? search(asked, true) : undefined;
+
+function fromAddress() {
+  const said = new URLSearchParams(location.search);
+  let filter = null;
+  try { filter = JSON.parse(said.get('filter')); } catch { /* as if there were none */ }
+  filters.set(filter);
+  $('filters').open = Boolean(filter);
+  $('least').value = said.get('precision') || '';
+  document.querySelector(`[name=transform][value=${said.get('raw') ? 'no' : 'yes'}]`).checked = true;
+  $('sort').value = said.get('sort') || 'id';
+  if ($('sort').selectedIndex < 0) $('sort').value = 'id';
+  $('descending').checked = Boolean(said.get('descending'));
+  $('which').value = said.get('show') || '';
+  const [text, like] = [said.get('q'), said.get('like')];
+  $('text').value = text || '';
+  if (!health.items) { show('search'); welcome(); return; }
+  if (said.has('page')) browse(Math.max(0, Number(said.get('page')) - 1 || 0), true);
+  else if (text) search({text}, true);
+  else if (like) search({like}, true);
+  else { asked = null; clear(); show('search'); welcome(); }
+}
+
+// The address of what is shown, to be shared; a video that was sent has none.
+function address(kept) {
+  const said = {};
+  if (asked.text) said.q = asked.text;
+  if (asked.like) said.like = asked.like;
+  const filter = filters.value();
+  if (filter && !asked.video) said.filter = JSON.stringify(filter);
+  if (asked.browse !== undefined) {
+    said.page = asked.browse + 1;
+    if ($('sort').value !== 'id') said.sort = $('sort').value;
+    if ($('descending').checked) said.descending = 1;
+    if ($('which').value) said.show = $('which').value;
+  } else {
+    if (!transformed()) said.raw = 1;
+    if ($('least').value) said.precision = $('least').value;
+  }
+  $('share').hidden = Boolean(asked.video);
+  const url = `?${new URLSearchParams(said)}`;
+  if (url === location.search) return;
+  history[kept ? 'replaceState' : 'pushState'](null, '', url);
+}
+
+const transformed = () => document.querySelector('[name=transform]:checked').value === 'yes';
+
+function clear() {
+  $('results').replaceChildren();
+  $('general').hidden = $('cut').hidden = $('pager').hidden = $('more').hidden = true;
+  $('said').textContent = $('told').textContent = '';
+}
+
+// Which of the two views there is room for.
+function show(view) {
+  const browsing = view === 'browse';
+  $('browse').hidden = !browsing;
+  $('switch').hidden = browsing || !health.transform;
+  $('precision').hidden = browsing || !health.calibration;
+  $('view').textContent = browsing ? 'Search' : 'Browse';
+  $('view').setAttribute('aria-pressed', String(browsing));
+  if (browsing) { $('general').hidden = $('cut').hidden = $('more').hidden = true; $('said').textContent = ''; }
+  else $('pager').hidden = true;
+}
+
+function failed(error) {
+  asked = null;
+  clear();
+  tell('That did not work', error.message, 'error');
+}
+
+async function search(query, kept = false) {
   underway?.abort();
   const {signal} = underway = new AbortController();
-  const sameQuery = JSON.stringify(query) === JSON.stringify(asked) && !query.video;
-  if (!sameQuery) moments = new Map();
-  const transform = Boolean(health.transform) && document.querySelector('[name=transform]:checked').value === 'yes';
-  const k = Math.min(HITS, health.items);
+  const same = asked && !query.video && query.text === asked.text && query.like === asked.like;
+  if (!same) { moments = new Map(); wanted = HITS; }
+  if (asked?.browse !== undefined) clear();
+  const transform = Boolean(health.transform) && transformed();
+  const k = Math.min(wanted, health.items), compare = Boolean(health.transform);
   document.body.classList.add('busy');
   try {
     let found;
     if (query.video) {
-      const options = new URLSearchParams({k, transform, compare: Boolean(health.transform)});
+      const options = new URLSearchParams({k, transform, compare});
       found = await ask(`search/video?${options}`, {method: 'POST', body: query.video, signal});
     } else {
-      found = await post('search', {...query, k, transform, compare: Boolean(health.transform)}, signal);
+      const least = health.calibration && query.text ? Number($('least').value) || null : null;
+      found = await post('search', {...query, k, transform, compare, filter: filters.value(), min_precision: least}, signal);
     }
     asked = query;
-    if (query.text) history.replaceState(null, '', `?${new URLSearchParams({q: query.text})}`);
-    show(found, query);
+    show('search');
+    address(kept || same);
+    fill(found, query, k);
     document.body.classList.add('searched');
-    if (query.text) mark(query.text, signal);
+    await Promise.all([markAll(signal), query.text ? findMoments(query.text, signal) : null]);
   } catch (error) {
     if (error.name === 'AbortError') return;
-    asked = null;
-    $('results').replaceChildren();
-    $('general').hidden = $('cut').hidden = true;
-    $('said').textContent = '';
-    tell('That did not work', error.message, 'error');
+    failed(error);
   } finally {
     if (underway.signal === signal) document.body.classList.remove('busy');
   }
 }
 
-function show(found, query) {
+function fill(found, query, k) {
   $('message').hidden = true;
-  const about = query.text ? `“${query.text}”` : query.like ? `videos like ${query.like}` : query.video.name;
+  document.body.classList.remove('busy');
+  sayFound(found, query);
+  sayCut(found);
+  sayGeneral(found);
+  const before = new Map([...$('results').querySelectorAll('.hit')].map((li) => [li.dataset.id, li]));
+  const places = new Map([...before].map(([id, li]) => [id, li.getBoundingClientRect()]));
+  const items = found.hits.map((hit) => {
+    const li = cards.hit(before.get(hit.id) || cards.made(), hit, found, health, on);
+    cards.moment(li, moments.get(hit.id));
+    li.classList.remove('unlikely');
+    return li;
+  });
+  $('results').replaceChildren(...items);
+  line(found, items);
+  $('more').hidden = found.hits.length < k || k >= Math.min(health.items, MOST);
+  if (!items.length) tell('Nothing fits', 'No video of the gallery passes the filter.');
+  if (!calm.matches) items.forEach((li) => slide(li, places.get(li.dataset.id)));
+}
+
+// Behind the last hit that is likely enough.
+function line(found, items) {
+  if (!$('least').value || !health.calibration || !asked.text) return;
+  const read = (hit) => health.calibration.debiased ? hit.raw + hit.bias : hit.raw;
+  const likely = found.threshold === null ? -1
+    : found.hits.findLastIndex((hit) => read(hit) >= found.threshold);
+  if (likely === items.length - 1) return;
+  const said = likely < 0 ? 'Probably nothing here: no video reaches this precision' : 'Below this, probably nothing here';
+  const li = make('li', {className: 'line', textContent: said});
+  if (likely < 0) $('results').prepend(li);
+  else items[likely].after(li);
+  items.slice(likely + 1).forEach((item) => item.classList.add('unlikely'));
+}
+
+function sayFound(found, query) {
+  const name = query.text || query.like || query.video.name;
+  const about = make('bdi', {textContent: query.text ? `“${short(name, 80)}”` : short(name, 80), title: name});
   const moved = found.hits.filter((hit) => health.transform && hit.moved !== hit.rank).length;
   const other = found.transform ? 'raw scores' : 'debiased scores';
   const movement = health.transform ? ` · ${moved} of ${found.hits.length} stand elsewhere by ${other}` : '';
-  $('said').textContent = `${about} · ${found.ms.toFixed(0)} ms${movement}`;
-  sayCut(found);
-  sayGeneral(found);
-  const before = new Map([...$('results').children].map((li) => [li.dataset.id, li]));
-  const places = new Map([...before].map(([id, li]) => [id, li.getBoundingClientRect()]));
-  const items = found.hits.map((hit) => fill(before.get(hit.id) || made(), hit, found));
-  $('results').replaceChildren(...items);
-  if (!items.length) tell('Nothing fits', 'No video of the gallery passes the filter.');
-  if (!calm.matches) items.forEach((li) => slide(li, places.get(li.dataset.id)));
+  const unfiltered = query.video && filters.value() ? ' · the filter is not for videos' : '';
+  $('said').replaceChildren(query.like ? 'videos like ' : '', about, ` · ${found.ms.toFixed(0)} ms${movement}${unfiltered}`);
 }
 
 function sayCut(found) {
@@ -130,61 +243,6 @@ function sayGeneral(found) {
   else place.textContent = `Uncertainty of the query: ${sigma}, wider than that of ${Math.round(100 * share)} % of the known texts.`;
 }
 
-const made = () => $('hit').content.firstElementChild.cloneNode(true);
-
-function fill(li, hit, found) {
-  const part = (name) => li.querySelector(`.${name}`);
-  const fresh = li.dataset.id === undefined;
-  li.dataset.id = hit.id;
-  part('rank').textContent = hit.rank;
-  part('name').textContent = hit.id;
-  part('name').title = hit.file || hit.id;
-  part('score').textContent = hit.score.toFixed(3);
-  const sign = hit.bias < 0 ? '−' : '+';
-  const sum = found.transform
-    ? `raw ${hit.raw.toFixed(3)} ${sign} bias ${Math.abs(hit.bias).toFixed(3)}`
-    : health.transform ? `bias ${sign}${Math.abs(hit.bias).toFixed(3)} left out` : '';
-  const p = hit.p_match === null ? '' : `P(match) ${hit.p_match.toFixed(2)}`;
-  part('sum').textContent = [sum, p].filter(Boolean).join(' · ');
-  part('sigma').textContent = hit.sigma === null ? '' : `σ ${hit.sigma.toPrecision(2)}`;
-  sayMoved(part('moved'), hit, found.transform);
-  const strip = part('strip');
-  strip.setAttribute('aria-label', `Play ${hit.id} at the moment that fits`);
-  if (fresh) {
-    const picture = strip.querySelector('img');
-    if (hit.file) picture.src = `thumb?${new URLSearchParams({id: hit.id, frames: FRAMES})}`;
-    else strip.classList.add('none');
-    picture.onerror = () => strip.classList.add('none');
-    strip.disabled = !hit.file;
-    part('like').onclick = () => { $('text').value = ''; search({like: hit.id}); };
-  }
-  strip.onclick = () => play(hit);
-  place(li, hit.id);
-  return li;
-}
-
-function sayMoved(place, hit, transform) {
-  place.className = 'moved';
-  place.textContent = '';
-  if (!health.transform) return;
-  const other = transform ? 'raw' : 'debiased';
-  if (hit.moved === null) {
-    place.textContent = `↑ from beyond the 100th ${other}`;
-    place.classList.add('up');
-  } else if (hit.moved !== hit.rank) {
-    const up = hit.moved > hit.rank;
-    place.textContent = `${up ? '↑' : '↓'} from ${hit.moved}${suffix(hit.moved)} ${other}`;
-    place.classList.add(up ? 'up' : 'down');
-  } else {
-    place.textContent = `same rank ${other}`;
-  }
-}
-
-function suffix(n) {
-  const rest = n % 100 > 10 && n % 100 < 14 ? 0 : n % 10;
-  return ['th', 'st', 'nd', 'rd'][rest] || 'th';
-}
-
 function slide(li, from) {
   if (!from) { li.animate([{opacity: 0}, {opacity: 1}], {duration: 250}); return; }
   const to = li.getBoundingClientRect();
@@ -192,9 +250,24 @@ function slide(li, from) {
   if (x || y) li.animate([{transform: `translate(${x}px, ${y}px)`}, {transform: 'none'}], {duration: 420, easing: 'cubic-bezier(.2, .8, .2, 1)'});
 }
 
+const shown = () => [...$('results').querySelectorAll('.hit')];
+
+// Which of the hits are hubs, or never found.
+async function markAll(signal) {
+  if (!stats.found) return;
+  const ids = shown().map((li) => li.dataset.id);
+  for (let at = 0; at < ids.length; at += 200) {
+    const filter = {id: ids.slice(at, at + 200)};
+    const {items} = await post('items', {filter, limit: 200}, signal).catch(() => ({items: []}));
+    if (signal.aborted) return;
+    const known = new Map(items.map((item) => [item.id, item]));
+    shown().forEach((li) => known.has(li.dataset.id) && cards.mark(li, known.get(li.dataset.id)));
+  }
+}
+
 // One after the other: a moment decodes a video, and a new search comes first.
-async function mark(text, signal) {
-  for (const li of [...$('results').children]) {
+async function findMoments(text, signal) {
+  for (const li of shown()) {
     if (signal.aborted) return;
     const id = li.dataset.id;
     if (li.querySelector('.strip').disabled) continue;
@@ -204,51 +277,48 @@ async function mark(text, signal) {
       if (error.name === 'AbortError') return;
       moments.set(id, {begin: null});
     }
-    place(li, id);
+    cards.moment(li, moments.get(id));
   }
 }
 
-function place(li, id) {
-  const at = li.querySelector('.at'), moment = moments.get(id);
-  at.hidden = !moment || moment.begin === null;
-  if (at.hidden) return;
-  const length = moment.item_end - moment.item_begin;
-  at.style.left = `${100 * (moment.begin - moment.item_begin) / length}%`;
-  at.style.width = `${100 * (moment.end - moment.begin) / length}%`;
-}
-
-let startsAt = 0;
-
-async function play(hit) {
-  const video = $('video');
-  $('playing').textContent = hit.id;
-  $('when').textContent = '';
-  startsAt = hit.start ?? 0;
-  $('player').showModal();
-  if (asked?.text && !moments.has(hit.id)) {
-    const found = await post('moment', {id: hit.id, text: asked.text}).catch(() => ({begin: null}));
-    moments.set(hit.id, found);
+async function browse(page, kept = false) {
+  underway?.abort();
+  const {signal} = underway = new AbortController();
+  const body = {
+    filter: filters.value(), mark: $('which').value || null, sort: $('sort').value,
+    descending: $('descending').checked, offset: page * PAGE, limit: PAGE,
+  };
+  document.body.classList.add('busy');
+  try {
+    const found = await post('items', body, signal);
+    const last = Math.max(0, Math.ceil(found.total / PAGE) - 1);
+    if (page > last) { await browse(last, kept); return; }
+    if (asked?.browse === undefined) clear();
+    asked = {browse: page};
+    show('browse');
+    address(kept);
+    $('message').hidden = true;
+    document.body.classList.add('searched');
+    $('results').replaceChildren(...found.items.map((item, row) =>
+      cards.listed(cards.made(), item, body.offset + row + 1, stats, on)));
+    if (!found.items.length) tell('Nothing fits', 'No video of the gallery passes the filter.');
+    sayPlace(found, body.offset);
+    window.scrollTo(0, 0);
+  } catch (error) {
+    if (error.name !== 'AbortError') failed(error);
+  } finally {
+    if (underway.signal === signal) document.body.classList.remove('busy');
   }
-  const moment = moments.get(hit.id);
-  if (moment && moment.begin !== null) {
-    startsAt = moment.begin;
-    $('when').textContent = `fits best at ${clock(moment.begin)} to ${clock(moment.end)}`;
-  } else if (hit.start !== null) {
-    $('when').textContent = `begins at ${clock(hit.start)}`;
-  }
-  video.onloadedmetadata = jump;
-  video.onerror = () => { $('when').textContent = 'This browser cannot play the file.'; };
-  video.src = `video?${new URLSearchParams({id: hit.id})}`;
 }
 
-function jump() {
-  const video = $('video');
-  video.currentTime = startsAt;
-  video.play().catch(() => {});  // a browser may want a click first
-}
-
-function clock(seconds) {
-  return `${Math.floor(seconds / 60)}:${(seconds % 60).toFixed(1).padStart(4, '0')}`;
+function sayPlace(found, offset) {
+  const end = offset + found.items.length;
+  $('place').textContent = found.total ? `${offset + 1} to ${end} of ${found.total.toLocaleString('en')}` : '';
+  $('previous').disabled = !offset;
+  $('next').disabled = end >= found.total;
+  $('pager').hidden = !found.total;
+  const how = stats.found;
+  $('told').textContent = how ? `${many(how.hubs, 'hub')}, ${how.never_found} never found by ${how.queries} ${how.source === 'bank' ? 'texts of the last re-fit' : 'sampled queries'}` : '';
 }
 
 $('form').onsubmit = (event) => {
@@ -256,23 +326,62 @@ $('form').onsubmit = (event) => {
   const text = $('text').value.trim();
   if (text) search({text});
 };
-for (const input of document.querySelectorAll('[name=transform]')) {
-  input.onchange = () => { if (asked) search(asked); };
-}
+for (const input of document.querySelectorAll('[name=transform]')) input.onchange = again;
+$('least').onchange = again;
+for (const name of ['sort', 'descending', 'which']) $(name).onchange = () => browse(0);
+$('clear').onclick = () => { filters.set(null); again(); };
+$('previous').onclick = () => browse(asked.browse - 1);
+$('next').onclick = () => browse(asked.browse + 1);
+$('more').onclick = () => { wanted = Math.min(wanted + HITS, MOST); search(asked, true); };
+$('view').onclick = () => {
+  if (asked?.browse === undefined) { browse(0); return; }
+  const text = $('text').value.trim();
+  if (text) { search({text}); return; }
+  history.pushState(null, '', './');
+  fromAddress();
+};
+$('share').onclick = async () => {
+  const said = $('share');
+  try {
+    await navigator.clipboard.writeText(location.href);
+    said.textContent = 'Copied';
+  } catch {
+    said.textContent = 'It is in the address bar';
+  }
+  setTimeout(() => { said.textContent = 'Copy link'; }, 2000);
+};
 $('file').onchange = () => {
   const [video] = $('file').files;
-  if (video) { $('text').value = ''; search({video}); }
   $('file').value = '';
+  if (video) searchBy(video);
 };
-$('again').onclick = jump;
-$('close').onclick = () => $('player').close();
-$('player').onclose = () => { $('video').removeAttribute('src'); $('video').load(); };
-$('player').onclick = (event) => { if (event.target === $('player')) $('player').close(); };
-document.addEventListener('keydown', (event) => {
-  if (event.key === '/' && !event.target.matches('input') && !$('player').open) {
-    event.preventDefault();
-    $('text').focus();
-    $('text').select();
-  }
+
+function searchBy(video) {
+  $('text').value = '';
+  search({video});
+}
+
+// A file that is dropped is added, or searched with where nothing can be added.
+const adds = () => health.changes && health.library;
+let inside = 0;
+const holds = (event) => [...event.dataTransfer.types].includes('Files');
+document.addEventListener('dragenter', (event) => {
+  if (!holds(event)) return;
+  inside += 1;
+  $('drop').firstElementChild.textContent = adds() ? 'Drop videos to add them' : 'Drop a video to search by it';
+  $('drop').hidden = false;
 });
+document.addEventListener('dragleave', () => { inside = Math.max(0, inside - 1); $('drop').hidden = !inside; });
+document.addEventListener('dragover', (event) => { if (holds(event)) event.preventDefault(); });
+document.addEventListener('drop', (event) => {
+  if (!holds(event)) return;
+  event.preventDefault();
+  inside = 0;
+  $('drop').hidden = true;
+  const files = [...event.dataTransfer.files];
+  if (adds()) changes.add(files);
+  else if (files.length) searchBy(files[0]);
+});
+window.addEventListener('popstate', fromAddress);
+changes.wire(refresh);
 begin();

@@ -42,6 +42,11 @@ function body(schema, all) {
   return make('div', ...parts);
 }
 
+function examples(schema, all) {
+  const name = JSON.stringify(schema).match(/schemas\/(\w+)/)?.[1];
+  return (all[name]?.examples || []).map((one) => make('pre', JSON.stringify(one)));
+}
+
 async function begin() {
   const page = document.getElementById('reference');
   const said = await (await fetch('openapi.json')).json();
@@ -54,7 +59,7 @@ async function begin() {
       const required = (route.parameters || []).filter((one) => one.required).map((one) => one.name);
       if (Object.keys(given).length) page.append(make('h3', 'In the address'), rows(given, required, all));
       const sent = Object.entries(route.requestBody?.content || {})[0];
-      if (sent) page.append(make('h3', `Body, ${sent[0]}`), body(sent[1].schema, all));
+      if (sent) page.append(make('h3', `Body, ${sent[0]}`), body(sent[1].schema, all), ...examples(sent[1].schema, all));
       const back = route.responses?.['200']?.content?.['application/json']?.schema;
       if (back?.$ref) page.append(make('h3', 'Answer'), body(back, all));
     }

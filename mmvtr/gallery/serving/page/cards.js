@@ -1,0 +1,134 @@
+// One item as a card: what a search has found, or what the gallery lists.
+import {$, short} from './api.js';
+
+const FRAMES = 6;
+export const made = () => $('hit').content.firstElementChild.cloneNode(true);
+const part = (li, name) => li.querySelector(`.${name}`);
+const signed = (x) => `${x < 0 ? '−' : '+'}${Math.abs(x).toFixed(3)}`;
+
+// A strip is asked for when it is about to be seen: it decodes a video.
+const near = new IntersectionObserver((entries) => {
+  for (const {target, isIntersecting} of entries) {
+    if (!isIntersecting) continue;
+    near.unobserve(target);
+    target.src = target.dataset.src;
+  }
+}, {rootMargin: '250px'});
+
+// What both have; `on` has what happens: play, like, remove (null: nobody may).
+function common(li, item, on) {
+  const fresh = li.dataset.id === undefined;
+  li.dataset.id = item.id;
+  part(li, 'name').textContent = item.id;
+  part(li, 'name').title = item.file || item.id;
+  part(li, 'sigma').textContent = item.sigma === null ? '' : `σ ${item.sigma.toPrecision(2)}`;
+  const columns = Object.entries(item.metadata).filter(([, value]) => value !== null);
+  part(li, 'columns').hidden = !columns.length;
+  part(li, 'columns').replaceChildren(...columns.map(([name, value]) => {
+    const shown = document.createElement('bdi'), said = document.createElement('span');
+    shown.textContent = short(String(value), 140);
+    shown.title = String(value);
+    said.append(`${name} `, shown);
+    return said;
+  }));
+  const strip = part(li, 'strip'), remove = part(li, 'delete');
+  remove.hidden = !on.remove;
+  if (fresh) {
+    const picture = strip.querySelector('img');
+    picture.onerror = () => strip.classList.add('none');
+    picture.dataset.src = `thumb?${new URLSearchParams({id: item.id, frames: FRAMES})}`;
+    if (item.file) near.observe(picture);
+    else strip.classList.add('none');
+    strip.disabled = !item.file;
+    part(li, 'like').onclick = () => on.like(item.id);
+    remove.onclick = () => on.remove(item.id);
+    part(li, 'marked').onclick = (event) => {
+      const why = part(li, 'why');
+      why.hidden = !why.hidden;
+      event.currentTarget.setAttribute('aria-expanded', String(!why.hidden));
+    };
+  }
+  strip.onclick = () => on.play(item);
+  return li;
+}
+
+// A hub, or an item that is never found; the reason opens on a click.
+export function mark(li, item) {
+  const chip = part(li, 'marked');
+  chip.hidden = !item.mark;
+  if (!item.mark) return;
+  chip.textContent = item.mark === 'hub' ? 'hub' : 'never found';
+  chip.title = item.why;
+  part(li, 'why').textContent = `${item.why[0].toUpperCase()}${item.why.slice(1)}.`;
+}
+
+export function hit(li, hit, found, health, on) {
+  common(li, hit, on);
+  part(li, 'rank').textContent = hit.rank;
+  part(li, 'score').textContent = hit.score.toFixed(3);
+  const [sign, size] = [hit.bias < 0 ? '−' : '+', Math.abs(hit.bias).toFixed(3)];
+  part(li, 'sum').textContent = found.transform
+    ? `raw ${hit.raw.toFixed(3)} ${sign} bias ${size}`
+    : health.transform ? `bias ${sign}${size} left out` : '';
+  match(li, hit, found);
+  part(li, 'strip').setAttribute('aria-label', `Play ${hit.id} at the moment that fits`);
+  moved(part(li, 'moved'), hit, found.transform, health);
+  return li;
+}
+
+// P(match) as a bar, with a tick at the score from which on the wanted share matches.
+function match(li, hit, found) {
+  part(li, 'match').hidden = hit.p_match === null;
+  if (hit.p_match === null) return;
+  const meter = part(li, 'meter'), tick = part(li, 'tick');
+  meter.setAttribute('aria-valuenow', hit.p_match.toFixed(3));
+  part(li, 'full').style.width = `${100 * hit.p_match}%`;
+  tick.hidden = found.threshold_p_match === null;
+  if (!tick.hidden) tick.style.left = `${100 * found.threshold_p_match}%`;
+  part(li, 'p').textContent = `P(match) ${hit.p_match.toFixed(2)}`;
+}
+
+function moved(place, hit, transform, health) {
+  place.className = 'moved';
+  place.textContent = '';
+  if (!health.transform) return;
+  const other = transform ? 'raw' : 'debiased';
+  if (hit.moved === null) {
+    place.textContent = `↑ from beyond the 100th ${other}`;
+    place.classList.add('up');
+  } else if (hit.moved !== hit.rank) {
+    const up = hit.moved > hit.rank;
+    place.textContent = `${up ? '↑' : '↓'} from ${hit.moved}${suffix(hit.moved)} ${other}`;
+    place.classList.add(up ? 'up' : 'down');
+  } else {
+    place.textContent = `same rank ${other}`;
+  }
+}
+
+function suffix(n) {
+  const rest = n % 100 > 10 && n % 100 < 14 ? 0 : n % 10;
+  return ['th', 'st', 'nd', 'rd'][rest] || 'th';
+}
+
+export function listed(li, item, place, stats, on) {
+  common(li, item, on);
+  part(li, 'rank').textContent = place;
+  part(li, 'score').textContent = stats.refit?.transform ? `bias ${signed(item.bias)}` : '';
+  part(li, 'sum').textContent = item.found === null ? ''
+    : `found by ${item.found} of ${stats.found.queries} queries (raw ${item.found_raw})`;
+  part(li, 'strip').setAttribute('aria-label', `Play ${item.id}`);
+  mark(li, item);
+  part(li, 'why').hidden = !item.mark;
+  part(li, 'marked').setAttribute('aria-expanded', String(Boolean(item.mark)));
+  return li;
+}
+
+// Where in its strip an item fits; nothing where that is not known.
+export function moment(li, at) {
+  const place = part(li, 'at');
+  place.hidden = !at || at.begin === null;
+  if (place.hidden) return;
+  const length = at.item_end - at.item_begin;
+  place.style.left = `${100 * (at.begin - at.item_begin) / length}%`;
+  place.style.width = `${100 * (at.end - at.begin) / length}%`;
+}

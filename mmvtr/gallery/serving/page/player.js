@@ -1,0 +1,42 @@
+// Plays a file, from the moment on that fits.
+import {$, post} from './api.js';
+
+let startsAt = 0;
+
+// `moments`: id -> what /moment has said of the text.
+export async function play(item, text, moments) {
+  const video = $('video');
+  $('playing').textContent = item.id;
+  $('when').textContent = '';
+  startsAt = item.start ?? 0;
+  $('player').showModal();
+  if (text && !moments.has(item.id)) {
+    const found = await post('moment', {id: item.id, text}).catch(() => ({begin: null}));
+    moments.set(item.id, found);
+  }
+  const moment = moments.get(item.id);
+  if (moment && moment.begin !== null) {
+    startsAt = moment.begin;
+    $('when').textContent = `fits best at ${clock(moment.begin)} to ${clock(moment.end)}`;
+  } else if (item.start !== null) {
+    $('when').textContent = `begins at ${clock(item.start)}`;
+  }
+  video.onloadedmetadata = jump;
+  video.onerror = () => { $('when').textContent = 'This browser cannot play the file.'; };
+  video.src = `video?${new URLSearchParams({id: item.id})}`;
+}
+
+function jump() {
+  const video = $('video');
+  video.currentTime = startsAt;
+  video.play().catch(() => {});  // a browser may want a click first
+}
+
+function clock(seconds) {
+  return `${Math.floor(seconds / 60)}:${(seconds % 60).toFixed(1).padStart(4, '0')}`;
+}
+
+$('again').onclick = jump;
+$('close').onclick = () => $('player').close();
+$('player').onclose = () => { $('video').removeAttribute('src'); $('video').load(); };
+$('player').onclick = (event) => { if (event.target === $('player')) $('player').close(); };
