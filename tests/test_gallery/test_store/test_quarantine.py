@@ -82,7 +82,7 @@ def test_it_outlives_refits_and_an_item_of_the_same_name(store):
     store.add([NAMES[7]], GALLERY[7:8], removing=[NAMES[7]])
     assert NAMES[7] not in firsts(store)
     store.delete([NAMES[7]])
-    store.undo()
+    store.undo('refit')
     assert store.quarantined == [NAMES[7]] and store.count() == 299
     store.release([NAMES[7]])
     assert store.quarantined == []
