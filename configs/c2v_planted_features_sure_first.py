@@ -1,4 +1,4 @@
-# CLIP2Video without debiasing, whose lists of texts begin with what surely holds
+# CLIP2Video without debiasing, whose lists of texts begin with what is implied
 # (docs/agreement.md): the training is as it was, and at test time the words of captions are asked.
 _base_ = ['c2v_planted_features.py']
 

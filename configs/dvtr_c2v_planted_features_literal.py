@@ -1,4 +1,4 @@
-# DVTR to the letter on cached features: see dvtr_c2v_planted_literal.py.
+# DVTR as printed on cached features: see dvtr_c2v_planted_literal.py.
 _base_ = ['_base_/schedule_planted.py', '_base_/planted_features.py', '_base_/c2v_features.py']
 
 model = dict(

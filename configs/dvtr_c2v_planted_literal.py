@@ -1,4 +1,4 @@
-# DVTR to the letter, to be seen failing: Eq. 8, 10, 11 as printed, the gradient through eta, heads
+# DVTR as printed, to be seen failing: Eq. 8, 10, 11 as printed, the gradient through eta, heads
 # that move the encoders, and Algorithm 1 in two passes an epoch (docs/dvtr.md).
 _base_ = [
     '_base_/planted.py',

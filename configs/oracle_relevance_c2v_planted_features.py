@@ -1,5 +1,5 @@
 # An oracle, no method: scores follow the class relevance itself, beside the triplet loss.  How much
-# is to be won where it is the aim; RAN and RANP see it through a threshold.  The weight makes up
+# is to be gained where it is the aim; RAN and RANP see it through a threshold.  The weight makes up
 # for a mean over all pairs, few of which are relevant (with 1 it gains less than half of it).
 _base_ = ['_base_/schedule_planted.py', '_base_/planted_features.py', '_base_/c2v_features.py']
 

@@ -12,7 +12,7 @@ class Figure(NamedTuple):
 
     Attributes:
         paper: and its number there.
-        shows: what one sees.
+        shows: what is seen.
         needs: of config, model and command line.
         make: of an :class:`~mmvtr.figures.study.Asked`, or with ``by_tool`` of a
             :class:`~mmvtr.figures.by_tool.Line`; gives (name, figure) pairs.

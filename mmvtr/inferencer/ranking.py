@@ -75,7 +75,7 @@ class RankingSample(BaseDataElement):
     Meta fields: ``query_id``, ``query`` (text or file; None where unknown), ``kind`` of the
     query ('text' or 'video'), ``ids`` of the K items, ``sources`` (their texts or files).  Data
     fields: ``scores`` float [K]; of a gallery with biases also ``raw_scores`` and ``biases`` [K];
-    of one that begins with what surely holds ``raw_scores`` and ``truths`` [K], in [0, 1]; of one
+    of one that begins with what is implied ``raw_scores`` and ``truths`` [K], in [0, 1]; of one
     with a calibration ``probabilities`` float64 [K]; where
     the model has them ``sigma`` (0-dim, of the query) and ``item_sigma`` [K], and ``moments``
     float64 [K, 2]: begin and end of the match as shares of the video.

@@ -1,4 +1,4 @@
-"""What changes the order of a gallery: biases of its items, or what surely holds first."""
+"""What changes the order of a gallery: biases of its items, or sure first."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def check_transform(
 
     Raises:
         ValueError: an unknown transform; one without what it needs, or without one what it would
-            need; what surely holds, of videos; a temperature that is not positive; ``sure`` outside
+            need; what is implied, of videos; a temperature that is not positive; ``sure`` outside
             [0, 1]; captions whose config asks for what is not registered.
     """
     if transform is not None:

@@ -78,7 +78,7 @@ def eta_against_loss(
             loss[drawn], eta[drawn], s=size, alpha=alpha, color=colour, marker=marker, label=label,
             linewidths=0,
         )  # fmt: skip
-    title = 'What DVTR spares (small eta) and what a small-loss detector would take'
+    title = 'What DVTR down-weights (small eta) and what a small-loss detector would take'
     if truth is not None and kinds[0][1].any() and kinds[1][1].any():
         areas = [_area(-x, kinds[1][1], kinds[0][1]) for x in (eta, loss)]
         title += (

@@ -7,7 +7,7 @@ drawn from a common list, so other videos show it, too.  Frames and words are no
 of what happens, frames with a share of their video's scene.  ARL trains on them up to the end of
 its warm-up.  Then rules for ambiguous frames are compared on the same embeddings: how many pairs
 have any, how many frames of a text's own moment a rule leaves among the negatives that are pushed
-away, and how many of those it spares are of that moment.
+away, and how many of those it down-weights are of that moment.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 InfoNCE and implied texts (floor .07), both with InfoNCE's learning rate, are tested with a
 LocalScalingHook of many strengths, with a HedgedScalingHook, whose first text follows another
-strength than the rest, and with a SureFirstHook, whose first text is the best of what surely holds
+strength than the rest, and with a SureFirstHook, whose first text is the best of what is implied
 by the words of the captions: on the corpora 24 to 26, whose trainings are those of effects.py, on
 27 to 35, and on 37 to 39.  Differences are to InfoNCE without a bias, of the same corpus and seed;
 intervals (95 %) are Student's over the means of the corpora, since trainings on one corpus
@@ -12,7 +12,7 @@ have its clips, captions and test in common.  What is done is not done again.  A
 fronts is written beside the file.
 
 Written down before 27 to 29 were made: on 24 to 26 strengths of -.15 and .15 had been tested (57 %
-of what is to be won for 15.4 of rsum, and 45 % for 8.4; 50 % for 11.4 without).  A strength of .1
+of the possible gain for 15.4 points of rsum, and 45 % for 8.4; 50 % for 11.4 without).  A strength of .1
 is to give 45 % for at most 10 of rsum on 27 to 29, by the means, and no less than 38 % by the
 interval.
 
@@ -22,7 +22,7 @@ of one training each; the same is asked of all nine.
 
 Written down before 37 to 39 were made: precision at 1 asks for the first place alone and most of
 rsum for the others, so one list may serve both.  On 24 to 26 (nothing else was looked at with such
-lists) a first text by a strength of -.3 and the rest by .4 gave 63 % of what is to be won for 8.9
+lists) a first text by a strength of -.3 and the rest by .4 gave 63 % of the possible gain for 8.9
 of rsum; InfoNCE's own such lists 2 % for 1.2.  On 37 to 39, eight trainings each, that setting is
 to give 60 % for at most 10 by the means, and no less than 38 % by the interval.  The price is in
 the places after the first: v2t mAP is to gain less than with a single strength of .1.
@@ -183,7 +183,7 @@ class Point(NamedTuple):
         method: name.
         bias: of its test.
         gains: of each corpus the mean difference to the baseline, by measure, and ``'share'``, in
-            percent of what is to be won.
+            percent of the possible gain.
     """
 
     method: str
@@ -328,7 +328,7 @@ def front_table(points: Sequence[Point]) -> str:
         for point in points
         if is_shown(point)
     ]
-    headings = ['training', 'strength', 'v2t P@1', 'of what is to be won, %', 'rsum', 'of it t2v']
+    headings = ['training', 'strength', 'v2t P@1', 'of the possible gain, %', 'rsum', 'of it t2v']
     return table([*headings, 'v2t mAP'], lines)
 
 
@@ -359,7 +359,7 @@ def draw(fronts: Mapping[str, Sequence[Point]], path: Path) -> None:
                     _curve(axes, queued, 'C3', f'{label}, by training captions')
             axes.set(xlabel='paired rsum, against InfoNCE')
             axes.set_title(title, loc='left')
-        panels[0].set(ylabel='v2t P@1, % of what is to be won', xlim=(-26, 6), ylim=(-10, 95))
+        panels[0].set(ylabel='v2t P@1, % of the possible gain', xlim=(-26, 6), ylim=(-10, 95))
         panels[0].legend(frameon=False, loc='lower left', fontsize=8)
         for axes in panels:
             area = Rectangle((-AIM_COST, AIM_SHARE), 100, 100, zorder=0)  # as far as is seen

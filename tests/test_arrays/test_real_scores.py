@@ -54,7 +54,7 @@ OTHERS = [
     'name', ['clap t2a', 'clap a2t', 'clotho t2c', 'clotho c2t', 'flickr t2c', 'flickr c2t']
 )
 def test_auto_gains_or_does_nothing(data, name):
-    """R@1 on halves: never .5 below raw, and of what is to be won by one transform most."""
+    """R@1 on halves: never .5 below raw, and of the possible gain by one transform most."""
     kind, direction = name.split()
     a, b = {
         'clap': clap,

@@ -66,7 +66,7 @@ def test_each_member_is_watched_by_itself(caplog):
 @pytest.mark.parametrize(
     ('figures', 'meaning'),
     [
-        # What Eq. 11 to the letter ends in, and what it ends in with the sign turned round.
+        # What Eq. 11 as printed ends in, and what it ends in with the sign turned round.
         ((0.991, 1.0, 0.01, 0.009, 1.0), 'does not tell them apart'),
         ((0.02, 0.0, 0.99, 0.98, 1.0), 'Hardly any negative is pushed'),
         ((0.995, 1.0, 0.3, 0.01, 1.0), 'No negative is spared'),

@@ -1,4 +1,4 @@
-"""A gallery of texts that begins with what surely holds of a video."""
+"""A gallery of texts that begins with what is implied of a video."""
 
 from types import SimpleNamespace
 

@@ -149,7 +149,7 @@ def test_a_table_of_ones_own_is_as_large_as_it_is(tmp_path):
 
 # -- constructed faults ----------------------------------------------------------------------------
 
-#: From one that spares nearly all to one that spares next to nothing.
+#: From one that down-weights nearly all to one that down-weights next to nothing.
 SHARPNESS = (0.5, 1.0, 2.0, 6.0, 12.0, 20.0, 60.0)
 #: Bool [200, 200], what holds: the annotated pairs on the diagonal, and a fiftieth of the others.
 TRUTH = torch.rand(200, 200, generator=torch.Generator().manual_seed(1)) < 0.02

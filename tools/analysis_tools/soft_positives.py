@@ -96,7 +96,7 @@ def judge(
         their kind (ARL's ``'scores'``) are left out.
 
     Raises:
-        ValueError: the supervision spares nothing: it only sets margins, or has not begun.
+        ValueError: the supervision down-weights nothing: it only sets margins, or has not begun.
     """
     model.supervision.progress = 1.0
     rows: dict[str, list[tuple[Tensor, ...]]] = {}

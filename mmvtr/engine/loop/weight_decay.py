@@ -45,7 +45,7 @@ def decays(name: str, parameter: nn.Parameter) -> bool:
 class MatrixDecayConstructor(DefaultOptimWrapperConstructor):
     """mmengine's constructor with weight decay for matrices alone (:func:`decays`).
 
-    As CLIP trains ("all weights that are not gains or biases"), which spares position tables too
+    As CLIP trains ("all weights that are not gains or biases"), which leaves out position tables too
     here.  CLIP4Clip and its kin spare what is named ``bias`` or ``LayerNorm.weight``; CLIP's norms
     are named otherwise, so that its code lets them decay, and the logit scale with them.
 

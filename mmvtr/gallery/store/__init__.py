@@ -1,4 +1,4 @@
-"""Galleries that are kept: items, vectors and biases, behind one protocol for several engines."""
+"""Galleries on disk: items, vectors and biases, behind one protocol for several engines."""
 
 from mmvtr.gallery.store.items import Hit, Item
 from mmvtr.gallery.store.opening import ENGINES, create_store, open_store

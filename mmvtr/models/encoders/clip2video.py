@@ -36,7 +36,7 @@ class TemporalDifference(nn.Module):
     Attn is one block over the valid differences of a video; d_t is valid where both its frames
     are.  In the official code it is valid as a key of Attn where f_{t+1} is, but what comes out is
     where f_t is: the last frame of a video that is padded has a difference to padding.  It has no
-    d_T; here there is one, always invalid, which spares one-frame videos a case of their own.
+    d_T; here there is one, always invalid, which saves one-frame videos a case of their own.
 
     Args:
         text: text tower, whose first block and positions are the initial weights.

@@ -163,7 +163,7 @@ class AdaptiveMaxMarginLoss(MatrixLoss):
     loss only where annotated pairs are relevant by degrees: where a dataset hands a video any
     caption with relevance > .1, as EgoVLP does on EPIC.  Whatever is as relevant as the pair
     itself is pushed as hard as the rest, unless a RelevanceSupervision leaves it out.  The second
-    form spares it: nothing of relevance 1 has to stay behind.
+    form down-weights it: nothing of relevance 1 has to stay behind.
 
     Args:
         margin: .4 in the official code, twice that of its plain max-margin loss.

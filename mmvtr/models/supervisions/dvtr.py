@@ -47,11 +47,11 @@ class DVTRSupervision(BlockSupervision):
     Args:
         level: the Gaussian level it reads (written by the model's heads).
         num_samples: K of Eq. 8.
-        sharpness: above 1 spares the likeliest matches only.
+        sharpness: above 1 down-weights the likeliest matches only.
         floor: smallest weight of a negative: how far semantics may gain at the cost of paired
             recall (docs/dvtr.md).  Eq. 13 has none: 0.
         reference: what p of a pair is compared with, one of :data:`REFERENCES`.  A general caption
-            has a low p_t: ``'max'`` spares few of its soft positives, ``'text'`` most, and more
+            has a low p_t: ``'max'`` down-weights few of its soft positives, ``'text'`` most, and more
             true negatives (docs/dvtr.md).
         match_weight: of the loss of p (Eq. 11).
         align_weight: of Eq. 8.  Where the heads move the encoders (``detach_heads=False``,

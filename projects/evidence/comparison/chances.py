@@ -3,7 +3,7 @@
 General captions are no question of most methods': here each has a corpus that plants what its
 paper is about, the measure that the paper reports as the aim, and rows that differ from their
 control by one step each.  ``why`` names the place in the paper, and ``note`` of a method what was
-changed of the paper's setting.  An oracle, which knows the problem, shows how much is to be won.
+changed of the paper's setting.  An oracle, which knows the problem, shows how much can be gained.
 
 Validation has 1,000 clips, so that a choice between three learning rates is not one between noise.
 What was tried was tried on corpus seed 0, with 150 clips of val and seed 0 of the trainings; the

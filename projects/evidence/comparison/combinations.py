@@ -2,11 +2,11 @@
 
 Written down before any of them was trained:
 
-- **NCL with implied texts**: the one evens out how often an item is found, the other spares what
+- **NCL with implied texts**: the one evens out how often an item is found, the other down-weights what
   is found often because it is true of many.  They are to fight, and NCL's biases at test time to
   take back what was spared.
 - **DVTR with implied texts**: a model's uncertainty and the words of captions err in different
-  places.  A negative that either spares ('any') is to gain in the aim and to cost more; one that
+  places.  A negative that either down-weights ('any') is to gain in the aim and to cost more; one that
   both spare ('all') to cost less and gain less.  The question is whether a pair beats words alone
   at its own price.
 
@@ -73,7 +73,7 @@ METHODS = {
         transforms=(SINKHORN,),
         controls=('implied_biased', f'implied_biased/{SINKHORN}'),
         meant=SINKHORN,
-        note='one spares what is true of many, the other evens out how often it is found.',
+        note='one down-weights what is true of many, the other evens out how often it is found.',
     ),
     'implied_or_dvtr': Method(
         'implied texts or DVTR',
@@ -106,7 +106,7 @@ METHODS = {
         transforms=(SINKHORN,),
         controls=('dvtr_floor0', f'infonce/{SINKHORN}'),
         meant=SINKHORN,
-        note='DVTR spares what is true of many, and NCL evens out how often it is found.',
+        note='DVTR down-weights what is true of many, and NCL evens out how often it is found.',
     ),
     'implied_relaxed': Method(
         'implied texts (.07)',
@@ -132,7 +132,7 @@ METHODS = {
         'configs/causal_implication_planted_features.py',
         'combination',
         controls=('random_implied', 'implied_lifted', 'causal'),
-        note='each member spares what the captions of a clip imply.',
+        note='each member down-weights what the captions of a clip imply.',
     ),
     'random_implied': Method(
         'random split, implied texts (.07)',

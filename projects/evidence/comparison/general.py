@@ -1,4 +1,4 @@
-"""General captions: who spares right answers that nobody annotated.
+"""General captions: who down-weights right answers that nobody annotated.
 
 Nine corpora on which no setting of a row was chosen, and one more: its val chooses the learning
 rates, and a training on it was looked at before the second floor of implied texts was added.

@@ -12,7 +12,7 @@ class Method(NamedTuple):
         label: of its rows.
         config: file that tools/train.py runs.
         group: 'baseline', 'paper', 'partial' (a paper's method without a part), 'literal' (a paper
-            to the letter, where that is ill posed), 'control', 'ours' (an idea or a setting of
+            as printed, where that is ill posed), 'control', 'ours' (an idea or a setting of
             ours), 'combination' or 'oracle' (knows what no method may know).
         options: changes to the config, as for --cfg-options.
         transforms: test-time transforms of its scores that have rows of their own.
@@ -133,7 +133,7 @@ TRANSFORMS = {
     RELAXED: 'relaxed Sinkhorn, train queue',
     LIFTED: 'texts lifted',
     LOWERED: 'texts lowered',
-    SURE: 'first what surely holds',
+    SURE: 'sure first',
 }
 #: The learning rates that are tried, for each row and its control.
 GRID = [{'optim_wrapper.optimizer.lr': lr} for lr in (5e-4, 1e-3, 2e-3)]

@@ -31,7 +31,7 @@ METHODS = {
         'test clips. Over `dvtr_floor0` one sees what the floor does.',
     ),
     'dvtr_literal': Method(
-        'DVTR to the letter', 'configs/dvtr_c2v_planted_features_literal.py', 'literal'
+        'DVTR as printed', 'configs/dvtr_c2v_planted_features_literal.py', 'literal'
     ),
     'uatvr': Method(
         'UATVR',

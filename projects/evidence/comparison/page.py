@@ -66,7 +66,7 @@ How to read it:
 - **Paired recall** (R@1, rsum) counts the annotated match only: it punishes a right answer that
   nobody annotated. **Semantic measures** (P@1, mAP, nDCG@50) count what is really true of a clip.
 - **Chance** is what equal scores give, the **ceiling** what perfect semantics gives.
-- *Rows in italics are oracles*: they know what no method may know, and show what is to be won.
+- *Rows in italics are oracles*: they know what no method may know, and show the possible gain.
 - Figures are means +- standard deviation over training seeds; the corpus is the same for all.
 - **Differences** are to the control of the same seed, with a 95 % interval in brackets for other
   training seeds and other test queries: the variance over seeds as Student's t has it, that of the

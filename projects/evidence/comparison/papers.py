@@ -40,7 +40,7 @@ PAPERS = (
     Paper(
         'DVTR',
         'Right answers that nobody annotated are pushed away as negatives. The uncertainty of the '
-        'match tells them, and a loss that weighs negatives by it spares them (Sec. 3, Eq. 13).',
+        'match tells them, and a loss that weighs negatives by it down-weights them (Sec. 3, Eq. 13).',
         'Six captions of ten are general: they are true of many clips. The truth is known, so P@1 '
         'counts right answers whoever annotated them.',
         ((POOLED, 'dvtr_floor0'), ('margins', 'dvtr_triplet')),
@@ -51,7 +51,7 @@ PAPERS = (
             ('ladder_dvtr', 'dvtr_floor0'),
         ),
         'The towers are small and learn from scratch, while the paper starts from CLIP, whose '
-        'scores know more about what is alike; Eq. 13 to the letter is ill posed (docs/dvtr.md), '
+        'scores know more about what is alike; Eq. 13 as printed is ill posed (docs/dvtr.md), '
         'so what is judged is our reading of it.',
     ),
     Paper(
@@ -146,7 +146,7 @@ PAPERS = (
         'A negative that the captions of its clip imply is spared, where clips ask for texts, and '
         'general texts count less where they ask. What such a training has learnt of general texts '
         'is found earlier, or later, by a bias at test time (agreement.md). Or nothing is '
-        'trained anew, and what surely holds comes first. Before: a '
+        'trained anew, and what is implied comes first. Before: a '
         'negative that scores like an annotated pair and goes with these captions.',
         'As for DVTR.',
         (
@@ -162,13 +162,13 @@ PAPERS = (
             (POOLED, 'agreement'),
         ),
         "Agreement's settings were chosen on two corpora that are none of these, those of implied "
-        'texts on corpora 21 to 23, with test results in sight, those of what surely holds on 24 '
+        'texts on corpora 21 to 23, with test results in sight, those of what is implied on 24 '
         'to 26; the corpora that stand here count.',
         together=True,
     ),
     Paper(
         'Combinations',
-        'What sharpens marginals fights what spares general captions; witnesses that err in '
+        'What sharpens marginals fights what down-weights general captions; witnesses that err in '
         'different places find more together than apart. Each pair was chosen for such a reason.',
         'As for DVTR, on a corpus of its own.',
         (),

@@ -1,4 +1,4 @@
-"""The section of one condition: its aim, what is to be won, its tables."""
+"""The section of one condition: its aim, the possible gain, its tables."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ How well soft positives (true but not annotated) are told from true negatives, i
 uncertainty 1 - p of a supervision that has a match probability p, and by the cosine of the same
 model. At break-even precision equals recall. DVTR's training weight is another number: it compares
 p with what the annotated pair reaches, which a test must not know. Training weights are judged, on
-the training set, in agreement.md. (To the letter the weight *is* 1 - p.)
+the training set, in agreement.md. (As printed the weight *is* 1 - p.)
 """
 
 
@@ -121,7 +121,7 @@ def _headroom(view: View) -> str:
         return ''
     by = f'{heading(plan.aim)} {interval(gain, plan.aim)}'
     if view.oracle_gains(plan.aim):
-        return f'What is to be won: the oracle gains {by}.'
+        return f'The possible gain: the oracle gains {by}.'
     return (
         f'**There is no bias to undo here**: not even the oracle gains measurably ({by}). A row '
         'may still gain by other means, and may lose.'
@@ -141,9 +141,9 @@ def _without(view: View, views: Mapping[str, View]) -> str:
     roughly = '' if alike else '; other frames and epochs, so the two compare roughly only'
     lost = max(0.0, there - here)
     words = (
-        '**There is nothing to be won back here**: the bias costs the baseline nothing'
+        '**There is nothing to gain back here**: the bias costs the baseline nothing'
         if lost < MATTERS[aim]
-        else f'What is to be won back: the bias costs the baseline about {lost:.0f}'
+        else f'What can be gained back: the bias costs the baseline about {lost:.0f}'
     )
     return (
         f'{words}. Its {heading(aim)} is {here:.1f} here, and {there:.1f} without the bias '

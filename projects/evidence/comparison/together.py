@@ -22,7 +22,7 @@ ABOUT = """\
 **Over the unused corpora together.** Differences to the control of the same seed, with Student's
 95 % intervals over the means of the corpora: trainings on one corpus have its clips, captions and
 test in common, so that more of them say nothing about another one. At the settings of its control
-no learning rate was chosen for the row. *Of what is to be won*: of what the oracle gains over that
+no learning rate was chosen for the row. *Of the possible gain*: of what the oracle gains over that
 control, also by corpus (*24*: `general24`). *Corrected p*: of the aim, for the number of lines of
 this table (Holm), and for two looks, as corpora 42 to 44 were made when the others had been seen;
 so are its verdicts.
@@ -118,7 +118,7 @@ def together(views: Sequence[View]) -> str:
         return ''
     plan = views[0].condition
     headings = ['row', 'over', 'settings', 'trainings', heading(plan.aim), heading(plan.cost)]
-    headings += ['of what is to be won, %', *map(heading, TRUTH), 'corpus by corpus', 'corrected p']
+    headings += ['of the possible gain, %', *map(heading, TRUTH), 'corpus by corpus', 'corrected p']
     return table(headings, lines)
 
 

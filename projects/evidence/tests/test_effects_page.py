@@ -286,7 +286,7 @@ def test_what_is_meant_with_a_transform_comes_first(plan, folder, write):
 
 def test_what_is_to_be_won(folder, plan, write):
     text = write()
-    assert 'What is to be won: the oracle gains v2t P@1 +60.0 [' in text
+    assert 'The possible gain: the oracle gains v2t P@1 +60.0 [' in text
     lines = lines_of(text, '### What there is to win')
     assert lines['measure'] == ['chance', 'baseline', 'oracle', 'difference']
     assert lines['v2t P@1'][1:3] == ['20.0 +- 0.0', '80.0 +- 0.0']
@@ -462,7 +462,7 @@ def test_one_seed_gives_no_verdict(write, folder):
     assert lines_of(text, '## Does it help?')['the soft one'] == ['one seed, no verdict']
     lines = lines_of(text, '### Paired retrieval')
     assert lines['the soft one'] == ['380.0', '50.0', '+30.0', '-20.0', 'plain']
-    assert 'What is to be won' not in text
+    assert 'The possible gain' not in text
     assert 'of the gain of the oracle in v2t P@1' not in text
 
 

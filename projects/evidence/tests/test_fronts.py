@@ -154,7 +154,7 @@ def test_the_findings_quote_the_file(tool):
     alone = f'{before.told("share").replace("+", "")} % for {-before.mean("rsum"):.1f}'
     assert f'it was met by the means, {alone},' in page
     # On corpora made after it was written down, and on those before: one list of two strengths, and
-    # what surely holds first.
+    # sure first.
     theirs, later = (
         {p.bias: p for p in tool.front(known, corpora) if p.method == tool.BASELINE}
         for corpora in ((*tool.FRESH, *tool.LATER), tool.LAST)
@@ -190,7 +190,7 @@ def test_the_findings_quote_the_file(tool):
 
 
 def _told(tool, point):
-    """'63.3 [55.8, 70.8] % of what is to be won, for 6.1 [5.5, 6.6]', short or long."""
+    """'63.3 [55.8, 70.8] % of the possible gain, for 6.1 [5.5, 6.6]', short or long."""
     low, high = tool.student(point.gains['rsum'])
     price = f'{-point.mean("rsum"):.1f} [{-high:.1f}, {-low:.1f}]'
     return f'{point.told("share").replace("+", "")} % for {price}'

@@ -243,7 +243,7 @@ def findings(figures):
         'with 95 % intervals for other seeds',
         'by the aim on 1,000 clips',
         f'on {figures.corpora("dvtr_floor0")} unused corpora: v2t P@1 {dvtr[0]} for rsum '
-        f'{dvtr[1]}, {dvtr[2]} % of what is to be won (corrected p {bare(p, 3)}); v2t mAP '
+        f'{dvtr[1]}, {dvtr[2]} % of the possible gain (corrected p {bare(p, 3)}); v2t mAP '
         f'{v2t_true}, and t2v mAP {t2v_true}.',
         f'(`general21`), it has {figures.same_rate("general21", "dvtr_floor0", PRECISION)} for '
         f'{figures.same_rate("general21", "dvtr_floor0", RSUM)}.',
@@ -539,7 +539,7 @@ def test_sentences_of_other_pages(figures):
     gains, paid = ([lifted[role][k].split(' ')[0].lstrip('+-') for role in lifted] for k in (0, 1))
     sure = figures.pooled('infonce_sure/sure')
     assert figures.pooled_verdict('infonce_sure/sure') == 'helps'
-    assert figures.pooled_ps()['InfoNCE as it is, first what surely holds', 'own best'] < 0.001
+    assert figures.pooled_ps()['InfoNCE as it is, sure first', 'own best'] < 0.001
     first = [
         statistics.mean(
             statistics.mean(view.rows[name].values('retrieval/v2t_R1').values())

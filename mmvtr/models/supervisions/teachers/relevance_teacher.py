@@ -13,7 +13,7 @@ from mmvtr.structures import Levels
 class RelevanceTeacher(nn.Module):
     """Fills the slot ``teacher`` with the relevance of verbs and nouns, for a DistillationLoss.
 
-    A model that follows it learns the very grades that nDCG is measured by: how much is to be won
+    A model that follows it learns the very grades that nDCG is measured by: how much can be gained
     where relevance is the aim, beside RAN and RANP, which see it through a threshold.  It knows
     what they know.
 
