@@ -39,7 +39,11 @@ def parse_args() -> argparse.Namespace:
     parser = Parser(__doc__)
     add = parser.add_argument
     add('config', help='config file')
-    add('checkpoint', help='checkpoint file of the same model')
+    add(
+        'checkpoint',
+        nargs='?',
+        help='checkpoint file of the same model; none of a model on an embedding server',
+    )
     add('--out', required=True, metavar='DIR', type=output_folder, help='folder to write')
     add('--replace', action='store_true', help='put it in the place of a gallery that is there')
     add('--transform', choices=STORED, help='default: raw scores')
@@ -167,6 +171,8 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
     from mmvtr import apis
 
     queries = read_queries(args) if args.transform else None
+    if args.checkpoint is None:
+        apis.refuse_own_weights(cfg)
     model, _ = apis.load_retriever(cfg, args.checkpoint)
     apis.refuse_without_vectors(model)
     notes = said_of(args, model, queries)
@@ -183,7 +189,7 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
         )
     about = dict(
         config=cfg.filename,
-        checkpoint=str(Path(args.checkpoint).resolve()),
+        checkpoint=args.checkpoint and str(Path(args.checkpoint).resolve()),
         weights=apis.fingerprint(model),
         **origin,
         **notes,
@@ -265,6 +271,8 @@ def read_queries(args: argparse.Namespace) -> Any:
 
     if args.queries == 'bank':
         return read_bank(args.bank)['text']
+    if args.checkpoint is None:
+        raise ValueError('without a checkpoint there is no train queue: give --bank FILE')
     state = read_checkpoint(args.checkpoint).get('query_queue', {}).get('text')
     if state is None:
         raise RuntimeError(

@@ -14,8 +14,6 @@ from mmvtr.gallery.store.opening import create_store, is_url, open_store
 from mmvtr.gallery.store.protocol import GalleryStore
 from mmvtr.gallery.store.refits import Vectors
 
-#: Windows that a search begins with for each item that is wanted, and by how much it goes on.
-FIRST, GROWTH = 8, 4
 #: Columns of a window that say whose it is: id of its item, and when that was added.
 OWNER, ENTRY = 'of_item', 'of_added'
 
@@ -175,8 +173,9 @@ class MomentStore:
         Raises:
             PermissionError, OSError: as :meth:`put`.
         """
-        entries = {item.id: item.added for item in _all(self.items)}
-        gone = [window.id for window in _all(self.windows) if not _belongs(window, entries)]
+        known = {(item.id, item.added) for item in _all(self.items)}
+        windows = _all(self.windows)
+        gone = [x.id for x in windows if (_owner(x), x.metadata[ENTRY]) not in known]
         if gone:
             self.windows.delete(gone)
         return len(gone)
@@ -200,8 +199,7 @@ class MomentStore:
     ) -> list[list[MomentHit]]:
         """The k items with the best windows, best first, and of each the best window.
 
-        The best m windows are grouped by item, and m grows until k items are among them: exact if
-        the search of the windows is.
+        It is exact if the search of the windows is.
 
         Args:
             queries, transform, exact, model: as
@@ -232,16 +230,15 @@ class MomentStore:
         return [self._search(query[None], k, options) for query in queries]
 
     def _search(self, query: np.ndarray, k: int, options: dict[str, Any]) -> list[MomentHit]:
-        wanted, seen = FIRST * k, {}
+        wanted = k
         while True:
-            hits = self.windows.search(query, wanted, **options)[0]
-            new = {_owner(hit.item) for hit in hits} - seen.keys()
-            seen.update(dict.fromkeys(new))
-            seen.update((x.id, x._replace(vector=None)) for x in self.items._fetch(sorted(new)))
-            best = _best(hits, seen)
+            hits = self.windows.search(query, wanted, one_per=OWNER, **options)[0]
+            found = self.items._fetch([_owner(hit.item) for hit in hits]) if hits else []
+            entries = {item.id: item._replace(vector=None) for item in found}
+            best = [_told(hit, entries[_owner(hit.item)]) for hit in hits if _belongs(hit, entries)]
             if len(best) >= k or len(hits) < wanted:
                 return best[:k]
-            wanted *= GROWTH
+            wanted *= 2  # there are windows of items that are gone
 
 
 def beside(location: Union[str, Path]) -> str:
@@ -284,19 +281,15 @@ def _owner(window: Item) -> str:
     return window.metadata[OWNER]
 
 
-def _belongs(window: Item, entries: Mapping[str, float]) -> bool:
-    return entries.get(_owner(window)) == window.metadata[ENTRY]
+def _belongs(hit: Hit, items: Mapping[str, Item]) -> bool:
+    """Whether the item of a window is there, and is the one that the window was made of."""
+    item = items.get(_owner(hit.item))
+    return item is not None and item.added == hit.item.metadata[ENTRY]
 
 
-def _best(hits: Sequence[Hit], items: Mapping[str, Optional[Item]]) -> list[MomentHit]:
-    """The first window of each item that is there."""
-    found: dict[str, MomentHit] = {}
-    for score, raw, window in hits:
-        owner, item = _owner(window), items[_owner(window)]
-        if owner not in found and item is not None and item.added == window.metadata[ENTRY]:
-            span = window.start, window.end, window.bias
-            found[owner] = MomentHit(score, raw, item, *span)
-    return list(found.values())
+def _told(hit: Hit, item: Item) -> MomentHit:
+    window = hit.item
+    return MomentHit(hit.score, hit.raw, item, window.start, window.end, window.bias)
 
 
 def _all(store: GalleryStore, filter: Optional[Mapping[str, Any]] = None) -> list[Item]:

@@ -17,7 +17,7 @@ import json
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable, NamedTuple, Optional
 
 import faiss
 import numpy as np
@@ -58,6 +58,7 @@ def parse_args() -> argparse.Namespace:
     add('--bank', type=int, default=4096, help='texts that give biases (default: 4096)')
     add('--seed', type=int, default=0, help='of the vectors (default: 0)')
     add('--engines', nargs='+', default=['faiss', 'lance'], help='default: faiss lance')
+    add('--forms', nargs='+', metavar='FORM', help='of the index of windows (default: all)')
     add('--json', type=Path, metavar='FILE', help='write all figures there')
     return parser.parse_args()
 
@@ -175,12 +176,12 @@ def main() -> None:
                 whole = expected[2]
                 tell('numpy', 'exhaustive, raw', raw, expected[0], whole)
                 tell('numpy', 'exhaustive', expected, expected[0], whole)
-                for form, probes in _forms(engine, len(flat)):
-                    if form is not None:
-                        moments.windows.index(form, probes=probes, candidates=400)
+                for form, probes in _forms(engine, len(flat), args.forms):
+                    if form != 'exact':
+                        moments.windows.index(form, probes=max(probes, 1), candidates=1000)
                     found = timed(_first(moments), data.queries)
                     answers = [places(hits, data) for hits in found[0]]
-                    name = 'exact' if form is None else f'{form}, {probes}'
+                    name = f'{form}, {probes}' if probes else form
                     tell(engine, name, (answers, *found[1:]), expected[0], whole)
     said = {key: getattr(args, key) for key in ('videos', 'queries', 'bank', 'seed')}
     if args.json:
@@ -198,11 +199,14 @@ def _tensor(x: np.ndarray) -> Any:
     return torch.from_numpy(x)
 
 
-def _forms(engine: str, count: int) -> list[tuple[Any, int]]:
-    """Forms of the index of windows, and lists that each visits."""
+def _forms(engine: str, count: int, asked: Optional[list[str]]) -> list[tuple[str, int]]:
+    """Forms of the index of windows, and lists that each visits; 'exact' is without an index."""
     lists = round(count**0.5)
-    forms = dict(faiss=[('l2', lists // 10), ('hnsw', 200)], lance=[('ivf_flat', lists // 10)])
-    return [(None, 0), *forms[engine]]
+    forms = dict(
+        faiss=[('exact', 0), ('l2', lists // 20), ('scan', 0)],
+        lance=[('exact', 0), ('ivf_flat', lists // 20)],
+    )
+    return [one for one in forms[engine] if asked is None or one[0] in asked]
 
 
 if __name__ == '__main__':
