@@ -20,8 +20,9 @@ WITHOUT_BIAS = ('rerank', 'hnsw')
 LINKS, EFFORT = 16, 60
 #: Vectors are padded to a multiple of it: product quantisation cuts them into parts of 8.
 MULTIPLE = 16
-#: Dimensions of a part of a scan's codes.
-PART = 8
+#: Dimensions of a part of a scan's codes.  Codes make inner products smaller, and biases not: with
+#: parts of 8 the best of 2 % of the texts was lost behind 1,000 candidates, with 4 none.
+PART = 4
 #: Room for later items with a larger norm, before all is built anew.
 ROOM = 1.05
 #: Vectors a list that the quantiser is trained on.
