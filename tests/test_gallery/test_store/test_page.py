@@ -16,7 +16,7 @@ def test_approximate_search():
         pytest.importorskip(module)
     tool = runpy.run_path(str(ROOT / 'projects/evidence/speed/store.py'))
     rows = []
-    for name in ('approximate.json', 'approximate_5k.json'):
+    for name in ('approximate.json', 'approximate_5k.json', 'million.json'):
         rows += json.loads((ROOT / 'docs/store' / name).read_text())['rows']
     assert len(rows) > 15
     for row in rows:
