@@ -63,14 +63,15 @@ class Client:
 
 
 @contextmanager
-def served(gallery, token=TOKEN, connections=None, uploads=None):
+def served(gallery, token=TOKEN, connections=None, uploads=None, observed=None):
     """A client of a gallery's service."""
     import uvicorn
 
     from mmvtr.gallery.serving.app import create_app
     from mmvtr.gallery.serving.connections import Connections, config_of
 
-    app = create_app(gallery, token=token, hosts={'127.0.0.1'}, uploads=uploads)
+    limits = dict(uploads=uploads, observed=observed)
+    app = create_app(gallery, token=token, hosts={'127.0.0.1'}, **limits)
     server = uvicorn.Server(config_of(app, connections or Connections()))
     listener = socket.create_server(('127.0.0.1', 0))
     thread = threading.Thread(target=server.run, kwargs=dict(sockets=[listener]))

@@ -21,6 +21,7 @@ import argparse
 import importlib.util
 import json
 import math
+import shutil
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -39,7 +40,11 @@ def parse_args() -> argparse.Namespace:
     parser = Parser(__doc__)
     add = parser.add_argument
     add('config', help='config file')
-    add('checkpoint', help='checkpoint file of the same model')
+    add(
+        'checkpoint',
+        nargs='?',
+        help='checkpoint file of the same model; none of a model on an embedding server',
+    )
     add('--out', required=True, metavar='DIR', type=output_folder, help='folder to write')
     add('--replace', action='store_true', help='put it in the place of a gallery that is there')
     add('--transform', choices=STORED, help='default: raw scores')
@@ -75,6 +80,12 @@ def parse_args() -> argparse.Namespace:
         help='what gives hits their P(match): Calibration.to_dict(), fitted on raw scores of this '
         'model, or on those with this transform',
     )
+    add(
+        '--windows',
+        type=float,
+        metavar='SECONDS',
+        help='also keep windows of so many seconds of each video, for search.py --moments',
+    )
     add('--rows', metavar='ROWS', type=Path, help='take vectors that were extracted, instead')
     add('--videos', metavar='CSV', type=Path, help='of --rows: id, path, start, end of its videos')
     add(
@@ -95,6 +106,8 @@ def check_options(args: argparse.Namespace) -> None:
         refuse_gallery(args)
     if (args.rows is None) != (args.videos is None):
         raise ValueError('--rows ROWS and --videos CSV belong together')
+    if args.windows is not None and not 0 < args.windows < math.inf:
+        raise ValueError(f'--windows must be positive, not {args.windows}')
     if args.calibration is not None:
         args.calibration = read_calibration(args.calibration, biased=args.transform is not None)
     if args.transform is None:
@@ -173,6 +186,8 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
     from mmvtr import apis
 
     queries = read_queries(args, 'text') if args.transform else None
+    if args.checkpoint is None:
+        apis.refuse_own_weights(cfg)
     model, _ = apis.load_retriever(cfg, args.checkpoint)
     apis.refuse_without_vectors(model)
     notes = said_of(args, model, queries)
@@ -192,7 +207,7 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
         )
     about = dict(
         config=cfg.filename,
-        checkpoint=str(Path(args.checkpoint).resolve()),
+        checkpoint=args.checkpoint and str(Path(args.checkpoint).resolve()),
         weights=apis.fingerprint(model),
         **origin,
         **notes,
@@ -218,6 +233,7 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
             store.calibrate(args.calibration)
         keep_config(args, cfg, store)
         store.persist()
+    keep_windows(args, cfg, model, bank)
     split = args.split if args.rows else origin['set']['split'] or args.split
     of = args.rows or ('the whole set' if split == 'all' else f'the {split} set')
     print(f'{where}: {count} videos of {of}, {describe(about)}, {engine}')
@@ -226,6 +242,39 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
             f'warning: {queries.distinct} distinct queries are fewer than the {count} videos '
             'that they normalise; this tends to hurt'
         )
+
+
+def keep_windows(args: argparse.Namespace, cfg: Config, model: Any, bank: Optional[Any]) -> None:
+    """Put windows of the videos beside them; those of a gallery that was replaced go."""
+    from mmvtr import apis
+    from mmvtr.gallery.extraction.windows import encoded_windows
+    from mmvtr.gallery.store import open_store
+    from mmvtr.gallery.store.moments import MomentStore, beside
+    from mmvtr.gallery.store.replacing import holds_gallery
+
+    where = args.to or args.out
+    if args.windows is None:
+        if args.to is None and holds_gallery(beside(where)):
+            shutil.rmtree(beside(where))
+        return
+    apis.decode_here(cfg)
+    with open_store(where) as items:
+        with replacing(beside(where), items.engine, items.dim, items.about) as windows:
+            moments = MomentStore(items, windows)
+            left = items.get(moments.missing())
+            for name, found in encoded_windows(model, cfg, left, args.windows):
+                moments.put({name: found})
+            count = windows.count()
+            if bank is not None and count:
+                windows.refit(bank, **items_refit(items), sample=count, fewer=True)
+            windows.persist()
+    print(f'{beside(where)}: {count} windows of {args.windows:g} s')
+
+
+def items_refit(items: Any) -> dict[str, Any]:
+    """What the biases of the videos were found with."""
+    last = items.last_refit
+    return {key: last[key] for key in ('transform', 'temperature', 'iterations', 'strictness')}
 
 
 def keep_config(args: argparse.Namespace, cfg: Config, store: Any) -> None:
@@ -286,6 +335,8 @@ def read_queries(args: argparse.Namespace, kind: str) -> Any:
 
     if args.queries == 'bank':
         return read_bank(args.bank)[kind]
+    if args.checkpoint is None:
+        raise ValueError('without a checkpoint there is no train queue: give --bank FILE')
     state = read_checkpoint(args.checkpoint).get('query_queue', {}).get(kind)
     if state is None:
         raise RuntimeError(

@@ -46,6 +46,11 @@ def parse_args() -> argparse.Namespace:
         help='draw a line below the hits of which this share matches, such as 0.8 (of a gallery '
         'with a calibration)',
     )
+    add(
+        '--moments',
+        action='store_true',
+        help='rank videos by their best window, and tell it (of export_index.py --windows)',
+    )
     add('--raw', action='store_true', help='rank by scores without their biases')
     add(
         '--filter',
@@ -70,6 +75,8 @@ def parse_args() -> argparse.Namespace:
         parser.error('--fewer belongs to --refit TEXTS')
     if args.min_precision is not None and not args.texts:
         parser.error('--min-precision belongs to a TEXT to search for')
+    if args.moments and (not args.texts or args.min_precision is not None):
+        parser.error('--moments belongs to a TEXT to search for, and windows have no precision')
     if args.k < 1:
         raise ValueError(f'k must be 1 or more, not {args.k}')
     check_files(args.add)
@@ -115,7 +122,9 @@ def run(args: argparse.Namespace) -> None:
             put_in_order(store)
         if known:
             print_suspects(args, store.suspects(encoded(known)))
-        if args.texts:
+        if args.moments:
+            print_moments(store, args, encoded(args.texts), wanted)
+        elif args.texts:
             found = store.search(encoded(args.texts), args.k, transform=not args.raw, filter=wanted)
             for text, hits in zip(args.texts, found):
                 print(text)
@@ -138,6 +147,19 @@ def print_suspects(args: argparse.Namespace, suspects: list[Any]) -> None:
     print(f'{args.index}: {len(suspects)} videos look made to be found by everybody')
     for one in suspects:
         print(f'{one.id}  found by {one.share:.0%} of the texts, {one.breadth:.0%} of most kinds')
+
+
+def print_moments(store: Any, args: argparse.Namespace, queries: Any, wanted: Any) -> None:
+    """A row a video, with its best window."""
+    from mmvtr.gallery.store.moments import MomentStore
+
+    with MomentStore.open(store, args.index) as moments:
+        found = moments.search(queries, args.k, transform=not args.raw, filter=wanted)
+    for text, hits in zip(args.texts, found):
+        print(text)
+        for rank, hit in enumerate(hits, 1):
+            row = f'{rank:6d}  {hit.item.id}  {hit.score:.4f}  {hit.item.path or ""}{span(hit)}'
+            print(row.rstrip())
 
 
 def changed(store: Any, args: argparse.Namespace, change: dict[str, Any], queries: Any) -> str:

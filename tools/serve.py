@@ -17,7 +17,7 @@ import socket
 import time
 import webbrowser
 from pathlib import Path
-from typing import Optional
+from typing import Any, Optional
 
 from mmvtr.command_line import Parser, tool
 
@@ -65,6 +65,8 @@ def parse_args() -> argparse.Namespace:
         metavar='N',
         help='at a time (default: 512, or what the limit on open files allows)',
     )
+    add('--metrics', action='store_true', help='figures for Prometheus at /metrics, for everybody')
+    add('--access-log', metavar='FILE', help='a line of JSON for each request, without its content')
     add('--config', metavar='FILE', help='of the model; default: config.json in the folder')
     add('--checkpoint', metavar='FILE', help='where it is now, if it has moved since the export')
     args = parser.parse_args()
@@ -92,6 +94,7 @@ def serve(args: argparse.Namespace) -> None:
         raise ImportError('the service needs uvicorn: pip install -e ".[serve]"')
     token = read_token(args.token_file)
     listener = listen(args.host, args.port)  # first: in vain is all else if that fails
+    observed = observing(args.access_log, args.metrics)
     import uvicorn
 
     from mmvtr.gallery.serving.app import create_app
@@ -120,7 +123,7 @@ def serve(args: argparse.Namespace) -> None:
             print(f'warning: reading only for now: {reason}', flush=True)
     hosts = {*LOOPBACK, args.host, *args.name}
     uploads = Uploads(pixels=args.upload_pixels)
-    app = create_app(gallery, token=token, hosts=hosts, uploads=uploads)
+    app = create_app(gallery, token=token, hosts=hosts, uploads=uploads, observed=observed)
     config = config_of(app, Connections(args.connections))
     url = (
         f'http://{f"[{args.host}]" if ":" in args.host else args.host}:{listener.getsockname()[1]}'
@@ -129,6 +132,19 @@ def serve(args: argparse.Namespace) -> None:
     if args.demo:
         webbrowser.open(url)
     uvicorn.Server(config).run(sockets=[listener])
+
+
+def observing(log: Optional[str], metrics: bool) -> Any:
+    """What takes in all requests; None: nobody asked.
+
+    Raises:
+        OSError: the log cannot be written.
+    """
+    if log is None and not metrics:
+        return None
+    from mmvtr.gallery.serving.observing import Observed
+
+    return Observed(log, told=metrics)
 
 
 def read_token(path: Optional[str]) -> Optional[str]:

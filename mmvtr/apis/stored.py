@@ -10,7 +10,9 @@ from mmengine.config import Config
 from torch import nn
 
 from mmvtr.apis.loading import fingerprint, load_retriever
+from mmvtr.engine.launch.zero_shot import pretrained_parts
 from mmvtr.plain_config import as_config
+from mmvtr.registry import bare_name
 from mmvtr.utils import load_config
 
 
@@ -60,9 +62,9 @@ def load_stored_retriever(
     """
     cfg = load_config(str(config)) if config else _stored_config(location, store)
     checkpoint = checkpoint or store.about.get('checkpoint')
-    if checkpoint is None:
+    if checkpoint is None and not without_weights(cfg):
         raise FileNotFoundError(f'{location} does not say which checkpoint its vectors are of')
-    if not isinstance(checkpoint, (str, Path)):
+    if not isinstance(checkpoint, (str, Path, type(None))):
         raise ValueError(f'{location}: its checkpoint is {str(checkpoint)[:80]!r}, no file')
     try:
         model, cfg = load_retriever(cfg, checkpoint)
@@ -74,8 +76,27 @@ def load_stored_retriever(
         ) from error
     decode_here(cfg)
     if store.model is not None and fingerprint(model) != store.model:
-        raise RuntimeError(f'{checkpoint} has other weights than those that {location} is made of')
+        named = checkpoint or cfg.filename or 'the config'
+        raise RuntimeError(f'{named} has other weights than those that {location} is made of')
     return model, cfg
+
+
+def without_weights(cfg: Config) -> bool:
+    """Whether a config's model runs on an embedding server: it needs no checkpoint, and none of its
+    parts reads a file or the hub.
+    """
+    encoder = cfg.model.get('encoder')
+    remote = isinstance(encoder, dict) and bare_name(encoder) == 'RemoteEncoder'
+    return remote and not list(pretrained_parts(cfg.model))
+
+
+def refuse_own_weights(cfg: Config) -> None:
+    """Raise ValueError where a gallery needs the checkpoint of its model."""
+    if not without_weights(cfg):
+        raise ValueError(
+            f'{cfg.filename or "the config"} builds a model with weights of its own: a gallery '
+            'needs their CHECKPOINT'
+        )
 
 
 def decode_here(cfg: Config) -> None:

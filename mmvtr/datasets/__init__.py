@@ -17,6 +17,7 @@ from mmvtr.datasets.formats.prvr import PRVRDataset
 from mmvtr.datasets.formats.tvr import TVRDataset
 from mmvtr.datasets.formats.vatex import VATEXDataset
 from mmvtr.datasets.formats.youcook2 import YouCook2Dataset
+from mmvtr.datasets.highlights import Highlights, read_highlights
 from mmvtr.datasets.judgments import (
     read_crisscrossed,
     read_eccv_caption,
@@ -84,6 +85,7 @@ __all__ = [
     'Flickr8kCaptionsDataset',
     'HFTokenize',
     'ItemKey',
+    'Highlights',
     'LSMDCDataset',
     'LengthSplit',
     'LoadClips',
@@ -129,6 +131,7 @@ __all__ = [
     'read_flickr8k_crowd',
     'read_flickr8k_expert',
     'read_frames',
+    'read_highlights',
     'read_qrels',
     'read_run',
     'write_qrels',

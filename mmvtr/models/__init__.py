@@ -5,7 +5,7 @@ from mmvtr.models.backdoor import BackdoorRetriever
 from mmvtr.models.cascade import CascadeRetriever
 from mmvtr.models.combined import CombinedSupervision
 from mmvtr.models.data_preprocessor import VideoTextDataPreprocessor
-from mmvtr.models.embedders import SentenceTransformerEncoder
+from mmvtr.models.embedders import RemoteEncoder, SentenceTransformerEncoder
 from mmvtr.models.encoders import (
     UATVR,
     ARLEncoder,
@@ -164,6 +164,7 @@ __all__ = [
     'RelevanceSupervision',
     'RelevanceTeacher',
     'RelevantRankingLoss',
+    'RemoteEncoder',
     'RetrievalSample',
     'SSBEncoder',
     'SeveralHingesLoss',

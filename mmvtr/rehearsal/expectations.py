@@ -189,7 +189,7 @@ def last(narrow: Part, name: str) -> list[float]:
 
 
 def uncertainty(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]:
-    """DVTR Fig. 4: eta finds soft positives, down-weights them, and leaves true negatives their weight.
+    """DVTR Fig. 4: eta finds soft positives, down-weights them, and keeps true negatives.
 
     That over 95 % of a query's negatives lie above .9, as the figure says of one query on MSVD, is
     shown and not asked for: a sharpness that is high enough makes it true of any eta.

@@ -68,9 +68,8 @@ def test_keys_multiply_and_the_longest_wins():
     }
     found = settings(model, build(model, custom_keys=keys))
     assert found['old.words.weight'] == pytest.approx((0.01, 0.25))
-    assert found['old.norm.weight'] == pytest.approx(
-        (0.01, 0.0)
-    )  # decay_mult leaves it out no less
+    # decay_mult leaves it out no less
+    assert found['old.norm.weight'] == pytest.approx((0.01, 0.0))
     assert found['old.linear.weight'] == pytest.approx((0.2, 0.5))
     assert found['old.linear.bias'] == pytest.approx((0.2, 0.0))
     assert found['new.linear.weight'] == pytest.approx((0.1, 0.5))

@@ -14,6 +14,7 @@ import toy
 from children import ROOT, run_tool
 from mmvtr.apis import as_tested, encode_set, encode_texts, encode_videos, load_retriever
 from mmvtr.datasets import collate_retrieval
+from mmvtr.datasets.videos.video_files import pictures_span
 from mmvtr.engine.transforms.query_queue import Queries
 from mmvtr.engine.transforms.score_transforms import SinkhornHook
 from mmvtr.engine.transforms.stored_queries import read_bank
@@ -312,6 +313,36 @@ def test_a_video_added_later(folder, tool, tmp_path, engine, needs):
     assert raw.keys() == {'h', 'k'} and raw['k'] == pytest.approx(
         (query[0] @ video[0]).item(), abs=6e-5
     )
+
+
+@pytest.mark.parametrize('engine, needs', [('lance', 'lancedb'), ('faiss', 'faiss')])
+def test_windows_of_the_videos_beside_them(folder, tool, error, tmp_path, engine, needs):
+    pytest.importorskip(needs)
+    export = ['export_index.py', 'config.py', 'trained.pth', '--out', tmp_path, '--engine', engine]
+    tool(*export)
+    assert 'holds no store' in error('search.py', tmp_path, 'g', '--moments')
+    length = pictures_span(str(folder / 'g.mp4'))[1]
+    options = ['--windows', length / 2, '--transform', 'sinkhorn', '--temperature', 0.05]
+    assert '12 windows of' in tool(*export, '--replace', *options)
+    printed = tool('search.py', tmp_path, 'g', '--moments', '--k', 2).splitlines()
+    lines = [line.split() for line in printed if line.startswith('     ')]
+    assert [line[0] for line in lines] == ['1', '2'] and all(x[-1] == 's' for x in lines)
+    model, cfg = load_retriever('config.py', 'trained.pth', device='cpu')
+    query = model.similarity.flat(encode_texts(model, cfg, ['g']).levels)
+    spans = [(i * length / 4, i * length / 4 + length / 2) for i in range(3)]
+    with open_store(tmp_path / 'moments') as windows:
+        normaliser = windows.normaliser
+    best = {}
+    for name in TEST:
+        found = encode_videos(model, cfg, [f'{name}.mp4'] * 3, ids=[*'abc'], spans=spans).levels
+        vectors = model.similarity.flat(found)
+        best[name] = (query @ vectors.T + normaliser.biases(vectors)).max().item()
+    expected = sorted(best, key=best.get, reverse=True)[:2]
+    assert [float(line[2]) for line in lines] == pytest.approx(
+        [best[name] for name in expected], abs=1e-4
+    )
+    tool(*export, '--replace')  # the windows were of the gallery before
+    assert not (tmp_path / 'moments').exists()
 
 
 def test_moments_in_the_videos_that_a_gallery_finds_first(folder, tool, error, tmp_path):

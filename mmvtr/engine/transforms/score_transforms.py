@@ -451,8 +451,8 @@ class DBNormHook(ScoreTransformHook):
 class LocalScalingHook(ScoreTransformHook):
     """A part of CSLS, of either sign and apart for the directions.
 
-    See :func:`~mmvtr.functional.local_scaling`.  After a training that down-weights general captions,
-    ``v2t`` goes from what pairs ask for (above 0) to what is true (below 0), docs/agreement.md.
+    See :func:`~mmvtr.functional.local_scaling`.  After a training that down-weights general
+    captions, ``v2t`` goes from what pairs ask for (above 0) to what is true (below 0), docs/agreement.md.
 
     Args:
         t2v: strength for videos as items; 0 = raw scores.
@@ -491,8 +491,8 @@ class LocalScalingHook(ScoreTransformHook):
 class HedgedScalingHook(ScoreTransformHook):
     """Two strengths of :class:`LocalScalingHook` in one list of texts, v2t alone.
 
-    See :func:`~mmvtr.functional.hedged_scaling`.  After a training that down-weights general captions a
-    list begins with what is true and goes on with what was written for the clip
+    See :func:`~mmvtr.functional.hedged_scaling`.  After a training that down-weights general
+    captions a list begins with what is true and goes on with what was written for the clip
     (docs/agreement.md).
 
     Args:

@@ -46,6 +46,7 @@ from mmvtr.gallery.serving.kept_uploads import received
 from mmvtr.gallery.serving.library import file_names
 from mmvtr.gallery.serving.media import Strips, Unsatisfiable, byte_range, media_type, read_range
 from mmvtr.gallery.serving.moment_search import Moment
+from mmvtr.gallery.serving.observing import FORMAT, Observed, Observing, stage
 from mmvtr.gallery.serving.sampling import Client
 from mmvtr.gallery.serving.uploads import RECEIVING, Uploads
 
@@ -69,6 +70,7 @@ def create_app(
     token: Optional[str] = None,
     hosts: Optional[Iterable[str]] = None,
     uploads: Optional[Uploads] = None,
+    observed: Optional[Observed] = None,
 ) -> FastAPI:
     """The service of a gallery, which is closed when the service ends.
 
@@ -78,6 +80,7 @@ def create_app(
         hosts: names that the service is called by; None: any.
         uploads: limits on the videos that are searched with; default those of
             :class:`~mmvtr.gallery.serving.uploads.Uploads`.
+        observed: takes in all requests, and may be told at ``/metrics``, to everybody.
 
     Raises:
         ImportError: says what to install.
@@ -87,6 +90,8 @@ def create_app(
     async def life(app: FastAPI) -> AsyncIterator[None]:
         yield
         await run_in_threadpool(gallery.close)
+        if observed is not None:
+            observed.close()
 
     app = FastAPI(
         title='mmvtr gallery',
@@ -103,6 +108,10 @@ def create_app(
         body=BODY,
         uploads=dict.fromkeys(('/search/video', '/add/video'), UPLOAD),
     )
+    if observed is not None:  # added last, it sees first, also what the guard refuses
+        app.add_middleware(Observing, observed=observed)
+        if observed.told:
+            _add_metrics(app, gallery, observed)
     handle_errors(app, _private(gallery))
     _add_page(app)
     writers = Writers(token)
@@ -136,6 +145,12 @@ def _add_page(app: FastAPI) -> None:
         route(path, name, kind)
 
 
+def _add_metrics(app: FastAPI, gallery: Gallery, observed: Observed) -> None:
+    @app.get('/metrics', include_in_schema=False)
+    def metrics() -> Response:
+        return Response(observed.figures(gallery.gauges()), media_type=FORMAT)
+
+
 def _add_searches(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
     @app.post('/search')
     async def search(body: Search, request: Request) -> Found:
@@ -144,7 +159,8 @@ def _add_searches(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
         transform = body.like is None if body.transform is None else body.transform
         asker = None
         if body.text is not None:
-            query = await asyncio.wrap_future(gallery.thread.text(body.text))
+            with stage(request.scope, 'encode'):
+                query = await asyncio.wrap_future(gallery.thread.text(body.text))
         elif body.vector is not None:
             query = answering.Query.of(body.vector)
         else:
@@ -153,17 +169,18 @@ def _add_searches(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
         if body.like is None:
             address = request.client.host if request.client else None
             asker = Client(address, trusted=writers.knows(request))
-        found = await run_in_threadpool(
-            gallery.search,
-            query,
-            body.k,
-            filter=body.filter,
-            transform=transform,
-            compare=body.compare,
-            calibrated=body.like is None,
-            min_precision=body.min_precision,
-            asker=asker,
-        )
+        with stage(request.scope, 'search'):
+            found = await run_in_threadpool(
+                gallery.search,
+                query,
+                body.k,
+                filter=body.filter,
+                transform=transform,
+                compare=body.compare,
+                calibrated=body.like is None,
+                min_precision=body.min_precision,
+                asker=asker,
+            )
         return _told(gallery, found, query, began)
 
     @app.get('/health')
@@ -205,12 +222,15 @@ def _add_video_searches(app: FastAPI, gallery: Gallery, uploads: Uploads) -> Non
         with uploads.place(), tempfile.NamedTemporaryFile(prefix='mmvtr-query-') as file:
             await _receive(request, file)
             reading = gallery.decoders(lambda: _sent(gallery, uploads, file.name))
-            batch = await asyncio.wrap_future(reading)
-        vector, _ = await asyncio.wrap_future(gallery.encode(batch))
+            with stage(request.scope, 'decode'):
+                batch = await asyncio.wrap_future(reading)
+        with stage(request.scope, 'encode'):
+            vector, _ = await asyncio.wrap_future(gallery.encode(batch))
         query = answering.Query(vector)
-        found = await run_in_threadpool(
-            gallery.search, query, k, filter=None, transform=transform, compare=compare
-        )
+        with stage(request.scope, 'search'):
+            found = await run_in_threadpool(
+                gallery.search, query, k, filter=None, transform=transform, compare=compare
+            )
         return _told(gallery, found, query, began)
 
     @app.post('/moment')
@@ -354,6 +374,14 @@ def _add_changes(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
         """Find new biases of all items; needs the token."""
         given = body.model_dump(exclude={'texts'})
         return gallery.refit(body.texts, **given)
+
+    @app.get('/drift', **options)
+    def drift() -> dict[str, Any]:
+        """Whether the served queries ask for a refit; nulls: it cannot be said; needs the token."""
+        found = gallery.drift()
+        if found is None:
+            return dict(now=None, then=None, queries=None, refit=None, sentence=None)
+        return dict(found._asdict(), refit=found.refit, sentence=str(found))
 
     @app.post('/undo', **options)
     def undo(body: Annotated[Undo, JsonBody()] = Undo()) -> dict[str, Any]:

@@ -69,6 +69,11 @@ class ModelThread:
         self._put(self._jobs, (work, future))
         return future
 
+    @property
+    def waiting(self) -> int:
+        """Texts that wait."""
+        return len(self._waiting)
+
     def close(self) -> None:
         """End the thread; what still waits is cancelled."""
         with self._news:

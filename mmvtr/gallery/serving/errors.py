@@ -23,6 +23,7 @@ from mmvtr.gallery.serving.library import Outside
 from mmvtr.gallery.serving.media import Unsatisfiable
 from mmvtr.gallery.serving.uploads import TooMuchToDecode
 from mmvtr.gallery.store.items import KnownIds, UnknownIds
+from mmvtr.models.embedders.embedding_server import ServerAway, ServerRefuses
 from mmvtr.storage.lock import FolderInUse
 
 #: The longest sentence.
@@ -142,6 +143,8 @@ def sentence_of(error: Exception, private: Sequence[str] = ()) -> str:
         if unknown:
             return f"this model's closed vocabulary lacks {unknown[1]}"
         return without_paths(words, private)
+    if isinstance(error, (ServerAway, ServerRefuses)):
+        return 'the embedding server gives no vectors; the log of the service says more'
     if isinstance(error, (ConnectionError, TimeoutError)):
         return 'the engine of the gallery does not answer; the log of the service says more'
     if isinstance(error, OSError) and error.strerror:

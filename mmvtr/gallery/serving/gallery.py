@@ -21,6 +21,7 @@ from mmvtr.gallery.serving.moment_search import Frames, Moment, Moments
 from mmvtr.gallery.serving.overview import Overview
 from mmvtr.gallery.serving.sampling import Client, Sampler, cleaned, unit
 from mmvtr.gallery.store import GalleryStore, Hit, Item, open_store
+from mmvtr.gallery.store.drift import Drift, drift_of
 from mmvtr.storage.lock import FolderInUse
 
 #: The other ranking is searched so deep for what it says of a hit.
@@ -155,6 +156,7 @@ class Gallery:
         self._sampler = Sampler()
         self.overview = Overview(lambda: self.store)
         self._changes = threading.Lock()
+        self._drift: Optional[Drift] = None
         self.thread = ModelThread(self._encode)
 
     @classmethod
@@ -315,6 +317,38 @@ class Gallery:
         others = store.search(vector, deep, transform=not transform, **options)[0]
         ranks = {hit.item.id: rank for rank, hit in enumerate(others, 1)}
         return found._replace(moved=[ranks.get(hit.item.id) for hit in hits])
+
+    def drift(self) -> Optional[Drift]:
+        """Whether the served queries ask for a refit; None: it cannot be said."""
+        self._drift = drift_of(self.store)
+        return self._drift
+
+    def gauges(self) -> dict[str, tuple[str, Optional[float]]]:
+        """Figures of now by name, each with what it is; None: not known."""
+        sample, drift = self.store.online, self._drift
+        return dict(
+            items=('Items of the gallery.', self.store.count()),
+            waiting_texts=('Texts that wait for the model.', self.thread.waiting),
+            encoded_texts=('Texts that the model has encoded.', self.thread.texts),
+            text_batches=('Forward passes for them.', self.thread.batches),
+            sampled_queries=(
+                'Served queries that are kept for a refit.',
+                None if sample is None else len(sample),
+            ),
+            offered_queries=(
+                'Served queries that have taken part.',
+                None if sample is None else sample.seen,
+            ),
+            drift_ratio=(
+                'Share of places of the most found 1 % now, divided by that at the last refit, '
+                'when /drift was last asked.',
+                None if drift is None else drift.now / drift.then,
+            ),
+            refit_suggested=(
+                '1 where /drift has last suggested a refit.',
+                None if drift is None else drift.refit,
+            ),
+        )
 
     def frames(self, item: Item) -> Frames:
         """The frames of an item, for :meth:`moment`; not in the model's thread.

@@ -272,6 +272,37 @@ class FlatStore(FolderStore):
         transform: bool,
         exact: bool,
     ) -> list[list[Hit]]:
+        state, types, found = self._found(queries, k, conditions, transform, exact)
+        return [_hits(state, types, *one, transform) for one in found]
+
+    def _leaders(
+        self,
+        query: np.ndarray,
+        m: int,
+        column: str,
+        conditions: Sequence[Condition],
+        transform: bool,
+        exact: bool,
+    ) -> tuple[list[Hit], int]:
+        found = self._found(query, m, conditions, transform, exact)
+        state, types, [(scores, rows)] = found
+        firsts: dict[Any, int] = {}
+        for place, row in enumerate(rows.tolist()):
+            value = state.columns[column][row]
+            if value is not None:
+                firsts.setdefault(value, place)
+        first = list(firsts.values())
+        return _hits(state, types, scores[first], rows[first], transform), len(rows)
+
+    def _found(
+        self,
+        queries: np.ndarray,
+        k: int,
+        conditions: Sequence[Condition],
+        transform: bool,
+        exact: bool,
+    ) -> tuple[_State, dict[str, str], list[tuple[np.ndarray, np.ndarray]]]:
+        """The state, its types, and of each query scores and rows of the items found."""
         with self._changing:  # an add grows what is searched
             state, types = self._now(), self._manifest.types
             rows = None
@@ -279,24 +310,16 @@ class FlatStore(FolderStore):
                 rows = np.flatnonzero(as_mask(conditions, state.columns))
             most = min(k, len(state.vectors) if rows is None else len(rows))
             if not most:
-                return [[] for _ in queries]
-            if exact or state.lifted is None:
+                none = np.zeros(0, np.float32), np.zeros(0, np.int64)
+                return state, types, [none for _ in queries]
+            lifted = state.lifted
+            if exact or lifted is None or (rows is not None and not lifted.filters):
                 found = self._exactly(state, queries, most, rows, transform)
             else:
-                found = state.lifted.search(
+                found = lifted.search(
                     queries, most, state.vectors, state.biases, rows=rows, transform=transform
                 )
-        hits = []
-        for scores, places in zip(*found):
-            there = places >= 0
-            raws = scores[there] - (state.biases[places[there]] if transform else 0)
-            hits.append(
-                [
-                    Hit(float(score), float(raw), _item(state, row, types))
-                    for score, raw, row in zip(scores[there], raws, places[there].tolist())
-                ]
-            )
-        return hits
+        return state, types, [(scores[at >= 0], at[at >= 0]) for scores, at in zip(*found)]
 
     def _exactly(
         self,
@@ -323,6 +346,16 @@ class FlatStore(FolderStore):
     def _now(self) -> _State:
         self._current()
         return self._state
+
+
+def _hits(
+    state: _State, types: dict[str, str], scores: np.ndarray, rows: np.ndarray, transform: bool
+) -> list[Hit]:
+    raws = scores - (state.biases[rows] if transform else 0)
+    return [
+        Hit(float(score), float(raw), _item(state, row, types))
+        for score, raw, row in zip(scores, raws, rows.tolist())
+    ]
 
 
 def _item(state: _State, row: int, types: dict[str, str]) -> Item:

@@ -36,6 +36,10 @@ from mmvtr.gallery.store.refits import Before, Refits, Vectors
 from mmvtr.gallery.store.undoing import MOST, Change, Reversal, Undone, rows_of_items
 from mmvtr.normaliser import Normaliser
 
+#: Items that a search for different values of a column begins with for each value that is wanted,
+#: and by how much it goes on.
+FIRST, GROWTH = 16, 4
+
 
 class GalleryStore(Refits, Calibrated, Quarantine, ABC):
     """Items with vectors and biases, found by inner product plus bias.
@@ -305,6 +309,7 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         filter: Optional[Mapping[str, Any]] = None,
         transform: bool = True,
         exact: bool = False,
+        one_per: Optional[str] = None,
         record: bool = True,
         model: Optional[str] = None,
     ) -> list[list[Hit]]:
@@ -313,12 +318,17 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         A query is normalised alone: no other query and no bank has a part in its answer.  What is
         in quarantine is left out.
 
+        With ``one_per`` the best m items are grouped by a column, and m grows until k groups are
+        among them: exact if the search is.
+
         Args:
             queries: float [Q, D], torch or numpy.
             k: 1 or more.
             filter: column -> value, list of values, or ``{'min': x, 'max': y}``.
             transform: rank by score plus bias, else by the score alone.
             exact: look at every item although there is an approximate index.
+            one_per: a column of which each value is found once, with its best item (``'path'``: a
+                file once, with its best part); items without a value are not found.
             record: let the queries take part in the sample of served queries, if one is kept.
             model: as :meth:`add`.
 
@@ -327,16 +337,22 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
 
         Raises:
             ValueError: an empty store, k < 1, queries of another model or width or not finite, a
-                filter that does not fit.
+                filter that does not fit, no such column.
         """
         self._check_model(model)
+        if one_per is not None and one_per not in {**COLUMNS, **self.types}:
+            raise ValueError(f'one_per: the store has no column {str(one_per)[:80]!r}')
         if type(k) is not int or k < 1:
             raise ValueError(f'k must be 1 or more, not {str(k)[:80]}')
         queries = checked_vectors(queries, self.dim, what='search')
         conditions = [*parsed(filter, self.types), *self._left_out()]
         if not self._count([]):
             raise ValueError('the store is empty')
-        hits = self._search(queries, min(k, self._count([])), conditions, transform, exact)
+        k, options = min(k, self._count([])), (conditions, transform, exact)
+        if one_per is None:
+            hits = self._search(queries, k, *options)
+        else:
+            hits = [self._one_per(query[None], k, one_per, *options) for query in queries]
         if record and self.online is not None and self.writable:
             self._serve(queries)
         return hits
@@ -431,6 +447,28 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
     def _persist(self) -> None:
         """See :meth:`persist`."""
 
+    def _leaders(
+        self,
+        query: np.ndarray,
+        m: int,
+        column: str,
+        conditions: Sequence[Condition],
+        transform: bool,
+        exact: bool,
+    ) -> tuple[list[Hit], int]:
+        """Of the best m items of a query [1, D] the first of each value of a column, best first;
+        and how many items there were, fewer than m where there are no more.
+
+        An engine that makes hits slowly does it in its own way.
+        """
+        firsts: dict[Any, Hit] = {}
+        hits = self._search(query, m, conditions, transform, exact)[0]
+        for hit in hits:
+            value = getattr(hit.item, column) if column in COLUMNS else hit.item.metadata[column]
+            if value is not None:
+                firsts.setdefault(value, hit)
+        return list(firsts.values()), len(hits)
+
     # -- shared ------------------------------------------------------------------------------
 
     def _check_writable(self) -> None:
@@ -460,6 +498,15 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
             return Change(kind, len(gone) + len(new))
         removed = rows_of_items(self.get(gone), self.types) if gone else None
         return Reversal(list(new), removed)
+
+    def _one_per(self, query: np.ndarray, k: int, column: str, *options: Any) -> list[Hit]:
+        m, count = FIRST * k, self._count([])
+        while True:
+            m = min(m, count)
+            hits, met = self._leaders(query, m, column, *options)
+            if len(hits) >= k or met < m or m == count:
+                return hits[:k]
+            m *= GROWTH
 
     def _serve(self, queries: np.ndarray) -> None:
         """Offer queries to the sample; refit from it where that is due, and it is enough for it."""

@@ -1,5 +1,6 @@
-"""Embedders of other libraries, which read texts and frames in their own way."""
+"""Embedders of other libraries and servers, which read texts and frames in their own way."""
 
+from mmvtr.models.embedders.remote import RemoteEncoder
 from mmvtr.models.embedders.sentence_transformer import SentenceTransformerEncoder
 
-__all__ = ['SentenceTransformerEncoder']
+__all__ = ['RemoteEncoder', 'SentenceTransformerEncoder']

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence
+from typing import Any, Optional
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mmvtr.models.embedders.raw_items import RawItemsEncoder
 from mmvtr.models.layers.pooling import empty_levels
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
@@ -21,12 +22,11 @@ DUAL = {
 
 
 @MODELS.register_module()
-class SentenceTransformerEncoder(nn.Module):
+class SentenceTransformerEncoder(RawItemsEncoder):
     """A SentenceTransformer as encoder: what its ``encode`` gives, of unit length, with gradients.
 
-    Texts come as UTF-8 bytes (``TextBytes``) and frames as they were decoded
-    (``VideoTextDataPreprocessor(normalise=False)``): the embedder tokenises, scales and normalises.
-    Frames are sampled by the video pipeline.
+    Items come as :class:`~mmvtr.models.embedders.raw_items.RawItemsEncoder` says: the embedder
+    tokenises, scales and normalises.
 
     Args:
         model: name on the hub, local folder, or a built SentenceTransformer.
@@ -43,9 +43,6 @@ class SentenceTransformerEncoder(nn.Module):
         RuntimeError: the model is neither there nor can it be downloaded.
         ValueError: a model without texts or without videos.
     """
-
-    level_names = ('global',)
-    token_levels = ()
 
     def __init__(
         self,
@@ -78,55 +75,15 @@ class SentenceTransformerEncoder(nn.Module):
         )
         self.dim = self.model.get_embedding_dimension()
 
-    def encode_video(self, video: Sequence[Tensor], frame_mask: Tensor) -> Levels:
-        """Encode V videos.
-
-        Args:
-            video: V tensors uint8 [F, 3, H, W], each of a size of its own.
-            frame_mask: bool [V, F].
-
-        Returns:
-            level ``'global'``: mean float [V, D] of unit length.
-
-        Raises:
-            ValueError: frames that were normalised.
-        """
-        if not len(video):
-            return empty_levels(self, frame_mask.shape[1])
-        if any(x.is_floating_point() for x in video):
-            raise ValueError(
-                'SentenceTransformerEncoder reads frames as they were decoded: set '
-                'data_preprocessor=dict(normalise=False)'
-            )
-        frames = [x[: int(mask.sum())].cpu().numpy() for x, mask in zip(video, frame_mask)]
-        return self._embed(frames, 'video')
-
-    def encode_text(self, text: Tensor, text_mask: Tensor) -> Levels:
-        """Encode T texts.
-
-        Args:
-            text: int64 [T, L], UTF-8 bytes.
-            text_mask: bool [T, L].
-
-        Returns:
-            as ``encode_video``.
-        """
-        if not text.shape[0]:
-            return empty_levels(self, text.shape[1])
-        rows = [row[mask].tolist() for row, mask in zip(text, text_mask)]
-        return self._embed([bytes(row).decode() for row in rows], 'text')
-
-    def protocol(self) -> dict[str, str]:
-        """What a result must state of it."""
-        said = {kind: prompt for kind, prompt in self.prompts.items() if prompt}
-        return dict(prompt=', '.join(f'{k} {p!r}' for k, p in said.items()) or 'none')
-
     def _embed(self, items: list[Any], kind: str) -> Levels:
         features = self.model.preprocess(items, prompt=self.prompts[kind], **self.processing)
         device = self.model.device
         features = {k: x.to(device) if isinstance(x, Tensor) else x for k, x in features.items()}
         vectors = self.model(features)['sentence_embedding']
         return {'global': Embedding(F.normalize(vectors, p=2, dim=1))}
+
+    def _nothing(self, mask: Tensor) -> Levels:
+        return empty_levels(self, mask.shape[1])
 
 
 def load_embedder(name: str, trust_remote_code: bool = False) -> nn.Module:

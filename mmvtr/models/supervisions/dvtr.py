@@ -51,8 +51,8 @@ class DVTRSupervision(BlockSupervision):
         floor: smallest weight of a negative: how far semantics may gain at the cost of paired
             recall (docs/dvtr.md).  Eq. 13 has none: 0.
         reference: what p of a pair is compared with, one of :data:`REFERENCES`.  A general caption
-            has a low p_t: ``'max'`` down-weights few of its soft positives, ``'text'`` most, and more
-            true negatives (docs/dvtr.md).
+            has a low p_t: ``'max'`` down-weights few of its soft positives, ``'text'`` most, and
+            more true negatives (docs/dvtr.md).
         match_weight: of the loss of p (Eq. 11).
         align_weight: of Eq. 8.  Where the heads move the encoders (``detach_heads=False``,
             Algorithm 1, line 7) the two weights dose that; elsewhere no more than their ratio

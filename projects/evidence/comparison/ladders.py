@@ -1,4 +1,4 @@
-"""From the printed form to ours, one factor at a time: what each departure from a paper's text does.
+"""From the printed form to ours, one factor at a time: what each departure does.
 
 A ladder has one learning rate, that of its base, so that a row differs by its factor alone.  The
 corpora are those on which settings were chosen: a ladder explains, and confirms nothing.

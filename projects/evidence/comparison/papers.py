@@ -40,7 +40,8 @@ PAPERS = (
     Paper(
         'DVTR',
         'Right answers that nobody annotated are pushed away as negatives. The uncertainty of the '
-        'match tells them, and a loss that weighs negatives by it down-weights them (Sec. 3, Eq. 13).',
+        'match tells them, and a loss that weighs negatives by it down-weights them (Sec. 3, '
+        'Eq. 13).',
         'Six captions of ten are general: they are true of many clips. The truth is known, so P@1 '
         'counts right answers whoever annotated them.',
         ((POOLED, 'dvtr_floor0'), ('margins', 'dvtr_triplet')),

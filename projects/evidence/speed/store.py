@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import tempfile
 import time
 import warnings
@@ -75,7 +76,7 @@ def parse_args() -> argparse.Namespace:
     )
     add('--seed', type=int, default=0, help='of the vectors (default: 0)')
     add('--engines', nargs='+', choices=ENGINES, default=list(ENGINES), help='default: all')
-    add('--forms', nargs='+', metavar='FORM', help='of the indexes (default: all)')
+    add('--forms', nargs='+', metavar='FORM', help="of the indexes, and 'bare' (default: all)")
     add(
         '--json',
         type=Path,
@@ -195,7 +196,11 @@ def filled(store: GalleryStore, data: Made, count: int) -> None:
     for first in range(0, count, 20_000):
         rows = range(first, min(first + 20_000, count))
         store.add([str(row) for row in rows], data.gallery[rows.start : rows.stop])
+    began = time.process_time()
     store.refit(data.bank, temperature=TEMPERATURE, sample=20_000, fewer=True)
+    spent = time.process_time() - began
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(f'{store.engine}: {count:,} items, refit {spent:.0f} s of processor time, {peak:.1f} GiB')
 
 
 def measure(
@@ -210,7 +215,8 @@ def measure(
     flat = faiss.IndexFlatIP(DIM + 1)
     flat.add(both)
     bench.bare('flat', flat)
-    for probes in (lists // 20, lists // 10, lists // 5):
+    asked = set(args.forms or ()).__contains__ if args.forms else lambda form: True
+    for probes in (lists // 20, lists // 10, lists // 5) if asked('bare') else ():
         quantiser = faiss.IndexFlatIP(DIM + 1)
         wrong = faiss.IndexIVFFlat(quantiser, DIM + 1, lists, faiss.METRIC_INNER_PRODUCT)
         wrong.train(both[: 64 * lists])
@@ -219,7 +225,6 @@ def measure(
         name = f'lists by inner product, {probes} of {lists}'
         bench.bare(name, wrong)
 
-    asked = set(args.forms or ()).__contains__ if args.forms else lambda form: True
     # A store draws the sample of its row biases by itself: what is expected has its biases.
     with create_store(folder / 'faiss', DIM, engine='faiss') as store:
         filled(store, data, size)
@@ -234,11 +239,14 @@ def measure(
             ('l2_pq', lists // 5),
             ('rerank', lists // 5),
             ('hnsw', 100),
+            ('scan', 1),
         ):
             if 'faiss' not in args.engines or not asked(form):
                 continue
-            store.index(form, probes=probes, candidates=100)
-            name = 'hnsw' if form == 'hnsw' else f'{form}, {probes} of {lists}'
+            began = time.process_time()
+            store.index(form, probes=probes, candidates=1000 if form == 'scan' else 100)
+            print(f'{form}: built in {time.process_time() - began:.0f} s of processor time')
+            name = form if form in ('hnsw', 'scan') else f'{form}, {probes} of {lists}'
             bench.store(store, name)
     if 'lance' in args.engines:
         with create_store(folder / 'lance', DIM, engine='lance') as store:
@@ -291,6 +299,8 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         measure(data, args, Path(folder), tell)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(f'{peak:.1f} GiB of memory at most, the made vectors and the bare index included')
 
 
 if __name__ == '__main__':

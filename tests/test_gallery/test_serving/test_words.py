@@ -18,6 +18,7 @@ from mmvtr.gallery.serving.bodies import sendable  # noqa: E402
 from mmvtr.gallery.serving.errors import sentence_of, without_paths  # noqa: E402
 from mmvtr.gallery.serving.gallery import Gallery, reason_of  # noqa: E402
 from mmvtr.gallery.store import open_store  # noqa: E402
+from mmvtr.models.embedders.embedding_server import ServerAway, ServerRefuses  # noqa: E402
 from mmvtr.storage.lock import FolderInUse  # noqa: E402
 
 AUTHORISED = dict(Authorization=f'Bearer {TOKEN}')
@@ -77,6 +78,11 @@ def test_why_a_file_cannot_be_added(client, folder):
         (FolderInUse('/srv/a b/store is in use by process 7'), 'is in use by process 7'),
         (RuntimeError("'/srv/my store/biases.f32' is damaged"), "'biases.f32' is damaged"),
         (ConnectionError('http://10.0.0.7:6333/x does not answer'), 'the engine of the gallery'),
+        (
+            ServerAway('the embedding server http://10.0.0.7/v1 is away'),
+            'the embedding server gives',
+        ),
+        (ServerRefuses('http://10.0.0.7/v1 refuses: /srv/key'), 'the embedding server gives'),
         (ValueError('the store /srv/store: 3 of 4'), 'the store store: 3 of 4'),
     ],
 )

@@ -339,3 +339,24 @@ def test_dbsn_is_kept_for_later_items(tmp_path, engine):
         first = store.get(NAMES[:1])[0].bias
         assert first == pytest.approx(biases_by_hand(BANK, GALLERY)[0], abs=2e-3)
         store.persist()
+
+
+def test_the_best_item_of_each_value_of_a_column(tmp_path, engine):
+    raw = QUERIES.astype(float) @ GALLERY.astype(float).T
+    with created(tmp_path, engine) as store:
+        files = [f'{i % 7}.mp4' for i in range(300)]
+        files[5:40:7] = [None] * 5
+        store.add(NAMES, GALLERY, paths=files, metadata=dict(of=[i % 140 for i in range(300)]))
+        for row, hits in zip(raw, store.search(QUERIES, 9, one_per='path')):
+            best = {file: max(row[i] for i in range(300) if files[i] == file) for file in files[:7]}
+            best.pop(None, None), best.setdefault('5.mp4', max(row[i] for i in range(40, 300, 7)))
+            assert [hit.item.path for hit in hits] == sorted(best, key=best.get, reverse=True)
+            np.testing.assert_allclose(
+                [x.score for x in hits], sorted(best.values())[::-1], atol=1e-5
+            )
+        options = dict(one_per='of', filter={'of': {'max': 99}})
+        for row, hits in zip(raw, store.search(QUERIES, 120, **options)):
+            best = [max(row[i] for i in range(n, 300, 140)) for n in range(100)]
+            np.testing.assert_allclose([x.score for x in hits], sorted(best)[::-1], atol=1e-5)
+        with pytest.raises(ValueError, match="no column 'file'"):
+            store.search(QUERIES, one_per='file')

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from mmvtr.gallery.store import create_store, open_store
+from mmvtr.registry import MODELS
 from mmvtr.storage.digests import ROOM, write_with_digest
 
 DIM = 6
@@ -130,3 +131,8 @@ def test_stores_of_the_format_before_are_read_and_go_on(folder):
         store.persist()
     said = json.loads((folder / 'store.json').read_text())
     assert said['format'] == 2 and said['digests'] and open_store(folder).count() == 21
+
+
+def test_no_config_names_an_embedding_server():
+    with pytest.raises(TypeError, match='url'):
+        MODELS.build(dict(type='mmvtr.RemoteEncoder', model='m', url='http://elsewhere/v1'))

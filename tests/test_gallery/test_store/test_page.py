@@ -16,7 +16,7 @@ def test_approximate_search():
         pytest.importorskip(module)
     tool = runpy.run_path(str(ROOT / 'projects/evidence/speed/store.py'))
     rows = []
-    for name in ('approximate.json', 'approximate_5k.json'):
+    for name in ('approximate.json', 'approximate_5k.json', 'million.json'):
         rows += json.loads((ROOT / 'docs/store' / name).read_text())['rows']
     assert len(rows) > 15
     for row in rows:
@@ -34,3 +34,20 @@ def test_drift():
         skewness, top = (np.mean([row[key] for row in rows]) for key in ('skewness', 'top'))
         said = f'{np.mean(recall):.3f} ({min(recall):.3f} to {max(recall):.3f})'
         assert f'| {name} | {said} | {skewness:.2f} | {top:.3f} |' in PAGE
+
+
+def test_the_table_of_moments_is_that_of_its_file():
+    said = json.loads((ROOT / 'docs/store/moments.json').read_text())
+    options = said['options']
+    assert f'--bank {options["bank"]}`: {options["videos"]:,} planted videos' in PAGE
+    assert f'{said["windows"]:,} windows' in PAGE and f'{options["queries"]}\ntexts' in PAGE
+    names = {'exhaustive': 'exhaustive', 'exact': 'faiss, exact', 'scan': 'faiss, `scan`'}
+    for row in said['rows']:
+        times = f'{row["planted_video"]:.3f} | {row["cpu"]:.2f} | {row["ratio"]:.3f} |'
+        if row['form'] == 'exhaustive, raw':
+            assert f'| exhaustive, raw | | | {times}' in PAGE
+            continue
+        found = f'{row["recall"]:.4f}', f'{row["with_moment"]:.3f}'
+        assert f'| {names[row["form"]]} | {" | ".join(found)} | {times}' in PAGE
+    scan = said['rows'][-1]
+    assert scan['form'] == 'scan' and scan['recall'] >= 0.99 and scan['ratio'] <= 0.1

@@ -1,0 +1,235 @@
+"""Windows beside a gallery: against brute force, after changes of the gallery, and after kills."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from children import ROOT
+from mmvtr.gallery.store import create_store, open_store
+from mmvtr.gallery.store.moments import MomentStore, Windows, sliding
+
+DIM, ITEMS, EACH = 12, 30, 8
+NAMES = [f"clip'{i}" for i in range(ITEMS)]
+
+
+def units(*shape, seed):
+    x = np.random.default_rng(seed).normal(size=(*shape, DIM))
+    return (x / np.linalg.norm(x, axis=-1, keepdims=True)).astype(np.float32)
+
+
+VECTORS = units(ITEMS, EACH, seed=1)
+GALLERY = VECTORS.mean(1) / np.linalg.norm(VECTORS.mean(1), axis=-1, keepdims=True)
+QUERIES, BANK = units(9, seed=2), units(40, seed=3)
+
+
+@pytest.fixture(params=['faiss', 'lance'])
+def engine(request):
+    pytest.importorskip(dict(lance='lancedb').get(request.param, request.param))
+    return request.param
+
+
+def windows_of(item, seconds=2.0):
+    starts = [seconds * n for n in range(EACH)]
+    return Windows(starts, [start + 2 * seconds for start in starts], VECTORS[item])
+
+
+def spans(found):
+    return [[(hit.item.id, hit.start, hit.end) for hit in hits] for hits in found]
+
+
+def made(folder, engine):
+    """A gallery open for writing, and its windows."""
+    store = create_store(folder, DIM, engine=engine, model='0123')
+    store.add(
+        NAMES,
+        GALLERY,
+        paths=[f'{i}.mp4' for i in range(ITEMS)],
+        metadata=dict(split=['train', 'test', None] * (ITEMS // 3)),
+    )
+    moments = MomentStore.create(store, folder)
+    moments.put({name: windows_of(i) for i, name in enumerate(NAMES)})
+    return store, moments
+
+
+def assert_right(hits, scores, k):
+    """Items in the order of their best of the window scores [Q, N, W], and that window."""
+    for row, found in zip(scores, hits, strict=True):
+        best = row.max(1)
+        order = np.argsort(-best)[:k]
+        assert [hit.item.id for hit in found] == [NAMES[i] for i in order]
+        np.testing.assert_allclose([hit.score for hit in found], best[order], atol=1e-5)
+        place = row.argmax(1)[order]
+        assert [(hit.start, hit.end) for hit in found] == [(2.0 * n, 2.0 * n + 4) for n in place]
+
+
+def by_hand(seconds=0.05):
+    """Scores with the inverted softmax' biases, in float64: [Q, N, W]."""
+    raw = np.einsum('qd,nwd->qnw', QUERIES.astype(float), VECTORS.astype(float))
+    bank = np.einsum('kd,nwd->knw', BANK.astype(float), VECTORS.astype(float))
+    return raw, raw - seconds * np.log(np.exp(bank / seconds).sum(0))
+
+
+def test_item_and_moment_in_one_search(tmp_path, engine):
+    raw, debiased = by_hand()
+    store, moments = made(tmp_path, engine)
+    with store, moments:
+        assert store.count() == ITEMS and moments.windows.count() == ITEMS * EACH
+        assert_right(moments.search(QUERIES, 7), raw, 7)
+        options = dict(transform='inverted_softmax', temperature=0.05, fewer=True)
+        moments.windows.refit(BANK, **options)
+        hits = moments.search(QUERIES, 7)
+        shift = hits[0][0].score - debiased[0].max()  # biases are known up to a constant
+        assert_right(hits, debiased + shift, 7)
+        assert_right(moments.search(QUERIES, 7, transform=False), raw, 7)
+        assert hits[0][0].score == pytest.approx(hits[0][0].raw + hits[0][0].bias)
+        # A window that is put later gets its bias of the same refit.
+        moments.put({NAMES[3]: windows_of(3)})
+        assert_right(moments.search(QUERIES, 7), debiased + shift, 7)
+        moments.windows.undo()
+        assert_right(moments.search(QUERIES, ITEMS + 5), raw, ITEMS)
+        store.persist(), moments.windows.persist()
+    with open_store(tmp_path) as store, MomentStore.open(store, tmp_path) as moments:
+        assert_right(moments.search(QUERIES, 7), raw, 7)
+        with pytest.raises(PermissionError):
+            moments.put({NAMES[0]: windows_of(0)})
+
+
+def test_filters_are_those_of_the_items(tmp_path, engine):
+    raw, _ = by_hand()
+    store, moments = made(tmp_path, engine)
+    with store, moments:
+        train = [
+            hit.item.id for hit in moments.search(QUERIES[:1], 99, filter={'split': 'train'})[0]
+        ]
+        assert sorted(train) == sorted(NAMES[::3])
+        (hit,) = moments.search(QUERIES[:1], 5, filter={'id': NAMES[4]})[0]
+        assert hit.item.id == NAMES[4] and hit.start == 2.0 * raw[0, 4].argmax()
+        late = moments.search(QUERIES[:1], 5, filter={'start': {'min': 9}})[0]
+        assert all(hit.start >= 9 for hit in late) and len(late) == 5
+        with pytest.raises(ValueError, match='no column'):
+            moments.search(QUERIES, filter={'of': 3})
+
+
+def test_windows_of_what_is_gone_or_replaced_are_not_found(tmp_path, engine):
+    store, moments = made(tmp_path, engine)
+    with store, moments:
+        (first,) = moments.search(QUERIES[:1], 1)[0]
+        store.delete([first.item.id])
+        after = moments.search(QUERIES[:1], ITEMS)[0]
+        assert len(after) == ITEMS - 1 and first.item.id not in {hit.item.id for hit in after}
+        second = after[0].item.id
+        store.add([second], GALLERY[:1], removing=[second])  # another file of that name
+        assert second not in {hit.item.id for hit in moments.search(QUERIES[:1], ITEMS)[0]}
+        assert moments.missing() == [second]
+        assert moments.sweep() == 2 * EACH and moments.sweep() == 0
+        moments.put({second: windows_of(0, seconds=3.0)})
+        assert moments.missing() == []
+        hits = moments.search(VECTORS[0, 2:3], 1)[0]
+        assert (hits[0].item.id, hits[0].start) in {(second, 6.0), (NAMES[0], 4.0)}
+
+
+@pytest.mark.parametrize('form', ['hnsw', 'scan'])
+def test_an_index_of_windows(tmp_path, form):
+    pytest.importorskip('faiss')
+    store, moments = made(tmp_path, 'faiss')
+    with store, moments:
+        many = {f'm{i}': Windows([0.0], [1.0], units(1, seed=100 + i)) for i in range(40)}
+        store.add(list(many), np.concatenate([one.vectors for one in many.values()]))
+        moments.put(many)
+        moments.windows.refit(BANK, temperature=0.05, fewer=True)
+        exact = moments.search(QUERIES, 5)
+        moments.windows.index(form, candidates=200)
+        near = moments.search(QUERIES, 5)
+        same = [a.item.id == b.item.id for x, y in zip(exact, near) for a, b in zip(x, y)]
+        assert np.mean(same) > 0.8
+        moments.windows.index(form, candidates=500)  # no fewer than there are
+        assert spans(moments.search(QUERIES, 5)) == spans(exact)
+        one = moments.search(QUERIES[:1], 5, filter={'id': NAMES[4]})[0]
+        assert [hit.item.id for hit in one] == [NAMES[4]]
+        # What comes later is found, too, and in a store that was opened again.
+        store.add(['late'], GALLERY[:1])
+        moments.put({'late': Windows([0.0], [1.0], QUERIES[:1])})
+        assert moments.search(QUERIES[:1], 1, transform=False)[0][0].item.id == 'late'
+        store.persist(), moments.windows.persist()
+    with open_store(tmp_path) as store, MomentStore.open(store, tmp_path) as moments:
+        assert moments.search(QUERIES[:1], 1, transform=False)[0][0].item.id == 'late'
+        assert spans(moments.search(QUERIES[1:], 5)) == spans(exact[1:])
+
+
+def test_what_is_refused(tmp_path, engine):
+    store, moments = made(tmp_path, engine)
+    with store, moments:
+        with pytest.raises(ValueError, match='not in the store'):
+            moments.put({'nobody': windows_of(0)})
+        with pytest.raises(ValueError, match='one window or more'):
+            moments.put({NAMES[0]: Windows([], [], VECTORS[0][:0])})
+        with pytest.raises(ValueError, match='one vector a window'):
+            moments.put({NAMES[0]: Windows([0.0], [1.0], VECTORS[0])})
+        with pytest.raises(ValueError, match='before the end'):
+            moments.put({NAMES[0]: Windows([2.0], [1.0], VECTORS[0][:1])})
+        with pytest.raises(ValueError, match='k must be'):
+            moments.search(QUERIES, 0)
+        assert moments.windows.count() == ITEMS * EACH
+    with open_store(tmp_path, write=True) as store:
+        (tmp_path / 'moments' / 'store.json').unlink()
+        with create_store(tmp_path / 'moments', DIM, engine=engine, model='other'):
+            pass
+        with pytest.raises(ValueError, match='another model'):
+            MomentStore.open(store, tmp_path)
+
+
+def test_sliding():
+    assert sliding(0, 10, 4, 2) == [(0, 4), (2, 6), (4, 8), (6, 10)]
+    assert sliding(1, 10, 4, 4) == [(1, 5), (5, 9), (6, 10)]
+    assert sliding(0, 3, 4, 2) == [(0, 3)]
+    with pytest.raises(ValueError, match='no windows'):
+        sliding(0, 3, 4, 0)
+
+
+CHANGES = """
+import itertools, sys
+sys.path.insert(0, 'tests')
+from test_gallery.test_store.test_moments import *
+with open_store(sys.argv[1], write=True) as store:
+    with MomentStore.open(store, sys.argv[1], write=True) as moments:
+        print('begun', flush=True)
+        for turn in itertools.count():
+            with moments.windows.kept(), store.kept():
+                name = NAMES[turn % ITEMS]
+                item = turn % ITEMS
+                store.add([name], GALLERY[item : item + 1], removing=[name])
+                moments.put({name: windows_of(item, seconds=1.0 + turn // ITEMS % 2)})
+"""
+
+
+def test_kills_leave_an_item_all_of_its_windows_or_none(tmp_path, engine):
+    store, moments = made(tmp_path, engine)
+    store.persist(), moments.windows.persist()
+    store.close(), moments.close()
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        child = subprocess.Popen(
+            [sys.executable, '-c', CHANGES, str(tmp_path)],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            env=dict(os.environ, PYTHONPATH=f'{ROOT}:{ROOT}/tests'),
+        )
+        assert child.stdout.readline() == b'begun\n'
+        time.sleep(rng.uniform(0, 0.5))
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        with open_store(tmp_path, write=True) as store:
+            with MomentStore.open(store, tmp_path, write=True) as moments:
+                assert store.count() == ITEMS
+                without = moments.missing()
+                moments.sweep()
+                assert moments.windows.count() == EACH * (ITEMS - len(without))
+                assert len(without) <= 1
+                if without:
+                    moments.put({name: windows_of(NAMES.index(name)) for name in without})
+                moments.windows.persist()
