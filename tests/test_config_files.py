@@ -45,7 +45,7 @@ def test_chains_are_short():
 
 def test_few_files_take_away_what_their_bases_say():
     files = [path for path in (ROOT / 'configs').rglob('*.py') if '_delete_' in path.read_text()]
-    assert len(files) <= 41
+    assert len(files) <= 42
 
 
 def test_bases_that_bring_the_runtime_have_all_of_it():

@@ -12,8 +12,8 @@ have its clips, captions and test in common.  What is done is not done again.  A
 fronts is written beside the file.
 
 Written down before 27 to 29 were made: on 24 to 26 strengths of -.15 and .15 had been tested (57 %
-of the possible gain for 15.4 points of rsum, and 45 % for 8.4; 50 % for 11.4 without).  A strength of
-.1 is to give 45 % for at most 10 of rsum on 27 to 29, by the means, and no less than 38 % by the
+of the possible gain for 15.4 points of rsum, and 45 % for 8.4; 50 % for 11.4 without).  A strength
+of .1 is to give 45 % for at most 10 of rsum on 27 to 29, by the means, and no less than 38 % by the
 interval.
 
 Written down before 30 to 35 were made: 27 to 29 gave 45.0 % for 9.2 (three trainings each: 43.0,

@@ -45,9 +45,10 @@ def decays(name: str, parameter: nn.Parameter) -> bool:
 class MatrixDecayConstructor(DefaultOptimWrapperConstructor):
     """mmengine's constructor with weight decay for matrices alone (:func:`decays`).
 
-    As CLIP trains ("all weights that are not gains or biases"), which leaves out position tables
-    too here.  CLIP4Clip and its kin leave out what is named ``bias`` or ``LayerNorm.weight``; CLIP's norms
-    are named otherwise, so that its code lets them decay, and the logit scale with them.
+    As CLIP trains ("all weights that are not gains or biases"), which leaves out
+    position tables too.  CLIP4Clip and its kin leave out what is named ``bias`` or
+    ``LayerNorm.weight``; CLIP's norms are named otherwise, so that its code lets them decay, and
+    the logit scale with them.
 
     Parameters of one learning rate and decay make one group of the optimizer.
 

@@ -452,7 +452,8 @@ class LocalScalingHook(ScoreTransformHook):
     """A part of CSLS, of either sign and apart for the directions.
 
     See :func:`~mmvtr.functional.local_scaling`.  After a training that down-weights general
-    captions, ``v2t`` goes from what pairs ask for (above 0) to what is true (below 0), docs/agreement.md.
+    captions, ``v2t`` goes from what pairs ask for (above 0) to what is true (below 0),
+    docs/agreement.md.
 
     Args:
         t2v: strength for videos as items; 0 = raw scores.

@@ -3,12 +3,12 @@
 Written down before any of them was trained:
 
 - **NCL with implied texts**: the one evens out how often an item is found, the other down-weights
-  what is found often because it is true of many.  They are to fight, and NCL's biases at test time to
-  take back what was spared.
+  what is found often because it is true of many.  They are to fight, and NCL's biases at
+  test time to take back what was spared.
 - **DVTR with implied texts**: a model's uncertainty and the words of captions err in different
   places.  A negative that either down-weights ('any') is to gain in the aim and to cost more; one
-  that both spare ('all') to cost less and gain less.  The question is whether a pair beats words alone
-  at its own price.
+  that both spare ('all') to cost less and gain less.  The question is whether a pair beats
+  words alone at its own price.
 
 Parts have the settings that they have alone; nothing was tried.
 
