@@ -47,14 +47,18 @@ def free_port() -> str:
         return str(probe.getsockname()[1])
 
 
-def run_tool(folder: Path, tool: str, *arguments: Any) -> tuple[int, str]:
+def run_tool(
+    folder: Path, tool: str, *arguments: Any, environ: Mapping[str, str] = {}
+) -> tuple[int, str]:
     """Run ``tools/<tool>`` in ``folder``. Returns the exit code and all that it printed.
+
+    The server of processes may be older than a variable: ``environ`` hands it on.
 
     Each message is on a line of its own, as :func:`unfolded` has it; ``printed.txt`` has the rows.
     """
     log = folder / 'printed.txt'
     log.unlink(missing_ok=True)
-    code = in_child(log, _run_tool, folder, tool, list(map(str, arguments)))
+    code = in_child(log, _run_tool, folder, tool, list(map(str, arguments)), dict(environ))
     return code, unfolded(log.read_text())
 
 

@@ -86,7 +86,7 @@ def comparison_table(baseline: Mapping[str, float], method: Mapping[str, float])
         ::
 
             >>> print(comparison_table({'retrieval/t2v_R1': 12.3}, {'retrieval/t2v_R1': 15.0}))
-                                     text to video
+                                       text to video
                             baseline  method  change
             retrieval  R@1      12.3    15.0    +2.7
     """

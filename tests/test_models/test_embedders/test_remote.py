@@ -175,25 +175,28 @@ def test_test_export_and_search_by_a_server(stub, tmp_path, write_video):
     for n in range(3):
         write_video(tmp_path / f'clips/v{n}.mp4', [20 + 60 * n] * 4, size=(40, 48), codec='ffv1')
     (tmp_path / 'own.csv').write_text('video,text\nv0.mp4,a dog\nv1.mp4,a cat\nv2.mp4,a cow\n')
+    where = dict(environ={'MMVTR_EMBEDDINGS_URL': stub.url + '/'})
     options = ['frames=2', 'table=own.csv', 'videos=clips', 'test_dataloader.num_workers=0']
     config = ROOT / 'configs/zeroshot_remote_own.py'
-    code, printed = run_tool(tmp_path, 'test.py', config, '--cfg-options', *options)
+    code, printed = run_tool(tmp_path, 'test.py', config, '--cfg-options', *options, **where)
     assert code == 0, printed[-2000:]
     assert '| remote Qwen/' in ' '.join(printed.split())
     code, printed = run_tool(
         tmp_path, 'export_index.py', config, '--out', 'g', '--engine', 'faiss',
-        '--cfg-options', *options,
+        '--cfg-options', *options, **where,
     )  # fmt: skip
     assert code == 0, printed[-2000:]
-    code, printed = run_tool(tmp_path, 'search.py', 'g', 'a dog', '--k', '3')
+    code, printed = run_tool(tmp_path, 'search.py', 'g', 'a dog', '--k', '3', **where)
     assert code == 0 and printed.count('.mp4') == 3, printed[-2000:]
-    code, printed = run_tool(tmp_path, 'search.py', 'g', '--add', 'clips/v0.mp4', '--delete', 'v0')
+    code, printed = run_tool(
+        tmp_path, 'search.py', 'g', '--add', 'clips/v0.mp4', '--delete', 'v0', **where
+    )
     assert code == 0, printed[-2000:]
     stub.faults = [503] * 4
-    code, printed = run_tool(tmp_path, 'search.py', 'g', 'a dog')
+    code, printed = run_tool(tmp_path, 'search.py', 'g', 'a dog', **where)
     assert code == 1 and printed.strip().splitlines()[-1].startswith('error: the embedding server')
     code, printed = run_tool(
         tmp_path, 'export_index.py', ROOT / 'configs/zeroshot_vitb32_own.py', '--out', 'h',
-        '--cfg-options', *options,
+        '--cfg-options', *options, **where,
     )  # fmt: skip
     assert code == 1 and 'needs their CHECKPOINT' in printed

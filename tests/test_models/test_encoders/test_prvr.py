@@ -457,17 +457,19 @@ def test_a_batch_whose_videos_are_all_broken(kind):
     assert all(p.grad is not None for p in model.encoder.parameters())
 
 
-@pytest.mark.parametrize('name', ['arl_i3d', 'arl_clip', 'mssl_i3d', 'gmmformer_i3d', 'dldkd_i3d'])
+@pytest.mark.parametrize(
+    'name', ['arl_i3d', '../arl_tvr_clip', 'mssl_i3d', 'gmmformer_i3d', 'dldkd_i3d']
+)
 def test_base_configs(name):
     """Sizes: with TVR's features they are those of ARL's Tab. 3."""
     register_all_modules()
     cfg = Config.fromfile(CONFIGS / f'{name}.py').model
     inner = cfg.encoder.get('encoder', cfg.encoder)
-    if name != 'arl_clip':
+    if name != '../arl_tvr_clip':
         inner.frames.in_dim, inner.text.in_dim = 3072, 768
     with torch.device('meta'):
         model = MODELS.build(dict(cfg, losses={}))
-    assert model.encoder.dim == 384 and inner.max_words == (77 if name == 'arl_clip' else 30)
+    assert model.encoder.dim == 384 and inner.max_words == (77 if name == '../arl_tvr_clip' else 30)
     sizes = {n: p.numel() for n, p in model.named_parameters() if n != 'temperature.log_scale'}
     total = sum(sizes.values()) / 1e6
     positions = sum(size for n, size in sizes.items() if n.endswith('position.weight')) / 1e6

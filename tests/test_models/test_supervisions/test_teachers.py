@@ -296,7 +296,7 @@ def unread(supervision, *losses):
 
 
 #: What lies beside the slots, and is read by a loss.
-BESIDE = ('relevant', 'teacher', 'hinges', 'draws')
+BESIDE = ('relevant', 'teacher', 'hinges', 'draws', 'directions', 'labels', 'hubness')
 
 
 def test_each_loss_says_what_it_reads():

@@ -37,6 +37,11 @@ def ranks(x: SimpleNamespace) -> list[Case]:
         ('average_precision', scored, lambda i: f.average_precision(i.scores, i.positives)),
         ('precision_at_1', scored, lambda i: f.precision_at_1(i.scores, i.positives)),
         ('precision_at', scored, lambda i: f.precision_at(i.scores, i.positives, 5)),
+        (
+            'interpolated_precision',
+            scored,
+            lambda i: f.interpolated_precision(i.scores[0], i.positives[0]),
+        ),
         ('r_precision', scored, lambda i: f.r_precision(i.scores, i.positives)),
         ('map_at_r', scored, lambda i: f.map_at_r(i.scores, i.positives)),
         (
