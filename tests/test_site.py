@@ -4,10 +4,12 @@ import re
 import runpy
 import subprocess
 import sys
+from importlib import import_module
 from types import SimpleNamespace
 from unittest.mock import MagicMock
 
 import pytest
+import yaml
 
 from children import ROOT
 from mmvtr import functional
@@ -31,24 +33,46 @@ INSIDE = {
 
 
 def test_the_reference_is_whole(monkeypatch):
-    """Each room has a page of the reference, or is named here; a page lists its rooms by itself."""
+    """Each room has a page of the reference, or is named here; a page lists what it exports."""
     extras = dict(docutils=dict(nodes=None), math_core=dict(LatexToMathML=MagicMock()))
     for name, content in extras.items():  # which only the site needs
         monkeypatch.setitem(sys.modules, name, SimpleNamespace(**content))
     conf = runpy.run_path(str(ROOT / 'docs/conf.py'))
-    shown = []
+    modules, names, tables = [], [], []
     for path in (ROOT / 'docs/api').glob('*.md'):
         source = [path.read_text()]
         assert 'automodule' not in source[0]
         conf['set_reference'](None, f'api/{path.stem}', source)
-        shown += re.findall(r'automodule:: (\S+)', source[0])
+        modules += re.findall(r'automodule:: mmvtr\.(\S+)', source[0])
+        names += re.findall(r'auto(?:class|function|data):: mmvtr\.(\S+)', source[0])
+        tables += re.findall(r'^   ~mmvtr\.(\S+)$', source[0], flags=re.MULTILINE)
+    assert len({*names}) == len(names) > 300 and sorted(names) == sorted(tables)
+    assert len({*modules}) == len(modules)
     rooms = {path.stem for path in (ROOT / 'mmvtr').glob('[a-z_]*') if path.suffix in ('', '.py')}
-    assert len({*shown}) == len(shown) > 150
-    assert {name.split('.')[1] for name in shown} == rooms - INSIDE - {'__pycache__'}
-    folder = ROOT / 'mmvtr/functional'
-    assert {f'mmvtr.functional.{x.parent.name}.{x.stem}' for x in folder.glob('*/[a-z]*.py')} <= {
-        *shown
-    }
+    shown = {name.split('.')[0] for name in (*names, *modules)}
+    assert shown == rooms - INSIDE - {'__pycache__'}
+    for room in ('functional', 'models', 'datasets', 'evaluation', 'engine'):
+        exported = {f'{room}.{name}' for name in import_module(f'mmvtr.{room}').__all__}
+        assert exported == {name for name in names if name.startswith(f'{room}.')}
+
+
+def test_the_zoo_has_every_real_config(monkeypatch):
+    """A row a config of the metafiles, with its paper's number or the word that none was found."""
+    extras = dict(docutils=dict(nodes=None), math_core=dict(LatexToMathML=MagicMock()))
+    for name, content in extras.items():
+        monkeypatch.setitem(sys.modules, name, SimpleNamespace(**content))
+    conf = runpy.run_path(str(ROOT / 'docs/conf.py'))
+    source = [(ROOT / 'docs/model_zoo.md').read_text()]
+    conf['set_zoo'](None, 'model_zoo', source)
+    rows = re.findall(r'^\| `(\w+)` \| (.*) \|$', source[0], flags=re.MULTILINE)
+    files = [yaml.safe_load(path.read_text()) for path in (ROOT / 'configs/metafiles').glob('*')]
+    known = {model['Name']: model for file in files for model in file['Models']}
+    assert sorted(name for name, _ in rows) == sorted(known)
+    told = dict(rows)
+    assert told['dvtr_c2v_msrvtt'] == (
+        'MSR-VTT 1k-A | t2v R@1 52, rsum 426.2 | DVTR, Table III | not measured'
+    )
+    assert told['dvtr_c2v_msrvtt_bert'] == 'MSR-VTT 1k-A |  | no number found | not measured'
 
 
 def test_every_page_is_in_the_menu():

@@ -161,7 +161,7 @@ def test_the_findings_quote_the_file(tool):
     )
     hedged, sure = tool.Bias(tool.REST, -0.3), tool.Bias(0.0, sure=0.8)
     for text in (page, findings):
-        assert f'{_told(tool, theirs[sure])} of' in text and _told(tool, later[sure]) in text
+        assert f'{_told(tool, theirs[sure])} points of' in text and _told(tool, later[sure]) in text
         assert _told(tool, ours[hedged]) in text
         assert f'v2t mAP {ours[hedged].mean("v2t mAP"):+.1f}' in text
     assert _told(tool, last[hedged]) in page
