@@ -122,11 +122,14 @@ def modules_of(room: str) -> list[str]:
 
 
 def by_task(room: str) -> dict[str, list[str]]:
-    """The names that ``mmvtr.<room>`` exports, by the part of it that defines them."""
+    """Functions and classes that ``mmvtr.<room>`` defines and exports, by the part they are in."""
     package = import_module(f'mmvtr.{room}')
     groups: dict[str, list[str]] = {}
     for name in sorted(getattr(package, '__all__', ())):
-        module = getattr(getattr(package, name), '__module__', package.__name__)
+        thing = getattr(package, name)
+        module = getattr(thing, '__module__', '')
+        if not callable(thing) or not module.startswith(package.__name__):
+            continue
         inner = module.removeprefix(package.__name__).strip('.').split('.')
         folder = Path(__file__).parents[1] / 'mmvtr' / room / inner[0]
         groups.setdefault(inner[0] if folder.is_dir() else '', []).append(name)
@@ -138,8 +141,7 @@ def exported(room: str, title: str, names: list[str]) -> str:
     package = import_module(f'mmvtr.{room}')
     lines = ['.. autosummary::', '', *(f'   ~mmvtr.{room}.{name}' for name in names), '']
     for name in names:
-        thing = getattr(package, name)
-        kind = 'class' if isinstance(thing, type) else 'function' if callable(thing) else 'data'
+        kind = 'class' if isinstance(getattr(package, name), type) else 'function'
         lines += [f'.. auto{kind}:: mmvtr.{room}.{name}', *['   :members:'] * (kind == 'class'), '']
     return f'\n## {title}\n\n```{{eval-rst}}\n' + '\n'.join(lines) + '```\n'
 
