@@ -137,29 +137,64 @@ def by_task(room: str) -> dict[str, list[str]]:
 
 
 def exported(room: str, title: str, names: list[str]) -> str:
-    """A table of one line each, then the names under which they are imported."""
-    package = import_module(f'mmvtr.{room}')
-    lines = ['.. autosummary::', '', *(f'   ~mmvtr.{room}.{name}' for name in names), '']
-    for name in names:
-        kind = 'class' if isinstance(getattr(package, name), type) else 'function'
-        lines += [f'.. auto{kind}:: mmvtr.{room}.{name}', *['   :members:'] * (kind == 'class'), '']
-    return f'\n## {title}\n\n```{{eval-rst}}\n' + '\n'.join(lines) + '```\n'
+    """A table of one line each; every name has a page of its own."""
+    rows = [f'   ~mmvtr.{room}.{name}' for name in names]
+    table = ['```{eval-rst}', '.. autosummary::', '   :nosignatures:', '', *rows, '```']
+    listed = [f'generated/mmvtr.{room}.{name}' for name in names]
+    return '\n'.join(['', f'## {title}', '', *table, '', *menu(listed)])
+
+
+def menu(pages: list[str]) -> list[str]:
+    """Pages below one, which no list shows."""
+    return ['```{toctree}', ':hidden:', '', *pages, '```', '']
 
 
 def set_reference(app: Any, name: str, source: list[str]) -> None:
-    """A page of the reference gets all that its packages export, or else their modules."""
+    """A page of the reference lists all that its packages export, or else their modules."""
     page = name.removeprefix('api/')
-    if page in (name, 'index'):
+    if page in (name, 'index') or '/' in page:
         return
     for room in ROOMS.get(page, (page,)):
         groups = by_task(room)
         for part, names in groups.items():
             title = (part if room == page and part else f'{room} {part}').strip()
             source[0] += exported(room, title.replace('_', ' ').capitalize(), names)
+        if not groups:
+            listed = [f'generated/{module}' for module in modules_of(room)]
+            links = [f'- [{path.split(".", 1)[1]}]({path}.md)' for path in listed]
+            title = room.replace('_', ' ').capitalize()
+            source[0] += '\n'.join(['', f'## {title}', '', *links, '', *menu(listed)])
+
+
+def reference() -> dict[str, str]:
+    """Name -> its page: of each function and class that a package exports, of other modules."""
+    pages = {}
+    listed = {path.stem for path in (Path(__file__).parent / 'api').glob('*.md')} - {'index'}
+    for room in (room for page in sorted(listed) for room in ROOMS.get(page, (page,))):
+        groups = by_task(room)
+        for name in (name for names in groups.values() for name in names):
+            thing = getattr(import_module(f'mmvtr.{room}'), name)
+            kind = 'class' if isinstance(thing, type) else 'function'
+            members = '\n   :members:' if kind == 'class' else ''
+            pages[f'mmvtr.{room}.{name}'] = f'.. auto{kind}:: mmvtr.{room}.{name}{members}'
         for module in [] if groups else modules_of(room):
-            directive = f'.. automodule:: {module}\n   :members:'
-            title = module.removeprefix('mmvtr.')
-            source[0] += f'\n## {title}\n\n```{{eval-rst}}\n{directive}\n```\n'
+            pages[module] = f'.. automodule:: {module}\n   :members:'
+    return pages
+
+
+def write_reference(app: Any) -> None:
+    """``docs/api/generated``, which git ignores; a page that is as it was is not touched."""
+    folder = Path(app.srcdir) / 'api/generated'
+    folder.mkdir(exist_ok=True)
+    pages = reference()
+    for path in folder.glob('*.md'):
+        if path.stem not in pages:
+            path.unlink()
+    for name, directive in pages.items():
+        path = folder / f'{name}.md'
+        text = f'# {name}\n\n```{{eval-rst}}\n{directive}\n```\n'
+        if not path.is_file() or path.read_text() != text:
+            path.write_text(text)
 
 
 def row_of(model: dict[str, Any]) -> str:
@@ -193,6 +228,7 @@ def set_zoo(app: Any, name: str, source: list[str]) -> None:
 
 def setup(app: Any) -> None:
     """Sphinx calls it."""
+    app.connect('builder-inited', write_reference)
     app.connect('source-read', set_reference)
     app.connect('source-read', set_zoo)
     app.add_html_math_renderer('mathml', (set_inline, None), (set_display, None))

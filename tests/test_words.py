@@ -16,7 +16,7 @@ BANNED = re.compile(
 )
 PAGES = [
     *(ROOT / name for name in ('README.md', 'CONTRIBUTING.md')),
-    *sorted((ROOT / 'docs').rglob('*.md')),
+    *sorted(x for x in (ROOT / 'docs').rglob('*.md') if x.parent.name != 'generated'),
     *sorted((ROOT / 'projects').rglob('*.md')),
 ]
 CODE = [path for part in ('mmvtr', 'tools') for path in sorted((ROOT / part).rglob('*.py'))]
@@ -39,6 +39,6 @@ def test_messages_and_docstrings():
 
 def test_pages_are_short():
     """A page has at most 4,000 words, and all pages 60,000."""
-    lengths = {path: len(path.read_text().split()) for path in (ROOT / 'docs').rglob('*.md')}
+    lengths = {path: len(path.read_text().split()) for path in PAGES if 'docs' in path.parts}
     assert not {path.name: n for path, n in lengths.items() if n > 4000}
     assert sum(lengths.values()) <= 60_000
