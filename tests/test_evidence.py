@@ -14,7 +14,11 @@ PROJECT = ROOT / 'projects/evidence'
 VERDICTS = ROOT / 'docs/benchmark.md'
 #: Of a measure, mean and interval.
 INTERVAL = r'(.*?)([+-][\d.]+) \[([+-][\d.]+), ([+-][\d.]+)\](?: s)?'
-PAGES = [*(ROOT / 'docs').rglob('*.md'), ROOT / 'README.md', *PROJECT.rglob('*.md')]
+PAGES = [
+    *(x for x in (ROOT / 'docs').rglob('*.md') if x.parent.name != 'generated'),
+    ROOT / 'README.md',
+    *PROJECT.rglob('*.md'),
+]
 
 
 @pytest.fixture

@@ -130,9 +130,9 @@ FAULTS = {
     )),
     'a command deletes before it encodes': _fault('stores', (
         'tools/search.py',
-        '        if args.add or args.texts or bank:\n',
+        '        if args.add or args.texts or bank or known:\n',
         '        store.delete(args.delete)\n        args.delete = []\n'
-        '        if args.add or args.texts or bank:\n',
+        '        if args.add or args.texts or bank or known:\n',
     )),
     'a gallery is removed before the new one comes': _fault('stores', (
         'mmvtr/gallery/store/replacing.py',
