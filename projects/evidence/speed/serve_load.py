@@ -4,7 +4,8 @@
 
 Each client sends its next query when it has the answer to the last one. The bare loop encodes the
 same texts one after the other and searches a flat index of vectors and biases. Every answer that is
-no answer is counted, and the memory of the service is looked at every second.
+no answer is counted, and the memory of the service is looked at every second. Then the same clients
+ask while one that knows the token adds, deletes, refits and undoes without a pause.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ import http.client
 import json
 import os
 import re
+import secrets
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -118,6 +121,28 @@ def load(url: str, texts: Sequence[str], clients: int, seconds: float) -> Row:
     return row_of(what, times, errors[0], time.perf_counter() - began)
 
 
+def change(url: str, token: str, texts: Sequence[str], dim: int, done: threading.Event) -> list:
+    """Changes, one after the other, until ``done``: what each was and the status of its answer."""
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
+    head = {'Content-Type': 'application/json', 'Authorization': f'Bearer {token}'}
+    said: list[tuple[str, int]] = []
+    while not done.is_set():
+        name, vector = f'new {len(said)}', [1.0] + [0.0] * (dim - 1)
+        for route, body in (
+            ('/add', dict(items=[dict(id=name, vector=vector)])),
+            ('/delete', dict(ids=[name])),
+            ('/undo', {}),
+            ('/delete', dict(ids=[name])),
+            ('/refit', dict(texts=list(texts), fewer=True)),
+            ('/undo', dict(kind='refit')),
+        ):
+            connection.request('POST', route, json.dumps(body), head)
+            answer = connection.getresponse()
+            answer.read()
+            said.append((route, answer.status))
+    return said
+
+
 def memory(process: int) -> float:
     """MiB that a process has in memory."""
     status = Path(f'/proc/{process}/status').read_text()
@@ -147,7 +172,10 @@ def main() -> None:
     texts = [text['text'] for text in max(sets, key=len)]
     busy = [os.getloadavg()[0]]
     rows = [bare(store, model, cfg, texts, args.seconds / 6)]
-    command = [sys.executable, str(TOOL), args.folder, '--port', '0']
+    token = secrets.token_hex(16)
+    secret = Path(tempfile.mkdtemp(), 'token')
+    secret.write_text(token + '\n')
+    command = [sys.executable, str(TOOL), args.folder, '--port', '0', '--token-file', str(secret)]
     service = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         said = next(line for line in service.stdout if ' items at http://' in line)
@@ -163,6 +191,15 @@ def main() -> None:
         watching = threading.Thread(target=watch)
         watching.start()
         rows.append(load(url, texts, args.clients, args.seconds))
+        changed: list[tuple[str, int]] = []
+        over = threading.Event()
+        options = (url, token, texts[:400], store.dim, over)
+        writer = threading.Thread(target=lambda: changed.extend(change(*options)))
+        writer.start()
+        row = load(url, texts, args.clients, args.seconds)
+        over.set()
+        writer.join()
+        rows.append(row._replace(what=f'{row.what}, while the gallery changes'))
         done.set()
         watching.join()
         connection = http.client.HTTPConnection(urlsplit(url).netloc)
@@ -176,6 +213,8 @@ def main() -> None:
     result = dict(
         rows=[row._asdict() for row in rows],
         items=health['items'],
+        changes=len(changed),
+        refused_changes=sum(status != 200 for _, status in changed),
         load_average=busy,
         texts_a_batch=health['texts'] / health['batches'],
         largest_batch=health['largest_batch'],

@@ -16,8 +16,10 @@ def test_the_load():
     said = json.loads((ROOT / 'docs/serve/load.json').read_text())
     tool = runpy.run_path(str(ROOT / 'projects/evidence/speed/serve_load.py'))
     rows = [tool['Row'](**row) for row in said['rows']]
-    assert len(rows) == 3 and all(tool['line'](row) in PAGE for row in rows)
+    assert len(rows) == 4 and all(tool['line'](row) in PAGE for row in rows)
     assert not any(row.errors for row in rows)
+    assert said['changes'] > 100 and said['refused_changes'] == 0
+    assert f'{said["changes"]} changes' in PAGE
     memory = said['memory_mib']
     assert memory['last_third'] < 1.02 * memory['first_third']
     for figure in (*memory.values(), *said['load_average']):
