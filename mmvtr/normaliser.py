@@ -69,7 +69,8 @@ class Normaliser(NamedTuple):
         if ('bank_gallery' in named.reads) != (items is not None):
             raise ValueError(
                 f'items seen before belong to dbsn: got transform={transform!r} and '
-                f'{"no" if items is None else len(items)} items'
+                f'{"no" if items is None else len(items)} items; without them name another, '
+                f"such as transform='sinkhorn'"
             )
         options = named.sinkhorn_options(iterations=iterations, strictness=strictness)
         bank = inner_products(queries, gallery)._replace(name='bank')

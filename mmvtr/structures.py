@@ -46,6 +46,16 @@ def take(levels: Levels, rows: Union[slice, Tensor]) -> Levels:
     return {name: level.map(lambda x: x[rows]) for name, level in levels.items()}
 
 
+def same_level(one: Embedding, other: Embedding) -> bool:
+    """Whether two levels hold the same numbers."""
+    pairs = list(zip(one, other, strict=True))
+    if any((a is None) != (b is None) for a, b in pairs):
+        return False
+    return all(
+        a is b or (a.shape == b.shape and torch.equal(a, b)) for a, b in pairs if a is not None
+    )
+
+
 def drop_tokens(levels: Levels, keep: Sequence[str] = ()) -> Levels:
     """The same items with the tokens of the levels ``keep`` only."""
     return {name: e if name in keep else e.global_only() for name, e in levels.items()}

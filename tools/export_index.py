@@ -233,7 +233,7 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
             store.calibrate(args.calibration)
         keep_config(args, cfg, store)
         store.persist()
-    keep_windows(args, cfg, model, bank)
+    keep_windows(args, cfg, model, bank, seen)
     split = args.split if args.rows else origin['set']['split'] or args.split
     of = args.rows or ('the whole set' if split == 'all' else f'the {split} set')
     print(f'{where}: {count} videos of {of}, {describe(about)}, {engine}')
@@ -244,7 +244,9 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
         )
 
 
-def keep_windows(args: argparse.Namespace, cfg: Config, model: Any, bank: Optional[Any]) -> None:
+def keep_windows(
+    args: argparse.Namespace, cfg: Config, model: Any, bank: Optional[Any], seen: Optional[Any]
+) -> None:
     """Put windows of the videos beside them; those of a gallery that was replaced go."""
     from mmvtr import apis
     from mmvtr.gallery.extraction.windows import encoded_windows
@@ -266,7 +268,7 @@ def keep_windows(args: argparse.Namespace, cfg: Config, model: Any, bank: Option
                 moments.put({name: found})
             count = windows.count()
             if bank is not None and count:
-                windows.refit(bank, **items_refit(items), sample=count, fewer=True)
+                windows.refit(bank, items=seen, **items_refit(items), sample=count, fewer=True)
             windows.persist()
     print(f'{beside(where)}: {count} windows of {args.windows:g} s')
 

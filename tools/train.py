@@ -10,7 +10,7 @@ import copy
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 from mmengine.config import Config
 
@@ -155,18 +155,26 @@ def main() -> None:
 
 def train_baseline(cfg: Config, args: argparse.Namespace) -> None:
     """The training that this one is compared with, in a process of its own."""
+    from mmvtr.engine.checks.config_checks import check_config
     from mmvtr.engine.launch import against
 
-    if args.launcher != 'none' or cfg.get('test_dataloader') is None:
+    both = (cfg, load_config(args.against))
+    if args.launcher != 'none' or any(one.get('test_dataloader') is None for one in both):
         raise SystemExit('error: --against compares the tests of two trainings of one process each')
+    check_config(cfg, args.cfg_options)  # before the baseline takes its time
+    check_writable(cfg.work_dir)
     folder = Path(cfg.work_dir) / 'baseline'
-    if args.resume and any(folder.glob('*/*.json')):
+    same = (folder / f'{Path(args.against).stem}.py').is_file()
+    if args.resume and same and any(folder.glob('*/*.json')):
         return
-    seed = cfg.get('randomness', {}).get('seed', 0)
+    seed = cfg.get('randomness', {}).get('seed') or 0
     flags = ['--work-dir', str(folder), '--seed', str(seed)]
     flags += [
         flag
-        for name in ('no_validate', 'best_on_test', 'auto_scale_lr', 'deterministic')
+        for name in (
+            *('no_validate', 'best_on_test', 'auto_scale_lr', 'deterministic'),
+            'no_persistent_workers',
+        )
         for flag in [f'--{name.replace("_", "-")}'] * bool(getattr(args, name))
     ]
     flags += ['--amp', args.amp] if args.amp else []
@@ -174,17 +182,19 @@ def train_baseline(cfg: Config, args: argparse.Namespace) -> None:
     against.call(Path(__file__), args.against, *flags)
 
 
-def compared(cfg: Config, args: argparse.Namespace, checkpoint: str) -> str:
-    """The table of both trainings, and where the picture is."""
+def compared(cfg: Config, args: argparse.Namespace, checkpoint: Optional[str]) -> str:
+    """The table of both trainings, and where the picture is, or why there is none."""
     from mmvtr.engine.launch import against
 
     folder = Path(cfg.work_dir)
     names = (Path(args.config).stem, Path(args.against).stem)
     table = against.beside(folder, folder / 'baseline', names)
+    if checkpoint is None:
+        return table
     options = behind(sys.argv, '--cfg-options')
     draw = Path(__file__).with_name('analysis_tools') / 'draw.py'
-    pictures = against.pictures(draw, args.config, checkpoint, folder / 'pictures', *options)
-    return f'{table}\n\npicture: {pictures[-1]}'
+    told = against.picture(draw, args.config, checkpoint, folder / 'pictures', *options)
+    return f'{table}\n\npicture: {told}'
 
 
 def train(cfg: Config, args: argparse.Namespace, ending: Ending) -> None:
@@ -251,7 +261,7 @@ def train_and_test(runner: Any) -> None:
     barrier()  # rank 0 holds the folder until all are through
 
 
-def checkpoint_of(runner: Any) -> Any:
+def checkpoint_of(runner: Any) -> Optional[str]:
     """The checkpoint that was best on val, or else the last one; None where there is none."""
     from mmvtr.engine.loop.checkpoint import latest_checkpoint
 

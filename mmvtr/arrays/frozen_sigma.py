@@ -111,7 +111,7 @@ class FrozenSigma(nn.Module):
         """
         found = self.distribution(vectors, side)
         sigma = geometric_sigma(generalised_gaussian_std(found.log_alpha, found.beta))
-        return sigma.numpy() if isinstance(vectors, np.ndarray) else sigma
+        return sigma.numpy() if isinstance(vectors, np.ndarray) else sigma.to(vectors.device)
 
     def nll(self, texts: Tensor, videos: Tensor, *, cross: float, form: str) -> Tensor:
         """Of pairs of scaled vectors, float [N, D] each: 0-dim."""
@@ -184,7 +184,7 @@ def fit_sigma(
             f'got {held_out}, {cross}, {epochs}, {patience}, {batch_size}'
         )
     pairs, how = torch.stack([_scaled(t), _scaled(v)]), dict(cross=cross, form=form)
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), torch.enable_grad():
         torch.manual_seed(seed)
         order = torch.randperm(len(t))
         kept = max(2, round(held_out * len(t)))
@@ -213,5 +213,5 @@ def fit_sigma(
 
 def _scaled(vectors: Vectors) -> Tensor:
     """Of unit mean square, float32 [N, D]."""
-    unit = vectors.unit()
+    unit = vectors.unit().cpu()  # the heads are small, and stay there
     return unit * unit.shape[1] ** 0.5

@@ -194,7 +194,8 @@ def named_suspects(share: Tensor, breadth: Tensor, named: Optional[Sequence[Any]
         share, breadth: float64 [N].
         named: N ids; None: row numbers.
     """
-    places = [i for i in breadth.argsort(descending=True).tolist() if breadth[i] >= BREADTH]
+    there = (breadth >= BREADTH).nonzero()[:, 0]
+    places = there[breadth[there].argsort(descending=True)].tolist()
     return [
         Suspect(i if named is None else named[i], share[i].item(), breadth[i].item())
         for i in places

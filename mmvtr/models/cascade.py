@@ -79,7 +79,7 @@ class CascadeRetriever(VideoTextRetriever):
         hard = hard_negatives(ranking, candidates, self.negatives)
         targets = {name: target for name in matrices}
         matrices['fusion'] = self._fused(texts, videos, target.positives | hard)
-        targets['fusion'] = target._replace(weights=weights * hard)
+        targets['fusion'] = target._replace(weights=weights * hard, columns=None)
         return matrices, targets
 
     def _fused(self, texts: Levels, videos: Levels, chosen: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from mmvtr.functional.losses.contrastive import ByDirection, Columns
 from mmvtr.models.supervisions.arl import ARLSupervision
 from mmvtr.models.target import Target, each_way
 from mmvtr.registry import MODELS
-from mmvtr.structures import Levels
+from mmvtr.structures import Levels, same_level
 
 #: How the weights of several supervisions are combined: the smallest, the largest, the product.
 RULES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
@@ -145,7 +145,12 @@ class CombinedSupervision(nn.Module):
             texts, videos = {}, {}
             for part in those.values():
                 for levels, more in zip((texts, videos), part.own_levels(*args)):
-                    levels.update(more)
+                    for name, level in more.items():
+                        if name in levels and not same_level(levels[name], level):
+                            raise ValueError(
+                                f'two parts read different {name!r}: give each a name= of its own'
+                            )
+                        levels[name] = level
             return texts, videos
 
         return own_levels

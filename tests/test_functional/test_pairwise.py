@@ -56,9 +56,9 @@ def test_labels_weights_scale_and_bias_by_loops():
         for v in range(4):
             p = 1 / (1 + math.exp(-(2.5 * scores[t, v].item() - 0.5)))
             y = labels[t, v].item()
-            term = -y * math.log(p) - (1 - y) * math.log(1 - p)
-            total += term
-            weighted += term * (1 if y > 0 else weights[t, v].item())
+            yes, no = -y * math.log(p), -(1 - y) * math.log(1 - p)
+            total += yes + no
+            weighted += yes + weights[t, v].item() * no
     how = dict(scale=2.5, bias=-0.5)
     for reduction, size in (('sum', 1), ('mean', 12), ('items', 4)):
         found = binary_cross_entropy(scores, labels, reduction=reduction, **how)

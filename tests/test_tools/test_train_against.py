@@ -69,6 +69,20 @@ def test_a_training_without_results(tmp_path):
         against.results_of(tmp_path)
 
 
+def test_no_picture_costs_no_table(tmp_path):
+    draw = tmp_path / 'draw.py'
+    draw.write_text('raise SystemExit("error: no frames")')
+    told = against.picture(draw, 'config', 'best.pth', tmp_path / 'pictures')
+    assert told == 'none was drawn: error: no frames'
+
+
+def test_a_config_with_a_fault_trains_no_baseline(tmp_path):
+    config = str(ROOT / 'configs/c2v_planted.py')
+    command = [config, '--against', config, '--cfg-options', 'model.no_such_key=1']
+    code, printed = run_small(tmp_path, 'train.py', *command, before=use_small)
+    assert code and 'no_such_key' in printed and 'first the baseline' not in printed
+
+
 def test_several_processes_are_refused(tmp_path):
     config = str(ROOT / 'configs/dvtr_c2v_planted.py')
     command = [config, '--against', config, '--launcher', 'pytorch']

@@ -39,17 +39,18 @@ def call(tool: Path, *arguments: str) -> None:
         raise SystemExit(code)
 
 
-def pictures(draw: Path, config: str, checkpoint: str, folder: Path, *options: str) -> list[Path]:
-    """Draw what a checkpoint finds; the pictures, film strips last.
+def picture(draw: Path, config: str, checkpoint: str, folder: Path, *options: str) -> str:
+    """Draw what a checkpoint finds; returns the path of the first film strips.
 
-    Raises:
-        SystemExit: nothing could be drawn; says why.
+    Where nothing can be drawn it returns a sentence that says why: the trainings are done.
     """
     command = [sys.executable, str(draw), config, checkpoint, '--out', str(folder), *options]
     done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(f'error: no picture was drawn: {done.stderr.strip()[-1000:]}')
-    return sorted(folder.glob('*.png'), key=lambda path: path.stem == 'sheet_0')
+    drawn = sorted(folder.glob('*.png'), key=lambda path: path.stem != 'sheet_0')
+    if done.returncode or not drawn:
+        why = (done.stderr or done.stdout).strip().splitlines()
+        return f'none was drawn: {why[-1][:300] if why else "no reason was given"}'
+    return str(drawn[0])
 
 
 def beside(folder: Path, baseline: Path, names: Sequence[str]) -> str:

@@ -39,7 +39,7 @@ def binary_cross_entropy(
         scores: float [T, V].
         labels: bool [T, V], or float [T, V] in [0, 1].
         scale, bias: numbers or 0-dim tensors.
-        weights: float [T, V] or None, factors of the terms of pairs whose label is 0.
+        weights: float [T, V] or None, factors of what says no: of 1 - y of a label y.
         reduction: ``'mean'`` over all pairs, ``'sum'``, or ``'items'``: the sum over the number of
             videos, which is that of texts where a batch is of pairs.
 
@@ -66,7 +66,9 @@ def binary_cross_entropy(
     else:
         terms = F.softplus(logits) - labels.to(logits.dtype) * logits
         if weights is not None:
-            terms = torch.where(labels > 0, terms, weights * terms)
+            # Of a soft label only the part that says no is weighed.
+            y = labels.to(logits.dtype)
+            terms = y * F.softplus(-logits) + weights * (1 - y) * F.softplus(logits)
         total = terms.sum()
     return total / max(REDUCTIONS[reduction](logits), 1)
 

@@ -366,7 +366,7 @@ def _add_changes(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
 
     @app.post('/quarantine', **options)
     def quarantine(body: Quarantine) -> dict[str, int]:
-        """Leave items out of all answers, or let them in again; needs the token."""
+        """Leave items out of all searches, or let them in again; needs the token."""
         return dict(quarantined=gallery.quarantine(body.ids, body.release))
 
     @app.post('/refit', **options)
@@ -405,9 +405,13 @@ def _add_kept_videos(app: FastAPI, gallery: Gallery, writers: Writers, uploads: 
                 with open(path, 'wb') as part:
                     await _receive(request, part)
                 await asyncio.wrap_future(gallery.decoders(lambda: _check(uploads, path)))
-            new = NewItem(id or file, file)
-            try:
-                return dict(items=await run_in_threadpool(gallery.add, [new]))
-            except BaseException:
-                gallery.library.file(file).unlink(missing_ok=True)
-                raise
+
+            def add() -> int:
+                try:
+                    return gallery.add([NewItem(id or file, file)])
+                except BaseException:
+                    gallery.library.file(file).unlink(missing_ok=True)
+                    raise
+
+            # In the thread: a request that is cancelled does not take the file of what is added.
+            return dict(items=await run_in_threadpool(add))

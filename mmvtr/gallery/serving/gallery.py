@@ -449,7 +449,7 @@ class Gallery:
             return store.count()
 
     def quarantine(self, ids: Sequence[str], release: bool = False) -> int:
-        """Leave items out of all answers, or let them in again; returns how many are left out.
+        """Leave items out of all searches, or let them in again; returns how many are left out.
 
         Raises:
             UnknownIds: one is not there.

@@ -24,6 +24,7 @@ class ListedItem(BaseModel):
     added: float = Field(description='seconds since 1970')
     bias: float
     metadata: Annotated[dict[str, Any], BeforeValidator(sendable)]
+    quarantined: bool = Field(description='whether searches leave it out')
     found: Optional[int] = Field(
         description='known queries that have it among their best; null: no query is known'
     )
@@ -84,6 +85,7 @@ def add_items(app: FastAPI, gallery: Gallery) -> None:
         """A page of the gallery, with which items are hubs or never found, and why."""
         page = gallery.overview.page(**body.model_dump())
         names = file_names([item.path for item in page.items], gallery.library)
+        held = set(gallery.store.quarantined)
         listed = [
             ListedItem(
                 id=item.id,
@@ -94,6 +96,7 @@ def add_items(app: FastAPI, gallery: Gallery) -> None:
                 added=item.added,
                 bias=item.bias,
                 metadata=item.metadata,
+                quarantined=item.id in held,
                 found=None if mark is None else mark.found,
                 found_raw=None if mark is None else mark.raw,
                 mark=None if mark is None else mark.kind,

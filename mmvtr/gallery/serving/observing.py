@@ -10,7 +10,7 @@ import threading
 import time
 from bisect import bisect_left
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, Optional, Union
 
@@ -63,7 +63,8 @@ class Observed:
                     ms=round(1e3 * seconds, 2),
                     stages={name: round(1e3 * each, 2) for name, each in stages.items()},
                 )
-                self._file.write(json.dumps(told) + '\n')
+                with suppress(OSError):  # a full disk stops no answer
+                    self._file.write(json.dumps(told) + '\n')
 
     def figures(self, gauges: Mapping[str, tuple[str, Optional[float]]]) -> str:
         """All figures in Prometheus' text format.

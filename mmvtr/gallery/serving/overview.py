@@ -87,7 +87,7 @@ class Overview:
         if sort not in allowed:
             raise ValueError(f'sort must be one of {", ".join(allowed)}, not {sort[:80]!r}'[:380])
         with self._turn():
-            version = store.version
+            version = _state(store)
             known = self._occurrences(store, version)
             if known is None and (mark is not None or sort == 'found'):
                 raise ValueError(
@@ -111,13 +111,13 @@ class Overview:
         """
         store = self._store()
         with self._turn():
-            version = store.version
+            version = _state(store)
             known = self._occurrences(store, version)
             columns = self._once(('columns', version), lambda: _columns(store))
         last, sample = store.last_change, store.online
         return dict(
             items=store.count(),
-            version=version,
+            version=store.version,
             columns=columns,
             refit=store.last_refit,
             last_change=None if last is None else last._asdict(),
@@ -136,10 +136,12 @@ class Overview:
         finally:
             self._places.release()
 
-    def _occurrences(self, store: GalleryStore, version: int) -> Optional['Known']:
+    def _occurrences(self, store: GalleryStore, version: tuple) -> Optional['Known']:
         sample = store.online
-        # Of a store without a refit the sample counts, which grows without a change.
-        grown = len(sample) if sample is not None and store.normaliser is None else 0
+        # Of a store without a refit the sample counts: anew when it has seen twice as many.
+        grown = 0
+        if sample is not None and store.normaliser is None:
+            grown = sample.seen.bit_length()
         found = self._once(('found', version, grown), store.occurrences)
         return (
             None if found is None else self._once(('known', version, grown), lambda: Known(found))
@@ -152,6 +154,11 @@ class Overview:
         while len(self._kept) > KEPT:
             self._kept.popitem(last=False)
         return self._kept[key]
+
+
+def _state(store: GalleryStore) -> tuple:
+    """What answers depend on: the change that a store is at, and what its searches leave out."""
+    return store.version, tuple(store.quarantined)
 
 
 class Known:

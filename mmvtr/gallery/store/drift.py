@@ -58,7 +58,10 @@ def drift_of(store: GalleryStore, *, seed: int = 0) -> Optional[Drift]:
         or :data:`LEAST_QUERIES` queries.
     """
     normaliser, sample = store.normaliser, store.online
-    if normaliser is None or sample is None or store.count() < LEAST_ITEMS:
+    if normaliser is None or sample is None:
+        return None
+    there = store.count() - len(store.quarantined)
+    if there < LEAST_ITEMS:
         return None
     served, bank = sample.queries(), normaliser.queries.numpy()
     count = min(len(served), len(bank), QUERIES)
@@ -68,12 +71,12 @@ def drift_of(store: GalleryStore, *, seed: int = 0) -> Optional[Drift]:
     shares = []
     for queries in (served, bank):
         some = queries[rng.choice(len(queries), count, replace=False)]
-        shares.append(_share(store, some))
+        shares.append(_share(store, some, there))
     return Drift(*shares, count)
 
 
-def _share(store: GalleryStore, queries: np.ndarray) -> float:
+def _share(store: GalleryStore, queries: np.ndarray, there: int) -> float:
     hits = store.search(queries, HITS, record=False)
     names = [hit.item.id for found in hits for hit in found]
     counts = np.sort(np.unique(names, return_counts=True)[1])
-    return float(counts[-max(1, store.count() // 100) :].sum() / len(names))
+    return float(counts[-max(1, there // 100) :].sum() / len(names))

@@ -152,9 +152,10 @@ class MomentStore:
         metadata = {name: [row[0].metadata.get(name) for row in rows] for name in types}
         metadata[OWNER] = [owner.id for owner, *_ in rows]
         metadata[ENTRY] = [owner.added for owner, *_ in rows]
-        old = []
+        old: list[str] = []
         if self.windows.count():
-            old = _all(self.windows, {OWNER: [owner.id for owner in owners]})
+            of = {OWNER: [owner.id for owner in owners]}
+            old = self.windows.table(['id'], filter=of)[1]['id']
         self.windows.add(
             [_name(owner, number) for owner, number, *_ in rows],
             np.concatenate(vectors),
@@ -164,7 +165,7 @@ class MomentStore:
             ends=[end for *_, end in rows],
             metadata=metadata,
             model=self.items.model,
-            removing=[window.id for window in old],
+            removing=old,
         )
 
     def sweep(self) -> int:
@@ -173,9 +174,10 @@ class MomentStore:
         Raises:
             PermissionError, OSError: as :meth:`put`.
         """
-        known = {(item.id, item.added) for item in _all(self.items)}
-        windows = _all(self.windows)
-        gone = [x.id for x in windows if (_owner(x), x.metadata[ENTRY]) not in known]
+        known = {*_entries(self.items, 'id', 'added')}
+        names = self.windows.table(['id'])[1]['id']
+        owners = _entries(self.windows, OWNER, ENTRY)
+        gone = [name for name, owner in zip(names, owners) if owner not in known]
         if gone:
             self.windows.delete(gone)
         return len(gone)
@@ -184,8 +186,8 @@ class MomentStore:
 
     def missing(self) -> list[str]:
         """Ids of the items that have no windows, sorted."""
-        known = {(_owner(window), window.metadata[ENTRY]) for window in _all(self.windows)}
-        return sorted(item.id for item in _all(self.items) if (item.id, item.added) not in known)
+        known = {*_entries(self.windows, OWNER, ENTRY)}
+        return sorted(x[0] for x in _entries(self.items, 'id', 'added') if x not in known)
 
     def search(
         self,
@@ -230,15 +232,16 @@ class MomentStore:
         return [self._search(query[None], k, options) for query in queries]
 
     def _search(self, query: np.ndarray, k: int, options: dict[str, Any]) -> list[MomentHit]:
-        wanted = k
+        wanted, held = k, set(self.items.quarantined)
         while True:
             hits = self.windows.search(query, wanted, one_per=OWNER, **options)[0]
             found = self.items._fetch([_owner(hit.item) for hit in hits]) if hits else []
             entries = {item.id: item._replace(vector=None) for item in found}
-            best = [_told(hit, entries[_owner(hit.item)]) for hit in hits if _belongs(hit, entries)]
+            there = [hit for hit in hits if _belongs(hit, entries) and _owner(hit.item) not in held]
+            best = [_told(hit, entries[_owner(hit.item)]) for hit in there]
             if len(best) >= k or len(hits) < wanted:
                 return best[:k]
-            wanted *= 2  # there are windows of items that are gone
+            wanted *= 2  # there are windows of items that are gone, or in quarantine
 
 
 def beside(location: Union[str, Path]) -> str:
@@ -292,11 +295,9 @@ def _told(hit: Hit, item: Item) -> MomentHit:
     return MomentHit(hit.score, hit.raw, item, window.start, window.end, window.bias)
 
 
-def _all(store: GalleryStore, filter: Optional[Mapping[str, Any]] = None) -> list[Item]:
-    """All items that fit: every score of a zero query is 0."""
-    count = store.count(filter)
-    if not count:
+def _entries(store: GalleryStore, name: str, entry: str) -> list[tuple[str, float]]:
+    """Id and time of entry of each item, or of each window's item, those in quarantine too."""
+    if not store.count():
         return []
-    options = dict(filter=filter, transform=False, exact=True, record=False)
-    hits = store.search(np.zeros((1, store.dim), np.float32), count, **options)[0]
-    return [hit.item for hit in hits]
+    columns = store.table([name, entry])[1]
+    return list(zip(columns[name], columns[entry]))

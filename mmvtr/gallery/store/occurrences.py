@@ -26,7 +26,7 @@ class Occurrences(NamedTuple):
         source: ``'bank'``: the texts of the last refit; ``'served'``: the sample of served queries.
         queries: that were looked at, up to 256.
         k: hits of a query that count.
-        ids: of the N items.
+        ids: of the N items that are not in quarantine.
         found: int64 [N], with the biases that the store has.
         raw: int64 [N], without them.
         behind: float32 [N], how far the item's score is below the k-th best of the query where it
@@ -70,13 +70,15 @@ def count_occurrences(store: 'GalleryStore', k: Optional[int] = None) -> Optiona
     """
     source, queries = _known_queries(store)
     keys, columns = store.table(['id'])
-    count = len(keys)
+    held = set(store.quarantined)
+    there = [(key, name) for key, name in zip(keys, columns['id']) if name not in held]
+    count = len(there)
     if queries is None or not count:
         return None
     k = min(k or min(BEST, max(1, count // 6)), count)
     some = np.linspace(0, len(queries) - 1, min(len(queries), QUERIES)).astype(int)
     queries = queries[some]
-    place = {key: row for row, key in enumerate(keys)}
+    place = {key: row for row, (key, _) in enumerate(there)}
     best = [_Best(len(queries), k), _Best(len(queries), k)]
     for rows, vectors, biases in _placed(store, place):
         raw = queries @ vectors.T
@@ -87,7 +89,8 @@ def count_occurrences(store: 'GalleryStore', k: Optional[int] = None) -> Optiona
     for rows, vectors, biases in _placed(store, place):
         behind[rows] = (last[:, None] - queries @ vectors.T - biases).min(0)
     counts = [np.bincount(one.rows.ravel(), minlength=count) for one in best]
-    return Occurrences(source, len(queries), k, columns['id'], counts[1], counts[0], behind)
+    names = [name for _, name in there]
+    return Occurrences(source, len(queries), k, names, counts[1], counts[0], behind)
 
 
 def _known_queries(store: 'GalleryStore') -> tuple[str, Optional[np.ndarray]]:

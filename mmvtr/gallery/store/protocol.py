@@ -179,8 +179,9 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
             self._change(ids, None, np.zeros(0, np.float32), self._reversal(ids, []))
 
     def undo(self, kind: Optional[str] = None) -> Undone:
-        """Take the last change back; undone once more it is there again.
+        """Take the last add, delete or refit back; undone once more it is there again.
 
+        What is in quarantine stays there: :meth:`release` takes that back.
         Items that were removed come back as they were, with the biases of now.  After a refit all
         items get the biases of before, those that were added since as well.  What a new store was
         filled with before it was first persisted stays.

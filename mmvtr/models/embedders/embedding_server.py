@@ -21,6 +21,16 @@ AGAIN = (408, 429, 500, 502, 503, 504)
 WAIT, LONGEST = 0.5, 30.0
 
 
+class _Stays(urllib.request.HTTPRedirectHandler):
+    """No redirect is followed: the token is for the server that the environment names."""
+
+    def redirect_request(self, *args: Any) -> None:
+        return None
+
+
+_OPENER = urllib.request.build_opener(_Stays)
+
+
 class ServerAway(ConnectionError):
     """The embedding server does not answer, or has given up."""
 
@@ -93,7 +103,7 @@ class EmbeddingServer:
                 time.sleep(wait)
                 wait = min(2 * wait, LONGEST)
             try:
-                with urllib.request.urlopen(request, timeout=self.timeout) as answer:
+                with _OPENER.open(request, timeout=self.timeout) as answer:
                     return answer.read()
             except urllib.error.HTTPError as error:
                 reason = f'{error.code}: {_said(error)}'

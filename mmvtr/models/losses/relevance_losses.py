@@ -137,7 +137,7 @@ class EgoNCELoss(ContrastiveLoss):
         ValueError: in training: a target without overlap.
     """
 
-    slots = (*ContrastiveLoss.slots[1:], 'overlap')
+    slots = ('weights', 'directions', 'ambiguous', 'counts', 'overlap')
 
     def seen(self, target: Target) -> Target:
         return target._replace(positives=target.positives | self.further(target))

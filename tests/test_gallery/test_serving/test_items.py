@@ -172,9 +172,11 @@ def test_what_is_computed_is_kept_until_a_change(place, monkeypatch):
     monkeypatch.setattr(
         type(gallery.store), 'occurrences', lambda self: seen.append(1) or counted(self)
     )
-    for number in (1, 1, 1, 2, 2):
+    for number in (1, 1, 1, 2, 2, 3, 3):
         if number == 2 and len(seen) == 1:
             gallery.delete(['a'])
+        if number == 3 and len(seen) == 2:
+            gallery.quarantine(['b'])
         gallery.overview.page(sort='found')
         gallery.overview.stats()
         assert len(seen) == number
@@ -185,7 +187,7 @@ def test_a_few_wait_for_what_is_computed():
     began, go = threading.Event(), threading.Event()
 
     class Store:
-        version, types, normaliser, online = 1, {}, None, None
+        version, types, normaliser, online, quarantined = 1, {}, None, None, []
 
         def occurrences(self):
             began.set()

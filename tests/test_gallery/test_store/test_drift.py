@@ -63,5 +63,10 @@ def test_nothing_is_said_of_little(tmp_path):
         assert drift_of(store) is None
         store.search(world.queries(1, 1), 1)
         assert drift_of(store) is not None
-        store.delete([str(i) for i in range(301)])
+        names = [str(i) for i in range(301)]
+        store.quarantine(names)
+        assert drift_of(store) is None
+        store.release(names)
+        assert drift_of(store) is not None
+        store.delete(names)
         assert drift_of(store) is None

@@ -133,6 +133,21 @@ def test_windows_of_what_is_gone_or_replaced_are_not_found(tmp_path, engine):
         assert (hits[0].item.id, hits[0].start) in {(second, 6.0), (NAMES[0], 4.0)}
 
 
+def test_items_in_quarantine_keep_their_windows(tmp_path, engine):
+    raw, _ = by_hand()
+    store, moments = made(tmp_path, engine)
+    with store, moments:
+        held = NAMES[raw[0].max(1).argmax()]
+        store.quarantine([held])
+        found = [hit.item.id for hit in moments.search(QUERIES[:1], ITEMS)[0]]
+        assert len(found) == ITEMS - 1 and held not in found
+        assert moments.sweep() == 0 and moments.missing() == []
+        moments.put({held: windows_of(NAMES.index(held))})
+        assert moments.windows.count() == ITEMS * EACH
+        store.release([held])
+        assert moments.search(QUERIES[:1], 1)[0][0].item.id == held
+
+
 @pytest.mark.parametrize('form', ['hnsw', 'scan'])
 def test_an_index_of_windows(tmp_path, form):
     pytest.importorskip('faiss')

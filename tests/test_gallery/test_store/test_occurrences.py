@@ -83,6 +83,21 @@ def test_how_often_items_are_found(store):
     assert store.occurrences(k=3).found.sum() == 300
 
 
+def test_what_is_in_quarantine_takes_no_place(store):
+    store.refit(BANK, temperature=0.1)
+    most = store.occurrences().ids[int(store.occurrences().raw.argmax())]
+    store.quarantine([most])
+    said = store.occurrences()
+    biases = np.array([item.bias for item in store.get(NAMES)])
+    biases[NAMES.index(most)] = -99.0
+    rows = [said.ids.index(name) for name in NAMES if name != most]
+    expected = np.delete(by_hand(biases, 10)[0], NAMES.index(most))
+    assert most not in said.ids and len(said.ids) == COUNT - 1
+    np.testing.assert_array_equal(said.found[rows], expected)
+    store.quarantine(NAMES)
+    assert store.occurrences() is None
+
+
 def test_the_sample_of_served_queries_counts_where_there_is_no_bank(store):
     store.keep_queries(dict(capacity=8))
     assert store.occurrences() is None

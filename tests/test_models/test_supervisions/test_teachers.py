@@ -309,7 +309,7 @@ def test_each_loss_says_what_it_reads():
         assert slots is not None and {*slots} <= {*Target._fields, *Annotation._fields, *BESIDE}, (
             kind
         )
-        read = {*slots, 'positives', 'ambiguous'}  # soft ones and ARL's may be refused
+        read = {*slots, 'positives', 'ambiguous', 'columns'}  # which may be refused
         assert not issubclass(kind, ContrastiveLoss) or {*ContrastiveLoss.slots} <= read, kind
 
 

@@ -52,7 +52,8 @@ class EncodedCaptions:
         if new:
             if self._encoder is None:
                 self._encoder = load_embedder(self.name).to(device)
-            found = self._encoder.encode(new, convert_to_tensor=True, show_progress_bar=False)
+            with torch.autocast(device.type, enabled=False):  # kept for the whole training
+                found = self._encoder.encode(new, convert_to_tensor=True, show_progress_bar=False)
             self._known.update(zip(new, found.clone().float().cpu()))
         return torch.stack([self._known[x] for x in captions]) if captions else None
 
