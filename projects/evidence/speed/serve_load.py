@@ -149,6 +149,12 @@ def memory(process: int) -> float:
     return int(re.search(r'VmRSS:\s+(\d+)', status)[1]) / 1024
 
 
+def thirds(seen: Sequence[float]) -> dict[str, float]:
+    """The most in the first and in the last third."""
+    third = max(1, len(seen) // 3)
+    return dict(first_third=max(seen[:third]), last_third=max(seen[-third:]))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -191,6 +197,7 @@ def main() -> None:
         watching = threading.Thread(target=watch)
         watching.start()
         rows.append(load(url, texts, args.clients, args.seconds))
+        quiet = len(seen)
         changed: list[tuple[str, int]] = []
         over = threading.Event()
         options = (url, token, texts[:400], store.dim, over)
@@ -209,7 +216,7 @@ def main() -> None:
         service.terminate()
         service.wait()
     busy.append(os.getloadavg()[0])
-    third = max(1, len(seen) // 3)
+    memories = [thirds(seen[:quiet]), thirds(seen[quiet:])]
     result = dict(
         rows=[row._asdict() for row in rows],
         items=health['items'],
@@ -218,7 +225,8 @@ def main() -> None:
         load_average=busy,
         texts_a_batch=health['texts'] / health['batches'],
         largest_batch=health['largest_batch'],
-        memory_mib=dict(first_third=max(seen[:third]), last_third=max(seen[-third:])),
+        memory_mib=memories[0],
+        memory_mib_changing=memories[1],
     )
     for row in rows:
         print(line(row))

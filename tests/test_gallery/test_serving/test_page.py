@@ -22,7 +22,8 @@ def test_the_load():
     assert f'{said["changes"]} changes' in PAGE
     memory = said['memory_mib']
     assert memory['last_third'] < 1.02 * memory['first_third']
-    for figure in (*memory.values(), *said['load_average']):
+    changing = said['memory_mib_changing']
+    for figure in (*memory.values(), *changing.values(), *said['load_average']):
         assert f'{figure:.0f}' in PAGE
     assert f'{said["texts_a_batch"]:.1f} texts' in PAGE
     assert f'{said["largest_batch"]} at most' in PAGE
