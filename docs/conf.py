@@ -216,14 +216,15 @@ def set_zoo(app: Any, name: str, source: list[str]) -> None:
     """The page of the model zoo gets a table a metafile."""
     if name != 'model_zoo':
         return
-    base = Path(__file__).parents[1]
+    base, tables = Path(__file__).parents[1], ''
     for path in yaml.safe_load((base / 'model-index.yml').read_text())['Import']:
         content = yaml.safe_load((base / path).read_text())
         papers = content['Collections']
         titles = ', '.join(f'[{x["Name"]}]({x["Paper"]["URL"]}) ({x["Year"]})' for x in papers)
         head = '| config | dataset | reported | source | ours |\n|---|---|---|---|---|\n'
         rows = '\n'.join(row_of(model) for model in content['Models'])
-        source[0] += f'\n## {papers[0]["Name"]}\n\n{titles}\n\n{head}{rows}\n'
+        tables += f'## {papers[0]["Name"]}\n\n{titles}\n\n{head}{rows}\n\n'
+    source[0] = source[0].replace('## Families', f'{tables}## Families')
 
 
 def setup(app: Any) -> None:
