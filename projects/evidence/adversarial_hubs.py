@@ -164,7 +164,7 @@ def optimised(queries: Tensor, gallery: Tensor, *, debiased: bool) -> Tensor:
     return normalize(vector.detach(), dim=0)
 
 
-# -- what comes of them ------------------------------------------------------------------------
+# -- results -----------------------------------------------------------------------------------
 
 
 def transformed(name: str, split: Split, gallery: Tensor) -> Callable[[Tensor], Tensor]:

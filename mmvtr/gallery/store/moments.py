@@ -55,8 +55,8 @@ class MomentStore:
 
     The gallery stays as it is.  A window belongs to one entry of an item: to its id and the time at
     which it was added.  So windows of an item that was deleted, or replaced by another of the same
-    id, are never found, whoever has changed the gallery; :meth:`sweep` removes them.  After a kill
-    an item has all of its windows or none; :meth:`missing` names those that have none.
+    id, are never found, even if another process changed the gallery; :meth:`sweep` removes them.
+    After a kill an item has all of its windows or none; :meth:`missing` names those that have none.
 
     Args:
         items: the gallery.
