@@ -22,7 +22,7 @@ from mmvtr.figures.items import (
 from mmvtr.figures.study import Asked, Study
 from mmvtr.structures import take
 from mmvtr.visualization.calibration import negatives_of_query
-from mmvtr.visualization.compared import compared_matrices
+from mmvtr.visualization.matrix import compared_matrices
 from mmvtr.visualization.sheet import retrieval_sheet
 
 if TYPE_CHECKING:

@@ -9,12 +9,10 @@ import torch
 
 from mmvtr.engine.hooks.film_strip import film_strip
 from mmvtr.figures.attention import (
-    Pair,
     compare,
     name_tokens,
     pieces_of,
     refuse_without_matches,
-    token_picture,
 )
 from mmvtr.figures.dvtr import both
 from mmvtr.figures.items import chosen_texts
@@ -22,6 +20,7 @@ from mmvtr.figures.study import Asked, Study
 from mmvtr.functional.metrics.ranks import ranks
 from mmvtr.structures import take
 from mmvtr.visualization.changes import sigma_over_epochs
+from mmvtr.visualization.tokens import Pair, token_picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,17 +1,21 @@
-"""What DVTR makes of the negatives of a query: how sure it is of each, how hard it pushes it."""
+"""Is a doubt worth something?  Eta of the negatives of a query, and P(match) of pairs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
+import torch
 
+from mmvtr.functional.uncertainty.reliability import reliability
 from mmvtr.visualization.canvas import (
     BLUE,
     GREY,
     OTHER,
     TRUE,
     array,
+    dots,
+    legend,
     mask,
     new_figure,
     style,
@@ -61,18 +65,12 @@ def negatives_of_query(
         raise ValueError(f'a loss of {min(plain.min(), debiased.min()):g}, expected at least 0')
     spread = array('all_eta', np.ravel(all_eta), (None,))
     holds = np.zeros(eta.shape, bool) if truth is None else mask('truth', truth, eta.shape)
-    figure = new_figure(4.9)
+    asks = f' "{wrapped(query, 95, 2)}"' if query else ''
+    figure = new_figure(4.9, f'How hard is a negative pushed?{asks}')
     left, right = figure.subplots(1, 2, width_ratios=(1.5, 1))
     _losses(left, eta, plain, debiased, holds, known=truth is not None)
     _spread(right, spread, queries)
-    figure.suptitle(f'How hard is a negative pushed? "{wrapped(query, 95, 2)}"', fontsize=11)
-    figure.legend(
-        *left.get_legend_handles_labels(),
-        loc='outside lower center',
-        ncols=2,
-        fontsize=9,
-        frameon=False,
-    )
+    legend(figure, 2, left)
     return figure
 
 
@@ -94,17 +92,10 @@ def _losses(
         x = eta[members]
         before, after = (np.maximum(y[members], LEAST) for y in (plain, debiased))
         axis.vlines(x, after, before, color=colour, alpha=0.25, linewidth=0.8)
-        look = dict(marker=marker, s=22, linewidths=0.9)
-        axis.scatter(
-            x,
-            before,
-            facecolors='none',
-            edgecolors=colour,
-            alpha=0.7,
-            label=f'{name} ({members.sum():,}), all alike',
-            **look,
-        )
-        axis.scatter(x, after, color=colour, alpha=0.8, label=f'{name}, weighed by eta', **look)
+        look = dict(s=22, linewidths=0.9)
+        said = f'{name} ({members.sum():,}), all alike'
+        dots(axis, x, before, said, colour, marker, facecolors='none', alpha=0.7, **look)
+        dots(axis, x, after, f'{name}, weighed by eta', colour, marker, alpha=0.8, **look)
     axis.set_yscale('log')
     axis.set_xlim(-0.03, 1.03)
     style(
@@ -131,3 +122,34 @@ def _spread(axis: 'Axes', spread: np.ndarray, queries: Optional[int]) -> None:
         'eta',
         'share of the negatives (%)',
     )
+
+
+def reliability_curve(probabilities: Any, matches: Any, *, bins: int = 10) -> 'Figure':
+    """Share of matches among pairs of like P(match), and how many pairs these are.
+
+    Args:
+        probabilities: [M] in [0, 1].
+        matches: [M], bool or in [0, 1].
+        bins: of equal width.
+
+    Raises:
+        ValueError: as :func:`mmvtr.functional.uncertainty.reliability.reliability`.
+    """
+    p = array('probabilities', probabilities, (None,))
+    y = array('matches', matches, p.shape)
+    found = reliability(torch.as_tensor(p), torch.as_tensor(y), bins=bins)
+    held = found.pairs > 0
+    said, true, pairs = (x[held].numpy() for x in found)
+    figure = new_figure(4.6)
+    left, right = figure.subplots(1, 2, width_ratios=(1.5, 1))
+    left.plot((0, 1), (0, 1), color=GREY, linestyle='--', linewidth=1)
+    spread = 1.96 * (said * (1 - said) / pairs) ** 0.5
+    left.errorbar(said, true, yerr=spread, color=BLUE, marker='o', capsize=2, linewidth=1.2)
+    left.set_xlim(-0.02, 1.02)
+    left.set_ylim(-0.02, 1.02)
+    title = f'calibration error {found.error:.3f} (noise of {len(p):,} pairs {found.noise:.3f})'
+    style(left, title, 'P(match) as said', 'share of matches')
+    right.bar(said, pairs, width=0.7 / bins, color=BLUE, alpha=0.6)
+    right.set_xlim(-0.02, 1.02)
+    style(right, f'{len(p):,} pairs', 'P(match) as said', 'pairs')
+    return figure

@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
 import numpy as np
 
-from mmvtr.visualization.canvas import BLUE, GREEN, GREY, ORANGE, array, new_figure, style
+from mmvtr.visualization.canvas import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    array,
+    dots,
+    legend,
+    new_figure,
+    side_by_side,
+    style,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,21 +50,12 @@ def moved_ranks(before: Any, after: Any, *, names: tuple[str, str], title: str) 
         if members.any():
             moved = abs(after - before)[members].sum()
             said = f'{label}: {members.sum():,}' + (f', {moved:,.0f} ranks in all' if moved else '')
-            axis.scatter(
-                before[members],
-                after[members],
-                s=26,
-                alpha=0.6,
-                color=colour,
-                marker=marker,
-                linewidths=0,
-                label=said,
-            )
+            dots(axis, before[members], after[members], said, colour, marker, s=26, alpha=0.6)
     axis.set(xscale='log', yscale='log', xlim=(0.8, most), ylim=(0.8, most))
     for side in (axis.xaxis, axis.yaxis):
         side.set_major_formatter('{x:g}')
     style(axis, title, f'rank of the match, {names[0]}', f'rank of the match, {names[1]}')
-    figure.legend(loc='outside lower center', ncols=2, fontsize=9, frameon=False)
+    legend(figure, 2)
     return figure
 
 
@@ -70,21 +72,13 @@ def sigma_over_epochs(epochs: Sequence[int], directions: Mapping[str, tuple[Any,
     epochs = list(epochs)
     if len(epochs) < 2 or sorted(set(epochs)) != epochs:
         raise ValueError(f'two epochs or more expected, each once and in order, not {epochs!r:.80}')
-    figure = new_figure(4.2)
-    for axis, (name, sides) in zip(
-        figure.subplots(1, len(directions), squeeze=False)[0], directions.items()
-    ):
+    figure = new_figure(4.2, 'Uncertainty and recall in the course of a training')
+    for axis, (name, sides) in side_by_side(figure, directions.items()):
         recall, sigma = (array(name, x, (len(epochs),)) for x in sides)
         beside = axis.twinx()
-        lines = axis.plot(epochs, recall, color=BLUE, marker='o', label='R@1 (left axis)')
-        lines += beside.plot(
-            epochs,
-            sigma,
-            color=ORANGE,
-            marker='^',
-            linestyle='--',
-            label='mean sigma of the queries (right axis)',
-        )
+        axis.plot(epochs, recall, color=BLUE, marker='o', label='R@1 (left axis)')
+        said = 'mean sigma of the queries (right axis)'
+        beside.plot(epochs, sigma, color=ORANGE, marker='^', linestyle='--', label=said)
         moved = np.corrcoef(recall, sigma)[0, 1] if min(np.ptp(recall), np.ptp(sigma)) else np.nan
         known = len(epochs) > 3 and not np.isnan(moved)
         said = f', correlation {moved:+.2f}' if known else ''
@@ -93,8 +87,7 @@ def sigma_over_epochs(epochs: Sequence[int], directions: Mapping[str, tuple[Any,
         beside.set_ylabel('sigma (geometric mean)', color=ORANGE, fontsize=10)
         beside.tick_params(labelsize=9)
         axis.xaxis.get_major_locator().set_params(integer=True)
-    figure.legend(handles=lines, loc='outside lower center', ncols=2, fontsize=9, frameon=False)
-    figure.suptitle('Uncertainty and recall in the course of a training', fontsize=11)
+    legend(figure, 2, axis, beside)
     return figure
 
 
@@ -118,22 +111,13 @@ def recall_by_size(
     """
     if not sizes or sorted(set(sizes)) != list(sizes):
         raise ValueError(f'sizes must rise, not {sizes!r:.80}')
-    figure = new_figure(4.2)
-    for axis, (name, values) in zip(
-        figure.subplots(1, len(directions), squeeze=False)[0], directions.items()
-    ):
-        axis.plot(
-            sizes,
-            array(name, values, (len(sizes),)),
-            color=BLUE,
-            marker='o',
-            label='with the queue',
-        )
+    figure = new_figure(4.2, title)
+    for axis, (name, values) in side_by_side(figure, directions.items()):
+        values = array(name, values, (len(sizes),))
+        axis.plot(sizes, values, color=BLUE, marker='o', label='with the queue')
         axis.axhline(raw[name], color=GREY, linestyle='--', label='raw scores')
         axis.set_xscale('log', base=2)
         axis.xaxis.set_major_formatter('{x:,.0f}')
         style(axis, name, 'train queries in the queue', 'R@1 (%)')
-    handles = axis.get_legend_handles_labels()[0]
-    figure.legend(handles=handles, loc='outside lower center', ncols=2, fontsize=9, frameon=False)
-    figure.suptitle(title, fontsize=11)
+    legend(figure, 2, axis)
     return figure

@@ -16,7 +16,9 @@ from mmvtr.visualization.canvas import (
     ORANGE,
     SKY,
     array,
+    dots,
     new_figure,
+    side_by_side,
     style,
     words,
 )
@@ -33,6 +35,7 @@ LOOKS = (
     dict(color=GREEN, linestyle='-.'),
     dict(color=GREY, linestyle=':'),
 )
+DIRECTIONS = ('text to video', 'video to text')
 #: Bins of a distribution.
 BINS = 30
 #: Borders of relative mass between the bins of error rates.
@@ -68,11 +71,10 @@ def hubs(before: Any, after: Mapping[str, Any] = {}, *, k: int = 10) -> 'Figure'
         if len(pair) != 2:
             raise ValueError(f'after {name!r}: {len(pair)} matrices, expected one or two')
         named[name] = tuple(array(f'after {name!r}', x, raw.shape) for x in pair)
-    figure = new_figure(4.3 + 0.2 * len(named))
-    for place, (axis, found, by) in enumerate(
-        zip(figure.subplots(1, 2), ('videos', 'texts'), ('text', 'video'))
-    ):
-        dim = 1 - place
+    title = 'Hubs: how often each item is found, where all should be found alike'
+    figure = new_figure(4.3 + 0.2 * len(named), title)
+    for place, (axis, direction) in enumerate(side_by_side(figure, DIRECTIONS)):
+        dim, (by, item) = 1 - place, direction.split(' to ')
         most = min(k, raw.shape[dim] - 1)
         counts = {
             name: k_occurrence(torch.from_numpy(pair[place]), k=most, dim=dim)
@@ -81,13 +83,11 @@ def hubs(before: Any, after: Mapping[str, Any] = {}, *, k: int = 10) -> 'Figure'
         _distributions(axis, counts)
         style(
             axis,
-            f'{by} to {"video" if by == "text" else "text"}',
+            direction,
             f'N_{most}: how many {by}s find it among their {most} best',
-            f'{found} (share of all, %)',
+            f'{item}s (share of all, %)',
         )
         axis.legend(loc='upper right', fontsize=8.5, frameon=False)
-    figure.suptitle('Hubs: how often each item is found, where all should be found alike',
-                    fontsize=11)  # fmt: skip
     return figure
 
 
@@ -110,6 +110,56 @@ def _distributions(axis: 'Axes', counts: Mapping[str, torch.Tensor]) -> None:
     axis.set_yticks(ticks, [str(tick) for tick in ticks])
 
 
+def occurrence_and_errors(
+    matrices: Mapping[str, tuple[Any, Any]],
+    rates: Mapping[str, ErrorRates],
+    *,
+    k: int,
+    title: str,
+) -> 'Figure':
+    """How often items are found, and the errors that go with that; a row a direction.
+
+    Args:
+        matrices: by name scores [T, V] of both directions (text to video, read by rows; video to
+            text, read by columns); 'raw' is drawn as bars.
+        rates: by direction, of ``DIRECTIONS``, in bins between ``MASS_EDGES``.
+        k: items that a query finds, where there are as many.
+        title: of the picture.
+    """
+    figure = new_figure(8.5, title, width=11)
+    for place, (axes, direction) in enumerate(zip(figure.subplots(2, 2), DIRECTIONS)):
+        dim, (query, item) = 1 - place, direction.split(' to ')
+        most = min(k, matrices['raw'][place].shape[dim])
+        counts = {
+            name: k_occurrence(pair[place], k=most, dim=dim).numpy()
+            for name, pair in matrices.items()
+        }
+        _occurrences(axes[0], counts)
+        style(
+            axes[0],
+            f'{direction}: how often a {item} is found',
+            f'{query} queries that have a {item} among their {most} best',
+            f'{item}s (%)',
+        )
+        axes[0].legend(frameon=False, fontsize=9)
+        _rates(axes[1], rates[direction], direction, f'{direction}: errors of the raw scores')
+    return figure
+
+
+def _occurrences(axis: 'Axes', counts: Mapping[str, np.ndarray]) -> None:
+    """Share of items in doubling classes of N_k; raw as bars, others as lines."""
+    tops = [0, *(2**i for i in range(int(max(x.max() for x in counts.values())).bit_length() + 1))]
+    borders = [-0.5, *(top + 0.5 for top in tops)]  # ties leave fractions of an occurrence
+    for name, x in counts.items():
+        share = 100 * np.histogram(x, borders)[0] / len(x)
+        if name == 'raw':
+            axis.bar(range(len(tops)), share, color='0.8', label=name)
+        else:
+            axis.plot(range(len(tops)), share, marker='o', markersize=3.5, label=name)
+    ranges = [f'{low + 1}-{top}' if top > low + 1 else f'{top}' for low, top in zip(tops, tops[1:])]
+    axis.set_xticks(range(len(tops)), ['0', *ranges], rotation=30)
+
+
 def mass_errors(rates: Mapping[str, ErrorRates], *, title: str) -> 'Figure':
     """False retrievals of items by their relative mass, a panel a direction (NCL Fig. 3).
 
@@ -117,46 +167,37 @@ def mass_errors(rates: Mapping[str, ErrorRates], *, title: str) -> 'Figure':
         rates: by direction (``'text to video'``), in bins between ``MASS_EDGES``.
         title: of the picture.
     """
-    figure = new_figure(4.6)
-    for axis, (direction, found) in zip(figure.subplots(1, len(rates)), rates.items()):
-        query, item = direction.split(' to ')
-        draw_rates(axis, found, item, query)
-        axis.set_title(direction, fontsize=11)
-        axis.tick_params(labelsize=8)
-        axis.xaxis.label.set_size(9)
-        axis.get_legend().remove()
-    handles = axis.get_legend_handles_labels()[0]
-    labels = ('items with this mass (%)', 'false negatives: own queries that miss the item (%)',
-              'false positives: queries that find it wrongly (%)')  # fmt: skip
-    axes = figure.axes
-    for axis in axes:
-        axis.set_ylim(0, 105)
-    figure.legend(handles, labels, loc='outside lower center', ncols=3, fontsize=8.5, frameon=False)
-    figure.suptitle(title, fontsize=11)
+    figure = new_figure(4.8, title)
+    for axis, (direction, found) in side_by_side(figure, rates.items()):
+        _rates(axis, found, direction, direction)
     return figure
 
 
-def draw_rates(axis: 'Axes', rates: ErrorRates, item: str, query: str) -> None:
-    """NCL Fig. 3, and how many items each point stands for."""
+def _rates(axis: 'Axes', rates: ErrorRates, direction: str, title: str) -> None:
+    """Both error rates by relative mass, and how many items each point stands for."""
+    query, item = direction.split(' to ')
     borders = [MASS_EDGES[0] / 2, *MASS_EDGES, 2 * MASS_EDGES[-1]]
     share = 100 * rates.items / rates.items.sum()
     axis.stairs(share, borders, fill=True, color='0.9', label=f'{item}s with this probability')
     mass = rates.mass.clamp(borders[0], borders[-1])
-    for name, values in (
-        (f'false negatives: own queries that miss the {item}', rates.false_negatives),
-        (f'false positives: queries that find the {item} wrongly', rates.false_positives),
+    for name, values, colour, marker in (
+        (f'false negatives: own queries that miss the {item}', rates.false_negatives, BLUE, 'o'),
+        (
+            f'false positives: queries that find the {item} wrongly',
+            rates.false_positives,
+            ORANGE,
+            '^',
+        ),
     ):
-        axis.plot(mass, 100 * values, marker='o', label=name)
+        axis.plot(mass, 100 * values, color=colour, marker=marker, label=name)
     axis.axvline(1, ymax=100 / 140, color='0.4', linewidth=0.8, linestyle='--')
+    style(axis, title, f'retrieval probability of a {item}, {query}s summed (1 = fair share)', '%')
     axis.set_xscale('log', base=2)
-    axis.set_xticks(
-        MASS_EDGES, [f'{edge:g}' if edge >= 1 else f'1/{1 / edge:g}' for edge in MASS_EDGES]
-    )
+    ticks = [f'{edge:g}' if edge >= 1 else f'1/{1 / edge:g}' for edge in MASS_EDGES]
+    axis.set_xticks(MASS_EDGES, ticks)
     axis.set_yticks(range(0, 101, 20))
     axis.set_ylim(0, 140)  # the legend has the room above 100
-    axis.set_ylabel('%')
-    axis.set_xlabel(f'retrieval probability of a {item} over all queries (1 = fair share)')
-    axis.legend(frameon=False, loc='upper left')
+    axis.legend(frameon=False, loc='upper left', fontsize=8.5)
 
 
 def mass_by_bias(points: Mapping[str, Mapping[str, tuple[Any, Any]]], *, title: str) -> 'Figure':
@@ -173,9 +214,8 @@ def mass_by_bias(points: Mapping[str, Mapping[str, tuple[Any, Any]]], *, title: 
     """
     if not points or not all(1 <= len(models) <= 2 for models in points.values()):
         raise ValueError('expected kinds of items, and one or two models of each')
-    figure = new_figure(4.8)
-    for axis, (kind, models) in zip(figure.subplots(1, len(points), squeeze=False)[0],
-                                    points.items()):  # fmt: skip
+    figure = new_figure(4.8, title)
+    for axis, (kind, models) in side_by_side(figure, points.items()):
         for (name, (bias, mass)), look in zip(models.items(), ((BLUE, 'o'), (ORANGE, '^'))):
             bias = array(f'biases of {kind}', bias, (None,))
             mass = array(f'masses of {kind}', mass, bias.shape)
@@ -183,14 +223,10 @@ def mass_by_bias(points: Mapping[str, Mapping[str, tuple[Any, Any]]], *, title: 
                 raise ValueError(f'masses of {kind}: {mass.min():g}, expected above 0')
             agrees = float(spearman(*map(torch.from_numpy, (bias, mass))))
             label = f'{words(name, 34)}: rank correlation {agrees:.2f}'
-            axis.scatter(
-                bias, mass, s=13, alpha=0.45, color=look[0], marker=look[1], linewidths=0,
-                label=label,
-            )  # fmt: skip
+            dots(axis, bias, mass, label, *look)
         axis.axhline(1, color=GREY, linewidth=1, linestyle='--')
         axis.set_yscale('log', base=2)
         axis.yaxis.set_major_formatter(lambda value, _: f'{value:.3g}')
         style(axis, kind, 'implicit bias / temperature', 'summed probability (1 = fair share)')
         axis.legend(loc='upper left', fontsize=8.5)
-    figure.suptitle(title, fontsize=11)
     return figure

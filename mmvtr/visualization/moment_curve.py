@@ -11,6 +11,7 @@ from mmvtr.visualization.canvas import (
     BLUE,
     ORANGE,
     array,
+    legend,
     new_figure,
     style,
     words,
@@ -51,11 +52,11 @@ def moment_curve(
     axis = figure.subplots()
     edges = np.linspace(0, length, len(curve) + 1)
     axis.stairs(curve, edges, baseline=None, color=BLUE, linewidth=2, label='score of a frame')
+    hatched = dict(facecolor='none', edgecolor=ORANGE, hatch='///', linewidth=1.5)
     for name, span, look in (
         ('annotated moment', annotated, dict(facecolor=ANNOTATED, alpha=0.22)),
-        ('matched moment', matched, dict(facecolor='none', edgecolor=ORANGE, hatch='///',
-                                         linewidth=1.5)),
-    ):  # fmt: skip
+        ('matched moment', matched, hatched),
+    ):
         if span is None:
             continue
         begin, end = span
@@ -68,5 +69,5 @@ def moment_curve(
     said += [f'along the video {words(video, 70)}'] if video else []
     where = 'share of the video' if duration is None else 'seconds of the video'
     style(axis, '\n'.join(said) or 'A text along a video', where, 'score')
-    figure.legend(loc='outside lower center', ncols=3, fontsize=9, frameon=False)
+    legend(figure, 3)
     return figure

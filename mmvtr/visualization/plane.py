@@ -11,10 +11,14 @@ from mmvtr.visualization.canvas import (
     GREEN,
     GREY,
     ORANGE,
+    PINK,
     SKY,
     array,
+    dots,
+    legend,
     mask,
     new_figure,
+    side_by_side,
     style,
     words,
 )
@@ -27,7 +31,7 @@ JOINED = 60
 METHODS = ('pca', 'tsne')
 #: Of groups of bars.
 COLOURS = (
-    GREY, BLUE, ORANGE, GREEN, SKY, '#CC79A7', '#E69F00', '#000000', '#7B5EA7', '#6B4423',
+    GREY, BLUE, ORANGE, GREEN, SKY, PINK, '#E69F00', '#000000', '#7B5EA7', '#6B4423',
 )  # fmt: skip
 
 
@@ -54,9 +58,7 @@ def modality_plane(
     if not 1 <= len(spaces) <= 2:
         raise ValueError(f'{len(spaces)} spaces, expected one or two')
     figure = new_figure(4.9 if len(spaces) == 2 else 6.2)
-    for axis, (name, sides) in zip(
-        figure.subplots(1, len(spaces), squeeze=False)[0], spaces.items()
-    ):
+    for axis, (name, sides) in side_by_side(figure, spaces.items()):
         texts, videos = (
             _units(f'{kind} of {name}', x) for kind, x in zip(('texts', 'videos'), sides)
         )
@@ -69,42 +71,19 @@ def modality_plane(
             axis.plot(*zip(t[row], v[column]), color=GREY, linewidth=0.6, alpha=0.5, zorder=1)
         kinds = ((t, f'texts ({len(t):,})', BLUE, 'o'), (v, f'videos ({len(v):,})', ORANGE, '^'))
         for where, label, colour, marker in kinds:
-            axis.scatter(
-                *where.T,
-                s=13,
-                alpha=0.45,
-                color=colour,
-                marker=marker,
-                linewidths=0,
-                label=label,
-                zorder=2,
-            )
+            dots(axis, *where.T, label, colour, marker, zorder=2)
+        mean = dict(s=150, alpha=1.0, edgecolors='black', linewidths=1.5, zorder=3)
         for where, label, colour, marker in kinds:
-            axis.scatter(
-                *where.mean(0),
-                s=150,
-                color=colour,
-                marker=marker,
-                edgecolors='black',
-                linewidths=1.5,
-                label=f'mean of the {label.split()[0]}',
-                zorder=3,
-            )
+            dots(axis, *where.mean(0), f'mean of the {label.split()[0]}', colour, marker, **mean)
         gap = float(np.linalg.norm(texts.mean(0) - videos.mean(0)))
-        cosine = (
-            float((texts[pairs[:, 0]] * videos[pairs[:, 1]]).sum(1).mean()) if len(pairs) else 0
-        )
-        style(
-            axis,
-            f'{words(name, 44)}\nmeans {gap:.2f} apart, cosine of a pair {cosine:.2f}',
-            *labels,
-        )
+        cosines = (texts[pairs[:, 0]] * videos[pairs[:, 1]]).sum(1)
+        cosine = float(cosines.mean()) if len(pairs) else 0
+        said = f'means {gap:.2f} apart, cosine of a pair {cosine:.2f}'
+        style(axis, f'{words(name, 44)}\n{said}', *labels)
         axis.set_aspect('equal', adjustable='datalim')
-    handles, names = axis.get_legend_handles_labels()
-    figure.legend(handles, names, loc='outside lower center', ncols=4, fontsize=9, frameon=False)
-    figure.suptitle(
-        f'Texts and videos in their common space (lines join {len(pairs)} pairs)', fontsize=11
-    )
+    legend(figure, 4, axis)
+    said = f'lines join {len(pairs)} pairs'
+    figure.suptitle(f'Texts and videos in their common space ({said})', fontsize=11)
     return figure
 
 
@@ -171,5 +150,5 @@ def bars(
     axis.set_ylim(low - (0.12 * (high - low) if low < 0 else 0), high + 0.12 * (high - low) + 1e-9)
     style(axis, title, '', y)
     axis.grid(visible=False, axis='x')
-    figure.legend(loc='outside lower center', ncols=3, fontsize=9, frameon=False)
+    legend(figure, 3)
     return figure

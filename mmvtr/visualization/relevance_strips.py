@@ -41,7 +41,7 @@ def relevance_strips(columns: dict[str, Sequence[RelevanceStrip]], *, title: str
         raise ValueError(f'as many queries of each direction expected, got {counts}')
     (rows,) = set(counts.values())
     models = max(len(strip.rows) for strips in columns.values() for strip in strips)
-    figure = new_figure(rows * (0.62 + 0.34 * models) + 1.6)
+    figure = new_figure(rows * (0.62 + 0.34 * models) + 1.6, title)
     axes = figure.subplots(rows, len(columns), squeeze=False)
     image = None
     for column, (direction, strips) in enumerate(columns.items()):
@@ -53,14 +53,8 @@ def relevance_strips(columns: dict[str, Sequence[RelevanceStrip]], *, title: str
             ]
             if min(x.min() for x in values) < 0 or max(x.max() for x in values) > 1:
                 raise ValueError(f'{strip.query[:60]!r}: relevances must lie in [0, 1]')
-            image = axis.imshow(
-                np.stack(values),
-                cmap='Blues',
-                vmin=0,
-                vmax=1,
-                aspect='auto',
-                interpolation='nearest',
-            )
+            look = dict(cmap='Blues', vmin=0, vmax=1, aspect='auto', interpolation='nearest')
+            image = axis.imshow(np.stack(values), **look)
             depth = len(values[0])
             head = f'{direction}\n' if row == 0 else ''
             last = row == rows - 1
@@ -77,5 +71,4 @@ def relevance_strips(columns: dict[str, Sequence[RelevanceStrip]], *, title: str
                 axis.axhline(border - 0.5, color='white', linewidth=3)
     bar = figure.colorbar(image, ax=axes, location='bottom', shrink=0.45, aspect=40)
     bar.set_label('relevance of the hit to the query', fontsize=9)
-    figure.suptitle(title, fontsize=11)
     return figure

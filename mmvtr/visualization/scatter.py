@@ -16,6 +16,8 @@ from mmvtr.visualization.canvas import (
     OTHER,
     TRUE,
     array,
+    dots,
+    legend,
     mask,
     new_figure,
     plain,
@@ -73,11 +75,8 @@ def eta_against_loss(
         drawn = np.sort(generator.permutation(places)[:MOST])
         some = f'{len(drawn):,} of ' if len(drawn) < len(places) else ''
         label = f'{name} ({some}{len(places):,})'
-        size, alpha = (16, 0.4) if marker == '.' else (22, 0.65)
-        axis.scatter(
-            loss[drawn], eta[drawn], s=size, alpha=alpha, color=colour, marker=marker, label=label,
-            linewidths=0,
-        )  # fmt: skip
+        look = dict(s=16, alpha=0.4) if marker == '.' else dict(s=22, alpha=0.65)
+        dots(axis, loss[drawn], eta[drawn], label, colour, marker, **look)
     title = 'What DVTR down-weights (small eta) and what a small-loss detector would take'
     if truth is not None and kinds[0][1].any() and kinds[1][1].any():
         areas = [_area(-x, kinds[1][1], kinds[0][1]) for x in (eta, loss)]
@@ -86,9 +85,7 @@ def eta_against_loss(
             f'AUC {areas[0]:.3f} by eta, {areas[1]:.3f} by loss'
         )
     style(axis, title, 'loss of the pair as a match (nats)', 'eta: uncertainty of the mismatch')
-    legend = figure.legend(loc='outside lower center', ncols=3, fontsize=9, frameon=False)
-    for handle in legend.legend_handles:
-        handle.set_alpha(1)
+    legend(figure, 3)
     return figure
 
 
@@ -114,7 +111,7 @@ def sigma_against_generality(sigma: Any, generality: Any, *, measured_by: str) -
     rank = float(spearman(*map(torch.from_numpy, (generality, sigma))))
     figure = new_figure(4.8)
     axis = figure.subplots()
-    axis.scatter(generality, sigma, s=16, alpha=0.45, color=BLUE, linewidths=0, label='a text')
+    dots(axis, generality, sigma, 'a text', BLUE)
     groups = _groups(generality)
     middle = [[np.median(x[group]) for group in groups] for x in (generality, sigma)]
     label = f'medians of {len(groups)} groups of texts'
@@ -131,7 +128,7 @@ def sigma_against_generality(sigma: Any, generality: Any, *, measured_by: str) -
         measured_by,
         'sigma of the text',
     )
-    figure.legend(loc='outside lower center', ncols=2, fontsize=9, frameon=False)
+    legend(figure, 2)
     return figure
 
 

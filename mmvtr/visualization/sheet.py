@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 
-from mmvtr.visualization.canvas import ANNOTATED, GREY, ORANGE, RED, new_figure, words, wrapped
+from mmvtr.visualization.canvas import (
+    ANNOTATED,
+    GREY,
+    ORANGE,
+    RED,
+    legend,
+    new_figure,
+    words,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -95,8 +104,7 @@ def retrieval_sheet(
     heights = [_height(row, whole and place > 0) for place, row in enumerate(rows)]
     heading = ['' if sigma is None else f'sigma of the query {sigma:.3g}', said]
     heading = '\n'.join([named, ', '.join(filter(None, heading))]).rstrip()
-    figure = new_figure(sum(heights) + 0.21 * heading.count('\n') + 0.85)
-    figure.suptitle(heading, fontsize=11)
+    figure = new_figure(sum(heights) + 0.21 * heading.count('\n') + 0.85, heading)
     grid = figure.add_gridspec(len(rows), 2, width_ratios=(2.5, 6.5), height_ratios=heights)
     for place, row in enumerate(rows):
         rank = place + 1 - (len(rows) - len(items))
@@ -187,15 +195,20 @@ def _strip(axis: 'Axes', item: SheetItem) -> None:
     if not len(item.frames):
         axis.axvspan(0, 1, 0.12 / 1.12, 1, facecolor='0.9', edgecolor='0.6')
         axis.text(0.5, 0.45, words(item.lacking, 80), ha='center', va='center', fontsize=10)
-    for place, frame in enumerate(item.frames):
-        left, right = (place + 0.02) / len(item.frames), (place + 0.98) / len(item.frames)
-        axis.imshow(frame, extent=(left, right, 0, 1), aspect='auto')
+    frames_in_a_row(axis, item.frames, 1 / max(len(item.frames), 1))
     if item.moment is not None:
         length = 1.0 if item.duration is None else item.duration
         bar = dict(linewidth=4, solid_capstyle='butt')
         axis.plot((0, 1), (-0.06, -0.06), color='0.8', **bar)
         axis.plot([x / length for x in item.moment], (-0.06, -0.06), color=ORANGE, **bar)
     axis.set(xlim=(0, 1), ylim=(-0.12, 1))
+
+
+def frames_in_a_row(axis: 'Axes', frames: Sequence[np.ndarray], width: float = 1.0) -> None:
+    """F images side by side, each as wide as is said, on an axis from 0 to 1 in height."""
+    for place, frame in enumerate(frames):
+        extent = ((place + 0.02) * width, (place + 0.98) * width, 0, 1)
+        axis.imshow(frame, extent=extent, aspect='auto')
 
 
 def _legend(figure: 'Figure', items: Sequence[SheetItem]) -> None:
@@ -210,5 +223,4 @@ def _legend(figure: 'Figure', items: Sequence[SheetItem]) -> None:
     if any(item.moment is not None for item in items):
         handles.append(Line2D([], [], color=ORANGE, linewidth=4, label='where it matches'))
     if handles:
-        look = dict(ncols=3, fontsize=9, frameon=False)
-        figure.legend(handles=handles, loc='outside lower center', **look)
+        legend(figure, 3, handles=handles)
