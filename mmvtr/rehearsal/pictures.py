@@ -115,7 +115,7 @@ def _scatter(axis: Any, scatter: dict[str, Any]) -> None:
     """DVTR Fig. 4: what a pair costs against how uncertain its mismatch is."""
     for name, colour, marker in (('negative', BLUE, 'o'), ('soft', ORANGE, '^')):
         dots(axis, *scatter[name], name, colour, marker, s=8)
-    axis.legend(fontsize=8)
+    axis.legend(fontsize=8, framealpha=0.9)
     cost = 'probability that the softmax gives the pair (log10)'
     style(axis, 'weight against loss of unannotated pairs (DVTR Fig. 4)', cost, 'weight (eta)')
 
@@ -125,6 +125,6 @@ def _verdicts(axis: Any, checks: Sequence[Check]) -> None:
     y = 1.0
     for one in checks:
         colour, mark = COLOURS[one.passed]
-        text = wrapped(f'{mark}: {one.name}: {one.said}', 62, 12)
-        axis.text(0, y, text, va='top', fontsize=8, color=colour)
+        text = wrapped(f'{mark}: {one.name}: {one.said}', 56, 12)
+        axis.text(0, y, text, va='top', fontsize=9, color=colour)
         y -= 0.045 * (1 + text.count('\n')) + 0.02

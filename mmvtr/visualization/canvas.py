@@ -29,6 +29,8 @@ WIDTH, DPI = 9.0, 100  # inches, and pixels an inch: most pictures are 900 pixel
 BLUE, ORANGE, GREEN, SKY, GREY = '#0072B2', '#D55E00', '#009E73', '#56B4E9', '#8A8A8A'
 PINK = '#CC79A7'
 RED = '#C1272D'  # beside GREEN only where marks differ as well
+#: Of many groups.
+COLOURS = (GREY, BLUE, ORANGE, GREEN, SKY, PINK, '#E69F00', '#000000', '#7B5EA7', '#6B4423')
 #: What is annotated, what holds though nobody annotated it, what does not hold or is not known.
 ANNOTATED, TRUE, OTHER = GREEN, ORANGE, BLUE
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 
 from mmvtr.visualization.canvas import GREEN, GREY, RED, new_figure, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 #: Verdict -> colour and marker.
 LOOKS = dict(better=(GREEN, 'o'), worse=(RED, 'v'))
@@ -46,8 +47,8 @@ def differences(rows: Sequence[Difference], *, title: str) -> 'Figure':
     figure = new_figure(1.6 + 0.26 * len(rows), f'{title}: {colours}' if title else colours)
     effect, counts = figure.subplots(1, 2, sharey=True)
     for place, row in enumerate(rows):
-        colour, marker = LOOKS.get(row.verdict, OPEN)
-        interval(effect, place, row, colour, marker)
+        looks = colour, _ = LOOKS.get(row.verdict, OPEN)
+        interval(effect, place, (row.mean, row.low, row.high), looks)
         counts.barh(place, row.gained, color=colour if row.mean > 0 else '0.8')
         counts.barh(place, -row.lost, color=colour if row.mean < 0 else '0.8')
     style(effect, '', 'difference to the baseline, points, with 95 % interval', '')
@@ -62,9 +63,36 @@ def differences(rows: Sequence[Difference], *, title: str) -> 'Figure':
 
 
 def interval(
-    axis: 'Axes', place: float, row: Difference, colour: str, marker: str, **look: object
-) -> None:
-    """A mean and, where it is finite, its interval; ``look`` is that of the marker."""
-    if math.isfinite(row.low) and math.isfinite(row.high):
-        axis.plot([row.low, row.high], [place, place], color=colour, linewidth=1.6, alpha=0.6)
-    axis.plot(row.mean, place, marker=marker, color=colour, **{'markersize': 5, **look})
+    axis: 'Axes',
+    place: float,
+    numbers: tuple[float, float, float],
+    looks: tuple[str, str],
+    *,
+    within: tuple[float, float] = (-math.inf, math.inf),
+    **marker: Any,
+) -> 'Line2D | None':
+    """A mean and its interval, on a line of its own.
+
+    Args:
+        axis: where to draw.
+        place: of the line.
+        numbers: mean and ends of the interval; of infinite ends the mean alone is drawn.
+        looks: colour and marker.
+        within: what the axis shows; a mean outside is written at the edge, with an arrow.
+        marker: further looks of the marker.
+
+    Returns:
+        The marker, or None where the mean is written.
+    """
+    (mean, low, high), (colour, shape), (least, most) = numbers, looks, within
+    if not least < mean < most:
+        edge, side, arrow = (most, 'right', '\u2192') if mean > 0 else (least, 'left', '\u2190')
+        said = f'{mean:+.0f} {arrow}'
+        axis.text(edge, place, said, ha=side, va='center', size=8, color=colour)
+        return None
+    if math.isfinite(low) and math.isfinite(high):
+        ends = [max(low, least), min(high, most)]
+        axis.plot(ends, [place, place], color=colour, linewidth=1.6, alpha=0.6)
+    look = dict(marker=shape, color=colour, markersize=5, linestyle='') | marker
+    (drawn,) = axis.plot(mean, place, **look)
+    return drawn

@@ -8,11 +8,9 @@ import numpy as np
 
 from mmvtr.visualization.canvas import (
     BLUE,
-    GREEN,
+    COLOURS,
     GREY,
     ORANGE,
-    PINK,
-    SKY,
     array,
     dots,
     legend,
@@ -29,10 +27,6 @@ if TYPE_CHECKING:
 #: Pairs that are joined by a line.
 JOINED = 60
 METHODS = ('pca', 'tsne')
-#: Of groups of bars.
-COLOURS = (
-    GREY, BLUE, ORANGE, GREEN, SKY, PINK, '#E69F00', '#000000', '#7B5EA7', '#6B4423',
-)  # fmt: skip
 
 
 def modality_plane(
