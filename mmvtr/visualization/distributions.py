@@ -63,8 +63,8 @@ def distributions(spreads: Sequence[Spread], *, title: str, y: str, bins: int = 
             label = f'{name} ({len(own):,})'
             axis.stairs(share, borders, color=colour, linestyle=line, linewidth=1.6, label=label)
         for (name, value), line in zip(spread.marks.items(), ('--', ':')):
-            axis.axvline(value, color=GREY, linestyle=line, linewidth=1.2, label=name)
-        axis.set_ylim(0, 1.4 * axis.get_ylim()[1])  # room for the legend
+            axis.axvline(value, 0, 1 / 1.4, color=GREY, linestyle=line, linewidth=1.2, label=name)
+        axis.set_ylim(0, 1.4 * axis.get_ylim()[1])  # the legend has the room above
         style(axis, '', spread.x, y)
         axis.legend(frameon=False, loc='upper left', fontsize=9)
     return figure

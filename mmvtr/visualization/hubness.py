@@ -175,7 +175,7 @@ def mass_errors(rates: Mapping[str, ErrorRates], *, title: str) -> 'Figure':
 
 def _rates(axis: 'Axes', rates: ErrorRates, direction: str, title: str) -> None:
     """Both error rates by relative mass, and how many items each point stands for."""
-    query, item = direction.split(' to ')
+    item = direction.split(' to ')[1]
     borders = [MASS_EDGES[0] / 2, *MASS_EDGES, 2 * MASS_EDGES[-1]]
     share = 100 * rates.items / rates.items.sum()
     axis.stairs(share, borders, fill=True, color='0.9', label=f'{item}s with this probability')
@@ -191,7 +191,8 @@ def _rates(axis: 'Axes', rates: ErrorRates, direction: str, title: str) -> None:
     ):
         axis.plot(mass, 100 * values, color=colour, marker=marker, label=name)
     axis.axvline(1, ymax=100 / 140, color='0.4', linewidth=0.8, linestyle='--')
-    style(axis, title, f'retrieval probability of a {item}, {query}s summed (1 = fair share)', '%')
+    said = f'retrieval probability of a {item}, summed (1 = fair share)'
+    style(axis, title, said, '%')
     axis.set_xscale('log', base=2)
     ticks = [f'{edge:g}' if edge >= 1 else f'1/{1 / edge:g}' for edge in MASS_EDGES]
     axis.set_xticks(MASS_EDGES, ticks)
