@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Iterator
+from typing import Any, Iterator
 
 import numpy as np
 from mmengine.registry import init_default_scope
@@ -14,11 +14,8 @@ from mmvtr.engine.hooks.film_strip import film_strip
 from mmvtr.engine.hooks.study import Asked, picture
 from mmvtr.figures.by_tool import run_tool
 from mmvtr.registry import DATASETS
+from mmvtr.visualization import canvas
 from mmvtr.visualization.sheet import SheetItem, retrieval_sheet
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 #: Videos of a text, the annotated one first.
 SHOWN = 6
@@ -32,7 +29,7 @@ def distributions(asked: Asked) -> Iterator:
 
 
 @picture('arl5', 'ARL Fig. 5', needs='an ARLSupervision after its warm-up', by_tool=True)
-def ambiguous_videos(asked: Asked) -> Iterator[tuple[int, 'Figure']]:
+def ambiguous_videos(asked: Asked) -> Iterator[tuple[int, 'canvas.Figure']]:
     """Texts with the videos that are ambiguous for them.
 
     Raises:

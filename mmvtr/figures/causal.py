@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Iterator
+from typing import Any, Iterator
 
 import numpy as np
 import torch
@@ -16,11 +16,9 @@ from mmvtr.figures.by_tool import run_tool
 from mmvtr.functional.metrics.ranks import ranks
 from mmvtr.functional.metrics.relevance import ndcg_at_k
 from mmvtr.registry import bare_name
+from mmvtr.visualization import canvas
 from mmvtr.visualization.changes import moved_ranks
 from mmvtr.visualization.relevance_strips import RelevanceStrip, relevance_strips
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: Hits of a query.
 DEPTH = 50
@@ -43,18 +41,18 @@ def lengths(asked: Asked) -> Iterator:
 
 
 @picture('causal5', 'frame length, Fig. 5', needs='--against; a set whose relevance is known')
-def gains(asked: Asked) -> 'Figure':
+def gains(asked: Asked) -> 'canvas.Figure':
     """Relevance of the 50 best hits where it rises most."""
     return _strips(asked, largest=True)
 
 
 @picture('causal11', 'frame length, Fig. 11', needs='--against; a set whose relevance is known')
-def losses(asked: Asked) -> 'Figure':
+def losses(asked: Asked) -> 'canvas.Figure':
     """Relevance of the 50 best hits where it falls most."""
     return _strips(asked, largest=False)
 
 
-def _strips(asked: Asked, *, largest: bool) -> 'Figure':
+def _strips(asked: Asked, *, largest: bool) -> 'canvas.Figure':
     """As many queries of each direction as were asked for.
 
     Raises:
@@ -146,7 +144,7 @@ def _asked_rows(asked: Asked, study: Study, place: int) -> list[int]:
     'frame length, Appendix B',
     needs='--against; lengths and classes of train and test',
 )
-def remaining_failures(asked: Asked) -> 'Figure':
+def remaining_failures(asked: Asked) -> 'canvas.Figure':
     """Failures that may come from lengths, and which remain.
 
     Raises:

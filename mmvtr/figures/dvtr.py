@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Iterator, Sequence
+from typing import Iterator, Sequence
 
 import numpy as np
 import torch
@@ -10,19 +10,17 @@ from torch import Tensor
 
 from mmvtr.engine.hooks.pictures import annotated_block, eta_of, training_weights
 from mmvtr.engine.hooks.study import Asked, picture
+from mmvtr.visualization import canvas
 from mmvtr.visualization.calibration import negatives_of_query
 from mmvtr.visualization.matrix import compared_matrices
 from mmvtr.visualization.sheet import retrieval_sheet
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: Pairs of a similarity matrix, texts whose negatives make a distribution, hits of a query.
 PAIRS, TEXTS, HITS = 10, 256, 3
 
 
 @picture('dvtr3', 'DVTR Fig. 3', needs='--against for the model before')
-def similarity_matrices(asked: Asked) -> 'Figure':
+def similarity_matrices(asked: Asked) -> 'canvas.Figure':
     """Scores of ten pairs of texts and videos, before and after."""
     model, known = asked.model, asked.model.evaluation.relation
     # For each video that has a text its first one.
@@ -47,7 +45,7 @@ def part(matrix: Tensor, rows: Sequence[int], columns: Sequence[int]) -> Tensor:
     'DVTR Fig. 4',
     needs="a supervision that weighs negatives; --split train for the paper's set",
 )
-def calibration(asked: Asked) -> 'Figure':
+def calibration(asked: Asked) -> 'canvas.Figure':
     """Loss of each negative of a query against its eta; how eta is spread.
 
     Some texts meet all videos of the set as if these were one batch.  A negative's part in the
@@ -96,7 +94,7 @@ def push(logits: Tensor, positives: Tensor, weights: Tensor) -> Tensor:
 
 
 @picture('dvtr5', 'DVTR Fig. 5', needs='a DVTRSupervision or PCMESupervision')
-def text_queries(asked: Asked) -> Iterator[tuple[int, 'Figure']]:
+def text_queries(asked: Asked) -> Iterator[tuple[int, 'canvas.Figure']]:
     """Best videos of texts, with the uncertainty of each pair."""
     model, scores = asked.model, asked.model.scores
     for number, row in enumerate(asked.rows(range(len(scores)))):
@@ -107,7 +105,7 @@ def text_queries(asked: Asked) -> Iterator[tuple[int, 'Figure']]:
 
 
 @picture('dvtr6', 'DVTR Fig. 6', needs='a DVTRSupervision or PCMESupervision')
-def video_queries(asked: Asked) -> Iterator[tuple[int, 'Figure']]:
+def video_queries(asked: Asked) -> Iterator[tuple[int, 'canvas.Figure']]:
     """Best texts of videos, with the uncertainty of each pair."""
     model, scores = asked.model, asked.model.scores
     positives = model.evaluation.relation.positives

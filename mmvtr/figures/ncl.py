@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Iterator
+from typing import Any, Iterator
 
 from mmengine.logging import MMLogger
 from torch import Tensor
@@ -21,13 +21,11 @@ from mmvtr.functional.metrics.modality_gap import modality_gap
 from mmvtr.functional.metrics.ranks import ranks
 from mmvtr.registry import HOOKS
 from mmvtr.structures import Directed
+from mmvtr.visualization import canvas
 from mmvtr.visualization.changes import recall_by_size
 from mmvtr.visualization.hubness import DIRECTIONS, MASS_EDGES, mass_by_bias, mass_errors
 from mmvtr.visualization.plane import bars, modality_plane
 from mmvtr.visualization.sheet import retrieval_sheet
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: What vectors are drawn of.
 VECTORS = 'scores that are inner products; --against as-built for before training'
@@ -44,7 +42,7 @@ def scored(asked: Asked) -> dict[str, tuple[Study, Directed]]:
 
 
 @picture('ncl2', 'NCL Fig. 2', needs='nothing; --against for a baseline beside')
-def normalisation_errors(asked: Asked) -> 'Figure':
+def normalisation_errors(asked: Asked) -> 'canvas.Figure':
     """Normalisation errors, raw and after the transforms of the config.
 
     The mean distance of an item's summed retrieval probability from its fair share.
@@ -65,7 +63,7 @@ def normalisation_errors(asked: Asked) -> 'Figure':
 
 
 @picture('ncl3', 'NCL Fig. 3', needs='nothing; of --against where it is given')
-def errors_by_mass(asked: Asked) -> 'Figure':
+def errors_by_mass(asked: Asked) -> 'canvas.Figure':
     """False negatives and positives by the summed retrieval probability of an item."""
     model = asked.against or asked.model
     known = model.evaluation.relation.positives
@@ -79,7 +77,7 @@ def errors_by_mass(asked: Asked) -> 'Figure':
 
 
 @picture('ncl5', 'NCL Fig. 5', needs='a QueryQueueHook and a transform that reads it')
-def queue_sizes(asked: Asked) -> 'Figure':
+def queue_sizes(asked: Asked) -> 'canvas.Figure':
     """R@1 after a transform from smaller and smaller query queues.
 
     The set is not encoded again: each size takes the newest queries of the checkpoint's queue.
@@ -130,7 +128,7 @@ def from_newest(
 
 
 @picture('ncl6', 'NCL Fig. 6', needs='--against, or a test-time transform')
-def examples(asked: Asked) -> Iterator[tuple[int, 'Figure']]:
+def examples(asked: Asked) -> Iterator[tuple[int, 'canvas.Figure']]:
     """Texts that only normalised scores get right, with their summed probabilities."""
     before, after = sides(asked)
     known = asked.model.evaluation.relation.positives
@@ -189,7 +187,7 @@ def sides(asked: Asked) -> tuple[tuple[str, Any], tuple[str, Any]]:
     'NCL Fig. 7',
     needs='scores that are inner products; no checkpoint = as the config builds it',
 )
-def space(asked: Asked) -> 'Figure':
+def space(asked: Asked) -> 'canvas.Figure':
     """Texts and videos in two dimensions, by PCA or t-SNE."""
     spaces = {one.name: tuple(x.cpu() for x in flat(one)) for one in asked.both}
     known = asked.model.evaluation.relation.positives
@@ -204,7 +202,7 @@ def flat(one: Study) -> tuple[Tensor, Tensor]:
 
 
 @picture('ncl8', 'NCL Fig. 8', needs=VECTORS)
-def similarities(asked: Asked) -> 'Figure':
+def similarities(asked: Asked) -> 'canvas.Figure':
     """Mean cosines within and between the modalities."""
     gaps = {one.name: modality_gap(*flat(one)) for one in asked.both}
     groups = {name: [float(x) for x in gap[:3]] for name, gap in gaps.items()}
@@ -217,7 +215,7 @@ def similarities(asked: Asked) -> 'Figure':
 
 
 @picture('ncl_d', 'NCL Appendix D (Eq. 24-28)', needs=VECTORS)
-def implicit_biases(asked: Asked) -> 'Figure':
+def implicit_biases(asked: Asked) -> 'canvas.Figure':
     """How often items are found, by the bias that the modality gap gives them.
 
     Says of each model how large the gradient is by which a step would even this out.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Iterator
+from typing import Iterator
 
 import numpy as np
 import torch
@@ -16,18 +16,16 @@ from mmvtr.figures.attention import (
 )
 from mmvtr.functional.metrics.ranks import ranks
 from mmvtr.structures import take
+from mmvtr.visualization import canvas
 from mmvtr.visualization.changes import sigma_over_epochs
 from mmvtr.visualization.tokens import Pair, token_picture
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: Texts that are compared with one video.
 TEXTS = 3
 
 
 @picture('uatvr3', 'UATVR Fig. 3', needs='heads, and a checkpoint of each epoch')
-def sigma_and_recall(asked: Asked) -> 'Figure':
+def sigma_and_recall(asked: Asked) -> 'canvas.Figure':
     """R@1 and mean sigma over the epochs.
 
     Raises:
@@ -55,7 +53,7 @@ def sigma_and_recall(asked: Asked) -> 'Figure':
 
 
 @picture('uatvr4', 'UATVR Fig. 4', needs='a TokenSimilarity and words')
-def extra_tokens(asked: Asked) -> Iterator[tuple[int, 'Figure']]:
+def extra_tokens(asked: Asked) -> Iterator[tuple[int, 'canvas.Figure']]:
     """What frames and extra tokens of a video carry for several texts."""
     model = asked.model
     refuse_without_matches(model.model)
@@ -70,7 +68,7 @@ def extra_tokens(asked: Asked) -> Iterator[tuple[int, 'Figure']]:
 
 
 @picture('uatvr5', 'UATVR Fig. 5', needs='a TokenSimilarity and words; --against for the baseline')
-def hits_and_tokens(asked: Asked) -> Iterator[tuple[str, 'Figure']]:
+def hits_and_tokens(asked: Asked) -> Iterator[tuple[str, 'canvas.Figure']]:
     """First hits of a baseline and of the model, and what carries them."""
     model = asked.model
     refuse_without_matches(model.model)
@@ -110,7 +108,9 @@ def carried(study: Study, row: int, column: int) -> Pair:
     return compare(study.model, text['text'], *items)
 
 
-def of_tokens(study: Study, column: int, pairs: list[Pair], title: str, *, right=None) -> 'Figure':
+def of_tokens(
+    study: Study, column: int, pairs: list[Pair], title: str, *, right=None
+) -> 'canvas.Figure':
     """The frames of a video, and strips of what carries its scores."""
     count = int(study.evaluation.videos.lengths[column])
     frames = study.frames(column, num_frames=count)['frames']

@@ -6,18 +6,7 @@ from pathlib import Path
 from typing import Any, Sequence
 
 from mmvtr.rehearsal.expectations import Check
-from mmvtr.visualization.canvas import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    RED,
-    dots,
-    new_figure,
-    save,
-    style,
-    wrapped,
-)
+from mmvtr.visualization import canvas
 
 #: Titles and judged figures of a panel, in the order of preference: the first whose first figure is
 #: there is drawn.  Of several members each has a line; of a name that ends in _, all that go on.
@@ -33,7 +22,11 @@ PANELS = (
     ('sigma of general and of specific texts', ('sigma_general', 'sigma_specific')),
     ('normalisation error, raw and with biases', ('error_raw', 'error_balanced')),
 )
-COLOURS = {True: (GREEN, 'met'), False: (RED, 'NOT MET'), None: (GREY, 'not reached')}
+COLOURS = {
+    True: (canvas.GREEN, 'met'),
+    False: (canvas.RED, 'NOT MET'),
+    None: (canvas.GREY, 'not reached'),
+}
 
 
 def draw(path: Path, title: str, narrow: dict[str, Any], checks: Sequence[Check]) -> None:
@@ -46,7 +39,7 @@ def draw(path: Path, title: str, narrow: dict[str, Any], checks: Sequence[Check]
         checks: verdicts.
     """
     said = f'{narrow["steps"]:,} of {narrow["total"]:,} steps of its own schedule'
-    figure = new_figure(8, f'{title}: {said}', width=13)
+    figure = canvas.new_figure(8, f'{title}: {said}', width=13)
     axes = figure.subplots(2, 3)
     losses = {name: values for name, values in narrow['curves'].items() if 'loss' in name}
     _lines(axes[0, 0], 'losses', losses)
@@ -67,7 +60,7 @@ def draw(path: Path, title: str, narrow: dict[str, Any], checks: Sequence[Check]
     else:
         _lines(axes[1, 1], 'R@1 among training items', dict(_with(judged, 'R1')))
     _verdicts(axes[1, 2], checks)
-    save(figure, path)
+    canvas.save(figure, path)
 
 
 def panel(judged: dict[str, list]) -> tuple[str, dict[str, list]]:
@@ -108,16 +101,18 @@ def _lines(axis: Any, title: str, curves: dict[str, list]) -> None:
         axis.plot(*zip(*values), label=label, linewidth=1.4, marker=marker, markersize=4)
     if curves:
         axis.legend(fontsize=8, framealpha=0.5)
-    style(axis, title, 'step', '')
+    canvas.style(axis, title, 'step', '')
 
 
 def _scatter(axis: Any, scatter: dict[str, Any]) -> None:
     """DVTR Fig. 4: what a pair costs against how uncertain its mismatch is."""
-    for name, colour, marker in (('negative', BLUE, 'o'), ('soft', ORANGE, '^')):
-        dots(axis, *scatter[name], name, colour, marker, s=8)
+    for name, colour, marker in (('negative', canvas.BLUE, 'o'), ('soft', canvas.ORANGE, '^')):
+        canvas.dots(axis, *scatter[name], name, colour, marker, s=8)
     axis.legend(fontsize=8, framealpha=0.9)
     cost = 'probability that the softmax gives the pair (log10)'
-    style(axis, 'weight against loss of unannotated pairs (DVTR Fig. 4)', cost, 'weight (eta)')
+    canvas.style(
+        axis, 'weight against loss of unannotated pairs (DVTR Fig. 4)', cost, 'weight (eta)'
+    )
 
 
 def _verdicts(axis: Any, checks: Sequence[Check]) -> None:
@@ -125,6 +120,6 @@ def _verdicts(axis: Any, checks: Sequence[Check]) -> None:
     y = 1.0
     for one in checks:
         colour, mark = COLOURS[one.passed]
-        text = wrapped(f'{mark}: {one.name}: {one.said}', 56, 12)
+        text = canvas.wrapped(f'{mark}: {one.name}: {one.said}', 56, 12)
         axis.text(0, y, text, va='top', fontsize=9, color=colour)
         y -= 0.045 * (1 + text.count('\n')) + 0.02

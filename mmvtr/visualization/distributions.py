@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Mapping, NamedTuple, Sequence
+from typing import Any, Mapping, NamedTuple, Sequence
 
 import numpy as np
 
-from mmvtr.visualization.canvas import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PINK,
-    array,
-    new_figure,
-    side_by_side,
-    style,
-)
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from mmvtr.visualization import canvas
 
 #: Of kinds; lines differ as well.
-LOOKS = ((BLUE, '-'), (ORANGE, '--'), (GREEN, '-.'), (PINK, ':'))
+LOOKS = ((canvas.BLUE, '-'), (canvas.ORANGE, '--'), (canvas.GREEN, '-.'), (canvas.PINK, ':'))
 
 
 class Spread(NamedTuple):
@@ -39,7 +26,9 @@ class Spread(NamedTuple):
     x: str
 
 
-def distributions(spreads: Sequence[Spread], *, title: str, y: str, bins: int = 60) -> 'Figure':
+def distributions(
+    spreads: Sequence[Spread], *, title: str, y: str, bins: int = 60
+) -> 'canvas.Figure':
     """The share of each kind that lies in each bin.
 
     Args:
@@ -54,17 +43,19 @@ def distributions(spreads: Sequence[Spread], *, title: str, y: str, bins: int = 
     most = max(map(len, (spread.kinds for spread in spreads)))
     if most > len(LOOKS):
         raise ValueError(f'{most} kinds, at most {len(LOOKS)} can be told apart')
-    figure = new_figure(4.6, title)
-    for axis, spread in side_by_side(figure, spreads):
+    figure = canvas.new_figure(4.6, title)
+    for axis, spread in canvas.side_by_side(figure, spreads):
         values = np.concatenate([np.ravel(x) for x in spread.kinds.values()])
-        borders = np.histogram_bin_edges(array(spread.x, values, (None,)), bins=bins)
+        borders = np.histogram_bin_edges(canvas.array(spread.x, values, (None,)), bins=bins)
         for (name, own), (colour, line) in zip(spread.kinds.items(), LOOKS):
             share = 100 * np.histogram(own, borders)[0] / max(len(own), 1)
             label = f'{name} ({len(own):,})'
             axis.stairs(share, borders, color=colour, linestyle=line, linewidth=1.6, label=label)
         for (name, value), line in zip(spread.marks.items(), ('--', ':')):
-            axis.axvline(value, 0, 1 / 1.4, color=GREY, linestyle=line, linewidth=1.2, label=name)
+            axis.axvline(
+                value, 0, 1 / 1.4, color=canvas.GREY, linestyle=line, linewidth=1.2, label=name
+            )
         axis.set_ylim(0, 1.4 * axis.get_ylim()[1])  # the legend has the room above
-        style(axis, '', spread.x, y)
+        canvas.style(axis, '', spread.x, y)
         axis.legend(frameon=False, loc='upper left', fontsize=9)
     return figure

@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Mapping
+from typing import Any, Mapping
 
 import numpy as np
 import torch
 
 from mmvtr.functional.metrics.hubness import ErrorRates, k_occurrence, skewness
 from mmvtr.functional.metrics.risk_coverage import spearman
-from mmvtr.visualization.canvas import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    SKY,
-    array,
-    dots,
-    new_figure,
-    side_by_side,
-    style,
-    words,
-)
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from mmvtr.visualization import canvas
 
 #: Of the raw scores and of the transforms; lines differ as well.
 LOOKS = (
     dict(color='black', linestyle='-'),
-    dict(color=ORANGE, linestyle='-'),
-    dict(color=SKY, linestyle='--'),
-    dict(color=GREEN, linestyle='-.'),
-    dict(color=GREY, linestyle=':'),
+    dict(color=canvas.ORANGE, linestyle='-'),
+    dict(color=canvas.SKY, linestyle='--'),
+    dict(color=canvas.GREEN, linestyle='-.'),
+    dict(color=canvas.GREY, linestyle=':'),
 )
 DIRECTIONS = ('text to video', 'video to text')
 #: Bins of a distribution.
@@ -42,7 +26,7 @@ BINS = 30
 MASS_EDGES = tuple(2.0**i for i in range(-4, 5))
 
 
-def hubs(before: Any, after: Mapping[str, Any] = {}, *, k: int = 10) -> 'Figure':
+def hubs(before: Any, after: Mapping[str, Any] = {}, *, k: int = 10) -> 'canvas.Figure':
     """Distribution of N_k, how often an item is among a query's best k, in both directions.
 
     A few items that everybody finds ("hubs") make a long tail, large skewness, and leave others
@@ -58,7 +42,7 @@ def hubs(before: Any, after: Mapping[str, Any] = {}, *, k: int = 10) -> 'Figure'
         ValueError: shapes that differ, a score that is not finite, a gallery of one item, more
             transforms than there are looks, ``k`` below 1.
     """
-    raw = array('before', before, (None, None))
+    raw = canvas.array('before', before, (None, None))
     if min(raw.shape) < 2:
         raise ValueError(f'before of shape {list(raw.shape)}: a gallery of one item has no hubs')
     if k < 1:
@@ -70,10 +54,10 @@ def hubs(before: Any, after: Mapping[str, Any] = {}, *, k: int = 10) -> 'Figure'
         pair = scores if isinstance(scores, tuple) else (scores, scores)
         if len(pair) != 2:
             raise ValueError(f'after {name!r}: {len(pair)} matrices, expected one or two')
-        named[name] = tuple(array(f'after {name!r}', x, raw.shape) for x in pair)
+        named[name] = tuple(canvas.array(f'after {name!r}', x, raw.shape) for x in pair)
     title = 'Hubs: how often each item is found, where all should be found alike'
-    figure = new_figure(4.3 + 0.2 * len(named), title)
-    for place, (axis, direction) in enumerate(side_by_side(figure, DIRECTIONS)):
+    figure = canvas.new_figure(4.3 + 0.2 * len(named), title)
+    for place, (axis, direction) in enumerate(canvas.side_by_side(figure, DIRECTIONS)):
         dim, (by, item) = 1 - place, direction.split(' to ')
         most = min(k, raw.shape[dim] - 1)
         counts = {
@@ -81,7 +65,7 @@ def hubs(before: Any, after: Mapping[str, Any] = {}, *, k: int = 10) -> 'Figure'
             for name, pair in named.items()
         }
         _distributions(axis, counts)
-        style(
+        canvas.style(
             axis,
             direction,
             f'N_{most}: how many {by}s find it among their {most} best',
@@ -91,7 +75,7 @@ def hubs(before: Any, after: Mapping[str, Any] = {}, *, k: int = 10) -> 'Figure'
     return figure
 
 
-def _distributions(axis: 'Axes', counts: Mapping[str, torch.Tensor]) -> None:
+def _distributions(axis: 'canvas.Axes', counts: Mapping[str, torch.Tensor]) -> None:
     top = max(float(x.max()) for x in counts.values())
     fair = float(next(iter(counts.values())).mean())
     width = max(1.0, np.ceil((top + 1) / BINS))
@@ -103,7 +87,9 @@ def _distributions(axis: 'Axes', counts: Mapping[str, torch.Tensor]) -> None:
         label = f'{name}: skewness {float(skewness(x)):.2f}, most {float(x.max()):.0f}, ' \
                 f'never {never:.0f} %'  # fmt: skip
         axis.stairs(share, edges, label=label, linewidth=1.7, **look)
-    axis.plot((fair, fair), (0, 100), color=GREY, linewidth=1, label=f'a fair share: {fair:.1f}')
+    axis.plot(
+        (fair, fair), (0, 100), color=canvas.GREY, linewidth=1, label=f'a fair share: {fair:.1f}'
+    )
     axis.set_yscale('symlog', linthresh=1)
     axis.set_ylim(0, 100 * 10 ** (0.22 * len(counts) + 0.44))  # room for the legend
     ticks = [0, 1, 10, 100]
@@ -116,7 +102,7 @@ def occurrence_and_errors(
     *,
     k: int,
     title: str,
-) -> 'Figure':
+) -> 'canvas.Figure':
     """How often items are found, and the errors that go with that; a row a direction.
 
     Args:
@@ -126,7 +112,7 @@ def occurrence_and_errors(
         k: items that a query finds, where there are as many.
         title: of the picture.
     """
-    figure = new_figure(8.5, title, width=11)
+    figure = canvas.new_figure(8.5, title, width=11)
     for place, (axes, direction) in enumerate(zip(figure.subplots(2, 2), DIRECTIONS)):
         dim, (query, item) = 1 - place, direction.split(' to ')
         most = min(k, matrices['raw'][place].shape[dim])
@@ -135,7 +121,7 @@ def occurrence_and_errors(
             for name, pair in matrices.items()
         }
         _occurrences(axes[0], counts)
-        style(
+        canvas.style(
             axes[0],
             f'{direction}: how often a {item} is found',
             f'{query} queries that have a {item} among their {most} best',
@@ -146,7 +132,7 @@ def occurrence_and_errors(
     return figure
 
 
-def _occurrences(axis: 'Axes', counts: Mapping[str, np.ndarray]) -> None:
+def _occurrences(axis: 'canvas.Axes', counts: Mapping[str, np.ndarray]) -> None:
     """Share of items in doubling classes of N_k; raw as bars, others as lines."""
     tops = [0, *(2**i for i in range(int(max(x.max() for x in counts.values())).bit_length() + 1))]
     borders = [-0.5, *(top + 0.5 for top in tops)]  # ties leave fractions of an occurrence
@@ -160,20 +146,20 @@ def _occurrences(axis: 'Axes', counts: Mapping[str, np.ndarray]) -> None:
     axis.set_xticks(range(len(tops)), ['0', *ranges], rotation=30)
 
 
-def mass_errors(rates: Mapping[str, ErrorRates], *, title: str) -> 'Figure':
+def mass_errors(rates: Mapping[str, ErrorRates], *, title: str) -> 'canvas.Figure':
     """False retrievals of items by their relative mass, a panel a direction (NCL Fig. 3).
 
     Args:
         rates: by direction (``'text to video'``), in bins between ``MASS_EDGES``.
         title: of the picture.
     """
-    figure = new_figure(4.8, title)
-    for axis, (direction, found) in side_by_side(figure, rates.items()):
+    figure = canvas.new_figure(4.8, title)
+    for axis, (direction, found) in canvas.side_by_side(figure, rates.items()):
         _rates(axis, found, direction, direction)
     return figure
 
 
-def _rates(axis: 'Axes', rates: ErrorRates, direction: str, title: str) -> None:
+def _rates(axis: 'canvas.Axes', rates: ErrorRates, direction: str, title: str) -> None:
     """Both error rates by relative mass, and how many items each point stands for."""
     item = direction.split(' to ')[1]
     borders = [MASS_EDGES[0] / 2, *MASS_EDGES, 2 * MASS_EDGES[-1]]
@@ -181,18 +167,23 @@ def _rates(axis: 'Axes', rates: ErrorRates, direction: str, title: str) -> None:
     axis.stairs(share, borders, fill=True, color='0.9', label=f'{item}s with this probability')
     mass = rates.mass.clamp(borders[0], borders[-1])
     for name, values, colour, marker in (
-        (f'false negatives: own queries that miss the {item}', rates.false_negatives, BLUE, 'o'),
+        (
+            f'false negatives: own queries that miss the {item}',
+            rates.false_negatives,
+            canvas.BLUE,
+            'o',
+        ),
         (
             f'false positives: queries that find the {item} wrongly',
             rates.false_positives,
-            ORANGE,
+            canvas.ORANGE,
             '^',
         ),
     ):
         axis.plot(mass, 100 * values, color=colour, marker=marker, label=name)
     axis.axvline(1, ymax=100 / 140, color='0.4', linewidth=0.8, linestyle='--')
     said = f'retrieval probability of a {item}, summed (1 = fair share)'
-    style(axis, title, said, '%')
+    canvas.style(axis, title, said, '%')
     axis.set_xscale('log', base=2)
     ticks = [f'{edge:g}' if edge >= 1 else f'1/{1 / edge:g}' for edge in MASS_EDGES]
     axis.set_xticks(MASS_EDGES, ticks)
@@ -201,7 +192,9 @@ def _rates(axis: 'Axes', rates: ErrorRates, direction: str, title: str) -> None:
     axis.legend(frameon=False, loc='upper left', fontsize=8.5)
 
 
-def mass_by_bias(points: Mapping[str, Mapping[str, tuple[Any, Any]]], *, title: str) -> 'Figure':
+def mass_by_bias(
+    points: Mapping[str, Mapping[str, tuple[Any, Any]]], *, title: str
+) -> 'canvas.Figure':
     """Relative mass of items by their implicit bias (NCL App. D), a panel a kind of item.
 
     Args:
@@ -215,19 +208,23 @@ def mass_by_bias(points: Mapping[str, Mapping[str, tuple[Any, Any]]], *, title: 
     """
     if not points or not all(1 <= len(models) <= 2 for models in points.values()):
         raise ValueError('expected kinds of items, and one or two models of each')
-    figure = new_figure(4.8, title)
-    for axis, (kind, models) in side_by_side(figure, points.items()):
-        for (name, (bias, mass)), look in zip(models.items(), ((BLUE, 'o'), (ORANGE, '^'))):
-            bias = array(f'biases of {kind}', bias, (None,))
-            mass = array(f'masses of {kind}', mass, bias.shape)
+    figure = canvas.new_figure(4.8, title)
+    for axis, (kind, models) in canvas.side_by_side(figure, points.items()):
+        for (name, (bias, mass)), look in zip(
+            models.items(), ((canvas.BLUE, 'o'), (canvas.ORANGE, '^'))
+        ):
+            bias = canvas.array(f'biases of {kind}', bias, (None,))
+            mass = canvas.array(f'masses of {kind}', mass, bias.shape)
             if not (mass > 0).all():
                 raise ValueError(f'masses of {kind}: {mass.min():g}, expected above 0')
             agrees = float(spearman(*map(torch.from_numpy, (bias, mass))))
-            label = f'{words(name, 34)}: rank correlation {agrees:.2f}'
-            dots(axis, bias, mass, label, *look)
-        axis.axhline(1, color=GREY, linewidth=1, linestyle='--')
+            label = f'{canvas.words(name, 34)}: rank correlation {agrees:.2f}'
+            canvas.dots(axis, bias, mass, label, *look)
+        axis.axhline(1, color=canvas.GREY, linewidth=1, linestyle='--')
         axis.set_yscale('log', base=2)
         axis.yaxis.set_major_formatter(lambda value, _: f'{value:.3g}')
-        style(axis, kind, 'implicit bias / temperature', 'summed probability (1 = fair share)')
+        canvas.style(
+            axis, kind, 'implicit bias / temperature', 'summed probability (1 = fair share)'
+        )
         axis.legend(loc='upper left', fontsize=8.5)
     return figure

@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 
-from mmvtr.visualization.canvas import GREEN, GREY, RED, new_figure, style
+from mmvtr.visualization import canvas
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
 #: Verdict -> colour and marker.
-LOOKS = dict(better=(GREEN, 'o'), worse=(RED, 'v'))
-OPEN = (GREY, 's')
+LOOKS = dict(better=(canvas.GREEN, 'o'), worse=(canvas.RED, 'v'))
+OPEN = (canvas.GREY, 's')
 
 
 class Difference(NamedTuple):
@@ -36,7 +34,7 @@ class Difference(NamedTuple):
     verdict: str
 
 
-def differences(rows: Sequence[Difference], *, title: str) -> 'Figure':
+def differences(rows: Sequence[Difference], *, title: str) -> 'canvas.Figure':
     """Differences with their intervals, and beside them the queries gained and lost.
 
     Args:
@@ -44,15 +42,15 @@ def differences(rows: Sequence[Difference], *, title: str) -> 'Figure':
         title: of the picture, before what the colours mean.
     """
     colours = 'green: better, red: worse, grey: not resolved'
-    figure = new_figure(1.6 + 0.26 * len(rows), f'{title}: {colours}' if title else colours)
+    figure = canvas.new_figure(1.6 + 0.26 * len(rows), f'{title}: {colours}' if title else colours)
     effect, counts = figure.subplots(1, 2, sharey=True)
     for place, row in enumerate(rows):
         looks = colour, _ = LOOKS.get(row.verdict, OPEN)
         interval(effect, place, (row.mean, row.low, row.high), looks)
         counts.barh(place, row.gained, color=colour if row.mean > 0 else '0.8')
         counts.barh(place, -row.lost, color=colour if row.mean < 0 else '0.8')
-    style(effect, '', 'difference to the baseline, points, with 95 % interval', '')
-    style(counts, '', 'queries lost (left) and gained (right)', '')
+    canvas.style(effect, '', 'difference to the baseline, points, with 95 % interval', '')
+    canvas.style(counts, '', 'queries lost (left) and gained (right)', '')
     counts.xaxis.set_major_formatter(lambda count, _: f'{abs(count):g}')
     for axis in (effect, counts):
         axis.axvline(0, color='0.3', linewidth=0.8)
@@ -63,7 +61,7 @@ def differences(rows: Sequence[Difference], *, title: str) -> 'Figure':
 
 
 def interval(
-    axis: 'Axes',
+    axis: 'canvas.Axes',
     place: float,
     numbers: tuple[float, float, float],
     looks: tuple[str, str],

@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Sequence
+from typing import Any, Sequence
 
 import numpy as np
 
-from mmvtr.visualization.canvas import (
-    BLUE,
-    GREY,
-    ORANGE,
-    array,
-    dots,
-    new_figure,
-    side_by_side,
-    style,
-)
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from mmvtr.visualization import canvas
 
 #: Actions along an axis.
 ACTIONS = 'actions of both sets'
 
 
-def length_gaps(gaps: Any, *, unit: str, linear: float) -> 'Figure':
+def length_gaps(gaps: Any, *, unit: str, linear: float) -> 'canvas.Figure':
     """Mean length in test - train of each action, in descending order (Fig. 2).
 
     Args:
@@ -36,24 +23,27 @@ def length_gaps(gaps: Any, *, unit: str, linear: float) -> 'Figure':
     Raises:
         ValueError: no action, or a number that is not finite.
     """
-    gaps = np.sort(array('gaps', gaps, (None,)))[::-1]
-    figure = new_figure(4.5)
+    gaps = np.sort(canvas.array('gaps', gaps, (None,)))[::-1]
+    figure = canvas.new_figure(4.5)
     axis = figure.subplots()
     place = np.arange(len(gaps))
-    for sign, name, colour in ((1, 'longer in test', BLUE), (-1, 'longer in train', ORANGE)):
+    for sign, name, colour in (
+        (1, 'longer in test', canvas.BLUE),
+        (-1, 'longer in train', canvas.ORANGE),
+    ):
         chosen = sign * gaps > 0
         label = f'{name}: {chosen.sum():,} actions'
         shown = np.where(chosen, gaps, 0)
         axis.fill_between(place, shown, step='mid', label=label, color=colour, linewidth=0)
     _ranked(axis, gaps, linear)
-    axis.axhline(0, color=GREY, linewidth=0.8)
+    axis.axhline(0, color=canvas.GREY, linewidth=0.8)
     title = 'Difference of the mean lengths of each action'
-    style(axis, title, ACTIONS, f'mean length in test - train ({unit})')
+    canvas.style(axis, title, ACTIONS, f'mean length in test - train ({unit})')
     axis.legend(frameon=False, fontsize=9)
     return figure
 
 
-def absolute_gaps(gaps: Any, thresholds: Sequence[float], *, unit: str) -> 'Figure':
+def absolute_gaps(gaps: Any, thresholds: Sequence[float], *, unit: str) -> 'canvas.Figure':
     """Absolute difference of each action, in descending order (Fig. 8).
 
     Args:
@@ -65,8 +55,8 @@ def absolute_gaps(gaps: Any, thresholds: Sequence[float], *, unit: str) -> 'Figu
     Raises:
         ValueError: no action, or a number that is not finite.
     """
-    gaps = np.sort(abs(array('gaps', gaps, (None,))))[::-1]
-    figure = new_figure(4.5)
+    gaps = np.sort(abs(canvas.array('gaps', gaps, (None,))))[::-1]
+    figure = canvas.new_figure(4.5)
     axis = figure.subplots()
     axis.fill_between(np.arange(len(gaps)), gaps, step='mid', color='0.8', linewidth=0)
     many, most = thresholds
@@ -78,12 +68,12 @@ def absolute_gaps(gaps: Any, thresholds: Sequence[float], *, unit: str) -> 'Figu
         label = f'{said}: {count:,} actions'
         axis.axhline(gap, linewidth=1.2, linestyle=look, color='0.3', label=label)
     title = 'How much the mean lengths of each action differ'
-    style(axis, title, ACTIONS, f'|mean length in test - train| ({unit})')
+    canvas.style(axis, title, ACTIONS, f'|mean length in test - train| ({unit})')
     axis.legend(frameon=False, fontsize=9)
     return figure
 
 
-def _ranked(axis: 'Axes', gaps: np.ndarray, linear: float) -> None:
+def _ranked(axis: 'canvas.Axes', gaps: np.ndarray, linear: float) -> None:
     """Whole actions below, and a scale on which a few large differences hide no others."""
     axis.margins(x=0)
     axis.xaxis.get_major_locator().set_params(integer=True)
@@ -91,7 +81,7 @@ def _ranked(axis: 'Axes', gaps: np.ndarray, linear: float) -> None:
         axis.set_yscale('symlog', linthresh=linear)
 
 
-def mean_lengths(train: Any, test: Any, *, unit: str) -> 'Figure':
+def mean_lengths(train: Any, test: Any, *, unit: str) -> 'canvas.Figure':
     """Mean length in test against train, without and with outliers (Fig. 7).
 
     Args:
@@ -101,18 +91,18 @@ def mean_lengths(train: Any, test: Any, *, unit: str) -> 'Figure':
     Raises:
         ValueError: no action, lengths that differ, or a number that is not finite.
     """
-    train = array('train', train, (None,))
-    test = array('test', test, train.shape)
+    train = canvas.array('train', train, (None,))
+    test = canvas.array('test', test, train.shape)
     inner = (train <= _fence(train)) & (test <= _fence(test))
-    figure = new_figure(4.8)
+    figure = canvas.new_figure(4.8)
     parts = ('without outliers', inner), ('with outliers', np.ones_like(inner))
-    for axis, (name, chosen) in side_by_side(figure, parts):
+    for axis, (name, chosen) in canvas.side_by_side(figure, parts):
         x, y = train[chosen], test[chosen]
-        dots(axis, x, y, 'an action', BLUE)
+        canvas.dots(axis, x, y, 'an action', canvas.BLUE)
         top = max([1, *x, *y])
         axis.plot([0, top], [0, top], color='0.4', linewidth=0.8, linestyle='--')
         names = (f'mean length in {which} ({unit})' for which in ('train', 'test'))
-        style(axis, f'{name}: {chosen.sum():,} actions', *names)
+        canvas.style(axis, f'{name}: {chosen.sum():,} actions', *names)
     return figure
 
 

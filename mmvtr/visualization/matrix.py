@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence
+from typing import Any, Mapping, Optional, Sequence
 
 import numpy as np
 
-from mmvtr.visualization.canvas import (
-    GREEN,
-    ORANGE,
-    RED,
-    array,
-    mask,
-    new_figure,
-    side_by_side,
-    style,
-    words,
-)
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from mmvtr.visualization import canvas
 
 #: Texts and videos that a picture has room for.
 MOST = 48
@@ -43,7 +29,7 @@ def score_matrix(
     text_names: Optional[Sequence[str]] = None,
     video_names: Optional[Sequence[str]] = None,
     whole: Optional[tuple[int, int]] = None,
-) -> 'Figure':
+) -> 'canvas.Figure':
     """Scores, darker for more, annotated pairs outlined; weights of the pairs beside them.
 
     Args:
@@ -61,11 +47,11 @@ def score_matrix(
         ValueError: shapes that do not fit, a number that is not finite, nothing to draw, a place
             outside the matrix, or more than ``MOST`` of a side.
     """
-    scores = array('scores', scores, (None, None))
+    scores = canvas.array('scores', scores, (None, None))
     shape = scores.shape
-    positives = mask('positives', positives, shape)
-    weights = None if weights is None else array('weights', weights, shape)
-    soft = None if truth is None else mask('truth', truth, shape) & ~positives
+    positives = canvas.mask('positives', positives, shape)
+    weights = None if weights is None else canvas.array('weights', weights, shape)
+    soft = None if truth is None else canvas.mask('truth', truth, shape) & ~positives
     chosen = _places('rows', rows, shape[0]), _places('columns', columns, shape[1])
     names = _names('text_names', text_names, shape[0]), _names('video_names', video_names, shape[1])
     room = NAMED, NAMED_VIDEOS[weights is not None]
@@ -85,24 +71,24 @@ def score_matrix(
     whole = whole or shape
     cut = '' if (tall, wide) == tuple(whole) else f', cut from {whole[0]:,} x {whole[1]:,}'
     said = ['outlined: annotated'] + ([] if soft is None else ['dot: true, not annotated'])
-    figure = new_figure(height, f'{tall} texts x {wide} videos{cut} ({"; ".join(said)})')
+    figure = canvas.new_figure(height, f'{tall} texts x {wide} videos{cut} ({"; ".join(said)})')
     width = 2.0 if max(tall, wide) <= NAMED else 1.2
-    for axis, (title, values) in side_by_side(figure, panels, sharey=True):
+    for axis, (title, values) in canvas.side_by_side(figure, panels, sharey=True):
         limits = {} if title == 'score' else dict(vmin=0.0, vmax=max(1.0, weights.max()))
         image = axis.imshow(values, cmap='Blues', aspect='auto', interpolation='nearest', **limits)
         figure.colorbar(image, ax=axis, shrink=0.8).ax.tick_params(labelsize=8)
         _cells(axis, title, first=title == 'score')
         axis.set_facecolor('0.9')
         for row, column in np.argwhere(positives[block]).tolist():
-            _frame(axis, row, column, 1.0, edgecolor=GREEN, linewidth=width)
+            _frame(axis, row, column, 1.0, edgecolor=canvas.GREEN, linewidth=width)
         if soft is not None:
             row, column = soft[block].nonzero()
-            axis.scatter(column, row, s=14, color=ORANGE, edgecolors='white', linewidths=0.5)
+            axis.scatter(column, row, s=14, color=canvas.ORANGE, edgecolors='white', linewidths=0.5)
         for set_ticks, places, own, letters, turned in zip(
             (axis.set_yticks, axis.set_xticks), chosen, named, (34, 16), (0, 90)
         ):
             if own is not None:
-                labels = [words(name, letters) for name in own]
+                labels = [canvas.words(name, letters) for name in own]
                 set_ticks(range(len(own)), labels, fontsize=8, rotation=turned)
             else:
                 some = range(0, len(places), -(-len(places) // TICKS))
@@ -116,7 +102,7 @@ def compared_matrices(
     *,
     text_names: Optional[Sequence[str]] = None,
     video_names: Optional[Sequence[str]] = None,
-) -> 'Figure':
+) -> 'canvas.Figure':
     """N texts and their N videos; text i belongs to video i (DVTR Fig. 3).
 
     The largest score of each row (what a text finds) has a red frame, that of each column (what a
@@ -133,12 +119,16 @@ def compared_matrices(
     """
     if not 1 <= len(matrices) <= 2:
         raise ValueError(f'{len(matrices)} matrices, expected one or two')
-    drawn = {name: array(name, x, (None, None)) for name, x in matrices.items()}
+    drawn = {name: canvas.array(name, x, (None, None)) for name, x in matrices.items()}
     size = len(next(iter(drawn.values())))
-    drawn = {name: array(name, x, (size, size)) for name, x in drawn.items()}
+    drawn = {name: canvas.array(name, x, (size, size)) for name, x in drawn.items()}
     if size > COMPARED:
         raise ValueError(f'{size} texts and videos, expected at most {COMPARED}')
-    soft = None if truth is None else mask('truth', truth, (size, size)) & ~np.eye(size, dtype=bool)
+    soft = (
+        None
+        if truth is None
+        else canvas.mask('truth', truth, (size, size)) & ~np.eye(size, dtype=bool)
+    )
     numbers = [str(i) for i in range(size)]
     texts = _names('text_names', text_names, size) or numbers
     videos = _names('video_names', video_names, size) or numbers
@@ -146,10 +136,10 @@ def compared_matrices(
     said += [] if soft is None else ['dot: holds, not annotated']
     head = f'Scores of {size} texts with the videos of these; pairs are on the diagonal'
     height = 5.6 if len(drawn) == 2 else 6.6
-    figure = new_figure(height, f'{head}\n({"; ".join(said)})')
+    figure = canvas.new_figure(height, f'{head}\n({"; ".join(said)})')
     # Square cells shrink the axes after they were laid out, and long names then leave the picture.
     figure.get_layout_engine().set(rect=(0, 0.035, 0.965, 0.965))
-    for axis, (name, values) in side_by_side(figure, drawn.items(), sharey=True):
+    for axis, (name, values) in canvas.side_by_side(figure, drawn.items(), sharey=True):
         image = axis.imshow(values, cmap='Blues', interpolation='nearest')
         figure.colorbar(image, ax=axis, shrink=0.7, label='score', location='top')
         _mark(axis, values)
@@ -157,12 +147,16 @@ def compared_matrices(
             _numbers(axis, values)
         if soft is not None:
             row, column = soft.nonzero()
-            axis.scatter(column + 0.32, row + 0.32, s=16, color=ORANGE, edgecolors='white', lw=0.5)
+            axis.scatter(
+                column + 0.32, row + 0.32, s=16, color=canvas.ORANGE, edgecolors='white', lw=0.5
+            )
         t2v, v2t = (int((values.argmax(d) == np.arange(size)).sum()) for d in (1, 0))
         own = f'own pair first: {t2v} of {size} texts, {v2t} of {size} videos'
-        _cells(axis, f'{words(name, 42)}\n{own}', first=axis is figure.axes[0])
-        axis.set_yticks(range(size), [words(x, 26) for x in texts], fontsize=7.5)
-        axis.set_xticks(range(size), [words(x, 16) for x in videos], fontsize=7.5, rotation=90)
+        _cells(axis, f'{canvas.words(name, 42)}\n{own}', first=axis is figure.axes[0])
+        axis.set_yticks(range(size), [canvas.words(x, 26) for x in texts], fontsize=7.5)
+        axis.set_xticks(
+            range(size), [canvas.words(x, 16) for x in videos], fontsize=7.5, rotation=90
+        )
     return figure
 
 
@@ -185,13 +179,13 @@ def _names(kind: str, given: Optional[Sequence[str]], size: int) -> Optional[Seq
     return given
 
 
-def _cells(axis: 'Axes', title: str, *, first: bool) -> None:
+def _cells(axis: 'canvas.Axes', title: str, *, first: bool) -> None:
     """Titles of a panel, which has cells and no grid; the first one's say what its rows are."""
-    style(axis, title, 'video', 'text' if first else '')
+    canvas.style(axis, title, 'video', 'text' if first else '')
     axis.grid(visible=False)
 
 
-def _frame(axis: 'Axes', row: int, column: int, size: float, **look: Any) -> None:
+def _frame(axis: 'canvas.Axes', row: int, column: int, size: float, **look: Any) -> None:
     """A frame around a cell."""
     from matplotlib.patches import Rectangle
 
@@ -199,19 +193,19 @@ def _frame(axis: 'Axes', row: int, column: int, size: float, **look: Any) -> Non
     axis.add_patch(Rectangle(corner, size, size, fill=False, **look))
 
 
-def _mark(axis: 'Axes', values: np.ndarray) -> None:
+def _mark(axis: 'canvas.Axes', values: np.ndarray) -> None:
     """Frames around the best of each row, triangles in the best of each column."""
     from matplotlib.patches import Polygon
 
     for row, column in enumerate(values.argmax(1).tolist()):
-        _frame(axis, row, column, 0.94, edgecolor=RED, linewidth=1.8)
+        _frame(axis, row, column, 0.94, edgecolor=canvas.RED, linewidth=1.8)
     for column, row in enumerate(values.argmax(0).tolist()):
         left, top = column - 0.44, row - 0.44
         corners = [(left, top), (left + 0.34, top), (left, top + 0.34)]
-        axis.add_patch(Polygon(corners, facecolor=RED))
+        axis.add_patch(Polygon(corners, facecolor=canvas.RED))
 
 
-def _numbers(axis: 'Axes', values: np.ndarray) -> None:
+def _numbers(axis: 'canvas.Axes', values: np.ndarray) -> None:
     """Each score to two digits, in ink that can be read."""
     dark = (values - values.min()) / max(float(np.ptp(values)), 1e-9)
     for (row, column), value in np.ndenumerate(values):

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Optional, Sequence
+from typing import NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from mmvtr.visualization.canvas import GREEN, RED, new_figure, words, wrapped
+from mmvtr.visualization import canvas
 from mmvtr.visualization.sheet import frames_in_a_row
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 class Token(NamedTuple):
@@ -43,7 +39,7 @@ def token_picture(
     pairs: Sequence[Pair],
     *,
     right: Optional[bool] = None,
-) -> 'Figure':
+) -> 'canvas.Figure':
     """The frames, and below them two strips for each text.
 
     Args:
@@ -58,9 +54,9 @@ def token_picture(
     above = [width / columns] if len(images) else []  # images are square, most often
     inches = [*above, *[0.65] * len(sides)]
     height = sum(inches) + 0.22 * (1 + len(pairs)) + 0.5
-    figure = new_figure(height, width=width, dpi=120)  # small letters
-    colour = {None: 'black', True: GREEN, False: RED}[right]
-    figure.suptitle(words(title, 12 * width), color=colour, fontsize=11)
+    figure = canvas.new_figure(height, width=width, dpi=120)  # small letters
+    colour = {None: 'black', True: canvas.GREEN, False: canvas.RED}[right]
+    figure.suptitle(canvas.words(title, 12 * width), color=colour, fontsize=11)
     axes = figure.subplots(len(inches), 1, height_ratios=inches, squeeze=False).flatten()
     if len(images):
         frames_in_a_row(axes[0], images)
@@ -70,13 +66,13 @@ def token_picture(
     for axis, (pair, side) in zip(axes[len(above) :], sides):
         strip(axis, side, columns)
         if pair.text != said:
-            text = wrapped(pair.text, 12 * width, 2)
+            text = canvas.wrapped(pair.text, 12 * width, 2)
             axis.set_title(f'"{text}"   score {pair.score:.3f}', loc='left', fontsize=10)
         said = pair.text
     return figure
 
 
-def strip(axis: 'Axes', side: Sequence[Token], columns: int) -> None:
+def strip(axis: 'canvas.Axes', side: Sequence[Token], columns: int) -> None:
     """A cell for each token: its name and what it takes; the darker, the more it adds."""
     from matplotlib.patches import Rectangle
 

@@ -81,49 +81,36 @@ def main() -> None:
 
 def draw(args: argparse.Namespace) -> int:
     """Make the figures that were asked for; returns how many could be made."""
+    from mmvtr.engine.hooks.study import drawn
     from mmvtr.figures import FIGURES
-
-    names = list(dict.fromkeys(args.figure))
-    asked = ask(args, any(not FIGURES[name].by_tool for name in names))
-    made, refused = 0, []
-    args.out.mkdir(parents=True, exist_ok=True)
-    for name in names:
-        figure = FIGURES[name]
-        try:
-            save_all(figure.make(asked), args.out)
-        except (ValueError, ImportError) as error:
-            refused.append(f'{name} ({figure.paper}) is left out: {error}')
-            continue
-        made += 1
-    if asked.said:
-        print('\n'.join(asked.said))
-    for line in refused:
-        print(line, file=sys.stderr)
-    return made
-
-
-def save_all(named: Any, out: Path) -> None:
-    """Write what a figure gives, and say where."""
     from mmvtr.visualization import save
 
-    for name, picture in named:
-        save(picture, out / f'{name}.png')
-        print(out / f'{name}.png')
+    figures = [FIGURES[name] for name in dict.fromkeys(args.figure)]
+    asked = ask(args, not all(one.by_tool for one in figures))
+    args.out.mkdir(parents=True, exist_ok=True)
+    refused = []
+    for name, picture in drawn(figures, asked, lambda *why: refused.append(why)):
+        save(picture, args.out / f'{name}.png')
+        print(args.out / f'{name}.png')
+    if asked.said:
+        print('\n'.join(asked.said))
+    for one, error in refused:
+        print(f'{one.name} ({one.paper}) is left out: {error}', file=sys.stderr)
+    return len(figures) - len(refused)
 
 
-def checked_queries(given: Optional[list[str]]) -> Any:
+def asked_queries(given: Optional[list[str]]) -> Any:
     """Ids of texts, or a number of them.
 
     Raises:
-        ValueError: a number outside 1 to 20.
+        ValueError: none, or a number that is too large.
     """
+    from mmvtr.engine.hooks.pictures_hook import checked_queries
+
     if given is None:
         return 3
-    if len(given) == 1 and given[0].isdigit() and len(given[0]) <= 2:
-        if not 1 <= int(given[0]) <= 20:
-            raise ValueError(f'--queries: 1 to 20 texts, not {given[0]}')
-        return int(given[0])
-    return given
+    number = len(given) == 1 and given[0].isdigit() and len(given[0]) <= 2
+    return checked_queries(int(given[0])) if number else given
 
 
 def ask(args: argparse.Namespace, of_models: bool) -> Any:
@@ -138,7 +125,7 @@ def ask(args: argparse.Namespace, of_models: bool) -> Any:
     """
     from mmvtr.figures import Asked
 
-    queries = checked_queries(args.queries)
+    queries = asked_queries(args.queries)
     models, against = tested_models(args) if of_models else ([], None)
     written = [f'{key}={value}' for key, value in args.cfg_options.items()]
     return Asked(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Iterator, Optional, Sequence
+from typing import Iterator, Optional, Sequence
 
 import torch
 from mmengine.logging import print_log
@@ -17,6 +17,7 @@ from mmvtr.functional.metrics.class_relevance import class_overlap, class_releva
 from mmvtr.models.target import Annotation, Target, judges, pushed
 from mmvtr.structures import Levels, take
 from mmvtr.visualization import (
+    canvas,
     eta_against_loss,
     hubs,
     moment_curve,
@@ -24,9 +25,6 @@ from mmvtr.visualization import (
     score_matrix,
     sigma_against_generality,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: Texts and videos of a score matrix, and texts whose pairs a scatter of eta shows.
 BLOCK, ETA_TEXTS = 20, 256
@@ -48,7 +46,7 @@ def _scores_frames(model: nn.Module) -> bool:
 
 
 @picture('score_matrix')
-def matrix_picture(asked: Asked) -> 'Figure':
+def matrix_picture(asked: Asked) -> 'canvas.Figure':
     """A part of the score matrix: the queries and other texts, with their videos and others."""
     study = asked.model
     known, scores = study.evaluation.relation, study.scores
@@ -73,7 +71,7 @@ def matrix_picture(asked: Asked) -> 'Figure':
 
 
 @picture('sheet', all_scores=False)
-def sheets(asked: Asked) -> Iterator[tuple[int, 'Figure']]:
+def sheets(asked: Asked) -> Iterator[tuple[int, 'canvas.Figure']]:
     """The best hits of each query."""
     study, rows = asked.model, asked.rows()
     evaluation, scores = study.evaluation, study.scores
@@ -111,7 +109,7 @@ def _number(values: Optional[Tensor], place: int) -> Optional[float]:
 
 
 @picture('hubs')
-def hub_picture(asked: Asked) -> 'Figure':
+def hub_picture(asked: Asked) -> 'canvas.Figure':
     """How evenly the gallery is found, raw and after each transform."""
     evaluation = asked.model.evaluation
     after = {name: tuple(evaluation.transformed[name]) for name in asked.model.transforms}
@@ -119,7 +117,7 @@ def hub_picture(asked: Asked) -> 'Figure':
 
 
 @picture('eta', needs='a DVTRSupervision', has=_gives_eta)
-def eta_picture(asked: Asked) -> 'Figure':
+def eta_picture(asked: Asked) -> 'canvas.Figure':
     """DVTR's eta of the pairs of some texts against what they would cost as matches."""
     study = asked.model
     known, scores = study.evaluation.relation, study.scores
@@ -133,7 +131,7 @@ def eta_picture(asked: Asked) -> 'Figure':
 
 
 @picture('sigma', needs='probabilistic heads', has=_has_heads)
-def sigma_picture(asked: Asked) -> 'Figure':
+def sigma_picture(asked: Asked) -> 'canvas.Figure':
     """How uncertain the model is of texts that could mean much."""
     evaluation = asked.model.evaluation
     matrices, truth = evaluation.matrices, evaluation.relation.truth
@@ -151,7 +149,7 @@ def sigma_picture(asked: Asked) -> 'Figure':
 
 
 @picture('moment', needs='a BestFrameSimilarity', has=_scores_frames, all_scores=False)
-def moment_pictures(asked: Asked) -> Iterator[tuple[int, 'Figure']]:
+def moment_pictures(asked: Asked) -> Iterator[tuple[int, 'canvas.Figure']]:
     """Each query along its own video, if its moment there is known, else along its best hit."""
     study, rows = asked.model, asked.rows()
     evaluation = study.evaluation

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Iterator, Optional, Sequence, Union
+from typing import Iterator, Optional, Sequence, Union
 
 from mmengine.hooks import Hook
 from mmengine.model import is_model_wrapper
 from mmengine.runner import BaseLoop, EpochBasedTrainLoop, Runner
 
 from mmvtr.engine.hooks.pictures import PICTURES, check_pictures, lacking
-from mmvtr.engine.hooks.study import Asked, Study, refuse_unknown
+from mmvtr.engine.hooks.study import Asked, Study, drawn, refuse_unknown
 from mmvtr.engine.loop.evaluation import Evaluation
 from mmvtr.engine.transforms.score_transforms import TransformHook
 from mmvtr.registry import HOOKS
-from mmvtr.visualization import save, show
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from mmvtr.visualization import canvas, save, show
 
 #: Most queries whose hits are drawn at an evaluation.
 MOST = 50
@@ -152,20 +149,15 @@ def asked_of(
     return asked._replace(queries=[query for query in queries if query in known])
 
 
-def figures(asked: Asked, pictures: Sequence[str], warn) -> Iterator[tuple[str, 'Figure']]:
+def figures(asked: Asked, pictures: Sequence[str], warn) -> Iterator[tuple[str, 'canvas.Figure']]:
     """(Name, figure) of all that can be drawn; what goes wrong with a picture is told to ``warn``.
 
     A collapsed model, say, is for the log to show, not a reason to end its training.
     """
     evaluation = asked.model.evaluation
     left_out = lacking(evaluation.model, exact=evaluation.exact)
-    for picture in pictures:
-        if picture in left_out:
-            continue
-        try:
-            yield from PICTURES[picture].make(asked)
-        except ValueError as error:
-            warn(f'picture {picture} is left out: {error}')
+    chosen = [PICTURES[name] for name in pictures if name not in left_out]
+    return drawn(chosen, asked, lambda one, error: warn(f'picture {one.name} is left out: {error}'))
 
 
 def step(runner: Runner) -> int:

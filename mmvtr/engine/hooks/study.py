@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Sequence, Union
+from typing import Any, Callable, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 from mmengine.config import Config
@@ -14,10 +14,7 @@ from mmvtr.datasets import VideoTextDataset
 from mmvtr.engine.hooks.film_strip import NO_FRAMES, film_strip
 from mmvtr.engine.loop.evaluation import Evaluation
 from mmvtr.structures import Directed
-from mmvtr.visualization import SheetItem
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from mmvtr.visualization import SheetItem, canvas
 
 
 class Study(NamedTuple):
@@ -184,7 +181,7 @@ class Picture(NamedTuple):
     all_scores: bool = True
     by_tool: bool = False
 
-    def make(self, asked: Asked) -> Iterator[tuple[str, 'Figure']]:
+    def make(self, asked: Asked) -> Iterator[tuple[str, 'canvas.Figure']]:
         """(Name, figure) of all that it draws."""
         made = self.draw(asked)
         if isinstance(made, Iterator):
@@ -207,3 +204,14 @@ def table(*modules: Any) -> dict[str, Picture]:
     """The pictures of some modules by name, in their order."""
     found = [one for module in modules for one in vars(module).values()]
     return {one.name: one for one in found if isinstance(one, Picture)}
+
+
+def drawn(
+    pictures: Iterable[Picture], asked: Asked, refuse: Callable[[Picture, Exception], None]
+) -> Iterator[tuple[str, 'canvas.Figure']]:
+    """(Name, figure) of all that can be drawn; ``refuse`` is told what cannot be, and why."""
+    for one in pictures:
+        try:
+            yield from one.make(asked)
+        except (ValueError, ImportError) as error:
+            refuse(one, error)
