@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Iterable, Optional, Sequence, TypeVar
+from typing import TYPE_CHECKING, Any, Iterable, Optional, Sequence, TypeVar, Union
 
 import numpy as np
 from mmengine.visualization import Visualizer
@@ -122,7 +122,7 @@ def show(visualizer: Visualizer, name: str, figure: 'Figure', step: int) -> None
     visualizer.add_image(name, pixels(figure), step)
 
 
-def save(figure: 'Figure', path: Path, *, colours: Optional[int] = None) -> None:
+def save(figure: 'Figure', path: Union[str, Path], *, colours: Optional[int] = None) -> None:
     """Write a picture, whole or not at all; its folder is made if need be.
 
     Args:

@@ -30,9 +30,6 @@ from mmvtr.visualization import (
 BLOCK, ETA_TEXTS = 20, 256
 
 
-# -- one maker a picture -----------------------------------------------------------------------
-
-
 def _gives_eta(model: nn.Module) -> bool:
     return hasattr(getattr(model, 'supervision', None), 'matrices')
 
@@ -43,6 +40,9 @@ def _has_heads(model: nn.Module) -> bool:
 
 def _scores_frames(model: nn.Module) -> bool:
     return hasattr(model.similarity, 'frame_scores')
+
+
+# -- one maker a picture -----------------------------------------------------------------------
 
 
 @picture('score_matrix')
