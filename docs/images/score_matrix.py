@@ -72,7 +72,7 @@ def main() -> None:
     draw_slots(axes)
     draw_functions(axes)
     path = Path(__file__).with_suffix('.png')
-    save(figure, path, colours=128)
+    save(figure, path, colours=256)
     print(path)
 
 

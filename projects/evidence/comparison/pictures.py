@@ -53,7 +53,7 @@ STYLE = {
 DISTANCES = (8, 14, 22, 32, 44, 58, 74, 92, 112)
 LINE_FROM = 20
 AREA = '#FBF8D0'  # of what is shaded
-COLOURS = 32  # of a picture, for a small file
+COLOURS = 64  # of a picture, for a small file
 
 
 class Point(NamedTuple):
