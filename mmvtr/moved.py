@@ -45,6 +45,8 @@ MODULES: dict[str, str] = {
     'mmvtr.inferencer.given': 'mmvtr.inferencer.inputs',
     'mmvtr.engine.progress': 'mmvtr.engine.launch.timed_logger',
     'mmvtr.visualization.progress': 'mmvtr.visualization.changes',
+    'mmvtr.visualization.compared': 'mmvtr.visualization.matrix',
+    'mmvtr.visualization.reliability': 'mmvtr.visualization.calibration',
     'mmvtr.engine.moments': 'mmvtr.engine.hooks.moments_hook',
     'mmvtr.visualization.moments': 'mmvtr.visualization.moment_curve',
     'mmvtr.gallery.serving.moments': 'mmvtr.gallery.serving.moment_search',

@@ -12,16 +12,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 from matplotlib.patheffects import withStroke
-from PIL import Image
+
+from mmvtr.visualization.canvas import BLUE, GREEN, ORANGE, save
 
 WIDTH, HEIGHT = 800, 470
 INK, GREY, LINE, PAPER = '#222222', '#6B6B6B', '#C9CCD1', '#FBFBF9'
-# Okabe and Ito's colours, which the colour-blind tell apart.
-GREEN, BLUE, YELLOW, ORANGE, PURPLE = '#009E73', '#0072B2', '#F0C808', '#D55E00', '#A4508B'
+YELLOW, PURPLE = '#F0C808', '#A4508B'
 
 VIDEOS = ('stage', 'home', 'snow', 'sea', 'cake')
 TEXTS = (
@@ -63,7 +62,6 @@ SLOTS = (
 
 def main() -> None:
     figure = Figure(figsize=(WIDTH / 100, HEIGHT / 100), dpi=200, facecolor=PAPER)
-    FigureCanvasAgg(figure)
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(0, WIDTH), ylim=(HEIGHT, 0))
     axes.axis('off')
@@ -74,11 +72,7 @@ def main() -> None:
     draw_slots(axes)
     draw_functions(axes)
     path = Path(__file__).with_suffix('.png')
-    figure.savefig(path, facecolor=PAPER)
-    # 128 of its colours: a third of the bytes, and no eye sees it.
-    Image.open(path).convert('RGB').quantize(128, dither=Image.Dither.NONE).save(
-        path, optimize=True
-    )
+    save(figure, path, colours=256)
     print(path)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Iterator
+from typing import Any, Iterator
 
 import numpy as np
 from mmengine.registry import init_default_scope
@@ -11,48 +11,38 @@ from mmengine.registry import init_default_scope
 from mmvtr.apis import as_tested
 from mmvtr.datasets import VideoTextDataset
 from mmvtr.engine.hooks.film_strip import film_strip
-from mmvtr.figures.by_tool import Line, run_tool
+from mmvtr.engine.hooks.study import Asked, picture
+from mmvtr.figures.by_tool import run_tool
 from mmvtr.registry import DATASETS
+from mmvtr.visualization import canvas
 from mmvtr.visualization.sheet import SheetItem, retrieval_sheet
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 #: Videos of a text, the annotated one first.
 SHOWN = 6
 
 
-def distributions(line: Line) -> Iterator[tuple[str, 'Figure']]:
-    """Fig. 4: s and u of annotated and other pairs; the tool draws a picture a branch itself."""
-    run_tool('ambiguity', line.config, *line.checkpoints[-1:], '--out', line.out, *line.options)
-    yield from ()
+@picture('arl4', 'ARL Fig. 4', needs='an ARLSupervision after its warm-up', by_tool=True)
+def distributions(asked: Asked) -> Iterator:
+    """Similarity and uncertainty of annotated and other pairs."""
+    run_tool('ambiguity', *asked.line, '--out', asked.out, *asked.options)
+    return iter(())
 
 
-def ambiguous_videos(line: Line) -> Iterator[tuple[str, 'Figure']]:
-    """Fig. 5: texts with the videos that were found ambiguous for them.
+@picture('arl5', 'ARL Fig. 5', needs='an ARLSupervision after its warm-up', by_tool=True)
+def ambiguous_videos(asked: Asked) -> Iterator[tuple[int, 'canvas.Figure']]:
+    """Texts with the videos that are ambiguous for them.
 
     Raises:
         ValueError: no text has an ambiguous video.
     """
-    count = line.queries if isinstance(line.queries, int) else 20
-    run_tool(
-        'ambiguity',
-        line.config,
-        *line.checkpoints[-1:],
-        '--out',
-        line.out,
-        '--texts',
-        count,
-        '--seed',
-        line.seed,
-        *line.options,
-    )
-    found = json.loads((line.out / 'ambiguous.json').read_text())
+    count = asked.queries if isinstance(asked.queries, int) else 20
+    draws = ('--texts', count, '--seed', asked.seed)
+    run_tool('ambiguity', *asked.line, '--out', asked.out, *draws, *asked.options)
+    found = json.loads((asked.out / 'ambiguous.json').read_text())
     if not found:
         raise ValueError('no text of the sample has an ambiguous video')
-    init_default_scope(line.cfg.get('default_scope', 'mmvtr'))
-    dataset = DATASETS.build(as_tested(line.cfg, 'train')['dataset'])
+    init_default_scope(asked.cfg.get('default_scope', 'mmvtr'))
+    dataset = DATASETS.build(as_tested(asked.cfg, 'train')['dataset'])
     records = {video['video_id']: video for video in dataset.videos}
     for number, text in enumerate(found):
         items = [_item(dataset, records, video, 'annotated') for video in text['annotated']]
@@ -64,7 +54,7 @@ def ambiguous_videos(line: Line) -> Iterator[tuple[str, 'Figure']]:
             f'{len(text["ambiguous"])} ambiguous videos below the annotated one, with the best '
             'frame of a branch, similarity s and uncertainty u'
         )
-        yield f'arl5_{number}', retrieval_sheet(text['text'], items[: line.top or SHOWN], said=said)
+        yield number, retrieval_sheet(text['text'], items[: asked.top or SHOWN], said=said)
 
 
 def _item(

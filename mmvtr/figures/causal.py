@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Iterator
+from typing import Any, Iterator
 
 import numpy as np
 import torch
 from mmengine.config import Config
 from torch import Tensor
 
+from mmvtr.engine.hooks.study import Asked, Study, picture
 from mmvtr.evaluation.length_bias import LengthBiasMetric, read_annotations
-from mmvtr.figures.dvtr import both
-from mmvtr.figures.study import Asked, Study
+from mmvtr.figures.by_tool import run_tool
 from mmvtr.functional.metrics.ranks import ranks
 from mmvtr.functional.metrics.relevance import ndcg_at_k
 from mmvtr.registry import bare_name
+from mmvtr.visualization import canvas
 from mmvtr.visualization.changes import moved_ranks
 from mmvtr.visualization.relevance_strips import RelevanceStrip, relevance_strips
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-Named = Iterator[tuple[str, 'Figure']]
 #: Hits of a query.
 DEPTH = 50
 #: The rarest classes that together have this share of a training set are its tail (EPIC-KITCHENS).
@@ -31,17 +28,31 @@ TAIL = 0.2
 GAPS = dict(frames=60.0, seconds=1.0)
 
 
-def gains(asked: Asked) -> Named:
-    """Fig. 5: relevance of the first hits where it has risen most."""
-    yield 'causal5', _strips(asked, largest=True)
+@picture(
+    'causal2',
+    'frame length, Fig. 2 and 6 to 10',
+    needs='sets with verb and noun classes; no checkpoint',
+    by_tool=True,
+)
+def lengths(asked: Asked) -> Iterator:
+    """Mean lengths of actions in train and test."""
+    run_tool('length_bias', asked.line[0], '--out', asked.out, *asked.options)
+    return iter(())
 
 
-def losses(asked: Asked) -> Named:
-    """Fig. 11: relevance of the first hits where it has fallen most."""
-    yield 'causal11', _strips(asked, largest=False)
+@picture('causal5', 'frame length, Fig. 5', needs='--against; a set whose relevance is known')
+def gains(asked: Asked) -> 'canvas.Figure':
+    """Relevance of the 50 best hits where it rises most."""
+    return _strips(asked, largest=True)
 
 
-def _strips(asked: Asked, *, largest: bool) -> 'Figure':
+@picture('causal11', 'frame length, Fig. 11', needs='--against; a set whose relevance is known')
+def losses(asked: Asked) -> 'canvas.Figure':
+    """Relevance of the 50 best hits where it falls most."""
+    return _strips(asked, largest=False)
+
+
+def _strips(asked: Asked, *, largest: bool) -> 'canvas.Figure':
     """As many queries of each direction as were asked for.
 
     Raises:
@@ -95,10 +106,9 @@ def compared(asked: Asked) -> tuple[Study, Study]:
     Raises:
         ValueError: there is but one.
     """
-    studies = both(asked)
-    if len(studies) < 2:
+    if asked.against is None:
         raise ValueError('nothing to compare: give a second model by --against')
-    return studies[0], studies[1]
+    return asked.against, asked.model
 
 
 def _by_query(matrix: Tensor, place: int) -> Tensor:
@@ -121,9 +131,7 @@ def _said(study: Study, place: int, query: int) -> str:
 
 def _asked_rows(asked: Asked, study: Study, place: int) -> list[int]:
     """Places of the texts that were asked for, or of their videos."""
-    from mmvtr.figures.items import chosen_texts
-
-    rows = chosen_texts(asked, [])
+    rows = asked.rows()
     positives = study.evaluation.relation.positives
     return rows if place == 0 else [int(positives[row].int().argmax()) for row in rows]
 
@@ -131,8 +139,13 @@ def _asked_rows(asked: Asked, study: Study, place: int) -> list[int]:
 # -- Appendix B --------------------------------------------------------------------------------
 
 
-def remaining_failures(asked: Asked) -> Named:
-    """Appendix B: which failures may come from lengths, and what a second model makes of them.
+@picture(
+    'causal_b',
+    'frame length, Appendix B',
+    needs='--against; lengths and classes of train and test',
+)
+def remaining_failures(asked: Asked) -> 'canvas.Figure':
+    """Failures that may come from lengths, and which remain.
 
     Raises:
         ValueError: no second model, or lengths or actions that are not known.
@@ -177,7 +190,7 @@ def remaining_failures(asked: Asked) -> Named:
         ]
     )
     title = f'{len(suspects):,} failures that may come from frame lengths (Appendix B)'
-    yield 'causal_b', moved_ranks(old, new, names=(before.name, after.name), title=title)
+    return moved_ranks(old, new, names=(before.name, after.name), title=title)
 
 
 def _asked_of_metric(cfg: Config) -> dict[str, Any]:
@@ -202,3 +215,15 @@ def tail_classes(train) -> tuple[set[int], set[int]]:
             tail.add(name)
         tails.append(tail)
     return tails[0], tails[1]
+
+
+@picture(
+    'cost',
+    'frame length, Tab. 5; UATVR, Tab. 2; ARL, Tab. 3',
+    needs='nothing; no checkpoint, no data',
+    by_tool=True,
+)
+def cost(asked: Asked) -> Iterator:
+    """Parameters, GFLOPs and time of a training step."""
+    run_tool('cost', asked.line[0], *asked.options)
+    return iter(())

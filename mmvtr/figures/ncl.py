@@ -4,51 +4,52 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Iterator
+from typing import Any, Iterator
 
 from mmengine.logging import MMLogger
 from torch import Tensor
 
 from mmvtr.apis import vectors
+from mmvtr.engine.hooks.study import Asked, Study, picture
 from mmvtr.engine.launch import launching as launch
 from mmvtr.engine.transforms.query_queue import QueryQueueHook
 from mmvtr.engine.transforms.score_transforms import ScoreTransformHook
 from mmvtr.evaluation import RetrievalMetric, evaluate
-from mmvtr.figures.dvtr import both
-from mmvtr.figures.items import chosen_texts, video_item
-from mmvtr.figures.study import Asked, Study
 from mmvtr.functional.metrics.hubness import error_rates_by_mass, normalisation_error, relative_mass
 from mmvtr.functional.metrics.modal_biases import bias_gradient, modal_biases
 from mmvtr.functional.metrics.modality_gap import modality_gap
 from mmvtr.functional.metrics.ranks import ranks
 from mmvtr.registry import HOOKS
 from mmvtr.structures import Directed
+from mmvtr.visualization import canvas
 from mmvtr.visualization.changes import recall_by_size
-from mmvtr.visualization.hubness import MASS_EDGES, mass_by_bias, mass_errors
+from mmvtr.visualization.hubness import DIRECTIONS, MASS_EDGES, mass_by_bias, mass_errors
 from mmvtr.visualization.plane import bars, modality_plane
 from mmvtr.visualization.sheet import retrieval_sheet
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-Named = Iterator[tuple[str, 'Figure']]
+#: What vectors are drawn of.
+VECTORS = 'scores that are inner products; --against as-built for before training'
 
 
 def scored(asked: Asked) -> dict[str, tuple[Study, Directed]]:
     """All that there is to compare: raw scores of each model, then each transform of them."""
     found = {}
-    for one in both(asked):
+    for one in asked.both:
         found[f'{one.name}, raw'] = (one, Directed(one.scores, one.scores))
         for name in one.transforms:
             found[f'{one.name}, {name}'] = (one, one.evaluation.transformed[name])
     return found
 
 
-def normalisation_errors(asked: Asked) -> Named:
-    """Fig. 2: mean distance of an item's summed retrieval probability from its fair share."""
+@picture('ncl2', 'NCL Fig. 2', needs='nothing; --against for a baseline beside')
+def normalisation_errors(asked: Asked) -> 'canvas.Figure':
+    """Normalisation errors, raw and after the transforms of the config.
+
+    The mean distance of an item's summed retrieval probability from its fair share.
+    """
     groups = {
         name: [
-            float(normalisation_error(pair[place], temperature=temperature_of(one), dim=1 - place))
+            float(normalisation_error(pair[place], temperature=one.temperature, dim=1 - place))
             for place in (0, 1)
         ]
         for name, (one, pair) in scored(asked).items()
@@ -58,33 +59,26 @@ def normalisation_errors(asked: Asked) -> Named:
     )
     where = asked.model.dataset.protocol()['dataset']
     title = f'How far items are from a fair share of the retrieval probabilities ({where})'
-    yield (
-        'ncl2',
-        bars(
-            groups, ('text to video', 'video to text'), title=title, y='normalisation error (Eq. 5)'
-        ),
-    )
+    return bars(groups, DIRECTIONS, title=title, y='normalisation error (Eq. 5)')
 
 
-def temperature_of(one: Study) -> Tensor:
-    return one.evaluation.matrices['temperature']
-
-
-def errors_by_mass(asked: Asked) -> Named:
-    """Fig. 3: false retrievals of items by their summed retrieval probability."""
+@picture('ncl3', 'NCL Fig. 3', needs='nothing; of --against where it is given')
+def errors_by_mass(asked: Asked) -> 'canvas.Figure':
+    """False negatives and positives by the summed retrieval probability of an item."""
     model = asked.against or asked.model
     known = model.evaluation.relation.positives
     rates = {
         direction: error_rates_by_mass(
-            model.scores, known, temperature=temperature_of(model), dim=dim, edges=MASS_EDGES
+            model.scores, known, temperature=model.temperature, dim=dim, edges=MASS_EDGES
         )
-        for direction, dim in (('text to video', 1), ('video to text', 0))
+        for direction, dim in zip(DIRECTIONS, (1, 0))
     }
-    yield 'ncl3', mass_errors(rates, title=f'False retrievals of the raw scores, {model.name}')
+    return mass_errors(rates, title=f'False retrievals of the raw scores, {model.name}')
 
 
-def queue_sizes(asked: Asked) -> Named:
-    """Fig. 5: recall after a transform that reads fewer and fewer of the stored train queries.
+@picture('ncl5', 'NCL Fig. 5', needs='a QueryQueueHook and a transform that reads it')
+def queue_sizes(asked: Asked) -> 'canvas.Figure':
+    """R@1 after a transform from smaller and smaller query queues.
 
     The set is not encoded again: each size takes the newest queries of the checkpoint's queue.
 
@@ -93,17 +87,13 @@ def queue_sizes(asked: Asked) -> Named:
     """
     model = asked.model
     queue, transform = queue_and_transform(model)
-    raw = {direction: model.numbers[f'retrieval/{direction}_R1'] for direction in ('t2v', 'v2t')}
-    points: dict[str, list[float]] = {direction: [] for direction in raw}
+    keys = {'text to video': 'retrieval/t2v_R1', 'video to text': 'retrieval/v2t_R1'}
     sizes = [size for size in (queue.size // 2**i for i in range(8)) if size >= 16][::-1]
-    for size in sizes:
-        numbers = from_newest(model, transform, queue, size)
-        for direction, values in points.items():
-            values.append(numbers[f'retrieval/{direction}_R1'])
-    named = dict(t2v='text to video', v2t='video to text')
-    points, raw = ({named[key]: x for key, x in found.items()} for found in (points, raw))
+    numbers = [from_newest(model, transform, queue, size) for size in sizes]
+    points = {direction: [x[key] for x in numbers] for direction, key in keys.items()}
+    raw = {direction: model.numbers[key] for direction, key in keys.items()}
     title = f'{transform.name} from a queue of train queries'
-    yield 'ncl5', recall_by_size(sizes, points, raw, title=title)
+    return recall_by_size(sizes, points, raw, title=title)
 
 
 def queue_and_transform(model: Study) -> tuple[QueryQueueHook, ScoreTransformHook]:
@@ -137,8 +127,9 @@ def from_newest(
     return report.transformed[transform.name]
 
 
-def examples(asked: Asked) -> Named:
-    """Fig. 6: texts whose first video changes from wrong to right, and how many change back."""
+@picture('ncl6', 'NCL Fig. 6', needs='--against, or a test-time transform')
+def examples(asked: Asked) -> Iterator[tuple[int, 'canvas.Figure']]:
+    """Texts that only normalised scores get right, with their summed probabilities."""
     before, after = sides(asked)
     known = asked.model.evaluation.relation.positives
     first = {name: ranks(pair.t2v, known) for name, (_, pair) in (before, after)}
@@ -149,16 +140,15 @@ def examples(asked: Asked) -> Named:
         f'ncl6: {len(fixed)} texts are right only with {new}, {len(broken)} only with {old}'
     )
     mass = [
-        relative_mass(pair.t2v, temperature=temperature_of(one))
+        relative_mass(pair.t2v, temperature=one.temperature)
         for one, pair in ((old_study, old_pair), (new_study, new_pair))
     ]
-    rows = chosen_texts(asked, fixed.tolist(), among=f'text that only {new} gets right')
+    rows = asked.rows(fixed.tolist(), among=f'text that only {new} gets right')
     for number, row in enumerate(rows):
         own = int(known[row].int().argmax())
         other = int(old_pair.t2v[row].argmax())
         hits = [
-            video_item(
-                new_study,
+            new_study.hit(
                 row,
                 column,
                 note=f'{whose}; mass {mass[0][column]:.2f}, then {mass[1][column]:.2f}',
@@ -170,7 +160,7 @@ def examples(asked: Asked) -> Named:
             f'{first[new][row]:.0f}\na mass of 1 is a fair share; of all texts {len(fixed)} are '
             f'right only after, {len(broken)} only before'
         )
-        yield f'ncl6_{number}', retrieval_sheet(new_study.text(row)['text'], hits, said=said)
+        yield number, retrieval_sheet(new_study.text(row)['text'], hits, said=said)
 
 
 def sides(asked: Asked) -> tuple[tuple[str, Any], tuple[str, Any]]:
@@ -192,11 +182,16 @@ def sides(asked: Asked) -> tuple[tuple[str, Any], tuple[str, Any]]:
     return before, after
 
 
-def space(asked: Asked) -> Named:
-    """Fig. 7: both modalities in two dimensions."""
-    spaces = {one.name: tuple(x.cpu() for x in flat(one)) for one in both(asked)}
+@picture(
+    'ncl7',
+    'NCL Fig. 7',
+    needs='scores that are inner products; no checkpoint = as the config builds it',
+)
+def space(asked: Asked) -> 'canvas.Figure':
+    """Texts and videos in two dimensions, by PCA or t-SNE."""
+    spaces = {one.name: tuple(x.cpu() for x in flat(one)) for one in asked.both}
     known = asked.model.evaluation.relation.positives
-    yield 'ncl7', modality_plane(spaces, known, method=asked.method, seed=asked.seed)
+    return modality_plane(spaces, known, method=asked.method, seed=asked.seed)
 
 
 def flat(one: Study) -> tuple[Tensor, Tensor]:
@@ -206,27 +201,29 @@ def flat(one: Study) -> tuple[Tensor, Tensor]:
     )
 
 
-def similarities(asked: Asked) -> Named:
-    """Fig. 8: mean cosines within and between the modalities."""
-    gaps = {one.name: modality_gap(*flat(one)) for one in both(asked)}
+@picture('ncl8', 'NCL Fig. 8', needs=VECTORS)
+def similarities(asked: Asked) -> 'canvas.Figure':
+    """Mean cosines within and between the modalities."""
+    gaps = {one.name: modality_gap(*flat(one)) for one in asked.both}
     groups = {name: [float(x) for x in gap[:3]] for name, gap in gaps.items()}
     asked.said.extend(
         [f'ncl8: {name}: modal means {float(gap.distance):.3f} apart' for name, gap in gaps.items()]
     )
     names = ('text - text', 'video - video', 'text - video')
     title = 'Mean cosine of two items of a kind, and of a text with a video'
-    yield 'ncl8', bars(groups, names, title=title, y='mean cosine')
+    return bars(groups, names, title=title, y='mean cosine')
 
 
-def implicit_biases(asked: Asked) -> Named:
-    """App. D: items that lie where the other modality's mean is are found more often (Eq. 24-28).
+@picture('ncl_d', 'NCL Appendix D (Eq. 24-28)', needs=VECTORS)
+def implicit_biases(asked: Asked) -> 'canvas.Figure':
+    """How often items are found, by the bias that the modality gap gives them.
 
     Says of each model how large the gradient is by which a step would even this out.
     """
     points: dict[str, dict[str, tuple[Tensor, Tensor]]] = {'videos': {}, 'texts': {}}
-    for one in both(asked):
+    for one in asked.both:
         texts, videos = flat(one)
-        known, gamma = one.evaluation.relation.positives, temperature_of(one)
+        known, gamma = one.evaluation.relation.positives, one.temperature
         scores = texts @ videos.t()
         for kind, dim in (('videos', 1), ('texts', 0)):
             bias = getattr(modal_biases(texts, videos), kind.removesuffix('s'))
@@ -238,4 +235,4 @@ def implicit_biases(asked: Asked) -> Named:
                 f'temperature) {float(steep):.2e}'
             )
     title = 'How often items are found, by the bias that the modality gap gives them'
-    yield 'ncl_d', mass_by_bias(points, title=title)
+    return mass_by_bias(points, title=title)

@@ -5,102 +5,22 @@ from __future__ import annotations
 import copy
 import itertools
 from pathlib import Path
-from typing import Any, NamedTuple, Optional, Sequence
+from typing import Optional, Sequence
 
 from mmengine.config import Config
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
-from torch import Tensor, nn
 
 from mmvtr.apis import as_tested
-from mmvtr.datasets import VideoTextDataset
 from mmvtr.engine import ToolRunner
+from mmvtr.engine.hooks.study import Study
 from mmvtr.engine.launch import launching as launch
 from mmvtr.engine.launch.zero_shot import admit_random, state_zero_shot
 from mmvtr.engine.loop.evaluation import Evaluation
 from mmvtr.engine.transforms.score_transforms import TransformHook
-from mmvtr.structures import Directed
 from mmvtr.utils import forget_pretrained
 
 _RUNS = itertools.count()
-
-
-class Study(NamedTuple):
-    """A tested model.
-
-    Attributes:
-        name: how a picture calls it.
-        cfg: its config.
-        checkpoint: its weights, or None: as the config builds it.
-        evaluation: encoded set, scores and relation.
-        dataset: of the set.
-        transforms: names of its transformed scores that are test-time transforms.
-        numbers: the results of the test, ``'retrieval/t2v_R1'`` and so on.
-        epoch: of the checkpoint, or None.
-    """
-
-    name: str
-    cfg: Config
-    checkpoint: Optional[str]
-    evaluation: Evaluation
-    dataset: VideoTextDataset
-    transforms: Sequence[str] = ()
-    numbers: dict[str, float] = {}
-    epoch: Optional[int] = None
-
-    @property
-    def model(self) -> nn.Module:
-        return self.evaluation.model
-
-    @property
-    def scores(self) -> Tensor:
-        """float32 [T, V], raw."""
-        return self.evaluation.matrices['scores']
-
-    def best_scores(self) -> Directed:
-        """The scores that the config means: after its first transform, else raw."""
-        name = next(iter(self.transforms), None)
-        return (
-            Directed(self.scores, self.scores)
-            if name is None
-            else self.evaluation.transformed[name]
-        )
-
-    def text(self, row: int) -> dict[str, Any]:
-        """The record of a text."""
-        return self.dataset.texts[int(self.evaluation.texts.index[row])]
-
-    def video(self, column: int) -> dict[str, Any]:
-        """The record of a video."""
-        return self.dataset.videos[int(self.evaluation.videos.index[column])]
-
-
-class Asked(NamedTuple):
-    """What a figure is made of.
-
-    Attributes:
-        models: tested models, one a checkpoint, in the order given; the last is *the* model.
-        against: what it is compared with, or None.
-        queries: ids of texts, or how many to choose.
-        top: hits of a query, or None: the figure's own.
-        seed: of all draws.
-        method: of a two-dimensional picture, 'pca' or 'tsne'.
-        out: folder, for what is more than pictures.
-        said: lines to print beside the pictures; figures add to it.
-    """
-
-    models: Sequence[Study]
-    against: Optional[Study]
-    queries: Any
-    top: Optional[int]
-    seed: int
-    method: str
-    out: Path
-    said: list[str]
-
-    @property
-    def model(self) -> Study:
-        return self.models[-1]
 
 
 class KeepHook(Hook):
@@ -190,12 +110,12 @@ def study(
         names = []  # an oracle alone would stand for what the config means
     known = launch.read_or_exit(checkpoint).get('meta', {}) if checkpoint else {}
     return Study(
-        Path(checkpoint).stem if checkpoint else 'as built',
-        cfg,
-        checkpoint,
         evaluation,
         runner.test_loop.dataloader.dataset,
         [name for name in names if name in evaluation.transformed],
+        Path(checkpoint).stem if checkpoint else 'as built',
+        cfg,
+        checkpoint,
         dict(numbers),
         known.get('epoch'),
     )

@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Iterator
+from typing import Iterator
 
 import numpy as np
 import torch
 
-from mmvtr.engine.hooks.film_strip import film_strip
+from mmvtr.engine.hooks.study import Asked, Study, picture
 from mmvtr.figures.attention import (
-    Pair,
     compare,
     name_tokens,
     pieces_of,
     refuse_without_matches,
-    token_picture,
 )
-from mmvtr.figures.dvtr import both
-from mmvtr.figures.items import chosen_texts
-from mmvtr.figures.study import Asked, Study
 from mmvtr.functional.metrics.ranks import ranks
 from mmvtr.structures import take
+from mmvtr.visualization import canvas
 from mmvtr.visualization.changes import sigma_over_epochs
+from mmvtr.visualization.tokens import Pair, token_picture
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-Named = Iterator[tuple[str, 'Figure']]
 #: Texts that are compared with one video.
 TEXTS = 3
 
 
-def sigma_and_recall(asked: Asked) -> Named:
-    """Fig. 3: recall and sigma, a point a checkpoint.
+@picture('uatvr3', 'UATVR Fig. 3', needs='heads, and a checkpoint of each epoch')
+def sigma_and_recall(asked: Asked) -> 'canvas.Figure':
+    """R@1 and mean sigma over the epochs.
 
     Raises:
         ValueError: fewer than two checkpoints of different epochs, or a model without heads.
@@ -55,45 +49,37 @@ def sigma_and_recall(asked: Asked) -> Named:
             first = first[~first.isnan()]
             sides.append((100 * float((first <= 1).double().mean()), float(sigma.mean())))
         found[name] = tuple(np.array(side) for side in zip(*sides))
-    yield 'uatvr3', sigma_over_epochs(epochs, found)
+    return sigma_over_epochs(epochs, found)
 
 
-def extra_tokens(asked: Asked) -> Named:
-    """Fig. 4: what frames and extra tokens of a video carry for different texts."""
+@picture('uatvr4', 'UATVR Fig. 4', needs='a TokenSimilarity and words')
+def extra_tokens(asked: Asked) -> Iterator[tuple[int, 'canvas.Figure']]:
+    """What frames and extra tokens of a video carry for several texts."""
     model = asked.model
     refuse_without_matches(model.model)
-    scores = model.scores
-    rows = chosen_texts(
-        asked, model.evaluation.relation.positives.any(1).nonzero().flatten().tolist()
-    )
-    for number, row in enumerate(rows):
-        column = int(model.evaluation.relation.positives[row].int().argmax())
+    scores, positives = model.scores, model.evaluation.relation.positives
+    for number, row in enumerate(asked.rows(positives.any(1).nonzero().flatten().tolist())):
+        column = int(positives[row].int().argmax())
         best = scores[:, column].topk(min(TEXTS, len(scores))).indices.tolist()
         texts = list(dict.fromkeys([row, *best]))[:TEXTS]
         pairs = [carried(model, text, column) for text in texts]
-        yield (
-            f'uatvr4_{number}',
-            picture(
-                model,
-                column,
-                pairs,
-                'Which frames and extra tokens (+) carry the scores of different texts',
-            ),
-        )
+        title = 'Which frames and extra tokens (+) carry the scores of different texts'
+        yield number, of_tokens(model, column, pairs, title)
 
 
-def hits_and_tokens(asked: Asked) -> Named:
-    """Fig. 5: texts that a baseline gets wrong, and what carries the right and the wrong video."""
+@picture('uatvr5', 'UATVR Fig. 5', needs='a TokenSimilarity and words; --against for the baseline')
+def hits_and_tokens(asked: Asked) -> Iterator[tuple[str, 'canvas.Figure']]:
+    """First hits of a baseline and of the model, and what carries them."""
     model = asked.model
     refuse_without_matches(model.model)
     known = model.evaluation.relation.positives
-    first = {one.name: ranks(one.scores, known) for one in both(asked)}
+    first = {one.name: ranks(one.scores, known) for one in asked.both}
     if asked.against is None:
         candidates = (first[model.name] == 1).nonzero().flatten()
     else:
         wrong = first[asked.against.name] > 1
         candidates = (wrong & (first[model.name] == 1)).nonzero().flatten()
-    rows = chosen_texts(asked, candidates.tolist(), among='text that only this model gets right')
+    rows = asked.rows(candidates.tolist(), among='text that only this model gets right')
     for number, row in enumerate(rows):
         columns = [int(model.scores[row].argmax())]
         if asked.against is not None:
@@ -103,10 +89,7 @@ def hits_and_tokens(asked: Asked) -> Named:
             right = bool(known[row, column])
             title = f'found first by {finder}: {"right" if right else "wrong"}'
             pair = carried(model, row, column)
-            yield (
-                f'uatvr5_{number}{"ab"[place]}',
-                picture(model, column, [pair], title, right=right),
-            )
+            yield f'{number}{"ab"[place]}', of_tokens(model, column, [pair], title, right=right)
 
 
 def carried(study: Study, row: int, column: int) -> Pair:
@@ -125,9 +108,11 @@ def carried(study: Study, row: int, column: int) -> Pair:
     return compare(study.model, text['text'], *items)
 
 
-def picture(study: Study, column: int, pairs: list[Pair], title: str, *, right=None) -> 'Figure':
+def of_tokens(
+    study: Study, column: int, pairs: list[Pair], title: str, *, right=None
+) -> 'canvas.Figure':
     """The frames of a video, and strips of what carries its scores."""
-    video = study.video(column)
     count = int(study.evaluation.videos.lengths[column])
-    strip = film_strip(video, study.dataset.video_pipeline.transforms, num_frames=count)
-    return token_picture(f'{title} ({video["video_id"]})', strip.frames, pairs, right=right)
+    frames = study.frames(column, num_frames=count)['frames']
+    title = f'{title} ({study.video(column)["video_id"]})'
+    return token_picture(title, frames, pairs, right=right)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Sequence
 
 from mmvtr.rehearsal.expectations import Check
+from mmvtr.visualization import canvas
 
 #: Titles and judged figures of a panel, in the order of preference: the first whose first figure is
 #: there is drawn.  Of several members each has a line; of a name that ends in _, all that go on.
@@ -22,9 +23,9 @@ PANELS = (
     ('normalisation error, raw and with biases', ('error_raw', 'error_balanced')),
 )
 COLOURS = {
-    True: ('#2a7f4f', 'met'),
-    False: ('#b3362b', 'NOT MET'),
-    None: ('#777777', 'not reached'),
+    True: (canvas.GREEN, 'met'),
+    False: (canvas.RED, 'NOT MET'),
+    None: (canvas.GREY, 'not reached'),
 }
 
 
@@ -37,17 +38,10 @@ def draw(path: Path, title: str, narrow: dict[str, Any], checks: Sequence[Check]
         narrow: record of the own schedule.
         checks: verdicts.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(13, 7.6), layout='constrained')
-    FigureCanvasAgg(figure)
+    said = f'{narrow["steps"]:,} of {narrow["total"]:,} steps of its own schedule'
+    figure = canvas.new_figure(8, f'{title}: {said}', width=13)
     axes = figure.subplots(2, 3)
-    figure.suptitle(
-        f'{title}: {narrow["steps"]:,} of {narrow["total"]:,} steps of its own schedule',
-        fontsize=13,
-    )
-    losses = _named(narrow['curves'], lambda k: 'loss' in k)
+    losses = {name: values for name, values in narrow['curves'].items() if 'loss' in name}
     _lines(axes[0, 0], 'losses', losses)
     if spans_decades(losses):
         axes[0, 0].set_yscale('symlog', linthresh=0.01)
@@ -66,7 +60,7 @@ def draw(path: Path, title: str, narrow: dict[str, Any], checks: Sequence[Check]
     else:
         _lines(axes[1, 1], 'R@1 among training items', dict(_with(judged, 'R1')))
     _verdicts(axes[1, 2], checks)
-    figure.savefig(path, dpi=80)
+    canvas.save(figure, path)
 
 
 def panel(judged: dict[str, list]) -> tuple[str, dict[str, list]]:
@@ -81,10 +75,6 @@ def spans_decades(curves: dict[str, list[tuple[int, float]]]) -> bool:
     """Whether values lie a decade or more apart: within one a logarithmic axis has no ticks."""
     sizes = [max(abs(value), 0.01) for values in curves.values() for _, value in values]
     return bool(sizes) and max(sizes) >= 10 * min(sizes)
-
-
-def _named(curves: dict[str, list], wanted: Any) -> dict[str, list]:
-    return {name: values for name, values in curves.items() if wanted(name)}
 
 
 def _judged(narrow: dict[str, Any]) -> dict[str, list[tuple[int, float]]]:
@@ -105,36 +95,31 @@ def _with(curves: dict[str, list], name: str) -> list[tuple[str, list]]:
 
 
 def _lines(axis: Any, title: str, curves: dict[str, list]) -> None:
-    axis.set_title(title, fontsize=10)
-    axis.grid(alpha=0.3)
     for name, values in list(curves.items())[:12]:
         marker = 'o' if len(values) < 9 else None  # a training cut off early was judged once
         label = name.removeprefix('loss_')
         axis.plot(*zip(*values), label=label, linewidth=1.4, marker=marker, markersize=4)
     if curves:
-        axis.legend(fontsize=7, framealpha=0.5)
-    axis.set_xlabel('step', fontsize=8)
-    axis.tick_params(labelsize=8)
+        axis.legend(fontsize=8, framealpha=0.5)
+    canvas.style(axis, title, 'step', '')
 
 
 def _scatter(axis: Any, scatter: dict[str, Any]) -> None:
     """DVTR Fig. 4: what a pair costs against how uncertain its mismatch is."""
-    axis.set_title('weight against loss of unannotated pairs (DVTR Fig. 4)', fontsize=10)
-    for name, colour in (('negative', '#5b7fa6'), ('soft', '#d0782a')):
-        axis.scatter(*scatter[name], s=5, alpha=0.5, color=colour, label=name)
-    axis.legend(fontsize=7)
-    axis.set_xlabel('probability that the softmax gives the pair (log10)', fontsize=8)
-    axis.set_ylabel('weight (eta)', fontsize=8)
-    axis.tick_params(labelsize=8)
+    for name, colour, marker in (('negative', canvas.BLUE, 'o'), ('soft', canvas.ORANGE, '^')):
+        canvas.dots(axis, *scatter[name], name, colour, marker, s=8)
+    axis.legend(fontsize=8, framealpha=0.9)
+    cost = 'probability that the softmax gives the pair (log10)'
+    canvas.style(
+        axis, 'weight against loss of unannotated pairs (DVTR Fig. 4)', cost, 'weight (eta)'
+    )
 
 
 def _verdicts(axis: Any, checks: Sequence[Check]) -> None:
-    import textwrap
-
     axis.axis('off')
     y = 1.0
     for one in checks:
         colour, mark = COLOURS[one.passed]
-        lines = textwrap.wrap(f'{mark}: {one.name}: {one.said}', 62)
-        axis.text(0, y, '\n'.join(lines), va='top', fontsize=7.5, color=colour)
-        y -= 0.045 * len(lines) + 0.025
+        text = canvas.wrapped(f'{mark}: {one.name}: {one.said}', 56, 12)
+        axis.text(0, y, text, va='top', fontsize=9, color=colour)
+        y -= 0.045 * (1 + text.count('\n')) + 0.02

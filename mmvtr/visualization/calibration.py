@@ -1,26 +1,14 @@
-"""What DVTR makes of the negatives of a query: how sure it is of each, how hard it pushes it."""
+"""Is a doubt worth something?  Eta of the negatives of a query, and P(match) of pairs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Optional
+from typing import Any, Optional
 
 import numpy as np
+import torch
 
-from mmvtr.visualization.canvas import (
-    BLUE,
-    GREY,
-    OTHER,
-    TRUE,
-    array,
-    mask,
-    new_figure,
-    style,
-    wrapped,
-)
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from mmvtr.functional.uncertainty.reliability import reliability
+from mmvtr.visualization import canvas
 
 #: The paper's border of a sure negative.
 SURE = 0.9
@@ -38,7 +26,7 @@ def negatives_of_query(
     *,
     query: str = '',
     queries: Optional[int] = None,
-) -> 'Figure':
+) -> 'canvas.Figure':
     """Loss of each negative of a query against its eta, and how eta is spread (DVTR Fig. 4).
 
     Args:
@@ -53,31 +41,25 @@ def negatives_of_query(
     Raises:
         ValueError: lengths that differ, a number that is not finite or a loss below 0.
     """
-    eta = array('eta', eta, (None,))
+    eta = canvas.array('eta', eta, (None,))
     plain, debiased = (
-        array(name, x, eta.shape) for name, x in (('plain', plain), ('debiased', debiased))
+        canvas.array(name, x, eta.shape) for name, x in (('plain', plain), ('debiased', debiased))
     )
     if min(plain.min(), debiased.min()) < 0:
         raise ValueError(f'a loss of {min(plain.min(), debiased.min()):g}, expected at least 0')
-    spread = array('all_eta', np.ravel(all_eta), (None,))
-    holds = np.zeros(eta.shape, bool) if truth is None else mask('truth', truth, eta.shape)
-    figure = new_figure(4.9)
+    spread = canvas.array('all_eta', np.ravel(all_eta), (None,))
+    holds = np.zeros(eta.shape, bool) if truth is None else canvas.mask('truth', truth, eta.shape)
+    asks = f' "{canvas.wrapped(query, 95, 2)}"' if query else ''
+    figure = canvas.new_figure(4.9, f'How hard is a negative pushed?{asks}')
     left, right = figure.subplots(1, 2, width_ratios=(1.5, 1))
     _losses(left, eta, plain, debiased, holds, known=truth is not None)
     _spread(right, spread, queries)
-    figure.suptitle(f'How hard is a negative pushed? "{wrapped(query, 95, 2)}"', fontsize=11)
-    figure.legend(
-        *left.get_legend_handles_labels(),
-        loc='outside lower center',
-        ncols=2,
-        fontsize=9,
-        frameon=False,
-    )
+    canvas.legend(figure, 2, left)
     return figure
 
 
 def _losses(
-    axis: 'Axes',
+    axis: 'canvas.Axes',
     eta: np.ndarray,
     plain: np.ndarray,
     debiased: np.ndarray,
@@ -86,28 +68,21 @@ def _losses(
     known: bool,
 ) -> None:
     """Hollow: as every negative is pushed alike; filled: as it is with its eta."""
-    kinds = [('true negatives' if known else 'negatives', ~holds, OTHER, 'o')]
-    kinds += [('true, not annotated', holds, TRUE, '^')] if known else []
+    kinds = [('true negatives' if known else 'negatives', ~holds, canvas.OTHER, 'o')]
+    kinds += [('true, not annotated', holds, canvas.TRUE, '^')] if known else []
     for name, members, colour, marker in kinds:
         if not members.any():
             continue
         x = eta[members]
         before, after = (np.maximum(y[members], LEAST) for y in (plain, debiased))
         axis.vlines(x, after, before, color=colour, alpha=0.25, linewidth=0.8)
-        look = dict(marker=marker, s=22, linewidths=0.9)
-        axis.scatter(
-            x,
-            before,
-            facecolors='none',
-            edgecolors=colour,
-            alpha=0.7,
-            label=f'{name} ({members.sum():,}), all alike',
-            **look,
-        )
-        axis.scatter(x, after, color=colour, alpha=0.8, label=f'{name}, weighed by eta', **look)
+        look = dict(s=22, linewidths=0.9)
+        said = f'{name} ({members.sum():,}), all alike'
+        canvas.dots(axis, x, before, said, colour, marker, facecolors='none', alpha=0.7, **look)
+        canvas.dots(axis, x, after, f'{name}, weighed by eta', colour, marker, alpha=0.8, **look)
     axis.set_yscale('log')
     axis.set_xlim(-0.03, 1.03)
-    style(
+    canvas.style(
         axis,
         f'{len(eta):,} negatives of the query',
         'eta: uncertainty of the mismatch, 1 = surely none',
@@ -115,19 +90,50 @@ def _losses(
     )
 
 
-def _spread(axis: 'Axes', spread: np.ndarray, queries: Optional[int]) -> None:
+def _spread(axis: 'canvas.Axes', spread: np.ndarray, queries: Optional[int]) -> None:
     edges = np.linspace(0, 1, BINS + 1)
     share = 100 * np.histogram(spread.clip(0, 1), edges)[0] / len(spread)
-    axis.stairs(share, edges, fill=True, color=BLUE, alpha=0.6)
-    axis.axvline(SURE, color=GREY, linestyle='--', linewidth=1)
+    axis.stairs(share, edges, fill=True, color=canvas.BLUE, alpha=0.6)
+    axis.axvline(SURE, color=canvas.GREY, linestyle='--', linewidth=1)
     axis.set_yscale('symlog', linthresh=0.1)
     axis.set_ylim(0, 130)
     axis.set_yticks((0, 0.1, 1, 10, 100), ('0', '0.1', '1', '10', '100'))
     sure = 100 * float((spread > SURE).mean())
     whose = f'{queries:,} queries' if queries else 'many queries'
-    style(
+    canvas.style(
         axis,
         f'{len(spread):,} negatives of {whose}\n{sure:.1f} % above {SURE:g}',
         'eta',
         'share of the negatives (%)',
     )
+
+
+def reliability_curve(probabilities: Any, matches: Any, *, bins: int = 10) -> 'canvas.Figure':
+    """Share of matches among pairs of like P(match), and how many pairs these are.
+
+    Args:
+        probabilities: [M] in [0, 1].
+        matches: [M], bool or in [0, 1].
+        bins: of equal width.
+
+    Raises:
+        ValueError: as :func:`mmvtr.functional.uncertainty.reliability.reliability`.
+    """
+    p = canvas.array('probabilities', probabilities, (None,))
+    y = canvas.array('matches', matches, p.shape)
+    found = reliability(torch.as_tensor(p), torch.as_tensor(y), bins=bins)
+    held = found.pairs > 0
+    said, true, pairs = (x[held].numpy() for x in found)
+    figure = canvas.new_figure(4.6)
+    left, right = figure.subplots(1, 2, width_ratios=(1.5, 1))
+    left.plot((0, 1), (0, 1), color=canvas.GREY, linestyle='--', linewidth=1)
+    spread = 1.96 * (said * (1 - said) / pairs) ** 0.5
+    left.errorbar(said, true, yerr=spread, color=canvas.BLUE, marker='o', capsize=2, linewidth=1.2)
+    left.set_xlim(-0.02, 1.02)
+    left.set_ylim(-0.02, 1.02)
+    title = f'calibration error {found.error:.3f} (noise of {len(p):,} pairs {found.noise:.3f})'
+    canvas.style(left, title, 'P(match) as said', 'share of matches')
+    right.bar(said, pairs, width=0.7 / bins, color=canvas.BLUE, alpha=0.6)
+    right.set_xlim(-0.02, 1.02)
+    canvas.style(right, f'{len(p):,} pairs', 'P(match) as said', 'pairs')
+    return figure

@@ -1,4 +1,4 @@
-"""What all pictures share: size, colours, words as they are, and the way out as pixels.
+"""What all pictures share: size, colours, words as they are, and the way out as pixels or a file.
 
 Figures are made by matplotlib's objects: nothing here touches pyplot, its global state or a window.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Iterable, Optional, Sequence, TypeVar, Union
 
 import numpy as np
 from mmengine.visualization import Visualizer
@@ -16,23 +16,38 @@ from torch import Tensor
 from mmvtr.storage import write_atomically
 
 if TYPE_CHECKING:  # matplotlib is slow to import, and most runs draw nothing
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDTH, DPI = 9.0, 100  # inches, and pixels an inch: every picture is 900 pixels wide
+T = TypeVar('T')
+
+WIDTH, DPI = 9.0, 100  # inches, and pixels an inch: most pictures are 900 pixels wide
 
 #: Okabe and Ito's colours, which colour-blind readers tell apart too.
 BLUE, ORANGE, GREEN, SKY, GREY = '#0072B2', '#D55E00', '#009E73', '#56B4E9', '#8A8A8A'
+PINK = '#CC79A7'
 RED = '#C1272D'  # beside GREEN only where marks differ as well
+#: Of many groups.
+COLOURS = (GREY, BLUE, ORANGE, GREEN, SKY, PINK, '#E69F00', '#000000', '#7B5EA7', '#6B4423')
 #: What is annotated, what holds though nobody annotated it, what does not hold or is not known.
 ANNOTATED, TRUE, OTHER = GREEN, ORANGE, BLUE
 
 
-def new_figure(height: float) -> 'Figure':
-    """An empty figure of ``WIDTH`` x ``height`` inches, laid out so that nothing overlaps."""
+def new_figure(height: float, title: str = '', *, width: float = WIDTH, dpi: int = DPI) -> 'Figure':
+    """An empty figure of ``width`` x ``height`` inches, laid out so that nothing overlaps."""
     from mmvtr.visualization.picture import Picture
 
-    return Picture(figsize=(WIDTH, height), dpi=DPI, layout='constrained')
+    figure = Picture(figsize=(width, height), dpi=dpi, layout='constrained')
+    if title:
+        figure.suptitle(title, fontsize=11)
+    return figure
+
+
+def side_by_side(figure: 'Figure', what: Iterable[T], **options: Any) -> list[tuple['Axes', T]]:
+    """An axis for each of some things, in one row; ``options`` are those of ``subplots``."""
+    what = list(what)
+    return list(zip(figure.subplots(1, len(what), squeeze=False, **options)[0], what))
 
 
 def style(axis: 'Axes', title: str, x: str, y: str) -> None:
@@ -43,6 +58,29 @@ def style(axis: 'Axes', title: str, x: str, y: str) -> None:
     axis.tick_params(labelsize=9)
     axis.grid(alpha=0.3)
     axis.set_axisbelow(True)
+
+
+def dots(
+    axis: 'Axes', x: Any, y: Any, label: str, colour: str, marker: str = 'o', **look: Any
+) -> None:
+    """Points that let others shine through."""
+    look = dict(s=18, alpha=0.45, linewidths=0) | look
+    axis.scatter(x, y, color=colour, marker=marker, label=label, **look)
+
+
+def legend(
+    figure: 'Figure', columns: int, *axes: 'Axes', handles: Optional[Sequence['Artist']] = None
+) -> None:
+    """What marks mean, below the panels: those of some axes, or some handles, or all there are."""
+    if axes:
+        handles = [one for axis in axes for one in axis.get_legend_handles_labels()[0]]
+    shown = {} if handles is None else dict(handles=handles)
+    made = figure.legend(
+        **shown, loc='outside lower center', ncols=columns, fontsize=9, frameon=False
+    )
+    for handle in made.legend_handles:
+        if hasattr(handle, 'get_offsets'):  # dots, which are pale where they are many
+            handle.set_alpha(1)
 
 
 def words(text: str, most: int) -> str:
@@ -83,12 +121,28 @@ def show(visualizer: Visualizer, name: str, figure: 'Figure', step: int) -> None
     visualizer.add_image(name, pixels(figure), step)
 
 
-def save(figure: 'Figure', path: Path) -> None:
-    """Write a png file; its folder is made if need be."""
-    from PIL import Image
+def save(figure: 'Figure', path: Union[str, Path], *, colours: Optional[int] = None) -> None:
+    """Write a picture, whole or not at all; its folder is made if need be.
 
-    image = Image.fromarray(pixels(figure))
-    write_atomically(path, lambda file: image.save(file, 'png', optimize=True))
+    Args:
+        figure: what to write.
+        path: a png file; or one whose suffix names another format that matplotlib writes, as .pdf.
+        colours: for a small png file, how many it may have, at most 256.
+
+    Raises:
+        ValueError: matplotlib writes no such format.
+        OSError: the file cannot be written.
+    """
+    kind = Path(path).suffix[1:].lower() or 'png'
+    if kind == 'png':
+        from PIL import Image
+
+        image = Image.fromarray(pixels(figure))
+        if colours is not None:  # the farthest apart: no colour is lost, however rare
+            image = image.quantize(colours, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+        write_atomically(path, lambda file: image.save(file, 'png', optimize=True))
+    else:
+        write_atomically(path, lambda file: figure.savefig(file, format=kind))
 
 
 def plain(x: Any) -> np.ndarray:

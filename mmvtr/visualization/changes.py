@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Mapping, Sequence
+from typing import Any, Mapping, Sequence
 
 import numpy as np
 
-from mmvtr.visualization.canvas import BLUE, GREEN, GREY, ORANGE, array, new_figure, style
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from mmvtr.visualization import canvas
 
 
-def moved_ranks(before: Any, after: Any, *, names: tuple[str, str], title: str) -> 'Figure':
+def moved_ranks(before: Any, after: Any, *, names: tuple[str, str], title: str) -> 'canvas.Figure':
     """The rank of each query's match with two models; below the diagonal it has risen.
 
     Args:
@@ -23,41 +20,36 @@ def moved_ranks(before: Any, after: Any, *, names: tuple[str, str], title: str) 
     Raises:
         ValueError: lengths that differ, no query, a rank below 1.
     """
-    before = array('before', before, (None,)).astype(float)
-    after = array('after', after, before.shape).astype(float)
+    before = canvas.array('before', before, (None,)).astype(float)
+    after = canvas.array('after', after, before.shape).astype(float)
     if min(before.min(), after.min()) < 1:
         raise ValueError('ranks start at 1')
-    figure = new_figure(5.4)
+    figure = canvas.new_figure(5.4)
     axis = figure.subplots()
     most = 1.3 * max(before.max(), after.max())
-    axis.plot((0.8, most), (0.8, most), color=GREY, linewidth=1, label='the same rank')
+    axis.plot((0.8, most), (0.8, most), color=canvas.GREY, linewidth=1, label='the same rank')
     for label, members, colour, marker in (
-        ('better', after < before, GREEN, 'o'),
-        ('worse', after > before, ORANGE, '^'),
-        ('as before', after == before, BLUE, 's'),
+        ('better', after < before, canvas.GREEN, 'o'),
+        ('worse', after > before, canvas.ORANGE, '^'),
+        ('as before', after == before, canvas.BLUE, 's'),
     ):
         if members.any():
             moved = abs(after - before)[members].sum()
             said = f'{label}: {members.sum():,}' + (f', {moved:,.0f} ranks in all' if moved else '')
-            axis.scatter(
-                before[members],
-                after[members],
-                s=26,
-                alpha=0.6,
-                color=colour,
-                marker=marker,
-                linewidths=0,
-                label=said,
+            canvas.dots(
+                axis, before[members], after[members], said, colour, marker, s=26, alpha=0.6
             )
     axis.set(xscale='log', yscale='log', xlim=(0.8, most), ylim=(0.8, most))
     for side in (axis.xaxis, axis.yaxis):
         side.set_major_formatter('{x:g}')
-    style(axis, title, f'rank of the match, {names[0]}', f'rank of the match, {names[1]}')
-    figure.legend(loc='outside lower center', ncols=2, fontsize=9, frameon=False)
+    canvas.style(axis, title, f'rank of the match, {names[0]}', f'rank of the match, {names[1]}')
+    canvas.legend(figure, 2)
     return figure
 
 
-def sigma_over_epochs(epochs: Sequence[int], directions: Mapping[str, tuple[Any, Any]]) -> 'Figure':
+def sigma_over_epochs(
+    epochs: Sequence[int], directions: Mapping[str, tuple[Any, Any]]
+) -> 'canvas.Figure':
     """R@1 and mean sigma of the queries, epoch by epoch (UATVR Fig. 3).
 
     Args:
@@ -70,31 +62,22 @@ def sigma_over_epochs(epochs: Sequence[int], directions: Mapping[str, tuple[Any,
     epochs = list(epochs)
     if len(epochs) < 2 or sorted(set(epochs)) != epochs:
         raise ValueError(f'two epochs or more expected, each once and in order, not {epochs!r:.80}')
-    figure = new_figure(4.2)
-    for axis, (name, sides) in zip(
-        figure.subplots(1, len(directions), squeeze=False)[0], directions.items()
-    ):
-        recall, sigma = (array(name, x, (len(epochs),)) for x in sides)
+    figure = canvas.new_figure(4.2, 'Uncertainty and recall in the course of a training')
+    for axis, (name, sides) in canvas.side_by_side(figure, directions.items()):
+        recall, sigma = (canvas.array(name, x, (len(epochs),)) for x in sides)
         beside = axis.twinx()
-        lines = axis.plot(epochs, recall, color=BLUE, marker='o', label='R@1 (left axis)')
-        lines += beside.plot(
-            epochs,
-            sigma,
-            color=ORANGE,
-            marker='^',
-            linestyle='--',
-            label='mean sigma of the queries (right axis)',
-        )
+        axis.plot(epochs, recall, color=canvas.BLUE, marker='o', label='R@1 (left axis)')
+        said = 'mean sigma of the queries (right axis)'
+        beside.plot(epochs, sigma, color=canvas.ORANGE, marker='^', linestyle='--', label=said)
         moved = np.corrcoef(recall, sigma)[0, 1] if min(np.ptp(recall), np.ptp(sigma)) else np.nan
         known = len(epochs) > 3 and not np.isnan(moved)
         said = f', correlation {moved:+.2f}' if known else ''
-        style(axis, f'{name}{said}', 'epoch', 'R@1 (%)')
-        axis.yaxis.label.set_color(BLUE)
-        beside.set_ylabel('sigma (geometric mean)', color=ORANGE, fontsize=10)
+        canvas.style(axis, f'{name}{said}', 'epoch', 'R@1 (%)')
+        axis.yaxis.label.set_color(canvas.BLUE)
+        beside.set_ylabel('sigma (geometric mean)', color=canvas.ORANGE, fontsize=10)
         beside.tick_params(labelsize=9)
         axis.xaxis.get_major_locator().set_params(integer=True)
-    figure.legend(handles=lines, loc='outside lower center', ncols=2, fontsize=9, frameon=False)
-    figure.suptitle('Uncertainty and recall in the course of a training', fontsize=11)
+    canvas.legend(figure, 2, axis, beside)
     return figure
 
 
@@ -104,7 +87,7 @@ def recall_by_size(
     raw: Mapping[str, float],
     *,
     title: str,
-) -> 'Figure':
+) -> 'canvas.Figure':
     """R@1 after a transform that reads so many stored queries (NCL Fig. 5).
 
     Args:
@@ -118,22 +101,13 @@ def recall_by_size(
     """
     if not sizes or sorted(set(sizes)) != list(sizes):
         raise ValueError(f'sizes must rise, not {sizes!r:.80}')
-    figure = new_figure(4.2)
-    for axis, (name, values) in zip(
-        figure.subplots(1, len(directions), squeeze=False)[0], directions.items()
-    ):
-        axis.plot(
-            sizes,
-            array(name, values, (len(sizes),)),
-            color=BLUE,
-            marker='o',
-            label='with the queue',
-        )
-        axis.axhline(raw[name], color=GREY, linestyle='--', label='raw scores')
+    figure = canvas.new_figure(4.2, title)
+    for axis, (name, values) in canvas.side_by_side(figure, directions.items()):
+        values = canvas.array(name, values, (len(sizes),))
+        axis.plot(sizes, values, color=canvas.BLUE, marker='o', label='with the queue')
+        axis.axhline(raw[name], color=canvas.GREY, linestyle='--', label='raw scores')
         axis.set_xscale('log', base=2)
         axis.xaxis.set_major_formatter('{x:,.0f}')
-        style(axis, name, 'train queries in the queue', 'R@1 (%)')
-    handles = axis.get_legend_handles_labels()[0]
-    figure.legend(handles=handles, loc='outside lower center', ncols=2, fontsize=9, frameon=False)
-    figure.suptitle(title, fontsize=11)
+        canvas.style(axis, name, 'train queries in the queue', 'R@1 (%)')
+    canvas.legend(figure, 2, axis)
     return figure

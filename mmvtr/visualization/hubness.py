@@ -2,44 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Mapping
+from typing import Any, Mapping
 
 import numpy as np
 import torch
 
 from mmvtr.functional.metrics.hubness import ErrorRates, k_occurrence, skewness
 from mmvtr.functional.metrics.risk_coverage import spearman
-from mmvtr.visualization.canvas import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    SKY,
-    array,
-    new_figure,
-    style,
-    words,
-)
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from mmvtr.visualization import canvas
 
 #: Of the raw scores and of the transforms; lines differ as well.
 LOOKS = (
     dict(color='black', linestyle='-'),
-    dict(color=ORANGE, linestyle='-'),
-    dict(color=SKY, linestyle='--'),
-    dict(color=GREEN, linestyle='-.'),
-    dict(color=GREY, linestyle=':'),
+    dict(color=canvas.ORANGE, linestyle='-'),
+    dict(color=canvas.SKY, linestyle='--'),
+    dict(color=canvas.GREEN, linestyle='-.'),
+    dict(color=canvas.GREY, linestyle=':'),
 )
+DIRECTIONS = ('text to video', 'video to text')
 #: Bins of a distribution.
 BINS = 30
 #: Borders of relative mass between the bins of error rates.
 MASS_EDGES = tuple(2.0**i for i in range(-4, 5))
 
 
-def hubs(before: Any, after: Mapping[str, Any] = {}, *, k: int = 10) -> 'Figure':
+def hubs(before: Any, after: Mapping[str, Any] = {}, *, k: int = 10) -> 'canvas.Figure':
     """Distribution of N_k, how often an item is among a query's best k, in both directions.
 
     A few items that everybody finds ("hubs") make a long tail, large skewness, and leave others
@@ -55,7 +42,7 @@ def hubs(before: Any, after: Mapping[str, Any] = {}, *, k: int = 10) -> 'Figure'
         ValueError: shapes that differ, a score that is not finite, a gallery of one item, more
             transforms than there are looks, ``k`` below 1.
     """
-    raw = array('before', before, (None, None))
+    raw = canvas.array('before', before, (None, None))
     if min(raw.shape) < 2:
         raise ValueError(f'before of shape {list(raw.shape)}: a gallery of one item has no hubs')
     if k < 1:
@@ -67,31 +54,28 @@ def hubs(before: Any, after: Mapping[str, Any] = {}, *, k: int = 10) -> 'Figure'
         pair = scores if isinstance(scores, tuple) else (scores, scores)
         if len(pair) != 2:
             raise ValueError(f'after {name!r}: {len(pair)} matrices, expected one or two')
-        named[name] = tuple(array(f'after {name!r}', x, raw.shape) for x in pair)
-    figure = new_figure(4.3 + 0.2 * len(named))
-    for place, (axis, found, by) in enumerate(
-        zip(figure.subplots(1, 2), ('videos', 'texts'), ('text', 'video'))
-    ):
-        dim = 1 - place
+        named[name] = tuple(canvas.array(f'after {name!r}', x, raw.shape) for x in pair)
+    title = 'Hubs: how often each item is found, where all should be found alike'
+    figure = canvas.new_figure(4.3 + 0.2 * len(named), title)
+    for place, (axis, direction) in enumerate(canvas.side_by_side(figure, DIRECTIONS)):
+        dim, (by, item) = 1 - place, direction.split(' to ')
         most = min(k, raw.shape[dim] - 1)
         counts = {
             name: k_occurrence(torch.from_numpy(pair[place]), k=most, dim=dim)
             for name, pair in named.items()
         }
         _distributions(axis, counts)
-        style(
+        canvas.style(
             axis,
-            f'{by} to {"video" if by == "text" else "text"}',
+            direction,
             f'N_{most}: how many {by}s find it among their {most} best',
-            f'{found} (share of all, %)',
+            f'{item}s (share of all, %)',
         )
         axis.legend(loc='upper right', fontsize=8.5, frameon=False)
-    figure.suptitle('Hubs: how often each item is found, where all should be found alike',
-                    fontsize=11)  # fmt: skip
     return figure
 
 
-def _distributions(axis: 'Axes', counts: Mapping[str, torch.Tensor]) -> None:
+def _distributions(axis: 'canvas.Axes', counts: Mapping[str, torch.Tensor]) -> None:
     top = max(float(x.max()) for x in counts.values())
     fair = float(next(iter(counts.values())).mean())
     width = max(1.0, np.ceil((top + 1) / BINS))
@@ -103,63 +87,114 @@ def _distributions(axis: 'Axes', counts: Mapping[str, torch.Tensor]) -> None:
         label = f'{name}: skewness {float(skewness(x)):.2f}, most {float(x.max()):.0f}, ' \
                 f'never {never:.0f} %'  # fmt: skip
         axis.stairs(share, edges, label=label, linewidth=1.7, **look)
-    axis.plot((fair, fair), (0, 100), color=GREY, linewidth=1, label=f'a fair share: {fair:.1f}')
+    axis.plot(
+        (fair, fair), (0, 100), color=canvas.GREY, linewidth=1, label=f'a fair share: {fair:.1f}'
+    )
     axis.set_yscale('symlog', linthresh=1)
     axis.set_ylim(0, 100 * 10 ** (0.22 * len(counts) + 0.44))  # room for the legend
     ticks = [0, 1, 10, 100]
     axis.set_yticks(ticks, [str(tick) for tick in ticks])
 
 
-def mass_errors(rates: Mapping[str, ErrorRates], *, title: str) -> 'Figure':
+def occurrence_and_errors(
+    matrices: Mapping[str, tuple[Any, Any]],
+    rates: Mapping[str, ErrorRates],
+    *,
+    k: int,
+    title: str,
+) -> 'canvas.Figure':
+    """How often items are found, and the errors that go with that; a row a direction.
+
+    Args:
+        matrices: by name scores [T, V] of both directions (text to video, read by rows; video to
+            text, read by columns); 'raw' is drawn as bars.
+        rates: by direction, of ``DIRECTIONS``, in bins between ``MASS_EDGES``.
+        k: items that a query finds, where there are as many.
+        title: of the picture.
+    """
+    figure = canvas.new_figure(8.5, title, width=11)
+    for place, (axes, direction) in enumerate(zip(figure.subplots(2, 2), DIRECTIONS)):
+        dim, (query, item) = 1 - place, direction.split(' to ')
+        most = min(k, matrices['raw'][place].shape[dim])
+        counts = {
+            name: k_occurrence(pair[place], k=most, dim=dim).numpy()
+            for name, pair in matrices.items()
+        }
+        _occurrences(axes[0], counts)
+        canvas.style(
+            axes[0],
+            f'{direction}: how often a {item} is found',
+            f'{query} queries that have a {item} among their {most} best',
+            f'{item}s (%)',
+        )
+        axes[0].legend(frameon=False, fontsize=9)
+        _rates(axes[1], rates[direction], direction, f'{direction}: errors of the raw scores')
+    return figure
+
+
+def _occurrences(axis: 'canvas.Axes', counts: Mapping[str, np.ndarray]) -> None:
+    """Share of items in doubling classes of N_k; raw as bars, others as lines."""
+    tops = [0, *(2**i for i in range(int(max(x.max() for x in counts.values())).bit_length() + 1))]
+    borders = [-0.5, *(top + 0.5 for top in tops)]  # ties leave fractions of an occurrence
+    for name, x in counts.items():
+        share = 100 * np.histogram(x, borders)[0] / len(x)
+        if name == 'raw':
+            axis.bar(range(len(tops)), share, color='0.8', label=name)
+        else:
+            axis.plot(range(len(tops)), share, marker='o', markersize=3.5, label=name)
+    ranges = [f'{low + 1}-{top}' if top > low + 1 else f'{top}' for low, top in zip(tops, tops[1:])]
+    axis.set_xticks(range(len(tops)), ['0', *ranges], rotation=30)
+
+
+def mass_errors(rates: Mapping[str, ErrorRates], *, title: str) -> 'canvas.Figure':
     """False retrievals of items by their relative mass, a panel a direction (NCL Fig. 3).
 
     Args:
         rates: by direction (``'text to video'``), in bins between ``MASS_EDGES``.
         title: of the picture.
     """
-    figure = new_figure(4.6)
-    for axis, (direction, found) in zip(figure.subplots(1, len(rates)), rates.items()):
-        query, item = direction.split(' to ')
-        draw_rates(axis, found, item, query)
-        axis.set_title(direction, fontsize=11)
-        axis.tick_params(labelsize=8)
-        axis.xaxis.label.set_size(9)
-        axis.get_legend().remove()
-    handles = axis.get_legend_handles_labels()[0]
-    labels = ('items with this mass (%)', 'false negatives: own queries that miss the item (%)',
-              'false positives: queries that find it wrongly (%)')  # fmt: skip
-    axes = figure.axes
-    for axis in axes:
-        axis.set_ylim(0, 105)
-    figure.legend(handles, labels, loc='outside lower center', ncols=3, fontsize=8.5, frameon=False)
-    figure.suptitle(title, fontsize=11)
+    figure = canvas.new_figure(4.8, title)
+    for axis, (direction, found) in canvas.side_by_side(figure, rates.items()):
+        _rates(axis, found, direction, direction)
     return figure
 
 
-def draw_rates(axis: 'Axes', rates: ErrorRates, item: str, query: str) -> None:
-    """NCL Fig. 3, and how many items each point stands for."""
+def _rates(axis: 'canvas.Axes', rates: ErrorRates, direction: str, title: str) -> None:
+    """Both error rates by relative mass, and how many items each point stands for."""
+    item = direction.split(' to ')[1]
     borders = [MASS_EDGES[0] / 2, *MASS_EDGES, 2 * MASS_EDGES[-1]]
     share = 100 * rates.items / rates.items.sum()
     axis.stairs(share, borders, fill=True, color='0.9', label=f'{item}s with this probability')
     mass = rates.mass.clamp(borders[0], borders[-1])
-    for name, values in (
-        (f'false negatives: own queries that miss the {item}', rates.false_negatives),
-        (f'false positives: queries that find the {item} wrongly', rates.false_positives),
+    for name, values, colour, marker in (
+        (
+            f'false negatives: own queries that miss the {item}',
+            rates.false_negatives,
+            canvas.BLUE,
+            'o',
+        ),
+        (
+            f'false positives: queries that find the {item} wrongly',
+            rates.false_positives,
+            canvas.ORANGE,
+            '^',
+        ),
     ):
-        axis.plot(mass, 100 * values, marker='o', label=name)
+        axis.plot(mass, 100 * values, color=colour, marker=marker, label=name)
     axis.axvline(1, ymax=100 / 140, color='0.4', linewidth=0.8, linestyle='--')
+    said = f'retrieval probability of a {item}, summed (1 = fair share)'
+    canvas.style(axis, title, said, '%')
     axis.set_xscale('log', base=2)
-    axis.set_xticks(
-        MASS_EDGES, [f'{edge:g}' if edge >= 1 else f'1/{1 / edge:g}' for edge in MASS_EDGES]
-    )
+    ticks = [f'{edge:g}' if edge >= 1 else f'1/{1 / edge:g}' for edge in MASS_EDGES]
+    axis.set_xticks(MASS_EDGES, ticks)
     axis.set_yticks(range(0, 101, 20))
     axis.set_ylim(0, 140)  # the legend has the room above 100
-    axis.set_ylabel('%')
-    axis.set_xlabel(f'retrieval probability of a {item} over all queries (1 = fair share)')
-    axis.legend(frameon=False, loc='upper left')
+    axis.legend(frameon=False, loc='upper left', fontsize=8.5)
 
 
-def mass_by_bias(points: Mapping[str, Mapping[str, tuple[Any, Any]]], *, title: str) -> 'Figure':
+def mass_by_bias(
+    points: Mapping[str, Mapping[str, tuple[Any, Any]]], *, title: str
+) -> 'canvas.Figure':
     """Relative mass of items by their implicit bias (NCL App. D), a panel a kind of item.
 
     Args:
@@ -173,24 +208,23 @@ def mass_by_bias(points: Mapping[str, Mapping[str, tuple[Any, Any]]], *, title: 
     """
     if not points or not all(1 <= len(models) <= 2 for models in points.values()):
         raise ValueError('expected kinds of items, and one or two models of each')
-    figure = new_figure(4.8)
-    for axis, (kind, models) in zip(figure.subplots(1, len(points), squeeze=False)[0],
-                                    points.items()):  # fmt: skip
-        for (name, (bias, mass)), look in zip(models.items(), ((BLUE, 'o'), (ORANGE, '^'))):
-            bias = array(f'biases of {kind}', bias, (None,))
-            mass = array(f'masses of {kind}', mass, bias.shape)
+    figure = canvas.new_figure(4.8, title)
+    for axis, (kind, models) in canvas.side_by_side(figure, points.items()):
+        for (name, (bias, mass)), look in zip(
+            models.items(), ((canvas.BLUE, 'o'), (canvas.ORANGE, '^'))
+        ):
+            bias = canvas.array(f'biases of {kind}', bias, (None,))
+            mass = canvas.array(f'masses of {kind}', mass, bias.shape)
             if not (mass > 0).all():
                 raise ValueError(f'masses of {kind}: {mass.min():g}, expected above 0')
             agrees = float(spearman(*map(torch.from_numpy, (bias, mass))))
-            label = f'{words(name, 34)}: rank correlation {agrees:.2f}'
-            axis.scatter(
-                bias, mass, s=13, alpha=0.45, color=look[0], marker=look[1], linewidths=0,
-                label=label,
-            )  # fmt: skip
-        axis.axhline(1, color=GREY, linewidth=1, linestyle='--')
+            label = f'{canvas.words(name, 34)}: rank correlation {agrees:.2f}'
+            canvas.dots(axis, bias, mass, label, *look)
+        axis.axhline(1, color=canvas.GREY, linewidth=1, linestyle='--')
         axis.set_yscale('log', base=2)
         axis.yaxis.set_major_formatter(lambda value, _: f'{value:.3g}')
-        style(axis, kind, 'implicit bias / temperature', 'summed probability (1 = fair share)')
+        canvas.style(
+            axis, kind, 'implicit bias / temperature', 'summed probability (1 = fair share)'
+        )
         axis.legend(loc='upper left', fontsize=8.5)
-    figure.suptitle(title, fontsize=11)
     return figure

@@ -1,16 +1,12 @@
-"""A score matrix: what a model says of texts and videos, and what is known of them."""
+"""Score matrices: what a model says of texts and videos, what is known of them, two together."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Optional, Sequence
+from typing import Any, Mapping, Optional, Sequence
 
 import numpy as np
 
-from mmvtr.visualization.canvas import GREEN, ORANGE, array, mask, new_figure, style, words
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from mmvtr.visualization import canvas
 
 #: Texts and videos that a picture has room for.
 MOST = 48
@@ -18,6 +14,8 @@ MOST = 48
 NAMED, NAMED_VIDEOS = 30, (30, 20)
 #: Places that are numbered where there is no room for names.
 TICKS = 12
+#: Items of a side of compared matrices, and up to which there is room for numbers in the cells.
+COMPARED, NUMBERED = 24, 12
 
 
 def score_matrix(
@@ -31,7 +29,7 @@ def score_matrix(
     text_names: Optional[Sequence[str]] = None,
     video_names: Optional[Sequence[str]] = None,
     whole: Optional[tuple[int, int]] = None,
-) -> 'Figure':
+) -> 'canvas.Figure':
     """Scores, darker for more, annotated pairs outlined; weights of the pairs beside them.
 
     Args:
@@ -49,16 +47,18 @@ def score_matrix(
         ValueError: shapes that do not fit, a number that is not finite, nothing to draw, a place
             outside the matrix, or more than ``MOST`` of a side.
     """
-    scores = array('scores', scores, (None, None))
+    scores = canvas.array('scores', scores, (None, None))
     shape = scores.shape
-    positives = mask('positives', positives, shape)
-    weights = None if weights is None else array('weights', weights, shape)
-    soft = None if truth is None else mask('truth', truth, shape) & ~positives
+    positives = canvas.mask('positives', positives, shape)
+    weights = None if weights is None else canvas.array('weights', weights, shape)
+    soft = None if truth is None else canvas.mask('truth', truth, shape) & ~positives
     chosen = _places('rows', rows, shape[0]), _places('columns', columns, shape[1])
-    room = NAMED_VIDEOS[weights is not None]
-    names = [
-        _names('text_names', text_names, shape[0], chosen[0], room=NAMED, letters=34),
-        _names('video_names', video_names, shape[1], chosen[1], room=room, letters=16),
+    names = _names('text_names', text_names, shape[0]), _names('video_names', video_names, shape[1])
+    room = NAMED, NAMED_VIDEOS[weights is not None]
+    # Names where there is room for them, else some of the places in the whole matrix.
+    named = [
+        [own[place] for place in places] if own and len(places) <= most else None
+        for own, places, most in zip(names, chosen, room)
     ]
     block = np.ix_(*chosen)
     panels = [('score', scores[block])]
@@ -66,26 +66,97 @@ def score_matrix(
         others = np.ma.masked_where(positives[block], weights[block])
         panels.append(('weight as a negative', others))
     tall, wide = panels[0][1].shape
-    side = (7.6 if names[0] is None else 5.4) / len(panels)
-    height = np.clip(side * tall / wide, 2.0, 7.5) + (1.2 if names[1] is None else 2.0)
-    figure = new_figure(float(height))
-    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    for axis, (title, values) in zip(axes, panels):
-        limits = {} if axis is axes[0] else dict(vmin=0.0, vmax=max(1.0, weights.max()))
-        image = axis.imshow(values, cmap='Blues', aspect='auto', interpolation='nearest', **limits)
-        figure.colorbar(image, ax=axis, shrink=0.8).ax.tick_params(labelsize=8)
-        style(axis, title, 'video', 'text' if axis is axes[0] else '')
-        axis.grid(visible=False)
-        axis.set_facecolor('0.9')
-        _outline(axis, positives[block])
-        if soft is not None:
-            row, column = soft[block].nonzero()
-            axis.scatter(column, row, s=14, color=ORANGE, edgecolors='white', linewidths=0.5)
-        _ticks(axis, chosen, names)
+    side = (7.6 if named[0] is None else 5.4) / len(panels)
+    height = np.clip(side * tall / wide, 2.0, 7.5) + (1.2 if named[1] is None else 2.0)
     whole = whole or shape
     cut = '' if (tall, wide) == tuple(whole) else f', cut from {whole[0]:,} x {whole[1]:,}'
     said = ['outlined: annotated'] + ([] if soft is None else ['dot: true, not annotated'])
-    figure.suptitle(f'{tall} texts x {wide} videos{cut} ({"; ".join(said)})', fontsize=11)
+    figure = canvas.new_figure(height, f'{tall} texts x {wide} videos{cut} ({"; ".join(said)})')
+    width = 2.0 if max(tall, wide) <= NAMED else 1.2
+    for axis, (title, values) in canvas.side_by_side(figure, panels, sharey=True):
+        limits = {} if title == 'score' else dict(vmin=0.0, vmax=max(1.0, weights.max()))
+        image = axis.imshow(values, cmap='Blues', aspect='auto', interpolation='nearest', **limits)
+        figure.colorbar(image, ax=axis, shrink=0.8).ax.tick_params(labelsize=8)
+        _cells(axis, title, first=title == 'score')
+        axis.set_facecolor('0.9')
+        for row, column in np.argwhere(positives[block]).tolist():
+            _frame(axis, row, column, 1.0, edgecolor=canvas.GREEN, linewidth=width)
+        if soft is not None:
+            row, column = soft[block].nonzero()
+            axis.scatter(column, row, s=14, color=canvas.ORANGE, edgecolors='white', linewidths=0.5)
+        for set_ticks, places, own, letters, turned in zip(
+            (axis.set_yticks, axis.set_xticks), chosen, named, (34, 16), (0, 90)
+        ):
+            if own is not None:
+                labels = [canvas.words(name, letters) for name in own]
+                set_ticks(range(len(own)), labels, fontsize=8, rotation=turned)
+            else:
+                some = range(0, len(places), -(-len(places) // TICKS))
+                set_ticks(some, [f'{places[i]:,}' for i in some], fontsize=8)
+    return figure
+
+
+def compared_matrices(
+    matrices: Mapping[str, Any],
+    truth: Any = None,
+    *,
+    text_names: Optional[Sequence[str]] = None,
+    video_names: Optional[Sequence[str]] = None,
+) -> 'canvas.Figure':
+    """N texts and their N videos; text i belongs to video i (DVTR Fig. 3).
+
+    The largest score of each row (what a text finds) has a red frame, that of each column (what a
+    video finds) a red triangle in its corner.
+
+    Args:
+        matrices: one or two of [N, N] by the name of their model.
+        truth: bool [N, N], pairs that hold; those off the diagonal get a dot.
+        text_names, video_names: N names.
+
+    Raises:
+        ValueError: no or more than two matrices, matrices that are not square or not of one size,
+            more than ``COMPARED`` items, a number that is not finite, not N names.
+    """
+    if not 1 <= len(matrices) <= 2:
+        raise ValueError(f'{len(matrices)} matrices, expected one or two')
+    drawn = {name: canvas.array(name, x, (None, None)) for name, x in matrices.items()}
+    size = len(next(iter(drawn.values())))
+    drawn = {name: canvas.array(name, x, (size, size)) for name, x in drawn.items()}
+    if size > COMPARED:
+        raise ValueError(f'{size} texts and videos, expected at most {COMPARED}')
+    soft = (
+        None
+        if truth is None
+        else canvas.mask('truth', truth, (size, size)) & ~np.eye(size, dtype=bool)
+    )
+    numbers = [str(i) for i in range(size)]
+    texts = _names('text_names', text_names, size) or numbers
+    videos = _names('video_names', video_names, size) or numbers
+    said = ['red frame: largest of its row', 'triangle: largest of its column']
+    said += [] if soft is None else ['dot: holds, not annotated']
+    head = f'Scores of {size} texts with the videos of these; pairs are on the diagonal'
+    height = 5.6 if len(drawn) == 2 else 6.6
+    figure = canvas.new_figure(height, f'{head}\n({"; ".join(said)})')
+    # Square cells shrink the axes after they were laid out, and long names then leave the picture.
+    figure.get_layout_engine().set(rect=(0, 0.035, 0.965, 0.965))
+    for axis, (name, values) in canvas.side_by_side(figure, drawn.items(), sharey=True):
+        image = axis.imshow(values, cmap='Blues', interpolation='nearest')
+        figure.colorbar(image, ax=axis, shrink=0.7, label='score', location='top')
+        _mark(axis, values)
+        if size <= NUMBERED:
+            _numbers(axis, values)
+        if soft is not None:
+            row, column = soft.nonzero()
+            axis.scatter(
+                column + 0.32, row + 0.32, s=16, color=canvas.ORANGE, edgecolors='white', lw=0.5
+            )
+        t2v, v2t = (int((values.argmax(d) == np.arange(size)).sum()) for d in (1, 0))
+        own = f'own pair first: {t2v} of {size} texts, {v2t} of {size} videos'
+        _cells(axis, f'{canvas.words(name, 42)}\n{own}', first=axis is figure.axes[0])
+        axis.set_yticks(range(size), [canvas.words(x, 26) for x in texts], fontsize=7.5)
+        axis.set_xticks(
+            range(size), [canvas.words(x, 16) for x in videos], fontsize=7.5, rotation=90
+        )
     return figure
 
 
@@ -101,41 +172,43 @@ def _places(name: str, given: Optional[Sequence[int]], size: int) -> list[int]:
     return places
 
 
-def _names(
-    kind: str,
-    given: Optional[Sequence[str]],
-    size: int,
-    places: Sequence[int],
-    *,
-    room: int,
-    letters: int,
-) -> Optional[list[str]]:
-    if given is None:
-        return None
-    if len(given) != size:
+def _names(kind: str, given: Optional[Sequence[str]], size: int) -> Optional[Sequence[str]]:
+    """The names of a side, if there are some."""
+    if given is not None and len(given) != size:
         raise ValueError(f'{kind}: {len(given)} names, expected {size}')
-    return [words(given[place], letters) for place in places] if len(places) <= room else None
+    return given
 
 
-def _outline(axis: 'Axes', positives: np.ndarray) -> None:
-    """A frame around each annotated cell."""
+def _cells(axis: 'canvas.Axes', title: str, *, first: bool) -> None:
+    """Titles of a panel, which has cells and no grid; the first one's say what its rows are."""
+    canvas.style(axis, title, 'video', 'text' if first else '')
+    axis.grid(visible=False)
+
+
+def _frame(axis: 'canvas.Axes', row: int, column: int, size: float, **look: Any) -> None:
+    """A frame around a cell."""
     from matplotlib.patches import Rectangle
 
-    width = 2.0 if max(positives.shape) <= NAMED else 1.2
-    for row, column in np.argwhere(positives).tolist():
-        corner = (column - 0.5, row - 0.5)
-        axis.add_patch(Rectangle(corner, 1, 1, fill=False, edgecolor=GREEN, linewidth=width))
+    corner = (column - size / 2, row - size / 2)
+    axis.add_patch(Rectangle(corner, size, size, fill=False, **look))
 
 
-def _ticks(
-    axis: 'Axes', chosen: Sequence[Sequence[int]], names: Sequence[Optional[list[str]]]
-) -> None:
-    """Names, or some of the places in the whole matrix."""
-    for set_ticks, places, named, turned in zip(
-        (axis.set_yticks, axis.set_xticks), chosen, names, (0, 90)
-    ):
-        if named is not None:
-            set_ticks(range(len(named)), named, fontsize=8, rotation=turned)
-        else:
-            some = range(0, len(places), -(-len(places) // TICKS))
-            set_ticks(some, [f'{places[i]:,}' for i in some], fontsize=8)
+def _mark(axis: 'canvas.Axes', values: np.ndarray) -> None:
+    """Frames around the best of each row, triangles in the best of each column."""
+    from matplotlib.patches import Polygon
+
+    for row, column in enumerate(values.argmax(1).tolist()):
+        _frame(axis, row, column, 0.94, edgecolor=canvas.RED, linewidth=1.8)
+    for column, row in enumerate(values.argmax(0).tolist()):
+        left, top = column - 0.44, row - 0.44
+        corners = [(left, top), (left + 0.34, top), (left, top + 0.34)]
+        axis.add_patch(Polygon(corners, facecolor=canvas.RED))
+
+
+def _numbers(axis: 'canvas.Axes', values: np.ndarray) -> None:
+    """Each score to two digits, in ink that can be read."""
+    dark = (values - values.min()) / max(float(np.ptp(values)), 1e-9)
+    for (row, column), value in np.ndenumerate(values):
+        ink = 'white' if dark[row, column] > 0.6 else 'black'
+        text = f'{value:.2f}' if abs(value) < 10 else f'{value:.0f}'
+        axis.text(column, row, text, ha='center', va='center', fontsize=6.5, color=ink)

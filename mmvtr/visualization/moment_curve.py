@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Optional
+from typing import Any, Optional
 
 import numpy as np
 
-from mmvtr.visualization.canvas import (
-    ANNOTATED,
-    BLUE,
-    ORANGE,
-    array,
-    new_figure,
-    style,
-    words,
-    wrapped,
-)
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from mmvtr.visualization import canvas
 
 
 def moment_curve(
@@ -29,7 +17,7 @@ def moment_curve(
     duration: Optional[float] = None,
     text: str = '',
     video: str = '',
-) -> 'Figure':
+) -> 'canvas.Figure':
     """The score of a text with each frame of a video, and the moments that are known.
 
     Args:
@@ -43,19 +31,21 @@ def moment_curve(
         ValueError: no frame, a number that is not finite, a moment outside the video, or a duration
             that is not positive.
     """
-    curve = array('curve', curve, (None,)).astype(float)
+    curve = canvas.array('curve', curve, (None,)).astype(float)
     if duration is not None and not (np.isfinite(duration) and duration > 0):
         raise ValueError(f'duration must be positive, not {duration}')
     length = 1.0 if duration is None else float(duration)
-    figure = new_figure(3.9)
+    figure = canvas.new_figure(3.9)
     axis = figure.subplots()
     edges = np.linspace(0, length, len(curve) + 1)
-    axis.stairs(curve, edges, baseline=None, color=BLUE, linewidth=2, label='score of a frame')
+    axis.stairs(
+        curve, edges, baseline=None, color=canvas.BLUE, linewidth=2, label='score of a frame'
+    )
+    hatched = dict(facecolor='none', edgecolor=canvas.ORANGE, hatch='///', linewidth=1.5)
     for name, span, look in (
-        ('annotated moment', annotated, dict(facecolor=ANNOTATED, alpha=0.22)),
-        ('matched moment', matched, dict(facecolor='none', edgecolor=ORANGE, hatch='///',
-                                         linewidth=1.5)),
-    ):  # fmt: skip
+        ('annotated moment', annotated, dict(facecolor=canvas.ANNOTATED, alpha=0.22)),
+        ('matched moment', matched, hatched),
+    ):
         if span is None:
             continue
         begin, end = span
@@ -64,9 +54,9 @@ def moment_curve(
         axis.axvspan(begin * length, min(end, 1.0) * length, label=name, **look)
     spread = max(float(np.ptp(curve)), 1e-6)
     axis.set(xlim=(0, length), ylim=(curve.min() - 0.1 * spread, curve.max() + 0.1 * spread))
-    said = [f'"{wrapped(text, 90, 2)}"'] if text else []
-    said += [f'along the video {words(video, 70)}'] if video else []
+    said = [f'"{canvas.wrapped(text, 90, 2)}"'] if text else []
+    said += [f'along the video {canvas.words(video, 70)}'] if video else []
     where = 'share of the video' if duration is None else 'seconds of the video'
-    style(axis, '\n'.join(said) or 'A text along a video', where, 'score')
-    figure.legend(loc='outside lower center', ncols=3, fontsize=9, frameon=False)
+    canvas.style(axis, '\n'.join(said) or 'A text along a video', where, 'score')
+    canvas.legend(figure, 3)
     return figure

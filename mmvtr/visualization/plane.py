@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Mapping, Sequence
+from typing import Any, Mapping, Sequence
 
 import numpy as np
 
-from mmvtr.visualization.canvas import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    SKY,
-    array,
-    mask,
-    new_figure,
-    style,
-    words,
-)
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from mmvtr.visualization import canvas
 
 #: Pairs that are joined by a line.
 JOINED = 60
 METHODS = ('pca', 'tsne')
-#: Of groups of bars.
-COLOURS = (
-    GREY, BLUE, ORANGE, GREEN, SKY, '#CC79A7', '#E69F00', '#000000', '#7B5EA7', '#6B4423',
-)  # fmt: skip
 
 
 def modality_plane(
     spaces: Mapping[str, tuple[Any, Any]], positives: Any, *, method: str = 'pca', seed: int = 0
-) -> 'Figure':
+) -> 'canvas.Figure':
     """Unit vectors of texts and videos in two dimensions, their means, and some pairs joined.
 
     Args:
@@ -53,64 +35,46 @@ def modality_plane(
         raise ValueError(f'method must be one of {METHODS}, not {method!r:.80}')
     if not 1 <= len(spaces) <= 2:
         raise ValueError(f'{len(spaces)} spaces, expected one or two')
-    figure = new_figure(4.9 if len(spaces) == 2 else 6.2)
-    for axis, (name, sides) in zip(
-        figure.subplots(1, len(spaces), squeeze=False)[0], spaces.items()
-    ):
+    figure = canvas.new_figure(4.9 if len(spaces) == 2 else 6.2)
+    for axis, (name, sides) in canvas.side_by_side(figure, spaces.items()):
         texts, videos = (
             _units(f'{kind} of {name}', x) for kind, x in zip(('texts', 'videos'), sides)
         )
-        known = mask('positives', positives, (len(texts), len(videos)))
+        known = canvas.mask('positives', positives, (len(texts), len(videos)))
         points, labels = _flat(np.concatenate([texts, videos]), method, seed)
         t, v = points[: len(texts)], points[len(texts) :]
         pairs = np.argwhere(known)
         pairs = np.random.default_rng(seed).permutation(pairs)[:JOINED]
         for row, column in pairs:
-            axis.plot(*zip(t[row], v[column]), color=GREY, linewidth=0.6, alpha=0.5, zorder=1)
-        kinds = ((t, f'texts ({len(t):,})', BLUE, 'o'), (v, f'videos ({len(v):,})', ORANGE, '^'))
-        for where, label, colour, marker in kinds:
-            axis.scatter(
-                *where.T,
-                s=13,
-                alpha=0.45,
-                color=colour,
-                marker=marker,
-                linewidths=0,
-                label=label,
-                zorder=2,
+            axis.plot(
+                *zip(t[row], v[column]), color=canvas.GREY, linewidth=0.6, alpha=0.5, zorder=1
             )
+        kinds = (
+            (t, f'texts ({len(t):,})', canvas.BLUE, 'o'),
+            (v, f'videos ({len(v):,})', canvas.ORANGE, '^'),
+        )
         for where, label, colour, marker in kinds:
-            axis.scatter(
-                *where.mean(0),
-                s=150,
-                color=colour,
-                marker=marker,
-                edgecolors='black',
-                linewidths=1.5,
-                label=f'mean of the {label.split()[0]}',
-                zorder=3,
+            canvas.dots(axis, *where.T, label, colour, marker, zorder=2)
+        mean = dict(s=150, alpha=1.0, edgecolors='black', linewidths=1.5, zorder=3)
+        for where, label, colour, marker in kinds:
+            canvas.dots(
+                axis, *where.mean(0), f'mean of the {label.split()[0]}', colour, marker, **mean
             )
         gap = float(np.linalg.norm(texts.mean(0) - videos.mean(0)))
-        cosine = (
-            float((texts[pairs[:, 0]] * videos[pairs[:, 1]]).sum(1).mean()) if len(pairs) else 0
-        )
-        style(
-            axis,
-            f'{words(name, 44)}\nmeans {gap:.2f} apart, cosine of a pair {cosine:.2f}',
-            *labels,
-        )
+        cosines = (texts[pairs[:, 0]] * videos[pairs[:, 1]]).sum(1)
+        cosine = float(cosines.mean()) if len(pairs) else 0
+        said = f'means {gap:.2f} apart, cosine of a pair {cosine:.2f}'
+        canvas.style(axis, f'{canvas.words(name, 44)}\n{said}', *labels)
         axis.set_aspect('equal', adjustable='datalim')
-    handles, names = axis.get_legend_handles_labels()
-    figure.legend(handles, names, loc='outside lower center', ncols=4, fontsize=9, frameon=False)
-    figure.suptitle(
-        f'Texts and videos in their common space (lines join {len(pairs)} pairs)', fontsize=11
-    )
+    canvas.legend(figure, 4, axis)
+    said = f'lines join {len(pairs)} pairs'
+    figure.suptitle(f'Texts and videos in their common space ({said})', fontsize=11)
     return figure
 
 
 def _units(name: str, x: Any) -> np.ndarray:
     """Rows of unit length, float64 [N, D]."""
-    x = array(name, x, (None, None)).astype(np.float64)
+    x = canvas.array(name, x, (None, None)).astype(np.float64)
     if len(x) < 2:
         raise ValueError(f'{name}: {len(x)} of them, at least two are needed')
     norms = np.linalg.norm(x, axis=1, keepdims=True)
@@ -141,7 +105,7 @@ def bars(
     *,
     title: str,
     y: str,
-) -> 'Figure':
+) -> 'canvas.Figure':
     """Groups of bars with their numbers (NCL Fig. 2 and 8).
 
     Args:
@@ -155,21 +119,23 @@ def bars(
     """
     if not groups:
         raise ValueError('no bars to draw')
-    if len(groups) > len(COLOURS):
-        raise ValueError(f'{len(groups)} groups of bars, at most {len(COLOURS)} can be told apart')
-    values = {name: array(name, x, (len(names),)) for name, x in groups.items()}
-    figure = new_figure(4.4)
+    if len(groups) > len(canvas.COLOURS):
+        raise ValueError(
+            f'{len(groups)} groups of bars, at most {len(canvas.COLOURS)} can be told apart'
+        )
+    values = {name: canvas.array(name, x, (len(names),)) for name, x in groups.items()}
+    figure = canvas.new_figure(4.4)
     axis = figure.subplots()
     width = 0.8 / len(values)
-    for place, ((name, x), colour) in enumerate(zip(values.items(), COLOURS)):
+    for place, ((name, x), colour) in enumerate(zip(values.items(), canvas.COLOURS)):
         left = np.arange(len(names)) - 0.4 + width * (place + 0.5)
-        made = axis.bar(left, x, 0.92 * width, color=colour, label=words(name, 40))
+        made = axis.bar(left, x, 0.92 * width, color=colour, label=canvas.words(name, 40))
         axis.bar_label(made, [f'{value:.2f}' for value in x], fontsize=8.5, padding=2)
     axis.axhline(0, color='black', linewidth=0.8)
     axis.set_xticks(range(len(names)), names)
     low, high = min(0, *(x.min() for x in values.values())), max(x.max() for x in values.values())
     axis.set_ylim(low - (0.12 * (high - low) if low < 0 else 0), high + 0.12 * (high - low) + 1e-9)
-    style(axis, title, '', y)
+    canvas.style(axis, title, '', y)
     axis.grid(visible=False, axis='x')
-    figure.legend(loc='outside lower center', ncols=3, fontsize=9, frameon=False)
+    canvas.legend(figure, 3)
     return figure

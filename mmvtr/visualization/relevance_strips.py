@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
+from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 
-from mmvtr.visualization.canvas import array, new_figure, style, wrapped
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from mmvtr.visualization import canvas
 
 
 class RelevanceStrip(NamedTuple):
@@ -26,7 +23,9 @@ class RelevanceStrip(NamedTuple):
     ndcg: dict[str, float]
 
 
-def relevance_strips(columns: dict[str, Sequence[RelevanceStrip]], *, title: str) -> 'Figure':
+def relevance_strips(
+    columns: dict[str, Sequence[RelevanceStrip]], *, title: str
+) -> 'canvas.Figure':
     """Strips of cells, darker for more relevant hits, one strip a model.
 
     Args:
@@ -41,34 +40,31 @@ def relevance_strips(columns: dict[str, Sequence[RelevanceStrip]], *, title: str
         raise ValueError(f'as many queries of each direction expected, got {counts}')
     (rows,) = set(counts.values())
     models = max(len(strip.rows) for strips in columns.values() for strip in strips)
-    figure = new_figure(rows * (0.62 + 0.34 * models) + 1.6)
+    figure = canvas.new_figure(rows * (0.62 + 0.34 * models) + 1.6, title)
     axes = figure.subplots(rows, len(columns), squeeze=False)
     image = None
     for column, (direction, strips) in enumerate(columns.items()):
         for row, strip in enumerate(strips):
             axis = axes[row, column]
             values = [
-                array(f'{name} of {strip.query[:40]!r}', x, (None,))
+                canvas.array(f'{name} of {strip.query[:40]!r}', x, (None,))
                 for name, x in strip.rows.items()
             ]
             if min(x.min() for x in values) < 0 or max(x.max() for x in values) > 1:
                 raise ValueError(f'{strip.query[:60]!r}: relevances must lie in [0, 1]')
-            image = axis.imshow(
-                np.stack(values),
-                cmap='Blues',
-                vmin=0,
-                vmax=1,
-                aspect='auto',
-                interpolation='nearest',
-            )
+            look = dict(cmap='Blues', vmin=0, vmax=1, aspect='auto', interpolation='nearest')
+            image = axis.imshow(np.stack(values), **look)
             depth = len(values[0])
             head = f'{direction}\n' if row == 0 else ''
             last = row == rows - 1
-            style(axis, f'{head}"{wrapped(strip.query, 52, 2)}"', 'rank' if last else '', '')
+            canvas.style(
+                axis, f'{head}"{canvas.wrapped(strip.query, 52, 2)}"', 'rank' if last else '', ''
+            )
             axis.title.set_fontsize(9)
             axis.grid(visible=False)
             labels = [
-                f'{wrapped(name, 20, 2)}\nnDCG {strip.ndcg[name]:.0f} %' for name in strip.rows
+                f'{canvas.wrapped(name, 20, 2)}\nnDCG {strip.ndcg[name]:.0f} %'
+                for name in strip.rows
             ]
             axis.set_yticks(range(len(labels)), labels, fontsize=7.5)
             ticks = sorted({0, *range(9, depth, 10), depth - 1} if depth > 9 else {0, depth - 1})
@@ -77,5 +73,4 @@ def relevance_strips(columns: dict[str, Sequence[RelevanceStrip]], *, title: str
                 axis.axhline(border - 0.5, color='white', linewidth=3)
     bar = figure.colorbar(image, ax=axes, location='bottom', shrink=0.45, aspect=40)
     bar.set_label('relevance of the hit to the query', fontsize=9)
-    figure.suptitle(title, fontsize=11)
     return figure

@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
 from mmvtr.functional.metrics.relevance import auc
 from mmvtr.functional.metrics.risk_coverage import spearman
-from mmvtr.visualization.canvas import (
-    ANNOTATED,
-    BLUE,
-    ORANGE,
-    OTHER,
-    TRUE,
-    array,
-    mask,
-    new_figure,
-    plain,
-    style,
-)
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from mmvtr.visualization import canvas
 
 #: Points of a kind that are drawn; of more, so many are.
 MOST = 3000
@@ -33,7 +19,7 @@ GROUPS = 8
 
 def eta_against_loss(
     eta: Any, loss: Any, positives: Any, truth: Any = None, *, seed: int = 0
-) -> 'Figure':
+) -> 'canvas.Figure':
     """The matching uncertainty of pairs against what each would cost as a match.
 
     A detector that takes pairs of small loss for right ones sees the horizontal axis alone.  Where
@@ -50,21 +36,21 @@ def eta_against_loss(
     Raises:
         ValueError: not one number a pair, one that is not finite, no pairs.
     """
-    eta, loss = (np.ravel(plain(x)) for x in (eta, loss))
-    eta = array('eta', eta, (None,))
-    loss = array('loss', loss, eta.shape)
-    known = mask('positives', np.ravel(plain(positives)), eta.shape)
+    eta, loss = (np.ravel(canvas.plain(x)) for x in (eta, loss))
+    eta = canvas.array('eta', eta, (None,))
+    loss = canvas.array('loss', loss, eta.shape)
+    known = canvas.mask('positives', np.ravel(canvas.plain(positives)), eta.shape)
     if truth is None:
-        kinds = [('not annotated', ~known, OTHER, '.')]
+        kinds = [('not annotated', ~known, canvas.OTHER, '.')]
     else:
-        holds = mask('truth', np.ravel(plain(truth)), eta.shape)
+        holds = canvas.mask('truth', np.ravel(canvas.plain(truth)), eta.shape)
         kinds = [
-            ('true negatives', ~holds & ~known, OTHER, '.'),
-            ('true, not annotated', holds & ~known, TRUE, '^'),
+            ('true negatives', ~holds & ~known, canvas.OTHER, '.'),
+            ('true, not annotated', holds & ~known, canvas.TRUE, '^'),
         ]
-    kinds.append(('annotated', known, ANNOTATED, 's'))
+    kinds.append(('annotated', known, canvas.ANNOTATED, 's'))
     generator = np.random.default_rng(seed)
-    figure = new_figure(5.2)
+    figure = canvas.new_figure(5.2)
     axis = figure.subplots()
     for name, members, colour, marker in kinds:
         places = np.flatnonzero(members)
@@ -73,11 +59,8 @@ def eta_against_loss(
         drawn = np.sort(generator.permutation(places)[:MOST])
         some = f'{len(drawn):,} of ' if len(drawn) < len(places) else ''
         label = f'{name} ({some}{len(places):,})'
-        size, alpha = (16, 0.4) if marker == '.' else (22, 0.65)
-        axis.scatter(
-            loss[drawn], eta[drawn], s=size, alpha=alpha, color=colour, marker=marker, label=label,
-            linewidths=0,
-        )  # fmt: skip
+        look = dict(s=16, alpha=0.4) if marker == '.' else dict(s=22, alpha=0.65)
+        canvas.dots(axis, loss[drawn], eta[drawn], label, colour, marker, **look)
     title = 'What DVTR down-weights (small eta) and what a small-loss detector would take'
     if truth is not None and kinds[0][1].any() and kinds[1][1].any():
         areas = [_area(-x, kinds[1][1], kinds[0][1]) for x in (eta, loss)]
@@ -85,14 +68,14 @@ def eta_against_loss(
             '\ntrue, not annotated pairs told from true negatives: '
             f'AUC {areas[0]:.3f} by eta, {areas[1]:.3f} by loss'
         )
-    style(axis, title, 'loss of the pair as a match (nats)', 'eta: uncertainty of the mismatch')
-    legend = figure.legend(loc='outside lower center', ncols=3, fontsize=9, frameon=False)
-    for handle in legend.legend_handles:
-        handle.set_alpha(1)
+    canvas.style(
+        axis, title, 'loss of the pair as a match (nats)', 'eta: uncertainty of the mismatch'
+    )
+    canvas.legend(figure, 3)
     return figure
 
 
-def sigma_against_generality(sigma: Any, generality: Any, *, measured_by: str) -> 'Figure':
+def sigma_against_generality(sigma: Any, generality: Any, *, measured_by: str) -> 'canvas.Figure':
     """How uncertain the model is of each text, against how much the text could mean.
 
     Args:
@@ -104,34 +87,34 @@ def sigma_against_generality(sigma: Any, generality: Any, *, measured_by: str) -
         ValueError: lengths that differ, a number that is not finite, a generality that is not
             positive, no texts.
     """
-    sigma = array('sigma', sigma, (None,))
-    generality = array('generality', generality, sigma.shape)
+    sigma = canvas.array('sigma', sigma, (None,))
+    generality = canvas.array('generality', generality, sigma.shape)
     if not (generality > 0).all():
         text = int(np.flatnonzero(generality <= 0)[0])
         raise ValueError(f'generality of text {text} is {generality[text]:g}, expected above 0')
     from matplotlib.ticker import LogLocator
 
     rank = float(spearman(*map(torch.from_numpy, (generality, sigma))))
-    figure = new_figure(4.8)
+    figure = canvas.new_figure(4.8)
     axis = figure.subplots()
-    axis.scatter(generality, sigma, s=16, alpha=0.45, color=BLUE, linewidths=0, label='a text')
+    canvas.dots(axis, generality, sigma, 'a text', canvas.BLUE)
     groups = _groups(generality)
     middle = [[np.median(x[group]) for group in groups] for x in (generality, sigma)]
     label = f'medians of {len(groups)} groups of texts'
-    axis.plot(*middle, color=ORANGE, marker='o', markersize=5, linewidth=1.6, label=label)
+    axis.plot(*middle, color=canvas.ORANGE, marker='o', markersize=5, linewidth=1.6, label=label)
     if generality.max() > 3 * generality.min():
         axis.set_xscale('log')
         axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.xaxis.set_major_formatter('{x:g}')
         axis.xaxis.set_minor_formatter('')
-    style(
+    canvas.style(
         axis,
         f"Is the model less certain of general texts? Spearman's rank correlation {rank:+.2f} "
         f'({len(sigma):,} texts)',
         measured_by,
         'sigma of the text',
     )
-    figure.legend(loc='outside lower center', ncols=2, fontsize=9, frameon=False)
+    canvas.legend(figure, 2)
     return figure
 
 

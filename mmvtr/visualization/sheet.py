@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Sequence, Union
+from typing import Any, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 
-from mmvtr.visualization.canvas import ANNOTATED, GREY, ORANGE, RED, new_figure, words, wrapped
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from mmvtr.visualization import canvas
 
 #: What may be said of a hit: its mark, the colour of that, and how the legend calls it.
 RIGHT = dict(
-    annotated=('✓', ANNOTATED, 'annotated'),
-    judged=('✓', GREY, 'judged right, or known to hold, but not annotated'),
-    other=('✗', RED, 'neither annotated nor known to hold'),
+    annotated=('✓', canvas.ANNOTATED, 'annotated'),
+    judged=('✓', canvas.GREY, 'judged right, or known to hold, but not annotated'),
+    other=('✗', canvas.RED, 'neither annotated nor known to hold'),
 )
 #: Most rows of a sheet.
 MOST = 20
@@ -61,7 +57,7 @@ def retrieval_sheet(
     *,
     said: str = '',
     sigma: Optional[float] = None,
-) -> 'Figure':
+) -> 'canvas.Figure':
     """A query and its hits, one row each, the best first.
 
     Args:
@@ -84,7 +80,7 @@ def retrieval_sheet(
     if isinstance(query, str):
         if not query.strip():
             raise ValueError('the query is an empty text')
-        rows, named = list(items), f'"{wrapped(query, 90, 2)}"'
+        rows, named = list(items), f'"{canvas.wrapped(query, 90, 2)}"'
     else:
         frames = _frames(query, 'query')
         if not len(frames):
@@ -95,8 +91,7 @@ def retrieval_sheet(
     heights = [_height(row, whole and place > 0) for place, row in enumerate(rows)]
     heading = ['' if sigma is None else f'sigma of the query {sigma:.3g}', said]
     heading = '\n'.join([named, ', '.join(filter(None, heading))]).rstrip()
-    figure = new_figure(sum(heights) + 0.21 * heading.count('\n') + 0.85)
-    figure.suptitle(heading, fontsize=11)
+    figure = canvas.new_figure(sum(heights) + 0.21 * heading.count('\n') + 0.85, heading)
     grid = figure.add_gridspec(len(rows), 2, width_ratios=(2.5, 6.5), height_ratios=heights)
     for place, row in enumerate(rows):
         rank = place + 1 - (len(rows) - len(items))
@@ -156,7 +151,7 @@ def _height(item: SheetItem, whole: bool) -> float:
     return float(np.clip(5.9 * height / (width * count), 0.75, 1.5)) + 0.12
 
 
-def _words(axis: 'Axes', rank: int, item: SheetItem, *, whole: bool) -> None:
+def _words(axis: 'canvas.Axes', rank: int, item: SheetItem, *, whole: bool) -> None:
     """Rank, tick and title of a hit, and its numbers; the query itself has rank 0."""
     axis.axis('off')
     axis.set(xlim=(0, 1), ylim=(0, 1))
@@ -164,13 +159,13 @@ def _words(axis: 'Axes', rank: int, item: SheetItem, *, whole: bool) -> None:
     if rank == 0:
         axis.text(indent, 0.5, 'the query', va='center', fontsize=10)
         return
-    lines = [wrapped(f'{rank}. {item.title}', 118 if whole else 30, 1 if whole else 2)]
+    lines = [canvas.wrapped(f'{rank}. {item.title}', 118 if whole else 30, 1 if whole else 2)]
     numbers = [f'score {item.score:.3f}']
     numbers += [] if item.bias is None else [f'bias {item.bias:+.3f}']
     numbers += [] if item.sigma is None else [f'sigma {item.sigma:.3g}']
     numbers += [] if item.eta is None else [f'eta {item.eta:.2f}']
     lines.append(', '.join(numbers))
-    lines += [words(item.note, 118 if whole else 40)] if item.note else []
+    lines += [canvas.words(item.note, 118 if whole else 40)] if item.note else []
     if item.moment is not None:
         begin, end = item.moment
         seconds = item.duration is not None
@@ -181,24 +176,29 @@ def _words(axis: 'Axes', rank: int, item: SheetItem, *, whole: bool) -> None:
     axis.text(indent, 0.5, '\n'.join(lines), va='center', fontsize=9, linespacing=1.35)
 
 
-def _strip(axis: 'Axes', item: SheetItem) -> None:
+def _strip(axis: 'canvas.Axes', item: SheetItem) -> None:
     """Frames side by side, beginning to end, and below them where the query matches."""
     axis.axis('off')
     if not len(item.frames):
         axis.axvspan(0, 1, 0.12 / 1.12, 1, facecolor='0.9', edgecolor='0.6')
-        axis.text(0.5, 0.45, words(item.lacking, 80), ha='center', va='center', fontsize=10)
-    for place, frame in enumerate(item.frames):
-        left, right = (place + 0.02) / len(item.frames), (place + 0.98) / len(item.frames)
-        axis.imshow(frame, extent=(left, right, 0, 1), aspect='auto')
+        axis.text(0.5, 0.45, canvas.words(item.lacking, 80), ha='center', va='center', fontsize=10)
+    frames_in_a_row(axis, item.frames, 1 / max(len(item.frames), 1))
     if item.moment is not None:
         length = 1.0 if item.duration is None else item.duration
         bar = dict(linewidth=4, solid_capstyle='butt')
         axis.plot((0, 1), (-0.06, -0.06), color='0.8', **bar)
-        axis.plot([x / length for x in item.moment], (-0.06, -0.06), color=ORANGE, **bar)
+        axis.plot([x / length for x in item.moment], (-0.06, -0.06), color=canvas.ORANGE, **bar)
     axis.set(xlim=(0, 1), ylim=(-0.12, 1))
 
 
-def _legend(figure: 'Figure', items: Sequence[SheetItem]) -> None:
+def frames_in_a_row(axis: 'canvas.Axes', frames: Sequence[np.ndarray], width: float = 1.0) -> None:
+    """F images side by side, each as wide as is said, on an axis from 0 to 1 in height."""
+    for place, frame in enumerate(frames):
+        extent = ((place + 0.02) * width, (place + 0.98) * width, 0, 1)
+        axis.imshow(frame, extent=extent, aspect='auto')
+
+
+def _legend(figure: 'canvas.Figure', items: Sequence[SheetItem]) -> None:
     """What the ticks and the bars that are there mean."""
     from matplotlib.lines import Line2D
 
@@ -208,7 +208,6 @@ def _legend(figure: 'Figure', items: Sequence[SheetItem]) -> None:
         if any(item.right == name for item in items)
     ]
     if any(item.moment is not None for item in items):
-        handles.append(Line2D([], [], color=ORANGE, linewidth=4, label='where it matches'))
+        handles.append(Line2D([], [], color=canvas.ORANGE, linewidth=4, label='where it matches'))
     if handles:
-        look = dict(ncols=3, fontsize=9, frameon=False)
-        figure.legend(handles=handles, loc='outside lower center', **look)
+        canvas.legend(figure, 3, handles=handles)

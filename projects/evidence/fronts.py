@@ -56,17 +56,16 @@ from comparison.cells import QUEUE, Training, config_of, made, tested_checkpoint
 from comparison.files import MATCHED, OWN, load_json
 from comparison.general import UNUSED, corpus
 from comparison.markdown import table
-from comparison.pictures import AIM_COST, AIM_SHARE, AREA, STYLE
+from comparison.pictures import AIM_COST, AIM_SHARE, AREA, COLOURS, STYLE
 from comparison.plan import CONDITIONS
 from comparison.processes import run_tool
 from matplotlib import rc_context
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from planted_runs import CELLS, ROOT, WORK
 
 from mmvtr.evaluation.paired import student
-from mmvtr.storage import write_atomically
+from mmvtr.visualization import canvas
 
 BASELINE, OURS = 'infonce_lifted', 'implied_lifted'
 LABELS = {BASELINE: 'InfoNCE', OURS: 'implied texts, floor .07'}
@@ -342,9 +341,9 @@ def is_shown(point: Point) -> bool:
 def draw(fronts: Mapping[str, Sequence[Point]], path: Path) -> None:
     """A panel for each set of corpora: what is true against what pairs ask for."""
     with rc_context(STYLE):
-        figure = Figure(figsize=(13.0, 4.6), dpi=100, layout='constrained')
-        panels = figure.subplots(1, len(fronts), sharex=True, sharey=True)
-        for axes, (title, points) in zip(panels, fronts.items()):
+        figure = canvas.new_figure(4.6, width=13.0)
+        panels = canvas.side_by_side(figure, fronts.items(), sharex=True, sharey=True)
+        for axes, (title, points) in panels:
             for colour, method in zip(('#808080', 'C0'), LABELS):
                 own = [point for point in points if point.method == method]
                 _curve(axes, [one for one in own if one.bias in SINGLE], colour, LABELS[method])
@@ -359,12 +358,13 @@ def draw(fronts: Mapping[str, Sequence[Point]], path: Path) -> None:
                     _curve(axes, queued, 'C3', f'{label}, by training captions')
             axes.set(xlabel='paired rsum, against InfoNCE')
             axes.set_title(title, loc='left')
-        panels[0].set(ylabel='v2t P@1, % of the possible gain', xlim=(-26, 6), ylim=(-10, 95))
-        panels[0].legend(frameon=False, loc='lower left', fontsize=8)
-        for axes in panels:
+        first = panels[0][0]
+        first.set(ylabel='v2t P@1, % of the possible gain', xlim=(-26, 6), ylim=(-10, 95))
+        first.legend(frameon=False, loc='lower left', fontsize=8)
+        for axes, _ in panels:
             area = Rectangle((-AIM_COST, AIM_SHARE), 100, 100, zorder=0)  # as far as is seen
             axes.add_patch(area).set(facecolor=AREA, linewidth=0)
-        write_atomically(path, lambda file: figure.savefig(file, format='png'))
+        canvas.save(figure, path, colours=COLOURS)
 
 
 def _curve(axes: Axes, points: Sequence[Point], colour: str, label: str) -> None:

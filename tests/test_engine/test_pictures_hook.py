@@ -11,7 +11,8 @@ from torch.nn.functional import cross_entropy
 
 import mmvtr.engine.hooks.pictures as pictures
 from mmvtr.engine.hooks.pictures import PICTURES, lacking
-from mmvtr.engine.hooks.pictures_hook import PicturesHook, figures, make_scene
+from mmvtr.engine.hooks.pictures_hook import PicturesHook, asked_of, figures
+from mmvtr.engine.hooks.study import Study
 from mmvtr.engine.loop.evaluation import Encoded, Evaluation
 from mmvtr.engine.transforms.score_transforms import SinkhornHook
 from mmvtr.functional.uncertainty.gaussian import geometric_sigma
@@ -77,11 +78,11 @@ def evaluation():
     )
 
 
-def drawn(evaluation, dataset, queries=3, chosen=tuple(PICTURES), **options):
+def drawn(evaluation, dataset, queries=3, chosen=tuple(PICTURES), transforms=(), **options):
     """(Name -> figure, warnings)."""
     said = []
-    scene = make_scene(evaluation, dataset, queries, **options)
-    return dict(figures(scene, chosen, said.append)), said
+    asked = asked_of(Study(evaluation, dataset, transforms), queries, **options)
+    return dict(figures(asked, chosen, said.append)), said
 
 
 def places(names, ids):
@@ -373,8 +374,9 @@ def test_queries(runner, evaluation, dataset):
     PicturesHook(queries=['t1', 't2']).before_run(runner)
     with pytest.raises(ValueError, match="no text has the id 'x'; the 9 that there are: t0, t1"):
         PicturesHook(queries=['t1', 'x']).before_run(runner)
-    assert make_scene(evaluation, dataset, ['t5', 't1']).queries == [5, 1]
-    draws = [make_scene(evaluation, dataset, 4, seed=seed).queries for seed in (0, 0, 1)]
+    study = Study(evaluation, dataset)
+    assert asked_of(study, ['t5', 'x', 't1']).rows() == [5, 1]
+    draws = [asked_of(study, 4, seed=seed).queries for seed in (0, 0, 1)]
     assert draws[0] == draws[1] != draws[2] and len(set(draws[0])) == 4
     found, said = drawn(evaluation, dataset, ['of another set'], ['sheet', 'moment'])
     reason = 'the set has none of the queries'

@@ -295,7 +295,7 @@ def test_figures_that_the_model_cannot_give(asked):
     ):
         with pytest.raises(ValueError, match=said):
             dict(FIGURES[name].make(baseline))
-    with pytest.raises(ValueError, match="queries: no text has the id 'x'; there are 8"):
+    with pytest.raises(ValueError, match="no text has the id 'x'; the 8 that there are"):
         dict(FIGURES['dvtr5'].make(asked(queries=['x'])))
     with pytest.raises(ValueError, match='has no probabilistic heads'):
         dict(FIGURES['uatvr3'].make(asked('c2v_planted', (1, 2))))
@@ -337,5 +337,5 @@ def test_bad_input(main):
 
     config = ('c2v_planted.py', 'c2v_planted_1.pth', '--figure')
     assert "no figure 'dvtr9'; some of: dvtr3, dvtr4" in refused(*config, 'dvtr9')
-    assert '--queries: 1 to 20 texts, not 0' in refused(*config, 'dvtr5', '--queries', '0')
+    assert 'queries: 1 to 50, not 0' in refused(*config, 'dvtr5', '--queries', '0')
     assert refused(*config, 'dvtr5') == 'error: nothing was drawn'

@@ -16,6 +16,7 @@ from mmvtr.datasets import PlantedDataset
 from mmvtr.models import TokenSimilarity
 from mmvtr.structures import Embedding
 from mmvtr.utils import load_config
+from mmvtr.visualization.tokens import Token, strip
 
 TOOL = 'analysis_tools/token_attention.py'
 CONFIG = ROOT / 'configs/uatvr_planted.py'
@@ -84,11 +85,11 @@ def test_names_shares_and_partners(tool):
 
 
 @pytest.mark.parametrize('share', [np.array([0.1, 0.4, 0.2]), np.array([0.2, 0.2, 0.2])])
-def test_darker_is_more(tool, share):
+def test_darker_is_more(share):
     from matplotlib.figure import Figure
 
     axis = Figure().subplots()
-    tool['strip'](axis, [tool['Token'](str(i), x, 'a') for i, x in enumerate(share)], 3)
+    strip(axis, [Token(str(i), x, 'a') for i, x in enumerate(share)], 3)
     light = np.array([sum(patch.get_facecolor()[:3]) for patch in axis.patches])
     assert (np.argsort(-light) == np.argsort(share)).all()
     assert [float(text.get_text().split()[-1]) for text in axis.texts] == share.tolist()

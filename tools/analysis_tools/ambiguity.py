@@ -218,27 +218,19 @@ def table(pairs: Pairs, kinds: dict[str, Tensor]) -> str:
 
 def draw(path: Path, level: str, pairs: Pairs, kinds: dict[str, Tensor], said: str) -> None:
     """Fig. 4: distributions of s (a) and u (b), with the thresholds."""
-    from mmvtr.visualization.picture import Picture  # only now: not needed for a wrong command line
+    # Only now: not needed for a wrong command line.
+    from mmvtr.visualization import save
+    from mmvtr.visualization.distributions import Spread, distributions
 
-    figure = Picture(figsize=(10, 4.5), layout='constrained')
-    axes = figure.subplots(1, 2)
-    for axis, values, tau, name, threshold in (
-        (axes[0], pairs.s, pairs.tau_s, 'similarity s', f'tau_s{said}'),
-        (axes[1], pairs.u, pairs.tau_u, 'uncertainty u', 'tau_u'),
-    ):
-        borders = np.histogram_bin_edges(values.numpy().ravel(), bins=60)
-        for kind, chosen in kinds.items():
-            own = values[chosen].numpy()
-            share = np.full(len(own), 100 / max(len(own), 1))
-            label = f'{kind} ({len(own):,})'
-            axis.hist(own, borders, weights=share, histtype='step', linewidth=1.5, label=label)
-        axis.axvline(tau, color='0.2', linestyle='--', linewidth=1, label=threshold)
-        axis.set_ylim(top=1.4 * axis.get_ylim()[1])  # room for the legend
-        axis.legend(frameon=False, loc='upper left')
-        axis.set_xlabel(name)
-        axis.set_ylabel('% of the pairs of a kind')
-    figure.suptitle(f'Branch {level!r}')
-    figure.savefig(path, dpi=150)
+    spreads = [
+        Spread({name: values[kind].numpy() for name, kind in kinds.items()}, {tau: threshold}, x)
+        for x, values, tau, threshold in (
+            ('similarity s', pairs.s, f'tau_s{said}', pairs.tau_s),
+            ('uncertainty u', pairs.u, 'tau_u', pairs.tau_u),
+        )
+    ]
+    figure = distributions(spreads, title=f'Branch {level!r}', y='% of the pairs of a kind')
+    save(figure, path)
 
 
 def examples(

@@ -37,7 +37,7 @@ from mmvtr.storage import write_atomically
 from mmvtr.structures import Directed, Relation
 
 RECALLS = (1, 5, 10)
-COLOURS = dict(better='C2', worse='C3')
+RESOLVED = ('better', 'worse')
 
 
 class Row(NamedTuple):
@@ -258,7 +258,7 @@ def summary(rows: Sequence[Row], level: float) -> str:
         said = {row.metric: row.verdict(level) for row in rows if row.system == name}
         parts = [
             f'{word} in {", ".join(k for k, x in said.items() if x == word)}'
-            for word in COLOURS
+            for word in RESOLVED
             if word in said.values()
         ]
         lines.append(f'{name}: {"; ".join(parts) or "not resolved in any metric"}')
@@ -277,31 +277,21 @@ def as_json(rows: Sequence[Row], args: argparse.Namespace) -> dict[str, Any]:
 
 def plot(path: Path, rows: Sequence[Row], level: float) -> None:
     """Differences with their intervals, and beside them the queries gained and lost."""
-    from mmvtr.visualization.picture import Picture  # only now: a run without one need not wait
+    # Only now: a run without one need not wait.
+    from mmvtr.visualization import save
+    from mmvtr.visualization.intervals import Difference, differences
 
-    figure = Picture(figsize=(10, 1.4 + 0.26 * len(rows)), layout='constrained')
-    effect, counts = figure.subplots(1, 2, sharey=True)
-    places = range(len(rows))
-    for place, row in zip(places, rows):
-        colour, test = COLOURS.get(row.verdict(level), '0.6'), row.test
-        effect.plot([test.low, test.high], [place] * 2, color=colour)
-        effect.plot(test.mean, place, 'o', color=colour, markersize=4)
-        counts.barh(place, test.gained, color=colour if test.mean > 0 else '0.8')
-        counts.barh(place, -test.lost, color=colour if test.mean < 0 else '0.8')
     several = len({row.system for row in rows}) > 1
-    names = [f'{row.system}  {row.metric}' if several else row.metric for row in rows]
-    effect.set_yticks(places, names, fontsize=8)
-    effect.invert_yaxis()
-    for axis in (effect, counts):
-        axis.axvline(0, color='0.3', linewidth=0.8)
-    effect.set_xlabel('difference to the baseline, points, with 95 % interval')
-    counts.set_xlabel('queries lost (left) and gained (right)')
-    ticks = [f'{abs(x):g}' for x in counts.get_xticks()]
-    counts.set_xticks(counts.get_xticks(), ticks)
-    title = 'green: better, red: worse, grey: not resolved'
-    figure.suptitle(f'{rows[0].system}: {title}' if not several else title)
+    drawn = [
+        Difference(
+            f'{row.system}  {row.metric}' if several else row.metric,
+            *(row.test.mean, row.test.low, row.test.high, row.test.gained, row.test.lost),
+            row.verdict(level),
+        )
+        for row in rows
+    ]
     try:
-        figure.savefig(path, dpi=130)
+        save(differences(drawn, title='' if several else rows[0].system), path)
     except (OSError, ValueError) as error:
         fail(f'{path}: {error}')
 

@@ -88,7 +88,8 @@ def draw_scores(cfg: Config, args: argparse.Namespace) -> None:
 
     from mmvtr.engine import Evaluation
     from mmvtr.engine.hooks.pictures import lacking
-    from mmvtr.engine.hooks.pictures_hook import figures, make_scene, refuse_unknown
+    from mmvtr.engine.hooks.pictures_hook import asked_of, figures
+    from mmvtr.engine.hooks.study import Study, refuse_unknown
     from mmvtr.engine.launch import launching as launch
     from mmvtr.engine.loop.evaluation import Encoded
     from mmvtr.engine.loop.evaluation_loop import relation_of
@@ -104,12 +105,12 @@ def draw_scores(cfg: Config, args: argparse.Namespace) -> None:
     relation = relation_of(dataset, texts, videos)
     evaluation = Evaluation(None, torch.device('cpu'), texts, videos, dict(scores=scores), relation)
     if not isinstance(hook.queries, int):
-        refuse_unknown(hook.queries, set(texts.ids))
-    scene = make_scene(evaluation, dataset, hook.queries, top=hook.top, seed=hook.seed)
+        refuse_unknown(hook.queries, texts.ids)
+    asked = asked_of(Study(evaluation, dataset), hook.queries, top=hook.top, seed=hook.seed)
     without = [name for name in hook.pictures if name in lacking(None)]
     if args.pictures and without:
         raise ValueError(f'{", ".join(without)}: needs a model, not scores alone')
-    for name, figure in figures(scene, hook.pictures, print):
+    for name, figure in figures(asked, hook.pictures, print):
         save(figure, args.out / f'{name}.png')
         print(args.out / f'{name}.png')
 

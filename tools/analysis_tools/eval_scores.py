@@ -53,7 +53,6 @@ from mmvtr.functional.similarities.tiles import inner_products
 from mmvtr.functional.transforms.transform_table import TRANSFORMS
 from mmvtr.storage import write_atomically
 from mmvtr.structures import Directed, Relation
-from mmvtr.visualization.hubness import MASS_EDGES, draw_rates
 
 #: Those of queries that need no options of their own.
 OFFERED = [
@@ -61,7 +60,6 @@ OFFERED = [
 ]
 #: Neighbours of the k-occurrence and of CSLS, where there are as many.
 K = 10
-#: Borders of relative mass in the plot.
 
 
 class Banks(NamedTuple):
@@ -477,45 +475,21 @@ def plot(
     temperature: float,
 ) -> None:
     """A row a direction: k-occurrence of all matrices, and error rates by mass of the raw one."""
-    from mmvtr.visualization.picture import Picture  # only now: a run without one need not wait
+    # Only now: a run without one need not wait.
+    from mmvtr.visualization import save
+    from mmvtr.visualization.hubness import DIRECTIONS, MASS_EDGES, occurrence_and_errors
 
-    figure = Picture(figsize=(11, 8.5), layout='constrained')
-    figure.suptitle(title)
-    axes = figure.subplots(2, 2)
-    for row, (dim, item, query) in enumerate(((1, 'video', 'text'), (0, 'text', 'video'))):
-        pairs = {name: directed(x)[row] for name, x in matrices.items()}
-        draw_occurrence(axes[row, 0], pairs, dim, item, query)
-        rates = hubness.error_rates_by_mass(
-            pairs['raw'], positives, temperature=temperature, dim=dim, edges=MASS_EDGES
+    pairs = {name: directed(x) for name, x in matrices.items()}
+    rates = {
+        direction: hubness.error_rates_by_mass(
+            scores, positives, temperature=temperature, dim=dim, edges=MASS_EDGES
         )
-        draw_rates(axes[row, 1], rates, item, query)
-        axes[row, 1].set_title(f'{query} to {item}: errors of the raw scores')
+        for direction, scores, dim in zip(DIRECTIONS, pairs['raw'], (1, 0))
+    }
     try:
-        figure.savefig(path, dpi=150)
+        save(occurrence_and_errors(pairs, rates, k=K, title=title), path)
     except (OSError, ValueError) as error:
         fail(f'{path}: {error}')
-
-
-def draw_occurrence(
-    axis: Any, matrices: dict[str, Tensor], dim: int, item: str, query: str
-) -> None:
-    """Share of items by k-occurrence in doubling classes; raw as bars, transformed as lines."""
-    k = min(K, matrices['raw'].shape[dim])
-    counts = {name: hubness.k_occurrence(x, k=k, dim=dim).numpy() for name, x in matrices.items()}
-    tops = [0, *(2**i for i in range(int(max(x.max() for x in counts.values())).bit_length() + 1))]
-    borders = [-0.5, *(top + 0.5 for top in tops)]  # ties leave fractions of an occurrence
-    for name, x in counts.items():
-        share = 100 * np.histogram(x, borders)[0] / len(x)
-        if name == 'raw':
-            axis.bar(range(len(tops)), share, color='0.8', label=name)
-        else:
-            axis.plot(range(len(tops)), share, marker='o', markersize=3.5, label=name)
-    ranges = [f'{low + 1}-{top}' if top > low + 1 else f'{top}' for low, top in zip(tops, tops[1:])]
-    axis.set_xticks(range(len(tops)), ['0', *ranges], rotation=30)
-    axis.set_xlabel(f'{query} queries that have a {item} among their {k} best')
-    axis.set_ylabel(f'{item}s (%)')
-    axis.set_title(f'{query} to {item}: how often a {item} is found')
-    axis.legend(frameon=False)
 
 
 if __name__ == '__main__':

@@ -81,62 +81,72 @@ def main() -> None:
 
 def draw(args: argparse.Namespace) -> int:
     """Make the figures that were asked for; returns how many could be made."""
+    from mmvtr.engine.hooks.study import drawn
     from mmvtr.figures import FIGURES
-
-    names = list(dict.fromkeys(args.figure))
-    queries = checked_queries(args.queries)
-    of_models = [name for name in names if not FIGURES[name].by_tool]
-    asked = ask(args, queries) if of_models else None
-    made, refused = 0, []
-    args.out.mkdir(parents=True, exist_ok=True)
-    for name in names:
-        figure = FIGURES[name]
-        what = line_of(args, queries) if figure.by_tool else asked
-        try:
-            save_all(figure.make(what), args.out)
-        except (ValueError, ImportError) as error:
-            refused.append(f'{name} ({figure.paper}) is left out: {error}')
-            continue
-        made += 1
-    if asked is not None and asked.said:
-        print('\n'.join(asked.said))
-    for line in refused:
-        print(line, file=sys.stderr)
-    return made
-
-
-def save_all(named: Any, out: Path) -> None:
-    """Write what a figure gives, and say where."""
     from mmvtr.visualization import save
 
-    for name, picture in named:
-        save(picture, out / f'{name}.png')
-        print(out / f'{name}.png')
+    figures = [FIGURES[name] for name in dict.fromkeys(args.figure)]
+    asked = ask(args, not all(one.by_tool for one in figures))
+    args.out.mkdir(parents=True, exist_ok=True)
+    refused = []
+    for name, picture in drawn(figures, asked, lambda *why: refused.append(why)):
+        save(picture, args.out / f'{name}.png')
+        print(args.out / f'{name}.png')
+    if asked.said:
+        print('\n'.join(asked.said))
+    for one, error in refused:
+        print(f'{one.name} ({one.paper}) is left out: {error}', file=sys.stderr)
+    return len(figures) - len(refused)
 
 
-def checked_queries(given: Optional[list[str]]) -> Any:
+def asked_queries(given: Optional[list[str]]) -> Any:
     """Ids of texts, or a number of them.
 
     Raises:
-        ValueError: a number outside 1 to 20.
+        ValueError: none, or a number that is too large.
     """
+    from mmvtr.engine.hooks.pictures_hook import checked_queries
+
     if given is None:
         return 3
-    if len(given) == 1 and given[0].isdigit() and len(given[0]) <= 2:
-        if not 1 <= int(given[0]) <= 20:
-            raise ValueError(f'--queries: 1 to 20 texts, not {given[0]}')
-        return int(given[0])
-    return given
+    number = len(given) == 1 and given[0].isdigit() and len(given[0]) <= 2
+    return checked_queries(int(given[0])) if number else given
 
 
-def ask(args: argparse.Namespace, queries: Any) -> Any:
-    """Test all models that the command line names.
+def ask(args: argparse.Namespace, of_models: bool) -> Any:
+    """What figures are made of: all models that the command line names, tested.
+
+    Args:
+        args: of the command line.
+        of_models: whether a figure needs them; a tool with a command line of its own does not.
 
     Raises:
         ValueError: of a model that cannot be compared with another; see ``study``.
     """
+    from mmvtr.figures import Asked
+
+    queries = asked_queries(args.queries)
+    models, against = tested_models(args) if of_models else ([], None)
+    written = [f'{key}={value}' for key, value in args.cfg_options.items()]
+    return Asked(
+        models,
+        against,
+        queries,
+        args.top,
+        args.seed,
+        args.method,
+        args.out,
+        said=[],
+        cfg=load_config(args.config, args.cfg_options, args.work_dir),
+        line=[args.config, *args.checkpoint[-1:]],
+        options=['--cfg-options', *written] if written else [],
+    )
+
+
+def tested_models(args: argparse.Namespace) -> tuple[list[Any], Any]:
+    """Those of the config, one a checkpoint, and what they are compared with, if it is given."""
     from mmvtr.engine.checks.config_checks import check_config
-    from mmvtr.figures import Asked, study
+    from mmvtr.figures import study
 
     def one(config: str, checkpoint: Optional[str], name: Optional[str] = None) -> Any:
         cfg = load_config(config, args.cfg_options, args.work_dir)
@@ -162,7 +172,7 @@ def ask(args: argparse.Namespace, queries: Any) -> Any:
             name = f'{name}, {"as built" if weights == AS_BUILT else Path(weights).stem}'
         against = one(config, None if weights == AS_BUILT else weights, name)
         refuse_other_set(models[-1], against)
-    return Asked(models, against, queries, args.top, args.seed, args.method, args.out, said=[])
+    return models, against
 
 
 def refuse_other_set(model: Any, against: Any) -> None:
@@ -174,18 +184,6 @@ def refuse_other_set(model: Any, against: Any) -> None:
                 f'{model.name} and {against.name} were tested on different {kind}: '
                 f'{len(ids[0]):,} and {len(ids[1]):,} ({ids[0][:1]!r:.60}, {ids[1][:1]!r:.60} ...)'
             )
-
-
-def line_of(args: argparse.Namespace, queries: Any) -> Any:
-    """For a tool with a command line of its own."""
-    from mmvtr.figures.by_tool import Line
-
-    options = []
-    if args.cfg_options:
-        written = [f'{key}={value}' for key, value in args.cfg_options.items()]
-        options = ['--cfg-options', *written]
-    cfg = load_config(args.config, args.cfg_options, args.work_dir)
-    return Line(args.config, cfg, args.checkpoint, args.out, queries, args.top, args.seed, options)
 
 
 if __name__ == '__main__':

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, Optional, Sequence
+from typing import NamedTuple, NoReturn, Optional, Sequence
 
 import numpy as np
 import torch
@@ -223,109 +223,27 @@ def draw_all(
     action: Optional[Sequence[int]],
 ) -> None:
     """Write the pictures and say where."""
-    from mmvtr.visualization.picture import Picture  # only now: a run without one need not wait
+    from mmvtr.visualization import canvas, lengths  # only now: a run without one need not wait
+    from mmvtr.visualization.distributions import Spread, distributions
 
-    drawings = dict(
-        discrepancy=lambda figure: draw_discrepancy(figure, common, unit, thresholds),
-        mean_lengths=lambda figure: draw_means(figure, common, unit),
-        absolute_discrepancy=lambda figure: draw_absolute(figure, common, unit, thresholds),
+    figures = dict(
+        discrepancy=lengths.length_gaps(common.gaps, unit=unit, linear=thresholds[0]),
+        mean_lengths=lengths.mean_lengths(common.train, common.test, unit=unit),
+        absolute_discrepancy=lengths.absolute_gaps(common.gaps, thresholds, unit=unit),
     )
     if action:
         verb, noun = action
-        drawings[f'action_{verb}_{noun}'] = lambda figure: draw_action(
-            figure, (verb, noun), train, test, unit
+        sets = {name: x.of((verb, noun)) for name, x in (('train', train), ('test', test))}
+        means = {f'{name}: mean {x.mean():,.1f}': x.mean() for name, x in sets.items()}
+        figures[f'action_{verb}_{noun}'] = distributions(
+            [Spread(sets, means, f'length ({unit})')],
+            title=f'Action {(verb, noun)} (verb class, noun class)',
+            y='% of the videos of a set',
+            bins=30,
         )
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, draw in drawings.items():
-        figure = Picture(figsize=(10, 5), layout='constrained')
-        draw(figure)
-        figure.savefig(folder / f'{name}.png', dpi=150)
-    print(f'\npictures in {folder}: ' + ', '.join(f'{name}.png' for name in drawings))
-
-
-def draw_discrepancy(
-    figure: Any, common: ActionLengths, unit: str, thresholds: Sequence[float]
-) -> None:
-    """Fig. 2: test - train of each action, in descending order."""
-    axis = figure.subplots()
-    gaps = np.sort(common.gaps)[::-1]
-    place = np.arange(len(gaps))
-    for sign, name in ((1, 'longer in test'), (-1, 'longer in train')):
-        chosen = sign * gaps > 0
-        label = f'{name}: {chosen.sum():,} actions'
-        axis.fill_between(place, np.where(chosen, gaps, 0), step='mid', label=label)
-    axis.axhline(0, color='0.4', linewidth=0.8)
-    spread(axis, gaps, thresholds)
-    axis.set_ylabel(f'mean length in test - train ({unit})')
-    axis.set_xlabel('actions of both sets')
-    axis.set_title('Difference of the mean lengths of each action')
-    axis.legend(frameon=False)
-
-
-def spread(axis: Any, gaps: np.ndarray, thresholds: Sequence[float]) -> None:
-    """A scale on which a few large differences do not hide the others."""
-    if np.abs(gaps).max() > thresholds[0]:
-        axis.set_yscale('symlog', linthresh=thresholds[0])
-
-
-def draw_means(figure: Any, common: ActionLengths, unit: str) -> None:
-    """Fig. 7: mean length in test against train, without and with outliers."""
-    inner = (common.train <= _fence(common.train)) & (common.test <= _fence(common.test))
-    whole = np.ones_like(inner)
-    for axis, chosen, name in zip(
-        figure.subplots(1, 2), (inner, whole), ('without outliers', 'with outliers')
-    ):
-        train, test = common.train[chosen], common.test[chosen]
-        axis.scatter(train, test, s=8, alpha=0.5, linewidths=0)
-        top = max([1, *train, *test])
-        axis.plot([0, top], [0, top], color='0.4', linewidth=0.8, linestyle='--')
-        axis.set_xlabel(f'mean length in train ({unit})')
-        axis.set_ylabel(f'mean length in test ({unit})')
-        axis.set_title(f'{name}: {chosen.sum():,} actions')
-
-
-def _fence(x: np.ndarray) -> float:
-    """Above it is an outlier: 1.5 interquartile ranges over the third quartile (Tukey)."""
-    if not len(x):
-        return 0.0
-    first, third = np.quantile(x, (0.25, 0.75))
-    return third + 1.5 * (third - first)
-
-
-def draw_absolute(
-    figure: Any, common: ActionLengths, unit: str, thresholds: Sequence[float]
-) -> None:
-    """Fig. 8: absolute difference of each action, in descending order."""
-    axis = figure.subplots()
-    gaps = np.sort(np.abs(common.gaps))[::-1]
-    axis.fill_between(np.arange(len(gaps)), gaps, step='mid', color='0.7')
-    spread(axis, gaps, thresholds)
-    many, most = thresholds
-    for gap, count, said in (
-        (many, (gaps > many).sum(), f'more than {many:g}'),
-        (most, (gaps >= most).sum(), f'at least {most:.4g}'),
-    ):
-        axis.axhline(gap, linewidth=0.8, linestyle='--', color='0.3')
-        axis.annotate(f'{said}: {count:,} actions', (len(gaps), gap), ha='right', va='bottom')
-    axis.set_xlabel('actions of both sets')
-    axis.set_ylabel(f'|mean length in test - train| ({unit})')
-    axis.set_title('How much the mean lengths of each action differ')
-
-
-def draw_action(figure: Any, action: Action, train: Lengths, test: Lengths, unit: str) -> None:
-    """Fig. 6 and 10 b: lengths of one action's videos in both sets."""
-    axis = figure.subplots()
-    lengths = dict(train=train.of(action), test=test.of(action))
-    borders = np.histogram_bin_edges(np.concatenate(list(lengths.values())), bins=30)
-    for color, (name, of_set) in zip(('C0', 'C1'), lengths.items()):
-        label = f'{name}: {len(of_set):,} videos, mean {of_set.mean():,.1f}'
-        share = np.full(len(of_set), 100 / len(of_set))
-        axis.hist(of_set, borders, weights=share, alpha=0.5, label=label, color=color)
-        axis.axvline(of_set.mean(), color=color, linestyle='--', linewidth=1)
-    axis.set_xlabel(f'length ({unit})')
-    axis.set_ylabel('% of the videos of a set')
-    axis.set_title(f'Action {action} (verb class, noun class)')
-    axis.legend(frameon=False)
+    for name, figure in figures.items():
+        canvas.save(figure, folder / f'{name}.png')
+    print(f'\npictures in {folder}: ' + ', '.join(f'{name}.png' for name in figures))
 
 
 if __name__ == '__main__':

@@ -21,19 +21,18 @@ from torch import nn
 
 from mmvtr.apis import encode_texts, encode_videos, load_retriever
 from mmvtr.command_line import Parser, check_files, output_folder, query, tool
-from mmvtr.figures.attention import (  # noqa: F401 - records and names by which tests know them
+from mmvtr.figures.attention import (
     Item,
-    Token,
     compare,
     describe,
     name_tokens,
     pieces_of,
     refuse_without_matches,
-    strip,
-    token_picture,
 )
 from mmvtr.registry import TRANSFORMS
 from mmvtr.utils import load_config
+from mmvtr.visualization import save
+from mmvtr.visualization.tokens import token_picture
 
 
 def parse_args() -> argparse.Namespace:
@@ -75,7 +74,7 @@ def main() -> None:
         video = read_video(model, cfg, path, len(images))
         pairs = [compare(model, *both, video) for both in zip(args.text, texts)]
         picture = args.out / f'{Path(path).stem}.png'
-        token_picture(path, images, pairs).savefig(picture, dpi=120)
+        save(token_picture(path, images, pairs), picture)
         print('\n'.join([f'{path}: {picture}', *map(describe, pairs)]) + '\n')
 
 

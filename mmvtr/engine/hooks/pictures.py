@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple, Optional, Sequence
+import sys
+from typing import Iterator, Optional, Sequence
 
-import numpy as np
 import torch
 from mmengine.logging import print_log
 from torch import Tensor, nn
 
 from mmvtr.datasets.records import class_table
-from mmvtr.datasets.video_text import VideoTextDataset
-from mmvtr.engine.hooks.film_strip import film_strip
 from mmvtr.engine.hooks.moments_hook import annotated, matches_of
+from mmvtr.engine.hooks.study import Asked, Picture, Study, picture, table
 from mmvtr.engine.loop.evaluation import Evaluation, to_device
 from mmvtr.functional.metrics.class_relevance import class_overlap, class_relevance
 from mmvtr.models.target import Annotation, Target, judges, pushed
-from mmvtr.structures import take
+from mmvtr.structures import Levels, take
 from mmvtr.visualization import (
-    SheetItem,
+    canvas,
     eta_against_loss,
     hubs,
     moment_curve,
@@ -27,160 +26,115 @@ from mmvtr.visualization import (
     sigma_against_generality,
 )
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 #: Texts and videos of a score matrix, and texts whose pairs a scatter of eta shows.
 BLOCK, ETA_TEXTS = 20, 256
 
 
-class Scene(NamedTuple):
-    """An evaluation to be drawn.
-
-    Attributes:
-        evaluation: the set and its scores; ``model`` may be None where scores are all there is.
-        dataset: of the set.
-        queries: places of the texts whose hits are drawn.
-        transforms: names of its transformed scores that are test-time transforms.
-        top: hits of a query.
-        seed: of all draws.
-    """
-
-    evaluation: Evaluation
-    dataset: VideoTextDataset
-    queries: Sequence[int]
-    transforms: Sequence[str] = ()
-    top: int = 5
-    seed: int = 0
-
-    def text(self, row: int) -> dict[str, Any]:
-        """The record of a text."""
-        return self.dataset.texts[int(self.evaluation.texts.index[row])]
-
-    def video(self, column: int) -> dict[str, Any]:
-        """The record of a video."""
-        return self.dataset.videos[int(self.evaluation.videos.index[column])]
-
-    def drawn(self, count: int, of: int) -> list[int]:
-        """Some of so many places, by the seed."""
-        return np.random.default_rng((self.seed, of)).permutation(of)[:count].tolist()
+def _gives_eta(model: nn.Module) -> bool:
+    return hasattr(getattr(model, 'supervision', None), 'matrices')
 
 
-#: (name of a picture, what makes it), in the order in which they are shown.
-Named = Iterator[tuple[str, 'Figure']]
+def _has_heads(model: nn.Module) -> bool:
+    return all(getattr(part, 'heads', None) for part in getattr(model, 'members', [model]))
+
+
+def _scores_frames(model: nn.Module) -> bool:
+    return hasattr(model.similarity, 'frame_scores')
 
 
 # -- one maker a picture -----------------------------------------------------------------------
 
 
-def matrix_picture(scene: Scene) -> Named:
+@picture('score_matrix')
+def matrix_picture(asked: Asked) -> 'canvas.Figure':
     """A part of the score matrix: the queries and other texts, with their videos and others."""
-    known, scores = scene.evaluation.relation, scene.evaluation.matrices['scores']
-    others = [row for row in scene.drawn(BLOCK, len(scores)) if row not in scene.queries]
-    rows = [*scene.queries, *others][:BLOCK]
+    study = asked.model
+    known, scores = study.evaluation.relation, study.scores
+    queries = asked.rows() if asked.queries else []
+    others = [row for row in asked.drawn(BLOCK, len(scores)) if row not in queries]
+    rows = [*queries, *others][:BLOCK]
     own = [v for row in rows for v in known.positives[row].nonzero().flatten().tolist()]
-    columns = list(dict.fromkeys([*own, *scene.drawn(BLOCK, scores.shape[1])]))[:BLOCK]
+    columns = list(dict.fromkeys([*own, *asked.drawn(BLOCK, scores.shape[1])]))[:BLOCK]
 
     def part(matrix: Optional[Tensor]) -> Optional[Tensor]:
         return None if matrix is None else matrix[rows][:, columns]
 
-    yield (
-        'score_matrix',
-        score_matrix(
-            part(scores),
-            part(known.positives),
-            training_weights(scene, rows, columns),
-            truth=part(known.truth),
-            text_names=[scene.text(row)['text'] for row in rows],
-            video_names=[scene.video(column)['video_id'] for column in columns],
-            whole=tuple(scores.shape),
-        ),
+    return score_matrix(
+        part(scores),
+        part(known.positives),
+        training_weights(study, rows, columns),
+        truth=part(known.truth),
+        text_names=[study.text(row)['text'] for row in rows],
+        video_names=[study.video(column)['video_id'] for column in columns],
+        whole=tuple(scores.shape),
     )
 
 
-def sheets(scene: Scene) -> Named:
+@picture('sheet', all_scores=False)
+def sheets(asked: Asked) -> Iterator[tuple[int, 'canvas.Figure']]:
     """The best hits of each query."""
-    refuse_without_queries(scene)
-    evaluation = scene.evaluation
-    scores = evaluation.matrices['scores']
-    text_sigma = evaluation.matrices.get('text_sigma')
-    name, biases = additive(scene)
+    study, rows = asked.model, asked.rows()
+    evaluation, scores = study.evaluation, study.scores
+    sigmas = {kind: evaluation.matrices.get(f'{kind}_sigma') for kind in ('text', 'video')}
+    name, biases = additive(study, rows)
     added = '' if name is None else f', bias of {name}'
-    for number, row in enumerate(scene.queries):
-        best = scores[row].topk(min(scene.top, scores.shape[1])).indices.tolist()
+    for number, row in enumerate(rows):
+        best = scores[row].topk(min(asked.top, scores.shape[1])).indices.tolist()
         spans = matched_spans(evaluation, row, best)
-        hits = [_hit(scene, row, column, biases, spans.get(column)) for column in best]
+        hits = []
+        for column in best:
+            span, duration = spans.get(column), study.video(column).get('duration')
+            if span is not None and duration is not None:
+                span = span[0] * duration, span[1] * duration
+            hit = study.hit(
+                row,
+                column,
+                bias=_number(biases, column),
+                sigma=_number(sigmas['video'], column),
+                moment=span,
+                duration=None if span is None else duration,
+            )
+            hits.append(hit._replace(right=None) if hit.right == 'other' else hit)
         said = f'best {len(best)} of {scores.shape[1]:,} videos by raw score{added}'
         own = evaluation.relation.positives[row]
         if own.any():
             rank = 1 + int((scores[row] > scores[row][own].max()).sum())
             said += f'; the annotated video has rank {rank:,}'
-        sigma = None if text_sigma is None else float(text_sigma[row])
-        yield (
-            f'sheet_{number}',
-            retrieval_sheet(scene.text(row)['text'], hits, said=said, sigma=sigma),
-        )
+        sigma = _number(sigmas['text'], row)
+        yield number, retrieval_sheet(study.text(row)['text'], hits, said=said, sigma=sigma)
 
 
-def _hit(
-    scene: Scene,
-    row: int,
-    column: int,
-    biases: Optional[Tensor],
-    span: Optional[tuple[float, float]],
-) -> SheetItem:
-    evaluation, video = scene.evaluation, scene.video(column)
-    known = evaluation.relation
-    sigma = evaluation.matrices.get('video_sigma')
-    truly = known.truth is not None and bool(known.truth[row, column])
-    strip = film_strip(video, scene.dataset.video_pipeline.transforms)
-    duration = video.get('duration')
-    if span is not None and duration is not None:
-        span = span[0] * duration, span[1] * duration
-    return SheetItem(
-        title=video['video_id'],
-        frames=strip.frames,
-        score=float(evaluation.matrices['scores'][row, column]),
-        right='annotated' if known.positives[row, column] else 'judged' if truly else None,
-        bias=None if biases is None else float(biases[column]),
-        sigma=None if sigma is None else float(sigma[column]),
-        moment=span,
-        duration=None if span is None else duration,
-        lacking=strip.lacking,
-    )
+def _number(values: Optional[Tensor], place: int) -> Optional[float]:
+    return None if values is None else float(values[place])
 
 
-def hub_picture(scene: Scene) -> Named:
+@picture('hubs')
+def hub_picture(asked: Asked) -> 'canvas.Figure':
     """How evenly the gallery is found, raw and after each transform."""
-    after = {name: tuple(scene.evaluation.transformed[name]) for name in scene.transforms}
-    yield 'hubs', hubs(scene.evaluation.matrices['scores'], after)
+    evaluation = asked.model.evaluation
+    after = {name: tuple(evaluation.transformed[name]) for name in asked.model.transforms}
+    return hubs(evaluation.matrices['scores'], after)
 
 
-def eta_picture(scene: Scene) -> Named:
+@picture('eta', needs='a DVTRSupervision', has=_gives_eta)
+def eta_picture(asked: Asked) -> 'canvas.Figure':
     """DVTR's eta of the pairs of some texts against what they would cost as matches."""
-    evaluation, known = scene.evaluation, scene.evaluation.relation
-    scores = evaluation.matrices['scores']
-    rows = torch.tensor(sorted(scene.drawn(ETA_TEXTS, len(scores))))
-    levels = take(evaluation.texts.levels, rows), evaluation.videos.levels
-    with torch.no_grad():
-        made = evaluation.model.supervision.matrices(
-            *(to_device(side, evaluation.device) for side in levels)
-        )
-    if 'eta' not in made:
-        raise ValueError(f'the supervision gives {sorted(made)}, expected eta')
-    logits = scores / evaluation.matrices['temperature']
+    study = asked.model
+    known, scores = study.evaluation.relation, study.scores
+    rows = torch.tensor(sorted(asked.drawn(ETA_TEXTS, len(scores))))
+    eta = eta_of(study, rows, range(scores.shape[1]))
+    logits = scores / study.temperature
     own = logits[rows]
     loss = (own.logsumexp(1, keepdim=True) + logits.logsumexp(0)) / 2 - own
     truth = None if known.truth is None else known.truth[rows]
-    yield (
-        'eta',
-        eta_against_loss(made['eta'], loss, known.positives[rows], truth, seed=scene.seed),
-    )
+    return eta_against_loss(eta, loss, known.positives[rows], truth, seed=asked.seed)
 
 
-def sigma_picture(scene: Scene) -> Named:
+@picture('sigma', needs='probabilistic heads', has=_has_heads)
+def sigma_picture(asked: Asked) -> 'canvas.Figure':
     """How uncertain the model is of texts that could mean much."""
-    matrices, truth = scene.evaluation.matrices, scene.evaluation.relation.truth
+    evaluation = asked.model.evaluation
+    matrices, truth = evaluation.matrices, evaluation.relation.truth
     sigma = matrices['text_sigma']
     videos = matrices['scores'].shape[1]
     if truth is None:
@@ -191,48 +145,40 @@ def sigma_picture(scene: Scene) -> Named:
         fits = truth.sum(1)
         sigma, fits = sigma[fits > 0], fits[fits > 0]
         said = f'videos that the text truly fits, of {videos:,}'
-    yield 'sigma', sigma_against_generality(sigma, fits, measured_by=said)
+    return sigma_against_generality(sigma, fits, measured_by=said)
 
 
-def moment_pictures(scene: Scene) -> Named:
+@picture('moment', needs='a BestFrameSimilarity', has=_scores_frames, all_scores=False)
+def moment_pictures(asked: Asked) -> Iterator[tuple[int, 'canvas.Figure']]:
     """Each query along its own video, if its moment there is known, else along its best hit."""
-    refuse_without_queries(scene)
-    evaluation = scene.evaluation
-    known = annotated(scene.dataset, evaluation.texts, evaluation.videos)
+    study, rows = asked.model, asked.rows()
+    evaluation = study.evaluation
+    known = annotated(study.dataset, evaluation.texts, evaluation.videos)
     moments: dict[int, tuple[int, list[float]]] = {}
     if known is not None:
         listed = (known.rows.tolist(), known.columns.tolist(), known.span.clamp(0, 1).tolist())
         moments = {row: (column, span) for row, column, span in zip(*listed)}
-    best = evaluation.matrices['scores'].argmax(1)
-    for number, row in enumerate(scene.queries):
+    best = study.scores.argmax(1)
+    for number, row in enumerate(rows):
         column, span = moments.get(row, (int(best[row]), None))
-        pair = [
-            to_device(take(items.levels, torch.tensor([place])), evaluation.device)
-            for items, place in ((evaluation.texts, row), (evaluation.videos, column))
-        ]
-        curve = evaluation.model.similarity.frame_scores(*pair)[0, 0]
-        video = scene.video(column)
+        curve = study.model.similarity.frame_scores(*levels_of(study, [row], [column]))[0, 0]
+        video = study.video(column)
         yield (
-            f'moment_{number}',
+            number,
             moment_curve(
                 curve[curve.isfinite()],
                 matched=matched_spans(evaluation, row, [column])[column],
                 annotated=span,
                 duration=video.get('duration'),
-                text=scene.text(row)['text'],
+                text=study.text(row)['text'],
                 video=video['video_id'],
             ),
         )
 
 
-PICTURES: dict[str, Callable[[Scene], Named]] = dict(
-    score_matrix=matrix_picture,
-    sheet=sheets,
-    hubs=hub_picture,
-    eta=eta_picture,
-    sigma=sigma_picture,
-    moment=moment_pictures,
-)
+#: Those of :class:`~mmvtr.engine.hooks.pictures_hook.PicturesHook`, in the order in which they are
+#: shown.
+PICTURES: dict[str, Picture] = table(sys.modules[__name__])
 
 
 def check_pictures(names: Sequence[str]) -> tuple[str, ...]:
@@ -251,46 +197,39 @@ def check_pictures(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def lacking(model: Optional[nn.Module]) -> dict[str, str]:
-    """Pictures that a model (None: scores alone) cannot give, and what it lacks for each."""
-    if model is None:
-        return dict.fromkeys(('eta', 'sigma', 'moment'), 'a model')
+def lacking(model: Optional[nn.Module], *, exact: bool = True) -> dict[str, str]:
+    """Pictures that a model cannot give, and what it lacks for each.
+
+    Args:
+        model: None = scores alone.
+        exact: whether all scores are known; most of a shortlist are none.
+    """
     found = {}
-    if not hasattr(getattr(model, 'supervision', None), 'matrices'):
-        found['eta'] = 'a DVTRSupervision'
-    if not all(getattr(part, 'heads', None) for part in getattr(model, 'members', [model])):
-        found['sigma'] = 'probabilistic heads'
-    if not hasattr(model.similarity, 'frame_scores'):
-        found['moment'] = 'a BestFrameSimilarity'
+    for name, one in PICTURES.items():
+        if one.has is not None and (model is None or not one.has(model)):
+            found[name] = 'a model' if model is None else one.needs
+        elif one.all_scores and not exact:
+            found[name] = 'all scores'
     return found
-
-
-def refuse_without_queries(scene: Scene) -> None:
-    """Raise ValueError where the evaluated set has none of the texts that were asked for."""
-    if not scene.queries:
-        raise ValueError('the set has none of the queries')
 
 
 # -- what they read ----------------------------------------------------------------------------
 
 
 @torch.no_grad()
-def training_weights(scene: Scene, rows: Sequence[int], columns: Sequence[int]) -> Optional[Tensor]:
+def training_weights(study: Study, rows: Sequence[int], columns: Sequence[int]) -> Optional[Tensor]:
     """How hard the model's supervision would push these pairs, were they one training batch.
 
     Float [len(rows), len(columns)]; None where it has none, says nothing of negatives, or reads
     what only a training batch brings (agreement, an oracle's truth); the log says the last.  A test
     has the weights of the end of a training, a validation those of where it stands.
     """
-    evaluation = scene.evaluation
+    evaluation = study.evaluation
     supervision = getattr(evaluation.model, 'supervision', None)
     if supervision is None:
         return None
-    texts, videos = (
-        to_device(take(items.levels, torch.tensor(places)), evaluation.device)
-        for items, places in ((evaluation.texts, rows), (evaluation.videos, columns))
-    )
-    known = annotated_block(scene, rows, columns)
+    texts, videos = levels_of(study, rows, columns)
+    known = annotated_block(study, rows, columns)
     progress = getattr(supervision, 'progress', None)
     if evaluation.mode == 'test' and progress is not None:
         supervision.progress = 1.0
@@ -307,11 +246,40 @@ def training_weights(scene: Scene, rows: Sequence[int], columns: Sequence[int]) 
     return pushed(judging[0], known) if judging else None
 
 
-def annotated_block(scene: Scene, rows: Sequence[int], columns: Sequence[int]) -> Target:
+def levels_of(study: Study, rows: Sequence[int], columns: Sequence[int]) -> tuple[Levels, Levels]:
+    """Some texts and some videos as they were encoded, where the model is."""
+    sides = (study.evaluation.texts, rows), (study.evaluation.videos, columns)
+    texts, videos = (
+        to_device(take(items.levels, torch.as_tensor(places)), study.evaluation.device)
+        for items, places in sides
+    )
+    return texts, videos
+
+
+@torch.no_grad()
+def eta_of(study: Study, rows: Sequence[int], columns: Sequence[int]) -> Tensor:
+    """Uncertainty of pairs at test time, where no annotated partner is known: float [R, C].
+
+    Raises:
+        ValueError: the model has none.
+    """
+    supervision = getattr(study.model, 'supervision', None)
+    if not hasattr(supervision, 'matrices'):
+        raise ValueError(
+            f'{study.name}: no uncertainty of pairs: the config needs a DVTRSupervision or a '
+            'PCMESupervision'
+        )
+    made = supervision.matrices(*levels_of(study, rows, columns))
+    if 'eta' not in made:
+        raise ValueError(f'the supervision gives {sorted(made)}, expected eta')
+    return made['eta'].cpu()
+
+
+def annotated_block(study: Study, rows: Sequence[int], columns: Sequence[int]) -> Target:
     """What a training batch of these items would know of them: positives, and what classes say."""
-    device = scene.evaluation.device
-    positives = scene.evaluation.relation.positives[rows][:, columns].to(device)
-    texts, videos = [scene.text(t) for t in rows], [scene.video(v) for v in columns]
+    device = study.evaluation.device
+    positives = study.evaluation.relation.positives[rows][:, columns].to(device)
+    texts, videos = [study.text(t) for t in rows], [study.video(v) for v in columns]
     if 'classes' not in texts[0] or 'classes' not in videos[0]:
         return Target(positives)
     tables = [
@@ -321,15 +289,16 @@ def annotated_block(scene: Scene, rows: Sequence[int], columns: Sequence[int]) -
     return Target(positives, known=Annotation(class_relevance(*tables), class_overlap(*tables)))
 
 
-def additive(scene: Scene) -> tuple[Optional[str], Optional[Tensor]]:
+def additive(study: Study, rows: Sequence[int]) -> tuple[Optional[str], Optional[Tensor]]:
     """The first transform that adds one number to each video, and float [V] of these numbers.
 
-    Sinkhorn and the inverted softmax do; what others make of a score depends on the text.
+    Sinkhorn and the inverted softmax do; what others make of a score depends on the text.  Some
+    texts tell: those of ``rows`` and the first four.
     """
-    raw = scene.evaluation.matrices['scores']
-    some = torch.tensor(sorted({*scene.queries, *range(min(4, len(raw)))}))
-    for name in scene.transforms if len(some) > 1 else ():
-        added = scene.evaluation.transformed[name].t2v[some] - raw[some]
+    raw = study.scores
+    some = torch.tensor(sorted({*rows, *range(min(4, len(raw)))}))
+    for name in study.transforms if len(some) > 1 else ():
+        added = study.evaluation.transformed[name].t2v[some] - raw[some]
         if (added - added[0]).abs().max() <= 1e-4 * raw[some].abs().max():
             return name, added[0]
     return None, None

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Iterator, Optional, Sequence, Union
+from typing import Iterator, Optional, Sequence, Union
 
 from mmengine.hooks import Hook
 from mmengine.model import is_model_wrapper
 from mmengine.runner import BaseLoop, EpochBasedTrainLoop, Runner
 
-from mmvtr.datasets import VideoTextDataset
-from mmvtr.engine.hooks.pictures import PICTURES, Scene, check_pictures, lacking
+from mmvtr.engine.hooks.pictures import PICTURES, check_pictures, lacking
+from mmvtr.engine.hooks.study import Asked, Study, drawn, refuse_unknown
 from mmvtr.engine.loop.evaluation import Evaluation
 from mmvtr.engine.transforms.score_transforms import TransformHook
 from mmvtr.registry import HOOKS
-from mmvtr.visualization import save, show
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from mmvtr.visualization import canvas, save, show
 
 #: Most queries whose hits are drawn at an evaluation.
 MOST = 50
@@ -87,7 +84,7 @@ class PicturesHook(Hook):
         loops = [x for x in (runner._val_loop, runner._test_loop) if isinstance(x, BaseLoop)]
         if loops and not isinstance(self.queries, int):
             texts = [text for loop in loops for text in loop.dataloader.dataset.texts]
-            refuse_unknown(self.queries, {text['text_id'] for text in texts})
+            refuse_unknown(self.queries, [text['text_id'] for text in texts])
 
     def after_scoring(self, runner: Runner, evaluation: Evaluation) -> None:
         """Called on rank 0."""
@@ -96,16 +93,11 @@ class PicturesHook(Hook):
         start = time.perf_counter()
         loop = runner.test_loop if evaluation.mode == 'test' else runner.val_loop
         hooks = [hook for hook in runner.hooks if isinstance(hook, TransformHook)]
-        scene = make_scene(
-            evaluation,
-            loop.dataloader.dataset,
-            self.queries,
-            transforms=[hook.name for hook in hooks if hook.name in evaluation.transformed],
-            top=self.top,
-            seed=self.seed,
-        )
+        transforms = [hook.name for hook in hooks if hook.name in evaluation.transformed]
+        study = Study(evaluation, loop.dataloader.dataset, transforms)
+        asked = asked_of(study, self.queries, top=self.top, seed=self.seed)
         names = []
-        for name, figure in figures(scene, self.pictures, runner.logger.warning):
+        for name, figure in figures(asked, self.pictures, runner.logger.warning):
             names.append(name)
             if self.out is not None:
                 save(figure, self.out / f'{name}.png')
@@ -142,51 +134,30 @@ def checked_queries(queries: Union[int, str, Sequence[Union[int, str]]]) -> Unio
     return ids
 
 
-def refuse_unknown(queries: Sequence[str], known: set[str]) -> None:
-    """Raise ValueError for ids of texts that there are not."""
-    unknown = [query for query in queries if query not in known]
-    if unknown:
-        some = ', '.join(sorted(known)[:3])
-        raise ValueError(
-            f'queries: no text has the id {unknown[0]!r:.80}; the {len(known):,} that there are: '
-            f'{some:.120} ...'
-        )
+def asked_of(
+    study: Study, queries: Union[int, Sequence[str]], *, top: int = 5, seed: int = 0
+) -> Asked:
+    """An evaluation and the texts of it that are asked for; see :class:`PicturesHook`.
 
-
-def make_scene(
-    evaluation: Evaluation,
-    dataset: VideoTextDataset,
-    queries: Union[int, Sequence[str]],
-    *,
-    transforms: Sequence[str] = (),
-    top: int = 5,
-    seed: int = 0,
-) -> Scene:
-    """An evaluation and the texts of it that are asked for; see :class:`PicturesHook`."""
-    scene = Scene(evaluation, dataset, (), transforms, top, seed)
-    ids = evaluation.texts.ids
+    Texts that another set has are left out; a number of them is drawn, the same for all pictures.
+    """
+    ids = study.evaluation.texts.ids
+    asked = Asked([study], None, queries, top, seed, method='pca', out=Path(), said=[])
     if isinstance(queries, int):
-        return scene._replace(queries=scene.drawn(queries, len(ids)))
-    place = {text_id: row for row, text_id in enumerate(ids)}
-    return scene._replace(queries=[place[query] for query in queries if query in place])
+        return asked._replace(queries=[ids[row] for row in asked.drawn(queries, len(ids))])
+    known = set(ids)
+    return asked._replace(queries=[query for query in queries if query in known])
 
 
-def figures(scene: Scene, pictures: Sequence[str], warn) -> Iterator[tuple[str, 'Figure']]:
+def figures(asked: Asked, pictures: Sequence[str], warn) -> Iterator[tuple[str, 'canvas.Figure']]:
     """(Name, figure) of all that can be drawn; what goes wrong with a picture is told to ``warn``.
 
     A collapsed model, say, is for the log to show, not a reason to end its training.
     """
-    evaluation = scene.evaluation
-    left_out = lacking(evaluation.model)
-    if not evaluation.exact:  # most scores of a shortlist are none
-        left_out |= dict.fromkeys(('score_matrix', 'hubs', 'eta', 'sigma'), 'all scores')
-    for picture in pictures:
-        if picture in left_out:
-            continue
-        try:
-            yield from PICTURES[picture](scene)
-        except ValueError as error:
-            warn(f'picture {picture} is left out: {error}')
+    evaluation = asked.model.evaluation
+    left_out = lacking(evaluation.model, exact=evaluation.exact)
+    chosen = [PICTURES[name] for name in pictures if name not in left_out]
+    return drawn(chosen, asked, lambda one, error: warn(f'picture {one.name} is left out: {error}'))
 
 
 def step(runner: Runner) -> int:

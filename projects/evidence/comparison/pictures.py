@@ -10,18 +10,18 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 from matplotlib.text import Text
-from PIL import Image
 
 from comparison.columns import heading, lower_is_better
 from comparison.statistics import Difference, mean_and_deviation
 from comparison.verdicts import MATTERS
 from comparison.views import View
+from mmvtr.visualization import canvas
+from mmvtr.visualization.intervals import interval
 
 #: The condition of ``trade.png``.  Its shaded area asks for some percent of the gain of the oracle
 #: for no more than this much rsum.
@@ -33,16 +33,16 @@ AIM_SHARE = 45
 FARTHEST = 40
 RSUM, PRECISION = 'retrieval/rsum', 'semantic/v2t_P1'
 LENGTH = 'length_bias/t2v_train_correlation'
-#: Okabe and Ito's colours, which the colour-blind tell apart; each has its own marker as well.
+#: Each group has a marker of its own as well.
 STYLES = {
     'baseline': ('#000000', 's'),
-    'paper': ('#0072B2', 'o'),
-    'partial': ('#0072B2', 'd'),
-    'literal': ('#56B4E9', 'v'),
-    'control': ('#808080', 'D'),
-    'ours': ('#D55E00', 'P'),
-    'combination': ('#009E73', '^'),
-    'oracle': ('#CC79A7', '*'),
+    'paper': (canvas.BLUE, 'o'),
+    'partial': (canvas.BLUE, 'd'),
+    'literal': (canvas.SKY, 'v'),
+    'control': (canvas.GREY, 'D'),
+    'ours': (canvas.ORANGE, 'P'),
+    'combination': (canvas.GREEN, '^'),
+    'oracle': (canvas.PINK, '*'),
 }
 STYLE = {
     'font.size': 9,
@@ -52,10 +52,8 @@ STYLE = {
 #: How far from its point a label may stand, in pixels, and from where on a line joins the two.
 DISTANCES = (8, 14, 22, 32, 44, 58, 74, 92, 112)
 LINE_FROM = 20
-#: Colour of the shaded area, and how many mixtures of each colour with white a picture may have:
-#: a small file, and the colours stay what they are.
-AREA = '#FBF8D0'
-MIXTURES = 12
+AREA = '#FBF8D0'  # of what is shaded
+COLOURS = 64  # of a picture, for a small file
 
 
 class Point(NamedTuple):
@@ -84,7 +82,7 @@ def write_pictures(folder: Path, views: Sequence[View]) -> list[str]:
         for name, draw in (('trade', _trade), ('effects', _effects), ('length', _length)):
             figure = draw(views)
             if figure is not None:
-                save_picture(figure, folder / f'{name}.png')
+                canvas.save(figure, folder / f'{name}.png', colours=COLOURS)
                 written.append(name)
     return written
 
@@ -121,7 +119,7 @@ def _trade(views: Sequence[View]) -> Optional[Figure]:
     if view.base is not None:
         base = next(point.x for point in points if point.name == view.base.name)
         points = [_within(point, base - FARTHEST) for point in points]
-    figure = Figure(figsize=(8.6, 6), dpi=100, layout='constrained')
+    figure = canvas.new_figure(6, width=8.6)
     axes = figure.subplots()
     _legend(figure, _scatter(axes, view, points))
     axes.set(xlabel='paired rsum', ylabel='v2t precision@1 (%)')
@@ -155,16 +153,16 @@ def _length(views: Sequence[View]) -> Optional[Figure]:
     views = [view for view in views if _points(view, LENGTH, RSUM)]
     if not views:
         return None
-    figure = Figure(figsize=(4.8 * len(views) + 0.6, 4.6), dpi=100, layout='constrained')
-    panels = figure.subplots(1, len(views), squeeze=False)[0]
+    figure = canvas.new_figure(4.6, width=4.8 * len(views) + 0.6)
+    panels = canvas.side_by_side(figure, views)
     shown: dict[str, Line2D] = {}
-    for axes, view in zip(panels, views):
+    for axes, view in panels:
         axes.axvline(0, color='#B0B0B0', linewidth=1, zorder=0)
         shown.update(_scatter(axes, view, _points(view, LENGTH, RSUM)))
         axes.set(xlabel='length bias (0 = none)', ylabel='paired rsum')
         axes.set_title(view.condition.label, loc='left')
     _legend(figure, shown)
-    for axes, view in zip(panels, views):
+    for axes, view in panels:
         _place(figure, axes, view, _points(view, LENGTH, RSUM), [])
     return figure
 
@@ -179,6 +177,7 @@ def _scatter(axes: Axes, view: View, points: Sequence[Point]) -> dict[str, Line2
         axes.errorbar(point.x, point.y, color=color, linestyle='', **bars)
         size = 13 if marker == '*' else 7.5
         looks = dict(color=color, markersize=size, markeredgecolor='white', linestyle='')
+        looks['label'] = group
         (shown[group],) = axes.plot(point.x, point.y, marker=marker, **looks)
     axes.margins(0.08)
     axes.set(xlim=axes.get_xlim(), ylim=axes.get_ylim())
@@ -186,10 +185,8 @@ def _scatter(axes: Axes, view: View, points: Sequence[Point]) -> dict[str, Line2
 
 
 def _legend(figure: Figure, shown: Mapping[str, Line2D]) -> None:
-    order = [group for group in STYLES if group in shown]
-    handles = [shown[group] for group in order]
-    looks = dict(ncols=len(order), frameon=False, handletextpad=0.2, columnspacing=1.2)
-    figure.legend(handles, order, loc='outside lower center', **looks)
+    handles = [shown[group] for group in STYLES if group in shown]
+    canvas.legend(figure, len(handles), handles=handles)
 
 
 def _place(
@@ -275,7 +272,7 @@ def _effects(views: Sequence[View]) -> Optional[Figure]:
         max(len(_gains(view)) for view in views[k * across : (k + 1) * across]) + 5
         for k in range(down)
     ]
-    figure = Figure(figsize=(6.6 * across, 0.19 * sum(heights)), dpi=95, layout='constrained')
+    figure = canvas.new_figure(0.19 * sum(heights), width=6.6 * across, dpi=95)
     panels = list(figure.subplots(down, across, squeeze=False, height_ratios=heights).flat)
     shown: dict[str, Line2D] = {}
     for axes, view in zip(panels, views):
@@ -313,50 +310,29 @@ def _limits(gains: Sequence[Difference], aim: str) -> tuple[float, float]:
 def _bars(axes: Axes, view: View) -> dict[str, Line2D]:
     """One line for each row: the difference to its control in the aim, and its interval."""
     shown, aim = {}, view.condition.aim
-    axes.axvspan(-MATTERS[aim], MATTERS[aim], color='#F0F0F0', zorder=0)
-    axes.axvline(0, color='#606060', linewidth=1, zorder=0)
     gains = _gains(view)
-    low, high = _limits([g for name, g in gains.items() if name not in view.oracles], aim)
+    limits = _limits([g for name, g in gains.items() if name not in view.oracles], aim)
+    ground(axes, limits, MATTERS[aim], len(gains))
     for k, (name, gain) in enumerate(gains.items()):
         group = view.groups[name]
-        color, marker = STYLES[group]
-        if gain.mean > high:
-            looks = dict(ha='right', va='center', size=8, color=color)
-            axes.text(high, k, f'{gain.mean:+.0f} \u2192', **looks)
-            continue
-        if math.isfinite(gain.high):
-            axes.plot([gain.low, gain.high], [k, k], color=color, linewidth=1.6, alpha=0.6)
-        looks = dict(color=color, markeredgecolor='white', linestyle='')
-        size = 11 if marker == '*' else 7
-        (shown[group],) = axes.plot(gain.mean, k, marker=marker, markersize=size, **looks)
+        size = 11 if group == 'oracle' else 7
+        looks = dict(markersize=size, markeredgecolor='white', label=group)
+        numbers = gain.mean, gain.low, gain.high
+        drawn = interval(axes, k, numbers, STYLES[group], within=limits, **looks)
+        shown.update({} if drawn is None else {group: drawn})
     axes.set_yticks(range(len(gains)), [_named(view, name) for name in gains], size=8)
-    axes.set(xlim=(low, high), ylim=(len(gains) - 0.4, -0.6))
-    axes.tick_params(axis='y', length=0)
-    axes.spines['left'].set_visible(False)
-    axes.grid(axis='x', color='#E4E4E4', linewidth=0.6)
-    axes.set_axisbelow(True)
     better = 'left' if lower_is_better(aim) else 'right'
     axes.set_xlabel(f'difference ({better} is better, grey: little)', size=8)
     axes.set_title(f'{view.condition.label}\n{heading(aim)}', loc='left', size=9)
     return shown
 
 
-def save_picture(figure: Figure, path: Path) -> None:
-    """A small file: few colours, and nothing about who wrote it."""
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    red, green, blue = np.asarray(canvas.buffer_rgba())[..., :3].astype(np.int64).transpose(2, 0, 1)
-    found, places = np.unique((red << 16) + (green << 8) + blue, return_inverse=True)
-    rgb = np.stack((found >> 16, found >> 8 & 255, found & 255), axis=1)
-    palette = _palette()
-    nearest = ((rgb[:, None] - palette) ** 2).sum(2).argmin(1).astype(np.uint8)
-    picture = Image.fromarray(nearest[places].reshape(red.shape))
-    picture.putpalette(palette.astype(np.uint8).ravel().tolist())
-    picture.save(path, optimize=True)
-
-
-def _palette() -> np.ndarray:
-    """Int64 [N, 3]: each colour in use and its mixtures with white, in 0..255."""
-    colors = [to_rgb(color) for color in (*(color for color, _ in STYLES.values()), AREA)]
-    mixed = np.linspace(1, 0, MIXTURES)[:, None, None]
-    return (255 * (1 - mixed * (1 - np.array(colors)))).round().astype(np.int64).reshape(-1, 3)
+def ground(axes: Axes, limits: tuple[float, float], unit: float, count: int) -> None:
+    """An empty panel of so many lines, with what would not matter in grey."""
+    axes.axvspan(-unit, unit, color='#F0F0F0', zorder=0)
+    axes.axvline(0, color='#606060', linewidth=1, zorder=0)
+    axes.set(xlim=limits, ylim=(count - 0.4, -0.6))
+    axes.tick_params(axis='y', length=0)
+    axes.spines['left'].set_visible(False)
+    axes.grid(axis='x', color='#E4E4E4', linewidth=0.6)
+    axes.set_axisbelow(True)

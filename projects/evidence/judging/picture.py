@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Mapping, Sequence
 
 from judging.measures import DIRECTIONS
+from mmvtr.visualization import canvas
 
 COLOURS = dict(
     csls='C0',
@@ -22,16 +23,14 @@ FROM = dict(test='bank: the test queries (transductive)', bank='bank: train quer
 
 def draw(path: Path, fronts: Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]) -> None:
     """A panel for each direction and bank, on the half that nothing was chosen on."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 8.5), layout='constrained')
+    figure = canvas.new_figure(8.5, width=11)
     axes = figure.subplots(2, 2)
     for row, direction in zip(axes, DIRECTIONS):
         for axis, source in zip(row, FROM):
             _panel(axis, fronts[source]['other'], direction)
             axis.set_title(f'{ASKS[direction]}; {FROM[source]}')
     axes[0, 0].legend(frameon=False, fontsize=8)
-    figure.savefig(path, dpi=110)
+    canvas.save(figure, path)
 
 
 def _panel(axis: Any, points: Sequence[Mapping[str, Any]], direction: str) -> None:

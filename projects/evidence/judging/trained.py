@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
+from mmvtr.visualization import canvas
+from mmvtr.visualization.intervals import interval
+
 LEVELS = {
     't2v_R1': 't2v R@1',
     't2v_P1': 'P@1',
@@ -77,8 +80,6 @@ def _interval(numbers: Sequence[float]) -> str:
 
 def picture(path: Path, content: Mapping[str, Any]) -> None:
     """A panel a measure: each method's differences to InfoNCE, with their intervals."""
-    from matplotlib.figure import Figure
-
     points = [
         (row['method'], (row['batch'], row['steps'], key), row['minus_infonce'])
         for key in SEEDS
@@ -91,30 +92,21 @@ def picture(path: Path, content: Mapping[str, Any]) -> None:
     points.sort(key=lambda point: (methods.index(point[0]), kinds.index(point[1])))
     # a line each, and room between methods
     places = [n + 0.8 * methods.index(method) for n, (method, _, _) in enumerate(points)]
-    figure = Figure(figsize=(11, 1.5 + 0.2 * (len(points) + len(methods))), layout='constrained')
-    axes = figure.subplots(1, len(GAINS), sharey=True)
-    for axis, (key, title) in zip(axes, GAINS.items()):
-        told = set()
+    figure = canvas.new_figure(1.5 + 0.2 * (len(points) + len(methods)), width=11)
+    panels = canvas.side_by_side(figure, GAINS.items(), sharey=True)
+    for axis, (key, title) in panels:
+        handles = {}
         for y, (_, kind, gains) in zip(places, points):
             batch, steps, seeds = kind
-            mean, low, high = gains[key]
-            colour = f'C{kinds.index(kind)}'
+            looks = canvas.COLOURS[kinds.index(kind)], 'o' if seeds == 'rows' else 'D'
             label = f'batch {batch:,}, {steps} steps' + ', confirmation' * (seeds != 'rows')
-            axis.plot([low, high], [y, y], color=colour, linewidth=1.5)
-            axis.plot(
-                mean,
-                y,
-                'o' if seeds == 'rows' else 'D',
-                color=colour,
-                markersize=4,
-                label=None if kind in told else label,
-            )
-            told.add(kind)
+            handles[kind] = interval(axis, y, gains[key], looks, label=label)
         axis.axvline(0, color='0.6', linewidth=0.8)
         axis.set_title(title)
         axis.set_xlabel('points above InfoNCE')
     middles = [[y for y, (method, _, _) in zip(places, points) if method == one] for one in methods]
-    axes[0].set_yticks([sum(own) / len(own) for own in middles], methods)
-    axes[0].invert_yaxis()
-    figure.legend(*axes[0].get_legend_handles_labels(), loc='outside lower center', ncols=3)
-    figure.savefig(path, dpi=110)
+    first = panels[0][0]
+    first.set_yticks([sum(own) / len(own) for own in middles], methods)
+    first.invert_yaxis()
+    canvas.legend(figure, 3, handles=[handles[kind] for kind in kinds])
+    canvas.save(figure, path)

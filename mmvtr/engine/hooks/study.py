@@ -1,0 +1,217 @@
+"""Tested models in hand, what is to be drawn of them, and how a picture is entered in a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Callable, NamedTuple, Optional, Sequence, Union
+
+import numpy as np
+from mmengine.config import Config
+from torch import Tensor, nn
+
+from mmvtr.datasets import VideoTextDataset
+from mmvtr.engine.hooks.film_strip import NO_FRAMES, film_strip
+from mmvtr.engine.loop.evaluation import Evaluation
+from mmvtr.structures import Directed
+from mmvtr.visualization import SheetItem, canvas
+
+
+class Study(NamedTuple):
+    """A tested model, or the scores of one.
+
+    Attributes:
+        evaluation: encoded set, scores and relation; ``model`` may be None where scores are all
+            there is.
+        dataset: of the set.
+        transforms: names of its transformed scores that are test-time transforms.
+        name: how a picture calls it.
+        cfg: its config.
+        checkpoint: its weights, or None: as the config builds it.
+        numbers: the results of the test, ``'retrieval/t2v_R1'`` and so on.
+        epoch: of the checkpoint, or None.
+    """
+
+    evaluation: Evaluation
+    dataset: VideoTextDataset
+    transforms: Sequence[str] = ()
+    name: str = ''
+    cfg: Optional[Config] = None
+    checkpoint: Optional[str] = None
+    numbers: dict[str, float] = {}
+    epoch: Optional[int] = None
+
+    @property
+    def model(self) -> nn.Module:
+        return self.evaluation.model
+
+    @property
+    def scores(self) -> Tensor:
+        """float32 [T, V], raw."""
+        return self.evaluation.matrices['scores']
+
+    @property
+    def temperature(self) -> Tensor:
+        return self.evaluation.matrices['temperature']
+
+    def best_scores(self) -> Directed:
+        """The scores that the config means: after its first transform, else raw."""
+        for name in self.transforms:
+            return self.evaluation.transformed[name]
+        return Directed(self.scores, self.scores)
+
+    def text(self, row: int) -> dict[str, Any]:
+        """The record of a text."""
+        return self.dataset.texts[int(self.evaluation.texts.index[row])]
+
+    def video(self, column: int) -> dict[str, Any]:
+        """The record of a video."""
+        return self.dataset.videos[int(self.evaluation.videos.index[column])]
+
+    def frames(self, column: int, **options: Any) -> dict[str, Any]:
+        """``frames`` of a video, and why there are none: ``lacking``."""
+        pipeline = self.dataset.video_pipeline.transforms
+        return film_strip(self.video(column), pipeline, **options)._asdict()
+
+    def hit(self, row: int, column: int, *, text: bool = False, **numbers: Any) -> SheetItem:
+        """The video of a pair as what a text has found, or the text as what a video has found."""
+        known = self.evaluation.relation
+        truly = known.truth is not None and bool(known.truth[row, column])
+        right = 'annotated' if known.positives[row, column] else 'judged' if truly else 'other'
+        score = float(self.scores[row, column])
+        if text:
+            return SheetItem(self.text(row)['text'], NO_FRAMES, score, right, **numbers)
+        video = dict(title=self.video(column)['video_id'], **self.frames(column))
+        return SheetItem(**video, score=score, right=right, **numbers)
+
+
+class Asked(NamedTuple):
+    """What pictures are made of.
+
+    Attributes:
+        models: tested models, one a checkpoint, in the order given; the last is *the* model.  None
+            for what a tool of its own draws.
+        against: what it is compared with, or None.
+        queries: ids of texts, or how many to choose.
+        top: hits of a query, or None: the picture's own.
+        seed: of all draws.
+        method: of a two-dimensional picture, 'pca' or 'tsne'.
+        out: folder, for what is more than pictures.
+        said: lines to print beside the pictures; they add to it.
+        cfg: as it was read for a tool of its own,
+        line: and that tool's arguments: config and checkpoint, if there is one,
+        options: ``--cfg-options`` and what followed, or nothing.
+    """
+
+    models: Sequence[Study]
+    against: Optional[Study]
+    queries: Union[int, Sequence[str]]
+    top: Optional[int]
+    seed: int
+    method: str
+    out: Path
+    said: list[str]
+    cfg: Optional[Config] = None
+    line: Sequence[str] = ()
+    options: Sequence[str] = ()
+
+    @property
+    def model(self) -> Study:
+        return self.models[-1]
+
+    @property
+    def both(self) -> list[Study]:
+        """What is compared, before and after; the model alone where nothing is."""
+        return [study for study in (self.against, self.model) if study is not None]
+
+    def drawn(self, count: int, of: int) -> list[int]:
+        """Some of so many places, by the seed."""
+        return np.random.default_rng((self.seed, of)).permutation(of)[:count].tolist()
+
+    def rows(self, candidates: Sequence[int] = (), *, among: str = 'texts') -> list[int]:
+        """Rows of the texts that were asked for by id, else some of ``candidates``, drawn.
+
+        Raises:
+            ValueError: an id that the set has not, no id, or no candidate.
+        """
+        if not isinstance(self.queries, int):
+            ids = self.model.evaluation.texts.ids
+            refuse_unknown(self.queries, ids)
+            if not self.queries:
+                raise ValueError('the set has none of the queries')
+            return [ids.index(query) for query in self.queries]
+        if not len(candidates):
+            raise ValueError(f'the set has no {among}: nothing to draw')
+        drawn = np.random.default_rng(self.seed).permutation(np.asarray(candidates))
+        return drawn[: self.queries].tolist()
+
+
+def refuse_unknown(queries: Sequence[str], ids: Sequence[str]) -> None:
+    """Raise ValueError for ids of texts that there are not."""
+    known = set(ids)
+    unknown = [query for query in queries if query not in known]
+    if unknown:
+        some = ', '.join(sorted(known)[:3])
+        raise ValueError(
+            f'queries: no text has the id {unknown[0]!r:.80}; the {len(known):,} that there are: '
+            f'{some:.120} ...'
+        )
+
+
+class Picture(NamedTuple):
+    """A row of a table of pictures.
+
+    Attributes:
+        name: of the command line, and of the file.
+        paper: and its number there; '' = of no paper.
+        draw: of what is asked; gives a figure, or (suffix of the name, figure) of several.
+        shows: what is seen.
+        needs: of the model, the config or the command line.
+        has: whether a model has what it needs; None = not known before it is drawn.
+        all_scores: whether it reads all scores, and not those of a shortlist alone.
+        by_tool: whether a tool of its own makes it, and no model is tested for it.
+    """
+
+    name: str
+    paper: str
+    draw: Callable[[Asked], Any]
+    shows: str
+    needs: str
+    has: Optional[Callable[[nn.Module], bool]] = None
+    all_scores: bool = True
+    by_tool: bool = False
+
+    def make(self, asked: Asked) -> Iterator[tuple[str, 'canvas.Figure']]:
+        """(Name, figure) of all that it draws."""
+        made = self.draw(asked)
+        if isinstance(made, Iterator):
+            yield from ((f'{self.name}_{suffix}', figure) for suffix, figure in made)
+        else:
+            yield self.name, made
+
+
+def picture(name: str, paper: str = '', *, needs: str = '', **how: Any) -> Callable[..., Picture]:
+    """Make a function that draws a row of a table; its docstring begins with what is shown."""
+
+    def row(draw: Callable[[Asked], Any]) -> Picture:
+        shows = draw.__doc__.partition('\n')[0].rstrip('.')
+        return Picture(name, paper, draw, shows, needs, **how)
+
+    return row
+
+
+def table(*modules: Any) -> dict[str, Picture]:
+    """The pictures of some modules by name, in their order."""
+    found = [one for module in modules for one in vars(module).values()]
+    return {one.name: one for one in found if isinstance(one, Picture)}
+
+
+def drawn(
+    pictures: Iterable[Picture], asked: Asked, refuse: Callable[[Picture, Exception], None]
+) -> Iterator[tuple[str, 'canvas.Figure']]:
+    """(Name, figure) of all that can be drawn; ``refuse`` is told what cannot be, and why."""
+    for one in pictures:
+        try:
+            yield from one.make(asked)
+        except (ValueError, ImportError) as error:
+            refuse(one, error)

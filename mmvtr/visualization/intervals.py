@@ -1,0 +1,96 @@
+"""Differences with their intervals."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
+
+from mmvtr.visualization import canvas
+
+if TYPE_CHECKING:
+    from matplotlib.lines import Line2D
+
+#: Verdict -> colour and marker.
+LOOKS = dict(better=(canvas.GREEN, 'o'), worse=(canvas.RED, 'v'))
+OPEN = (canvas.GREY, 's')
+
+
+class Difference(NamedTuple):
+    """A row.
+
+    Attributes:
+        name: of what is measured.
+        mean, low, high: the difference to the baseline and its interval, in points.
+        gained, lost: queries that are better and worse.
+        verdict: 'better', 'worse', or another word where that is not resolved.
+    """
+
+    name: str
+    mean: float
+    low: float
+    high: float
+    gained: int
+    lost: int
+    verdict: str
+
+
+def differences(rows: Sequence[Difference], *, title: str) -> 'canvas.Figure':
+    """Differences with their intervals, and beside them the queries gained and lost.
+
+    Args:
+        rows: the first one above.
+        title: of the picture, before what the colours mean.
+    """
+    colours = 'green: better, red: worse, grey: not resolved'
+    figure = canvas.new_figure(1.6 + 0.26 * len(rows), f'{title}: {colours}' if title else colours)
+    effect, counts = figure.subplots(1, 2, sharey=True)
+    for place, row in enumerate(rows):
+        looks = colour, _ = LOOKS.get(row.verdict, OPEN)
+        interval(effect, place, (row.mean, row.low, row.high), looks)
+        counts.barh(place, row.gained, color=colour if row.mean > 0 else '0.8')
+        counts.barh(place, -row.lost, color=colour if row.mean < 0 else '0.8')
+    canvas.style(effect, '', 'difference to the baseline, points, with 95 % interval', '')
+    canvas.style(counts, '', 'queries lost (left) and gained (right)', '')
+    counts.xaxis.set_major_formatter(lambda count, _: f'{abs(count):g}')
+    for axis in (effect, counts):
+        axis.axvline(0, color='0.3', linewidth=0.8)
+        axis.grid(visible=False, axis='y')
+    effect.set_yticks(range(len(rows)), [row.name for row in rows], fontsize=8)
+    effect.invert_yaxis()
+    return figure
+
+
+def interval(
+    axis: 'canvas.Axes',
+    place: float,
+    numbers: tuple[float, float, float],
+    looks: tuple[str, str],
+    *,
+    within: tuple[float, float] = (-math.inf, math.inf),
+    **marker: Any,
+) -> 'Line2D | None':
+    """A mean and its interval, on a line of its own.
+
+    Args:
+        axis: where to draw.
+        place: of the line.
+        numbers: mean and ends of the interval; of infinite ends the mean alone is drawn.
+        looks: colour and marker.
+        within: what the axis shows; a mean outside is written at the edge, with an arrow.
+        marker: further looks of the marker.
+
+    Returns:
+        The marker, or None where the mean is written.
+    """
+    (mean, low, high), (colour, shape), (least, most) = numbers, looks, within
+    if not least < mean < most:
+        edge, side, arrow = (most, 'right', '\u2192') if mean > 0 else (least, 'left', '\u2190')
+        said = f'{mean:+.0f} {arrow}'
+        axis.text(edge, place, said, ha=side, va='center', size=8, color=colour)
+        return None
+    if math.isfinite(low) and math.isfinite(high):
+        ends = [max(low, least), min(high, most)]
+        axis.plot(ends, [place, place], color=colour, linewidth=1.6, alpha=0.6)
+    look = dict(marker=shape, color=colour, markersize=5, linestyle='') | marker
+    (drawn,) = axis.plot(mean, place, **look)
+    return drawn
