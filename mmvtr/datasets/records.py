@@ -3,12 +3,61 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal, Optional, Sequence
 
+import numpy as np
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from mmvtr.datasets.annotation_values import Place, caption, once, problem, string
+from mmvtr.datasets.annotation_values import Place, caption, once, problem, shown, string
+
+Records = list[dict[str, Any]]
+Unit = Literal['frames', 'seconds']
+#: Key of a video record by unit of length.
+LENGTHS = dict(frames='num_frames', seconds='duration')
+
+
+def keep(videos: Records, texts: Records, stay: Sequence[int]) -> tuple[Records, Records]:
+    """The videos at these positions, and the texts of any of them, which now count from 0."""
+    place = {v: new for new, v in enumerate(stay)}
+    for text in texts:
+        text['video_idx'] = [place[v] for v in text['video_idx'] if v in place]
+    return [videos[v] for v in stay], [text for text in texts if text['video_idx']]
+
+
+def lengths(videos: Records, unit: Unit, name: str) -> np.ndarray:
+    """Float64 [V], how long videos are, in native frames or in seconds.
+
+    Args:
+        videos: records.
+        unit: of the lengths.
+        name: of who asks, for errors.
+
+    Raises:
+        ValueError: another unit, or a video of unknown length (its id is named).
+    """
+    if unit not in LENGTHS:
+        raise ValueError(f'unit: one of {[*LENGTHS]}, not {unit!r}')
+    key = LENGTHS[unit]
+    unknown = [video['video_id'] for video in videos if key not in video]
+    if unknown:
+        raise ValueError(
+            f'{name}: length in {unit} unknown of {len(unknown)} of {len(videos)} videos, e.g. '
+            f'{shown(unknown[:5])}'
+        )
+    return np.array([video[key] for video in videos], dtype=np.float64)
+
+
+def environments_of(videos: Records, place: Place) -> Optional[np.ndarray]:
+    """Int64 [V], the ``environment`` of each video; None of videos that have none.
+
+    Raises:
+        ValueError: some have one, and others not.
+    """
+    found = [video['environment'] for video in videos if 'environment' in video]
+    if 0 < len(found) < len(videos):
+        raise problem(place, f'{len(found)} of {len(videos)} videos have an environment, not all')
+    return np.array(found, dtype=np.int64) if found else None
 
 
 def class_table(records: list[dict[str, Any]], kind: str) -> torch.Tensor:

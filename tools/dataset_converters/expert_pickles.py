@@ -43,6 +43,7 @@ from mmvtr.datasets.annotation_values import (
     wrong,
 )
 from mmvtr.datasets.pickles import read_pickle, text_of
+from mmvtr.datasets.record_transforms import without
 from mmvtr.registry import DATASETS
 from mmvtr.storage.hdf5 import new_hdf5
 from mmvtr.utils import load_config
@@ -173,9 +174,9 @@ def ids_of_texts(config: str, changes: dict[str, Any]) -> Wanted:
         dataset_cfg = (cfg.get(f'{part}_dataloader') or {}).get('dataset')
         if dataset_cfg is None:
             continue
-        bare = dict(video_pipeline=[], text_pipeline=[], environments=None)
-        bare.update(classes=None, agreement=None, missing='raise')
-        dataset = DATASETS.build({**dataset_cfg, **bare})
+        bare = dict(video_pipeline=[], text_pipeline=[], missing='raise')
+        whole = without(dataset_cfg, 'environments', 'classes', 'agreement')
+        dataset = DATASETS.build({**whole, **bare})
         for text in dataset.texts:
             for v in text['video_idx']:
                 key = dataset.videos[v]['video_id'], letters(text['text'])

@@ -18,6 +18,7 @@ import numpy as np
 from mmengine.registry import init_default_scope
 
 from mmvtr.command_line import Parser, tool
+from mmvtr.datasets.record_transforms import without
 from mmvtr.datasets.words.word_ids import make_word_ids
 from mmvtr.registry import DATASETS, TRANSFORMS
 from mmvtr.utils import load_config
@@ -45,7 +46,7 @@ def training_words(dataset_cfg: Mapping[str, Any], min_count: int) -> tuple[Path
     if name is None:
         raise ValueError(f'the text pipeline {list(steps)} makes no role graphs: needs no word2int')
     dataset = DATASETS.build(
-        {**dataset_cfg, 'environments': None, 'video_pipeline': [], 'text_pipeline': []}
+        {**without(dataset_cfg, 'environments'), 'video_pipeline': [], 'text_pipeline': []}
     )
     words_of = TRANSFORMS.get(name).words_of
     sentences = (words_of(text['text']) for text in dataset.texts)

@@ -57,7 +57,7 @@ class YouCook2Dataset(PublishedDataset):
     Both ids are ``VIDEO_N``, N being the segment's ``id`` in the json. A video has ``start``,
     ``end`` and ``duration`` in seconds; and ``num_frames``, the segment's part of its video's
     frames, where ``yc2_duration_frame.csv`` is there (video, seconds, frames; no header), which the
-    log says. Verbs and nouns have no classes: ``classes=dict(type='CaptionClasses', ...)``.
+    log says. Verbs and nouns have no classes: :class:`~mmvtr.datasets.CaptionClasses` finds them.
 
     Args:
         split: 'train' or 'val'.

@@ -92,7 +92,7 @@ def frame_vectors_of(results: dict[str, Any]) -> dict[str, Any]:
 
 def known_of(record: dict[str, Any]) -> dict[str, Any]:
     """What items carry of a record that no pipeline reads."""
-    return {key: record[key] for key in ('classes', 'agreement') if key in record}
+    return {key: record[key] for key in ('classes', 'agreement', 'environment') if key in record}
 
 
 def text_item(t: int, record: dict[str, Any], pipeline: Pipeline) -> dict[str, Any]:

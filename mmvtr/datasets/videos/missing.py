@@ -8,11 +8,11 @@ from mmengine.dist import all_gather_object
 from mmengine.logging import MMLogger
 
 from mmvtr.datasets.annotation_values import shown
+from mmvtr.datasets.records import Records
 from mmvtr.hints import option
 
 #: What a dataset may do about videos without a file.
 Missing = Literal['raise', 'skip']
-Records = list[dict[str, Any]]
 
 
 class LeftOut(NamedTuple):
@@ -58,14 +58,6 @@ def not_there(steps: Sequence[Callable], videos: Records) -> set[str]:
         FileNotFoundError: not even the store, where a step reads one.
     """
     return {name for step in steps if hasattr(step, 'missing') for name in step.missing(videos)}
-
-
-def keep(videos: Records, texts: Records, stay: Sequence[int]) -> tuple[Records, Records]:
-    """The videos at these positions, and the texts of any of them, which now count from 0."""
-    place = {v: new for new, v in enumerate(stay)}
-    for text in texts:
-        text['video_idx'] = [place[v] for v in text['video_idx'] if v in place]
-    return [videos[v] for v in stay], [text for text in texts if text['video_idx']]
 
 
 def report(left_out: LeftOut, origin: str) -> None:
