@@ -101,7 +101,6 @@ class EPICKitchensDataset(PublishedDataset):
         **kwargs: of :class:`PublishedDataset`.
 
     Raises:
-        FileNotFoundError: see :class:`PublishedDataset`.
         ValueError: see :class:`PublishedDataset`; a clip that ends before it begins, a list that is
             none; names the row.
     """
@@ -110,14 +109,14 @@ class EPICKitchensDataset(PublishedDataset):
     splits = SPLITS
     layout = ', '.join(dict.fromkeys(f for s in SPLITS.values() for f in s[:2] if f))
     example = 'P01_01_0'
+    root = 'data/epic'
+    suffix = '.MP4'
 
     def __init__(
         self,
         split: str,
         *,
-        ann_root: str = 'data/epic',
         video_dir: str = 'EPIC-KITCHENS',
-        video_suffix: str = '.MP4',
         related: Optional[float] = None,
         **kwargs: Any,
     ) -> None:
@@ -127,9 +126,7 @@ class EPICKitchensDataset(PublishedDataset):
             raise ValueError(f"EPICKitchensDataset: related={related} needs epoch_unit='video'")
         self.related = related
         self._related_texts: dict[Any, np.ndarray] = {}
-        super().__init__(
-            split, ann_root=ann_root, video_dir=video_dir, video_suffix=video_suffix, **kwargs
-        )
+        super().__init__(split, video_dir=video_dir, **kwargs)
 
     def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Clips of the split in the csv's order, and its texts."""

@@ -64,12 +64,7 @@ class MSRVTTDataset(PublishedDataset):
 
     Args:
         split: '1kA_train9k', '1kA_train7k', '1kA_test', 'full_train', 'full_val', 'full_test'.
-        ann_root: see :class:`PublishedDataset`.
         **kwargs: of :class:`PublishedDataset`.
-
-    Raises:
-        FileNotFoundError: see :class:`PublishedDataset`.
-        ValueError: see :class:`PublishedDataset`.
     """
 
     title = 'MSR-VTT'
@@ -79,9 +74,7 @@ class MSRVTTDataset(PublishedDataset):
         f'{TEST_1KA}; {MERGED}, or {PARTS[0]} and {PARTS[1]}'
     )
     example = 'video0'
-
-    def __init__(self, split: str, *, ann_root: str = 'data/msrvtt', **kwargs: Any) -> None:
-        super().__init__(split, ann_root=ann_root, **kwargs)
+    root = 'data/msrvtt'
 
     def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Videos and texts of the split, and how long the videos are."""

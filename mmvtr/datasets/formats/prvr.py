@@ -59,15 +59,10 @@ class PRVRDataset(PublishedDataset):
 
     Args:
         split: 'train' or 'test'.
-        ann_root: see :class:`PublishedDataset`.
         **kwargs: of :class:`PublishedDataset`.
 
     Attributes:
         collection: the dataset as MS-SL's files call it.
-
-    Raises:
-        FileNotFoundError: see :class:`PublishedDataset`.
-        ValueError: see :class:`PublishedDataset`.
     """
 
     collection: str

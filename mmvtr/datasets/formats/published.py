@@ -46,9 +46,9 @@ class PublishedDataset(VideoTextDataset):
 
     Args:
         split: one of ``splits``.
-        ann_root: folder of the annotation files.
+        ann_root: folder of the annotation files; None = ``root``.
         video_dir: folder of the videos, relative to ``ann_root`` unless absolute.
-        video_suffix: appended to the video id.
+        video_suffix: appended to the video id; None = ``suffix``.
         **kwargs: of :class:`VideoTextDataset`.
 
     Attributes:
@@ -56,6 +56,7 @@ class PublishedDataset(VideoTextDataset):
         splits: its splits by name; those to train on have 'train' in theirs.
         layout: the files that belong into ``ann_root``, for who misses one.
         example: some video id, for the same purpose.
+        root, suffix: where the annotation files usually are, and what videos end in.
 
     Raises:
         FileNotFoundError: an annotation file or videos are missing.
@@ -67,14 +68,16 @@ class PublishedDataset(VideoTextDataset):
     splits: Mapping[str, Split]
     layout: str
     example: str
+    root: str
+    suffix = '.mp4'
 
     def __init__(
         self,
         split: str,
         *,
-        ann_root: str,
+        ann_root: Optional[str] = None,
         video_dir: str = 'videos',
-        video_suffix: str = '.mp4',
+        video_suffix: Optional[str] = None,
         **kwargs: Any,
     ) -> None:
         if split not in self.splits:
@@ -82,9 +85,9 @@ class PublishedDataset(VideoTextDataset):
                 f'{self.title} has no split {split!r}; expected one of {list(self.splits)}'
             )
         self.split = split
-        self.ann_root = Path(ann_root)
+        self.ann_root = Path(self.root if ann_root is None else ann_root)
         self.video_dir = self.ann_root / video_dir
-        self.video_suffix = video_suffix
+        self.video_suffix = self.suffix if video_suffix is None else video_suffix
         super().__init__(**kwargs)
 
     def read_split(self) -> Annotations:

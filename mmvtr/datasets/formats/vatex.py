@@ -6,8 +6,6 @@ two, by HGR (Chen et al., CVPR 2020) and again, otherwise, by CLIP2Video.
 
 from __future__ import annotations
 
-from typing import Any
-
 from mmvtr.datasets.annotation_files import read_rows
 from mmvtr.datasets.annotation_values import caption, field, identifier, listing, once
 from mmvtr.datasets.formats.published import Annotations, Captions, PublishedDataset, Split
@@ -33,11 +31,9 @@ class VATEXDataset(PublishedDataset):
 
     Args:
         split: 'train', 'val', 'test' or 'test_1k5'.
-        ann_root: see :class:`PublishedDataset`.
         **kwargs: of :class:`PublishedDataset`.
 
     Raises:
-        FileNotFoundError: see :class:`PublishedDataset`.
         ValueError: see :class:`PublishedDataset`; a clip that a json file holds twice.
     """
 
@@ -45,9 +41,7 @@ class VATEXDataset(PublishedDataset):
     splits = SPLITS
     layout = f'{TRAINING}, {VALIDATION}; {", ".join(split.table for split in SPLITS.values())}'
     example = 'Ptf_2VRj-V0_000122_000132'
-
-    def __init__(self, split: str, *, ann_root: str = 'data/vatex', **kwargs: Any) -> None:
-        super().__init__(split, ann_root=ann_root, **kwargs)
+    root = 'data/vatex'
 
     def read_split(self) -> Annotations:
         """Clips of the split's list; 'train' does without: all clips of its json."""

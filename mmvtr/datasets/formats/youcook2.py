@@ -61,11 +61,9 @@ class YouCook2Dataset(PublishedDataset):
 
     Args:
         split: 'train' or 'val'.
-        ann_root: see :class:`PublishedDataset`.
         **kwargs: of :class:`PublishedDataset`.
 
     Raises:
-        FileNotFoundError: see :class:`PublishedDataset`.
         ValueError: see :class:`PublishedDataset`; a segment that ends before it begins.
     """
 
@@ -73,9 +71,7 @@ class YouCook2Dataset(PublishedDataset):
     splits = SPLITS
     layout = f'{ANNOTATIONS}; optionally {FRAMES}'
     example = 'GLd3aX16zBg_0'
-
-    def __init__(self, split: str, *, ann_root: str = 'data/youcook2', **kwargs: Any) -> None:
-        super().__init__(split, ann_root=ann_root, **kwargs)
+    root = 'data/youcook2'
 
     def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Segments of the split in the json's order, and their instructions."""
