@@ -60,13 +60,13 @@ def environments_of(videos: Records, place: Place) -> Optional[np.ndarray]:
     return np.array(found, dtype=np.int64) if found else None
 
 
-def class_table(records: list[dict[str, Any]], kind: str) -> torch.Tensor:
+def class_table(records: Records, kind: str) -> torch.Tensor:
     """Int64 [N, A], the classes of each record, padded with -1."""
     rows = [torch.tensor(record['classes'][kind], dtype=torch.int64) for record in records]
     return pad_sequence(rows, batch_first=True, padding_value=-1)
 
 
-def moment_ratio(text: dict[str, Any], videos: list[dict[str, Any]]) -> float:
+def moment_ratio(text: dict[str, Any], videos: Records) -> float:
     """Length of a text's moment over that of its video; NaN where one is not known."""
     video = videos[text['video_idx'][0]]
     if len(text['video_idx']) > 1 or 'start' not in text or 'duration' not in video:
@@ -75,7 +75,7 @@ def moment_ratio(text: dict[str, Any], videos: list[dict[str, Any]]) -> float:
     return round(ratio, 9)  # a fifth is .2, whatever the floating point
 
 
-def texts_of(texts: list[dict[str, Any]], num_videos: int) -> list[list[int]]:
+def texts_of(texts: Records, num_videos: int) -> list[list[int]]:
     """Of each video the indices of its texts."""
     found: list[list[int]] = [[] for _ in range(num_videos)]
     for t, text in enumerate(texts):
@@ -84,7 +84,7 @@ def texts_of(texts: list[dict[str, Any]], num_videos: int) -> list[list[int]]:
     return found
 
 
-def check_ids(kind: str, records: list[dict[str, Any]], place: Place) -> None:
+def check_ids(kind: str, records: Records, place: Place) -> None:
     """ValueError where an id is no string or stands twice; names both places."""
     try:
         distinct = len({string(record[f'{kind}_id'], place) for record in records})
@@ -95,7 +95,7 @@ def check_ids(kind: str, records: list[dict[str, Any]], place: Place) -> None:
         once(((string(name, row), row) for name, row in rows), kind)
 
 
-def check_texts(texts: list[dict[str, Any]], num_videos: int, place: Place) -> None:
+def check_texts(texts: Records, num_videos: int, place: Place) -> None:
     """ValueError where a text is no caption, or belongs to no video or to one that is not there."""
     for n, text in enumerate(texts):
         try:

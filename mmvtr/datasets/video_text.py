@@ -33,21 +33,17 @@ from mmvtr.datasets.records import (
     check_texts,
     class_table,
     environments_of,
-    keep,
     lengths,
     moment_ratio,
     texts_of,
 )
 from mmvtr.datasets.sampling.items import (
-    extra_of,
-    frame_vectors_of,
-    frames_of,
     item_key,
     known_of,
     seeded,
     text_item,
     true_videos_of,
-    vectors_of,
+    video_item,
 )
 from mmvtr.datasets.sampling.samplers import ItemKey
 from mmvtr.datasets.videos.broken_list import OnBroken, read_on_broken
@@ -55,9 +51,8 @@ from mmvtr.datasets.videos.missing import (
     LeftOut,
     Missing,
     check_missing,
+    leave,
     not_there,
-    refuse_other_lists,
-    report,
     skip_advice,
 )
 from mmvtr.datasets.videos.video_io import BrokenVideoError
@@ -164,7 +159,12 @@ class VideoTextDataset(Dataset):
         self._transform(transforms, whole_set=True)
         steps = steps_of(video_pipeline)
         if missing == 'skip':
-            self._leave_missing(steps, listed)
+            looked_for = [video for video in self.videos if video['video_id'] not in listed]
+            with self._naming_origin():
+                gone = not_there(steps, looked_for)
+            self.videos, self.texts, self.left_out = leave(
+                self.videos, self.texts, gone, self.left_out, self.origin()
+            )
         self._transform(transforms, whole_set=False)
         self._notes = transforms.notes
         self.environments: Optional[np.ndarray] = environments_of(self.videos, place)
@@ -341,29 +341,6 @@ class VideoTextDataset(Dataset):
                 self.videos, self.texts, whole_set=whole_set, origin=self.origin()
             )
 
-    def _leave_missing(self, steps: Sequence[Callable], listed: dict[str, str]) -> None:
-        """Videos that the pipeline does not find leave, and texts that then have no video."""
-        before = self.left_out or LeftOut((), 0, len(self.videos), len(self.texts))
-        looked_for = [video for video in self.videos if video['video_id'] not in listed]
-        with self._naming_origin():
-            gone = not_there(steps, looked_for)
-        stay = [v for v, video in enumerate(self.videos) if video['video_id'] not in gone]
-        names = [video['video_id'] for video in self.videos if video['video_id'] in gone]
-        texts = len(self.texts)
-        self.videos, self.texts = keep(self.videos, self.texts, stay)
-        left_out = before._replace(
-            names=(*before.names, *names), texts=before.texts + texts - len(self.texts)
-        )
-        refuse_other_lists(left_out.names, self.origin())
-        if not self.videos or not self.texts:
-            raise problem(
-                Place(self.origin()),
-                f'{left_out} are missing, so nothing is left, e.g. {shown(left_out.names[:3])}',
-            )
-        if left_out.names:
-            self.left_out = left_out
-            report(left_out, self.origin())
-
     def _leave_out(self, listed: dict[str, str]) -> dict[str, str]:
         """Those of the listed videos that are here; nobody may miss it in a test set."""
         here = {i: v['video_id'] for i, v in enumerate(self.videos) if v['video_id'] in listed}
@@ -391,7 +368,7 @@ class VideoTextDataset(Dataset):
             reason = self.known_broken[record['video_id']]
             return dict(broken=(record['video_id'], reason), **known_of(record))
         try:
-            results = self.video_pipeline(dict(record))
+            return video_item(v, record, self.video_pipeline)
         except BrokenVideoError as error:
             if self.on_broken != 'skip':
                 skip = option('on_broken', 'skip', prefix=self.key_prefix)
@@ -400,15 +377,6 @@ class VideoTextDataset(Dataset):
                     '--decode finds them all)'
                 ) from error
             return dict(broken=(record['video_id'], visible(str(error))), **known_of(record))
-        return dict(
-            video_idx=v,
-            video_id=record['video_id'],
-            frames=frames_of(results),
-            **known_of(record),
-            **extra_of(results, 'video'),
-            **vectors_of(results, 'video'),
-            **frame_vectors_of(results),
-        )
 
     def _text(self, t: int) -> dict[str, Any]:
         return text_item(t, self.texts[t], self.text_pipeline)
@@ -440,7 +408,7 @@ def steps_of(pipeline: Sequence[Transform]) -> list[Callable[[dict], dict]]:
     return [TRANSFORMS.build(step) if isinstance(step, dict) else step for step in pipeline]
 
 
-def _advice(steps: Sequence[Callable], videos: list[dict[str, Any]], prefix: str) -> str:
+def _advice(steps: Sequence[Callable], videos: Records, prefix: str) -> str:
     """The end of an error, where a part of the videos is missing."""
     try:
         some = 0 < len(not_there(steps, videos)) < len(videos)
@@ -449,7 +417,7 @@ def _advice(steps: Sequence[Callable], videos: list[dict[str, Any]], prefix: str
     return f'; {skip_advice(prefix)}' if some else ''
 
 
-def _checked(steps: Sequence[Callable], records: list[dict[str, Any]]) -> Compose:
+def _checked(steps: Sequence[Callable], records: Records) -> Compose:
     for step in steps:
         if hasattr(step, 'check'):
             step.check(records)

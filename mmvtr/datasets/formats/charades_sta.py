@@ -9,8 +9,7 @@ from mmvtr.datasets.annotation_files import read_lines, read_table
 from mmvtr.datasets.annotation_values import (
     duration,
     field,
-    identifier,
-    once,
+    once_in,
     problem,
     shown,
     wrong,
@@ -70,6 +69,6 @@ class CharadesSTADataset(PRVRDataset):
 
 def _read_lengths(path: Path) -> dict[str, float]:
     rows = read_table(path, ('id', 'length'))
-    names = once(((field(row, 'id', identifier, place), place) for place, row in rows), 'video')
+    names = once_in(rows, 'id', 'video')
     lengths = [field(row, 'length', duration, place) for place, row in rows]
     return dict(zip(names, lengths))

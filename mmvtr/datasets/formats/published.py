@@ -14,6 +14,7 @@ from mmengine.logging import MMLogger
 from mmvtr.datasets.annotation_files import read_ids
 from mmvtr.datasets.annotation_values import cut, name_of, shown
 from mmvtr.datasets.files import file_of
+from mmvtr.datasets.records import Records
 from mmvtr.datasets.video_text import VideoTextDataset
 
 #: Of each video, the id and the text of its captions.
@@ -108,7 +109,7 @@ class PublishedDataset(VideoTextDataset):
         """What :meth:`load_annotations` says of a video."""
         return dict(video_id=name, path=str(file_of(self.video_dir, name, self.video_suffix)))
 
-    def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    def load_annotations(self) -> tuple[Records, Records]:
         """Videos and texts of the split, texts grouped by video."""
         annotations = self.read_split()
         self._files = (annotations.listed_in, *annotations.told_in)

@@ -7,7 +7,7 @@ two, by HGR (Chen et al., CVPR 2020) and again, otherwise, by CLIP2Video.
 from __future__ import annotations
 
 from mmvtr.datasets.annotation_files import read_rows
-from mmvtr.datasets.annotation_values import caption, field, identifier, listing, once
+from mmvtr.datasets.annotation_values import caption, field, listing, once_in
 from mmvtr.datasets.formats.published import Annotations, Captions, PublishedDataset, Split
 from mmvtr.registry import DATASETS
 
@@ -52,11 +52,8 @@ class VATEXDataset(PublishedDataset):
     def _captions(self, name: str) -> Captions:
         path = self.file(name)
         rows = read_rows(path)
-        clips = once(
-            ((field(entry, 'videoID', identifier, place), place) for place, entry in rows), 'clip'
-        )
         captions: Captions = {}
-        for clip, (place, entry) in zip(clips, rows):
+        for clip, (place, entry) in zip(once_in(rows, 'videoID', 'clip'), rows):
             texts = field(entry, 'enCap', listing, place)
             captions[clip] = [
                 (f'{clip}#{n}', caption(text, place.at(f"'enCap' {n}")))

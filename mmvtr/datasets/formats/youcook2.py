@@ -29,6 +29,7 @@ from mmvtr.datasets.annotation_values import (
 )
 from mmvtr.datasets.formats.prvr import read_moment
 from mmvtr.datasets.formats.published import Annotations, PublishedDataset, Split
+from mmvtr.datasets.records import Records
 from mmvtr.registry import DATASETS
 
 ANNOTATIONS = 'youcookii_annotations_trainval.json'
@@ -73,7 +74,7 @@ class YouCook2Dataset(PublishedDataset):
     example = 'GLd3aX16zBg_0'
     root = 'data/youcook2'
 
-    def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    def load_annotations(self) -> tuple[Records, Records]:
         """Segments of the split in the json's order, and their instructions."""
         videos, texts = super().load_annotations()
         rates = self._frame_rates()
