@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Mapping, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Union
 
 from mmengine.logging import MMLogger
 
 from mmvtr.datasets.annotation_values import Place, problem, shown
 from mmvtr.datasets.records import Records, check_ids, check_texts
 from mmvtr.moved import dataset_now
-from mmvtr.registry import TASK_UTILS
+from mmvtr.registry import DATASETS, TASK_UTILS
+
+if TYPE_CHECKING:
+    from mmvtr.datasets.video_text import VideoTextDataset
 
 #: Takes the records of videos and texts and returns those that stay, changed or not.
 RecordTransform = Callable[[Records, Records], tuple[Records, Records]]
@@ -79,6 +82,24 @@ def without(dataset: dict[str, Any], *names: str) -> dict[str, Any]:
         return dict(dataset)
     left = {name: part for name, part in dataset['records'].items() if name not in names}
     return {**dataset, 'records': left}
+
+
+def read_annotations(
+    dataset: Union[dict[str, Any], VideoTextDataset], *without_parts: str
+) -> VideoTextDataset:
+    """A dataset from its config, without the pipelines, which look for videos and features.
+
+    Args:
+        dataset: its config; a dataset is returned as it is.
+        *without_parts: names of record transforms that are left out as well.
+
+    Raises:
+        FileNotFoundError, KeyError, ValueError: as the dataset.
+    """
+    if not isinstance(dataset, dict):
+        return dataset
+    config = without(dataset, *without_parts)
+    return DATASETS.build({**config, 'video_pipeline': [], 'text_pipeline': []})
 
 
 def _applied(

@@ -10,8 +10,8 @@ import torch
 from mmengine.config import Config
 from torch import Tensor
 
-from mmvtr.datasets.record_transforms import without
-from mmvtr.evaluation.length_bias import LengthBiasMetric, read_annotations
+from mmvtr.datasets.record_transforms import read_annotations
+from mmvtr.evaluation.length_bias import LengthBiasMetric
 from mmvtr.figures.dvtr import both
 from mmvtr.figures.study import Asked, Study
 from mmvtr.functional.metrics.ranks import ranks
@@ -143,7 +143,7 @@ def remaining_failures(asked: Asked) -> Named:
     loader = before.cfg.get('train_dataloader')
     if loader is None:
         raise ValueError(f'{before.cfg.filename} has no train_dataloader, whose lengths count')
-    train = read_annotations(without(loader.dataset, 'environments'))
+    train = read_annotations(loader.dataset, 'environments')
     metric = LengthBiasMetric(train=train, **_asked_of_metric(before.cfg))
     found = metric.narrowed(before.best_scores().t2v, relation)
     tail = tail_classes(train)

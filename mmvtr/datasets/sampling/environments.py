@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Literal, Optional, Union
+from typing import Literal, Optional, Union
 
 import numpy as np
 
+from mmvtr.datasets.record_transforms import read_annotations
 from mmvtr.datasets.records import Records, Unit, keep, lengths
 from mmvtr.datasets.sampling.splits import (
     Action,
@@ -23,10 +24,7 @@ from mmvtr.datasets.sampling.splits import (
     random_like,
     removals,
 )
-from mmvtr.registry import DATASETS, TASK_UTILS
-
-if TYPE_CHECKING:
-    from mmvtr.datasets.video_text import VideoTextDataset
+from mmvtr.registry import TASK_UTILS
 
 
 class Environments:
@@ -137,7 +135,7 @@ class LengthSplit(Environments):
             divided = long[last_two(long, self.parts)]
             return self._mean(divided, 'the mean train length')
         if self.threshold == 'test_mean':
-            tested = _annotations(self.test).lengths(self.unit)
+            tested = read_annotations(self.test).lengths(self.unit)
             return self._mean(tested, 'the mean test length (uses test statistics)')
         return self.threshold, 'as given'
 
@@ -202,7 +200,7 @@ class RemoveByLength(Environments):
         self.unit = unit
 
     def assign(self, videos: Records) -> tuple[np.ndarray, str]:
-        test = _annotations(self.test)
+        test = read_annotations(self.test)
         actions = _actions(videos)
         test_means = class_means(test.lengths(self.unit), _actions(test.videos))
         train = class_members(actions).keys()
@@ -256,13 +254,6 @@ def _keep(groups: np.ndarray, only: Optional[int]) -> np.ndarray:
     if only is not None and only not in known:
         raise ValueError(f'only={only!r}: the environments are {known}')
     return groups if only is None else np.where(groups == only, groups, -1)
-
-
-def _annotations(dataset: Any) -> VideoTextDataset:
-    """A dataset from its config, without its pipelines: those look for videos and features."""
-    if not isinstance(dataset, dict):
-        return dataset
-    return DATASETS.build({**dataset, 'video_pipeline': [], 'text_pipeline': []})
 
 
 def _actions(videos: Records) -> list[list[Action]]:
