@@ -18,5 +18,5 @@ model = dict(
 # The witness that the comparison was measured with (projects/evidence/pages/comparison.md); the
 # default finds more (docs/agreement.md).
 train_dataloader = dict(
-    dataset=dict(agreement=dict(type='CaptionAgreement', canonical=0.0, rare=False))
+    dataset=dict(records=dict(agreement=dict(type='CaptionAgreement', canonical=0.0, rare=False)))
 )

@@ -18,5 +18,7 @@ removal = dict(
     ),
 )
 model = dict(losses=dict(contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'))))
-train_dataloader = dict(dataset=dict(environments=dict(type='RemoveRandom', like=removal)))
+train_dataloader = dict(
+    dataset=dict(records=dict(environments=dict(type='RemoveRandom', like=removal)))
+)
 train_cfg = dict(max_epochs=24, val_interval=6)

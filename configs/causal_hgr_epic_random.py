@@ -16,7 +16,9 @@ model = dict(
 )
 train_dataloader = dict(
     _base_.by_length,
-    dataset=dict(environments=dict(type='RandomSplit', like=dict(type='LengthSplit', parts=2))),
+    dataset=dict(
+        records=dict(environments=dict(type='RandomSplit', like=dict(type='LengthSplit', parts=2)))
+    ),
 )
 default_hooks = dict(checkpoint=dict(save_best='relevance/avg_nDCG'))
-shortcuts = dict(parts=['model.copies', 'train_dataloader.dataset.environments.like.parts'])
+shortcuts = dict(parts=['model.copies', 'train_dataloader.dataset.records.environments.like.parts'])

@@ -1,5 +1,5 @@
 # Causal intervention on frame length, HGR on YouCook2 (Tab. 3).  Tab. 4: as causal_hgr_epic.py;
-# equal parts also need `train_dataloader.dataset.environments.share=None`.
+# equal parts also need `train_dataloader.dataset.records.environments.share=None`.
 _base_ = [
     '_base_/default_runtime.py',
     '_base_/youcook2.py',

@@ -23,7 +23,10 @@ model = dict(
 train_dataloader = dict(
     batch_sampler=dict(type='mmvtr.EnvironmentBatchSampler'),
     dataset=dict(
-        environments=dict(type='LengthSplit', parts=2), agreement=dict(type='CaptionImplication')
+        records=dict(
+            environments=dict(type='LengthSplit', parts=2),
+            agreement=dict(type='CaptionImplication'),
+        )
     ),
 )
 train_cfg = dict(max_epochs=24, val_interval=6)

@@ -13,6 +13,6 @@ model = dict(members=[{**_base_.model.members[0], 'losses': losses}] * 2)
 custom_hooks = [dict(type='mmvtr.MembersHook'), dict(type='mmvtr.SinkhornHook', queries='test')]
 train_dataloader = dict(
     batch_sampler=dict(type='mmvtr.EnvironmentBatchSampler'),
-    dataset=dict(environments=dict(type='LengthSplit', parts=2)),
+    dataset=dict(records=dict(environments=dict(type='LengthSplit', parts=2))),
 )
 train_cfg = dict(max_epochs=24, val_interval=6)

@@ -6,7 +6,7 @@ model = dict(_delete_=True, type='mmvtr.BackdoorRetriever', members=[{{_base_.mo
 knobs = dict(general=0.0, length_confound=0.9)
 train_dataloader = dict(
     batch_sampler=dict(type='mmvtr.EnvironmentBatchSampler'),
-    dataset=dict(**knobs, environments=dict(type='LengthSplit', parts=2)),
+    dataset=dict(**knobs, records=dict(environments=dict(type='LengthSplit', parts=2))),
 )
 val_dataloader = dict(dataset=knobs)
 test_dataloader = dict(dataset=knobs)

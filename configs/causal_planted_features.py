@@ -8,6 +8,6 @@ _base_ = [
 
 train_dataloader = dict(
     batch_sampler=dict(type='mmvtr.EnvironmentBatchSampler'),
-    dataset=dict(environments=dict(type='LengthSplit', parts=2)),
+    dataset=dict(records=dict(environments=dict(type='LengthSplit', parts=2))),
 )
 train_cfg = dict(max_epochs=24, val_interval=6)

@@ -7,6 +7,8 @@ _base_ = [
 
 train_dataloader = dict(
     batch_sampler=dict(type='mmvtr.EnvironmentBatchSampler'),
-    dataset=dict(environments=dict(type='RandomSplit', like=dict(type='LengthSplit', parts=2))),
+    dataset=dict(
+        records=dict(environments=dict(type='RandomSplit', like=dict(type='LengthSplit', parts=2)))
+    ),
 )
 train_cfg = dict(max_epochs=24, val_interval=6)

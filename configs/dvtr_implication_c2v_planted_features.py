@@ -19,5 +19,5 @@ model = dict(
         contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'), weighted='v2t')
     ),
 )
-train_dataloader = dict(dataset=dict(agreement=dict(type='CaptionImplication')))
+train_dataloader = dict(dataset=dict(records=dict(agreement=dict(type='CaptionImplication'))))
 test_evaluator = [*_base_.test_evaluator, dict(type='mmvtr.SoftPositiveMetric')]

@@ -9,4 +9,4 @@ removal = dict(
     delta=10.0,
     test=dict(type='mmvtr.EPICKitchensDataset', split='test'),
 )
-train_dataloader = dict(dataset=dict(environments=removal))
+train_dataloader = dict(dataset=dict(records=dict(environments=removal)))

@@ -1,6 +1,6 @@
 # RmvOne (Tab. 8): of "pick up rubbish" (take 0, rubbish 54), 95 clips, the shortest leave until 43
 # are left, whose mean of 302.30 frames is near the test clips' 305.5.  It reads test lengths.  The
-# contrary row is `--cfg-options train_dataloader.dataset.environments.opposite=True`.
+# contrary row is `--cfg-options train_dataloader.dataset.records.environments.opposite=True`.
 _base_ = ['hgr_epic.py']
 
 removal = dict(
@@ -11,12 +11,14 @@ removal = dict(
 )
 train_dataloader = dict(
     dataset=dict(
-        environments=dict(
-            type='RemoveByLength',
-            alpha=43,
-            delta=0.0,
-            test=dict(type='mmvtr.EPICKitchensDataset', split='test'),
-            action=(0, 54),
+        records=dict(
+            environments=dict(
+                type='RemoveByLength',
+                alpha=43,
+                delta=0.0,
+                test=dict(type='mmvtr.EPICKitchensDataset', split='test'),
+                action=(0, 54),
+            )
         )
     )
 )

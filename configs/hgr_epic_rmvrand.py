@@ -7,4 +7,6 @@ removal = dict(
     delta=10.0,
     test=dict(type='mmvtr.EPICKitchensDataset', split='test'),
 )
-train_dataloader = dict(dataset=dict(environments=dict(type='RemoveRandom', like=removal)))
+train_dataloader = dict(
+    dataset=dict(records=dict(environments=dict(type='RemoveRandom', like=removal)))
+)

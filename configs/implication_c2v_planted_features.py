@@ -11,7 +11,7 @@ model = dict(
     ),
     supervision=dict(type='ImplicationSupervision', floor=0.07, specific=0.5),
 )
-train_dataloader = dict(dataset=dict(agreement=dict(type='CaptionImplication')))
+train_dataloader = dict(dataset=dict(records=dict(agreement=dict(type='CaptionImplication'))))
 custom_hooks = [
     dict(type='mmvtr.QueryQueueHook', size=2048),
     dict(type='mmvtr.LocalScalingHook', queries='train_queue', v2t=-0.15, name='lifted'),

@@ -6,4 +6,4 @@ model = dict(
     losses=dict(contrastive=dict(type='ContrastiveLoss', weighted='v2t')),
     supervision=dict(type='ImplicationSupervision', floor=0.15, specific=0.5),
 )
-train_dataloader = dict(dataset=dict(agreement=dict(type='CaptionImplication')))
+train_dataloader = dict(dataset=dict(records=dict(agreement=dict(type='CaptionImplication'))))

@@ -6,7 +6,7 @@ model = dict(
     losses=dict(contrastive=dict(weighted='v2t')),
     supervision=dict(type='ImplicationSupervision', floor=0.07, specific=0.5),
 )
-train_dataloader = dict(dataset=dict(agreement=dict(type='CaptionImplication')))
+train_dataloader = dict(dataset=dict(records=dict(agreement=dict(type='CaptionImplication'))))
 test_evaluator = [
     *_base_.test_evaluator,
     dict(type='mmvtr.UncertaintyMetric'),

@@ -12,7 +12,7 @@ model = dict(
         ),
     ),
 )
-train_dataloader = dict(dataset=dict(agreement=dict(type='CaptionImplication')))
+train_dataloader = dict(dataset=dict(records=dict(agreement=dict(type='CaptionImplication'))))
 test_evaluator = [
     *_base_.test_evaluator,
     dict(type='mmvtr.UncertaintyMetric'),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from functools import partial
@@ -106,6 +107,14 @@ SLOTS: dict[str, str] = {
     **{name: f'beside.{name}' for name in ('relevant', 'teacher', 'hinges', 'draws')},
 }
 
+#: What was an argument of a dataset and is a part of its ``records``, in the order of old.
+RECORDS = ('denoising', 'classes', 'environments', 'agreement')
+#: Keys of options that such an argument has had.
+_OLD_OPTION = re.compile(rf'((?:train|val|test)_dataloader\.dataset\.)({"|".join(RECORDS)})(\..+|)')
+_NEW_OPTION = re.compile(rf'(_dataloader\.dataset\.)records\.({"|".join(RECORDS)})\b')
+#: The default of an old argument: None says that there is to be no such part.
+NOT_GIVEN: Any = object()
+
 
 def name_now(table: dict[str, str], name: str) -> str:
     """The name that an old one has now, with a warning; one that is not old as it is.
@@ -147,6 +156,87 @@ def argument_now(old: str, new: str, former: Optional[int], value: Optional[int]
         return value
     _warn(old, new)
     return former if value is None else value
+
+
+def dataset_now(dataset: dict[str, Any]) -> dict[str, Any]:
+    """A dataset's config, or its arguments, with :data:`RECORDS` as parts of ``records``.
+
+    Beside a part of that name an old argument changes it, as a config changes that of its base.
+
+    Args:
+        dataset: its config.
+
+    Returns:
+        The same where it has no old argument; there is a warning of each.
+    """
+    if not any(name in dataset for name in RECORDS):
+        return dataset
+    parts = dict(dataset.get('records') or {})
+    for name in RECORDS:
+        if name in dataset:
+            value = dataset[name]
+            if name == 'denoising' and value is not None:
+                value = dict(type='DrawableCaptions', path=value)
+            parts[name] = _merged(parts.get(name), value)
+            _warn(f"a dataset's {name}=...", f'records=dict({name}=dict(type=...))')
+    rest = {key: value for key, value in dataset.items() if key not in RECORDS}
+    return type(dataset)({**rest, 'records': parts})
+
+
+def config_now(cfg: Any) -> Any:
+    """A config whose dataloaders' datasets have been through :func:`dataset_now`."""
+    for part in ('train', 'val', 'test'):
+        loader = cfg.get(f'{part}_dataloader')
+        if isinstance(loader, dict) and isinstance(loader.get('dataset'), dict):
+            loader['dataset'] = dataset_now(loader['dataset'])
+    return cfg
+
+
+def options_now(options: dict[str, Any]) -> dict[str, Any]:
+    """Changes of a config by full key, with those of an old argument as of a part of ``records``,
+    with a warning of each."""
+    found = {}
+    for key, value in options.items():
+        old = _OLD_OPTION.fullmatch(key)
+        if old:
+            new = f'{old[1]}records.{old[2]}{old[3]}'
+            if old[2] == 'denoising' and value not in (None, 'None'):
+                found[f'{new}.type'] = 'DrawableCaptions'
+                new += '.path'
+            _warn(key, new)
+            key = new
+        found[key] = value
+    return found
+
+
+def first_keys(value: dict[str, Any]) -> dict[str, Any]:
+    """A part of a config as its keys were when the first fingerprints were taken: the inverse of
+    :func:`dataset_now` and, in shortcuts, of :func:`options_now`."""
+    found = dict(value)
+    if isinstance(value.get('records'), dict):
+        parts = found.pop('records')
+        more = {name: part for name, part in parts.items() if name not in RECORDS}
+        found.update({name: parts[name] for name in RECORDS if name in parts})
+        found.update(dict(records=more) if more else {})
+        masks = found.get('denoising')
+        if isinstance(masks, dict) and masks.get('type') == 'DrawableCaptions':
+            found['denoising'] = masks.get('path')
+    if isinstance(value.get('shortcuts'), dict):
+        found['shortcuts'] = {
+            name: [_NEW_OPTION.sub(r'\1\2', key) for key in keys]
+            for name, keys in value['shortcuts'].items()
+        }
+    return found
+
+
+def _merged(base: Any, change: Any) -> Any:
+    """A value of a config with that of a config on it, as mmengine does it."""
+    if not isinstance(change, dict):
+        return change
+    new = {key: value for key, value in change.items() if key != '_delete_'}
+    if not isinstance(base, dict) or change.get('_delete_'):
+        return new
+    return {**base, **{key: _merged(base.get(key), value) for key, value in new.items()}}
 
 
 class _OldModules(MetaPathFinder):

@@ -40,7 +40,7 @@ from mmengine.registry import Registry as MMEngineRegistry
 from mmengine.registry import init_default_scope as set_default_scope
 
 import mmvtr.hub  # noqa: F401 - mmengine's readers of configs know `mmvtr::`
-from mmvtr.moved import COMPONENTS, name_now
+from mmvtr.moved import COMPONENTS, first_keys, name_now
 
 SCOPE = 'mmvtr'
 
@@ -142,8 +142,9 @@ _FIRST_NAMES = {new: old for old, new in COMPONENTS.items()}
 def without_scopes(value: Any) -> Any:
     """A config in which our names stand without our scope: what its fingerprint is made of.
 
-    With or without it a config is the same, and so it is whatever a component is called by now.  A
-    ``collate_fn`` keeps it: mmengine looks that name up in no scope, so it never could be without.
+    With or without it a config is the same, and so it is whatever a component or the place of a key
+    is called by now.  A ``collate_fn`` keeps it: mmengine looks that name up in no scope, so it
+    never could be without.
 
     Args:
         value: a config as a dict, or a part of it.
@@ -155,7 +156,7 @@ def without_scopes(value: Any) -> Any:
             else _FIRST_NAMES.get(bare_name(part), bare_name(part))
             if key in ('type', 'constructor') and isinstance(part, str)
             else without_scopes(part)
-            for key, part in value.items()
+            for key, part in first_keys(value).items()
         }
     if isinstance(value, (list, tuple)):
         return [without_scopes(part) for part in value]

@@ -31,6 +31,7 @@ from mmvtr.engine.checks.config_checks import check_config, nearest
 from mmvtr.engine.checks.metric_checks import is_reported, reported_by_config
 from mmvtr.engine.hooks.members import fuse_config
 from mmvtr.engine.loop.choice import BEST
+from mmvtr.moved import options_now
 from mmvtr.utils import config_folder, load_config
 from mmvtr.values import part
 
@@ -220,7 +221,7 @@ def _check_options(run: Run, cfg: Config) -> None:
     """Raise SystemExit for an option in a part that the config had not got before."""
     plain = load_config(run.config)
     shortcuts = cfg.get('shortcuts', {})
-    for option in run.options:
+    for option in options_now(run.options):
         first = option.partition('.')[0]
         for key in [option.replace(first, full, 1) for full in shortcuts.get(first, [first])]:
             found: Any = plain

@@ -149,8 +149,8 @@ WHOLE = {
     'supervision.frame_negatives=hardest': _with(
         'model.supervision.frame_negatives=hardest', 'arl_tvr_i3d'
     ),
-    'train_dataloader.dataset.environments.opposite=True': _with(
-        'train_dataloader.dataset.environments.opposite=True', 'hgr_epic_rmvone'
+    'train_dataloader.dataset.records.environments.opposite=True': _with(
+        'train_dataloader.dataset.records.environments.opposite=True', 'hgr_epic_rmvone'
     ),
     'length_bias.py --equal-shares': [
         f'python tools/analysis_tools/length_bias.py configs/hgr_{name}.py --out DIR --equal-shares'

@@ -7,12 +7,16 @@ import sys
 
 import pytest
 import torch
+from mmengine.config import Config
 from torch import nn
 
 import mmvtr.functional
 from mmvtr import moved
 from mmvtr.models.target import Annotation, Target
 from mmvtr.registry import MODELS
+from mmvtr.rehearsal.report import fingerprint
+from mmvtr.utils import load_config
+from mmvtr.values import Written
 
 
 @pytest.fixture
@@ -116,3 +120,78 @@ def test_an_old_slot():
     with pytest.warns(FutureWarning, match='teacher is beside.teacher now'):
         assert target.teacher is None and target.put(teacher=teacher).teacher is teacher
     assert not hasattr(target, 'nothing')
+
+
+OLD = dict(
+    type='PlantedDataset',
+    environments=dict(type='LengthSplit', parts=2),
+    denoising='masks.json',
+    classes=None,
+)
+NEW = dict(
+    type='PlantedDataset',
+    records=dict(
+        denoising=dict(type='DrawableCaptions', path='masks.json'),
+        classes=None,
+        environments=dict(type='LengthSplit', parts=2),
+    ),
+)
+
+
+def test_arguments_of_a_dataset_that_are_parts_of_its_records():
+    with pytest.warns(FutureWarning, match=r'environments=... is records=dict\(environments=dict'):
+        found = moved.dataset_now(OLD)
+    assert found == NEW and list(found['records']) == list(NEW['records']), 'in the order of old'
+    assert moved.dataset_now(NEW) is NEW
+    assert moved.first_keys(NEW) == OLD and moved.first_keys(OLD) == OLD
+
+
+@pytest.mark.filterwarnings('ignore::FutureWarning')
+@pytest.mark.parametrize(
+    ('change', 'expected'),
+    [
+        (dict(parts=3), dict(type='LengthSplit', parts=3)),
+        (dict(type='RandomSplit', _delete_=True), dict(type='RandomSplit')),
+        (None, None),
+    ],
+)
+def test_an_old_argument_changes_the_part_of_a_base(change, expected):
+    found = moved.dataset_now({**NEW, 'environments': change})
+    assert found['records'] == {**NEW['records'], 'environments': expected}
+
+
+SPLIT = """
+train_dataloader = dict(
+    dataset=dict(
+        type='mmvtr.PlantedDataset',
+        split='train',
+        video_pipeline=[],
+        text_pipeline=[],
+        {}
+    )
+)
+shortcuts = dict(parts=['train_dataloader.dataset.{}environments.parts'])
+"""
+OPTION = 'train_dataloader.dataset.environments.parts'
+
+
+@pytest.mark.parametrize('option', [OPTION, OPTION.replace('env', 'records.env'), 'parts'])
+def test_a_config_of_the_version_before_and_its_options(tmp_path, option):
+    parts = "environments=dict(type='LengthSplit', parts=2),"
+    (tmp_path / 'old.py').write_text(SPLIT.format(parts, ''))
+    (tmp_path / 'new.py').write_text(SPLIT.format(f'records=dict({parts}),', 'records.'))
+    new = load_config(str(tmp_path / 'new.py'))
+    with pytest.warns(FutureWarning, match='the old name goes with'):
+        old = load_config(str(tmp_path / 'old.py'), {option: Written('3')}, new.work_dir)
+    assert old.train_dataloader.dataset.records.environments == dict(type='LengthSplit', parts=3)
+    changed = load_config(str(tmp_path / 'new.py'), {'parts': 3}, new.work_dir)
+    assert fingerprint(old) == fingerprint(changed) != fingerprint(new)
+    written = Config.fromfile(str(tmp_path / 'old.py'))
+    written.train_dataloader.dataset.environments.parts = 3
+    written.work_dir = new.work_dir
+    assert fingerprint(written) == fingerprint(old), 'as it was before'
+    options = {f'{OPTION[:25]}denoising': 'masks.json'}
+    with pytest.warns(FutureWarning):
+        masked = load_config(str(tmp_path / 'new.py'), options)
+    assert masked.train_dataloader.dataset.records.denoising == NEW['records']['denoising']
+    assert type(masked.train_dataloader.dataset).__name__ == 'ConfigDict'

@@ -8,6 +8,7 @@ import torch
 from mmengine.config import Config
 
 from mmvtr import registry
+from mmvtr.datasets.record_transforms import without
 from mmvtr.sweeps import read_sweep
 from mmvtr.utils import load_config, register_all_modules
 from tests.test_configs import CONFIGS, family, of_families, without_downloads
@@ -200,23 +201,24 @@ CAUSAL = [n for n, p in CONFIG.items() if family(p) == 'causal' and 'planted' no
 def test_parts_of_table_4_are_one_option(name, parts):
     cfg = load(name, parts=parts)
     assert len(built(cfg).members) == parts
-    split = registry.TASK_UTILS.build(cfg.train_dataloader.dataset.environments)
+    split = registry.TASK_UTILS.build(cfg.train_dataloader.dataset.records.environments)
     assert getattr(split, 'like', split).parts == parts
 
 
 @pytest.mark.parametrize('name', ['epic', 'youcook2', 'msrvtt'])
 def test_equal_parts_of_table_4(name):
-    environments = 'train_dataloader.dataset.environments'
+    environments = 'train_dataloader.dataset.records.environments'
     options = {f'{environments}.rule': 'equal', f'{environments}.share': None}
     cfg = load(f'causal_hgr_{name}', **options)
-    assert registry.TASK_UTILS.build(cfg.train_dataloader.dataset.environments).rule == 'equal'
+    split = cfg.train_dataloader.dataset.records.environments
+    assert registry.TASK_UTILS.build(split).rule == 'equal'
 
 
 def groups(name, root, **options):
     """Sizes of the parts of a config's training set."""
     register_all_modules()
-    dataset = load(name, **options).train_dataloader.dataset
-    how = dict(video_pipeline=[], text_pipeline=[], classes=None, ann_root=root)
+    dataset = without(load(name, **options).train_dataloader.dataset, 'classes')
+    how = dict(video_pipeline=[], text_pipeline=[], ann_root=root)
     return np.bincount(registry.DATASETS.build({**dataset, **how}).environments).tolist()
 
 
@@ -255,9 +257,9 @@ def test_rmvone_is_the_papers(shared):
             if (row['verb_class'], row['noun_class']) == ('0', '54'):
                 lengths.append(int(row['stop_frame']) - int(row['start_frame']))
     for opposite, mean in ((False, 302.30), (True, 64.49)):
-        how = load('hgr_epic_rmvone').train_dataloader.dataset.environments
+        how = load('hgr_epic_rmvone').train_dataloader.dataset.records.environments
         removal = registry.TASK_UTILS.build({**how, 'opposite': opposite, 'test': Clips([305.5])})
-        left = removal.assign(Clips(lengths))[0][:95] == 0
+        left = removal.assign(Clips(lengths).videos)[0][:95] == 0
         assert len(lengths) == 95 and left.sum() == 43
         assert np.mean(np.array(lengths)[left]) == pytest.approx(mean, abs=0.01)
 
@@ -267,8 +269,11 @@ class Clips:
 
     def __init__(self, lengths):
         actions = [[(0, 54)]] * len(lengths) + [[(1, 1)]] * 50
-        self.videos = [dict(video_id=str(v), actions=own) for v, own in enumerate(actions)]
         self.frames = np.array([*lengths, *[100.0] * 50])
+        self.videos = [
+            dict(video_id=str(v), actions=own, num_frames=frames)
+            for v, (own, frames) in enumerate(zip(actions, self.frames))
+        ]
 
     def lengths(self, unit):
         assert unit == 'frames'

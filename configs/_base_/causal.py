@@ -6,9 +6,9 @@
 by_length = dict(
     # Batches of one environment at a time.
     batch_sampler=dict(type='mmvtr.EnvironmentBatchSampler'),
-    dataset=dict(environments=dict(type='LengthSplit', parts=2)),  # at the train mean
+    dataset=dict(records=dict(environments=dict(type='LengthSplit', parts=2))),  # at the train mean
 )
 custom_hooks = [dict(type='mmvtr.MembersHook')]  # each member alone beside the sum
 find_unused_parameters = True  # a step trains one member
 # `--cfg-options parts=3`: members and parts alike (Tab. 4).
-shortcuts = dict(parts=['model.copies', 'train_dataloader.dataset.environments.parts'])
+shortcuts = dict(parts=['model.copies', 'train_dataloader.dataset.records.environments.parts'])

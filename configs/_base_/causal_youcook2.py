@@ -2,4 +2,4 @@
 # gives: the shortest 8,000 last at most 27 s.
 _base_ = ['causal.py']
 
-by_length = dict(dataset=dict(environments=dict(share=8000 / 10337, unit='seconds')))
+by_length = dict(dataset=dict(records=dict(environments=dict(share=8000 / 10337, unit='seconds'))))

@@ -21,7 +21,7 @@ words = [dict(type='HFTokenize', model='bert-base-cased', max_length=30)]
 known = dict(
     video_pipeline=frames,
     text_pipeline=words,
-    classes=dict(type='CaptionClasses', parser='rules'),
+    records=dict(classes=dict(type='CaptionClasses', parser='rules')),
 )
 train_dataloader = dict(batch_size=32, dataset=known)
 test_dataloader = dict(dataset=known)

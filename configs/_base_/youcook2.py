@@ -17,7 +17,7 @@ common = dict(
     type='mmvtr.YouCook2Dataset',
     video_pipeline=frames,
     text_pipeline=words,
-    classes=dict(type='CaptionClasses', parser='rules'),
+    records=dict(classes=dict(type='CaptionClasses', parser='rules')),
 )
 
 train_dataloader = dict(

@@ -3,7 +3,7 @@ paper, table, section = 'frame length', 'Tab. 4', '4.2'
 about = 'how the training set is split, EPIC-KITCHENS-100'
 config = 'causal_hgr_epic.py'
 metrics = {'relevance/avg_nDCG': 'nDCG', 'relevance/avg_epic_mAP': 'mAP'}
-_equal = {'train_dataloader.dataset.environments.rule': 'equal'}
+_equal = {'train_dataloader.dataset.records.environments.rule': 'equal'}
 runs = [
     dict(name='baseline', config='hgr_epic.py', printed=[39.15, 38.54]),
     dict(name='equal, 2', options=_equal, printed=[41.19, 41.07]),

@@ -8,8 +8,8 @@ metrics = {
     'retrieval/t2v_MnR': 't2v MnR',
 }
 _equal = {
-    'train_dataloader.dataset.environments.rule': 'equal',
-    'train_dataloader.dataset.environments.share': None,
+    'train_dataloader.dataset.records.environments.rule': 'equal',
+    'train_dataloader.dataset.records.environments.share': None,
 }
 runs = [
     dict(name='baseline', config='hgr_msrvtt.py', printed=[60.3, 59.92, 41.1]),

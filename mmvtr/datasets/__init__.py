@@ -59,6 +59,7 @@ from mmvtr.datasets.videos.transforms import (
 )
 from mmvtr.datasets.videos.video_io import BrokenVideoError, read_frames
 from mmvtr.datasets.words.caption_classes import CaptionClasses
+from mmvtr.datasets.words.denoising import DrawableCaptions
 from mmvtr.datasets.words.open_clip_tokens import OpenCLIPTokenize
 from mmvtr.datasets.words.role_graphs import LoadRoleGraph, PartOfSpeechGraph, VerbNounGraph
 from mmvtr.datasets.words.tokenizers import CLIPTokenize, HFTokenize, TextBytes, WordTokenize
@@ -79,6 +80,7 @@ __all__ = [
     'CenterCrop',
     'CharadesSTADataset',
     'DiDeMoDataset',
+    'DrawableCaptions',
     'EPICKitchensDataset',
     'EnvironmentBatchSampler',
     'EpochSampler',

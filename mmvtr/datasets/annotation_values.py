@@ -247,6 +247,20 @@ def once(names: Iterable[tuple[str, Place]], what: str) -> list[str]:
     return list(first)
 
 
+def once_in(
+    rows: Iterable[tuple[Place, Mapping[str, Any]]],
+    key: str,
+    what: str,
+    check: Callable[[Any, Place], str] = identifier,
+) -> list[str]:
+    """What rows have under a key, which must differ, in their order; as :func:`once`.
+
+    Raises:
+        ValueError: as of :func:`field` and :func:`once`.
+    """
+    return once(((field(row, key, check, place), place) for place, row in rows), what)
+
+
 def cut(text: str, length: int = LONGEST) -> str:
     """The beginning of a long text, and dots."""
     return text if len(text) <= length else f'{text[: length - 3]}...'

@@ -12,7 +12,7 @@ from typing import Iterator, Union
 
 import numpy as np
 
-from mmvtr.datasets.annotation_files import read_json, read_lines, read_table
+from mmvtr.datasets.annotation_files import read_json, read_table
 from mmvtr.datasets.annotation_values import (
     Place,
     field,
@@ -24,7 +24,15 @@ from mmvtr.datasets.annotation_values import (
     string,
     wrong,
 )
-from mmvtr.datasets.pair_values import PairValues, Query, collect, finite, read_qrels
+from mmvtr.datasets.pair_values import (
+    PairValues,
+    Query,
+    check_query,
+    collect,
+    fields_of,
+    finite,
+    read_qrels,
+)
 from mmvtr.registry import TASK_UTILS
 
 TASK_UTILS.register_module(module=read_qrels)
@@ -47,7 +55,9 @@ def read_flickr8k_crowd(path: Union[str, Path]) -> PairValues:
     """
 
     def rows() -> Iterator[Row]:
-        for place, (image, caption, share, *votes) in _fields(path, 'image caption share yes no'):
+        for place, (image, caption, share, *votes) in fields_of(
+            Path(path), 'image caption share yes no', '\t'
+        ):
             value = finite(share, 'share', place)
             yes, no = (number(vote, place) for vote in votes)
             if yes + no == 0 or abs(value - yes / (yes + no)) > 1e-6:
@@ -67,8 +77,8 @@ def read_flickr8k_expert(path: Union[str, Path]) -> PairValues:
     """
 
     def rows() -> Iterator[Row]:
-        for place, (image, caption, *ratings) in _fields(
-            path, 'image caption rating rating rating'
+        for place, (image, caption, *ratings) in fields_of(
+            Path(path), 'image caption rating rating rating', '\t'
         ):
             values = [number(rating, place) for rating in ratings]
             if not all(1 <= value <= 4 for value in values):
@@ -116,8 +126,7 @@ def read_eccv_caption(path: Union[str, Path], *, query: Query = 'text') -> PairV
         FileNotFoundError: no such file.
         ValueError: another form, a query without a positive, a pair twice.
     """
-    if query not in ('text', 'video'):
-        raise ValueError(f"query: 'text' or 'video', not {query!r}")
+    check_query(query)
 
     def rows() -> Iterator[Row]:
         for name, items in read_json(Path(path), ()).items():
@@ -184,15 +193,6 @@ def _check_fire(path: Path) -> None:
             f'has {len(content)} bytes and sha256 {sha[:8]}..., expected {FIRE_BYTES} and '
             f'{FIRE_SHA}...: another version; {where}, or check=False',
         )
-
-
-def _fields(path: Union[str, Path], form: str) -> Iterator[tuple[Place, list[str]]]:
-    """The fields of lines with tabs between."""
-    for place, line in read_lines(Path(path)):
-        fields = line.split('\t')
-        if len(fields) != len(form.split()):
-            raise wrong(place, f"fields with tabs between, '{form}'", line)
-        yield place, fields
 
 
 def _coco(pattern: str, name: str, place: Place) -> str:

@@ -263,6 +263,27 @@ def finite(value: str, what: str, place: Place) -> float:
     return number
 
 
+def check_query(query: Any) -> None:
+    """Raise ValueError unless it is 'text' or 'video'."""
+    if query not in ('text', 'video'):
+        raise ValueError(f"query: 'text' or 'video', not {query!r}")
+
+
+def fields_of(
+    path: Path, form: str, separator: Optional[str] = None
+) -> Iterator[tuple[Place, list[str]]]:
+    """Place and fields of each line; ``form`` names the fields in the ValueError of more or fewer.
+
+    They stand apart by ``separator``, or by spaces.
+    """
+    count, between = len(form.split()), 'spaces' if separator is None else 'tabs'
+    for place, line in read_lines(path):
+        fields = line.split(separator)
+        if len(fields) != count:
+            raise wrong(place, f"{count} fields with {between} between, '{form}'", line)
+        yield place, fields
+
+
 def _pairs(given: Union[Mapping[str, Any], PairValues]) -> PairValues:
     return given if isinstance(given, PairValues) else TASK_UTILS.build(dict(given))
 
@@ -297,14 +318,10 @@ def _write(path: Union[str, Path], lines: Iterable[str]) -> None:
 
 def _read(path: Path, form: str, value_at: int, query: Query) -> PairValues:
     names = form.split()
-    if query not in ('text', 'video'):
-        raise ValueError(f"query: 'text' or 'video', not {query!r}")
+    check_query(query)
 
     def rows() -> Iterator[tuple[Place, str, str, float]]:
-        for place, line in read_lines(path):
-            fields = line.split()
-            if len(fields) != len(names):
-                raise wrong(place, f"{len(names)} fields with spaces between, '{form}'", line)
+        for place, fields in fields_of(path, form):
             value = finite(fields[value_at], names[value_at], place)
             first, second = (fields[0], fields[2])[:: 1 if query == 'text' else -1]
             yield place, first, second, value

@@ -3,21 +3,70 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal, Optional, Sequence
 
+import numpy as np
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from mmvtr.datasets.annotation_values import Place, caption, once, problem, string
+from mmvtr.datasets.annotation_values import Place, caption, once, problem, shown, string
+
+Records = list[dict[str, Any]]
+Unit = Literal['frames', 'seconds']
+#: Key of a video record by unit of length.
+LENGTHS = dict(frames='num_frames', seconds='duration')
 
 
-def class_table(records: list[dict[str, Any]], kind: str) -> torch.Tensor:
+def keep(videos: Records, texts: Records, stay: Sequence[int]) -> tuple[Records, Records]:
+    """The videos at these positions, and the texts of any of them, which now count from 0."""
+    place = {v: new for new, v in enumerate(stay)}
+    for text in texts:
+        text['video_idx'] = [place[v] for v in text['video_idx'] if v in place]
+    return [videos[v] for v in stay], [text for text in texts if text['video_idx']]
+
+
+def lengths(videos: Records, unit: Unit, name: str) -> np.ndarray:
+    """Float64 [V], how long videos are, in native frames or in seconds.
+
+    Args:
+        videos: records.
+        unit: of the lengths.
+        name: of who asks, for errors.
+
+    Raises:
+        ValueError: another unit, or a video of unknown length (its id is named).
+    """
+    if unit not in LENGTHS:
+        raise ValueError(f'unit: one of {[*LENGTHS]}, not {unit!r}')
+    key = LENGTHS[unit]
+    unknown = [video['video_id'] for video in videos if key not in video]
+    if unknown:
+        raise ValueError(
+            f'{name}: length in {unit} unknown of {len(unknown)} of {len(videos)} videos, e.g. '
+            f'{shown(unknown[:5])}'
+        )
+    return np.array([video[key] for video in videos], dtype=np.float64)
+
+
+def environments_of(videos: Records, place: Place) -> Optional[np.ndarray]:
+    """Int64 [V], the ``environment`` of each video; None of videos that have none.
+
+    Raises:
+        ValueError: some have one, and others not.
+    """
+    found = [video['environment'] for video in videos if 'environment' in video]
+    if 0 < len(found) < len(videos):
+        raise problem(place, f'{len(found)} of {len(videos)} videos have an environment, not all')
+    return np.array(found, dtype=np.int64) if found else None
+
+
+def class_table(records: Records, kind: str) -> torch.Tensor:
     """Int64 [N, A], the classes of each record, padded with -1."""
     rows = [torch.tensor(record['classes'][kind], dtype=torch.int64) for record in records]
     return pad_sequence(rows, batch_first=True, padding_value=-1)
 
 
-def moment_ratio(text: dict[str, Any], videos: list[dict[str, Any]]) -> float:
+def moment_ratio(text: dict[str, Any], videos: Records) -> float:
     """Length of a text's moment over that of its video; NaN where one is not known."""
     video = videos[text['video_idx'][0]]
     if len(text['video_idx']) > 1 or 'start' not in text or 'duration' not in video:
@@ -26,7 +75,7 @@ def moment_ratio(text: dict[str, Any], videos: list[dict[str, Any]]) -> float:
     return round(ratio, 9)  # a fifth is .2, whatever the floating point
 
 
-def texts_of(texts: list[dict[str, Any]], num_videos: int) -> list[list[int]]:
+def texts_of(texts: Records, num_videos: int) -> list[list[int]]:
     """Of each video the indices of its texts."""
     found: list[list[int]] = [[] for _ in range(num_videos)]
     for t, text in enumerate(texts):
@@ -35,7 +84,7 @@ def texts_of(texts: list[dict[str, Any]], num_videos: int) -> list[list[int]]:
     return found
 
 
-def check_ids(kind: str, records: list[dict[str, Any]], place: Place) -> None:
+def check_ids(kind: str, records: Records, place: Place) -> None:
     """ValueError where an id is no string or stands twice; names both places."""
     try:
         distinct = len({string(record[f'{kind}_id'], place) for record in records})
@@ -46,7 +95,7 @@ def check_ids(kind: str, records: list[dict[str, Any]], place: Place) -> None:
         once(((string(name, row), row) for name, row in rows), kind)
 
 
-def check_texts(texts: list[dict[str, Any]], num_videos: int, place: Place) -> None:
+def check_texts(texts: Records, num_videos: int, place: Place) -> None:
     """ValueError where a text is no caption, or belongs to no video or to one that is not there."""
     for n, text in enumerate(texts):
         try:

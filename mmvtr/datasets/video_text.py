@@ -9,8 +9,7 @@ from __future__ import annotations
 import hashlib
 import random
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, Callable, Iterator, Literal, Optional, Sequence, Union, get_args
+from typing import Any, Callable, Iterator, Literal, Mapping, Optional, Sequence, Union, get_args
 
 import numpy as np
 from mmengine.dataset import Compose
@@ -26,17 +25,25 @@ from mmvtr.datasets.annotation_values import (
 )
 from mmvtr.datasets.files import visible
 from mmvtr.datasets.pair_values import Judgments, PairValues
-from mmvtr.datasets.records import check_ids, check_texts, class_table, moment_ratio, texts_of
+from mmvtr.datasets.record_transforms import RecordTransform, RecordTransforms
+from mmvtr.datasets.records import (
+    Records,
+    Unit,
+    check_ids,
+    check_texts,
+    class_table,
+    environments_of,
+    lengths,
+    moment_ratio,
+    texts_of,
+)
 from mmvtr.datasets.sampling.items import (
-    extra_of,
-    frame_vectors_of,
-    frames_of,
     item_key,
     known_of,
     seeded,
     text_item,
     true_videos_of,
-    vectors_of,
+    video_item,
 )
 from mmvtr.datasets.sampling.samplers import ItemKey
 from mmvtr.datasets.videos.broken_list import OnBroken, read_on_broken
@@ -44,23 +51,18 @@ from mmvtr.datasets.videos.missing import (
     LeftOut,
     Missing,
     check_missing,
-    keep,
+    leave,
     not_there,
-    refuse_other_lists,
-    report,
     skip_advice,
 )
 from mmvtr.datasets.videos.video_io import BrokenVideoError
 from mmvtr.datasets.words.cut_texts import CutTexts, count_cut
-from mmvtr.datasets.words.denoising import denoised
 from mmvtr.functional.metrics.class_relevance import class_relevance
 from mmvtr.hints import option
-from mmvtr.registry import TASK_UTILS, TRANSFORMS
+from mmvtr.moved import NOT_GIVEN, dataset_now
+from mmvtr.registry import TRANSFORMS
 
 Transform = Union[dict, Callable[[dict], dict]]
-Component = Union[dict, Callable[..., Any]]
-#: Key of a video record by unit of length.
-LENGTHS = dict(frames='num_frames', seconds='duration')
 #: What a set may know of all its pairs.
 KNOWN = ('truth', 'relevance')
 EpochUnit = Literal['text', 'video', 'video_with_all_texts']
@@ -88,34 +90,31 @@ class VideoTextDataset(Dataset):
         missing: 'raise' where the video pipeline finds no file (or no features) of a video, or
             'skip' it, and texts without any other video: the log, the protocol of a result and its
             numbers say how many.  Videos that ``on_broken`` lists are not looked for.
-        classes: component (config or callable) that gives videos and texts their ``classes`` and
-            ``actions``, as ``classes(videos, texts)``; None = those of the annotations, if any.
-        agreement: component (config or callable) that gives them vectors ``agreement``, the same
-            way (:class:`~mmvtr.datasets.CaptionAgreement`); for training.
-        denoising: json file that says which captions may be drawn
-            (:mod:`mmvtr.datasets.words.denoising`); the others leave; for training.
-        environments: component that divides the videos, see
-            :mod:`mmvtr.datasets.sampling.environments`; those that it leaves out are gone, and so
-            are texts without any other video.
+        records: record transforms by name, configs or callables, ``(videos, texts) -> (videos,
+            texts)``: they give records what a method or a metric reads, or leave some out, in the
+            order in which they are written (:class:`~mmvtr.datasets.CaptionClasses`,
+            :class:`~mmvtr.datasets.LengthSplit`, :class:`~mmvtr.datasets.CaptionAgreement`,
+            :class:`~mmvtr.datasets.DrawableCaptions`).  ``missing`` is none of them, since the
+            pipeline says what is not there, nor are ``judgments``, which are of pairs.
         judgments: what people say of pairs, for :class:`~mmvtr.evaluation.JudgedMetric`: config of
             a reader (``dict(type='read_qrels', path=...)``) or what one returns; a dict of 't2v'
             and 'v2t' where the two directions were judged apart. Or 'truth' or 'relevance': what
             the set itself knows of all pairs.
+        denoising, classes, environments, agreement: parts of ``records`` in the version before.
 
     Attributes:
-        environments: int64 [V], the environment of each video, or None.
+        records: the transforms by name.
+        environments: int64 [V], the ``environment`` of each video's record, or None.
         known_broken: of videos that ``on_broken`` lists, the reason by video id.
         left_out: what ``missing='skip'`` has left out; None = nothing.
-        denoised: how many captions ``denoising`` has left, in words; None = not asked for.
         cut_texts: those of which the text pipeline reads the beginning only; None = all are read.
 
     Raises:
-        FileNotFoundError: no such list of broken videos, no such masks; videos are missing.
-        KeyError: features of videos are missing.
+        FileNotFoundError: no such list of broken videos; videos are missing; of ``records``.
+        KeyError: features of videos are missing; of ``records``.
         ValueError: all videos are missing, or other ones on other processes; no video, duplicate
-            ids, an id that is no string, empty caption, caption without or of an unknown video, not
-            one environment a video, a malformed list of broken videos, masks that are malformed or
-            of another set, or that leave a video no caption.
+            ids, an id that is no string, empty caption, caption without or of an unknown video, a
+            malformed list of broken videos; of ``records``.
     """
 
     #: Of its options on the command line, for errors; PART: train, val or test.
@@ -129,16 +128,23 @@ class VideoTextDataset(Dataset):
         epoch_unit: EpochUnit = 'text',
         on_broken: OnBroken = 'raise',
         missing: Missing = 'raise',
-        classes: Optional[Component] = None,
-        agreement: Optional[Component] = None,
-        denoising: Optional[str] = None,
-        environments: Optional[Component] = None,
+        records: Optional[Mapping[str, Union[dict, RecordTransform, None]]] = None,
         judgments: Union[dict, PairValues, str, None] = None,
+        denoising: Any = NOT_GIVEN,
+        classes: Any = NOT_GIVEN,
+        environments: Any = NOT_GIVEN,
+        agreement: Any = NOT_GIVEN,
     ) -> None:
         units = get_args(EpochUnit)
         _require(epoch_unit in units, f'epoch_unit: one of {units}, not {epoch_unit!r}')
         listed = read_on_broken(on_broken)
         check_missing(missing)
+        former = dict(
+            denoising=denoising, classes=classes, environments=environments, agreement=agreement
+        )
+        former = {name: value for name, value in former.items() if value is not NOT_GIVEN}
+        transforms = RecordTransforms(dataset_now(dict(former, records=records))['records'])
+        self.records = transforms.parts
         self.epoch_unit = epoch_unit
         self.on_broken = on_broken
         self.missing = missing
@@ -150,21 +156,18 @@ class VideoTextDataset(Dataset):
         check_ids('video', self.videos, place)
         check_ids('text', self.texts, place)
         check_texts(self.texts, len(self.videos), place)
-        self.denoised: Optional[str] = None
-        if denoising is not None:
-            self._denoise(Path(denoising))
+        self._transform(transforms, whole_set=True)
         steps = steps_of(video_pipeline)
         if missing == 'skip':
-            self._leave_missing(steps, listed)
-        if classes is not None:
+            looked_for = [video for video in self.videos if video['video_id'] not in listed]
             with self._naming_origin():
-                _component(classes)(self.videos, self.texts)
-        self.environments: Optional[np.ndarray] = None
-        self._environments_note: Optional[str] = None
-        if environments is not None:
-            self._divide(_component(environments))
-        if agreement is not None:  # of what is left
-            _component(agreement)(self.videos, self.texts)
+                gone = not_there(steps, looked_for)
+            self.videos, self.texts, self.left_out = leave(
+                self.videos, self.texts, gone, self.left_out, self.origin()
+            )
+        self._transform(transforms, whole_set=False)
+        self._notes = transforms.notes
+        self.environments: Optional[np.ndarray] = environments_of(self.videos, place)
         self.texts_of = texts_of(self.texts, len(self.videos))
         self.known_broken = self._leave_out(listed)
         self.videos_with_text = [v for v, texts in enumerate(self.texts_of) if texts]
@@ -183,7 +186,7 @@ class VideoTextDataset(Dataset):
             judgments = Judgments.of(judgments)
         self._judgments: Union[Judgments, str, None] = judgments
 
-    def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    def load_annotations(self) -> tuple[Records, Records]:
         """Read the annotation files.
 
         Returns:
@@ -243,21 +246,9 @@ class VideoTextDataset(Dataset):
         captions = [x['text'] for x in self.texts]
         return self._judgments.grades([*texts], [*videos], captions)
 
-    def lengths(self, unit: Literal['frames', 'seconds']) -> np.ndarray:
-        """Float64 [V], how long the videos are, in native frames or in seconds.
-
-        Raises:
-            ValueError: another unit, or a video of unknown length (its id is named).
-        """
-        _require(unit in LENGTHS, f'unit: one of {[*LENGTHS]}, not {unit!r}')
-        key = LENGTHS[unit]
-        unknown = [video['video_id'] for video in self.videos if key not in video]
-        _require(
-            not unknown,
-            f'{type(self).__name__}: length in {unit} unknown of {len(unknown)} of '
-            f'{len(self.videos)} videos, e.g. {shown(unknown[:5])}',
-        )
-        return np.array([video[key] for video in self.videos], dtype=np.float64)
+    def lengths(self, unit: Unit) -> np.ndarray:
+        """Float64 [V], how long the videos are, see :func:`mmvtr.datasets.records.lengths`."""
+        return lengths(self.videos, unit, type(self).__name__)
 
     def moment_ratio(self) -> Optional[np.ndarray]:
         """Float64 [T] in (0, 1], the share of its video that a text describes.
@@ -288,9 +279,8 @@ class VideoTextDataset(Dataset):
                 min=min(counts), mean=round(sum(counts) / len(counts), 2), max=max(counts)
             ),
             epoch_unit=self.epoch_unit,
-            environments=self._environments_note,
             left_out=self.left_out and str(self.left_out),
-            **(dict(denoised=self.denoised) if self.denoised else {}),
+            **{f'records.{name}': note for name, note in self._notes.items()},
             **(dict(judgments=str(self._judgments)) if self._judgments else {}),
         )
 
@@ -345,51 +335,11 @@ class VideoTextDataset(Dataset):
         with seeded(key or ItemKey(0, 0, t)):
             return self._text(t)
 
-    def _divide(self, component: Callable[['VideoTextDataset'], np.ndarray]) -> None:
-        """Environments; videos of -1 leave, and texts that then have no video."""
-        groups = np.asarray(component(self))
-        _require(
-            groups.shape == (len(self.videos),),
-            f'{type(self).__name__}: {len(self.videos)} environments expected, one a video, got '
-            f'{list(groups.shape)}',
-        )
-        stay = np.flatnonzero(groups >= 0)
-        _require(len(stay) > 0, f'{type(self).__name__}: environments leave no video')
-        self.videos, self.texts = keep(self.videos, self.texts, stay.tolist())
-        self.environments = groups[stay]
-        note = getattr(component, 'note', repr(component))
-        self._environments_note = note
-        MMLogger.get_current_instance().info(f'environments: {note}')
-
-    def _denoise(self, path: Path) -> None:
-        """Captions that may not be drawn leave."""
-        count = len(self.texts)
-        self.texts = denoised(path, self.videos, self.texts)
-        self.denoised = f'{len(self.texts)} of {count} texts'
-        MMLogger.get_current_instance().info(f'denoising: {self.denoised} may be drawn')
-
-    def _leave_missing(self, steps: Sequence[Callable], listed: dict[str, str]) -> None:
-        """Videos that the pipeline does not find leave, and texts that then have no video."""
-        before = self.left_out or LeftOut((), 0, len(self.videos), len(self.texts))
-        looked_for = [video for video in self.videos if video['video_id'] not in listed]
+    def _transform(self, transforms: RecordTransforms, *, whole_set: bool) -> None:
         with self._naming_origin():
-            gone = not_there(steps, looked_for)
-        stay = [v for v, video in enumerate(self.videos) if video['video_id'] not in gone]
-        names = [video['video_id'] for video in self.videos if video['video_id'] in gone]
-        texts = len(self.texts)
-        self.videos, self.texts = keep(self.videos, self.texts, stay)
-        left_out = before._replace(
-            names=(*before.names, *names), texts=before.texts + texts - len(self.texts)
-        )
-        refuse_other_lists(left_out.names, self.origin())
-        if not self.videos or not self.texts:
-            raise problem(
-                Place(self.origin()),
-                f'{left_out} are missing, so nothing is left, e.g. {shown(left_out.names[:3])}',
+            self.videos, self.texts = transforms(
+                self.videos, self.texts, whole_set=whole_set, origin=self.origin()
             )
-        if left_out.names:
-            self.left_out = left_out
-            report(left_out, self.origin())
 
     def _leave_out(self, listed: dict[str, str]) -> dict[str, str]:
         """Those of the listed videos that are here; nobody may miss it in a test set."""
@@ -418,7 +368,7 @@ class VideoTextDataset(Dataset):
             reason = self.known_broken[record['video_id']]
             return dict(broken=(record['video_id'], reason), **known_of(record))
         try:
-            results = self.video_pipeline(dict(record))
+            return video_item(v, record, self.video_pipeline)
         except BrokenVideoError as error:
             if self.on_broken != 'skip':
                 skip = option('on_broken', 'skip', prefix=self.key_prefix)
@@ -427,18 +377,6 @@ class VideoTextDataset(Dataset):
                     '--decode finds them all)'
                 ) from error
             return dict(broken=(record['video_id'], visible(str(error))), **known_of(record))
-        known = known_of(record)
-        if self.environments is not None:
-            known['environment'] = int(self.environments[v])
-        return dict(
-            video_idx=v,
-            video_id=record['video_id'],
-            frames=frames_of(results),
-            **known,
-            **extra_of(results, 'video'),
-            **vectors_of(results, 'video'),
-            **frame_vectors_of(results),
-        )
 
     def _text(self, t: int) -> dict[str, Any]:
         return text_item(t, self.texts[t], self.text_pipeline)
@@ -470,7 +408,7 @@ def steps_of(pipeline: Sequence[Transform]) -> list[Callable[[dict], dict]]:
     return [TRANSFORMS.build(step) if isinstance(step, dict) else step for step in pipeline]
 
 
-def _advice(steps: Sequence[Callable], videos: list[dict[str, Any]], prefix: str) -> str:
+def _advice(steps: Sequence[Callable], videos: Records, prefix: str) -> str:
     """The end of an error, where a part of the videos is missing."""
     try:
         some = 0 < len(not_there(steps, videos)) < len(videos)
@@ -479,15 +417,11 @@ def _advice(steps: Sequence[Callable], videos: list[dict[str, Any]], prefix: str
     return f'; {skip_advice(prefix)}' if some else ''
 
 
-def _checked(steps: Sequence[Callable], records: list[dict[str, Any]]) -> Compose:
+def _checked(steps: Sequence[Callable], records: Records) -> Compose:
     for step in steps:
         if hasattr(step, 'check'):
             step.check(records)
     return Compose(list(steps))
-
-
-def _component(component: Component) -> Callable[..., Any]:
-    return TASK_UTILS.build(component) if isinstance(component, dict) else component
 
 
 def _require(condition: bool, message: str) -> None:

@@ -12,6 +12,7 @@ import torch
 from mmengine.logging import MMLogger
 from torch import Tensor
 
+from mmvtr.datasets.record_transforms import read_annotations
 from mmvtr.datasets.sampling.splits import Action, class_means, class_members
 from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.evaluation.metric import Matrices, Metric, directed
@@ -22,7 +23,7 @@ from mmvtr.functional.metrics.length_bias import (
     nearer_to_train,
 )
 from mmvtr.functional.metrics.ranks import ranks
-from mmvtr.registry import DATASETS, METRICS
+from mmvtr.registry import METRICS
 from mmvtr.structures import Relation
 
 #: A length, or one for each unit.
@@ -252,13 +253,6 @@ def common_actions(train: Mapping[Action, float], test: Mapping[Action, float]) 
     actions = sorted(train.keys() & test.keys())
     means = (np.array([of[action] for action in actions], dtype=float) for of in (train, test))
     return ActionLengths(actions, *means)
-
-
-def read_annotations(dataset: Union[dict, VideoTextDataset]) -> VideoTextDataset:
-    """A dataset from its config, without the pipelines, which look for videos and features."""
-    if not isinstance(dataset, dict):
-        return dataset
-    return DATASETS.build({**dataset, 'video_pipeline': [], 'text_pipeline': []})
 
 
 def known_lengths(dataset: VideoTextDataset) -> tuple[np.ndarray, str]:

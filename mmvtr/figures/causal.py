@@ -10,8 +10,9 @@ import torch
 from mmengine.config import Config
 from torch import Tensor
 
+from mmvtr.datasets.record_transforms import read_annotations
 from mmvtr.engine.hooks.study import Asked, Study, picture
-from mmvtr.evaluation.length_bias import LengthBiasMetric, read_annotations
+from mmvtr.evaluation.length_bias import LengthBiasMetric
 from mmvtr.figures.by_tool import run_tool
 from mmvtr.functional.metrics.ranks import ranks
 from mmvtr.functional.metrics.relevance import ndcg_at_k
@@ -155,7 +156,7 @@ def remaining_failures(asked: Asked) -> 'canvas.Figure':
     loader = before.cfg.get('train_dataloader')
     if loader is None:
         raise ValueError(f'{before.cfg.filename} has no train_dataloader, whose lengths count')
-    train = read_annotations({**loader.dataset, 'environments': None})
+    train = read_annotations(loader.dataset, 'environments')
     metric = LengthBiasMetric(train=train, **_asked_of_metric(before.cfg))
     found = metric.narrowed(before.best_scores().t2v, relation)
     tail = tail_classes(train)

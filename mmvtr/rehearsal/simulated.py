@@ -17,6 +17,7 @@ from mmvtr.datasets.formats.prvr import PRVRDataset
 from mmvtr.datasets.formats.published import PublishedDataset
 from mmvtr.datasets.tables.dataset import FRACTIONS, TableDataset
 from mmvtr.engine.checks.schedule_checks import warmup_fault
+from mmvtr.moved import dataset_now
 from mmvtr.registry import DATASETS, bare_name
 from mmvtr.rehearsal.simulated_model import (
     Inputs,
@@ -134,7 +135,8 @@ def _dataset(
     share: float = 1.0,
     first: int = 0,
 ) -> ConfigDict:
-    kind = DATASETS.get(dataset.type)
+    dataset = dataset_now(dataset)
+    kind, records = DATASETS.get(dataset.type), dataset.get('records') or {}
     split = _size_of(kind, dataset, notes)
     videos, texts = max(2, round(split.videos * share)), max(2, round(split.texts * share))
     if first:  # a small gallery with as many captions a video
@@ -151,7 +153,7 @@ def _dataset(
         first=first,
         roles=inputs.roles,
         interest=inputs.interest,
-        has_classes=dataset.get('classes') is not None or issubclass(kind, EPICKitchensDataset),
+        has_classes=records.get('classes') is not None or issubclass(kind, EPICKitchensDataset),
     )
     teachers = [s for s in dataset.video_pipeline if bare_name(s) == 'LoadFrameVectors']
     if teachers:
@@ -170,8 +172,9 @@ def _dataset(
     for key in ('epoch_unit', 'related'):
         if dataset.get(key) is not None:
             made[key] = dataset[key]
-    if dataset.get('environments') is not None:
-        made.environments = _environments(dataset.environments, made, notes)
+    if records.get('environments') is not None:
+        environments = _environments(records['environments'], made, notes)
+        made.records = dict(environments=environments)
     return made
 
 

@@ -57,7 +57,7 @@ class Method(NamedTuple):
     scores: str = ''
 
 
-PERMUTED = 'train_dataloader.dataset.agreement.type=PermutedAgreement'
+PERMUTED = 'train_dataloader.dataset.records.agreement.type=PermutedAgreement'
 METHODS = {
     'InfoNCE': Method('infonce_captions_flickr8k'),
     'agreement, both directions': Method('agreement_captions_flickr8k_both'),

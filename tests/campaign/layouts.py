@@ -131,7 +131,7 @@ def _vatex_classes(root: Path) -> None:
 
 def _load_classes(root: Path) -> VideoTextDataset:
     parser = dict(type='CaptionClasses', parser=str(root / 'classes.json'))
-    return build(VATEXDataset, 'val', root, classes=parser)
+    return build(VATEXDataset, 'val', root, records=dict(classes=parser))
 
 
 def _features(name: str) -> np.ndarray:

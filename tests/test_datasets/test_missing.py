@@ -10,7 +10,7 @@ import torch.multiprocessing as mp
 from mmengine.logging import MMLogger
 
 import children  # noqa: F401 - the server that forks the processes has imported all
-from miniatures import write_epic, write_msrvtt, write_prvr, write_vatex
+from miniatures import write_epic, write_json, write_msrvtt, write_prvr, write_vatex
 from mmvtr.datasets import (
     CharadesSTADataset,
     EPICKitchensDataset,
@@ -113,6 +113,21 @@ def test_what_is_there_is_a_set_of_its_own(tmp_path, said, name):
     assert dataset.load_video(0)['frames'].shape == (2, 3) and dataset.texts_of == [
         list(range(len(texts)))
     ]
+
+
+def test_masks_speak_of_the_whole_set_and_other_transforms_see_what_stays(tmp_path):
+    write_msrvtt(tmp_path)
+    whole = build(MSRVTTDataset, 'full_train', tmp_path, ['video0'], video_pipeline=[])
+    drawn = {text['text_id']: text['text_id'] != '3' for text in whole.texts}
+    write_json(tmp_path, 'masks.json', drawn)
+    seen = []
+    records = dict(
+        counts=lambda videos, texts: seen.extend(t['text_id'] for t in texts) or (videos, texts),
+        denoising=dict(type='DrawableCaptions', path=str(tmp_path / 'masks.json')),
+    )
+    dataset = build(MSRVTTDataset, 'full_train', tmp_path, ['video0'], records=records)
+    assert seen == ids(dataset)[1] == ['0', '6']
+    assert dataset.protocol()['records.denoising'] == '5 of 6 texts may be drawn'
 
 
 def test_times_and_classes_are_of_what_stays(tmp_path):

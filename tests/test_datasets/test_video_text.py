@@ -18,6 +18,7 @@ from mmvtr.datasets import (
     collate_retrieval,
     write_qrels,
 )
+from mmvtr.datasets.sampling.environments import Environments
 from mmvtr.datasets.videos.broken_list import read_broken, write_broken
 from mmvtr.models.data_preprocessor import VideoTextDataPreprocessor
 
@@ -416,8 +417,9 @@ def test_a_component_may_say_the_classes():
         for records, classes in ((videos, VIDEO_CLASSES), (texts, TEXT_CLASSES)):
             for record, (verb, noun) in zip(records, classes):
                 record['classes'] = dict(verb=verb, noun=noun)
+        return videos, texts
 
-    dataset = Tiny(classes=say, environments=ByHand(0, -1, 0, 0))
+    dataset = Tiny(records=dict(classes=say, environments=ByHand(0, -1, 0, 0)))
     whole = Tiny(classed(VIDEOS, VIDEO_CLASSES), classed(TEXTS, TEXT_CLASSES))
     np.testing.assert_array_equal(dataset.relevance(), whole.relevance()[:, [0, 2, 3]])
     item = dataset[0]
@@ -451,29 +453,29 @@ def test_lengths():
             dataset.lengths(unit)
 
 
-class ByHand:
-    """Environments as told; keeps what it has seen of the dataset."""
+class ByHand(Environments):
+    """Environments as told; keeps what it has seen of the records."""
 
-    note = ''
+    def __init__(self, *told):
+        self.told = told
 
-    def __init__(self, *groups):
-        self.groups = groups
+    def __call__(self, videos, texts):
+        self.seen = copy.deepcopy((videos, texts))
+        return super().__call__(videos, texts)
 
-    def __call__(self, dataset):
-        self.seen = copy.deepcopy((dataset.videos, dataset.texts))
-        self.note = f'by hand: {self.groups.count(-1)} left out'
-        return np.array(self.groups)
+    def assign(self, videos):
+        return np.array(self.told), 'as told'
 
 
 def test_videos_of_no_environment_leave_and_their_texts(caplog):
     logger, by_hand = MMLogger.get_current_instance(), ByHand(-1, 1, -1, 0)
     logger.addHandler(caplog.handler)
     try:
-        dataset = Tiny(environments=by_hand, epoch_unit='video')
+        dataset = Tiny(records=dict(environments=by_hand), epoch_unit='video')
     finally:
         logger.removeHandler(caplog.handler)
-    assert 'environments: by hand: 2 left out' in caplog.text
-    assert dataset.protocol()['environments'] == 'by hand: 2 left out'
+    assert 'environments: ByHand: as told; 1 / 1 videos, 2 left out; sha ' in caplog.text
+    assert dataset.protocol()['records.environments'] == by_hand.note
     assert by_hand.seen == (VIDEOS, TEXTS), 'it saw all of them'
 
     assert [video['video_id'] for video in dataset.videos] == ['b', 'lonely']
@@ -494,16 +496,17 @@ def test_videos_of_no_environment_leave_and_their_texts(caplog):
 
 def test_a_text_keeps_the_videos_that_stay():
     """Their positions move up by the videos that have left before them."""
-    dataset = Tiny(environments=ByHand(0, -1, 2, 1))
+    dataset = Tiny(records=dict(environments=ByHand(0, -1, 2, 1)))
     rows = [(text['text_id'], text['video_idx']) for text in dataset.texts]
     assert rows == [('t0', [0]), ('t1', [0]), ('t2', [1]), ('t3', [1])]
     assert [dataset[i]['video']['environment'] for i in range(4)] == [0, 0, 2, 2]
-    assert Tiny(environments=ByHand(0, 0, 2, 1))[2]['texts'][0]['video_idx'] == [1, 2]
+    whole = Tiny(records=dict(environments=ByHand(0, 0, 2, 1)))
+    assert whole[2]['texts'][0]['video_idx'] == [1, 2]
 
 
 def test_without_environments():
     dataset = Tiny()
-    assert dataset.environments is None and dataset.protocol()['environments'] is None
+    assert dataset.environments is None and 'records.environments' not in dataset.protocol()
     assert 'environment' not in dataset[0]['video'] and 'classes' not in dataset[0]['video']
 
 
@@ -512,12 +515,62 @@ def test_without_environments():
     [
         (changed(TEXTS, 3, video_idx=[4]), (0, 0, 0, 0), "text 3 .'t3'.: belongs to video 4"),
         (changed(TEXTS, 3, video_idx=[]), (0, 0, 0, 0), "text 3 .'t3'.: belongs to no video"),
-        (TEXTS, (0, 1, 1), r'Tiny: 4 environments expected, one a video, got \[3\]'),
+        (TEXTS, (0, 1, 1), r'Tiny: records.env.*: 4 environments expected, one a video, got \[3\]'),
+        (TEXTS, (-1, -1, -1, -1), 'Tiny: records.environments: leaves no video'),
     ],
 )
 def test_environments_hide_no_wrong_annotation(texts, groups, message):
     with pytest.raises(ValueError, match=message):
-        Tiny(texts=texts, environments=ByHand(*groups))
+        Tiny(texts=texts, records=dict(environments=ByHand(*groups)))
+
+
+def short_only(videos, texts):
+    """Texts of one word."""
+    return videos, [text for text in texts if ' ' not in text['text']]
+
+
+def test_record_transforms_go_in_their_order():
+    seen = []
+
+    def see(name):
+        return lambda videos, texts: seen.append((name, len(texts))) or (videos, texts)
+
+    parts = dict(before=see('before'), short=short_only, off=None, after=see('after'))
+    dataset = Tiny(records=parts)
+    assert seen == [('before', 4), ('after', 2)]
+    assert [text['text_id'] for text in dataset.texts] == ['t0', 't3']
+    assert list(dataset.records) == ['before', 'short', 'after']
+
+
+@pytest.mark.parametrize(
+    'parts, message',
+    [
+        ([short_only], 'records: expected parts by name, found '),
+        (dict(short='ShortOnly'), "records.short: expected a component, found 'ShortOnly'"),
+        (dict(a=lambda v, t: None), r'Tiny: records.a: expected \(videos, texts\) in .* None'),
+        (dict(a=lambda v, t: ([], [])), 'Tiny: records.a: leaves no video'),
+        (dict(a=lambda v, t: (v[:1], t)), 'records.a, text .*belongs to video 1, but there are'),
+        (dict(a=lambda v, t: (v + v, t)), 'records.a, video 4: .*'),
+    ],
+)
+def test_wrong_record_transforms_are_named(parts, message):
+    with pytest.raises(ValueError, match=message):
+        Tiny(records=parts)
+
+
+def test_errors_of_a_record_transform_say_of_which_set():
+    def lacks(videos, texts):
+        raise KeyError('no classes of t0')
+
+    with pytest.raises(KeyError, match='no classes of t0 .Tiny.'):
+        Tiny(records=dict(classes=lacks))
+
+    def some(videos, texts):
+        videos[0]['environment'] = 1
+        return videos, texts
+
+    with pytest.raises(ValueError, match='Tiny: 1 of 4 videos have an environment, not all'):
+        Tiny(records=dict(environments=some))
 
 
 @pytest.mark.parametrize('side', ['video', 'text'])

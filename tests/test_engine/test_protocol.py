@@ -31,7 +31,7 @@ def test_the_training():
     cfg['optim_wrapper'] = dict(optimizer=optimizer)
     assert training_protocol(runner)['optimizer'] == 'BertAdam, lr 0.0003'
     like = dict(type='RemoveByLength', test=dict(type='y'), alpha=5)
-    dataset['environments'] = dict(type='RemoveRandom', like=like)
+    dataset['records'] = dict(environments=dict(type='RemoveRandom', like=like))
     expected = 'RemoveRandom(like=RemoveByLength(alpha=5) with test statistics)'
     assert training_protocol(runner)['trained on'] == expected
     assert training_protocol(SimpleNamespace(cfg={})) == {}

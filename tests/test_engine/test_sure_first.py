@@ -183,7 +183,7 @@ def test_positions_count_without_the_videos_that_are_not_there(tmp_path):
     captions = dict(
         type='SaidOfThree',
         missing='skip',
-        agreement=dict(type='CaptionAgreement'),
+        records=dict(agreement=dict(type='CaptionAgreement')),
         video_pipeline=[dict(type='LoadFeatures', path=str(tmp_path))],
         text_pipeline=[dict(type='WordTokenize', vocab_file='nowhere.txt')],
     )

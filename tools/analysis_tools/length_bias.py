@@ -20,6 +20,7 @@ from mmengine.config import Config
 from mmengine.registry import init_default_scope
 
 from mmvtr.command_line import Parser, output_folder, tool
+from mmvtr.datasets.record_transforms import read_annotations
 from mmvtr.datasets.sampling.splits import Action, class_means, class_members
 from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.evaluation import LengthBiasMetric, evaluate, results_table
@@ -27,7 +28,6 @@ from mmvtr.evaluation.length_bias import (
     ActionLengths,
     common_actions,
     known_lengths,
-    read_annotations,
     video_actions,
 )
 from mmvtr.evaluation.score_files import read_array

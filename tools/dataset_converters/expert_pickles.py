@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import re
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence
@@ -42,8 +41,9 @@ from mmvtr.datasets.annotation_values import (
     shown,
     wrong,
 )
+from mmvtr.datasets.formats.prvr import letters
 from mmvtr.datasets.pickles import read_pickle, text_of
-from mmvtr.registry import DATASETS
+from mmvtr.datasets.record_transforms import read_annotations
 from mmvtr.storage.hdf5 import new_hdf5
 from mmvtr.utils import load_config
 
@@ -173,9 +173,8 @@ def ids_of_texts(config: str, changes: dict[str, Any]) -> Wanted:
         dataset_cfg = (cfg.get(f'{part}_dataloader') or {}).get('dataset')
         if dataset_cfg is None:
             continue
-        bare = dict(video_pipeline=[], text_pipeline=[], environments=None)
-        bare.update(classes=None, agreement=None, missing='raise')
-        dataset = DATASETS.build({**dataset_cfg, **bare})
+        whole = {**dataset_cfg, 'missing': 'raise'}
+        dataset = read_annotations(whole, 'environments', 'classes', 'agreement')
         for text in dataset.texts:
             for v in text['video_idx']:
                 key = dataset.videos[v]['video_id'], letters(text['text'])
@@ -185,11 +184,6 @@ def ids_of_texts(config: str, changes: dict[str, Any]) -> Wanted:
                 if text['text_id'] not in wanted[key]:
                     wanted[key].append(text['text_id'])
     return dict(wanted)
-
-
-def letters(text: str) -> str:
-    """What two spellings of a caption have in common."""
-    return re.sub(r'[\W_]+', '', text.lower())
 
 
 def _read_captions(path: Path) -> dict[str, list[str]]:

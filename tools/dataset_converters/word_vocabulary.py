@@ -18,8 +18,9 @@ import numpy as np
 from mmengine.registry import init_default_scope
 
 from mmvtr.command_line import Parser, tool
+from mmvtr.datasets.record_transforms import read_annotations
 from mmvtr.datasets.words.word_ids import make_word_ids
-from mmvtr.registry import DATASETS, TRANSFORMS
+from mmvtr.registry import TRANSFORMS
 from mmvtr.utils import load_config
 
 
@@ -44,9 +45,7 @@ def training_words(dataset_cfg: Mapping[str, Any], min_count: int) -> tuple[Path
     name = next((name for name in steps if hasattr(TRANSFORMS.get(name), 'words_of')), None)
     if name is None:
         raise ValueError(f'the text pipeline {list(steps)} makes no role graphs: needs no word2int')
-    dataset = DATASETS.build(
-        {**dataset_cfg, 'environments': None, 'video_pipeline': [], 'text_pipeline': []}
-    )
+    dataset = read_annotations(dataset_cfg, 'environments')
     words_of = TRANSFORMS.get(name).words_of
     sentences = (words_of(text['text']) for text in dataset.texts)
     return Path(steps[name]['vocab_file']), make_word_ids(sentences, min_count=min_count)

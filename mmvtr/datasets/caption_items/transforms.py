@@ -67,12 +67,7 @@ class CaptionWords(BaseTransform):
         if max_words < 1:
             raise ValueError(f'CaptionWords: max_words must be at least 1, not {max_words}')
         self.known = read_words(Path(words))
-        self.max_words = max_words
-
-    @property
-    def limit(self) -> int:
-        """Words that are read."""
-        return self.max_words
+        self.limit = max_words
 
     def surplus(self, record: Results) -> int:
         """How many words of ``text`` are not read."""
@@ -80,7 +75,7 @@ class CaptionWords(BaseTransform):
 
     def transform(self, results: Results) -> Results:
         """``text`` -> ``token_ids``, int64 [L]."""
-        ids = self.known.ids(results['text'])[: self.max_words]
+        ids = self.known.ids(results['text'])[: self.limit]
         results['token_ids'] = np.array(ids, dtype=np.int64)
         return results
 

@@ -5,7 +5,7 @@ It never sees a frame, so its errors are not those of a model that looks at clip
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Sequence
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from mmvtr.datasets.caption_similarity.caption_bags import (
     read_captions,
     same_on_all,
 )
+from mmvtr.datasets.records import Records
 from mmvtr.registry import TASK_UTILS
 
 #: Captions at a time: bags of 2,048 words are 64 MB.
@@ -96,7 +97,7 @@ class CaptionAgreement:
         self.rare = rare
         self.known: list[str] = []
 
-    def __call__(self, videos: list[dict[str, Any]], texts: list[dict[str, Any]]) -> None:
+    def __call__(self, videos: Records, texts: Records) -> tuple[Records, Records]:
         """Add them in place; ``texts`` say by ``video_idx`` whose captions they are."""
         self.known, frequency, bags, owners = read_captions(videos, texts, self.words)
         parts = [self._means(bags, owners, np.log((1 + len(texts)) / (1 + frequency)))]
@@ -107,6 +108,7 @@ class CaptionAgreement:
         for records, vectors in zip((texts, videos), joined):
             for record, vector in zip(records, vectors.astype(np.float32)):
                 record['agreement'] = vector
+        return videos, texts
 
     def _means(
         self, bags: Sequence[Sequence[int]], owners: Sequence[Sequence[int]], idf: np.ndarray

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple, Sequence
 import numpy as np
 from mmengine.dist import broadcast_object_list
 
+from mmvtr.datasets.records import texts_of
+
 WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 
 
@@ -38,11 +40,8 @@ def read_captions(
     known = [word for word, _ in frequency.most_common(words)]
     number = {word: n for n, word in enumerate(known)}
     bags = [[number[word] for word in caption if word in number] for caption in captions]
-    owners: list[list[int]] = [[] for _ in videos]
-    for t, text in enumerate(texts):
-        for v in text['video_idx']:
-            owners[v].append(t)
-    return CaptionBags(known, np.array([frequency[word] for word in known]), bags, owners)
+    counts = np.array([frequency[word] for word in known])
+    return CaptionBags(known, counts, bags, texts_of(texts, len(videos)))
 
 
 class WordPairs(NamedTuple):

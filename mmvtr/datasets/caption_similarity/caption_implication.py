@@ -18,6 +18,7 @@ from mmvtr.datasets.caption_similarity.caption_bags import (
     largest_directions,
     read_captions,
 )
+from mmvtr.datasets.records import Records
 from mmvtr.functional.similarities.tiles import Tiles
 from mmvtr.registry import TASK_UTILS
 
@@ -87,7 +88,7 @@ class CaptionImplication:
         self.known: list[str] = []
         self.implied: Optional[np.ndarray] = None
 
-    def __call__(self, videos: list[dict[str, Any]], texts: list[dict[str, Any]]) -> None:
+    def __call__(self, videos: Records, texts: Records) -> tuple[Records, Records]:
         """Add them in place; ``texts`` say by ``video_idx`` whose captions they are."""
         bags, owners = self.learn(videos, texts)
         # Rows are those of videos: the directions in which they differ most from 0 say most.
@@ -98,6 +99,7 @@ class CaptionImplication:
         for text, bag in zip(texts, bags):
             count = max(len(bag), 1) if self.mean else 1
             text['agreement'] = (basis[bag].sum(0) / count).astype(np.float32)
+        return videos, texts
 
     def learn(
         self, videos: Sequence[dict[str, Any]], texts: Sequence[dict[str, Any]]

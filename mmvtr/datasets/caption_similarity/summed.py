@@ -6,6 +6,7 @@ from typing import Any, Optional, Sequence
 
 import numpy as np
 
+from mmvtr.datasets.records import Records
 from mmvtr.registry import TASK_UTILS
 
 
@@ -37,7 +38,7 @@ class SummedCaptionSimilarity:
                 f'SummedCaptionSimilarity: {len(self.weights)} weights for {len(self.parts)} parts'
             )
 
-    def __call__(self, videos: list[dict[str, Any]], texts: list[dict[str, Any]]) -> None:
+    def __call__(self, videos: Records, texts: Records) -> tuple[Records, Records]:
         """Add them in place; ``texts`` say by ``video_idx`` whose captions they are."""
         found: dict[int, list[np.ndarray]] = {id(record): [] for record in (*videos, *texts)}
         for part, weight in zip(self.parts, self.weights):
@@ -48,3 +49,4 @@ class SummedCaptionSimilarity:
                 found[id(record)].append(np.float32(weight) * record['agreement'])
         for record in (*videos, *texts):
             record['agreement'] = np.concatenate(found[id(record)])
+        return videos, texts

@@ -6,7 +6,7 @@ They keep the order of the file, as the field's codes do; it is not always that 
 
 from __future__ import annotations
 
-from typing import Any, Iterator
+from typing import Iterator
 
 from mmvtr.datasets.annotation_files import read_json
 from mmvtr.datasets.annotation_values import (
@@ -37,21 +37,14 @@ class ActivityNetDataset(PublishedDataset):
 
     Args:
         split: 'train', 'val1' or 'val2'.
-        ann_root: see :class:`PublishedDataset`.
         **kwargs: of :class:`PublishedDataset`.
-
-    Raises:
-        FileNotFoundError: see :class:`PublishedDataset`.
-        ValueError: see :class:`PublishedDataset`.
     """
 
     title = 'ActivityNet Captions'
     splits = SPLITS
     layout = f'train.json, val_1.json, val_2.json; optional {LISTS}/*_list.txt'
     example = 'v_QOlSCBRmfWY'
-
-    def __init__(self, split: str, *, ann_root: str = 'data/activitynet', **kwargs: Any) -> None:
-        super().__init__(split, ann_root=ann_root, **kwargs)
+    root = 'data/activitynet'
 
     def read_split(self) -> Annotations:
         """Videos of the split's list, or else all of its json, in its order."""

@@ -37,12 +37,7 @@ class ActivityNetMomentsDataset(PRVRDataset):
 
     Args:
         split: 'train' or 'test'.
-        ann_root: see :class:`PRVRDataset`.
         **kwargs: of :class:`PRVRDataset`.
-
-    Raises:
-        FileNotFoundError: see :class:`PRVRDataset`.
-        ValueError: see :class:`PRVRDataset`.
     """
 
     title = 'ActivityNet Captions (moments)'
@@ -50,9 +45,7 @@ class ActivityNetMomentsDataset(PRVRDataset):
     splits = SPLITS
     layout = 'TextData/activitynet{train,test}.caption.txt, train.json, val_1.json'
     example = 'v_QOlSCBRmfWY'
-
-    def __init__(self, split: str, *, ann_root: str = 'data/activitynet', **kwargs: Any) -> None:
-        super().__init__(split, ann_root=ann_root, **kwargs)
+    root = 'data/activitynet'
 
     def read_official(self, split: str) -> Official:
         """Sentences and their timestamps, in the order of the file."""

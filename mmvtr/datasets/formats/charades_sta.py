@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 from mmvtr.datasets.annotation_files import read_lines, read_table
 from mmvtr.datasets.annotation_values import (
     duration,
     field,
-    identifier,
-    once,
+    once_in,
     problem,
     shown,
     wrong,
@@ -36,11 +34,9 @@ class CharadesSTADataset(PRVRDataset):
 
     Args:
         split: 'train' or 'test'.
-        ann_root: see :class:`PRVRDataset`.
         **kwargs: of :class:`PRVRDataset`.
 
     Raises:
-        FileNotFoundError: see :class:`PRVRDataset`.
         ValueError: see :class:`PRVRDataset`; a video that the csv file does not have.
     """
 
@@ -52,9 +48,7 @@ class CharadesSTADataset(PRVRDataset):
         'charades_sta_{train,test}.txt with Charades_v1_{train,test}.csv'
     )
     example = '3MSZA'
-
-    def __init__(self, split: str, *, ann_root: str = 'data/charades', **kwargs: Any) -> None:
-        super().__init__(split, ann_root=ann_root, **kwargs)
+    root = 'data/charades'
 
     def read_official(self, split: str) -> Official:
         """Lines ``VIDEO start end##caption``."""
@@ -75,6 +69,6 @@ class CharadesSTADataset(PRVRDataset):
 
 def _read_lengths(path: Path) -> dict[str, float]:
     rows = read_table(path, ('id', 'length'))
-    names = once(((field(row, 'id', identifier, place), place) for place, row in rows), 'video')
+    names = once_in(rows, 'id', 'video')
     lengths = [field(row, 'length', duration, place) for place, row in rows]
     return dict(zip(names, lengths))

@@ -34,29 +34,16 @@ class DiDeMoDataset(PublishedDataset):
 
     Args:
         split: 'train', 'val' or 'test'.
-        ann_root: see :class:`PublishedDataset`.
         video_suffix: in place of the video's own, for a folder of converted files; '' = its own.
         **kwargs: of :class:`PublishedDataset`.
-
-    Raises:
-        FileNotFoundError: see :class:`PublishedDataset`.
-        ValueError: see :class:`PublishedDataset`.
     """
 
     title = 'DiDeMo'
     splits = SPLITS
     layout = f'train_data.json, val_data.json, test_data.json; {LISTS}/*_list.txt'
     example = '10015567@N08_3655084291_d8b58466fa.mov'
-
-    def __init__(
-        self,
-        split: str,
-        *,
-        ann_root: str = 'data/didemo',
-        video_suffix: str = '',
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(split, ann_root=ann_root, video_suffix=video_suffix, **kwargs)
+    root = 'data/didemo'
+    suffix = ''
 
     def read_split(self) -> Annotations:
         """Videos of the split's list, or else all of its json, in its order."""

@@ -23,7 +23,7 @@ from mmvtr.datasets.annotation_values import (
     field,
     identifier,
     number,
-    once,
+    once_in,
     problem,
     seconds,
     shown,
@@ -31,7 +31,7 @@ from mmvtr.datasets.annotation_values import (
 )
 from mmvtr.datasets.files import file_of
 from mmvtr.datasets.formats.published import PublishedDataset, Split
-from mmvtr.datasets.records import class_table
+from mmvtr.datasets.records import Records, class_table
 from mmvtr.functional.metrics.class_relevance import class_relevance
 from mmvtr.registry import DATASETS
 
@@ -101,7 +101,6 @@ class EPICKitchensDataset(PublishedDataset):
         **kwargs: of :class:`PublishedDataset`.
 
     Raises:
-        FileNotFoundError: see :class:`PublishedDataset`.
         ValueError: see :class:`PublishedDataset`; a clip that ends before it begins, a list that is
             none; names the row.
     """
@@ -110,14 +109,14 @@ class EPICKitchensDataset(PublishedDataset):
     splits = SPLITS
     layout = ', '.join(dict.fromkeys(f for s in SPLITS.values() for f in s[:2] if f))
     example = 'P01_01_0'
+    root = 'data/epic'
+    suffix = '.MP4'
 
     def __init__(
         self,
         split: str,
         *,
-        ann_root: str = 'data/epic',
         video_dir: str = 'EPIC-KITCHENS',
-        video_suffix: str = '.MP4',
         related: Optional[float] = None,
         **kwargs: Any,
     ) -> None:
@@ -127,11 +126,9 @@ class EPICKitchensDataset(PublishedDataset):
             raise ValueError(f"EPICKitchensDataset: related={related} needs epoch_unit='video'")
         self.related = related
         self._related_texts: dict[Any, np.ndarray] = {}
-        super().__init__(
-            split, ann_root=ann_root, video_dir=video_dir, video_suffix=video_suffix, **kwargs
-        )
+        super().__init__(split, video_dir=video_dir, **kwargs)
 
-    def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    def load_annotations(self) -> tuple[Records, Records]:
         """Clips of the split in the csv's order, and its texts."""
         table, sentences = self.splits[self.split][:2]
         clips = read_clips(self.file(table))
@@ -186,7 +183,7 @@ def read_clips(path: Path) -> list[Clip]:
         ValueError: a column is missing, or a row is malformed.
     """
     rows = read_table(path, COLUMNS)
-    once(((field(row, 'narration_id', _clip_id, place), place) for place, row in rows), 'clip')
+    once_in(rows, 'narration_id', 'clip', _clip_id)
     return [_clip(row, place) for place, row in rows]
 
 
@@ -231,14 +228,14 @@ def _facts(clip: Clip) -> dict[str, Any]:
     )
 
 
-def _sentences(path: Path, clips: list[Clip], table: str) -> list[dict[str, Any]]:
+def _sentences(path: Path, clips: list[Clip], table: str) -> Records:
     """The texts of a sentence csv; each belongs to all clips that mean the same."""
     by_name = {clip.name: clip for clip in clips}
     same: dict[tuple[int, frozenset[int]], list[int]] = {}
     for v, clip in enumerate(clips):
         same.setdefault(clip.meaning, []).append(v)
     rows = read_table(path, ('narration_id', 'narration'))
-    once(((field(row, 'narration_id', identifier, place), place) for place, row in rows), 'text')
+    once_in(rows, 'narration_id', 'text')
     texts = []
     for place, row in rows:
         clip = by_name.get(row['narration_id'])

@@ -37,13 +37,11 @@ class Flickr8kCaptionsDataset(PublishedDataset):
 
     Args:
         split: 'train', 'dev' or 'test'.
-        ann_root: see :class:`PublishedDataset`.
         seen: places, 0 to 4, of the captions that are the item.
         asks: those that are texts; None = 3 and 4 in training, else 2, the judged one.
         **kwargs: of :class:`PublishedDataset`.
 
     Raises:
-        FileNotFoundError: see :class:`PublishedDataset`.
         ValueError: see :class:`PublishedDataset`; a place that is none or is in both lists; a line
             that is no caption, an image without five.
     """
@@ -52,12 +50,13 @@ class Flickr8kCaptionsDataset(PublishedDataset):
     splits = SPLITS
     layout = f'{TOKENS}, Flickr_8k.trainImages.txt, Flickr_8k.devImages.txt, ...testImages.txt'
     example = '1000268201_693b08cb0e.jpg'
+    root = 'data/flickr8k'
+    suffix = ''
 
     def __init__(
         self,
         split: str,
         *,
-        ann_root: str = 'data/flickr8k',
         seen: Sequence[int] = (0, 1),
         asks: Optional[Sequence[int]] = None,
         **kwargs: Any,
@@ -71,7 +70,7 @@ class Flickr8kCaptionsDataset(PublishedDataset):
                 f'{self.seen} and {self.asks}'
             )
         self._captions: Captions = {}
-        super().__init__(split, ann_root=ann_root, video_suffix='', **kwargs)
+        super().__init__(split, **kwargs)
 
     def read_split(self) -> Annotations:
         """Images of the split's list, and of each the captions that ask."""

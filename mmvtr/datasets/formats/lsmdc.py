@@ -89,8 +89,6 @@ class LSMDCDataset(PublishedDataset):
 
     Args:
         split: 'train', 'val' (all 7,408) or 'test' (the 1,000).
-        ann_root: see :class:`PublishedDataset`.
-        video_suffix: see :class:`PublishedDataset`.
         skip: clips to leave out, say because they do not decode: their ids, or a file of one id a
             line.  Ids of other splits do not matter.  A result tells what is left out, as with
             ``missing='skip'``.
@@ -111,20 +109,20 @@ class LSMDCDataset(PublishedDataset):
     splits = SPLITS
     layout = f'{", ".join(split.table for split in SPLITS.values())}, or the same with {LATER}.csv'
     example = '1006_Slumdog_Millionaire_01.25.49.077-01.25.54.718'
+    root = 'data/lsmdc'
+    suffix = '.avi'
 
     def __init__(
         self,
         split: str,
         *,
-        ann_root: str = 'data/lsmdc',
-        video_suffix: str = '.avi',
         skip: Union[str, Path, Sequence[str]] = (),
         **kwargs: Any,
     ) -> None:
         self._skip = _read_skip(skip)
         self.irregular: tuple[Irregular, ...] = ()
         self.counts: dict[str, int] = {}
-        super().__init__(split, ann_root=ann_root, video_suffix=video_suffix, **kwargs)
+        super().__init__(split, **kwargs)
 
     def read_split(self) -> Annotations:
         """Clips in the order of their first sentence."""

@@ -20,13 +20,14 @@ from mmvtr.datasets.annotation_values import (
     listing,
     mapping,
     number,
-    once,
+    once_in,
     problem,
     seconds,
     shown,
     string,
 )
 from mmvtr.datasets.formats.published import Annotations, Captions, PublishedDataset, Split
+from mmvtr.datasets.records import Records
 from mmvtr.registry import DATASETS
 
 TEST_1KA = 'MSRVTT_JSFUSION_test.csv'
@@ -64,12 +65,7 @@ class MSRVTTDataset(PublishedDataset):
 
     Args:
         split: '1kA_train9k', '1kA_train7k', '1kA_test', 'full_train', 'full_val', 'full_test'.
-        ann_root: see :class:`PublishedDataset`.
         **kwargs: of :class:`PublishedDataset`.
-
-    Raises:
-        FileNotFoundError: see :class:`PublishedDataset`.
-        ValueError: see :class:`PublishedDataset`.
     """
 
     title = 'MSR-VTT'
@@ -79,11 +75,9 @@ class MSRVTTDataset(PublishedDataset):
         f'{TEST_1KA}; {MERGED}, or {PARTS[0]} and {PARTS[1]}'
     )
     example = 'video0'
+    root = 'data/msrvtt'
 
-    def __init__(self, split: str, *, ann_root: str = 'data/msrvtt', **kwargs: Any) -> None:
-        super().__init__(split, ann_root=ann_root, **kwargs)
-
-    def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    def load_annotations(self) -> tuple[Records, Records]:
         """Videos and texts of the split, and how long the videos are."""
         videos, texts = super().load_annotations()
         durations = self._known().durations
@@ -141,8 +135,7 @@ def _read_test(path: Path) -> Annotations:
     """The pairs of 1k-A's csv; a text's id is its key."""
     rows = read_table(path, ('key', 'video_id', 'sentence'))
     names, keys = (
-        once(((field(row, column, identifier, place), place) for place, row in rows), kind)
-        for column, kind in (('video_id', 'video'), ('key', 'text'))
+        once_in(rows, column, kind) for column, kind in (('video_id', 'video'), ('key', 'text'))
     )
     texts = [field(row, 'sentence', caption, place) for place, row in rows]
     captions = {name: [(key, text)] for name, key, text in zip(names, keys, texts)}
@@ -161,11 +154,9 @@ def _read_json(path: Path, mtime: int) -> _Json:
         ]
         for kind in ('videos', 'sentences')
     )
-    names = once(((field(v, 'video_id', identifier, place), place) for place, v in videos), 'video')
+    names = once_in(videos, 'video_id', 'video')
     split = {name: field(v, 'split', string, place) for name, (place, v) in zip(names, videos)}
-    ids = once(
-        ((field(entry, 'sen_id', _sentence_id, place), place) for place, entry in sentences), 'text'
-    )
+    ids = once_in(sentences, 'sen_id', 'text', _sentence_id)
     captions: Captions = {name: [] for name in split}
     for text_id, (place, sentence) in zip(ids, sentences):
         name = field(sentence, 'video_id', string, place)

@@ -40,12 +40,9 @@ class MSVDDataset(PublishedDataset):
 
     Args:
         split: 'train', 'val' or 'test'.
-        ann_root: see :class:`PublishedDataset`.
-        video_suffix: see :class:`PublishedDataset`.
         **kwargs: of :class:`PublishedDataset`.
 
     Raises:
-        FileNotFoundError: see :class:`PublishedDataset`.
         ValueError: see :class:`PublishedDataset`; a pickle of more than containers and strings.
     """
 
@@ -53,11 +50,8 @@ class MSVDDataset(PublishedDataset):
     splits = SPLITS
     layout = f'train_list.txt, val_list.txt, test_list.txt; {CAPTIONS} or {PICKLE}'
     example = '-4wsuPCjDBc_5_15'
-
-    def __init__(
-        self, split: str, *, ann_root: str = 'data/msvd', video_suffix: str = '.avi', **kwargs: Any
-    ) -> None:
-        super().__init__(split, ann_root=ann_root, video_suffix=video_suffix, **kwargs)
+    root = 'data/msvd'
+    suffix = '.avi'
 
     def read_split(self) -> Annotations:
         """Clips of the split's list."""

@@ -23,6 +23,7 @@ from mmvtr.datasets.annotation_values import (
     wrong,
 )
 from mmvtr.datasets.formats.published import Annotations, Captions, PublishedDataset
+from mmvtr.datasets.records import Records
 
 
 class Moment(NamedTuple):
@@ -59,15 +60,10 @@ class PRVRDataset(PublishedDataset):
 
     Args:
         split: 'train' or 'test'.
-        ann_root: see :class:`PublishedDataset`.
         **kwargs: of :class:`PublishedDataset`.
 
     Attributes:
         collection: the dataset as MS-SL's files call it.
-
-    Raises:
-        FileNotFoundError: see :class:`PublishedDataset`.
-        ValueError: see :class:`PublishedDataset`.
     """
 
     collection: str
@@ -76,7 +72,7 @@ class PRVRDataset(PublishedDataset):
         """Read the official annotations of a split, whose file is there."""
         raise NotImplementedError
 
-    def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    def load_annotations(self) -> tuple[Records, Records]:
         """Videos and texts of the split, with times where they are known."""
         self._official = self.read_official(self.split) if self._has_official(self.split) else None
         videos, texts = super().load_annotations()
@@ -116,7 +112,7 @@ class PRVRDataset(PublishedDataset):
     def _has_official(self, split: str) -> bool:
         return (self.ann_root / self.splits[split].source).is_file()
 
-    def _add_times(self, videos: list[dict[str, Any]], texts: list[dict[str, Any]]) -> str:
+    def _add_times(self, videos: Records, texts: Records) -> str:
         """Add what the official file knows; returns what is to be said of it."""
         source = self.splits[self.split].source
         if self._official is None:

@@ -14,6 +14,7 @@ from mmengine.logging import MMLogger
 from mmvtr.datasets.annotation_files import read_ids
 from mmvtr.datasets.annotation_values import cut, name_of, shown
 from mmvtr.datasets.files import file_of
+from mmvtr.datasets.records import Records
 from mmvtr.datasets.video_text import VideoTextDataset
 
 #: Of each video, the id and the text of its captions.
@@ -46,9 +47,9 @@ class PublishedDataset(VideoTextDataset):
 
     Args:
         split: one of ``splits``.
-        ann_root: folder of the annotation files.
+        ann_root: folder of the annotation files; None = ``root``.
         video_dir: folder of the videos, relative to ``ann_root`` unless absolute.
-        video_suffix: appended to the video id.
+        video_suffix: appended to the video id; None = ``suffix``.
         **kwargs: of :class:`VideoTextDataset`.
 
     Attributes:
@@ -56,6 +57,7 @@ class PublishedDataset(VideoTextDataset):
         splits: its splits by name; those to train on have 'train' in theirs.
         layout: the files that belong into ``ann_root``, for who misses one.
         example: some video id, for the same purpose.
+        root, suffix: where the annotation files usually are, and what videos end in.
 
     Raises:
         FileNotFoundError: an annotation file or videos are missing.
@@ -67,14 +69,16 @@ class PublishedDataset(VideoTextDataset):
     splits: Mapping[str, Split]
     layout: str
     example: str
+    root: str
+    suffix = '.mp4'
 
     def __init__(
         self,
         split: str,
         *,
-        ann_root: str,
+        ann_root: Optional[str] = None,
         video_dir: str = 'videos',
-        video_suffix: str = '.mp4',
+        video_suffix: Optional[str] = None,
         **kwargs: Any,
     ) -> None:
         if split not in self.splits:
@@ -82,9 +86,9 @@ class PublishedDataset(VideoTextDataset):
                 f'{self.title} has no split {split!r}; expected one of {list(self.splits)}'
             )
         self.split = split
-        self.ann_root = Path(ann_root)
+        self.ann_root = Path(self.root if ann_root is None else ann_root)
         self.video_dir = self.ann_root / video_dir
-        self.video_suffix = video_suffix
+        self.video_suffix = self.suffix if video_suffix is None else video_suffix
         super().__init__(**kwargs)
 
     def read_split(self) -> Annotations:
@@ -105,7 +109,7 @@ class PublishedDataset(VideoTextDataset):
         """What :meth:`load_annotations` says of a video."""
         return dict(video_id=name, path=str(file_of(self.video_dir, name, self.video_suffix)))
 
-    def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    def load_annotations(self) -> tuple[Records, Records]:
         """Videos and texts of the split, texts grouped by video."""
         annotations = self.read_split()
         self._files = (annotations.listed_in, *annotations.told_in)

@@ -5,8 +5,6 @@ Captions of all types, also those that speak of the subtitles, are texts, as in 
 
 from __future__ import annotations
 
-from typing import Any
-
 from mmvtr.datasets.annotation_files import read_json_lines
 from mmvtr.datasets.annotation_values import (
     duration,
@@ -35,12 +33,7 @@ class TVRDataset(PRVRDataset):
 
     Args:
         split: 'train' or 'test'.
-        ann_root: see :class:`PRVRDataset`.
         **kwargs: of :class:`PRVRDataset`.
-
-    Raises:
-        FileNotFoundError: see :class:`PRVRDataset`.
-        ValueError: see :class:`PRVRDataset`.
     """
 
     title = 'TVR'
@@ -48,9 +41,7 @@ class TVRDataset(PRVRDataset):
     splits = SPLITS
     layout = 'TextData/tvr{train,test}.caption.txt, tvr_train_release.jsonl, tvr_val_release.jsonl'
     example = 'friends_s01e03_seg02_clip_19'
-
-    def __init__(self, split: str, *, ann_root: str = 'data/tvr', **kwargs: Any) -> None:
-        super().__init__(split, ann_root=ann_root, **kwargs)
+    root = 'data/tvr'
 
     def read_official(self, split: str) -> Official:
         """One row a moment; those of a clip are not always together, and tell of one length."""

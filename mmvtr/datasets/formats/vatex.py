@@ -6,10 +6,8 @@ two, by HGR (Chen et al., CVPR 2020) and again, otherwise, by CLIP2Video.
 
 from __future__ import annotations
 
-from typing import Any
-
 from mmvtr.datasets.annotation_files import read_rows
-from mmvtr.datasets.annotation_values import caption, field, identifier, listing, once
+from mmvtr.datasets.annotation_values import caption, field, listing, once_in
 from mmvtr.datasets.formats.published import Annotations, Captions, PublishedDataset, Split
 from mmvtr.registry import DATASETS
 
@@ -33,11 +31,9 @@ class VATEXDataset(PublishedDataset):
 
     Args:
         split: 'train', 'val', 'test' or 'test_1k5'.
-        ann_root: see :class:`PublishedDataset`.
         **kwargs: of :class:`PublishedDataset`.
 
     Raises:
-        FileNotFoundError: see :class:`PublishedDataset`.
         ValueError: see :class:`PublishedDataset`; a clip that a json file holds twice.
     """
 
@@ -45,9 +41,7 @@ class VATEXDataset(PublishedDataset):
     splits = SPLITS
     layout = f'{TRAINING}, {VALIDATION}; {", ".join(split.table for split in SPLITS.values())}'
     example = 'Ptf_2VRj-V0_000122_000132'
-
-    def __init__(self, split: str, *, ann_root: str = 'data/vatex', **kwargs: Any) -> None:
-        super().__init__(split, ann_root=ann_root, **kwargs)
+    root = 'data/vatex'
 
     def read_split(self) -> Annotations:
         """Clips of the split's list; 'train' does without: all clips of its json."""
@@ -58,11 +52,8 @@ class VATEXDataset(PublishedDataset):
     def _captions(self, name: str) -> Captions:
         path = self.file(name)
         rows = read_rows(path)
-        clips = once(
-            ((field(entry, 'videoID', identifier, place), place) for place, entry in rows), 'clip'
-        )
         captions: Captions = {}
-        for clip, (place, entry) in zip(clips, rows):
+        for clip, (place, entry) in zip(once_in(rows, 'videoID', 'clip'), rows):
             texts = field(entry, 'enCap', listing, place)
             captions[clip] = [
                 (f'{clip}#{n}', caption(text, place.at(f"'enCap' {n}")))

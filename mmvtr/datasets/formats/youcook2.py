@@ -29,6 +29,7 @@ from mmvtr.datasets.annotation_values import (
 )
 from mmvtr.datasets.formats.prvr import read_moment
 from mmvtr.datasets.formats.published import Annotations, PublishedDataset, Split
+from mmvtr.datasets.records import Records
 from mmvtr.registry import DATASETS
 
 ANNOTATIONS = 'youcookii_annotations_trainval.json'
@@ -57,15 +58,13 @@ class YouCook2Dataset(PublishedDataset):
     Both ids are ``VIDEO_N``, N being the segment's ``id`` in the json. A video has ``start``,
     ``end`` and ``duration`` in seconds; and ``num_frames``, the segment's part of its video's
     frames, where ``yc2_duration_frame.csv`` is there (video, seconds, frames; no header), which the
-    log says. Verbs and nouns have no classes: ``classes=dict(type='CaptionClasses', ...)``.
+    log says. Verbs and nouns have no classes: :class:`~mmvtr.datasets.CaptionClasses` finds them.
 
     Args:
         split: 'train' or 'val'.
-        ann_root: see :class:`PublishedDataset`.
         **kwargs: of :class:`PublishedDataset`.
 
     Raises:
-        FileNotFoundError: see :class:`PublishedDataset`.
         ValueError: see :class:`PublishedDataset`; a segment that ends before it begins.
     """
 
@@ -73,11 +72,9 @@ class YouCook2Dataset(PublishedDataset):
     splits = SPLITS
     layout = f'{ANNOTATIONS}; optionally {FRAMES}'
     example = 'GLd3aX16zBg_0'
+    root = 'data/youcook2'
 
-    def __init__(self, split: str, *, ann_root: str = 'data/youcook2', **kwargs: Any) -> None:
-        super().__init__(split, ann_root=ann_root, **kwargs)
-
-    def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    def load_annotations(self) -> tuple[Records, Records]:
         """Segments of the split in the json's order, and their instructions."""
         videos, texts = super().load_annotations()
         rates = self._frame_rates()

@@ -76,7 +76,7 @@ def _item_environments(dataset: VideoTextDataset) -> np.ndarray:
     if of_video is None:
         raise ValueError(
             f'EnvironmentBatchSampler: {type(dataset).__name__} has no environments; '
-            "give it environments=dict(type='LengthSplit')"
+            "give it records=dict(environments=dict(type='LengthSplit'))"
         )
     if dataset.epoch_unit == 'text':
         return np.array([_text_environment(text, of_video) for text in dataset.texts])

@@ -1,17 +1,18 @@
 """Environments of training videos: by length, by chance, or thinned out class by class.
 
-A dataset calls its ``environments`` once with itself and gets the environment of each video; what
-was done, with counts and a hash, stands in ``note``.
+They are record transforms: a video gets its ``environment``, or leaves.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Literal, Optional, Union
+from typing import Literal, Optional, Union
 
 import numpy as np
 
+from mmvtr.datasets.record_transforms import read_annotations
+from mmvtr.datasets.records import Records, Unit, keep, lengths
 from mmvtr.datasets.sampling.splits import (
     Action,
     Order,
@@ -23,12 +24,7 @@ from mmvtr.datasets.sampling.splits import (
     random_like,
     removals,
 )
-from mmvtr.registry import DATASETS, TASK_UTILS
-
-if TYPE_CHECKING:
-    from mmvtr.datasets.video_text import VideoTextDataset
-
-Unit = Literal['frames', 'seconds']
+from mmvtr.registry import TASK_UTILS
 
 
 class Environments:
@@ -40,17 +36,30 @@ class Environments:
 
     note = ''
 
-    def __call__(self, dataset: VideoTextDataset) -> np.ndarray:
-        """Int64 [V]: the environment of each video, -1 = it leaves the dataset.
+    def __call__(self, videos: Records, texts: Records) -> tuple[Records, Records]:
+        """Give each video its ``environment``; those of -1 leave, and texts of no other video.
 
         Raises:
-            ValueError: the videos lack what the rule reads, or an environment is empty.
+            ValueError: the videos lack what the rule reads, an environment is empty, or no video
+                is left.
         """
-        groups, rule = self.assign(dataset)
-        self.note = f'{type(self).__name__}: {rule}; {_counts(groups)}; {_hash(dataset, groups)}'
+        groups = self.groups(videos)
+        stay = np.flatnonzero(groups >= 0).tolist()
+        for v in stay:
+            videos[v]['environment'] = int(groups[v])
+        return keep(videos, texts, stay)
+
+    def groups(self, videos: Records) -> np.ndarray:
+        """Int64 [V]: the environment of each video, -1 = it leaves; ``note`` says how."""
+        groups, rule = self.assign(videos)
+        if groups.shape != (len(videos),):
+            raise ValueError(
+                f'{len(videos)} environments expected, one a video, got {list(groups.shape)}'
+            )
+        self.note = f'{type(self).__name__}: {rule}; {_counts(groups)}; {_hash(videos, groups)}'
         return groups
 
-    def assign(self, dataset: VideoTextDataset) -> tuple[np.ndarray, str]:
+    def assign(self, videos: Records) -> tuple[np.ndarray, str]:
         """Int64 [V] as above, and the rule in words."""
         raise NotImplementedError
 
@@ -107,31 +116,31 @@ class LengthSplit(Environments):
         self.unit = unit
         self.only = only
 
-    def assign(self, dataset: VideoTextDataset) -> tuple[np.ndarray, str]:
-        lengths = dataset.lengths(self.unit)
+    def assign(self, videos: Records) -> tuple[np.ndarray, str]:
+        long = lengths(videos, self.unit, type(self).__name__)
         if self.rule == 'equal':
-            groups, said = equal_split(lengths, self.parts), 'equal'
+            groups, said = equal_split(long, self.parts), 'equal'
         elif self.share is not None:
-            groups = adjusted_split(lengths, self.parts, share=self.share)
+            groups = adjusted_split(long, self.parts, share=self.share)
             said = f'adjusted, share {self.share:g}'
         else:
-            threshold, source = self._threshold(lengths)
-            groups = adjusted_split(lengths, self.parts, threshold=threshold)
+            threshold, source = self._threshold(long)
+            groups = adjusted_split(long, self.parts, threshold=threshold)
             said = f'adjusted, length < {threshold:g} {self.unit}, {source}'
         return _keep(groups, self.only), f'{self.parts} parts by length, {said}'
 
-    def _threshold(self, lengths: np.ndarray) -> tuple[float, str]:
+    def _threshold(self, long: np.ndarray) -> tuple[float, str]:
         """The threshold, and where it is from."""
         if self.threshold == 'train_mean':
-            divided = lengths[last_two(lengths, self.parts)]
+            divided = long[last_two(long, self.parts)]
             return self._mean(divided, 'the mean train length')
         if self.threshold == 'test_mean':
-            tested = _annotations(self.test).lengths(self.unit)
+            tested = read_annotations(self.test).lengths(self.unit)
             return self._mean(tested, 'the mean test length (uses test statistics)')
         return self.threshold, 'as given'
 
-    def _mean(self, lengths: np.ndarray, name: str) -> tuple[float, str]:
-        mean = float(np.mean(lengths))
+    def _mean(self, long: np.ndarray, name: str) -> tuple[float, str]:
+        mean = float(np.mean(long))
         return (int(mean) if self.unit == 'frames' else mean), f'{name} {mean:.2f}'
 
 
@@ -150,8 +159,8 @@ class RandomSplit(Environments):
         self.seed = seed
         self.only = only
 
-    def assign(self, dataset: VideoTextDataset) -> tuple[np.ndarray, str]:
-        groups = random_like(self.like(dataset), self.seed)
+    def assign(self, videos: Records) -> tuple[np.ndarray, str]:
+        groups = random_like(self.like.groups(videos), self.seed)
         return _keep(groups, self.only), f'seed {self.seed}, sizes of ({self.like.note})'
 
 
@@ -190,19 +199,19 @@ class RemoveByLength(Environments):
         self.limits = dict(delta=delta, alpha=alpha, order=order, opposite=opposite)
         self.unit = unit
 
-    def assign(self, dataset: VideoTextDataset) -> tuple[np.ndarray, str]:
-        test = _annotations(self.test)
-        actions = _actions(dataset)
-        test_means = class_means(test.lengths(self.unit), _actions(test))
+    def assign(self, videos: Records) -> tuple[np.ndarray, str]:
+        test = read_annotations(self.test)
+        actions = _actions(videos)
+        test_means = class_means(test.lengths(self.unit), _actions(test.videos))
         train = class_members(actions).keys()
         common = self._treated(train & test_means.keys())
         removed = removals(
-            dataset.lengths(self.unit),
+            lengths(videos, self.unit, type(self).__name__),
             actions,
             {action: test_means[action] for action in common},
             **self.limits,
         )
-        groups = np.zeros(len(dataset.videos), dtype=np.int64)
+        groups = np.zeros(len(videos), dtype=np.int64)
         for positions in removed.values():
             groups[positions] = -1
         skipped = f'{len(train - test_means.keys())} classes only in train, '
@@ -235,8 +244,8 @@ class RemoveRandom(Environments):
         self.like = TASK_UTILS.build(like)
         self.seed = seed
 
-    def assign(self, dataset: VideoTextDataset) -> tuple[np.ndarray, str]:
-        groups = random_like(self.like(dataset), self.seed)
+    def assign(self, videos: Records) -> tuple[np.ndarray, str]:
+        groups = random_like(self.like.groups(videos), self.seed)
         return groups, f'seed {self.seed}, as many as ({self.like.note})'
 
 
@@ -247,21 +256,13 @@ def _keep(groups: np.ndarray, only: Optional[int]) -> np.ndarray:
     return groups if only is None else np.where(groups == only, groups, -1)
 
 
-def _annotations(dataset: Any) -> VideoTextDataset:
-    """A dataset from its config, without its pipelines: those look for videos and features."""
-    if not isinstance(dataset, dict):
-        return dataset
-    return DATASETS.build({**dataset, 'video_pipeline': [], 'text_pipeline': []})
-
-
-def _actions(dataset: VideoTextDataset) -> list[list[Action]]:
-    for video in dataset.videos:
+def _actions(videos: Records) -> list[list[Action]]:
+    for video in videos:
         if 'actions' not in video:
             raise ValueError(
-                f'{type(dataset).__name__}: video {video["video_id"]!r} has no actions '
-                '(verb and noun classes) to go by'
+                f'video {video["video_id"]!r} has no actions (verb and noun classes) to go by'
             )
-    return [[tuple(action) for action in video['actions']] for video in dataset.videos]
+    return [[tuple(action) for action in video['actions']] for video in videos]
 
 
 def _counts(groups: np.ndarray) -> str:
@@ -271,6 +272,6 @@ def _counts(groups: np.ndarray) -> str:
     return f'{kept} videos, {left_out} left out'
 
 
-def _hash(dataset: VideoTextDataset, groups: np.ndarray) -> str:
-    rows = [f'{video["video_id"]}\t{group}' for video, group in zip(dataset.videos, groups)]
+def _hash(videos: Records, groups: np.ndarray) -> str:
+    rows = [f'{video["video_id"]}\t{group}' for video, group in zip(videos, groups)]
     return 'sha ' + hashlib.sha256('\n'.join(rows).encode()).hexdigest()[:8]

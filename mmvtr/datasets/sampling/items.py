@@ -79,20 +79,34 @@ def extra_of(results: dict[str, Any], side: str) -> dict[str, Any]:
 
 
 def vectors_of(results: dict[str, Any], side: str) -> dict[str, Any]:
-    """What a supervision reads beside the item, float32 [E, D] by name."""
-    stored = results.get(f'{side}_vectors')
-    return dict(vectors={k: torch.as_tensor(x) for k, x in stored.items()}) if stored else {}
-
-
-def frame_vectors_of(results: dict[str, Any]) -> dict[str, Any]:
-    """What a supervision reads beside each frame, float32 [F, D] by name."""
-    stored = results.get('video_frame_vectors')
-    return dict(frame_vectors={k: torch.as_tensor(x) for k, x in stored.items()}) if stored else {}
+    """What a supervision reads beside the item: ``vectors``, float32 [E, D] by name, and beside
+    each frame of a video: ``frame_vectors``, [F, D]."""
+    return {
+        kind: {name: torch.as_tensor(x) for name, x in results[f'{side}_{kind}'].items()}
+        for kind in ('vectors', 'frame_vectors')
+        if results.get(f'{side}_{kind}')
+    }
 
 
 def known_of(record: dict[str, Any]) -> dict[str, Any]:
     """What items carry of a record that no pipeline reads."""
-    return {key: record[key] for key in ('classes', 'agreement') if key in record}
+    return {key: record[key] for key in ('classes', 'agreement', 'environment') if key in record}
+
+
+def video_item(v: int, record: dict[str, Any], pipeline: Pipeline) -> dict[str, Any]:
+    """A video as an item of a batch: video_idx, video_id, frames, and what else is known.
+
+    Args, and what its pipeline draws: as of :func:`text_item`.
+    """
+    results = pipeline(dict(record))
+    return dict(
+        video_idx=v,
+        video_id=record['video_id'],
+        frames=frames_of(results),
+        **known_of(record),
+        **extra_of(results, 'video'),
+        **vectors_of(results, 'video'),
+    )
 
 
 def text_item(t: int, record: dict[str, Any], pipeline: Pipeline) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from mmvtr.datasets.annotation_values import Place, name_of, problem, shown
 from mmvtr.datasets.files import visible
 from mmvtr.datasets.folders import one_spelling
 from mmvtr.datasets.problems import NAMED, Problems
+from mmvtr.datasets.records import Records
 from mmvtr.datasets.tables.division import check_fractions, divide
 from mmvtr.datasets.tables.files import Sources, bare, open_sources
 from mmvtr.datasets.tables.pairs import Pair, check_pairs, pairs_of, repeated, with_text_ids
@@ -99,7 +100,7 @@ class TableDataset(VideoTextDataset):
         self._drawn: Optional[str] = None
         super().__init__(video_pipeline, **kwargs)
 
-    def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    def load_annotations(self) -> tuple[Records, Records]:
         """Videos and texts of the split in the table's order."""
         problems = Problems(name_of(self.table))
         rows, has = read_rows(self.table, self.columns, problems)

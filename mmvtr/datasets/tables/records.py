@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Optional, Sequence
 
+from mmvtr.datasets.records import Records
 from mmvtr.datasets.tables.pairs import Pair
 
 
-def make_videos(
-    pairs: Sequence[Pair], seconds: Mapping[str, tuple[float, float]]
-) -> list[dict[str, Any]]:
+def make_videos(pairs: Sequence[Pair], seconds: Mapping[str, tuple[float, float]]) -> Records:
     """Records of the videos in the order of their first rows.
 
     Args:
@@ -22,7 +21,7 @@ def make_videos(
     return [_video(pair, seconds.get(pair.source.file)) for pair in first.values()]
 
 
-def make_texts(pairs: Sequence[Pair]) -> list[dict[str, Any]]:
+def make_texts(pairs: Sequence[Pair]) -> Records:
     """Records of the texts; rows of one id are one text of several videos.
 
     Args:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Optional, Sequence
+from typing import NamedTuple, Optional, Sequence
 
 from mmvtr.datasets.annotation_values import cut, shown
 from mmvtr.datasets.files import visible
 from mmvtr.datasets.problems import Problems
+from mmvtr.datasets.records import Records
 from mmvtr.datasets.tables.pairs import Pair
 from mmvtr.datasets.tables.records import make_videos
 from mmvtr.datasets.tables.rows import refuse
@@ -44,7 +45,7 @@ class Seen(NamedTuple):
             self.broken + other.broken,
         )
 
-    def videos_there(self) -> list[dict[str, Any]]:
+    def videos_there(self) -> Records:
         """Records of the videos that are there, but for clips that have no pictures of it."""
         records = make_videos(self.here, self.seconds)
         return [record for record in records if record.get('duration', 1) > 0]

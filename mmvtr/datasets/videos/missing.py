@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Literal, NamedTuple, Sequence
+from typing import Any, Callable, Literal, NamedTuple, Optional, Sequence
 
 from mmengine.dist import all_gather_object
 from mmengine.logging import MMLogger
 
-from mmvtr.datasets.annotation_values import shown
+from mmvtr.datasets.annotation_values import Place, problem, shown
+from mmvtr.datasets.records import Records, keep
 from mmvtr.hints import option
 
 #: What a dataset may do about videos without a file.
 Missing = Literal['raise', 'skip']
-Records = list[dict[str, Any]]
 
 
 class LeftOut(NamedTuple):
@@ -60,21 +60,43 @@ def not_there(steps: Sequence[Callable], videos: Records) -> set[str]:
     return {name for step in steps if hasattr(step, 'missing') for name in step.missing(videos)}
 
 
-def keep(videos: Records, texts: Records, stay: Sequence[int]) -> tuple[Records, Records]:
-    """The videos at these positions, and the texts of any of them, which now count from 0."""
-    place = {v: new for new, v in enumerate(stay)}
-    for text in texts:
-        text['video_idx'] = [place[v] for v in text['video_idx'] if v in place]
-    return [videos[v] for v in stay], [text for text in texts if text['video_idx']]
+def leave(
+    videos: Records, texts: Records, gone: set[str], before: Optional[LeftOut], origin: str
+) -> tuple[Records, Records, Optional[LeftOut]]:
+    """The records without some videos, and without texts of no other; the log says it.
 
+    Args:
+        videos, texts: records of the set.
+        gone: ids of the videos.
+        before: what was left out already.
+        origin: of the set, for messages.
 
-def report(left_out: LeftOut, origin: str) -> None:
-    """Say in the log what is left out of which set."""
+    Returns:
+        The records that stay, and all that is left out; None: nothing.
+
+    Raises:
+        ValueError: nothing stays, or other videos than on other processes are gone.
+    """
+    names = [video['video_id'] for video in videos if video['video_id'] in gone]
+    stay = [v for v, video in enumerate(videos) if video['video_id'] not in gone]
+    before = before or LeftOut((), 0, len(videos), len(texts))
+    videos, kept = keep(videos, texts, stay)
+    left_out = before._replace(
+        names=(*before.names, *names), texts=before.texts + len(texts) - len(kept)
+    )
+    refuse_other_lists(left_out.names, origin)
+    some = left_out.names[:3]
+    if not videos or not kept:
+        what = f'{left_out} are missing, so nothing is left, e.g. {shown(some)}'
+        raise problem(Place(origin), what)
+    if not left_out.names:
+        return videos, kept, None
     more = ', ...' if len(left_out.names) > 3 else ''
     MMLogger.get_current_instance().warning(
-        f'{origin}: {left_out} are missing and left out ({", ".join(left_out.names[:3])}{more}). '
+        f'{origin}: {left_out} are missing and left out ({", ".join(some)}{more}). '
         'A result without them is not one on the whole set.'
     )
+    return videos, kept, left_out
 
 
 def refuse_other_lists(names: Sequence[str], origin: str) -> None:

@@ -23,6 +23,7 @@ from mmvtr.datasets.annotation_values import (
     shown,
     wrong,
 )
+from mmvtr.datasets.records import Records
 from mmvtr.datasets.words.clauses import clauses
 from mmvtr.datasets.words.part_of_speech import Method, Tag, tag
 from mmvtr.datasets.words.word_forms import lemma
@@ -79,7 +80,7 @@ class CaptionClasses:
             tag('', parser)  # says at once that spaCy is missing
             self._parse = partial(self._tagged, parser)
 
-    def __call__(self, videos: list[dict[str, Any]], texts: list[dict[str, Any]]) -> None:
+    def __call__(self, videos: Records, texts: Records) -> tuple[Records, Records]:
         """Add them in place; ``texts`` say by ``video_idx`` whose captions they are."""
         annotated = [record for record in (*videos, *texts) if 'classes' in record]
         if annotated:
@@ -95,6 +96,7 @@ class CaptionClasses:
                 captions[v].append(classes)
         for video, own in zip(videos, captions):
             video.update(_labels(self._common(own)))
+        return videos, texts
 
     def _common(self, captions: list[Classes]) -> Classes:
         """What enough captions of a video have."""

@@ -1,10 +1,4 @@
-"""Captions that may not be drawn in training, as teachers have found them noisy (TeachText).
-
-A json file says it, either by text, ``{text id: true}``, or by video, ``{video id: [true, false]}``
-with one for each of the video's captions in the order of the annotation.  True: it may be drawn.
-The file must speak of all texts (videos) of the set and of no others: that of another split would
-else do something else than is meant, unseen.
-"""
+"""Captions that may not be drawn in training, as teachers have found them noisy (TeachText)."""
 
 from __future__ import annotations
 
@@ -13,41 +7,53 @@ from typing import Any
 
 from mmvtr.datasets.annotation_files import read_json
 from mmvtr.datasets.annotation_values import Place, name_of, problem, shown, wrong
+from mmvtr.datasets.records import Records
+from mmvtr.registry import TASK_UTILS
 
-Records = list[dict[str, Any]]
 
+@TASK_UTILS.register_module()
+class DrawableCaptions:
+    """Leave the captions that a json file lets be drawn; for training.
 
-def denoised(path: Path, videos: Records, texts: Records) -> Records:
-    """The texts that may be drawn.
+    The file says it either by text, ``{text id: true}``, or by video, ``{video id: [true, false]}``
+    with one for each of the video's captions in the order of the annotation.  True: it may be
+    drawn.  It must speak of all texts (videos) of the set and of no others: that of another split
+    would else do something else than is meant, unseen.
 
     Args:
         path: of the file.
-        videos, texts: records of the whole set.
 
-    Returns:
-        Those of the texts, in their order.
+    Attributes:
+        note: how many captions may be drawn, once called.
 
     Raises:
-        FileNotFoundError: no such file.
-        ValueError: a malformed file, an id that the set lacks or that the file lacks, not one value
-            a caption of a video, a video that would lose all of its captions.
+        FileNotFoundError: (called) no such file.
+        ValueError: (called) a malformed file, an id that the set lacks or that the file lacks, not
+            one value a caption of a video, a video that would lose all of its captions.
     """
-    if not path.is_file():
-        raise FileNotFoundError(f'no such denoising masks: {name_of(path)}')
-    place = Place(path)
-    content = read_json(path, ())
-    if any(isinstance(value, list) for value in content.values()):
-        drawn = _by_video(content, videos, texts, place)
-    else:
-        drawn = _by_text(content, texts, place)
-    had, has = (
-        {v for text in some for v in text['video_idx']}
-        for some in (texts, [text for text in texts if drawn[text['text_id']]])
-    )
-    bare = [videos[v]['video_id'] for v in sorted(had - has)]
-    if bare:
-        raise problem(place, f'leaves {len(bare)} videos no caption, e.g. {shown(bare[:5])}')
-    return [text for text in texts if drawn[text['text_id']]]
+
+    whole_set = True
+    note = ''
+
+    def __init__(self, path: str) -> None:
+        self.path = Path(path)
+
+    def __call__(self, videos: Records, texts: Records) -> tuple[Records, Records]:
+        if not self.path.is_file():
+            raise FileNotFoundError(f'no such denoising masks: {name_of(self.path)}')
+        place = Place(self.path)
+        content = read_json(self.path, ())
+        if any(isinstance(value, list) for value in content.values()):
+            drawn = _by_video(content, videos, texts, place)
+        else:
+            drawn = _by_text(content, texts, place)
+        left = [text for text in texts if drawn[text['text_id']]]
+        had, has = ({v for text in some for v in text['video_idx']} for some in (texts, left))
+        bare = [videos[v]['video_id'] for v in sorted(had - has)]
+        if bare:
+            raise problem(place, f'leaves {len(bare)} videos no caption, e.g. {shown(bare[:5])}')
+        self.note = f'{len(left)} of {len(texts)} texts may be drawn'
+        return videos, left
 
 
 def _by_text(content: dict[str, Any], texts: Records, place: Place) -> dict[str, bool]:

@@ -45,7 +45,7 @@ class OpenCLIPTokenize(BaseTransform):
                 f'OpenCLIPTokenize: {str(model)[:80]!r} reads texts with their padding, {own} '
                 f'tokens, so context_length={context_length} is none of its texts'
             )
-        self.context_length = context_length or own
+        self.limit = context_length or own
         try:
             self.tokenizer = open_clip_configs.tokenizer(model)
         except OSError as error:
@@ -58,11 +58,6 @@ class OpenCLIPTokenize(BaseTransform):
                 '  - or choose a model with a tokenizer of its own: ViT-B-32-quickgelu'
             ) from error
 
-    @property
-    def limit(self) -> int:
-        """Tokens that are read, special ones included."""
-        return self.context_length
-
     def surplus(self, record: Results) -> int:
         """How many tokens of ``text`` are not read."""
         text = record['text']
@@ -72,7 +67,7 @@ class OpenCLIPTokenize(BaseTransform):
 
     def transform(self, results: Results) -> Results:
         """``text`` -> ``token_ids`` int64 [L], and ``text_extra`` where they are padded."""
-        row = self.tokenizer([results['text']], context_length=self.context_length)[0].numpy()
+        row = self.tokenizer([results['text']], context_length=self.limit)[0].numpy()
         words = self._words(row)
         results['token_ids'] = row if self.padded else row[:words]
         if self.padded:

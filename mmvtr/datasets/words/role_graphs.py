@@ -108,6 +108,7 @@ class GraphTransform(BaseTransform):
         self, vocab_file: str, *, max_words: int = 30, max_verbs: int = 4, max_nouns: int = 6
     ) -> None:
         self.ids = read_word_ids(Path(vocab_file))
+        self.limit = max_words
         self.limits = dict(max_words=max_words, max_verbs=max_verbs, max_nouns=max_nouns)
 
     @staticmethod
@@ -125,11 +126,6 @@ class GraphTransform(BaseTransform):
             if not self.words_of(text['text']):
                 raise ValueError(f'text {text["text_id"]!r} has no word: {text["text"]!r}')
 
-    @property
-    def limit(self) -> int:
-        """Words that are read."""
-        return self.limits['max_words']
-
     def surplus(self, record: Results) -> int:
         """How many words of ``text`` are not read."""
         return max(0, len(self.words_of(record['text'])) - self.limit)
@@ -137,7 +133,7 @@ class GraphTransform(BaseTransform):
     def transform(self, results: Results) -> Results:
         """Add ``token_ids`` and, of :func:`pack_graph`, ``text_extra``."""
         tokens, graph = self.parse(results)
-        results['token_ids'] = word_ids(tokens[: self.limits['max_words']], self.ids)
+        results['token_ids'] = word_ids(tokens[: self.limit], self.ids)
         packed = pack_graph(graph, **self.limits)
         results['text_extra'] = {**results.get('text_extra', {}), **packed}
         return results

@@ -30,13 +30,8 @@ class CLIPTokenize(BaseTransform):
     """
 
     def __init__(self, context_length: int = 32) -> None:
-        self.context_length = context_length
+        self.limit = context_length
         self.tokenizer = _clip_tokenizer()
-
-    @property
-    def limit(self) -> int:
-        """Tokens that are read, SOT and EOT included."""
-        return self.context_length
 
     def surplus(self, record: Results) -> int:
         """How many tokens of ``text`` are not read."""
@@ -46,7 +41,7 @@ class CLIPTokenize(BaseTransform):
         """``text`` -> ``token_ids``."""
         words = self.tokenizer.encode(results['text'])
         results['token_ids'] = _enclose(
-            self.tokenizer.sot_token_id, words, self.tokenizer.eot_token_id, self.context_length
+            self.tokenizer.sot_token_id, words, self.tokenizer.eot_token_id, self.limit
         )
         return results
 
@@ -84,18 +79,13 @@ class WordTokenize(BaseTransform):
         if len(set(words)) < len(words):
             raise ValueError(f'{vocab_file}: a word occurs more than once')
         self.ids = {word: i for i, word in enumerate(words)}
-        self.context_length = context_length
+        self.limit = context_length
         self.spans = spans
 
     def check(self, texts: list[Results]) -> None:
         """Raise KeyError for the first text with a word that the vocabulary lacks."""
         for text in texts:
             self._ids_of(text)
-
-    @property
-    def limit(self) -> int:
-        """Tokens that are read, SOT and EOT included."""
-        return self.context_length
 
     def surplus(self, record: Results) -> int:
         """How many words of ``text`` are not read."""
@@ -104,10 +94,10 @@ class WordTokenize(BaseTransform):
     def transform(self, results: Results) -> Results:
         """``text`` -> ``token_ids``, with ``spans`` also ``token_spans`` as of HFTokenize."""
         n = len(self.ids)
-        results['token_ids'] = _enclose(n, self._ids_of(results), n + 1, self.context_length)
+        results['token_ids'] = _enclose(n, self._ids_of(results), n + 1, self.limit)
         if self.spans:
             places = [match.span() for match in re.finditer(r'\S+', results['text'])]
-            results['token_spans'] = [NOWHERE, *places[: self.context_length - 2], NOWHERE]
+            results['token_spans'] = [NOWHERE, *places[: self.limit - 2], NOWHERE]
         return results
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
@@ -158,14 +148,9 @@ class HFTokenize(BaseTransform):
                 f'HFTokenize: spans=True needs a fast tokenizer, that of {model!r} '
                 f'({type(self.tokenizer).__name__}) does not say where its tokens are in the text'
             )
-        self.max_length = max_length
+        self.limit = max_length
         self.padded = padded
         self.spans = spans
-
-    @property
-    def limit(self) -> int:
-        """Tokens that are read, special ones included."""
-        return self.max_length
 
     def surplus(self, record: Results) -> int:
         """How many tokens of ``text`` are not read."""
@@ -181,7 +166,7 @@ class HFTokenize(BaseTransform):
         known = self.tokenizer(
             results['text'],
             truncation=True,
-            max_length=self.max_length,
+            max_length=self.limit,
             padding='max_length' if self.padded else False,
             return_attention_mask=True,
             return_offsets_mapping=self.spans,

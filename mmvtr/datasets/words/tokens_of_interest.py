@@ -18,8 +18,9 @@ from torch import Tensor
 
 from mmvtr.datasets.annotation_files import read_json
 from mmvtr.datasets.annotation_values import MOST, Place, field, mapping, wrong
+from mmvtr.datasets.record_transforms import read_annotations
 from mmvtr.datasets.words.part_of_speech import Method, tag, word_spans, words
-from mmvtr.registry import DATASETS, TRANSFORMS
+from mmvtr.registry import TRANSFORMS
 
 Results = dict[str, Any]
 
@@ -104,9 +105,7 @@ class TokensOfInterest(BaseTransform):
         if isinstance(counted, str):
             self.table = WordTable.read(Path(counted))
         else:
-            pipelines = dict(video_pipeline=[], text_pipeline=[])
-            dataset = DATASETS.build({**counted, **pipelines})
-            self.table = WordTable.of(text['text'] for text in dataset.texts)
+            self.table = WordTable.of(text['text'] for text in read_annotations(counted).texts)
 
     def transform(self, results: Results) -> Results:
         """``text``, ``token_spans`` -> ``text_extra['interest']``, float32 [length]."""

@@ -107,8 +107,8 @@ def check_count(members: int, environments: Optional[np.ndarray]) -> None:
         raise ValueError(
             f'{members} members learn from the environments 0 to {members - 1}, but those of the '
             f'training set are {found}: model.copies (or the number of model.members) and '
-            '`parts` of train_dataloader.dataset.environments must agree; where a config has the '
-            'shortcut, --cfg-options parts=M sets both'
+            '`parts` of train_dataloader.dataset.records.environments must agree; where a config '
+            'has the shortcut, --cfg-options parts=M sets both'
         )
 
 

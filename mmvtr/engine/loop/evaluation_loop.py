@@ -21,8 +21,8 @@ from mmengine.runner import BaseLoop, Runner
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
+from mmvtr.datasets.records import LENGTHS
 from mmvtr.datasets.sampling.collate import collate_of
-from mmvtr.datasets.video_text import LENGTHS
 from mmvtr.engine.loop.evaluation import (
     PRECISIONS,
     Encoded,

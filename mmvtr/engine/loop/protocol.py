@@ -10,6 +10,7 @@ from mmengine.optim import OptimWrapper, OptimWrapperDict
 from mmengine.runner import BaseLoop, Runner
 from torch import nn
 
+from mmvtr.moved import dataset_now
 from mmvtr.registry import bare_name
 
 #: What the first step of a video pipeline reads.
@@ -32,7 +33,7 @@ def training_protocol(runner: Runner) -> dict[str, Any]:
     batch, world = loader['batch_size'], get_world_size()
     ranks = f' ({world} x {batch})' if world > 1 else ''
     unit = loader['dataset'].get('epoch_unit', 'text')
-    environments = loader['dataset'].get('environments')
+    environments = (dataset_now(loader['dataset']).get('records') or {}).get('environments')
     return {
         'epoch': f'every {unit.replace("_", " ")}',
         'batch': f'{batch * world}{ranks}',

@@ -8,13 +8,14 @@ from typing import Optional, Sequence, Union
 from mmengine.runner import Runner
 from torch import Tensor
 
+from mmvtr.datasets.record_transforms import without
 from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.engine.transforms.query_queue import Queries, QueryQueueHook
 from mmvtr.registry import DATASETS
 from mmvtr.storage import read_plain
 
-#: Of a training set, what adds something to its captions.
-NOT_READ = ('agreement', 'classes', 'environments', 'judgments')
+#: Record transforms of a training set that add something to its captions.
+NOT_READ = ('agreement', 'classes', 'environments')
 
 
 def check_source(
@@ -106,8 +107,8 @@ def read_training_set(captions: Union[dict, VideoTextDataset]) -> VideoTextDatas
     """
     if not isinstance(captions, dict):
         return captions
-    config = {key: value for key, value in captions.items() if key not in NOT_READ}
-    config['text_pipeline'] = []
+    config = {**without(captions, *NOT_READ), 'text_pipeline': []}
+    config.pop('judgments', None)
     if config.get('missing') != 'skip':
         config['video_pipeline'] = []
     return DATASETS.build(config)

@@ -19,8 +19,8 @@ class ImplicationSupervision(nn.Module):
         n_t = 1 + sum of p_tv over negatives of t       count of t in t2v = n_t ^ -specific
 
     a is the log of how surely the text holds (``Annotation.agreement``, of a dataset with
-    ``agreement=dict(type='CaptionImplication')``).  The model's scores are not asked: they are what
-    pushing soft positives spoils, and nothing has to be learnt before weights count.
+    ``records=dict(agreement=dict(type='CaptionImplication'))``).  The model's scores are not asked:
+    they are what pushing soft positives spoils, and nothing has to be learnt before weights count.
 
     n_t is how many videos of the batch are right answers to t.  As long as one of them is called
     right, a general text asks what nobody can answer, and its loss is noise: it counts less.
@@ -64,7 +64,7 @@ class ImplicationSupervision(nn.Module):
         if target.known.agreement is None:
             raise ValueError(
                 f'{type(self).__name__} needs a training dataset with '
-                "agreement=dict(type='CaptionImplication')"
+                "records=dict(agreement=dict(type='CaptionImplication'))"
             )
         sure = target.known.agreement.clamp(max=0.0).exp()
         right = 1 + sure.masked_fill(target.positives, 0.0).sum(1)

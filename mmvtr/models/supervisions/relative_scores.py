@@ -28,7 +28,8 @@ class RelativeScoreSupervision(BlockSupervision):
     not.  A negative whose s_tv + slack + agreement a_tv reaches their mean weighs ``floor``.
 
     a is a second view that errs in other places: how well the text goes with the video's captions
-    (``Annotation.agreement``, of a dataset with ``agreement=dict(type='CaptionAgreement')``).
+    (``Annotation.agreement``, of a dataset with
+    ``records=dict(agreement=dict(type='CaptionAgreement'))``).
 
     The weights carry no gradient; there are no heads and no losses.  It goes with
     ``ContrastiveLoss(weighted='v2t')`` (docs/agreement.md).
@@ -107,7 +108,7 @@ class RelativeScoreSupervision(BlockSupervision):
         if target.known.agreement is None:
             raise ValueError(
                 f'{type(self).__name__}(agreement={self.agreement}) needs a training dataset with '
-                "agreement=dict(type='CaptionAgreement')"
+                "records=dict(agreement=dict(type='CaptionAgreement'))"
             )
         return self.slack + self.agreement * target.known.agreement
 

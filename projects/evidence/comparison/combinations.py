@@ -52,7 +52,7 @@ NO_FLOOR = {'model.supervision.floor': 0.0}
 TOGETHER = 'configs/dvtr_implication_c2v_planted_features.py'
 #: Parts of the sizes of a split by length, drawn at random.
 RANDOM = {
-    'train_dataloader.dataset.environments': dict(
+    'train_dataloader.dataset.records.environments': dict(
         type='RandomSplit', like=dict(type='LengthSplit', parts=2), _delete_=True
     )
 }

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from mmvtr.datasets import CaptionAgreement
+from mmvtr.datasets.records import Records
 from mmvtr.registry import TASK_UTILS
 
 
@@ -14,10 +13,11 @@ from mmvtr.registry import TASK_UTILS
 class PermutedAgreement(CaptionAgreement):
     """Agreement whose rows and columns are permuted, once: as sharp and as frequent, and wrong."""
 
-    def __call__(self, videos: list[dict[str, Any]], texts: list[dict[str, Any]]) -> None:
+    def __call__(self, videos: Records, texts: Records) -> tuple[Records, Records]:
         super().__call__(videos, texts)
         draw = np.random.default_rng(0)
         for records in (texts, videos):
             vectors = [record['agreement'] for record in records]
             for record, n in zip(records, draw.permutation(len(records))):
                 record['agreement'] = vectors[n]
+        return videos, texts

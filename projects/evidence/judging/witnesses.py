@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from mmvtr.apis import load_retriever
 from mmvtr.datasets import CaptionAgreement, Flickr8kCaptionsDataset
+from mmvtr.datasets.records import Records
 from mmvtr.datasets.sampling.collate import collate_retrieval
 from mmvtr.engine.loop.earlier_runs import best_in
 from mmvtr.models.annotation import annotated_target
@@ -34,7 +35,7 @@ class HeldOutAgreement(CaptionAgreement):
         super().__init__(**kwargs)
         self.root = root
 
-    def __call__(self, videos: list[dict[str, Any]], texts: list[dict[str, Any]]) -> None:
+    def __call__(self, videos: Records, texts: Records) -> tuple[Records, Records]:
         all_videos: list[dict[str, Any]] = []
         all_texts: list[dict[str, Any]] = []
         for split in ('train', 'test'):
@@ -54,6 +55,7 @@ class HeldOutAgreement(CaptionAgreement):
         for records, known in ((videos, items), (texts, all_texts[-len(texts) :])):
             for record, one in zip(records, known, strict=True):
                 record['agreement'] = one['agreement']
+        return videos, texts
 
 
 def test_batch(config: Any, root: str) -> dict[str, Any]:
@@ -63,7 +65,7 @@ def test_batch(config: Any, root: str) -> dict[str, Any]:
             config.test_dataloader.dataset,
             ann_root=root,
             judgments=None,
-            agreement=HeldOutAgreement(root),
+            records=dict(agreement=HeldOutAgreement(root)),
         )
     )
     return collate_retrieval([dataset[n] for n in range(len(dataset))])

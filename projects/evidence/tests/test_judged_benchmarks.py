@@ -183,7 +183,11 @@ def test_judged_captions_have_agreement(tool, tmp_path):
     write_flickr8k(tmp_path)
     agreement = tool['judging.witnesses'].HeldOutAgreement(str(tmp_path), dim=4)
     test = Flickr8kCaptionsDataset(
-        'test', ann_root=str(tmp_path), video_pipeline=[], text_pipeline=[], agreement=agreement
+        'test',
+        ann_root=str(tmp_path),
+        video_pipeline=[],
+        text_pipeline=[],
+        records=dict(agreement=agreement),
     )
     asks = [own[2] for own in FLICKR8K_IMAGES['test'].values()]
     assert [text['text'] for text in test.texts] == asks

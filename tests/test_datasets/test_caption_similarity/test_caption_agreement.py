@@ -16,6 +16,7 @@ from mmvtr.datasets.caption_similarity.caption_agreement import (
     caption_covariances,
     word_pmi,
 )
+from mmvtr.datasets.records import keep
 from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.models.annotation import annotated_target
 from mmvtr.registry import TASK_UTILS
@@ -257,18 +258,17 @@ def test_a_text_of_two_videos_is_a_caption_of_both():
 
 
 def test_clips_that_leave_do_not_count():
-    def first_three(data):
-        return np.where(np.arange(len(data.videos)) < 3, 0, -1)
+    def first_three(videos, texts):
+        return keep(videos, texts, range(3))
 
-    data = dataset(
-        agreement=dict(type='CaptionAgreement', prior=PRIOR, **MEANS), environments=first_three
-    )
+    witness = dict(type='CaptionAgreement', prior=PRIOR, **MEANS)
+    data = dataset(records=dict(first=first_three, agreement=witness))
     found = product(data.videos, data.texts)
     np.testing.assert_allclose(found, agreement_by_loops(CLIPS[:3]), atol=1e-5)
 
 
 def test_in_half_precision_the_product_is_exact():
-    data = dataset(agreement=dict(type='CaptionAgreement'))
+    data = dataset(records=dict(agreement=dict(type='CaptionAgreement')))
     samples = collate_retrieval([data[t] for t in range(5)])['data_samples']
     expected = annotated_target(samples, torch.device('cpu')).agreement
     with torch.autocast('cpu', torch.bfloat16):
@@ -296,7 +296,8 @@ def test_processes_have_the_same_vectors(tmp_path):
 
 
 def test_from_the_dataset_to_the_target():
-    data = dataset(agreement=dict(type='CaptionAgreement', prior=PRIOR, **MEANS), epoch_unit='text')
+    witness = dict(type='CaptionAgreement', prior=PRIOR, **MEANS)
+    data = dataset(records=dict(agreement=witness), epoch_unit='text')
     samples = collate_retrieval([data[t] for t in (0, 4, 5)])['data_samples']
     target = annotated_target(samples, torch.device('cpu'))
     expected = agreement_by_loops([clip for clip in CLIPS if clip])[[0, 4, 5]]

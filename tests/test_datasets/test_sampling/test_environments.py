@@ -17,7 +17,10 @@ class Videos:
 
     def __init__(self, lengths, actions=None, prefix='v'):
         self.frames = np.array(lengths, dtype=np.float64)
-        self.videos = [dict(video_id=f'{prefix}{v}') for v in range(len(lengths))]
+        self.videos = [
+            dict(video_id=f'{prefix}{v}', num_frames=frames, duration=frames / 10)
+            for v, frames in enumerate(lengths)
+        ]
         for video, of_video in zip(self.videos, actions or []):
             video['actions'] = of_video
 
@@ -35,7 +38,7 @@ def build(type, **kwargs):
 
 def assign(dataset, type, **kwargs):
     environments = build(type, **kwargs)
-    groups = environments(dataset)
+    groups = environments.groups(dataset.videos)
     assert groups.dtype == np.int64 and groups.shape == (len(dataset.videos),)
     assert '\n' not in environments.note and environments.note.startswith(f'{type}: ')
     return groups.tolist(), environments.note
@@ -160,7 +163,7 @@ def test_remove_as_many_at_random():
         ('LengthSplit', dict(threshold=10), r'no video: the sizes are \[0, 8\]'),
         ('LengthSplit', dict(only=2), r'only=2: the environments are \[0, 1\]'),
         ('RandomSplit', dict(like=dict(type='mmvtr.LengthSplit'), only=-1), 'only=-1: the env'),
-        ('RemoveByLength', dict(test=TEST_OF_CLASSES), "Videos: video 'v0' has no actions"),
+        ('RemoveByLength', dict(test=TEST_OF_CLASSES), "^video 'v0' has no actions"),
     ],
 )
 def test_what_cannot_be_assigned(type, kwargs, message):
@@ -231,9 +234,10 @@ def test_planted_classes_are_what_captions_say(planted):
 
 def test_a_dataset_with_length_environments(planted):
     frames = planted_frames(DATASETS.build(planted))
-    dataset = DATASETS.build(dict(planted, environments=dict(type='mmvtr.LengthSplit')))
+    split = dict(type='mmvtr.LengthSplit')
+    dataset = DATASETS.build(dict(planted, records=dict(environments=split)))
     assert (dataset.environments == (frames >= int(frames.mean()))).all()
-    alone = DATASETS.build(dict(planted, environments=dict(type='mmvtr.LengthSplit', only=1)))
+    alone = DATASETS.build(dict(planted, records=dict(environments=dict(split, only=1))))
     assert [v['num_frames'] for v in alone.videos] == frames[frames >= int(frames.mean())].tolist()
     assert set(alone.environments.tolist()) == {1}
     assert all(0 <= v < len(alone.videos) for text in alone.texts for v in text['video_idx'])
@@ -246,16 +250,16 @@ def test_a_dataset_with_length_environments(planted):
 def test_a_dataset_thinned_out_by_its_test_split(planted):
     removal = dict(type='mmvtr.RemoveByLength', test=dict(planted, split='test'), alpha=1, delta=3)
     whole = DATASETS.build(planted)
-    thinned = DATASETS.build(dict(planted, environments=removal))
+    thinned = DATASETS.build(dict(planted, records=dict(environments=removal)))
     control = dict(type='mmvtr.RemoveRandom', like=removal)
-    drawn = DATASETS.build(dict(planted, environments=control))
+    drawn = DATASETS.build(dict(planted, records=dict(environments=control)))
     assert len(drawn.videos) == len(thinned.videos) < len(whole.videos)
     assert [v['video_id'] for v in drawn.videos] != [v['video_id'] for v in thinned.videos]
 
 
 def test_batches_of_a_planted_corpus_are_pure(planted):
     split = dict(type='mmvtr.LengthSplit')
-    dataset = dict(planted, environments=split, epoch_unit='video')
+    dataset = dict(planted, records=dict(environments=split), epoch_unit='video')
     loader = Runner.build_dataloader(
         dict(
             dataset=dataset,

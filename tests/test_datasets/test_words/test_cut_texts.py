@@ -96,7 +96,7 @@ def test_a_dataset_says_it_once(words, said):
     assert said == [
         'Three: 1 of 3 captions is longer than 5 tokens and is cut (the longest has 6).'
     ]
-    words.context_length = 6
+    words.limit = 6
     assert Three([], [words]).cut_texts is None and len(said) == 1
 
 

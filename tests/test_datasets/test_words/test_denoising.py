@@ -31,7 +31,8 @@ def masks(tmp_path):
 
     def make(content, **kwargs):
         (tmp_path / 'masks.json').write_text(json.dumps(content))
-        return Small(denoising=str(tmp_path / 'masks.json'), **kwargs)
+        masks = dict(type='DrawableCaptions', path=str(tmp_path / 'masks.json'))
+        return Small(records=dict(denoising=masks), **kwargs)
 
     return make
 
@@ -56,8 +57,8 @@ def test_the_others_are_never_drawn(masks, content, left):
         for i in range(len(dataset))
     }
     assert drawn == {*left} and len(dataset) == 2
-    assert dataset.protocol()['denoised'] == '2 of 4 texts'
-    assert 'denoised' not in Small().protocol()
+    assert dataset.protocol()['records.denoising'] == '2 of 4 texts may be drawn'
+    assert 'records.denoising' not in Small().protocol()
     whole = masks(content, epoch_unit='video_with_all_texts')
     assert {text['text_id'] for i in range(2) for text in whole[i]['texts']} == {*left}
     assert len(masks(content)) == 2
@@ -86,4 +87,4 @@ def test_wrong_masks_are_named(masks, content, message):
 
 def test_no_such_file():
     with pytest.raises(FileNotFoundError, match='no such denoising masks: nowhere.json'):
-        Small(denoising='nowhere.json')
+        Small(records=dict(denoising=dict(type='DrawableCaptions', path='nowhere.json')))

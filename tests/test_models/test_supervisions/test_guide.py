@@ -123,7 +123,7 @@ def test_the_agreement_of_captions(target):
     soft = GuideSupervision(guide='agreement', rule='threshold', margin=0.4, softness=0.5)
     found, _ = soft({}, {}, known)
     torch.testing.assert_close(found.weights, 1 - torch.sigmoid((agreement - 0.4) / 0.5))
-    with pytest.raises(ValueError, match="add agreement=dict\\(type='CaptionAgreement'\\)"):
+    with pytest.raises(ValueError, match="agreement=dict\\(type='CaptionAgreement'\\)"):
         module({}, {}, target)
 
 

@@ -239,7 +239,8 @@ class GuideSupervision(BlockSupervision):
             if target.known.agreement is None:
                 raise ValueError(
                     f'{type(self).__name__} reads the agreement of texts and captions, which the '
-                    "training set has not: add agreement=dict(type='CaptionAgreement')"
+                    'training set has not: add '
+                    "records=dict(agreement=dict(type='CaptionAgreement'))"
                 )
             return target.known.agreement
         texts, videos = begun
