@@ -146,7 +146,6 @@ def _dataset(
         videos=videos,
         texts=max(texts, 2),
         width=inputs.width,
-        aligned=inputs.aligned,
         frames=_frames(dataset, size, notes),
         first=first,
         roles=inputs.roles,
