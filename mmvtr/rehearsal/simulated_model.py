@@ -44,14 +44,16 @@ class Unknown(ValueError):
 
 
 def retrievers(model: ConfigDict) -> Iterator[ConfigDict]:
-    """The model, or what members it is built from."""
+    """The model, or what members it is built from, each once."""
     if 'encoder' in model:
         yield model
+    done: list[ConfigDict] = []
     for value in model.values():
-        parts = value if isinstance(value, (list, tuple)) else [value]
-        for part in parts:
+        for part in value if isinstance(value, (list, tuple)) else [value]:
             if isinstance(part, dict) and 'encoder' in part and 'losses' in part:
-                yield part
+                if not any(part is other for other in done):
+                    done.append(part)
+                    yield part
 
 
 class Inputs(NamedTuple):
@@ -281,5 +283,4 @@ def shrink(model: ConfigDict, share: float, notes: list[str]) -> None:
         if share < 1 and bare_name(model) == type_:
             own = model.get(key, default)
             model[key] = max(1, round(share * own))
-            note = f'{model[key]} {name} in place of {own}'
-            notes += [] if note in notes else [note]
+            notes.append(f'{model[key]} {name} in place of {own}')
