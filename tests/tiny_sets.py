@@ -13,7 +13,7 @@ VIDEOS = """
         type='ToyVideos',
         names=list('{names}'),
         text_pipeline=[dict(type='ToySay')],
-        video_pipeline=[dict(type='LoadVideo', num_frames={frames}, sampling='{sampling}')],
+        video_pipeline=[dict(type='LoadVideo', {how})],
     ),
 )
 """
@@ -35,12 +35,11 @@ def of_videos(test: str = 'a', train: str = '', *, frames: int = 2) -> str:
         test, train: letters.
         frames: of a clip that is tested; of one that is trained on one is drawn.
     """
-    text = toy.RETRIEVER + VIDEOS.format(
-        part='test', names=test, batch=2, frames=frames, sampling='uniform'
-    )
+    how = f'num_frames={frames}'
+    text = toy.RETRIEVER + VIDEOS.format(part='test', names=test, batch=2, how=how)
     if train:
-        drawn = dict(frames=1, sampling='segment_random')
-        text += VIDEOS.format(part='train', names=train, batch=4, **drawn)
+        drawn = "num_frames=1, sampling='segment_random'"
+        text += VIDEOS.format(part='train', names=train, batch=4, how=drawn)
         text += "train_dataloader.update(sampler=dict(type='EpochSampler'))\n"
     return text
 

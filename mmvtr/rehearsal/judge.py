@@ -18,7 +18,7 @@ from mmvtr.models.supervisions.arl import ARLSupervision, units_of
 from mmvtr.models.supervisions.teachers.frames import StoredFrameTeacher
 from mmvtr.models.target import Target, mean_weights
 from mmvtr.rehearsal.masses import masses, pulls_further
-from mmvtr.rehearsal.record import bare, mean_of
+from mmvtr.rehearsal.record import mean_of
 from mmvtr.rehearsal.scored import Scored, first_items
 from mmvtr.structures import Levels
 
@@ -36,7 +36,7 @@ def judge(runner: Runner, *, batch: int) -> dict[str, float]:
     of, where a loss pulls more than the annotated pairs; ``seen``: items of a member's environment
     so far.  Those of several members begin with ``member<k>_``.
     """
-    whole = bare(runner.model)
+    whole = runner.model
     dataset = runner.train_dataloader.dataset
     if not hasattr(whole, 'members'):
         with evaluating(whole):
@@ -215,7 +215,7 @@ def scatter(runner: Runner, *, points: int = 600) -> Optional[dict[str, Any]]:
         Of true negatives and of soft positives two lists, at most ``points`` long; None where no
         supervision gives weights.
     """
-    model = bare(runner.model)
+    model = runner.model
     supervision = getattr(model, 'supervision', None)
     if supervision is None or hasattr(supervision, 'own_levels'):
         return None

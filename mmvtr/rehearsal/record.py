@@ -10,7 +10,6 @@ from typing import Any, Callable, Optional
 
 import torch
 from mmengine.hooks import Hook
-from mmengine.model import is_model_wrapper
 from mmengine.runner import Runner
 from torch import Tensor, nn
 
@@ -74,7 +73,7 @@ class RehearsalHook(Hook):
         self._sums: dict[str, list[float]] = defaultdict(list)
 
     def before_train(self, runner: Runner) -> None:
-        model = bare(runner.model)
+        model = runner.model
         names = {id(p): name for name, p in model.named_parameters()}
         self.parameters = {n: p for n, p in model.named_parameters() if p.requires_grad}
         optimizer = runner.optim_wrapper.optimizer
@@ -167,11 +166,6 @@ def group_of(name: str) -> str:
     if parts[0] == 'members' and parts[2] == 'encoder':
         depth = 4
     return '.'.join(parts[: min(depth, len(parts) - 1) or 1])
-
-
-def bare(model: nn.Module) -> nn.Module:
-    """Without a distributed wrapper."""
-    return model.module if is_model_wrapper(model) else model
 
 
 def mean_of(values: Tensor, chosen: Tensor) -> float:

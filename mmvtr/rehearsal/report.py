@@ -53,7 +53,7 @@ def table(result: Mapping[str, Any]) -> str:
         f'{result["config"]}: {narrow["steps"]:,} of {narrow["total"]:,} steps of its own '
         f'schedule in {narrow["seconds"] / 60:.1f} CPU minutes',
         f'changed beside towers and data: {"; ".join(narrow["notes"]) or "nothing"}; width '
-        f'{result["width"]}, a trunk of one layer',
+        f'{NARROW.width}, a trunk of one layer',
         '',
     ]
     lines += [f'{WORDS[c[1]]:11}  {c[0]}: {c[2]}' for c in result['checks']]
@@ -105,7 +105,6 @@ def summary(result: Mapping[str, Any]) -> dict[str, Any]:
     """What is kept of a result, small: ``checks`` has by name whether it is met, and what came."""
     narrow = result['narrow']
     changed = [note for note in narrow['notes'] if not note.startswith(USUAL)]
-    changed += [f'width {result["width"]}'] if result['width'] != NARROW.width else []
     return dict(
         config=result['config'],
         sha=result['sha'],

@@ -19,7 +19,7 @@ from mmvtr.engine.transforms.query_queue import QueryQueueHook
 from mmvtr.models.momentum import MomentumRetriever
 from mmvtr.rehearsal.expectations import check
 from mmvtr.rehearsal.judge import judge, scatter
-from mmvtr.rehearsal.record import Enough, RehearsalHook, bare, group_of
+from mmvtr.rehearsal.record import Enough, RehearsalHook, group_of
 from mmvtr.rehearsal.simulated import simulate
 from mmvtr.rehearsal.simulated_model import FULL, NARROW, Size
 
@@ -33,8 +33,7 @@ def rehearse_config(
     """Both parts of a rehearsal, and what they are to show; errors as of :func:`rehearse`."""
     narrow = rehearse(cfg, NARROW, steps=steps, minutes=minutes)
     full = rehearse(cfg, FULL, steps=FULL_STEPS, judged=False)
-    checks = check(cfg, full, narrow)
-    return dict(full=full, narrow=narrow, checks=checks, width=NARROW.width)
+    return dict(full=full, narrow=narrow, checks=check(cfg, full, narrow))
 
 
 def rehearse(
@@ -127,7 +126,7 @@ def stores(runner: Runner) -> Iterator[tuple[str, str, int, int]]:
     for hook in runner.hooks:
         if isinstance(hook, QueryQueueHook):
             yield 'queue', 'train queries', min(map(len, hook.queues.values())), hook.size
-    model = bare(runner.model)
+    model = runner.model
     if isinstance(model, MomentumRetriever):
         banks = model.banks.values()
         yield 'bank', 'keys', min(map(len, banks)), min(bank.size for bank in banks)

@@ -479,7 +479,7 @@ def kept_of(**changed) -> dict:
     record.update(seconds=90.0, notes=['batch 32 in place of 128'])
     record.update(changed)
     checks = check(config('dvtr_c2v_msrvtt'), record, record)
-    return summary(dict(config='dvtr_c2v_msrvtt', sha='0', width=48, narrow=record, checks=checks))
+    return summary(dict(config='dvtr_c2v_msrvtt', sha='0', narrow=record, checks=checks))
 
 
 @pytest.mark.parametrize(
