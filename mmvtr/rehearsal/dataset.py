@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence
+from typing import Any, Literal, Optional, Sequence
 
 import numpy as np
 import torch
@@ -43,8 +43,8 @@ class SimulatedDataset(VideoTextDataset):
         moments: of each video, with their times.
         experts: width by name, for ``LoadExperts``; None: plain frames.
         expert_rows: rows of each expert.
-        roles: texts come with role graphs.
-        interest: texts come with weights of their words (TokensOfInterest).
+        extra: what texts come with beside their words: ``'roles'``, role graphs, or ``'interest'``,
+            weights of their words (TokensOfInterest).
         teacher: ``(name, width)`` of a teacher of frames and sentences, who sees them in one space.
         classes: videos and texts come with classes of verbs and nouns, and actions.
         group: a text belongs to up to so many videos of the same verb and noun.
@@ -67,8 +67,7 @@ class SimulatedDataset(VideoTextDataset):
         moments: int = 1,
         experts: Optional[dict[str, int]] = None,
         expert_rows: int = 2,
-        roles: bool = False,
-        interest: bool = False,
+        extra: Optional[Literal['roles', 'interest']] = None,
         teacher: Optional[tuple[str, int]] = None,
         has_classes: bool = False,
         group: int = 1,
@@ -84,8 +83,7 @@ class SimulatedDataset(VideoTextDataset):
         self.num_frames, self.width = frames, width
         self.experts = None if experts is None else dict(sorted(experts.items()))
         self.expert_rows = expert_rows
-        self.roles, self.has_classes, self.group, self.related = roles, has_classes, group, related
-        self.interest = interest
+        self.extra, self.has_classes, self.group, self.related = extra, has_classes, group, related
         self.first, self.recording = first, recording
         self.vectors = vectors or {}
         self.teacher = teacher
@@ -277,14 +275,12 @@ class SimulatedDataset(VideoTextDataset):
             video_idx=list(record['video_idx']),
             **known_of(record),
         )
-        if self.roles:
-            item['extra'] = _graph(record['ids'])
+        if self.extra is not None:
+            item['extra'] = EXTRA[self.extra](record['ids'])
         if self.vectors.get('text'):
             told = Basis.of(self.world.seed, VECTORS).words[record['ids']].sum(0, keepdim=True)
             told = torch.nn.functional.normalize(told, dim=-1)
             item['vectors'] = {name: told for name in self.vectors['text']}
-        if self.interest:
-            item['extra'] = dict(interest=_interest(record['ids']))
         return item
 
 
@@ -318,9 +314,13 @@ def _graph(ids: torch.Tensor) -> dict[str, torch.Tensor]:
     return pack_graph(RoleGraph(verbs, nouns, links))
 
 
-def _interest(ids: torch.Tensor) -> torch.Tensor:
+def _interest(ids: torch.Tensor) -> dict[str, torch.Tensor]:
     """Float32 [LONGEST]: verbs and nouns weigh alike, and their weights sum to 1 where any are."""
     weights = torch.zeros(LONGEST)
     told = (ids >= FIRST_VERB) & (ids < FIRST_SCENE)
     weights[: len(ids)] = told / told.sum().clamp(min=1)
-    return weights
+    return dict(interest=weights)
+
+
+#: What a text may come with beside its words, of their ids.
+EXTRA = dict(roles=_graph, interest=_interest)

@@ -143,8 +143,7 @@ def _dataset(
         width=inputs.width,
         frames=_frames(dataset, size, notes),
         first=first,
-        roles=inputs.roles,
-        interest=inputs.interest,
+        extra=inputs.extra,
         has_classes=dataset.get('classes') is not None or issubclass(kind, EPICKitchensDataset),
     )
     teachers = [s for s in dataset.video_pipeline if bare_name(s) == 'LoadFrameVectors']

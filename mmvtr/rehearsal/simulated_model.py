@@ -62,16 +62,14 @@ class Inputs(NamedTuple):
     Attributes:
         width: of the frames.
         experts: width by name, or None.
-        roles: texts need role graphs.
+        extra: what a text needs beside its words, of the dataset's :data:`EXTRA`, or None.
         vectors: names of the stored vectors that a supervision reads of a side's items.
-        interest: texts need weights of their words.
     """
 
     width: int
     experts: Optional[dict[str, int]] = None
-    roles: bool = False
+    extra: Optional[str] = None
     vectors: Optional[dict[str, list[str]]] = None
-    interest: bool = False
 
 
 def simulate_model(model: ConfigDict, size: Size) -> Inputs:
@@ -170,7 +168,7 @@ def _hgr(encoder: ConfigDict, size: Size) -> Inputs:
     encoder.text.update(words=VOCABULARY, pretrained=None)
     if size.width:
         encoder.text.dim = encoder.dim = size.width
-    return Inputs(width, roles=True)
+    return Inputs(width, extra='roles')
 
 
 def _experts(encoder: ConfigDict, size: Size) -> Inputs:
@@ -201,7 +199,7 @@ def _ce(encoder: ConfigDict, size: Size) -> Inputs:
 def _taco(encoder: ConfigDict, size: Size) -> Inputs:
     if size.width:
         encoder.heads = HEADS
-    return _mmt(encoder, size)._replace(interest=True)
+    return _mmt(encoder, size)._replace(extra='interest')
 
 
 def _ssb(encoder: ConfigDict, size: Size) -> Inputs:
