@@ -8,10 +8,9 @@ import socket
 import threading
 from contextlib import contextmanager
 
-from tiny_sets import of_videos
-
 from mmvtr import apis
 from mmvtr.gallery.store import create_store
+from tiny_sets import of_videos
 
 CONFIG = of_videos()
 HEADS = "model.update(heads=dict(type='GaussianHead'))\n"

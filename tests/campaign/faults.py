@@ -7,10 +7,9 @@ import resource
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tiny_sets import of_planted
-
 from campaign.trial import Trial
 from children import MP, _call, _run_tool
+from tiny_sets import of_planted
 
 CONFIG = of_planted('c2v_planted', max_epochs=1)
 LIMIT = 60

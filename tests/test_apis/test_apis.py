@@ -7,7 +7,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 from mmengine.config import Config
-from tiny_sets import of_videos
 from torch import nn
 
 import toy
@@ -24,6 +23,7 @@ from mmvtr.apis import (
 from mmvtr.datasets.videos.video_io import BrokenVideoError
 from mmvtr.models.similarities.xpool import XPoolSimilarity
 from mmvtr.structures import Embedding
+from tiny_sets import of_videos
 
 CONFIG = of_videos('bcd', 'abcde', frames=4)
 

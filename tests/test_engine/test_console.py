@@ -9,12 +9,12 @@ import time
 
 import pytest
 from mmengine.runner import Runner
-from tiny_sets import of_planted
 
 import toy
 from children import run_tool
 from mmvtr.engine.launch.console import file_only, is_new, raise_on_full_disk, said_once
 from mmvtr.engine.launch.timed_logger import TimedLoggerHook
+from tiny_sets import of_planted
 
 PLANTED = of_planted('dvtr_c2v_planted', max_epochs=2, val_interval=1)
 

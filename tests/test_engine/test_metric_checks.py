@@ -4,7 +4,6 @@ import re
 
 import pytest
 import torch
-from tiny_sets import of_planted
 
 import toy
 from children import ROOT, run_tool
@@ -12,6 +11,7 @@ from mmvtr.engine.checks.metric_checks import made, metric_keys
 from mmvtr.evaluation import Metric, RetrievalMetric
 from mmvtr.registry import METRICS
 from mmvtr.utils import register_all_modules
+from tiny_sets import of_planted
 
 
 @pytest.fixture(scope='module')

@@ -3,10 +3,10 @@
 import pytest
 import torch
 from mmengine.config import Config
-from tiny_sets import of_videos
 
 from mmvtr.apis import encode_texts, encode_videos, load_retriever, vectors
 from mmvtr.storage import write_plain
+from tiny_sets import of_videos
 
 mteb = pytest.importorskip('mteb', reason="needs the extra 'mteb' (Python 3.11 or newer)")
 

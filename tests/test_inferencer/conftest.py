@@ -3,12 +3,12 @@
 import pytest
 from asked_clips import NAMES
 from mmengine.config import Config
-from tiny_sets import of_videos
 
 from children import ROOT
 from mmvtr.apis import load_retriever
 from mmvtr.inferencer import VideoRetrievalInferencer
 from mmvtr.storage import write_plain
+from tiny_sets import of_videos
 
 TOY = of_videos(frames=4)
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_sets import of_planted
 
 from children import ROOT, run_tool, unfolded
 from mmvtr.datasets.planted_corpus.world import FPS
 from mmvtr.engine.loop.checkpoint import read_checkpoint
+from tiny_sets import of_planted
 
 CONFIG = of_planted('arl_planted', (6, 2, 4), batch=3, max_epochs=4, val_interval=2)
 #: In the last of the four epochs, the second one with sets.

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-from tiny_sets import of_planted
 
 from children import ROOT, run_tool
 from mmvtr.datasets import PlantedDataset
+from tiny_sets import of_planted
 
 PLANTED = of_planted('dvtr_c2v_planted', max_epochs=2, val_interval=1)
 NAMES = ('score_matrix', 'sheet_0', 'sheet_1', 'hubs', 'eta', 'sigma')

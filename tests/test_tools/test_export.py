@@ -9,7 +9,6 @@ from functools import partial
 
 import pytest
 import torch
-from tiny_sets import of_videos
 
 from children import ROOT, run_tool
 from mmvtr.apis import as_tested, encode_set, encode_texts, encode_videos, load_retriever
@@ -30,6 +29,7 @@ from mmvtr.models.supervisions.teachers.scores import StoredTeachers
 from mmvtr.models.target import Target
 from mmvtr.registry import DATASETS
 from mmvtr.structures import Embedding, take
+from tiny_sets import of_videos
 
 TRAIN, TEST = 'abcdef', 'ghij'
 CONFIG = of_videos(TEST, TRAIN) + "model.update(temperature=dict(type='Temperature', init=0.2))\n"

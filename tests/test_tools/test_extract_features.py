@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from tiny_sets import of_videos
 
 import toy
 from children import run_tool
 from mmvtr.datasets import LoadFeatures, LoadTextFeatures
 from mmvtr.models import TransformersText
+from tiny_sets import of_videos
 
 CONFIG = of_videos('bc', 'ab', frames=4)
 

@@ -6,13 +6,13 @@ import sys
 
 import numpy as np
 import pytest
-from tiny_sets import of_videos
 
 from children import ROOT
 from mmvtr.apis import fingerprint, load_retriever, load_stored_retriever
 from mmvtr.gallery.store import create_store, open_store
 from mmvtr.storage import write_plain
 from mmvtr.storage.digests import file_digest
+from tiny_sets import of_videos
 
 MORE = """
 model.update(temperature=dict(type='Temperature', init=0.2))

@@ -6,12 +6,12 @@ import sys
 
 import pytest
 import torch
-from tiny_sets import of_videos
 
 from children import ROOT
 from mmvtr.apis import load_retriever
 from mmvtr.pretrained import from_pretrained
 from mmvtr.storage import write_plain
+from tiny_sets import of_videos
 
 CONFIG = of_videos()
 LOG = """2026/01/01 - results on test

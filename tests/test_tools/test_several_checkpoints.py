@@ -4,12 +4,12 @@ import json
 
 import pytest
 import torch
-from tiny_sets import of_videos
 
 from children import run_tool
 from mmvtr.apis import encode_set, load_retriever
 from mmvtr.evaluation import RetrievalMetric, evaluate
 from mmvtr.structures import Relation
+from tiny_sets import of_videos
 
 NAMES = 'abcdef'
 TESTED = """

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from mmengine.config import Config
-from tiny_sets import of_videos
 
 from children import ROOT, log_of, run_tool, start_tool
 from mmvtr.apis import encode_videos, vectors
@@ -18,6 +17,7 @@ from mmvtr.gallery.extraction import SCHEMA, Extractor, Parts, Reader
 from mmvtr.gallery.extraction.extractor import records_of
 from mmvtr.gallery.extraction.rows import listed_videos
 from mmvtr.utils import Share
+from tiny_sets import of_videos
 
 COLLATE = "test_dataloader.update(collate_fn=dict(type='mmvtr.collate_retrieval'))\n"
 CONFIG = of_videos('ab', frames=4) + COLLATE
