@@ -8,19 +8,11 @@ import socket
 import threading
 from contextlib import contextmanager
 
-import toy
 from mmvtr import apis
 from mmvtr.gallery.store import create_store
+from tiny_sets import of_videos
 
-CONFIG = toy.RETRIEVER + """
-test_dataloader = dict(
-    batch_size=2,
-    dataset=dict(
-        type='ToyVideos', names=['a'], text_pipeline=[dict(type='ToySay')],
-        video_pipeline=[dict(type='LoadVideo', num_frames=2)],
-    ),
-)
-"""  # fmt: skip
+CONFIG = of_videos()
 HEADS = "model.update(heads=dict(type='GaussianHead'))\n"
 NAMES, TOKEN = 'abcdefg', 'a token of the tests'
 

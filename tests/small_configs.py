@@ -76,8 +76,8 @@ def simulated(cfg: Config) -> Config:
         dataset = cfg[f'{part}_dataloader'].dataset
         group = dataset.get('group', 1)
         dataset.update(videos=VIDEOS, texts=TEXTS if group == 1 else VIDEOS // group)
-    for member in (cfg.model, cfg.model.get('member')):
-        if member and 'bank_size' in member:
+    for member in retrievers(cfg.model):
+        if 'bank_size' in member:
             member.bank_size = TINY.batch
     if plain.get('val_dataloader') is not None:
         for key in ('val_cfg', 'val_evaluator'):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence
+from typing import Any, Literal, Optional, Sequence
 
 import numpy as np
 import torch
 
+from mmvtr.datasets.sampling.items import item_key, known_of
 from mmvtr.datasets.sampling.samplers import ItemKey
 from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.datasets.words.role_graphs import RoleGraph, pack_graph
@@ -40,11 +41,10 @@ class SimulatedDataset(VideoTextDataset):
         frames: F of each video.
         width: D of the frames.
         moments: of each video, with their times.
-        aligned: frames lie in the space of the words of this width.
         experts: width by name, for ``LoadExperts``; None: plain frames.
         expert_rows: rows of each expert.
-        roles: texts come with role graphs.
-        interest: texts come with weights of their words (TokensOfInterest).
+        extra: what texts come with beside their words: ``'roles'``, role graphs, or ``'interest'``,
+            weights of their words (TokensOfInterest).
         teacher: ``(name, width)`` of a teacher of frames and sentences, who sees them in one space.
         classes: videos and texts come with classes of verbs and nouns, and actions.
         group: a text belongs to up to so many videos of the same verb and noun.
@@ -53,7 +53,6 @@ class SimulatedDataset(VideoTextDataset):
         recording: so many clips in a row are cut from one file, each where the last one ended.
         related: as of EPIC's dataset, hand a video any text that shares its verb or its noun.
         first: number of the first video: splits of one world do not overlap.
-        seed: of the world.
         **kwargs: of :class:`~mmvtr.datasets.video_text.VideoTextDataset`.
     """
 
@@ -66,11 +65,9 @@ class SimulatedDataset(VideoTextDataset):
         frames: int,
         width: int,
         moments: int = 1,
-        aligned: bool = True,
         experts: Optional[dict[str, int]] = None,
         expert_rows: int = 2,
-        roles: bool = False,
-        interest: bool = False,
+        extra: Optional[Literal['roles', 'interest']] = None,
         teacher: Optional[tuple[str, int]] = None,
         has_classes: bool = False,
         group: int = 1,
@@ -78,17 +75,15 @@ class SimulatedDataset(VideoTextDataset):
         recording: Optional[int] = None,
         related: Optional[float] = None,
         first: int = 0,
-        seed: int = 0,
         **kwargs: Any,
     ) -> None:
         self.split = name
-        self.world = World(seed=seed, moments=moments)
+        self.world = World(moments=moments)
         self.sizes = videos, texts
-        self.num_frames, self.width, self.aligned = frames, width, aligned
+        self.num_frames, self.width = frames, width
         self.experts = None if experts is None else dict(sorted(experts.items()))
         self.expert_rows = expert_rows
-        self.roles, self.has_classes, self.group, self.related = roles, has_classes, group, related
-        self.interest = interest
+        self.extra, self.has_classes, self.group, self.related = extra, has_classes, group, related
         self.first, self.recording = first, recording
         self.vectors = vectors or {}
         self.teacher = teacher
@@ -172,8 +167,7 @@ class SimulatedDataset(VideoTextDataset):
 
     def __getitems__(self, keys: Sequence[Any]) -> list[dict[str, Any]]:
         """All items of a batch at once, which DataLoader asks for where it can."""
-        keys = [key if isinstance(key, ItemKey) else ItemKey(0, 0, int(key)) for key in keys]
-        chosen = [self._choose_by(key) for key in keys]
+        chosen = [self._choose_by(item_key(key)) for key in keys]
         videos = self._videos([v for v, _ in chosen])
         items = []
         for video, (v, ts) in zip(videos, chosen):
@@ -216,7 +210,7 @@ class SimulatedDataset(VideoTextDataset):
         numbers = np.array([self.videos[v]['number'] for v in positions], dtype=np.int64)
         extras: list[dict[str, Any]] = [{} for _ in positions]
         if self.experts is None:
-            frames = self.world.frames(numbers, self.num_frames, self.width, aligned=self.aligned)
+            frames = self.world.frames(numbers, self.num_frames, self.width)
         else:
             frames, extras = self._expert_rows(numbers)
         if self.teacher is not None:
@@ -227,13 +221,12 @@ class SimulatedDataset(VideoTextDataset):
         for v, rows, extra in zip(positions, frames, extras):
             record = self.videos[v]
             item = dict(video_idx=v, video_id=record['video_id'], frames=rows, **extra)
-            if 'classes' in record:
-                item['classes'] = record['classes']
+            item.update(known_of(record))
             if self.environments is not None:
                 item['environment'] = int(self.environments[v])
             if self.vectors.get('video'):
                 facts = self.world.facts(np.array([record['number'] * self.world.moments]))
-                content = Basis.of(self.world.seed, VECTORS, 'shared').content(facts)
+                content = Basis.of(self.world.seed, VECTORS).content(facts)
                 item['vectors'] = {name: content for name in self.vectors['video']}
             items.append(item)
         return items
@@ -280,17 +273,14 @@ class SimulatedDataset(VideoTextDataset):
             text_id=record['text_id'],
             tokens=record['ids'],
             video_idx=list(record['video_idx']),
+            **known_of(record),
         )
-        if 'classes' in record:
-            item['classes'] = record['classes']
-        if self.roles:
-            item['extra'] = _graph(record['ids'])
+        if self.extra is not None:
+            item['extra'] = EXTRA[self.extra](record['ids'])
         if self.vectors.get('text'):
-            told = self.world.word_table(VECTORS)[record['ids']].sum(0, keepdim=True)
+            told = Basis.of(self.world.seed, VECTORS).words[record['ids']].sum(0, keepdim=True)
             told = torch.nn.functional.normalize(told, dim=-1)
             item['vectors'] = {name: told for name in self.vectors['text']}
-        if self.interest:
-            item['extra'] = dict(interest=_interest(record['ids']))
         return item
 
 
@@ -324,9 +314,13 @@ def _graph(ids: torch.Tensor) -> dict[str, torch.Tensor]:
     return pack_graph(RoleGraph(verbs, nouns, links))
 
 
-def _interest(ids: torch.Tensor) -> torch.Tensor:
+def _interest(ids: torch.Tensor) -> dict[str, torch.Tensor]:
     """Float32 [LONGEST]: verbs and nouns weigh alike, and their weights sum to 1 where any are."""
     weights = torch.zeros(LONGEST)
     told = (ids >= FIRST_VERB) & (ids < FIRST_SCENE)
     weights[: len(ids)] = told / told.sum().clamp(min=1)
-    return weights
+    return dict(interest=weights)
+
+
+#: What a text may come with beside its words, of their ids.
+EXTRA = dict(roles=_graph, interest=_interest)

@@ -1,21 +1,23 @@
 """What a rehearsed training must show, by the components that its config has.
 
-Each expectation is a function of the config and of both parts' records (as
-:func:`~mmvtr.rehearsal.run.as_dict` gives them) that says what was expected and what came.  The
-figures are the papers' where they give any; where not, they only tell a training that does what its
-paper says from one in which that part never begins.
+Each expectation is a function of the retriever's config and of the record of its own schedule (of
+:func:`~mmvtr.rehearsal.run.rehearse`) that says what was expected and what came.  The figures are
+the papers' where they give any; where not, they only tell a training that does what its paper says
+from one in which that part never begins.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
-from typing import Any, Callable, Iterator, NamedTuple, Optional
+from typing import Any, Iterator, NamedTuple, Optional
 
 from mmengine.config import Config, ConfigDict
 
 from mmvtr.registry import bare_name
 from mmvtr.rehearsal.simulated import TEST_VIDEOS
+from mmvtr.rehearsal.simulated_model import retrievers
 
 Part = dict[str, Any]
 
@@ -69,11 +71,15 @@ def check(cfg: Config, full: Part, narrow: Part) -> list[Check]:
         cfg: the real config.
         full, narrow: records of both parts.
     """
-    model = member(cfg.model)
+    model = next(retrievers(cfg.model))
+    groups = ((model.get(group) or {}).values() for group in ('losses', 'objectives'))
+    parts = [model.get('supervision'), *itertools.chain(*groups)]
+    types = {bare_name(part) for part in parts if part}
     checks = [*shared(full, narrow)]
-    for applies, expectation in EXPECTATIONS:
-        if applies(cfg, model):
-            checks += expectation(cfg, model, narrow)
+    for of_types, expectation in EXPECTATIONS:
+        if types & of_types:
+            checks += expectation(model, narrow)
+    checks += [*members(narrow), *filled(narrow)]
     if narrow['steps'] < narrow['total']:
         checks = [not_reached(one) for one in checks]
     return checks
@@ -84,17 +90,6 @@ def not_reached(one: Check) -> Check:
     if one.passed or one.name in AT_ANY_TIME:
         return one
     return one._replace(passed=None)
-
-
-def member(model: ConfigDict) -> ConfigDict:
-    """The retriever, or the first member of several."""
-    if 'encoder' in model:
-        return model
-    for value in model.values():
-        for part in value if isinstance(value, (list, tuple)) else [value]:
-            if isinstance(part, dict) and 'encoder' in part:
-                return part
-    return model
 
 
 #: What must hold however far a training is.
@@ -188,7 +183,7 @@ def last(narrow: Part, name: str) -> list[float]:
 # -- DVTR ------------------------------------------------------------------------------------------
 
 
-def uncertainty(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]:
+def uncertainty(model: ConfigDict, narrow: Part) -> Iterator[Check]:
     """DVTR Fig. 4: eta finds soft positives, down-weights them, and keeps true negatives.
 
     That over 95 % of a query's negatives lie above .9, as the figure says of one query on MSVD, is
@@ -238,40 +233,26 @@ def uncertainty(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]
 
 def reach(narrow: Part) -> Iterator[Check]:
     """Slope and bias can get far enough in the whole schedule, however little of it was run."""
-    bounds = {name: number['bound'] for name, number in of_supervision(narrow).items()}
-    if not bounds:
+    numbers = {name: one for name, one in narrow['scalars'].items() if 'supervision' in name}
+    if not numbers:
         return
-    far = max(bounds.values())
-    said = (
-        f'slope or bias can move by {far:.3g} in {narrow["total"]:,} steps (at least {ETA_REACH:g})'
-    )
+    total, far = narrow['total'], max(number['bound'] for number in numbers.values())
+    said = f'slope or bias can move by {far:.3g} in {total:,} steps (at least {ETA_REACH:g})'
     if far < ETA_REACH:
-        said += f'; {why(narrow)}'
+        parts = [
+            f'{name.rsplit(".", 1)[-1]} moved from {number["first"]:.2f} to {number["last"]:.2f} '
+            f'and can move by {number["bound"]:.2g} at most in {total:,} steps at a mean rate of '
+            f'{number["bound"] / total:.1e}'
+            for name, number in numbers.items()
+        ]
+        said += f'; {"; ".join(parts)}: raise the rate of supervision (lr_mult)'
     yield Check('reach of slope and bias', far >= ETA_REACH, said)
-
-
-def of_supervision(narrow: Part) -> dict[str, dict[str, float]]:
-    """The numbers that make eta."""
-    return {name: one for name, one in narrow['scalars'].items() if 'supervision' in name}
-
-
-def why(narrow: Part) -> str:
-    """How far the numbers that make eta can move."""
-    parts = []
-    for name, number in of_supervision(narrow).items():
-        rate = number['bound'] / narrow['total']
-        parts.append(
-            f'{name.rsplit(".", 1)[-1]} moved from {number["first"]:.2f} to '
-            f'{number["last"]:.2f} and can move by {number["bound"]:.2g} at most in '
-            f'{narrow["total"]:,} steps at a mean rate of {rate:.1e}'
-        )
-    return '; '.join(parts) + ': raise the rate of supervision (lr_mult)'
 
 
 # -- ARL -------------------------------------------------------------------------------------------
 
 
-def ambiguity(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]:
+def ambiguity(model: ConfigDict, narrow: Part) -> Iterator[Check]:
     """Sets begin, hold soft positives more often than chance, and frames are among them."""
     figures = narrow['judged'][-1][1]
     names = [k for k in figures if k.startswith('sets_precision_')]
@@ -302,7 +283,7 @@ def ambiguity(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]:
 # -- UATVR -----------------------------------------------------------------------------------------
 
 
-def spread(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]:
+def spread(model: ConfigDict, narrow: Part) -> Iterator[Check]:
     """Sigma differs between items: neither collapsed to the prior nor to one number.
 
     How often a general text has the larger sigma (UATVR Fig. 3) is shown and not asked for: the
@@ -324,7 +305,7 @@ def spread(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]:
 # -- NCL -------------------------------------------------------------------------------------------
 
 
-def balance(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]:
+def balance(model: ConfigDict, narrow: Part) -> Iterator[Check]:
     """Biases lower the normalisation error (NCL Fig. 2)."""
     raw, balanced = last(narrow, 'error_raw')[0], last(narrow, 'error_balanced')[0]
     yield Check(
@@ -332,35 +313,29 @@ def balance(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]:
     )
 
 
-def queue(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]:
-    """The queue of train queries is full at test time (NCL Sec. 3.4)."""
-    size, held = narrow['queue']['size'], narrow['queue']['held']
-    yield Check('queue filled', held == size, f'{held:,} of {size:,} train queries')
+# -- several members, queues and banks -------------------------------------------------------------
 
 
-# -- HiT -------------------------------------------------------------------------------------------
-
-
-def bank(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]:
-    """The memory banks are full: queries meet as many keys as the config says."""
-    size, held = narrow['bank']['size'], narrow['bank']['held']
-    yield Check('bank filled', held == size, f'{held:,} of {size:,} keys')
-
-
-# -- causal intervention ---------------------------------------------------------------------------
-
-
-def members(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]:
+def members(narrow: Part) -> Iterator[Check]:
     """Each member trains on a part of its own."""
-    seen = narrow['seen']
+    seen = last(narrow, 'seen')
+    if not seen:
+        return
     shares = ' / '.join(f'{100 * n / max(1, sum(seen)):.0f} %' for n in seen)
     yield Check('every member trains', min(seen) > 0, f'items seen by each: {shares}')
+
+
+def filled(narrow: Part) -> Iterator[Check]:
+    """The queue of train queries is full at test time (NCL Sec. 3.4), and so are memory banks:
+    queries meet as many keys as the config says (HiT)."""
+    for name, items, held, size in narrow['stores']:
+        yield Check(f'{name} filled', held == size, f'{held:,} of {size:,} {items}')
 
 
 # -- relevance -------------------------------------------------------------------------------------
 
 
-def relevance(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]:
+def relevance(model: ConfigDict, narrow: Part) -> Iterator[Check]:
     """Some pairs are relevant, and most are not."""
     spared = last(narrow, 'spared')
     if not spared:
@@ -371,13 +346,13 @@ def relevance(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]:
     )
 
 
-def overlap(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]:
+def overlap(model: ConfigDict, narrow: Part) -> Iterator[Check]:
     """EgoNCE has further positives, not only positives."""
     share = 100 * last(narrow, 'overlap_share')[0]
     yield Check('shared verb and noun', 0 < share < 50, f'{share:.2f} % of unannotated pairs')
 
 
-def mass(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]:
+def mass(model: ConfigDict, narrow: Part) -> Iterator[Check]:
     """Each loss and each kind of pair that it is about has a part in the gradient.
 
     Over all judged steps: a hinge may be satisfied late.  None of these losses begins late.
@@ -393,39 +368,13 @@ def mass(cfg: Config, model: ConfigDict, narrow: Part) -> Iterator[Check]:
     yield Check('gradient mass', not low, f'{said} of |dL / ds| (at least {MASS:g} % each)')
 
 
-def _supervised(*types: str) -> Callable[[Config, ConfigDict], bool]:
-    return lambda cfg, model: bare_name(model.get('supervision')) in types
-
-
-def _has(name: str, *types: str) -> Callable[[Config, ConfigDict], bool]:
-    return lambda cfg, model: any(
-        bare_name(part) in types for part in (model.get(name) or {}).values()
-    )
-
-
-def _has_members(cfg: Config, model: ConfigDict) -> bool:
-    return 'encoder' not in cfg.model
-
-
-def _has_queue(cfg: Config, model: ConfigDict) -> bool:
-    return any(bare_name(hook) == 'QueryQueueHook' for hook in cfg.get('custom_hooks') or [])
-
-
-def _has_bank(cfg: Config, model: ConfigDict) -> bool:
-    return bare_name(model) == 'MomentumRetriever'
-
-
-#: Whether an expectation applies, and the expectation.
+#: Types of which a config has any, and what is expected then.
 EXPECTATIONS = (
-    (_supervised('DVTRSupervision', 'PCMESupervision'), uncertainty),
-    (_supervised('ARLSupervision'), ambiguity),
-    (_supervised('RelevanceSupervision'), relevance),
-    (_has('objectives', 'MultiInstanceContrast', 'SoftContrast'), spread),
-    (_has('losses', 'SigmoidLoss'), spread),
-    (_has('losses', 'NormalizedContrastiveLoss'), balance),
-    (_has('losses', 'EgoNCELoss'), overlap),
-    (_has('losses', 'EgoNCELoss', 'RelevantRankingLoss'), mass),
-    (_has_members, members),
-    (_has_queue, queue),
-    (_has_bank, bank),
+    ({'DVTRSupervision', 'PCMESupervision'}, uncertainty),
+    ({'ARLSupervision'}, ambiguity),
+    ({'RelevanceSupervision'}, relevance),
+    ({'MultiInstanceContrast', 'SoftContrast', 'SigmoidLoss'}, spread),
+    ({'NormalizedContrastiveLoss'}, balance),
+    ({'EgoNCELoss'}, overlap),
+    ({'EgoNCELoss', 'RelevantRankingLoss'}, mass),
 )

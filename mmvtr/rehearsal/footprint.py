@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from typing import Any, NamedTuple
+from typing import Any, Iterator, NamedTuple
 
 import torch
 from mmengine.config import Config
@@ -18,7 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from mmvtr.registry import MODELS, bare_name, forget_pretrained
 from mmvtr.rehearsal.simulated import simulate
-from mmvtr.rehearsal.simulated_model import Size
+from mmvtr.rehearsal.simulated_model import Size, retrievers
 
 #: Items that are tried.
 FEW = 8
@@ -113,23 +113,41 @@ def numel(model: nn.Module, *, grad: bool) -> int:
     return sum(p.numel() for p in model.parameters() if p.requires_grad == grad)
 
 
+def encoder_of(cfg: Config) -> dict[str, Any]:
+    """That of the retriever, or of its first member; nothing of a model without any."""
+    return next(retrievers(cfg.model), {}).get('encoder') or {}
+
+
+def open_clip_towers(cfg: Config, *, plain: bool = False) -> Iterator[tuple]:
+    """Towers of open_clip, random, each built when it is asked for, and not kept.
+
+    Args:
+        cfg: the config.
+        plain: without checkpointing, whatever the config says.
+
+    Yields:
+        The tower, what it takes of one frame or text, how many of these an item has, and whether
+        the config has its blocks computed again in the backward pass.
+    """
+    for side, one_of in (('frames', one_frame), ('text', one_text)):
+        kind = encoder_of(cfg).get(side)
+        if kind and 'OpenCLIP' in bare_name(kind):
+            kind = copy.deepcopy(kind)
+            forget_pretrained(kind)
+            checkpointing = kind.get('grad_checkpointing', False)
+            kind.grad_checkpointing = checkpointing and not plain
+            made = [MODELS.build(kind)]  # a generator keeps its names, and a card has no room
+            inputs = one_of(made[0], cfg)
+            yield made.pop(), *inputs, checkpointing
+
+
 def towers_of(cfg: Config, amp: bool) -> tuple[Need, float]:
     """Of open_clip's towers: what an item needs (all its frames and a text), bytes of weights."""
-    encoder = (cfg.model.get('member') or cfg.model).get('encoder') or {}
     need, fixed = Need(0.0, 0.0), 0.0
-    for side in ('frames', 'text'):
-        kind = encoder.get(side)
-        if not kind or 'OpenCLIP' not in bare_name(kind):
-            continue
-        kind = copy.deepcopy(kind)
-        forget_pretrained(kind)
-        checkpointing = kind.pop('grad_checkpointing', False)
-        tower = MODELS.build(kind)
-        one = frame_need if side == 'frames' else text_need
-        found, times = one(tower, amp, cfg)
-        own = numel(tower, grad=True), numel(tower, grad=False)
-        fixed += TRAINED * own[0] + 4 * own[1] + 2 * amp * sum(own)
-        trained = numel(tower, grad=True) > 0
+    for tower, one, times, checkpointing in open_clip_towers(cfg, plain=True):
+        found = tried(tower, amp, *one)
+        trained, frozen = numel(tower, grad=True), numel(tower, grad=False)
+        fixed += TRAINED * trained + 4 * frozen + 2 * amp * (trained + frozen)
         kept = 0.0 if not trained else checkpointed(tower, found) if checkpointing else found.kept
         passes = 1 if not trained else 4 if checkpointing else 3
         need = Need(need.kept + times * kept, need.flops + times * passes * found.flops)
@@ -151,17 +169,9 @@ def peak_of_towers(cfg: Config, items: int, amp: bool, device: str = 'cuda') -> 
     Returns:
         Infinity where it does not fit; 0 without such towers.
     """
-    encoder = (cfg.model.get('member') or cfg.model).get('encoder') or {}
     peak = 0.0
-    for side, one in (('frames', frame_inputs), ('text', text_inputs)):
-        kind = encoder.get(side)
-        if not kind or 'OpenCLIP' not in bare_name(kind):
-            continue
-        kind = copy.deepcopy(kind)
-        forget_pretrained(kind)
-        tower = MODELS.build(kind)
-        inputs, times = one(tower, cfg)
-        given = [torch.cat([x] * items * times).to(device) for x in inputs]
+    for tower, one, times, _ in open_clip_towers(cfg):
+        given = [torch.cat([x] * items * times).to(device) for x in one]
         torch.cuda.reset_peak_memory_stats()
         try:
             _one_pass(tower.to(device), given, amp, device)
@@ -184,29 +194,19 @@ def _one_pass(tower: nn.Module, given: list[Tensor], amp: bool, device: str) -> 
 
 def uncounted(cfg: Config) -> list[str]:
     """Towers that :func:`towers_of` leaves out: those whose networks are on the hub."""
-    encoder = (cfg.model.get('member') or cfg.model).get('encoder') or {}
+    encoder = encoder_of(cfg)
     kinds = [bare_name(encoder[side]) for side in ('frames', 'text') if encoder.get(side)]
     return [kind for kind in kinds if kind.startswith(('Transformers', 'Torchvision'))]
 
 
-def frame_need(tower: nn.Module, amp: bool, cfg: Config) -> tuple[Need, int]:
-    inputs, times = frame_inputs(tower, cfg)
-    return tried(tower, amp, *inputs), times
-
-
-def frame_inputs(tower: nn.Module, cfg: Config) -> tuple[tuple[Tensor, ...], int]:
+def one_frame(tower: nn.Module, cfg: Config) -> tuple[tuple[Tensor, ...], int]:
     """One frame of noise, and how many an item has."""
     steps = cfg.train_dataloader.dataset.video_pipeline
     frames = [step.num_frames for step in steps if step.get('num_frames')]
     return (torch.randn(1, 3, *tower.image_size),), min(frames, default=12)
 
 
-def text_need(tower: nn.Module, amp: bool, cfg: Config) -> tuple[Need, int]:
-    inputs, times = text_inputs(tower, cfg)
-    return tried(tower, amp, *inputs), times
-
-
-def text_inputs(tower: nn.Module, cfg: Config) -> tuple[tuple[Tensor, ...], int]:
+def one_text(tower: nn.Module, cfg: Config) -> tuple[tuple[Tensor, ...], int]:
     """One text of the full length, and 1."""
     steps = cfg.train_dataloader.dataset.text_pipeline
     words = [step.context_length for step in steps if step.get('context_length')]

@@ -10,21 +10,17 @@ import torch
 from mmengine.runner import Runner
 from torch import Tensor, nn
 
-from mmvtr.datasets.sampling.collate import collate_retrieval
 from mmvtr.evaluation.soft_positive import breakeven
 from mmvtr.functional.metrics.hubness import normalisation_error
 from mmvtr.functional.metrics.relevance import auc
 from mmvtr.functional.transforms.sinkhorn import sinkhorn
-from mmvtr.models.annotation import annotated_target
 from mmvtr.models.supervisions.arl import ARLSupervision, units_of
 from mmvtr.models.supervisions.teachers.frames import StoredFrameTeacher
 from mmvtr.models.target import Target, mean_weights
 from mmvtr.rehearsal.masses import masses, pulls_further
-from mmvtr.rehearsal.record import bare, mean_of
+from mmvtr.rehearsal.record import mean_of
+from mmvtr.rehearsal.scored import Scored, first_items
 from mmvtr.structures import Levels
-
-#: Items that are judged, the first ones of the training set.
-ITEMS = 384
 
 
 @torch.no_grad()
@@ -38,47 +34,29 @@ def judge(runner: Runner, *, batch: int) -> dict[str, float]:
     ``sigma_*``: of heads, general against specific texts; ``error_*``: normalisation error of the
     retrieval probabilities, raw and with Sinkhorn's biases; ``mass_*``: what the gradient consists
     of, where a loss pulls more than the annotated pairs; ``seen``: items of a member's environment
-    so far.
+    so far.  Those of several members begin with ``member<k>_``.
     """
-    whole = bare(runner.model)
-    members = list(getattr(whole, 'members', [whole]))
+    whole = runner.model
     dataset = runner.train_dataloader.dataset
+    if not hasattr(whole, 'members'):
+        with evaluating(whole):
+            return _judge(whole, whole, dataset, first_items(dataset, None), batch)
     figures: dict[str, float] = {}
-    training = whole.training
-    whole.eval()
-    try:
-        for k, member in enumerate(members):
-            environment = k if len(members) > 1 else None
-            of_member = _judge(member, whole, dataset, environment)
-            if pulls_further(member):
-                items = _items(dataset, environment)
-                of_member.update(
-                    masses(member, whole.data_preprocessor, dataset, items, batch=batch)
-                )
-            if len(members) > 1:
-                of_member['seen'] = float(whole.seen[k])
-            prefix = f'member{k}_' if len(members) > 1 else ''
-            figures.update({prefix + name: value for name, value in of_member.items()})
-    finally:
-        whole.train(training)
+    with evaluating(whole):
+        for k, member in enumerate(whole.members):
+            found = _judge(member, whole, dataset, first_items(dataset, k), batch)
+            found['seen'] = float(whole.seen[k])
+            figures.update({f'member{k}_{name}': value for name, value in found.items()})
     return figures
 
 
-def _judge(model: nn.Module, whole: nn.Module, dataset: Any, environment: int | None) -> dict:
-    batch = collate_retrieval(dataset.__getitems__(_items(dataset, environment)))
-    batch = whole.data_preprocessor(batch, False)
-    samples = batch['data_samples']
-    texts, videos = (
-        model.encode_text(batch['inputs']),
-        model.encode_video(batch['inputs']),
-    )
-    matrices = model.similarity(texts, videos)
-    scores = matrices['scores']
-    known = annotated_target(samples, scores.device)
-    truth = torch.from_numpy(
-        dataset.holds(samples['text_idx'].tolist(), samples['video_idx'].tolist())
-    )
-    soft, negative = truth & ~known.positives, ~truth & ~known.positives
+def _judge(
+    model: nn.Module, whole: nn.Module, dataset: Any, items: list[int], batch: int
+) -> dict[str, float]:
+    scored = Scored.of(model, whole, dataset, items)
+    known, soft, negative = scored.known, scored.soft, scored.negative
+    scores, texts = scored.matrices['scores'], scored.texts
+    samples = scored.batch['data_samples']
     figures = _of_scores(scores, known, soft, negative)
     figures.update(_of_temperature(model, scores))
     if 'gaussian' in texts:
@@ -89,16 +67,28 @@ def _judge(model: nn.Module, whole: nn.Module, dataset: Any, environment: int | 
         figures['overlap_share'] = mean_of(overlap.float(), ~known.positives)
     # A teacher of frames lies beside the items of a training set; a test set has none.
     if model.supervision is not None and not isinstance(model.supervision, StoredFrameTeacher):
-        texts, videos = _with_own_levels(model, batch, texts, videos)
         with after_ramp(model.supervision):
-            made, _ = model.supervision(texts, videos, known)
+            made = scored.supervised(model)
         figures.update(_of_supervision(made, known, soft, negative))
         if isinstance(model.supervision, ARLSupervision) and model.supervision.found:
             # What a strategy makes of a set, a match or nothing, is no set any more.
             for name, found in model.supervision.found.items():
                 figures.update(_of_sets(name, found.cpu(), known, soft))
-            figures.update(_of_frames(model.supervision, texts, videos, known, dataset, samples))
+            figures.update(_of_frames(model.supervision, scored, dataset))
+    if pulls_further(model):
+        figures.update(masses(model, whole, dataset, items, batch=batch))
     return figures
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """In eval mode; then as it was."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)
 
 
 @contextmanager
@@ -112,30 +102,6 @@ def after_ramp(supervision: nn.Module) -> Iterator[None]:
         yield
     finally:
         supervision.progress = before
-
-
-def _with_own_levels(
-    model: nn.Module, batch: dict[str, Any], texts: Levels, videos: Levels
-) -> tuple[Levels, Levels]:
-    """Levels of texts and of videos, with those that the supervision reads beside the encoder's."""
-    if not hasattr(model.supervision, 'own_levels'):
-        return texts, videos
-    device = next(iter(texts.values())).mean.device
-    further = model.supervision.own_levels(batch['inputs'], batch['data_samples'], device)
-    return tuple({**one, **more} for one, more in zip((texts, videos), further))
-
-
-def _items(dataset: Any, environment: int | None) -> list[int]:
-    """The first items, of one environment where there are several."""
-    if environment is None or dataset.environments is None:
-        return list(range(min(ITEMS, len(dataset))))
-    owners = (
-        [text['video_idx'][0] for text in dataset.texts]
-        if dataset.epoch_unit == 'text'
-        else dataset.videos_with_text
-    )
-    items = [i for i, v in enumerate(owners) if dataset.environments[v] == environment]
-    return items[:ITEMS]
 
 
 def _of_scores(scores: Tensor, known: Target, soft: Tensor, negative: Tensor) -> dict[str, float]:
@@ -211,19 +177,13 @@ def _of_sets(name: str, found: Tensor, known: Target, soft: Tensor) -> dict[str,
     }
 
 
-def _of_frames(
-    supervision: ARLSupervision,
-    texts: Levels,
-    videos: Levels,
-    known: Target,
-    dataset: Any,
-    samples: dict[str, Any],
-) -> dict[str, float]:
+def _of_frames(supervision: ARLSupervision, scored: Scored, dataset: Any) -> dict[str, float]:
     """ARL's text-frame level: how many pairs have an ambiguous frame beside the best one, and how
     many of the frames of a text's own moment are pushed away all the same."""
-    units = {name: units_of(texts[name], videos[name]) for name in supervision.levels}
-    pairs, columns = known.positives.nonzero(as_tuple=True)
-    rows = [dataset.texts[t]['row'] for t in samples['text_idx'][pairs].tolist()]
+    units = {n: units_of(scored.texts[n], scored.videos[n]) for n in supervision.levels}
+    pairs, columns = scored.known.positives.nonzero(as_tuple=True)
+    texts = scored.batch['data_samples']['text_idx'][pairs]
+    rows = [dataset.texts[t]['row'] for t in texts.tolist()]
     place = torch.from_numpy(dataset.told.moment[rows] % dataset.world.moments)
     some, pushed, count = 0.0, 0.0, 0.0
     for name in supervision.levels:
@@ -255,30 +215,20 @@ def scatter(runner: Runner, *, points: int = 600) -> Optional[dict[str, Any]]:
         Of true negatives and of soft positives two lists, at most ``points`` long; None where no
         supervision gives weights.
     """
-    model = bare(runner.model)
+    model = runner.model
     supervision = getattr(model, 'supervision', None)
     if supervision is None or hasattr(supervision, 'own_levels'):
         return None
-    model.eval()
     dataset = runner.train_dataloader.dataset
-    batch = model.data_preprocessor(collate_retrieval(dataset.__getitems__(_items(dataset, None))))
-    samples = batch['data_samples']
-    texts, videos = model.encode_text(batch['inputs']), model.encode_video(batch['inputs'])
-    scores = model.similarity(texts, videos)['scores']
-    known = annotated_target(samples, scores.device)
-    made, _ = model.supervision(*_with_own_levels(model, batch, texts, videos), known)
+    with evaluating(model):
+        scored = Scored.of(model, model, dataset, first_items(dataset, None))
+        made = scored.supervised(model)
     if not isinstance(made, Target) or made.weights is None:
         return None
     weights = mean_weights(made)
-    truth = torch.from_numpy(
-        dataset.holds(samples['text_idx'].tolist(), samples['video_idx'].tolist())
-    )
-    cost = (scores / model.temperature()).log_softmax(1) / math.log(10)
+    cost = (scored.matrices['scores'] / model.temperature()).log_softmax(1) / math.log(10)
     found = {}
-    for name, chosen in (
-        ('soft', truth & ~known.positives),
-        ('negative', ~truth & ~known.positives),
-    ):
+    for name, chosen in (('soft', scored.soft), ('negative', scored.negative)):
         x, y = cost[chosen], weights[chosen]
         some = torch.linspace(0, max(0, len(x) - 1), min(points, len(x))).long()
         found[name] = [x[some].tolist(), y[some].tolist()]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Sequence
 
 import torch
 from torch import Tensor, nn
 
-from mmvtr.datasets.sampling.collate import collate_retrieval
-from mmvtr.models.annotation import annotated_target
 from mmvtr.models.losses.matrix import MatrixLoss
 from mmvtr.models.target import Target
+from mmvtr.rehearsal.scored import Scored
 
 
 def pulls_further(model: nn.Module) -> bool:
@@ -19,7 +19,7 @@ def pulls_further(model: nn.Module) -> bool:
 
 
 def masses(
-    model: nn.Module, preprocess: nn.Module, dataset: Any, items: Sequence[int], *, batch: int
+    model: nn.Module, whole: nn.Module, dataset: Any, items: Sequence[int], *, batch: int
 ) -> dict[str, float]:
     """Shares of the gradient's mass, in percent.
 
@@ -29,7 +29,7 @@ def masses(
 
     Args:
         model: a retriever in eval mode, some loss of which has ``further``.
-        preprocess: its data preprocessor.
+        whole: what it is a member of, or itself.
         dataset: of the training.
         items: of the dataset.
         batch: items of a batch.
@@ -39,40 +39,22 @@ def masses(
         ``mass_further`` and ``mass_negative`` of each kind of entry, which do, too.  All are 0
         where nothing has a gradient.
     """
-    sums: dict[str, float] = {}
+    sums = Counter(annotated=0.0, further=0.0, negative=0.0)
     for start in range(0, len(items), batch):
-        some = collate_retrieval(dataset.__getitems__(items[start : start + batch]))
-        for name, mass in _of_batch(model, preprocess(some, False)).items():
-            sums[name] = sums.get(name, 0.0) + mass
-    total = sum(mass for name, mass in sums.items() if name.startswith('mass_loss_'))
-    return {name: 100 * mass / total if total else 0.0 for name, mass in sums.items()}
-
-
-def _of_batch(model: nn.Module, batch: dict[str, Any]) -> dict[str, float]:
-    """As :func:`masses`, sums of one batch in place of shares."""
-    inputs = batch['inputs']
-    texts, videos = model.encode_text(inputs), model.encode_video(inputs)
-    matrices = model.similarity(texts, videos)
-    target = annotated_target(batch['data_samples'], matrices['scores'].device)
-    if model.supervision is not None:
-        target, _ = model.supervision(texts, videos, target)
-    further = _further(model, target)
-    sums = dict.fromkeys(('mass_annotated', 'mass_further', 'mass_negative'), 0.0)
-    for name, loss in model.losses.items():
-        gradient = size_of_gradient(loss, matrices, target, model.temperature())
-        sums[f'mass_loss_{name}'] = float(gradient.sum())
-        annotated = target.positives
-        for kind, entries in dict(
-            annotated=annotated, further=further, negative=~annotated & ~further
-        ).items():
-            sums[f'mass_{kind}'] += float(gradient[entries].sum())
-    return sums
-
-
-def _further(model: nn.Module, target: Target) -> Tensor:
-    """What some loss pulls beside the annotated pairs, bool [T, V]."""
-    pulled = [loss.further(target) for loss in model.losses.values() if hasattr(loss, 'further')]
-    return torch.stack(pulled).any(0)
+        scored = Scored.of(model, whole, dataset, items[start : start + batch])
+        target = scored.known if model.supervision is None else scored.supervised(model)
+        pulled = [
+            loss.further(target) for loss in model.losses.values() if hasattr(loss, 'further')
+        ]
+        annotated, further = target.positives, torch.stack(pulled).any(0)
+        kinds = dict(annotated=annotated, further=further, negative=~annotated & ~further)
+        for name, loss in model.losses.items():
+            gradient = size_of_gradient(loss, scored.matrices, target, model.temperature())
+            sums[f'loss_{name}'] += float(gradient.sum())
+            for kind, entries in kinds.items():
+                sums[kind] += float(gradient[entries].sum())
+    total = sum(mass for name, mass in sums.items() if name.startswith('loss_'))
+    return {f'mass_{name}': 100 * mass / total if total else 0.0 for name, mass in sums.items()}
 
 
 def size_of_gradient(

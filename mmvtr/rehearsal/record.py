@@ -10,7 +10,6 @@ from typing import Any, Callable, Optional
 
 import torch
 from mmengine.hooks import Hook
-from mmengine.model import is_model_wrapper
 from mmengine.runner import Runner
 from torch import Tensor, nn
 
@@ -25,8 +24,6 @@ TOLD = 60.0
 WIDEST = 20
 #: Gradients of so many first steps are all looked at: of several members each has its turn.
 ALL_AT_FIRST = 40
-#: A parameter that never had a gradient above this is dead.
-NO_GRADIENT = 0.0
 
 
 class Enough(Exception):
@@ -46,6 +43,7 @@ class RehearsalHook(Hook):
     Attributes:
         curves: by name a list of (step, mean since the last entry) of what the model logs.
         gradients: by group of parameters a list of (step, norm).
+        parameters: those that are trained, by name.
         largest: by parameter the largest gradient that was seen.
         rates: by parameter the sum of its learning rates over the steps that were run.
         scalars: by name of a parameter of one element, its (first, last) value.
@@ -65,6 +63,7 @@ class RehearsalHook(Hook):
         self.steps, self.minutes, self.judge = steps, minutes, judge
         self.curves: dict[str, list[tuple[int, float]]] = defaultdict(list)
         self.gradients: dict[str, list[tuple[int, float]]] = defaultdict(list)
+        self.parameters: dict[str, nn.Parameter] = {}
         self.largest: dict[str, float] = {}
         self.rates: dict[str, float] = defaultdict(float)
         self.scalars: dict[str, list[float]] = {}
@@ -74,14 +73,14 @@ class RehearsalHook(Hook):
         self._sums: dict[str, list[float]] = defaultdict(list)
 
     def before_train(self, runner: Runner) -> None:
-        model = bare(runner.model)
+        model = runner.model
         names = {id(p): name for name, p in model.named_parameters()}
-        self._parameters = {n: p for n, p in model.named_parameters() if p.requires_grad}
+        self.parameters = {n: p for n, p in model.named_parameters() if p.requires_grad}
         optimizer = runner.optim_wrapper.optimizer
         self._names = [[names[id(p)] for p in g['params']] for g in optimizer.param_groups]
-        self.largest = dict.fromkeys(self._parameters, 0.0)
+        self.largest = dict.fromkeys(self.parameters, 0.0)
         self.scalars = {
-            n: [float(p.detach())] for n, p in self._parameters.items() if p.numel() == 1
+            n: [float(p.detach())] for n, p in self.parameters.items() if p.numel() == 1
         }
         self._total = runner.max_iters
         self._planned = min(self._total, self.steps or self._total)
@@ -97,7 +96,7 @@ class RehearsalHook(Hook):
         if self._step % max(1, self._planned // LOOKS) and self._step > ALL_AT_FIRST:
             return
         squares: dict[str, float] = defaultdict(float)
-        for name, p in self._parameters.items():
+        for name, p in self.parameters.items():
             norm = 0.0 if p.grad is None else float(p.grad.norm())
             self.largest[name] = max(self.largest[name], norm)
             squares[group_of(name)] += norm**2
@@ -157,7 +156,7 @@ class RehearsalHook(Hook):
         self._sum_up()
         self.seconds = time.process_time() - self._start
         for name, values in self.scalars.items():
-            values.append(float(self._parameters[name].detach()))
+            values.append(float(self.parameters[name].detach()))
 
 
 def group_of(name: str) -> str:
@@ -167,11 +166,6 @@ def group_of(name: str) -> str:
     if parts[0] == 'members' and parts[2] == 'encoder':
         depth = 4
     return '.'.join(parts[: min(depth, len(parts) - 1) or 1])
-
-
-def bare(model: nn.Module) -> nn.Module:
-    """Without a distributed wrapper."""
-    return model.module if is_model_wrapper(model) else model
 
 
 def mean_of(values: Tensor, chosen: Tensor) -> float:

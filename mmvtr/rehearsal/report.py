@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Any, Iterable, Mapping, Optional, Sequence
 
@@ -12,6 +11,7 @@ from mmengine.config import Config
 
 from mmvtr.registry import without_scopes
 from mmvtr.rehearsal.simulated_model import NARROW
+from mmvtr.storage import write_atomically
 
 
 def fingerprint(cfg: Config) -> str:
@@ -33,10 +33,8 @@ def read_results(path: Path) -> dict[str, dict[str, Any]]:
 
 def write_results(path: Path, results: Mapping[str, Mapping[str, Any]]) -> None:
     """A line a config, by name; the file is whole at any time."""
-    part = path.with_name(f'{path.name}.part')
-    lines = [json.dumps(results[name]) for name in sorted(results)]
-    part.write_text(''.join(f'{line}\n' for line in lines))
-    os.replace(part, path)
+    text = ''.join(f'{json.dumps(results[name])}\n' for name in sorted(results))
+    write_atomically(path, lambda file: file.write(text.encode()))
 
 
 def is_current(result: Optional[Mapping[str, Any]], config: Path, *, minutes: float) -> bool:
@@ -55,7 +53,7 @@ def table(result: Mapping[str, Any]) -> str:
         f'{result["config"]}: {narrow["steps"]:,} of {narrow["total"]:,} steps of its own '
         f'schedule in {narrow["seconds"] / 60:.1f} CPU minutes',
         f'changed beside towers and data: {"; ".join(narrow["notes"]) or "nothing"}; width '
-        f'{result["width"]}, a trunk of one layer',
+        f'{NARROW.width}, a trunk of one layer',
         '',
     ]
     lines += [f'{WORDS[c[1]]:11}  {c[0]}: {c[2]}' for c in result['checks']]
@@ -107,7 +105,6 @@ def summary(result: Mapping[str, Any]) -> dict[str, Any]:
     """What is kept of a result, small: ``checks`` has by name whether it is met, and what came."""
     narrow = result['narrow']
     changed = [note for note in narrow['notes'] if not note.startswith(USUAL)]
-    changed += [f'width {result["width"]}'] if result['width'] != NARROW.width else []
     return dict(
         config=result['config'],
         sha=result['sha'],

@@ -68,15 +68,12 @@ def simulate(cfg: Config, size: Size) -> Simulated:
     if fault:
         raise Unknown(fault)
     share = _shrink_batch(cfg.train_dataloader, size, notes)
-    inputs, done = None, []
     for retriever in found:
-        if not any(retriever is other for other in done):  # members may be one dict
-            inputs = simulate_model(retriever, size)
-            shrink(retriever, share, notes)
-            done.append(retriever)
+        inputs = simulate_model(retriever, size)
+        shrink(retriever, share, notes)
     _simulate_data(cfg, inputs, size, notes, share)
     _quiet(cfg, notes)
-    return Simulated(cfg, notes)
+    return Simulated(cfg, [*dict.fromkeys(notes)])
 
 
 def _check_hooks(cfg: Config) -> None:
@@ -109,17 +106,15 @@ def _shrink_batch(loader: ConfigDict, size: Size, notes: list[str]) -> float:
 
 
 def _simulate_data(cfg: Config, inputs: Inputs, size: Size, notes: list[str], share: float) -> None:
-    loader = cfg.train_dataloader
-    loader.update(num_workers=0, persistent_workers=False, pin_memory=False)
-    train = loader.dataset
-    loader.dataset = _dataset(train, inputs, size, notes, share=share)
-    if cfg.get('test_dataloader') is not None:
-        tested = cfg.test_dataloader
-        tested.update(num_workers=0, persistent_workers=False, pin_memory=False)
+    train, tested = cfg.train_dataloader, cfg.get('test_dataloader')
+    train.dataset = _dataset(train.dataset, inputs, size, notes, share=share)
+    if tested is not None:
         tested.dataset = _dataset(tested.dataset, inputs, size, notes, first=TEST_FIRST)
+    for loader in filter(None, (train, tested)):
+        loader.update(num_workers=0, persistent_workers=False, pin_memory=False)
     for metric in _listed(cfg.get('test_evaluator')):
         if 'train' in metric:
-            metric.train = loader.dataset
+            metric.train = train.dataset
 
 
 def _listed(value: Any) -> list[ConfigDict]:
@@ -148,11 +143,9 @@ def _dataset(
         videos=videos,
         texts=max(texts, 2),
         width=inputs.width,
-        aligned=inputs.aligned,
         frames=_frames(dataset, size, notes),
         first=first,
-        roles=inputs.roles,
-        interest=inputs.interest,
+        extra=inputs.extra,
         has_classes=records.get('classes') is not None or issubclass(kind, EPICKitchensDataset),
     )
     teachers = [s for s in dataset.video_pipeline if bare_name(s) == 'LoadFrameVectors']
@@ -225,8 +218,7 @@ def _frames(dataset: ConfigDict, size: Size, notes: list[str]) -> int:
     counts = [step.num_frames for step in dataset.video_pipeline if step.get('num_frames')]
     count = min(counts) if counts else 12
     if size.frames and count > size.frames:
-        note = f'{size.frames} frames in place of {count}'
-        notes += [] if note in notes else [note]
+        notes.append(f'{size.frames} frames in place of {count}')
         return size.frames
     return count
 

@@ -44,14 +44,16 @@ class Unknown(ValueError):
 
 
 def retrievers(model: ConfigDict) -> Iterator[ConfigDict]:
-    """The model, or what members it is built from."""
+    """The model, or what members it is built from, each once."""
     if 'encoder' in model:
         yield model
+    done: list[ConfigDict] = []
     for value in model.values():
-        parts = value if isinstance(value, (list, tuple)) else [value]
-        for part in parts:
+        for part in value if isinstance(value, (list, tuple)) else [value]:
             if isinstance(part, dict) and 'encoder' in part and 'losses' in part:
-                yield part
+                if not any(part is other for other in done):
+                    done.append(part)
+                    yield part
 
 
 class Inputs(NamedTuple):
@@ -59,19 +61,15 @@ class Inputs(NamedTuple):
 
     Attributes:
         width: of the frames.
-        aligned: frames lie in the space of the words.
         experts: width by name, or None.
-        roles: texts need role graphs.
+        extra: what a text needs beside its words, of the dataset's :data:`EXTRA`, or None.
         vectors: names of the stored vectors that a supervision reads of a side's items.
-        interest: texts need weights of their words.
     """
 
     width: int
-    aligned: bool = True
     experts: Optional[dict[str, int]] = None
-    roles: bool = False
+    extra: Optional[str] = None
     vectors: Optional[dict[str, list[str]]] = None
-    interest: bool = False
 
 
 def simulate_model(model: ConfigDict, size: Size) -> Inputs:
@@ -124,25 +122,31 @@ def _parts(model: ConfigDict, name: str) -> list[ConfigDict]:
     return [part for part in (model.get(name) or {}).values() if isinstance(part, dict)]
 
 
+def _frames(encoder: ConfigDict, width: int, *, trained: bool = False) -> None:
+    encoder.frames = dict(type='SimulatedFrames', dim=width, trained=trained)
+
+
+def _text(encoder: ConfigDict, dim: int, sentence: str, *, trained: bool, **how: Any) -> None:
+    """``how``: arguments of :class:`~mmvtr.rehearsal.towers.SimulatedText` that are not usual."""
+    how = dict(dict(aligned=False), **how)
+    encoder.text = dict(type='SimulatedText', dim=dim, trained=trained, sentence=sentence, **how)
+
+
+def _trained(tower: ConfigDict) -> bool:
+    return not tower.get('frozen', False)
+
+
 def _dual(encoder: ConfigDict, size: Size) -> Inputs:
     """CLIP's two towers of one width, or what stands in for one of them."""
-    width = size.width or _joint_width(encoder)
-    encoder.frames = dict(
-        type='SimulatedFrames', dim=width, trained=not encoder.frames.get('frozen', False)
-    )
-    text = encoder.text
-    clips = bare_name(text) == 'OpenCLIPText'
-    own = width if clips else size.width or _hidden(text)
+    width, text = size.width or _joint_width(encoder), encoder.text
+    _frames(encoder, width, trained=_trained(encoder.frames))
     if size.layers and bare_name(encoder) in ('CLIP2Video', 'UATVR'):
         encoder.temporal_layers = size.layers
-    encoder.text = dict(
-        type='SimulatedText',
-        dim=own,
-        trained=not text.get('frozen', False),
-        projected=None if clips else width,
-        aligned=clips,
-        sentence='last' if clips else 'first',
-    )
+    if bare_name(text) == 'OpenCLIPText':
+        _text(encoder, width, 'last', trained=_trained(text), aligned=True)
+    else:
+        own = size.width or _hidden(text)
+        _text(encoder, own, 'first', trained=_trained(text), projected=width)
     return Inputs(width)
 
 
@@ -150,68 +154,60 @@ def _features(encoder: ConfigDict, size: Size) -> Inputs:
     """Stored frame and word features behind encoders of a width of their own."""
     widths = encoder.frames.in_dim, encoder.text.in_dim
     frames, words = (size.width or width for width in widths)
-    aligned = widths[0] == widths[1] and frames == words
-    encoder.frames = dict(type='SimulatedFrames', dim=frames, trained=False)
-    encoder.text = dict(
-        type='SimulatedText', dim=words, trained=False, aligned=aligned, sentence='none'
-    )
+    _frames(encoder, frames)
+    _text(encoder, words, 'none', trained=False, aligned=widths[0] == widths[1])
     if size.width:
         encoder.dim = size.width
-    return Inputs(frames, aligned)
+    return Inputs(frames)
 
 
 def _hgr(encoder: ConfigDict, size: Size) -> Inputs:
     """Its word table is trained, so it stays: only the words' numbers are others."""
     width = size.width or encoder.frames.in_dim
-    encoder.frames = dict(type='SimulatedFrames', dim=width, trained=False)
+    _frames(encoder, width)
     encoder.text.update(words=VOCABULARY, pretrained=None)
     if size.width:
         encoder.text.dim = encoder.dim = size.width
-    return Inputs(width, aligned=False, roles=True)
+    return Inputs(width, extra='roles')
+
+
+def _experts(encoder: ConfigDict, size: Size) -> Inputs:
+    if size.width:
+        encoder.experts = {name: size.width for name in encoder.experts}
+    return Inputs(max(encoder.experts.values()), experts=dict(encoder.experts))
 
 
 def _mmt(encoder: ConfigDict, size: Size) -> Inputs:
     """A transformer over experts, of MMT, HiT or TACo."""
-    hidden = size.width or _hidden(encoder.text)
-    trained = not encoder.text.get('frozen', False)
-    encoder.text = dict(type='SimulatedText', dim=hidden, trained=trained, aligned=False)
-    encoder.text.sentence = 'first'
+    text = encoder.text
+    _text(encoder, size.width or _hidden(text), 'first', trained=_trained(text))
     if size.width:
-        encoder.experts = {name: size.width for name in encoder.experts}
         encoder.layers = size.layers
         encoder.feedforward = encoder.get('feedforward', 3072) * size.width // encoder.dim
         encoder.dim = size.width
-    return Inputs(max(encoder.experts.values()), experts=dict(encoder.experts))
+    return _experts(encoder, size)
 
 
 def _ce(encoder: ConfigDict, size: Size) -> Inputs:
     """Rows of experts and words, which are stored: all that learns is its own."""
-    words = size.width or encoder.text.in_dim
-    encoder.text = dict(
-        type='SimulatedText', dim=words, trained=False, aligned=False, sentence='none'
-    )
+    _text(encoder, size.width or encoder.text.in_dim, 'none', trained=False)
     if size.width:
-        encoder.experts = {name: size.width for name in encoder.experts}
         encoder.dim = None if encoder.get('gating', 'pairwise') is None else size.width
-    return Inputs(max(encoder.experts.values()), experts=dict(encoder.experts))
+    return _experts(encoder, size)
 
 
 def _taco(encoder: ConfigDict, size: Size) -> Inputs:
-    inputs = _mmt(encoder, size)
     if size.width:
         encoder.heads = HEADS
-    return inputs._replace(interest=True)
+    return _mmt(encoder, size)._replace(extra='interest')
 
 
 def _ssb(encoder: ConfigDict, size: Size) -> Inputs:
-    hidden = size.width or _hidden(encoder.text)
-    trained = not encoder.text.get('frozen', False)
-    encoder.text = dict(
-        type='SimulatedText', dim=hidden, trained=trained, aligned=False, sentence='none'
-    )
+    text = encoder.text
+    _text(encoder, size.width or _hidden(text), 'none', trained=_trained(text))
     if size.width:
         encoder.in_dim = encoder.dim = size.width
-    return Inputs(encoder.in_dim, aligned=False)
+    return Inputs(encoder.in_dim)
 
 
 #: By type, what replaces an encoder's towers.
@@ -285,5 +281,4 @@ def shrink(model: ConfigDict, share: float, notes: list[str]) -> None:
         if share < 1 and bare_name(model) == type_:
             own = model.get(key, default)
             model[key] = max(1, round(share * own))
-            note = f'{model[key]} {name} in place of {own}'
-            notes += [] if note in notes else [note]
+            notes.append(f'{model[key]} {name} in place of {own}')

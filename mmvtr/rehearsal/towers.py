@@ -21,7 +21,6 @@ from mmvtr.rehearsal.world import (
     TOKEN_NOISE,
     VOCABULARY,
     Basis,
-    World,
 )
 
 
@@ -49,18 +48,16 @@ class SimulatedFrames(nn.Module):
     Args:
         dim: D.
         trained: the real tower trains.
-        projected: None, or the width of the joint space of a real tower with a projection.
     """
 
-    def __init__(self, dim: int, *, trained: bool, projected: int | None = None) -> None:
+    def __init__(self, dim: int, *, trained: bool) -> None:
         super().__init__()
-        self.dim = projected or dim
+        self.dim = dim
         self.adapter = Adapter(dim, trained=trained)
-        self.projection = nn.Identity() if projected is None else nn.Linear(dim, projected)
 
     def forward(self, x: Tensor) -> Tensor:
         """Float [N, D] -> float [N, D]."""
-        return self.projection(self.adapter(x))
+        return self.adapter(x)
 
 
 @MODELS.register_module()
@@ -77,7 +74,6 @@ class SimulatedText(nn.Module):
         aligned: in the space of the frames of this width.
         sentence: which word is the sentence, and what is pooled: ``'last'``, ``'first'``, or
             ``'none'``, where the mean of unit words is pooled.
-        seed: of the world.
 
     Attributes:
         depth: layers; of those of a real tower there is one here.
@@ -93,14 +89,12 @@ class SimulatedText(nn.Module):
         projected: int | None = None,
         aligned: bool = True,
         sentence: str = 'last',
-        seed: int = 0,
     ) -> None:
         super().__init__()
         self.dim = projected or dim
         self.sentence = sentence
-        basis = Basis.of(seed, dim, 'shared' if aligned else 'words')
-        table = World(seed=seed).word_table(dim, aligned=aligned)
-        self.register_buffer('table', table, persistent=False)
+        basis = Basis.of(0, dim, 'shared' if aligned else 'words')
+        self.register_buffer('table', basis.words, persistent=False)
         self.register_buffer('common', COMMON * basis.common, persistent=False)
         self.register_buffer('gap', GAP * basis.gap_words, persistent=False)
         self.register_buffer('noises', basis.noises['words'], persistent=False)

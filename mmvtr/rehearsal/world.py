@@ -133,12 +133,9 @@ class World:
 
     # -- vectors -----------------------------------------------------------------------------
 
-    def frames(self, videos: np.ndarray, count: int, width: int, *, aligned: bool = True) -> Tensor:
-        """Float32 [N, F, D]: frames of N videos, which lie evenly over their moments.
-
-        ``aligned``: in the space of the words of this width.
-        """
-        basis = Basis.of(self.seed, width, 'frames' if not aligned else 'shared')
+    def frames(self, videos: np.ndarray, count: int, width: int) -> Tensor:
+        """Float32 [N, F, D]: frames of N videos, which lie evenly over their moments."""
+        basis = Basis.of(self.seed, width)
         place = np.arange(count) * self.moments // count
         numbers = videos[:, None] * self.moments + np.arange(self.moments)
         content = basis.content(self.facts(numbers.ravel())).reshape(len(videos), self.moments, -1)
@@ -152,17 +149,15 @@ class World:
         frames = item[:, None] + shares * content[:, place]
         return frames + TOKEN_NOISE * basis.noises['frames'][token]
 
-    def word_table(self, width: int, *, aligned: bool = True) -> Tensor:
-        """Float32 [VOCABULARY, D]: the content of each word, a unit vector; 0 without content."""
-        basis = Basis.of(self.seed, width, 'words' if not aligned else 'shared')
-        return basis.words
-
 
 class Basis:
     """The vectors of a space of D dimensions.
 
+    There are two of each width: ``'shared'``, that of frames and of words that are aligned with
+    them, and ``'words'``.
+
     Attributes:
-        words: float32 [VOCABULARY, D], unit vectors of facts.
+        words: float32 [VOCABULARY, D], unit vectors of facts; 0 of words without content.
         common, gap_frames, gap_words: float32 [D], unit.
         noises: by side float32 [NOISES, D], of length 1 on average; those of frames and of words
             lie in subspaces of their own.
@@ -186,7 +181,7 @@ class Basis:
             self.noises[side] = draws @ part
 
     @classmethod
-    def of(cls, seed: int, width: int, space: str) -> 'Basis':
+    def of(cls, seed: int, width: int, space: str = 'shared') -> 'Basis':
         """Made once a process."""
         if width < 16:
             raise ValueError(f'simulated tokens need a width of at least 16, not {width}')

@@ -8,16 +8,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from campaign.trial import Trial
-from children import MP, ROOT, _call, _run_tool
+from children import MP, _call, _run_tool
+from tiny_sets import of_planted
 
-CONFIG = """
-_base_ = ['{root}/configs/{config}.py']
-corpus = dict(num_train=8, num_val=4, num_test=4)
-train_dataloader = dict(batch_size=4, num_workers=0, dataset=corpus)
-val_dataloader = dict(num_workers=0, dataset=corpus)
-test_dataloader = dict(num_workers=0, dataset=corpus)
-train_cfg = dict(max_epochs=1)
-"""
+CONFIG = of_planted('c2v_planted', max_epochs=1)
 LIMIT = 60
 
 
@@ -100,7 +94,7 @@ def run(number: int, seed: int, folder: Path) -> list[Trial]:
         'refused' if one line in words names the fault before the first step.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / 'p.py').write_text(CONFIG.format(root=ROOT, config='c2v_planted'))
+    (folder / 'p.py').write_text(CONFIG)
     (folder / 'taken').write_text('')
     faults = [*DISK, *typos(number, seed)]
     for row, table in (('metric', METRICS), ('set', SETS)):

@@ -23,25 +23,9 @@ from mmvtr.apis import (
 from mmvtr.datasets.videos.video_io import BrokenVideoError
 from mmvtr.models.similarities.xpool import XPoolSimilarity
 from mmvtr.structures import Embedding
+from tiny_sets import of_videos
 
-CONFIG = toy.RETRIEVER + """
-text_pipeline = [dict(type='ToySay')]
-train_dataloader = dict(
-    batch_size=4,
-    sampler=dict(type='EpochSampler'),
-    dataset=dict(
-        type='ToyVideos', names=['a', 'b', 'c', 'd', 'e'], text_pipeline=text_pipeline,
-        video_pipeline=[dict(type='LoadVideo', num_frames=1, sampling='segment_random')],
-    ),
-)
-test_dataloader = dict(
-    batch_size=2,
-    dataset=dict(
-        type='ToyVideos', names=['b', 'c', 'd'], text_pipeline=text_pipeline,
-        video_pipeline=[dict(type='LoadVideo', num_frames=4)],
-    ),
-)
-"""  # fmt: skip
+CONFIG = of_videos('bcd', 'abcde', frames=4)
 
 NAMES = ('a', 'b', 'c', 'd', 'e')
 

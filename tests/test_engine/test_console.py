@@ -11,19 +11,12 @@ import pytest
 from mmengine.runner import Runner
 
 import toy
-from children import ROOT, run_tool
+from children import run_tool
 from mmvtr.engine.launch.console import file_only, is_new, raise_on_full_disk, said_once
 from mmvtr.engine.launch.timed_logger import TimedLoggerHook
+from tiny_sets import of_planted
 
-PLANTED = f"""
-_base_ = ['{ROOT}/configs/dvtr_c2v_planted.py']
-custom_imports = dict(imports=['toy'], allow_failed_imports=False)
-corpus = dict(num_train=8, num_val=4, num_test=4)
-train_dataloader = dict(batch_size=4, num_workers=0, dataset=corpus)
-val_dataloader = dict(num_workers=0, dataset=corpus)
-test_dataloader = dict(num_workers=0, dataset=corpus)
-train_cfg = dict(max_epochs=2, val_interval=1)
-"""
+PLANTED = of_planted('dvtr_c2v_planted', max_epochs=2, val_interval=1)
 
 
 @pytest.fixture(scope='module')

@@ -11,16 +11,7 @@ from mmvtr.engine.checks.metric_checks import made, metric_keys
 from mmvtr.evaluation import Metric, RetrievalMetric
 from mmvtr.registry import METRICS
 from mmvtr.utils import register_all_modules
-
-PLANTED = """
-_base_ = ['{root}/configs/{config}.py']
-custom_imports = dict(imports=['toy'], allow_failed_imports=False)
-corpus = dict(num_train=8, num_val=4, num_test=4)
-train_dataloader = dict(batch_size=4, num_workers=0, dataset=corpus)
-val_dataloader = dict(num_workers=0, dataset=corpus)
-test_dataloader = dict(num_workers=0, dataset=corpus)
-train_cfg = dict(max_epochs=1)
-"""
+from tiny_sets import of_planted
 
 
 @pytest.fixture(scope='module')
@@ -29,7 +20,7 @@ def folder(tmp_path_factory):
 
 
 def train(folder, *options, config='dvtr_c2v_planted', extra=''):
-    (folder / 'p.py').write_text(PLANTED.format(root=ROOT, config=config) + extra)
+    (folder / 'p.py').write_text(of_planted(config, max_epochs=1) + extra)
     return run_tool(folder, 'train.py', 'p.py', *(['--cfg-options', *options] if options else []))
 
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 from mmengine.config import Config
 
-import toy
 from mmvtr.apis import encode_texts, encode_videos, load_retriever, vectors
 from mmvtr.storage import write_plain
+from tiny_sets import of_videos
 
 mteb = pytest.importorskip('mteb', reason="needs the extra 'mteb' (Python 3.11 or newer)")
 
@@ -19,15 +19,7 @@ from mteb.mocks.mock_tasks.retrieval import general_args  # noqa: E402
 from mmvtr.gallery.mteb_model import MTEBRetriever  # noqa: E402
 
 TEXTS = ['red dog', 'a w1 w2', 'cyanish', 'dog w71', 'red w34']
-TOY = toy.RETRIEVER + """
-test_dataloader = dict(
-    batch_size=2,
-    dataset=dict(
-        type='ToyVideos', names=['a'], text_pipeline=[dict(type='ToySay')],
-        video_pipeline=[dict(type='LoadVideo', num_frames=4)],
-    ),
-)
-"""  # fmt: skip
+TOY = of_videos(frames=4)
 
 
 @pytest.fixture(scope='module')

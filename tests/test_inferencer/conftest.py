@@ -4,21 +4,13 @@ import pytest
 from asked_clips import NAMES
 from mmengine.config import Config
 
-import toy
 from children import ROOT
 from mmvtr.apis import load_retriever
 from mmvtr.inferencer import VideoRetrievalInferencer
 from mmvtr.storage import write_plain
+from tiny_sets import of_videos
 
-TOY = toy.RETRIEVER + """
-test_dataloader = dict(
-    batch_size=2,
-    dataset=dict(
-        type='ToyVideos', names=['a'], text_pipeline=[dict(type='ToySay')],
-        video_pipeline=[dict(type='LoadVideo', num_frames=4)],
-    ),
-)
-"""  # fmt: skip
+TOY = of_videos(frames=4)
 
 
 @pytest.fixture(scope='module')

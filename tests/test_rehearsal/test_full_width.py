@@ -8,7 +8,7 @@ from mmengine.config import Config
 from mmengine.optim import build_optim_wrapper
 
 from mmvtr.registry import MODELS
-from mmvtr.rehearsal.expectations import member
+from mmvtr.rehearsal.simulated_model import retrievers
 from mmvtr.utils import register_all_modules
 
 ROOT = Path(__file__).parents[2]
@@ -51,7 +51,7 @@ def batch(model) -> dict:
 
     Each is of a class of its own and both of the first environment, for whom that is asked.
     """
-    encoder = member(model).encoder
+    encoder = next(retrievers(model)).encoder
     inner = encoder.get('encoder', encoder)
     generator = torch.Generator().manual_seed(0)
     inputs: dict[str, list] = {}

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mmvtr.rehearsal.expectations import check
-from mmvtr.rehearsal.run import as_dict, rehearse
+from mmvtr.rehearsal.run import rehearse
 from mmvtr.rehearsal.simulated_model import Size
 from mmvtr.sweeps import read_sweep, sweep_names
 from mmvtr.utils import load_config
@@ -27,7 +27,7 @@ def rows() -> list:
 def test_a_row_that_is_options_trains(run):
     cfg = load_config(str(Path(run.config)), run.options)
     steps = 60 if 'member' in cfg.model else 2  # each of four members has its turn
-    record = as_dict(rehearse(cfg, Size(width=16, batch=4, frames=8, layers=1), steps=steps))
+    record = rehearse(cfg, Size(width=16, batch=4, frames=8, layers=1), steps=steps)
     assert record['steps'] == steps
     failed = [one for one in check(cfg, record, record) if one.passed is False]
     assert not failed  # what must hold at any time; all else may still come

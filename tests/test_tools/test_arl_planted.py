@@ -13,16 +13,9 @@ import torch
 from children import ROOT, run_tool, unfolded
 from mmvtr.datasets.planted_corpus.world import FPS
 from mmvtr.engine.loop.checkpoint import read_checkpoint
+from tiny_sets import of_planted
 
-CONFIG = f"""
-_base_ = ['{ROOT}/configs/arl_planted.py']
-custom_imports = dict(imports=['toy'], allow_failed_imports=False)
-corpus = dict(num_train=6, num_val=2, num_test=4)
-train_dataloader = dict(batch_size=3, num_workers=0, dataset=corpus)
-val_dataloader = dict(num_workers=0, dataset=corpus)
-test_dataloader = dict(num_workers=0, dataset=corpus)
-train_cfg = dict(max_epochs=4, val_interval=2)
-"""
+CONFIG = of_planted('arl_planted', (6, 2, 4), batch=3, max_epochs=4, val_interval=2)
 #: In the last of the four epochs, the second one with sets.
 KILL = """
 custom_hooks = [

@@ -11,15 +11,9 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from children import ROOT, run_tool
 from mmvtr.datasets import PlantedDataset
+from tiny_sets import of_planted
 
-PLANTED = f"""
-_base_ = ['{ROOT}/configs/dvtr_c2v_planted.py']
-corpus = dict(num_train=8, num_val=4, num_test=4)
-train_dataloader = dict(batch_size=4, num_workers=0, dataset=corpus)
-val_dataloader = dict(num_workers=0, dataset=corpus)
-test_dataloader = dict(num_workers=0, dataset=corpus)
-train_cfg = dict(max_epochs=2, val_interval=1)
-"""
+PLANTED = of_planted('dvtr_c2v_planted', max_epochs=2, val_interval=1)
 NAMES = ('score_matrix', 'sheet_0', 'sheet_1', 'hubs', 'eta', 'sigma')
 TOOL = 'analysis_tools/draw.py'
 

@@ -10,7 +10,6 @@ from functools import partial
 import pytest
 import torch
 
-import toy
 from children import ROOT, run_tool
 from mmvtr.apis import as_tested, encode_set, encode_texts, encode_videos, load_retriever
 from mmvtr.datasets import collate_retrieval
@@ -30,28 +29,10 @@ from mmvtr.models.supervisions.teachers.scores import StoredTeachers
 from mmvtr.models.target import Target
 from mmvtr.registry import DATASETS
 from mmvtr.structures import Embedding, take
-
-CONFIG = toy.RETRIEVER + """
-model.update(temperature=dict(type='Temperature', init=0.2))
-text_pipeline = [dict(type='ToySay')]
-train_dataloader = dict(
-    batch_size=4,
-    sampler=dict(type='EpochSampler'),
-    dataset=dict(
-        type='ToyVideos', names=list('abcdef'), text_pipeline=text_pipeline,
-        video_pipeline=[dict(type='LoadVideo', num_frames=1, sampling='segment_random')],
-    ),
-)
-test_dataloader = dict(
-    batch_size=2,
-    dataset=dict(
-        type='ToyVideos', names=list('ghij'), text_pipeline=text_pipeline,
-        video_pipeline=[dict(type='LoadVideo', num_frames=2)],
-    ),
-)
-"""  # fmt: skip
+from tiny_sets import of_videos
 
 TRAIN, TEST = 'abcdef', 'ghij'
+CONFIG = of_videos(TEST, TRAIN) + "model.update(temperature=dict(type='Temperature', init=0.2))\n"
 
 
 @pytest.fixture(scope='module')

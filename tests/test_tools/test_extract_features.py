@@ -8,24 +8,9 @@ import toy
 from children import run_tool
 from mmvtr.datasets import LoadFeatures, LoadTextFeatures
 from mmvtr.models import TransformersText
+from tiny_sets import of_videos
 
-CONFIG = toy.RETRIEVER + """
-text_pipeline = [dict(type='ToySay')]
-train_dataloader = dict(
-    num_workers=0,
-    dataset=dict(
-        type='ToyVideos', names=['a', 'b'], text_pipeline=text_pipeline,
-        video_pipeline=[dict(type='LoadVideo', num_frames=1, sampling='segment_random')],
-    ),
-)
-test_dataloader = dict(
-    num_workers=0,
-    dataset=dict(
-        type='ToyVideos', names=['b', 'c'], text_pipeline=text_pipeline,
-        video_pipeline=[dict(type='LoadVideo', num_frames=4)],
-    ),
-)
-"""  # fmt: skip
+CONFIG = of_videos('bc', 'ab', frames=4)
 
 NAMES = ('a', 'b', 'c')
 

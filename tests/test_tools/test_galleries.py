@@ -7,25 +7,18 @@ import sys
 import numpy as np
 import pytest
 
-import toy
 from children import ROOT
 from mmvtr.apis import fingerprint, load_retriever, load_stored_retriever
 from mmvtr.gallery.store import create_store, open_store
 from mmvtr.storage import write_plain
 from mmvtr.storage.digests import file_digest
+from tiny_sets import of_videos
 
-CONFIG = toy.RETRIEVER + """
+MORE = """
 model.update(temperature=dict(type='Temperature', init=0.2))
-test_dataloader = dict(
-    batch_size=2,
-    num_workers=2,
-    persistent_workers=True,
-    dataset=dict(
-        type='ToyVideos', names=list('ghij'), text_pipeline=[dict(type='ToySay')],
-        video_pipeline=[dict(type='LoadVideo', num_frames=2)],
-    ),
-)
-"""  # fmt: skip
+test_dataloader.update(num_workers=2, persistent_workers=True)
+"""
+CONFIG = of_videos('ghij') + MORE
 NEEDS = dict(lance='lancedb', faiss='faiss')
 
 

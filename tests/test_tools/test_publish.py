@@ -7,21 +7,13 @@ import sys
 import pytest
 import torch
 
-import toy
 from children import ROOT
 from mmvtr.apis import load_retriever
 from mmvtr.pretrained import from_pretrained
 from mmvtr.storage import write_plain
+from tiny_sets import of_videos
 
-CONFIG = toy.RETRIEVER + """
-test_dataloader = dict(
-    batch_size=2,
-    dataset=dict(
-        type='ToyVideos', names=['a'], text_pipeline=[dict(type='ToySay')],
-        video_pipeline=[dict(type='LoadVideo', num_frames=2)],
-    ),
-)
-"""  # fmt: skip
+CONFIG = of_videos()
 LOG = """2026/01/01 - results on test
 
 retrieval  R@1     12.3     1.0

@@ -5,24 +5,18 @@ import json
 import pytest
 import torch
 
-import toy
 from children import run_tool
 from mmvtr.apis import encode_set, load_retriever
 from mmvtr.evaluation import RetrievalMetric, evaluate
 from mmvtr.structures import Relation
+from tiny_sets import of_videos
 
-CONFIG = toy.RETRIEVER + """
-test_dataloader = dict(
-    batch_size=4,
-    dataset=dict(
-        type='ToyVideos', names=list('abcdef'), text_pipeline=[dict(type='ToySay')],
-        video_pipeline=[dict(type='LoadVideo', num_frames=2)],
-    ),
-)
+NAMES = 'abcdef'
+TESTED = """
 test_cfg = dict(type='RetrievalLoop')
 test_evaluator = [dict(type='RetrievalMetric')]
-"""  # fmt: skip
-NAMES = 'abcdef'
+"""
+CONFIG = of_videos(NAMES) + TESTED
 
 
 @pytest.fixture(scope='module')

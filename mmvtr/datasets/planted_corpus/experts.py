@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import shutil
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -21,14 +18,16 @@ from typing import Any
 import numpy as np
 
 from mmvtr.datasets.annotation_files import read_json
-from mmvtr.datasets.planted_corpus.grammar import EXACT, caption_counts, draw_captions, vocabulary
+from mmvtr.datasets.planted_corpus.grammar import EXACT, vocabulary
 from mmvtr.datasets.planted_corpus.knobs import SPLITS, Knobs
+from mmvtr.datasets.planted_corpus.store import drafted, draw_split
 from mmvtr.datasets.planted_corpus.world import (
     BACKGROUNDS,
     OBJECT,
     Facts,
     draw_clip,
     num_frames,
+    one_of,
     stream,
 )
 
@@ -95,20 +94,17 @@ def make_experts(experts: Experts, knobs: Knobs) -> None:
     folder = Path(experts.path)
     if folder.exists():
         return
-    draft = folder.parent / f'.{folder.name}.{uuid.uuid4().hex[:8]}'
-    for name in (*WIDTHS, 'words'):
-        (draft / name).mkdir(parents=True)
-    try:
+    with drafted(folder) as draft:
+        for name in (*WIDTHS, 'words'):
+            (draft / name).mkdir()
         for split in SPLITS:
-            _write_split(draft, experts, knobs, split)
+            videos, texts = draw_split(knobs, split)
+            for v, video in enumerate(videos):
+                for name, rows in rows_of_clip(experts, knobs, split, v).items():
+                    np.save(draft / name / f'{video["video_id"]}.npy', rows)
+            for text in texts:
+                np.save(draft / 'words' / f'{text["text_id"]}.npy', rows_of_words(text['text']))
         (draft / 'experts.json').write_text(json.dumps(experts.made_of(knobs)))
-        try:
-            os.replace(draft, folder)
-        except OSError:  # another maker was first
-            if not folder.is_dir():
-                raise
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 def check_experts(experts: Experts, knobs: Knobs) -> None:
@@ -153,16 +149,6 @@ def rows_of_words(text: str) -> np.ndarray:
     return np.stack([_words()[word] for word in text.split()]).astype(np.float32)
 
 
-def _write_split(folder: Path, experts: Experts, knobs: Knobs, split: str) -> None:
-    for v, count in enumerate(caption_counts(knobs, split)):
-        video = f'{split}_{v:04d}'  # as store.py names them
-        for name, rows in rows_of_clip(experts, knobs, split, v).items():
-            np.save(folder / name / f'{video}.npy', rows)
-        captions = draw_captions(knobs, split, v, draw_clip(knobs, split, v), count)
-        for k, caption in enumerate(captions):
-            np.save(folder / 'words' / f'{video}#{k}.npy', rows_of_words(caption['text']))
-
-
 def _scene(moments: list[Facts]) -> np.ndarray:
     """[D]: the backgrounds, and not in which order."""
     codes = _codes('background', len(BACKGROUNDS), WIDTHS['scene'])
@@ -203,16 +189,12 @@ def _speech(moments: list[Facts], rng: np.random.Generator) -> np.ndarray:
     """[F, D]: words of somebody who sees the clip, some of them idle; vectors as in captions."""
     words = []
     for _ in range(rng.integers(SPOKEN[0], SPOKEN[1] + 1)):
-        thing = _one(rng, _one(rng, moments)['objects'])
-        slot = _one(rng, list(OBJECT))
-        phrase = _one(rng, EXACT[slot][thing[slot]])
+        thing = one_of(rng, one_of(rng, moments)['objects'])
+        slot = one_of(rng, list(OBJECT))
+        phrase = one_of(rng, EXACT[slot][thing[slot]])
         idle = rng.random() < IDLE
-        words.append(_one(rng, ('something', 'thing')) if idle else _one(rng, phrase.split()))
+        words.append(one_of(rng, ('something', 'thing')) if idle else one_of(rng, phrase.split()))
     return np.array([_words()[word] for word in words])
-
-
-def _one(rng: np.random.Generator, options: Any) -> Any:
-    return options[rng.integers(len(options))]
 
 
 @cache

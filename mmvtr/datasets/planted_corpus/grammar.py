@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mmvtr.datasets.planted_corpus.knobs import Knobs
-from mmvtr.datasets.planted_corpus.world import Facts, stream
+from mmvtr.datasets.planted_corpus.world import Facts, one_of, stream
 
 #: slot -> value -> phrases that mean exactly this value.
 EXACT: dict[str, dict[str, tuple[str, ...]]] = dict(
@@ -159,17 +159,17 @@ def draw_captions(
 def _draw_level(rng: np.random.Generator, general: float) -> str:
     if rng.random() < general:
         return 'general'
-    return _choice(rng, ('specific', 'medium'))
+    return one_of(rng, ('specific', 'medium'))
 
 
 def _draw_predicates(
     rng: np.random.Generator, level: str, facts: Facts
 ) -> tuple[list[dict[str, str]], str | None]:
-    form = _choice(rng, FORMS[level])
+    form = one_of(rng, FORMS[level])
     if level == 'specific':
         says = [_draw_phrases(rng, form, thing) for thing in facts['objects']]
-        return says, _choice(rng, EXACT['background'][facts['background']])
-    return [_draw_phrases(rng, form, _choice(rng, facts['objects']))], None
+        return says, one_of(rng, EXACT['background'][facts['background']])
+    return [_draw_phrases(rng, form, one_of(rng, facts['objects']))], None
 
 
 def _draw_phrases(
@@ -179,15 +179,15 @@ def _draw_phrases(
     for slot in form:
         if slot == 'action*':
             covers = [phrase for phrase, values in BROADER.items() if thing['action'] in values]
-            says['action'] = _choice(rng, covers)
+            says['action'] = one_of(rng, covers)
         else:
-            says[slot] = _choice(rng, EXACT[slot][thing[slot]])
+            says[slot] = one_of(rng, EXACT[slot][thing[slot]])
     return says
 
 
 def _sentence(rng: np.random.Generator, says: list[dict[str, str]], background: str | None) -> str:
     text = ' and '.join(_clause(rng, phrases) for phrases in says)
-    return text if background is None else f'{text} {_choice(rng, PREPOSITIONS)} {background}'
+    return text if background is None else f'{text} {one_of(rng, PREPOSITIONS)} {background}'
 
 
 def _clause(rng: np.random.Generator, says: dict[str, str]) -> str:
@@ -195,11 +195,7 @@ def _clause(rng: np.random.Generator, says: dict[str, str]) -> str:
     if not words:
         return f'something {says["action"]}'
     if 'shape' not in says:
-        words.append(_choice(rng, NOUNS))
+        words.append(one_of(rng, NOUNS))
     article = 'an' if words[0][0] in 'aeiou' else 'a'
     noun = ' '.join([article, *words])
     return f'{noun} {says["action"]}' if 'action' in says else f'there is {noun}'
-
-
-def _choice(rng: np.random.Generator, options: Any) -> Any:
-    return options[rng.integers(len(options))]

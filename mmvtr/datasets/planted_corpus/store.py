@@ -14,9 +14,10 @@ import shutil
 import signal
 import time
 import uuid
+from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, Iterator
 
 import numpy as np
 from mmengine.logging import print_log
@@ -29,7 +30,7 @@ from mmvtr.datasets.planted_corpus.mp4 import write_mp4
 from mmvtr.datasets.planted_corpus.truth import Truth, judge
 from mmvtr.datasets.planted_corpus.world import FPS, draw_clip, num_frames, stream
 from mmvtr.progress import show_progress
-from mmvtr.storage import read_arrays
+from mmvtr.storage import read_arrays, write_atomically
 
 Records = list[dict[str, Any]]
 
@@ -37,26 +38,38 @@ _CHECKED = ('truth.npz', 'vocab.txt')
 _MAX_PROCESSES = 8
 
 
-def make_corpus(folder: Path, knobs: Knobs) -> None:
-    """Make a corpus in a temporary folder beside ``folder``, then rename it.
+@contextmanager
+def drafted(folder: Path) -> Iterator[Path]:
+    """A temporary folder, which becomes ``folder`` when the block ends well.
 
     Safe against an interruption (no ``folder`` then) and against several makers at once (the
     first to finish wins, the others throw their copies away).
+    """
+    draft = folder.parent / f'.{folder.name}.{uuid.uuid4().hex[:8]}'
+    draft.mkdir(parents=True)
+    try:
+        yield draft
+        try:
+            os.replace(draft, folder)
+        except OSError:
+            if not folder.is_dir():
+                raise
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def make_corpus(folder: Path, knobs: Knobs) -> None:
+    """Make a corpus.
 
     Args:
-        folder: the corpus, which must not exist.
+        folder: the corpus, which must not exist; see :func:`drafted`.
         knobs: of the corpus.
     """
     clips = sum(knobs.num_clips(split) for split in SPLITS)
     print_log(f'Making the planted corpus {folder}: {clips} clips, {knobs}', logger='current')
     started = time.monotonic()
-    draft = folder.parent / f'.{folder.name}.{uuid.uuid4().hex[:8]}'
-    (draft / 'videos').mkdir(parents=True)
-    try:
+    with drafted(folder) as draft:
         _write(draft, knobs)
-        _rename(draft, folder)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
     seconds = time.monotonic() - started
     print_log(f'Made the planted corpus {folder} in {seconds:.1f} s', logger='current')
 
@@ -64,11 +77,22 @@ def make_corpus(folder: Path, knobs: Knobs) -> None:
 def publish_vocabulary(data_root: Path) -> None:
     """Keep ``vocab.txt``, the same for all corpora, beside them too: a path that configs know."""
     target, text = data_root / 'vocab.txt', _vocabulary_text()
-    if target.is_file() and target.read_text() == text:
-        return
-    draft = data_root / f'.vocab.{uuid.uuid4().hex[:8]}'
-    draft.write_text(text)
-    os.replace(draft, target)
+    if not target.is_file() or target.read_text() != text:
+        write_atomically(target, lambda file: file.write(text.encode()))
+
+
+def draw_split(knobs: Knobs, split: str) -> tuple[Records, Records]:
+    """Videos and texts of one split, as :func:`open_corpus` gives them."""
+    videos, texts = [], []
+    for v, count in enumerate(caption_counts(knobs, split)):
+        name = f'{split}_{v:04d}'
+        moments = draw_clip(knobs, split, v)
+        frames = sum(num_frames(moments))
+        path = f'videos/{name}.mp4'
+        videos.append(dict(video_id=name, path=path, num_frames=frames, moments=moments))
+        for k, caption in enumerate(draw_captions(knobs, split, v, moments, count)):
+            texts.append(dict(text_id=f'{name}#{k}', video_idx=[v], **caption))
+    return videos, texts
 
 
 def open_corpus(folder: Path, knobs: Knobs, split: str) -> tuple[Records, Records]:
@@ -112,9 +136,10 @@ def read_truth(folder: Path, split: str, num_videos: int) -> Truth:
 
 
 def _write(folder: Path, knobs: Knobs) -> None:
+    (folder / 'videos').mkdir()
     splits, arrays, jobs = {}, {}, []
     for split in SPLITS:
-        videos, texts = _draw_split(knobs, split)
+        videos, texts = draw_split(knobs, split)
         truth = judge(texts, [video['moments'] for video in videos])
         arrays[f'{split}_holds'] = np.packbits(truth.holds, axis=1)
         arrays[f'{split}_relevance'] = truth.relevance
@@ -130,19 +155,6 @@ def _write(folder: Path, knobs: Knobs) -> None:
         splits=splits,
     )
     (folder / 'corpus.json').write_text(json.dumps(corpus))
-
-
-def _draw_split(knobs: Knobs, split: str) -> tuple[Records, Records]:
-    videos, texts = [], []
-    for v, count in enumerate(caption_counts(knobs, split)):
-        name = f'{split}_{v:04d}'
-        moments = draw_clip(knobs, split, v)
-        frames = sum(num_frames(moments))
-        path = f'videos/{name}.mp4'
-        videos.append(dict(video_id=name, path=path, num_frames=frames, moments=moments))
-        for k, caption in enumerate(draw_captions(knobs, split, v, moments, count)):
-            texts.append(dict(text_id=f'{name}#{k}', video_idx=[v], **caption))
-    return videos, texts
 
 
 def _vocabulary_text() -> str:
@@ -178,14 +190,6 @@ def _render_job(job: tuple) -> None:
 def _render_clip(folder: Path, knobs: Knobs, split: str, v: int, video: dict[str, Any]) -> None:
     images = draw(video['moments'], stream(knobs, split, v, 2))
     write_mp4(folder / video['path'], images, FPS)
-
-
-def _rename(draft: Path, folder: Path) -> None:
-    try:
-        os.replace(draft, folder)
-    except OSError:
-        if not folder.is_dir():
-            raise
 
 
 def _present(folder: Path, name: str) -> Path:

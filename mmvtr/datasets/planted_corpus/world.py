@@ -7,7 +7,7 @@ strings, so that ``corpus.json`` can be read without this library.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Sequence
 
 import numpy as np
 
@@ -50,6 +50,11 @@ def stream(knobs: Knobs, split: str, clip: int, purpose: int) -> np.random.Gener
     return np.random.default_rng((knobs.seed, SPLITS.index(split), clip, purpose))
 
 
+def one_of(rng: np.random.Generator, options: Sequence[Any]) -> Any:
+    """Any of some, each as likely."""
+    return options[rng.integers(len(options))]
+
+
 def draw_clip(knobs: Knobs, split: str, clip: int) -> list[Facts]:
     """Draw the facts of one clip.
 
@@ -80,10 +85,10 @@ def num_frames(moments: list[Facts]) -> list[int]:
 
 def _draw_scene(rng: np.random.Generator) -> Facts:
     objects = [
-        {slot: values[rng.integers(len(values))] for slot, values in OBJECT.items()}
+        {slot: one_of(rng, values) for slot, values in OBJECT.items()}
         for _ in range(rng.integers(1, 3))
     ]
-    return dict(background=BACKGROUNDS[rng.integers(len(BACKGROUNDS))], objects=objects)
+    return dict(background=one_of(rng, BACKGROUNDS), objects=objects)
 
 
 def _draw_length(rng: np.random.Generator, knobs: Knobs, split: str, action: str) -> int:

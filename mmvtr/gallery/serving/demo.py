@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any, Callable, Union
+from typing import Callable, Union
 
 import torch
 from mmengine.config import Config
@@ -19,12 +19,17 @@ from mmvtr import apis
 from mmvtr.datasets import ItemKey, collate_retrieval
 from mmvtr.datasets.planted_corpus.dataset import PlantedDataset
 from mmvtr.gallery.store.replacing import replace_store
-from mmvtr.registry import MODELS
+from mmvtr.registry import DATASETS, MODELS
 from mmvtr.storage import write_plain
 from mmvtr.utils import load_config
 
 #: Training clips, files of the gallery, and parts of each.
 CLIPS, FILES, PARTS = 600, 100, 3
+#: Knobs of the clips that are learnt from, and of other ones that are searched.
+SETS = dict(
+    train=dict(num_train=CLIPS, num_val=1, num_test=1, captions=4),
+    test=dict(seed=1, num_train=1, num_val=1, num_test=FILES, untrimmed=PARTS, test_captions=PARTS),
+)
 EPOCHS, BATCH, RATE = 16, 64, 3e-3
 #: What the page offers; the words are those of the planted captions.
 EXAMPLES = (
@@ -53,7 +58,7 @@ def make_demo(folder: Union[str, Path], *, engine: str, say: Callable[[str], Non
         return
     cfg = _config(folder / 'planted')
     say(f'rendering {CLIPS} clips to train on, and {FILES} to search')
-    train, gallery = (PlantedDataset(**options) for options in _sets(cfg))
+    train, gallery = (DATASETS.build(cfg[f'{part}_dataloader'].dataset) for part in SETS)
     say('training a tiny model')
     began = time.monotonic()
     model = _train(cfg, train)
@@ -67,7 +72,7 @@ def make_demo(folder: Union[str, Path], *, engine: str, say: Callable[[str], Non
 
 
 def _config(root: Path) -> Config:
-    """CLIP4Clip on a CLIP of a few layers."""
+    """CLIP4Clip on a CLIP of a few layers, and its sets."""
     cfg = load_config('clip4clip_planted')
     init_default_scope(cfg.get('default_scope', 'mmvtr'))
     for tower in (cfg.model.encoder.frames.model, cfg.model.encoder.text.model):
@@ -80,24 +85,9 @@ def _config(root: Path) -> Config:
         loader.dataset.video_pipeline = [dict(type='LoadVideo', sampling='uniform', num_frames=3)]
         loader.dataset.text_pipeline[0].vocab_file = str(root / 'vocab.txt')
         loader.dataset.text_pipeline[0].context_length = 24
+    for part, knobs in SETS.items():
+        cfg[f'{part}_dataloader'].dataset.update(knobs)
     return cfg
-
-
-def _sets(cfg: Config) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Options of the clips that are learnt from, and of other ones that are searched."""
-    train = dict(cfg.train_dataloader.dataset, num_train=CLIPS, num_val=1, num_test=1, captions=4)
-    found = dict(
-        cfg.test_dataloader.dataset,
-        seed=1,
-        num_train=1,
-        num_val=1,
-        num_test=FILES,
-        untrimmed=PARTS,
-        test_captions=PARTS,
-    )
-    for options in (train, found):
-        options.pop('type')
-    return train, found
 
 
 def _train(cfg: Config, dataset: PlantedDataset) -> nn.Module:
@@ -138,23 +128,14 @@ def _keep(
             ids.append(f'clip {number:03d}, part {part + 1}')
             paths.append(str(video['path']))
             spans.append((part * length, (part + 1) * length))
+    starts, ends = zip(*spans)
     videos = apis.encode_videos(model, cfg, paths, ids=ids, spans=spans)
     bank = apis.encode_texts(model, cfg, [text['text'] for text in train.texts])
     vectors = apis.vectors(model, videos.levels)
-    about = dict(
-        checkpoint=str(folder / 'model.pth'),
-        note=note,
-        examples=list(EXAMPLES),
-    )
+    about = dict(checkpoint=str(folder / 'model.pth'), note=note, examples=list(EXAMPLES))
     options = dict(engine=engine, model=apis.fingerprint(model), about=about)
     with replace_store(folder, vectors.shape[1], **options) as store:
-        store.add(
-            ids,
-            vectors,
-            paths=paths,
-            starts=[start for start, _ in spans],
-            ends=[end for _, end in spans],
-        )
+        store.add(ids, vectors, paths=paths, starts=starts, ends=ends)
         texts = apis.vectors(model, bank.levels)  # of few words, so many are alike
         store.refit(texts, temperature=float(model.temperature()), fewer=True)
         store.persist()

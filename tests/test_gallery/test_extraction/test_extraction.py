@@ -11,23 +11,16 @@ import pyarrow as pa
 import pytest
 from mmengine.config import Config
 
-import toy
 from children import ROOT, log_of, run_tool, start_tool
 from mmvtr.apis import encode_videos, vectors
 from mmvtr.gallery.extraction import SCHEMA, Extractor, Parts, Reader
 from mmvtr.gallery.extraction.extractor import records_of
 from mmvtr.gallery.extraction.rows import listed_videos
 from mmvtr.utils import Share
+from tiny_sets import of_videos
 
-CONFIG = toy.RETRIEVER + """
-test_dataloader = dict(
-    batch_size=2, num_workers=0, collate_fn=dict(type='mmvtr.collate_retrieval'),
-    dataset=dict(
-        type='ToyVideos', names=['a', 'b'], text_pipeline=[dict(type='ToySay')],
-        video_pipeline=[dict(type='LoadVideo', num_frames=4)],
-    ),
-)
-"""  # fmt: skip
+COLLATE = "test_dataloader.update(collate_fn=dict(type='mmvtr.collate_retrieval'))\n"
+CONFIG = of_videos('ab', frames=4) + COLLATE
 GOOD = ('a', 'b', 'c', 'd', 'e')
 
 
