@@ -19,6 +19,7 @@ from mmvtr.models.blocks import losses_in_blocks, whole_needed
 from mmvtr.models.gradient_cache import each_once, encode_in_parts
 from mmvtr.models.layers.pooling import empty_levels
 from mmvtr.models.similarities.cosine import token_levels
+from mmvtr.models.supervisions.negatives.columns import check_columns
 from mmvtr.models.target import LocalBatch, Target, check_read, check_readable
 from mmvtr.moved import argument_now
 from mmvtr.registry import MODELS
@@ -122,6 +123,7 @@ class VideoTextRetriever(BaseModel):
         self.detach_heads = detach_heads
         self.supervision = None if supervision is None else build(supervision)
         check_read(self.supervision, self.losses)
+        check_columns(self.supervision, self.similarity, self.losses)
         if hasattr(self.supervision, 'sees'):
             self.supervision.sees(self.data_preprocessor)
         self.objectives = nn.ModuleDict(

@@ -39,6 +39,11 @@ class CosineSimilarity(nn.Module):
         """The levels that it reads."""
         return tuple(self.weights)
 
+    @property
+    def cosines(self) -> dict[str, tuple[str, ...]]:
+        """Matrices that are cosines, and of which levels each is."""
+        return {**{name: (name,) for name in self.weights}, 'scores': self.levels}
+
     def flat(self, items: Levels) -> Tensor:
         """The one vector an item whose inner products are the scores: levels of N -> [N, D'].
 
