@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from mmvtr.functional.precision import at_least_float32
+from mmvtr.models.layers.pooling import unit
 from mmvtr.models.pairs import Pairs
 from mmvtr.models.supervisions.cmgsd import margins_by_own
 from mmvtr.models.supervisions.ramp import Ramped
@@ -78,9 +77,7 @@ class AdaptiveMarginSupervision(Ramped):
 
     def _margins(self, texts: Levels, videos: Levels, pairs: Pairs) -> Tensor:
         """alpha, on the way to the mean of m(omega) and m(tau): float [T, V]."""
-        t, v = (
-            F.normalize(at_least_float32(side[self.level].mean), dim=-1) for side in (texts, videos)
-        )
+        t, v = (unit(side[self.level].mean) for side in (texts, videos))
         how = dict(alpha=self.alpha, beta=self.beta)
         omega = margins_by_own(v, pairs, of='videos', **how)
         tau = margins_by_own(t, pairs, of='texts', **how)
