@@ -13,11 +13,11 @@ from mmengine.model import BaseModel, ModuleList
 from torch import Tensor, nn
 
 from mmvtr.dist import gather_rows
-from mmvtr.models.retriever import RetrievalSample, VideoTextRetriever, build
+from mmvtr.models.retriever import RetrievalSample, VideoTextRetriever
 from mmvtr.models.similarities.best_frame import BestFrameSimilarity, Matches
 from mmvtr.models.similarities.cosine import token_levels
 from mmvtr.moved import argument_now
-from mmvtr.registry import MODELS
+from mmvtr.registry import MODELS, build
 from mmvtr.structures import Embedding, Levels, drop_tokens
 
 

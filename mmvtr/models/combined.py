@@ -13,7 +13,7 @@ from mmvtr.functional.losses.contrastive import WAYS, ByDirection, Columns
 from mmvtr.models.supervisions.arl import ARLSupervision
 from mmvtr.models.supervisions.negatives.columns import spared_columns
 from mmvtr.models.target import Target, each_way, judges, pushed
-from mmvtr.registry import MODELS
+from mmvtr.registry import MODELS, build
 from mmvtr.structures import Levels, same_level
 
 #: How the weights of several supervisions are combined: the smallest, the largest, the product.
@@ -73,12 +73,7 @@ class CombinedSupervision(nn.Module):
             raise ValueError(f"no part may have 'loss' in its name, as {wrong[0]!r} has")
         if spared_by not in RULES:
             raise ValueError(f'spared_by must be one of {[*RULES]}, not {spared_by!r}')
-        self.parts = nn.ModuleDict(
-            {
-                name: part if isinstance(part, nn.Module) else MODELS.build(part)
-                for name, part in parts.items()
-            }
-        )
+        self.parts = nn.ModuleDict({name: build(part) for name, part in parts.items()})
         self.spared_by = spared_by
         for name, part in self.parts.items():
             if isinstance(part, ARLSupervision):

@@ -22,7 +22,7 @@ from mmvtr.models.similarities.cosine import token_levels
 from mmvtr.models.supervisions.negatives.columns import check_columns
 from mmvtr.models.target import LocalBatch, Target, check_read, check_readable
 from mmvtr.moved import argument_now
-from mmvtr.registry import MODELS
+from mmvtr.registry import MODELS, build
 from mmvtr.structures import Levels, drop_tokens
 
 #: Scores of a joint batch from which on it is said that a matrix of them is made: 1 GiB.
@@ -345,13 +345,6 @@ class VideoTextRetriever(BaseModel):
             else:
                 trains = uncertainty or (name.startswith('encoder.') and not self.detach_heads)
             parameter.requires_grad_(trains and name in self._trainable)
-
-
-def build(component: dict | nn.Module, **defaults) -> nn.Module:
-    """A registered component from its config and defaults; a built module passes through."""
-    if isinstance(component, nn.Module):
-        return component
-    return MODELS.build({**defaults, **component})
 
 
 def nothing(encoder: nn.Module, side: str) -> Levels:
