@@ -79,8 +79,7 @@ class DVTRSupervision(Ramped, BlockSupervision):
         ramp: tuple[float, float] = (0.0, 0.0),
     ) -> None:
         super().__init__(ramp)
-        if num_samples < 1:
-            raise ValueError(f'num_samples (K) must be at least 1, not {num_samples}')
+        gaussian.check_num_samples(num_samples)
         for name, weight in (('match_weight', match_weight), ('align_weight', align_weight)):
             if weight < 0:
                 raise ValueError(f'{name} must be at least 0, not {weight}')
@@ -242,8 +241,7 @@ class LiteralDVTRSupervision(nn.Module):
 
     def __init__(self, *, level: str = 'gaussian', num_samples: int = 7, hidden: int = 16) -> None:
         super().__init__()
-        if num_samples < 1:
-            raise ValueError(f'num_samples (K) must be at least 1, not {num_samples}')
+        gaussian.check_num_samples(num_samples)
         self.level = level
         self.num_samples = num_samples
         self.mlp = nn.Sequential(nn.Linear(1, hidden), nn.ReLU(), nn.Linear(hidden, 1))
