@@ -20,3 +20,4 @@ optim_wrapper = dict(
         }
     )
 )
+default_hooks = dict(eta=dict(type='mmvtr.EtaMonitorHook'))

@@ -9,3 +9,4 @@ model = dict(
 optim_wrapper = dict(
     paramwise_cfg=dict(custom_keys=dict(heads=dict(lr_mult=0.2), supervision=dict(lr_mult=100.0)))
 )
+default_hooks = dict(eta=dict(type='mmvtr.EtaMonitorHook'))

@@ -6,3 +6,4 @@ model = dict(supervision=dict(match_weight=0.1, align_weight=0.1), detach_heads=
 optim_wrapper = dict(
     paramwise_cfg=dict(custom_keys=dict(heads=dict(lr_mult=0.2), supervision=dict(lr_mult=100.0)))
 )
+default_hooks = dict(eta=dict(type='mmvtr.EtaMonitorHook'))

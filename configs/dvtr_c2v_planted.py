@@ -18,3 +18,4 @@ test_evaluator = [
     dict(type='mmvtr.SoftPositiveMetric'),
 ]
 train_cfg = dict(max_epochs=10, val_interval=5)  # 12 on features, which cost little
+default_hooks = dict(eta=dict(type='mmvtr.EtaMonitorHook'))

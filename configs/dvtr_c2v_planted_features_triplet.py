@@ -10,3 +10,4 @@ model = dict(
     losses=dict(triplet=dict(type='RankingLoss', reads=('global', 'aligned'), margin=0.2)),
 )
 test_evaluator = [*_base_.test_evaluator, dict(type='mmvtr.SoftPositiveMetric')]
+default_hooks = dict(eta=dict(type='mmvtr.EtaMonitorHook'))

@@ -24,3 +24,4 @@ test_evaluator = [
     dict(type='mmvtr.SemanticMetric'),
     dict(type='mmvtr.SoftPositiveMetric'),
 ]
+default_hooks = dict(eta=dict(type='mmvtr.EtaMonitorHook'))

@@ -8,3 +8,4 @@ model = dict(
         type='DVTRSupervision', num_samples=7, sharpness=2.0, floor=0.4, ramp=(0.33, 0.67)
     ),
 )
+default_hooks = dict(eta=dict(type='mmvtr.EtaMonitorHook'))

@@ -16,3 +16,4 @@ model = dict(
 optim_wrapper = dict(
     paramwise_cfg=dict(custom_keys=dict(heads=dict(lr_mult=3e-2), supervision=dict(lr_mult=5.0)))
 )
+default_hooks = dict(eta=dict(type='mmvtr.EtaMonitorHook'))

@@ -18,3 +18,4 @@ model = dict(
 optim_wrapper = dict(
     paramwise_cfg=dict(custom_keys=dict(heads=dict(lr_mult=3e-3), supervision=dict(lr_mult=0.5)))
 )
+default_hooks = dict(eta=dict(type='mmvtr.EtaMonitorHook'))

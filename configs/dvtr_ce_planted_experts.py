@@ -17,3 +17,4 @@ optim_wrapper = dict(
     paramwise_cfg=dict(custom_keys=dict(heads=dict(lr_mult=1.0), supervision=dict(lr_mult=10.0)))
 )
 test_evaluator = [*_base_.test_evaluator, dict(type='mmvtr.SoftPositiveMetric')]
+default_hooks = dict(eta=dict(type='mmvtr.EtaMonitorHook'))

@@ -14,3 +14,4 @@ optim_wrapper = dict(
         }
     )
 )
+default_hooks = dict(eta=dict(type='mmvtr.EtaMonitorHook'))

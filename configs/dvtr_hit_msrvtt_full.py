@@ -2,3 +2,4 @@
 _base_ = ['_base_/default_runtime.py', '_base_/msrvtt_full_experts.py', '_base_/dvtr_hit.py']
 
 model = dict(encoder=_base_.rows)
+default_hooks = dict(eta=dict(type='mmvtr.EtaMonitorHook'))

@@ -6,3 +6,4 @@ model = dict(
     encoder=dict(experts=dict(appearance=2048, audio=128, motion=1024), max_seconds=32),
     losses=dict(t2v=dict(type='RankingLoss', margin=0.5), v2t=dict(type='RankingLoss', margin=0.5)),
 )
+default_hooks = dict(eta=dict(type='mmvtr.EtaMonitorHook'))

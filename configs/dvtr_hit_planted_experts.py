@@ -17,3 +17,4 @@ model = dict(
 optim_wrapper = dict(
     paramwise_cfg=dict(custom_keys={'supervision': dict(lr_mult=10.0, decay_mult=0.0)})
 )
+default_hooks = dict(eta=dict(type='mmvtr.EtaMonitorHook'))

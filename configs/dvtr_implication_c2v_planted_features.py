@@ -21,3 +21,4 @@ model = dict(
 )
 train_dataloader = dict(dataset=dict(records=dict(agreement=dict(type='CaptionImplication'))))
 test_evaluator = [*_base_.test_evaluator, dict(type='mmvtr.SoftPositiveMetric')]
+default_hooks = dict(eta=dict(type='mmvtr.EtaMonitorHook'))

@@ -7,7 +7,10 @@ _base_ = [
 ]
 
 model = dict(losses=dict(contrastive=dict(type='NormalizedContrastiveLoss', iterations=4)))
-default_hooks = dict(checkpoint=dict(save_best='sinkhorn/retrieval/rsum'))
+default_hooks = dict(
+    checkpoint=dict(save_best='sinkhorn/retrieval/rsum'),
+    eta=dict(type='mmvtr.EtaMonitorHook'),
+)
 optim_wrapper = dict(
     paramwise_cfg=dict(custom_keys=dict(heads=dict(lr_mult=0.2), supervision=dict(lr_mult=100.0)))
 )

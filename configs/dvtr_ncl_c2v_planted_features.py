@@ -19,4 +19,7 @@ model = dict(
     ),
 )
 test_evaluator = [*_base_.test_evaluator, dict(type='mmvtr.SoftPositiveMetric')]
-default_hooks = dict(checkpoint=dict(save_best='sinkhorn/retrieval/rsum'))
+default_hooks = dict(
+    checkpoint=dict(save_best='sinkhorn/retrieval/rsum'),
+    eta=dict(type='mmvtr.EtaMonitorHook'),
+)

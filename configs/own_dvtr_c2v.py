@@ -20,4 +20,5 @@ optim_wrapper = dict(
         },
     ),
 )
+default_hooks = dict(eta=dict(type='mmvtr.EtaMonitorHook'))
 shortcuts = dict(pretrained=['model.encoder.frames.pretrained', 'model.encoder.text.pretrained'])

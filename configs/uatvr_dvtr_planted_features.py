@@ -17,3 +17,4 @@ test_evaluator = [
     dict(type='mmvtr.SoftPositiveMetric'),
 ]
 custom_hooks = [dict(type='mmvtr.SigmaFileHook')]
+default_hooks = dict(eta=dict(type='mmvtr.EtaMonitorHook'))

@@ -207,6 +207,15 @@ def register_all_modules(init_default_scope: bool = True) -> None:
         set_default_scope(SCOPE)
 
 
+def build(component: Any, **defaults: Any) -> Any:
+    """A registered module from its config and defaults; a built one passes through."""
+    from torch import nn  # which the registries do without
+
+    if isinstance(component, nn.Module):
+        return component
+    return MODELS.build({**defaults, **component})
+
+
 def forget_pretrained(cfg: Any) -> None:
     """Let no tower of a model's config read pretrained weights: a checkpoint holds them.
 

@@ -423,6 +423,19 @@ def test_values_of_xpool(path):
         assert (load.sampling, load.num_frames) == ('segment_centre', 12)
 
 
+@pytest.mark.parametrize('path', CONFIGS, ids=lambda path: path.stem)
+def test_eta_is_watched_where_there_is_one(path):
+    """The hook reads a match probability, which no supervision but DVTR's reports."""
+    cfg = Config.fromfile(path)
+    supervision = cfg.model.get('supervision') or {}
+    parts = [supervision, *supervision.get('parts', {}).values()]
+    dvtr = any(bare_name(part).endswith('DVTRSupervision') for part in parts)
+    watched = [
+        name for name, hook in cfg.default_hooks.items() if bare_name(hook) == 'EtaMonitorHook'
+    ]
+    assert watched == (['eta'] if dvtr else [])
+
+
 @pytest.mark.parametrize('row', ['msrvtt', 'msrvtt_full', 'msvd', 'vatex', 'activitynet', 'lsmdc'])
 def test_a_baseline_differs_from_dvtr_in_debiasing_and_temperature(row):
     one, other = (Config.fromfile(CONFIGS[0].parent / f'{m}_{row}.py') for m in ('c2v', 'dvtr_c2v'))

@@ -1,7 +1,8 @@
 # DVTR on CLIP2Video: heads (Eq. 3-6), weights of negatives (Eq. 7-11), debiased loss (Eq. 13).
 # The model under them is c2v_vitb16.py's.  Over schedule_clip_5e.py an entry adds 2e-5 for the
 # heads (Sec. V-A.2) and 1e-2 for slope and bias of the match probability, two numbers that have
-# far to go: at 2e-5 they stay where they start (docs/dvtr.md).
+# far to go: at 2e-5 they stay where they start (docs/dvtr.md); and EtaMonitorHook, which warns of a
+# collapse that no loss shows.
 model = dict(
     type='mmvtr.VideoTextRetriever',
     data_preprocessor=dict(type='mmvtr.VideoTextDataPreprocessor'),

@@ -21,7 +21,6 @@ default_hooks = dict(
     sampler_seed=dict(type='DistSamplerSeedHook'),
     broken=dict(type='mmvtr.BrokenVideoHook'),
     progress=dict(type='mmvtr.ProgressHook'),
-    eta=dict(type='mmvtr.EtaMonitorHook'),
 )
 
 # `python tools/train.py` on a CPU with --launcher pytorch takes gloo instead of nccl.

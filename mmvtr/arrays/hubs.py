@@ -114,6 +114,7 @@ def hub_report(
     return HubReport(share, _mass(tiles), breadth, found, k, len(asked))
 
 
+@torch.no_grad()
 def suspects(
     queries: Vectors, gallery: Vectors, named: Optional[np.ndarray], seed: int = 0
 ) -> list[Suspect]:

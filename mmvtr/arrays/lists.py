@@ -24,18 +24,7 @@ def best(
     Returns:
         float [Q, k] with what is added, best first, and int64 [Q, k].
     """
-    values, places = None, None
-    for part, tile in tiles.parts():
-        tile = _changed(tile, part, added, gate)
-        top = tile.topk(min(k, tile.shape[1]), dim=1)
-        here = top.indices + part.start
-        if values is not None:
-            both = torch.cat([values, top.values], 1), torch.cat([places, here], 1)
-        else:
-            both = top.values, here
-        kept = both[0].topk(min(k, both[0].shape[1]), dim=1)
-        values, places = kept.values, both[1].gather(1, kept.indices)
-    return values, places
+    return tiles.best(k, lambda part, tile: _changed(tile, part, added, gate))
 
 
 def log_sums_of(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, NamedTuple, Optional, Union
+from functools import cached_property, partial
+from typing import Any, Callable, Optional, Union
 
 import numpy as np
 import torch
@@ -33,15 +34,16 @@ Array = Union[np.ndarray, Tensor]
 QUERIES = 1024
 
 
-class Hubs(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Hubs:
     """How unevenly the gallery is found, in the lists of k before and after the transform.
 
     Attributes:
         raw, debiased: skewness of how many lists an item is in; 0 = even, above 1.5 hubs.
         most_raw, most_debiased: in how many lists the item is that is in most.
         never_raw, never_debiased: share of the items that no list has, in [0, 1].
-        suspects: items that look made to be found, by the bank's queries and raw scores
-            (:func:`mmvtr.hub_report`); None without a bank.
+        look: finds the suspects, with the bank and the gallery as they are then; None without a
+            bank.
     """
 
     raw: float
@@ -50,7 +52,13 @@ class Hubs(NamedTuple):
     most_debiased: int
     never_raw: float
     never_debiased: float
-    suspects: Optional[list[Suspect]] = None
+    look: Optional[Callable[[], list[Suspect]]] = dataclasses.field(repr=False, compare=False)
+
+    @cached_property
+    def suspects(self) -> Optional[list[Suspect]]:
+        """Items that look made to be found, by the bank's queries and raw scores
+        (:func:`mmvtr.hub_report`); None without a bank.  They are looked for when first read."""
+        return None if self.look is None else self.look()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,7 +155,7 @@ def retrieve(
         for start in range(0, len(queries), QUERIES)
     ]
     raw, places, scores, debiased, log_sums = (torch.cat(x) for x in zip(*parts))
-    suspected = None if known is None else suspects(known.queries, gallery, named)
+    look = None if known is None else partial(suspects, known.queries, gallery, named)
     p = None
     if calibration is not None:
         read = debiased if calibration.debiased else scores
@@ -158,7 +166,7 @@ def retrieve(
         scores=like(scores),
         debiased=like(debiased),
         probabilities=None if p is None else like(p),
-        hubs=_hubs(raw, places, len(gallery), suspected),
+        hubs=_hubs(raw, places, len(gallery), look),
         transform=chosen.transform,
         options=chosen.options,
         why=chosen.why,
@@ -224,14 +232,16 @@ def _ranked(
     return raw[1], places, debiased - shift, debiased, log_sums
 
 
-def _hubs(raw: Tensor, debiased: Tensor, items: int, suspected: Optional[list[Suspect]]) -> Hubs:
+def _hubs(
+    raw: Tensor, debiased: Tensor, items: int, look: Optional[Callable[[], list[Suspect]]]
+) -> Hubs:
     counts = [torch.bincount(x.flatten(), minlength=items) for x in (raw, debiased)]
     values = (
         [skewness(x).item() for x in counts],
         [int(x.max()) for x in counts],
         [(x == 0).double().mean().item() for x in counts],
     )
-    return Hubs(*(one for pair in values for one in pair), suspected)
+    return Hubs(*(one for pair in values for one in pair), look)
 
 
 def _named(places: Tensor, named: Optional[np.ndarray], like: Any) -> Any:

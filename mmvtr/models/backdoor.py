@@ -6,18 +6,18 @@ Bias in Text-Video Retrieval via Causal Intervention", Eq. 5 and Fig. 4); an ens
 
 from __future__ import annotations
 
-from typing import Callable, Iterable, Optional, Sequence, Union
+from typing import Any, Callable, Iterable, Optional, Sequence, Union
 
 import torch
 from mmengine.model import BaseModel, ModuleList
 from torch import Tensor, nn
 
 from mmvtr.dist import gather_rows
-from mmvtr.models.retriever import RetrievalSample, VideoTextRetriever, build
+from mmvtr.models.retriever import RetrievalSample, VideoTextRetriever
 from mmvtr.models.similarities.best_frame import BestFrameSimilarity, Matches
 from mmvtr.models.similarities.cosine import token_levels
 from mmvtr.moved import argument_now
-from mmvtr.registry import MODELS
+from mmvtr.registry import MODELS, build
 from mmvtr.structures import Embedding, Levels, drop_tokens
 
 
@@ -95,6 +95,16 @@ class FusedSimilarity:
             part(of_member(texts, k), of_member(videos, k)) for k, part in enumerate(self.parts)
         ]
         return fuse(matrices, self.weights)
+
+
+def _of_all(name: str, doc: str) -> property:
+    """What all members have alike, read of the first and set of each."""
+
+    def put(self: BackdoorRetriever, value: Any) -> None:
+        for member in self.members:
+            setattr(member, name, value)
+
+    return property(lambda self: getattr(self.members[0], name), put, doc=doc)
 
 
 @MODELS.register_module()
@@ -184,25 +194,9 @@ class BackdoorRetriever(BaseModel):
 
     # -- training -------------------------------------------------------------------------
 
-    @property
-    def micro_batch(self) -> Optional[int]:
-        """The members', of which each step is one's."""
-        return self.members[0].micro_batch
-
-    @micro_batch.setter
-    def micro_batch(self, size: Optional[int]) -> None:
-        for member in self.members:
-            member.micro_batch = size
-
-    @property
-    def block_rows(self) -> Optional[int]:
-        """The members', of which each step is one's."""
-        return self.members[0].block_rows
-
-    @block_rows.setter
-    def block_rows(self, rows: Optional[int]) -> None:
-        for member in self.members:
-            member.block_rows = rows
+    micro_batch = _of_all('micro_batch', "The members', of which each step is one's.")
+    block_rows = _of_all('block_rows', "The members', of which each step is one's.")
+    stage = _of_all('stage', "The members' stage of DVTR's Algorithm 1.")
 
     def forward(
         self, inputs: dict[str, Tensor], data_samples: Optional[dict] = None, mode: str = 'tensor'
@@ -249,16 +243,6 @@ class BackdoorRetriever(BaseModel):
     def objectives(self) -> list[str]:
         """Names of all members' objectives."""
         return [name for member in self.members for name in member.objectives]
-
-    @property
-    def stage(self) -> Optional[str]:
-        """The members' stage of DVTR's Algorithm 1."""
-        return self.members[0].stage
-
-    @stage.setter
-    def stage(self, stage: Optional[str]) -> None:
-        for member in self.members:
-            member.stage = stage
 
     # -- evaluation -----------------------------------------------------------------------
 

@@ -9,10 +9,11 @@ from typing import Any, Callable, Mapping
 import torch
 from torch import Tensor, nn
 
-from mmvtr.functional.losses.contrastive import ByDirection, Columns
+from mmvtr.functional.losses.contrastive import WAYS, ByDirection, Columns
 from mmvtr.models.supervisions.arl import ARLSupervision
-from mmvtr.models.target import Target, each_way
-from mmvtr.registry import MODELS
+from mmvtr.models.supervisions.negatives.columns import spared_columns
+from mmvtr.models.target import Target, each_way, judges, pushed
+from mmvtr.registry import MODELS, build
 from mmvtr.structures import Levels, same_level
 
 #: How the weights of several supervisions are combined: the smallest, the largest, the product.
@@ -31,8 +32,9 @@ class CombinedSupervision(nn.Module):
     smallest, the largest or the product (``spared_by``), by direction where one is, of ``counts``
     the product, of ``columns`` all, of ``positives``, ``ambiguous`` and ``relevant`` what any of
     these has found, or under ``'all'`` what all have (of soft positives the largest, or the
-    smallest).  Losses and figures are named after their part (``dvtr_loss_match``), and so is a
-    matrix for evaluation that several give (``dvtr_eta``).
+    smallest).  What a part puts into ``columns`` is spared as the other parts spare the pairs
+    behind it (:func:`.spared_columns`).  Losses and figures are named after their part
+    (``dvtr_loss_match``), and so is a matrix for evaluation that several give (``dvtr_eta``).
 
     A floor is meant to be one, and that of ``min`` and ``max`` is; weights that may exceed 1, as
     those by hardness do (``exceeds_one``), are for the product alone.
@@ -71,12 +73,7 @@ class CombinedSupervision(nn.Module):
             raise ValueError(f"no part may have 'loss' in its name, as {wrong[0]!r} has")
         if spared_by not in RULES:
             raise ValueError(f'spared_by must be one of {[*RULES]}, not {spared_by!r}')
-        self.parts = nn.ModuleDict(
-            {
-                name: part if isinstance(part, nn.Module) else MODELS.build(part)
-                for name, part in parts.items()
-            }
-        )
+        self.parts = nn.ModuleDict({name: build(part) for name, part in parts.items()})
         self.spared_by = spared_by
         for name, part in self.parts.items():
             if isinstance(part, ARLSupervision):
@@ -93,6 +90,11 @@ class CombinedSupervision(nn.Module):
             )
 
     @property
+    def kinds(self) -> tuple[str, ...]:
+        """Of the columns of all parts, in their order."""
+        return tuple(kind for part in self.parts.values() for kind in getattr(part, 'kinds', ()))
+
+    @property
     def exceeds_one(self) -> bool:
         """Whether the weights of a part may exceed 1."""
         return any(getattr(part, 'exceeds_one', False) for part in self.parts.values())
@@ -105,7 +107,7 @@ class CombinedSupervision(nn.Module):
         for name, part in self.parts.items():
             made[name], found = part(texts, videos, target)
             logs.update({f'{name}_{key}': value for key, value in found.items()})
-        return self._together(target, made), logs
+        return self._together(target, self._spared(target, made)), logs
 
     def init_weights(self) -> None:
         """Lets each part read what it needs, before the first step."""
@@ -165,6 +167,35 @@ class CombinedSupervision(nn.Module):
         if not those:
             raise AttributeError(f'none of the parts {[*self.parts]} has {method!r}')
         return those
+
+    def _spared(self, known: Target, made: Mapping[str, Target]) -> dict[str, Target]:
+        """What parts have made, with columns that the other parts judge by pairs.
+
+        Weights that may exceed 1 say how hard a score is pushed, and nothing of other scores.
+        """
+        if not self.kinds:
+            return dict(made)
+        said = {
+            name: {w: pushed(one, known, w).masked_fill(known.positives, 1.0) for w in WAYS}
+            for name, one in made.items()
+            if judges(one, known) and not getattr(self.parts[name], 'exceeds_one', False)
+        }
+        spared = dict(made)
+        for name, one in made.items():
+            kinds = getattr(self.parts[name], 'kinds', ())
+            others = [by_way for other, by_way in said.items() if other != name]
+            if not kinds or not others:
+                continue
+            rule = RULES[self.spared_by]
+            columns = spared_columns(
+                one.columns,
+                kinds,
+                known.positives,
+                {way: reduce(rule, [by_way[way] for by_way in others]) for way in WAYS},
+                rule if name in said else torch.mul,
+            )
+            spared[name] = one._replace(columns=columns)
+        return spared
 
     def _together(self, target: Target, made: Mapping[str, Target]) -> Target:
         """One target of those that the parts have made of ``target``."""

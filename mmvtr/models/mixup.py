@@ -25,6 +25,8 @@ class MixupDataPreprocessor(VideoTextDataPreprocessor):
     ``data_samples['video_mix']``, float [V, 2], has lambda and j - i for ``MixupSupervision``;
     lambda is 1 outside of training.
     Draws are a function of the number of the training step and of the process.
+    Frames are all that is mixed: a batch with more of its videos (experts and seconds of rows,
+    stored vectors) is refused, as these would be of videos that the encoder does not see.
 
     Args:
         alpha: of the Beta distribution.
@@ -33,7 +35,8 @@ class MixupDataPreprocessor(VideoTextDataPreprocessor):
 
     Raises:
         ValueError: ``alpha`` is not positive, ``mixed`` out of range, or ``normalise=False``, of
-            which frames come as lists.
+            which frames come as lists; in training: a batch that has more of its videos than
+            frames.
     """
 
     def __init__(self, *, alpha: float = 1.0, mixed: float = 0.25, **kwargs: Any) -> None:
@@ -51,6 +54,8 @@ class MixupDataPreprocessor(VideoTextDataPreprocessor):
     def forward(self, data: dict, training: bool = False) -> dict:
         data = super().forward(data, training)
         inputs, samples = data['inputs'], data['data_samples']
+        if training:
+            _only_frames(inputs, samples)
         videos = len(samples['video_idx'])
         share = self._shares(videos) if training else torch.ones(videos)
         place = torch.arange(videos)
@@ -69,6 +74,18 @@ class MixupDataPreprocessor(VideoTextDataPreprocessor):
         share = draw.beta(self.alpha, self.alpha, videos)
         share[draw.random(videos) >= self.mixed] = 1
         return torch.from_numpy(share).float()
+
+
+def _only_frames(inputs: dict[str, Tensor], samples: dict[str, Any]) -> None:
+    """ValueError for a batch that has more of its videos than frames; names it."""
+    further = [name for name in inputs if name.startswith('video_')]
+    further += [name for name in ('video_vectors', 'video_frame_vectors') if name in samples]
+    if further:
+        raise ValueError(
+            f'MixupDataPreprocessor mixes frames alone, but the batch has {further} of its videos, '
+            'too, which would stay as they are: leave out what loads them, or take '
+            "data_preprocessor=dict(type='VideoTextDataPreprocessor')"
+        )
 
 
 def mixed_videos(video: Tensor, mask: Tensor, share: Tensor, partner: Tensor) -> Tensor:

@@ -19,9 +19,10 @@ from mmvtr.models.blocks import losses_in_blocks, whole_needed
 from mmvtr.models.gradient_cache import each_once, encode_in_parts
 from mmvtr.models.layers.pooling import empty_levels
 from mmvtr.models.similarities.cosine import token_levels
+from mmvtr.models.supervisions.negatives.columns import check_columns
 from mmvtr.models.target import LocalBatch, Target, check_read, check_readable
 from mmvtr.moved import argument_now
-from mmvtr.registry import MODELS
+from mmvtr.registry import MODELS, build
 from mmvtr.structures import Levels, drop_tokens
 
 #: Scores of a joint batch from which on it is said that a matrix of them is made: 1 GiB.
@@ -122,6 +123,7 @@ class VideoTextRetriever(BaseModel):
         self.detach_heads = detach_heads
         self.supervision = None if supervision is None else build(supervision)
         check_read(self.supervision, self.losses)
+        check_columns(self.supervision, self.similarity, self.losses)
         if hasattr(self.supervision, 'sees'):
             self.supervision.sees(self.data_preprocessor)
         self.objectives = nn.ModuleDict(
@@ -343,13 +345,6 @@ class VideoTextRetriever(BaseModel):
             else:
                 trains = uncertainty or (name.startswith('encoder.') and not self.detach_heads)
             parameter.requires_grad_(trains and name in self._trainable)
-
-
-def build(component: dict | nn.Module, **defaults) -> nn.Module:
-    """A registered component from its config and defaults; a built module passes through."""
-    if isinstance(component, nn.Module):
-        return component
-    return MODELS.build({**defaults, **component})
 
 
 def nothing(encoder: nn.Module, side: str) -> Levels:

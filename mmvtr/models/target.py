@@ -131,13 +131,23 @@ def each_way(
     one: Optional[ByDirection],
     other: Optional[ByDirection],
 ) -> Optional[ByDirection]:
-    """``rule`` of two weights, by direction where one of them is; of None the other one."""
+    """``rule`` of two weights, by direction where one of them is; of None the other one.
+
+    Of a direction of which one by direction says nothing, its weights are 1, as in
+    :func:`.contrastive`.
+    """
     if one is None or other is None:
         return other if one is None else one
     if not (isinstance(one, Mapping) or isinstance(other, Mapping)):
         return rule(one, other)
-    both = {way: each_way(rule, of_way(one, way), of_way(other, way)) for way in WAYS}
-    return {way: value for way, value in both.items() if value is not None}
+    made = {}
+    for way in WAYS:
+        given = [of_way(one, way), of_way(other, way)]
+        some = [weights for weights in given if weights is not None]
+        if some:
+            ones = torch.ones_like(some[0])
+            made[way] = rule(*(ones if weights is None else weights for weights in given))
+    return made
 
 
 def of_way(value: Optional[ByDirection], way: str) -> Optional[Tensor]:
@@ -195,14 +205,15 @@ def mean_weights(target: Target) -> Optional[Tensor]:
     return sum(given + [torch.ones_like(given[0])] * (len(WAYS) - len(given))) / len(WAYS)
 
 
-def pushed(target: Target, known: Target) -> Tensor:
+def pushed(target: Target, known: Target, way: Optional[str] = None) -> Tensor:
     """float [T, V]: how hard a pair is pushed; 0 for what counts as a match or as ambiguous.
 
     Args:
         target: what a supervision made.
         known: what was annotated.
+        way: a direction, ``'t2v'`` or ``'v2t'``; None: of weights by direction the mean.
     """
-    weights = mean_weights(target)
+    weights = mean_weights(target) if way is None else of_way(target.weights, way)
     if weights is None:
         weights = torch.ones(known.positives.shape, device=known.positives.device)
     found = target.positives.float().masked_fill(known.positives, 0.0)

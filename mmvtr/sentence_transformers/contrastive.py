@@ -15,10 +15,10 @@ from mmvtr.functional.losses.negative_weights import RULES
 from mmvtr.models.blocks import losses_in_blocks, whole_needed
 from mmvtr.models.combined import CombinedSupervision
 from mmvtr.models.losses import ContrastiveLoss
-from mmvtr.models.retriever import build
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.supervisions.negatives.guide import GuideSupervision
 from mmvtr.models.target import check_read
+from mmvtr.registry import build
 from mmvtr.sentence_transformers.guide import LEVEL, Reader
 from mmvtr.sentence_transformers.labels import NOBODY, Labels, checked_labels
 from mmvtr.structures import Embedding, Levels

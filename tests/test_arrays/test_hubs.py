@@ -78,6 +78,19 @@ def test_retrieve_tells_suspects_by_its_bank():
     assert mmvtr.retrieve(texts, videos, bank[:20], None).hubs.suspects == []
 
 
+def test_suspects_are_looked_for_once_and_only_when_read(monkeypatch):
+    texts, videos = planted()
+    looked = []
+    monkeypatch.setattr(module, 'query_clusters', spied(looked, query_clusters))
+    found = mmvtr.retrieve(texts, videos, planted(seed=1)[0], 'inverted_softmax')
+    assert not looked
+    assert found.hubs.suspects is found.hubs.suspects and len(looked) == 1
+
+
+def spied(calls, function):
+    return lambda *args: calls.append(args) or function(*args)
+
+
 def test_clusters():
     centre = torch.eye(5).repeat_interleave(20, 0)
     points = normalize(centre + 0.1 * torch.randn(100, 5), dim=1)

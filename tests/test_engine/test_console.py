@@ -8,6 +8,7 @@ import re
 import time
 
 import pytest
+from mmengine.hooks import IterTimerHook
 from mmengine.runner import Runner
 
 import toy
@@ -91,6 +92,21 @@ def test_the_file_has_environment_and_config(tmp_path, monkeypatch):
     assert 'System environment:' in text and "type='ToyRetriever'" in text
     assert len(seen) == 3 and not any('\n' in line for line in seen), seen
     assert isinstance(runner, Runner)
+
+
+def test_a_hook_that_a_base_no_longer_has_can_be_taken_away(tmp_path):
+    """As a config does that was written when the runtime had DVTR's monitor."""
+    from mmengine.config import Config
+
+    from mmvtr.engine import ProgressHook, ToolRunner
+
+    toy.write_config(tmp_path)
+    cfg = Config.fromfile(tmp_path / 'toy_config.py')
+    cfg.work_dir = str(tmp_path / 'w')
+    cfg.visualizer.name = cfg.experiment_name = f'taken_away{time.monotonic_ns()}'
+    cfg.default_hooks.update(eta=None, progress=None, timer=None)
+    hooks = ToolRunner.from_cfg(cfg).hooks
+    assert not any(isinstance(hook, (IterTimerHook, ProgressHook)) for hook in hooks)
 
 
 def _keep(seen, emit):

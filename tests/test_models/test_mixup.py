@@ -72,6 +72,18 @@ def test_pixels_and_features():
     assert torch.equal(found[1], video[1])
 
 
+@pytest.mark.parametrize('more', ['video_expert', 'video_vectors', 'video_frame_vectors'])
+def test_what_would_stay_as_it_is_is_refused_in_training(more):
+    data = batch()
+    if more == 'video_expert':
+        data['inputs'][more] = [torch.zeros(3, dtype=torch.long)] * 5
+    else:
+        data['data_samples'][more] = dict(clip=torch.zeros(5, 1, 4))
+    with pytest.raises(ValueError, match=f'mixes frames alone.*{more}'):
+        build()(data, training=True)
+    assert len(build()(data)['inputs']['video']) == 5
+
+
 def test_what_is_refused():
     for kwargs, said in ((dict(alpha=0.0), 'alpha'), (dict(mixed=1.1), 'mixed must lie')):
         with pytest.raises(ValueError, match=said):

@@ -24,6 +24,9 @@ from mmvtr.engine.launch.zero_shot import pretrained_options
 from mmvtr.registry import bare_name
 from mmvtr.storage.weights import unwrapped
 
+#: Hooks that mmengine's Runner brings, whatever a config says; None takes one away.
+OF_MMENGINE = ('runtime_info', 'timer', 'sampler_seed', 'logger', 'param_scheduler', 'checkpoint')
+
 
 class ToolRunner(Runner):
     """A Runner whose console shows what is of this run; the log file has all that mmengine says.
@@ -69,8 +72,13 @@ class ToolRunner(Runner):
         return super().build_log_processor(log_processor)
 
     def register_default_hooks(self, hooks: Optional[dict[str, Any]] = None) -> None:
-        """mmengine's, with a logger that speaks when it has been silent for some seconds."""
-        hooks = dict(hooks or {})
+        """mmengine's, with a logger that speaks when it has been silent for some seconds.
+
+        None takes away a hook that is not mmengine's, too, and one that is not there.
+        """
+        hooks = {
+            k: hook for k, hook in (hooks or {}).items() if hook is not None or k in OF_MMENGINE
+        }
         logger = hooks.get('logger', dict(type='LoggerHook'))
         if isinstance(logger, dict) and bare_name(logger) == 'LoggerHook':
             hooks['logger'] = dict(logger, type='mmvtr.TimedLoggerHook')

@@ -252,9 +252,10 @@ def score_divergence(scores: Tensor, teacher: Tensor) -> Tensor:
 
 
 def _scaled(values: Tensor, among: Tensor) -> Tensor:
-    """Float [T, V] on the scale of those ``among``, least 0 and largest 1 of them, by rows."""
+    """Float [T, V] on the scale of those ``among``, least 0 and largest 1 of them, by rows; 0 where
+    these are fewer than two or all alike, NaN where one of them is."""
     low = values.masked_fill(~among, torch.inf).amin(1, keepdim=True)
     high = values.masked_fill(~among, -torch.inf).amax(1, keepdim=True)
-    some = high > low
+    some = ~(high <= low)  # of a NaN, too
     low, reach = torch.where(some, low, 0.0), torch.where(some, high - low, 1.0)
     return torch.where(some, (values - low) / reach, 0.0)

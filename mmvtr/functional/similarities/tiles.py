@@ -66,6 +66,27 @@ class Tiles(NamedTuple):
             result[part] = values
         return result
 
+    def best(
+        self, k: int, change: Callable[[slice, Tensor], Tensor] = lambda part, tile: tile
+    ) -> tuple[Tensor, Tensor]:
+        """The k highest of each row, or all if there are fewer, and their columns.
+
+        Args:
+            k: 1 or more.
+            change: from a tile's columns and its scores to the float [Q, n] that are compared.
+
+        Returns:
+            float [Q, k], best first, and int64 [Q, k].
+        """
+        values, places = [], []
+        for part, tile in self.parts():
+            top = change(part, tile).topk(min(k, tile.shape[1]), dim=1)
+            both = torch.cat([*values, top.values], 1)
+            here = torch.cat([*places, top.indices + part.start], 1)
+            kept = both.topk(min(k, both.shape[1]), dim=1)
+            values, places = [kept.values], [here.gather(1, kept.indices)]
+        return values[0], places[0]
+
     def finite(self) -> 'Tiles':
         """The same tiles, each refused (ValueError) as it is made if a score is not finite."""
 

@@ -17,6 +17,7 @@ from mmvtr.functional.transforms.score_transforms import (
     activation_set,
     checked_scores,
     inverted_softmax,
+    times_exp,
 )
 from mmvtr.functional.transforms.sinkhorn import column_biases, sinkhorn
 
@@ -175,14 +176,9 @@ def db_norm(
     active, active_items = (
         activation_set(x, k=k).to(raw.device)[best][:, None] for x in (bank, items)
     )
-    found = torch.where(active, _times(raw, of_queries / t), raw)
-    found = torch.where(active_items, _times(raw, of_items / u), found)
+    found = torch.where(active, times_exp(raw, of_queries / t), raw)
+    found = torch.where(active_items, times_exp(raw, of_items / u), found)
     return torch.where(active & active_items, product, found)
-
-
-def _times(scores: Tensor, exponent: Tensor) -> Tensor:
-    """scores * exp(exponent), a row scaled down where exponentials would exceed one; [Q, N]."""
-    return scores * (exponent - exponent.amax(1, keepdim=True).clamp_min(0)).exp()
 
 
 def _beside(left: Tiles, right: Tiles) -> Tiles:

@@ -8,7 +8,7 @@ ranked within a row.  A bank of test queries makes any of them transductive.
 from __future__ import annotations
 
 import math
-from typing import Optional
+from typing import Any, Optional
 
 import torch
 from torch import Tensor
@@ -65,15 +65,8 @@ def sinkhorn_scores(
             >>> sinkhorn_scores(scores, bank, temperature=0.1).argmax(1)
             tensor([0, 1])
     """
-    scores, bank = checked_scores(scores, bank)
-    biases = sinkhorn(
-        bank,
-        temperature=temperature,
-        iterations=iterations,
-        tolerance=tolerance,
-        row_marginals=bank_marginals,
-    )
-    return scores + biases.columns.to(scores)
+    options = dict(temperature=temperature, iterations=iterations, tolerance=tolerance)
+    return _with_sinkhorn(scores, bank, row_marginals=bank_marginals, **options)
 
 
 def unbalanced_sinkhorn(
@@ -115,15 +108,13 @@ def unbalanced_sinkhorn(
             >>> unbalanced_sinkhorn(scores, bank, temperature=0.1, strictness=0.5).argmax(1)
             tensor([0, 1])
     """
+    options = dict(temperature=temperature, iterations=iterations, strictness=strictness)
+    return _with_sinkhorn(scores, bank, row_marginals=bank_marginals, **options)
+
+
+def _with_sinkhorn(scores: Tensor, bank: Tensor | Tiles, **options: Any) -> Tensor:
     scores, bank = checked_scores(scores, bank)
-    biases = sinkhorn(
-        bank,
-        temperature=temperature,
-        iterations=iterations,
-        row_marginals=bank_marginals,
-        strictness=strictness,
-    )
-    return scores + biases.columns.to(scores)
+    return scores + sinkhorn(bank, **options).columns.to(scores)
 
 
 def inverted_softmax(
@@ -220,8 +211,7 @@ def dual_softmax(scores: Tensor, bank: Tensor | Tiles, *, temperature: float | T
     scores, bank = checked_scores(scores, bank)
     biases = _bank_biases(scores, bank, temperature)
     exponent = (scores + biases) / torch.as_tensor(temperature).to(scores)
-    exponent = exponent - exponent.amax(1, keepdim=True).clamp_min(0)
-    return scores * exponent.exp() * bank.shape[0]
+    return times_exp(scores, exponent) * bank.shape[0]
 
 
 def csls(scores: Tensor, bank: Tensor | Tiles, *, k: int = 10) -> Tensor:
@@ -377,6 +367,18 @@ def hedged_scaling(
     return first_places(scores - strength * near, scores - first * near, places=places)
 
 
+def times_exp(scores: Tensor, exponent: Tensor) -> Tensor:
+    """scores * exp(exponent), a row scaled down where exponentials would exceed one; [Q, N].
+
+    Example:
+        ::
+
+            >>> times_exp(torch.tensor([[0.5, 0.5]]), torch.tensor([[100.0, 99.0]]))
+            tensor([[0.5000, 0.1839]])
+    """
+    return scores * (exponent - exponent.amax(1, keepdim=True).clamp_min(0)).exp()
+
+
 def _nearest(bank: Tiles, k: int) -> Tensor:
     """The mean of the k highest bank scores of each item, [N]."""
     return bank.finite().per_column(lambda tile: tile.topk(k, dim=0).values.mean(0))
@@ -421,15 +423,9 @@ def activation_set(bank: Tensor | Tiles, *, k: int = 1) -> Tensor:
     """
     bank = as_tiles(bank)
     _check_k(k, bank.shape[1], 'gallery items')
-    best, items = [], []
-    for part, tile in bank.finite().parts():
-        top = tile.topk(min(k, tile.shape[1]), dim=1)
-        values = torch.cat((*best, top.values), dim=1)
-        places = torch.cat((*items, top.indices + part.start), dim=1)
-        kept = values.topk(min(k, values.shape[1]), dim=1)
-        best, items = [kept.values], [places.gather(1, kept.indices)]
-    active = torch.zeros(bank.shape[1], dtype=torch.bool, device=items[0].device)
-    active[items[0].flatten()] = True
+    items = bank.finite().best(k)[1]
+    active = torch.zeros(bank.shape[1], dtype=torch.bool, device=items.device)
+    active[items.flatten()] = True
     return active
 
 

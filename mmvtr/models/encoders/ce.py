@@ -18,7 +18,7 @@ from mmvtr.models.layers.experts import check_width, row_tags, weighed_experts
 from mmvtr.models.layers.gated_embedding import GatedEmbedding
 from mmvtr.models.layers.netvlad import NetVLAD
 from mmvtr.models.layers.pooling import check_mask, masked, unit
-from mmvtr.registry import MODELS
+from mmvtr.registry import MODELS, build
 from mmvtr.structures import Embedding, Levels
 
 #: Key of the words in ``padded``, beside the names of experts.
@@ -95,7 +95,7 @@ class CEEncoder(nn.Module):
             NetVLAD(width, clusters[name]) if name in clusters else MeanRow(width)
             for name, width in self.experts.items()
         )
-        self.text = text if isinstance(text, nn.Module) else MODELS.build(text)
+        self.text = build(text)
         self.text_pool = NetVLAD(self.text.dim, text_clusters, ghosts=text_ghosts)
         if gating is None:
             widths = list(self.experts.values())

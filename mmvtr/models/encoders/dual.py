@@ -7,7 +7,7 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from mmvtr.models.layers.pooling import empty_levels, encode_frames, masked, unit
-from mmvtr.registry import MODELS
+from mmvtr.registry import build
 from mmvtr.structures import Embedding, Levels
 
 
@@ -29,8 +29,8 @@ class CLIPDualEncoder(nn.Module):
 
     def __init__(self, frames: dict | nn.Module, text: dict | nn.Module) -> None:
         super().__init__()
-        self.frames = frames if isinstance(frames, nn.Module) else MODELS.build(frames)
-        self.text = text if isinstance(text, nn.Module) else MODELS.build(text)
+        self.frames = build(frames)
+        self.text = build(text)
         self.dim = self.frames.dim
         if self.text.dim != self.dim:
             raise ValueError(

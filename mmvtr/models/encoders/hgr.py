@@ -13,7 +13,7 @@ from mmvtr.models.encoders.prvr import run_words
 from mmvtr.models.layers.graph_attention import GraphAttention
 from mmvtr.models.layers.pooling import empty_levels, encode_frames, masked
 from mmvtr.models.layers.prvr import LearntPooling
-from mmvtr.registry import MODELS
+from mmvtr.registry import MODELS, build
 from mmvtr.structures import Embedding, Levels
 
 
@@ -57,8 +57,8 @@ class HGREncoder(nn.Module):
         graph_dropout: float = 0.5,
     ) -> None:
         super().__init__()
-        self.frames = frames if isinstance(frames, nn.Module) else MODELS.build(frames)
-        self.text = text if isinstance(text, nn.Module) else MODELS.build(text)
+        self.frames = build(frames)
+        self.text = build(text)
         self.dim = dim
         self.maps = nn.ModuleDict(
             {name: nn.Linear(self.frames.dim, dim) for name in self.level_names}

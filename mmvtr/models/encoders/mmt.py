@@ -62,19 +62,15 @@ class MMTEncoder(ExpertTransformer):
         """Encode V videos.
 
         Args:
-            video: float [V, F, W], rows of all experts in any order; a row of an expert of width
-                w is read up to w, and W is the largest width.
-            frame_mask: bool [V, F], True on valid rows.
-            expert: int64 [V, R] with R >= F, the number of the expert of each row.
-            second: int64 [V, R], when the row was seen or heard, -1 where that is unknown.
+            video, frame_mask, expert, second: see
+                :meth:`~mmvtr.models.layers.expert_transformer.ExpertTransformer.rows`.
 
         Returns:
             level ``'global'``: ``tokens`` [V, E, D], ``mask`` [V, E], which experts there are, and
             ``mean`` [V, D] of those.
 
         Raises:
-            ValueError: another width, an unknown expert or a second outside the table, or a video
-                without a valid row (its index is named).
+            ValueError: likewise.
         """
         if not len(video):
             return empty_levels(self, len(self.experts))

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from mmvtr.models.layers.pooling import check_mask, encode_frames, masked, mean_of_units
 from mmvtr.models.layers.prvr import LearntPooling, SelfAttention, TokenEncoder, init_weights
-from mmvtr.registry import MODELS
+from mmvtr.registry import MODELS, build
 from mmvtr.structures import Embedding, Levels
 
 
@@ -49,8 +49,8 @@ class PRVREncoder(nn.Module):
         max_words: int,
     ) -> None:
         super().__init__()
-        self.frames = frames if isinstance(frames, nn.Module) else MODELS.build(frames)
-        self.text = text if isinstance(text, nn.Module) else MODELS.build(text)
+        self.frames = build(frames)
+        self.text = build(text)
         self.dim = dim
         self.words = TokenEncoder(
             self.text.dim,

@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from mmvtr.functional.precision import at_least_float32
 from mmvtr.models.layers.pooling import check_mask, empty_levels, masked, unit
-from mmvtr.registry import MODELS
+from mmvtr.registry import MODELS, build
 from mmvtr.structures import Embedding, Levels
 
 
@@ -61,7 +61,7 @@ class SSBEncoder(nn.Module):
         if dim % 2 or not kernel % 2:
             raise ValueError(f'dim must be even and kernel odd, not {dim} and {kernel}')
         self.dim = dim
-        self.text = text if isinstance(text, nn.Module) else MODELS.build(text)
+        self.text = build(text)
         self.rnn = nn.GRU(in_dim, dim // 2, batch_first=True, bidirectional=True)
         self.cnn = nn.Conv1d(self.text.dim, dim, kernel, padding=kernel // 2)
         self.dropout = nn.Dropout(dropout)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from mmvtr.functional.precision import at_least_float32
 from mmvtr.models.layers.experts import check_width, row_tags
 from mmvtr.models.layers.pooling import check_mask
-from mmvtr.registry import MODELS
+from mmvtr.registry import build
 
 #: Rows of the table of times in front of those of the seconds.
 AGGREGATED, UNKNOWN = 0, 1
@@ -63,7 +63,7 @@ class ExpertTransformer(nn.Module):
             for _ in range(layers)
         )
         self.apply(init_as_bert)
-        self.text = text if isinstance(text, nn.Module) else MODELS.build(text)
+        self.text = build(text)
 
     def rows(
         self, video: Tensor, frame_mask: Tensor, expert: Tensor, second: Tensor

@@ -38,10 +38,6 @@ class DistillationLoss(MatrixLoss):
         self.bend = bend
 
     def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
-        if 'teacher' not in target.beside:
-            raise ValueError(
-                f'{type(self).__name__} reads the teacher beside the target, but there is none: '
-                "set model.supervision=dict(type='StoredTeachers', ...) or FrozenTeachers"
-            )
-        distances = smooth_l1(scores, target.beside['teacher'].to(scores.device), bend=self.bend)
+        teacher = self.beside(target, 'teacher', 'StoredTeachers or FrozenTeachers')
+        distances = smooth_l1(scores, teacher.to(scores.device), bend=self.bend)
         return distances.sum() / max(distances.numel(), 1)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from mmvtr.functional.losses.frame_distillation import frame_divergence
 from mmvtr.functional.losses.schedules import check_fall, epoch_at, falling
-from mmvtr.functional.precision import at_least_float32
+from mmvtr.models.layers.pooling import unit
 from mmvtr.models.target import LocalBatch, Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels, pad_tokens
@@ -118,7 +117,4 @@ class FrameDistillation(nn.Module):
     @staticmethod
     def _both(texts: Levels, videos: Levels, name: str) -> tuple[Tensor, Tensor]:
         """Unit texts [T, D] and unit frames [V, F, D], so that inner products are cosines."""
-        return tuple(
-            F.normalize(at_least_float32(x), dim=-1)
-            for x in (texts[name].mean, videos[name].tokens)
-        )
+        return unit(texts[name].mean), unit(videos[name].tokens)

@@ -78,6 +78,19 @@ class MatrixLoss(nn.Module):
         check_readable(one, self)
         return one
 
+    def beside(self, target: Target, name: str, maker: str) -> Any:
+        """What a supervision has left beside the target, by name.
+
+        Raises:
+            ValueError: none has; names the ``maker`` of it.
+        """
+        if name not in target.beside:
+            raise ValueError(
+                f'{type(self).__name__} reads the {name} beside the target, which no supervision '
+                f'has left there: set model.supervision to a {maker}'
+            )
+        return target.beside[name]
+
     def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
         raise NotImplementedError(f'{type(self).__name__} must define compute()')
 

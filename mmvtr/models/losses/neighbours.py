@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Mapping, Optional
 
+import torch
 from torch import Tensor
 
-from mmvtr.functional.losses.contrastive import contrastive
+from mmvtr.functional.losses.contrastive import WAYS, contrastive
 from mmvtr.functional.losses.neighbours import neighbour_loss, score_divergence, uniform_loss
 from mmvtr.models.losses.matrix import MatrixLoss
 from mmvtr.models.target import Target
@@ -34,8 +35,8 @@ class NeighborRetrLoss(MatrixLoss):
         loss_weight: of the sum.
 
     Raises:
-        ValueError: other than two matrices; in training: a target without counts by direction and
-            hubness.
+        ValueError: other than two matrices; in training: a target without counts and hubness of
+            both directions.
     """
 
     slots = ('counts', 'hubness')
@@ -84,14 +85,22 @@ class NeighborRetrLoss(MatrixLoss):
         target: Target | dict[str, Target],
         temperature: Tensor | float,
     ) -> dict[str, Tensor]:
-        """Each part by name, 0-dim, without its weight."""
+        """Each part by name, 0-dim, without its weight; all NaN where something read is not finite,
+        so that the retriever says which batch has brought it."""
         local, whole = (matrices[name] for name in self.known(matrices))
         one = self.target(target, self.reads[0])
-        if 'hubness' not in one.beside or not isinstance(one.counts, Mapping):
+        hubness = one.beside.get('hubness', {})
+        counts = one.counts if isinstance(one.counts, Mapping) else {}
+        missing = [way for way in WAYS if way not in hubness or way not in counts]
+        if missing:
             raise ValueError(
                 f'{type(self).__name__} reads counts by direction and the hubness beside the '
-                "target: set model.supervision=dict(type='HubSupervision', ...)"
+                f'target, and there are none of {" and ".join(missing)}: set '
+                "model.supervision=dict(type='HubSupervision', ...)"
             )
+        read = (local, whole, *counts.values(), *hubness.values())
+        if not torch.stack([x.isfinite().all() for x in read]).all():
+            return dict.fromkeys(self.weights, local.sum() * torch.nan)
         straight = self._direction('t2v', local, whole, one.positives, one, temperature)
         turned = (x.t() for x in (local, whole, one.positives))
         back = self._direction('v2t', *turned, one, temperature)

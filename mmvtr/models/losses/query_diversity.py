@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mmvtr.functional.precision import at_least_float32
+from mmvtr.models.layers.pooling import unit
 from mmvtr.models.target import LocalBatch, Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels
@@ -39,7 +38,7 @@ class QueryDiversity(nn.Module):
         self, texts: Levels, videos: Levels, target: Target, batch: LocalBatch | None = None
     ) -> dict[str, Tensor]:
         """Texts and positives of the joint batch -> ``{'loss': ...}``, 0 without texts."""
-        units = F.normalize(at_least_float32(texts[self.level].mean), dim=-1)
+        units = unit(texts[self.level].mean)
         if not len(units):
             return {'loss': units.sum()}
         matches = target.positives.float()

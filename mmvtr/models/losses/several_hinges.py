@@ -41,15 +41,10 @@ class SeveralHingesLoss(MatrixLoss):
         self.average = average
 
     def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
-        if 'hinges' not in target.beside:
-            raise ValueError(
-                f'{type(self).__name__} reads the hinges beside the target, but there are none: '
-                "set model.supervision=dict(type='CMGSDSupervision', ...)"
-            )
         return several_hinges(
             scores,
             target.positives,
-            target.beside['hinges'],
+            self.beside(target, 'hinges', 'CMGSDSupervision'),
             weights=target.weights,
             negatives=self.negatives,
             average=self.average,

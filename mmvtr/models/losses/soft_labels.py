@@ -86,19 +86,17 @@ class SoftLabelContrastiveLoss(MatrixLoss):
 
     def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
         scores = scores / temperature
-        wanted = dict(teacher=self.follows == 'teacher', draws=self.rows == 'drawn')
-        for slot, is_read in wanted.items():
-            if is_read and slot not in target.beside:
-                raise ValueError(
-                    f'{type(self).__name__} reads the {slot} beside the target, but there is none: '
-                    "set model.supervision=dict(type='StoredFrameTeacher', ...)"
-                )
+        teacher, draws, maker = scores, None, 'StoredFrameTeacher'
+        if self.follows == 'teacher':
+            teacher = self.beside(target, 'teacher', maker).to(scores.device)
+        if self.rows == 'drawn':
+            draws = self.beside(target, 'draws', maker)
         alpha, beta = self.shares()
         return soft_label_contrastive(
             scores,
             target.positives,
-            target.beside['teacher'].to(scores.device) if self.follows == 'teacher' else scores,
+            teacher,
             alpha=alpha,
             beta=beta,
-            draws=target.beside['draws'] if self.rows == 'drawn' else None,
+            draws=draws,
         )

@@ -6,14 +6,15 @@ import math
 from typing import NamedTuple, Sequence
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.similarities.best_frames import best_frames, paired_best_frames
 from mmvtr.functional.similarities.token_interaction import sentence_frame_scores
+from mmvtr.models.layers.pooling import unit
+from mmvtr.models.similarities.cosine import level_weights
 from mmvtr.registry import MODELS
-from mmvtr.structures import Embedding, Levels
+from mmvtr.structures import Levels
 
 
 class Frames(NamedTuple):
@@ -76,10 +77,7 @@ class BestFrameSimilarity(nn.Module):
         entries: int = 2**22,
     ) -> None:
         super().__init__()
-        weights = weights or [1.0] * len(levels)
-        if len(weights) != len(levels) or not sum(weights) > 0:
-            raise ValueError(f'one weight a level, with a positive sum: got {levels}, {weights}')
-        self.weights = {name: w / sum(weights) for name, w in zip(levels, weights)}
+        self.weights = level_weights(levels, weights)
         self.shared_frame = shared_frame
         self.dots = dots
         self.entries = entries
@@ -101,8 +99,8 @@ class BestFrameSimilarity(nn.Module):
         matrices = {}
         for name in self.weights:
             vectors, mask = self._frames(name, videos)
-            units = F.normalize(vectors, dim=-1)
-            matrices[name] = self._best(_unit(texts[name]), units, mask)
+            units = unit(vectors)
+            matrices[name] = self._best(unit(texts[name].mean), units, mask)
             if self.dots:
                 matrices[f'{name}_dot'] = self._best(texts[name].mean, vectors, mask)
         if self.shared_frame:
@@ -121,17 +119,14 @@ class BestFrameSimilarity(nn.Module):
         if self.shared_frame:
             return {'scores': self._flat(videos)}
         frames = {name: self._frames(name, videos) for name in self.weights}
-        return {
-            name: Frames(F.normalize(vectors, dim=-1), mask)
-            for name, (vectors, mask) in frames.items()
-        }
+        return {name: Frames(unit(vectors), mask) for name, (vectors, mask) in frames.items()}
 
     def search(self, texts: Levels, gallery: dict[str, Frames]) -> Tensor:
         """``'scores'`` [T, V] of :meth:`forward`, without gradient and without copies of frames."""
         if self.shared_frame:
             return largest(self.flat_texts(texts), gallery['scores'], entries=self.entries)
         return sum(
-            w * largest(_unit(texts[name]), gallery[name], entries=self.entries)
+            w * largest(unit(texts[name].mean), gallery[name], entries=self.entries)
             for name, w in self.weights.items()
         )
 
@@ -190,7 +185,7 @@ class BestFrameSimilarity(nn.Module):
 
     def flat_texts(self, texts: Levels) -> Tensor:
         """The one vector a text that meets :meth:`flat_frames`, float [T, D']."""
-        parts = [_unit(texts[name]) * weight**0.5 for name, weight in self.weights.items()]
+        parts = [unit(texts[name].mean) * weight**0.5 for name, weight in self.weights.items()]
         return torch.cat(parts, -1)
 
     def flat_frames(self, videos: Levels) -> Frames:
@@ -216,9 +211,7 @@ class BestFrameSimilarity(nn.Module):
         if {*lengths.values()} - {1, longest.mask.shape[1]}:
             raise ValueError(f'levels need one number of frames to share one, got {lengths}')
         parts = [
-            (F.normalize(vectors, dim=-1) * self.weights[name] ** 0.5).expand(
-                -1, longest.mask.shape[1], -1
-            )
+            (unit(vectors) * self.weights[name] ** 0.5).expand(-1, longest.mask.shape[1], -1)
             for name, (vectors, _) in frames.items()
         ]
         return Frames(torch.cat(parts, -1), longest.mask)
@@ -249,7 +242,3 @@ def largest(texts: Tensor, frames: Frames, *, entries: int = 2**22) -> Tensor:
             products = (part @ vectors.flatten(0, 1).t()).unflatten(1, mask.shape)
         parts.append(products.masked_fill_(~mask, -math.inf).amax(-1))
     return torch.cat(parts)
-
-
-def _unit(embedding: Embedding) -> Tensor:
-    return F.normalize(at_least_float32(embedding.mean), dim=-1)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Sequence
+from typing import Optional, Sequence
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mmvtr.functional.precision import at_least_float32
+from mmvtr.models.layers.pooling import unit
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
 
@@ -26,18 +25,20 @@ class CosineSimilarity(nn.Module):
     needs_tokens = False
 
     def __init__(
-        self, *, levels: Sequence[str] = ('global',), weights: Sequence[float] | None = None
+        self, *, levels: Sequence[str] = ('global',), weights: Optional[Sequence[float]] = None
     ) -> None:
         super().__init__()
-        weights = weights or [1.0] * len(levels)
-        if len(weights) != len(levels) or not sum(weights) > 0:
-            raise ValueError(f'one weight a level, with a positive sum: got {levels}, {weights}')
-        self.weights = {name: w / sum(weights) for name, w in zip(levels, weights)}
+        self.weights = level_weights(levels, weights)
 
     @property
     def levels(self) -> tuple[str, ...]:
         """The levels that it reads."""
         return tuple(self.weights)
+
+    @property
+    def cosines(self) -> dict[str, tuple[str, ...]]:
+        """Matrices that are cosines, and of which levels each is."""
+        return {**{name: (name,) for name in self.weights}, 'scores': self.levels}
 
     def flat(self, items: Levels) -> Tensor:
         """The one vector an item whose inner products are the scores: levels of N -> [N, D'].
@@ -45,10 +46,7 @@ class CosineSimilarity(nn.Module):
         What an index of nearest neighbours stores; the square root of a level's weight goes to
         either side.
         """
-        units = [
-            F.normalize(at_least_float32(items[name].mean), dim=-1) * weight**0.5
-            for name, weight in self.weights.items()
-        ]
+        units = [unit(items[name].mean) * weight**0.5 for name, weight in self.weights.items()]
         return torch.cat(units, -1)
 
     def forward(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
@@ -57,8 +55,7 @@ class CosineSimilarity(nn.Module):
 
     def prepare(self, items: Levels) -> Levels:
         """What can be done item by item: unit vectors of the levels that are read, in float32."""
-        means = {name: at_least_float32(items[name].mean) for name in self.weights}
-        return {name: Embedding(F.normalize(x, dim=-1)) for name, x in means.items()}
+        return {name: Embedding(unit(items[name].mean)) for name in self.weights}
 
     def compare(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
         """As :meth:`forward`, of prepared levels."""
@@ -70,6 +67,20 @@ class CosineSimilarity(nn.Module):
             else:
                 matrices['scores'] = sum(w * matrices[name] for name, w in self.weights.items())
         return matrices
+
+
+def level_weights(
+    levels: Sequence[str], weights: Optional[Sequence[float]] = None
+) -> dict[str, float]:
+    """One weight a level, of sum 1; default equal ones.
+
+    Raises:
+        ValueError: not one weight a level, or weights without a positive sum.
+    """
+    weights = weights or [1.0] * len(levels)
+    if len(weights) != len(levels) or not sum(weights) > 0:
+        raise ValueError(f'one weight a level, with a positive sum: got {levels}, {weights}')
+    return {name: w / sum(weights) for name, w in zip(levels, weights)}
 
 
 def token_levels(similarity: nn.Module) -> tuple[str, ...]:

@@ -5,25 +5,25 @@ from __future__ import annotations
 from typing import Any, Optional
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.similarities.token_interaction import (
     SIDES,
-    below_shortlist,
     paired_token_scores,
     sentence_frame_scores,
     token_scores,
     token_weights,
 )
 from mmvtr.functional.similarities.token_matches import Partners, token_matches
+from mmvtr.models.layers.pooling import unit
+from mmvtr.models.similarities.shortlist import ShortlistSimilarity
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
 
 
 @MODELS.register_module()
-class TokenSimilarity(nn.Module):
+class TokenSimilarity(ShortlistSimilarity):
     """Cosines of words and frames, pooled to one score a pair.
 
     Without ``weights`` the means of UATVR Eq. 7 (of Eq. 8 where the encoder adds tokens), with
@@ -52,8 +52,6 @@ class TokenSimilarity(nn.Module):
             every video).  Whatever normalises scores over a gallery needs this.
     """
 
-    needs_tokens = True
-
     def __init__(
         self,
         *,
@@ -67,20 +65,17 @@ class TokenSimilarity(nn.Module):
         shortlist: Optional[int] = None,
         entries: int = 2**22,
     ) -> None:
-        super().__init__()
-        _check_choices(mode, weights, dim, shortlist)
+        super().__init__(level=level, shortlist=shortlist)
+        _check_choices(mode, weights, dim)
         if mode == 'sentence' and (weights or official_mask or shortlist):
             raise ValueError(
                 "mode 'sentence' has no weights, official_mask or shortlist: "
                 f'got {weights!r}, {official_mask}, {shortlist}'
             )
-        self.level = level
         self.mode = mode
         self.official_mask = official_mask
         self.frame_temperature = frame_temperature
-        self.shortlist = shortlist
         self.entries = entries
-        self.exact = shortlist is None
         self.weights = weights
         self.weighers = nn.ModuleDict()
         if weights is not None:
@@ -88,35 +83,18 @@ class TokenSimilarity(nn.Module):
             for side in dict(words=['text'], frames=['video'], both=['text', 'video'])[mode]:
                 self.weighers[side] = _mlp(dim, hidden or dim)
 
-    @property
-    def levels(self) -> tuple[str, ...]:
-        """The levels that it reads."""
-        return (self.level,)
-
-    def forward(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
-        """Levels of T texts and of V videos -> ``'token'`` and ``'scores'`` [T, V], in float32.
-
-        They are the same matrix; with a shortlist that leaves out videos there is ``'pooled'``
-        in place of ``'token'``.
-
-        Raises:
-            ValueError: the level has no tokens, or an item has no valid one.
-            RuntimeError: a shortlist in training.
-        """
-        if self.shortlist is not None and self.training:
-            raise RuntimeError(
-                f'shortlist={self.shortlist} is for evaluation: train without a shortlist'
-            )
-        t, v = texts[self.level], videos[self.level]
-        self.exact = self.shortlist is None or self.shortlist >= len(v.mean)
-        with torch.autocast(t.mean.device.type, enabled=False):
-            if not self.exact:
-                return self._two_stages(t, v)
-            if self.mode == 'sentence':
-                scores = self._sentence_scores(t, v)
-            else:
-                scores = token_scores(**self._arguments(t, v), entries=self.entries)
+    def whole(self, t: Embedding, v: Embedding) -> dict[str, Tensor]:
+        """``'token'`` and ``'scores'``, the same matrix."""
+        if self.mode == 'sentence':
+            scores = self._sentence_scores(t, v)
+        else:
+            scores = token_scores(**self._arguments(t, v), entries=self.entries)
         return {'token': scores, 'scores': scores}
+
+    def of_some(self, t: Embedding, v: Embedding, columns: Tensor) -> Tensor:
+        """Scores of some videos of each text, float [T, C]."""
+        arguments = self._arguments(t, v)
+        return paired_token_scores(columns=columns, **arguments, entries=self.entries)
 
     def matches(self, texts: Levels, videos: Levels) -> dict[str, Partners]:
         """What carries the scores of a few texts and videos, word by word and frame by frame.
@@ -132,18 +110,10 @@ class TokenSimilarity(nn.Module):
         with torch.autocast(t.mean.device.type, enabled=False):
             return token_matches(**self._arguments(t, v))
 
-    def _two_stages(self, t: Embedding, v: Embedding) -> dict[str, Tensor]:
-        pooled = _unit(t.mean) @ _unit(v.mean).t()
-        columns = pooled.topk(self.shortlist, dim=1).indices
-        reranked = paired_token_scores(
-            columns=columns, **self._arguments(t, v), entries=self.entries
-        )
-        return {'pooled': pooled, 'scores': below_shortlist(pooled, columns, reranked)}
-
     def _sentence_scores(self, t: Embedding, v: Embedding) -> Tensor:
         return sentence_frame_scores(
-            _unit(t.mean),
-            _unit(self._tokens('video', v)),
+            unit(t.mean),
+            unit(self._tokens('video', v)),
             v.mask,
             temperature=self.frame_temperature,
             entries=self.entries,
@@ -153,9 +123,9 @@ class TokenSimilarity(nn.Module):
         """What ``token_scores`` and its like want to know."""
         words, frames = self._tokens('text', t), self._tokens('video', v)
         return dict(
-            words=_unit(words),
+            words=unit(words),
             word_mask=t.mask,
-            frames=_unit(frames),
+            frames=unit(frames),
             frame_mask=v.mask,
             side=self.mode,
             word_weights=self._weigh('text', words, t.mask),
@@ -172,25 +142,17 @@ class TokenSimilarity(nn.Module):
         """Weights of tokens, float [N, L, D] -> [N, L]; None: means, or not needed."""
         if side not in self.weighers:
             return None
-        tokens = _unit(tokens) if self.weights == 'uatvr' else tokens
+        tokens = unit(tokens) if self.weights == 'uatvr' else tokens
         return token_weights(self.weighers[side](tokens).squeeze(-1), mask)
 
 
-def _check_choices(
-    mode: str, weights: Optional[str], dim: Optional[int], shortlist: Optional[int]
-) -> None:
+def _check_choices(mode: str, weights: Optional[str], dim: Optional[int]) -> None:
     if mode not in (*SIDES, 'sentence'):
         raise ValueError(f'mode must be one of {(*SIDES, "sentence")}, not {mode!r}')
     if weights not in (None, 'drl', 'uatvr'):
         raise ValueError(f"weights must be None, 'drl' or 'uatvr', not {weights!r}")
     if weights is not None and not dim:
         raise ValueError(f'weights={weights!r} needs dim, the width of the tokens')
-    if shortlist is not None and shortlist < 1:
-        raise ValueError(f'shortlist must be None or at least 1, not {shortlist}')
-
-
-def _unit(x: Tensor) -> Tensor:
-    return F.normalize(at_least_float32(x), dim=-1)
 
 
 def _mlp(dim: int, hidden: int) -> nn.Sequential:

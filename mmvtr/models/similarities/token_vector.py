@@ -31,6 +31,11 @@ class TokenVectorSimilarity(TokenSimilarity):
             raise ValueError('TokenVectorSimilarity has no shortlist: leave it out')
         self.vectors = CosineSimilarity(levels=(self.level,))
 
+    @property
+    def cosines(self) -> dict[str, tuple[str, ...]]:
+        """Matrices that are cosines, and of which level."""
+        return {'global': (self.level,)}
+
     def forward(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
         """Levels of T texts and of V videos -> ``'token'``, ``'global'`` and ``'scores'``, their
         mean, [T, V] each, in float32."""

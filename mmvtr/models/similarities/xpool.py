@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import Optional
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from mmvtr.functional.precision import at_least_float32
-from mmvtr.functional.similarities.token_interaction import below_shortlist
-from mmvtr.models.layers.pooling import check_mask
+from mmvtr.models.layers.pooling import check_mask, unit
+from mmvtr.models.similarities.shortlist import ShortlistSimilarity
 from mmvtr.registry import MODELS
-from mmvtr.structures import Embedding, Levels
+from mmvtr.structures import Embedding
 
 
 @MODELS.register_module()
-class XPoolSimilarity(nn.Module):
+class XPoolSimilarity(ShortlistSimilarity):
     """Cosine of a text with the frames that it has pooled by cross-attention.
 
         a_tv = softmax over frames of <Q n(t), K n(f)> / sqrt(D / heads)
@@ -48,8 +47,6 @@ class XPoolSimilarity(nn.Module):
             below 1.
     """
 
-    needs_tokens = True
-
     def __init__(
         self,
         *,
@@ -60,19 +57,14 @@ class XPoolSimilarity(nn.Module):
         shortlist: Optional[int] = None,
         entries: int = 2**24,
     ) -> None:
-        super().__init__()
+        super().__init__(level=level, shortlist=shortlist)
         if heads < 1 or dim % heads:
             raise ValueError(f'dim must be a multiple of heads, not {dim} of {heads}')
         if not 0 <= dropout < 1:
             raise ValueError(f'dropout must lie in [0, 1), not {dropout}')
-        if shortlist is not None and shortlist < 1:
-            raise ValueError(f'shortlist must be None or at least 1, not {shortlist}')
-        self.level = level
         self.heads = heads
         self.dropout = dropout
-        self.shortlist = shortlist
         self.entries = entries
-        self.exact = shortlist is None
         maps = [nn.Linear(dim, dim) for _ in range(5)]
         for linear in maps:
             nn.init.eye_(linear.weight)
@@ -81,46 +73,18 @@ class XPoolSimilarity(nn.Module):
         self.norm_in, self.norm_pooled, self.norm_out = (nn.LayerNorm(dim) for _ in range(3))
         self.register_buffer('step', torch.zeros((), dtype=torch.long))
 
-    @property
-    def levels(self) -> tuple[str, ...]:
-        """The levels that it reads."""
-        return (self.level,)
-
-    def forward(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
-        """Levels of T texts and of V videos -> ``'pooled'`` and ``'scores'`` [T, V], in float32.
-
-        ``'pooled'`` are cosines of the level's own vectors where a shortlist leaves out videos,
-        and else the scores.
-
-        Raises:
-            ValueError: the level has no tokens, or a video no valid one.
-            RuntimeError: a shortlist in training.
-        """
-        if self.shortlist is not None and self.training:
-            raise RuntimeError(
-                f'shortlist={self.shortlist} is for evaluation: train without a shortlist'
-            )
-        t, v = texts[self.level], videos[self.level]
-        if v.tokens is None:
-            raise ValueError(f'level {self.level!r} of the videos carries no tokens')
-        check_mask(v.mask, 'mask of frames')
-        self.exact = self.shortlist is None or self.shortlist >= len(v.mean)
-        with torch.autocast(t.mean.device.type, enabled=False):
-            if not self.exact:
-                return self._two_stages(t, v)
-            everything = torch.arange(len(v.mean), device=t.mean.device)
-            scores = self._scores(t, v, everything.expand(len(t.mean), -1))
+    def whole(self, t: Embedding, v: Embedding) -> dict[str, Tensor]:
+        """``'pooled'`` and ``'scores'``, the same matrix."""
+        everything = torch.arange(len(v.mean), device=t.mean.device)
+        scores = self.of_some(t, v, everything.expand(len(t.mean), -1))
         self.step += self.training
         return {'pooled': scores, 'scores': scores}
 
-    def _two_stages(self, t: Embedding, v: Embedding) -> dict[str, Tensor]:
-        pooled = _unit(t.mean) @ _unit(v.mean).t()
-        columns = pooled.topk(self.shortlist, dim=1).indices
-        reranked = self._scores(t, v, columns)
-        return {'pooled': pooled, 'scores': below_shortlist(pooled, columns, reranked)}
-
-    def _scores(self, t: Embedding, v: Embedding, columns: Tensor) -> Tensor:
+    def of_some(self, t: Embedding, v: Embedding, columns: Tensor) -> Tensor:
         """Of text i with the videos ``columns[i]``, int64 [T, C] -> float [T, C]."""
+        if v.tokens is None:
+            raise ValueError(f'level {self.level!r} of the videos carries no tokens')
+        check_mask(v.mask, 'mask of frames')
         texts = at_least_float32(t.mean)
         frames = self.norm_in(at_least_float32(v.tokens).masked_fill(~v.mask[..., None], 0.0))
         queries = self.query(self.norm_in(texts))
@@ -169,7 +133,7 @@ class XPoolSimilarity(nn.Module):
         pooled = torch.einsum('phk,pkhd->phd', logits.softmax(-1), v).flatten(1)
         pooled = self.norm_pooled(self.output(pooled))
         z = self.norm_out(pooled + self._dropped(self.linear(pooled), draw))
-        return (_unit(texts[row]) * _unit(z)).sum(-1)
+        return (unit(texts[row]) * unit(z)).sum(-1)
 
     def _dropped(self, x: Tensor, draw: tuple[int, int]) -> Tensor:
         if not self.training or not self.dropout:
@@ -177,7 +141,3 @@ class XPoolSimilarity(nn.Module):
         generator = torch.Generator().manual_seed(1_000_003 * draw[0] + draw[1])
         kept = torch.rand(x.shape, generator=generator) >= self.dropout
         return x * kept.to(x.device, x.dtype) / (1 - self.dropout)
-
-
-def _unit(x: Tensor) -> Tensor:
-    return F.normalize(at_least_float32(x), dim=-1)

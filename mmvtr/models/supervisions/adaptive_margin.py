@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Optional
-
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from mmvtr.functional.losses.adaptive_margin import Standard, margins_by, standard_of_products
-from mmvtr.functional.precision import at_least_float32
+from mmvtr.models.layers.pooling import unit
 from mmvtr.models.pairs import Pairs
-from mmvtr.models.supervisions.ramp import checked_ramp, ramp_at
+from mmvtr.models.supervisions.cmgsd import margins_by_own
+from mmvtr.models.supervisions.ramp import Ramped
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels
 
 
 @MODELS.register_module()
-class AdaptiveMarginSupervision(nn.Module):
+class AdaptiveMarginSupervision(Ramped):
     """Margins that grow with dissimilarity (CMGSD; He et al., SIGIR 2021), for a RankingLoss.
 
     For text t and another video n, whose own texts are t_n, and t's own video p:
@@ -43,9 +40,6 @@ class AdaptiveMarginSupervision(nn.Module):
         beta: how far one standard deviation moves it.
         ramp: (start, end) as shares of the training: margins go linearly from alpha to m.
 
-    Attributes:
-        progress: share of the training done; ProgressHook sets it, 1 without the hook.
-
     Raises:
         ValueError: an alpha that is not positive, a beta below 0, a ramp that is not ascending
             within [0, 1].
@@ -62,7 +56,7 @@ class AdaptiveMarginSupervision(nn.Module):
         beta: float = 0.1,
         ramp: tuple[float, float] = (0.0, 0.0),
     ) -> None:
-        super().__init__()
+        super().__init__(ramp)
         if not alpha > 0:
             raise ValueError(f'alpha must be positive, not {alpha}')
         if not beta >= 0:
@@ -70,8 +64,6 @@ class AdaptiveMarginSupervision(nn.Module):
         self.level = level
         self.alpha = alpha
         self.beta = beta
-        self.ramp = checked_ramp(ramp)
-        self.progress = 1.0
 
     def forward(
         self, texts: Levels, videos: Levels, target: Target
@@ -85,22 +77,8 @@ class AdaptiveMarginSupervision(nn.Module):
 
     def _margins(self, texts: Levels, videos: Levels, pairs: Pairs) -> Tensor:
         """alpha, on the way to the mean of m(omega) and m(tau): float [T, V]."""
-        t, v = (
-            F.normalize(at_least_float32(side[self.level].mean), dim=-1) for side in (texts, videos)
-        )
-        own_videos, own_texts = pairs.means(v, of='videos'), pairs.means(t, of='texts')
+        t, v = (unit(side[self.level].mean) for side in (texts, videos))
         how = dict(alpha=self.alpha, beta=self.beta)
-        with torch.autocast(t.device.type, enabled=False):
-            by = _standard(own_videos, v, pairs.rows, pairs.columns)
-            omega = margins_by(by, 1 - own_videos @ v.t(), **how)
-            by = _standard(own_texts, t, pairs.columns, pairs.rows)
-            tau = margins_by(by, 1 - t @ own_texts.t(), **how)
-        ramp = ramp_at(self.progress, self.ramp)
-        return torch.lerp(torch.full_like(omega, self.alpha), (omega + tau) / 2, ramp)
-
-
-def _standard(own: Tensor, others: Tensor, rows: Tensor, columns: Tensor) -> Optional[Standard]:
-    """Of 1 - the product of an item's own partners, NaN where it has none, with others."""
-    known = ~own.isnan().any(1)
-    place = known.cumsum(0) - 1  # who has no partner is in no pair
-    return standard_of_products(own[known], others, (place[rows], columns))
+        omega = margins_by_own(v, pairs, of='videos', **how)
+        tau = margins_by_own(t, pairs, of='texts', **how)
+        return torch.lerp(torch.full_like(omega, self.alpha), (omega + tau) / 2, self.faded_in)

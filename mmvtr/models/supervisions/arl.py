@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Callable, NamedTuple, Optional, Sequence
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmvtr.functional.losses.contrastive import contrastive
 from mmvtr.functional.losses.ranking import margin_ranking
 from mmvtr.functional.losses.text_frame import text_frame
-from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.similarities.best_frames import best_frames, paired_best_frames
 from mmvtr.functional.uncertainty.ambiguity import (
     Moments,
@@ -22,6 +20,7 @@ from mmvtr.functional.uncertainty.ambiguity import (
     pair_uncertainty,
 )
 from mmvtr.functional.uncertainty.dataset_uncertainty import PairMoments, UnitMean, mean_cosines
+from mmvtr.models.layers.pooling import unit
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
@@ -370,10 +369,7 @@ class ARLSupervision(nn.Module):
 
 def units_of(texts: Embedding, videos: Embedding) -> tuple[Tensor, Tensor, Tensor]:
     """Unit texts [T, D], unit frames [V, F, D] and their mask."""
-    unit_texts, frames = (
-        F.normalize(at_least_float32(x), dim=-1) for x in (texts.mean, videos.tokens)
-    )
-    return unit_texts, frames, videos.mask
+    return unit(texts.mean), unit(videos.tokens), videos.mask
 
 
 def _own_frames(texts: Tensor, frames: Tensor, rows: Tensor, columns: Tensor) -> Tensor:

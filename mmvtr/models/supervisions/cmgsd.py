@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mmvtr.functional.losses.adaptive_margin import Standard, margins_by, standard_of_products
+from mmvtr.functional.losses.adaptive_margin import margins_by, standard_of_products
 from mmvtr.functional.precision import at_least_float32
 from mmvtr.models.pairs import Pairs
-from mmvtr.models.supervisions.ramp import checked_ramp, ramp_at
+from mmvtr.models.supervisions.ramp import Ramped
 from mmvtr.models.supervisions.teachers.stored_vectors import PREFIX, stored_levels
 from mmvtr.models.target import Hinge, Target
 from mmvtr.registry import MODELS
@@ -22,7 +22,7 @@ OVER = ('matrix', 'negatives')
 
 
 @MODELS.register_module()
-class CMGSDSupervision(nn.Module):
+class CMGSDSupervision(Ramped):
     """Four hinges for each triplet (CMGSD; He et al., SIGIR 2021), for a SeveralHingesLoss.
 
         [alpha + d]_+ + lambda ([m(omega) + d]_+ + [m(tau) + d]_+) + (1 - lambda) [m(sigma) + d]_+
@@ -63,9 +63,6 @@ class CMGSDSupervision(nn.Module):
         unbiased: whether the deviation divides by one less than the number of entries.
         ramp: (start, end) of lambda as shares of the training.
 
-    Attributes:
-        progress: share of the training done; ProgressHook sets it, 1 without the hook.
-
     Raises:
         ValueError: an argument outside its range, or a projection that no gradient trains; in
             training: the batch lacks the sentence vectors.
@@ -87,7 +84,7 @@ class CMGSDSupervision(nn.Module):
         unbiased: bool = True,
         ramp: tuple[float, float] = (0.2, 0.5),
     ) -> None:
-        super().__init__()
+        super().__init__(ramp)
         if not alpha > 0:
             raise ValueError(f'alpha must be positive, not {alpha}')
         if not beta >= 0:
@@ -103,11 +100,9 @@ class CMGSDSupervision(nn.Module):
         self.beta = beta
         self.over = over
         self.unbiased = unbiased
-        self.ramp = checked_ramp(ramp)
         self.project = nn.ModuleDict()
         if project is not None:
             self.project.update({side: Projection(**project) for side in ('text', 'video')})
-        self.progress = 1.0
         self.register_buffer('step', torch.zeros((), dtype=torch.long))
 
     def own_levels(
@@ -122,7 +117,7 @@ class CMGSDSupervision(nn.Module):
     ) -> tuple[Target, dict[str, Tensor]]:
         """Levels of the joint batch -> target with hinges, and figures for the log."""
         margins = self._margins(texts, videos, Pairs.of(target.positives))
-        share = ramp_at(self.progress, self.ramp)
+        share = self.faded_in
         plain = Hinge(1.0, torch.full_like(margins['omega'], self.alpha))
         factors = dict(omega=share, tau=share, static=1 - share)
         hinges = (plain, *(Hinge(factors[name], m) for name, m in margins.items()))
@@ -134,40 +129,15 @@ class CMGSDSupervision(nn.Module):
     def _margins(self, texts: Levels, videos: Levels, pairs: Pairs) -> dict[str, Tensor]:
         """Of each kind of dissimilarity, float [T, V]."""
         t, v = self._compared(texts, videos)
-        margins = dict(omega=self._by_own_videos(v, pairs), tau=self._by_own_texts(t, pairs))
+        how = dict(alpha=self.alpha, beta=self.beta, over=self.over, unbiased=self.unbiased)
+        margins = dict(
+            omega=margins_by_own(v, pairs, of='videos', **how),
+            tau=margins_by_own(t, pairs, of='texts', **how),
+        )
         if self.sentences is not None:
             s = F.normalize(texts[f'{PREFIX}{self.sentences}'].mean, dim=-1)
-            margins['static'] = self._by_own_texts(s.to(t.dtype), pairs)
+            margins['static'] = margins_by_own(s.to(t.dtype), pairs, of='texts', **how)
         return margins
-
-    def _by_own_videos(self, videos: Tensor, pairs: Pairs) -> Tensor:
-        """How unlike the videos of a text are to each video, as margins [T, V]."""
-        own, known = _own(pairs.means(videos, of='videos'), pairs.rows)
-        by = self._standard(own, known, videos, (pairs.rows, pairs.columns))
-        return self._by(by, own, videos, known[:, None])
-
-    def _by_own_texts(self, texts: Tensor, pairs: Pairs) -> Tensor:
-        """How unlike a text is to those of each video, as margins [T, V]."""
-        own, known = _own(pairs.means(texts, of='texts'), pairs.columns)
-        by = self._standard(own, known, texts, (pairs.columns, pairs.rows))
-        return self._by(by, texts, own, known)
-
-    def _standard(
-        self, own: Tensor, known: Tensor, others: Tensor, pairs: tuple[Tensor, Tensor]
-    ) -> Optional[Standard]:
-        if self.over == 'matrix':
-            pairs = tuple(index[:0] for index in pairs)
-        place = known.cumsum(0) - 1  # who has no partner is in no pair
-        with torch.autocast(own.device.type, enabled=False):
-            return standard_of_products(
-                own[known], others, (place[pairs[0]], pairs[1]), unbiased=self.unbiased
-            )
-
-    def _by(self, by: Optional[Standard], texts: Tensor, videos: Tensor, known: Tensor) -> Tensor:
-        # What is left of 1 - a cosine near 1 is lost in half precision.
-        with torch.autocast(texts.device.type, enabled=False):
-            x = 1 - texts @ videos.t()
-        return margins_by(by, x.masked_fill(~known, torch.nan), alpha=self.alpha, beta=self.beta)
 
     def _compared(self, texts: Levels, videos: Levels) -> list[Tensor]:
         """Unit vectors, float [T, D] and [V, D]."""
@@ -183,13 +153,39 @@ class CMGSDSupervision(nn.Module):
         return units
 
 
-def _own(means: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
-    """Means of own partners with 0 where there are none, float [N, D], and where some are [N].
+def margins_by_own(
+    units: Tensor,
+    pairs: Pairs,
+    *,
+    of: str,
+    alpha: float,
+    beta: float,
+    over: str = 'negatives',
+    unbiased: bool = False,
+) -> Tensor:
+    """How unlike the videos of a text are to each video, or a text to those of each video.
 
-    A NaN in a product would reach the gradient of all others.
+    Args:
+        units: of ``'videos'`` float [V, D], of ``'texts'`` float [T, D].
+        pairs: the annotated ones.
+        of: the side.
+        alpha, beta, over, unbiased: see :class:`CMGSDSupervision`.
+
+    Returns:
+        float [T, V], margins; alpha where a text has no video, or a video no text.
     """
-    known = index.bincount(minlength=len(means)) > 0
-    return torch.where(known[:, None], means, 0.0), known
+    index, partner = (pairs.rows, pairs.columns)[:: 1 if of == 'videos' else -1]
+    known = index.bincount(minlength=pairs.shape[of == 'texts']) > 0
+    # Not NaN where there are none, which in a product would reach the gradient of all others.
+    own = torch.where(known[:, None], pairs.means(units, of=of), 0.0)
+    place = known.cumsum(0) - 1  # who has no partner is in no pair
+    left_out = (place[index], partner) if over == 'negatives' else (index[:0], partner[:0])
+    # What is left of 1 - a cosine near 1 is lost in half precision.
+    with torch.autocast(units.device.type, enabled=False):
+        by = standard_of_products(own[known], units, left_out, unbiased=unbiased)
+        x = 1 - (own @ units.t() if of == 'videos' else units @ own.t())
+    nobody = ~known[:, None] if of == 'videos' else ~known
+    return margins_by(by, x.masked_fill(nobody, torch.nan), alpha=alpha, beta=beta)
 
 
 class Projection(nn.Module):

@@ -17,7 +17,7 @@ from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.uncertainty import gaussian
 from mmvtr.models.blocks import BlockSupervision
 from mmvtr.models.pairs import Pairs, of_pairs
-from mmvtr.models.supervisions.ramp import checked_ramp, ramp_at
+from mmvtr.models.supervisions.ramp import Ramped, check_floor
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
@@ -29,7 +29,7 @@ SURE = 0.9
 
 
 @MODELS.register_module()
-class DVTRSupervision(BlockSupervision):
+class DVTRSupervision(Ramped, BlockSupervision):
     """Matching uncertainty eta as the weight of each negative: DVTR, read soundly.
 
     The match probability of a pair of Gaussians is ``p = sigmoid(b - a W / D)`` with W of Eq. 9
@@ -60,9 +60,6 @@ class DVTRSupervision(BlockSupervision):
         ramp: (start, end) as shares of the training: the weight goes linearly from 1 to eta.  The
             heads need a while before their word counts.
 
-    Attributes:
-        progress: share of the training done; ProgressHook sets it, 1 without the hook.
-
     Raises:
         ValueError: an argument outside its range.
     """
@@ -81,16 +78,14 @@ class DVTRSupervision(BlockSupervision):
         align_weight: float = 1.0,
         ramp: tuple[float, float] = (0.0, 0.0),
     ) -> None:
-        super().__init__()
-        if num_samples < 1:
-            raise ValueError(f'num_samples (K) must be at least 1, not {num_samples}')
+        super().__init__(ramp)
+        gaussian.check_num_samples(num_samples)
         for name, weight in (('match_weight', match_weight), ('align_weight', align_weight)):
             if weight < 0:
                 raise ValueError(f'{name} must be at least 0, not {weight}')
         if reference not in REFERENCES:
             raise ValueError(f'reference must be one of {REFERENCES}, not {reference!r}')
-        if not 0 <= floor <= 1:
-            raise ValueError(f'floor must lie in [0, 1], not {floor}')
+        check_floor(floor)
         if not sharpness > 0:
             raise ValueError(f'sharpness must be positive, not {sharpness}')
         self.level = level
@@ -100,8 +95,6 @@ class DVTRSupervision(BlockSupervision):
         self.reference = reference
         self.match_weight = match_weight
         self.align_weight = align_weight
-        self.ramp = checked_ramp(ramp)
-        self.progress = 1.0
         # Means are LayerNorm'ed, so W / D is about 2 for unrelated and 0 for equal vectors:
         # p starts at .88 for the one and .12 for the other.
         self.slope = nn.Parameter(torch.tensor(math.log(math.expm1(2.0))))
@@ -128,7 +121,7 @@ class DVTRSupervision(BlockSupervision):
     ) -> tuple[Target, dict[str, Tensor]]:
         """The target of the texts ``rows`` -> the same with weights, and sums over its entries."""
         logits = self._logits(begun['texts'][rows], begun['videos'])
-        p, ramp = self._believed(logits), ramp_at(self.progress, self.ramp)
+        p, ramp = self._believed(logits), self.faded_in
         how = dict(floor=self.floor, sharpness=self.sharpness, reference=self.reference)
         eta = uncertainty(p, begun['best_t'][rows, None], begun['best_v'], **how)
         pairs = target.positives.nonzero(as_tuple=True)
@@ -141,7 +134,7 @@ class DVTRSupervision(BlockSupervision):
             loss_match=self.match_weight * self._match_loss(sums),
             loss_align=self.align_weight * begun['align'],
             **eta_figures(sums),
-            eta_ramp=sums['eta'].new_tensor(ramp_at(self.progress, self.ramp)),
+            eta_ramp=sums['eta'].new_tensor(self.faded_in),
         )
 
     @torch.no_grad()
@@ -169,7 +162,7 @@ class DVTRSupervision(BlockSupervision):
         p = self._match(t[rows], v[columns])
         how = dict(floor=self.floor, sharpness=self.sharpness, reference=self.reference)
         eta = uncertainty(p, best_t[rows, None], best_v[columns], **how)
-        return 1 - ramp_at(self.progress, self.ramp) * (1 - eta)
+        return 1 - self.faded_in * (1 - eta)
 
     @torch.no_grad()
     def _best(self, t: Tensor, v: Tensor, pairs: Pairs) -> tuple[Tensor, Tensor]:
@@ -248,8 +241,7 @@ class LiteralDVTRSupervision(nn.Module):
 
     def __init__(self, *, level: str = 'gaussian', num_samples: int = 7, hidden: int = 16) -> None:
         super().__init__()
-        if num_samples < 1:
-            raise ValueError(f'num_samples (K) must be at least 1, not {num_samples}')
+        gaussian.check_num_samples(num_samples)
         self.level = level
         self.num_samples = num_samples
         self.mlp = nn.Sequential(nn.Linear(1, hidden), nn.ReLU(), nn.Linear(hidden, 1))

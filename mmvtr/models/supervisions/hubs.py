@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from mmvtr.functional.losses.neighbours import centrality_weights
 from mmvtr.functional.precision import at_least_float32
 from mmvtr.models.bank import MemoryBank
+from mmvtr.models.layers.pooling import unit
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
@@ -94,7 +95,7 @@ class HubSupervision(nn.Module):
             others = bank.levels[self.level].mean[: len(bank)].clone()
         if not len(others):
             return at_least_float32(items.mean).sum(1) * 0.0
-        x, y = (F.normalize(at_least_float32(a), dim=1) for a in (items.mean, others))
+        x, y = (unit(a) for a in (items.mean, others))
         with torch.autocast(x.device.type, enabled=False):
             return x @ y.mean(0).to(x.dtype)
 

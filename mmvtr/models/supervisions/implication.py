@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from mmvtr.models.supervisions.ramp import checked_ramp, ramp_at, spare, spared
+from mmvtr.models.supervisions.ramp import Ramped, check_floor, spare, spared
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels
 
 
 @MODELS.register_module()
-class ImplicationSupervision(nn.Module):
+class ImplicationSupervision(Ramped):
     """A negative is pushed the less, the more surely the captions of its video say that it is true.
 
         p_tv = exp(min(0, a_tv))                        eta_tv = max(floor, 1 - p_tv)
@@ -33,9 +33,6 @@ class ImplicationSupervision(nn.Module):
         specific: 0 = all texts count alike in t2v, 1 = a text of n right answers one n-th.
         ramp: (start, end) as shares of the training: the weight goes linearly from 1 to eta.
 
-    Attributes:
-        progress: share of the training done; ProgressHook sets it, 1 without the hook.
-
     Raises:
         ValueError: a floor outside [0, 1], ``specific`` below 0, a ramp that is not ascending
             within [0, 1]; in training: the target has no agreement.
@@ -46,15 +43,12 @@ class ImplicationSupervision(nn.Module):
     def __init__(
         self, *, floor: float = 0.07, specific: float = 0.5, ramp: tuple[float, float] = (0.0, 0.1)
     ) -> None:
-        super().__init__()
-        if not 0 <= floor <= 1:
-            raise ValueError(f'floor must lie in [0, 1], not {floor}')
+        super().__init__(ramp)
+        check_floor(floor)
         if not specific >= 0:
             raise ValueError(f'specific must be at least 0, not {specific}')
         self.floor = floor
         self.specific = specific
-        self.ramp = checked_ramp(ramp)
-        self.progress = 1.0
 
     @torch.no_grad()
     def forward(
@@ -69,7 +63,7 @@ class ImplicationSupervision(nn.Module):
         sure = target.known.agreement.clamp(max=0.0).exp()
         right = 1 + sure.masked_fill(target.positives, 0.0).sum(1)
         target = target._replace(counts=right**-self.specific)
-        share = ramp_at(self.progress, self.ramp)
+        share = self.faded_in
         target, sums = spare(target, 1 - sure, floor=self.floor, share=share)
         per_text = right.sum() / sums['texts'].clamp_min(1)
         return target, {**spared(sums), 'right_per_text': per_text}

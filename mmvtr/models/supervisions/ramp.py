@@ -3,29 +3,45 @@ weights that it then gives."""
 
 from __future__ import annotations
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from mmvtr.models.target import Target
 
 
-def checked_ramp(ramp: tuple[float, float]) -> tuple[float, float]:
-    """(start, end) as it is.
+class Ramped(nn.Module):
+    """What fades in over a training.
+
+    Args:
+        ramp: (start, end) as shares of the training.
+
+    Attributes:
+        progress: share of the training done; ProgressHook sets it, 1 without the hook.
 
     Raises:
-        ValueError: it is not ascending within [0, 1].
+        ValueError: a ramp that is not ascending within [0, 1].
     """
-    start, end = ramp
-    if not 0 <= start <= end <= 1:
-        raise ValueError(f'ramp must be (start, end) with 0 <= start <= end <= 1, not {ramp}')
-    return start, end
+
+    def __init__(self, ramp: tuple[float, float]) -> None:
+        super().__init__()
+        start, end = ramp
+        if not 0 <= start <= end <= 1:
+            raise ValueError(f'ramp must be (start, end) with 0 <= start <= end <= 1, not {ramp}')
+        self.ramp = (start, end)
+        self.progress = 1.0
+
+    @property
+    def faded_in(self) -> float:
+        """0 before the start, 1 from the end on, linear between."""
+        start, end = self.ramp
+        if self.progress >= end:
+            return 1.0
+        return max(0.0, (self.progress - start) / (end - start))
 
 
-def ramp_at(progress: float, ramp: tuple[float, float]) -> float:
-    """0 before the start, 1 from the end on, linear between; all as shares of the training."""
-    start, end = ramp
-    if progress >= end:
-        return 1.0
-    return max(0.0, (progress - start) / (end - start))
+def check_floor(floor: float) -> None:
+    """ValueError for a smallest weight outside [0, 1]."""
+    if not 0 <= floor <= 1:
+        raise ValueError(f'floor must lie in [0, 1], not {floor}')
 
 
 def spare(

@@ -11,14 +11,14 @@ from mmvtr.functional.precision import at_least_float32
 from mmvtr.models.blocks import BlockSupervision
 from mmvtr.models.pairs import Pairs
 from mmvtr.models.similarities.cosine import CosineSimilarity
-from mmvtr.models.supervisions.ramp import checked_ramp, ramp_at, spare, spared
+from mmvtr.models.supervisions.ramp import Ramped, check_floor, spare, spared
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels, take
 
 
 @MODELS.register_module()
-class RelativeScoreSupervision(BlockSupervision):
+class RelativeScoreSupervision(Ramped, BlockSupervision):
     """A negative is pushed the less, the nearer its score comes to those of annotated pairs.
 
         eta_tv = 1 - min(1, exp((s_tv + slack + agreement a_tv - (s_t + s_v) / 2) / softness))
@@ -42,9 +42,6 @@ class RelativeScoreSupervision(BlockSupervision):
         floor: smallest eta: how far semantics may gain at the cost of paired recall.
         ramp: (start, end) as shares of the training: the weight goes linearly from 1 to eta.
 
-    Attributes:
-        progress: share of the training done; ProgressHook sets it, 1 without the hook.
-
     Raises:
         ValueError: a softness that is not positive, a floor outside [0, 1], a ramp that is not
             ascending within [0, 1]; in training: ``agreement`` is not 0, and the
@@ -63,18 +60,15 @@ class RelativeScoreSupervision(BlockSupervision):
         floor: float = 0.0,
         ramp: tuple[float, float] = (0.1, 0.3),
     ) -> None:
-        super().__init__()
+        super().__init__(ramp)
         if not softness > 0:
             raise ValueError(f'softness must be positive, not {softness}')
-        if not 0 <= floor <= 1:
-            raise ValueError(f'floor must lie in [0, 1], not {floor}')
+        check_floor(floor)
         self.similarity = CosineSimilarity(levels=levels)
         self.slack = slack
         self.agreement = agreement
         self.softness = softness
         self.floor = floor
-        self.ramp = checked_ramp(ramp)
-        self.progress = 1.0
 
     @torch.no_grad()
     def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> dict[str, Any]:
@@ -95,7 +89,7 @@ class RelativeScoreSupervision(BlockSupervision):
         scores = self.similarity.compare(take(begun['texts'], rows), begun['videos'])['scores']
         references = (begun['best_t'][rows, None], begun['best_v'])
         eta = eta_of(scores, *references, slack=self._slack(target), softness=self.softness)
-        return spare(target, eta, floor=self.floor, share=ramp_at(self.progress, self.ramp))
+        return spare(target, eta, floor=self.floor, share=self.faded_in)
 
     def finish(self, begun: dict[str, Any], sums: dict[str, Tensor]) -> dict[str, Tensor]:
         """Sums over all blocks -> figures for the log."""

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from mmvtr.functional.uncertainty.gaussian import geometric_sigma
-from mmvtr.models.supervisions.ramp import checked_ramp, ramp_at, spare, spared
+from mmvtr.models.supervisions.ramp import Ramped, check_floor, spare, spared
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels
 
 
 @MODELS.register_module()
-class SigmaSupervision(nn.Module):
+class SigmaSupervision(Ramped):
     """A text is pushed from other videos the less, the larger its sigma is in the batch.
 
         r_t = (number of texts with a smaller sigma + 1/2 of the others with the same) / (T - 1)
@@ -37,9 +37,6 @@ class SigmaSupervision(nn.Module):
         floor: smallest eta.
         ramp: (start, end) as shares of the training: the weight goes linearly from 1 to eta.
 
-    Attributes:
-        progress: share of the training done; ProgressHook sets it, 1 without the hook.
-
     Raises:
         ValueError: ``half`` outside (0, 1], a floor outside [0, 1], a ramp that is not ascending
             within [0, 1]; in training: the level is missing, or is no Gaussian.
@@ -55,16 +52,13 @@ class SigmaSupervision(nn.Module):
         floor: float = 0.0,
         ramp: tuple[float, float] = (0.0, 0.0),
     ) -> None:
-        super().__init__()
+        super().__init__(ramp)
         if not 0 < half <= 1:
             raise ValueError(f'half must lie in (0, 1], not {half}')
-        if not 0 <= floor <= 1:
-            raise ValueError(f'floor must lie in [0, 1], not {floor}')
+        check_floor(floor)
         self.level = level
         self.half = half
         self.floor = floor
-        self.ramp = checked_ramp(ramp)
-        self.progress = 1.0
 
     @torch.no_grad()
     def forward(
@@ -80,7 +74,7 @@ class SigmaSupervision(nn.Module):
             )
         eta = 1 - (shares_below(geometric_sigma(found.log_std)) / self.half).clamp(max=1.0)
         eta = eta[:, None].expand(target.positives.shape)
-        share = ramp_at(self.progress, self.ramp)
+        share = self.faded_in
         target, sums = spare(target, eta, floor=self.floor, share=share)
         return target, spared(sums)
 

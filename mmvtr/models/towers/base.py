@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Any, Optional
 
 import torch
 from torch import Tensor, nn
@@ -97,6 +97,17 @@ def check_text(
             f'{name}: text {int(prefix.int().argmin())} of the batch has no valid token, or '
             f'padding in front of one (text_mask must be True, ..., True, False, ...)'
         )
+
+
+def check_transformer_text(ids: Tensor, mask: Tensor, config: Any, tower: nn.Module) -> None:
+    """:func:`check_text` by the config of an encoder of transformers, int64 and bool [T, L]."""
+    check_text(
+        ids,
+        mask,
+        positions=getattr(config, 'max_position_embeddings', None),  # T5's are relative
+        vocabulary=config.vocab_size,
+        name=f'{type(tower).__name__} ({config.model_type})',
+    )
 
 
 def last_valid(mask: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor, nn
 
-from mmvtr.models.towers.base import Tower, check_text, last_valid
+from mmvtr.models.towers.base import Tower, check_text, check_transformer_text, last_valid
 from mmvtr.models.towers.open_clip_weights import build_open_clip
 from mmvtr.registry import MODELS
 
@@ -150,13 +150,7 @@ class OpenCLIPText(Tower):
 
     def _masked(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         config = self.transformer.config
-        check_text(
-            ids,
-            mask,
-            positions=getattr(config, 'max_position_embeddings', None),  # T5's are relative
-            vocabulary=config.vocab_size,
-            name=f'OpenCLIPText ({config.model_type})',
-        )
+        check_transformer_text(ids, mask, config, self)
         ids = ids.masked_fill(~mask, config.pad_token_id)  # RoBERTa counts positions by it
         attention = (ids != config.pad_token_id).long()
         hidden = self.transformer(input_ids=ids, attention_mask=attention)

@@ -7,7 +7,7 @@ from typing import Optional, Sequence
 import torch
 from torch import Tensor, nn
 
-from mmvtr.models.towers.base import Tower, check_text
+from mmvtr.models.towers.base import Tower, check_transformer_text
 from mmvtr.models.towers.transformers_weights import load_transformer
 from mmvtr.registry import MODELS
 
@@ -73,7 +73,7 @@ class TransformersText(Tower):
         Raises:
             ValueError: see :func:`~mmvtr.models.towers.base.check_text`.
         """
-        self._check(ids, mask)
+        check_transformer_text(ids, mask, self.transformer.config, self)
         hidden = self.transformer(input_ids=ids, attention_mask=mask.long()).last_hidden_state
         pooled = hidden.masked_fill(~mask[..., None], -torch.inf).amax(1)
         return self.text_projection(hidden), self.text_projection(pooled)
@@ -96,21 +96,11 @@ class TransformersText(Tower):
         Raises:
             ValueError: see :func:`~mmvtr.models.towers.base.check_text`.
         """
-        self._check(ids, mask)
+        check_transformer_text(ids, mask, self.transformer.config, self)
         found = self.transformer(
             input_ids=ids, attention_mask=mask.long(), output_hidden_states=True
         )
         return [self.text_projection(found.hidden_states[layer]) for layer in layers]
-
-    def _check(self, ids: Tensor, mask: Tensor) -> None:
-        config = self.transformer.config
-        check_text(
-            ids,
-            mask,
-            positions=getattr(config, 'max_position_embeddings', None),  # T5's are relative
-            vocabulary=config.vocab_size,
-            name=f'TransformersText ({config.model_type})',
-        )
 
 
 def _encoder(transformer: nn.Module) -> nn.Module:

@@ -101,6 +101,8 @@ class Training(NamedTuple):
         configs = [config_of(part).to_dict() for part in self.parts]
         for config in configs:
             config.pop('fit_warmup', None)  # read where a training has one or two epochs
+            # It watches alone, and was among the hooks of all configs when the cells were made.
+            config['default_hooks'].setdefault('eta', dict(type='EtaMonitorHook'))
         parts = [METHODS[self.method].transforms, without_scopes(configs)]
         text = json.dumps(parts, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]

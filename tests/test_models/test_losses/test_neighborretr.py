@@ -16,6 +16,7 @@ from mmvtr.models.target import Target, check_read
 from mmvtr.structures import Embedding
 
 T, V, D = 7, 6, 5
+NAN = torch.tensor(torch.nan, dtype=torch.float64)
 #: Part -> the official code's name.
 PARTS = dict(contrast='wti', uniform='opt', neighbours='nbi', divergence='kl')
 
@@ -160,8 +161,32 @@ def test_a_batch_without_texts_or_videos(levels, target):
         assert all(x.isfinite() for x in figures.values())
 
 
+@pytest.mark.parametrize('where', ['token', 'global', 'hubness', 'all hubness', 'counts'])
+def test_a_nan_is_never_lost(levels, target, where):
+    """Whichever number it is, the loss is NaN, and the retriever names the batch."""
+    matrices = TokenVectorSimilarity()(*levels)
+    found, _ = HubSupervision(dim=D)(*levels, target)
+    hubness, counts = (dict(x) for x in (found.beside['hubness'], found.counts))
+    if where in matrices:
+        matrices[where] = matrices[where].index_put((torch.tensor(5), torch.tensor(5)), NAN)
+    elif where == 'counts':
+        counts['v2t'] = counts['v2t'].index_fill(0, torch.tensor([5]), torch.nan)
+    else:
+        rows = torch.arange(V if 'all' in where else 1)
+        hubness['t2v'] = hubness['t2v'].index_fill(0, rows, torch.nan)
+    found = found._replace(counts=counts).put(hubness=hubness)
+    assert NeighborRetrLoss()(matrices, found, 0.2).isnan()
+
+
 def test_what_is_refused(levels, target):
     matrices = TokenVectorSimilarity()(*levels)
+    found, _ = HubSupervision(dim=D)(*levels, target)
+    for lacking in (
+        found._replace(counts=dict(t2v=found.counts['t2v'])),
+        found.put(hubness=dict(t2v=found.beside['hubness']['t2v'])),
+    ):
+        with pytest.raises(ValueError, match='there are none of v2t:'):
+            NeighborRetrLoss()(matrices, lacking, 0.2)
     with pytest.raises(ValueError, match="model.supervision=dict\\(type='HubSupervision'"):
         NeighborRetrLoss()(matrices, target, 0.2)
     with pytest.raises(ValueError, match='a local and a global matrix'):

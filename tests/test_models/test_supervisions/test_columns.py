@@ -11,7 +11,10 @@ from mmvtr.models.combined import CombinedSupervision
 from mmvtr.models.losses.matrix import ContrastiveLoss
 from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.similarities.cosine import CosineSimilarity
-from mmvtr.models.supervisions.negatives.columns import ColumnSupervision
+from mmvtr.models.similarities.gaussian import GaussianSimilarity
+from mmvtr.models.similarities.token import TokenSimilarity
+from mmvtr.models.similarities.token_vector import TokenVectorSimilarity
+from mmvtr.models.supervisions.negatives.columns import ColumnSupervision, check_columns
 from mmvtr.models.supervisions.negatives.guide import GuideSupervision
 from mmvtr.models.supervisions.negatives.hardness import HardnessSupervision
 from mmvtr.models.target import Target, check_read, pushed
@@ -42,8 +45,13 @@ def cosine(a, b):
     return float(torch.nn.functional.cosine_similarity(a, b, dim=0))
 
 
-def loss_by_loops(texts, videos, positives, kinds, temperature):
-    """The t2v term, entry by entry; of videos it is that of the transposed matrix."""
+def loss_by_loops(texts, videos, positives, kinds, temperature, weights=None, back=None):
+    """The t2v term, entry by entry; of videos it is that of the transposed matrix.
+
+    ``weights`` and ``back`` are float [T, V], of pairs in this direction and in the other one.
+    """
+    ones = torch.ones(len(texts), len(videos))
+    weights, back = (ones if w is None else torch.where(positives, 1, w) for w in (weights, back))
     terms = []
     for t, text in enumerate(texts):
         own = [v for v in range(len(videos)) if positives[t, v]]
@@ -51,20 +59,24 @@ def loss_by_loops(texts, videos, positives, kinds, temperature):
             continue
         pull = sum(math.exp(cosine(text, videos[v]) / temperature) for v in own)
         total = pull + sum(
-            math.exp(cosine(text, videos[v]) / temperature)
+            weights[t, v].item() * math.exp(cosine(text, videos[v]) / temperature)
             for v in range(len(videos))
             if v not in own
         )
         for other, text2 in enumerate(texts):
             if 'own' in kinds and other != t and not (positives[t] & positives[other]).any():
-                total += math.exp(cosine(text, text2) / temperature)
+                theirs = weights[t][positives[other]]
+                weight = theirs.mean().item() if len(theirs) else 1.0
+                total += weight * math.exp(cosine(text, text2) / temperature)
         for mine in own:
             for other in range(len(videos)):
                 if 'partner' in kinds and other not in own and positives[:, other].any():
-                    total += math.exp(cosine(videos[mine], videos[other]) / temperature) / len(own)
+                    weight = weights[t, other].item() / len(own)
+                    total += weight * math.exp(cosine(videos[mine], videos[other]) / temperature)
             for other, text2 in enumerate(texts):
                 if 'reverse' in kinds and (other == t or not positives[other, mine]):
-                    total += math.exp(cosine(videos[mine], text2) / temperature) / len(own)
+                    weight = back[other, mine].item() / len(own)
+                    total += weight * math.exp(cosine(videos[mine], text2) / temperature)
         terms.append(math.log(total / pull))
     return sum(terms) / len(terms)
 
@@ -83,6 +95,104 @@ def test_columns_are_those_of_loops(levels, target, kinds):
     for direction, value in zip(('t2v', 'v2t', 'both'), (*expected, sum(expected) / 2)):
         loss = ContrastiveLoss(direction=direction)(scores, found, 0.3)
         assert loss.item() == pytest.approx(value, rel=1e-10)
+
+
+class Stored(torch.nn.Module):
+    """Says of pairs what it was given."""
+
+    def __init__(self, **slots):
+        super().__init__()
+        self.slots = slots
+
+    def forward(self, texts, videos, target):
+        return target._replace(**self.slots), {}
+
+
+def pair_weights(seed):
+    return torch.rand(T, V, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@pytest.mark.parametrize('rule', ['any', 'all', 'product'])
+def test_columns_are_spared_as_the_pairs_behind_them(levels, target, rule):
+    """By what all other parts say together; hardness says nothing of them."""
+    texts, videos = (side['global'].mean for side in levels)
+    kinds = ('own', 'partner', 'reverse')
+    one, other = dict(t2v=pair_weights(0), v2t=pair_weights(1)), pair_weights(2)
+    parts = dict(a=Stored(weights=one), columns=ColumnSupervision(kinds=kinds))
+    parts['b'] = Stored(weights=other, ambiguous=other > 0.8)
+    found, _ = CombinedSupervision(parts=parts, spared_by=rule)(*levels, target)
+    together = dict(any=torch.minimum, all=torch.maximum, product=torch.mul)[rule]
+    both = {way: together(one[way], other.masked_fill(other > 0.8, 0.0)) for way in one}
+    found = found._replace(weights=both, ambiguous=None)  # of which the loops know
+    sides = (
+        (texts, videos, target.positives, both['t2v'], both['v2t']),
+        (videos, texts, target.positives.t(), both['v2t'].t(), both['t2v'].t()),
+    )
+    scores = CosineSimilarity()(*levels)
+    for way, side in zip(('t2v', 'v2t'), sides):
+        expected = loss_by_loops(*side[:3], kinds, 0.3, *side[3:])
+        loss = ContrastiveLoss(direction=way)(scores, found, 0.3)
+        assert loss.item() == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    ('rule', 'weight', 'expected'),
+    [
+        ('any', 0.0, lambda judged, all_of_them: 0.0 * judged),
+        ('all', 0.0, lambda judged, all_of_them: judged),
+        ('all', 1.0, lambda judged, all_of_them: all_of_them),
+        ('product', 0.5, lambda judged, all_of_them: 0.5 * judged),
+    ],
+)
+def test_columns_that_a_guide_has_judged_are_judged_by_others_too(levels, rule, weight, expected):
+    sides = [{'global': Embedding(side['global'].mean[:V])} for side in levels]
+    known = Target(torch.eye(V).bool())
+    guide = GuideSupervision(guide='scores', margin=0.4, columns=('own', 'partner', 'reverse'))
+    parts = dict(guide=guide, stored=Stored(weights=torch.full((V, V), weight)))
+    found, _ = CombinedSupervision(parts=parts, spared_by=rule)(*sides, known)
+    judged, _ = guide(*sides, known)
+    unjudged, _ = ColumnSupervision(kinds=guide.kinds)(*sides, known)
+    for way in ('t2v', 'v2t'):
+        for kind, *made in zip(guide.kinds, *(x.columns[way] for x in (found, judged, unjudged))):
+            after, before, all_of_them = (columns.weights for columns in made)
+            wanted = expected(before, all_of_them)
+            if kind == 'reverse':  # the pair itself stays
+                wanted = torch.where(torch.eye(V).bool(), all_of_them, wanted)
+            assert torch.equal(after, wanted) and not torch.equal(before, all_of_them)
+
+
+@pytest.mark.parametrize('rule', ['absolute', 'threshold'])
+def test_a_guide_leaves_the_pair_itself_in_the_reverse_columns(levels, target, rule):
+    """Though its score is above the bar, as in GISTEmbed that of the matrix' diagonal is."""
+    texts, videos = (side['global'].mean for side in levels)
+    margin = 0.2 if rule == 'absolute' else -0.1
+    guide = GuideSupervision(guide='scores', rule=rule, margin=margin, columns=('reverse',))
+    found, _ = guide(*levels, target)
+    (columns,) = found.columns['t2v']
+    cos = torch.tensor([[cosine(text, video) for video in videos] for text in texts])
+    rows = [(t, v) for t in range(T) for v in range(V) if target.positives[t, v]]
+    for weights, (t, v) in zip(columns.weights, rows):
+        own = max(cos[t, i] for i in range(V) if target.positives[t, i])
+        bar = own - margin if rule == 'absolute' else margin
+        for other in range(T):
+            among = other == t or not target.positives[other, v]
+            kept = among and (other == t or cos[other, v] <= bar)
+            assert weights[other].item() == kept / target.positives[t].sum().item()
+
+
+def test_a_direction_of_which_nothing_is_said_weighs_one(levels, target):
+    one, other = pair_weights(0), pair_weights(1)
+    for rule, t2v, v2t in (
+        ('any', one, other),
+        ('all', torch.ones_like(one), torch.ones_like(one)),
+        ('product', one, other),
+    ):
+        parts = dict(a=Stored(weights=dict(t2v=one)), b=Stored(weights=dict(v2t=other)))
+        found, _ = CombinedSupervision(parts=parts, spared_by=rule)(*levels, target)
+        assert torch.equal(found.weights['t2v'], t2v) and torch.equal(found.weights['v2t'], v2t)
+        parts['b'] = Stored(weights=dict(t2v=other))
+        found, _ = CombinedSupervision(parts=parts, spared_by=rule)(*levels, target)
+        assert found.weights.keys() == {'t2v'}
 
 
 def test_gradients_pass_through_columns(levels, target):
@@ -243,3 +353,38 @@ def test_what_is_refused():
     assert GuideSupervision(bar_of='anchor').whole and GuideSupervision(columns=('own',)).whole
     with pytest.raises(ValueError, match='fills target.columns, which no loss reads'):
         check_read(ColumnSupervision(), dict(ranking=RankingLoss()))
+
+
+@pytest.mark.parametrize('make', ['columns', 'guide', 'combined'])
+def test_columns_are_refused_beside_scores_that_are_no_cosines_of_their_levels(make):
+    def supervision(levels):
+        if make == 'guide':
+            return GuideSupervision(guide='scores', columns=('own',), levels=levels)
+        columns = ColumnSupervision(levels=levels)
+        parts = dict(hard=HardnessSupervision(), columns=columns)
+        return (
+            columns if make == 'columns' else CombinedSupervision(parts=parts, spared_by='product')
+        )
+
+    def check(similarity, reads, levels=('global',)):
+        losses = dict(one=RankingLoss(), nce=ContrastiveLoss(reads=reads))
+        check_columns(supervision(levels), similarity, losses)
+
+    both = CosineSimilarity(levels=('global', 'aligned'))
+    check(CosineSimilarity(), ('scores',))
+    check(both, ('global',))
+    check(both, ('global', 'aligned', 'scores'), ('global', 'aligned'))
+    check(TokenVectorSimilarity(), ('global',))
+    for similarity, reads, said in (
+        (both, ('scores',), r"'scores' of CosineSimilarity, .* is one of \['global', 'aligned'\]"),
+        (both, ('global', 'aligned'), r"'aligned' .* is one of \['aligned'\]"),
+        (
+            TokenSimilarity(),
+            ('scores',),
+            "'scores' of TokenSimilarity, which loss 'nce' .* is none",
+        ),
+        (GaussianSimilarity(), ('scores',), 'is none'),
+    ):
+        with pytest.raises(ValueError, match=said):
+            check(similarity, reads)
+    check_columns(GuideSupervision(guide='scores'), TokenSimilarity(), dict(a=ContrastiveLoss()))

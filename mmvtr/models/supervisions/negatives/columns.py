@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Callable, NamedTuple, Optional, Sequence
+from typing import Callable, Mapping, NamedTuple, Optional, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from mmvtr.functional.losses.contrastive import Columns
+from mmvtr.functional.losses.contrastive import WAYS, Columns
 from mmvtr.models.blocks import BlockSupervision
 from mmvtr.models.pairs import Pairs
 from mmvtr.models.similarities.cosine import CosineSimilarity
@@ -54,7 +54,11 @@ class ColumnSupervision(BlockSupervision):
     itself once more in its denominator.  An anchor of several partners has the mean over these.
     Mined negatives need none of this: they are videos of the batch without a text.
 
-    Scores are cosines, with their gradients; the loss divides them by its temperature.
+    Scores are cosines, with their gradients; the loss divides them by its temperature.  So it must
+    read cosines of these levels (:func:`check_columns`).
+
+    In a ``CombinedSupervision`` with others that judge negatives, columns are left out as pairs
+    are (:func:`spared_columns`).
 
     Args:
         kinds: one or more of the above.
@@ -111,16 +115,106 @@ def columns_of(
         judged: gives further weights of a direction's entries, float [M, N].
     """
     columns: dict[str, list[Columns]] = {}
-    for way in ('t2v', 'v2t'):
+    for way in WAYS:
         columns[way] = []
         for kind in kinds:
             entries = entries_of(kind, positives, way)
             found, anchor = scores(entries), entries.anchor
-            weights = entries.among / anchor.bincount()[anchor, None].to(found.dtype)
+            weights = entries.among / _rows_of_anchor(anchor).to(found.dtype)
             if judged is not None:
-                weights = weights * judged(way, entries)
+                said = judged(way, entries)
+                if kind == 'reverse':  # the pair itself is none to be judged
+                    said = said.scatter(1, anchor[:, None], 1.0)
+                weights = weights * said
             columns[way].append(Columns(found, weights, anchor))
     return columns
+
+
+def spared_columns(
+    columns: Mapping[str, Sequence[Columns]],
+    kinds: Sequence[str],
+    positives: Tensor,
+    said: Mapping[str, Tensor],
+    rule: Callable[[Tensor, Tensor], Tensor],
+) -> dict[str, list[Columns]]:
+    """Columns whose weights are combined with what is said of the pairs that stand behind them.
+
+    ========  =================  ===================================================================
+    kind      of a text t        the weight that is combined
+    ========  =================  ===================================================================
+    own       s(t, t')           w(t, .) of the videos of t', their mean; 1 where t' has none
+    partner   s(v_t, v')         w(t, v')
+    reverse   s(v_t, t')         w(t', v_t) of the other direction
+    ========  =================  ===================================================================
+
+    Args:
+        columns, kinds: of both directions, as :func:`columns_of` makes them.
+        positives: bool [T, V].
+        said: by direction float [T, V], weights of pairs; 1 at positives.
+        rule: of the weight that a column has and of this one.
+
+    Raises:
+        ValueError: there are other columns than these kinds.
+    """
+    made: dict[str, list[Columns]] = {}
+    for way, other in zip(WAYS, reversed(WAYS)):
+        if len(columns.get(way, ())) != len(kinds):
+            raise ValueError(
+                f'{way}: {len(columns.get(way, ()))} columns, whose kinds should be {[*kinds]}'
+            )
+        turn = (lambda x: x) if way == 't2v' else torch.t
+        match, own, others = turn(positives), turn(said[way]), turn(said[other]).t()
+        made[way] = []
+        for kind, one in zip(kinds, columns[way]):
+            entries = entries_of(kind, positives, way)
+            if kind == 'own':
+                partners = match.to(own.dtype)
+                number = partners.sum(1)
+                weights = (own @ partners.t() / number.clamp_min(1)).masked_fill(number == 0, 1.0)
+            elif kind == 'partner':
+                weights = own[entries.anchor]
+            else:
+                weights = others[entries.rows]
+            rows = _rows_of_anchor(entries.anchor).to(one.weights.dtype)
+            weights = rule(one.weights * rows, weights.to(one.weights.dtype)) * entries.among / rows
+            made[way].append(one._replace(weights=weights))
+    return made
+
+
+def check_columns(
+    supervision: Optional[nn.Module], similarity: nn.Module, losses: Mapping[str, nn.Module]
+) -> None:
+    """See that the columns of a supervision, cosines, are of one scale with what losses read.
+
+    A similarity says in ``cosines`` which of its matrices are such, and of which levels.  Each of
+    several supervisions (``parts``) is looked at.
+
+    Raises:
+        ValueError: a loss reads columns beside a matrix that is no cosine of their levels.
+    """
+    for part in getattr(supervision, 'parts', nn.ModuleDict()).values():
+        check_columns(part, similarity, losses)
+    if not getattr(supervision, 'kinds', ()) or not hasattr(supervision, 'similarity'):
+        return
+    levels, known = supervision.similarity.levels, getattr(similarity, 'cosines', {})
+    for name, loss in losses.items():
+        if 'columns' not in (getattr(loss, 'slots', None) or ()):
+            continue
+        for matrix in loss.reads:
+            of = known.get(matrix)
+            if of is None or not set(of) <= set(levels):
+                read = f'{matrix!r} of {type(similarity).__name__}, which loss {name!r} reads,'
+                what = 'is none' if of is None else f'is one of {[*of]}'
+                raise ValueError(
+                    f'{type(supervision).__name__}: its columns are cosines of {[*levels]}, but '
+                    f'{read} {what}: take other levels=, or a CosineSimilarity (a similarity of '
+                    'your own says in `cosines` of which levels its matrices are)'
+                )
+
+
+def _rows_of_anchor(anchor: Tensor) -> Tensor:
+    """How many rows the anchor of each row has, int64 [M] -> [M, 1]."""
+    return anchor.bincount()[anchor, None]
 
 
 def entries_of(kind: str, positives: Tensor, way: str) -> Entries:

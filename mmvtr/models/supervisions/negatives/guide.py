@@ -57,7 +57,8 @@ class GuideSupervision(BlockSupervision):
 
     With ``columns`` the model's own cosines of texts with texts, and of videos with videos, stand
     in the denominators, too, where the guide's of the same items are not above the bar of the
-    anchor (GISTEmbed's ``contrast_anchors`` and ``contrast_positives``).
+    anchor (GISTEmbed's ``contrast_anchors`` and ``contrast_positives``).  As with those, a pair of
+    an own text and video is not judged.
 
     Args:
         guide: ``'vectors'``, ``'agreement'``, ``'scores'``, an encoder or a file.
@@ -131,7 +132,7 @@ class GuideSupervision(BlockSupervision):
         self.margin = margin
         self.softness = softness
         self.bar_of = bar_of
-        self.columns = tuple(columns)
+        self.kinds = tuple(columns)
         self.treat = treat
         self.fills = 'weights' if treat == 'ignore' else 'positives'  # target.py: check_read
         self.name = name
@@ -140,7 +141,7 @@ class GuideSupervision(BlockSupervision):
 
     @property
     def whole(self) -> str:
-        if self.columns:
+        if self.kinds:
             return ColumnSupervision.whole
         return "bar_of='anchor' is over all texts of the batch" if self.bar_of == 'anchor' else ''
 
@@ -169,7 +170,7 @@ class GuideSupervision(BlockSupervision):
         """The guide's unit vectors of both sides, None where the agreement is read; and the
         model's, None where no columns are made of them."""
         model = None
-        if self.columns:
+        if self.kinds:
             model = tuple(self.similarity.prepare(side) for side in (texts, videos))
         return self._guides(texts, videos, pairs), model
 
@@ -205,13 +206,13 @@ class GuideSupervision(BlockSupervision):
         sums = dict(spared=spared.sum().to(scores.dtype), texts=scores.new_tensor(len(scores)))
         if self.treat == 'positive':
             return target._replace(positives=(1 - weights).masked_fill(target.positives, 1.0)), sums
-        if self.columns:
+        if self.kinds:
 
             def judged(way: str, entries: Entries) -> Tensor:
                 return self._weights(self._among(guides, entries), own[way][entries.anchor])
 
             scored = cosines_of(self.similarity, model)
-            columns = columns_of(target.positives, self.columns, scored, judged)
+            columns = columns_of(target.positives, self.kinds, scored, judged)
             target = target._replace(columns=columns)
         if self.bar_of == 'anchor':
             weights = dict(t2v=weights, v2t=self._weights(scores.t(), own['v2t']).t())

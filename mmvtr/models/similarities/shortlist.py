@@ -1,0 +1,75 @@
+"""A search in two stages: a cheap score of all videos, a dear one of the best."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import torch
+from torch import Tensor, nn
+
+from mmvtr.functional.similarities.token_interaction import below_shortlist
+from mmvtr.models.layers.pooling import unit
+from mmvtr.structures import Embedding, Levels
+
+
+class ShortlistSimilarity(nn.Module):
+    """Base of similarities that may rank each text's best videos alone.
+
+    Args:
+        level: whose vectors and tokens it reads.
+        shortlist: k: each text's k best videos by the cosine of the level's vectors are ranked by
+            the scores, the others follow below in the order of that cosine; for evaluation only.
+            None: all are.
+
+    Attributes:
+        exact: whether the last scores were the similarity's own throughout (no shortlist, or one
+            that held every video).  Whatever normalises scores over a gallery needs this.
+
+    Raises:
+        ValueError: a shortlist below 1.
+    """
+
+    needs_tokens = True
+
+    def __init__(self, *, level: str, shortlist: Optional[int]) -> None:
+        super().__init__()
+        if shortlist is not None and shortlist < 1:
+            raise ValueError(f'shortlist must be None or at least 1, not {shortlist}')
+        self.level = level
+        self.shortlist = shortlist
+        self.exact = shortlist is None
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The levels that it reads."""
+        return (self.level,)
+
+    def forward(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
+        """Levels of T texts and of V videos -> matrices [T, V] of :meth:`whole`, in float32; with a
+        shortlist that leaves out videos ``'pooled'``, the cosines of vectors, and ``'scores'``.
+
+        Raises:
+            ValueError: the level has no tokens, or an item has no valid one.
+            RuntimeError: a shortlist in training.
+        """
+        if self.shortlist is not None and self.training:
+            raise RuntimeError(
+                f'shortlist={self.shortlist} is for evaluation: train without a shortlist'
+            )
+        t, v = texts[self.level], videos[self.level]
+        self.exact = self.shortlist is None or self.shortlist >= len(v.mean)
+        with torch.autocast(t.mean.device.type, enabled=False):
+            if self.exact:
+                return self.whole(t, v)
+            pooled = unit(t.mean) @ unit(v.mean).t()
+            columns = pooled.topk(self.shortlist, dim=1).indices
+            scores = below_shortlist(pooled, columns, self.of_some(t, v, columns))
+            return {'pooled': pooled, 'scores': scores}
+
+    def whole(self, t: Embedding, v: Embedding) -> dict[str, Tensor]:
+        """Of all pairs, [T, V] by name, ``'scores'`` among them."""
+        raise NotImplementedError(f'{type(self).__name__} must define whole()')
+
+    def of_some(self, t: Embedding, v: Embedding, columns: Tensor) -> Tensor:
+        """Scores of text i with the videos ``columns[i]``, int64 [T, C] -> float [T, C]."""
+        raise NotImplementedError(f'{type(self).__name__} must define of_some()')
