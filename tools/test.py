@@ -93,6 +93,7 @@ def main() -> None:
     from mmvtr.engine.checks.config_checks import check_config
     from mmvtr.engine.launch import launching as launch
     from mmvtr.engine.launch.zero_shot import admit_random, state_zero_shot
+    from mmvtr.engine.loop.evaluation import bare
 
     check_config(cfg, args.cfg_options)
     seeds, choices = zip(*map(origin, args.checkpoints)) if args.checkpoints else ((), ())
@@ -110,9 +111,9 @@ def main() -> None:
     launch.pin_memory(cfg)
     runner = ToolRunner.from_cfg(cfg)
     if len(seeds) > 1:
-        load_members(launch.bare(runner.model), args.checkpoints)
+        load_members(bare(runner.model), args.checkpoints)
     elif seeds:
-        launch.check_or_exit(runner.model, args.checkpoints[0])
+        launch.read_matching(runner.model, args.checkpoints[0])
     else:
         state_zero_shot(runner, random=args.random_weights)
     launch.state_choice(runner, choices)
@@ -124,10 +125,10 @@ def main() -> None:
 
 def origin(path: str) -> tuple[Optional[int], Optional[Any]]:
     """Seed of a checkpoint's training, and its :class:`~mmvtr.engine.loop.choice.Choice`."""
-    from mmvtr.engine.launch import launching as launch
     from mmvtr.engine.loop.choice import choice_of
+    from mmvtr.storage.weights import read_checkpoint
 
-    checkpoint = launch.read_or_exit(path)
+    checkpoint = read_checkpoint(path)
     return checkpoint.get('meta', {}).get('seed'), choice_of(checkpoint)
 
 
@@ -147,7 +148,7 @@ def load_members(model: Any, paths: Sequence[str]) -> None:
     from mmvtr.engine.launch import launching as launch
 
     for member, path in zip(model.members, paths):
-        member.load_state_dict(launch.check_or_exit(member, path)['state_dict'])
+        member.load_state_dict(launch.read_matching(member, path)['state_dict'])
 
 
 if __name__ == '__main__':

@@ -228,7 +228,7 @@ def train(cfg: Config, args: argparse.Namespace, ending: Ending) -> None:
             runner.logger.info(remark)
         runner.auto_scale_lr = linear_rule(cfg)
         if cfg.resume:
-            checkpoint = launch.check_or_exit(runner.model, cfg.load_from)
+            checkpoint = launch.read_matching(runner.model, cfg.load_from)
             launch.check_order(runner, checkpoint, cfg.load_from)
             launch.check_optimizer(runner, checkpoint, cfg.load_from)
         else:
@@ -270,7 +270,7 @@ def checkpoint_of(runner: Any) -> Optional[str]:
 
 def last_words(runner: Any, config: str) -> str:
     """Where the checkpoint is, and what can be done with it."""
-    from mmvtr.engine.launch.launching import bare
+    from mmvtr.engine.loop.evaluation import bare
 
     found = checkpoint_of(runner)
     if found is None:

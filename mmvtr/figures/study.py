@@ -19,6 +19,7 @@ from mmvtr.engine.launch import launching as launch
 from mmvtr.engine.launch.zero_shot import admit_random, state_zero_shot
 from mmvtr.engine.loop.evaluation import Evaluation
 from mmvtr.engine.transforms.score_transforms import TransformHook
+from mmvtr.storage.weights import read_checkpoint
 from mmvtr.structures import Directed
 from mmvtr.utils import forget_pretrained
 
@@ -138,7 +139,7 @@ def tested(
     checkpoint = checkpoint or cfg.get('load_from')
     cfg.load_from, cfg.resume = checkpoint, False
     if checkpoint:
-        seed = launch.read_or_exit(checkpoint).get('meta', {}).get('seed')
+        seed = read_checkpoint(checkpoint).get('meta', {}).get('seed')
         if seed is not None:
             cfg.merge_from_dict({'randomness.seed': seed})  # the protocol line states it
         forget_pretrained(cfg.model)
@@ -150,7 +151,7 @@ def tested(
     for hook in hooks:
         runner.register_hook(hook)
     if checkpoint:
-        launch.check_or_exit(runner.model, checkpoint)
+        launch.read_matching(runner.model, checkpoint)
     else:
         state_zero_shot(runner, random=random)
     return runner, runner.test()
@@ -188,7 +189,7 @@ def study(
     names = [hook.name for hook in runner.hooks if isinstance(hook, TransformHook)]
     if runner.message_hub.runtime_info.get('left_out_transforms'):
         names = []  # an oracle alone would stand for what the config means
-    known = launch.read_or_exit(checkpoint).get('meta', {}) if checkpoint else {}
+    known = read_checkpoint(checkpoint).get('meta', {}) if checkpoint else {}
     return Study(
         Path(checkpoint).stem if checkpoint else 'as built',
         cfg,

@@ -11,12 +11,11 @@ from typing import Any, NamedTuple, Optional, Sequence
 
 import torch
 from mmengine.hooks import Hook
-from mmengine.model import is_model_wrapper
 from mmengine.runner import Runner
 from torch import Tensor, nn
 
 from mmvtr.datasets import VideoTextDataset
-from mmvtr.engine.loop.evaluation import Encoded, Evaluation, to_device
+from mmvtr.engine.loop.evaluation import Encoded, Evaluation, bare, to_device
 from mmvtr.models.similarities.best_frame import Matches
 from mmvtr.registry import HOOKS
 from mmvtr.structures import Levels, take
@@ -83,8 +82,7 @@ class MomentsHook(Hook):
         self.file = file
 
     def before_run(self, runner: Runner) -> None:
-        model = runner.model.module if is_model_wrapper(runner.model) else runner.model
-        refuse_without_frames(model)
+        refuse_without_frames(bare(runner.model))
 
     def reported(self, keys: set[str], runner: Runner) -> set[str]:
         """Keys of its results, where moments are annotated."""

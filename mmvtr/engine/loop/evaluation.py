@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Union
 
 import numpy as np
 import torch
+from mmengine.model import is_model_wrapper
 from torch import Tensor, nn
 
 from mmvtr.functional.similarities.tiles import Tiles, inner_products
@@ -86,6 +87,11 @@ class Evaluation:
         refuse_other_levels(self.model, kind, queries, gallery.levels)
         tiles = score_tiles(self.model, self.device, kind, queries, gallery.levels)
         return tiles._replace(name=f'{kind} bank')
+
+
+def bare(model: nn.Module) -> nn.Module:
+    """A model without its distributed wrapper."""
+    return model.module if is_model_wrapper(model) else model
 
 
 def refuse_other_levels(model: nn.Module, kind: str, queries: Levels, gallery: Levels) -> None:
