@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import copy
-import os
 import sys
 from pathlib import Path
 from typing import Any, Optional
@@ -54,16 +53,8 @@ def parse_args() -> argparse.Namespace:
     add('--diff-rank-seed', action='store_true', help='another seed for each process')
     add('--deterministic', action='store_true', help='deterministic cuDNN algorithms')
     parser.add_cfg_options()
-    add(
-        '--launcher',
-        choices=['none', 'pytorch', 'slurm', 'mpi'],
-        default='none',
-        help='who has started the processes (default: none, a single one)',
-    )
-    add('--local_rank', '--local-rank', type=int, default=0, help='set by launchers')
-    args = parser.parse_args()
-    os.environ.setdefault('LOCAL_RANK', str(args.local_rank))
-    return args
+    parser.add_launcher()
+    return parser.parse_args()
 
 
 def apply_args(cfg: Config, args: argparse.Namespace) -> None:

@@ -15,13 +15,11 @@ from torch import Tensor, nn
 from mmvtr.apis import as_tested
 from mmvtr.datasets import VideoTextDataset
 from mmvtr.engine import ToolRunner
-from mmvtr.engine.launch import launching as launch
-from mmvtr.engine.launch.zero_shot import admit_random, state_zero_shot
+from mmvtr.engine.launch.testing import runner_of_test
 from mmvtr.engine.loop.evaluation import Evaluation
 from mmvtr.engine.transforms.score_transforms import TransformHook
 from mmvtr.storage.weights import read_checkpoint
 from mmvtr.structures import Directed
-from mmvtr.utils import forget_pretrained
 
 _RUNS = itertools.count()
 
@@ -133,27 +131,13 @@ def tested(
         The runner, and the results.
 
     Raises:
-        SystemExit: a checkpoint that cannot be read or is of another model, data that is missing,
-            or random weights that nobody asked for.
+        FileNotFoundError, RuntimeError, SystemExit: see
+            :func:`~mmvtr.engine.launch.testing.runner_of_test`.
     """
     checkpoint = checkpoint or cfg.get('load_from')
-    cfg.load_from, cfg.resume = checkpoint, False
-    if checkpoint:
-        seed = read_checkpoint(checkpoint).get('meta', {}).get('seed')
-        if seed is not None:
-            cfg.merge_from_dict({'randomness.seed': seed})  # the protocol line states it
-        forget_pretrained(cfg.model)
-    elif random:
-        admit_random(cfg.model)
-    launch.check_datasets(cfg, ['test_dataloader'])
-    launch.pin_memory(cfg)
-    runner = ToolRunner.from_cfg(cfg)
+    runner = runner_of_test(cfg, [checkpoint] if checkpoint else [], random=random)
     for hook in hooks:
         runner.register_hook(hook)
-    if checkpoint:
-        launch.read_matching(runner.model, checkpoint)
-    else:
-        state_zero_shot(runner, random=random)
     return runner, runner.test()
 
 
