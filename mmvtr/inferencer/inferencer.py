@@ -18,9 +18,9 @@ from torch import nn
 from mmvtr.apis import TextEncoder, encode_videos, load_retriever, refuse_stored_words
 from mmvtr.engine.hooks.film_strip import film_strip
 from mmvtr.engine.loop.evaluation import Encoded
+from mmvtr.engine.transforms.stored_queries import OTHER
 from mmvtr.functional.uncertainty.calibration import Calibration
 from mmvtr.inferencer.inputs import (
-    OTHER,
     Inputs,
     Texts,
     Vectors,
@@ -233,7 +233,7 @@ class VideoRetrievalInferencer(BaseInferencer):
             changed['surely'] = surely_of(self.model, given, items, **common)
         elif transform is not None:
             common.update(transform=transform, iterations=iterations, strictness=strictness)
-            common.update(neighbours=neighbours, alpha=alpha)
+            common.update(k=neighbours, alpha=alpha)
             changed['biases'] = bank_biases(self.model, kind, items, **common)
         self.gallery = Gallery(given, items, flat_of(self.model, items), **changed)
 
