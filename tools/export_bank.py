@@ -13,7 +13,7 @@ from typing import Any, Optional
 
 from mmengine.config import Config
 
-from mmvtr.command_line import Parser, output_file, tool
+from mmvtr.command_line import Parser, count, output_file, tool
 from mmvtr.utils import load_config
 
 
@@ -25,7 +25,7 @@ def parse_args() -> argparse.Namespace:
     add('--out', required=True, metavar='FILE', type=output_file, help='.pth file to write')
     add(
         '--max',
-        type=int,
+        type=count,
         default=16384,
         metavar='N',
         help="at most so many texts, and videos: random ones by the config's seed (default: NCL's "
@@ -55,8 +55,6 @@ class Sample:
 @tool
 def main() -> None:
     args = parse_args()
-    if args.max < 1:
-        raise SystemExit(f'error: --max must be 1 or more, not {args.max}')
     cfg = load_config(args.config, args.cfg_options)
     export(args, cfg)
 

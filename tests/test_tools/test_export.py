@@ -485,9 +485,11 @@ def test_what_search_refuses(folder, tool, error, tmp_path, capsys):
     assert json.loads(files['store.json'])['about']['set']['split'] is None
 
 
-def test_what_export_bank_refuses(folder, error, tmp_path):
+def test_what_export_bank_refuses(folder, tool, error, tmp_path, capsys):
     arguments = ['export_bank.py', 'config.py', 'bare.pth', '--out', tmp_path / 'bank.pth']
-    assert '--max must be 1 or more, not 0' in error(*arguments, '--max', 0)
+    with pytest.raises(SystemExit):
+        tool(*arguments, '--max', 0)
+    assert "--max: an integer of 1 or more expected, got '0'" in capsys.readouterr().err
     options = ['--cfg-options', 'train_dataloader=None']
     assert 'config.py has no train_dataloader' in error(*arguments, *options)
     assert not list(tmp_path.iterdir())

@@ -27,7 +27,7 @@ from mmengine.runner import Runner
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from mmvtr.command_line import Parser, output_file, tool
+from mmvtr.command_line import Parser, count, output_file, tool
 from mmvtr.models.towers import WordVectors
 from mmvtr.registry import MODELS, TRANSFORMS, bare_name
 from mmvtr.rehearsal.simulated import simulate
@@ -56,15 +56,17 @@ def parse_args() -> argparse.Namespace:
     parser = Parser(__doc__)
     add = parser.add_argument
     add('config', nargs='+', help='config files, a row each')
-    add('--steps', type=int, default=5, help='training steps timed; the median counts (default: 5)')
+    add(
+        '--steps',
+        type=count,
+        default=5,
+        help='training steps timed; the median counts (default: 5)',
+    )
     add('--device', default='cuda' if torch.cuda.is_available() else 'cpu', help='default: a GPU')
     add('--no-towers', action='store_true', help='leave out pretrained towers')
     add('--out', type=output_file, metavar='FILE', help='write the numbers to this .json file, too')
     parser.add_cfg_options()
-    args = parser.parse_args()
-    if args.steps < 1:
-        parser.error(f'--steps must be at least 1, not {args.steps}')
-    return args
+    return parser.parse_args()
 
 
 @tool

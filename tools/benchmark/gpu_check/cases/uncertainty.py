@@ -18,29 +18,14 @@ def of_gaussians(x: SimpleNamespace) -> list[Case]:
     case, own = partial(called, x), partial(make, x)
     float32 = dict(low=False, reference=torch.float32)
     gaussians = 'texts log_std_t videos log_std_v'
+    pairs = 'few_texts few_log_std videos log_std_v'
     return [
-        case('wasserstein2', 'texts log_std_t videos log_std_v'),
-        case('closed_form_distance', 'texts log_std_t videos log_std_v'),
-        own(
-            'inclusion',
-            gaussians,
-            lambda i: f.inclusion(
-                i.texts[:V], i.log_std_t[:V], i.videos, i.log_std_v, form='official'
-            ),
-        ),
-        case('inclusion_matrix', 'texts log_std_t videos log_std_v'),
-        own(
-            'inclusion_loss',
-            gaussians,
-            lambda i: f.inclusion_loss(
-                i.texts[:V], i.log_std_t[:V], i.videos, i.log_std_v, scale=0.1
-            ),
-        ),
-        own(
-            'kl_divergence',
-            gaussians,
-            lambda i: f.kl_divergence(i.texts[:V], i.log_std_t[:V], i.videos, i.log_std_v),
-        ),
+        case('wasserstein2', gaussians),
+        case('closed_form_distance', gaussians),
+        case('inclusion', pairs, form='official'),
+        case('inclusion_matrix', gaussians),
+        case('inclusion_loss', pairs, scale=0.1),
+        case('kl_divergence', pairs),
         case('geometric_sigma', 'log_std_t'),
         own(
             'sample',
@@ -57,23 +42,10 @@ def of_gaussians(x: SimpleNamespace) -> list[Case]:
             **float32,
         ),
         own('bounded', 'log_std_t', lambda i: f.bounded(i.log_std_t, -1.25, -0.75)),
-        own(
-            'mean_sample_cosine',
-            'text_samples video_samples',
-            lambda i: f.mean_sample_cosine(i.text_samples[:V], i.video_samples),
-        ),
-        own(
-            'mean_sample_dot',
-            'text_samples video_samples',
-            lambda i: f.mean_sample_dot(i.text_samples[:V], i.video_samples),
-        ),
+        case('mean_sample_cosine', 'few_samples video_samples'),
+        case('mean_sample_dot', 'few_samples video_samples'),
         case('dataset_uncertainty', 'texts frames frame_mask', low=False),
-        own(
-            'mean_cosines',
-            'texts videos',
-            lambda i: f.mean_cosines(i.texts, i.videos[0]),
-            low=False,
-        ),
+        case('mean_cosines', 'texts one_video', low=False),
     ]
 
 
@@ -85,11 +57,7 @@ def of_sets(x: SimpleNamespace) -> list[Case]:
         own('PairMoments', 'texts videos', _pair_moments, low=False, differentiable=False),
         own('Moments', 'scores', _moments, low=False, differentiable=False),
         case('pair_uncertainty', 'text_u frame_u best'),
-        own(
-            'frame_uncertainty',
-            'text_u frame_u',
-            lambda i: f.frame_uncertainty(i.text_u[:V], i.frame_u),
-        ),
+        case('frame_uncertainty', 'few_u frame_u'),
         case('own_positive', 'scores positives', slack=0.125),
         case('ambiguous_set', 'scores uncertainty positives', tau_s=0.125, tau_u=0.25, cap=3),
         case('risk_coverage', 'text_u risk', low=False),
