@@ -161,9 +161,7 @@ def score_tiles(
     return Tiles.of((count, size), columns)
 
 
-def item_tiles(
-    model: nn.Module, device: torch.device, items: Levels, gallery: Levels, name: str = 'item_bank'
-) -> Tiles:
+def item_tiles(model: nn.Module, device: torch.device, items: Levels, gallery: Levels) -> Tiles:
     """Similarities of M items with N gallery items of the same kind, made in tiles.
 
     Inner products of the vectors whose inner products with those of the other kind are the scores.
@@ -172,7 +170,6 @@ def item_tiles(
         model: a retriever.
         device: where tiles are made.
         items, gallery: their levels, on any device.
-        name: what errors call the matrix.
 
     Returns:
         float32 [M, N].
@@ -187,7 +184,7 @@ def item_tiles(
             'with items need one vector an item'
         )
     flat = [similarity.flat(side).float() for side in (items, gallery)]
-    return inner_products(*flat, device=device)._replace(name=name)
+    return inner_products(*flat, device=device)._replace(name='item_bank')
 
 
 def all_scores(similarity: Any, texts: Levels, videos: Levels) -> Tensor:
