@@ -56,7 +56,7 @@ from mmvtr.pretrained import (
     read_saved,
     save_pretrained,
 )
-from mmvtr.storage import write_atomically
+from mmvtr.storage import write_text
 from mmvtr.utils import config_names, named_config
 from mmvtr.visualization import save
 
@@ -358,8 +358,7 @@ class VideoRetrievalInferencer(BaseInferencer):
             text = json.dumps(told, indent=1, ensure_ascii=False) + '\n'
             path = Path(out_dir, 'predictions.json')
             # Bytes of a file's name that are no UTF-8 become escapes of json.
-            raw = text.encode(errors='backslashreplace')
-            write_atomically(path, lambda file: file.write(raw))
+            write_text(path, text, errors='backslashreplace')
             for number, figure in enumerate(visualization or []):
                 save(figure, Path(out_dir, 'vis', f'{number}.png'))
         return dict(predictions=preds, visualization=visualization)

@@ -28,6 +28,7 @@ from mmvtr.engine.loop.evaluation_loop import TwoPassLoader
 from mmvtr.functional.similarities.best_frames import best_frames
 from mmvtr.models.supervisions.arl import ARLSupervision, units_of
 from mmvtr.models.target import Target
+from mmvtr.storage import write_text
 from mmvtr.structures import Levels, cat_levels
 from mmvtr.utils import load_config
 
@@ -98,7 +99,8 @@ def main() -> None:
         print(table(pairs, kinds) + '\n')
         draw(args.out / f'ambiguity_{level}.png', level, pairs, kinds, note(arl))
     found = examples(branches, sample, args.texts, args.seed)
-    (args.out / 'ambiguous.json').write_text(json.dumps(found, indent=1, ensure_ascii=False) + '\n')
+    text = json.dumps(found, indent=1, ensure_ascii=False) + '\n'
+    write_text(args.out / 'ambiguous.json', text)
     names = [f'ambiguity_{level}.png' for level in branches]
     print(f'{args.out}: {", ".join(names)}; ambiguous.json, {len(found)} texts')
 

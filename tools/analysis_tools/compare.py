@@ -31,7 +31,7 @@ from mmvtr.evaluation.score_options import (
     read_judgments,
     read_matches,
 )
-from mmvtr.storage import write_atomically
+from mmvtr.storage import write_text
 from mmvtr.structures import Directed, Relation
 
 RECALLS = (1, 5, 10)
@@ -105,8 +105,7 @@ def main() -> None:
     print(describe(args, relation, rows))
     print(f'\n{table(rows, args.level)}\n\n{summary(rows, args.level)}')
     if args.out:
-        content = json.dumps(as_json(rows, args), indent=2).encode() + b'\n'
-        write_atomically(args.out, lambda file: file.write(content))
+        write_text(args.out, json.dumps(as_json(rows, args), indent=2) + '\n')
     if args.plot:
         plot(args.plot, rows, args.level)
 

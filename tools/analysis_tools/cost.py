@@ -33,6 +33,7 @@ from mmvtr.registry import MODELS, TRANSFORMS, bare_name
 from mmvtr.rehearsal.simulated import simulate
 from mmvtr.rehearsal.simulated_model import FULL, Unknown, retrievers
 from mmvtr.rehearsal.towers import SimulatedFrames, SimulatedText
+from mmvtr.storage import write_text
 from mmvtr.utils import forget_pretrained, load_config, register_all_modules
 
 #: Numbers of a row, and how the table calls them.
@@ -80,8 +81,7 @@ def main() -> None:
         rows[Path(path).stem] = measure(cfg, args)
     print(f'torch {torch.__version__}, {name_of(args.device)}\n\n{table(rows)}')
     if args.out:
-        args.out.parent.mkdir(parents=True, exist_ok=True)
-        args.out.write_text(json.dumps(rows, indent=1) + '\n')
+        write_text(args.out, json.dumps(rows, indent=1) + '\n')
 
 
 def table(rows: dict[str, dict[str, float]]) -> str:

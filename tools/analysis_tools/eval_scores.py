@@ -54,7 +54,8 @@ from mmvtr.functional import untied
 from mmvtr.functional.metrics import hubness
 from mmvtr.functional.similarities.tiles import inner_products
 from mmvtr.functional.transforms.transform_table import TRANSFORMS
-from mmvtr.storage import write_atomically
+from mmvtr.storage import write_text
+from mmvtr.storage.arrays import write_arrays
 from mmvtr.structures import Directed, Relation
 from mmvtr.visualization.hubness import MASS_EDGES, draw_rates
 
@@ -258,21 +259,16 @@ def save(path: Path, scores: Tensor, transformed: Mapping[str, Directed], ids: I
     """The scores, and as archives what the transforms have made of them."""
     names = dict(text_ids=ids[0], video_ids=ids[1])
     if path.suffix == '.npz':
-        archive(path, dict(scores=scores.numpy(), **names))
+        write_arrays(path, scores=scores.numpy(), **names)
     else:
         write_run(path, PairValues.of_matrix(scores.numpy(), *ids))
     for name, (t2v, v2t) in transformed.items():
-        arrays = dict(t2v=t2v.numpy(), v2t=v2t.numpy(), **names)
-        archive(path.with_name(f'{path.stem}_{name}.npz'), arrays)
-
-
-def archive(path: Path, arrays: Mapping[str, Any]) -> None:
-    write_atomically(path, lambda file: np.savez(file, **arrays))
+        own = path.with_name(f'{path.stem}_{name}.npz')
+        write_arrays(own, t2v=t2v.numpy(), v2t=v2t.numpy(), **names)
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    text = json.dumps(content, indent=2) + '\n'
-    write_atomically(path, lambda file: file.write(text.encode()))
+    write_text(path, json.dumps(content, indent=2) + '\n')
 
 
 def evaluate_cut(

@@ -18,6 +18,7 @@ from mmvtr.datasets import VideoTextDataset
 from mmvtr.engine.loop.evaluation import Encoded, Evaluation, bare, to_device
 from mmvtr.models.similarities.best_frame import Matches
 from mmvtr.registry import HOOKS
+from mmvtr.storage import write_text
 from mmvtr.structures import Levels, take
 
 #: Videos whose frames are on the device at a time.
@@ -104,9 +105,8 @@ class MomentsHook(Hook):
         )
         entries = listed(found, evaluation.texts, evaluation.videos, dataset)
         path = os.path.join(runner.work_dir, self.file)
-        with open(path, 'w', encoding='utf-8') as file:
-            lines = ',\n'.join(json.dumps(entry, ensure_ascii=False) for entry in entries)
-            file.write(f'[\n{lines}\n]\n')
+        lines = ',\n'.join(json.dumps(entry, ensure_ascii=False) for entry in entries)
+        write_text(path, f'[\n{lines}\n]\n')
         runner.logger.info(f'moments of the best {found.column.shape[1]} videos a text: {path}')
 
 
