@@ -22,7 +22,7 @@ from mmvtr.functional.transforms.transform_table import ADDED, transform_named
 from mmvtr.functional.uncertainty.calibration import Calibration
 from mmvtr.inferencer.inputs import Inputs
 from mmvtr.inferencer.ranking import QUERIES, Items, Surely, check_items, flat_of
-from mmvtr.pretrained import refuse_unregistered
+from mmvtr.plain_config import refuse_unregistered
 
 #: What puts the surest text first; of the others those count that add a bias to each item.
 SURE_FIRST = 'sure_first'
