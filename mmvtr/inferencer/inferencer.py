@@ -286,9 +286,7 @@ class VideoRetrievalInferencer(BaseInferencer):
                 of the gallery or of another model, a ``topk`` below 1; a sheet of videos whose
                 files are not known.
         """
-        for name, number in (('topk', topk), ('num_frames', num_frames)):
-            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-                raise ValueError(f'{name}: an integer of 1 or more, not {str(number)[:80]!r}')
+        _check_counts(topk=topk, num_frames=num_frames)
         given = self._queries(texts, videos, vectors)
         queries = self.preprocess(given, batch_size, show_progress)
         samples = self.forward((given, queries), topk=topk)
@@ -455,7 +453,8 @@ class VideoRetrievalInferencer(BaseInferencer):
         """What was encoded, and as what; of broken videos that are skipped, nothing."""
         if given.vectors is not None:
             return given, items_of(given, None)
-        _check_batch_size(batch_size)
+        if batch_size is not None:
+            _check_counts(batch_size=batch_size)
         progress = self.show_progress if show_progress is None else show_progress
         if given.kind == 'text':
             how = dict(batch_size=batch_size, progress=progress, warn=True)
@@ -500,10 +499,11 @@ class VideoRetrievalInferencer(BaseInferencer):
         return [in_words(sample, seconds) for sample in samples]
 
 
-def _check_batch_size(size: Optional[int]) -> None:
-    """Raise ValueError unless it is 1 or more, or None."""
-    if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
-        raise ValueError(f'batch_size: an integer of 1 or more, not {str(size)[:80]!r}')
+def _check_counts(**numbers: int) -> None:
+    """Raise ValueError unless all are integers of 1 or more."""
+    for name, number in numbers.items():
+        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+            raise ValueError(f'{name}: an integer of 1 or more, not {str(number)[:80]!r}')
 
 
 def _read_config(path: str) -> Config:
