@@ -10,7 +10,7 @@ from mmvtr.engine.hooks.members import fuse_config, read_fusion
 from mmvtr.engine.launch import launching
 from mmvtr.engine.launch.runner import ToolRunner
 from mmvtr.engine.launch.zero_shot import admit_random, state_zero_shot
-from mmvtr.engine.loop.choice import choice_of
+from mmvtr.engine.loop.choice import Choice, choice_of
 from mmvtr.engine.loop.evaluation import bare
 from mmvtr.registry import forget_pretrained
 from mmvtr.storage.weights import read_checkpoint
@@ -38,10 +38,7 @@ def runner_of_test(
         SystemExit: data that are missing, or random weights that nobody asked for.
         ValueError: another fusion.
     """
-    read = [read_checkpoint(path) for path in checkpoints]
-    seeds = [checkpoint.get('meta', {}).get('seed') for checkpoint in read]
-    choices = [choice_of(checkpoint) for checkpoint in read]
-    del read
+    seeds, choices = zip(*map(_origin, checkpoints)) if checkpoints else ((), ())
     if seeds and seeds[0] is not None:
         cfg.merge_from_dict({'randomness.seed': seeds[0]})  # the protocol line states it
     cfg.load_from, cfg.resume = checkpoints[0] if len(seeds) == 1 else None, False
@@ -68,3 +65,9 @@ def runner_of_test(
             member.load_state_dict(launching.read_matching(member, path)['state_dict'])
     launching.state_choice(runner, choices)
     return runner
+
+
+def _origin(path: str) -> tuple[Optional[int], Optional[Choice]]:
+    """Seed of a checkpoint's training, and what it was chosen by; one file is held at a time."""
+    checkpoint = read_checkpoint(path)
+    return checkpoint.get('meta', {}).get('seed'), choice_of(checkpoint)
