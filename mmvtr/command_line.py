@@ -10,7 +10,7 @@ import functools
 import os
 import re
 from pathlib import Path
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable, Mapping, Optional, Sequence
 
 from mmvtr.reasons import reason
 from mmvtr.values import Written
@@ -140,6 +140,12 @@ class Settings(argparse.Action):
                 raise argparse.ArgumentError(self, str(error)) from None
             settings[key] = value
         setattr(namespace, self.dest, settings)
+
+
+def cfg_words(options: Mapping[str, Any]) -> list[str]:
+    """``--cfg-options`` and its words again, as they were typed; nothing of none."""
+    words = [f'{key}={value}' for key, value in options.items()]
+    return ['--cfg-options', *words] if words else []
 
 
 def setting(word: str) -> tuple[str, Written]:

@@ -13,8 +13,8 @@ from typing import Any, Optional
 
 from mmengine.config import Config
 
-from mmvtr.command_line import Parser, tool
-from mmvtr.signals import Ending, behind, check_writable, next_steps
+from mmvtr.command_line import Parser, cfg_words, tool
+from mmvtr.signals import Ending, check_writable, next_steps
 from mmvtr.utils import load_config
 
 
@@ -182,7 +182,7 @@ def compared(cfg: Config, args: argparse.Namespace, checkpoint: Optional[str]) -
     table = against.beside(folder, folder / 'baseline', names)
     if checkpoint is None:
         return table
-    options = behind(sys.argv, '--cfg-options')
+    options = cfg_words(args.cfg_options)
     draw = Path(__file__).with_name('analysis_tools') / 'draw.py'
     told = against.picture(draw, args.config, checkpoint, folder / 'pictures', *options)
     return f'{table}\n\npicture: {told}'
@@ -230,7 +230,7 @@ def train(cfg: Config, args: argparse.Namespace, ending: Ending) -> None:
         if is_main_process():
             if args.against:
                 print(compared(cfg, args, checkpoint_of(runner)), end='\n\n')
-            print(last_words(runner, args.config))
+            print(last_words(runner, args))
     launch.stop_processes()
 
 
@@ -259,7 +259,7 @@ def checkpoint_of(runner: Any) -> Optional[str]:
     return runner.message_hub.get_info('best_ckpt') or latest_checkpoint(runner.work_dir)
 
 
-def last_words(runner: Any, config: str) -> str:
+def last_words(runner: Any, args: argparse.Namespace) -> str:
     """Where the checkpoint is, and what can be done with it."""
     from mmvtr.engine.loop.evaluation import bare
 
@@ -267,7 +267,7 @@ def last_words(runner: Any, config: str) -> str:
     if found is None:
         return f'no checkpoint was written to {runner.work_dir}'
     searched = hasattr(getattr(bare(runner.model), 'similarity', None), 'flat')
-    return next_steps(config, found, sys.argv, searched=searched)
+    return next_steps(args.config, found, cfg_words(args.cfg_options), searched=searched)
 
 
 if __name__ == '__main__':
