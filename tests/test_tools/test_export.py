@@ -448,7 +448,7 @@ def test_unknown_transform(folder, tool, tmp_path, capsys):
     [
         ({'global': Embedding(torch.ones(0, 2))}, 'the bank holds no text queries'),
         ({'global': Embedding(torch.ones(3, 5))}, 'have 5 dimensions, the gallery 2'),
-        ({'aligned': Embedding(torch.ones(3, 2))}, "reads ['global']: they are of another model"),
+        ({'aligned': Embedding(torch.ones(3, 2))}, "reads 'global': they are of another model"),
     ],
 )
 def test_banks_that_do_not_fit(folder, error, tmp_path, levels, message):
