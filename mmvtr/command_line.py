@@ -10,7 +10,7 @@ import functools
 import os
 import re
 from pathlib import Path
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable, Mapping, Optional, Sequence
 
 from mmvtr.reasons import reason
 from mmvtr.values import Written
@@ -57,9 +57,23 @@ class Parser(argparse.ArgumentParser):
             'with loss scaling (older GPUs)',
         )
 
+    def add_launcher(self) -> None:
+        """``--launcher``, and ``--local_rank``, which becomes ``LOCAL_RANK``."""
+        self.add_argument(
+            '--launcher',
+            choices=['none', 'pytorch', 'slurm', 'mpi'],
+            default='none',
+            help='who has started the processes (default: none, a single one)',
+        )
+        names = ('--local_rank', '--local-rank')
+        self.add_argument(*names, type=int, default=0, help='set by launchers')
+
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """See argparse; what a tool works on may stand before, between and behind its options."""
-        return self.parse_intermixed_args(args, namespace)
+        found = self.parse_intermixed_args(args, namespace)
+        if hasattr(found, 'local_rank'):
+            os.environ.setdefault('LOCAL_RANK', str(found.local_rank))
+        return found
 
     def parse_one_checkpoint(self, *, more: Optional[str] = None) -> argparse.Namespace:
         """The command line of a tool that takes one CHECKPOINT, ``args.checkpoint``.
@@ -126,6 +140,12 @@ class Settings(argparse.Action):
                 raise argparse.ArgumentError(self, str(error)) from None
             settings[key] = value
         setattr(namespace, self.dest, settings)
+
+
+def cfg_words(options: Mapping[str, Any]) -> list[str]:
+    """``--cfg-options`` and its words again, as they were typed; nothing of none."""
+    words = [f'{key}={value}' for key, value in options.items()]
+    return ['--cfg-options', *words] if words else []
 
 
 def setting(word: str) -> tuple[str, Written]:

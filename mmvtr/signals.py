@@ -116,13 +116,13 @@ def _unheard(number: int, frame: Optional[FrameType]) -> None:
     """A signal that changes nothing any more."""
 
 
-def next_steps(config: str, checkpoint: str, argv: Sequence[str], *, searched: bool = True) -> str:
+def next_steps(config: str, checkpoint: str, same: Sequence[str], *, searched: bool = True) -> str:
     """Last words of a training that is done: the checkpoint, and commands that go on from it.
 
     Args:
         config: as the command line named it.
         checkpoint: path of the best one, or of the last.
-        argv: the command, ``sys.argv``; what it has behind ``--cfg-options`` goes with the others.
+        same: options that go with the commands: ``--cfg-options`` and its words.
         searched: whether the model gives one vector an item, so that a gallery can be made.
     """
     checkpoint = os.path.relpath(checkpoint)
@@ -131,21 +131,11 @@ def next_steps(config: str, checkpoint: str, argv: Sequence[str], *, searched: b
     commands = [['test', *model], ['draw', *model, '--out', pictures]]
     if searched:
         commands.append(['export_index', *model, '--out', gallery])
-    same = behind(argv, '--cfg-options')
     commands = [[*command, *same] for command in commands]
     if searched:
         commands.append(['serve', gallery])
     lines = [_in_rows(['python', '-m', 'mmvtr', *command]) for command in commands]
     return '\n'.join([f'trained: {checkpoint}. Next:', *lines])
-
-
-def behind(argv: Sequence[str], option: str) -> list[str]:
-    """An option that takes any number of words, and its words; nothing if it was not given."""
-    if option not in argv:
-        return []
-    given = list(argv[argv.index(option) + 1 :])
-    end = next((i for i, word in enumerate(given) if word.startswith('-')), len(given))
-    return [option, *given[:end]]
 
 
 def _in_rows(words: Sequence[str], width: int = 98) -> str:

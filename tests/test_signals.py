@@ -13,6 +13,7 @@ import pytest
 
 import toy
 from children import ROOT, run_tool
+from mmvtr.command_line import Parser, cfg_words
 from mmvtr.engine.loop.checkpoint import AtomicBackend, read_checkpoint
 from mmvtr.signals import Ending, check_writable, next_steps
 
@@ -88,6 +89,7 @@ def test_the_death_of_the_workers_is_no_error(tmp_path):
     (tmp_path / 'run.py').write_text("""
 import os, signal, sys, time
 from torch.utils.data import DataLoader
+from mmvtr.command_line import Parser, cfg_words
 from mmvtr.signals import Ending
 
 if __name__ == '__main__':
@@ -229,8 +231,10 @@ MANY = ['--cfg-options', *(f'key_{i}.of_a_long_name={i}' for i in range(9))]
 def test_last_words(options, same, tmp_path, monkeypatch):
     """Commands that a shell reads as they are meant, in rows that fit."""
     monkeypatch.chdir(tmp_path)
-    argv = ['train.py', 'c.py', *options]
-    said = next_steps('c.py', str(tmp_path / 'my work' / 'best.pth'), argv)
+    parser = Parser(None)
+    parser.add_cfg_options()
+    assert cfg_words(parser.parse_known_args(options)[0].cfg_options) == same
+    said = next_steps('c.py', str(tmp_path / 'my work' / 'best.pth'), same)
     assert max(map(len, said.splitlines())) <= 100
     first, *lines = said.replace('\\\n', ' ').splitlines()
     assert first == 'trained: my work/best.pth. Next:'
@@ -241,5 +245,5 @@ def test_last_words(options, same, tmp_path, monkeypatch):
         ['export_index', *model, '--out', 'my work/gallery', *same],
         ['serve', 'my work/gallery'],
     ]
-    without = next_steps('c.py', 'best.pth', argv, searched=False)
+    without = next_steps('c.py', 'best.pth', same, searched=False)
     assert 'serve' not in without and 'gallery' not in without

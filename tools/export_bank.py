@@ -9,11 +9,11 @@ reads the file with ``queries='bank', bank_file=FILE``, tools/export_index.py wi
 from __future__ import annotations
 
 import argparse
-from typing import Any, Optional
+from typing import Any
 
 from mmengine.config import Config
 
-from mmvtr.command_line import Parser, output_file, tool
+from mmvtr.command_line import Parser, count, output_file, tool
 from mmvtr.utils import load_config
 
 
@@ -25,7 +25,7 @@ def parse_args() -> argparse.Namespace:
     add('--out', required=True, metavar='FILE', type=output_file, help='.pth file to write')
     add(
         '--max',
-        type=int,
+        type=count,
         default=16384,
         metavar='N',
         help="at most so many texts, and videos: random ones by the config's seed (default: NCL's "
@@ -35,35 +35,16 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_one_checkpoint()
 
 
-class Sample:
-    """At most ``limit`` of a dataset's videos and of its texts."""
-
-    def __init__(self, dataset: Any, limit: Optional[int], seed: int) -> None:
-        self.dataset = dataset
-        self.limit = limit
-        self.seed = seed
-
-    def view(self, kind: str) -> Any:
-        import torch
-        from torch.utils.data import Subset
-
-        items = self.dataset.view(kind)
-        order = torch.randperm(len(items), generator=torch.Generator().manual_seed(self.seed))
-        return Subset(items, sorted(order[: self.limit].tolist()))
-
-
 @tool
 def main() -> None:
     args = parse_args()
-    if args.max < 1:
-        raise SystemExit(f'error: --max must be 1 or more, not {args.max}')
     cfg = load_config(args.config, args.cfg_options)
     export(args, cfg)
 
 
 def export(args: argparse.Namespace, cfg: Config) -> None:
     """Encode the train set and write the bank."""
-    from mmvtr.apis import as_tested, encode_set, load_retriever
+    from mmvtr.apis import PartOfSet, as_tested, encode_set, load_retriever
     from mmvtr.engine.launch.launching import check_datasets
     from mmvtr.storage import write_plain
 
@@ -71,12 +52,21 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
     loader = cfg.train_dataloader = as_tested(cfg, 'train')
     dataset = check_datasets(cfg, ['train_dataloader'])['train_dataloader']
     seed = cfg.get('randomness', {}).get('seed') or 0
-    items = dict(loader, dataset=Sample(dataset, args.max, seed))
+    drawn = {kind: draw(len(dataset.view(kind)), args.max, seed) for kind in ('text', 'video')}
+    items = dict(loader, dataset=PartOfSet(dataset, drawn))
     encoded = encode_set(model, items, progress=True)
     bank = {kind: queries_of(encoded[kind], kind, model, dataset).state() for kind in encoded}
     write_plain(bank, args.out)
     sizes = ' and '.join(f'{len(items.ids)} {kind}s' for kind, items in encoded.items())
     print(f'{args.out}: {sizes} of the train set')
+
+
+def draw(count: int, most: int, seed: int) -> list[int]:
+    """At most so many of the first ``count`` numbers, in ascending order."""
+    import torch
+
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
+    return sorted(order[:most].tolist())
 
 
 def queries_of(encoded: Any, kind: str, model: Any, dataset: Any) -> Any:

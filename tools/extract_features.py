@@ -271,12 +271,12 @@ def check_origin(path: Path, tower: Any, pipeline: list[Any]) -> None:
         SystemExit: they are of others.
     """
     from mmvtr.apis import origin_of
-    from mmvtr.storage.atomic import write_atomically
+    from mmvtr.storage import write_text
 
     steps = '\n'.join(map(str, pipeline))
     origin = f'{origin_of(tower)}\n{steps}\n'
     if not path.is_file():
-        write_atomically(path, lambda file: file.write(origin.encode()))
+        write_text(path, origin)
     elif path.read_text() != origin:
         raise SystemExit(
             f'error: {path.parent} holds features of another origin:\n{path.read_text()}'

@@ -12,20 +12,20 @@ from __future__ import annotations
 
 import argparse
 import fcntl
+import itertools
 import multiprocessing
 import os
 import threading
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from itertools import count
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, Iterator
 
 from mmengine.config import Config
 
-from mmvtr.command_line import Parser, output_folder, tool
+from mmvtr.command_line import Parser, count, output_folder, tool
 from mmvtr.utils import load_config
 
 
@@ -42,27 +42,22 @@ def parse_args() -> argparse.Namespace:
     )
     add(
         '--size',
-        type=int,
+        type=count,
         metavar='PIXELS',
         help="short side of larger frames; default: the config's ResizeShortSide, else as they are",
     )
     add('--quality', type=int, default=90, help='of the JPEGs, 1 to 100 (default: 90)')
-    add('--fps', type=int, help="frames a second; default: what the config's sampling needs")
+    add('--fps', type=count, help="frames a second; default: what the config's sampling needs")
     add(
         '--shard-size',
-        type=int,
+        type=count,
         default=256,
         metavar='VIDEOS',
         help='videos a shard (default: 256)',
     )
-    add('--processes', type=int, default=len(os.sched_getaffinity(0)), help='default: all cores')
+    add('--processes', type=count, default=len(os.sched_getaffinity(0)), help='default: all cores')
     parser.add_cfg_options()
     args = parser.parse_args()
-    for name in ('size', 'fps', 'shard_size', 'processes'):
-        if getattr(args, name) is not None and getattr(args, name) < 1:
-            parser.error(
-                f'--{name.replace("_", "-")} must be at least 1, not {getattr(args, name)}'
-            )
     if not 1 <= args.quality <= 100:
         parser.error(f'--quality must be from 1 to 100, not {args.quality}')
     return args
@@ -186,7 +181,7 @@ def write_shards(args: argparse.Namespace, todo: list[dict[str, Any]], settings:
     from mmvtr.progress import show_progress
 
     done = {path.stem for path in complete(args.out)}
-    names = (name for name in map('{:06d}'.format, count()) if name not in done)
+    names = (name for name in map('{:06d}'.format, itertools.count()) if name not in done)
     parts = [todo[i : i + args.shard_size] for i in range(0, len(todo), args.shard_size)]
     forked = multiprocessing.get_context('fork')  # has imported all
     pool = ProcessPoolExecutor(args.processes, forked, initializer=start_process)

@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
 from mmvtr.command_line import Parser, count, output_file, tool
 from mmvtr.evaluation.score_files import read_array
-from mmvtr.storage import write_atomically
+from mmvtr.storage import write_text
 
 
 def parse_args() -> argparse.Namespace:
@@ -80,11 +79,7 @@ def main() -> None:
     lines = [','.join(['query', *(f'negative_{i + 1}' for i in range(args.k))])]
     for query, places in enumerate(found):
         lines.append(','.join([str(query), *(str(p) if p >= 0 else '' for p in places)]))
-
-    def write(file: BinaryIO) -> None:
-        file.write(('\n'.join(lines) + '\n').encode())
-
-    write_atomically(args.out, write)
+    write_text(args.out, '\n'.join(lines) + '\n')
     short = sum(min(places) < 0 for places in found)
     print(f'{args.out}: {args.k} negatives of {len(found)} queries; {short} have fewer')
 

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from mmengine.config import Config
 
-from mmvtr.command_line import Parser, tool
+from mmvtr.command_line import Parser, count, tool
 from mmvtr.reasons import reason
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -38,9 +38,9 @@ def parse_args() -> argparse.Namespace:
     add = parser.add_argument
     add('config', nargs='?', help='config file of a real training')
     add('--all', action='store_true', help='every config under configs/ that is not planted')
-    add('--steps', type=int, help='stop (b) after so many steps of the own schedule')
+    add('--steps', type=count, help='stop (b) after so many steps of the own schedule')
     add('--minutes', type=float, default=5.0, help='stop (b) after so much CPU time (default: 5)')
-    add('--jobs', type=int, default=2, help='of --all, one thread each (default: 2)')
+    add('--jobs', type=count, default=2, help='of --all, one thread each (default: 2)')
     add(
         '--out',
         type=Path,
@@ -52,8 +52,6 @@ def parse_args() -> argparse.Namespace:
     args = parser.parse_args()
     if args.all and args.config is not None or not (args.all or args.config or args.page):
         parser.error('give a CONFIG or --all, or a --page to be written of what is there')
-    if args.steps is not None and args.steps < 1:
-        parser.error(f'--steps must be at least 1, not {args.steps}')
     return args
 
 

@@ -7,6 +7,7 @@ PARTITION=$1
 JOB_NAME=$2
 export CONFIG=$3
 export TOOLS=$(dirname "$0")
+export TOOL=${MMVTR_TOOL:-train.py}
 GPUS=${GPUS:-8}
 export PER_NODE=$((GPUS < ${GPUS_PER_NODE:-8} ? GPUS : ${GPUS_PER_NODE:-8}))
 export PORT=${PORT:-29500}
@@ -27,4 +28,4 @@ PYTHONPATH="$TOOLS/..:$PYTHONPATH" srun \
         --master_addr="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)" \
         --master_port="$PORT" \
         --nproc_per_node="$PER_NODE" \
-        "$TOOLS/train.py" "$CONFIG" --launcher pytorch "$@"' train "${@:4}"
+        "$TOOLS/$TOOL" "$CONFIG" --launcher pytorch "$@"' "$TOOL" "${@:4}"

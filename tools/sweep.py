@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Iterator, Optional
 
 from mmvtr.command_line import Parser, tool
-from mmvtr.storage import write_atomically
+from mmvtr.storage import write_text
 from mmvtr.sweeps import (
     Run,
     Sweep,
@@ -129,7 +129,6 @@ def carry_out(sweep: Sweep, run: Run, seed: int, work: Path, args: argparse.Name
         print(shlex.join(map(str, command)))
         return
     print(f'{sweep.name}: {run.name}, seed {seed}: {shlex.join(map(str, command))}', flush=True)
-    folder.mkdir(parents=True, exist_ok=True)
     save(asked(run, args), folder / 'asked.json')
     log = folder / 'printed.txt'
     code = call(list(map(str, command)), log)
@@ -172,9 +171,7 @@ def check_asked(folder: Path, run: Run, args: argparse.Namespace) -> None:
 
 
 def save(content: Any, path: Path) -> None:
-    """A json file that no kill tears."""
-    text = json.dumps(content, indent=1) + '\n'
-    write_atomically(path, lambda file: file.write(text.encode()))
+    write_text(path, json.dumps(content, indent=1) + '\n')
 
 
 def call(command: list[str], log: Path) -> int:
@@ -247,8 +244,7 @@ def report(sweep: Sweep, seeds: list[int], work: Path) -> None:
     """Print the table of what is done, and write it."""
     rows = {run.name: list(found(sweep, run, seeds, work)) for run in sweep.runs}
     shown = table(sweep, rows)
-    work.mkdir(parents=True, exist_ok=True)
-    (work / 'table.md').write_text(shown + '\n')
+    write_text(work / 'table.md', shown + '\n')
     save(dict(sweep=sweep.name, seeds=seeds, rows=rows), work / 'results.json')
     print(f'\n{shown}\n\n{work / "table.md"}')
 

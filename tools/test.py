@@ -16,12 +16,11 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import Any, Optional, Sequence
 
 from mmengine.config import Config
 
 from mmvtr.command_line import Parser, output_file, tool
-from mmvtr.utils import forget_pretrained, load_config
+from mmvtr.utils import load_config
 
 
 def parse_args() -> argparse.Namespace:
@@ -50,16 +49,8 @@ def parse_args() -> argparse.Namespace:
     )
     parser.add_amp('encode (scores stay float32)')
     parser.add_cfg_options()
-    add(
-        '--launcher',
-        choices=['none', 'pytorch', 'slurm', 'mpi'],
-        default='none',
-        help='who has started the processes (default: none, a single one)',
-    )
-    add('--local_rank', '--local-rank', type=int, default=0, help='set by launchers')
-    args = parser.parse_args()
-    os.environ.setdefault('LOCAL_RANK', str(args.local_rank))
-    return args
+    parser.add_launcher()
+    return parser.parse_args()
 
 
 def check_args(args: argparse.Namespace, cfg: Config) -> None:
@@ -89,65 +80,17 @@ def main() -> None:
     from mmengine.dist import is_main_process
     from mmengine.fileio import dump
 
-    from mmvtr.engine import ToolRunner
     from mmvtr.engine.checks.config_checks import check_config
-    from mmvtr.engine.launch import launching as launch
-    from mmvtr.engine.launch.zero_shot import admit_random, state_zero_shot
+    from mmvtr.engine.launch.launching import stop_processes
+    from mmvtr.engine.launch.testing import runner_of_test
 
     check_config(cfg, args.cfg_options)
-    seeds, choices = zip(*map(origin, args.checkpoints)) if args.checkpoints else ((), ())
-    if seeds and seeds[0] is not None:
-        cfg.merge_from_dict({'randomness.seed': seeds[0]})  # the protocol line states it
-    cfg.load_from, cfg.resume = args.checkpoints[0] if len(seeds) == 1 else None, False
-    if len(seeds) > 1:
-        fuse(cfg, args, seeds)  # load_members fills them
-    if seeds:
-        forget_pretrained(cfg.model)
-    elif args.random_weights:
-        admit_random(cfg.model)
-    launch.start_processes(cfg, args.launcher)
-    launch.check_datasets(cfg, ['test_dataloader'])
-    launch.pin_memory(cfg)
-    runner = ToolRunner.from_cfg(cfg)
-    if len(seeds) > 1:
-        load_members(launch.bare(runner.model), args.checkpoints)
-    elif seeds:
-        launch.check_or_exit(runner.model, args.checkpoints[0])
-    else:
-        state_zero_shot(runner, random=args.random_weights)
-    launch.state_choice(runner, choices)
+    how = dict(fusion=args.fusion, random=args.random_weights, launcher=args.launcher)
+    runner = runner_of_test(cfg, args.checkpoints, **how)
     metrics = runner.test()
     if args.out and is_main_process():
         dump(metrics, args.out)
-    launch.stop_processes()
-
-
-def origin(path: str) -> tuple[Optional[int], Optional[Any]]:
-    """Seed of a checkpoint's training, and its :class:`~mmvtr.engine.loop.choice.Choice`."""
-    from mmvtr.engine.launch import launching as launch
-    from mmvtr.engine.loop.choice import choice_of
-
-    checkpoint = launch.read_or_exit(path)
-    return checkpoint.get('meta', {}).get('seed'), choice_of(checkpoint)
-
-
-def fuse(cfg: Config, args: argparse.Namespace, seeds: Sequence[Optional[int]]) -> None:
-    """Make the config's model one of as many members as there are checkpoints."""
-    from mmvtr.engine.hooks.members import fuse_config, read_fusion
-
-    origins = [
-        path if seed is None else f'{path} (seed {seed})'
-        for path, seed in zip(args.checkpoints, seeds)
-    ]
-    fuse_config(cfg, origins, read_fusion(args.fusion))
-
-
-def load_members(model: Any, paths: Sequence[str]) -> None:
-    """Each member's weights, from its own file."""
-    from mmvtr.engine.launch import launching as launch
-
-    for member, path in zip(model.members, paths):
-        member.load_state_dict(launch.check_or_exit(member, path)['state_dict'])
+    stop_processes()
 
 
 if __name__ == '__main__':

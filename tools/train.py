@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import argparse
 import copy
-import os
 import sys
 from pathlib import Path
 from typing import Any, Optional
 
 from mmengine.config import Config
 
-from mmvtr.command_line import Parser, tool
-from mmvtr.signals import Ending, behind, check_writable, next_steps
+from mmvtr.command_line import Parser, cfg_words, tool
+from mmvtr.signals import Ending, check_writable, next_steps
 from mmvtr.utils import load_config
 
 
@@ -54,16 +53,8 @@ def parse_args() -> argparse.Namespace:
     add('--diff-rank-seed', action='store_true', help='another seed for each process')
     add('--deterministic', action='store_true', help='deterministic cuDNN algorithms')
     parser.add_cfg_options()
-    add(
-        '--launcher',
-        choices=['none', 'pytorch', 'slurm', 'mpi'],
-        default='none',
-        help='who has started the processes (default: none, a single one)',
-    )
-    add('--local_rank', '--local-rank', type=int, default=0, help='set by launchers')
-    args = parser.parse_args()
-    os.environ.setdefault('LOCAL_RANK', str(args.local_rank))
-    return args
+    parser.add_launcher()
+    return parser.parse_args()
 
 
 def apply_args(cfg: Config, args: argparse.Namespace) -> None:
@@ -191,7 +182,7 @@ def compared(cfg: Config, args: argparse.Namespace, checkpoint: Optional[str]) -
     table = against.beside(folder, folder / 'baseline', names)
     if checkpoint is None:
         return table
-    options = behind(sys.argv, '--cfg-options')
+    options = cfg_words(args.cfg_options)
     draw = Path(__file__).with_name('analysis_tools') / 'draw.py'
     told = against.picture(draw, args.config, checkpoint, folder / 'pictures', *options)
     return f'{table}\n\npicture: {told}'
@@ -228,7 +219,7 @@ def train(cfg: Config, args: argparse.Namespace, ending: Ending) -> None:
             runner.logger.info(remark)
         runner.auto_scale_lr = linear_rule(cfg)
         if cfg.resume:
-            checkpoint = launch.check_or_exit(runner.model, cfg.load_from)
+            checkpoint = launch.read_matching(runner.model, cfg.load_from)
             launch.check_order(runner, checkpoint, cfg.load_from)
             launch.check_optimizer(runner, checkpoint, cfg.load_from)
         else:
@@ -239,7 +230,7 @@ def train(cfg: Config, args: argparse.Namespace, ending: Ending) -> None:
         if is_main_process():
             if args.against:
                 print(compared(cfg, args, checkpoint_of(runner)), end='\n\n')
-            print(last_words(runner, args.config))
+            print(last_words(runner, args))
     launch.stop_processes()
 
 
@@ -268,15 +259,15 @@ def checkpoint_of(runner: Any) -> Optional[str]:
     return runner.message_hub.get_info('best_ckpt') or latest_checkpoint(runner.work_dir)
 
 
-def last_words(runner: Any, config: str) -> str:
+def last_words(runner: Any, args: argparse.Namespace) -> str:
     """Where the checkpoint is, and what can be done with it."""
-    from mmvtr.engine.launch.launching import bare
+    from mmvtr.engine.loop.evaluation import bare
 
     found = checkpoint_of(runner)
     if found is None:
         return f'no checkpoint was written to {runner.work_dir}'
     searched = hasattr(getattr(bare(runner.model), 'similarity', None), 'flat')
-    return next_steps(config, found, sys.argv, searched=searched)
+    return next_steps(args.config, found, cfg_words(args.cfg_options), searched=searched)
 
 
 if __name__ == '__main__':

@@ -5,12 +5,13 @@ Whatever the config says of the test set holds here too: the same frames, the sa
 
 from mmvtr.apis.inner_products import refuse_without_vectors, sigmas, vectors
 from mmvtr.apis.loading import fingerprint, load_retriever, origin_of
-from mmvtr.apis.sets import as_tested, encode_set
+from mmvtr.apis.sets import PartOfSet, as_tested, encode_set
 from mmvtr.apis.stored import Stored, decode_here, load_stored_retriever, refuse_own_weights
 from mmvtr.apis.texts import TextEncoder, encode_texts, refuse_stored_words
 from mmvtr.apis.videos import VideoEncoder, encode_videos
 
 __all__ = [
+    'PartOfSet',
     'Stored',
     'TextEncoder',
     'VideoEncoder',

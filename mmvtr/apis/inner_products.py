@@ -6,6 +6,7 @@ from typing import Optional
 
 from torch import Tensor, nn
 
+from mmvtr.engine.loop.evaluation import check_levels
 from mmvtr.functional.uncertainty.gaussian import geometric_sigma
 from mmvtr.structures import Levels
 
@@ -24,12 +25,7 @@ def vectors(model: nn.Module, levels: Levels) -> Tensor:
         ValueError: the similarity has no such vectors, or the items lack a level that it reads.
     """
     refuse_without_vectors(model)
-    missing = [name for name in model.similarity.levels if name not in levels]
-    if missing:
-        raise ValueError(
-            f'the items have the levels {sorted(levels)}, but {type(model.similarity).__name__} '
-            f'reads {missing}: they are of another model'
-        )
+    check_levels(model, levels, 'the items')
     return model.similarity.flat(levels).float()
 
 

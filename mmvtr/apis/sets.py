@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 import logging
-from typing import Any, Sequence, Union
+from typing import Any, Mapping, Sequence, Union
 
 import torch
 from mmengine.config import Config
 from mmengine.dist import all_gather_object, is_main_process
 from mmengine.logging import print_log
 from torch import nn
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, Subset
 
 from mmvtr.engine.loop.evaluation import Encoded, encode_batch
 from mmvtr.engine.loop.evaluation_loop import TwoPassLoader, gather
@@ -22,7 +22,7 @@ from mmvtr.reasons import without_workers
 @torch.no_grad()
 def encode_set(
     model: nn.Module,
-    data: Union[Dataset, dict[str, Any]],
+    data: Union[Dataset, PartOfSet, dict[str, Any]],
     *,
     kinds: Sequence[str] = ('text', 'video'),
     progress: bool = False,
@@ -34,7 +34,7 @@ def encode_set(
 
     Args:
         model: a retriever in eval mode.
-        data: a dataset, or the config of a dataloader that does not shuffle, such as
+        data: a dataset, a part of one, or the config of a dataloader that does not shuffle, such as
             ``cfg.test_dataloader``.
         kinds: what to encode.
         progress: show a bar.
@@ -70,6 +70,21 @@ def encode_set(
                 advance()
     _report(sum(all_gather_object(broken), []))
     return {kind: gather(parts[kind], kind) for kind in kinds}
+
+
+class PartOfSet:
+    """Some items of a dataset, for :func:`encode_set`.
+
+    Args:
+        dataset: of which.
+        rows: by kind, ``'text'`` and ``'video'``: places of its items, in ascending order.
+    """
+
+    def __init__(self, dataset: Dataset, rows: Mapping[str, Sequence[int]]) -> None:
+        self.dataset, self.rows = dataset, rows
+
+    def view(self, kind: str) -> Dataset:
+        return Subset(self.dataset.view(kind), self.rows[kind])
 
 
 def as_tested(cfg: Config, split: str) -> dict[str, Any]:

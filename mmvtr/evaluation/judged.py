@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mmvtr import functional as fn
 from mmvtr.datasets.pair_values import Judgments, PairValues
-from mmvtr.evaluation.metric import Matrices, Metric, directed
+from mmvtr.evaluation.metric import Matrices, Metric, constant, directed
 from mmvtr.registry import METRICS
 from mmvtr.structures import Directed, Relation
 
@@ -90,9 +90,8 @@ class JudgedMetric(Metric):
         return self._numbers(directed(matrices['scores']), relation, self._known(relation))
 
     def chance(self, relation: Relation) -> dict[str, float]:
-        constant = torch.zeros(1, device=relation.positives.device)
-        constant = directed(constant.expand(relation.positives.shape))
-        numbers = self._numbers(constant, relation, self._known(relation))
+        known = self._known(relation)
+        numbers = self._numbers(directed(constant(relation)), relation, known)
         return {key: x for key, x in numbers.items() if 'queries' not in key}
 
     def ceiling(self, relation: Relation) -> dict[str, float]:

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from types import MappingProxyType
 from typing import Mapping, NamedTuple, Sequence, Union
 
+import torch
 from torch import Tensor
 
 from mmvtr.functional.metrics.ranks import first_nan
@@ -93,6 +94,12 @@ class Report(NamedTuple):
 def directed(scores: Union[Tensor, Directed]) -> Directed:
     """A matrix that serves both directions, as a pair; a pair as it is."""
     return scores if isinstance(scores, Directed) else Directed(scores, scores)
+
+
+def constant(relation: Relation) -> Tensor:
+    """A matrix that tells nothing, whose expected numbers are those of chance."""
+    one = torch.zeros(1, device=relation.positives.device)
+    return one.expand(relation.positives.shape)
 
 
 def evaluate(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Optional
 
-import torch
 from torch import Tensor
 
-from mmvtr.evaluation.metric import Matrices, Metric, directed
+from mmvtr.evaluation.metric import Matrices, Metric, constant, directed
 from mmvtr.functional.metrics import hubness as fn
 from mmvtr.registry import METRICS
 from mmvtr.structures import Relation
@@ -73,13 +72,11 @@ class NormalisationMetric(Metric):
         return numbers
 
     def chance(self, relation: Relation) -> dict[str, float]:
-        constant = torch.zeros(1, device=relation.positives.device)
-        constant = constant.expand(relation.positives.shape)
         numbers = {}
         for direction, dim in (('t2v', 1), ('v2t', 0)):
             # One bin: which side of 1 the masses of a constant matrix lie on is up to rounding.
             every = fn.error_rates_by_mass(
-                constant, relation.positives, temperature=1.0, dim=dim, edges=()
+                constant(relation), relation.positives, temperature=1.0, dim=dim, edges=()
             )
             both = fn.ErrorRates(*(x.expand(2) for x in every))
             numbers.update({f'{direction}_error': 0.0, f'{direction}_hubness': 0.0})

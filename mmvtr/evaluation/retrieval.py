@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mmvtr import functional as fn
-from mmvtr.evaluation.metric import Matrices, Metric, directed
+from mmvtr.evaluation.metric import Matrices, Metric, constant, directed
 from mmvtr.functional.metrics.ranks import RankCounts
 from mmvtr.registry import METRICS
 from mmvtr.structures import Directed, Relation
@@ -74,9 +74,7 @@ class RetrievalMetric(Metric):
         return self._numbers(matrices['scores'], relation.positives, self._of_mean_ranks)
 
     def chance(self, relation: Relation) -> dict[str, float]:
-        constant = torch.zeros(1, device=relation.positives.device)
-        constant = constant.expand(relation.positives.shape)
-        return self._numbers(constant, relation.positives, self._of_random_ties)
+        return self._numbers(constant(relation), relation.positives, self._of_random_ties)
 
     def ceiling(self, relation: Relation) -> dict[str, float]:
         if relation.truth is None:

@@ -1,10 +1,15 @@
-"""What tools that measure score files share: options of who matches, and errors in one line."""
+"""What tools that measure score files share: who matches, and what people have judged."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any, Callable, NoReturn, Sequence
+from typing import Optional
+
+from torch import Tensor
+
+from mmvtr.datasets.pair_values import PairValues, read_qrels
+from mmvtr.evaluation.score_files import Ids, named_positives, read_positives
 
 
 def add_truth(parser: argparse.ArgumentParser, positives: str) -> None:
@@ -22,25 +27,40 @@ def add_truth(parser: argparse.ArgumentParser, positives: str) -> None:
     )
 
 
-def fail(message: object) -> NoReturn:
-    """End with one line."""
-    raise SystemExit(f'error: {message}')
+def read_matches(path: Optional[Path]) -> Optional[PairValues]:
+    """What --positives names, if these are qrels.
+
+    Raises:
+        FileNotFoundError, ValueError: as of :func:`~mmvtr.datasets.read_qrels`.
+    """
+    return None if path is None or path.suffix == '.npy' else read_qrels(path)
 
 
-def told(function: Callable[..., Any], *arguments: Any) -> Any:
-    """What a function returns, its errors as one line."""
-    try:
-        return function(*arguments)
-    except FileNotFoundError:
-        fail(f'{arguments[0]} does not exist')
-    except (OSError, ValueError) as error:
-        fail(error)
+def positives_of(
+    path: Optional[Path], matches: Optional[PairValues], scores: Tensor, ids: Ids
+) -> Tensor:
+    """Bool [T, V] of --positives.
+
+    Args:
+        path: what the option names.
+        matches: what :func:`read_matches` has read of it.
+        scores: float [T, V].
+        ids: of rows and columns.
+
+    Raises:
+        FileNotFoundError, ValueError: as of :mod:`~mmvtr.evaluation.score_files`.
+    """
+    if matches is None:
+        return read_positives(path, scores)
+    return named_positives(path, matches, ids)
 
 
-def check_folders(paths: Sequence[Path | None]) -> None:
-    """Refuse a file that cannot be written, before anything is read or computed."""
-    for path in paths:
-        if path is not None and not path.parent.is_dir():
-            fail(f'{path}: the folder {path.parent} does not exist')
-        if path is not None and path.is_dir():
-            fail(f'{path} is a folder, expected the name of a file')
+def read_judgments(path: Path, ids: Ids) -> PairValues:
+    """Judged pairs, all of them of these texts and videos.
+
+    Raises:
+        FileNotFoundError, ValueError: as of :func:`~mmvtr.datasets.read_qrels`, or of others.
+    """
+    pairs = read_qrels(path)
+    pairs.matrix(*ids)
+    return pairs

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import Mapping, Sequence, Union
 
-import torch
 from torch import Tensor
 
-from mmvtr.evaluation.metric import Matrices, Metric, directed
+from mmvtr.evaluation.metric import Matrices, Metric, constant, directed
 from mmvtr.functional.metrics.relevance import average_precision, ndcg_at_k, precision_at_1
 from mmvtr.registry import METRICS
 from mmvtr.structures import Directed, Relation
@@ -58,9 +57,7 @@ class SemanticMetric(Metric):
         return self._numbers(dict.fromkeys(NEEDS.values(), matrices['scores']), relation)
 
     def chance(self, relation: Relation) -> dict[str, float]:
-        constant = torch.zeros(1, device=relation.positives.device)
-        constant = constant.expand(relation.positives.shape)
-        return self._numbers(dict.fromkeys(NEEDS.values(), constant), relation)
+        return self._numbers(dict.fromkeys(NEEDS.values(), constant(relation)), relation)
 
     def ceiling(self, relation: Relation) -> dict[str, float]:
         known = {name: getattr(relation, name) for name in NEEDS.values()}

@@ -46,15 +46,8 @@ def results_table(report: Report, of: Optional[str] = None) -> str:
     """
     columns = dict(value=report.values, chance=report.chance, ceiling=report.ceiling)
     columns = {name: numbers for name, numbers in columns.items() if numbers}
-    rows = _rows(list(report.values))
-    directed = [row for row in rows if '' not in row.keys]
-    present = [d for d in DIRECTIONS if any(d in row.keys for row in directed)]
-    blocks = [
-        _block(directed, present, columns),
-        _block([row for row in rows if '' in row.keys], [''], columns),
-    ]
     head = [f'on {of}'] if of else []
-    return '\n\n'.join([*head, *(block for block in blocks if block)])
+    return '\n\n'.join([*head, *_blocks(list(report.values), columns)])
 
 
 def transforms_table(report: Report) -> str:
@@ -92,14 +85,7 @@ def comparison_table(baseline: Mapping[str, float], method: Mapping[str, float])
     """
     change = {key: method[key] - value for key, value in baseline.items() if key in method}
     columns = dict(baseline=baseline, method=method, change=change)
-    rows = _rows([*change])
-    directed = [row for row in rows if '' not in row.keys]
-    present = [d for d in DIRECTIONS if any(d in row.keys for row in directed)]
-    blocks = [
-        _block(directed, present, columns),
-        _block([row for row in rows if '' in row.keys], [''], columns),
-    ]
-    return '\n\n'.join(block for block in blocks if block)
+    return '\n\n'.join(_blocks([*change], columns))
 
 
 def protocol_line(protocol: Mapping[str, object]) -> str:
@@ -127,6 +113,16 @@ def _rows(keys: Sequence[str]) -> list[_Row]:
         shown = re.sub(r'^(R|P|nDCG)(\d+)$', r'\1@\2', name)
         rows.setdefault((prefix, shown), _Row(prefix, shown, {})).keys[direction] = key
     return list(rows.values())
+
+
+def _blocks(keys: Sequence[str], columns: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """A block of the directions side by side, and one of what has no direction."""
+    rows = _rows(keys)
+    directed = [row for row in rows if '' not in row.keys]
+    present = [d for d in DIRECTIONS if any(d in row.keys for row in directed)]
+    others = [row for row in rows if '' in row.keys]
+    blocks = (_block(directed, present, columns), _block(others, [''], columns))
+    return [block for block in blocks if block]
 
 
 def _block(

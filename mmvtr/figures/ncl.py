@@ -11,7 +11,6 @@ from torch import Tensor
 
 from mmvtr.apis import vectors
 from mmvtr.engine.hooks.study import Asked, Study, picture
-from mmvtr.engine.launch import launching as launch
 from mmvtr.engine.transforms.query_queue import QueryQueueHook
 from mmvtr.engine.transforms.score_transforms import ScoreTransformHook
 from mmvtr.evaluation import RetrievalMetric, evaluate
@@ -20,6 +19,7 @@ from mmvtr.functional.metrics.modal_biases import bias_gradient, modal_biases
 from mmvtr.functional.metrics.modality_gap import modality_gap
 from mmvtr.functional.metrics.ranks import ranks
 from mmvtr.registry import HOOKS
+from mmvtr.storage.weights import read_checkpoint
 from mmvtr.structures import Directed
 from mmvtr.visualization import canvas
 from mmvtr.visualization.changes import recall_by_size
@@ -107,7 +107,7 @@ def queue_and_transform(model: Study) -> tuple[QueryQueueHook, ScoreTransformHoo
             f'{model.cfg.filename}: ncl5 needs a QueryQueueHook and a transform that reads it in '
             'custom_hooks, as the ncl_* configs have them, and a checkpoint with a queue'
         )
-    queues[0].after_load_checkpoint(None, launch.read_or_exit(model.cfg.load_from))
+    queues[0].after_load_checkpoint(None, read_checkpoint(model.cfg.load_from))
     return queues[0], readers[0]
 
 

@@ -14,11 +14,10 @@ from mmengine.runner import Runner
 from mmvtr.apis import as_tested
 from mmvtr.engine import ToolRunner
 from mmvtr.engine.hooks.study import Study
-from mmvtr.engine.launch import launching as launch
-from mmvtr.engine.launch.zero_shot import admit_random, state_zero_shot
+from mmvtr.engine.launch.testing import runner_of_test
 from mmvtr.engine.loop.evaluation import Evaluation
 from mmvtr.engine.transforms.score_transforms import TransformHook
-from mmvtr.utils import forget_pretrained
+from mmvtr.storage.weights import read_checkpoint
 
 _RUNS = itertools.count()
 
@@ -52,27 +51,13 @@ def tested(
         The runner, and the results.
 
     Raises:
-        SystemExit: a checkpoint that cannot be read or is of another model, data that is missing,
-            or random weights that nobody asked for.
+        FileNotFoundError, RuntimeError, SystemExit: see
+            :func:`~mmvtr.engine.launch.testing.runner_of_test`.
     """
     checkpoint = checkpoint or cfg.get('load_from')
-    cfg.load_from, cfg.resume = checkpoint, False
-    if checkpoint:
-        seed = launch.read_or_exit(checkpoint).get('meta', {}).get('seed')
-        if seed is not None:
-            cfg.merge_from_dict({'randomness.seed': seed})  # the protocol line states it
-        forget_pretrained(cfg.model)
-    elif random:
-        admit_random(cfg.model)
-    launch.check_datasets(cfg, ['test_dataloader'])
-    launch.pin_memory(cfg)
-    runner = ToolRunner.from_cfg(cfg)
+    runner = runner_of_test(cfg, [checkpoint] if checkpoint else [], random=random)
     for hook in hooks:
         runner.register_hook(hook)
-    if checkpoint:
-        launch.check_or_exit(runner.model, checkpoint)
-    else:
-        state_zero_shot(runner, random=random)
     return runner, runner.test()
 
 
@@ -108,7 +93,7 @@ def study(
     names = [hook.name for hook in runner.hooks if isinstance(hook, TransformHook)]
     if runner.message_hub.runtime_info.get('left_out_transforms'):
         names = []  # an oracle alone would stand for what the config means
-    known = launch.read_or_exit(checkpoint).get('meta', {}) if checkpoint else {}
+    known = read_checkpoint(checkpoint).get('meta', {}) if checkpoint else {}
     return Study(
         evaluation,
         runner.test_loop.dataloader.dataset,

@@ -18,9 +18,9 @@ from torch import nn
 from mmvtr.apis import TextEncoder, encode_videos, load_retriever, refuse_stored_words
 from mmvtr.engine.hooks.film_strip import film_strip
 from mmvtr.engine.loop.evaluation import Encoded
+from mmvtr.engine.transforms.stored_queries import OTHER
 from mmvtr.functional.uncertainty.calibration import Calibration
 from mmvtr.inferencer.inputs import (
-    OTHER,
     Inputs,
     Texts,
     Vectors,
@@ -56,7 +56,7 @@ from mmvtr.pretrained import (
     read_saved,
     save_pretrained,
 )
-from mmvtr.storage import write_atomically
+from mmvtr.storage import write_text
 from mmvtr.utils import config_names, named_config
 from mmvtr.visualization import save
 
@@ -233,7 +233,7 @@ class VideoRetrievalInferencer(BaseInferencer):
             changed['surely'] = surely_of(self.model, given, items, **common)
         elif transform is not None:
             common.update(transform=transform, iterations=iterations, strictness=strictness)
-            common.update(neighbours=neighbours, alpha=alpha)
+            common.update(k=neighbours, alpha=alpha)
             changed['biases'] = bank_biases(self.model, kind, items, **common)
         self.gallery = Gallery(given, items, flat_of(self.model, items), **changed)
 
@@ -286,9 +286,7 @@ class VideoRetrievalInferencer(BaseInferencer):
                 of the gallery or of another model, a ``topk`` below 1; a sheet of videos whose
                 files are not known.
         """
-        for name, number in (('topk', topk), ('num_frames', num_frames)):
-            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-                raise ValueError(f'{name}: an integer of 1 or more, not {str(number)[:80]!r}')
+        _check_counts(topk=topk, num_frames=num_frames)
         given = self._queries(texts, videos, vectors)
         queries = self.preprocess(given, batch_size, show_progress)
         samples = self.forward((given, queries), topk=topk)
@@ -358,8 +356,7 @@ class VideoRetrievalInferencer(BaseInferencer):
             text = json.dumps(told, indent=1, ensure_ascii=False) + '\n'
             path = Path(out_dir, 'predictions.json')
             # Bytes of a file's name that are no UTF-8 become escapes of json.
-            raw = text.encode(errors='backslashreplace')
-            write_atomically(path, lambda file: file.write(raw))
+            write_text(path, text, errors='backslashreplace')
             for number, figure in enumerate(visualization or []):
                 save(figure, Path(out_dir, 'vis', f'{number}.png'))
         return dict(predictions=preds, visualization=visualization)
@@ -456,7 +453,8 @@ class VideoRetrievalInferencer(BaseInferencer):
         """What was encoded, and as what; of broken videos that are skipped, nothing."""
         if given.vectors is not None:
             return given, items_of(given, None)
-        _check_batch_size(batch_size)
+        if batch_size is not None:
+            _check_counts(batch_size=batch_size)
         progress = self.show_progress if show_progress is None else show_progress
         if given.kind == 'text':
             how = dict(batch_size=batch_size, progress=progress, warn=True)
@@ -501,10 +499,11 @@ class VideoRetrievalInferencer(BaseInferencer):
         return [in_words(sample, seconds) for sample in samples]
 
 
-def _check_batch_size(size: Optional[int]) -> None:
-    """Raise ValueError unless it is 1 or more, or None."""
-    if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
-        raise ValueError(f'batch_size: an integer of 1 or more, not {str(size)[:80]!r}')
+def _check_counts(**numbers: int) -> None:
+    """Raise ValueError unless all are integers of 1 or more."""
+    for name, number in numbers.items():
+        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+            raise ValueError(f'{name}: an integer of 1 or more, not {str(number)[:80]!r}')
 
 
 def _read_config(path: str) -> Config:

@@ -22,8 +22,6 @@ Texts = Union[str, Sequence[str], Mapping[str, str]]
 Videos = Union[str, Path, Sequence[Union[str, Path]], Mapping[str, Union[str, Path]]]
 Vectors = Union[Encoded, Tensor]
 
-OTHER = dict(text='video', video='text')
-
 
 class Inputs(NamedTuple):
     """N texts or videos.

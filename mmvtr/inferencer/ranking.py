@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from mmvtr.apis import refuse_without_vectors, vectors
 from mmvtr.engine.hooks.moments_hook import matches_of
-from mmvtr.engine.loop.evaluation import Encoded, score_tiles
+from mmvtr.engine.loop.evaluation import Encoded, check_levels, score_tiles
 from mmvtr.functional.metrics.first_places import expected_truth, sure_first
 from mmvtr.functional.similarities.tiles import Tiles, inner_products
 from mmvtr.functional.uncertainty.calibration import Calibration
@@ -113,21 +113,7 @@ def check_items(model: nn.Module, items: Items, name: str, gallery: Optional[Ite
     if isinstance(items, Tensor):
         refuse_without_vectors(model)
         return
-    similarity = model.similarity
-    for level in similarity.levels:
-        if level not in items:
-            raise ValueError(
-                f'{name}: they have the levels {sorted(items)}, but {type(similarity).__name__} '
-                f'reads {level!r}: they are of another model'
-            )
-        if gallery is None or isinstance(gallery, Tensor):
-            continue
-        own, other = (x[level].mean.shape[1] for x in (items, gallery))
-        if own != other:
-            raise ValueError(
-                f'{name} are {own} wide at level {level!r}, the gallery {other}: one of them is of '
-                'another model'
-            )
+    check_levels(model, items, name, None if isinstance(gallery, Tensor) else gallery)
 
 
 def score(model: nn.Module, kind: str, queries: Items, gallery: Items) -> Tensor:

@@ -10,14 +10,19 @@ from mmengine.logging import print_log
 from torch import Tensor, nn
 
 from mmvtr.datasets import CaptionImplication
-from mmvtr.engine.loop.evaluation import refuse_other_levels, score_tiles
-from mmvtr.engine.transforms.stored_queries import captions_of, read_bank, read_training_set
+from mmvtr.engine.transforms.stored_queries import (
+    OTHER,
+    captions_of,
+    read_bank,
+    read_training_set,
+    tiles_read,
+)
 from mmvtr.functional.metrics.first_places import check_sure
 from mmvtr.functional.transforms.transform_table import ADDED, transform_named
 from mmvtr.functional.uncertainty.calibration import Calibration
-from mmvtr.inferencer.inputs import OTHER, Inputs
+from mmvtr.inferencer.inputs import Inputs
 from mmvtr.inferencer.ranking import QUERIES, Items, Surely, check_items, flat_of
-from mmvtr.pretrained import refuse_unregistered
+from mmvtr.plain_config import refuse_unregistered
 
 #: What puts the surest text first; of the others those count that add a bias to each item.
 SURE_FIRST = 'sure_first'
@@ -145,10 +150,7 @@ def bank_biases(
     bank: str,
     transform: str,
     temperature: Optional[float],
-    iterations: Optional[int],
-    strictness: float = 0.8,
-    neighbours: Optional[int] = None,
-    alpha: Optional[float] = None,
+    **options: Optional[float],
 ) -> Tensor:
     """What a test-time transform adds to the score of each gallery item.
 
@@ -160,9 +162,7 @@ def bank_biases(
         transform: one of :data:`.ADDED`: the same order as that of the hook of that name with this
             bank, and the same differences of scores.
         temperature: positive; None = the model's.
-        iterations: of Sinkhorn-Knopp; None = 4, of the unbalanced one and of DBSN 10.
-        strictness: of the unbalanced one.
-        neighbours, alpha: of NNN; None = 16 and .75.
+        **options: further ones of the transform; None = its default.
 
     Returns:
         float32 [N] on the CPU.
@@ -176,14 +176,6 @@ def bank_biases(
     if isinstance(gallery, Tensor):
         raise ValueError('a transform needs Encoded items as its gallery, not flat vectors')
     device = torch.device(model.data_preprocessor.device)
-    stored = read_bank(bank)
-    queries, seen = stored[OTHER[kind]].levels, stored[kind].levels
-    refuse_other_levels(model, OTHER[kind], queries, gallery)
-    tiles = score_tiles(model, device, OTHER[kind], queries, gallery)._replace(name='bank')
+    read = tiles_read(function.reads, model, device, OTHER[kind], read_bank(bank), gallery)
     temperature = model.temperature().item() if temperature is None else temperature
-    options = dict(temperature=temperature, iterations=iterations, strictness=strictness)
-    options.update(k=neighbours, alpha=alpha)
-    if 'bank_gallery' in function.reads:
-        refuse_other_levels(model, OTHER[kind], queries, seen)
-        options['bank_gallery'] = score_tiles(model, device, OTHER[kind], queries, seen)
-    return function.biases(tiles, **options).cpu()
+    return function.biases(read.pop('bank'), temperature=temperature, **read, **options).cpu()

@@ -1,6 +1,5 @@
 """A retriever as a folder that others can load: weights, config and card, and no code."""
 
-from mmvtr.plain_config import refuse_unregistered
 from mmvtr.pretrained.folder import Saved, read_saved, save_pretrained
 from mmvtr.pretrained.transfer import (
     check_repo_id,
@@ -22,6 +21,5 @@ __all__ = [
     'local_folder',
     'push_to_hub',
     'read_saved',
-    'refuse_unregistered',
     'save_pretrained',
 ]

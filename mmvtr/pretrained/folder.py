@@ -15,7 +15,7 @@ from mmvtr.datasets.annotation_files import read_json
 from mmvtr.datasets.annotation_values import name_of
 from mmvtr.plain_config import FILES, as_data, from_data
 from mmvtr.pretrained.card import VERSION, model_card, read_results
-from mmvtr.storage import file_digest, write_atomically, write_tensors
+from mmvtr.storage import file_digest, write_tensors, write_text
 
 CONFIG, WEIGHTS, ABOUT, CARD = 'config.json', 'model.safetensors', 'retriever.json', 'README.md'
 #: Of the folder; a change that an older version could not read is another number.
@@ -76,16 +76,16 @@ def save_pretrained(
             shutil.copyfile(source, folder / place)
     (folder / ABOUT).unlink(missing_ok=True)  # until the new one is whole there is none
     write_tensors(model.state_dict(), folder / WEIGHTS)
-    _write(folder / CONFIG, json.dumps(data, indent=1, ensure_ascii=False))
+    write_text(folder / CONFIG, json.dumps(data, indent=1, ensure_ascii=False))
     name = name or (Path(cfg.filename).stem if cfg.filename else folder.name)
-    _write(folder / CARD, model_card(name, data, results=results, protocol=protocol))
+    write_text(folder / CARD, model_card(name, data, results=results, protocol=protocol))
     about = dict(
         format=FORMAT,
         version=VERSION,
         weights=dict(file=WEIGHTS, sha256=file_digest(folder / WEIGHTS)),
         files=[WEIGHTS, CONFIG, CARD, *files],
     )
-    _write(folder / ABOUT, json.dumps(about, indent=1))
+    write_text(folder / ABOUT, json.dumps(about, indent=1))
     return folder
 
 
@@ -167,10 +167,6 @@ def _check_about(about: Any, path: Path) -> None:
             f'{name_of(path)}: expected {", ".join(own)} and texts in {FILES}/, found '
             f'{strange[0][:80]!r}'
         )
-
-
-def _write(path: Path, text: str) -> None:
-    write_atomically(path, lambda file: file.write(text.encode()))
 
 
 def _read_json(path: Path) -> Any:

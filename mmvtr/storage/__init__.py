@@ -1,7 +1,7 @@
 """Files that no kill tears, no flipped bit passes through, and no pickle runs code from."""
 
 from mmvtr.storage.arrays import array_names, read_array, read_arrays
-from mmvtr.storage.atomic import leftovers, naming, write_atomically
+from mmvtr.storage.atomic import leftovers, naming, write_atomically, write_text
 from mmvtr.storage.digests import file_digest
 from mmvtr.storage.lock import FolderInUse, FolderLock
 from mmvtr.storage.reader import read_plain
@@ -23,4 +23,5 @@ __all__ = [
     'write_atomically',
     'write_plain',
     'write_tensors',
+    'write_text',
 ]

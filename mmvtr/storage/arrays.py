@@ -44,6 +44,11 @@ def write_array(path: Union[str, Path], array: np.ndarray) -> None:
     write_atomically(path, lambda file: np.save(file, array))
 
 
+def write_arrays(path: Union[str, Path], **arrays: np.ndarray) -> None:
+    """Write an npz file of arrays by name; as :func:`write_array`."""
+    write_atomically(path, lambda file: np.savez(file, **arrays))
+
+
 class Layout(NamedTuple):
     """What the header of an npy file says: a shape, whether columns come first, and a type."""
 

@@ -40,6 +40,12 @@ def write_atomically(path: Union[str, Path], write: Callable[[BinaryIO], None]) 
         raise
 
 
+def write_text(path: Union[str, Path], text: str, *, errors: str = 'strict') -> None:
+    """:func:`write_atomically` of a text in UTF-8; ``errors`` as of :meth:`str.encode`."""
+    content = text.encode(errors=errors)
+    write_atomically(path, lambda file: file.write(content))
+
+
 @contextmanager
 def naming(path: Union[str, Path]) -> Iterator[None]:
     """Let an OSError without a file name ``path``: of a full disk python does not know the file."""

@@ -7,6 +7,7 @@ The digest is that of all bytes with the room still filled by zeros.
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from pathlib import Path
 from typing import BinaryIO, Optional, Union
@@ -24,10 +25,8 @@ def file_digest(path: Union[str, Path]) -> str:
     Raises:
         OSError: it cannot be read.
     """
-    digest = hashlib.sha256()
     with open(path, 'rb') as file:
-        _read_into(digest, file)
-    return digest.hexdigest()
+        return digest_of(file).hexdigest()
 
 
 def write_with_digest(content: bytes, file: BinaryIO) -> None:
@@ -53,11 +52,14 @@ def own_digest_holds(head: bytes, rest: BinaryIO) -> Optional[bool]:
     if found is None:
         return None
     start, end = found.span(1)
-    digest = hashlib.sha256(head[:start] + ROOM.encode() + head[end:])
-    _read_into(digest, rest)
+    digest = digest_of(rest, start=head[:start] + ROOM.encode() + head[end:])
     return digest.hexdigest().encode() == found[1]
 
 
-def _read_into(digest: hashlib._Hash, file: BinaryIO) -> None:
-    while piece := file.read(_PIECE):
+def digest_of(file: BinaryIO, size: float = math.inf, *, start: bytes = b'') -> hashlib._Hash:
+    """SHA-256 of ``start`` and the next ``size`` bytes of a file, default all, read in pieces."""
+    digest = hashlib.sha256(start)
+    while piece := file.read(min(size, _PIECE)):
         digest.update(piece)
+        size -= len(piece)
+    return digest

@@ -7,7 +7,6 @@ was.  ``torch.load`` and unzip read past both.
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Any, BinaryIO, Optional, Union
 from zipfile import ZipFile, ZipInfo
@@ -15,6 +14,7 @@ from zipfile import ZipFile, ZipInfo
 import torch
 
 from mmvtr.storage.atomic import write_atomically
+from mmvtr.storage.digests import digest_of
 
 #: What the first bytes of a zip archive are.
 ZIP = b'PK\x03\x04'
@@ -22,7 +22,6 @@ ZIP = b'PK\x03\x04'
 _LABEL = b'mmvtr sha256 '
 _RECORD = '.data/mmvtr_digest'
 _DIGITS = 64
-_CHUNK = 1 << 20
 
 
 def write_plain(content: Any, path: Union[str, Path]) -> None:
@@ -70,11 +69,6 @@ def was_sealed(archive: ZipFile) -> bool:
 
 def _digest(file: BinaryIO) -> bytes:
     """Hexadecimal SHA-256 of all but the last 64 bytes."""
-    left = file.seek(0, 2) - _DIGITS
+    size = file.seek(0, 2) - _DIGITS
     file.seek(0)
-    digest = hashlib.sha256()
-    while left > 0:
-        piece = file.read(min(left, _CHUNK))
-        digest.update(piece)
-        left -= len(piece)
-    return digest.hexdigest().encode()
+    return digest_of(file, size).hexdigest().encode()

@@ -141,8 +141,11 @@ def save(figure: 'Figure', path: Union[str, Path], *, colours: Optional[int] = N
         if colours is not None:  # the farthest apart: no colour is lost, however rare
             image = image.quantize(colours, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
         write_atomically(path, lambda file: image.save(file, 'png', optimize=True))
-    else:
+        return
+    try:
         write_atomically(path, lambda file: figure.savefig(file, format=kind))
+    except ValueError as error:
+        raise ValueError(f'{path}: {error}') from error
 
 
 def plain(x: Any) -> np.ndarray:

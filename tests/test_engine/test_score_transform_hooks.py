@@ -233,13 +233,13 @@ def test_a_bank_that_is_not_finite(tmp_path, kind, part):
 
 def test_a_bank_of_another_width(runner, evaluation):
     evaluation.videos.levels['global'] = Embedding(torch.randn(V, D + 1))
-    with pytest.raises(ValueError, match="text bank is 4 wide at level 'global', the model 5"):
+    with pytest.raises(ValueError, match="texts of the bank are 4 wide at level 'global', the"):
         hooks.SinkhornHook(queries='train_queue').after_scoring(runner, evaluation)
 
 
 def test_a_bank_without_the_level(runner, evaluation):
     evaluation.model.similarity = CosineSimilarity(levels=('local',))
-    with pytest.raises(ValueError, match="has the levels \\['global'\\], the model reads 'local'"):
+    with pytest.raises(ValueError, match="the levels \\['global'\\], but CosineSimilarity reads"):
         hooks.SinkhornHook(queries='train_queue').after_scoring(runner, evaluation)
 
 

@@ -62,11 +62,11 @@ def test_a_wrong_number_is_seen(check, all_cases):
     case = next(x for x in all_cases.cases() if x.name == 'contrastive')
     cpu = torch.device('cpu')
     right = check.run(case, cpu, torch.float64)
-    wrong = check.run(case, cpu, torch.float64, call=lambda i: case.call(i) * 1.001)
+    wrong = check.run(case._replace(call=lambda i: case.call(i) * 1.001), cpu, torch.float64)
     assert check.error(wrong, right)['value'] > 9e-4 < check.error(wrong, right)['gradient']
-    detached = check.run(case, cpu, torch.float64, call=lambda i: case.call(i).detach())
+    detached = check.run(case._replace(call=lambda i: case.call(i).detach()), cpu, torch.float64)
     assert check.error(detached, right)['gradient'] == float('inf')
-    lost = check.run(case, cpu, torch.float64, call=lambda i: case.call(i) * torch.nan)
+    lost = check.run(case._replace(call=lambda i: case.call(i) * torch.nan), cpu, torch.float64)
     assert check.error(lost, right)['value'] == float('inf')
 
 

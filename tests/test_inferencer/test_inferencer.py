@@ -348,7 +348,7 @@ def test_galleries_that_are_none(make, folder, tmp_path):
 def test_a_bank_of_another_model(make, tmp_path):
     state = Queries(by_hand('uatvr_planted')[1].levels, *[torch.arange(5)] * 2).state()
     write_plain(dict(text=state, video=state), tmp_path / 'bank.pth')
-    with pytest.raises(ValueError, match="the text bank is 128 wide at level 'global', the model"):
+    with pytest.raises(ValueError, match="texts of the bank are 128 wide at level 'global', the"):
         make(gallery='clips', transform='sinkhorn', bank=tmp_path / 'bank.pth')
 
 

@@ -621,7 +621,7 @@ def test_a_schedule_no_longer_than_its_warmup_says_so():
 def test_the_tool_ends_with_a_status(tmp_path):
     tool = [sys.executable, str(ROOT / 'tools' / 'rehearse.py')]
     done = subprocess.run([*tool, '--steps', '0', 'x.py'], capture_output=True, text=True)
-    assert done.returncode == 2 and '--steps must be at least 1' in done.stderr
+    assert done.returncode == 2 and '--steps: an integer of 1 or more' in done.stderr
     done = subprocess.run(tool, capture_output=True, text=True)
     assert done.returncode == 2 and 'CONFIG or --all' in done.stderr
 

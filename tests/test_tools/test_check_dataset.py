@@ -183,7 +183,7 @@ def test_a_video_that_kills_the_decoder_is_listed(many, tmp_path, monkeypatch, c
 @pytest.mark.parametrize('option', ['--samples', '--workers'])
 def test_counts_are_positive(config, monkeypatch, capsys, option):
     assert check(monkeypatch, config, option, '0') == 2
-    assert f'{option} must be at least 1, not 0' in capsys.readouterr().err
+    assert f"{option}: an integer of 1 or more expected, got '0'" in capsys.readouterr().err
 
 
 # -- a table of one's own ----------------------------------------------------------------------

@@ -301,8 +301,8 @@ def test_the_picture(folder):
         (['--temperature', '0'], '--temperature must be positive, not 0.0'),
         (['--temperature', '1e-35'], '--temperature 1e-35 is too small for scores that reach'),
         (['--iters', '-1'], '--iters must be 0 or more, not -1'),
-        (['--out', 'nowhere/out.json'], 'nowhere/out.json: the folder nowhere does not exist'),
-        (['--plot', '.'], '. is a folder, expected the name of a file'),
+        (['--out', 'square.npy/out.json'], 'square.npy is a file, no folder to write to'),
+        (['--plot', '.'], '. is a folder, no file to write'),
     ],
 )
 def test_options_that_do_not_fit(refuse, options, message):

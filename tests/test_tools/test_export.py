@@ -429,7 +429,7 @@ def test_unknown_transform(folder, tool, tmp_path, capsys):
     [
         ({'global': Embedding(torch.ones(0, 2))}, 'the bank holds no text queries'),
         ({'global': Embedding(torch.ones(3, 5))}, 'have 5 dimensions, the gallery 2'),
-        ({'aligned': Embedding(torch.ones(3, 2))}, "reads ['global']: they are of another model"),
+        ({'aligned': Embedding(torch.ones(3, 2))}, "reads 'global': they are of another model"),
     ],
 )
 def test_banks_that_do_not_fit(folder, error, tmp_path, levels, message):
@@ -466,9 +466,11 @@ def test_what_search_refuses(folder, tool, error, tmp_path, capsys):
     assert json.loads(files['store.json'])['about']['set']['split'] is None
 
 
-def test_what_export_bank_refuses(folder, error, tmp_path):
+def test_what_export_bank_refuses(folder, tool, error, tmp_path, capsys):
     arguments = ['export_bank.py', 'config.py', 'bare.pth', '--out', tmp_path / 'bank.pth']
-    assert '--max must be 1 or more, not 0' in error(*arguments, '--max', 0)
+    with pytest.raises(SystemExit):
+        tool(*arguments, '--max', 0)
+    assert "--max: an integer of 1 or more expected, got '0'" in capsys.readouterr().err
     options = ['--cfg-options', 'train_dataloader=None']
     assert 'config.py has no train_dataloader' in error(*arguments, *options)
     assert not list(tmp_path.iterdir())

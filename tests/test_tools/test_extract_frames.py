@@ -205,7 +205,9 @@ def test_configs_that_have_nothing_to_decode(folder):
 @pytest.mark.parametrize('option', ['--quality=0', '--fps=0', '--shard-size=0'])
 def test_options_out_of_range(folder, option):
     code, printed = extract(folder, option)
-    assert code == 2 and f'error: {option.split("=")[0]} must be' in printed
+    name = option.split('=')[0]
+    told = f'{name} must be from 1' if name == '--quality' else f'{name}: an integer of 1 or more'
+    assert code == 2 and told in printed
 
 
 def test_one_id_of_two_clips(folder, monkeypatch):

@@ -65,4 +65,4 @@ def test_slurm_test(launch):
     words, srun = launch('slurm_test.sh', 'gpus', 'name', 'c.py', 'c.pth', GPUS='2')
     assert '--nodes=1' in srun and '--gres=gpu:2' in srun
     script = words.index(f'{TOOLS}/test.py')
-    assert words[script + 1 :] == ['c.py', 'c.pth', '--launcher', 'pytorch']
+    assert words[script + 1 :] == ['c.py', '--launcher', 'pytorch', 'c.pth']

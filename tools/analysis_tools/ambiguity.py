@@ -19,16 +19,17 @@ import numpy as np
 import torch
 from mmengine.config import Config
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Subset
 
-from mmvtr.apis import as_tested, load_retriever
+from mmvtr.apis import PartOfSet, as_tested, encode_set, load_retriever
 from mmvtr.command_line import Parser, output_folder, tool
 from mmvtr.datasets import VideoTextDataset
-from mmvtr.engine.loop.evaluation_loop import TwoPassLoader
+from mmvtr.engine.loop.evaluation import to_device
 from mmvtr.functional.similarities.best_frames import best_frames
 from mmvtr.models.supervisions.arl import ARLSupervision, units_of
 from mmvtr.models.target import Target
-from mmvtr.structures import Levels, cat_levels
+from mmvtr.registry import DATASETS
+from mmvtr.storage import write_text
+from mmvtr.structures import Levels
 from mmvtr.utils import load_config
 
 
@@ -98,7 +99,8 @@ def main() -> None:
         print(table(pairs, kinds) + '\n')
         draw(args.out / f'ambiguity_{level}.png', level, pairs, kinds, note(arl))
     found = examples(branches, sample, args.texts, args.seed)
-    (args.out / 'ambiguous.json').write_text(json.dumps(found, indent=1, ensure_ascii=False) + '\n')
+    text = json.dumps(found, indent=1, ensure_ascii=False) + '\n'
+    write_text(args.out / 'ambiguous.json', text)
     names = [f'ambiguity_{level}.png' for level in branches]
     print(f'{args.out}: {", ".join(names)}; ambiguous.json, {len(found)} texts')
 
@@ -126,38 +128,24 @@ def encode(model: nn.Module, cfg: Config, count: int, seed: int) -> Sample:
         BrokenVideoError: a video cannot be read.
     """
     loader = as_tested(cfg, 'train')
-    loader = {
-        key: loader[key]
-        for key in ('dataset', 'batch_size', 'num_workers', 'collate_fn')
-        if key in loader
-    }
-    loader['dataset'].update(epoch_unit='video_with_all_texts', on_broken='raise')
-    loaders = TwoPassLoader(loader)
-    dataset: VideoTextDataset = loaders.dataset
+    loader.dataset.update(epoch_unit='video_with_all_texts', on_broken='raise')
+    dataset: VideoTextDataset = DATASETS.build(loader.dataset)
     if count < 1 or not dataset.videos_with_text:
         raise ValueError(f'{count} videos are too few, or the training set has none with a text')
     drawn = np.random.default_rng(seed).permutation(dataset.videos_with_text)[:count]
     columns = sorted(drawn.tolist())
     rows = sorted({t for v in columns for t in dataset.texts_of[v]})
-    settings = dict(
-        batch_size=loader.get('batch_size', 32),
-        num_workers=loader.get('num_workers', 0),
-        collate_fn=loaders.loaders[0].collate_fn,
-    )
-    sides = {}
-    for kind, items in (('text', rows), ('video', columns)):
-        batches = DataLoader(Subset(dataset.view(kind), items), **settings)
-        run = getattr(model, f'encode_{kind}')
-        inputs = (model.data_preprocessor(batch, False)['inputs'] for batch in batches)
-        sides[kind] = cat_levels([run(x) for x in inputs])
+    chosen = PartOfSet(dataset, dict(text=rows, video=columns))
+    sides = encode_set(model, dict(loader, dataset=chosen))
+    device = torch.device(model.data_preprocessor.device)
     place = {v: column for column, v in enumerate(columns)}
     positives = torch.zeros(len(rows), len(columns), dtype=torch.bool)
     for row, t in enumerate(rows):
         positives[row, [place[v] for v in dataset.texts[t]['video_idx'] if v in place]] = True
     truth = dataset.truth()
     return Sample(
-        sides['text'],
-        sides['video'],
+        to_device(sides['text'].levels, device),
+        to_device(sides['video'].levels, device),
         positives,
         None if truth is None else torch.as_tensor(truth[np.ix_(rows, columns)]),
         [dataset.texts[t] for t in rows],

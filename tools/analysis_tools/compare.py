@@ -21,19 +21,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mmvtr.command_line import Parser, tool
-from mmvtr.datasets import PairValues, read_qrels
+from mmvtr.command_line import Parser, output_file, tool
 from mmvtr.evaluation import JudgedMetric, RetrievalMetric
 from mmvtr.evaluation.paired import Paired, holm, paired
-from mmvtr.evaluation.score_files import (
-    Ids,
-    ScoreFile,
-    named_positives,
-    read_positives,
-    read_score_file,
+from mmvtr.evaluation.score_files import Ids, ScoreFile, read_score_file
+from mmvtr.evaluation.score_options import (
+    add_truth,
+    positives_of,
+    read_judgments,
+    read_matches,
 )
-from mmvtr.evaluation.score_options import add_truth, check_folders, fail, told
-from mmvtr.storage import write_atomically
+from mmvtr.storage import write_text
 from mmvtr.structures import Directed, Relation
 
 RECALLS = (1, 5, 10)
@@ -87,8 +85,13 @@ def parse_args() -> argparse.Namespace:
         metavar='P',
         help='a corrected p below it resolves a difference (default: 0.05)',
     )
-    add('--out', type=Path, metavar='FILE.json', help='for all numbers')
-    add('--plot', type=Path, metavar='FILE.png', help='differences, and queries gained and lost')
+    add('--out', type=output_file, metavar='FILE.json', help='for all numbers')
+    add(
+        '--plot',
+        type=output_file,
+        metavar='FILE.png',
+        help='differences, and queries gained and lost',
+    )
     return parser.parse_args()
 
 
@@ -102,34 +105,27 @@ def main() -> None:
     print(describe(args, relation, rows))
     print(f'\n{table(rows, args.level)}\n\n{summary(rows, args.level)}')
     if args.out:
-        content = json.dumps(as_json(rows, args), indent=2).encode() + b'\n'
-        write_atomically(args.out, lambda file: file.write(content))
+        write_text(args.out, json.dumps(as_json(rows, args), indent=2) + '\n')
     if args.plot:
         plot(args.plot, rows, args.level)
 
 
 def check_options(args: argparse.Namespace) -> None:
     if len(args.files) < 2:
-        fail('a comparison needs two files, the baseline first')
+        raise ValueError('a comparison needs two files, the baseline first')
     if not 0 < args.level < 1:
-        fail(f'--level must be between 0 and 1, not {args.level}')
-    check_folders((args.out, args.plot))
+        raise ValueError(f'--level must be between 0 and 1, not {args.level}')
 
 
 def load_all(args: argparse.Namespace) -> tuple[Relation, dict[str, Directed]]:
     """Who matches, and the scores of each system in the order of the first one's ids."""
-    qrels = None
-    if args.positives is not None and args.positives.suffix != '.npy':
-        qrels = told(read_qrels, args.positives)
-    files = {path: told(read_score_file, path, qrels) for path in args.files}
+    matches = read_matches(args.positives)
+    files = {path: read_score_file(path, matches) for path in args.files}
     if len(files) < len(args.files):
-        fail('a file is given twice')
+        raise ValueError('a file is given twice')
     first, *_ = files.values()
     reference = next((file.ids for file in files.values() if file.named), first.ids)
-    if qrels is not None:
-        positives = told(named_positives, args.positives, qrels, reference)
-    else:
-        positives = told(read_positives, args.positives, first.scores.t2v)
+    positives = positives_of(args.positives, matches, first.scores.t2v, reference)
     systems = {}
     for path, file in files.items():
         name = next(n for n in (path.stem, str(path)) if n not in systems)
@@ -141,12 +137,14 @@ def in_order(path: Path, scores: Tensor, file: ScoreFile, ids: Ids) -> Tensor:
     """Rows and columns as ``ids`` have them; what a run does not list stands behind the rest."""
     shape = tuple(len(names) for names in ids)
     if scores.shape != shape:
-        fail(f'{path} is of {list(scores.shape)} texts and videos, the others of {list(shape)}')
+        raise ValueError(
+            f'{path} is of {list(scores.shape)} texts and videos, the others of {list(shape)}'
+        )
     if file.named:
         for kind, names, wanted in zip(('text', 'video'), file.ids, ids):
             strange = sorted({*names} - {*wanted})
             if strange:
-                fail(
+                raise ValueError(
                     f'{path} has {kind} {strange[0]!r:.80}, which another file has not (so '
                     f'{len(strange)} of {len(names)})'
                 )
@@ -171,20 +169,14 @@ def by_query(args: argparse.Namespace, scores: Directed, relation: Relation) -> 
     metric = RetrievalMetric(recall_at=RECALLS, v2t_protocols=('max_over_captions',))
     values = metric.by_query(scores, relation)
     if args.judgments:
-        judged = JudgedMetric(judgments(args.judgments, relation), at_least=args.at_least, k=(1,))
-        found = told(judged.by_query, scores, relation)
+        pairs = read_judgments(args.judgments, (relation.text_ids, relation.video_ids))
+        judged = JudgedMetric(pairs, at_least=args.at_least, k=(1,))
+        found = judged.by_query(scores, relation)
         values.update({f'judged_{key}': x for key, x in found.items() if 'share' not in key})
     unknown = sorted(set(args.metrics or ()) - values.keys())
     if unknown:
-        fail(f'--metrics: no {unknown[0]!r:.80}; there are {", ".join(values)}')
+        raise ValueError(f'--metrics: no {unknown[0]!r:.80}; there are {", ".join(values)}')
     return {key: x for key, x in values.items() if key in (args.metrics or values)}
-
-
-def judgments(path: Path, relation: Relation) -> PairValues:
-    """Judged pairs, all of them of these texts and videos."""
-    pairs = told(read_qrels, path)
-    told(pairs.matrix, relation.text_ids, relation.video_ids)
-    return pairs
 
 
 def clusters(positives: Tensor) -> tuple[np.ndarray, np.ndarray]:
@@ -205,7 +197,7 @@ def compare(values: Mapping[str, Mapping[str, Tensor]], relation: Relation, by: 
     for name in others:
         for key, own in values[name].items():
             theirs, of = values[base][key].numpy(), groups['v2t' in key]
-            test = told(paired, own.numpy(), theirs, of)
+            test = paired(own.numpy(), theirs, of)
             if test is not None:
                 found.append(Row(name, key, float(np.nanmean(theirs)), 0.0, test, 1.0))
     corrected = holm([row.test.p for row in found])
@@ -290,10 +282,7 @@ def plot(path: Path, rows: Sequence[Row], level: float) -> None:
         )
         for row in rows
     ]
-    try:
-        save(differences(drawn, title='' if several else rows[0].system), path)
-    except (OSError, ValueError) as error:
-        fail(f'{path}: {error}')
+    save(differences(drawn, title='' if several else rows[0].system), path)
 
 
 if __name__ == '__main__':

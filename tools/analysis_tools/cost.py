@@ -27,12 +27,13 @@ from mmengine.runner import Runner
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from mmvtr.command_line import Parser, output_file, tool
+from mmvtr.command_line import Parser, count, output_file, tool
 from mmvtr.models.towers import WordVectors
 from mmvtr.registry import MODELS, TRANSFORMS, bare_name
 from mmvtr.rehearsal.simulated import simulate
 from mmvtr.rehearsal.simulated_model import FULL, Unknown, retrievers
 from mmvtr.rehearsal.towers import SimulatedFrames, SimulatedText
+from mmvtr.storage import write_text
 from mmvtr.utils import forget_pretrained, load_config, register_all_modules
 
 #: Numbers of a row, and how the table calls them.
@@ -56,15 +57,17 @@ def parse_args() -> argparse.Namespace:
     parser = Parser(__doc__)
     add = parser.add_argument
     add('config', nargs='+', help='config files, a row each')
-    add('--steps', type=int, default=5, help='training steps timed; the median counts (default: 5)')
+    add(
+        '--steps',
+        type=count,
+        default=5,
+        help='training steps timed; the median counts (default: 5)',
+    )
     add('--device', default='cuda' if torch.cuda.is_available() else 'cpu', help='default: a GPU')
     add('--no-towers', action='store_true', help='leave out pretrained towers')
     add('--out', type=output_file, metavar='FILE', help='write the numbers to this .json file, too')
     parser.add_cfg_options()
-    args = parser.parse_args()
-    if args.steps < 1:
-        parser.error(f'--steps must be at least 1, not {args.steps}')
-    return args
+    return parser.parse_args()
 
 
 @tool
@@ -78,8 +81,7 @@ def main() -> None:
         rows[Path(path).stem] = measure(cfg, args)
     print(f'torch {torch.__version__}, {name_of(args.device)}\n\n{table(rows)}')
     if args.out:
-        args.out.parent.mkdir(parents=True, exist_ok=True)
-        args.out.write_text(json.dumps(rows, indent=1) + '\n')
+        write_text(args.out, json.dumps(rows, indent=1) + '\n')
 
 
 def table(rows: dict[str, dict[str, float]]) -> str:

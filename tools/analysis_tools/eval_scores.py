@@ -18,12 +18,11 @@ import math
 from pathlib import Path
 from typing import Any, Mapping, NamedTuple, Optional
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from mmvtr.command_line import Parser, tool
-from mmvtr.datasets import PairValues, read_qrels, write_run
+from mmvtr.command_line import Parser, output_file, tool
+from mmvtr.datasets import PairValues, write_run
 from mmvtr.evaluation import (
     JudgedMetric,
     NormalisationMetric,
@@ -38,20 +37,24 @@ from mmvtr.evaluation import (
 )
 from mmvtr.evaluation.score_files import (
     Ids,
-    named_positives,
     numbered,
     read_array,
     read_matrix,
-    read_positives,
     read_score_file,
     refuse_constant,
 )
-from mmvtr.evaluation.score_options import add_truth, check_folders, fail, told
+from mmvtr.evaluation.score_options import (
+    add_truth,
+    positives_of,
+    read_judgments,
+    read_matches,
+)
 from mmvtr.functional import untied
 from mmvtr.functional.metrics import hubness
 from mmvtr.functional.similarities.tiles import inner_products
 from mmvtr.functional.transforms.transform_table import TRANSFORMS
-from mmvtr.storage import write_atomically
+from mmvtr.storage import write_text
+from mmvtr.storage.arrays import write_arrays
 from mmvtr.structures import Directed, Relation
 
 #: Those of queries that need no options of their own.
@@ -96,7 +99,7 @@ def parse_args() -> argparse.Namespace:
     add('--tie-range', action='store_true', help='ranks if ties fall at best and at worst, too')
     add(
         '--save',
-        type=Path,
+        type=output_file,
         metavar='F',
         help='the scores again: F.npz, or else a TREC run; of each transform F_NAME.npz beside it',
     )
@@ -145,8 +148,10 @@ def parse_args() -> argparse.Namespace:
         metavar='P',
         help='of unbalanced_sinkhorn: 1 = sinkhorn, 0 = raw scores (default: 0.8)',
     )
-    add('--out', type=Path, metavar='FILE.json', help='for all numbers')
-    add('--plot', type=Path, metavar='FILE.png', help='k-occurrence, and error rates by mass')
+    add('--out', type=output_file, metavar='FILE.json', help='for all numbers')
+    add(
+        '--plot', type=output_file, metavar='FILE.png', help='k-occurrence, and error rates by mass'
+    )
     return parser.parse_args()
 
 
@@ -155,7 +160,7 @@ def main() -> None:
     args = parse_args()
     check_options(args)
     scores, positives, ids = load_all(args)
-    judged = load_judgments(args, ids)
+    judged = read_judgments(args.judgments, ids) if args.judgments else None
     if scores.isnan().any():
         grades = None if judged is None else torch.from_numpy(judged.matrix(*ids))
         evaluate_cut(args, scores, positives, grades)
@@ -189,56 +194,53 @@ def check_options(args: argparse.Namespace) -> None:
     """Refuse what does not fit together, before anything is read or computed."""
     banks = [args.bank_t2v, args.bank_v2t]
     if args.transform and args.query_source is None:
-        fail(
+        raise ValueError(
             '--transform needs queries: say --query-source bank with --bank-t2v and --bank-v2t, or '
             '--query-source test (transductive)'
         )
     if not args.transform and (args.query_source or any(banks)):
-        fail('--query-source and banks serve a transform: say which with --transform')
+        raise ValueError('--query-source and banks serve a transform: say which with --transform')
     if args.query_source == 'bank' and not all(banks):
-        fail('--query-source bank needs both --bank-t2v and --bank-v2t')
+        raise ValueError('--query-source bank needs both --bank-t2v and --bank-v2t')
     if args.query_source == 'test' and any(banks):
-        fail('--query-source test reads no bank: leave out --bank-t2v and --bank-v2t')
+        raise ValueError('--query-source test reads no bank: leave out --bank-t2v and --bank-v2t')
     for name, key, option in (
         ('dbsn', args.bank_gallery, '--bank-gallery'),
         ('db_norm', args.item_banks, '--item-banks'),
     ):
         if (name in args.transform) != (key is not None):
-            fail(f'--transform {name} and {option} belong together')
+            raise ValueError(f'--transform {name} and {option} belong together')
     if 'dbsn' in args.transform and args.query_source == 'test':
-        fail('dbsn reads the items of a bank: take --query-source bank')
+        raise ValueError('dbsn reads the items of a bank: take --query-source bank')
     if args.temperature is not None and not 0 < args.temperature < math.inf:
-        fail(f'--temperature must be positive, not {args.temperature}')
+        raise ValueError(f'--temperature must be positive, not {args.temperature}')
     if not 0 <= args.strictness <= 1:
-        fail(f'--strictness must be 0 to 1, not {args.strictness}')
+        raise ValueError(f'--strictness must be 0 to 1, not {args.strictness}')
     if args.iters < 0:
-        fail(f'--iters must be 0 or more, not {args.iters}')
+        raise ValueError(f'--iters must be 0 or more, not {args.iters}')
     if args.gallery and args.scores.suffix != '.npy':
-        fail(f'--gallery needs embeddings of texts as .npy, not {args.scores}')
-    check_folders((args.out, args.plot, args.save))
+        raise ValueError(f'--gallery needs embeddings of texts as .npy, not {args.scores}')
 
 
 def load_all(args: argparse.Namespace) -> tuple[Tensor, Tensor, Ids]:
     """Scores [T, V] (NaN = not in the run), matches and the ids of both."""
-    path, qrels = args.scores, None
-    if args.positives is not None and args.positives.suffix != '.npy':
-        qrels = told(read_qrels, args.positives)
+    path, matches = args.scores, read_matches(args.positives)
     if args.gallery:
         scores = of_embeddings(path, args.gallery)
         ids = numbered(scores)
     else:
-        found = told(read_score_file, path, qrels)
+        found = read_score_file(path, matches)
         if found.scores.t2v is not found.scores.v2t:
-            fail(f'{path} has transformed scores, t2v and v2t: compare.py measures those')
+            raise ValueError(
+                f'{path} has transformed scores, t2v and v2t: compare.py measures those'
+            )
         scores, ids = found.scores.t2v, found.ids
-    if qrels is None:
-        return scores, told(read_positives, args.positives, scores), ids
-    return scores, told(named_positives, args.positives, qrels, ids), ids
+    return scores, positives_of(args.positives, matches, scores, ids), ids
 
 
 def of_embeddings(path: Path, gallery: Path) -> Tensor:
     """Inner products, made tile by tile."""
-    texts, videos = told(read_array, path), told(read_array, gallery)
+    texts, videos = read_array(path), read_array(gallery)
     try:
         tiles = inner_products(texts, videos)
         scores = torch.empty(tiles.shape)
@@ -246,38 +248,24 @@ def of_embeddings(path: Path, gallery: Path) -> Tensor:
             scores[:, part] = tile
         refuse_constant(path, scores)
     except (TypeError, ValueError) as error:
-        fail(f'{path} x {gallery}: {error}')
+        raise ValueError(f'{path} x {gallery}: {error}') from error
     return scores
-
-
-def load_judgments(args: argparse.Namespace, ids: Ids) -> Optional[PairValues]:
-    """Judged pairs, all of them of these texts and videos."""
-    if args.judgments is None:
-        return None
-    pairs = told(read_qrels, args.judgments)
-    told(pairs.matrix, *ids)
-    return pairs
 
 
 def save(path: Path, scores: Tensor, transformed: Mapping[str, Directed], ids: Ids) -> None:
     """The scores, and as archives what the transforms have made of them."""
     names = dict(text_ids=ids[0], video_ids=ids[1])
     if path.suffix == '.npz':
-        archive(path, dict(scores=scores.numpy(), **names))
+        write_arrays(path, scores=scores.numpy(), **names)
     else:
-        told(write_run, path, PairValues.of_matrix(scores.numpy(), *ids))
+        write_run(path, PairValues.of_matrix(scores.numpy(), *ids))
     for name, (t2v, v2t) in transformed.items():
-        arrays = dict(t2v=t2v.numpy(), v2t=v2t.numpy(), **names)
-        archive(path.with_name(f'{path.stem}_{name}.npz'), arrays)
-
-
-def archive(path: Path, arrays: Mapping[str, Any]) -> None:
-    told(write_atomically, path, lambda file: np.savez(file, **arrays))
+        own = path.with_name(f'{path.stem}_{name}.npz')
+        write_arrays(own, t2v=t2v.numpy(), v2t=v2t.numpy(), **names)
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    text = json.dumps(content, indent=2) + '\n'
-    told(write_atomically, path, lambda file: file.write(text.encode()))
+    write_text(path, json.dumps(content, indent=2) + '\n')
 
 
 def evaluate_cut(
@@ -286,7 +274,9 @@ def evaluate_cut(
     """A run that does not list all videos of each text: what it can tell."""
     asked = args.transform or args.plot or args.save or args.tie_range
     if asked:
-        fail(f'{args.scores} does not list all videos: no --transform, --plot, --save, --tie-range')
+        raise ValueError(
+            f'{args.scores} does not list all videos: no --transform, --plot, --save, --tie-range'
+        )
     run = measure_cut_run(table, positives, grades, at_least=args.at_least)
     texts, videos = table.shape
     protocol = dict(scores=args.scores, texts=texts, videos=videos, depth=run.depth)
@@ -321,17 +311,19 @@ def load_banks(args: argparse.Namespace, scores: Tensor) -> Banks:
     """All banks that were given."""
     queries, pairs, items = load_queries(args, scores), None, None
     if args.bank_gallery:
-        pairs = told(read_matrix, args.bank_gallery, ': no queries')
+        pairs = read_matrix(args.bank_gallery, ': no queries')
         expected = [len(queries.t2v), queries.v2t.shape[1]]
         if list(pairs.shape) != expected:
-            fail(
+            raise ValueError(
                 f'{args.bank_gallery} {list(pairs.shape)} must be {expected}: the bank with itself'
             )
     if args.item_banks:
-        items = Directed(*(told(read_matrix, path, ': no items') for path in args.item_banks))
+        items = Directed(*(read_matrix(path, ': no items') for path in args.item_banks))
         for path, bank, own in zip(args.item_banks, items, reversed(scores.shape)):
             if bank.shape[1] != own:
-                fail(f'{path} {list(bank.shape)} must be [items seen before, {own} test items]')
+                raise ValueError(
+                    f'{path} {list(bank.shape)} must be [items seen before, {own} test items]'
+                )
     return Banks(queries, pairs, items)
 
 
@@ -340,15 +332,15 @@ def load_queries(args: argparse.Namespace, scores: Tensor) -> Directed:
     if args.query_source != 'bank':
         return Directed(scores, scores)
     files = (args.bank_t2v, args.bank_v2t)
-    banks = Directed(*(told(read_matrix, path, ': no queries') for path in files))
+    banks = Directed(*(read_matrix(path, ': no queries') for path in files))
     texts, videos = scores.shape
     if banks.t2v.shape[1] != videos:
-        fail(
+        raise ValueError(
             f'{args.bank_t2v} {list(banks.t2v.shape)} must be [bank texts, {videos} test videos]: '
             'a column for each column of the scores'
         )
     if banks.v2t.shape[0] != texts:
-        fail(
+        raise ValueError(
             f'{args.bank_v2t} {list(banks.v2t.shape)} must be [{texts} test texts, bank videos]: '
             'a row for each row of the scores'
         )
@@ -363,7 +355,7 @@ def choose_temperature(given: Optional[float], scores: Tensor) -> tuple[float, s
         why = f'default for logits: scores reach {reach:.3g}' if logits else 'default for cosines'
         return (1.0 if logits else 0.01), why
     if reach / given > 1e30:
-        fail(f'--temperature {given:g} is too small for scores that reach {reach:.3g}')
+        raise ValueError(f'--temperature {given:g} is too small for scores that reach {reach:.3g}')
     return given, 'given'
 
 
@@ -486,10 +478,7 @@ def plot(
         )
         for direction, scores, dim in zip(DIRECTIONS, pairs['raw'], (1, 0))
     }
-    try:
-        save(occurrence_and_errors(pairs, rates, k=K, title=title), path)
-    except (OSError, ValueError) as error:
-        fail(f'{path}: {error}')
+    save(occurrence_and_errors(pairs, rates, k=K, title=title), path)
 
 
 if __name__ == '__main__':

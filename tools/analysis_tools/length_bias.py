@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import NamedTuple, NoReturn, Optional, Sequence
+from typing import NamedTuple, Optional, Sequence
 
 import numpy as np
 import torch
@@ -111,24 +111,20 @@ def main() -> None:
         draw_all(args.out, train, test, common, unit, gaps, args.action)
 
 
-def fail(message: object) -> NoReturn:
-    raise SystemExit(f'error: {message}')
-
-
 def read_sets(cfg: Config, unit: Optional[str], equal_shares: bool) -> tuple[Lengths, Lengths, str]:
     """Both sets, and the unit of their lengths."""
     datasets = []
     for name in ('train', 'test'):
         loader = cfg.get(f'{name}_dataloader')
         if not loader or not loader.get('dataset'):
-            fail(f'{cfg.filename} has no {name}_dataloader.dataset')
+            raise ValueError(f'{cfg.filename} has no {name}_dataloader.dataset')
         datasets.append(read_annotations(loader.dataset))
     if unit is None:
         units = {known_lengths(dataset)[1] for dataset in datasets}
         unit = 'frames' if units == {'frames'} else 'seconds'
     train, test = (_lengths(dataset, unit, equal_shares) for dataset in datasets)
     if not any(train.actions) or not any(test.actions):
-        fail(f'{cfg.filename}: no video of a set has an action (verb and noun class)')
+        raise ValueError(f'{cfg.filename}: no video of a set has an action (verb and noun class)')
     return train, test, unit
 
 
@@ -171,7 +167,7 @@ def describe_action(action: Action, train: Lengths, test: Lengths, unit: str) ->
     parts = []
     for name, lengths in (('train', train.of(action)), ('test', test.of(action))):
         if not len(lengths):
-            fail(f'action {action} (verb, noun) has no video in {name}')
+            raise ValueError(f'action {action} (verb, noun) has no video in {name}')
         parts.append(f'{len(lengths):,} {name} videos of mean length {lengths.mean():,.2f}')
     return f'action {action}: {", ".join(parts)} {unit}'
 
@@ -194,19 +190,18 @@ def bias_of_scores(path: Path, train: Lengths, test: Lengths, *, top: int, min_g
     scores = load_scores(path, relation.positives.shape)
     report = evaluate([metric], {'scores': scores}, relation)
     if not report.values['length_bias/t2v_judged']:
-        fail(f'no text has an action whose mean lengths in train and test differ by {min_gap:g}')
+        raise ValueError(
+            f'no text has an action whose mean lengths in train and test differ by {min_gap:g}'
+        )
     return results_table(report)
 
 
 def load_scores(path: Path, shape: tuple[int, int]) -> torch.Tensor:
     """Float [T, V] of a .npz or .npy file."""
-    try:
-        packed = path.suffix == '.npz'
-        array = read_arrays(path, ['scores'])['scores'] if packed else read_array(path)
-    except (FileNotFoundError, ValueError) as error:
-        fail(error)
+    packed = path.suffix == '.npz'
+    array = read_arrays(path, ['scores'])['scores'] if packed else read_array(path)
     if array.shape != tuple(shape) or array.dtype.kind not in 'fiu':
-        fail(
+        raise ValueError(
             f'{path} holds {array.dtype} {list(array.shape)}, expected scores of the test set, '
             f'{list(shape)} (texts x videos)'
         )

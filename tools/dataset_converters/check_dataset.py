@@ -27,7 +27,7 @@ from typing import Any, Callable, NamedTuple, Optional, Sequence
 from mmengine.config import Config
 from mmengine.registry import init_default_scope
 
-from mmvtr.command_line import Parser, tool
+from mmvtr.command_line import Parser, count, tool
 from mmvtr.datasets.files import visible
 from mmvtr.hints import option
 from mmvtr.progress import show_progress
@@ -66,7 +66,7 @@ def parse_args() -> argparse.Namespace:
     parser = Parser(__doc__)
     add = parser.add_argument
     add('config', help='config file')
-    add('--samples', type=int, default=16, help='videos of each set to decode (default: 16)')
+    add('--samples', type=count, default=16, help='videos of each set to decode (default: 16)')
     add('--decode', action='store_true', help='read all videos, and list those that are broken')
     add(
         '--report',
@@ -77,16 +77,12 @@ def parse_args() -> argparse.Namespace:
     )
     add(
         '--workers',
-        type=int,
+        type=count,
         default=len(os.sched_getaffinity(0)),
         help='processes of --decode (default: all cores)',
     )
     parser.add_cfg_options()
-    args = parser.parse_args()
-    for name in ('samples', 'workers'):
-        if getattr(args, name) < 1:
-            parser.error(f'--{name} must be at least 1, not {getattr(args, name)}')
-    return args
+    return parser.parse_args()
 
 
 @tool

@@ -17,6 +17,7 @@ from mmvtr.command_line import Parser, tool
 from mmvtr.datasets import ActivityNetMomentsDataset, CharadesSTADataset, PRVRDataset, TVRDataset
 from mmvtr.datasets.annotation_files import read_ids
 from mmvtr.datasets.annotation_values import shown
+from mmvtr.storage import write_text
 
 SETS: dict[str, type[PRVRDataset]] = {
     cls.collection: cls for cls in (TVRDataset, ActivityNetMomentsDataset, CharadesSTADataset)
@@ -64,8 +65,7 @@ def main() -> None:
         raise SystemExit(f'error: {target} is there already')
     dataset = cls(args.split, ann_root=str(args.ann_root), video_pipeline=[], text_pipeline=[])
     lines = caption_lines(dataset, None if args.only is None else read_ids(args.only))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text('\n'.join(lines) + '\n', encoding='utf-8')
+    write_text(target, '\n'.join(lines) + '\n')
     print(f'{target}: {len(lines)} captions')
 
 

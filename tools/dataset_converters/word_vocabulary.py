@@ -21,6 +21,8 @@ from mmvtr.command_line import Parser, tool
 from mmvtr.datasets.record_transforms import read_annotations
 from mmvtr.datasets.words.word_ids import make_word_ids
 from mmvtr.registry import TRANSFORMS
+from mmvtr.storage import write_text
+from mmvtr.storage.arrays import write_array
 from mmvtr.utils import load_config
 
 
@@ -92,12 +94,11 @@ def main() -> None:
     if target.exists():
         raise ValueError(f'{target} is there already')
     glove = None if args.glove is None else read_glove(args.glove, ids)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(json.dumps(ids, ensure_ascii=False, indent=0), encoding='utf-8')
+    write_text(target, json.dumps(ids, ensure_ascii=False, indent=0))
     print(f'{target}: {len(ids)} ids; WordVectors needs words={len(ids)} or more')
     if glove is not None:
         vectors, count = glove
-        np.save(target.with_name('word_vectors.npy'), vectors)
+        write_array(target.with_name('word_vectors.npy'), vectors)
         print(f'{target.with_name("word_vectors.npy")}: {count} words of {args.glove}')
 
 

@@ -10,13 +10,12 @@ from typing import Iterator, NamedTuple, Optional, Sequence, Union
 import torch
 from mmengine.config import Config
 from mmengine.hooks import CheckpointHook, Hook
-from mmengine.model import is_model_wrapper
 from mmengine.runner import Runner
 from torch.utils.data import Dataset
 
 from mmvtr.engine.checks.config_checks import nearest
 from mmvtr.engine.loop.checkpoint import random_states, set_random_states
-from mmvtr.engine.loop.evaluation import encode_batch, to_device
+from mmvtr.engine.loop.evaluation import bare, encode_batch, to_device
 from mmvtr.engine.loop.evaluation_loop import RetrievalLoop, lengths
 from mmvtr.evaluation import Metric, evaluate
 from mmvtr.registry import HOOKS, METRICS
@@ -71,9 +70,9 @@ def reported(runner: Runner, loop: RetrievalLoop) -> Optional[set[str]]:
     return _reported(loop.evaluator, runner.hooks, runner)
 
 
-def reported_by_config(cfg: Config, split: str = 'test') -> Optional[set[str]]:
-    """The same of a config's evaluation of a split, whose model and data are not built."""
-    listed = cfg[f'{split}_evaluator']
+def reported_by_config(cfg: Config) -> Optional[set[str]]:
+    """The same of a config's test, whose model and data are not built."""
+    listed = cfg.test_evaluator
     metrics = [METRICS.build(one) for one in (listed if isinstance(listed, list) else [listed])]
     hooks = [HOOKS.build(hook) for hook in cfg.get('custom_hooks') or []]
     members = cfg.model.get('copies') or len(cfg.model.get('members', ()))
@@ -180,7 +179,7 @@ def _unread(runner: Runner, loop: RetrievalLoop) -> Iterator[str]:
 @torch.no_grad()
 def given_matrices(runner: Runner, loop: RetrievalLoop) -> set[str]:
     """Names of the matrices that two texts and two videos of the set give."""
-    model = runner.model.module if is_model_wrapper(runner.model) else runner.model
+    model = bare(runner.model)
     before, training = random_states(), model.training
     model.eval()
     device, levels = torch.device(model.data_preprocessor.device), {}

@@ -9,12 +9,12 @@ import torch
 import torch.distributed as dist
 from mmengine.dist import get_dist_info
 from mmengine.hooks import Hook
-from mmengine.model import is_model_wrapper
 from mmengine.runner import Runner
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from mmvtr.dist import gather_rows, world_size
+from mmvtr.engine.loop.evaluation import bare
 from mmvtr.models.annotation import match, own_match
 from mmvtr.models.supervisions.arl import ARLSupervision, Statistics
 from mmvtr.registry import HOOKS
@@ -52,7 +52,7 @@ class AmbiguityHook(Hook):
             )
         truth = runner.train_dataloader.dataset.truth()
         self._truth = None if truth is None else torch.as_tensor(truth)
-        supervision = _bare(runner.model).supervision
+        supervision = bare(runner.model).supervision
         supervision.plan(runner.max_epochs)
         last = runner.max_iters - len(runner.train_dataloader)  # the last epoch begins here
         if last / runner.max_iters < supervision.warmup:
@@ -65,7 +65,7 @@ class AmbiguityHook(Hook):
     def before_train_epoch(self, runner: Runner) -> None:
         # Found, right, soft (true, unannotated), unannotated, texts.
         self._counts = torch.zeros(5, dtype=torch.float64)
-        model = _bare(runner.model)
+        model = bare(runner.model)
         # As the supervision compares its progress: a product may be an ulp above a whole epoch.
         if runner.iter / runner.max_iters < model.supervision.warmup:
             return
@@ -105,7 +105,7 @@ class AmbiguityHook(Hook):
         data_batch: Optional[dict] = None,
         outputs: Optional[dict] = None,
     ) -> None:
-        supervision: ARLSupervision = _bare(runner.model).supervision
+        supervision: ARLSupervision = bare(runner.model).supervision
         if self._truth is None or not supervision.found:
             return
         samples = data_batch['data_samples']
@@ -170,7 +170,3 @@ def _share(loader: DataLoader) -> DataLoader:
         num_workers=loader.num_workers,
         collate_fn=loader.collate_fn,
     )
-
-
-def _bare(model: nn.Module) -> nn.Module:
-    return model.module if is_model_wrapper(model) else model

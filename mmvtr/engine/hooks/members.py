@@ -7,12 +7,11 @@ from typing import Optional, Sequence, Union
 import numpy as np
 from mmengine.config import Config
 from mmengine.hooks import Hook
-from mmengine.model import is_model_wrapper
 from mmengine.runner import Runner
 from torch.nn.parallel import DistributedDataParallel
 
 from mmvtr.engine.loop.checkpoint import check_weights, read_checkpoint
-from mmvtr.engine.loop.evaluation import Evaluation
+from mmvtr.engine.loop.evaluation import Evaluation, bare
 from mmvtr.models.backdoor import BackdoorRetriever, check_fusion
 from mmvtr.registry import HOOKS, bare_name
 from mmvtr.structures import Directed
@@ -57,7 +56,7 @@ class MembersHook(Hook):
         self._ask(runner)
 
     def _ask(self, runner: Runner) -> None:
-        model = runner.model.module if is_model_wrapper(runner.model) else runner.model
+        model = bare(runner.model)
         if not isinstance(model, BackdoorRetriever):
             raise TypeError(f'MembersHook: {type(model).__name__} has no members')
         self.reads = tuple(f'scores_{k}' for k in range(len(model.members)))
@@ -71,21 +70,21 @@ class MembersHook(Hook):
                 'a step trains one member only: set `find_unused_parameters = True` in the config'
                 ' for distributed training'
             )
-        bare = model.module if is_model_wrapper(model) else model
-        if not isinstance(bare, BackdoorRetriever):
+        model = bare(model)
+        if not isinstance(model, BackdoorRetriever):
             return
         dataset = runner.train_dataloader.dataset
         if hasattr(dataset, 'environments'):
-            check_count(len(bare.members), dataset.environments)
+            check_count(len(model.members), dataset.environments)
         if self.start is not None and runner.iter == 0:
             weights = read_checkpoint(self.start)['state_dict']
-            for member in bare.members:
+            for member in model.members:
                 member.load_state_dict(check_weights(member, weights, self.start))
-            runner.logger.info(f'all {len(bare.members)} members start from {self.start}')
+            runner.logger.info(f'all {len(model.members)} members start from {self.start}')
 
     def reported(self, keys: set[str], runner: Runner) -> set[str]:
         """Keys of its results, of those of metrics that read scores alone."""
-        model = runner.model.module if is_model_wrapper(runner.model) else runner.model
+        model = bare(runner.model)
         names = [f'member_{k}' for k in range(len(getattr(model, 'members', ())))]
         return {f'{name}/{key}' for name in names for key in (*keys, 'transductive')}
 

@@ -11,14 +11,14 @@ from typing import Any, NamedTuple, Optional, Sequence
 
 import torch
 from mmengine.hooks import Hook
-from mmengine.model import is_model_wrapper
 from mmengine.runner import Runner
 from torch import Tensor, nn
 
 from mmvtr.datasets import VideoTextDataset
-from mmvtr.engine.loop.evaluation import Encoded, Evaluation, to_device
+from mmvtr.engine.loop.evaluation import Encoded, Evaluation, bare, to_device
 from mmvtr.models.similarities.best_frame import Matches
 from mmvtr.registry import HOOKS
+from mmvtr.storage import write_text
 from mmvtr.structures import Levels, take
 
 #: Videos whose frames are on the device at a time.
@@ -83,8 +83,7 @@ class MomentsHook(Hook):
         self.file = file
 
     def before_run(self, runner: Runner) -> None:
-        model = runner.model.module if is_model_wrapper(runner.model) else runner.model
-        refuse_without_frames(model)
+        refuse_without_frames(bare(runner.model))
 
     def reported(self, keys: set[str], runner: Runner) -> set[str]:
         """Keys of its results, where moments are annotated."""
@@ -106,9 +105,8 @@ class MomentsHook(Hook):
         )
         entries = listed(found, evaluation.texts, evaluation.videos, dataset)
         path = os.path.join(runner.work_dir, self.file)
-        with open(path, 'w', encoding='utf-8') as file:
-            lines = ',\n'.join(json.dumps(entry, ensure_ascii=False) for entry in entries)
-            file.write(f'[\n{lines}\n]\n')
+        lines = ',\n'.join(json.dumps(entry, ensure_ascii=False) for entry in entries)
+        write_text(path, f'[\n{lines}\n]\n')
         runner.logger.info(f'moments of the best {found.column.shape[1]} videos a text: {path}')
 
 

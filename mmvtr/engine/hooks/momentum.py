@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from mmengine.hooks import Hook
-from mmengine.model import is_model_wrapper
 from mmengine.runner import Runner
 
+from mmvtr.engine.loop.evaluation import bare
 from mmvtr.registry import HOOKS
 
 
@@ -19,7 +19,7 @@ def check_banks(runner: Runner) -> None:
     Raises:
         SystemExit: it does; says how long both are, and what to set.
     """
-    model = runner.model.module if is_model_wrapper(runner.model) else runner.model
+    model = bare(runner.model)
     if not hasattr(model, 'banks'):
         return
     size = max(bank.size for bank in model.banks.values())
@@ -43,7 +43,7 @@ class MomentumHook(Hook):
     """
 
     def before_train(self, runner: Runner) -> None:
-        model = runner.model.module if is_model_wrapper(runner.model) else runner.model
+        model = bare(runner.model)
         if not hasattr(model, 'follow'):
             raise ValueError(
                 f'MomentumHook: {type(model).__name__} has no key encoder that could follow; it '

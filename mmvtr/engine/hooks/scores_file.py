@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from typing import Sequence
 
-import numpy as np
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
 from mmvtr.engine.loop.evaluation import Evaluation
 from mmvtr.registry import HOOKS
+from mmvtr.storage.arrays import write_array, write_arrays
 
 
 @HOOKS.register_module()
@@ -46,8 +46,8 @@ class ScoresFileHook(Hook):
                 'ScoresFileHook: the similarity ranks a shortlist only, the rest are no scores'
             )
         stem = os.path.join(runner.work_dir, f'scores_{evaluation.mode}')
-        np.save(f'{stem}.npy', evaluation.matrices['scores'].float().numpy())
+        write_array(f'{stem}.npy', evaluation.matrices['scores'].float().numpy())
         for name, scores in evaluation.transformed.items():
             t2v, v2t = (x.float().numpy() for x in scores)
-            np.savez(f'{stem}_{name}.npz', t2v=t2v, v2t=v2t)
+            write_arrays(f'{stem}_{name}.npz', t2v=t2v, v2t=v2t)
         runner.logger.info(f'scores: {stem}.npy and {len(evaluation.transformed)} transformed')

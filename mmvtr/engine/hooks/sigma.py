@@ -11,7 +11,7 @@ from mmengine.runner import Runner
 
 from mmvtr.engine.loop.evaluation import Evaluation
 from mmvtr.registry import HOOKS
-from mmvtr.storage import write_atomically
+from mmvtr.storage import write_text
 
 
 @HOOKS.register_module()
@@ -40,6 +40,5 @@ class SigmaFileHook(Hook):
         writer = csv.writer(text, quoting=csv.QUOTE_NONNUMERIC)
         writer.writerow(('kind', 'id', 'sigma'))
         writer.writerows(sorted(rows, key=lambda row: (row[0], -row[2])))
-        content = text.getvalue().encode('utf-8', 'surrogateescape')
-        write_atomically(path, lambda file: file.write(content))
+        write_text(path, text.getvalue(), errors='surrogateescape')
         runner.logger.info(f'sigma of each text and video: {path}')

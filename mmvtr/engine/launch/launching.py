@@ -12,7 +12,6 @@ import torch.distributed as dist
 from mmengine.config import Config
 from mmengine.dist import broadcast_object_list, get_world_size, init_dist, is_main_process
 from mmengine.logging import MMLogger
-from mmengine.model import is_model_wrapper
 from mmengine.registry import init_default_scope
 from mmengine.runner import EpochBasedTrainLoop, Runner
 from mmengine.utils.dl_utils import set_multi_processing
@@ -28,6 +27,7 @@ from mmvtr.engine.loop.checkpoint import (
     read_checkpoint,
 )
 from mmvtr.engine.loop.choice import Choice, choice_of
+from mmvtr.engine.loop.evaluation import bare
 from mmvtr.reasons import reason
 from mmvtr.registry import DATASETS
 from mmvtr.storage import FolderInUse, FolderLock
@@ -155,17 +155,15 @@ def resume(cfg: Config, path: str, *, seed: Optional[int] = None) -> None:
             data depends on it.
 
     Raises:
-        SystemExit: no such checkpoint, a damaged one, one of another seed, or one that holds
-            weights without the state of their training.
+        FileNotFoundError, RuntimeError, ValueError: no such checkpoint, or a damaged one.
+        SystemExit: one of another seed, or one that holds weights without the state of their
+            training.
     """
-    try:
-        found = latest_checkpoint(cfg.work_dir) if path == 'auto' else path
-    except ValueError as error:
-        raise SystemExit(f'error: {error}') from error
+    found = latest_checkpoint(cfg.work_dir) if path == 'auto' else path
     if found is None:
         cfg.resume = False
         return
-    checkpoint = read_or_exit(found)
+    checkpoint = read_checkpoint(found)
     missing = [name for name in _needed(cfg) if not _holds(checkpoint, name)]
     if missing:
         raise SystemExit(
@@ -198,21 +196,13 @@ def anew(path: Union[str, Path]) -> str:
     return f' Its weights can start a new training: --cfg-options load_from={path}'
 
 
-def read_or_exit(path: Union[str, Path]) -> dict[str, Any]:
-    """:func:`read_checkpoint`, with its errors as the last word of a tool."""
-    try:
-        return read_checkpoint(path)
-    except (FileNotFoundError, RuntimeError) as error:
-        raise SystemExit(f'error: {error}') from error
-
-
 def load_best(runner: Runner, path: Union[str, Path]) -> None:
     """After a training, put the weights of its best checkpoint into the model.
 
     Raises:
-        SystemExit: the file is gone or damaged.
+        FileNotFoundError, RuntimeError: the file is gone or damaged.
     """
-    checkpoint = read_or_exit(path)
+    checkpoint = read_checkpoint(path)
     # An EMAHook would take it for a training to be resumed; state_dict has the averaged weights.
     checkpoint.pop('ema_state_dict', None)
     runner.call_hook('after_load_checkpoint', checkpoint=checkpoint)
@@ -233,17 +223,15 @@ def state_choice(runner: Runner, choices: Sequence[Optional[Choice]]) -> None:
     runner.message_hub.update_info('chosen_by', by.pop() if len(by) == 1 else None)
 
 
-def check_or_exit(model: nn.Module, path: Union[str, Path]) -> dict[str, Any]:
+def read_matching(model: nn.Module, path: Union[str, Path]) -> dict[str, Any]:
     """Read a checkpoint that must be of ``model``, which may have a distributed wrapper.
 
     Raises:
-        SystemExit: no such file, a damaged one, or one of another model (names what differs).
+        FileNotFoundError, RuntimeError: no such file, a damaged one, or one of another model (names
+            what differs).
     """
-    checkpoint = read_or_exit(path)
-    try:
-        weights = check_weights(bare(model), checkpoint['state_dict'], path)
-    except RuntimeError as error:
-        raise SystemExit(f'error: {error}') from error
+    checkpoint = read_checkpoint(path)
+    weights = check_weights(bare(model), checkpoint['state_dict'], path)
     return {**checkpoint, 'state_dict': weights}
 
 
@@ -309,8 +297,3 @@ def check_optimizer(runner: Runner, checkpoint: dict[str, Any], path: Union[str,
             f'{sum(stored)} parameters, that of this config {len(own)} of {sum(own)} (another '
             f'optim_wrapper.constructor or paramwise_cfg, or an older version).{anew(path)}'
         )
-
-
-def bare(model: nn.Module) -> nn.Module:
-    """A model without its distributed wrapper."""
-    return model.module if is_model_wrapper(model) else model

@@ -18,9 +18,9 @@ from torch import nn
 
 from mmvtr.engine.checks.schedule_checks import fit_warmup
 from mmvtr.engine.launch.console import consoles, file_only, is_new, raise_on_full_disk
-from mmvtr.engine.launch.launching import bare
 from mmvtr.engine.launch.log_rows import RowsLogProcessor, fold_rows
 from mmvtr.engine.launch.zero_shot import pretrained_options
+from mmvtr.engine.loop.evaluation import bare
 from mmvtr.registry import bare_name
 from mmvtr.storage.weights import unwrapped
 

@@ -8,9 +8,9 @@ from mmengine.config import Config
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
-from mmvtr.engine.launch.launching import bare, read_or_exit
 from mmvtr.engine.loop.checkpoint import check_weights, local_file
-from mmvtr.storage.weights import unwrapped
+from mmvtr.engine.loop.evaluation import bare
+from mmvtr.storage.weights import read_checkpoint, unwrapped
 
 
 def start_from(runner: Runner, cfg: Config) -> None:
@@ -21,8 +21,8 @@ def start_from(runner: Runner, cfg: Config) -> None:
     them come from the checkpoint, all others keep their start.
 
     Raises:
-        SystemExit: no such checkpoint, a damaged one, one of another model (names what differs), or
-            a prefix that fits no weight.
+        FileNotFoundError, RuntimeError: no such checkpoint, or a damaged one.
+        SystemExit: one of another model (names what differs), or a prefix that fits no weight.
     """
     path, prefixes = cfg.load_from, cfg.get('load_from_prefixes')
     if prefixes is not None:
@@ -42,10 +42,8 @@ def start_from(runner: Runner, cfg: Config) -> None:
     except (OSError, ValueError) as error:
         raise SystemExit(f'error: load_from: {error}') from error
     model = bare(runner.model)
-    try:
-        weights = unwrapped(read_or_exit(path)['state_dict'], model.state_dict().__contains__, path)
-    except RuntimeError as error:
-        raise SystemExit(f'error: {error}') from error
+    weights = read_checkpoint(path)['state_dict']
+    weights = unwrapped(weights, model.state_dict().__contains__, path)
     counts = {
         prefix: sum(name.startswith(prefix) for name in weights) for prefix in prefixes or ['']
     }

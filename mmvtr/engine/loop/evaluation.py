@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Union
+from typing import Any, NamedTuple, Optional, Union
 
 import numpy as np
 import torch
+from mmengine.model import is_model_wrapper
 from torch import Tensor, nn
 
 from mmvtr.functional.similarities.tiles import Tiles, inner_products
@@ -82,31 +83,56 @@ class Evaluation:
         Raises:
             ValueError: the queries lack a level that the similarity reads, or are of another width.
         """
-        gallery = self.videos if kind == 'text' else self.texts
-        refuse_other_levels(self.model, kind, queries, gallery.levels)
-        tiles = score_tiles(self.model, self.device, kind, queries, gallery.levels)
-        return tiles._replace(name=f'{kind} bank')
+        return bank_tiles(self.model, self.device, kind, queries, self.gallery(kind))
+
+    def gallery(self, kind: str) -> Levels:
+        """Levels of what queries of a kind ask for."""
+        return (self.videos if kind == 'text' else self.texts).levels
 
 
-def refuse_other_levels(model: nn.Module, kind: str, queries: Levels, gallery: Levels) -> None:
-    """Raise ValueError where a bank of queries is not of the model that a gallery is of.
+def bare(model: nn.Module) -> nn.Module:
+    """A model without its distributed wrapper."""
+    return model.module if is_model_wrapper(model) else model
+
+
+def check_levels(
+    model: nn.Module, levels: Levels, name: str, gallery: Optional[Levels] = None
+) -> None:
+    """Raise ValueError where encoded items are not of this model, or not of a gallery's.
 
     Args:
         model: a retriever.
-        kind: 'text' or 'video', what the queries are.
-        queries, gallery: their levels.
+        levels: of the items.
+        name: what errors call them.
+        gallery: levels that they are compared with.
     """
-    for level in model.similarity.levels:
-        if level not in queries:
+    similarity = model.similarity
+    for level in similarity.levels:
+        if level not in levels:
             raise ValueError(
-                f'the {kind} bank has the levels {sorted(queries)}, the model reads {level!r}'
+                f'{name}: they have the levels {sorted(levels)}, but {type(similarity).__name__} '
+                f'reads {level!r}: they are of another model'
             )
-        widths = [side[level].mean.shape[1] for side in (queries, gallery)]
-        if widths[0] != widths[1]:
+        if gallery is None:
+            continue
+        own, other = (x[level].mean.shape[1] for x in (levels, gallery))
+        if own != other:
             raise ValueError(
-                f'the {kind} bank is {widths[0]} wide at level {level!r}, the model '
-                f'{widths[1]}: it was made with another model'
+                f'{name} are {own} wide at level {level!r}, the gallery {other}: one of them is of '
+                'another model'
             )
+
+
+def bank_tiles(
+    model: nn.Module, device: torch.device, kind: str, queries: Levels, gallery: Levels
+) -> Tiles:
+    """:func:`score_tiles` of queries that were seen before.
+
+    Raises:
+        ValueError: as of :func:`check_levels`.
+    """
+    check_levels(model, queries, f'{kind}s of the bank', gallery)
+    return score_tiles(model, device, kind, queries, gallery)._replace(name=f'{kind} bank')
 
 
 def score_tiles(
@@ -135,9 +161,7 @@ def score_tiles(
     return Tiles.of((count, size), columns)
 
 
-def item_tiles(
-    model: nn.Module, device: torch.device, items: Levels, gallery: Levels, name: str = 'item_bank'
-) -> Tiles:
+def item_tiles(model: nn.Module, device: torch.device, items: Levels, gallery: Levels) -> Tiles:
     """Similarities of M items with N gallery items of the same kind, made in tiles.
 
     Inner products of the vectors whose inner products with those of the other kind are the scores.
@@ -146,7 +170,6 @@ def item_tiles(
         model: a retriever.
         device: where tiles are made.
         items, gallery: their levels, on any device.
-        name: what errors call the matrix.
 
     Returns:
         float32 [M, N].
@@ -161,7 +184,7 @@ def item_tiles(
             'with items need one vector an item'
         )
     flat = [similarity.flat(side).float() for side in (items, gallery)]
-    return inner_products(*flat, device=device)._replace(name=name)
+    return inner_products(*flat, device=device)._replace(name='item_bank')
 
 
 def all_scores(similarity: Any, texts: Levels, videos: Levels) -> Tensor:

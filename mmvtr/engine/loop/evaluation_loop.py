@@ -16,7 +16,6 @@ from mmengine.dist import (
     gather_object,
     get_dist_info,
 )
-from mmengine.model import is_model_wrapper
 from mmengine.runner import BaseLoop, Runner
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
@@ -27,6 +26,7 @@ from mmvtr.engine.loop.evaluation import (
     PRECISIONS,
     Encoded,
     Evaluation,
+    bare,
     encode_batch,
     to_device,
 )
@@ -154,8 +154,7 @@ class RetrievalLoop(BaseLoop):
 
     @property
     def _model(self) -> nn.Module:
-        model = self.runner.model
-        return model.module if is_model_wrapper(model) else model
+        return bare(self.runner.model)
 
     @property
     def _device(self) -> torch.device:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Iterator, Optional, Sequence
 
-from mmengine.model import is_model_wrapper
 from mmengine.runner import EpochBasedTrainLoop
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader
 
+from mmvtr.engine.loop.evaluation import bare
 from mmvtr.registry import LOOPS
 
 
@@ -40,7 +40,7 @@ class AlternatingTrainLoop(EpochBasedTrainLoop):
                 'AlternatingTrainLoop: a stage trains a part of the model only; set'
                 ' `find_unused_parameters = True` in the config for distributed training'
             )
-        model = model.module if is_model_wrapper(model) else model
+        model = bare(model)
         if not hasattr(model, 'stage'):
             raise ValueError(f'AlternatingTrainLoop: {type(model).__name__} has no `stage` to set')
         if len(getattr(model, 'objectives', ())):

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple, Optional
 
 import torch
 from mmengine.hooks import Hook
-from mmengine.model import is_model_wrapper
 from mmengine.runner import Runner
 from torch import Tensor, nn
 
 from mmvtr.dist import gather_rows
+from mmvtr.engine.loop.evaluation import bare
 from mmvtr.functional.precision import at_least_float32
 from mmvtr.models.similarities.cosine import token_levels
 from mmvtr.registry import HOOKS
@@ -123,15 +123,14 @@ class QueryQueueHook(Hook):
         self._similarity: Optional[nn.Module] = None
 
     def before_train(self, runner: Runner) -> None:
-        model = runner.model.module if is_model_wrapper(runner.model) else runner.model
+        model = bare(runner.model)
         self._similarity = model.similarity
         if runner.iter == 0:  # `load_from` may have brought those of another training
             self.queues = {kind: QueryQueue(self.size) for kind in self.queues}
         model.watchers.append(self.push)
 
     def after_train(self, runner: Runner) -> None:
-        model = runner.model.module if is_model_wrapper(runner.model) else runner.model
-        model.watchers.remove(self.push)
+        bare(runner.model).watchers.remove(self.push)
 
     def push(self, texts: Levels, videos: Levels, data_samples: dict) -> None:
         """Add a joint batch of levels; ``data_samples`` are this process' own."""

@@ -6,20 +6,16 @@ one direction at a time, and say in the log where their queries come from.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Optional
+from types import MappingProxyType
+from typing import Any, Mapping, NamedTuple, Optional
 
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 from torch import Tensor
 
-from mmvtr.engine.loop.evaluation import (
-    Evaluation,
-    item_tiles,
-    refuse_other_levels,
-    score_tiles,
-)
+from mmvtr.engine.loop.evaluation import Evaluation
 from mmvtr.engine.transforms.query_queue import Queries
-from mmvtr.engine.transforms.stored_queries import check_source, stored_queries
+from mmvtr.engine.transforms.stored_queries import check_source, stored_queries, tiles_read
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles
 from mmvtr.functional.transforms.score_transforms import check_local_scaling
 from mmvtr.functional.transforms.sinkhorn import check_strictness
@@ -28,7 +24,6 @@ from mmvtr.registry import HOOKS
 from mmvtr.structures import Directed
 
 SOURCES = ('train_queue', 'bank', 'test')
-OTHER = dict(text='video', video='text')
 
 
 class Bank(NamedTuple):
@@ -38,16 +33,13 @@ class Bank(NamedTuple):
         scores: [K, N] in tiles.
         kind: of the queries, ``'text'`` or ``'video'``.
         video: int64 [K], the training video that each query belongs to; None: the test queries.
-        gallery: [K, M] in tiles, what they score with the M stored queries of the other kind; None:
-            the transform does not read it.
-        items: [M, N] in tiles, similarities of these with the gallery; None likewise.
+        beside: what else the transform reads, by name, see :func:`.tiles_read`.
     """
 
     scores: Tiles
     kind: str
     video: Optional[Tensor] = None
-    gallery: Optional[Tiles] = None
-    items: Optional[Tiles] = None
+    beside: Mapping[str, Tiles] = MappingProxyType({})
 
 
 class TransformHook(Hook):
@@ -142,11 +134,13 @@ class ScoreTransformHook(TransformHook):
         if self.default_name not in TRANSFORMS:
             raise NotImplementedError(f'{type(self).__name__} must define transform()')
         function = TRANSFORMS[self.default_name]
-        return function(scores, bank.scores, temperature=temperature, **self.options(bank))
+        options = {**self.options(bank), **bank.beside}
+        return function(scores, bank.scores, temperature=temperature, **options)
 
     def options(self, bank: Bank) -> dict[str, Any]:
-        """What the transform takes beside its temperature, default nothing."""
-        return {}
+        """What the transform takes beside its temperature: what the hook has of the same names."""
+        taken = TRANSFORMS[self.default_name].options.keys() - {'temperature'}
+        return {name: getattr(self, name) for name in taken if hasattr(self, name)}
 
     def transformed(self, runner: Runner, evaluation: Evaluation) -> Directed:
         stored = self._stored(runner)
@@ -172,19 +166,10 @@ class ScoreTransformHook(TransformHook):
         if stored is None:
             bank = Bank(as_tiles(scores), kind)
         else:
-            queries, others = stored[kind], stored[OTHER[kind]]
-            scored = evaluation.bank_scores(kind, queries.levels)
-            beside = items = None
             reads = getattr(TRANSFORMS.get(self.default_name), 'reads', ())
-            if {'bank_gallery', 'item_bank'}.intersection(reads):
-                two = (kind, queries.levels, others.levels)
-                refuse_other_levels(evaluation.model, *two)
-            if 'bank_gallery' in reads:
-                beside = score_tiles(evaluation.model, evaluation.device, *two)
-            if 'item_bank' in reads:
-                gallery = (evaluation.videos if kind == 'text' else evaluation.texts).levels
-                items = item_tiles(evaluation.model, evaluation.device, others.levels, gallery)
-            bank = Bank(scored, kind, queries.video, beside, items)
+            two = (evaluation.model, evaluation.device)
+            read = tiles_read(reads, *two, kind, stored, evaluation.gallery(kind))
+            bank = Bank(read.pop('bank'), kind, stored[kind].video, read)
         return self.transform(scores, bank, temperature)
 
     def _stored(self, runner: Runner) -> Optional[dict[str, Queries]]:
@@ -275,7 +260,7 @@ class SinkhornHook(ScoreTransformHook):
         if self.marginals == 'per_video':
             _, video, count = bank.video.unique(return_inverse=True, return_counts=True)
             weights = 1.0 / (count[video].float() * len(count))
-        return dict(iterations=self.iterations, bank_marginals=weights)
+        return dict(super().options(bank), bank_marginals=weights)
 
 
 @HOOKS.register_module()
@@ -299,9 +284,6 @@ class UnbalancedSinkhornHook(SinkhornHook):
         super().__init__(iterations=iterations, **kwargs)
         check_strictness(strictness)
         self.strictness = strictness
-
-    def options(self, bank: Bank) -> dict[str, Any]:
-        return dict(super().options(bank), strictness=self.strictness)
 
 
 @HOOKS.register_module()
@@ -333,9 +315,6 @@ class QBNormHook(ScoreTransformHook):
         super().__init__(**kwargs)
         self.k = k
 
-    def options(self, bank: Bank) -> dict[str, Any]:
-        return dict(k=self.k)
-
 
 @HOOKS.register_module()
 class CSLSHook(ScoreTransformHook):
@@ -351,9 +330,6 @@ class CSLSHook(ScoreTransformHook):
     def __init__(self, *, k: int = 10, **kwargs) -> None:
         super().__init__(**kwargs)
         self.k = k
-
-    def options(self, bank: Bank) -> dict[str, Any]:
-        return dict(k=self.k)
 
 
 @HOOKS.register_module()
@@ -373,9 +349,6 @@ class NNNHook(ScoreTransformHook):
     def __init__(self, *, k: int = 16, alpha: float = 0.75, **kwargs) -> None:
         super().__init__(**kwargs)
         self.k, self.alpha = k, alpha
-
-    def options(self, bank: Bank) -> dict[str, Any]:
-        return dict(k=self.k, alpha=self.alpha)
 
 
 @HOOKS.register_module()
@@ -402,9 +375,6 @@ class DBSNHook(ScoreTransformHook):
         if iterations < 1:
             raise ValueError(f'iterations must be 1 or more, not {iterations}')
         self.iterations = iterations
-
-    def options(self, bank: Bank) -> dict[str, Any]:
-        return dict(iterations=self.iterations, bank_gallery=bank.gallery)
 
 
 @HOOKS.register_module()
@@ -441,10 +411,6 @@ class DBNormHook(ScoreTransformHook):
         _refuse_test(self)
         check_temperature(item_temperature)
         self.item_temperature, self.dynamic, self.k = item_temperature, dynamic, k
-
-    def options(self, bank: Bank) -> dict[str, Any]:
-        how = dict(item_temperature=self.item_temperature, dynamic=self.dynamic, k=self.k)
-        return dict(how, item_bank=bank.items)
 
 
 @HOOKS.register_module()
@@ -485,7 +451,7 @@ class LocalScalingHook(ScoreTransformHook):
         return super().transform(scores, bank, temperature)
 
     def options(self, bank: Bank) -> dict[str, Any]:
-        return dict(strength=self.strengths[bank.kind], share=self.share)
+        return dict(super().options(bank), strength=self.strengths[bank.kind])
 
 
 @HOOKS.register_module()
@@ -518,12 +484,9 @@ class HedgedScalingHook(ScoreTransformHook):
             check_local_scaling(strength, share)
         if places < 1:
             raise ValueError(f'places must be 1 or more, not {places}')
-        self.first, self.rest, self.places, self.share = first, rest, places, share
+        self.first, self.strength, self.places, self.share = first, rest, places, share
 
     def transform(self, scores: Tensor, bank: Bank, temperature: float) -> Tensor:
         if bank.kind == 'text':
             return scores  # and the bank's scores are not made
         return super().transform(scores, bank, temperature)
-
-    def options(self, bank: Bank) -> dict[str, Any]:
-        return dict(first=self.first, strength=self.rest, places=self.places, share=self.share)

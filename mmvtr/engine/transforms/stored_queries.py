@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Optional, Sequence, Union
+from typing import Mapping, Optional, Sequence, Union
 
+import torch
 from mmengine.runner import Runner
-from torch import Tensor
+from torch import Tensor, nn
 
 from mmvtr.datasets.record_transforms import without
 from mmvtr.datasets.video_text import VideoTextDataset
+from mmvtr.engine.loop.evaluation import bank_tiles, check_levels, item_tiles
 from mmvtr.engine.transforms.query_queue import Queries, QueryQueueHook
+from mmvtr.functional.similarities.tiles import Tiles
 from mmvtr.registry import DATASETS
 from mmvtr.storage import read_plain
+from mmvtr.structures import Levels
+
+OTHER = dict(text='video', video='text')
 
 #: Record transforms of a training set that add something to its captions.
 NOT_READ = ('agreement', 'classes', 'environments')
@@ -92,6 +98,41 @@ def _finite(x: Tensor, name: str) -> Tensor:
             f'{len(x)} are not); make the bank again, of a checkpoint that is'
         )
     return x
+
+
+def tiles_read(
+    reads: Sequence[str],
+    model: nn.Module,
+    device: torch.device,
+    kind: str,
+    stored: Mapping[str, Queries],
+    gallery: Levels,
+) -> dict[str, Tiles]:
+    """What a test-time transform reads of stored queries, by the names of the table of transforms.
+
+    Args:
+        reads: of the transform, by the table of transforms.
+        model: a retriever.
+        device: where tiles are made.
+        kind: 'text' or 'video', what asks.
+        stored: K queries of that kind, and M of the other, which are the items seen before.
+        gallery: levels of the N items that are asked for.
+
+    Returns:
+        ``'bank'`` [K, N], and where they are read ``'bank_gallery'`` [K, M] and ``'item_bank'``
+        [M, N].
+
+    Raises:
+        ValueError: queries of another model, or a similarity without one vector an item.
+    """
+    queries, items = stored[kind].levels, stored[OTHER[kind]].levels
+    found = dict(bank=bank_tiles(model, device, kind, queries, gallery))
+    if 'bank_gallery' in reads:
+        found['bank_gallery'] = bank_tiles(model, device, kind, queries, items)
+    if 'item_bank' in reads:
+        check_levels(model, queries, f'{kind}s of the bank', items)
+        found['item_bank'] = item_tiles(model, device, items, gallery)
+    return found
 
 
 def read_training_set(captions: Union[dict, VideoTextDataset]) -> VideoTextDataset:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from types import SimpleNamespace
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional
 
 import torch
 from torch import Tensor
@@ -32,13 +32,11 @@ def run(
     dtype: torch.dtype,
     *,
     autocast: Optional[torch.dtype] = None,
-    call: Optional[Callable] = None,
 ) -> Found:
     """The case there, from inputs of ``dtype``.
 
     Args:
         autocast: under torch.autocast of it, from inputs rounded to it.
-        call: in place of the case's own, of the same inputs.
     """
     inputs = {}
     for name, x in case.inputs.items():
@@ -47,7 +45,7 @@ def run(
         inputs[name] = x.to(device)
     how = nullcontext() if autocast is None else torch.autocast(device.type, autocast)
     with how:
-        out = (call or case.call)(SimpleNamespace(**inputs))
+        out = case.call(SimpleNamespace(**inputs))
     values = [x for x in tree_leaves(out) if isinstance(x, Tensor)]
     terms = [_weighted(x) for x in values if x.requires_grad]
     gradients = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Callable
 
 import torch
@@ -81,39 +80,27 @@ def _verdict(bar: str, failed: list[str], worst: float) -> Verdict:
 
 def compiled(setting: Setting) -> Part:
     """The two losses through torch.compile; where that fails the page says why."""
-    losses: dict[str, Callable[[SimpleNamespace], torch.Tensor]] = {}
     whole = {x.name: x for x in cases()}
-    for name, loss in (('contrastive', contrastive), ('margin_ranking/all', margin_ranking)):
-        fast = torch.compile(loss, backend='aot_eager' if setting.smoke else 'inductor')
-        losses[name] = lambda i, fast=fast: fast(i.scores, i.positives, weights=i.weights)
-    rows, values, failed = [], {}, []
-    for name, call in losses.items():
+    losses = {'contrastive': contrastive, 'margin_ranking/all': margin_ranking}
+
+    def one(case: Case) -> dict[str, float]:
+        loss = losses[case.name]
         torch._dynamo.reset()
-        plain = {'contrastive': contrastive, 'margin_ranking/all': margin_ranking}[name]
-        case = whole[name]._replace(
-            call=lambda i, plain=plain: plain(i.scores, i.positives, weights=i.weights)
+        fast = torch.compile(loss, backend='aot_eager' if setting.smoke else 'inductor')
+        plain, quick = (
+            case._replace(call=lambda i, f=f: f(i.scores, i.positives, weights=i.weights))
+            for f in (loss, fast)
         )
-        reference = run(case, torch.device('cpu'), torch.float64)
-        try:
-            found = error(run(case, setting.device, torch.float32, call=call), reference)
-        except Exception as problem:
-            values[name] = dict(failure=brief(problem))
-            rows.append((name, f'not compiled: {brief(problem)}', ''))
-            continue
-        values[name] = found
-        rows.append((name, *(f'{x:.1e}' for x in found.values())))
-        if not max(found.values()) <= BAR:
-            failed.append(f'{name} {max(found.values()):.1e}')
+        reference = run(plain, torch.device('cpu'), torch.float64)
+        return error(run(quick, setting.device, torch.float32), reference)
+
+    rows, values, failed = _rows([whole[name] for name in losses], one, BAR)
+    failed = [said for said in failed if 'failure' not in values[said.split()[0]]]
+    found = '; '.join(failed) or '; '.join(': '.join(row[:2]) for row in rows)
     return Part(
         'Compiled losses',
         ['Through torch.compile, beside float64 without it. What is not compiled fails no bar.'],
         [Table(('case', 'value', 'gradient'), rows)],
-        [
-            Verdict(
-                f'compiled losses within {BAR:g}',
-                not failed,
-                '; '.join(failed) or '; '.join(': '.join(row[:2]) for row in rows),
-            )
-        ],
+        [Verdict(f'compiled losses within {BAR:g}', not failed, found)],
         values,
     )

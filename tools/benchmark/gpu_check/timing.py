@@ -15,7 +15,7 @@ class Figure(NamedTuple):
 
     Attributes:
         seconds: median, None where it did not fit.
-        peak: bytes at most, above those held before; None where that is not counted.
+        peak: bytes at most, above those held before; None where it did not fit.
         note: why there are no seconds.
     """
 
@@ -29,7 +29,6 @@ def measure(
     device: torch.device,
     *,
     repeats: int = 5,
-    memory: bool = True,
 ) -> dict[str, Figure]:
     """Each call once to warm up (its peak is of that), then all of them in turn ``repeats`` times.
 
@@ -39,7 +38,7 @@ def measure(
     for name, call in calls.items():
         try:
             call()
-            found[name] = Figure(peak=peak_memory(call, device) if memory else None)
+            found[name] = Figure(peak=peak_memory(call, device))
         except torch.OutOfMemoryError:
             found[name] = Figure(note='out of memory')
             free(device)
@@ -95,9 +94,7 @@ def milliseconds(figure: Figure) -> str:
 
 def mebibytes(figure: Figure) -> str:
     """As a cell of a table."""
-    if figure.note:
-        return figure.note
-    return '-' if figure.peak is None else f'{figure.peak / 2**20:,.1f}'
+    return figure.note or f'{figure.peak / 2**20:,.1f}'
 
 
 def ratio(figure: Figure, to: Figure) -> str:

@@ -8,6 +8,8 @@ from typing import Any, Callable, NamedTuple
 import torch
 from torch import Tensor
 
+import mmvtr.functional
+
 TAU = 0.07
 
 
@@ -35,9 +37,35 @@ class Case(NamedTuple):
         return self.name.partition('/')[0]
 
 
-def make(name: str, x: SimpleNamespace, keys: str, call: Callable, **how: Any) -> Case:
+def make(x: SimpleNamespace, name: str, keys: str, call: Callable, **how: Any) -> Case:
     """A case of the inputs of ``x`` whose names are in ``keys``."""
     return Case(name, call, {key: getattr(x, key) for key in keys.split()}, **how)
+
+
+def called(x: SimpleNamespace, name: str, keys: str, **options: Any) -> Case:
+    """A case of a function as it stands in ``mmvtr.functional``.
+
+    Args:
+        x: inputs.
+        name: see :class:`Case`.
+        keys: what it is called with, in order: ``'scores ~positives weights=text_u'`` are two by
+            place, of which the second is inverted, and one by name.
+        **options: fields of the case, and further arguments.
+    """
+    function = getattr(mmvtr.functional, name.partition('/')[0])
+    how = {key: options.pop(key) for key in Case._fields if key in options}
+    words = [word.rpartition('=') for word in keys.split()]
+
+    def call(i: SimpleNamespace) -> Any:
+        given = [(key, _input(i, word)) for key, _, word in words]
+        named = {key: value for key, value in given if key}
+        return function(*(value for key, value in given if not key), **named, **options)
+
+    return make(x, name, ' '.join(word.lstrip('~') for _, _, word in words), call, **how)
+
+
+def _input(i: SimpleNamespace, word: str) -> Tensor:
+    return ~getattr(i, word[1:]) if word[0] == '~' else getattr(i, word)
 
 
 def random_generator() -> torch.Generator:

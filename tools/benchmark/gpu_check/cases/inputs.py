@@ -30,7 +30,7 @@ def inputs(generator: torch.Generator) -> SimpleNamespace:
     own = torch.randint(V, (T,), generator=generator)
     positives = F.one_hot(own, V).bool()
     positives[0, (own[0] + 1) % V] = True
-    return SimpleNamespace(
+    found = SimpleNamespace(
         scores=rounded(normal(T, V) / 4 + positives.double() / 4),
         bank=rounded(normal(30, V) / 4),
         positives=positives,
@@ -78,6 +78,12 @@ def inputs(generator: torch.Generator) -> SimpleNamespace:
         implied=rounded(share(V, V)),
         truth=rounded(share(T, V)),
     )
+    # As many texts as there are videos, and one video.
+    first = dict(few_texts='texts', few_log_std='log_std_t', few_samples='text_samples')
+    for name, whole in dict(first, few_u='text_u').items():
+        setattr(found, name, getattr(found, whole)[:V])
+    found.one_video = found.videos[0]
+    return found
 
 
 def _cosines(count: int, generator: torch.Generator) -> Tensor:

@@ -2,109 +2,57 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 
 import torch
 from torch import Tensor
 
 import mmvtr.functional as f
-from gpu_check.cases.case import TAU, Case, make, random_generator
+from gpu_check.cases.case import TAU, Case, called, make, random_generator
 
 
 def of_pairs(x: SimpleNamespace) -> list[Case]:
     """Contrasts and rankings of a matrix of scores."""
+    case, own = partial(called, x), partial(make, x)
     scored = 'scores positives'
     float32 = dict(low=False, reference=torch.float32)
-    found = [
-        make(
-            'contrastive',
-            x,
-            f'{scored} weights',
-            lambda i: f.contrastive(i.scores, i.positives, temperature=TAU, weights=i.weights),
-        ),
-        make(
+    return [
+        case('contrastive', 'scores positives weights=weights', temperature=TAU),
+        case(
             'contrastive/own_pair',
-            x,
-            f'{scored} weights ambiguous',
-            lambda i: f.contrastive(
-                i.scores,
-                i.positives,
-                temperature=TAU,
-                weights=i.weights,
-                ambiguous=i.ambiguous,
-                form='own_pair',
-            ),
+            'scores positives weights=weights ambiguous=ambiguous',
+            temperature=TAU,
+            form='own_pair',
         ),
-        make(
-            'bias_gradient',
-            x,
-            scored,
-            lambda i: f.bias_gradient(i.scores, i.positives, temperature=TAU),
-            low=False,
-        ),
-        make(
-            'contrastive/outer_sum',
-            x,
-            scored,
-            lambda i: f.contrastive(i.scores, i.positives, temperature=TAU, form='outer_sum'),
-        ),
-        make(
-            'contrastive/soft',
-            x,
-            'scores relevance weights',
-            lambda i: f.contrastive(i.scores, i.relevance, temperature=TAU, weights=i.weights),
-        ),
-        make(
+        case('bias_gradient', 'scores positives', temperature=TAU, low=False),
+        case('contrastive/outer_sum', 'scores positives', temperature=TAU, form='outer_sum'),
+        case('contrastive/soft', 'scores relevance weights=weights', temperature=TAU),
+        own(
             'group_weights',
-            x,
             'positives',
             lambda i: f.group_weights(i.positives, i.positives.int().argmax(0) % 2),
             low=False,
             differentiable=False,
         ),
-        make(
-            'guide_mask',
-            x,
-            'relevance risk',
-            lambda i: f.guide_mask(i.relevance, i.risk, margin=0.05),
-            low=False,
-            differentiable=False,
-        ),
-        make(
+        case('guide_mask', 'relevance risk', margin=0.05, low=False, differentiable=False),
+        case(
             'guide_weights',
-            x,
             'scores text_u',
-            lambda i: f.guide_weights(i.scores, i.text_u, rule='share', margin=0.1, softness=0.1),
+            rule='share',
+            margin=0.1,
+            softness=0.1,
             differentiable=False,
         ),
-        make(
-            'hardness_weights',
-            x,
-            scored,
-            lambda i: f.hardness_weights(i.scores, i.positives, alpha=3.0, over='v2t'),
-            differentiable=False,
-        ),
-        make(
-            'debiased_weights',
-            x,
-            scored,
-            lambda i: f.debiased_weights(i.scores, i.positives, prior=0.05, temperature=TAU),
-        ),
-        make(
+        case('hardness_weights', 'scores positives', alpha=3.0, over='v2t', differentiable=False),
+        case('debiased_weights', 'scores positives', prior=0.05, temperature=TAU),
+        case(
             'margin_ranking/ambiguous',
-            x,
-            f'{scored} weights ambiguous',
-            lambda i: f.margin_ranking(
-                i.scores,
-                i.positives,
-                weights=i.weights,
-                ambiguous=i.ambiguous,
-                average='anchors',
-            ),
+            'scores positives weights=weights ambiguous=ambiguous',
+            average='anchors',
         ),
-        make(
+        own(
             'margin_ranking/random',
-            x,
             scored,
             lambda i: f.margin_ranking(
                 i.scores,
@@ -116,9 +64,8 @@ def of_pairs(x: SimpleNamespace) -> list[Case]:
             ),
             **float32,
         ),
-        make(
+        own(
             'soft_label_contrastive',
-            x,
             f'{scored} weights text_u draws',
             lambda i: f.soft_label_contrastive(
                 i.scores / TAU,
@@ -129,47 +76,18 @@ def of_pairs(x: SimpleNamespace) -> list[Case]:
                 draws=(i.text_u, i.draws),
             ),
         ),
-        make(
-            'item_draws',
-            x,
-            'own',
-            lambda i: f.item_draws(i.own, seed=3, epoch=7),
-            low=False,
-            differentiable=False,
-        ),
-        make(
+        case('item_draws', 'own', seed=3, epoch=7, low=False, differentiable=False),
+        own(
             'apply_strategy',
-            x,
             'positives ambiguous weights',
             lambda i: f.apply_strategy('ignore', i.positives, i.ambiguous, i.weights)['weights'],
         ),
-        make(
-            'dissimilarities',
-            x,
-            'text_cosines video_cosines positives',
-            lambda i: f.dissimilarities(i.text_cosines, i.video_cosines, i.positives),
-        ),
-        make(
-            'adaptive_margin',
-            x,
-            'weights positives',
-            lambda i: f.adaptive_margin(i.weights, ~i.positives, alpha=0.2, beta=0.1),
-        ),
-        make(
-            'rince',
-            x,
-            f'{scored} weights',
-            lambda i: f.rince(i.scores, i.positives, temperature=0.5, weights=i.weights),
-        ),
-        make(
-            'centrality_weights',
-            x,
-            'text_cosines',
-            lambda i: f.centrality_weights(i.text_cosines, i.text_cosines, scale=0.3),
-        ),
-        make(
+        case('dissimilarities', 'text_cosines video_cosines positives'),
+        case('adaptive_margin', 'weights ~positives', alpha=0.2, beta=0.1),
+        case('rince', 'scores positives weights=weights', temperature=0.5),
+        case('centrality_weights', 'text_cosines text_cosines', scale=0.3),
+        own(
             'neighbour_degrees',
-            x,
             scored,
             lambda i: (
                 f.neighbour_degrees(
@@ -178,135 +96,80 @@ def of_pairs(x: SimpleNamespace) -> list[Case]:
             ),
             low=False,
         ),
-        make(
+        own(
             'neighbour_loss',
-            x,
             scored,
             lambda i: f.neighbour_loss(
                 i.scores, i.positives, i.scores.mean(0), neighbours=3, sharpness=1.0
             ),
             low=False,
         ),
-        make(
+        case(
             'transport_targets',
-            x,
-            scored,
-            lambda i: f.transport_targets(i.scores, i.positives, share=0.7, temperature=1.0),
+            'scores positives',
+            share=0.7,
+            temperature=1.0,
             differentiable=False,
         ),
-        make(
-            'uniform_loss',
-            x,
-            scored,
-            lambda i: f.uniform_loss(i.scores, i.positives, temperature=0.3),
+        case('uniform_loss', 'scores positives', temperature=0.3),
+        case('score_divergence', 'scores weights'),
+        case('highest', 'scores ~positives', k=3),
+        case('masked_mean', 'scores ambiguous'),
+        *(
+            case(f'margin_ranking/{how}', 'scores positives weights=weights', negatives=how)
+            for how in ('all', 'hardest', 'semi_hard')
         ),
-        make(
-            'score_divergence',
-            x,
-            'scores weights',
-            lambda i: f.score_divergence(i.scores, i.weights),
-        ),
-        make('highest', x, f'{scored} ambiguous', lambda i: f.highest(i.scores, ~i.positives, 3)),
-        make('masked_mean', x, 'scores ambiguous', lambda i: f.masked_mean(i.scores, i.ambiguous)),
     ]
-    for negatives in ('all', 'hardest', 'semi_hard'):
-        found.append(
-            make(
-                f'margin_ranking/{negatives}',
-                x,
-                f'{scored} weights',
-                lambda i, negatives=negatives: f.margin_ranking(
-                    i.scores, i.positives, weights=i.weights, negatives=negatives
-                ),
-            )
-        )
-    return found
 
 
 def of_matches(x: SimpleNamespace) -> list[Case]:
     """Match probabilities, samples and distributions."""
+    case, own = partial(called, x), partial(make, x)
     scored = 'scores positives'
     return [
-        make(
-            'frame_divergence',
-            x,
-            'pair_scores pair_teacher pair_mask',
-            lambda i: f.frame_divergence(i.pair_scores, i.pair_teacher, i.pair_mask),
-        ),
-        make(
-            'binary_cross_entropy',
-            x,
-            scored,
-            lambda i: f.binary_cross_entropy(i.scores, i.positives),
-        ),
-        make(
+        case('frame_divergence', 'pair_scores pair_teacher pair_mask'),
+        case('binary_cross_entropy', 'scores positives'),
+        own(
             'binary_cross_entropy_sum',
-            x,
             scored,
             lambda i: f.binary_cross_entropy_sum(i.scores, i.positives.nonzero(as_tuple=True)),
         ),
-        make(
+        case(
             'binary_cross_entropy/soft',
-            x,
-            'scores truth weights',
-            lambda i: f.binary_cross_entropy(
-                i.scores, i.truth, scale=10.0, bias=-3.0, weights=i.weights, reduction='items'
-            ),
+            'scores truth weights=weights',
+            scale=10.0,
+            bias=-3.0,
+            reduction='items',
         ),
-        make(
-            'pseudo_positives',
-            x,
-            scored,
-            lambda i: f.pseudo_positives(i.scores, i.positives),
-            low=False,
-            differentiable=False,
-        ),
-        make(
+        case('pseudo_positives', 'scores positives', low=False, differentiable=False),
+        own(
             'mixed_labels',
-            x,
             'positives draws',
             lambda i: f.mixed_labels(
                 i.positives, i.draws, torch.arange(len(i.draws), device=i.draws.device).flip(0)
             ),
             differentiable=False,
         ),
-        make(
+        own(
             'generalised_gaussian_nll',
-            x,
             'texts log_std_t',
             lambda i: f.generalised_gaussian_nll(i.texts + 0.5, i.log_std_t, 1 + i.log_std_t.exp()),
         ),
-        make(
+        own(
             'generalised_gaussian_std',
-            x,
             'log_std_t',
             lambda i: f.generalised_gaussian_std(i.log_std_t, 1 + i.log_std_t.exp()),
         ),
-        make(
+        case(
             'multi_instance',
-            x,
-            'text_samples video_samples positives weights',
-            lambda i: f.multi_instance(
-                i.text_samples, i.video_samples, i.positives, temperature=TAU, weights=i.weights
-            ),
+            'text_samples video_samples positives weights=weights',
+            temperature=TAU,
         ),
-        make(
-            'soft_contrast',
-            x,
-            'text_samples video_samples positives',
-            lambda i: f.soft_contrast(
-                i.text_samples, i.video_samples, i.positives, slope=2.0, bias=2.0
-            ),
-        ),
-        make(
-            'match_log_probability',
-            x,
-            'text_samples video_samples',
-            lambda i: f.match_log_probability(i.text_samples, i.video_samples, slope=2.0, bias=2.0),
-        ),
-        make('log_mean_sigmoid', x, 'texts', lambda i: f.log_mean_sigmoid(i.texts, (1,))),
-        make('kl_to_unit', x, 'texts log_std_t', lambda i: f.kl_to_unit(i.texts, i.log_std_t)),
-        make('text_frame', x, 'pair_scores pair_mask own', _text_frame),
+        case('soft_contrast', 'text_samples video_samples positives', slope=2.0, bias=2.0),
+        case('match_log_probability', 'text_samples video_samples', slope=2.0, bias=2.0),
+        case('log_mean_sigmoid', 'texts', dims=(1,)),
+        case('kl_to_unit', 'texts log_std_t'),
+        own('text_frame', 'pair_scores pair_mask own', _text_frame),
     ]
 
 
@@ -320,7 +183,7 @@ def _text_frame(i: SimpleNamespace) -> tuple[Tensor, Tensor]:
 
 def taught(x: SimpleNamespace) -> list[Case]:
     """Losses with teachers, adaptive margins and shares of hard negatives."""
-    """Teachers, and margins by what is usual."""
+    case, own = partial(called, x), partial(make, x)
     scored, tokens = 'scores positives', 'words word_weights frames frame_mask positives'
 
     def standard(i: SimpleNamespace) -> tuple[Tensor, Tensor]:
@@ -338,30 +201,14 @@ def taught(x: SimpleNamespace) -> list[Case]:
         pairs = i.positives.nonzero(as_tuple=True)
         return tuple(f.standard_of_products(i.texts, i.videos, pairs))
 
-    def words(i: SimpleNamespace) -> Tensor:
-        given = i.words, i.word_weights, i.frames, i.frame_mask, i.positives
-        return f.token_contrast(*given, temperature=TAU)
-
-    exact = dict(low=False, differentiable=False)
     return [
-        make('smooth_l1', x, 'scores weights', lambda i: f.smooth_l1(i.scores, i.weights)),
-        make('mean_products', x, 'texts videos', lambda i: f.mean_products([i.texts], [i.videos])),
-        make('several_hinges', x, f'{scored} weights', hinges),
-        make('standard', x, scored, standard),
-        make('standard_of_products', x, 'texts videos positives', of_products, low=False),
-        make('margins_by', x, scored, by, low=False),
-        make(
-            'text_dissimilarities',
-            x,
-            'text_cosines positives',
-            lambda i: f.text_dissimilarities(i.text_cosines, i.positives),
-        ),
-        make('token_contrast', x, tokens, words),
-        make(
-            'hard_negatives',
-            x,
-            scored,
-            lambda i: f.hard_negatives(i.scores, ~i.positives, 3),
-            **exact,
-        ),
+        case('smooth_l1', 'scores weights'),
+        own('mean_products', 'texts videos', lambda i: f.mean_products([i.texts], [i.videos])),
+        own('several_hinges', f'{scored} weights', hinges),
+        own('standard', scored, standard),
+        own('standard_of_products', 'texts videos positives', of_products, low=False),
+        own('margins_by', scored, by, low=False),
+        case('text_dissimilarities', 'text_cosines positives'),
+        case('token_contrast', tokens, temperature=TAU),
+        case('hard_negatives', 'scores ~positives', count=3, low=False, differentiable=False),
     ]

@@ -1,0 +1,73 @@
+"""A runner that tests what a config says: one checkpoint, several as one model, or none."""
+
+from __future__ import annotations
+
+from typing import Optional, Sequence
+
+from mmengine.config import Config
+
+from mmvtr.engine.hooks.members import fuse_config, read_fusion
+from mmvtr.engine.launch import launching
+from mmvtr.engine.launch.runner import ToolRunner
+from mmvtr.engine.launch.zero_shot import admit_random, state_zero_shot
+from mmvtr.engine.loop.choice import Choice, choice_of
+from mmvtr.engine.loop.evaluation import bare
+from mmvtr.registry import forget_pretrained
+from mmvtr.storage.weights import read_checkpoint
+
+
+def runner_of_test(
+    cfg: Config,
+    checkpoints: Sequence[str],
+    *,
+    fusion: Optional[Sequence[str]] = None,
+    random: bool = False,
+    launcher: str = 'none',
+) -> ToolRunner:
+    """A runner whose ``test()`` is of these weights; its data and its model are seen to be right.
+
+    Args:
+        cfg: changed in place: its model where there are several checkpoints, weights and seed.
+        checkpoints: files of the same model; none: as the config builds it.
+        fusion: of several, see :func:`~mmvtr.engine.hooks.members.read_fusion`.
+        random: whether parts of a model without a checkpoint may be random.
+        launcher: see :func:`~mmvtr.engine.launch.launching.start_processes`.
+
+    Raises:
+        FileNotFoundError, RuntimeError: a checkpoint that cannot be read or is of another model.
+        SystemExit: data that are missing, or random weights that nobody asked for.
+        ValueError: another fusion.
+    """
+    seeds, choices = zip(*map(_origin, checkpoints)) if checkpoints else ((), ())
+    if seeds and seeds[0] is not None:
+        cfg.merge_from_dict({'randomness.seed': seeds[0]})  # the protocol line states it
+    cfg.load_from, cfg.resume = checkpoints[0] if len(seeds) == 1 else None, False
+    if len(seeds) > 1:
+        origins = [
+            path if seed is None else f'{path} (seed {seed})'
+            for path, seed in zip(checkpoints, seeds)
+        ]
+        fuse_config(cfg, origins, read_fusion(fusion))
+    if seeds:
+        forget_pretrained(cfg.model)
+    elif random:
+        admit_random(cfg.model)
+    launching.start_processes(cfg, launcher)
+    launching.check_datasets(cfg, ['test_dataloader'])
+    launching.pin_memory(cfg)
+    runner = ToolRunner.from_cfg(cfg)
+    if not seeds:
+        state_zero_shot(runner, random=random)
+    elif len(seeds) == 1:
+        launching.read_matching(runner.model, checkpoints[0])
+    else:
+        for member, path in zip(bare(runner.model).members, checkpoints):
+            member.load_state_dict(launching.read_matching(member, path)['state_dict'])
+    launching.state_choice(runner, choices)
+    return runner
+
+
+def _origin(path: str) -> tuple[Optional[int], Optional[Choice]]:
+    """Seed of a checkpoint's training, and what it was chosen by; one file is held at a time."""
+    checkpoint = read_checkpoint(path)
+    return checkpoint.get('meta', {}).get('seed'), choice_of(checkpoint)
