@@ -11,7 +11,8 @@ import numpy as np
 import torch
 
 from mmvtr.gallery.store.biases import append_biases
-from mmvtr.gallery.store.filters import Condition, as_mask
+from mmvtr.gallery.store.columns import Columns
+from mmvtr.gallery.store.filters import Condition
 from mmvtr.gallery.store.folder import FolderStore
 from mmvtr.gallery.store.items import COLUMNS, Hit, Item, Rows
 from mmvtr.gallery.store.lifted import FORMS, WITHOUT_BIAS, LiftedIndex, among, load_faiss
@@ -21,6 +22,8 @@ from mmvtr.normaliser import Normaliser
 from mmvtr.storage import read_tensors, write_tensors
 
 BATCH = 65536
+#: Items left out of a search that looks for so many more instead, and drops them.
+FEW = 100
 
 
 class _State(NamedTuple):
@@ -29,6 +32,7 @@ class _State(NamedTuple):
     vectors: np.ndarray  # float32 [N, D]
     biases: np.ndarray  # float32 [N]
     columns: dict[str, list]
+    coded: Columns  # the same
     exact: Any  # faiss.IndexFlatIP over [v, b]
     lifted: Optional[LiftedIndex]
 
@@ -125,7 +129,7 @@ class FlatStore(FolderStore):
             exact.add(np.column_stack((vectors[part], biases[part])))
         if lifted is None and options is not None and len(vectors) >= options['partitions']:
             lifted = LiftedIndex(vectors, biases, options)
-        return _State(vectors, biases, columns, exact, lifted)
+        return _State(vectors, biases, columns, Columns(columns), exact, lifted)
 
     def _commit(self, **changes: Any) -> None:
         """In memory alone, until all of it is written."""
@@ -211,7 +215,7 @@ class FlatStore(FolderStore):
         lifted = old.lifted
         if lifted is not None and not lifted.add(rows.vectors, biases):
             lifted = LiftedIndex(vectors, both, self._manifest.index)
-        return _State(vectors, both, columns, old.exact, lifted)
+        return _State(vectors, both, columns, Columns(columns), old.exact, lifted)
 
     def _without(self, ids: Sequence[str]) -> _State:
         old, gone = self._state, set(ids)
@@ -240,12 +244,11 @@ class FlatStore(FolderStore):
     # -- answers -----------------------------------------------------------------------------
 
     def _known(self, ids: Sequence[str]) -> set[str]:
-        return set(ids).intersection(self._now().columns['id'])
+        return self._now().coded.known('id', ids)
 
     def _fetch(self, ids: Sequence[str]) -> list[Item]:
-        state, wanted = self._now(), set(ids)
-        rows = [row for row, name in enumerate(state.columns['id']) if name in wanted]
-        types = self._manifest.types
+        state, types = self._now(), self._manifest.types
+        rows = state.coded.rows('id', ids)
         return [_item(state, row, types)._replace(vector=state.vectors[row].copy()) for row in rows]
 
     def _listed(
@@ -254,7 +257,7 @@ class FlatStore(FolderStore):
         state = self._now()
         keys = list(range(len(state.vectors)))
         if conditions:
-            keys = np.flatnonzero(as_mask(conditions, state.columns)).tolist()
+            keys = np.flatnonzero(state.coded.mask(conditions)).tolist()
         said = dict(state.columns, bias=state.biases.tolist() if 'bias' in columns else [])
         return keys, {name: [said[name][row] for row in keys] for name in columns}
 
@@ -262,7 +265,7 @@ class FlatStore(FolderStore):
         state = self._now()
         if not conditions:
             return len(state.vectors)
-        return int(as_mask(conditions, state.columns).sum())
+        return int(state.coded.mask(conditions).sum())
 
     def _search(
         self,
@@ -305,20 +308,19 @@ class FlatStore(FolderStore):
         """The state, its types, and of each query scores and rows of the items found."""
         with self._changing:  # an add grows what is searched
             state, types = self._now(), self._manifest.types
-            rows = None
-            if conditions:
-                rows = np.flatnonzero(as_mask(conditions, state.columns))
-            most = min(k, len(state.vectors) if rows is None else len(rows))
+            allowed = state.coded.mask(conditions) if conditions else None
+            count = len(state.vectors)
+            there = count if allowed is None else int(np.count_nonzero(allowed))
+            most = min(k, there)
             if not most:
                 none = np.zeros(0, np.float32), np.zeros(0, np.int64)
                 return state, types, [none for _ in queries]
             lifted = state.lifted
-            if exact or lifted is None or (rows is not None and not lifted.filters):
-                found = self._exactly(state, queries, most, rows, transform)
+            if exact or lifted is None or count - there > lifted.most_left_out:
+                found = self._exactly(state, queries, most, allowed, transform)
             else:
-                found = lifted.search(
-                    queries, most, state.vectors, state.biases, rows=rows, transform=transform
-                )
+                items = state.vectors, state.biases
+                found = lifted.search(queries, most, *items, allowed=allowed, transform=transform)
         return state, types, [(scores[at >= 0], at[at >= 0]) for scores, at in zip(*found)]
 
     def _exactly(
@@ -326,14 +328,16 @@ class FlatStore(FolderStore):
         state: _State,
         queries: np.ndarray,
         k: int,
-        rows: Optional[np.ndarray],
+        allowed: Optional[np.ndarray],
         transform: bool,
     ) -> tuple[np.ndarray, np.ndarray]:
         last = np.full((len(queries), 1), float(transform), np.float32)
         asked = np.concatenate((queries, last), axis=1)
-        if rows is None:
-            return state.exact.search(asked, k)
-        chosen = load_faiss().SearchParameters(sel=among(rows, len(state.vectors)))
+        left_out = 0 if allowed is None else len(allowed) - int(np.count_nonzero(allowed))
+        if left_out <= FEW:
+            scores, rows = state.exact.search(asked, k + left_out)
+            return (scores, rows) if not left_out else _first(scores, rows, k, allowed)
+        chosen = load_faiss().SearchParameters(sel=among(allowed))
         return state.exact.search(asked, k, params=chosen)
 
     def _batches(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
@@ -346,6 +350,14 @@ class FlatStore(FolderStore):
     def _now(self) -> _State:
         self._current()
         return self._state
+
+
+def _first(
+    scores: np.ndarray, rows: np.ndarray, k: int, allowed: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The first k of each query among those that are allowed, of [Q, n] with k of them or more."""
+    order = np.argsort(~allowed[rows], axis=1, kind='stable')[:, :k]
+    return np.take_along_axis(scores, order, 1), np.take_along_axis(rows, order, 1)
 
 
 def _hits(
