@@ -6,7 +6,7 @@ import threading
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Iterator, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import Any, Iterator, Mapping, Optional, Sequence, Union
 
 import numpy as np
 from mmengine.config import Config
@@ -14,97 +14,30 @@ from torch import nn
 
 from mmvtr import apis
 from mmvtr.datasets.videos.video_files import BrokenVideoError
+from mmvtr.functional.transforms.transform_table import OF_QUERIES, STORED, transform_named
+from mmvtr.gallery.extraction.windows import windows_of
+from mmvtr.gallery.serving.answers import (
+    DEPTH,
+    Answer,
+    Cut,
+    Empty,
+    InQuarantine,
+    NewItem,
+    Query,
+    Window,
+)
 from mmvtr.gallery.serving.batching import ModelThread
 from mmvtr.gallery.serving.decoders import Decoders
 from mmvtr.gallery.serving.library import Library, ListedFiles
 from mmvtr.gallery.serving.moment_search import Frames, Moment, Moments
 from mmvtr.gallery.serving.overview import Overview
-from mmvtr.gallery.serving.sampling import Client, Sampler, cleaned, unit
+from mmvtr.gallery.serving.sampling import Client, Sampler, cleaned
 from mmvtr.gallery.store import GalleryStore, Hit, Item, open_store
 from mmvtr.gallery.store.drift import Drift, drift_of
+from mmvtr.gallery.store.moments import MomentHit, MomentStore, Windows
+from mmvtr.gallery.store.windowing import NOT_NOTED
+from mmvtr.models.embedders.embedding_server import EmbeddingServer
 from mmvtr.storage.lock import FolderInUse
-
-#: The other ranking is searched so deep for what it says of a hit.
-DEPTH = 100
-
-
-class Empty(ValueError):
-    """There is nothing to search."""
-
-
-class Cut(NamedTuple):
-    """Tokens of a text that is longer than the model reads, with those at its begin and its end.
-
-    Attributes:
-        read: that the model was given.
-        of: that the whole text has.
-    """
-
-    read: int
-    of: int
-
-
-class Query(NamedTuple):
-    """What is searched for.
-
-    Attributes:
-        vector: float32 [D].
-        sigma: of a text of a probabilistic model.
-        text: what it was made of; None: of a vector, a video or an item.
-        cut: what of the text the model has not read; None: nothing.
-        scaled: whether it was brought to length 1.
-    """
-
-    vector: np.ndarray
-    sigma: Optional[float] = None
-    text: Optional[str] = None
-    cut: Optional[Cut] = None
-    scaled: bool = False
-
-    @classmethod
-    def of(cls, vector: Sequence[float]) -> 'Query':
-        """A vector of a user, at length 1.
-
-        Raises:
-            ValueError: see :func:`~mmvtr.gallery.serving.sampling.unit`.
-        """
-        found = unit(vector)
-        with np.errstate(over='ignore'):  # what is infinite as float32 has been scaled
-            return cls(found, scaled=not np.array_equal(found, np.asarray(vector, np.float32)))
-
-
-class Answer(NamedTuple):
-    """The hits of a query.
-
-    Attributes:
-        hits: best first.
-        transform: whether biases have ranked them.
-        moved: of each its rank in the other ranking, with biases or without; None: it is not among
-            the first :data:`DEPTH` there.
-        count: items of the gallery.
-        p_match: of each the probability that it matches; None: nobody asked, or not calibrated.
-        threshold: score from which on the wanted share matches; None: none does, or nobody asked.
-        threshold_p_match: P(match) there.
-    """
-
-    hits: list[Hit]
-    transform: bool
-    moved: Optional[list[Optional[int]]]
-    count: int
-    p_match: Optional[list[float]] = None
-    threshold: Optional[float] = None
-    threshold_p_match: Optional[float] = None
-
-
-class NewItem(NamedTuple):
-    """What is to be added: a file of the library, a vector, or both."""
-
-    id: str
-    file: Optional[str] = None
-    vector: Optional[Sequence[float]] = None
-    start: Optional[float] = None
-    end: Optional[float] = None
-    metadata: Mapping[str, Any] = {}
 
 
 def reason_of(error: BrokenVideoError, path: Union[str, Path]) -> str:
@@ -124,6 +57,7 @@ class Gallery:
     Args:
         location: of the store.
         store: as it was opened.
+        moments: windows beside it, opened alike; None: there are none.
         model, cfg: the retriever that made its vectors, and its config.
         library: whose files may be added.
         links: folders that links among the listed files may lead into.
@@ -140,16 +74,18 @@ class Gallery:
         self,
         location: Union[str, Path],
         store: GalleryStore,
+        moments: Optional[MomentStore],
         model: nn.Module,
         cfg: Config,
         library: Library,
         links: Sequence[Union[str, Path]] = (),
     ) -> None:
         self.location, self.store, self.library = location, store, library
+        self.moments = moments
         self.files = ListedFiles(library, links)
         self.fingerprint = apis.fingerprint(model)
         self._model, self._cfg = model, cfg
-        self._moments = Moments(model, cfg)
+        self._frames = Moments(model, cfg)
         self._texts = apis.TextEncoder(model, cfg)
         self._videos = apis.VideoEncoder(model, cfg)
         self.decoders = Decoders()
@@ -181,7 +117,8 @@ class Gallery:
             ConnectionError: the URL does not answer.
             FileNotFoundError, NotADirectoryError: no store, config, checkpoint or library.
             RuntimeError: a damaged file, or a checkpoint of other weights than the store's.
-            ValueError: a model whose scores are no inner products, or which reads stored words.
+            ValueError: a model whose scores are no inner products, or which reads stored words;
+                windows of another model; a model on an embedding server that nobody has named.
         """
         shelf = Library(library)
         store = open_store(location)
@@ -189,7 +126,8 @@ class Gallery:
             location, store, config=config, checkpoint=checkpoint
         )
         apis.refuse_without_vectors(model)
-        return cls(location, store, model, cfg, shelf, links)
+        _refuse_unknown_server(model)
+        return cls(location, store, _windows_of(store, location), model, cfg, shelf, links)
 
     def take(self) -> None:
         """Take the right to write.
@@ -204,8 +142,15 @@ class Gallery:
     def _take(self) -> None:
         if not self.store.writable:
             writer = open_store(self.location, write=True)
+            try:
+                moments = _windows_of(writer, self.location, write=True)
+            except BaseException:
+                writer.close()
+                raise
             self.store.close()
-            self.store = writer
+            if self.moments is not None:
+                self.moments.close()
+            self.store, self.moments = writer, moments
             sample = writer.online
             if sample is not None and len(sample):
                 sample.restore(cleaned(sample.queries()), sample.seen)
@@ -215,11 +160,30 @@ class Gallery:
         self.decoders.close()
         self.thread.close()
         with self._changes:
-            try:
-                if self.store.writable:
-                    self.store.persist()
-            finally:
-                self.store.close()
+            for store in self._stores():
+                try:
+                    if store.writable:
+                        store.persist()
+                finally:
+                    store.close()
+
+    def _stores(self) -> list[GalleryStore]:
+        return [self.store] if self.moments is None else [self.store, self.moments.windows]
+
+    def notes(self) -> list[str]:
+        """What who may change the gallery should know before a change asks for it."""
+        store, said = self.store, []
+        last, there = store.last_refit or {}, store.normaliser
+        reads = transform_named(last['transform'], STORED).reads if there is not None else ()
+        if 'bank_gallery' in reads and there.items is None:
+            said.append(
+                f'a re-fit must name a transform, such as {OF_QUERIES[0]!r}: the biases are of '
+                f'{last["transform"]!r}, and the items seen before that it reads are not kept by '
+                'galleries of before (export it again, and they are)'
+            )
+        if self.moments is not None and self.moments.windowing is None:
+            said.append(f'videos that are added get no windows: {NOT_NOTED}')
+        return said
 
     # -- answers -----------------------------------------------------------------------------
 
@@ -265,6 +229,22 @@ class Gallery:
         """
         return self.store.get([name])[0]
 
+    def seen(self, name: str, *, trusted: bool) -> Item:
+        """An item whose file somebody asks for.
+
+        Args:
+            name: its id.
+            trusted: whether who asks knows the token.
+
+        Raises:
+            UnknownIds: there is none.
+            InQuarantine: searches leave it out, and who asks is a stranger.
+        """
+        item = self.item(name)
+        if not trusted and name in self.store.quarantined:
+            raise InQuarantine(f'{name[:80]!r} is in quarantine: who has the token sees its file')
+        return item
+
     def search(
         self,
         query: Query,
@@ -275,9 +255,10 @@ class Gallery:
         compare: bool,
         calibrated: bool = False,
         min_precision: Optional[float] = None,
+        by_moments: bool = False,
         asker: Optional[Client] = None,
     ) -> Answer:
-        """The best items.
+        """The best items, each with its best window where the gallery has windows.
 
         Args:
             k: at most as many as there are.
@@ -286,37 +267,57 @@ class Gallery:
             compare: also tell the ranks that they have in the other ranking.
             calibrated: also tell P(match), which is that of texts.
             min_precision: in (0, 1), also tell its threshold.
+            by_moments: rank the items by their best windows, so that one without any is not found;
+                scores and biases are the windows' then, and have no P(match).
             asker: whose query may take part in the sample of served queries, as
                 :mod:`mmvtr.gallery.serving.sampling` says; None: it does not.
 
         Raises:
             Empty: there are no items.
             ValueError: a k above their number, a filter or a vector that does not fit; a
-                ``min_precision`` of a gallery without a calibration.
+                ``min_precision`` of a gallery without a calibration; ``by_moments`` of one without
+                windows.
         """
-        store, vector = self.store, np.asarray(query.vector, dtype=np.float32)[None]
+        store, moments = self.store, self.moments
+        vector = np.asarray(query.vector, dtype=np.float32)[None]
+        if by_moments and moments is None:
+            raise ValueError('the gallery has no windows that items could be ranked by')
         count = store.count()
         if not count:
             raise Empty('the gallery is empty: add a video first')
         if k > count:
             raise ValueError(f'k is {k}, but the gallery has {count} items')
-        options = dict(filter=filter, model=self.fingerprint, record=False)
-        transform = transform and store.normaliser is not None
-        hits = store.search(vector, k, transform=transform, **options)[0]
+        transform = transform and (moments.windows if by_moments else store).normaliser is not None
+        hits = self._ranked(vector, k, filter, transform, by_moments)
+        windows = () if moments is None else _best_windows(moments, vector, hits, transform)
+        hits = [_as_hit(hit) for hit in hits]
         if asker is not None:
             self._sampler.offer(store, query.vector, query.text, asker)
-        p_match = store.p_match(hits) if calibrated else None
+        p_match = store.p_match(hits) if calibrated and not by_moments else None
         least = None if min_precision is None else store.threshold(min_precision)
         if least is not None and not np.isfinite(least):
             least = None
         at = None if least is None else store.p_match_of(least)
-        found = Answer(hits, transform, None, count, p_match, least, at)
+        found = Answer(hits, transform, None, count, p_match, least, at, windows)
         if not compare:
             return found
         deep = min(max(k, DEPTH), count)
-        others = store.search(vector, deep, transform=not transform, **options)[0]
+        others = self._ranked(vector, deep, filter, not transform, by_moments)
         ranks = {hit.item.id: rank for rank, hit in enumerate(others, 1)}
         return found._replace(moved=[ranks.get(hit.item.id) for hit in hits])
+
+    def _ranked(
+        self,
+        vector: np.ndarray,
+        k: int,
+        filter: Optional[Mapping[str, Any]],
+        transform: bool,
+        by_moments: bool,
+    ) -> Sequence[Union[Hit, MomentHit]]:
+        options = dict(filter=filter, transform=transform, model=self.fingerprint)
+        if by_moments:
+            return self.moments.search(vector, k, **options)[0]
+        return self.store.search(vector, k, **options, record=False)[0]
 
     def drift(self) -> Optional[Drift]:
         """Whether the served queries ask for a refit; None: it cannot be said."""
@@ -360,7 +361,7 @@ class Gallery:
         """
         path = self.files.path(item)
         try:
-            return self._moments.read(item, path)
+            return self._frames.read(item, path)
         except BrokenVideoError as error:
             raise BrokenVideoError(
                 f'the file of {item.id[:80]!r} cannot be read as a video: {reason_of(error, path)}'
@@ -374,20 +375,23 @@ class Gallery:
         Raises:
             Busy: too many wait for the model.
         """
-        return self.thread.job(lambda: self._moments(text, frames))
+        return self.thread.job(lambda: self._frames(text, frames))
 
     # -- changes -----------------------------------------------------------------------------
 
     @contextmanager
-    def _changed(self) -> Iterator[GalleryStore]:
-        """The store for one change, which is on disk at the end, or is not there at all."""
+    def _changed(self) -> Iterator[Union[GalleryStore, MomentStore]]:
+        """The store, with its windows, for one change: it is on disk at the end, or not there."""
         with self._changes:
             self._take()
-            with self.store.kept() as store:
-                yield store
+            with (self.moments or self.store).kept() as both:
+                yield both
 
-    def add(self, items: Sequence[NewItem]) -> int:
-        """Encode files and add them; returns how many there are now.
+    def add(self, items: Sequence[NewItem]) -> dict[str, Any]:
+        """Encode files and add them; returns how many ``items`` there are now.
+
+        In a gallery with windows those of the files are added with them, as many as ``windows``
+        says; ``note`` is a sentence about items that get none, such as those given as a vector.
 
         Raises:
             Outside, FileNotFoundError: a file that is not in the library.
@@ -412,11 +416,14 @@ class Gallery:
                 )
             vectors.append(found[0])
             sigmas.append(found[1])
+        windows, note = self._cut(items, paths)
         columns = {name for item in items for name in item.metadata}
-        with self._changed() as store:
-            store.add(
+        with self._changed() as both:
+            given = {} if both is self.store else dict(windows=windows)
+            both.add(
                 [item.id for item in items],
                 np.stack(vectors),
+                **given,
                 paths=[None if path is None else str(path) for path in paths],
                 starts=[item.start for item in items],
                 ends=[item.end for item in items],
@@ -424,18 +431,40 @@ class Gallery:
                 metadata={name: [item.metadata.get(name) for item in items] for name in columns},
                 model=self.fingerprint,
             )
-            return store.count()
+            said = dict(items=self.store.count())
+            if both is not self.store:
+                count = sum(len(one.starts) for one in windows.values())
+                said.update(windows=count, note=note)
+            return said
+
+    def _cut(
+        self, items: Sequence[NewItem], paths: Sequence[Optional[Path]]
+    ) -> tuple[dict[str, Windows], Optional[str]]:
+        """The windows of new items by id, and a sentence about those that get none."""
+        windowing = None if self.moments is None else self.moments.windowing
+        if windowing is None:
+            return {}, f'added without windows: {NOT_NOTED}'
+        found = {}
+        for item, path in zip(items, paths):
+            if path is not None:
+                with _naming(item, path):
+                    spans = item.start, item.end, windowing
+                    found[item.id] = windows_of(path, *spans, lambda *part: self._part(*part)[0])
+        without = [item.id for item in items if item.id not in found]
+        if not without:
+            return found, None
+        more = f' and {len(without) - 1} others' if len(without) > 1 else ''
+        return found, f'{without[0][:80]!r}{more} without windows, which need a file'
 
     def _encoded(self, item: NewItem, path: Path) -> tuple[np.ndarray, Optional[float]]:
-        try:
-            batch = self.decoders(lambda: self.read(path, item.start, item.end)).result()
-            return self.encode(batch).result()
-        except BrokenVideoError as error:
-            raise BrokenVideoError(
-                f'{item.file[:80]!r} cannot be read as a video: {reason_of(error, path)}'
-            ) from error
-        except FileNotFoundError as error:
-            raise FileNotFoundError(f'the library has no file {item.file[:80]!r}') from error
+        with _naming(item, path):
+            return self._part(path, item.start, item.end)
+
+    def _part(
+        self, path: Path, start: Optional[float], end: Optional[float]
+    ) -> tuple[np.ndarray, Optional[float]]:
+        batch = self.decoders(lambda: self.read(path, start, end)).result()
+        return self.encode(batch).result()
 
     def delete(self, ids: Sequence[str]) -> int:
         """Remove items; returns how many are left.
@@ -444,9 +473,9 @@ class Gallery:
             UnknownIds: one is not there; none is removed then.
             FolderInUse, OSError: as :meth:`add`.
         """
-        with self._changed() as store:
-            store.delete(ids)
-            return store.count()
+        with self._changed() as both:
+            both.delete(ids)
+            return self.store.count()
 
     def quarantine(self, ids: Sequence[str], release: bool = False) -> int:
         """Leave items out of all searches, or let them in again; returns how many are left out.
@@ -456,9 +485,9 @@ class Gallery:
             ValueError: one to be released that is not in quarantine.
             FolderInUse, OSError: as :meth:`add`.
         """
-        with self._changed() as store:
-            (store.release if release else store.quarantine)(ids)
-            return len(store.quarantined)
+        with self._changed():
+            (self.store.release if release else self.store.quarantine)(ids)
+            return len(self.store.quarantined)
 
     def refit(self, texts: Optional[Sequence[str]], **options: Any) -> dict[str, Any]:
         """New biases from texts, or from the sample of served queries; returns what was done, and
@@ -482,9 +511,9 @@ class Gallery:
             queries = [query for one in found for query in one.result()]
             bank = np.stack([query.vector for query in queries])
             cut = sum(query.cut is not None for query in queries)
-        with self._changed() as store:
-            moved = store.refit(bank, model=self.fingerprint, **options)
-            return dict(store.last_refit, moved=moved._asdict(), texts_cut=cut)
+        with self._changed() as both:
+            moved = both.refit(bank, model=self.fingerprint, **options)
+            return dict(self.store.last_refit, moved=moved._asdict(), texts_cut=cut)
 
     def undo(self, kind: Optional[str] = None) -> dict[str, Any]:
         """Take the last change back; returns what it was, and how far that moved the ranking.
@@ -496,14 +525,72 @@ class Gallery:
             ValueError: there was none, or a change of too many items.
             FolderInUse, OSError: as :meth:`add`.
         """
-        with self._changed() as store:
-            change, moved = store.undo(kind)
+        with self._changed() as both:
+            change, moved = both.undo(kind)
             return dict(
                 kind=change.kind,
                 changed=change.items,
-                items=store.count(),
+                items=self.store.count(),
                 moved=None if moved is None else moved._asdict(),
             )
+
+
+def _refuse_unknown_server(model: nn.Module) -> None:
+    """Raise ServerUnknown where a model runs on an embedding server, and nobody has said where."""
+    for part in model.modules():
+        server = getattr(part, 'server', None)
+        if isinstance(server, EmbeddingServer):
+            server.check()
+
+
+def _windows_of(
+    store: GalleryStore, location: Union[str, Path], *, write: bool = False
+) -> Optional[MomentStore]:
+    """The windows beside a store; None: there are none."""
+    try:
+        return MomentStore.open(store, location, write=write)
+    except FileNotFoundError:
+        return None
+
+
+def _best_windows(
+    moments: MomentStore,
+    vector: np.ndarray,
+    hits: Sequence[Union[Hit, MomentHit]],
+    transform: bool,
+) -> list[Optional[Window]]:
+    """The best window of each hit, which is the one that it was ranked by, if it was."""
+    items = [hit.item for hit in hits]
+    best = hits
+    if not all(isinstance(hit, MomentHit) for hit in hits):
+        best = moments.best(vector, items, transform=transform)
+    spans = moments.spans(items)
+    return [
+        Window(hit.start, hit.end, hit.score, hit.raw, hit.bias, *spans[hit.item.id])
+        if hit is not None and hit.item.id in spans
+        else None
+        for hit in best
+    ]
+
+
+def _as_hit(hit: Union[Hit, MomentHit]) -> Hit:
+    """What was found, with the bias that ranked it."""
+    if isinstance(hit, MomentHit):
+        return Hit(hit.score, hit.raw, hit.item._replace(bias=hit.bias))
+    return hit
+
+
+@contextmanager
+def _naming(item: NewItem, path: Path) -> Iterator[None]:
+    """Errors of a file of the library name it as it was asked for."""
+    try:
+        yield
+    except BrokenVideoError as error:
+        raise BrokenVideoError(
+            f'{item.file[:80]!r} cannot be read as a video: {reason_of(error, path)}'
+        ) from error
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f'the library has no file {item.file[:80]!r}') from error
 
 
 def try_to_take(gallery: Gallery) -> Optional[str]:

@@ -6,7 +6,7 @@ import shutil
 from abc import abstractmethod
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Iterable, Mapping, Optional, Union
+from typing import Any, Hashable, Iterable, Mapping, Optional, Union
 
 import numpy as np
 
@@ -33,6 +33,7 @@ class FolderStore(GalleryStore):
         self._normaliser: Optional[Normaliser] = None
         self._verified = True
         self._bias_digest: Any = None  # hashlib's, of the biases that are valid
+        self._told: tuple[Optional[Manifest], Hashable] = None, None  # see :attr:`state`
 
     def __str__(self) -> str:
         return f'the store {self.folder}'
@@ -158,6 +159,13 @@ class FolderStore(GalleryStore):
     @property
     def version(self) -> int:
         return self._current().commit
+
+    @property
+    def state(self) -> Hashable:
+        manifest = self._current()
+        if self._told[0] is not manifest:  # a number of a change may be used again
+            self._told = manifest, object()
+        return self._told[1]
 
     @property
     def _calibration(self) -> Optional[dict[str, Any]]:

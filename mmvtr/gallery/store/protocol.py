@@ -8,7 +8,7 @@ import time
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, Union
+from typing import Any, Hashable, Iterable, Iterator, Mapping, Optional, Sequence, Union
 
 import numpy as np
 import torch
@@ -108,6 +108,13 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         """A number that every change makes larger."""
 
     @property
+    def state(self) -> Hashable:
+        """Under what a cache keeps an answer: differs after every change, and what a change that
+        failed has had never comes back in this process.
+        """
+        return self.version
+
+    @property
     def config(self) -> Optional[Path]:
         """File of the config of the model, where the store keeps one."""
         return None
@@ -126,6 +133,7 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         metadata: Optional[Mapping[str, Sequence[Any]]] = None,
         model: Optional[str] = None,
         removing: Sequence[str] = (),
+        added: Optional[float] = None,
     ) -> None:
         """Add N items, which get their biases; those of the others stay as they are.
 
@@ -138,6 +146,7 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
             metadata: column -> N values of one type (str, int, float or bool), None allowed.
             model: fingerprint of what made the vectors, to be that of the store.
             removing: ids of items that go in the same change; new ones may be called alike.
+            added: when, in seconds since 1970; None: now.
 
         Raises:
             ValueError: ids that occur twice or are there already, vectors of another model, width
@@ -155,7 +164,7 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         given = dict(path=paths, start=starts, end=ends, sigma=sigmas)
         columns, types = checked_columns(len(ids), given, metadata, self.types)
         check_spans(columns['start'], columns['end'])
-        columns['added'] = [time.time()] * len(ids)
+        columns['added'] = [time.time() if added is None else float(added)] * len(ids)
         gone = checked_ids(removing) if len(removing) else []
         with self._changing:
             if gone:
@@ -225,6 +234,14 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
     @abstractmethod
     def last_change(self) -> Optional[Change]:
         """What :meth:`undo` takes back; None: nothing was changed yet."""
+
+    def undoable(self) -> list[tuple[str, float]]:
+        """Items that :meth:`undo` would bring back: of each its id and when it was added."""
+        with self._changing:
+            last = self.last_change
+            kept = None if last is None or last.items is None else self._kept_reversal()
+            rows = None if kept is None else kept.removed
+            return [] if rows is None else list(zip(rows.ids, rows.columns['added']))
 
     @contextmanager
     def kept(self) -> Iterator['GalleryStore']:

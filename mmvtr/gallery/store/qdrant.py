@@ -174,11 +174,14 @@ class QdrantStore(GalleryStore):
             mine = _must(_is('_bank', bank))
             points = [*self._points(f'{self.name}.bank', mine, vectors=True)]
             points.sort(key=lambda point: point.payload['number'])
+            rows = [point for point in points if 'row_bias' in point.payload]
+            seen = [point.vector for point in points if 'row_bias' not in point.payload]
             normaliser = Normaliser(
-                torch.tensor([point.vector for point in points]),
-                torch.tensor([point.payload['row_bias'] for point in points]),
+                torch.tensor([point.vector for point in rows]),
+                torch.tensor([point.payload['row_bias'] for point in rows]),
                 refit['temperature'],
                 refit['strictness'],
+                torch.tensor(seen) if seen else None,
             )
             self._fitted = bank, normaliser
         return self._fitted[1]
@@ -408,8 +411,9 @@ class QdrantStore(GalleryStore):
         )
 
     def _write_bank(self, normaliser: Normaliser, tag: str) -> None:
-        row_biases = [dict(row_bias=x) for x in normaliser.row_biases.tolist()]
-        self._write_points(tag, normaliser.queries.tolist(), row_biases)
+        seen = [] if normaliser.items is None else normaliser.items.tolist()
+        said = [dict(row_bias=x) for x in normaliser.row_biases.tolist()] + [{} for _ in seen]
+        self._write_points(tag, normaliser.queries.tolist() + seen, said)
 
     def _write_points(self, tag: str, vectors: list[Any], payloads: list[dict[str, Any]]) -> None:
         """Write numbered points of one tag beside the items."""

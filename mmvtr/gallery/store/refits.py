@@ -65,8 +65,8 @@ class Refits:
 
         Args:
             queries: float [K, D], the bank; None: the sample of served queries.
-            items: of DBSN: float [M, D], seen before, such as the videos of the bank's texts; they
-                are not kept.
+            items: of DBSN: float [M, D], seen before, such as the videos of the bank's texts; None:
+                those of the last refit with it.
             transform: ``'sinkhorn'``, ``'unbalanced_sinkhorn'``, ``'inverted_softmax'``,
                 ``'dbsn'``, None: no biases any more; ``'same'`` as the last refit, at first
                 Sinkhorn.
@@ -85,9 +85,9 @@ class Refits:
             How far the ranking has moved.
 
         Raises:
-            ValueError: DBSN without items, an empty store or bank, a bank of another model or width
-                or of fewer queries than there must be, no temperature or one that gives biases that
-                are not finite, options that do not fit.
+            ValueError: DBSN without items and after none with them, an empty store or bank, a bank
+                of another model or width or of fewer queries than there must be, no temperature or
+                one that gives biases that are not finite, options that do not fit.
             PermissionError, OSError: as :meth:`add`.
         """
         self._check_writable()
@@ -97,9 +97,8 @@ class Refits:
                 told = dict(self.last_refit or {}, transform=None)
                 return self._switched(None, told, _none)
             options = self._options(transform, temperature, iterations, strictness)
-            bank, seen = self._bank(queries, fewer), None
-            if items is not None:
-                seen = torch.from_numpy(checked_vectors(items, self.dim, what='refit')).to(device)
+            bank, seen = self._bank(queries, fewer), self._seen(items, options['transform'])
+            seen = None if seen is None else seen.to(device)
             normaliser = Normaliser.fit(
                 torch.from_numpy(bank).to(device),
                 torch.from_numpy(self._sampled(sample, seed)).to(device),
@@ -107,7 +106,9 @@ class Refits:
                 **options,
             )
             normaliser = normaliser._replace(
-                queries=normaliser.queries.cpu(), row_biases=normaliser.row_biases.cpu()
+                queries=normaliser.queries.cpu(),
+                row_biases=normaliser.row_biases.cpu(),
+                items=None if seen is None else seen.cpu(),
             )
             told = dict(options, num_queries=len(bank), online=queries is None)
             told['strictness'] = normaliser.strictness
@@ -175,6 +176,21 @@ class Refits:
                 'queries, or allow fewer (fewer=True, --fewer)'
             )
         return bank
+
+    def _seen(self, items: Optional[Vectors], transform: str) -> Optional[Tensor]:
+        """Items seen before, of a refit or of the last one; None: the transform reads none."""
+        if items is not None:
+            return torch.from_numpy(checked_vectors(items, self.dim, what='refit'))
+        if 'bank_gallery' not in transform_named(transform, STORED).reads:
+            return None
+        last = self.normaliser
+        if last is None or last.items is None:
+            raise ValueError(
+                f'refit: items seen before belong to {transform}, such as the videos of the bank, '
+                f'and the gallery keeps none: give them (items=), or name another transform, such '
+                f'as {STORED[0]!r}'
+            )
+        return last.items
 
     def _sampled(self, most: int, seed: int) -> np.ndarray:
         """float32 [min(N, most), D]: items drawn without replacement."""

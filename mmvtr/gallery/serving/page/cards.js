@@ -1,5 +1,5 @@
 // One item as a card: what a search has found, or what the gallery lists.
-import {$, short} from './api.js';
+import {$, clock, place, short, token} from './api.js';
 
 const FRAMES = 6;
 export const made = () => $('hit').content.firstElementChild.cloneNode(true);
@@ -11,7 +11,7 @@ const near = new IntersectionObserver((entries) => {
   for (const {target, isIntersecting} of entries) {
     if (!isIntersecting) continue;
     near.unobserve(target);
-    target.src = target.dataset.src;
+    place(target.dataset.src, target.dataset.held).then((url) => { target.src = url; }, target.onerror);
   }
 }, {rootMargin: '250px'});
 
@@ -31,15 +31,20 @@ function common(li, item, on) {
     said.append(`${name} `, shown);
     return said;
   }));
-  const strip = part(li, 'strip'), remove = part(li, 'delete');
-  remove.hidden = !on.remove;
+  const strip = part(li, 'strip'), remove = part(li, 'delete'), hold = part(li, 'hold');
+  remove.hidden = hold.hidden = !on.remove;
+  part(li, 'held').hidden = !item.quarantined;
+  hold.textContent = item.quarantined ? 'Release' : 'Quarantine';
+  hold.onclick = () => on.hold(item.id, Boolean(item.quarantined));
   if (fresh) {
     const picture = strip.querySelector('img');
     picture.onerror = () => strip.classList.add('none');
     picture.dataset.src = `thumb?${new URLSearchParams({id: item.id, frames: FRAMES})}`;
-    if (item.file) near.observe(picture);
+    const seen = item.file && (!item.quarantined || token.get());
+    if (item.quarantined) picture.dataset.held = 'yes';
+    if (seen) near.observe(picture);
     else strip.classList.add('none');
-    strip.disabled = !item.file;
+    strip.disabled = !seen;
     part(li, 'like').onclick = () => on.like(item.id);
     remove.onclick = () => on.remove(item.id);
     part(li, 'marked').onclick = (event) => {
@@ -125,10 +130,11 @@ export function listed(li, item, place, stats, on) {
 
 // Where in its strip an item fits; nothing where that is not known.
 export function moment(li, at) {
-  const place = part(li, 'at');
-  place.hidden = !at || at.begin === null;
-  if (place.hidden) return;
+  const bar = part(li, 'at'), when = part(li, 'when');
+  bar.hidden = when.hidden = !at || at.begin === null;
+  if (bar.hidden) return;
   const length = at.item_end - at.item_begin;
-  place.style.left = `${100 * (at.begin - at.item_begin) / length}%`;
-  place.style.width = `${100 * (at.end - at.begin) / length}%`;
+  bar.style.left = `${100 * (at.begin - at.item_begin) / length}%`;
+  bar.style.width = `${100 * (at.end - at.begin) / length}%`;
+  when.textContent = `${clock(at.begin)} to ${clock(at.end)}`;
 }
