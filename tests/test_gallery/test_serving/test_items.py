@@ -187,7 +187,7 @@ def test_a_few_wait_for_what_is_computed():
     began, go = threading.Event(), threading.Event()
 
     class Store:
-        version, types, normaliser, online, quarantined = 1, {}, None, None, []
+        state, types, normaliser, online = 1, {}, None, None
 
         def occurrences(self):
             began.set()

@@ -1,7 +1,9 @@
 // One item as a card: what a search has found, or what the gallery lists.
 import {$, clock, place, short, token} from './api.js';
 
-const FRAMES = 6;
+// How wide a strip is for its height, and how many frames fill it: as many as the last did.
+const WIDE = 5.1, MOST = 16;
+let frames = 6;
 export const made = () => $('hit').content.firstElementChild.cloneNode(true);
 const part = (li, name) => li.querySelector(`.${name}`);
 const signed = (x) => `${x < 0 ? '−' : '+'}${Math.abs(x).toFixed(3)}`;
@@ -11,9 +13,20 @@ const near = new IntersectionObserver((entries) => {
   for (const {target, isIntersecting} of entries) {
     if (!isIntersecting) continue;
     near.unobserve(target);
-    place(target.dataset.src, target.dataset.held).then((url) => { target.src = url; }, target.onerror);
+    draw(target);
   }
 }, {rootMargin: '250px'});
+
+// With other frames, if it is too wide or too narrow: what is cut off would have no moments.
+function draw(picture) {
+  const asked = frames, {id, held} = picture.dataset;
+  picture.onload = () => {
+    const fitting = Math.round(asked * WIDE * picture.naturalHeight / picture.naturalWidth);
+    frames = Math.min(MOST, Math.max(1, fitting));
+    if (frames !== asked) draw(picture);
+  };
+  place(`thumb?${new URLSearchParams({id, frames: asked})}`, held).then((url) => { picture.src = url; }, picture.onerror);
+}
 
 // What both have; `on` has what happens: play, like, remove (null: nobody may).
 function common(li, item, on) {
@@ -39,7 +52,7 @@ function common(li, item, on) {
   if (fresh) {
     const picture = strip.querySelector('img');
     picture.onerror = () => strip.classList.add('none');
-    picture.dataset.src = `thumb?${new URLSearchParams({id: item.id, frames: FRAMES})}`;
+    picture.dataset.id = item.id;
     const seen = item.file && (!item.quarantined || token.get());
     if (item.quarantined) picture.dataset.held = 'yes';
     if (seen) near.observe(picture);
