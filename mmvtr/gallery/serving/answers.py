@@ -8,6 +8,7 @@ import numpy as np
 
 from mmvtr.gallery.serving.sampling import unit
 from mmvtr.gallery.store import Hit
+from mmvtr.gallery.store.moments import BestWindow
 
 #: The other ranking is searched so deep for what it says of a hit.
 DEPTH = 100
@@ -62,24 +63,6 @@ class Query(NamedTuple):
             return cls(found, scaled=not np.array_equal(found, np.asarray(vector, np.float32)))
 
 
-class Window(NamedTuple):
-    """The window of an item that fits a query best, in seconds of the file.
-
-    Attributes:
-        start, end: of the window.
-        score, raw, bias: as of a hit, of the window.
-        item_start, item_end: from where to where the windows of the item go.
-    """
-
-    start: float
-    end: float
-    score: float
-    raw: float
-    bias: float
-    item_start: float
-    item_end: float
-
-
 class Answer(NamedTuple):
     """The hits of a query.
 
@@ -102,7 +85,7 @@ class Answer(NamedTuple):
     p_match: Optional[list[float]] = None
     threshold: Optional[float] = None
     threshold_p_match: Optional[float] = None
-    windows: Sequence[Optional[Window]] = ()
+    windows: Sequence[Optional[BestWindow]] = ()
 
 
 class NewItem(NamedTuple):

@@ -24,7 +24,6 @@ from mmvtr.gallery.serving.answers import (
     InQuarantine,
     NewItem,
     Query,
-    Window,
 )
 from mmvtr.gallery.serving.batching import ModelThread
 from mmvtr.gallery.serving.decoders import Decoders
@@ -34,10 +33,13 @@ from mmvtr.gallery.serving.overview import Overview
 from mmvtr.gallery.serving.sampling import Client, Sampler, cleaned
 from mmvtr.gallery.store import GalleryStore, Hit, Item, open_store
 from mmvtr.gallery.store.drift import Drift, drift_of
-from mmvtr.gallery.store.moments import MomentHit, MomentStore, Windows
+from mmvtr.gallery.store.moments import BestWindow, MomentHit, MomentStore, Windows
 from mmvtr.gallery.store.windowing import NOT_NOTED
 from mmvtr.models.embedders.embedding_server import EmbeddingServer
 from mmvtr.storage.lock import FolderInUse
+
+#: What a hit by moments and a best window both have.
+_OF_HIT = ('start', 'end', 'score', 'raw', 'bias')
 
 
 def reason_of(error: BrokenVideoError, path: Union[str, Path]) -> str:
@@ -558,18 +560,14 @@ def _best_windows(
     vector: np.ndarray,
     hits: Sequence[Union[Hit, MomentHit]],
     transform: bool,
-) -> list[Optional[Window]]:
+) -> list[Optional[BestWindow]]:
     """The best window of each hit, which is the one that it was ranked by, if it was."""
-    items = [hit.item for hit in hits]
-    best = hits
-    if not all(isinstance(hit, MomentHit) for hit in hits):
-        best = moments.best(vector, items, transform=transform)
-    spans = moments.spans(items)
+    best = moments.best(vector, [hit.item for hit in hits], transform=transform)
     return [
-        Window(hit.start, hit.end, hit.score, hit.raw, hit.bias, *spans[hit.item.id])
-        if hit is not None and hit.item.id in spans
-        else None
-        for hit in best
+        window._replace(**{name: getattr(hit, name) for name in _OF_HIT})
+        if window is not None and isinstance(hit, MomentHit)
+        else window
+        for hit, window in zip(hits, best)
     ]
 
 

@@ -255,11 +255,14 @@ class FlatStore(FolderStore):
         self, conditions: Sequence[Condition], columns: list[str]
     ) -> tuple[list[Any], dict[str, list[Any]]]:
         state = self._now()
-        keys = list(range(len(state.vectors)))
+        keys = range(len(state.vectors))
         if conditions:
             keys = np.flatnonzero(state.coded.mask(conditions)).tolist()
-        said = dict(state.columns, bias=state.biases.tolist() if 'bias' in columns else [])
-        return keys, {name: [said[name][row] for row in keys] for name in columns}
+        said = dict(state.columns, vector=state.vectors)
+        found = {name: [said[name][row] for row in keys] for name in columns if name != 'bias'}
+        if 'bias' in columns:
+            found['bias'] = state.biases[list(keys)].tolist()
+        return list(keys), found
 
     def _count(self, conditions: Sequence[Condition]) -> int:
         state = self._now()

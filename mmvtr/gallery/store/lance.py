@@ -298,7 +298,10 @@ class LanceStore(FolderStore):
         found: dict[str, list[Any]] = {name: [] for name in names}
         for batch in (search if where is None else search.where(where)).to_batches(BATCH):
             for name in names:
-                found[name] += batch[name].to_pylist()
+                if name != 'vector':
+                    found[name] += batch[name].to_pylist()
+                elif len(batch):
+                    found[name] += [*_matrix(batch[name])[:, : state.manifest.dim].copy()]
         if 'bias' in columns:
             found['bias'] = state.biases[found['number']].tolist() if found['number'] else []
         return found['number'], {name: found[name] for name in columns}

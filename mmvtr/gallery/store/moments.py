@@ -25,7 +25,7 @@ from mmvtr.gallery.store.windowing import (
     sliding,
 )
 
-__all__ = ['MomentHit', 'MomentStore', 'Windowing', 'Windows', 'beside', 'sliding']
+__all__ = ['BestWindow', 'MomentHit', 'MomentStore', 'Windowing', 'Windows', 'beside', 'sliding']
 
 #: What the last refits of items and windows have in common where they were one change.
 _ALIKE = ('transform', 'temperature', 'iterations', 'strictness', 'num_queries')
@@ -48,6 +48,26 @@ class MomentHit(NamedTuple):
     start: float
     end: float
     bias: float
+
+
+class BestWindow(NamedTuple):
+    """The window of an item that fits a query best, in seconds of the file.
+
+    Attributes:
+        start, end: of the window.
+        score: ``raw``, and its bias if that was asked for.
+        raw: inner product of query and window.
+        bias: of the window.
+        item_start, item_end: from where to where the windows of the item go.
+    """
+
+    start: float
+    end: float
+    score: float
+    raw: float
+    bias: float
+    item_start: float
+    item_end: float
 
 
 class MomentStore:
@@ -350,61 +370,50 @@ class MomentStore:
             wanted *= 2  # there are windows of items that are gone, or in quarantine
 
     def best(
-        self,
-        query: Vectors,
-        items: Sequence[Item],
-        *,
-        transform: bool = True,
-        model: Optional[str] = None,
-    ) -> list[Optional[MomentHit]]:
-        """The best window of each of these items, whatever their order; looked for exactly.
+        self, query: Vectors, items: Sequence[Item], *, transform: bool = True
+    ) -> list[Optional[BestWindow]]:
+        """The best window of each of these items, whatever their order; all are looked at.
 
         Args:
             query: float [1, D].
             items: as a search of the gallery gives them.
-            transform, model: as :meth:`search`.
+            transform: with biases.
 
         Returns:
             One for each item; None: it has no windows.
 
         Raises:
-            ValueError: as :meth:`search`.
+            ValueError: a query of another width, or not finite.
         """
-        entries = {item.id: item._replace(vector=None) for item in items}
+        query = checked_vectors(query, self.items.dim, what='search')
         if not items or not self.windows.count():
             return [None] * len(items)
-        hits = self.windows.search(
-            query,
-            len(items),
-            filter=_of(items),
-            transform=transform,
-            exact=True,
-            one_per=OWNER,
-            record=False,
-            model=model,
-        )[0]
-        found: dict[str, Optional[MomentHit]] = {}
-        for hit in hits:
-            item = entries[_owner(hit.item)]
-            if _belongs(hit, entries):
-                found[item.id] = _told(hit, item)
-            else:  # one of before, which is as old as another of the items
-                found[item.id] = self.best(query, [item], transform=transform)[0]
-        return [found.get(item.id) for item in items]
+        names = OWNER, ENTRY, 'start', 'end', 'bias', 'vector'
+        owners = dict(zip(names[:2], ([x.id for x in items], [x.added for x in items])))
+        columns = self.windows.table(names, filter=owners)[1]
+        added, rows = {item.id: item.added for item in items}, {}
+        for row, (name, entry) in enumerate(zip(columns[OWNER], columns[ENTRY])):
+            if added[name] == entry:  # else one of before, as old as another of the items
+                rows.setdefault(name, []).append(row)
+        return [self._best(query[0], columns, rows.get(item.id), transform) for item in items]
 
-    def spans(self, items: Sequence[Item]) -> dict[str, tuple[float, float]]:
-        """From where to where the windows of items go, in seconds of the file, by id."""
-        if not items or not self.windows.count():
-            return {}
-        added = {item.id: item.added for item in items}
-        names = OWNER, ENTRY, 'start', 'end'
-        columns = self.windows.table(names, filter=_of(items))[1]
-        found: dict[str, tuple[float, float]] = {}
-        for name, entry, start, end in zip(*(columns[name] for name in names)):
-            if added[name] == entry:
-                first, last = found.get(name, (start, end))
-                found[name] = min(first, start), max(last, end)
-        return found
+    def _best(
+        self,
+        query: np.ndarray,
+        columns: Mapping[str, list[Any]],
+        rows: Optional[list[int]],
+        transform: bool,
+    ) -> Optional[BestWindow]:
+        if rows is None:
+            return None
+        starts, ends, biases, vectors = (
+            [columns[name][row] for row in rows] for name in ('start', 'end', 'bias', 'vector')
+        )
+        raws = np.stack(vectors) @ query
+        scores = raws + np.array(biases, np.float32) if transform else raws
+        at = int(scores.argmax())
+        found = starts[at], ends[at], float(scores[at]), float(raws[at]), biases[at]
+        return BestWindow(*found, min(starts), max(ends))
 
 
 def beside(location: Union[str, Path]) -> str:
@@ -414,11 +423,6 @@ def beside(location: Union[str, Path]) -> str:
 
 def _owner(window: Item) -> str:
     return window.metadata[OWNER]
-
-
-def _of(items: Sequence[Item]) -> dict[str, list[Any]]:
-    """A filter that the windows of items pass; of one item no others."""
-    return {OWNER: [item.id for item in items], ENTRY: sorted({item.added for item in items})}
 
 
 def _belongs(hit: Hit, items: Mapping[str, Item]) -> bool:

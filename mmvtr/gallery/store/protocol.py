@@ -290,7 +290,8 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         """Columns of all items that fit, in no certain order.
 
         Args:
-            columns: of :data:`~mmvtr.gallery.store.items.COLUMNS`, of metadata, or ``'bias'``.
+            columns: of :data:`~mmvtr.gallery.store.items.COLUMNS`, of metadata, ``'bias'``, or
+                ``'vector'``, of which each value is float32 [D].
             filter: as of :meth:`search`.
 
         Returns:
@@ -300,7 +301,7 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
             ValueError: an unknown column, a filter that does not fit.
         """
         types = self.types
-        unknown = [name for name in columns if name not in {**COLUMNS, **types, 'bias': 'float'}]
+        unknown = [name for name in columns if name not in {*COLUMNS, *types, 'bias', 'vector'}]
         if unknown:
             raise ValueError(f'no column {shown(unknown[0])}; there are {", ".join(types)}'[:400])
         return self._listed(parsed(filter, types), list(columns))

@@ -491,9 +491,12 @@ class QdrantStore(GalleryStore):
         self, conditions: Sequence[Condition], columns: list[str]
     ) -> tuple[list[Any], dict[str, list[Any]]]:
         state = self._now()
-        points = [*self._points(self.name, _visible(state, conditions), vectors=False)]
+        vectors = 'vector' in columns
+        points = [*self._points(self.name, _visible(state, conditions), vectors=vectors)]
         names = {name: state['bias'] if name == 'bias' else name for name in columns}
         found = {name: [point.payload.get(key) for point in points] for name, key in names.items()}
+        if vectors:
+            found['vector'] = [np.array(point.vector, np.float32) for point in points]
         return [point.id for point in points], found
 
     def _count(self, conditions: Sequence[Condition]) -> int:

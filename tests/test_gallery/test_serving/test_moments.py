@@ -283,7 +283,8 @@ def test_windows_of_an_earlier_entry_of_the_same_age_as_another(films, folder, t
             items = store.get(['a', 'b', 'c'])
             found = moments.best(x, items)
             assert [hit and hit.start for hit in found] == [2.0, 0.0, None]
-            assert moments.spans(items) == dict(a=(2.0, 3.0), b=(0.0, 1.0))
+            spans = [hit and (hit.item_start, hit.item_end) for hit in found]
+            assert spans == [(2.0, 3.0), (0.0, 1.0), None]
 
 
 @pytest.mark.parametrize('said', [3, {}, dict(length=0, step=1), dict(length='4', step=2)])

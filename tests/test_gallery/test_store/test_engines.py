@@ -328,6 +328,10 @@ def test_dbsn_is_kept_for_later_items(tmp_path, engine):
         scores = QUERIES.astype(float) @ GALLERY.astype(float).T + expected.numpy()
         assert_best(store.search(QUERIES, 7), scores, NAMES, 7)
         assert store.last_refit['transform'] == 'dbsn' and store.last_refit['iterations'] == 10
+        columns = store.table(['bias', 'vector', 'id'], filter=dict(id=NAMES[3:9]))[1]
+        rows = [NAMES.index(name) for name in columns['id']]
+        np.testing.assert_allclose(columns['vector'], GALLERY[rows], atol=1e-6)
+        np.testing.assert_allclose(columns['bias'], expected[rows], atol=1e-5)
         store.add(['copy'], GALLERY[7:8])
         assert store.get(['copy'])[0].bias == pytest.approx(expected[7].item(), abs=1e-5)
         store.refit(BANK, items=seen[:9], temperature=0.05, fewer=True)  # the same transform

@@ -86,6 +86,13 @@ def test_item_and_moment_in_one_search(tmp_path, engine):
         shift = hits[0][0].score - debiased[0].max()  # biases are known up to a constant
         assert_right(hits, debiased + shift, 7)
         assert_right(moments.search(QUERIES, 7, transform=False), raw, 7)
+        items = [hit.item for hit in hits[0]]
+        for transform, scores in ((False, raw), (True, debiased + shift)):
+            rows = [NAMES.index(item.id) for item in items]
+            best = moments.best(QUERIES[:1], items, transform=transform)
+            np.testing.assert_allclose([x.score for x in best], scores[0, rows].max(1), atol=1e-5)
+            assert [x.start for x in best] == (2.0 * scores[0, rows].argmax(1)).tolist()
+            assert {(x.item_start, x.item_end) for x in best} == {(0.0, 2.0 * EACH + 2)}
         assert hits[0][0].score == pytest.approx(hits[0][0].raw + hits[0][0].bias)
         # A window that is put later gets its bias of the same refit.
         moments.put({NAMES[3]: windows_of(3)})
