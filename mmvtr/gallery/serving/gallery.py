@@ -83,7 +83,7 @@ class Gallery:
         links: Sequence[Union[str, Path]] = (),
     ) -> None:
         self.location, self.store, self.library = location, store, library
-        self.moments = moments
+        self._moments = moments
         self.files = ListedFiles(library, links)
         self.fingerprint = apis.fingerprint(model)
         self._model, self._cfg = model, cfg
@@ -150,9 +150,9 @@ class Gallery:
                 writer.close()
                 raise
             self.store.close()
-            if self.moments is not None:
-                self.moments.close()
-            self.store, self.moments = writer, moments
+            if self._moments is not None:
+                self._moments.close()
+            self.store, self._moments = writer, moments
             sample = writer.online
             if sample is not None and len(sample):
                 sample.restore(cleaned(sample.queries()), sample.seen)
@@ -171,6 +171,16 @@ class Gallery:
 
     def _stores(self) -> list[GalleryStore]:
         return [self.store] if self.moments is None else [self.store, self.moments.windows]
+
+    @property
+    def moments(self) -> Optional[MomentStore]:
+        """Windows beside the store; None: there are none, or not any more since another export."""
+        try:
+            if self._moments is not None:
+                _ = self._moments.windows.version
+        except FileNotFoundError:
+            self._moments = None
+        return self._moments
 
     def notes(self) -> list[str]:
         """What who may change the gallery should know before a change asks for it."""
