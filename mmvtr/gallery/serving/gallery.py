@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Iterator, Mapping, Optional, Sequence, Union
+from typing import Any, Mapping, Optional, Sequence, Union
 
 import numpy as np
 from mmengine.config import Config
@@ -15,17 +15,16 @@ from torch import nn
 from mmvtr import apis
 from mmvtr.datasets.videos.video_files import BrokenVideoError
 from mmvtr.functional.transforms.transform_table import OF_QUERIES, STORED, transform_named
-from mmvtr.gallery.extraction.windows import windows_of
 from mmvtr.gallery.serving.answers import (
     DEPTH,
     Answer,
     Cut,
     Empty,
     InQuarantine,
-    NewItem,
     Query,
 )
 from mmvtr.gallery.serving.batching import ModelThread
+from mmvtr.gallery.serving.changes import Changes, reason_of
 from mmvtr.gallery.serving.decoders import Decoders
 from mmvtr.gallery.serving.library import Library, ListedFiles
 from mmvtr.gallery.serving.moment_search import Frames, Moment, Moments
@@ -33,7 +32,7 @@ from mmvtr.gallery.serving.overview import Overview
 from mmvtr.gallery.serving.sampling import Client, Sampler, cleaned
 from mmvtr.gallery.store import GalleryStore, Hit, Item, open_store
 from mmvtr.gallery.store.drift import Drift, drift_of
-from mmvtr.gallery.store.moments import BestWindow, MomentHit, MomentStore, Windows
+from mmvtr.gallery.store.moments import BestWindow, MomentHit, MomentStore
 from mmvtr.gallery.store.windowing import NOT_NOTED
 from mmvtr.models.embedders.embedding_server import EmbeddingServer
 from mmvtr.storage.lock import FolderInUse
@@ -42,14 +41,7 @@ from mmvtr.storage.lock import FolderInUse
 _OF_HIT = ('start', 'end', 'score', 'raw', 'bias')
 
 
-def reason_of(error: BrokenVideoError, path: Union[str, Path]) -> str:
-    """Why a video cannot be read, without where it is and without advice for who has a config."""
-    while isinstance(error.__cause__, BrokenVideoError):
-        error = error.__cause__
-    return str(error).rpartition(f'{path}: ')[2].replace(str(path), 'the file')
-
-
-class Gallery:
+class Gallery(Changes):
     """See :meth:`open`.
 
     The store is read at once.  The right to write, which one process has at a time, is taken when
@@ -162,19 +154,17 @@ class Gallery:
         self.decoders.close()
         self.thread.close()
         with self._changes:
-            for store in self._stores():
-                try:
+            with ExitStack() as closing:
+                moments = self.moments
+                stores = [self.store, *([] if moments is None else [moments.windows])]
+                for store in stores:
+                    closing.callback(store.close)
+                for store in stores:
                     if store.writable:
                         store.persist()
-                finally:
-                    store.close()
-
-    def _stores(self) -> list[GalleryStore]:
-        return [self.store] if self.moments is None else [self.store, self.moments.windows]
 
     @property
     def moments(self) -> Optional[MomentStore]:
-        """Windows beside the store; None: there are none, or not any more since another export."""
         try:
             if self._moments is not None:
                 _ = self._moments.windows.version
@@ -212,19 +202,9 @@ class Gallery:
     def read(
         self, path: Union[str, Path], start: Optional[float] = None, end: Optional[float] = None
     ) -> dict[str, Any]:
-        """The frames of a video or of a part of it, for :meth:`encode`; not in the model's thread.
-
-        Raises:
-            BrokenVideoError, FileNotFoundError: it cannot be read.
-        """
         return self._videos.read(path, start=start, end=end)
 
     def encode(self, batch: dict[str, Any]) -> 'Future[tuple[np.ndarray, Optional[float]]]':
-        """Vector float32 [D] and sigma of a video that was read.
-
-        Raises:
-            Busy: too many wait for the model.
-        """
         return self.thread.job(lambda: self._of_video(batch))
 
     def _of_video(self, batch: dict[str, Any]) -> tuple[np.ndarray, Optional[float]]:
@@ -299,10 +279,13 @@ class Gallery:
             raise Empty('the gallery is empty: add a video first')
         if k > count:
             raise ValueError(f'k is {k}, but the gallery has {count} items')
-        transform = transform and (moments.windows if by_moments else store).normaliser is not None
-        hits = self._ranked(vector, k, filter, transform, by_moments)
-        windows = () if moments is None else _best_windows(moments, vector, hits, transform)
-        hits = [_as_hit(hit) for hit in hits]
+        ranking = moments if by_moments else None
+        windows = ()
+        biased = (moments.windows if by_moments else store).normaliser is not None
+        hits = self._ranked(vector, k, filter, transform, ranking)
+        if moments is not None:
+            windows = _best_windows(moments, vector, hits, transform)
+        transform, hits = transform and biased, [_as_hit(hit) for hit in hits]
         if asker is not None:
             self._sampler.offer(store, query.vector, query.text, asker)
         p_match = store.p_match(hits) if calibrated and not by_moments else None
@@ -314,7 +297,7 @@ class Gallery:
         if not compare:
             return found
         deep = min(max(k, DEPTH), count)
-        others = self._ranked(vector, deep, filter, not transform, by_moments)
+        others = self._ranked(vector, deep, filter, not transform, ranking)
         ranks = {hit.item.id: rank for rank, hit in enumerate(others, 1)}
         return found._replace(moved=[ranks.get(hit.item.id) for hit in hits])
 
@@ -324,11 +307,12 @@ class Gallery:
         k: int,
         filter: Optional[Mapping[str, Any]],
         transform: bool,
-        by_moments: bool,
+        moments: Optional[MomentStore],
     ) -> Sequence[Union[Hit, MomentHit]]:
+        """Items, by their best windows if ``moments`` are given."""
         options = dict(filter=filter, transform=transform, model=self.fingerprint)
-        if by_moments:
-            return self.moments.search(vector, k, **options)[0]
+        if moments is not None:
+            return moments.search(vector, k, **options)[0]
         return self.store.search(vector, k, **options, record=False)[0]
 
     def drift(self) -> Optional[Drift]:
@@ -389,163 +373,6 @@ class Gallery:
         """
         return self.thread.job(lambda: self._frames(text, frames))
 
-    # -- changes -----------------------------------------------------------------------------
-
-    @contextmanager
-    def _changed(self) -> Iterator[Union[GalleryStore, MomentStore]]:
-        """The store, with its windows, for one change: it is on disk at the end, or not there."""
-        with self._changes:
-            self._take()
-            with (self.moments or self.store).kept() as both:
-                yield both
-
-    def add(self, items: Sequence[NewItem]) -> dict[str, Any]:
-        """Encode files and add them; returns how many ``items`` there are now.
-
-        In a gallery with windows those of the files are added with them, as many as ``windows``
-        says; ``note`` is a sentence about items that get none, such as those given as a vector.
-
-        Raises:
-            Outside, FileNotFoundError: a file that is not in the library.
-            BrokenVideoError: one that cannot be read.
-            FolderInUse: another process writes.
-            KnownIds, ValueError, OSError: as of
-                :meth:`~mmvtr.gallery.store.protocol.GalleryStore.add`.
-        """
-        paths = [None if item.file is None else self.library.file(item.file) for item in items]
-        vectors, sigmas = [], []
-        for item, path in zip(items, paths):
-            if item.vector is not None:
-                found = np.asarray(item.vector, dtype=np.float32), None
-            elif path is not None:
-                found = self._encoded(item, path)
-            else:
-                raise ValueError(f'{item.id[:80]!r} has neither a file nor a vector')
-            if found[0].shape != (self.store.dim,):
-                raise ValueError(
-                    f'the vector of {item.id[:80]!r} has {found[0].size} numbers, the gallery has '
-                    f'{self.store.dim}: it is of another model'
-                )
-            vectors.append(found[0])
-            sigmas.append(found[1])
-        windows, note = self._cut(items, paths)
-        columns = {name for item in items for name in item.metadata}
-        with self._changed() as both:
-            given = {} if both is self.store else dict(windows=windows)
-            both.add(
-                [item.id for item in items],
-                np.stack(vectors),
-                **given,
-                paths=[None if path is None else str(path) for path in paths],
-                starts=[item.start for item in items],
-                ends=[item.end for item in items],
-                sigmas=sigmas,
-                metadata={name: [item.metadata.get(name) for item in items] for name in columns},
-                model=self.fingerprint,
-            )
-            said = dict(items=self.store.count())
-            if both is not self.store:
-                count = sum(len(one.starts) for one in windows.values())
-                said.update(windows=count, note=note)
-            return said
-
-    def _cut(
-        self, items: Sequence[NewItem], paths: Sequence[Optional[Path]]
-    ) -> tuple[dict[str, Windows], Optional[str]]:
-        """The windows of new items by id, and a sentence about those that get none."""
-        windowing = None if self.moments is None else self.moments.windowing
-        if windowing is None:
-            return {}, f'added without windows: {NOT_NOTED}'
-        found = {}
-        for item, path in zip(items, paths):
-            if path is not None:
-                with _naming(item, path):
-                    spans = item.start, item.end, windowing
-                    found[item.id] = windows_of(path, *spans, lambda *part: self._part(*part)[0])
-        without = [item.id for item in items if item.id not in found]
-        if not without:
-            return found, None
-        more = f' and {len(without) - 1} others' if len(without) > 1 else ''
-        return found, f'{without[0][:80]!r}{more} without windows, which need a file'
-
-    def _encoded(self, item: NewItem, path: Path) -> tuple[np.ndarray, Optional[float]]:
-        with _naming(item, path):
-            return self._part(path, item.start, item.end)
-
-    def _part(
-        self, path: Path, start: Optional[float], end: Optional[float]
-    ) -> tuple[np.ndarray, Optional[float]]:
-        batch = self.decoders(lambda: self.read(path, start, end)).result()
-        return self.encode(batch).result()
-
-    def delete(self, ids: Sequence[str]) -> int:
-        """Remove items; returns how many are left.
-
-        Raises:
-            UnknownIds: one is not there; none is removed then.
-            FolderInUse, OSError: as :meth:`add`.
-        """
-        with self._changed() as both:
-            both.delete(ids)
-            return self.store.count()
-
-    def quarantine(self, ids: Sequence[str], release: bool = False) -> int:
-        """Leave items out of all searches, or let them in again; returns how many are left out.
-
-        Raises:
-            UnknownIds: one is not there.
-            ValueError: one to be released that is not in quarantine.
-            FolderInUse, OSError: as :meth:`add`.
-        """
-        with self._changed():
-            (self.store.release if release else self.store.quarantine)(ids)
-            return len(self.store.quarantined)
-
-    def refit(self, texts: Optional[Sequence[str]], **options: Any) -> dict[str, Any]:
-        """New biases from texts, or from the sample of served queries; returns what was done, and
-        how far the ranking has moved.
-
-        ``texts_cut`` of the answer is how many of the texts were longer than the model reads.
-
-        Args:
-            texts: the bank; None: the sample that the store keeps.
-            options: of :meth:`~mmvtr.gallery.store.protocol.GalleryStore.refit`.
-
-        Raises:
-            KeyError: a word that a closed vocabulary lacks.
-            ValueError: as of :meth:`~mmvtr.gallery.store.protocol.GalleryStore.refit`.
-            FolderInUse, OSError: as :meth:`add`.
-        """
-        bank, cut = None, 0
-        if texts is not None:
-            parts = [texts[i : i + 64] for i in range(0, len(texts), 64)]
-            found = [self.thread.job(lambda part=part: self._encode(part)) for part in parts]
-            queries = [query for one in found for query in one.result()]
-            bank = np.stack([query.vector for query in queries])
-            cut = sum(query.cut is not None for query in queries)
-        with self._changed() as both:
-            moved = both.refit(bank, model=self.fingerprint, **options)
-            return dict(self.store.last_refit, moved=moved._asdict(), texts_cut=cut)
-
-    def undo(self, kind: Optional[str] = None) -> dict[str, Any]:
-        """Take the last change back; returns what it was, and how far that moved the ranking.
-
-        Args:
-            kind: of :meth:`~mmvtr.gallery.store.protocol.GalleryStore.undo`.
-
-        Raises:
-            ValueError: there was none, or a change of too many items.
-            FolderInUse, OSError: as :meth:`add`.
-        """
-        with self._changed() as both:
-            change, moved = both.undo(kind)
-            return dict(
-                kind=change.kind,
-                changed=change.items,
-                items=self.store.count(),
-                moved=None if moved is None else moved._asdict(),
-            )
-
 
 def _refuse_unknown_server(model: nn.Module) -> None:
     """Raise ServerUnknown where a model runs on an embedding server, and nobody has said where."""
@@ -586,19 +413,6 @@ def _as_hit(hit: Union[Hit, MomentHit]) -> Hit:
     if isinstance(hit, MomentHit):
         return Hit(hit.score, hit.raw, hit.item._replace(bias=hit.bias))
     return hit
-
-
-@contextmanager
-def _naming(item: NewItem, path: Path) -> Iterator[None]:
-    """Errors of a file of the library name it as it was asked for."""
-    try:
-        yield
-    except BrokenVideoError as error:
-        raise BrokenVideoError(
-            f'{item.file[:80]!r} cannot be read as a video: {reason_of(error, path)}'
-        ) from error
-    except FileNotFoundError as error:
-        raise FileNotFoundError(f'the library has no file {item.file[:80]!r}') from error
 
 
 def try_to_take(gallery: Gallery) -> Optional[str]:

@@ -17,8 +17,9 @@ from mmvtr.gallery.store.folder import FolderStore
 from mmvtr.gallery.store.items import COLUMNS, Hit, Item, Rows
 from mmvtr.gallery.store.lifted import FORMS, WITHOUT_BIAS, LiftedIndex, among, load_faiss
 from mmvtr.gallery.store.manifest import Manifest
+from mmvtr.gallery.store.protocol import How
+from mmvtr.gallery.store.refits import Fit
 from mmvtr.gallery.store.undoing import Change, Reversal
-from mmvtr.normaliser import Normaliser
 from mmvtr.storage import read_tensors, write_tensors
 
 BATCH = 65536
@@ -69,16 +70,8 @@ class FlatStore(FolderStore):
             PermissionError: the store was opened for reading.
         """
         self._check_writable()
-        if form not in FORMS:
-            raise ValueError(f'index: form must be one of {FORMS}, not {str(form)[:80]!r}')
-        if min(partitions or 1, probes, candidates) < 1:
-            raise ValueError('index: partitions, probes and candidates must be 1 or more')
         with self._changing:
-            count = self._manifest.count
-            if count < 256:
-                raise ValueError(f'index: {count} items are searched exactly; it begins at 256')
-            partitions = partitions or max(1, round(count**0.5))
-            options = dict(form=form, partitions=partitions, probes=probes, candidates=candidates)
+            options = self._index_options(form, FORMS, partitions, probes, candidates)
             state = self._state
             lifted = LiftedIndex(state.vectors, state.biases, options)
             self._take_state(state._replace(lifted=lifted), index=options)
@@ -223,13 +216,7 @@ class FlatStore(FolderStore):
         columns = {name: [values[row] for row in keep] for name, values in old.columns.items()}
         return self._made(old.vectors[keep], old.biases[keep], columns, self._manifest.index)
 
-    def _switch(
-        self,
-        normaliser: Optional[Normaliser],
-        biases: Iterable[tuple[np.ndarray, np.ndarray]],
-        options: Optional[dict[str, Any]],
-        calibration: Optional[dict[str, Any]],
-    ) -> None:
+    def _switch(self, fit: Fit, biases: Iterable[tuple[np.ndarray, np.ndarray]]) -> None:
         new = np.zeros(self._manifest.count, np.float32)
         for keys, values in biases:
             new[keys] = values
@@ -237,9 +224,8 @@ class FlatStore(FolderStore):
         kept = old.lifted if index is not None and index['form'] in WITHOUT_BIAS else None
         state = self._made(old.vectors, new, old.columns, index, kept)
         # Its file belongs to no state until this one is written.
-        written = self._written_normaliser(normaliser, options)
-        self._take_state(state, calibration=calibration, **written)
-        self._normaliser, self._unwritten = normaliser, None
+        self._take_state(state, **self._written_fit(fit))
+        self._normaliser, self._unwritten = fit.normaliser, None
 
     # -- answers -----------------------------------------------------------------------------
 
@@ -270,48 +256,27 @@ class FlatStore(FolderStore):
             return len(state.vectors)
         return int(state.coded.mask(conditions).sum())
 
-    def _search(
-        self,
-        queries: np.ndarray,
-        k: int,
-        conditions: Sequence[Condition],
-        transform: bool,
-        exact: bool,
-    ) -> list[list[Hit]]:
-        state, types, found = self._found(queries, k, conditions, transform, exact)
-        return [_hits(state, types, *one, transform) for one in found]
+    def _search(self, queries: np.ndarray, k: int, how: How) -> list[list[Hit]]:
+        state, types, found = self._found(queries, k, how)
+        return [_hits(state, types, *one, how.transform) for one in found]
 
-    def _leaders(
-        self,
-        query: np.ndarray,
-        m: int,
-        column: str,
-        conditions: Sequence[Condition],
-        transform: bool,
-        exact: bool,
-    ) -> tuple[list[Hit], int]:
-        found = self._found(query, m, conditions, transform, exact)
-        state, types, [(scores, rows)] = found
+    def _leaders(self, query: np.ndarray, m: int, column: str, how: How) -> tuple[list[Hit], int]:
+        state, types, [(scores, rows)] = self._found(query, m, how)
         firsts: dict[Any, int] = {}
         for place, row in enumerate(rows.tolist()):
             value = state.columns[column][row]
             if value is not None:
                 firsts.setdefault(value, place)
         first = list(firsts.values())
-        return _hits(state, types, scores[first], rows[first], transform), len(rows)
+        return _hits(state, types, scores[first], rows[first], how.transform), len(rows)
 
     def _found(
-        self,
-        queries: np.ndarray,
-        k: int,
-        conditions: Sequence[Condition],
-        transform: bool,
-        exact: bool,
+        self, queries: np.ndarray, k: int, how: How
     ) -> tuple[_State, dict[str, str], list[tuple[np.ndarray, np.ndarray]]]:
         """The state, its types, and of each query scores and rows of the items found."""
         with self._changing:  # an add grows what is searched
             state, types = self._now(), self._manifest.types
-            allowed = state.coded.mask(conditions) if conditions else None
+            allowed = state.coded.mask(how.conditions) if how.conditions else None
             count = len(state.vectors)
             there = count if allowed is None else int(np.count_nonzero(allowed))
             most = min(k, there)
@@ -319,11 +284,12 @@ class FlatStore(FolderStore):
                 none = np.zeros(0, np.float32), np.zeros(0, np.int64)
                 return state, types, [none for _ in queries]
             lifted = state.lifted
-            if exact or lifted is None or count - there > lifted.most_left_out:
-                found = self._exactly(state, queries, most, allowed, transform)
+            if how.exact or lifted is None or count - there > lifted.most_left_out:
+                found = self._exactly(state, queries, most, allowed, how.transform)
             else:
                 items = state.vectors, state.biases
-                found = lifted.search(queries, most, *items, allowed=allowed, transform=transform)
+                chosen = dict(allowed=allowed, transform=how.transform)
+                found = lifted.search(queries, most, *items, **chosen)
         return state, types, [(scores[at >= 0], at[at >= 0]) for scores, at in zip(*found)]
 
     def _exactly(

@@ -10,7 +10,7 @@ from typing import Any, Iterator, Mapping, NamedTuple, Optional, Sequence, Union
 import numpy as np
 
 from mmvtr.gallery.store.filters import parsed
-from mmvtr.gallery.store.items import Hit, Item, checked_vectors
+from mmvtr.gallery.store.items import Hit, Item, checked_ids, checked_vectors
 from mmvtr.gallery.store.moved import Moved
 from mmvtr.gallery.store.opening import create_store, is_url, open_store
 from mmvtr.gallery.store.protocol import GalleryStore
@@ -239,8 +239,10 @@ class MomentStore:
             ValueError, PermissionError, OSError: as of that, and as :meth:`put`.
         """
         added = time.time()
-        if windows:
-            owners = _to_come(list(ids), added, given)
+        ids = checked_ids(ids)
+        there = self.items._known(ids) - set(given.get('removing') or ())
+        if windows and not there:  # else the items are refused
+            owners = _to_come(ids, added, given)
             types = list({**self.items.types, **(given.get('metadata') or {})})
             here = [owner for owner in owners if owner.id in windows]
             rows = rows_of_windows(here, windows, types, self.items.dim)

@@ -8,7 +8,7 @@ import time
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Hashable, Iterable, Iterator, Mapping, Optional, Sequence, Union
+from typing import Any, Hashable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 import torch
@@ -32,13 +32,27 @@ from mmvtr.gallery.store.items import (
 from mmvtr.gallery.store.occurrences import Occurrences, count_occurrences
 from mmvtr.gallery.store.online import Reservoir
 from mmvtr.gallery.store.quarantine import Quarantine
-from mmvtr.gallery.store.refits import Before, Refits, Vectors
+from mmvtr.gallery.store.refits import Fit, Refits, Vectors
 from mmvtr.gallery.store.undoing import MOST, Change, Reversal, Undone, rows_of_items
 from mmvtr.normaliser import Normaliser
 
 #: Items that a search for different values of a column begins with for each value that is wanted,
 #: and by how much it goes on.
 FIRST, GROWTH = 16, 4
+
+
+class How(NamedTuple):
+    """How an engine searches.
+
+    Attributes:
+        conditions: which all hits fit.
+        transform: by score plus bias, else by the score alone.
+        exact: every item is looked at although there is an approximate index.
+    """
+
+    conditions: Sequence[Condition]
+    transform: bool
+    exact: bool
 
 
 class GalleryStore(Refits, Calibrated, Quarantine, ABC):
@@ -367,11 +381,11 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         conditions = [*parsed(filter, self.types), *self._left_out()]
         if not self._count([]):
             raise ValueError('the store is empty')
-        k, options = min(k, self._count([])), (conditions, transform, exact)
+        k, how = min(k, self._count([])), How(conditions, transform, exact)
         if one_per is None:
-            hits = self._search(queries, k, *options)
+            hits = self._search(queries, k, how)
         else:
-            hits = [self._one_per(query[None], k, one_per, *options) for query in queries]
+            hits = [self._one_per(query[None], k, one_per, how) for query in queries]
         if record and self.online is not None and self.writable:
             self._serve(queries)
         return hits
@@ -429,14 +443,7 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         """Items that fit."""
 
     @abstractmethod
-    def _search(
-        self,
-        queries: np.ndarray,
-        k: int,
-        conditions: Sequence[Condition],
-        transform: bool,
-        exact: bool,
-    ) -> list[list[Hit]]:
+    def _search(self, queries: np.ndarray, k: int, how: How) -> list[list[Hit]]:
         """Best first."""
 
     @abstractmethod
@@ -446,42 +453,28 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         """
 
     @abstractmethod
-    def _switch(
-        self,
-        normaliser: Optional[Normaliser],
-        biases: Iterable[tuple[np.ndarray, np.ndarray]],
-        options: Optional[dict[str, Any]],
-        calibration: Optional[dict[str, Any]],
-    ) -> None:
-        """Take keys and biases of all items, some at a time, in place of the old ones, and the
-        calibration that holds with them.
+    def _switch(self, fit: Fit, biases: Iterable[tuple[np.ndarray, np.ndarray]]) -> None:
+        """Take what gives the biases, and keys and biases of all items, some at a time, in place of
+        the old ones.
         """
 
     @property
     @abstractmethod
-    def _before(self) -> Optional[Before]:
+    def _before(self) -> Optional[Fit]:
         """What :meth:`_switch` has taken the place of, the last time."""
 
     @abstractmethod
     def _persist(self) -> None:
         """See :meth:`persist`."""
 
-    def _leaders(
-        self,
-        query: np.ndarray,
-        m: int,
-        column: str,
-        conditions: Sequence[Condition],
-        transform: bool,
-        exact: bool,
-    ) -> tuple[list[Hit], int]:
+    def _leaders(self, query: np.ndarray, m: int, column: str, how: How) -> tuple[list[Hit], int]:
         """Of the best m items of a query [1, D] the first of each value of a column, best first;
         and how many items there were, fewer than m where there are no more.
 
         An engine that makes hits slowly does it in its own way.
         """
         firsts: dict[Any, Hit] = {}
-        hits = self._search(query, m, conditions, transform, exact)[0]
+        hits = self._search(query, m, how)[0]
         for hit in hits:
             value = getattr(hit.item, column) if column in COLUMNS else hit.item.metadata[column]
             if value is not None:
@@ -518,11 +511,11 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         removed = rows_of_items(self.get(gone), self.types) if gone else None
         return Reversal(list(new), removed)
 
-    def _one_per(self, query: np.ndarray, k: int, column: str, *options: Any) -> list[Hit]:
+    def _one_per(self, query: np.ndarray, k: int, column: str, how: How) -> list[Hit]:
         m, count = FIRST * k, self._count([])
         while True:
             m = min(m, count)
-            hits, met = self._leaders(query, m, column, *options)
+            hits, met = self._leaders(query, m, column, how)
             if len(hits) >= k or met < m or m == count:
                 return hits[:k]
             m *= GROWTH

@@ -19,7 +19,7 @@ import torch
 from mmvtr.gallery.store.filters import Condition
 from mmvtr.gallery.store.items import COLUMNS, Hit, Item, Rows, norms_of, refuse_several_norms
 from mmvtr.gallery.store.online import reservoir_of
-from mmvtr.gallery.store.protocol import Before, GalleryStore
+from mmvtr.gallery.store.protocol import Fit, GalleryStore, How
 from mmvtr.gallery.store.rerank import Found, best_with_bias
 from mmvtr.gallery.store.undoing import Change, Reversal, rows_of
 from mmvtr.normaliser import Normaliser
@@ -145,12 +145,12 @@ class QdrantStore(GalleryStore):
         return self._fitted_by(state['bank'], state['refit'])
 
     @property
-    def _before(self) -> Optional[Before]:
+    def _before(self) -> Optional[Fit]:
         before = self._now().get('before')  # those of older versions have none
         if before is None:
             return None
         normaliser = self._fitted_by(before['bank'], before['refit'])
-        return Before(normaliser, before['refit'], before.get('calibration'))
+        return Fit(normaliser, before['refit'], before.get('calibration'))
 
     @property
     def _calibration(self) -> Optional[dict[str, Any]]:
@@ -371,13 +371,7 @@ class QdrantStore(GalleryStore):
             with self._asked() as ask:
                 ask.upsert(self.name, points)
 
-    def _switch(
-        self,
-        normaliser: Optional[Normaliser],
-        biases: Iterable[tuple[np.ndarray, np.ndarray]],
-        options: Optional[dict[str, Any]],
-        calibration: Optional[dict[str, Any]],
-    ) -> None:
+    def _switch(self, fit: Fit, biases: Iterable[tuple[np.ndarray, np.ndarray]]) -> None:
         models, old = _models(), self._collected()
         tag = f'_b{old["commit"] + 1}'
         earlier = [(old.get('before') or {}).get('bank'), _undo_tag(old)]
@@ -396,15 +390,15 @@ class QdrantStore(GalleryStore):
                 ]
                 with self._asked() as ask:
                     ask.batch_update_points(self.name, said)
-        if normaliser is not None:
-            self._write_bank(normaliser, tag)
+        if fit.normaliser is not None:
+            self._write_bank(fit.normaliser, tag)
         self._commit(
             old,
             bias=tag,
-            bank=None if normaliser is None else tag,
+            bank=None if fit.normaliser is None else tag,
             highest=highest if old['count'] else 0.0,
-            refit=options,
-            calibration=calibration,
+            refit=fit.refit,
+            calibration=fit.calibration,
             before=dict(bank=old['bank'], refit=old['refit'], calibration=old.get('calibration')),
             undo=dict(kind='refit', items=None, tag=None),
             rubbish=[old['bias'], *(tag for tag in earlier if tag is not None)],
@@ -506,17 +500,10 @@ class QdrantStore(GalleryStore):
         with self._asked() as ask:
             return ask.count(self.name, _visible(state, conditions), exact=True).count
 
-    def _search(
-        self,
-        queries: np.ndarray,
-        k: int,
-        conditions: Sequence[Condition],
-        transform: bool,
-        exact: bool,
-    ) -> list[list[Hit]]:
+    def _search(self, queries: np.ndarray, k: int, how: How) -> list[list[Hit]]:
         state = self._now()
-        where = _visible(state, conditions)
-        return [self._best(state, query, k, where, transform, exact) for query in queries]
+        where = _visible(state, how.conditions)
+        return [self._best(state, query, k, where, how.transform, how.exact) for query in queries]
 
     def _best(
         self, state: State, query: np.ndarray, k: int, where: Any, transform: bool, exact: bool

@@ -21,13 +21,13 @@ Vectors = Union[Tensor, np.ndarray]
 SAMPLE = 100_000
 
 
-class Before(NamedTuple):
-    """What gave the biases before the last refit.
+class Fit(NamedTuple):
+    """What gives items their biases, now or before the last refit.
 
     Attributes:
-        normaliser: None: there were no biases.
-        refit: its options; None: there had been no refit.
-        calibration: of the scores of then, as a dict; None: there was none.
+        normaliser: None: there are no biases.
+        refit: its options; None: there was no refit.
+        calibration: of the scores with these biases, as a dict; None: there is none.
     """
 
     normaliser: Optional[Normaliser]
@@ -95,7 +95,7 @@ class Refits:
         with self._changing:
             if transform is None:
                 told = dict(self.last_refit or {}, transform=None)
-                return self._switched(None, told, _none)
+                return self._switched(Fit(None, told), _none)
             options = self._options(transform, temperature, iterations, strictness)
             bank, seen = self._bank(queries, fewer), self._seen(items, options['transform'])
             seen = None if seen is None else seen.to(device)
@@ -112,7 +112,7 @@ class Refits:
             )
             told = dict(options, num_queries=len(bank), online=queries is None)
             told['strictness'] = normaliser.strictness
-            return self._switched(normaliser, told, self._anew(normaliser, device))
+            return self._switched(Fit(normaliser, told), self._anew(normaliser, device))
 
     def _undo_refit(self) -> Moved:
         """All items get the biases of before the last refit; see :meth:`GalleryStore.undo`."""
@@ -120,7 +120,7 @@ class Refits:
         if before is None:
             raise ValueError(f'{self} has had no refit that could be taken back')
         new = _none if before.normaliser is None else self._anew(before.normaliser, 'cpu')
-        return self._switched(before.normaliser, before.refit, new, before.calibration)
+        return self._switched(before, new)
 
     def _options(
         self,
@@ -214,18 +214,9 @@ class Refits:
         )
         return lambda vectors: there.biases(torch.from_numpy(vectors).to(device)).cpu().numpy()
 
-    def _switched(
-        self,
-        normaliser: Optional[Normaliser],
-        told: Optional[dict[str, Any]],
-        anew: Callable[[np.ndarray], np.ndarray],
-        calibration: Optional[dict[str, Any]] = None,
-    ) -> Moved:
-        """Give all items the biases of a normaliser; returns how far that moves the ranking.
-
-        ``calibration``: of the scores with these biases, if there is one of them.
-        """
-        asked = normaliser or self.normaliser
+    def _switched(self, fit: Fit, anew: Callable[[np.ndarray], np.ndarray]) -> Moved:
+        """Give all items the biases that ``anew`` makes; returns how far that moves the ranking."""
+        asked = fit.normaliser or self.normaliser
         moves = Moves(None if asked is None else asked.queries.numpy())
 
         def biases() -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -233,15 +224,15 @@ class Refits:
                 new = anew(vectors)
                 if not np.isfinite(new).all():
                     raise ValueError(
-                        f'refit: temperature {told["temperature"]:.3g} gives biases that are not '
-                        'finite: take a larger one'
+                        f'refit: temperature {fit.refit["temperature"]:.3g} gives biases that are '
+                        'not finite: take a larger one'
                     )
                 moves.see(vectors, old, new)
                 yield keys, new
 
-        kept = self._calibration_after(calibration)
+        kept = self._calibration_after(fit.calibration)
         lost = kept is None and self._calibration is not None
-        self._switch(normaliser, biases(), told, kept)
+        self._switch(fit._replace(calibration=kept), biases())
         if lost:
             print_log(
                 f'{self}: the calibration was of scores with the biases of before, and is gone '
