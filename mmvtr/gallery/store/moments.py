@@ -14,7 +14,7 @@ from mmvtr.gallery.store.items import Hit, Item, checked_ids, checked_vectors
 from mmvtr.gallery.store.moved import Moved
 from mmvtr.gallery.store.opening import create_store, is_url, open_store
 from mmvtr.gallery.store.protocol import GalleryStore
-from mmvtr.gallery.store.refits import Vectors
+from mmvtr.gallery.store.refits import Fit, Vectors
 from mmvtr.gallery.store.undoing import Undone
 from mmvtr.gallery.store.windowing import (
     ENTRY,
@@ -274,23 +274,32 @@ class MomentStore:
         bank = queries
         if queries is None and self.items.online is not None:
             bank = self.items.online.queries()
+        alike = self._alike()
         moved = self.items.refit(queries, **options)
+        now = Fit(self.items.normaliser, self.items.last_refit)
         try:
-            self._refit_windows(bank)
+            if not alike:  # as the items were, so that an undo finds both so
+                before = self.items._before
+                self._follow(before, before.normaliser and before.normaliser.queries)
+            self._follow(now, bank)
         except BaseException:
             self.items.undo('refit')
             raise
         return moved
 
-    def _refit_windows(self, bank: Optional[Vectors]) -> None:
-        last, there = self.items.last_refit, self.items.normaliser
+    def _follow(self, fit: Fit, bank: Optional[Vectors]) -> None:
+        """Give the windows the biases that a bank gave the items."""
         if not self.windows.count():
             return
-        if there is None:
+        if fit.normaliser is None:
             self.windows.refit(transform=None)
             return
-        options = {name: last[name] for name in _ALIKE[:-1]}
-        self.windows.refit(bank, items=there.items, **options, fewer=True)
+        options = {name: fit.refit[name] for name in _ALIKE[:-1]}
+        self.windows.refit(bank, items=fit.normaliser.items, **options, fewer=True)
+
+    def _alike(self) -> bool:
+        """Whether the last refits of items and windows were one change."""
+        return _options(self.items.last_refit) == _options(self.windows.last_refit)
 
     def undo(self, kind: Optional[str] = None) -> Undone:
         """Take the last change of the items back, and of the windows what belongs to it.
@@ -303,10 +312,11 @@ class MomentStore:
         Raises:
             ValueError, PermissionError, OSError: as of that.
         """
-        told = self.items.last_refit, self.windows.last_refit
+        before = self.items._before, self.windows._before
+        both = None not in before and self._alike()
+        both = both and _options(before[0].refit) == _options(before[1].refit)
         undone = self.items.undo(kind)
-        alike = _alike(told[0]) == _alike(told[1])
-        if undone.change.kind == 'refit' and alike and self.windows._before is not None:
+        if undone.change.kind == 'refit' and both:
             self.windows.undo('refit')
         return undone
 
@@ -438,8 +448,11 @@ def _told(hit: Hit, item: Item) -> MomentHit:
     return MomentHit(hit.score, hit.raw, item, window.start, window.end, window.bias)
 
 
-def _alike(refit: Optional[Mapping[str, Any]]) -> Optional[list[Any]]:
-    return None if refit is None else [refit.get(name) for name in _ALIKE]
+def _options(refit: Optional[Mapping[str, Any]]) -> Optional[list[Any]]:
+    """What refits of items and windows have in common; None: there are no biases."""
+    if refit is None or refit['transform'] is None:
+        return None
+    return [refit.get(name) for name in _ALIKE]
 
 
 def _to_come(ids: list[str], added: float, given: Mapping[str, Any]) -> list[Item]:
