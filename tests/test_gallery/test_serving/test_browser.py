@@ -472,12 +472,13 @@ def test_quarantine(crowded):
     until(
         lambda: window.text('#done') == f'No search finds “{first}” now; it stays in the gallery.'
     )
-    until(lambda: window('.held') and window('.held')[0].is_displayed())
-    held = 'const x = document.querySelector(".hit img"); return x.naturalWidth > 0 && x.src'
+    chip = 'const x = document.querySelector(".held"); return x && !x.hidden'
+    until(lambda: window.browser.execute_script(chip))
+    held = 'const x = document.querySelector(".hit img"); return x?.naturalWidth > 0 && x.src'
     # Its picture comes with the token.
     assert until(lambda: window.browser.execute_script(held)).startswith('blob:')
     assert first not in [hit['id'] for hit in client.search(text='hello', k=60)['hits']]
-    assert window.text('.hold') == 'Release'
+    until(lambda: window.text('.hold') == 'Release')
     window.click('.hold')
     until(lambda: window.text('#done') == f'Searches find “{first}” again.')
-    until(lambda: window('.held') and not window('.held')[0].is_displayed())
+    until(lambda: window.ids() and not window.browser.execute_script(chip))
