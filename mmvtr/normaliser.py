@@ -23,12 +23,15 @@ class Normaliser(NamedTuple):
         row_biases: float32 [K], fixed, with exp(row_biases / temperature) of sum one.
         temperature: divides scores.
         strictness: multiplies the biases (:func:`mmvtr.functional.sinkhorn`); 1 = Sinkhorn.
+        items: of DBSN: float32 [M, D], seen before, so that other queries find new row biases with
+            them; None: of another transform, or of a file of before.
     """
 
     queries: Tensor
     row_biases: Tensor
     temperature: float
     strictness: float = 1.0
+    items: Optional[Tensor] = None
 
     @classmethod
     def fit(
@@ -81,7 +84,7 @@ class Normaliser(NamedTuple):
         else:
             seen, rounds = inner_products(queries, items), options['iterations']
             rows = dbsn_rows(bank, seen, temperature=temperature, iterations=rounds)
-        return cls(queries, rows, temperature, options['strictness'])
+        return cls(queries, rows, temperature, options['strictness'], items)
 
     def biases(self, gallery: Tensor) -> Tensor:
         """float [N, D] -> float32 [N]; that of an item depends on no other item."""
@@ -93,7 +96,10 @@ class Normaliser(NamedTuple):
         """Write it as tensors; the file appears when it is complete."""
         numbers = dict(temperature=self.temperature, strictness=self.strictness)
         numbers = {name: torch.tensor(x, dtype=torch.float64) for name, x in numbers.items()}
-        write_tensors(dict(queries=self.queries, row_biases=self.row_biases, **numbers), path)
+        seen = {} if self.items is None else dict(items=self.items)
+        write_tensors(
+            dict(queries=self.queries, row_biases=self.row_biases, **numbers, **seen), path
+        )
 
     @classmethod
     def read(cls, path: Union[str, Path]) -> 'Normaliser':
@@ -104,15 +110,19 @@ class Normaliser(NamedTuple):
             RuntimeError: it is damaged, or holds something else.
         """
         tensors = read_tensors(path, kind='normaliser')
+        seen = tensors.pop('items', None)
         if sorted(tensors) != ['queries', 'row_biases', 'strictness', 'temperature']:
             raise RuntimeError(f'{path} is no normaliser: it holds {str(sorted(tensors))[:80]}')
         queries, rows, *numbers = (
             tensors[name] for name in ('queries', 'row_biases', 'temperature', 'strictness')
         )
         fits = queries.ndim == 2 and rows.shape == queries.shape[:1]
+        if seen is not None:
+            fits = fits and seen.ndim == 2 and seen.shape[1:] == queries.shape[1:] and len(seen) > 0
+            seen = seen.float()
         if not fits or any(x.numel() != 1 for x in numbers):
             raise RuntimeError(f'{path} is no normaliser: its tensors do not fit each other')
-        return cls(queries.float(), rows.float(), *(x.item() for x in numbers))
+        return cls(queries.float(), rows.float(), *(x.item() for x in numbers), seen)
 
     def check(self, dim: int, path: Union[str, Path]) -> None:
         """Raise RuntimeError unless its queries have the width of a store's vectors."""

@@ -249,9 +249,9 @@ def keep_windows(
 ) -> None:
     """Put windows of the videos beside them; those of a gallery that was replaced go."""
     from mmvtr import apis
-    from mmvtr.gallery.extraction.windows import encoded_windows
+    from mmvtr.gallery.extraction.windows import encoder_of_parts, windows_of
     from mmvtr.gallery.store import open_store
-    from mmvtr.gallery.store.moments import MomentStore, beside
+    from mmvtr.gallery.store.moments import MomentStore, Windowing, beside
     from mmvtr.gallery.store.replacing import holds_gallery
 
     where = args.to or args.out
@@ -260,12 +260,15 @@ def keep_windows(
             shutil.rmtree(beside(where))
         return
     apis.decode_here(cfg)
+    encode, windowing = encoder_of_parts(model, cfg), Windowing(args.windows, args.windows / 2)
     with open_store(where) as items:
-        with replacing(beside(where), items.engine, items.dim, items.about) as windows:
+        about = {**items.about, **windowing.about()}
+        with replacing(beside(where), items.engine, items.dim, about) as windows:
             moments = MomentStore(items, windows)
-            left = items.get(moments.missing())
-            for name, found in encoded_windows(model, cfg, left, args.windows):
-                moments.put({name: found})
+            for item in items.get(moments.missing()):
+                if item.path is not None:
+                    cut = item.start, item.end, windowing, encode
+                    moments.put({item.id: windows_of(item.path, *cut)})
             count = windows.count()
             if bank is not None and count:
                 windows.refit(bank, items=seen, **items_refit(items), sample=count, fewer=True)

@@ -8,7 +8,8 @@
 
 Prints rank, id, score and file of the best videos of each text; of a gallery with a calibration
 also P, the probability that a video matches. Added videos are named after their
-files; they get their bias, if the gallery has biases, and those of the others stay as they are.
+files; they get their bias, if the gallery has biases, and those of the others stay as they are;
+and windows as those of the gallery, if it has any. --refit and --undo change windows, too.
 What is removed and what is added is one change: where it fails, nothing has changed. Of
 a Qdrant server, DIR is http://HOST:PORT/NAME, and --config the config.json of the export.
 """
@@ -16,6 +17,7 @@ a Qdrant server, DIR is http://HOST:PORT/NAME, and --config the config.json of t
 from __future__ import annotations
 
 import argparse
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Optional
 
@@ -97,7 +99,11 @@ def run(args: argparse.Namespace) -> None:
     changes = changes or bool(args.quarantine or args.release)
     bank = read_texts(args.refit) if args.refit else []
     known = read_texts(args.suspects) if args.suspects else []
-    with open_store(args.index, write=changes) as store:
+    with ExitStack() as opened:
+        store = opened.enter_context(open_store(args.index, write=changes))
+        moments = moments_of(store, args, changes) if changes or args.moments else None
+        if moments is not None:
+            opened.enter_context(moments)
         wanted = as_typed(args.filter, store.types)
         if args.min_precision is not None:
             store.threshold(args.min_precision)  # refuses, before a model is built in vain
@@ -117,13 +123,17 @@ def run(args: argparse.Namespace) -> None:
                 videos = apis.encode_videos(model, cfg, args.add)
                 change.update(ids=videos.ids, vectors=apis.vectors(model, videos.levels))
                 change.update(paths=args.add, sigmas=apis.sigmas(videos.levels))
+                if moments is not None:
+                    change.update(windows=windows_of_new(moments, model, cfg, change))
             queries = encoded(bank) if bank else None
-            print(f'{args.index}: {changed(store, args, change, queries)}')
+            print(f'{args.index}: {changed(moments or store, store, args, change, queries)}')
             put_in_order(store)
+            if moments is not None:
+                put_in_order(moments.windows)
         if known:
             print_suspects(args, store.suspects(encoded(known)))
         if args.moments:
-            print_moments(store, args, encoded(args.texts), wanted)
+            print_moments(moments, args, encoded(args.texts), wanted)
         elif args.texts:
             found = store.search(encoded(args.texts), args.k, transform=not args.raw, filter=wanted)
             for text, hits in zip(args.texts, found):
@@ -149,12 +159,38 @@ def print_suspects(args: argparse.Namespace, suspects: list[Any]) -> None:
         print(f'{one.id}  found by {one.share:.0%} of the texts, {one.breadth:.0%} of most kinds')
 
 
-def print_moments(store: Any, args: argparse.Namespace, queries: Any, wanted: Any) -> None:
-    """A row a video, with its best window."""
+def moments_of(store: Any, args: argparse.Namespace, write: bool) -> Optional[Any]:
+    """The windows beside a gallery; None where there are none.
+
+    Raises:
+        FileNotFoundError: there are none, and --moments asks for them.
+        OSError, RuntimeError, ValueError: as of :meth:`MomentStore.open`.
+    """
     from mmvtr.gallery.store.moments import MomentStore
 
-    with MomentStore.open(store, args.index) as moments:
-        found = moments.search(queries, args.k, transform=not args.raw, filter=wanted)
+    try:
+        return MomentStore.open(store, args.index, write=write)
+    except FileNotFoundError:
+        if args.moments:
+            raise
+        return None
+
+
+def windows_of_new(moments: Any, model: Any, cfg: Any, change: dict[str, Any]) -> dict[str, Any]:
+    """Windows of files that are to be added, cut as those of the gallery, by id."""
+    from mmvtr.gallery.extraction.windows import encoder_of_parts, windows_of
+    from mmvtr.gallery.store.windowing import NOT_NOTED
+
+    if moments.windowing is None:
+        print(f'new videos get no windows: {NOT_NOTED}')
+        return {}
+    cut = None, None, moments.windowing, encoder_of_parts(model, cfg)
+    return {name: windows_of(path, *cut) for name, path in zip(change['ids'], change['paths'])}
+
+
+def print_moments(moments: Any, args: argparse.Namespace, queries: Any, wanted: Any) -> None:
+    """A row a video, with its best window."""
+    found = moments.search(queries, args.k, transform=not args.raw, filter=wanted)
     for text, hits in zip(args.texts, found):
         print(text)
         for rank, hit in enumerate(hits, 1):
@@ -162,20 +198,30 @@ def print_moments(store: Any, args: argparse.Namespace, queries: Any, wanted: An
             print(row.rstrip())
 
 
-def changed(store: Any, args: argparse.Namespace, change: dict[str, Any], queries: Any) -> str:
-    """Make the one change that was asked for; returns what it has done."""
-    with store.kept():
+def changed(
+    both: Any, store: Any, args: argparse.Namespace, change: dict[str, Any], queries: Any
+) -> str:
+    """Make the one change that was asked for; returns what it has done.
+
+    Args:
+        both: the gallery with its windows, or the gallery itself where it has none.
+        store: the gallery.
+        args: what was asked for.
+        change: what is to be added.
+        queries: the bank of a refit; None: no refit.
+    """
+    with both.kept():
         if args.quarantine or args.release:
             (store.release if args.release else store.quarantine)(args.release or args.quarantine)
             return f'{len(store.quarantined)} of {store.count()} videos are in quarantine'
         if args.undo:
-            return str(store.undo())
+            return str(both.undo())
         if queries is not None:
-            return f'refitted: {store.refit(queries, fewer=args.fewer)}'
+            return f'refitted: {both.refit(queries, fewer=args.fewer)}'
         if args.add:
-            store.add(**change)
+            both.add(**change)
         elif args.delete:
-            store.delete(args.delete)
+            both.delete(args.delete)
     said = [f'{len(args.add)} of them new'] if args.add else []
     said += [f'{len(args.delete)} removed'] if args.delete else []
     return ', '.join([f'{store.count()} videos', *said])

@@ -121,6 +121,8 @@ def serve(args: argparse.Namespace) -> None:
         reason = try_to_take(gallery)
         if reason:
             print(f'warning: reading only for now: {reason}', flush=True)
+        for note in gallery.notes():
+            print(f'note: {note}', flush=True)
     hosts = {*LOOPBACK, args.host, *args.name}
     uploads = Uploads(pixels=args.upload_pixels)
     app = create_app(gallery, token=token, hosts=hosts, uploads=uploads, observed=observed)

@@ -277,7 +277,7 @@ def test_a_video_added_later(folder, tool, tmp_path, engine, needs):
     model, cfg = load_retriever('config.py', 'trained.pth', device='cpu')
     loaded = open_store(tmp_path)
     assert loaded.engine == engine
-    bank, rows, temperature, strictness = loaded.normaliser
+    bank, rows, temperature, strictness, _ = loaded.normaliser
     assert strictness == 1
     assert loaded.about['iterations'] == 2 and temperature == 0.05
     assert loaded.about['examples'] == list('ghij')
@@ -322,6 +322,17 @@ def test_windows_of_the_videos_beside_them(folder, tool, error, tmp_path, engine
     assert [float(line[2]) for line in lines] == pytest.approx(
         [best[name] for name in expected], abs=1e-4
     )
+    # What is added later gets windows of the same lengths, and they go and come with it.
+    asked = ['search.py', tmp_path, 'g', '--moments', '--k', 9]
+    tool(*asked, '--add', folder / 'k.mp4')
+    with open_store(tmp_path / 'moments') as windows:
+        new = windows.table(['start', 'end', 'bias'], filter=dict(of_item='k'))[1]
+        assert windows.count() == 15 and sorted(zip(new['start'], new['end'])) == spans
+    found = encode_videos(model, cfg, ['k.mp4'] * 3, ids=[*'abc'], spans=spans).levels
+    biases = normaliser.biases(model.similarity.flat(found)).tolist()
+    assert sorted(new['bias']) == pytest.approx(sorted(biases), abs=1e-5)
+    assert '  k  ' not in tool(*asked, '--delete', 'k')
+    assert '  k  ' in tool(*asked, '--undo')
     tool(*export, '--replace')  # the windows were of the gallery before
     assert not (tmp_path / 'moments').exists()
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Callable, Optional, Union
 
 import numpy as np
 from mmengine.config import Config
@@ -10,34 +11,49 @@ from torch import nn
 
 from mmvtr import apis
 from mmvtr.datasets.videos.video_files import pictures_span
-from mmvtr.gallery.store.items import Item
-from mmvtr.gallery.store.moments import Windows, sliding
+from mmvtr.gallery.store.moments import Windowing, Windows, sliding
+
+#: Encodes a part of a file: path, start and end in seconds -> float32 [D].
+Encode = Callable[[Union[str, Path], float, float], np.ndarray]
 
 
-def encoded_windows(
-    model: nn.Module, cfg: Config, items: Sequence[Item], length: float
-) -> Iterator[tuple[str, Windows]]:
-    """Ids of items that have a file, and their windows; one begins every half of ``length``.
+def windows_of(
+    path: Union[str, Path],
+    start: Optional[float],
+    end: Optional[float],
+    windowing: Windowing,
+    encode: Encode,
+) -> Windows:
+    """The windows of a file, or of a part of it.
+
+    Args:
+        path: of the file.
+        start, end: seconds of the part; None: the file begins, or ends, there.
+        windowing: how they are cut.
+        encode: makes the vector of one.
+
+    Raises:
+        BrokenVideoError, FileNotFoundError: the file cannot be read.
+        ValueError: the file ends before the part begins, too many windows.
+    """
+    begin, last = pictures_span(str(path))
+    begin = max(begin, start or 0.0)
+    last = last if end is None else min(last, end)
+    spans = sliding(begin, last, *windowing)
+    return Windows(*zip(*spans), np.stack([encode(path, *span) for span in spans]))
+
+
+def encoder_of_parts(model: nn.Module, cfg: Config) -> Encode:
+    """What encodes parts of files in this thread.
 
     Args:
         model: a retriever in eval mode.
         cfg: its config.
-        length: seconds of a window.
-
-    Raises:
-        BrokenVideoError, FileNotFoundError: a file cannot be read.
-        ValueError: a length that is not positive.
     """
     videos = apis.VideoEncoder(model, cfg)
-    for item in items:
-        if item.path is None:
-            continue
-        begin, end = pictures_span(item.path)
-        begin = max(begin, item.start or 0.0)
-        end = end if item.end is None else min(end, item.end)
-        spans = sliding(begin, end, length, length / 2)
-        rows = []
-        for start, stop in spans:
-            found = videos(videos.read(item.path, start=start, end=stop)).levels
-            rows.append(apis.vectors(model, found).cpu().numpy())
-        yield item.id, Windows(*zip(*spans), np.concatenate(rows))
+
+    def encode(path: Any, start: float, end: float) -> np.ndarray:
+        found = videos(videos.read(path, start=start, end=end)).levels
+        return apis.vectors(model, found)[0].cpu().numpy()
+
+    return encode

@@ -10,7 +10,8 @@ from bisect import bisect_left
 from contextlib import asynccontextmanager
 from importlib import import_module
 from importlib.resources import files
-from typing import Annotated, Any, AsyncIterator, Iterable, Optional
+from itertools import zip_longest
+from typing import Annotated, Any, AsyncIterator, Iterable, Literal, Optional
 
 try:
     from fastapi import Body as JsonBody
@@ -22,7 +23,8 @@ except ImportError:
     raise ImportError('the service needs FastAPI: pip install -e ".[serve]"') from None
 
 from mmvtr.datasets.videos.video_files import BrokenVideoError
-from mmvtr.gallery.serving import gallery as answering
+from mmvtr.gallery.serving.answers import Answer, NewItem
+from mmvtr.gallery.serving.answers import Query as Asked
 from mmvtr.gallery.serving.bodies import (
     BODY,
     MOST_HITS,
@@ -39,7 +41,7 @@ from mmvtr.gallery.serving.bodies import (
     sendable,
 )
 from mmvtr.gallery.serving.errors import RESPONSES, answer, handle_errors
-from mmvtr.gallery.serving.gallery import Answer, Gallery, NewItem, reason_of
+from mmvtr.gallery.serving.gallery import Gallery, reason_of
 from mmvtr.gallery.serving.guards import Guard, Writers
 from mmvtr.gallery.serving.item_routes import add_items
 from mmvtr.gallery.serving.kept_uploads import received
@@ -49,6 +51,7 @@ from mmvtr.gallery.serving.moment_search import Moment
 from mmvtr.gallery.serving.observing import FORMAT, Observed, Observing, stage
 from mmvtr.gallery.serving.sampling import Client
 from mmvtr.gallery.serving.uploads import RECEIVING, Uploads
+from mmvtr.gallery.store.moments import MomentStore
 
 #: Path -> file of the page, and what it is.
 PAGE = {
@@ -117,9 +120,9 @@ def create_app(
     writers = Writers(token)
     _add_searches(app, gallery, writers)
     uploads = uploads or Uploads()
-    _add_video_searches(app, gallery, uploads)
+    _add_video_searches(app, gallery, uploads, writers)
     add_items(app, gallery)
-    _add_media(app, gallery, Strips(gallery.files))
+    _add_media(app, gallery, Strips(gallery.files), writers)
     _add_changes(app, gallery, writers)
     _add_kept_videos(app, gallery, writers, uploads)
     return app
@@ -162,10 +165,10 @@ def _add_searches(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
             with stage(request.scope, 'encode'):
                 query = await asyncio.wrap_future(gallery.thread.text(body.text))
         elif body.vector is not None:
-            query = answering.Query.of(body.vector)
+            query = Asked.of(body.vector)
         else:
             item = await run_in_threadpool(gallery.item, body.like)
-            query = answering.Query(item.vector)
+            query = Asked(item.vector)
         if body.like is None:
             address = request.client.host if request.client else None
             asker = Client(address, trusted=writers.knows(request))
@@ -179,6 +182,7 @@ def _add_searches(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
                 compare=body.compare,
                 calibrated=body.like is None,
                 min_precision=body.min_precision,
+                by_moments=body.rank_by == 'moments',
                 asker=asker,
             )
         return _told(gallery, found, query, began)
@@ -186,7 +190,7 @@ def _add_searches(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
     @app.get('/health')
     def health() -> dict[str, Any]:
         """What is served, and how it is."""
-        store, thread = gallery.store, gallery.thread
+        store, thread, moments = gallery.store, gallery.thread, gallery.moments
         about, refit, fit = store.about, store.last_refit or {}, store.calibration
         return dict(
             status='ok',
@@ -198,6 +202,7 @@ def _add_searches(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
             transform=None if store.normaliser is None else refit.get('transform'),
             calibration=None if fit is None else dict(method=fit.method, debiased=fit.debiased),
             columns=store.types,
+            windows=None if moments is None else windows_told(moments),
             writable=store.writable,
             changes=writers.any,
             library=gallery.library.folder is not None,
@@ -209,13 +214,14 @@ def _add_searches(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
         )
 
 
-def _add_video_searches(app: FastAPI, gallery: Gallery, uploads: Uploads) -> None:
+def _add_video_searches(app: FastAPI, gallery: Gallery, uploads: Uploads, writers: Writers) -> None:
     @app.post('/search/video', openapi_extra=_binary())
     async def search_by_video(
         request: Request,
         k: Annotated[int, Query(ge=1, le=MOST_HITS)] = 12,
         transform: bool = False,
         compare: bool = False,
+        rank_by: Literal['items', 'moments'] = 'items',
     ) -> Found:
         """The best items for a video, whose file is the body; it is not kept."""
         began = time.perf_counter()
@@ -226,17 +232,24 @@ def _add_video_searches(app: FastAPI, gallery: Gallery, uploads: Uploads) -> Non
                 batch = await asyncio.wrap_future(reading)
         with stage(request.scope, 'encode'):
             vector, _ = await asyncio.wrap_future(gallery.encode(batch))
-        query = answering.Query(vector)
+        query = Asked(vector)
         with stage(request.scope, 'search'):
             found = await run_in_threadpool(
-                gallery.search, query, k, filter=None, transform=transform, compare=compare
+                gallery.search,
+                query,
+                k,
+                filter=None,
+                transform=transform,
+                compare=compare,
+                by_moments=rank_by == 'moments',
             )
         return _told(gallery, found, query, began)
 
     @app.post('/moment')
-    async def moment(body: When) -> dict[str, Optional[float]]:
+    async def moment(body: When, request: Request) -> dict[str, Optional[float]]:
         """When in an item's file a text matches best, in seconds; null where nothing can say."""
-        item = await run_in_threadpool(gallery.item, body.id)
+        trusted = writers.knows(request)
+        item = await run_in_threadpool(gallery.seen, body.id, trusted=trusted)
         frames = await asyncio.wrap_future(gallery.decoders(lambda: gallery.frames(item)))
         found = await asyncio.wrap_future(gallery.moment(body.text, frames))
         return dict.fromkeys(Moment._fields) if found is None else found._asdict()
@@ -271,7 +284,7 @@ def _check(uploads: Uploads, path: Any) -> None:
         raise BrokenVideoError(f'the body cannot be read as a video: {reason}') from error
 
 
-def _told(gallery: Gallery, found: Answer, query: answering.Query, began: float) -> Found:
+def _told(gallery: Gallery, found: Answer, query: Asked, began: float) -> Found:
     """An answer as it is sent."""
     known, sigma = gallery.store.about.get('text_sigma'), query.sigma
     share = bisect_left(known, sigma) / len(known) if known and sigma is not None else None
@@ -283,6 +296,7 @@ def _told(gallery: Gallery, found: Answer, query: answering.Query, began: float)
             score=score,
             raw=raw,
             bias=item.bias,
+            moment=None if window is None else window._asdict(),
             p_match=None if found.p_match is None else found.p_match[rank - 1],
             sigma=item.sigma,
             start=item.start,
@@ -291,7 +305,9 @@ def _told(gallery: Gallery, found: Answer, query: answering.Query, began: float)
             metadata=item.metadata,
             moved=None if found.moved is None else found.moved[rank - 1],
         )
-        for rank, ((score, raw, item), name) in enumerate(zip(found.hits, names), 1)
+        for rank, ((score, raw, item), name, window) in enumerate(
+            zip_longest(found.hits, names, found.windows), 1
+        )
     ]
     return Found(
         hits=hits,
@@ -307,17 +323,29 @@ def _told(gallery: Gallery, found: Answer, query: answering.Query, began: float)
     )
 
 
+def windows_told(moments: MomentStore) -> dict[str, Any]:
+    """What ``/health`` says of a gallery's windows."""
+    windows, windowing = moments.windows, moments.windowing
+    refit = windows.last_refit or {}
+    return dict(
+        count=windows.count(),
+        transform=None if windows.normaliser is None else refit.get('transform'),
+        length=None if windowing is None else windowing.length,
+        step=None if windowing is None else windowing.step,
+    )
+
+
 def _binary() -> dict[str, Any]:
     """For the reference: the body is a file."""
     content = {'video/*': dict(schema=dict(type='string', format='binary'))}
     return dict(requestBody=dict(required=True, content=content))
 
 
-def _add_media(app: FastAPI, gallery: Gallery, strips: Strips) -> None:
+def _add_media(app: FastAPI, gallery: Gallery, strips: Strips, writers: Writers) -> None:
     @app.get('/thumb', response_class=Response)
-    def thumb(id: Id, frames: Annotated[int, Query(ge=1, le=16)] = 6) -> Response:
-        """Frames of an item side by side, as JPEG."""
-        picture = strips(gallery.item(id), frames)
+    def thumb(request: Request, id: Id, frames: Annotated[int, Query(ge=1, le=16)] = 6) -> Response:
+        """Frames of an item side by side, as JPEG; of one in quarantine it needs the token."""
+        picture = strips(gallery.seen(id, trusted=writers.knows(request)), frames)
         return Response(
             picture, media_type='image/jpeg', headers={'Cache-Control': 'private, max-age=300'}
         )
@@ -325,8 +353,10 @@ def _add_media(app: FastAPI, gallery: Gallery, strips: Strips) -> None:
     @app.head('/video', include_in_schema=False)
     @app.get('/video', response_class=Response)
     def video(request: Request, id: Id) -> Response:
-        """The file of an item, or the part of it that a Range header asks for."""
-        item = gallery.item(id)
+        """The file of an item, or the part of it that a Range header asks for; of one in quarantine
+        it needs the token.
+        """
+        item = gallery.seen(id, trusted=writers.knows(request))
         file = gallery.files.open(item)
         size = os.fstat(file.fileno()).st_size
         headers = {'Accept-Ranges': 'bytes', 'Cache-Control': 'private, max-age=300'}
@@ -355,9 +385,9 @@ def _add_changes(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
     options: dict[str, Any] = dict(dependencies=[Depends(writers)])
 
     @app.post('/add', **options)
-    def add(body: Add) -> dict[str, int]:
-        """Add items; needs the token."""
-        return dict(items=gallery.add([NewItem(**item.model_dump()) for item in body.items]))
+    def add(body: Add) -> dict[str, Any]:
+        """Add items, and in a gallery with windows those of their files; needs the token."""
+        return gallery.add([NewItem(**item.model_dump()) for item in body.items])
 
     @app.post('/delete', **options)
     def delete(body: Delete) -> dict[str, int]:
@@ -395,7 +425,7 @@ def _add_kept_videos(app: FastAPI, gallery: Gallery, writers: Writers, uploads: 
         request: Request,
         file: Annotated[str, Query(min_length=1, max_length=200, description='in the library')],
         id: Annotated[Optional[str], Query(min_length=1, max_length=1024)] = None,
-    ) -> dict[str, int]:
+    ) -> dict[str, Any]:
         """Keep a video, whose file is the body, in the library, and add it; needs the token.
 
         It is called by its file's name where no id is given.
@@ -406,7 +436,7 @@ def _add_kept_videos(app: FastAPI, gallery: Gallery, writers: Writers, uploads: 
                     await _receive(request, part)
                 await asyncio.wrap_future(gallery.decoders(lambda: _check(uploads, path)))
 
-            def add() -> int:
+            def add() -> dict[str, Any]:
                 try:
                     return gallery.add([NewItem(id or file, file)])
                 except BaseException:
@@ -414,4 +444,4 @@ def _add_kept_videos(app: FastAPI, gallery: Gallery, writers: Writers, uploads: 
                     raise
 
             # In the thread: a request that is cancelled does not take the file of what is added.
-            return dict(items=await run_in_threadpool(add))
+            return await run_in_threadpool(add)

@@ -51,7 +51,10 @@ def _examples(*bodies: dict[str, Any]) -> ConfigDict:
 class Search(Body):
     """One of `text`, `vector` and `like`."""
 
-    model_config = _examples(dict(text='a dog runs', k=5, filter=dict(start=dict(max=60))))
+    model_config = _examples(
+        dict(text='a dog runs', k=5, filter=dict(start=dict(max=60))),
+        dict(text='a dog runs', k=5, rank_by='moments'),
+    )
 
     text: Optional[str] = Field(None, min_length=1, max_length=LONGEST_TEXT)
     vector: Optional[list[float]] = Field(None, description='of a query, by the same model')
@@ -70,6 +73,9 @@ class Search(Body):
         lt=1,
         description='also tell from which score on this share matches, of texts and vectors',
     )
+    rank_by: Literal['items', 'moments'] = Field(
+        'items', description='moments: by the best windows, of a gallery that has windows'
+    )
 
     @model_validator(mode='after')
     def one_query(self) -> 'Search':
@@ -81,6 +87,8 @@ class Search(Body):
             raise ValueError('the text is empty')
         if self.like is not None and self.min_precision is not None:
             raise ValueError('min_precision is of texts and vectors, not of like')
+        if self.rank_by == 'moments' and self.min_precision is not None:
+            raise ValueError('min_precision is of items, not of moments')
         return self
 
 
@@ -184,14 +192,29 @@ class Items(Body):
 Sent = Annotated[str, BeforeValidator(sendable)]
 
 
+class BestMoment(BaseModel):
+    """The window of an item that fits best, in seconds of the file."""
+
+    start: float
+    end: float
+    score: float
+    raw: float = Field(description='without its bias')
+    bias: float
+    item_start: float = Field(description='where the first window of the item begins')
+    item_end: float = Field(description='where the last one ends')
+
+
 class Hit(BaseModel):
     """An item that was found."""
 
     rank: int
     id: Sent
-    score: float = Field(description='by which it was ranked')
+    score: float = Field(description='by which it was ranked, of the moment if by moments')
     raw: float = Field(description='without its bias')
     bias: float
+    moment: Optional[BestMoment] = Field(
+        None, description='null: the item, or the gallery, has no windows'
+    )
     p_match: Optional[float] = Field(
         None, description='probability that it matches a text or vector; null: not calibrated'
     )

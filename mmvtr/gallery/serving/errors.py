@@ -15,15 +15,15 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from mmvtr.datasets.videos.video_files import BrokenVideoError
+from mmvtr.gallery.serving.answers import Empty, InQuarantine
 from mmvtr.gallery.serving.batching import Busy
 from mmvtr.gallery.serving.bodies import sendable
-from mmvtr.gallery.serving.gallery import Empty
 from mmvtr.gallery.serving.kept_uploads import NameTaken
 from mmvtr.gallery.serving.library import Outside
 from mmvtr.gallery.serving.media import Unsatisfiable
 from mmvtr.gallery.serving.uploads import TooMuchToDecode
 from mmvtr.gallery.store.items import KnownIds, UnknownIds
-from mmvtr.models.embedders.embedding_server import ServerAway, ServerRefuses
+from mmvtr.models.embedders.embedding_server import ServerAway, ServerRefuses, ServerUnknown
 from mmvtr.storage.lock import FolderInUse
 
 #: The longest sentence.
@@ -32,6 +32,8 @@ LONGEST = 400
 #: The first that fits counts.
 STATUS: list[tuple[type[Exception], int]] = [
     (UnknownIds, 404),
+    (InQuarantine, 404),
+    (ServerUnknown, 503),
     (KnownIds, 409),
     (Empty, 409),
     (FolderInUse, 409),
@@ -53,7 +55,7 @@ STATUS: list[tuple[type[Exception], int]] = [
 ]
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 #: Whose words are what was asked for: a path in them is the asker's own.
-_OWN = (UnknownIds, KnownIds, Outside, NameTaken)
+_OWN = (UnknownIds, KnownIds, InQuarantine, Outside, NameTaken)
 
 #: An absolute path: between quotes whole, elsewhere up to a space.
 _QUOTED = re.compile(r"""(['"])/[^'"]*?([^/'"]*)\1""")

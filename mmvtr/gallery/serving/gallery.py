@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Iterator, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import Any, Mapping, Optional, Sequence, Union
 
 import numpy as np
 from mmengine.config import Config
@@ -14,107 +14,34 @@ from torch import nn
 
 from mmvtr import apis
 from mmvtr.datasets.videos.video_files import BrokenVideoError
+from mmvtr.functional.transforms.transform_table import OF_QUERIES, STORED, transform_named
+from mmvtr.gallery.serving.answers import (
+    DEPTH,
+    Answer,
+    Cut,
+    Empty,
+    InQuarantine,
+    Query,
+)
 from mmvtr.gallery.serving.batching import ModelThread
+from mmvtr.gallery.serving.changes import Changes, reason_of
 from mmvtr.gallery.serving.decoders import Decoders
 from mmvtr.gallery.serving.library import Library, ListedFiles
 from mmvtr.gallery.serving.moment_search import Frames, Moment, Moments
 from mmvtr.gallery.serving.overview import Overview
-from mmvtr.gallery.serving.sampling import Client, Sampler, cleaned, unit
+from mmvtr.gallery.serving.sampling import Client, Sampler, cleaned
 from mmvtr.gallery.store import GalleryStore, Hit, Item, open_store
 from mmvtr.gallery.store.drift import Drift, drift_of
+from mmvtr.gallery.store.moments import BestWindow, MomentHit, MomentStore
+from mmvtr.gallery.store.windowing import NOT_NOTED
+from mmvtr.models.embedders.embedding_server import EmbeddingServer
 from mmvtr.storage.lock import FolderInUse
 
-#: The other ranking is searched so deep for what it says of a hit.
-DEPTH = 100
+#: What a hit by moments and a best window both have.
+_OF_HIT = ('start', 'end', 'score', 'raw', 'bias')
 
 
-class Empty(ValueError):
-    """There is nothing to search."""
-
-
-class Cut(NamedTuple):
-    """Tokens of a text that is longer than the model reads, with those at its begin and its end.
-
-    Attributes:
-        read: that the model was given.
-        of: that the whole text has.
-    """
-
-    read: int
-    of: int
-
-
-class Query(NamedTuple):
-    """What is searched for.
-
-    Attributes:
-        vector: float32 [D].
-        sigma: of a text of a probabilistic model.
-        text: what it was made of; None: of a vector, a video or an item.
-        cut: what of the text the model has not read; None: nothing.
-        scaled: whether it was brought to length 1.
-    """
-
-    vector: np.ndarray
-    sigma: Optional[float] = None
-    text: Optional[str] = None
-    cut: Optional[Cut] = None
-    scaled: bool = False
-
-    @classmethod
-    def of(cls, vector: Sequence[float]) -> 'Query':
-        """A vector of a user, at length 1.
-
-        Raises:
-            ValueError: see :func:`~mmvtr.gallery.serving.sampling.unit`.
-        """
-        found = unit(vector)
-        with np.errstate(over='ignore'):  # what is infinite as float32 has been scaled
-            return cls(found, scaled=not np.array_equal(found, np.asarray(vector, np.float32)))
-
-
-class Answer(NamedTuple):
-    """The hits of a query.
-
-    Attributes:
-        hits: best first.
-        transform: whether biases have ranked them.
-        moved: of each its rank in the other ranking, with biases or without; None: it is not among
-            the first :data:`DEPTH` there.
-        count: items of the gallery.
-        p_match: of each the probability that it matches; None: nobody asked, or not calibrated.
-        threshold: score from which on the wanted share matches; None: none does, or nobody asked.
-        threshold_p_match: P(match) there.
-    """
-
-    hits: list[Hit]
-    transform: bool
-    moved: Optional[list[Optional[int]]]
-    count: int
-    p_match: Optional[list[float]] = None
-    threshold: Optional[float] = None
-    threshold_p_match: Optional[float] = None
-
-
-class NewItem(NamedTuple):
-    """What is to be added: a file of the library, a vector, or both."""
-
-    id: str
-    file: Optional[str] = None
-    vector: Optional[Sequence[float]] = None
-    start: Optional[float] = None
-    end: Optional[float] = None
-    metadata: Mapping[str, Any] = {}
-
-
-def reason_of(error: BrokenVideoError, path: Union[str, Path]) -> str:
-    """Why a video cannot be read, without where it is and without advice for who has a config."""
-    while isinstance(error.__cause__, BrokenVideoError):
-        error = error.__cause__
-    return str(error).rpartition(f'{path}: ')[2].replace(str(path), 'the file')
-
-
-class Gallery:
+class Gallery(Changes):
     """See :meth:`open`.
 
     The store is read at once.  The right to write, which one process has at a time, is taken when
@@ -124,6 +51,7 @@ class Gallery:
     Args:
         location: of the store.
         store: as it was opened.
+        moments: windows beside it, opened alike; None: there are none.
         model, cfg: the retriever that made its vectors, and its config.
         library: whose files may be added.
         links: folders that links among the listed files may lead into.
@@ -140,16 +68,18 @@ class Gallery:
         self,
         location: Union[str, Path],
         store: GalleryStore,
+        moments: Optional[MomentStore],
         model: nn.Module,
         cfg: Config,
         library: Library,
         links: Sequence[Union[str, Path]] = (),
     ) -> None:
         self.location, self.store, self.library = location, store, library
+        self._moments = moments
         self.files = ListedFiles(library, links)
         self.fingerprint = apis.fingerprint(model)
         self._model, self._cfg = model, cfg
-        self._moments = Moments(model, cfg)
+        self._frames = Moments(model, cfg)
         self._texts = apis.TextEncoder(model, cfg)
         self._videos = apis.VideoEncoder(model, cfg)
         self.decoders = Decoders()
@@ -181,7 +111,8 @@ class Gallery:
             ConnectionError: the URL does not answer.
             FileNotFoundError, NotADirectoryError: no store, config, checkpoint or library.
             RuntimeError: a damaged file, or a checkpoint of other weights than the store's.
-            ValueError: a model whose scores are no inner products, or which reads stored words.
+            ValueError: a model whose scores are no inner products, or which reads stored words;
+                windows of another model; a model on an embedding server that nobody has named.
         """
         shelf = Library(library)
         store = open_store(location)
@@ -189,7 +120,8 @@ class Gallery:
             location, store, config=config, checkpoint=checkpoint
         )
         apis.refuse_without_vectors(model)
-        return cls(location, store, model, cfg, shelf, links)
+        _refuse_unknown_server(model)
+        return cls(location, store, _windows_of(store, location), model, cfg, shelf, links)
 
     def take(self) -> None:
         """Take the right to write.
@@ -204,8 +136,15 @@ class Gallery:
     def _take(self) -> None:
         if not self.store.writable:
             writer = open_store(self.location, write=True)
+            try:
+                moments = _windows_of(writer, self.location, write=True)
+            except BaseException:
+                writer.close()
+                raise
             self.store.close()
-            self.store = writer
+            if self._moments is not None:
+                self._moments.close()
+            self.store, self._moments = writer, moments
             sample = writer.online
             if sample is not None and len(sample):
                 sample.restore(cleaned(sample.queries()), sample.seen)
@@ -215,11 +154,38 @@ class Gallery:
         self.decoders.close()
         self.thread.close()
         with self._changes:
-            try:
-                if self.store.writable:
-                    self.store.persist()
-            finally:
-                self.store.close()
+            with ExitStack() as closing:
+                moments = self.moments
+                stores = [self.store, *([] if moments is None else [moments.windows])]
+                for store in stores:
+                    closing.callback(store.close)
+                for store in stores:
+                    if store.writable:
+                        store.persist()
+
+    @property
+    def moments(self) -> Optional[MomentStore]:
+        try:
+            if self._moments is not None:
+                _ = self._moments.windows.version
+        except FileNotFoundError:
+            self._moments = None
+        return self._moments
+
+    def notes(self) -> list[str]:
+        """What who may change the gallery should know before a change asks for it."""
+        store, said = self.store, []
+        last, there = store.last_refit or {}, store.normaliser
+        reads = transform_named(last['transform'], STORED).reads if there is not None else ()
+        if 'bank_gallery' in reads and there.items is None:
+            said.append(
+                f'a re-fit must name a transform, such as {OF_QUERIES[0]!r}: the biases are of '
+                f'{last["transform"]!r}, and the items seen before that it reads are not kept by '
+                'galleries of before (export it again, and they are)'
+            )
+        if self.moments is not None and self.moments.windowing is None:
+            said.append(f'videos that are added get no windows: {NOT_NOTED}')
+        return said
 
     # -- answers -----------------------------------------------------------------------------
 
@@ -236,19 +202,9 @@ class Gallery:
     def read(
         self, path: Union[str, Path], start: Optional[float] = None, end: Optional[float] = None
     ) -> dict[str, Any]:
-        """The frames of a video or of a part of it, for :meth:`encode`; not in the model's thread.
-
-        Raises:
-            BrokenVideoError, FileNotFoundError: it cannot be read.
-        """
         return self._videos.read(path, start=start, end=end)
 
     def encode(self, batch: dict[str, Any]) -> 'Future[tuple[np.ndarray, Optional[float]]]':
-        """Vector float32 [D] and sigma of a video that was read.
-
-        Raises:
-            Busy: too many wait for the model.
-        """
         return self.thread.job(lambda: self._of_video(batch))
 
     def _of_video(self, batch: dict[str, Any]) -> tuple[np.ndarray, Optional[float]]:
@@ -265,6 +221,22 @@ class Gallery:
         """
         return self.store.get([name])[0]
 
+    def seen(self, name: str, *, trusted: bool) -> Item:
+        """An item whose file somebody asks for.
+
+        Args:
+            name: its id.
+            trusted: whether who asks knows the token.
+
+        Raises:
+            UnknownIds: there is none.
+            InQuarantine: searches leave it out, and who asks is a stranger.
+        """
+        item = self.item(name)
+        if not trusted and name in self.store.quarantined:
+            raise InQuarantine(f'{name[:80]!r} is in quarantine: who has the token sees its file')
+        return item
+
     def search(
         self,
         query: Query,
@@ -275,9 +247,10 @@ class Gallery:
         compare: bool,
         calibrated: bool = False,
         min_precision: Optional[float] = None,
+        by_moments: bool = False,
         asker: Optional[Client] = None,
     ) -> Answer:
-        """The best items.
+        """The best items, each with its best window where the gallery has windows.
 
         Args:
             k: at most as many as there are.
@@ -286,37 +259,61 @@ class Gallery:
             compare: also tell the ranks that they have in the other ranking.
             calibrated: also tell P(match), which is that of texts.
             min_precision: in (0, 1), also tell its threshold.
+            by_moments: rank the items by their best windows, so that one without any is not found;
+                scores and biases are the windows' then, and have no P(match).
             asker: whose query may take part in the sample of served queries, as
                 :mod:`mmvtr.gallery.serving.sampling` says; None: it does not.
 
         Raises:
             Empty: there are no items.
             ValueError: a k above their number, a filter or a vector that does not fit; a
-                ``min_precision`` of a gallery without a calibration.
+                ``min_precision`` of a gallery without a calibration; ``by_moments`` of one without
+                windows.
         """
-        store, vector = self.store, np.asarray(query.vector, dtype=np.float32)[None]
+        store, moments = self.store, self.moments
+        vector = np.asarray(query.vector, dtype=np.float32)[None]
+        if by_moments and moments is None:
+            raise ValueError('the gallery has no windows that items could be ranked by')
         count = store.count()
         if not count:
             raise Empty('the gallery is empty: add a video first')
         if k > count:
             raise ValueError(f'k is {k}, but the gallery has {count} items')
-        options = dict(filter=filter, model=self.fingerprint, record=False)
-        transform = transform and store.normaliser is not None
-        hits = store.search(vector, k, transform=transform, **options)[0]
+        ranking = moments if by_moments else None
+        windows = ()
+        biased = (moments.windows if by_moments else store).normaliser is not None
+        hits = self._ranked(vector, k, filter, transform, ranking)
+        if moments is not None:
+            windows = _best_windows(moments, vector, hits, transform)
+        transform, hits = transform and biased, [_as_hit(hit) for hit in hits]
         if asker is not None:
             self._sampler.offer(store, query.vector, query.text, asker)
-        p_match = store.p_match(hits) if calibrated else None
+        p_match = store.p_match(hits) if calibrated and not by_moments else None
         least = None if min_precision is None else store.threshold(min_precision)
         if least is not None and not np.isfinite(least):
             least = None
         at = None if least is None else store.p_match_of(least)
-        found = Answer(hits, transform, None, count, p_match, least, at)
+        found = Answer(hits, transform, None, count, p_match, least, at, windows)
         if not compare:
             return found
         deep = min(max(k, DEPTH), count)
-        others = store.search(vector, deep, transform=not transform, **options)[0]
+        others = self._ranked(vector, deep, filter, not transform, ranking)
         ranks = {hit.item.id: rank for rank, hit in enumerate(others, 1)}
         return found._replace(moved=[ranks.get(hit.item.id) for hit in hits])
+
+    def _ranked(
+        self,
+        vector: np.ndarray,
+        k: int,
+        filter: Optional[Mapping[str, Any]],
+        transform: bool,
+        moments: Optional[MomentStore],
+    ) -> Sequence[Union[Hit, MomentHit]]:
+        """Items, by their best windows if ``moments`` are given."""
+        options = dict(filter=filter, transform=transform, model=self.fingerprint)
+        if moments is not None:
+            return moments.search(vector, k, **options)[0]
+        return self.store.search(vector, k, **options, record=False)[0]
 
     def drift(self) -> Optional[Drift]:
         """Whether the served queries ask for a refit; None: it cannot be said."""
@@ -360,7 +357,7 @@ class Gallery:
         """
         path = self.files.path(item)
         try:
-            return self._moments.read(item, path)
+            return self._frames.read(item, path)
         except BrokenVideoError as error:
             raise BrokenVideoError(
                 f'the file of {item.id[:80]!r} cannot be read as a video: {reason_of(error, path)}'
@@ -374,136 +371,48 @@ class Gallery:
         Raises:
             Busy: too many wait for the model.
         """
-        return self.thread.job(lambda: self._moments(text, frames))
+        return self.thread.job(lambda: self._frames(text, frames))
 
-    # -- changes -----------------------------------------------------------------------------
 
-    @contextmanager
-    def _changed(self) -> Iterator[GalleryStore]:
-        """The store for one change, which is on disk at the end, or is not there at all."""
-        with self._changes:
-            self._take()
-            with self.store.kept() as store:
-                yield store
+def _refuse_unknown_server(model: nn.Module) -> None:
+    """Raise ServerUnknown where a model runs on an embedding server, and nobody has said where."""
+    for part in model.modules():
+        server = getattr(part, 'server', None)
+        if isinstance(server, EmbeddingServer):
+            server.check()
 
-    def add(self, items: Sequence[NewItem]) -> int:
-        """Encode files and add them; returns how many there are now.
 
-        Raises:
-            Outside, FileNotFoundError: a file that is not in the library.
-            BrokenVideoError: one that cannot be read.
-            FolderInUse: another process writes.
-            KnownIds, ValueError, OSError: as of
-                :meth:`~mmvtr.gallery.store.protocol.GalleryStore.add`.
-        """
-        paths = [None if item.file is None else self.library.file(item.file) for item in items]
-        vectors, sigmas = [], []
-        for item, path in zip(items, paths):
-            if item.vector is not None:
-                found = np.asarray(item.vector, dtype=np.float32), None
-            elif path is not None:
-                found = self._encoded(item, path)
-            else:
-                raise ValueError(f'{item.id[:80]!r} has neither a file nor a vector')
-            if found[0].shape != (self.store.dim,):
-                raise ValueError(
-                    f'the vector of {item.id[:80]!r} has {found[0].size} numbers, the gallery has '
-                    f'{self.store.dim}: it is of another model'
-                )
-            vectors.append(found[0])
-            sigmas.append(found[1])
-        columns = {name for item in items for name in item.metadata}
-        with self._changed() as store:
-            store.add(
-                [item.id for item in items],
-                np.stack(vectors),
-                paths=[None if path is None else str(path) for path in paths],
-                starts=[item.start for item in items],
-                ends=[item.end for item in items],
-                sigmas=sigmas,
-                metadata={name: [item.metadata.get(name) for item in items] for name in columns},
-                model=self.fingerprint,
-            )
-            return store.count()
+def _windows_of(
+    store: GalleryStore, location: Union[str, Path], *, write: bool = False
+) -> Optional[MomentStore]:
+    """The windows beside a store; None: there are none."""
+    try:
+        return MomentStore.open(store, location, write=write)
+    except FileNotFoundError:
+        return None
 
-    def _encoded(self, item: NewItem, path: Path) -> tuple[np.ndarray, Optional[float]]:
-        try:
-            batch = self.decoders(lambda: self.read(path, item.start, item.end)).result()
-            return self.encode(batch).result()
-        except BrokenVideoError as error:
-            raise BrokenVideoError(
-                f'{item.file[:80]!r} cannot be read as a video: {reason_of(error, path)}'
-            ) from error
-        except FileNotFoundError as error:
-            raise FileNotFoundError(f'the library has no file {item.file[:80]!r}') from error
 
-    def delete(self, ids: Sequence[str]) -> int:
-        """Remove items; returns how many are left.
+def _best_windows(
+    moments: MomentStore,
+    vector: np.ndarray,
+    hits: Sequence[Union[Hit, MomentHit]],
+    transform: bool,
+) -> list[Optional[BestWindow]]:
+    """The best window of each hit, which is the one that it was ranked by, if it was."""
+    best = moments.best(vector, [hit.item for hit in hits], transform=transform)
+    return [
+        window._replace(**{name: getattr(hit, name) for name in _OF_HIT})
+        if window is not None and isinstance(hit, MomentHit)
+        else window
+        for hit, window in zip(hits, best)
+    ]
 
-        Raises:
-            UnknownIds: one is not there; none is removed then.
-            FolderInUse, OSError: as :meth:`add`.
-        """
-        with self._changed() as store:
-            store.delete(ids)
-            return store.count()
 
-    def quarantine(self, ids: Sequence[str], release: bool = False) -> int:
-        """Leave items out of all searches, or let them in again; returns how many are left out.
-
-        Raises:
-            UnknownIds: one is not there.
-            ValueError: one to be released that is not in quarantine.
-            FolderInUse, OSError: as :meth:`add`.
-        """
-        with self._changed() as store:
-            (store.release if release else store.quarantine)(ids)
-            return len(store.quarantined)
-
-    def refit(self, texts: Optional[Sequence[str]], **options: Any) -> dict[str, Any]:
-        """New biases from texts, or from the sample of served queries; returns what was done, and
-        how far the ranking has moved.
-
-        ``texts_cut`` of the answer is how many of the texts were longer than the model reads.
-
-        Args:
-            texts: the bank; None: the sample that the store keeps.
-            options: of :meth:`~mmvtr.gallery.store.protocol.GalleryStore.refit`.
-
-        Raises:
-            KeyError: a word that a closed vocabulary lacks.
-            ValueError: as of :meth:`~mmvtr.gallery.store.protocol.GalleryStore.refit`.
-            FolderInUse, OSError: as :meth:`add`.
-        """
-        bank, cut = None, 0
-        if texts is not None:
-            parts = [texts[i : i + 64] for i in range(0, len(texts), 64)]
-            found = [self.thread.job(lambda part=part: self._encode(part)) for part in parts]
-            queries = [query for one in found for query in one.result()]
-            bank = np.stack([query.vector for query in queries])
-            cut = sum(query.cut is not None for query in queries)
-        with self._changed() as store:
-            moved = store.refit(bank, model=self.fingerprint, **options)
-            return dict(store.last_refit, moved=moved._asdict(), texts_cut=cut)
-
-    def undo(self, kind: Optional[str] = None) -> dict[str, Any]:
-        """Take the last change back; returns what it was, and how far that moved the ranking.
-
-        Args:
-            kind: of :meth:`~mmvtr.gallery.store.protocol.GalleryStore.undo`.
-
-        Raises:
-            ValueError: there was none, or a change of too many items.
-            FolderInUse, OSError: as :meth:`add`.
-        """
-        with self._changed() as store:
-            change, moved = store.undo(kind)
-            return dict(
-                kind=change.kind,
-                changed=change.items,
-                items=store.count(),
-                moved=None if moved is None else moved._asdict(),
-            )
+def _as_hit(hit: Union[Hit, MomentHit]) -> Hit:
+    """What was found, with the bias that ranked it."""
+    if isinstance(hit, MomentHit):
+        return Hit(hit.score, hit.raw, hit.item._replace(bias=hit.bias))
+    return hit
 
 
 def try_to_take(gallery: Gallery) -> Optional[str]:

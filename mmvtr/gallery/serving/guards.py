@@ -14,8 +14,8 @@ from mmvtr.gallery.serving.errors import answer
 #: The page loads nothing from anywhere else, and nobody else may frame it.
 HEADERS = {
     'Content-Security-Policy': (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-        "media-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+        "media-src 'self' blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
         "frame-ancestors 'none'"
     ),
     'X-Content-Type-Options': 'nosniff',

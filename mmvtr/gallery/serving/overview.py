@@ -6,7 +6,7 @@ import json
 import threading
 from collections import Counter, OrderedDict
 from contextlib import contextmanager
-from typing import Any, Callable, Iterator, Mapping, NamedTuple, Optional
+from typing import Any, Callable, Hashable, Iterator, Mapping, NamedTuple, Optional
 
 from mmvtr.gallery.serving.batching import Busy
 from mmvtr.gallery.store import GalleryStore, Item
@@ -87,8 +87,8 @@ class Overview:
         if sort not in allowed:
             raise ValueError(f'sort must be one of {", ".join(allowed)}, not {sort[:80]!r}'[:380])
         with self._turn():
-            version = _state(store)
-            known = self._occurrences(store, version)
+            state = store.state
+            known = self._occurrences(store, state)
             if known is None and (mark is not None or sort == 'found'):
                 raise ValueError(
                     'how often items are found is not known: the gallery has had no refit, and '
@@ -96,7 +96,7 @@ class Overview:
                 )
             wanted = json.dumps([filter, mark, sort, descending], sort_keys=True)
             names = self._once(
-                ('order', version, wanted), lambda: _order(store, known, *json.loads(wanted))
+                ('order', state, wanted), lambda: _order(store, known, *json.loads(wanted))
             )
         shown = names[offset : offset + limit]
         items = store.get(shown) if shown else []
@@ -111,9 +111,9 @@ class Overview:
         """
         store = self._store()
         with self._turn():
-            version = _state(store)
-            known = self._occurrences(store, version)
-            columns = self._once(('columns', version), lambda: _columns(store))
+            state = store.state
+            known = self._occurrences(store, state)
+            columns = self._once(('columns', state), lambda: _columns(store))
         last, sample = store.last_change, store.online
         return dict(
             items=store.count(),
@@ -136,16 +136,14 @@ class Overview:
         finally:
             self._places.release()
 
-    def _occurrences(self, store: GalleryStore, version: tuple) -> Optional['Known']:
+    def _occurrences(self, store: GalleryStore, state: Hashable) -> Optional['Known']:
         sample = store.online
         # Of a store without a refit the sample counts: anew when it has seen twice as many.
         grown = 0
         if sample is not None and store.normaliser is None:
             grown = sample.seen.bit_length()
-        found = self._once(('found', version, grown), store.occurrences)
-        return (
-            None if found is None else self._once(('known', version, grown), lambda: Known(found))
-        )
+        found = self._once(('found', state, grown), store.occurrences)
+        return None if found is None else self._once(('known', state, grown), lambda: Known(found))
 
     def _once(self, key: tuple, make: Callable[[], Any]) -> Any:
         if key not in self._kept:
@@ -154,11 +152,6 @@ class Overview:
         while len(self._kept) > KEPT:
             self._kept.popitem(last=False)
         return self._kept[key]
-
-
-def _state(store: GalleryStore) -> tuple:
-    """What answers depend on: the change that a store is at, and what its searches leave out."""
-    return store.version, tuple(store.quarantined)
 
 
 class Known:

@@ -133,23 +133,3 @@ def literal(value: Any) -> str:
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
     return str(value).upper() if isinstance(value, bool) else repr(value)
-
-
-def as_mask(conditions: Sequence[Condition], columns: Mapping[str, Sequence[Any]]) -> np.ndarray:
-    """bool [N]: which of N items of columns in memory are meant; of one condition or more."""
-    masks = []
-    for column, values, least, most, refused in conditions:
-        allowed = None if values is None else set(values)
-        if refused:
-            masks.append([value not in allowed for value in columns[column]])
-            continue
-        masks.append(
-            [
-                value is not None
-                and (allowed is None or value in allowed)
-                and (least is None or value >= least)
-                and (most is None or value <= most)
-                for value in columns[column]
-            ]
-        )
-    return np.array(masks, dtype=bool).all(axis=0)

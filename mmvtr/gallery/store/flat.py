@@ -11,16 +11,20 @@ import numpy as np
 import torch
 
 from mmvtr.gallery.store.biases import append_biases
-from mmvtr.gallery.store.filters import Condition, as_mask
+from mmvtr.gallery.store.columns import Columns
+from mmvtr.gallery.store.filters import Condition
 from mmvtr.gallery.store.folder import FolderStore
 from mmvtr.gallery.store.items import COLUMNS, Hit, Item, Rows
 from mmvtr.gallery.store.lifted import FORMS, WITHOUT_BIAS, LiftedIndex, among, load_faiss
 from mmvtr.gallery.store.manifest import Manifest
+from mmvtr.gallery.store.protocol import How
+from mmvtr.gallery.store.refits import Fit
 from mmvtr.gallery.store.undoing import Change, Reversal
-from mmvtr.normaliser import Normaliser
 from mmvtr.storage import read_tensors, write_tensors
 
 BATCH = 65536
+#: Items left out of a search that looks for so many more instead, and drops them.
+FEW = 100
 
 
 class _State(NamedTuple):
@@ -29,6 +33,7 @@ class _State(NamedTuple):
     vectors: np.ndarray  # float32 [N, D]
     biases: np.ndarray  # float32 [N]
     columns: dict[str, list]
+    coded: Columns  # the same
     exact: Any  # faiss.IndexFlatIP over [v, b]
     lifted: Optional[LiftedIndex]
 
@@ -65,16 +70,8 @@ class FlatStore(FolderStore):
             PermissionError: the store was opened for reading.
         """
         self._check_writable()
-        if form not in FORMS:
-            raise ValueError(f'index: form must be one of {FORMS}, not {str(form)[:80]!r}')
-        if min(partitions or 1, probes, candidates) < 1:
-            raise ValueError('index: partitions, probes and candidates must be 1 or more')
         with self._changing:
-            count = self._manifest.count
-            if count < 256:
-                raise ValueError(f'index: {count} items are searched exactly; it begins at 256')
-            partitions = partitions or max(1, round(count**0.5))
-            options = dict(form=form, partitions=partitions, probes=probes, candidates=candidates)
+            options = self._index_options(form, FORMS, partitions, probes, candidates)
             state = self._state
             lifted = LiftedIndex(state.vectors, state.biases, options)
             self._take_state(state._replace(lifted=lifted), index=options)
@@ -125,7 +122,7 @@ class FlatStore(FolderStore):
             exact.add(np.column_stack((vectors[part], biases[part])))
         if lifted is None and options is not None and len(vectors) >= options['partitions']:
             lifted = LiftedIndex(vectors, biases, options)
-        return _State(vectors, biases, columns, exact, lifted)
+        return _State(vectors, biases, columns, Columns(columns), exact, lifted)
 
     def _commit(self, **changes: Any) -> None:
         """In memory alone, until all of it is written."""
@@ -211,7 +208,7 @@ class FlatStore(FolderStore):
         lifted = old.lifted
         if lifted is not None and not lifted.add(rows.vectors, biases):
             lifted = LiftedIndex(vectors, both, self._manifest.index)
-        return _State(vectors, both, columns, old.exact, lifted)
+        return _State(vectors, both, columns, Columns(columns), old.exact, lifted)
 
     def _without(self, ids: Sequence[str]) -> _State:
         old, gone = self._state, set(ids)
@@ -219,13 +216,7 @@ class FlatStore(FolderStore):
         columns = {name: [values[row] for row in keep] for name, values in old.columns.items()}
         return self._made(old.vectors[keep], old.biases[keep], columns, self._manifest.index)
 
-    def _switch(
-        self,
-        normaliser: Optional[Normaliser],
-        biases: Iterable[tuple[np.ndarray, np.ndarray]],
-        options: Optional[dict[str, Any]],
-        calibration: Optional[dict[str, Any]],
-    ) -> None:
+    def _switch(self, fit: Fit, biases: Iterable[tuple[np.ndarray, np.ndarray]]) -> None:
         new = np.zeros(self._manifest.count, np.float32)
         for keys, values in biases:
             new[keys] = values
@@ -233,92 +224,72 @@ class FlatStore(FolderStore):
         kept = old.lifted if index is not None and index['form'] in WITHOUT_BIAS else None
         state = self._made(old.vectors, new, old.columns, index, kept)
         # Its file belongs to no state until this one is written.
-        written = self._written_normaliser(normaliser, options)
-        self._take_state(state, calibration=calibration, **written)
-        self._normaliser, self._unwritten = normaliser, None
+        self._take_state(state, **self._written_fit(fit))
+        self._normaliser, self._unwritten = fit.normaliser, None
 
     # -- answers -----------------------------------------------------------------------------
 
     def _known(self, ids: Sequence[str]) -> set[str]:
-        return set(ids).intersection(self._now().columns['id'])
+        return self._now().coded.known('id', ids)
 
     def _fetch(self, ids: Sequence[str]) -> list[Item]:
-        state, wanted = self._now(), set(ids)
-        rows = [row for row, name in enumerate(state.columns['id']) if name in wanted]
-        types = self._manifest.types
+        state, types = self._now(), self._manifest.types
+        rows = state.coded.rows('id', ids)
         return [_item(state, row, types)._replace(vector=state.vectors[row].copy()) for row in rows]
 
     def _listed(
         self, conditions: Sequence[Condition], columns: list[str]
     ) -> tuple[list[Any], dict[str, list[Any]]]:
         state = self._now()
-        keys = list(range(len(state.vectors)))
+        keys = range(len(state.vectors))
         if conditions:
-            keys = np.flatnonzero(as_mask(conditions, state.columns)).tolist()
-        said = dict(state.columns, bias=state.biases.tolist() if 'bias' in columns else [])
-        return keys, {name: [said[name][row] for row in keys] for name in columns}
+            keys = np.flatnonzero(state.coded.mask(conditions)).tolist()
+        said = dict(state.columns, vector=state.vectors)
+        found = {name: [said[name][row] for row in keys] for name in columns if name != 'bias'}
+        if 'bias' in columns:
+            found['bias'] = state.biases[list(keys)].tolist()
+        return list(keys), found
 
     def _count(self, conditions: Sequence[Condition]) -> int:
         state = self._now()
         if not conditions:
             return len(state.vectors)
-        return int(as_mask(conditions, state.columns).sum())
+        return int(state.coded.mask(conditions).sum())
 
-    def _search(
-        self,
-        queries: np.ndarray,
-        k: int,
-        conditions: Sequence[Condition],
-        transform: bool,
-        exact: bool,
-    ) -> list[list[Hit]]:
-        state, types, found = self._found(queries, k, conditions, transform, exact)
-        return [_hits(state, types, *one, transform) for one in found]
+    def _search(self, queries: np.ndarray, k: int, how: How) -> list[list[Hit]]:
+        state, types, found = self._found(queries, k, how)
+        return [_hits(state, types, *one, how.transform) for one in found]
 
-    def _leaders(
-        self,
-        query: np.ndarray,
-        m: int,
-        column: str,
-        conditions: Sequence[Condition],
-        transform: bool,
-        exact: bool,
-    ) -> tuple[list[Hit], int]:
-        found = self._found(query, m, conditions, transform, exact)
-        state, types, [(scores, rows)] = found
+    def _leaders(self, query: np.ndarray, m: int, column: str, how: How) -> tuple[list[Hit], int]:
+        state, types, [(scores, rows)] = self._found(query, m, how)
         firsts: dict[Any, int] = {}
         for place, row in enumerate(rows.tolist()):
             value = state.columns[column][row]
             if value is not None:
                 firsts.setdefault(value, place)
         first = list(firsts.values())
-        return _hits(state, types, scores[first], rows[first], transform), len(rows)
+        return _hits(state, types, scores[first], rows[first], how.transform), len(rows)
 
     def _found(
-        self,
-        queries: np.ndarray,
-        k: int,
-        conditions: Sequence[Condition],
-        transform: bool,
-        exact: bool,
+        self, queries: np.ndarray, k: int, how: How
     ) -> tuple[_State, dict[str, str], list[tuple[np.ndarray, np.ndarray]]]:
         """The state, its types, and of each query scores and rows of the items found."""
         with self._changing:  # an add grows what is searched
             state, types = self._now(), self._manifest.types
-            rows = None
-            if conditions:
-                rows = np.flatnonzero(as_mask(conditions, state.columns))
-            most = min(k, len(state.vectors) if rows is None else len(rows))
+            allowed = state.coded.mask(how.conditions) if how.conditions else None
+            count = len(state.vectors)
+            there = count if allowed is None else int(np.count_nonzero(allowed))
+            most = min(k, there)
             if not most:
                 none = np.zeros(0, np.float32), np.zeros(0, np.int64)
                 return state, types, [none for _ in queries]
             lifted = state.lifted
-            if exact or lifted is None or (rows is not None and not lifted.filters):
-                found = self._exactly(state, queries, most, rows, transform)
+            if how.exact or lifted is None or count - there > lifted.most_left_out:
+                found = self._exactly(state, queries, most, allowed, how.transform)
             else:
-                found = lifted.search(
-                    queries, most, state.vectors, state.biases, rows=rows, transform=transform
-                )
+                items = state.vectors, state.biases
+                chosen = dict(allowed=allowed, transform=how.transform)
+                found = lifted.search(queries, most, *items, **chosen)
         return state, types, [(scores[at >= 0], at[at >= 0]) for scores, at in zip(*found)]
 
     def _exactly(
@@ -326,14 +297,16 @@ class FlatStore(FolderStore):
         state: _State,
         queries: np.ndarray,
         k: int,
-        rows: Optional[np.ndarray],
+        allowed: Optional[np.ndarray],
         transform: bool,
     ) -> tuple[np.ndarray, np.ndarray]:
         last = np.full((len(queries), 1), float(transform), np.float32)
         asked = np.concatenate((queries, last), axis=1)
-        if rows is None:
-            return state.exact.search(asked, k)
-        chosen = load_faiss().SearchParameters(sel=among(rows, len(state.vectors)))
+        left_out = 0 if allowed is None else len(allowed) - int(np.count_nonzero(allowed))
+        if left_out <= FEW:
+            scores, rows = state.exact.search(asked, k + left_out)
+            return (scores, rows) if not left_out else _first(scores, rows, k, allowed)
+        chosen = load_faiss().SearchParameters(sel=among(allowed))
         return state.exact.search(asked, k, params=chosen)
 
     def _batches(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
@@ -346,6 +319,14 @@ class FlatStore(FolderStore):
     def _now(self) -> _State:
         self._current()
         return self._state
+
+
+def _first(
+    scores: np.ndarray, rows: np.ndarray, k: int, allowed: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The first k of each query among those that are allowed, of [Q, n] with k of them or more."""
+    order = np.argsort(~allowed[rows], axis=1, kind='stable')[:, :k]
+    return np.take_along_axis(scores, order, 1), np.take_along_axis(rows, order, 1)
 
 
 def _hits(

@@ -6,7 +6,7 @@ import shutil
 from abc import abstractmethod
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Iterable, Mapping, Optional, Union
+from typing import Any, Hashable, Iterable, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from mmvtr.gallery.store.biases import append_biases, read_biases
 from mmvtr.gallery.store.items import Rows, norms_of
 from mmvtr.gallery.store.manifest import PART, Manifest, refuse_link, stamp, sweep
 from mmvtr.gallery.store.online import reservoir_of
-from mmvtr.gallery.store.protocol import Before, GalleryStore
+from mmvtr.gallery.store.protocol import Fit, GalleryStore
 from mmvtr.gallery.store.undoing import Change, Reversal
 from mmvtr.normaliser import Normaliser
 from mmvtr.storage import FolderLock, file_digest, leftovers, write_atomically
@@ -33,6 +33,7 @@ class FolderStore(GalleryStore):
         self._normaliser: Optional[Normaliser] = None
         self._verified = True
         self._bias_digest: Any = None  # hashlib's, of the biases that are valid
+        self._told: tuple[Optional[Manifest], Hashable] = None, None  # see :attr:`state`
 
     def __str__(self) -> str:
         return f'the store {self.folder}'
@@ -160,6 +161,13 @@ class FolderStore(GalleryStore):
         return self._current().commit
 
     @property
+    def state(self) -> Hashable:
+        manifest = self._current()
+        if self._told[0] is not manifest:  # a number of a change may be used again
+            self._told = manifest, object()
+        return self._told[1]
+
+    @property
     def _calibration(self) -> Optional[dict[str, Any]]:
         return self._current().calibration
 
@@ -196,6 +204,31 @@ class FolderStore(GalleryStore):
         if self._lock is not None:
             self._lock.release()
             self._lock, self.writable = None, False
+
+    def _index_options(
+        self,
+        form: str,
+        forms: Sequence[str],
+        partitions: Optional[int],
+        probes: int,
+        candidates: int,
+    ) -> dict[str, Any]:
+        """Options of an approximate index, as the manifest has them.
+
+        Raises:
+            ValueError: a form that is none of ``forms``, fewer than 256 items, numbers below 1.
+        """
+        count = self._manifest.count
+        if form not in forms:
+            raise ValueError(f'index: form must be one of {forms}, not {str(form)[:80]!r}')
+        if min(partitions or 1, probes, candidates) < 1:
+            raise ValueError('index: partitions, probes and candidates must be 1 or more')
+        if count < 256:
+            raise ValueError(
+                f'index: {count} items are searched one by one; an index begins at 256'
+            )
+        partitions = partitions or max(1, round(count**0.5))
+        return dict(form=form, partitions=partitions, probes=probes, candidates=candidates)
 
     # -- of an engine ------------------------------------------------------------------------
 
@@ -283,13 +316,7 @@ class FolderStore(GalleryStore):
             digests={**old.digests, old.biases: digest},
         )
 
-    def _switch(
-        self,
-        normaliser: Optional[Normaliser],
-        biases: Iterable[tuple[np.ndarray, np.ndarray]],
-        options: Optional[dict[str, Any]],
-        calibration: Optional[dict[str, Any]],
-    ) -> None:
+    def _switch(self, fit: Fit, biases: Iterable[tuple[np.ndarray, np.ndarray]]) -> None:
         old = self._manifest
         highest, written = -np.inf, np.zeros(old.next, np.float32)
         for keys, values in biases:
@@ -301,30 +328,28 @@ class FolderStore(GalleryStore):
             biases=name,
             digests={**old.digests, name: digest},
             highest=highest if old.count else 0.0,
-            calibration=calibration,
-            **self._written_normaliser(normaliser, options),
+            **self._written_fit(fit),
         )
 
-    def _written_normaliser(
-        self, normaliser: Optional[Normaliser], options: Optional[dict[str, Any]]
-    ) -> dict[str, Any]:
+    def _written_fit(self, fit: Fit) -> dict[str, Any]:
         """Write a new normaliser; returns what the manifest says of it, and of the one before."""
         old, name = self._manifest, None
-        if normaliser is not None:
+        if fit.normaliser is not None:
             name = f'normaliser-{old.commit + 1}.safetensors'
-            normaliser.write(self.folder / name)
+            fit.normaliser.write(self.folder / name)
         before = dict(normaliser=old.normaliser, refit=old.refit, calibration=old.calibration)
         undo = dict(kind='refit', items=None, file=None)
-        return dict(normaliser=name, refit=options, before=before, undo=undo)
+        now = dict(normaliser=name, refit=fit.refit, calibration=fit.calibration)
+        return dict(now, before=before, undo=undo)
 
     @property
-    def _before(self) -> Optional[Before]:
+    def _before(self) -> Optional[Fit]:
         before = self._manifest.before
         if before is None:
             return None
         name = before['normaliser']
         normaliser = name and Normaliser.read(self.folder / name)
-        return Before(normaliser, before['refit'], before.get('calibration'))
+        return Fit(normaliser, before['refit'], before.get('calibration'))
 
     @property
     def last_change(self) -> Optional[Change]:

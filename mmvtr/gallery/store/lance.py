@@ -14,6 +14,7 @@ from mmvtr.gallery.store.filters import Condition, as_sql, literal
 from mmvtr.gallery.store.folder import FolderStore
 from mmvtr.gallery.store.items import COLUMNS, Hit, Item, Rows, refuse_several_norms
 from mmvtr.gallery.store.manifest import Manifest, refuse_link
+from mmvtr.gallery.store.protocol import How
 from mmvtr.gallery.store.rerank import Found, best_with_bias
 from mmvtr.gallery.store.undoing import Change, Reversal
 from mmvtr.storage import file_digest
@@ -84,16 +85,8 @@ class LanceStore(FolderStore):
         self._check_writable()
         with self._changing:
             manifest = self._manifest
-            if form not in FORMS:
-                raise ValueError(f'index: form must be one of {FORMS}, not {str(form)[:80]!r}')
-            if min(partitions or 1, probes, candidates) < 1:
-                raise ValueError('index: partitions, probes and candidates must be 1 or more')
-            if manifest.count < 256:
-                raise ValueError(
-                    f'index: {manifest.count} items are searched one by one; an index begins at 256'
-                )
+            options = self._index_options(form, FORMS, partitions, probes, candidates)
             refuse_several_norms(manifest.norms, self)
-            partitions = partitions or max(1, round(manifest.count**0.5))
             import lancedb.index as kinds
 
             kind = dict(
@@ -103,13 +96,10 @@ class LanceStore(FolderStore):
                 ivf_hnsw_sq=kinds.HnswSq,
             )[form]
             pq = dict(num_sub_vectors=_padded(manifest.dim) // 8) if form == 'ivf_pq' else {}
-            config = kind(distance_type='l2', num_partitions=partitions, **pq)
+            config = kind(distance_type='l2', num_partitions=options['partitions'], **pq)
             with self._written() as table:
                 table.create_index('vector', config=config)
-            self._commit(
-                items=self._table.version,
-                index=dict(form=form, partitions=partitions, probes=probes, candidates=candidates),
-            )
+            self._commit(items=self._table.version, index=options)
 
     # -- states ------------------------------------------------------------------------------
 
@@ -298,7 +288,10 @@ class LanceStore(FolderStore):
         found: dict[str, list[Any]] = {name: [] for name in names}
         for batch in (search if where is None else search.where(where)).to_batches(BATCH):
             for name in names:
-                found[name] += batch[name].to_pylist()
+                if name != 'vector':
+                    found[name] += batch[name].to_pylist()
+                elif len(batch):
+                    found[name] += [*_matrix(batch[name])[:, : state.manifest.dim].copy()]
         if 'bias' in columns:
             found['bias'] = state.biases[found['number']].tolist() if found['number'] else []
         return found['number'], {name: found[name] for name in columns}
@@ -307,16 +300,9 @@ class LanceStore(FolderStore):
         state = self._now()
         return state.table.count_rows(as_sql(conditions)) if conditions else state.manifest.count
 
-    def _search(
-        self,
-        queries: np.ndarray,
-        k: int,
-        conditions: Sequence[Condition],
-        transform: bool,
-        exact: bool,
-    ) -> list[list[Hit]]:
-        state, where = self._now(), as_sql(conditions)
-        return [_best(state, query, k, where, transform, exact) for query in queries]
+    def _search(self, queries: np.ndarray, k: int, how: How) -> list[list[Hit]]:
+        state, where = self._now(), as_sql(how.conditions)
+        return [_best(state, query, k, where, how.transform, how.exact) for query in queries]
 
     def _batches(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         state = self._now()

@@ -40,12 +40,14 @@ class LiftedIndex:
             a scan neither partitions nor probes.
 
     Attributes:
-        filters: whether a search of some rows alone is possible.
+        most_left_out: items that a search may leave out: of a scan, which cannot be told which rows
+            are meant, no more than it has candidates.
     """
 
     def __init__(self, vectors: np.ndarray, biases: np.ndarray, options: dict[str, Any]) -> None:
         self._options = options
-        self.filters = options['form'] != 'scan'
+        scan = options['form'] == 'scan'
+        self.most_left_out = options['candidates'] if scan else len(vectors)
         squares = (vectors**2).sum(1) + self._square(biases)
         self._most = float(squares.max()) * ROOM
         dim = vectors.shape[1]
@@ -87,7 +89,7 @@ class LiftedIndex:
         vectors: np.ndarray,
         biases: np.ndarray,
         *,
-        rows: Optional[np.ndarray],
+        allowed: Optional[np.ndarray],
         transform: bool,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Scores float32 [Q, k] and rows int64 [Q, k], best first; -1 where too few were met.
@@ -95,20 +97,26 @@ class LiftedIndex:
         Args:
             queries: float32 [Q, D].
             vectors, biases: of all items.
-            rows: those that may be found, int64; None: all.
+            allowed: bool [N], which may be found; None: all.
             transform: rank with biases.
         """
         lifted = np.zeros((len(queries), self._width), np.float32)
         lifted[:, : queries.shape[1]] = queries
         if transform and self._options['form'] not in WITHOUT_BIAS:
             lifted[:, queries.shape[1]] = 1
-        chosen = {} if rows is None else dict(sel=among(rows, len(vectors)))
+        candidates = self._options['candidates']
+        left_out, chosen = 0, {}
+        if allowed is not None:
+            left_out = len(allowed) - int(np.count_nonzero(allowed))
+        if left_out > candidates:  # or it is quicker to take more, and drop them
+            left_out, chosen = 0, dict(sel=among(allowed))
         parameters = self._parameters(**chosen)
-        _, near = self._index.search(lifted, max(k, self._options['candidates']), params=parameters)
+        _, near = self._index.search(lifted, max(k, candidates) + left_out, params=parameters)
         scores = np.full((len(queries), k), -np.inf, np.float32)
         found = np.full((len(queries), k), -1, np.int64)
         for i, (query, keys) in enumerate(zip(queries, near)):
             keys = keys[keys >= 0]
+            keys = keys if allowed is None else keys[allowed[keys]]
             exact = vectors[keys] @ query
             if transform:
                 exact = exact + biases[keys]
@@ -140,14 +148,12 @@ class LiftedIndex:
         return lifted
 
 
-def among(rows: np.ndarray, count: int) -> Any:
-    """faiss' words for a search of some rows, int64 [n], of so many.
+def among(allowed: np.ndarray) -> Any:
+    """faiss' words for a search of some rows, bool [N]: a bit a row.
 
-    A bit a row: a list of nearly all rows takes ten times as long as the search.
+    A list of nearly all rows takes ten times as long as the search.
     """
-    held = np.zeros(count, dtype=bool)
-    held[rows] = True
-    return load_faiss().IDSelectorBitmap(np.packbits(held, bitorder='little'))
+    return load_faiss().IDSelectorBitmap(np.packbits(allowed, bitorder='little'))
 
 
 def load_faiss() -> Any:

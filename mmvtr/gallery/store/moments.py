@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-import hashlib
+import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Iterator, Mapping, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 
 from mmvtr.gallery.store.filters import parsed
-from mmvtr.gallery.store.items import Hit, Item, checked_vectors
+from mmvtr.gallery.store.items import Hit, Item, checked_ids, checked_vectors
+from mmvtr.gallery.store.moved import Moved
 from mmvtr.gallery.store.opening import create_store, is_url, open_store
 from mmvtr.gallery.store.protocol import GalleryStore
-from mmvtr.gallery.store.refits import Vectors
+from mmvtr.gallery.store.refits import Fit, Vectors
+from mmvtr.gallery.store.undoing import Undone
+from mmvtr.gallery.store.windowing import (
+    ENTRY,
+    OWNER,
+    Windowing,
+    Windows,
+    rows_of_windows,
+    sliding,
+)
 
-#: Columns of a window that say whose it is: id of its item, and when that was added.
-OWNER, ENTRY = 'of_item', 'of_added'
+__all__ = ['BestWindow', 'MomentHit', 'MomentStore', 'Windowing', 'Windows', 'beside', 'sliding']
 
-
-class Windows(NamedTuple):
-    """W windows of one item, 1 or more.
-
-    Attributes:
-        starts, ends: seconds of the file, [W].
-        vectors: float [W, D], of the model that made the items' vectors.
-    """
-
-    starts: Sequence[float]
-    ends: Sequence[float]
-    vectors: Vectors
+#: What the last refits of items and windows have in common where they were one change.
+_ALIKE = ('transform', 'temperature', 'iterations', 'strictness', 'num_queries')
 
 
 class MomentHit(NamedTuple):
@@ -50,18 +50,46 @@ class MomentHit(NamedTuple):
     bias: float
 
 
+class BestWindow(NamedTuple):
+    """The window of an item that fits a query best, in seconds of the file.
+
+    Attributes:
+        start, end: of the window.
+        score: ``raw``, and its bias if that was asked for.
+        raw: inner product of query and window.
+        bias: of the window.
+        item_start, item_end: from where to where the windows of the item go.
+    """
+
+    start: float
+    end: float
+    score: float
+    raw: float
+    bias: float
+    item_start: float
+    item_end: float
+
+
 class MomentStore:
     """The windows of a gallery's items, in a second store beside it, of any engine.
 
     The gallery stays as it is.  A window belongs to one entry of an item: to its id and the time at
     which it was added.  So windows of an item that was deleted, or replaced by another of the same
-    id, are never found, even if another process changed the gallery; :meth:`sweep` removes them.
-    After a kill an item has all of its windows or none; :meth:`missing` names those that have none.
+    id, are never found, even if another process changed the gallery, and those of an item that an
+    undo brings back are found again.  :meth:`sweep` removes them for good.  After a kill an item
+    has all of its windows or none; :meth:`missing` names those that have none.
+
+    :meth:`add`, :meth:`delete`, :meth:`refit` and :meth:`undo` change items and windows together.
 
     Args:
         items: the gallery.
-        windows: the second store, an ordinary one: ``index``, ``refit``, ``undo`` and ``persist``
-            are its own.
+        windows: the second store, an ordinary one: ``index`` and ``persist`` are its own.
+
+    Raises:
+        ValueError: the second store says of its windows what cannot be.
+
+    Attributes:
+        windowing: how a video is cut into windows; None: nobody has noted it.
 
     Example:
         ::
@@ -74,20 +102,29 @@ class MomentStore:
 
     def __init__(self, items: GalleryStore, windows: GalleryStore) -> None:
         self.items, self.windows = items, windows
+        self.windowing = Windowing.of(windows.about)
 
     @classmethod
-    def create(cls, items: GalleryStore, location: Union[str, Path]) -> 'MomentStore':
+    def create(
+        cls,
+        items: GalleryStore,
+        location: Union[str, Path],
+        windowing: Optional[Windowing] = None,
+    ) -> 'MomentStore':
         """No windows yet, open for writing, kept by the gallery's engine.
 
         Args:
             items: the gallery.
             location: its folder or URL.
+            windowing: how the tools and the service are to cut videos that they add later; None:
+                those get no windows.
 
         Raises:
             FileExistsError, FolderInUse, OSError: as of
                 :func:`~mmvtr.gallery.store.opening.create_store`.
         """
-        options = dict(engine=items.engine, model=items.model, about=items.about)
+        about = items.about if windowing is None else {**items.about, **windowing.about()}
+        options = dict(engine=items.engine, model=items.model, about=about)
         return cls(items, create_store(beside(location), items.dim, **options))
 
     @classmethod
@@ -103,13 +140,16 @@ class MomentStore:
         Raises:
             FileNotFoundError: there are none.
             FolderInUse, RuntimeError: as of :func:`~mmvtr.gallery.store.opening.open_store`.
-            ValueError: they are of another model than the items.
+            ValueError: they are of another model than the items, or say what cannot be.
         """
-        found = cls(items, open_store(beside(location), write=write))
-        if found.windows.model != items.model or found.windows.dim != items.dim:
-            found.close()
-            raise ValueError(f'{found.windows} is of another model than {items}: make it anew')
-        return found
+        windows = open_store(beside(location), write=write)
+        try:
+            if windows.model != items.model or windows.dim != items.dim:
+                raise ValueError(f'{windows} is of another model than {items}: make it anew')
+            return cls(items, windows)
+        except BaseException:
+            windows.close()
+            raise
 
     def close(self) -> None:
         """Let others write windows; the gallery stays open."""
@@ -121,7 +161,7 @@ class MomentStore:
     def __exit__(self, *exception: Any) -> None:
         self.close()
 
-    # -- changes -----------------------------------------------------------------------------
+    # -- changes of windows ------------------------------------------------------------------
 
     def put(self, windows: Mapping[str, Windows]) -> None:
         """Give items their windows, in the place of those that they have, as one change.
@@ -138,49 +178,147 @@ class MomentStore:
             PermissionError, OSError: as :meth:`~mmvtr.gallery.store.protocol.GalleryStore.add`.
         """
         owners = self.items.get(list(windows))
-        types = self.items.types
-        if {OWNER, ENTRY} & types.keys():
-            raise ValueError(f'{self.items}: no column of a gallery with moments is called {OWNER}')
-        rows, vectors = [], []
-        for owner in owners:
-            rows += _rows(owner, windows[owner.id])
-            vectors.append(
-                checked_vectors(windows[owner.id].vectors, self.items.dim, what=f'of {owner.id!r}')
-            )
-            if len(vectors[-1]) != len(windows[owner.id].starts):
-                raise ValueError(f'{owner.id!r}: one vector a window expected')
-        metadata = {name: [row[0].metadata.get(name) for row in rows] for name in types}
-        metadata[OWNER] = [owner.id for owner, *_ in rows]
-        metadata[ENTRY] = [owner.added for owner, *_ in rows]
+        rows = rows_of_windows(owners, windows, list(self.items.types), self.items.dim)
         old: list[str] = []
         if self.windows.count():
             of = {OWNER: [owner.id for owner in owners]}
             old = self.windows.table(['id'], filter=of)[1]['id']
-        self.windows.add(
-            [_name(owner, number) for owner, number, *_ in rows],
-            np.concatenate(vectors),
-            paths=[owner.path for owner, *_ in rows],
-            sigmas=[owner.sigma for owner, *_ in rows],
-            starts=[start for *_, start, _ in rows],
-            ends=[end for *_, end in rows],
-            metadata=metadata,
-            model=self.items.model,
-            removing=old,
-        )
+        self.windows.add(**rows, model=self.items.model, removing=old)
 
-    def sweep(self) -> int:
+    def sweep(self, *, undoable: bool = True) -> int:
         """Remove windows whose item is gone or was replaced; returns how many.
+
+        Args:
+            undoable: also those of items that an undo would bring back.
 
         Raises:
             PermissionError, OSError: as :meth:`put`.
         """
-        known = {*_entries(self.items, 'id', 'added')}
-        names = self.windows.table(['id'])[1]['id']
-        owners = _entries(self.windows, OWNER, ENTRY)
-        gone = [name for name, owner in zip(names, owners) if owner not in known]
+        gone = self._gone(undoable)
         if gone:
             self.windows.delete(gone)
         return len(gone)
+
+    def _gone(self, undoable: bool) -> list[str]:
+        """Ids of windows that :meth:`sweep` removes."""
+        if not self.windows.count():
+            return []
+        known = {*_entries(self.items, 'id', 'added')}
+        if not undoable:
+            known.update(self.items.undoable())
+        columns = self.windows.table(['id', OWNER, ENTRY])[1]
+        names, *owners = (columns[name] for name in ('id', OWNER, ENTRY))
+        return [name for name, *owner in zip(names, *owners) if tuple(owner) not in known]
+
+    # -- changes of items and windows ---------------------------------------------------------
+
+    @contextmanager
+    def kept(self) -> Iterator['MomentStore']:
+        """For one change, as :meth:`~mmvtr.gallery.store.protocol.GalleryStore.kept` of both.
+
+        Windows are on disk first: without their items nobody finds them.
+        """
+        with self.items.kept(), self.windows.kept():
+            yield self
+
+    def add(
+        self,
+        ids: Sequence[str],
+        vectors: Vectors,
+        *,
+        windows: Mapping[str, Windows],
+        **given: Any,
+    ) -> None:
+        """Add items and their windows: an item that is there has all of its windows.
+
+        Args:
+            ids, vectors, given: of :meth:`~mmvtr.gallery.store.protocol.GalleryStore.add`.
+            windows: by id; an item without any is found by its own vector alone.
+
+        Raises:
+            ValueError, PermissionError, OSError: as of that, and as :meth:`put`.
+        """
+        added = time.time()
+        ids = checked_ids(ids)
+        there = self.items._known(ids) - set(given.get('removing') or ())
+        if windows and not there:  # else the items are refused
+            owners = _to_come(ids, added, given)
+            types = list({**self.items.types, **(given.get('metadata') or {})})
+            here = [owner for owner in owners if owner.id in windows]
+            rows = rows_of_windows(here, windows, types, self.items.dim)
+            self.windows.add(**rows, model=self.items.model, removing=self._gone(False))
+        self.items.add(ids, vectors, added=added, **given)
+
+    def delete(self, ids: Sequence[str]) -> None:
+        """Remove items; their windows go with the change after, as an undo may bring them back.
+
+        Raises:
+            ValueError, PermissionError, OSError: as of
+                :meth:`~mmvtr.gallery.store.protocol.GalleryStore.delete`.
+        """
+        self.items.delete(ids)
+        self.sweep(undoable=False)
+
+    def refit(self, queries: Optional[Vectors] = None, **options: Any) -> Moved:
+        """New biases of all items, and of all windows with the same options and queries.
+
+        Args:
+            queries, options: of :meth:`~mmvtr.gallery.store.refits.Refits.refit`.
+
+        Returns:
+            How far the ranking of the items has moved.
+
+        Raises:
+            ValueError, PermissionError, OSError: as of that.
+        """
+        bank = queries
+        if queries is None and self.items.online is not None:
+            bank = self.items.online.queries()
+        alike = self._alike()
+        moved = self.items.refit(queries, **options)
+        now = Fit(self.items.normaliser, self.items.last_refit)
+        try:
+            if not alike:  # as the items were, so that an undo finds both so
+                before = self.items._before
+                self._follow(before, before.normaliser and before.normaliser.queries)
+            self._follow(now, bank)
+        except BaseException:
+            self.items.undo('refit')
+            raise
+        return moved
+
+    def _follow(self, fit: Fit, bank: Optional[Vectors]) -> None:
+        """Give the windows the biases that a bank gave the items."""
+        if not self.windows.count():
+            return
+        if fit.normaliser is None:
+            self.windows.refit(transform=None)
+            return
+        options = {name: fit.refit[name] for name in _ALIKE[:-1]}
+        self.windows.refit(bank, items=fit.normaliser.items, **options, fewer=True)
+
+    def _alike(self) -> bool:
+        """Whether the last refits of items and windows were one change."""
+        return _options(self.items.last_refit) == _options(self.windows.last_refit)
+
+    def undo(self, kind: Optional[str] = None) -> Undone:
+        """Take the last change of the items back, and of the windows what belongs to it.
+
+        A refit of the windows is taken back where it was one change with that of the items.
+
+        Args:
+            kind: of :meth:`~mmvtr.gallery.store.protocol.GalleryStore.undo`.
+
+        Raises:
+            ValueError, PermissionError, OSError: as of that.
+        """
+        before = self.items._before, self.windows._before
+        both = None not in before and self._alike()
+        both = both and _options(before[0].refit) == _options(before[1].refit)
+        undone = self.items.undo(kind)
+        if undone.change.kind == 'refit' and both:
+            self.windows.undo('refit')
+        return undone
 
     # -- answers -----------------------------------------------------------------------------
 
@@ -243,41 +381,56 @@ class MomentStore:
                 return best[:k]
             wanted *= 2  # there are windows of items that are gone, or in quarantine
 
+    def best(
+        self, query: Vectors, items: Sequence[Item], *, transform: bool = True
+    ) -> list[Optional[BestWindow]]:
+        """The best window of each of these items, whatever their order; all are looked at.
+
+        Args:
+            query: float [1, D].
+            items: as a search of the gallery gives them.
+            transform: with biases.
+
+        Returns:
+            One for each item; None: it has no windows.
+
+        Raises:
+            ValueError: a query of another width, or not finite.
+        """
+        query = checked_vectors(query, self.items.dim, what='search')
+        if not items or not self.windows.count():
+            return [None] * len(items)
+        names = OWNER, ENTRY, 'start', 'end', 'bias', 'vector'
+        owners = dict(zip(names[:2], ([x.id for x in items], [x.added for x in items])))
+        columns = self.windows.table(names, filter=owners)[1]
+        added, rows = {item.id: item.added for item in items}, {}
+        for row, (name, entry) in enumerate(zip(columns[OWNER], columns[ENTRY])):
+            if added[name] == entry:  # else one of before, as old as another of the items
+                rows.setdefault(name, []).append(row)
+        return [self._best(query[0], columns, rows.get(item.id), transform) for item in items]
+
+    def _best(
+        self,
+        query: np.ndarray,
+        columns: Mapping[str, list[Any]],
+        rows: Optional[list[int]],
+        transform: bool,
+    ) -> Optional[BestWindow]:
+        if rows is None:
+            return None
+        starts, ends, biases, vectors = (
+            [columns[name][row] for row in rows] for name in ('start', 'end', 'bias', 'vector')
+        )
+        raws = np.stack(vectors) @ query
+        scores = raws + np.array(biases, np.float32) if transform else raws
+        at = int(scores.argmax())
+        found = starts[at], ends[at], float(scores[at]), float(raws[at]), biases[at]
+        return BestWindow(*found, min(starts), max(ends))
+
 
 def beside(location: Union[str, Path]) -> str:
     """Where the windows of a gallery are, by its folder or URL."""
     return f'{location}.moments' if is_url(location) else str(Path(location, 'moments'))
-
-
-def sliding(begin: float, end: float, length: float, step: float) -> list[tuple[float, float]]:
-    """Starts and ends of windows over a video, in seconds; the last one ends with the video.
-
-    Args:
-        begin, end: of the video.
-        length: of a window; a shorter video is one window.
-        step: from one start to the next.
-
-    Raises:
-        ValueError: a length or step that is not positive, an end that is not behind the begin.
-    """
-    if not (length > 0 and step > 0 and end > begin):
-        raise ValueError(f'no windows of {length} s, one every {step} s, from {begin} to {end} s')
-    count = max(0, int(np.ceil((end - begin - length) / step - 1e-9)))
-    spans = [(begin + step * i, begin + step * i + length) for i in range(count)]
-    return [*spans, (max(begin, end - length), end)]
-
-
-def _rows(owner: Item, windows: Windows) -> Iterator[tuple[Item, int, float, float]]:
-    starts, ends = list(windows.starts), list(windows.ends)
-    if not starts or len(starts) != len(ends) or None in starts + ends:
-        raise ValueError(f'{owner.id!r}: one window or more expected, each with start and end')
-    return ((owner, number, *span) for number, span in enumerate(zip(starts, ends)))
-
-
-def _name(owner: Item, number: int) -> str:
-    """Id of a window, of one length whatever the item is called."""
-    entry = hashlib.sha256(f'{owner.added!r} {owner.id}'.encode()).hexdigest()[:32]
-    return f'{entry}-{number}'
 
 
 def _owner(window: Item) -> str:
@@ -293,6 +446,32 @@ def _belongs(hit: Hit, items: Mapping[str, Item]) -> bool:
 def _told(hit: Hit, item: Item) -> MomentHit:
     window = hit.item
     return MomentHit(hit.score, hit.raw, item, window.start, window.end, window.bias)
+
+
+def _options(refit: Optional[Mapping[str, Any]]) -> Optional[list[Any]]:
+    """What refits of items and windows have in common; None: there are no biases."""
+    if refit is None or refit['transform'] is None:
+        return None
+    return [refit.get(name) for name in _ALIKE]
+
+
+def _to_come(ids: list[str], added: float, given: Mapping[str, Any]) -> list[Item]:
+    """Items that are being added, as far as their windows need them."""
+    count, metadata = len(ids), given.get('metadata') or {}
+    paths, sigmas = (given.get(name) or [None] * count for name in ('paths', 'sigmas'))
+    return [
+        Item(
+            name,
+            paths[row],
+            None,
+            None,
+            sigmas[row],
+            added,
+            0.0,
+            {column: values[row] for column, values in metadata.items()},
+        )
+        for row, name in enumerate(ids)
+    ]
 
 
 def _entries(store: GalleryStore, name: str, entry: str) -> list[tuple[str, float]]:

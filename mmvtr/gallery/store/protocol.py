@@ -8,7 +8,7 @@ import time
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, Union
+from typing import Any, Hashable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 import torch
@@ -32,13 +32,27 @@ from mmvtr.gallery.store.items import (
 from mmvtr.gallery.store.occurrences import Occurrences, count_occurrences
 from mmvtr.gallery.store.online import Reservoir
 from mmvtr.gallery.store.quarantine import Quarantine
-from mmvtr.gallery.store.refits import Before, Refits, Vectors
+from mmvtr.gallery.store.refits import Fit, Refits, Vectors
 from mmvtr.gallery.store.undoing import MOST, Change, Reversal, Undone, rows_of_items
 from mmvtr.normaliser import Normaliser
 
 #: Items that a search for different values of a column begins with for each value that is wanted,
 #: and by how much it goes on.
 FIRST, GROWTH = 16, 4
+
+
+class How(NamedTuple):
+    """How an engine searches.
+
+    Attributes:
+        conditions: which all hits fit.
+        transform: by score plus bias, else by the score alone.
+        exact: every item is looked at although there is an approximate index.
+    """
+
+    conditions: Sequence[Condition]
+    transform: bool
+    exact: bool
 
 
 class GalleryStore(Refits, Calibrated, Quarantine, ABC):
@@ -108,6 +122,13 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         """A number that every change makes larger."""
 
     @property
+    def state(self) -> Hashable:
+        """Under what a cache keeps an answer: differs after every change, and what a change that
+        failed has had never comes back in this process.
+        """
+        return self.version
+
+    @property
     def config(self) -> Optional[Path]:
         """File of the config of the model, where the store keeps one."""
         return None
@@ -126,6 +147,7 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         metadata: Optional[Mapping[str, Sequence[Any]]] = None,
         model: Optional[str] = None,
         removing: Sequence[str] = (),
+        added: Optional[float] = None,
     ) -> None:
         """Add N items, which get their biases; those of the others stay as they are.
 
@@ -138,6 +160,7 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
             metadata: column -> N values of one type (str, int, float or bool), None allowed.
             model: fingerprint of what made the vectors, to be that of the store.
             removing: ids of items that go in the same change; new ones may be called alike.
+            added: when, in seconds since 1970; None: now.
 
         Raises:
             ValueError: ids that occur twice or are there already, vectors of another model, width
@@ -155,7 +178,7 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         given = dict(path=paths, start=starts, end=ends, sigma=sigmas)
         columns, types = checked_columns(len(ids), given, metadata, self.types)
         check_spans(columns['start'], columns['end'])
-        columns['added'] = [time.time()] * len(ids)
+        columns['added'] = [time.time() if added is None else float(added)] * len(ids)
         gone = checked_ids(removing) if len(removing) else []
         with self._changing:
             if gone:
@@ -226,6 +249,14 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
     def last_change(self) -> Optional[Change]:
         """What :meth:`undo` takes back; None: nothing was changed yet."""
 
+    def undoable(self) -> list[tuple[str, float]]:
+        """Items that :meth:`undo` would bring back: of each its id and when it was added."""
+        with self._changing:
+            last = self.last_change
+            kept = None if last is None or last.items is None else self._kept_reversal()
+            rows = None if kept is None else kept.removed
+            return [] if rows is None else list(zip(rows.ids, rows.columns['added']))
+
     @contextmanager
     def kept(self) -> Iterator['GalleryStore']:
         """For one change, which is on disk when the block ends well; else nothing has changed, on
@@ -273,7 +304,8 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         """Columns of all items that fit, in no certain order.
 
         Args:
-            columns: of :data:`~mmvtr.gallery.store.items.COLUMNS`, of metadata, or ``'bias'``.
+            columns: of :data:`~mmvtr.gallery.store.items.COLUMNS`, of metadata, ``'bias'``, or
+                ``'vector'``, of which each value is float32 [D].
             filter: as of :meth:`search`.
 
         Returns:
@@ -283,7 +315,7 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
             ValueError: an unknown column, a filter that does not fit.
         """
         types = self.types
-        unknown = [name for name in columns if name not in {**COLUMNS, **types, 'bias': 'float'}]
+        unknown = [name for name in columns if name not in {*COLUMNS, *types, 'bias', 'vector'}]
         if unknown:
             raise ValueError(f'no column {shown(unknown[0])}; there are {", ".join(types)}'[:400])
         return self._listed(parsed(filter, types), list(columns))
@@ -349,11 +381,11 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         conditions = [*parsed(filter, self.types), *self._left_out()]
         if not self._count([]):
             raise ValueError('the store is empty')
-        k, options = min(k, self._count([])), (conditions, transform, exact)
+        k, how = min(k, self._count([])), How(conditions, transform, exact)
         if one_per is None:
-            hits = self._search(queries, k, *options)
+            hits = self._search(queries, k, how)
         else:
-            hits = [self._one_per(query[None], k, one_per, *options) for query in queries]
+            hits = [self._one_per(query[None], k, one_per, how) for query in queries]
         if record and self.online is not None and self.writable:
             self._serve(queries)
         return hits
@@ -411,14 +443,7 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         """Items that fit."""
 
     @abstractmethod
-    def _search(
-        self,
-        queries: np.ndarray,
-        k: int,
-        conditions: Sequence[Condition],
-        transform: bool,
-        exact: bool,
-    ) -> list[list[Hit]]:
+    def _search(self, queries: np.ndarray, k: int, how: How) -> list[list[Hit]]:
         """Best first."""
 
     @abstractmethod
@@ -428,42 +453,28 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         """
 
     @abstractmethod
-    def _switch(
-        self,
-        normaliser: Optional[Normaliser],
-        biases: Iterable[tuple[np.ndarray, np.ndarray]],
-        options: Optional[dict[str, Any]],
-        calibration: Optional[dict[str, Any]],
-    ) -> None:
-        """Take keys and biases of all items, some at a time, in place of the old ones, and the
-        calibration that holds with them.
+    def _switch(self, fit: Fit, biases: Iterable[tuple[np.ndarray, np.ndarray]]) -> None:
+        """Take what gives the biases, and keys and biases of all items, some at a time, in place of
+        the old ones.
         """
 
     @property
     @abstractmethod
-    def _before(self) -> Optional[Before]:
+    def _before(self) -> Optional[Fit]:
         """What :meth:`_switch` has taken the place of, the last time."""
 
     @abstractmethod
     def _persist(self) -> None:
         """See :meth:`persist`."""
 
-    def _leaders(
-        self,
-        query: np.ndarray,
-        m: int,
-        column: str,
-        conditions: Sequence[Condition],
-        transform: bool,
-        exact: bool,
-    ) -> tuple[list[Hit], int]:
+    def _leaders(self, query: np.ndarray, m: int, column: str, how: How) -> tuple[list[Hit], int]:
         """Of the best m items of a query [1, D] the first of each value of a column, best first;
         and how many items there were, fewer than m where there are no more.
 
         An engine that makes hits slowly does it in its own way.
         """
         firsts: dict[Any, Hit] = {}
-        hits = self._search(query, m, conditions, transform, exact)[0]
+        hits = self._search(query, m, how)[0]
         for hit in hits:
             value = getattr(hit.item, column) if column in COLUMNS else hit.item.metadata[column]
             if value is not None:
@@ -500,11 +511,11 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         removed = rows_of_items(self.get(gone), self.types) if gone else None
         return Reversal(list(new), removed)
 
-    def _one_per(self, query: np.ndarray, k: int, column: str, *options: Any) -> list[Hit]:
+    def _one_per(self, query: np.ndarray, k: int, column: str, how: How) -> list[Hit]:
         m, count = FIRST * k, self._count([])
         while True:
             m = min(m, count)
-            hits, met = self._leaders(query, m, column, *options)
+            hits, met = self._leaders(query, m, column, how)
             if len(hits) >= k or met < m or m == count:
                 return hits[:k]
             m *= GROWTH

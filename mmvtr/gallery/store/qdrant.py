@@ -19,7 +19,7 @@ import torch
 from mmvtr.gallery.store.filters import Condition
 from mmvtr.gallery.store.items import COLUMNS, Hit, Item, Rows, norms_of, refuse_several_norms
 from mmvtr.gallery.store.online import reservoir_of
-from mmvtr.gallery.store.protocol import Before, GalleryStore
+from mmvtr.gallery.store.protocol import Fit, GalleryStore, How
 from mmvtr.gallery.store.rerank import Found, best_with_bias
 from mmvtr.gallery.store.undoing import Change, Reversal, rows_of
 from mmvtr.normaliser import Normaliser
@@ -145,12 +145,12 @@ class QdrantStore(GalleryStore):
         return self._fitted_by(state['bank'], state['refit'])
 
     @property
-    def _before(self) -> Optional[Before]:
+    def _before(self) -> Optional[Fit]:
         before = self._now().get('before')  # those of older versions have none
         if before is None:
             return None
         normaliser = self._fitted_by(before['bank'], before['refit'])
-        return Before(normaliser, before['refit'], before.get('calibration'))
+        return Fit(normaliser, before['refit'], before.get('calibration'))
 
     @property
     def _calibration(self) -> Optional[dict[str, Any]]:
@@ -174,11 +174,14 @@ class QdrantStore(GalleryStore):
             mine = _must(_is('_bank', bank))
             points = [*self._points(f'{self.name}.bank', mine, vectors=True)]
             points.sort(key=lambda point: point.payload['number'])
+            rows = [point for point in points if 'row_bias' in point.payload]
+            seen = [point.vector for point in points if 'row_bias' not in point.payload]
             normaliser = Normaliser(
-                torch.tensor([point.vector for point in points]),
-                torch.tensor([point.payload['row_bias'] for point in points]),
+                torch.tensor([point.vector for point in rows]),
+                torch.tensor([point.payload['row_bias'] for point in rows]),
                 refit['temperature'],
                 refit['strictness'],
+                torch.tensor(seen) if seen else None,
             )
             self._fitted = bank, normaliser
         return self._fitted[1]
@@ -368,13 +371,7 @@ class QdrantStore(GalleryStore):
             with self._asked() as ask:
                 ask.upsert(self.name, points)
 
-    def _switch(
-        self,
-        normaliser: Optional[Normaliser],
-        biases: Iterable[tuple[np.ndarray, np.ndarray]],
-        options: Optional[dict[str, Any]],
-        calibration: Optional[dict[str, Any]],
-    ) -> None:
+    def _switch(self, fit: Fit, biases: Iterable[tuple[np.ndarray, np.ndarray]]) -> None:
         models, old = _models(), self._collected()
         tag = f'_b{old["commit"] + 1}'
         earlier = [(old.get('before') or {}).get('bank'), _undo_tag(old)]
@@ -393,23 +390,24 @@ class QdrantStore(GalleryStore):
                 ]
                 with self._asked() as ask:
                     ask.batch_update_points(self.name, said)
-        if normaliser is not None:
-            self._write_bank(normaliser, tag)
+        if fit.normaliser is not None:
+            self._write_bank(fit.normaliser, tag)
         self._commit(
             old,
             bias=tag,
-            bank=None if normaliser is None else tag,
+            bank=None if fit.normaliser is None else tag,
             highest=highest if old['count'] else 0.0,
-            refit=options,
-            calibration=calibration,
+            refit=fit.refit,
+            calibration=fit.calibration,
             before=dict(bank=old['bank'], refit=old['refit'], calibration=old.get('calibration')),
             undo=dict(kind='refit', items=None, tag=None),
             rubbish=[old['bias'], *(tag for tag in earlier if tag is not None)],
         )
 
     def _write_bank(self, normaliser: Normaliser, tag: str) -> None:
-        row_biases = [dict(row_bias=x) for x in normaliser.row_biases.tolist()]
-        self._write_points(tag, normaliser.queries.tolist(), row_biases)
+        seen = [] if normaliser.items is None else normaliser.items.tolist()
+        said = [dict(row_bias=x) for x in normaliser.row_biases.tolist()] + [{} for _ in seen]
+        self._write_points(tag, normaliser.queries.tolist() + seen, said)
 
     def _write_points(self, tag: str, vectors: list[Any], payloads: list[dict[str, Any]]) -> None:
         """Write numbered points of one tag beside the items."""
@@ -487,9 +485,12 @@ class QdrantStore(GalleryStore):
         self, conditions: Sequence[Condition], columns: list[str]
     ) -> tuple[list[Any], dict[str, list[Any]]]:
         state = self._now()
-        points = [*self._points(self.name, _visible(state, conditions), vectors=False)]
+        vectors = 'vector' in columns
+        points = [*self._points(self.name, _visible(state, conditions), vectors=vectors)]
         names = {name: state['bias'] if name == 'bias' else name for name in columns}
         found = {name: [point.payload.get(key) for point in points] for name, key in names.items()}
+        if vectors:
+            found['vector'] = [np.array(point.vector, np.float32) for point in points]
         return [point.id for point in points], found
 
     def _count(self, conditions: Sequence[Condition]) -> int:
@@ -499,17 +500,10 @@ class QdrantStore(GalleryStore):
         with self._asked() as ask:
             return ask.count(self.name, _visible(state, conditions), exact=True).count
 
-    def _search(
-        self,
-        queries: np.ndarray,
-        k: int,
-        conditions: Sequence[Condition],
-        transform: bool,
-        exact: bool,
-    ) -> list[list[Hit]]:
+    def _search(self, queries: np.ndarray, k: int, how: How) -> list[list[Hit]]:
         state = self._now()
-        where = _visible(state, conditions)
-        return [self._best(state, query, k, where, transform, exact) for query in queries]
+        where = _visible(state, how.conditions)
+        return [self._best(state, query, k, where, how.transform, how.exact) for query in queries]
 
     def _best(
         self, state: State, query: np.ndarray, k: int, where: Any, transform: bool, exact: bool

@@ -21,13 +21,13 @@ Vectors = Union[Tensor, np.ndarray]
 SAMPLE = 100_000
 
 
-class Before(NamedTuple):
-    """What gave the biases before the last refit.
+class Fit(NamedTuple):
+    """What gives items their biases, now or before the last refit.
 
     Attributes:
-        normaliser: None: there were no biases.
-        refit: its options; None: there had been no refit.
-        calibration: of the scores of then, as a dict; None: there was none.
+        normaliser: None: there are no biases.
+        refit: its options; None: there was no refit.
+        calibration: of the scores with these biases, as a dict; None: there is none.
     """
 
     normaliser: Optional[Normaliser]
@@ -65,8 +65,8 @@ class Refits:
 
         Args:
             queries: float [K, D], the bank; None: the sample of served queries.
-            items: of DBSN: float [M, D], seen before, such as the videos of the bank's texts; they
-                are not kept.
+            items: of DBSN: float [M, D], seen before, such as the videos of the bank's texts; None:
+                those of the last refit with it.
             transform: ``'sinkhorn'``, ``'unbalanced_sinkhorn'``, ``'inverted_softmax'``,
                 ``'dbsn'``, None: no biases any more; ``'same'`` as the last refit, at first
                 Sinkhorn.
@@ -85,9 +85,9 @@ class Refits:
             How far the ranking has moved.
 
         Raises:
-            ValueError: DBSN without items, an empty store or bank, a bank of another model or width
-                or of fewer queries than there must be, no temperature or one that gives biases that
-                are not finite, options that do not fit.
+            ValueError: DBSN without items and after none with them, an empty store or bank, a bank
+                of another model or width or of fewer queries than there must be, no temperature or
+                one that gives biases that are not finite, options that do not fit.
             PermissionError, OSError: as :meth:`add`.
         """
         self._check_writable()
@@ -95,11 +95,10 @@ class Refits:
         with self._changing:
             if transform is None:
                 told = dict(self.last_refit or {}, transform=None)
-                return self._switched(None, told, _none)
+                return self._switched(Fit(None, told), _none)
             options = self._options(transform, temperature, iterations, strictness)
-            bank, seen = self._bank(queries, fewer), None
-            if items is not None:
-                seen = torch.from_numpy(checked_vectors(items, self.dim, what='refit')).to(device)
+            bank, seen = self._bank(queries, fewer), self._seen(items, options['transform'])
+            seen = None if seen is None else seen.to(device)
             normaliser = Normaliser.fit(
                 torch.from_numpy(bank).to(device),
                 torch.from_numpy(self._sampled(sample, seed)).to(device),
@@ -107,11 +106,13 @@ class Refits:
                 **options,
             )
             normaliser = normaliser._replace(
-                queries=normaliser.queries.cpu(), row_biases=normaliser.row_biases.cpu()
+                queries=normaliser.queries.cpu(),
+                row_biases=normaliser.row_biases.cpu(),
+                items=None if seen is None else seen.cpu(),
             )
             told = dict(options, num_queries=len(bank), online=queries is None)
             told['strictness'] = normaliser.strictness
-            return self._switched(normaliser, told, self._anew(normaliser, device))
+            return self._switched(Fit(normaliser, told), self._anew(normaliser, device))
 
     def _undo_refit(self) -> Moved:
         """All items get the biases of before the last refit; see :meth:`GalleryStore.undo`."""
@@ -119,7 +120,7 @@ class Refits:
         if before is None:
             raise ValueError(f'{self} has had no refit that could be taken back')
         new = _none if before.normaliser is None else self._anew(before.normaliser, 'cpu')
-        return self._switched(before.normaliser, before.refit, new, before.calibration)
+        return self._switched(before, new)
 
     def _options(
         self,
@@ -176,6 +177,21 @@ class Refits:
             )
         return bank
 
+    def _seen(self, items: Optional[Vectors], transform: str) -> Optional[Tensor]:
+        """Items seen before, of a refit or of the last one; None: the transform reads none."""
+        if items is not None:
+            return torch.from_numpy(checked_vectors(items, self.dim, what='refit'))
+        if 'bank_gallery' not in transform_named(transform, STORED).reads:
+            return None
+        last = self.normaliser
+        if last is None or last.items is None:
+            raise ValueError(
+                f'refit: items seen before belong to {transform}, such as the videos of the bank, '
+                f'and the gallery keeps none: give them (items=), or name another transform, such '
+                f'as {STORED[0]!r}'
+            )
+        return last.items
+
     def _sampled(self, most: int, seed: int) -> np.ndarray:
         """float32 [min(N, most), D]: items drawn without replacement."""
         count = self.count()
@@ -198,18 +214,9 @@ class Refits:
         )
         return lambda vectors: there.biases(torch.from_numpy(vectors).to(device)).cpu().numpy()
 
-    def _switched(
-        self,
-        normaliser: Optional[Normaliser],
-        told: Optional[dict[str, Any]],
-        anew: Callable[[np.ndarray], np.ndarray],
-        calibration: Optional[dict[str, Any]] = None,
-    ) -> Moved:
-        """Give all items the biases of a normaliser; returns how far that moves the ranking.
-
-        ``calibration``: of the scores with these biases, if there is one of them.
-        """
-        asked = normaliser or self.normaliser
+    def _switched(self, fit: Fit, anew: Callable[[np.ndarray], np.ndarray]) -> Moved:
+        """Give all items the biases that ``anew`` makes; returns how far that moves the ranking."""
+        asked = fit.normaliser or self.normaliser
         moves = Moves(None if asked is None else asked.queries.numpy())
 
         def biases() -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -217,15 +224,15 @@ class Refits:
                 new = anew(vectors)
                 if not np.isfinite(new).all():
                     raise ValueError(
-                        f'refit: temperature {told["temperature"]:.3g} gives biases that are not '
-                        'finite: take a larger one'
+                        f'refit: temperature {fit.refit["temperature"]:.3g} gives biases that are '
+                        'not finite: take a larger one'
                     )
                 moves.see(vectors, old, new)
                 yield keys, new
 
-        kept = self._calibration_after(calibration)
+        kept = self._calibration_after(fit.calibration)
         lost = kept is None and self._calibration is not None
-        self._switch(normaliser, biases(), told, kept)
+        self._switch(fit._replace(calibration=kept), biases())
         if lost:
             print_log(
                 f'{self}: the calibration was of scores with the biases of before, and is gone '

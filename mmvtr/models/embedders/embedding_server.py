@@ -31,6 +31,10 @@ class _Stays(urllib.request.HTTPRedirectHandler):
 _OPENER = urllib.request.build_opener(_Stays)
 
 
+class ServerUnknown(ValueError):
+    """Nobody has said where the embedding server is."""
+
+
 class ServerAway(ConnectionError):
     """The embedding server does not answer, or has given up."""
 
@@ -59,16 +63,20 @@ class EmbeddingServer:
         """Where the server is.
 
         Raises:
-            ValueError: the environment does not say it.
+            ServerUnknown: the environment does not say it.
         """
         said = os.environ.get(URL, '').rstrip('/')
         parts = urlsplit(said)
         if parts.scheme not in ('http', 'https') or not parts.hostname:
-            raise ValueError(
+            raise ServerUnknown(
                 f'{self.model[:80]!r} runs on an embedding server: {URL}=http://HOST:PORT/v1 says '
                 'where that is'
             )
         return said
+
+    def check(self) -> None:
+        """Raise ServerUnknown where the environment does not say where the server is."""
+        _ = self.url
 
     def embed(self, content: dict[str, Any], count: int) -> np.ndarray:
         """Vectors float32 [count, D], in the order of what was sent.
@@ -78,7 +86,7 @@ class EmbeddingServer:
             count: vectors that are expected.
 
         Raises:
-            ValueError: no URL of a server in the environment.
+            ServerUnknown: no URL of a server in the environment.
             ServerAway: no answer after all attempts, or an answer that promises none.
             ServerRefuses: the server refuses the request (tells why), or answers something else.
         """

@@ -19,8 +19,10 @@ from selenium.webdriver.common.keys import Keys  # noqa: E402
 
 from mmvtr import apis  # noqa: E402
 from mmvtr.functional.uncertainty.calibration import Calibration  # noqa: E402
+from mmvtr.gallery.extraction.windows import encoder_of_parts, windows_of  # noqa: E402
 from mmvtr.gallery.serving.gallery import Gallery, try_to_take  # noqa: E402
-from mmvtr.gallery.store import create_store  # noqa: E402
+from mmvtr.gallery.store import create_store, open_store  # noqa: E402
+from mmvtr.gallery.store.moments import MomentStore, Windowing  # noqa: E402
 from services import TOKEN, served  # noqa: E402
 
 pytestmark = pytest.mark.nightly
@@ -407,3 +409,76 @@ def test_marks_of_hits(crowded):
         chip.click()
         assert chip.get_attribute('aria-expanded') == 'true'
         assert any(x.is_displayed() and 'queries' in x.text for x in window('.why'))
+
+
+def clock(seconds):
+    return f'{int(seconds // 60)}:{seconds % 60:04.1f}'
+
+
+def test_moments(folder, tmp_path, write_video, browser):
+    """Windows of the hits are shown, played, and ranked by; only the others are asked for."""
+    crowd(folder, tmp_path, write_video)
+    model, cfg = apis.load_retriever(str(folder / 'config.py'), str(folder / 'config.pth'))
+    cut, encode = Windowing(0.2, 0.1), encoder_of_parts(model, cfg)
+    with open_store(tmp_path / 'store') as store:
+        with MomentStore.create(store, tmp_path / 'store', cut) as moments:
+            for item in store.get(sorted(store.table(['id'])[1]['id'])[10:]):
+                moments.put({item.id: windows_of(item.path, None, None, cut, encode)})
+            moments.windows.persist()
+    with served(Gallery.open(tmp_path / 'store')) as client:
+        window = Window(browser, client)
+        window.go('?q=hello')
+        hits = client.search(text='hello', k=12)['hits']
+        until(lambda: window.ids() == [hit['id'] for hit in hits])
+        assert any(hit['moment'] for hit in hits)
+        for hit, card in zip(hits, window('.hit')):
+            if hit['moment'] is None:
+                continue
+            when, bar, strip = (
+                card.find_element(By.CLASS_NAME, name) for name in ('when', 'at', 'strip')
+            )
+            start, end = hit['moment']['start'], hit['moment']['end']
+            assert when.text == f'{clock(start)} to {clock(end)}'
+            length = hit['moment']['item_end'] - hit['moment']['item_start']
+            width = strip.size['width']
+            assert bar.size['width'] == pytest.approx(width * (end - start) / length, abs=2)
+        asked = """
+            const all = performance.getEntriesByType('resource');
+            return all.filter((x) => x.name.endsWith('/moment')).length
+        """
+        without = sum(hit['moment'] is None for hit in hits)
+        until(lambda: len([x for x in window('.at') if x.is_displayed()]) == 12)
+        assert browser.execute_script(asked) == without
+        window.choose('#by', 'moments')
+        ranked = client.search(text='hello', k=12, rank_by='moments')['hits']
+        until(lambda: window.ids() == [hit['id'] for hit in ranked])
+        until(lambda: 'by=moments' in browser.current_url)
+        assert not window('#precision')[0].is_displayed()
+        late = next(hit for hit in ranked if hit['moment']['start'] > 0)
+        window('.hit')[window.ids().index(late['id'])].find_element(By.CLASS_NAME, 'strip').click()
+        now = 'return document.getElementById("video").currentTime'
+        until(lambda: browser.execute_script(now) >= late['moment']['start'])
+        assert clock(late['moment']['start']) in window.text('#when')
+
+
+def test_quarantine(crowded):
+    window, client = crowded
+    window('#view')[0].click()
+    until(lambda: len(window.ids()) == 24)
+    first = window.ids()[0]
+    window.click('.hold')
+    until(lambda: window('#asking')[0].is_displayed())
+    window('#token')[0].send_keys(TOKEN + Keys.ENTER)
+    until(
+        lambda: window.text('#done') == f'No search finds “{first}” now; it stays in the gallery.'
+    )
+    chip = 'const x = document.querySelector(".held"); return x && !x.hidden'
+    until(lambda: window.browser.execute_script(chip))
+    held = 'const x = document.querySelector(".hit img"); return x?.naturalWidth > 0 && x.src'
+    # Its picture comes with the token.
+    assert until(lambda: window.browser.execute_script(held)).startswith('blob:')
+    assert first not in [hit['id'] for hit in client.search(text='hello', k=60)['hits']]
+    until(lambda: window.text('.hold') == 'Release')
+    window.click('.hold')
+    until(lambda: window.text('#done') == f'Searches find “{first}” again.')
+    until(lambda: window.ids() and not window.browser.execute_script(chip))

@@ -187,7 +187,7 @@ def test_a_few_wait_for_what_is_computed():
     began, go = threading.Event(), threading.Event()
 
     class Store:
-        version, types, normaliser, online, quarantined = 1, {}, None, None, []
+        state, types, normaliser, online = 1, {}, None, None
 
         def occurrences(self):
             began.set()
@@ -317,3 +317,23 @@ def test_the_reference_has_examples_that_work(client):
                 assert client('POST', '/items', example)[0] == 200
     assert tried >= 8
     assert http.client.responses[client('GET', '/docs')[0]] == 'OK'
+
+
+def test_a_change_that_failed_leaves_no_page_behind(place):
+    """The number of a change that failed is the next one's, too."""
+    with open_store(place, write=True) as store:
+        overview = Overview(lambda: store)
+
+        def shown():
+            return [item.id for item in overview.page().items], overview.stats()['items']
+
+        with pytest.raises(OSError), store.kept():
+            store.add(['x'], np.array([[0.6, 0.8]], np.float32))
+            number = store.version
+            assert shown() == ([*NAMES, 'x'], 8)
+            raise OSError('a full disk')
+        assert shown() == (list(NAMES), 7)
+        with store.kept():
+            store.add(['y'], np.array([[0.6, 0.8]], np.float32))
+        assert store.version == number
+        assert shown() == ([*NAMES, 'y'], 8)

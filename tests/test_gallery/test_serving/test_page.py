@@ -46,7 +46,8 @@ def test_the_client_of_the_page(folder, place):
         names = {}
         exec(code.replace('127.0.0.1:8000', f'127.0.0.1:{client.port}'), names)
         assert [hit['rank'] for hit in names['hits']] == [1, 2, 3]
+        assert names['when'] is None  # of a gallery without windows
         assert [x['id'] for x in names['hubs']] == [
             x['id'] for x in client('POST', '/items', dict(mark='hub'))[2]['items']
         ]
-    assert sum(bool(line) for line in code.splitlines()) == 9
+    assert sum(bool(line) for line in code.splitlines()) == 10

@@ -175,6 +175,24 @@ def test_quarantine(client, place):
     assert client.search(text='hello', k=1)['hits'] == [first]
 
 
+def test_files_of_items_in_quarantine_are_for_who_has_the_token(client, folder):
+    client.change('/quarantine', ids=['a'])
+    whole = (folder / 'a.mp4').read_bytes()
+    when = 'POST', '/moment', dict(id='a', text='hello')
+    for asked in (('GET', '/video?id=a'), ('GET', '/thumb?id=a'), when):
+        for given in ({}, dict(Authorization='Bearer no')):
+            assert client.error(*asked, **given) == (
+                404,
+                "'a' is in quarantine: who has the token sees its file",
+            )
+        status, _, said = client(*asked, Authorization=f'Bearer {TOKEN}')
+        assert status == 200 and said
+    assert client('GET', '/video?id=a', Range='bytes=0-9')[0] == 404
+    assert client('GET', '/video?id=b')[0] == 200
+    client.change('/quarantine', ids=['a'], release=True)
+    assert client('GET', '/video?id=a')[2] == whole
+
+
 def test_what_is_refused(client, folder, place):
     ask, add = ('POST', '/search'), ('POST', '/add')
     token = dict(Authorization=f'Bearer {TOKEN}')

@@ -79,7 +79,8 @@ def test_the_whole_path(engine, needs, extracted, tmp_path):
         ]
         assert client.change('/add', items=new)[2] == dict(items=400)
         assert right(400, 0) == 400
-        status, _, said = client.change('/refit', texts=texts, temperature=0.05)
+        # Some captions are alike, so there are fewer queries than items.
+        status, _, said = client.change('/refit', texts=texts, temperature=0.05, fewer=True)
         assert status == 200, said
         bank, all_vectors = torch.from_numpy(queries), torch.from_numpy(vectors)
         scores = bank @ all_vectors.T

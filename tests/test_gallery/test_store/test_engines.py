@@ -328,6 +328,10 @@ def test_dbsn_is_kept_for_later_items(tmp_path, engine):
         scores = QUERIES.astype(float) @ GALLERY.astype(float).T + expected.numpy()
         assert_best(store.search(QUERIES, 7), scores, NAMES, 7)
         assert store.last_refit['transform'] == 'dbsn' and store.last_refit['iterations'] == 10
+        columns = store.table(['bias', 'vector', 'id'], filter=dict(id=NAMES[3:9]))[1]
+        rows = [NAMES.index(name) for name in columns['id']]
+        np.testing.assert_allclose(columns['vector'], GALLERY[rows], atol=1e-6)
+        np.testing.assert_allclose(columns['bias'], expected[rows], atol=1e-5)
         store.add(['copy'], GALLERY[7:8])
         assert store.get(['copy'])[0].bias == pytest.approx(expected[7].item(), abs=1e-5)
         store.refit(BANK, items=seen[:9], temperature=0.05, fewer=True)  # the same transform
@@ -335,10 +339,20 @@ def test_dbsn_is_kept_for_later_items(tmp_path, engine):
         assert store.get(['copy'])[0].bias != pytest.approx(expected[7].item(), abs=1e-5)
         store.undo()
         assert store.get(['copy'])[0].bias == pytest.approx(expected[7].item(), abs=1e-5)
+        # Other queries, and the items that the last refit has kept.
+        store.refit(BANK[20:], items=seen, temperature=0.05, fewer=True)
+        other = [item.bias for item in store.get(NAMES)]
+        store.undo()
+        store.persist()
+        np.testing.assert_array_equal(opened(tmp_path, engine).normaliser.items, seen)
+        store.refit(BANK[20:], temperature=0.05, fewer=True)
+        assert [item.bias for item in store.get(NAMES)] == pytest.approx(other, abs=1e-5)
         store.refit(BANK, transform='sinkhorn', temperature=0.05, iterations=4, fewer=True)
         first = store.get(NAMES[:1])[0].bias
         assert first == pytest.approx(biases_by_hand(BANK, GALLERY)[0], abs=2e-3)
         store.persist()
+        with pytest.raises(ValueError, match='dbsn, .* and the gallery keeps none'):
+            store.refit(BANK, transform='dbsn', fewer=True)
 
 
 def test_the_best_item_of_each_value_of_a_column(tmp_path, engine):

@@ -86,6 +86,13 @@ def test_item_and_moment_in_one_search(tmp_path, engine):
         shift = hits[0][0].score - debiased[0].max()  # biases are known up to a constant
         assert_right(hits, debiased + shift, 7)
         assert_right(moments.search(QUERIES, 7, transform=False), raw, 7)
+        items = [hit.item for hit in hits[0]]
+        for transform, scores in ((False, raw), (True, debiased + shift)):
+            rows = [NAMES.index(item.id) for item in items]
+            best = moments.best(QUERIES[:1], items, transform=transform)
+            np.testing.assert_allclose([x.score for x in best], scores[0, rows].max(1), atol=1e-5)
+            assert [x.start for x in best] == (2.0 * scores[0, rows].argmax(1)).tolist()
+            assert {(x.item_start, x.item_end) for x in best} == {(0.0, 2.0 * EACH + 2)}
         assert hits[0][0].score == pytest.approx(hits[0][0].raw + hits[0][0].bias)
         # A window that is put later gets its bias of the same refit.
         moments.put({NAMES[3]: windows_of(3)})
@@ -248,3 +255,88 @@ def test_kills_leave_an_item_all_of_its_windows_or_none(tmp_path, engine):
                 if without:
                     moments.put({name: windows_of(NAMES.index(name)) for name in without})
                 moments.windows.persist()
+
+
+TOGETHER = """
+import itertools, sys
+sys.path.insert(0, 'tests')
+from test_gallery.test_store.test_moments import *
+with open_store(sys.argv[1], write=True) as store:
+    with MomentStore.open(store, sys.argv[1], write=True) as moments:
+        print('begun', flush=True)
+        for turn in itertools.count():
+            with moments.kept():
+                item = turn % ITEMS
+                name = NAMES[item]
+                windows = {name: windows_of(item, seconds=1.0 + turn // ITEMS % 2)}
+                own = GALLERY[item : item + 1]
+                moments.add([name], own, windows=windows, removing=[name])
+"""
+
+
+def test_kills_leave_every_item_that_was_added_with_windows_all_of_them(tmp_path, engine):
+    store, moments = made(tmp_path, engine)
+    store.persist(), moments.windows.persist()
+    store.close(), moments.close()
+    rng = np.random.default_rng(1)
+    for _ in range(3):
+        child = subprocess.Popen(
+            [sys.executable, '-c', TOGETHER, str(tmp_path)],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            env=dict(os.environ, PYTHONPATH=f'{ROOT}:{ROOT}/tests'),
+        )
+        assert child.stdout.readline() == b'begun\n'
+        time.sleep(rng.uniform(0, 0.5))
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        with open_store(tmp_path, write=True) as store:
+            with MomentStore.open(store, tmp_path, write=True) as moments:
+                assert store.count() == ITEMS and moments.missing() == []
+                if store.last_change is not None:  # and those that an undo brings back
+                    moments.undo()
+                    assert moments.missing() == []
+                moments.sweep(undoable=False)
+                assert moments.missing() == []
+                store.persist(), moments.windows.persist()
+
+
+def test_a_refit_that_fails_on_the_windows_changes_neither(tmp_path, engine, monkeypatch):
+    store, moments = made(tmp_path, engine)
+    with store, moments:
+        moments.refit(BANK, temperature=0.05, fewer=True)
+        before = [x.bias for x in store.get(NAMES)], moments.windows.last_refit
+        assert before[1]['num_queries'] == len(BANK)
+
+        def full(*args, **kwargs):
+            raise OSError('a full disk')
+
+        monkeypatch.setattr(moments.windows, 'refit', full)
+        with pytest.raises(OSError, match='a full disk'), moments.kept():
+            moments.refit(QUERIES, temperature=0.05, fewer=True)
+        assert [x.bias for x in store.get(NAMES)] == pytest.approx(before[0], abs=1e-6)
+        assert moments.windows.last_refit == before[1]
+
+
+def test_undo_of_a_refit_of_the_items_alone_leaves_the_windows(tmp_path, engine):
+    store, moments = made(tmp_path, engine)
+    with store, moments:
+        moments.refit(BANK, temperature=0.05, fewer=True)
+        kept = moments.windows.last_refit
+        store.refit(QUERIES, temperature=0.05, fewer=True)
+        moments.undo()
+        assert moments.windows.last_refit == kept and store.last_refit == kept
+        moments.undo('refit')  # of the items alone, anew
+        assert moments.windows.last_refit == kept and store.last_refit != kept
+
+
+def test_undo_after_a_refit_of_the_items_alone_and_one_of_both(tmp_path, engine):
+    store, moments = made(tmp_path, engine)
+    with store, moments:
+        moments.refit(BANK, temperature=0.05, fewer=True)
+        store.refit(QUERIES, temperature=0.05, fewer=True)
+        alone = store.last_refit
+        moments.refit(BANK[:20], temperature=0.05, fewer=True)
+        moments.undo()
+        assert store.last_refit == alone
+        np.testing.assert_allclose(moments.windows.normaliser.queries, QUERIES, atol=1e-6)

@@ -21,6 +21,24 @@ export const post = (path, body, signal) => ask(path, {
   body: JSON.stringify(body), signal,
 });
 
+const KEPT = 'token';
+export const token = {
+  get: () => sessionStorage.getItem(KEPT),
+  set: (given) => sessionStorage.setItem(KEPT, given),
+  forget: () => sessionStorage.removeItem(KEPT),
+};
+
+// Where a picture or a video of an item is; of one in quarantine it comes with the token.
+export async function place(path, held) {
+  if (!held) return path;
+  const answer = await fetch(path, {headers: {Authorization: `Bearer ${token.get()}`}});
+  if (!answer.ok) throw new Error(`The service answers ${answer.status}.`);
+  return URL.createObjectURL(await answer.blob());
+}
+
+// Seconds as minutes and seconds.
+export const clock = (seconds) => `${Math.floor(seconds / 60)}:${(seconds % 60).toFixed(1).padStart(4, '0')}`;
+
 export const short = (text, most = 60) => {
   const letters = [...text];
   return letters.length > most ? `${letters.slice(0, most - 1).join('')}…` : text;

@@ -18,6 +18,7 @@ const on = {
   play: (item) => play(item, asked?.text, moments),
   like: (id) => { $('text').value = ''; search({like: id}); },
   remove: null,
+  hold: changes.hold,
 };
 
 function tell(title, words, kind = '') {
@@ -50,7 +51,8 @@ async function look() {
   on.remove = health.changes ? changes.remove : null;
   $('size').textContent = many(health.items, 'item');
   $('switch').hidden = !health.transform;
-  $('precision').hidden = !health.calibration;
+  $('ranking').hidden = !health.windows?.count;
+  $('precision').hidden = !health.calibration || byMoments();
   $('examples').hidden = !health.examples.length || !health.items;
   $('view').hidden = $('bar').hidden = !health.items;
   $('marks').hidden = !stats.found;
@@ -87,6 +89,7 @@ function fromAddress() {
   filters.set(filter);
   $('filters').open = Boolean(filter);
   $('least').value = said.get('precision') || '';
+  $('by').value = said.get('by') === 'moments' ? 'moments' : 'items';
   document.querySelector(`[name=transform][value=${said.get('raw') ? 'no' : 'yes'}]`).checked = true;
   $('sort').value = said.get('sort') || 'id';
   if ($('sort').selectedIndex < 0) $('sort').value = 'id';
@@ -116,6 +119,7 @@ function address(kept) {
   } else {
     if (!transformed()) said.raw = 1;
     if ($('least').value) said.precision = $('least').value;
+    if (byMoments()) said.by = 'moments';
   }
   $('share').hidden = Boolean(asked.video);
   const url = `?${new URLSearchParams(said)}`;
@@ -136,12 +140,15 @@ function show(view) {
   const browsing = view === 'browse';
   $('browse').hidden = !browsing;
   $('switch').hidden = browsing || !health.transform;
-  $('precision').hidden = browsing || !health.calibration;
+  $('ranking').hidden = browsing || !health.windows?.count;
+  $('precision').hidden = browsing || !health.calibration || byMoments();
   $('view').textContent = browsing ? 'Search' : 'Browse';
   $('view').setAttribute('aria-pressed', String(browsing));
   if (browsing) { $('general').hidden = $('cut').hidden = $('more').hidden = true; $('said').textContent = ''; }
   else $('pager').hidden = true;
 }
+
+const byMoments = () => Boolean(health.windows?.count) && $('by').value === 'moments';
 
 function failed(error) {
   asked = null;
@@ -157,15 +164,16 @@ async function search(query, kept = false) {
   if (asked?.browse !== undefined) clear();
   const transform = Boolean(health.transform) && transformed();
   const k = Math.min(wanted, health.items), compare = Boolean(health.transform);
+  const rank_by = byMoments() ? 'moments' : 'items';
   document.body.classList.add('busy');
   try {
     let found;
     if (query.video) {
-      const options = new URLSearchParams({k, transform, compare});
+      const options = new URLSearchParams({k, transform, compare, rank_by});
       found = await ask(`search/video?${options}`, {method: 'POST', body: query.video, signal});
     } else {
-      const least = health.calibration && query.text ? Number($('least').value) || null : null;
-      found = await post('search', {...query, k, transform, compare, filter: filters.value(), min_precision: least}, signal);
+      const least = health.calibration && query.text && !byMoments() ? Number($('least').value) || null : null;
+      found = await post('search', {...query, k, transform, compare, rank_by, filter: filters.value(), min_precision: least}, signal);
     }
     asked = query;
     show('search');
@@ -191,6 +199,7 @@ function fill(found, query, k) {
   const places = new Map([...before].map(([id, li]) => [id, li.getBoundingClientRect()]));
   const items = found.hits.map((hit) => {
     const li = cards.hit(before.get(hit.id) || cards.made(), hit, found, health, on);
+    if (hit.moment) moments.set(hit.id, span(hit.moment));
     cards.moment(li, moments.get(hit.id));
     li.classList.remove('unlikely');
     return li;
@@ -202,9 +211,12 @@ function fill(found, query, k) {
   if (!calm.matches) items.forEach((li) => slide(li, places.get(li.dataset.id)));
 }
 
+// A window of a hit, as /moment tells a moment.
+const span = (window) => ({begin: window.start, end: window.end, item_begin: window.item_start, item_end: window.item_end});
+
 // Behind the last hit that is likely enough.
 function line(found, items) {
-  if (!$('least').value || !health.calibration || !asked.text) return;
+  if (!$('least').value || byMoments() || !health.calibration || !asked.text) return;
   const read = (hit) => health.calibration.debiased ? hit.raw + hit.bias : hit.raw;
   const likely = found.threshold === null ? -1
     : found.hits.findLastIndex((hit) => read(hit) >= found.threshold);
@@ -327,7 +339,7 @@ $('form').onsubmit = (event) => {
   if (text) search({text});
 };
 for (const input of document.querySelectorAll('[name=transform]')) input.onchange = again;
-$('least').onchange = again;
+$('least').onchange = $('by').onchange = again;
 for (const name of ['sort', 'descending', 'which']) $(name).onchange = () => browse(0);
 $('clear').onclick = () => { filters.set(null); again(); };
 $('previous').onclick = () => browse(asked.browse - 1);

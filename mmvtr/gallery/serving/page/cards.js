@@ -1,7 +1,9 @@
 // One item as a card: what a search has found, or what the gallery lists.
-import {$, short} from './api.js';
+import {$, clock, place, short, token} from './api.js';
 
-const FRAMES = 6;
+// How wide a strip is for its height, and how many frames fill it: as many as the last did.
+const WIDE = 5.1, MOST = 16;
+let frames = 6;
 export const made = () => $('hit').content.firstElementChild.cloneNode(true);
 const part = (li, name) => li.querySelector(`.${name}`);
 const signed = (x) => `${x < 0 ? '−' : '+'}${Math.abs(x).toFixed(3)}`;
@@ -11,9 +13,20 @@ const near = new IntersectionObserver((entries) => {
   for (const {target, isIntersecting} of entries) {
     if (!isIntersecting) continue;
     near.unobserve(target);
-    target.src = target.dataset.src;
+    draw(target);
   }
 }, {rootMargin: '250px'});
+
+// With other frames, if it is too wide or too narrow: what is cut off would have no moments.
+function draw(picture) {
+  const asked = frames, {id, held} = picture.dataset;
+  picture.onload = () => {
+    const fitting = Math.round(asked * WIDE * picture.naturalHeight / picture.naturalWidth);
+    frames = Math.min(MOST, Math.max(1, fitting));
+    if (frames !== asked) draw(picture);
+  };
+  place(`thumb?${new URLSearchParams({id, frames: asked})}`, held).then((url) => { picture.src = url; }, picture.onerror);
+}
 
 // What both have; `on` has what happens: play, like, remove (null: nobody may).
 function common(li, item, on) {
@@ -31,15 +44,20 @@ function common(li, item, on) {
     said.append(`${name} `, shown);
     return said;
   }));
-  const strip = part(li, 'strip'), remove = part(li, 'delete');
-  remove.hidden = !on.remove;
+  const strip = part(li, 'strip'), remove = part(li, 'delete'), hold = part(li, 'hold');
+  remove.hidden = hold.hidden = !on.remove;
+  part(li, 'held').hidden = !item.quarantined;
+  hold.textContent = item.quarantined ? 'Release' : 'Quarantine';
+  hold.onclick = () => on.hold(item.id, Boolean(item.quarantined));
   if (fresh) {
     const picture = strip.querySelector('img');
     picture.onerror = () => strip.classList.add('none');
-    picture.dataset.src = `thumb?${new URLSearchParams({id: item.id, frames: FRAMES})}`;
-    if (item.file) near.observe(picture);
+    picture.dataset.id = item.id;
+    const seen = item.file && (!item.quarantined || token.get());
+    if (item.quarantined) picture.dataset.held = 'yes';
+    if (seen) near.observe(picture);
     else strip.classList.add('none');
-    strip.disabled = !item.file;
+    strip.disabled = !seen;
     part(li, 'like').onclick = () => on.like(item.id);
     remove.onclick = () => on.remove(item.id);
     part(li, 'marked').onclick = (event) => {
@@ -125,10 +143,11 @@ export function listed(li, item, place, stats, on) {
 
 // Where in its strip an item fits; nothing where that is not known.
 export function moment(li, at) {
-  const place = part(li, 'at');
-  place.hidden = !at || at.begin === null;
-  if (place.hidden) return;
+  const bar = part(li, 'at'), when = part(li, 'when');
+  bar.hidden = when.hidden = !at || at.begin === null;
+  if (bar.hidden) return;
   const length = at.item_end - at.item_begin;
-  place.style.left = `${100 * (at.begin - at.item_begin) / length}%`;
-  place.style.width = `${100 * (at.end - at.begin) / length}%`;
+  bar.style.left = `${100 * (at.begin - at.item_begin) / length}%`;
+  bar.style.width = `${100 * (at.end - at.begin) / length}%`;
+  when.textContent = `${clock(at.begin)} to ${clock(at.end)}`;
 }

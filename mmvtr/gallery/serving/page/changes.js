@@ -1,13 +1,12 @@
 // Add, delete, re-fit and undo, for who knows the token.
-import {$, ask, many} from './api.js';
+import {$, ask, many, token} from './api.js';
 
 let changed = async () => {};
-const KEPT = 'token';
 const json = {'Content-Type': 'application/json'};
 
 // Which token to send: it is asked for once, and again where it was wrong.
-function token() {
-  const known = sessionStorage.getItem(KEPT);
+function asked() {
+  const known = token.get();
   if (known) return Promise.resolve(known);
   return new Promise((resolve, reject) => {
     const dialog = $('asking'), field = $('token');
@@ -22,7 +21,7 @@ function token() {
     };
     dialog.onclose = () => {
       if (!given) { reject(new Error('Nothing was changed: a change needs the token.')); return; }
-      sessionStorage.setItem(KEPT, given);
+      token.set(given);
       resolve(given);
     };
     dialog.showModal();
@@ -30,12 +29,12 @@ function token() {
 }
 
 async function change(path, body, headers = {}) {
-  const Authorization = `Bearer ${await token()}`;
+  const Authorization = `Bearer ${await asked()}`;
   try {
     return await ask(path, {method: 'POST', body, headers: {...headers, Authorization}});
   } catch (error) {
     if (error.status !== 401) throw error;
-    sessionStorage.removeItem(KEPT);
+    token.forget();
     throw new Error('Nothing was changed: that is not the token of this gallery.');
   }
 }
@@ -64,17 +63,26 @@ export const remove = (id) => carried(async () => {
   return `“${id}” is deleted; ${many(items, 'item')} left.`;
 });
 
+export const hold = (id, release) => carried(async () => {
+  await change('quarantine', JSON.stringify({ids: [id], release}), json);
+  return release ? `Searches find “${id}” again.` : `No search finds “${id}” now; it stays in the gallery.`;
+});
+
 export const add = (files) => carried(async () => {
   let items = 0;
+  const notes = [];
   for (const [number, file] of files.entries()) {
     say(`Adding ${number + 1} of ${files.length}: ${file.name}`);
     try {
-      ({items} = await change(`add/video?${new URLSearchParams({file: file.name})}`, file));
+      const said = await change(`add/video?${new URLSearchParams({file: file.name})}`, file);
+      items = said.items;
+      if (said.note) notes.push(said.note);
     } catch (error) {
       throw new Error(`${file.name}: ${error.message}${number ? ` (${number} before it are added)` : ''}`);
     }
   }
-  return `${many(files.length, 'video')} added; ${many(items, 'item')} now.`;
+  const note = notes.length ? ` ${notes[0]}.` : '';
+  return `${many(files.length, 'video')} added; ${many(items, 'item')} now.${note}`;
 });
 
 const undo = () => carried(async () => {
