@@ -32,6 +32,8 @@ _ENGINE = {
     'hooks': 'ambiguity_hook eta_monitor film_strip members modality_gap moments_hook momentum '
     'pictures pictures_hook scores_file sigma',
 }
+#: Modules that have lain in :mod:`mmvtr.models.losses` itself.
+_OBJECTIVES = 'captioning distributions frame_distillation query_diversity token_contrast'
 #: Module or package -> where it is now.
 MODULES: dict[str, str] = {
     'mmvtr.datasets.witnesses.summed_witnesses': 'mmvtr.datasets.caption_similarity.summed',
@@ -41,6 +43,10 @@ MODULES: dict[str, str] = {
     **{
         f'mmvtr.models.supervisions.{name}': f'mmvtr.models.supervisions.negatives.{name}'
         for name in ('guide', 'hardness')
+    },
+    **{
+        f'mmvtr.models.losses.{name}': f'mmvtr.models.losses.objectives.{name}'
+        for name in _OBJECTIVES.split()
     },
     'mmvtr.models.several': 'mmvtr.models.combined',
     'mmvtr.inferencer.given': 'mmvtr.inferencer.inputs',

@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 import children  # noqa: F401 - the server that forks the processes has imported all
 from mmvtr.datasets.sampling.collate import collate_retrieval
 from mmvtr.datasets.videos.feature_transforms import LoadFrameVectors
-from mmvtr.models.losses.frame_distillation import FrameDistillation
+from mmvtr.models.losses.objectives.frame_distillation import FrameDistillation
 from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.losses.soft_labels import SoftLabelContrastiveLoss
 from mmvtr.models.retriever import VideoTextRetriever

@@ -19,8 +19,8 @@ from torch.nn.parallel import DistributedDataParallel
 import children  # noqa: F401 - the server that forks the processes has imported all
 from mmvtr.engine.hooks.momentum import MomentumHook, check_banks
 from mmvtr.models.bank import MemoryBank
-from mmvtr.models.losses.distributions import KLToUnit
 from mmvtr.models.losses.matrix import ContrastiveLoss
+from mmvtr.models.losses.objectives.distributions import KLToUnit
 from mmvtr.models.momentum import MomentumRetriever
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.similarities.token import TokenSimilarity

@@ -15,7 +15,7 @@ from mmvtr.functional.losses.soft_contrast import soft_contrast
 from mmvtr.functional.uncertainty.gaussian import sample
 from mmvtr.functional.uncertainty.inclusion import inclusion_loss, inclusion_matrix
 from mmvtr.models.heads.unit_mean import GaussianHead
-from mmvtr.models.losses.distributions import (
+from mmvtr.models.losses.objectives.distributions import (
     InclusionLoss,
     KLToUnit,
     MultiInstanceContrast,
