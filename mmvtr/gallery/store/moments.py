@@ -229,17 +229,20 @@ class MomentStore:
         Windows are on disk first: without their items nobody finds them.  Where items that would
         get new biases cannot be written then, the windows get those of before again.
         """
-        items, windows = self.items.normaliser, self.windows.normaliser
+        items, windows = self.items.version, self.windows.version
         try:
             with self.items.kept(), self.windows.kept():
                 yield self
         except BaseException:
-            if self.items.normaliser is items and self.windows.normaliser is not windows:
+            if self.items.version == items and self.windows.version != windows:
                 self._give_back()
             raise
 
     def _give_back(self) -> None:
-        """Take back a refit of the windows that are on disk already, as far as that is possible."""
+        """Take back a refit of the windows that is on disk already, as far as that is possible."""
+        last = self.windows.last_change
+        if last is None or last.kind != 'refit':
+            return  # of other changes nothing is found without the items
         try:
             with self.windows.kept():
                 self.windows.undo('refit')
