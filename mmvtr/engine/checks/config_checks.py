@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import re
-from typing import Any, Callable, Iterable, Iterator, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 import torch
 from mmengine import registry
@@ -184,6 +184,15 @@ def hook_faults(cfg: Config, options: Iterable[str] = ()) -> Iterator[str]:
         if not was_there and (key in given or nearest(name, known)):
             others = nearest(name, known, otherwise=known)
             yield f'{key}: there is no such hook to be taken away{others}'
+
+
+def default_hooks(hooks: Optional[Mapping[str, Any]]) -> dict[str, Any]:
+    """Default hooks as mmengine takes them: None takes away its own alone, others are left out."""
+    return {
+        name: hook
+        for name, hook in (hooks or {}).items()
+        if hook is not None or name in OF_MMENGINE
+    }
 
 
 # -- components --------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from mmengine.runner import LogProcessor, Runner
 from mmengine.runner.checkpoint import CheckpointLoader
 from torch import nn
 
-from mmvtr.engine.checks.config_checks import OF_MMENGINE
+from mmvtr.engine.checks.config_checks import default_hooks
 from mmvtr.engine.checks.schedule_checks import fit_warmup
 from mmvtr.engine.launch.console import consoles, file_only, is_new, raise_on_full_disk
 from mmvtr.engine.launch.log_rows import RowsLogProcessor, fold_rows
@@ -75,9 +75,7 @@ class ToolRunner(Runner):
         None takes away a hook that is not mmengine's, too, and one that is not there
         (:func:`~mmvtr.engine.checks.config_checks.hook_faults` refuses slips of a name).
         """
-        hooks = {
-            k: hook for k, hook in (hooks or {}).items() if hook is not None or k in OF_MMENGINE
-        }
+        hooks = default_hooks(hooks)
         logger = hooks.get('logger', dict(type='LoggerHook'))
         if isinstance(logger, dict) and bare_name(logger) == 'LoggerHook':
             hooks['logger'] = dict(logger, type='mmvtr.TimedLoggerHook')
