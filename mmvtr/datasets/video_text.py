@@ -104,7 +104,7 @@ class VideoTextDataset(Dataset):
         denoising, classes, environments, agreement: parts of ``records`` in the version before.
 
     Attributes:
-        records: the transforms by name.
+        record_transforms: those of ``records``, by name.
         environments: int64 [V], the ``environment`` of each video's record, or None.
         known_broken: of videos that ``on_broken`` lists, the reason by video id.
         left_out: what ``missing='skip'`` has left out; None = nothing.
@@ -145,7 +145,7 @@ class VideoTextDataset(Dataset):
         )
         former = {name: value for name, value in former.items() if value is not NOT_GIVEN}
         transforms = RecordTransforms(dataset_now(dict(former, records=records))['records'])
-        self.records = transforms.parts
+        self.record_transforms = transforms.parts
         self.epoch_unit = epoch_unit
         self.on_broken = on_broken
         self.missing = missing
