@@ -6,3 +6,4 @@ model = dict(
     heads=dict(type='PCMEGaussianHead'),
     supervision=dict(type='PCMESupervision'),
 )
+default_hooks = dict(eta=dict(type='mmvtr.EtaMonitorHook'))

@@ -5,3 +5,4 @@ model = dict(heads=dict(type='PCMEGaussianHead'), supervision=dict(type='PCMESup
 optim_wrapper = dict(
     paramwise_cfg=dict(custom_keys=dict(heads=dict(lr_mult=0.2), supervision=dict(lr_mult=100.0)))
 )
+default_hooks = dict(eta=dict(type='mmvtr.EtaMonitorHook'))

@@ -9,3 +9,4 @@ model = dict(
     losses=dict(contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'))),  # Eq. 13
 )
 test_evaluator = [*_base_.test_evaluator, dict(type='mmvtr.SoftPositiveMetric')]
+default_hooks = dict(eta=dict(type='mmvtr.EtaMonitorHook'))

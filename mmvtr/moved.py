@@ -113,6 +113,9 @@ SLOTS: dict[str, str] = {
     **{name: f'beside.{name}' for name in ('relevant', 'teacher', 'hinges', 'draws')},
 }
 
+#: Default hooks of all configs in the version before: None may take one away where there is none.
+HOOKS_BEFORE = ('eta',)
+
 #: What was an argument of a dataset and is a part of its ``records``, in the order of old.
 RECORDS = ('denoising', 'classes', 'environments', 'agreement')
 #: Keys of options that such an argument has had.
@@ -183,7 +186,8 @@ def dataset_now(dataset: dict[str, Any]) -> dict[str, Any]:
             value = dataset[name]
             if name == 'denoising' and value is not None:
                 value = dict(type='DrawableCaptions', path=value)
-            parts[name] = _merged(parts.get(name), value)
+            if name != 'denoising' or value is not None or name in parts:
+                parts[name] = _merged(parts.get(name), value)
             _warn(f"a dataset's {name}=...", f'records=dict({name}=dict(type=...))')
     rest = {key: value for key, value in dataset.items() if key not in RECORDS}
     return type(dataset)({**rest, 'records': parts})

@@ -19,6 +19,7 @@ from mmvtr.engine.checks.metric_checks import is_reported, reported_by_config
 from mmvtr.engine.checks.schedule_checks import check_warmup
 from mmvtr.engine.transforms.score_transforms import TransformHook
 from mmvtr.models import ContrastiveLoss, NormalizedContrastiveLoss
+from mmvtr.models.supervisions.dvtr import DVTRSupervision, LiteralDVTRSupervision
 from mmvtr.registry import bare_name
 from mmvtr.storage import write_plain
 from mmvtr.utils import load_config, register_all_modules
@@ -425,11 +426,13 @@ def test_values_of_xpool(path):
 
 @pytest.mark.parametrize('path', CONFIGS, ids=lambda path: path.stem)
 def test_eta_is_watched_where_there_is_one(path):
-    """The hook reads a match probability, which no supervision but DVTR's reports."""
+    """The hook reads a match probability, which DVTR's supervision and its kinds report."""
     cfg = Config.fromfile(path)
     supervision = cfg.model.get('supervision') or {}
     parts = [supervision, *supervision.get('parts', {}).values()]
-    dvtr = any(bare_name(part).endswith('DVTRSupervision') for part in parts)
+    kinds = [registry.MODELS.get(bare_name(part)) for part in parts if part]
+    watchable = DVTRSupervision, LiteralDVTRSupervision
+    dvtr = any(issubclass(kind, watchable) for kind in kinds)
     watched = [
         name for name, hook in cfg.default_hooks.items() if bare_name(hook) == 'EtaMonitorHook'
     ]

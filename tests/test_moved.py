@@ -144,6 +144,8 @@ def test_arguments_of_a_dataset_that_are_parts_of_its_records():
     assert found == NEW and list(found['records']) == list(NEW['records']), 'in the order of old'
     assert moved.dataset_now(NEW) is NEW
     assert moved.first_keys(NEW) == OLD and moved.first_keys(OLD) == OLD
+    with pytest.warns(FutureWarning, match='denoising'):  # no part, so that an option can give one
+        assert moved.dataset_now(dict(denoising=None)) == dict(records={})
 
 
 @pytest.mark.filterwarnings('ignore::FutureWarning')

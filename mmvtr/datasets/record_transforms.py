@@ -23,7 +23,9 @@ class RecordTransforms:
 
     A transform may have an attribute ``note``: what it has found, one line for the log and for the
     protocol of a result.  One with a true attribute ``whole_set`` is applied before ``missing``
-    leaves videos out: what it reads speaks of all of them.
+    leaves videos out: what it reads speaks of all of them.  One with a true attribute
+    ``of_what_stays`` comes after the others, wherever a config has put it: it learns from the
+    records that are left.
 
     Args:
         parts: by name a transform or its config; a dict and no list, so that a config changes one
@@ -41,13 +43,16 @@ class RecordTransforms:
         if not isinstance(parts or {}, Mapping):
             raise ValueError(f'records: expected parts by name, found {shown(parts)}')
         given = {name: part for name, part in (parts or {}).items() if part is not None}
-        self.parts: dict[str, RecordTransform] = {
+        built = {
             name: TASK_UTILS.build(part) if isinstance(part, dict) else part
             for name, part in given.items()
         }
-        for name, part in self.parts.items():
+        for name, part in built.items():
             if not callable(part):
                 raise ValueError(f'records.{name}: expected a component, found {shown(part)}')
+        last = {name for name, part in built.items() if getattr(part, 'of_what_stays', False)}
+        names = sorted(built, key=last.__contains__)
+        self.parts: dict[str, RecordTransform] = {name: built[name] for name in names}
         self.notes: dict[str, str] = {}
 
     def __call__(

@@ -92,10 +92,11 @@ class VideoTextDataset(Dataset):
             numbers say how many.  Videos that ``on_broken`` lists are not looked for.
         records: record transforms by name, configs or callables, ``(videos, texts) -> (videos,
             texts)``: they give records what a method or a metric reads, or leave some out, in the
-            order in which they are written (:class:`~mmvtr.datasets.CaptionClasses`,
-            :class:`~mmvtr.datasets.LengthSplit`, :class:`~mmvtr.datasets.CaptionAgreement`,
-            :class:`~mmvtr.datasets.DrawableCaptions`).  ``missing`` is none of them, since the
-            pipeline says what is not there, nor are ``judgments``, which are of pairs.
+            order in which they are written, those that learn from what stays last
+            (:class:`~mmvtr.datasets.CaptionClasses`, :class:`~mmvtr.datasets.LengthSplit`,
+            :class:`~mmvtr.datasets.CaptionAgreement`, :class:`~mmvtr.datasets.DrawableCaptions`).
+            ``missing`` is none of them, since the pipeline says what is not there, nor are
+            ``judgments``, which are of pairs.
         judgments: what people say of pairs, for :class:`~mmvtr.evaluation.JudgedMetric`: config of
             a reader (``dict(type='read_qrels', path=...)``) or what one returns; a dict of 't2v'
             and 'v2t' where the two directions were judged apart. Or 'truth' or 'relevance': what
@@ -103,7 +104,7 @@ class VideoTextDataset(Dataset):
         denoising, classes, environments, agreement: parts of ``records`` in the version before.
 
     Attributes:
-        records: the transforms by name.
+        record_transforms: those of ``records``, by name.
         environments: int64 [V], the ``environment`` of each video's record, or None.
         known_broken: of videos that ``on_broken`` lists, the reason by video id.
         left_out: what ``missing='skip'`` has left out; None = nothing.
@@ -144,7 +145,7 @@ class VideoTextDataset(Dataset):
         )
         former = {name: value for name, value in former.items() if value is not NOT_GIVEN}
         transforms = RecordTransforms(dataset_now(dict(former, records=records))['records'])
-        self.records = transforms.parts
+        self.record_transforms = transforms.parts
         self.epoch_unit = epoch_unit
         self.on_broken = on_broken
         self.missing = missing

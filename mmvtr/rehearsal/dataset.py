@@ -222,8 +222,6 @@ class SimulatedDataset(VideoTextDataset):
             record = self.videos[v]
             item = dict(video_idx=v, video_id=record['video_id'], frames=rows, **extra)
             item.update(known_of(record))
-            if self.environments is not None:
-                item['environment'] = int(self.environments[v])
             if self.vectors.get('video'):
                 facts = self.world.facts(np.array([record['number'] * self.world.moments]))
                 content = Basis.of(self.world.seed, VECTORS).content(facts)

@@ -16,6 +16,7 @@ from mmvtr.datasets.formats.epic import EPICKitchensDataset
 from mmvtr.datasets.formats.prvr import PRVRDataset
 from mmvtr.datasets.formats.published import PublishedDataset
 from mmvtr.datasets.tables.dataset import FRACTIONS, TableDataset
+from mmvtr.engine.checks.config_checks import default_hooks
 from mmvtr.engine.checks.schedule_checks import warmup_fault
 from mmvtr.moved import dataset_now
 from mmvtr.registry import DATASETS, bare_name
@@ -226,7 +227,7 @@ def _frames(dataset: ConfigDict, size: Size, notes: list[str]) -> int:
 def _quiet(cfg: Config, notes: list[str]) -> None:
     """No files but the log's, no validation: what is looked at is looked at by the rehearsal."""
     cfg.val_dataloader = cfg.val_cfg = cfg.val_evaluator = None
-    cfg.default_hooks.checkpoint = None
+    cfg.default_hooks = {**default_hooks(cfg.get('default_hooks')), 'checkpoint': None}
     cfg.load_from, cfg.resume = None, False
     for hook in cfg.get('custom_hooks') or []:
         if bare_name(hook) == 'MembersHook' and hook.get('start') is not None:

@@ -539,7 +539,22 @@ def test_record_transforms_go_in_their_order():
     dataset = Tiny(records=parts)
     assert seen == [('before', 4), ('after', 2)]
     assert [text['text_id'] for text in dataset.texts] == ['t0', 't3']
-    assert list(dataset.records) == ['before', 'short', 'after']
+    assert list(dataset.record_transforms) == ['before', 'short', 'after']
+
+
+def test_what_learns_from_what_stays_comes_last_wherever_it_is_written():
+    """As where a base has it, and a config on it leaves some out."""
+
+    class Count:
+        of_what_stays = True
+
+        def __call__(self, videos, texts):
+            self.seen = len(texts)
+            return videos, texts
+
+    first = Count()
+    dataset = Tiny(records=dict(first=first, short=short_only))
+    assert first.seen == 2 and list(dataset.record_transforms) == ['short', 'first']
 
 
 @pytest.mark.parametrize(

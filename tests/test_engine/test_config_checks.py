@@ -10,7 +10,13 @@ from mmengine.registry import DefaultScope
 from torch import nn
 
 from mmvtr.engine.checks.arguments import arguments_of
-from mmvtr.engine.checks.config_checks import KNOWN, check_config, component_faults, key_faults
+from mmvtr.engine.checks.config_checks import (
+    KNOWN,
+    check_config,
+    component_faults,
+    hook_faults,
+    key_faults,
+)
 from mmvtr.registry import HOOKS, MODELS
 from mmvtr.utils import load_config, register_all_modules
 
@@ -28,7 +34,23 @@ def test_no_config_of_the_project_is_suspected():
     assert len(paths) > 150
     for path in paths:
         cfg = load_config(str(path))
-        assert [*key_faults(cfg), *component_faults(cfg)] == [], path.stem
+        assert [*key_faults(cfg), *component_faults(cfg), *hook_faults(cfg)] == [], path.stem
+
+
+def test_a_hook_to_be_taken_away_must_be_there(tmp_path):
+    path = str(FOLDER / 'c2v_planted_features.py')
+    assert refused('default_hooks.checkpont', None, path) == (
+        'default_hooks.checkpont: there is no such hook to be taken away; did you mean checkpoint?'
+    )
+    assert 'taken away; there are ' in refused('default_hooks.zebra', None, path)
+    for name in ('checkpoint', 'param_scheduler', 'seed', 'eta'):  # of both, mmengine's, ours, old
+        key = f'default_hooks.{name}'
+        assert not list(hook_faults(load_config(path, {key: None}), [key]))
+    child = tmp_path / 'child.py'
+    hooks = dict(seed=None, zebra=None, checkpont=None)
+    child.write_text(f'_base_ = {path!r}\ndefault_hooks = dict(**{hooks})')
+    (fault,) = hook_faults(load_config(str(child)))
+    assert fault.startswith('default_hooks.checkpont: ')
 
 
 def test_every_top_level_key_of_the_runner_is_known():

@@ -174,7 +174,7 @@ class SaidOfThree(VideoTextDataset):
         texts = [
             dict(text_id=f'{n}{x}', text=f'{x} {n}', video_idx=[n]) for n in range(3) for x in 'ab'
         ]
-        return [dict(video_id=str(n)) for n in range(3)], texts
+        return [dict(video_id=str(n), num_frames=n * n + 1) for n in range(3)], texts
 
 
 def test_positions_count_without_the_videos_that_are_not_there(tmp_path):
@@ -190,7 +190,15 @@ def test_positions_count_without_the_videos_that_are_not_there(tmp_path):
     data = read_training_set(captions)
     assert [text['text'] for text in data.texts] == ['a 1', 'b 1', 'a 2', 'b 2']
     assert not any('agreement' in text for text in data.texts)
-    assert len(read_training_set({**captions, 'missing': 'raise'}).texts) == 6  # none is opened
+    whole = {**captions, 'missing': 'raise'}
+    assert len(read_training_set(whole).texts) == 6  # none is opened
+
+
+def test_positions_count_without_the_videos_that_environments_leave_out():
+    split = dict(type='LengthSplit', parts=2, only=1)
+    captions = dict(type='SaidOfThree', records=dict(environments=split))
+    data = read_training_set({**captions, 'video_pipeline': [], 'text_pipeline': []})
+    assert [text['text'] for text in data.texts] == ['a 1', 'b 1', 'a 2', 'b 2']
 
 
 def test_without_a_queue(runner, labels):

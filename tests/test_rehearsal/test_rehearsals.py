@@ -99,6 +99,11 @@ def test_one_that_minutes_cut_off_is_judged_on_the_way(monkeypatch):
     assert record['steps'] < 24  # of 7,035: at every eighth of them it would have been judged once
 
 
+def test_one_whose_monitor_is_taken_away_is_rehearsed_too():
+    cfg = config('dvtr_c2v_msrvtt', **{'default_hooks.eta': None})
+    assert rehearse(cfg, TINY, steps=1, judged=False)['steps'] == 1
+
+
 def test_the_schedule_is_the_configs_own():
     """Steps, rates and groups of MSR-VTT's 180,000 captions in batches of 128, 5 epochs."""
     cfg = config('dvtr_c2v_msrvtt')

@@ -71,6 +71,8 @@ class CaptionAgreement:
     Source: Hotelling, "Relations between two sets of variates", Biometrika 1936.
     """
 
+    of_what_stays = True
+
     def __init__(
         self,
         *,

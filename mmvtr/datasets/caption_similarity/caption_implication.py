@@ -64,6 +64,8 @@ class CaptionImplication:
     unlabeled data", KDD 2008, Lemma 1.
     """
 
+    of_what_stays = True
+
     def __init__(
         self,
         *,

@@ -26,6 +26,8 @@ class SummedCaptionSimilarity:
         ValueError: no parts, or not a weight for each.
     """
 
+    of_what_stays = True
+
     def __init__(
         self, *, parts: Sequence[dict[str, Any]], weights: Optional[Sequence[float]] = None
     ) -> None:

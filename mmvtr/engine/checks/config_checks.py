@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import re
-from typing import Any, Callable, Iterable, Iterator, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 import torch
 from mmengine import registry
@@ -21,6 +21,7 @@ from torch.utils.data import DataLoader
 
 from mmvtr.engine.checks.arguments import arguments_of
 from mmvtr.engine.checks.expert_checks import expert_faults
+from mmvtr.moved import HOOKS_BEFORE
 from mmvtr.registry import (
     DATA_SAMPLERS,
     DATASETS,
@@ -41,6 +42,9 @@ KNOWN = frozenset(inspect.signature(Runner.__init__).parameters) - {'self', 'cfg
     'efficient_conv_bn_eval', 'find_unused_parameters', 'fit_warmup', 'load_from_prefixes',
     'model_wrapper_cfg', 'presets', 'shortcuts', 'sync_bn',
 }  # fmt: skip
+
+#: Hooks that mmengine's Runner brings, whatever a config says; None takes one away.
+OF_MMENGINE = ('runtime_info', 'timer', 'sampler_seed', 'logger', 'param_scheduler', 'checkpoint')
 
 #: How alike two names are if one is taken for a slip of the other.
 ALIKE = 0.75
@@ -96,7 +100,12 @@ def check_config(cfg: Config, options: Iterable[str] = ()) -> None:
         SystemExit: names each of the first faults by its full key, with the nearest right name.
     """
     registry.init_default_scope(cfg.get('default_scope') or 'mmengine')
-    faults = [*key_faults(cfg, options), *component_faults(cfg), *expert_faults(cfg)]
+    faults = [
+        *key_faults(cfg, options),
+        *component_faults(cfg),
+        *hook_faults(cfg, options),
+        *expert_faults(cfg),
+    ]
     if faults:
         shown = '\n'.join(f'error: {cfg.filename}: {fault}' for fault in faults[:5])
         more = f'\n... and {len(faults) - 5} more' if len(faults) > 5 else ''
@@ -153,6 +162,37 @@ def _uses(text: str) -> dict[str, int]:
     for word in re.findall(r'[A-Za-z_]\w*', code):
         uses[word] = uses.get(word, 0) + 1
     return uses
+
+
+def hook_faults(cfg: Config, options: Iterable[str] = ()) -> Iterator[str]:
+    """Hooks that are to be taken away, as None says, and that were never there.
+
+    Of those that an option takes away all are known: they stand in the code of the config.  A
+    config file may be one that a run has written, without what was taken away: there a name must
+    be like that of another hook.
+
+    Args:
+        cfg: the merged config.
+        options: keys of ``--cfg-options``, ``presets`` and ``shortcuts`` among them.
+    """
+    hooks = cfg.get('default_hooks') or {}
+    known = {name for name, hook in hooks.items() if hook is not None} | {*OF_MMENGINE}
+    uses, given = _uses(cfg.text or ''), {*options}
+    for name in sorted(hooks.keys() - known):
+        key = f'default_hooks.{name}'
+        was_there = name in HOOKS_BEFORE or uses.get(name, 0) > (key not in given)
+        if not was_there and (key in given or nearest(name, known)):
+            others = nearest(name, known, otherwise=known)
+            yield f'{key}: there is no such hook to be taken away{others}'
+
+
+def default_hooks(hooks: Optional[Mapping[str, Any]]) -> dict[str, Any]:
+    """Default hooks as mmengine takes them: None takes away its own alone, others are left out."""
+    return {
+        name: hook
+        for name, hook in (hooks or {}).items()
+        if hook is not None or name in OF_MMENGINE
+    }
 
 
 # -- components --------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from mmengine.runner import LogProcessor, Runner
 from mmengine.runner.checkpoint import CheckpointLoader
 from torch import nn
 
+from mmvtr.engine.checks.config_checks import default_hooks
 from mmvtr.engine.checks.schedule_checks import fit_warmup
 from mmvtr.engine.launch.console import consoles, file_only, is_new, raise_on_full_disk
 from mmvtr.engine.launch.log_rows import RowsLogProcessor, fold_rows
@@ -23,9 +24,6 @@ from mmvtr.engine.launch.zero_shot import pretrained_options
 from mmvtr.engine.loop.evaluation import bare
 from mmvtr.registry import bare_name
 from mmvtr.storage.weights import unwrapped
-
-#: Hooks that mmengine's Runner brings, whatever a config says; None takes one away.
-OF_MMENGINE = ('runtime_info', 'timer', 'sampler_seed', 'logger', 'param_scheduler', 'checkpoint')
 
 
 class ToolRunner(Runner):
@@ -74,11 +72,10 @@ class ToolRunner(Runner):
     def register_default_hooks(self, hooks: Optional[dict[str, Any]] = None) -> None:
         """mmengine's, with a logger that speaks when it has been silent for some seconds.
 
-        None takes away a hook that is not mmengine's, too, and one that is not there.
+        None takes away a hook that is not mmengine's, too, and one that is not there
+        (:func:`~mmvtr.engine.checks.config_checks.hook_faults` refuses slips of a name).
         """
-        hooks = {
-            k: hook for k, hook in (hooks or {}).items() if hook is not None or k in OF_MMENGINE
-        }
+        hooks = default_hooks(hooks)
         logger = hooks.get('logger', dict(type='LoggerHook'))
         if isinstance(logger, dict) and bare_name(logger) == 'LoggerHook':
             hooks['logger'] = dict(logger, type='mmvtr.TimedLoggerHook')

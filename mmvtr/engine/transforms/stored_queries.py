@@ -20,8 +20,8 @@ from mmvtr.structures import Levels
 
 OTHER = dict(text='video', video='text')
 
-#: Record transforms of a training set that add something to its captions.
-NOT_READ = ('agreement', 'classes', 'environments')
+#: Record transforms of a training set that add something to its captions, and leave none out.
+NOT_READ = ('agreement', 'classes')
 
 
 def check_source(
@@ -141,7 +141,7 @@ def read_training_set(captions: Union[dict, VideoTextDataset]) -> VideoTextDatas
     Args:
         captions: config of the set, or the set itself.  Of a config the annotations alone are read:
             no video or feature, unless ``missing='skip'`` leaves out what is not there, which moves
-            all that follows; and no component that adds something to them.
+            all that follows; and no component that adds something to them and leaves none out.
 
     Raises:
         FileNotFoundError, KeyError, ValueError: as the dataset.

@@ -262,9 +262,13 @@ def test_clips_that_leave_do_not_count():
         return keep(videos, texts, range(3))
 
     witness = dict(type='CaptionAgreement', prior=PRIOR, **MEANS)
-    data = dataset(records=dict(first=first_three, agreement=witness))
-    found = product(data.videos, data.texts)
-    np.testing.assert_allclose(found, agreement_by_loops(CLIPS[:3]), atol=1e-5)
+    for parts in (
+        dict(first=first_three, agreement=witness),
+        dict(agreement=witness, first=first_three),
+    ):
+        data = dataset(records=parts)
+        found = product(data.videos, data.texts)
+        np.testing.assert_allclose(found, agreement_by_loops(CLIPS[:3]), atol=1e-5)
 
 
 def test_in_half_precision_the_product_is_exact():
