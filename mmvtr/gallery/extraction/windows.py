@@ -34,12 +34,15 @@ def windows_of(
 
     Raises:
         BrokenVideoError, FileNotFoundError: the file cannot be read.
-        ValueError: the file ends before the part begins, too many windows.
+        ValueError: the file ends before the part begins, too many windows; names the file.
     """
     begin, last = pictures_span(str(path))
     begin = max(begin, start or 0.0)
     last = last if end is None else min(last, end)
-    spans = sliding(begin, last, *windowing)
+    try:
+        spans = sliding(begin, last, *windowing)
+    except ValueError as error:
+        raise ValueError(f'{path}: {error}') from error
     return Windows(*zip(*spans), np.stack([encode(path, *span) for span in spans]))
 
 

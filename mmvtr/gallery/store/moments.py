@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Iterator, Mapping, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
+import torch
+from mmengine.logging import print_log
 
 from mmvtr.gallery.store.filters import parsed
-from mmvtr.gallery.store.items import Hit, Item, checked_ids, checked_vectors
+from mmvtr.gallery.store.items import (
+    Hit,
+    Item,
+    checked_columns,
+    checked_ids,
+    checked_vectors,
+    shown,
+)
 from mmvtr.gallery.store.moved import Moved
 from mmvtr.gallery.store.opening import create_store, is_url, open_store
 from mmvtr.gallery.store.protocol import GalleryStore
@@ -216,10 +226,33 @@ class MomentStore:
     def kept(self) -> Iterator['MomentStore']:
         """For one change, as :meth:`~mmvtr.gallery.store.protocol.GalleryStore.kept` of both.
 
-        Windows are on disk first: without their items nobody finds them.
+        Windows are on disk first: without their items nobody finds them.  Where items that would
+        get new biases cannot be written then, the windows get those of before again.
         """
-        with self.items.kept(), self.windows.kept():
-            yield self
+        items, windows = self.items.version, self.windows.version
+        try:
+            with self.items.kept(), self.windows.kept():
+                yield self
+        except BaseException:
+            if self.items.version == items and self.windows.version != windows:
+                self._give_back()
+            raise
+
+    def _give_back(self) -> None:
+        """Take back a refit of the windows that is on disk already, as far as that is possible."""
+        last = self.windows.last_change
+        if last is None or last.kind != 'refit':
+            return  # of other changes nothing is found without the items
+        try:
+            with self.windows.kept():
+                self.windows.undo('refit')
+        except OSError as error:
+            print_log(
+                f'{self.windows} keeps biases of a refit that the items have not got, until the '
+                f'next one: {error}',
+                'current',
+                logging.WARNING,
+            )
 
     def add(
         self,
@@ -236,16 +269,20 @@ class MomentStore:
             windows: by id; an item without any is found by its own vector alone.
 
         Raises:
-            ValueError, PermissionError, OSError: as of that, and as :meth:`put`.
+            ValueError: windows of an id that is not among ``ids``; and as of that.
+            PermissionError, OSError: as of that, and as :meth:`put`.
         """
         added = time.time()
         ids = checked_ids(ids)
+        others = sorted(set(windows) - set(ids))
+        if others:
+            raise ValueError(f'windows of {shown(others[0])}, which is not among the new items')
         there = self.items._known(ids) - set(given.get('removing') or ())
         if windows and not there:  # else the items are refused
-            owners = _to_come(ids, added, given)
-            types = list({**self.items.types, **(given.get('metadata') or {})})
-            here = [owner for owner in owners if owner.id in windows]
-            rows = rows_of_windows(here, windows, types, self.items.dim)
+            types = self.items.types
+            owners = [owner for owner in _to_come(ids, added, given, types) if owner.id in windows]
+            names = list({**types, **(given.get('metadata') or {})})
+            rows = rows_of_windows(owners, windows, names, self.items.dim)
             self.windows.add(**rows, model=self.items.model, removing=self._gone(False))
         self.items.add(ids, vectors, added=added, **given)
 
@@ -257,7 +294,16 @@ class MomentStore:
                 :meth:`~mmvtr.gallery.store.protocol.GalleryStore.delete`.
         """
         self.items.delete(ids)
-        self.sweep(undoable=False)
+        try:
+            self.sweep(undoable=False)
+        except (
+            OSError
+        ) as error:  # the items are gone; nobody finds these, and the next change tries
+            print_log(
+                f'{self.windows} still has windows of items that are gone: {error}',
+                'current',
+                logging.WARNING,
+            )
 
     def refit(self, queries: Optional[Vectors] = None, **options: Any) -> Moved:
         """New biases of all items, and of all windows with the same options and queries.
@@ -271,21 +317,23 @@ class MomentStore:
         Raises:
             ValueError, PermissionError, OSError: as of that.
         """
-        bank = queries
-        if queries is None and self.items.online is not None:
-            bank = self.items.online.queries()
-        alike = self._alike()
-        moved = self.items.refit(queries, **options)
-        now = Fit(self.items.normaliser, self.items.last_refit)
-        try:
-            if not alike:  # as the items were, so that an undo finds both so
-                before = self.items._before
-                self._follow(before, before.normaliser and before.normaliser.queries)
-            self._follow(now, bank)
-        except BaseException:
-            self.items.undo('refit')
-            raise
-        return moved
+        with self.items._changing:  # or a query that is served meanwhile joins the sample
+            bank = queries
+            if queries is None and self.items.online is not None:
+                bank = self.items.online.queries()
+            alike = self._alike()
+            moved = self.items.refit(queries, **options)
+            now = Fit(self.items.normaliser, self.items.last_refit)
+            try:
+                self.sweep()  # else windows that nobody finds had a part in the biases of all
+                if not alike:  # as the items were, so that an undo finds both so
+                    before = self.items._before
+                    self._follow(before, before.normaliser and before.normaliser.queries)
+                self._follow(now, bank)
+            except BaseException:
+                self.items.undo('refit')
+                raise
+            return moved
 
     def _follow(self, fit: Fit, bank: Optional[Vectors]) -> None:
         """Give the windows the biases that a bank gave the items."""
@@ -299,7 +347,8 @@ class MomentStore:
 
     def _alike(self) -> bool:
         """Whether the last refits of items and windows were one change."""
-        return _options(self.items.last_refit) == _options(self.windows.last_refit)
+        items, windows = (Fit(x.normaliser, x.last_refit) for x in (self.items, self.windows))
+        return _one_change(items, windows)
 
     def undo(self, kind: Optional[str] = None) -> Undone:
         """Take the last change of the items back, and of the windows what belongs to it.
@@ -313,11 +362,14 @@ class MomentStore:
             ValueError, PermissionError, OSError: as of that.
         """
         before = self.items._before, self.windows._before
-        both = None not in before and self._alike()
-        both = both and _options(before[0].refit) == _options(before[1].refit)
+        both = None not in before and self._alike() and _one_change(*before)
         undone = self.items.undo(kind)
         if undone.change.kind == 'refit' and both:
-            self.windows.undo('refit')
+            try:
+                self.windows.undo('refit')
+            except BaseException:
+                self.items.undo('refit')
+                raise
         return undone
 
     # -- answers -----------------------------------------------------------------------------
@@ -455,20 +507,31 @@ def _options(refit: Optional[Mapping[str, Any]]) -> Optional[list[Any]]:
     return [refit.get(name) for name in _ALIKE]
 
 
-def _to_come(ids: list[str], added: float, given: Mapping[str, Any]) -> list[Item]:
-    """Items that are being added, as far as their windows need them."""
-    count, metadata = len(ids), given.get('metadata') or {}
-    paths, sigmas = (given.get(name) or [None] * count for name in ('paths', 'sigmas'))
+def _one_change(items: Fit, windows: Fit) -> bool:
+    """Whether one refit gave both their biases: of the same options, and of the same queries."""
+    if _options(items.refit) != _options(windows.refit):
+        return False
+    if items.normaliser is None or windows.normaliser is None:
+        return items.normaliser is windows.normaliser
+    return torch.equal(items.normaliser.queries, windows.normaliser.queries)
+
+
+def _to_come(
+    ids: list[str], added: float, given: Mapping[str, Any], types: Mapping[str, str]
+) -> list[Item]:
+    """Items that are being added, as far as their windows need them, in the columns' types."""
+    own, metadata = dict(path=given.get('paths'), sigma=given.get('sigmas')), given.get('metadata')
+    columns, _ = checked_columns(len(ids), own, metadata, types)
     return [
         Item(
             name,
-            paths[row],
+            columns['path'][row],
             None,
             None,
-            sigmas[row],
+            columns['sigma'][row],
             added,
             0.0,
-            {column: values[row] for column, values in metadata.items()},
+            {column: columns[column][row] for column in metadata or {}},
         )
         for row, name in enumerate(ids)
     ]

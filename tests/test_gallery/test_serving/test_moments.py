@@ -289,6 +289,11 @@ def test_windows_of_an_earlier_entry_of_the_same_age_as_another(films, folder, t
             assert spans == [(2.0, 3.0), (0.0, 1.0), None]
 
 
+def test_a_part_behind_the_end_of_its_file(films):
+    with pytest.raises(ValueError, match=r'new\.mp4: no windows of 0.2 s, .* from 5.0 to 1.0 s'):
+        windows_of(films[0] / 'new.mp4', 5.0, None, CUT, None)
+
+
 @pytest.mark.parametrize('said', [3, {}, dict(length=0, step=1), dict(length='4', step=2)])
 def test_a_windowing_that_cannot_be(tmp_path, said):
     pytest.importorskip('faiss')

@@ -340,3 +340,99 @@ def test_undo_after_a_refit_of_the_items_alone_and_one_of_both(tmp_path, engine)
         moments.undo()
         assert store.last_refit == alone
         np.testing.assert_allclose(moments.windows.normaliser.queries, QUERIES, atol=1e-6)
+
+
+def biases(store, column='id'):
+    """Of all items, or of all windows, in one order: id or owner, start, bias."""
+    columns = store.table([column, 'start', 'bias'])[1]
+    return sorted(zip(columns[column], map(str, columns['start']), columns['bias']))
+
+
+def test_undo_tells_refits_of_other_queries_apart(tmp_path, engine):
+    """A refit that follows by itself, from as many queries as all before, is of the items alone."""
+    options = dict(temperature=0.05, fewer=True)
+    store, moments = made(tmp_path, engine)
+    with store, moments:
+        for seed in (4, 5):
+            moments.refit(units(16, seed=seed), **options)
+        before = biases(store), biases(moments.windows)
+        store.refit(units(16, seed=6), **options)
+        moments.undo()
+        assert biases(moments.windows) == before[1]
+        assert [x[2] for x in biases(store)] == pytest.approx([x[2] for x in before[0]], abs=1e-6)
+
+
+def test_a_refit_reads_no_windows_of_items_that_are_gone(tmp_path, engine):
+    found = []
+    for early in (True, False):
+        store, moments = made(tmp_path / str(early), engine)
+        with store, moments:
+            store.persist(), moments.windows.persist()
+            moments.delete(NAMES[:10])
+            assert moments.windows.count() == EACH * ITEMS  # an undo might bring them back
+            if early:
+                moments.sweep()
+            moments.refit(BANK, temperature=0.05, fewer=True)
+            assert moments.windows.count() == EACH * (ITEMS - 10)
+            found.append([x[2] for x in biases(moments.windows, 'of_item')])
+    assert found[0] == pytest.approx(found[1], abs=1e-6)
+
+
+def test_what_is_added_with_windows_is_checked_as_without(tmp_path, engine):
+    store, moments = made(tmp_path, engine)
+    own, windows = GALLERY[:2], dict(b=windows_of(0))
+    with store, moments:
+        with pytest.raises(ValueError, match="windows of 'c', which is not among the new items"):
+            moments.add(['a', 'b'], own, windows=dict(windows, c=windows_of(1)))
+        for given in (dict(paths=['x']), dict(metadata=dict(split=['x']))):
+            with pytest.raises(ValueError, match='2 values expected'):
+                moments.add(['a', 'b'], own, windows=windows, **given)
+        assert store.count() == ITEMS and moments.windows.count() == ITEMS * EACH
+        store.add(['c'], GALLERY[:1], metadata=dict(year=[1999.5]))
+        moments.add(['a', 'b'], own, windows=windows, metadata=dict(year=[2000, 2001]))
+        assert moments.windows.types['year'] == store.types['year'] == 'float'
+        found = moments.search(QUERIES[:1], 3, filter=dict(year=2001.0))[0]
+        assert [hit.item.id for hit in found] == ['b']
+
+
+def full(*args, **kwargs):
+    raise OSError('a full disk')
+
+
+@pytest.mark.parametrize('change', ['refit', 'undo'])
+def test_a_disk_that_is_full_between_windows_and_items(tmp_path, monkeypatch, change):
+    pytest.importorskip('faiss')
+    store, moments = made(tmp_path, 'faiss')
+    with moments.kept():
+        moments.refit(BANK, temperature=0.05, fewer=True)
+    before = biases(store), biases(moments.windows)
+    with pytest.raises(OSError, match='a full disk'), moments.kept():
+        if change == 'refit':
+            moments.refit(QUERIES, temperature=0.05, fewer=True)
+        else:
+            moments.undo()
+        assert biases(moments.windows) != before[1]
+        monkeypatch.setattr(store, '_persist', full)  # of the windows it is not
+    store.close(), moments.close()
+    with open_store(tmp_path) as store, MomentStore.open(store, tmp_path) as moments:
+        for kept, now in zip(before, (biases(store), biases(moments.windows))):
+            assert [x[2] for x in now] == pytest.approx([x[2] for x in kept], abs=1e-6)
+
+
+def test_what_is_done_is_not_said_to_have_failed(tmp_path, monkeypatch, capsys):
+    """An engine that writes each change at once."""
+    pytest.importorskip('lancedb')
+    store, moments = made(tmp_path, 'lance')
+    with store, moments:
+        moments.refit(BANK, temperature=0.05, fewer=True)
+        before = biases(store)
+        with monkeypatch.context() as patch:
+            patch.setattr(moments.windows, 'undo', full)
+            with pytest.raises(OSError, match='a full disk'), moments.kept():
+                moments.undo()
+        assert [x[2] for x in biases(store)] == pytest.approx([x[2] for x in before], abs=1e-6)
+        moments.delete(NAMES[:1])
+        monkeypatch.setattr(moments.windows, 'delete', full)
+        moments.delete(NAMES[1:2])
+        assert 'still has windows of items that are gone' in ''.join(capsys.readouterr())
+        assert store.count() == ITEMS - 2

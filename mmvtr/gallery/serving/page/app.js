@@ -305,7 +305,7 @@ async function browse(page, kept = false) {
     const found = await post('items', body, signal);
     const last = Math.max(0, Math.ceil(found.total / PAGE) - 1);
     if (page > last) { await browse(last, kept); return; }
-    if (asked?.browse === undefined) clear();
+    if (asked?.browse === undefined) { moments = new Map(); clear(); }
     asked = {browse: page};
     show('browse');
     address(kept);

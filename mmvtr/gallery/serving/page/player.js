@@ -2,6 +2,7 @@
 import {$, clock, place, post} from './api.js';
 
 let startsAt = 0;
+let turn = 0;  // larger after every opening and closing: what is awaited may come too late
 
 // `moments`: id -> what /moment has said of the text.
 export async function play(item, text, moments) {
@@ -9,10 +10,12 @@ export async function play(item, text, moments) {
   $('playing').textContent = item.id;
   $('when').textContent = '';
   startsAt = item.start ?? 0;
+  const mine = turn += 1;
   $('player').showModal();
   if (text && !moments.has(item.id)) {
     const found = await post('moment', {id: item.id, text}).catch(() => ({begin: null}));
     moments.set(item.id, found);
+    if (mine !== turn) return;
   }
   const moment = moments.get(item.id);
   if (moment && moment.begin !== null) {
@@ -24,9 +27,10 @@ export async function play(item, text, moments) {
   video.onloadedmetadata = jump;
   video.onerror = () => { $('when').textContent = 'This browser cannot play the file.'; };
   try {
-    video.src = await place(`video?${new URLSearchParams({id: item.id})}`, item.quarantined);
+    const url = await place(`video?${new URLSearchParams({id: item.id})}`, item.quarantined);
+    if (mine === turn) video.src = url;
   } catch {
-    video.onerror();
+    if (mine === turn) video.onerror();
   }
 }
 
@@ -38,5 +42,5 @@ function jump() {
 
 $('again').onclick = jump;
 $('close').onclick = () => $('player').close();
-$('player').onclose = () => { $('video').removeAttribute('src'); $('video').load(); };
+$('player').onclose = () => { turn += 1; $('video').removeAttribute('src'); $('video').load(); };
 $('player').onclick = (event) => { if (event.target === $('player')) $('player').close(); };
