@@ -13,12 +13,17 @@ def run_tool(name: str, *arguments: Any) -> None:
     """Run a tool of ``tools/analysis_tools`` in this process.
 
     Raises:
-        SystemExit: as the tool ends, where it fails.
+        ValueError: what the tool says as it ends, where it says so in a sentence.
+        SystemExit: it ends without one.
     """
     file = tool_folder() / 'analysis_tools' / f'{name}.py'
     before = sys.argv
     sys.argv = [str(file), *map(str, arguments)]
     try:
         runpy.run_path(str(file), run_name='__main__')
+    except SystemExit as ended:
+        if not isinstance(ended.code, str):
+            raise
+        raise ValueError(ended.code.removeprefix('error: ')) from ended
     finally:
         sys.argv = before

@@ -172,11 +172,13 @@ def _places(name: str, given: Optional[Sequence[int]], size: int) -> list[int]:
     return places
 
 
-def _names(kind: str, given: Optional[Sequence[str]], size: int) -> Optional[Sequence[str]]:
+def _names(kind: str, given: Optional[Sequence[str]], size: int) -> Optional[list[str]]:
     """The names of a side, if there are some."""
-    if given is not None and len(given) != size:
+    if given is None:
+        return None
+    if len(given) != size:
         raise ValueError(f'{kind}: {len(given)} names, expected {size}')
-    return given
+    return list(given)
 
 
 def _cells(axis: 'canvas.Axes', title: str, *, first: bool) -> None:

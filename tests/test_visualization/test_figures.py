@@ -61,7 +61,7 @@ def test_matrix(scores, positives):
         truth=truth,
         rows=rows,
         columns=columns,
-        text_names=names,
+        text_names=np.array(names),
     )
     left, right = figure.axes[:2]
     np.testing.assert_array_equal(left.images[0].get_array(), scores[rows][:, columns])

@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 from typing import Any, Optional
 
-from mmvtr.command_line import Parser, output_folder, tool
+from mmvtr.command_line import Parser, count, output_folder, tool
 from mmvtr.utils import load_config
 
 #: In place of a checkpoint: the model as its config builds it, pretrained or random.
@@ -41,7 +41,7 @@ def parse_args() -> argparse.Namespace:
     )
     add('--split', choices=('train', 'val', 'test'), default='test', help='default: test')
     add('--queries', nargs='+', metavar='ID', help='ids of texts, or how many to draw (default: 3)')
-    add('--top', type=int, help="hits of a query (default: the figure's own)")
+    add('--top', type=count, help="hits of a query (default: the figure's own)")
     add('--seed', type=int, default=0, help='of the draws (default: 0)')
     add(
         '--method',

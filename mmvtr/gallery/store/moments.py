@@ -25,6 +25,7 @@ from mmvtr.gallery.store.moved import Moved
 from mmvtr.gallery.store.opening import create_store, is_url, open_store
 from mmvtr.gallery.store.protocol import GalleryStore
 from mmvtr.gallery.store.refits import Fit, Vectors
+from mmvtr.gallery.store.replacing import holds_gallery
 from mmvtr.gallery.store.undoing import Undone
 from mmvtr.gallery.store.windowing import (
     ENTRY,
@@ -149,10 +150,17 @@ class MomentStore:
 
         Raises:
             FileNotFoundError: there are none.
-            FolderInUse, RuntimeError: as of :func:`~mmvtr.gallery.store.opening.open_store`.
+            FolderInUse, RuntimeError: as of :func:`~mmvtr.gallery.store.opening.open_store`; also a
+                file of theirs is missing.
             ValueError: they are of another model than the items, or say what cannot be.
         """
-        windows = open_store(beside(location), write=write)
+        place = beside(location)
+        try:
+            windows = open_store(place, write=write)
+        except FileNotFoundError as error:
+            if is_url(location) or not holds_gallery(place):
+                raise
+            raise RuntimeError(f'the windows are damaged: {error}') from error
         try:
             if windows.model != items.model or windows.dim != items.dim:
                 raise ValueError(f'{windows} is of another model than {items}: make it anew')

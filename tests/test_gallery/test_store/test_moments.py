@@ -197,8 +197,18 @@ def test_what_is_refused(tmp_path, engine):
         with pytest.raises(ValueError, match='k must be'):
             moments.search(QUERIES, 0)
         assert moments.windows.count() == ITEMS * EACH
+    (biases,) = (tmp_path / 'moments').glob('biases-*')
+    kept = biases.read_bytes()
+    biases.unlink()
+    with open_store(tmp_path) as store:
+        with pytest.raises(RuntimeError, match=f'windows are damaged: .*{biases.name}'):
+            MomentStore.open(store, tmp_path)  # not as if there were none
+        biases.write_bytes(kept)
+        MomentStore.open(store, tmp_path).close()
     with open_store(tmp_path, write=True) as store:
         (tmp_path / 'moments' / 'store.json').unlink()
+        with pytest.raises(FileNotFoundError, match='holds no store'):
+            MomentStore.open(store, tmp_path)
         with create_store(tmp_path / 'moments', DIM, engine=engine, model='other'):
             pass
         with pytest.raises(ValueError, match='another model'):
