@@ -70,9 +70,9 @@ def reported(runner: Runner, loop: RetrievalLoop) -> Optional[set[str]]:
     return _reported(loop.evaluator, runner.hooks, runner)
 
 
-def reported_by_config(cfg: Config) -> Optional[set[str]]:
-    """The same of a config's test, whose model and data are not built."""
-    listed = cfg.test_evaluator
+def reported_by_config(cfg: Config, split: str = 'test') -> Optional[set[str]]:
+    """The same of a config's evaluation of a split, whose model and data are not built."""
+    listed = cfg[f'{split}_evaluator']
     metrics = [METRICS.build(one) for one in (listed if isinstance(listed, list) else [listed])]
     hooks = [HOOKS.build(hook) for hook in cfg.get('custom_hooks') or []]
     members = cfg.model.get('copies') or len(cfg.model.get('members', ()))
