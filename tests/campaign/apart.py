@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 from typing import Any, Callable, Optional
 
@@ -34,6 +35,9 @@ class Reader:
         The type is 'known' of what the reader of videos raises in words.
         """
         if self._process is None:
+            # PyAV 19 leaves encoders to the garbage collector: freed in the fork, where their
+            # threads are not, they hang or crash.
+            gc.collect()
             context = multiprocessing.get_context('fork')
             self._pipe, theirs = context.Pipe()
             self._process = context.Process(
