@@ -304,9 +304,8 @@ class MomentStore:
         self.items.delete(ids)
         try:
             self.sweep(undoable=False)
-        except (
-            OSError
-        ) as error:  # the items are gone; nobody finds these, and the next change tries
+        except OSError as error:
+            # The items are gone, nobody finds their windows, and the next change tries again.
             print_log(
                 f'{self.windows} still has windows of items that are gone: {error}',
                 'current',
