@@ -444,7 +444,7 @@ def test_what_is_done_is_not_said_to_have_failed(tmp_path, monkeypatch):
         moments.delete(NAMES[:1])
         monkeypatch.setattr(moments.windows, 'delete', full)
         said = []
-        monkeypatch.setattr('mmvtr.gallery.store.moments.print_log', lambda x, **_: said.append(x))
+        monkeypatch.setattr('mmvtr.gallery.store.moments.print_log', lambda x, *_: said.append(x))
         moments.delete(NAMES[1:2])
         assert len(said) == 1 and 'still has windows of items that are gone' in said[0]
         assert store.count() == ITEMS - 2
