@@ -455,7 +455,11 @@ def test_moments(folder, tmp_path, write_video, browser):
         until(lambda: 'by=moments' in browser.current_url)
         assert not window('#precision')[0].is_displayed()
         late = next(hit for hit in ranked if hit['moment']['start'] > 0)
-        window('.hit')[window.ids().index(late['id'])].find_element(By.CLASS_NAME, 'strip').click()
+        strip = window('.hit')[window.ids().index(late['id'])].find_element(By.CLASS_NAME, 'strip')
+        browser.execute_script('arguments[0].scrollIntoView({block: "center"})', strip)
+        drawn = 'return [...document.images].every((x) => x.complete || !x.checkVisibility())'
+        until(lambda: browser.execute_script(drawn))  # cards may move until then
+        strip.click()
         now = 'return document.getElementById("video").currentTime'
         until(lambda: browser.execute_script(now) >= late['moment']['start'])
         assert clock(late['moment']['start']) in window.text('#when')
