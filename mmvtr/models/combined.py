@@ -32,8 +32,8 @@ class CombinedSupervision(nn.Module):
     smallest, the largest or the product (``spared_by``), by direction where one is, of ``counts``
     the product, of ``columns`` all, of ``positives``, ``ambiguous`` and ``relevant`` what any of
     these has found, or under ``'all'`` what all have (of soft positives the largest, or the
-    smallest).  What a part puts into ``columns`` is spared as the other parts spare the pairs
-    behind it (:func:`.spared_columns`).  Losses and figures are named after their part
+    smallest).  The weights of the other parts also apply to what a part puts into ``columns``, by
+    the pairs behind it (:func:`.spared_columns`).  Losses and figures are named after their part
     (``dvtr_loss_match``), and so is a matrix for evaluation that several give (``dvtr_eta``).
 
     A floor is meant to be one, and that of ``min`` and ``max`` is; weights that may exceed 1, as

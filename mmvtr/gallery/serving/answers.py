@@ -19,7 +19,7 @@ class Empty(ValueError):
 
 
 class InQuarantine(LookupError):
-    """An item that searches leave out was asked for by who may not see it."""
+    """The file of a quarantined item was requested without the token."""
 
 
 class Cut(NamedTuple):

@@ -74,7 +74,8 @@ class Search(Body):
         description='also tell from which score on this share matches, of texts and vectors',
     )
     rank_by: Literal['items', 'moments'] = Field(
-        'items', description='moments: by the best windows, of a gallery that has windows'
+        'items',
+        description='moments: rank by the best window of each item (galleries with windows)',
     )
 
     @model_validator(mode='after')

@@ -173,7 +173,7 @@ class Gallery(Changes):
         return self._moments
 
     def notes(self) -> list[str]:
-        """What who may change the gallery should know before a change asks for it."""
+        """Limitations of this gallery that the owner is told at start-up."""
         store, said = self.store, []
         last, there = store.last_refit or {}, store.normaliser
         reads = transform_named(last['transform'], STORED).reads if there is not None else ()

@@ -239,22 +239,26 @@ with open_store(sys.argv[1], write=True) as store:
 """
 
 
+def run_and_kill(code, folder, rng):
+    child = subprocess.Popen(
+        [sys.executable, '-c', code, str(folder)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        env=dict(os.environ, PYTHONPATH=f'{ROOT}:{ROOT}/tests'),
+    )
+    assert child.stdout.readline() == b'begun\n'
+    time.sleep(rng.uniform(0, 0.5))
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+
+
 def test_kills_leave_an_item_all_of_its_windows_or_none(tmp_path, engine):
     store, moments = made(tmp_path, engine)
     store.persist(), moments.windows.persist()
     store.close(), moments.close()
     rng = np.random.default_rng(0)
     for _ in range(3):
-        child = subprocess.Popen(
-            [sys.executable, '-c', CHANGES, str(tmp_path)],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            env=dict(os.environ, PYTHONPATH=f'{ROOT}:{ROOT}/tests'),
-        )
-        assert child.stdout.readline() == b'begun\n'
-        time.sleep(rng.uniform(0, 0.5))
-        child.send_signal(signal.SIGKILL)
-        child.wait()
+        run_and_kill(CHANGES, tmp_path, rng)
         with open_store(tmp_path, write=True) as store:
             with MomentStore.open(store, tmp_path, write=True) as moments:
                 assert store.count() == ITEMS
@@ -290,16 +294,7 @@ def test_kills_leave_every_item_that_was_added_with_windows_all_of_them(tmp_path
     store.close(), moments.close()
     rng = np.random.default_rng(1)
     for _ in range(3):
-        child = subprocess.Popen(
-            [sys.executable, '-c', TOGETHER, str(tmp_path)],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            env=dict(os.environ, PYTHONPATH=f'{ROOT}:{ROOT}/tests'),
-        )
-        assert child.stdout.readline() == b'begun\n'
-        time.sleep(rng.uniform(0, 0.5))
-        child.send_signal(signal.SIGKILL)
-        child.wait()
+        run_and_kill(TOGETHER, tmp_path, rng)
         with open_store(tmp_path, write=True) as store:
             with MomentStore.open(store, tmp_path, write=True) as moments:
                 assert store.count() == ITEMS and moments.missing() == []
