@@ -17,6 +17,7 @@ from mmvtr.functional.uncertainty.gaussian import geometric_sigma
 from mmvtr.models.annotation import JointIds, own_match
 from mmvtr.models.blocks import losses_in_blocks, whole_needed
 from mmvtr.models.gradient_cache import each_once, encode_in_parts
+from mmvtr.models.gradient_watch import GradientWatch, why_nothing
 from mmvtr.models.layers.pooling import empty_levels
 from mmvtr.models.similarities.cosine import token_levels
 from mmvtr.models.supervisions.negatives.columns import check_columns
@@ -130,6 +131,7 @@ class VideoTextRetriever(BaseModel):
             {name: build(objective) for name, objective in (objectives or {}).items()}
         )
         self.watchers: list[Callable[[Levels, Levels, dict], None]] = []
+        self._gradient_watch = GradientWatch()
         self._stage: Optional[str] = None
         self._trainable = {name for name, p in self.named_parameters() if p.requires_grad}
 
@@ -205,11 +207,15 @@ class VideoTextRetriever(BaseModel):
             for side, levels in zip((texts, videos), further):
                 side.update(gather_levels(levels))
         if self._in_blocks(known.shape):
-            how = dict(rows=self.block_rows, retrieval=self.stage != 'uncertainty')
+            target, how = None, dict(rows=self.block_rows, retrieval=self.stage != 'uncertainty')
             losses = losses_in_blocks(self, texts, videos, known, **how)
         else:
             own = LocalBatch(inputs, own_texts, own_videos, own_match(data_samples, device))
-            losses = self._losses_of_matrix(texts, videos, known, own)
+            target, losses = self._losses_of_matrix(texts, videos, known, own)
+        figures = {name: x.detach() for name, x in losses.items() if 'loss' not in name}
+        self._gradient_watch(
+            (texts, videos), lambda: why_nothing(known.target(), target, self.supervision, figures)
+        )
         if self.stage == 'retrieval':
             alone = {f'loss_{name}' for name in self.losses}
             losses = {k: v for k, v in losses.items() if k in alone or 'loss' not in k}
@@ -224,8 +230,8 @@ class VideoTextRetriever(BaseModel):
 
     def _losses_of_matrix(
         self, texts: Levels, videos: Levels, known: JointIds, own: LocalBatch
-    ) -> dict[str, Tensor]:
-        """Losses of supervision, losses and objectives from whole matrices of the joint batch."""
+    ) -> tuple[Target | dict[str, Target], dict[str, Tensor]]:
+        """The target of the joint batch, and all losses and figures of its matrices."""
         annotated = known.target()
         target, losses = annotated, {}
         if self.supervision is not None:
@@ -241,7 +247,7 @@ class VideoTextRetriever(BaseModel):
                 check_readable(one, objective)
                 values = objective(texts, videos, one, own)
                 losses.update({f'{name}_{key}': value for key, value in values.items()})
-        return losses
+        return target, losses
 
     def _compared(
         self,
