@@ -216,6 +216,7 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
             temperature=lambda: temperature,
             similarity=self.similarity,
             supervision=self.supervision,
+            judge=self.supervision,
             losses=dict(contrastive=self.loss),
             objectives={},
         )
