@@ -7,11 +7,11 @@ import os
 import tempfile
 import time
 from bisect import bisect_left
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from importlib import import_module
 from importlib.resources import files
 from itertools import zip_longest
-from typing import Annotated, Any, AsyncIterator, Iterable, Literal, Optional
+from typing import Annotated, Any, AsyncIterator, Iterable, Iterator, Literal, Optional
 
 try:
     from fastapi import Body as JsonBody
@@ -281,18 +281,23 @@ async def _receive(request: Request, file: Any) -> None:
 
 def _sent(gallery: Gallery, uploads: Uploads, path: str) -> dict[str, Any]:
     """The frames of a video that was sent, within the limits."""
-    _check(uploads, path)
-    try:
-        return gallery.read(path)
-    except BrokenVideoError as error:  # its name says nothing to who has sent it
-        reason = reason_of(error, path)
-        raise BrokenVideoError(f'the body cannot be read as a video: {reason}') from error
+    with _of_the_body(path):
+        uploads.check(path)
+        with uploads.decoding():
+            return gallery.read(path)
 
 
-def _check(uploads: Uploads, path: Any) -> None:
-    """Refuse a video that was sent and is none, or that is too large."""
+def _check_all(uploads: Uploads, path: str) -> None:
+    """Refuse a video that was sent to be kept and is none, or that is too large."""
+    with _of_the_body(path):
+        uploads.check_all(path)
+
+
+@contextmanager
+def _of_the_body(path: str) -> Iterator[None]:
+    """Name the body in errors: the file's name says nothing to who has sent it."""
     try:
-        uploads.check(str(path))
+        yield
     except BrokenVideoError as error:
         reason = reason_of(error, path)
         raise BrokenVideoError(f'the body cannot be read as a video: {reason}') from error
@@ -447,7 +452,7 @@ def _add_kept_videos(app: FastAPI, gallery: Gallery, writers: Writers, uploads: 
             with received(gallery.library, file) as path:
                 with open(path, 'wb') as part:
                     await _receive(request, part)
-                await asyncio.wrap_future(gallery.decoders(lambda: _check(uploads, path)))
+                await asyncio.wrap_future(gallery.decoders(lambda: _check_all(uploads, str(path))))
 
             def add() -> dict[str, Any]:
                 try:
