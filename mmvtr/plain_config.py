@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any, Iterator, Mapping
 
-from mmengine.config import Config
 from mmcv.transforms import RandomChoiceResize, RandomResize
+from mmengine.config import Config
 from mmengine.model import PretrainedInit
 from mmengine.registry import WEIGHT_INITIALIZERS, Registry
 
@@ -125,11 +125,12 @@ def as_config(data: Mapping[str, Any], name: str) -> Config:
         ValueError: it is no config of a retriever, or asks for code (:func:`refuse_code`).
     """
     _require_parts(data, name)
-    refuse_code(data, name)
     try:
-        return Config(dict(data))
+        cfg = Config(dict(data))
     except KeyError as error:  # a name that mmengine keeps for itself
         raise ValueError(f'{name}: {str(error.args[0])[:200]}') from error
+    refuse_code(data, name)
+    return cfg
 
 
 def refuse_code(data: Mapping[str, Any], name: str) -> None:
@@ -183,7 +184,7 @@ def refuse_code(data: Mapping[str, Any], name: str) -> None:
                     'this version; one of another project is registered when its module is imported'
                 )
         _refuse_code_arguments(part, f'{name}: {place}', known)
-    _refuse_code_arguments(data, name, {})
+    _refuse_code_arguments(data, name, {})  # of no component: keys alone
 
 
 def _refuse_code_arguments(part: Any, place: str, known: Mapping[str, list[Any]]) -> None:

@@ -113,10 +113,16 @@ def load_embedder(name: str, trust_remote_code: bool = False) -> nn.Module:
         ) from error
     kind = getattr(model.config, 'model_type', None)
     if not model.supports('video') and kind in DUAL:
-        made = Transformer(
-            name, modality_config=DUAL[kind], module_output_name='sentence_embedding'
+        no_code = dict.fromkeys(
+            ('model_kwargs', 'processor_kwargs', 'config_kwargs'), dict(trust_remote_code=False)
         )
-        model = SentenceTransformer(modules=[made], device='cpu')
+        made = Transformer(
+            name,
+            modality_config=DUAL[kind],
+            module_output_name='sentence_embedding',
+            **no_code,
+        )
+        model = SentenceTransformer(modules=[made], device='cpu', trust_remote_code=False)
     return model
 
 
