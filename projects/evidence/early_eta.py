@@ -16,6 +16,7 @@ import argparse
 import json
 import statistics
 import time
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Iterator, Mapping, Optional, Sequence
 
@@ -69,6 +70,8 @@ METHODS: Mapping[str, tuple[Optional[dict], Any]] = {
     'NCL': (None, None),
 }
 MAIN = [*METHODS][:5]
+#: Rows that are tested with a bank of their training queries, too.
+BANKED = ('InfoNCE', 'NCL')
 FIGURES = ('t2v_R1', 'v2t_R1', 'rsum')
 #: Student's t for 95 %, by number of seeds.
 T = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36}
@@ -166,6 +169,15 @@ def _sides(texts: Tensor, videos: Tensor) -> Iterator[tuple[str, Tensor]]:
     yield from (('text', texts), ('video', videos))
 
 
+@lru_cache(maxsize=1)
+def splits_of(condition: str, seed: int) -> dict[str, Split]:
+    """The three splits of a corpus."""
+    sizes = dict(num_train=400, num_val=400, num_test=400, captions=2)
+    knobs = Knobs(seed=seed, **sizes, **CONDITIONS[condition])
+    rng, mixing = np.random.default_rng(seed), []
+    return {name: Split(knobs, name, rng, mixing) for name in ('train', 'val', 'test')}
+
+
 def build(method: str, share: float) -> VideoTextRetriever:
     """The model of a row."""
     supervision, belief = METHODS[method]
@@ -188,11 +200,7 @@ def build(method: str, share: float) -> VideoTextRetriever:
 
 def run(method: str, condition: str, length: str, seed: int) -> Iterator[dict[str, Any]]:
     """Train once; a record, and for plain scores another one with a bank of training queries."""
-    knobs = Knobs(
-        seed=seed, num_train=400, num_val=400, num_test=400, captions=2, **CONDITIONS[condition]
-    )
-    rng, mixing = np.random.default_rng(seed), []
-    splits = {name: Split(knobs, name, rng, mixing) for name in ('train', 'val', 'test')}
+    splits = splits_of(condition, seed)
     train, steps = splits['train'], STEPS[length]
     torch.manual_seed(seed)
     model = build(method, train.share).train()
@@ -223,7 +231,7 @@ def run(method: str, condition: str, length: str, seed: int) -> Iterator[dict[st
         figures = {n: float(x) for n, x in losses.items() if n.startswith('spared')}
         if (step + 1) % (steps // 10) == 0:
             model.eval()
-            for name, scored in scores_of(model, splits).items():
+            for name, scored in scores_of(model, splits, bank=method in BANKED).items():
                 val, test = (measured(scored[x], splits[x]) for x in ('val', 'test'))
                 found = dict(val=val['rsum'], best=test, at=(step + 1) / steps)
                 if name not in best or val['rsum'] > best[name]['val']:
@@ -233,29 +241,32 @@ def run(method: str, condition: str, length: str, seed: int) -> Iterator[dict[st
     shares = {f'share_{name}': 100 * split.share for name, split in splits.items()}
     facts = dict(condition=condition, length=length, seed=seed, **shares, **figures)
     for name, found in best.items():
-        if name == 'raw' or method in ('InfoNCE', 'NCL'):
-            row = method if name == 'raw' else f'{method}, bank'
-            yield dict(method=row, **facts, **found, seconds=time.time() - started)
+        row = method if name == 'raw' else f'{method}, bank'
+        yield dict(method=row, **facts, **found, seconds=time.time() - started)
     if method == 'InfoNCE':
         test = splits['test']
         yield dict(method='limits', **facts, **limits(test))
 
 
 @torch.no_grad()
-def scores_of(model: VideoTextRetriever, splits: Mapping[str, Split]) -> dict[str, dict]:
-    """``raw`` and ``bank`` -> split -> scores by direction."""
+def scores_of(
+    model: VideoTextRetriever, splits: Mapping[str, Split], *, bank: bool
+) -> dict[str, dict]:
+    """``raw`` and, if asked for, ``bank`` -> split -> scores by direction."""
     vectors = {}
     for name, split in splits.items():
         everything = torch.arange(len(split.video)), torch.arange(len(split.text))
         texts, videos = model(split.batch(*everything, False)[0], mode='tensor')
         vectors[name] = texts['global'].mean, videos['global'].mean
-    found: dict[str, dict] = dict(raw={}, bank={})
+    found: dict[str, dict] = dict(raw={}, bank={}) if bank else dict(raw={})
     queries, items = vectors['train']
     how = dict(temperature=model.temperature())
     for name in ('val', 'test'):
         texts, videos = vectors[name]
         scores = texts @ videos.T
         found['raw'][name] = scores, scores
+        if not bank:
+            continue
         of_videos = sinkhorn(queries @ videos.T, **how).columns
         of_texts = sinkhorn(items @ texts.T, **how).columns
         found['bank'][name] = scores + of_videos, scores + of_texts[:, None]
