@@ -1,12 +1,14 @@
 """Belief: an earlier model says what is spared."""
 
 from copy import deepcopy
+from types import SimpleNamespace
 
 import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 import torch.nn.functional as F
+from mmengine.runner.checkpoint import load_state_dict
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -200,7 +202,9 @@ def test_a_bank_is_weighed_by_the_believer():
 
 @pytest.mark.parametrize('momentum', [None, 0.9])
 @pytest.mark.parametrize('stop', [1, 4])
-def test_resumed_training_is_the_same(momentum, stop):
+@pytest.mark.parametrize('load', [nn.Module.load_state_dict, load_state_dict])
+def test_resumed_training_is_the_same(momentum, stop, load):
+    """By torch, and by the function of mmengine's runner."""
     batches = [make_batch(slice(0, 5), slice(i % 2, 7)) for i in range(6)]
     progress = [i / 6 for i in range(6)]
     make = lambda: make_model(Belief(at=0.3, momentum=momentum, share=0.05))  # noqa: E731
@@ -210,11 +214,11 @@ def test_resumed_training_is_the_same(momentum, stop):
     state = deepcopy(first.state_dict())
     assert any('believer' in name for name in state) == (stop > 1 or momentum is not None)
     second = make()
-    second.load_state_dict(state)
+    load(second, state, strict=True)
     found, again = steps(second, batches[stop:], progress[stop:])
     torch.testing.assert_close(found, expected[stop:])
     torch.testing.assert_close(again, grads)
-    second.load_state_dict(make().state_dict())  # and weights from before it was taken
+    load(second, make().state_dict(), strict=True)  # and weights from before it was taken
     assert second.belief.believer is None
 
 
@@ -348,4 +352,6 @@ def test_what_it_does_not_suit():
     model = make_model(Belief())
     with pytest.raises(RuntimeError, match='set model.belief.progress'):
         model(*make_batch(*ALL), mode='loss')
-    assert hasattr(model.belief, 'progress') and ProgressHook is not None
+    hook = SimpleNamespace(model=model, iter=1, max_iters=4)
+    ProgressHook().before_train_iter(hook, 0)
+    assert model.belief.progress == 0.25 and 'spared_share' in model(*make_batch(*ALL), mode='loss')
