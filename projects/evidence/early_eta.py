@@ -297,7 +297,8 @@ def page(records: Sequence[dict[str, Any]]) -> str:
     lines = [
         '# Sparing false negatives at real shares\n',
         'Made by `early_eta.py`, which says what was trained; nobody edits it. Differences to '
-        'InfoNCE with 95 % t-intervals over paired seeds; resolved ones bold.\n',
+        'InfoNCE with 95 % t-intervals over paired seeds; resolved ones bold. A row of one or two '
+        'seeds says which way to look, and no more.\n',
     ]
     for condition in CONDITIONS:
         for length in STEPS:
@@ -318,7 +319,7 @@ def _table(condition: str, length: str, records: Sequence[dict]) -> Iterator[str
     yield f'## {name}, {length} training\n'
     yield (
         f'{train:.3f} % of the unannotated training pairs are true, {test:.3f} % of those of the '
-        f'test. {len(base)} seeds.\n'
+        f'test. Seeds: {", ".join(map(str, sorted(base)))}.\n'
     )
     heads = ['t2v R@1', 'v2t R@1', 'rsum']
     heads = ['row', 'seeds', *(f'{w}: {h}' for w in ('best', 'last') for h in heads)]
