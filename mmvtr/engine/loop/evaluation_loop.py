@@ -376,7 +376,8 @@ def text_queries_only(report: Report) -> Report:
     def rows(numbers: dict[str, float]) -> dict[str, float]:
         return {k: v for k, v in numbers.items() if k.partition('/')[2].startswith('t2v_')}
 
-    return Report(rows(report.values), rows(report.chance), rows(report.ceiling))
+    limits = dict(chance=rows(report.chance), ceiling=rows(report.ceiling))
+    return Report(rows(report.values), **limits, alike=rows(report.alike))
 
 
 def on_rank_0(function: Callable[[], Any]) -> Any:
