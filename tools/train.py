@@ -203,6 +203,7 @@ def train(cfg: Config, args: argparse.Namespace, ending: Ending) -> None:
     from mmvtr.engine.hooks.momentum import check_banks
     from mmvtr.engine.launch import launching as launch
     from mmvtr.engine.launch.starting_weights import start_from
+    from mmvtr.engine.loop.facts import trainings_of
 
     check_config(cfg, args.cfg_options)
     check_warmup(cfg)
@@ -222,6 +223,7 @@ def train(cfg: Config, args: argparse.Namespace, ending: Ending) -> None:
             checkpoint = launch.read_matching(runner.model, cfg.load_from)
             launch.check_order(runner, checkpoint, cfg.load_from)
             launch.check_optimizer(runner, checkpoint, cfg.load_from)
+            (runner.trained_before,) = trainings_of(checkpoint, cfg.load_from)
         else:
             start_from(runner, cfg)
         check_metrics(runner)
