@@ -139,7 +139,7 @@ def carry_out(sweep: Sweep, run: Run, seed: int, work: Path, args: argparse.Name
             f'all of it: {log}; the same command goes on'
         )
     if not run.of:
-        save(results_of(folder), folder / 'results.json')
+        save(results_of(folder).as_dict(), folder / 'results.json')
 
 
 def asked(run: Run, args: argparse.Namespace) -> dict[str, Any]:
