@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, Mapping, NamedTuple, Optional, Union
 
-from mmvtr.storage import write_text
+from mmvtr.storage import file_digest, write_text
 
 #: The one key that is no number: ``line`` (the protocol line), ``tested`` (set, hash of its ids,
 #: counts) and ``training`` (a dict of facts a training, see mmvtr.engine.loop.facts).
@@ -73,6 +73,38 @@ def _is_protocol(value: Any) -> bool:
 def write_results(results: Results, path: Union[str, Path]) -> None:
     """Write results as json."""
     write_text(path, json.dumps(results.as_dict(), indent=1) + '\n')
+
+
+def write_about(path: Union[str, Path], about: Mapping[str, Any]) -> None:
+    """Say in a json beside a file of scores what they are of.
+
+    Args:
+        path: of the scores, which are written.
+        about: ``tested`` and ``training``, as of a protocol; nothing is written of nothing.
+    """
+    if about:
+        content = dict(about, sha256=file_digest(path))
+        write_text(Path(path).with_suffix('.json'), json.dumps(content, indent=1) + '\n')
+
+
+def read_about(path: Path) -> Results:
+    """What the json beside a file of scores says of them; no numbers.
+
+    Nothing where there is none, or where it is of other scores.
+
+    Raises:
+        ValueError: a json of another form under the digest of these scores.
+    """
+    file = path.with_suffix('.json')
+    if file == path or not file.is_file():
+        return Results({})
+    try:
+        content = json.loads(file.read_text(encoding='utf-8'))
+    except (OSError, ValueError, RecursionError):
+        return Results({})
+    if not isinstance(content, dict) or content.get('sha256') != file_digest(path):
+        return Results({})
+    return results_from({PROTOCOL: dict(content, line='')}, str(file))
 
 
 def refuse_other_test(one: Results, other: Results, names: tuple[str, str]) -> None:

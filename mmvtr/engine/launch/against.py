@@ -20,7 +20,7 @@ from mmengine.config import Config
 from mmvtr.engine.checks.config_checks import check_config
 from mmvtr.engine.launch import launching
 from mmvtr.engine.launch.runner import RESULTS
-from mmvtr.engine.loop.facts import differences_in_words, trainings_of
+from mmvtr.engine.loop.facts import differing
 from mmvtr.engine.loop.facts_of_run import name_of_set
 from mmvtr.evaluation.results import Results, refuse_other_test, results_from
 from mmvtr.evaluation.table import comparison_table
@@ -167,18 +167,6 @@ def beside(folder: Path, baseline: Path, names: Sequence[str], options: str = ''
     kept = [key for key in shared if key.split('/')[-1].split('_')[-1] in COMPARED]
     shown = comparison_table(*({k: one.numbers[k] for k in kept} for one in (theirs, ours)))
     title = f'{names[0]} beside its baseline {names[1]}, one seed'
-    lines = [title, *filter(None, [options]), *differing(ours, theirs, names)]
+    lines = [title, *filter(None, [options]), *differing(ours.trainings, theirs.trainings, names)]
     head = '\n'.join(textwrap.fill(line, 100, subsequent_indent='  ') for line in lines)
     return f'{head}\n\n{shown}'
-
-
-def differing(ours: Results, theirs: Results, names: Sequence[str]) -> list[str]:
-    """A line for each fact in which two trainings differ; one where nothing is known of them."""
-    told = [one.trainings for one in (ours, theirs)]
-    if not all(told):
-        unknown = [name for name, facts in zip(names, told) if not facts]
-        return [f'how {" and ".join(unknown)} was trained is unknown']
-    one, other = (
-        trainings_of(dict(meta=dict(members=facts)), name)[0] for facts, name in zip(told, names)
-    )
-    return [f'differs in {line}' for line in differences_in_words(one, other, names)]

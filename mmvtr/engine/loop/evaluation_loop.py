@@ -226,6 +226,7 @@ class RetrievalLoop(BaseLoop):
             relation,
             exact=getattr(self._model.similarity, 'exact', True),
             mode=self.mode,
+            about=self._about(relation),
         )
         self.runner.call_hook('after_scoring', evaluation=evaluation)
         report = evaluate(self.evaluator, matrices, relation, evaluation.transformed)
@@ -248,7 +249,7 @@ class RetrievalLoop(BaseLoop):
             notes = '\n'.join(f'{name}: {note}' for name, note in evaluation.notes.items())
             tables += [transforms_table(self.report), notes]
         line = protocol_line(self._protocol(relation, texts, videos, broken, part))
-        self.protocol = self._kept(line, relation)
+        self.protocol = dict(line=' '.join(line.split()), **evaluation.about)
         tables.append(line)
         shown = '\n\n'.join(tables)
         self.runner.logger.info(f'results on {self.mode}{self._ensemble()}\n\n{shown}\n')
@@ -305,12 +306,11 @@ class RetrievalLoop(BaseLoop):
             'seed': seed,
         }
 
-    def _kept(self, line: str, relation: Relation) -> dict[str, Any]:
-        """What goes into a file of results: the line, what was tested on, and the trainings."""
+    def _about(self, relation: Relation) -> dict[str, Any]:
+        """What was tested on, and the facts of the trainings."""
         info = self.dataloader.dataset.protocol()
         counts = dict(texts=len(relation.text_ids), videos=len(relation.video_ids))
         return dict(
-            line=' '.join(line.split()),
             tested=dict(set=name_of_set(info), ids=info['ids_sha'], **counts),
             training=[one.as_dict() for one in trainings_in(self.runner)],
         )

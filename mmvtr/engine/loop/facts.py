@@ -255,17 +255,39 @@ def _same_rates(one: Training, other: Training) -> bool:
     return mine <= theirs or theirs <= mine
 
 
-def differences_in_words(one: Training, other: Training, names: Sequence[str]) -> list[str]:
-    """A line for each difference: 'batch: 8 in NAME, 4 in OTHER'.
+def differing(
+    ours: Optional[Sequence[Mapping[str, Any]]],
+    theirs: Optional[Sequence[Mapping[str, Any]]],
+    names: Sequence[str],
+) -> list[str]:
+    """A line for each fact in which the trainings of two results differ, for a heading.
 
     Args:
-        one, other: the trainings.
+        ours, theirs: facts of their trainings, as results and files of scores keep them; None: not
+            known, []: weights as the config builds them.
         names: of the two.
+
+    Raises:
+        ValueError: facts of another form.
     """
-    return [
-        f'{fact}: {mine} in {names[0]}, {theirs} in {names[1]}'
-        for fact, (mine, theirs) in differences(one, other).items()
+    told = [
+        facts and trainings_of(dict(meta=dict(members=facts)), name)
+        for facts, name in zip((ours, theirs), names)
     ]
+    if not all(told):
+        said = {None: 'how {} was trained is unknown', (): '{} is not trained here'}
+        ends = [
+            (name, None if facts is None else ()) for name, facts in zip(names, told) if not facts
+        ]
+        return [said[end].format(name) for name, end in ends]
+    one, other = told
+    pairs = zip(one, other) if len(one) == len(other) else ((x, y) for x in one for y in other)
+    lines = [
+        f'differs in {fact}: {mine} in {names[0]}, {yours} in {names[1]}'
+        for pair in pairs
+        for fact, (mine, yours) in differences(*pair).items()
+    ]
+    return [*dict.fromkeys(lines)]
 
 
 def together(trainings: Sequence[Training]) -> dict[str, str]:
