@@ -23,8 +23,8 @@ def test_what_a_checkpoint_says():
     (found,) = trainings_of(dict(meta=dict(training=KNOWN, epoch=2)))
     said = found.items()
     assert said['trained on'] == 'Set train (ids ab, 4 videos, 8 texts)'
-    assert said['batch'] == '8 (2 x 4)' and said['trained for'] == '2 of 3 epochs (12 steps)'
-    assert said['optimizer'] == 'SGD, lr 0.4 (1 parameters), 0.2 (3 parameters)'
+    assert said['batch'] == '8 (2 x 4)' and said['trained for'] == '2 of 3 epochs (12 iterations)'
+    assert said['optimizer'] == 'SGD, lr 0.4 (1 parameter), 0.2 (3 parameters)'
     assert said['unknown of the training:'] == 'environments, training frames, started from'
     assert said['code'] == 'mmvtr 9, commit abc'
 

@@ -44,7 +44,15 @@ TRUE = (
         'epoch every text',
         'batch 2, 2 of them a',
     ),
-    *('lr 0.4', '0.2', 'SGD', 'trained in bf16', 'LinearLR 0-3 steps', '2 of 2 epochs', 'seed 5'),
+    *(
+        'lr 0.4',
+        '0.2',
+        'SGD',
+        'trained in bf16',
+        'LinearLR 0-3 iterations',
+        '2 of 2 epochs',
+        'seed 5',
+    ),
     *('training frames video, 2 a video', 'code mmvtr ', 'torch '),
 )
 FALSE = ('Adam', '0.9', 'fp16', 'Cosine', 'batch 3', '77', 'seed 8', 'every video', '1 videos')
@@ -144,7 +152,7 @@ def of_several(folder, printed):
     code, printed = run_tool(folder, 'test.py', 'other.py', *both)
     assert code == 0, printed
     told = line_of(printed)
-    assert re.search(r'1 of 2 epochs \(\d+ steps\) / 2 of 2 epochs', ' '.join(told.split()))
+    assert re.search(r'1 of 2 epochs \(\d+ iterations\) / 2 of 2 epochs', ' '.join(told.split()))
     states_what_ran(told)
     code, _ = run_tool(folder, 'model_converters/fuse.py', 'other.py', *both, '--out', 'fused')
     assert code == 0

@@ -28,9 +28,9 @@ class Training(NamedTuple):
         rates: (learning rate, parameters) of its groups: the rates that a schedule scales, after
             ``--auto-scale-lr``.
         precision: 'fp32', 'bf16' or 'fp16'.
-        schedule: of the learning rate, over how many epochs or steps.
-        epochs: planned; None also where steps are counted alone.
-        steps: batches planned.
+        schedule: of the learning rate, over how many epochs or iterations.
+        epochs: planned; None also where iterations are counted alone.
+        steps: iterations planned, a joint batch each.
         done: epochs that the weights have behind them.
         seed: of the run.
         start: name of the file of weights that it started from; '' = none.
@@ -104,7 +104,9 @@ def _optimizer(t: Training) -> Optional[str]:
         return None
     rates = t.rates or []
     if len({rate for rate, _ in rates}) > 1:
-        told = ', '.join(f'{rate:g} ({count} parameters)' for rate, count in rates)
+        told = ', '.join(
+            f'{rate:g} ({count} parameter{"s" * (count > 1)})' for rate, count in rates
+        )
     else:
         told = ''.join(f'{rate:g}' for rate, _ in rates[:1])
     return (t.optimizer or 'an unknown optimizer') + (f', lr {told}' if told else '')
@@ -112,9 +114,9 @@ def _optimizer(t: Training) -> Optional[str]:
 
 def _length(t: Training) -> Optional[str]:
     if t.done is None and t.epochs is None:
-        return None if t.steps is None else f'{t.steps} steps'
+        return None if t.steps is None else f'{t.steps} iterations'
     planned = 'unknown' if t.epochs is None else t.epochs
-    steps = '' if t.steps is None else f' ({t.steps} steps)'
+    steps = '' if t.steps is None else f' ({t.steps} iterations)'
     return f'{planned} epochs{steps}' if t.done is None else f'{t.done} of {planned} epochs{steps}'
 
 

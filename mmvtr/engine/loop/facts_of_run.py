@@ -118,13 +118,13 @@ def _frames(loader: Mapping[str, Any]) -> Optional[str]:
 
 
 def _schedule(runner: Runner) -> str:
-    """'LinearLR 0-7, CosineAnnealingLR 7-70 steps'; 'constant' without schedulers."""
+    """'LinearLR 0-7, CosineAnnealingLR 7-70 iterations'; 'constant' without schedulers."""
     built = runner.param_schedulers or []
     listed = [one for own in built.values() for one in own] if isinstance(built, dict) else built
     parts = []
     for one in listed:
         last = runner.max_epochs if one.by_epoch else runner.max_iters
-        unit = 'epochs' if one.by_epoch else 'steps'
+        unit = 'epochs' if one.by_epoch else 'iterations'
         parts.append(f'{type(one).__name__} {one.begin}-{min(one.end, last)} {unit}')
     return ', '.join(parts) or 'constant'
 
